@@ -1,0 +1,35 @@
+//! The one boundary of the core: a processor, and all of them.
+
+/// What CPUID answers: EAX, EBX, ECX, EDX.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct CpuidResult {
+    /// EAX.
+    pub eax: u32,
+    /// EBX.
+    pub ebx: u32,
+    /// ECX.
+    pub ecx: u32,
+    /// EDX.
+    pub edx: u32,
+}
+
+/// One processor, as seen from ring 0 on that processor with interrupts masked.
+///
+/// There is no error to answer: an MSR that is not there is a #GP, which is a bug check on Windows
+/// and a recorded fault on a modelled machine. The core touches only registers that CPUID proves.
+pub trait Machine {
+    /// CPUID with EAX = `leaf` and ECX = `subleaf`.
+    fn cpuid(&self, leaf: u32, subleaf: u32) -> CpuidResult;
+    /// RDMSR.
+    fn read_msr(&mut self, msr: u32) -> u64;
+    /// WRMSR.
+    fn write_msr(&mut self, msr: u32, value: u64);
+    /// RDPMC with ECX = `counter`, in the encoding of the processor's manual.
+    fn read_pmc(&mut self, counter: u32) -> u64;
+    /// Reads a register of the local APIC's page, in xAPIC mode only.
+    fn read_apic(&mut self, offset: u32) -> u32;
+    /// Writes a register of the local APIC's page, in xAPIC mode only.
+    fn write_apic(&mut self, offset: u32, value: u32);
+    /// RDTSC.
+    fn timestamp(&mut self) -> u64;
+}

@@ -1,0 +1,105 @@
+//! Profile sources: rows of tables, nothing else.
+//!
+//! A row says what number Windows gives a source, what it is called, what the processor is told to
+//! count for it, and how well that fits the name. The tables stand in the modules below, one for
+//! each interface; the CSV files that they are tested against are in `tests/data`.
+
+use shared_types::ProfileSource;
+
+/// One profile source of one interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The source's number.
+    pub id: ProfileSource,
+    /// The name that Windows' own tools print, e.g. `TotalIssues`.
+    pub name: &'static str,
+    /// The name in the enumeration, e.g. `ProfileTotalIssues`.
+    pub symbol: &'static str,
+    /// What the processor is told to count.
+    pub select: Select,
+    /// The counters that can count it, by index; `ANY` where the event has no constraint.
+    pub counters: CounterSet,
+    /// How well the event fits the name.
+    pub fit: Fit,
+    /// The manual's name of the event, e.g. `INST_RETIRED`; empty where nothing is counted.
+    pub counts: &'static str,
+    /// What a user should know before trusting it; may be empty.
+    pub note: &'static str,
+}
+
+/// A set of general counters by index, as a bit mask.
+pub type CounterSet = u32;
+
+/// Every counter that the processor has.
+pub const ANY: CounterSet = u32::MAX;
+
+/// How well an event fits the name of its source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fit {
+    /// ProfileTime: a timer, never a counter (HAL design note, section 3.1).
+    Timer,
+    /// A clean match, or the HAL's own row.
+    Exact,
+    /// A near match: off unless the session asks for approximate sources.
+    Approximate,
+    /// No event of this family fits; the note says why.
+    Unsupported,
+    /// One set of counters serves all cores of a node: listed, never counted.
+    Northbridge,
+}
+
+/// What the processor is told to count, in the form that its interface programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Select {
+    /// Nothing to program.
+    None,
+    /// A PerfEvtSel of Intel P6 and later or of AMD, in the HAL's own style: event, unit mask,
+    /// USR and OS, INV and CMASK; without EN and INT, which are added while monitoring is on.
+    EventSelect(u64),
+    /// One half of the Pentium's CESR: ES, and whether CC's third bit asks for clocks.
+    Cesr {
+        /// ES: the 6-bit event code.
+        event: u8,
+        /// CC bit 2: count clocks (duration) in place of events.
+        clocks: bool,
+    },
+    /// A NetBurst event: ESCR and CCCR.
+    NetBurst(NetBurstSelect),
+    /// Fixed-function counter of this index.
+    Fixed(u8),
+}
+
+/// What NetBurst is told: the event's registers, without privilege, thread and enable bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NetBurstSelect {
+    /// ESCR bits 30:25 (event select) and 24:9 (event mask) in place, nothing else.
+    pub escr: u32,
+    /// CCCR bits: ESCR select (15:13), COMPARE, COMPLEMENT, THRESHOLD, EDGE in place, nothing else.
+    pub cccr: u32,
+    /// The pair of ESCRs: the MSR for the even side, and for the odd side (0 where there is none).
+    pub escr_msr: [u16; 2],
+    /// The counters of the even side and of the odd side, as masks of 18.
+    pub counters: [CounterSet; 2],
+    /// What must be programmed upstream for the event to see anything.
+    pub upstream: Upstream,
+}
+
+/// Registers that tag micro-operations before an at-retirement event can count them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Upstream {
+    /// Nothing.
+    None,
+    /// `uop_type` in RAT_ESCR0 (even side) or RAT_ESCR1 (odd side), with this event mask and select.
+    UopType {
+        /// ESCR bits 30:25 and 24:9 of the upstream RAT_ESCR.
+        escr: u32,
+    },
+    /// Replay tagging: MSR_PEBS_ENABLE (0x3F1) and MSR_PEBS_MATRIX_VERT (0x3F2), one metric for
+    /// each physical package at a time.
+    Replay {
+        /// MSR_PEBS_ENABLE.
+        pebs_enable: u32,
+        /// MSR_PEBS_MATRIX_VERT.
+        matrix_vert: u32,
+    },
+}

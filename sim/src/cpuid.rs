@@ -1,0 +1,55 @@
+//! The CPUID leaves of one logical processor.
+
+use hal_profile::machine::CpuidResult;
+use std::collections::BTreeMap;
+
+/// The leaves of one logical processor, as a dump or a built-in model gives them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Leaves {
+    leaves: BTreeMap<u32, Leaf>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Leaf {
+    /// The leaf does not look at ECX.
+    Plain(CpuidResult),
+    /// One answer for each sub-leaf.
+    Indexed(BTreeMap<u32, CpuidResult>),
+}
+
+impl Leaves {
+    /// Adds a leaf that does not look at ECX, or replaces it.
+    pub fn insert(&mut self, leaf: u32, value: CpuidResult) {
+        self.leaves.insert(leaf, Leaf::Plain(value));
+    }
+
+    /// Adds one sub-leaf; a plain leaf of that number becomes an indexed one.
+    pub fn insert_subleaf(&mut self, leaf: u32, subleaf: u32, value: CpuidResult) {
+        match self
+            .leaves
+            .entry(leaf)
+            .or_insert_with(|| Leaf::Indexed(BTreeMap::new()))
+        {
+            Leaf::Indexed(subleaves) => {
+                subleaves.insert(subleaf, value);
+            }
+            plain @ Leaf::Plain(_) => *plain = Leaf::Indexed(BTreeMap::from([(subleaf, value)])),
+        }
+    }
+
+    /// CPUID: zeros for what is not there.
+    #[must_use]
+    pub fn get(&self, leaf: u32, subleaf: u32) -> CpuidResult {
+        match self.leaves.get(&leaf) {
+            Some(Leaf::Plain(value)) => *value,
+            Some(Leaf::Indexed(subleaves)) => subleaves.get(&subleaf).copied().unwrap_or_default(),
+            None => CpuidResult::default(),
+        }
+    }
+
+    /// Whether the leaf is there at all.
+    #[must_use]
+    pub fn contains(&self, leaf: u32) -> bool {
+        self.leaves.contains_key(&leaf)
+    }
+}

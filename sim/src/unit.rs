@@ -1,0 +1,48 @@
+//! What every performance-monitoring unit does, whatever its family.
+
+use crate::event::{Counts, Feed};
+use crate::fault::Fault;
+
+/// A counter that will ask for an interrupt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watch {
+    /// What the counter adds up.
+    pub feed: Feed,
+    /// The interrupt is asked for when the feed's [`amount`](Feed::amount) reaches this.
+    pub at: u64,
+}
+
+/// A performance-monitoring unit, which one logical processor has or two threads share.
+///
+/// `thread` is 0, or 1 for the second logical processor of a NetBurst package with
+/// Hyper-Threading. `now` is all that has happened on that thread so far, and every access first
+/// counts up to it, so that a register written takes effect for what happens after.
+pub(crate) trait Unit: Send {
+    /// RDMSR; `None` where the register is none of this unit's.
+    fn read_msr(&mut self, thread: usize, msr: u32) -> Option<Result<u64, Fault>>;
+    /// WRMSR; `None` where the register is none of this unit's.
+    fn write_msr(
+        &mut self,
+        thread: usize,
+        msr: u32,
+        value: u64,
+        now: &Counts,
+    ) -> Option<Result<(), Fault>>;
+    /// RDPMC.
+    fn read_pmc(&mut self, thread: usize, counter: u32) -> Result<u64, Fault>;
+    /// Counts what has happened on `thread` up to `now`; answers the threads whose local APIC gets
+    /// a performance interrupt, one bit each.
+    fn count(&mut self, thread: usize, now: &Counts) -> u8;
+    /// Calls `visit` for each counter whose input is `thread`'s and which will ask for an interrupt.
+    fn watches(&self, thread: usize, visit: &mut dyn FnMut(Watch));
+    /// Threads whose interrupt line is held active now: NetBurst holds it while OVF is set.
+    fn asserted(&self) -> u8 {
+        0
+    }
+    /// The width of its general counters in bits.
+    fn counter_width(&self) -> u32;
+    /// Whether the local APIC sets LVTPC's mask bit when it delivers the interrupt.
+    fn masks_on_delivery(&self) -> bool;
+    /// Power-on reset.
+    fn reset(&mut self);
+}
