@@ -1,9 +1,31 @@
 //! What is on the wire between halprof.sys and its users, and the HAL's own profiling structures.
 //!
-//! `no_std`, no `unsafe`, and every size and offset asserted at compile time.
+//! Every request is one DeviceIoControl, METHOD_BUFFERED. A request begins with a
+//! [`RequestHeader`], a reply with a [`ReplyHeader`]; whatever is refused is refused in the reply's
+//! header, with the cause and what it concerns, so that no cause is lost in an NTSTATUS. Only a
+//! buffer too short for the headers themselves, an unknown code or a missing access right fails
+//! the DeviceIoControl.
+//!
+//! Where to look: [`hal`] has the HAL's structures, [`request`] the codes with their structures,
+//! [`ErrorCode`] every refusal, [`Sample`] what an overflow records.
+//!
+//! `no_std`, no `unsafe`, and every size asserted at compile time. All numbers are little-endian,
+//! as everything on x86 is.
 #![no_std]
 #![forbid(unsafe_code)]
 
+mod error;
+pub mod hal;
+mod header;
+mod interface;
+pub mod request;
+mod sample;
 mod source;
+mod text;
 
+pub use error::{ErrorCode, NtStatus};
+pub use header::{ReplyHeader, RequestHeader, WIRE_VERSION};
+pub use interface::{Delivery, Interface, Reason};
+pub use sample::{LossCause, Mode, Sample};
 pub use source::ProfileSource;
+pub use text::Text;

@@ -8,6 +8,7 @@ mod counter;
 pub mod cpuid;
 pub mod event;
 pub mod fault;
+pub mod model;
 mod unit;
 
 pub use unit::Watch;

@@ -1,0 +1,84 @@
+//! What every request and every reply begins with.
+
+use crate::ErrorCode;
+use core::mem::size_of;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// The version of this wire. Both sides refuse any other, naming both.
+pub const WIRE_VERSION: u32 = 1;
+
+/// The first bytes of every request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct RequestHeader {
+    /// Bytes of the whole request, this header included; exactly the input length.
+    pub size: u32,
+    /// [`WIRE_VERSION`].
+    pub version: u32,
+    /// Flags of the request; unknown ones are refused.
+    pub flags: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+impl RequestHeader {
+    /// The header of a request of `size` bytes in this version.
+    #[must_use]
+    pub const fn new(size: usize, flags: u32) -> Self {
+        Self {
+            size: size as u32,
+            version: WIRE_VERSION,
+            flags,
+            reserved: 0,
+        }
+    }
+}
+
+/// The first bytes of every reply.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
+)]
+#[repr(C)]
+pub struct ReplyHeader {
+    /// Bytes of the whole reply, this header included.
+    pub size: u32,
+    /// [`WIRE_VERSION`] of the answering side.
+    pub version: u32,
+    /// [`ErrorCode`], or 0 where the request is done.
+    pub error: u32,
+    /// What the error concerns: see the [`ErrorCode`].
+    pub subject: u32,
+    /// More of it: see the [`ErrorCode`].
+    pub detail: u64,
+}
+
+impl ReplyHeader {
+    /// The header of a reply of `size` bytes to a request that is done.
+    #[must_use]
+    pub const fn done(size: usize) -> Self {
+        Self {
+            size: size as u32,
+            version: WIRE_VERSION,
+            error: 0,
+            subject: 0,
+            detail: 0,
+        }
+    }
+
+    /// The header that refuses a request; nothing follows it.
+    #[must_use]
+    pub const fn refused(error: ErrorCode, subject: u32, detail: u64) -> Self {
+        Self {
+            size: size_of::<Self>() as u32,
+            version: WIRE_VERSION,
+            error: error as u32,
+            subject,
+            detail,
+        }
+    }
+}
+
+const _: () = {
+    assert!(size_of::<RequestHeader>() == 16);
+    assert!(size_of::<ReplyHeader>() == 24);
+};

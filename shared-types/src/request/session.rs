@@ -1,0 +1,180 @@
+//! Sessions: opened, configured, started, stopped, closed by the handle that owns them.
+
+use super::{Access, RequestCode};
+use crate::hal::HalProfileSourceInterval64;
+use crate::{ReplyHeader, RequestHeader};
+use core::mem::size_of;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Opens a session: [`super::Plain`] (with [`KERNEL`], [`super::source::APPROXIMATE`] as wanted)
+/// to [`Opened`]. It ends with [`CLOSE`], or when its handle is closed for whatever cause.
+pub const OPEN: RequestCode = RequestCode::new(7, Access::Write);
+/// Says what a stopped session shall count: [`Configure`], followed by its [`Spec`]s, to
+/// [`Configured`] followed by one [`UsedInterval`] for each.
+pub const CONFIGURE: RequestCode = RequestCode::new(8, Access::Write);
+/// Starts counting everywhere: [`Session`] to a bare header.
+pub const START: RequestCode = RequestCode::new(9, Access::Write);
+/// Reads every counter a last time and stops: [`Session`] to a bare header.
+pub const STOP: RequestCode = RequestCode::new(10, Access::Write);
+/// Stops if need be, and ends the session: [`Session`] to a bare header.
+pub const CLOSE: RequestCode = RequestCode::new(11, Access::Write);
+/// Sets the interval of one source of the session: [`SetInterval`] to [`UsedInterval`] after a
+/// header ([`IntervalSet`]). ProfileTime's is in units of 100 ns.
+pub const SET_INTERVAL: RequestCode = RequestCode::new(12, Access::Write);
+
+/// Flag of [`OPEN`]: the session may count and see kernel mode.
+pub const KERNEL: u32 = 1 << 1;
+/// Flag of [`CONFIGURE`]: every source is sampled at its interval.
+pub const SAMPLE: u32 = 1 << 0;
+/// Flag of [`CONFIGURE`]: overflows come through the HAL's callback, without an address.
+pub const NO_ADDRESS: u32 = 1 << 2;
+
+/// Reply to [`OPEN`].
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Opened {
+    /// The header.
+    pub header: ReplyHeader,
+    /// The session's number, never 0.
+    pub session: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+/// A request about one session.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Session {
+    /// The header; no flags.
+    pub header: RequestHeader,
+    /// The session.
+    pub session: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+/// Most processors of a machine: 32 groups of 64.
+pub const MAX_PROCESSORS: usize = 2048;
+
+/// A set of processors, one bit each; empty means all.
+pub type ProcessorBits = [u64; MAX_PROCESSORS / 64];
+
+/// Request of [`CONFIGURE`] and [`super::source::PLAN`]; [`Spec`]s follow.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Configure {
+    /// The header; [`SAMPLE`] and [`NO_ADDRESS`] as wanted (PLAN:
+    /// [`super::source::APPROXIMATE`]).
+    pub header: RequestHeader,
+    /// The session; 0 in a PLAN.
+    pub session: u32,
+    /// How many specs follow.
+    pub sources: u32,
+    /// How long each turn of a rotation runs, in units of 100 ns; 0 for the default.
+    pub rotation: u32,
+    /// Samples that each processor's ring can hold; 0 for the default.
+    pub ring_samples: u32,
+    /// Where to count.
+    pub processors: ProcessorBits,
+}
+
+/// One source to be counted or sampled.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
+)]
+#[repr(C)]
+pub struct Spec {
+    /// KPROFILE_SOURCE.
+    pub source: u32,
+    /// Sources with the same number other than 0 run together or not at all.
+    pub group: u16,
+    /// [`Self::USER`] and [`Self::KERNEL`].
+    pub filter: u16,
+    /// Events between samples; 0 for the source's default.
+    pub interval: u64,
+    /// The select, for [`crate::ProfileSource::RAW`]; else 0.
+    pub raw: u64,
+}
+
+impl Spec {
+    /// Count in user mode.
+    pub const USER: u16 = 1 << 0;
+    /// Count in kernel mode.
+    pub const KERNEL: u16 = 1 << 1;
+}
+
+/// Reply to [`CONFIGURE`]; one [`UsedInterval`] for each spec follows.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Configured {
+    /// The header.
+    pub header: ReplyHeader,
+    /// Turns of the rotation that the busiest kind of processor needs.
+    pub turns: u32,
+    /// How many used intervals follow.
+    pub sources: u32,
+    /// How long each turn runs, in units of 100 ns.
+    pub rotation: u32,
+    /// Samples that each processor's ring will hold.
+    pub ring_samples: u32,
+}
+
+/// The interval in use for one source.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
+)]
+#[repr(C)]
+pub struct UsedInterval {
+    /// KPROFILE_SOURCE.
+    pub source: u32,
+    /// [`Self::CLAMPED`], [`Self::BY_REFERENCE_CYCLES`].
+    pub flags: u32,
+    /// The interval wanted.
+    pub requested: u64,
+    /// The interval used.
+    pub used: u64,
+    /// Events of the counter between samples, where `used` is time; else the same as `used`.
+    pub events: u64,
+}
+
+impl UsedInterval {
+    /// The request was outside the source's limits.
+    pub const CLAMPED: u32 = 1 << 0;
+    /// Sampling by time, served by reference cycles: halted time is not sampled.
+    pub const BY_REFERENCE_CYCLES: u32 = 1 << 1;
+}
+
+/// Request of [`SET_INTERVAL`].
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct SetInterval {
+    /// The header; no flags.
+    pub header: RequestHeader,
+    /// The session, which must be stopped.
+    pub session: u32,
+    /// 0.
+    pub reserved: u32,
+    /// The HAL's own structure.
+    pub interval: HalProfileSourceInterval64,
+}
+
+/// Reply to [`SET_INTERVAL`].
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct IntervalSet {
+    /// The header.
+    pub header: ReplyHeader,
+    /// What is in use now.
+    pub interval: UsedInterval,
+}
+
+const _: () = {
+    assert!(size_of::<Opened>() == 32);
+    assert!(size_of::<Session>() == 24);
+    assert!(size_of::<Configure>() == 288);
+    assert!(size_of::<Spec>() == 24);
+    assert!(size_of::<Configured>() == 40);
+    assert!(size_of::<UsedInterval>() == 32);
+    assert!(size_of::<SetInterval>() == 40);
+    assert!(size_of::<IntervalSet>() == 56);
+};

@@ -1,0 +1,131 @@
+//! Profile sources: which there are, what they are like, which sets fit.
+
+use super::{Access, RequestCode};
+use crate::hal::HalProfileSourceInformationEx64;
+use crate::{ReplyHeader, RequestHeader, Text};
+use core::mem::size_of;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// The sources: [`super::machine::From`] (with [`APPROXIMATE`]) to [`super::machine::Page`] and
+/// as many [`Source`]s as fit, unsupported ones included.
+pub const ENUMERATE: RequestCode = RequestCode::new(4, Access::Read);
+/// One source, as HalQuerySystemInformation(HalProfileSourceInformation) answers: [`Query`] to
+/// [`Information`].
+pub const QUERY: RequestCode = RequestCode::new(5, Access::Read);
+/// Whether sources fit together: [`super::session::Configure`] with its specs to [`Plan`] and, for
+/// each kind of processor in turn, one [`Placement`] for each source. Changes nothing.
+pub const PLAN: RequestCode = RequestCode::new(6, Access::Read);
+
+/// Flag: sources that only approximate their names count as supported.
+pub const APPROXIMATE: u32 = 1 << 0;
+
+/// One profile source, with its attributes.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Source {
+    /// KPROFILE_SOURCE.
+    pub id: u32,
+    /// [`Self::SUPPORTED`] and the flags below it.
+    pub flags: u32,
+    /// What the processor is told to count, in the interface's form; 0 where nothing is.
+    pub select: u64,
+    /// The interval that is used when none is set.
+    pub default_interval: u32,
+    /// The shortest interval.
+    pub min_interval: u32,
+    /// The longest interval.
+    pub max_interval: u32,
+    /// Kinds of processor where it can be counted, as a mask.
+    pub kinds: u32,
+    /// The name that Windows' tools print.
+    pub name: Text<72>,
+    /// The enumeration's symbol.
+    pub symbol: Text<72>,
+    /// What it counts on the boot processor.
+    pub counts: Text<96>,
+    /// What a user should know; why not, where it is not supported.
+    pub note: Text<240>,
+}
+
+impl Source {
+    /// The boot processor can count it.
+    pub const SUPPORTED: u32 = 1 << 0;
+    /// The table of the HAL's own interface has it.
+    pub const HAL: u32 = 1 << 1;
+    /// It can be sampled: an interrupt and an address are to be had.
+    pub const SAMPLING: u32 = 1 << 2;
+    /// It is a timer and takes no counter.
+    pub const TIMER: u32 = 1 << 3;
+    /// It approximates its name.
+    pub const APPROXIMATES: u32 = 1 << 4;
+    /// `select` means something.
+    pub const HAS_SELECT: u32 = 1 << 5;
+}
+
+/// Request about one source.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Query {
+    /// The header; [`APPROXIMATE`] may be set.
+    pub header: RequestHeader,
+    /// KPROFILE_SOURCE.
+    pub source: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+/// Reply to [`QUERY`].
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Information {
+    /// The header.
+    pub header: ReplyHeader,
+    /// The HAL's own structure.
+    pub information: HalProfileSourceInformationEx64,
+}
+
+/// Reply to [`PLAN`].
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Plan {
+    /// The header.
+    pub header: ReplyHeader,
+    /// 1 where all sources run at once on every processor.
+    pub fits: u32,
+    /// Kinds of processor that follow.
+    pub kinds: u32,
+    /// Sources of each.
+    pub sources: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+/// Where one source runs on one kind of processor.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
+)]
+#[repr(C)]
+pub struct Placement {
+    /// Which turn of the rotation it runs in; 0 where all run at once.
+    pub turn: u16,
+    /// Its counter: a general counter's index, [`Self::FIXED`] plus a fixed one's, or
+    /// [`Self::TIMER`].
+    pub counter: u16,
+    /// [`crate::ErrorCode`] where this kind of processor cannot count it, or 0.
+    pub error: u32,
+}
+
+impl Placement {
+    /// Fixed-function counters are numbered from here.
+    pub const FIXED: u16 = 0x100;
+    /// ProfileTime takes no counter.
+    pub const TIMER: u16 = 0xFFFF;
+}
+
+const _: () = {
+    assert!(size_of::<Source>() == 512);
+    assert!(size_of::<Query>() == 24);
+    assert!(size_of::<Information>() == 64);
+    assert!(size_of::<Plan>() == 40);
+    assert!(size_of::<Placement>() == 8);
+};

@@ -1,0 +1,57 @@
+//! What an overflow records, and why a record may be missing.
+
+use crate::interface::wire_enum;
+use core::mem::size_of;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// One sample.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
+)]
+#[repr(C)]
+pub struct Sample {
+    /// Time-stamp counter of the processor when the interrupt was handled.
+    pub timestamp: u64,
+    /// Address of the interrupted instruction; 0 where `mode` is [`Mode::Unknown`].
+    pub ip: u64,
+    /// How many events this sample stands for.
+    pub period: u64,
+    /// Process that was interrupted.
+    pub process: u32,
+    /// Thread that was interrupted.
+    pub thread: u32,
+    /// Index of the processor.
+    pub processor: u32,
+    /// Index of the source in the session's list.
+    pub source: u16,
+    /// [`Mode`].
+    pub mode: u8,
+    /// 0.
+    pub reserved: u8,
+}
+
+const _: () = assert!(size_of::<Sample>() == 40);
+
+wire_enum! {
+    /// What was interrupted.
+    Mode {
+        /// Not known: the overflow came without a trap frame.
+        Unknown = 0 "unknown"
+        /// CPL 3.
+        User = 1 "user"
+        /// CPL 0.
+        Kernel = 2 "kernel"
+    }
+}
+
+wire_enum! {
+    /// Why a sample that was generated is not in the ring.
+    LossCause {
+        /// The ring was full: the client drained too slowly.
+        RingFull = 0 "ring-full"
+        /// Kernel mode, in a session that may not see it.
+        KernelHidden = 1 "kernel-hidden"
+        /// Several periods passed before one interrupt was taken.
+        Coalesced = 2 "coalesced"
+    }
+}
