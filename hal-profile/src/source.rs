@@ -6,6 +6,17 @@
 
 use shared_types::ProfileSource;
 
+pub mod amd;
+pub mod amd64;
+pub mod amd64_events;
+pub mod default;
+pub mod emon;
+pub mod intel;
+pub mod netburst;
+pub mod p6;
+pub mod pentium;
+pub mod raw;
+
 /// One profile source of one interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
@@ -17,7 +28,8 @@ pub struct Row {
     pub symbol: &'static str,
     /// What the processor is told to count.
     pub select: Select,
-    /// The counters that can count it, by index; `ANY` where the event has no constraint.
+    /// The general counters that can count it, by index; [`ANY`] where the event has no constraint,
+    /// [`NO_COUNTER`] where none can.
     pub counters: CounterSet,
     /// How well the event fits the name.
     pub fit: Fit,
@@ -27,11 +39,80 @@ pub struct Row {
     pub note: &'static str,
 }
 
+impl Row {
+    /// ProfileTime.
+    const fn timer(select: Select, note: &'static str) -> Self {
+        Self {
+            id: ProfileSource::TIME,
+            name: "Timer",
+            symbol: "ProfileTime",
+            select,
+            counters: NO_COUNTER,
+            fit: Fit::Timer,
+            counts: "",
+            note,
+        }
+    }
+
+    /// A source that no event of the family fits.
+    const fn unsupported(id: u32, symbol: &'static str, note: &'static str) -> Self {
+        Self {
+            id: ProfileSource(id),
+            name: listed_name(symbol),
+            symbol,
+            select: Select::None,
+            counters: NO_COUNTER,
+            fit: Fit::Unsupported,
+            counts: "",
+            note,
+        }
+    }
+}
+
+/// The name that Windows' tools print: the symbol without `Profile`.
+const fn listed_name(symbol: &'static str) -> &'static str {
+    symbol.split_at("Profile".len()).1
+}
+
+/// The intervals that a source takes: events between two overflows or, for ProfileTime, units of
+/// 100 ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IntervalLimits {
+    /// The interval until one is set.
+    pub default: u32,
+    /// The shortest.
+    pub min: u32,
+    /// The longest.
+    pub max: u32,
+}
+
+/// The interval limits of a source: one set for ProfileTime, one for all that count.
+///
+/// Source: what `wpr -pmcsources` and `tracelog -profilesources` list on Intel and AMD alike.
+#[must_use]
+pub const fn limits(id: ProfileSource) -> IntervalLimits {
+    match id {
+        ProfileSource::TIME => IntervalLimits {
+            default: 10_000,
+            min: 1_221,
+            max: 1_000_000,
+        },
+        _ => IntervalLimits {
+            default: 65_536,
+            min: 4_096,
+            max: 2_147_483_647,
+        },
+    }
+}
+
 /// A set of general counters by index, as a bit mask.
 pub type CounterSet = u32;
 
 /// Every counter that the processor has.
 pub const ANY: CounterSet = u32::MAX;
+
+/// No general counter: nothing to count, or a fixed-function counter's.
+pub const NO_COUNTER: CounterSet = 0;
 
 /// How well an event fits the name of its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,9 +157,10 @@ pub struct NetBurstSelect {
     pub escr: u32,
     /// CCCR bits: ESCR select (15:13), COMPARE, COMPLEMENT, THRESHOLD, EDGE in place, nothing else.
     pub cccr: u32,
-    /// The pair of ESCRs: the MSR for the even side, and for the odd side (0 where there is none).
+    /// The pair of ESCRs: the MSR for the even side, and for the odd side (0 where that side cannot
+    /// count the event).
     pub escr_msr: [u16; 2],
-    /// The counters of the even side and of the odd side, as masks of 18.
+    /// The counters of the even side and of the odd side, as masks of 18; never counter 1.
     pub counters: [CounterSet; 2],
     /// What must be programmed upstream for the event to see anything.
     pub upstream: Upstream,

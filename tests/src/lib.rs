@@ -1,1 +1,3 @@
 //! Helpers of the tests.
+
+pub mod facts;

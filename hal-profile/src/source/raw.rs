@@ -1,0 +1,161 @@
+//! Raw selects: what a user may ask to be counted without a source that names it.
+//!
+//! A raw select is a word in the layout of the family's own register. Each family has a mask of the
+//! bits that may be given; INT, EN, ANY, pin control and whatever is reserved are refused, never
+//! cleared in silence.
+
+use super::amd::family15h_counters;
+use super::amd64_events::{AmdGeneration, is_northbridge};
+use super::netburst::{
+    self, COMPARE, COMPLEMENT, EDGE, ESCR_SELECT, EVENT_MASK, EVENT_SELECT, THRESHOLD,
+};
+use super::{ANY, CounterSet, NetBurstSelect, Select, p6};
+
+/// Whose layout a raw select is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// IA32_PERFEVTSELx.
+    Emon,
+    /// PERF_CTLx; family 10h and later have event bits 11:8 at 35:32.
+    Amd64(AmdGeneration),
+    /// One half of CESR: ES in bits 5:0 and, as CC0's third bit stands, clocks in bit 8. Codes from
+    /// 0x2A on mean one thing on each counter; a raw select means counter 0's.
+    Pentium,
+    /// PerfEvtSelx of P6.
+    P6,
+    /// ESCR in the low half (event select and event mask), CCCR in the high half (ESCR select,
+    /// COMPARE, COMPLEMENT, THRESHOLD, EDGE), and in the high half's bits 1:0, which CCCR reserves,
+    /// the group of counters: 0 BPU, 1 MS, 2 FLAME, 3 IQ. Only documented events and mask bits.
+    NetBurst {
+        /// The model of family 0Fh.
+        model: u32,
+    },
+}
+
+/// A raw select taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawEvent {
+    /// What the processor is told to count.
+    pub select: Select,
+    /// The counters that can count it.
+    pub counters: CounterSet,
+    /// The filter asks for user mode. With neither this nor `kernel` there is no filter.
+    pub user: bool,
+    /// The filter asks for kernel mode.
+    pub kernel: bool,
+}
+
+const EVENT: u64 = 0xFF;
+const UNIT_MASK: u64 = 0xFF << 8;
+const USR: u64 = 1 << 16;
+const OS: u64 = 1 << 17;
+const EDGE_DETECT: u64 = 1 << 18;
+const INV: u64 = 1 << 23;
+const CMASK: u64 = 0xFF << 24;
+/// Event bits 11:8 of AMD family 10h and later.
+const EVENT_HIGH: u64 = 0xF << 32;
+const P6_STYLE: u64 = EVENT | UNIT_MASK | USR | OS | EDGE_DETECT | INV | CMASK;
+
+const ES: u64 = 0x3F;
+const CESR_CLOCKS: u64 = 1 << 8;
+/// The first code that means different things on the Pentium's two counters.
+const FIRST_SPLIT_CODE: u8 = 0x2A;
+
+/// T0_USR and T0_OS of ESCR: bits 16 and 17 belong to its event mask.
+const ESCR_USR: u64 = 1 << 2;
+const ESCR_OS: u64 = 1 << 3;
+const GROUP: u64 = 3 << 32;
+const NETBURST_EVENT: u64 = EVENT_SELECT as u64 | (ESCR_SELECT as u64) << 32 | GROUP;
+const CCCR_FILTER: u32 = COMPARE | COMPLEMENT | THRESHOLD | EDGE;
+
+/// The bits of a raw select that a user may give, the filter's included.
+#[must_use]
+pub const fn allowed(family: Family) -> u64 {
+    match family {
+        Family::Emon | Family::P6 | Family::Amd64(AmdGeneration::K8) => P6_STYLE,
+        Family::Amd64(_) => P6_STYLE | EVENT_HIGH,
+        Family::Pentium => ES | CESR_CLOCKS | USR | OS,
+        Family::NetBurst { .. } => {
+            NETBURST_EVENT | EVENT_MASK as u64 | (CCCR_FILTER as u64) << 32 | ESCR_USR | ESCR_OS
+        }
+    }
+}
+
+/// Takes a raw select apart.
+///
+/// # Errors
+/// The bits at fault: those set outside [`allowed`]; or the whole of the event's fields where the
+/// event is the northbridge's ([`is_northbridge`]) or, on NetBurst, not a documented one; or the
+/// event mask bits that it does not document.
+pub fn parse(family: Family, raw: u64) -> Result<RawEvent, u64> {
+    let refused = raw & !allowed(family);
+    if refused != 0 {
+        return Err(refused);
+    }
+    match family {
+        Family::Emon => Ok(event_select(raw, ANY)),
+        Family::P6 => Ok(event_select(raw, p6::counters((raw & EVENT) as u8))),
+        Family::Amd64(generation) => amd64(generation, raw),
+        Family::Pentium => Ok(pentium(raw)),
+        Family::NetBurst { model } => net_burst(model, raw),
+    }
+}
+
+/// A select in the HAL's own style holds USR and OS always; the filter narrows it later.
+const fn event_select(raw: u64, counters: CounterSet) -> RawEvent {
+    RawEvent {
+        select: Select::EventSelect(raw | USR | OS),
+        counters,
+        user: raw & USR != 0,
+        kernel: raw & OS != 0,
+    }
+}
+
+const fn amd64(generation: AmdGeneration, raw: u64) -> Result<RawEvent, u64> {
+    let event = (raw & EVENT | (raw & EVENT_HIGH) >> 24) as u16;
+    if is_northbridge(event) {
+        return Err(EVENT | EVENT_HIGH & allowed(Family::Amd64(generation)));
+    }
+    let counters = match generation {
+        AmdGeneration::Family15h => family15h_counters(event),
+        _ => ANY,
+    };
+    Ok(event_select(raw, counters))
+}
+
+const fn pentium(raw: u64) -> RawEvent {
+    let event = (raw & ES) as u8;
+    RawEvent {
+        select: Select::Cesr {
+            event,
+            clocks: raw & CESR_CLOCKS != 0,
+        },
+        counters: if event < FIRST_SPLIT_CODE { ANY } else { 0b01 },
+        user: raw & USR != 0,
+        kernel: raw & OS != 0,
+    }
+}
+
+fn net_burst(model: u32, raw: u64) -> Result<RawEvent, u64> {
+    let (escr, cccr) = (
+        raw as u32 & !(ESCR_USR | ESCR_OS) as u32,
+        (raw >> 32) as u32,
+    );
+    let group = (cccr & 3) as usize;
+    let event = netburst::documented(model, escr & EVENT_SELECT, cccr & ESCR_SELECT, group)
+        .ok_or(NETBURST_EVENT)?;
+    if escr & !event.escr != 0 {
+        return Err(u64::from(escr & !event.escr));
+    }
+    let select = NetBurstSelect {
+        escr,
+        cccr: event.cccr | cccr & CCCR_FILTER,
+        ..event
+    };
+    Ok(RawEvent {
+        select: Select::NetBurst(select),
+        counters: select.counters[0] | select.counters[1],
+        user: raw & ESCR_USR != 0,
+        kernel: raw & ESCR_OS != 0,
+    })
+}

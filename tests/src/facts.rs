@@ -1,0 +1,84 @@
+//! The facts of `data/`, as tests read them. A malformed fact is a panic: it is part of the test.
+#![expect(clippy::missing_panics_doc, reason = "said once, above")]
+
+use std::collections::HashMap;
+
+use hal_profile::source::amd64_events::AmdGeneration;
+use hal_profile::source::{CounterSet, Row, Select};
+use shared_types::ProfileSource;
+
+/// One record of a CSV: its fields by column.
+pub type Record = HashMap<String, String>;
+
+/// The records of a CSV with a header.
+#[must_use]
+pub fn records(text: &str) -> Vec<Record> {
+    csv::Reader::from_reader(text.as_bytes())
+        .deserialize()
+        .collect::<Result<_, _>>()
+        .expect("a well-formed CSV")
+}
+
+/// `0x1B` or `27`.
+#[must_use]
+pub fn number(text: &str) -> u64 {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).expect("hexadecimal"),
+        None => text.parse().expect("decimal"),
+    }
+}
+
+/// A source number.
+#[must_use]
+pub fn id(text: &str) -> ProfileSource {
+    ProfileSource(u32::try_from(number(text)).expect("a source number"))
+}
+
+/// `0|1` and `12-17` as a mask.
+#[must_use]
+pub fn counter_set(text: &str) -> CounterSet {
+    let one = |part: &str| part.parse::<u32>().expect("a counter");
+    text.split('|').fold(0, |set, part| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        (one(first)..=one(last)).fold(set, |set, counter| set | 1 << counter)
+    })
+}
+
+/// The PerfEvtSel of a row.
+#[must_use]
+pub fn event_select(row: &Row) -> u64 {
+    let Select::EventSelect(select) = row.select else {
+        panic!("{} is not a PerfEvtSel", row.name)
+    };
+    select
+}
+
+/// A symbol without its `Profile`.
+#[must_use]
+pub fn without_profile(symbol: &str) -> &str {
+    symbol.strip_prefix("Profile").expect("a symbol")
+}
+
+/// Every generation whose events are known.
+pub const GENERATIONS: [AmdGeneration; 12] = [
+    AmdGeneration::K8,
+    AmdGeneration::Family10h,
+    AmdGeneration::Family11h,
+    AmdGeneration::Family12h,
+    AmdGeneration::Family14h,
+    AmdGeneration::Family15h,
+    AmdGeneration::Family16h,
+    AmdGeneration::Zen1,
+    AmdGeneration::Zen2,
+    AmdGeneration::Zen3,
+    AmdGeneration::Zen4,
+    AmdGeneration::Zen5,
+];
+
+/// The records of `data/$name.csv`.
+#[macro_export]
+macro_rules! data {
+    ($name:literal) => {
+        $crate::facts::records(include_str!(concat!("../data/", $name, ".csv")))
+    };
+}
