@@ -6,8 +6,13 @@
 
 mod counter;
 pub mod cpuid;
+#[cfg(test)]
+mod distinct;
 pub mod event;
 pub mod fault;
+mod p6;
+mod pentium;
+mod threshold;
 mod unit;
 
 pub use unit::Watch;
