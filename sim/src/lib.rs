@@ -6,9 +6,17 @@
 
 mod counter;
 pub mod cpuid;
+#[cfg(test)]
+mod distinct;
 pub mod event;
 pub mod fault;
 pub mod model;
+mod netburst;
+pub mod netburst_events;
+pub mod netburst_tables;
+mod p6;
+mod pentium;
+mod threshold;
 mod unit;
 
 pub use unit::Watch;

@@ -1,0 +1,204 @@
+//! The P6 family: Pentium Pro, II, III, Celeron and Pentium M.
+//!
+//! SDM vol. 3B (September 2016), sections 18.22, 19.16 and 19.17.
+
+mod events;
+#[cfg(test)]
+mod tests;
+
+use crate::counter::Counter;
+use crate::cpuid::Leaves;
+use crate::event::{Counts, Feed};
+use crate::fault::Fault;
+use crate::threshold::Threshold;
+use crate::unit::{Unit, Watch};
+use bitfield_struct::bitfield;
+
+/// PerfCtr0; PerfCtr1 follows.
+const PERF_CTR0: u32 = 0xC1;
+const PERF_CTR1: u32 = 0xC2;
+/// PerfEvtSel0; PerfEvtSel1 follows.
+const PERF_EVT_SEL0: u32 = 0x186;
+const PERF_EVT_SEL1: u32 = 0x187;
+/// IA32_MISC_ENABLE, on Pentium M only.
+const MISC_ENABLE: u32 = 0x1A0;
+
+/// Counters are 40 bits wide.
+const WIDTH: u32 = 40;
+/// PerfEvtSel 21 and 63:32.
+const SELECT_RESERVED: u64 = 0xFFFF_FFFF_0020_0000;
+/// Bit 22 is EN in PerfEvtSel0 alone.
+const SELECT1_RESERVED: u64 = SELECT_RESERVED | 1 << 22;
+/// IA32_MISC_ENABLE\[7\], read only: performance monitoring available.
+const PERFMON_AVAILABLE: u64 = 1 << 7;
+
+/// PerfEvtSel0 or PerfEvtSel1.
+#[bitfield(u32)]
+struct PerfEvtSel {
+    event_select: u8,
+    unit_mask: u8,
+    /// USR: count at CPL 1 to 3.
+    usr: bool,
+    /// OS: count at CPL 0.
+    os: bool,
+    /// E: count inactive-to-active transitions.
+    edge: bool,
+    /// PC: pin control. The model has no pins.
+    pc: bool,
+    /// INT: interrupt by the local APIC on overflow.
+    int: bool,
+    __: bool,
+    /// EN: both counters count. In PerfEvtSel0 only.
+    en: bool,
+    /// INV: inverts the comparison with CMASK.
+    inv: bool,
+    cmask: u8,
+}
+
+/// The unit of a family 6 processor without CPUID leaf 0AH.
+#[derive(Clone, Debug)]
+pub(crate) struct P6 {
+    pentium_m: bool,
+    selects: [PerfEvtSel; 2],
+    counters: [Counter; 2],
+    /// An overflow seen by a register access, to be answered by the next count.
+    pending: bool,
+}
+
+impl P6 {
+    /// The unit of the processor with these leaves, as after power-on.
+    pub(crate) fn new(leaves: &Leaves) -> Self {
+        Self::power_on(is_pentium_m(leaves.get(1, 0).eax))
+    }
+
+    fn power_on(pentium_m: bool) -> Self {
+        Self {
+            pentium_m,
+            selects: [PerfEvtSel::new(); 2],
+            counters: [Counter::new(WIDTH), Counter::new(WIDTH)],
+            pending: false,
+        }
+    }
+
+    fn advance(&mut self, now: &Counts) {
+        for (counter, select) in self.counters.iter_mut().zip(&self.selects) {
+            let wraps = counter.advance(now);
+            self.pending |= wraps > 0 && select.int();
+        }
+    }
+
+    fn feed(&self, counter: usize) -> Option<Feed> {
+        if !self.selects[0].en() {
+            return None;
+        }
+        let select = self.selects[counter];
+        let event = events::lookup(select.event_select(), select.unit_mask(), counter)?;
+        let threshold = Threshold {
+            at_least: u64::from(select.cmask()),
+            invert: select.inv(),
+            edge: select.edge(),
+        };
+        threshold.feed(event, select.usr(), select.os())
+    }
+
+    fn write_select(&mut self, select: usize, value: u64, now: &Counts) {
+        self.selects[select] = PerfEvtSel::from_bits(value as u32);
+        for counter in 0..self.counters.len() {
+            let feed = self.feed(counter);
+            self.counters[counter].connect(feed, now);
+        }
+    }
+
+    /// Bits that may not be written as ones; `None` where there is no such register.
+    fn reserved(&self, msr: u32) -> Option<u64> {
+        match msr {
+            PERF_CTR0 | PERF_CTR1 => Some(0),
+            PERF_EVT_SEL0 => Some(SELECT_RESERVED),
+            PERF_EVT_SEL1 => Some(SELECT1_RESERVED),
+            MISC_ENABLE if self.pentium_m => Some(!PERFMON_AVAILABLE),
+            _ => None,
+        }
+    }
+}
+
+/// Pentium M: models 9 and 0DH, and 15H, a system on a chip around one.
+fn is_pentium_m(signature: u32) -> bool {
+    let model = signature >> 4 & 0xF | signature >> 12 & 0xF0;
+    matches!(model, 0x09 | 0x0D | 0x15)
+}
+
+/// What WRMSR to a counter puts there: the low 32 bits, and copies of bit 31 above them.
+fn sign_extended(value: u64) -> u64 {
+    i64::from((value as u32).cast_signed()).cast_unsigned()
+}
+
+impl Unit for P6 {
+    fn read_msr(&mut self, _thread: usize, msr: u32) -> Option<Result<u64, Fault>> {
+        let value = match msr {
+            PERF_CTR0 => self.counters[0].value(),
+            PERF_CTR1 => self.counters[1].value(),
+            PERF_EVT_SEL0 => u64::from(self.selects[0].into_bits()),
+            PERF_EVT_SEL1 => u64::from(self.selects[1].into_bits()),
+            MISC_ENABLE if self.pentium_m => PERFMON_AVAILABLE,
+            _ => return None,
+        };
+        Some(Ok(value))
+    }
+
+    /// Of IA32_MISC_ENABLE the model has the one read-only bit, which a write leaves as it is.
+    fn write_msr(
+        &mut self,
+        _thread: usize,
+        msr: u32,
+        value: u64,
+        now: &Counts,
+    ) -> Option<Result<(), Fault>> {
+        if value & self.reserved(msr)? != 0 {
+            return Some(Err(Fault::WriteMsr { msr, value }));
+        }
+        self.advance(now);
+        match msr {
+            PERF_CTR0 => self.counters[0].set(sign_extended(value)),
+            PERF_CTR1 => self.counters[1].set(sign_extended(value)),
+            PERF_EVT_SEL0 => self.write_select(0, value, now),
+            PERF_EVT_SEL1 => self.write_select(1, value, now),
+            _ => {}
+        }
+        Some(Ok(()))
+    }
+
+    fn read_pmc(&mut self, _thread: usize, counter: u32) -> Result<u64, Fault> {
+        match counter {
+            0 => Ok(self.counters[0].value()),
+            1 => Ok(self.counters[1].value()),
+            _ => Err(Fault::ReadPmc { counter }),
+        }
+    }
+
+    fn count(&mut self, _thread: usize, now: &Counts) -> u8 {
+        self.advance(now);
+        u8::from(std::mem::take(&mut self.pending))
+    }
+
+    fn watches(&self, _thread: usize, visit: &mut dyn FnMut(Watch)) {
+        for (counter, select) in self.counters.iter().zip(&self.selects) {
+            if let Some(feed) = counter.feed().filter(|_| select.int()) {
+                let at = counter.amount_after(counter.until_wrap());
+                visit(Watch { feed, at });
+            }
+        }
+    }
+
+    fn counter_width(&self) -> u32 {
+        WIDTH
+    }
+
+    /// Pentium M and later do; the older ones leave LVTPC as it is (perfctr, oprofile).
+    fn masks_on_delivery(&self) -> bool {
+        self.pentium_m
+    }
+
+    fn reset(&mut self) {
+        *self = Self::power_on(self.pentium_m);
+    }
+}
