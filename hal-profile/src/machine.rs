@@ -33,3 +33,106 @@ pub trait Machine {
     /// RDTSC.
     fn timestamp(&mut self) -> u64;
 }
+
+/// What code that runs on one processor gets: that processor, and what belongs to it alone.
+pub struct Local<'a, M> {
+    /// Index over all groups.
+    pub index: usize,
+    /// The processor.
+    pub machine: &'a mut M,
+    /// Its state, which nobody else touches.
+    pub state: &'a mut crate::processor::ProcessorState,
+    /// Its ring's memory, empty where none is lent.
+    pub ring: &'a [crate::ring::Word],
+}
+
+/// All processors of a machine, and what their host lends the core.
+///
+/// The host decides how code gets onto another processor: the driver by targeted DPCs, a modelled
+/// machine by a call.
+pub trait Processors {
+    /// One of them.
+    type Machine: Machine;
+
+    /// How many there are. Grows when processors are added.
+    fn count(&self) -> usize;
+
+    /// Processor group, and number in the group, of a processor.
+    fn number(&self, index: usize) -> (u16, u16);
+
+    /// Runs `work` on one processor, there, with interrupts masked (PROFILE_LEVEL on x64), and
+    /// waits for it. `None` where there is no such processor.
+    fn run_on<T: Send>(
+        &mut self,
+        index: usize,
+        work: impl FnOnce(&mut Local<'_, Self::Machine>) -> T + Send,
+    ) -> Option<T>;
+
+    /// Runs `work` once on each processor of `wanted`, there, with interrupts masked, and waits
+    /// for all of them. `slots` is parted evenly among all processors of the machine, in order,
+    /// and each gets its own part.
+    fn run_on_each<T: Send>(
+        &mut self,
+        wanted: &ProcessorSet,
+        slots: &mut [T],
+        work: impl Fn(&mut Local<'_, Self::Machine>, &mut [T]) + Sync,
+    );
+
+    /// A processor's ring, for its reader; empty where none is lent.
+    fn ring(&self, index: usize) -> &[crate::ring::Word];
+
+    /// Lends a zeroed ring of so many words to each processor of `wanted`; all or none.
+    fn lend_rings(&mut self, wanted: &ProcessorSet, words: usize) -> bool;
+
+    /// Takes the rings back.
+    fn return_rings(&mut self);
+
+    /// Asks the owner of the counters for all of them (HalAllocateHardwareCounters); `false` where
+    /// it does not give them.
+    fn reserve_counters(&mut self) -> bool;
+
+    /// Gives the counters back (HalFreeHardwareCounters).
+    fn release_counters(&mut self);
+
+    /// Ticks of the time-stamp counter in a second.
+    fn timestamp_frequency(&self) -> u64;
+
+    /// The finest step of the timer that serves ProfileTime, in units of 100 ns; at least 1.
+    fn timer_resolution(&self) -> u32;
+}
+
+/// A set of processors by index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessorSet(shared_types::request::session::ProcessorBits);
+
+impl ProcessorSet {
+    /// No processor.
+    pub const EMPTY: Self = Self([0; 32]);
+    /// Every processor there can be.
+    pub const ALL: Self = Self([u64::MAX; 32]);
+
+    /// The set that a request names: no bit at all means every processor.
+    #[must_use]
+    pub fn from_bits(bits: shared_types::request::session::ProcessorBits) -> Self {
+        if bits.iter().all(|&word| word == 0) {
+            Self::ALL
+        } else {
+            Self(bits)
+        }
+    }
+
+    /// Whether `index` is in it.
+    #[must_use]
+    pub fn contains(&self, index: usize) -> bool {
+        self.0
+            .get(index / 64)
+            .is_some_and(|word| word >> (index % 64) & 1 != 0)
+    }
+
+    /// The first processor of the set that is not below `count`, unless the set is everything.
+    #[must_use]
+    pub fn first_beyond(&self, count: usize) -> Option<usize> {
+        (*self != Self::ALL)
+            .then(|| (count..self.0.len() * 64).find(|&index| self.contains(index)))?
+    }
+}

@@ -4,7 +4,7 @@
 //! or none; the name never depends on the unit mask.
 
 /// AMD's processors, as far as their event lists differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AmdGeneration {
     /// Family 0Fh.
     K8,

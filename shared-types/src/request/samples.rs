@@ -46,13 +46,11 @@ pub struct Statistics {
     pub throttled: u64,
     /// The longest period in use now for any source, in events.
     pub longest_period: u64,
-    /// Counters whose sampling the guard has stopped.
-    pub stopped: u64,
     /// Ticks of the time-stamp counter spent in the interrupt handler.
     pub handler_ticks: u64,
 }
 
 const _: () = {
     assert!(size_of::<Drained>() == 40);
-    assert!(size_of::<Statistics>() == 24 + 8 * 10);
+    assert!(size_of::<Statistics>() == 24 + 8 * 9);
 };

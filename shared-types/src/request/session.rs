@@ -14,7 +14,8 @@ pub const OPEN: RequestCode = RequestCode::new(7, Access::Write);
 pub const CONFIGURE: RequestCode = RequestCode::new(8, Access::Write);
 /// Starts counting everywhere: [`Session`] to a bare header.
 pub const START: RequestCode = RequestCode::new(9, Access::Write);
-/// Reads every counter a last time and stops: [`Session`] to a bare header.
+/// Reads every counter a last time and stops: [`Session`] to what
+/// [`super::counts::SNAPSHOT`] answers, or to a bare header where the output cannot hold that.
 pub const STOP: RequestCode = RequestCode::new(10, Access::Write);
 /// Stops if need be, and ends the session: [`Session`] to a bare header.
 pub const CLOSE: RequestCode = RequestCode::new(11, Access::Write);
@@ -25,7 +26,7 @@ pub const SET_INTERVAL: RequestCode = RequestCode::new(12, Access::Write);
 /// Flag of [`OPEN`]: the session may count and see kernel mode.
 pub const KERNEL: u32 = 1 << 1;
 /// Flag of [`CONFIGURE`]: every source is sampled at its interval.
-pub const SAMPLE: u32 = 1 << 0;
+pub const SAMPLE: u32 = 1 << 3;
 /// Flag of [`CONFIGURE`]: overflows come through the HAL's callback, without an address.
 pub const NO_ADDRESS: u32 = 1 << 2;
 
@@ -63,7 +64,7 @@ pub type ProcessorBits = [u64; MAX_PROCESSORS / 64];
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Configure {
-    /// The header; [`SAMPLE`] and [`NO_ADDRESS`] as wanted (PLAN:
+    /// The header; [`SAMPLE`] and [`NO_ADDRESS`] as wanted (PLAN: [`SAMPLE`] and
     /// [`super::source::APPROXIMATE`]).
     pub header: RequestHeader,
     /// The session; 0 in a PLAN.

@@ -70,8 +70,8 @@ pub struct Query {
     pub header: RequestHeader,
     /// KPROFILE_SOURCE.
     pub source: u32,
-    /// 0.
-    pub reserved: u32,
+    /// The session whose interval is asked for, or 0 for the default one.
+    pub session: u32,
 }
 
 /// Reply to [`QUERY`].

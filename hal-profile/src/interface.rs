@@ -1,0 +1,358 @@
+//! What each interface does to the registers: addresses and bits, no policy.
+//!
+//! The contract, for every interface. Each function runs on the processor that it concerns, with
+//! interrupts masked (PROFILE_LEVEL).
+//!
+//! - [`set_up`] makes `seated` counters ready and leaves them stopped, each at its preset, with no
+//!   overflow pending.
+//! - [`enable`] starts all of them, as close together as the hardware can.
+//! - [`disable`] stops all of them; their values stay.
+//! - [`clear`] leaves no bit of ours set in any select or shared register.
+//! - [`read`] answers a counter's value in its own width, running or not.
+//! - An overflow interrupt is answered by [`hold`], then for each counter [`may_have_overflowed`],
+//!   [`stop_one`], [`write()`] and [`start_one`], then [`resume`].
+//!
+//! Registers shared with others are changed by read-modify-write; bits that are not ours are never
+//! written from a saved copy. A counter's overflow is known by its value: it has come as many
+//! events as it was preset for. The status registers are only acknowledged.
+
+use crate::capabilities::{Apic, Capabilities, Global};
+use crate::control::Control;
+use crate::counter::Counter;
+use crate::machine::Machine;
+use crate::registers::apic::{IA32_X2APIC_LVT_PMI, LVTPC_OFFSET, LvtPc};
+use crate::registers::netburst::{CCCR_OFF, Cccr};
+use crate::registers::pentium::{CESR, CESR_HALF, CESR_HALF_MASK};
+use crate::registers::{amd, intel};
+use shared_types::Interface;
+
+/// A counter in use: where, with what, from which value.
+#[derive(Clone, Copy, Debug)]
+pub struct Seated {
+    /// The counter.
+    pub counter: Counter,
+    /// Its control value.
+    pub control: Control,
+    /// The value it was started from.
+    pub preset: u64,
+    /// It interrupts when it overflows.
+    pub interrupts: bool,
+}
+
+/// What [`hold`] has to tell [`resume`].
+#[derive(Clone, Copy, Debug)]
+pub struct Hold {
+    /// The global control register as it was found.
+    control: u64,
+}
+
+const EVENT_SELECT_EN: u64 = intel::PerfEvtSel::new().with_en(true).into_bits();
+const CCCR_ENABLE: u64 = Cccr::new().with_enable(true).into_bits() as u64;
+
+/// How counters are started and stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gate {
+    /// Each by a bit of its own select.
+    Each,
+    /// All by PerfEvtSel0's EN.
+    First,
+    /// Each by a bit of its own select, all by the global control register.
+    Global(Global),
+    /// CESR: a half with CC 0 is off.
+    Cesr,
+}
+
+fn gate(capabilities: &Capabilities) -> Gate {
+    match (capabilities.interface(), capabilities.global) {
+        (Interface::Pentium, _) => Gate::Cesr,
+        (Interface::P6, _) => Gate::First,
+        (_, Some(global)) => Gate::Global(global),
+        _ => Gate::Each,
+    }
+}
+
+fn enable_bit(capabilities: &Capabilities) -> u64 {
+    match capabilities.interface() {
+        Interface::NetBurst => CCCR_ENABLE,
+        _ => EVENT_SELECT_EN,
+    }
+}
+
+/// See the contract above.
+pub fn set_up(machine: &mut impl Machine, capabilities: &Capabilities, seated: &[Seated]) {
+    let gate = gate(capabilities);
+    if let Gate::Global(global) = gate {
+        modify(machine, global.control, global_bits(seated), 0);
+    }
+    for one in seated {
+        for (msr, value) in one.control.before {
+            if msr != 0 {
+                machine.write_msr(msr, value);
+            }
+        }
+        match gate {
+            Gate::Cesr => write_cesr_half(machine, one.counter, 0),
+            Gate::Global(_) if one.counter.is_fixed() => {}
+            Gate::Global(_) => write_select(machine, capabilities, one, EVENT_SELECT_EN),
+            Gate::Each | Gate::First => write_select(machine, capabilities, one, 0),
+        }
+        write(machine, capabilities, one.counter, one.preset);
+    }
+    if let Gate::Global(global) = gate {
+        write_fixed_control(machine, seated, true);
+        machine.write_msr(global.acknowledge, global_bits(seated));
+    }
+}
+
+/// See the contract above.
+pub fn enable(machine: &mut impl Machine, capabilities: &Capabilities, seated: &[Seated]) {
+    match gate(capabilities) {
+        Gate::Global(global) => modify(machine, global.control, 0, global_bits(seated)),
+        Gate::First => machine.write_msr(
+            capabilities.layout.select,
+            first_select(seated) | EVENT_SELECT_EN,
+        ),
+        Gate::Cesr => {
+            for one in seated {
+                write_cesr_half(machine, one.counter, one.control.select);
+            }
+        }
+        Gate::Each => {
+            for one in seated {
+                start_one(machine, capabilities, one);
+            }
+        }
+    }
+}
+
+/// See the contract above.
+pub fn disable(machine: &mut impl Machine, capabilities: &Capabilities, seated: &[Seated]) {
+    match gate(capabilities) {
+        Gate::Global(global) => modify(machine, global.control, global_bits(seated), 0),
+        Gate::First => machine.write_msr(capabilities.layout.select, first_select(seated)),
+        Gate::Cesr => {
+            for one in seated {
+                write_cesr_half(machine, one.counter, 0);
+            }
+        }
+        Gate::Each => {
+            for one in seated {
+                stop_one(machine, capabilities, one);
+            }
+        }
+    }
+}
+
+/// See the contract above; the counters are stopped already.
+pub fn clear(machine: &mut impl Machine, capabilities: &Capabilities, seated: &[Seated]) {
+    let off = match gate(capabilities) {
+        Gate::Cesr => return,
+        _ if capabilities.interface() == Interface::NetBurst => CCCR_OFF.into_bits().into(),
+        _ => 0,
+    };
+    if gate(capabilities) == Gate::First {
+        machine.write_msr(capabilities.layout.select, 0);
+    }
+    for one in seated.iter().filter(|one| !one.counter.is_fixed()) {
+        machine.write_msr(select_msr(capabilities, one.counter), off);
+        for (msr, _) in one.control.before {
+            if msr != 0 {
+                machine.write_msr(msr, 0);
+            }
+        }
+    }
+    if let Gate::Global(global) = gate(capabilities) {
+        write_fixed_control(machine, seated, false);
+        machine.write_msr(global.acknowledge, global_bits(seated));
+    }
+}
+
+/// See the contract above.
+pub fn read(machine: &mut impl Machine, capabilities: &Capabilities, counter: Counter) -> u64 {
+    let index = u32::from(counter.index());
+    let value = match capabilities.interface() {
+        // RDPMC is not there before Pentium MMX and has errata on it.
+        Interface::Pentium => machine.read_msr(counter_msr(capabilities, counter)),
+        Interface::Amd64 if counter.index() >= amd::RDPMC_CORE_COUNTERS => {
+            machine.read_msr(counter_msr(capabilities, counter))
+        }
+        _ if counter.is_fixed() => machine.read_pmc(intel::RDPMC_FIXED | index),
+        _ => machine.read_pmc(index),
+    };
+    value & capabilities.width_of(counter).mask()
+}
+
+/// Sets a counter's value.
+pub fn write(
+    machine: &mut impl Machine,
+    capabilities: &Capabilities,
+    counter: Counter,
+    value: u64,
+) {
+    let msr = if counter.is_fixed() {
+        counter_msr(capabilities, counter)
+    } else {
+        capabilities.layout.counter_write + u32::from(counter.index()) * capabilities.layout.stride
+    };
+    machine.write_msr(msr, value);
+    // Errata N15, O8: a write while the input is active can carry into the upper bits; oprofile
+    // and Linux found a second write to be what helps.
+    if capabilities.interface() == Interface::NetBurst {
+        machine.write_msr(msr, value);
+    }
+}
+
+/// An overflow interrupt has come: stops all counters together where the hardware can.
+pub fn hold(machine: &mut impl Machine, capabilities: &Capabilities, seated: &[Seated]) -> Hold {
+    let mut control = 0;
+    match together(capabilities) {
+        Gate::Global(global) => {
+            control = machine.read_msr(global.control);
+            machine.write_msr(global.control, control & !global_bits(seated));
+        }
+        Gate::First => machine.write_msr(capabilities.layout.select, first_select(seated)),
+        Gate::Each | Gate::Cesr => {}
+    }
+    Hold { control }
+}
+
+/// AMD's counters are stopped one by one in the handler even where a global register could stop
+/// them: that is one register access less, and its local APIC keeps what overflows meanwhile.
+fn together(capabilities: &Capabilities) -> Gate {
+    match gate(capabilities) {
+        Gate::Global(_) if capabilities.interface() == Interface::Amd64 => Gate::Each,
+        gate => gate,
+    }
+}
+
+/// Whether a counter is worth stopping to look at: `alone` is the only one that interrupts.
+pub fn may_have_overflowed(
+    machine: &mut impl Machine,
+    capabilities: &Capabilities,
+    one: &Seated,
+    alone: bool,
+) -> bool {
+    if capabilities.interface() == Interface::NetBurst {
+        let cccr = machine.read_msr(select_msr(capabilities, one.counter));
+        // A PMI can come without OVF (seen by Linux): the value then tells.
+        return Cccr::from_bits(cccr as u32).ovf()
+            || read(machine, capabilities, one.counter) < one.preset;
+    }
+    let stopped = together(capabilities) != Gate::Each;
+    stopped || alone || read(machine, capabilities, one.counter) < one.preset
+}
+
+/// Stops one counter, where each has a bit of its own; NetBurst: clears OVF too, as it would keep
+/// the interrupt line asserted.
+pub fn stop_one(machine: &mut impl Machine, capabilities: &Capabilities, one: &Seated) {
+    if together(capabilities) == Gate::Each {
+        write_select(machine, capabilities, one, 0);
+    }
+}
+
+/// Starts one counter again, where each has a bit of its own.
+pub fn start_one(machine: &mut impl Machine, capabilities: &Capabilities, one: &Seated) {
+    if together(capabilities) == Gate::Each {
+        write_select(machine, capabilities, one, enable_bit(capabilities));
+    }
+}
+
+/// Ends what [`hold`] began: acknowledges the overflows of `reloaded` (bits of the global
+/// registers' layout), starts all counters again, and lets LVTPC through.
+pub fn resume(
+    machine: &mut impl Machine,
+    capabilities: &Capabilities,
+    seated: &[Seated],
+    hold: Hold,
+    reloaded: u64,
+) {
+    if let Some(global) = capabilities.global
+        && reloaded != 0
+    {
+        machine.write_msr(global.acknowledge, reloaded);
+    }
+    match together(capabilities) {
+        Gate::Global(global) => machine.write_msr(global.control, hold.control),
+        Gate::First => machine.write_msr(
+            capabilities.layout.select,
+            first_select(seated) | EVENT_SELECT_EN,
+        ),
+        Gate::Each | Gate::Cesr => {}
+    }
+    if capabilities.masks_lvtpc {
+        unmask_lvtpc(machine, capabilities.apic);
+    }
+}
+
+/// LVTPC is the HAL's: only its mask bit is cleared, where the processor has set it.
+fn unmask_lvtpc(machine: &mut impl Machine, apic: Apic) {
+    match apic {
+        Apic::None => {}
+        Apic::XApic => {
+            let entry = LvtPc::from_bits(machine.read_apic(LVTPC_OFFSET));
+            machine.write_apic(LVTPC_OFFSET, entry.with_mask(false).into_bits());
+        }
+        Apic::X2Apic => {
+            let entry = LvtPc::from_bits(machine.read_msr(IA32_X2APIC_LVT_PMI) as u32);
+            machine.write_msr(
+                IA32_X2APIC_LVT_PMI,
+                entry.with_mask(false).into_bits().into(),
+            );
+        }
+    }
+}
+
+fn global_bits(seated: &[Seated]) -> u64 {
+    seated
+        .iter()
+        .fold(0, |bits, one| bits | one.counter.global_bit())
+}
+
+/// PerfEvtSel0's value without EN: counter 0's control, or nothing counted where it is free.
+fn first_select(seated: &[Seated]) -> u64 {
+    seated
+        .iter()
+        .find(|one| one.counter.index() == 0)
+        .map_or(0, |one| one.control.select)
+}
+
+fn select_msr(capabilities: &Capabilities, counter: Counter) -> u32 {
+    capabilities.layout.select + u32::from(counter.index()) * capabilities.layout.stride
+}
+
+fn counter_msr(capabilities: &Capabilities, counter: Counter) -> u32 {
+    if counter.is_fixed() {
+        return intel::IA32_FIXED_CTR0 + u32::from(counter.index());
+    }
+    capabilities.layout.counter + u32::from(counter.index()) * capabilities.layout.stride
+}
+
+fn write_select(machine: &mut impl Machine, capabilities: &Capabilities, one: &Seated, bits: u64) {
+    machine.write_msr(
+        select_msr(capabilities, one.counter),
+        one.control.select | bits,
+    );
+}
+
+fn write_cesr_half(machine: &mut impl Machine, counter: Counter, half: u64) {
+    let shift = u32::from(counter.index()) * CESR_HALF;
+    modify(machine, CESR, CESR_HALF_MASK << shift, half << shift);
+}
+
+fn write_fixed_control(machine: &mut impl Machine, seated: &[Seated], on: bool) {
+    let (mut mask, mut bits) = (0, 0);
+    for one in seated.iter().filter(|one| one.counter.is_fixed()) {
+        let shift = 4 * u32::from(one.counter.index());
+        mask |= 0xF << shift;
+        bits |= if on { one.control.select << shift } else { 0 };
+    }
+    if mask != 0 {
+        modify(machine, intel::IA32_FIXED_CTR_CTRL, mask, bits);
+    }
+}
+
+/// Read-modify-write: clears `mask`, then sets `bits`.
+fn modify(machine: &mut impl Machine, msr: u32, mask: u64, bits: u64) {
+    let value = machine.read_msr(msr);
+    machine.write_msr(msr, value & !mask | bits);
+}

@@ -1,0 +1,282 @@
+//! Which source on which counter, and in which turn, on one kind of processor.
+//!
+//! Sources that fit together run together. Those that do not are parted into turns, first fit in
+//! the order asked for; sources of one group stay in one turn or do not run. Within a turn the
+//! search is exact: it backtracks over every counter, and on NetBurst over both sides' ESCRs.
+
+use crate::capabilities::Capabilities;
+use crate::counter::Counter;
+use crate::source::{CounterSet, Select, Upstream};
+use shared_types::ErrorCode;
+
+/// Most sources of one session.
+pub const MAX_SOURCES: usize = 256;
+/// Most counters of one processor: general and fixed.
+pub const MAX_COUNTERS: usize = 32;
+
+/// A source to be placed.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// What it counts.
+    pub select: Select,
+    /// The counters that can count it.
+    pub counters: CounterSet,
+    /// It is ProfileTime, counted by a timer.
+    pub timer: bool,
+    /// Runs together with the others of this number; 0 alone.
+    pub group: u16,
+    /// This kind of processor cannot count it, and why.
+    pub refused: Option<ErrorCode>,
+}
+
+/// Where a source sits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seat {
+    /// On a counter, in a turn.
+    Counter {
+        /// The counter.
+        counter: Counter,
+        /// NetBurst: 0 for ESCRs with an even number, 1 for odd.
+        side: u8,
+        /// The turn.
+        turn: u16,
+    },
+    /// On no counter: a timer.
+    Timer,
+    /// Nowhere, and why.
+    Refused(ErrorCode),
+}
+
+/// The seats of a session's sources on one kind of processor.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    seats: [Seat; MAX_SOURCES],
+    turns: u16,
+}
+
+impl Plan {
+    /// No source placed.
+    pub const EMPTY: Self = Self {
+        seats: [Seat::Refused(ErrorCode::SourceNotInSession); MAX_SOURCES],
+        turns: 0,
+    };
+
+    /// Where source `index` sits.
+    #[must_use]
+    pub fn seat(&self, index: usize) -> Seat {
+        self.seats
+            .get(index)
+            .copied()
+            .unwrap_or(Seat::Refused(ErrorCode::SourceNotInSession))
+    }
+
+    /// How many turns there are; 0 where no source takes a counter.
+    #[must_use]
+    pub fn turns(&self) -> u16 {
+        self.turns
+    }
+
+    /// Places every source, in place. Answers the index of a source whose group cannot run
+    /// together, if there is one.
+    pub fn make(
+        &mut self,
+        capabilities: &Capabilities,
+        count: usize,
+        wanted: impl Fn(usize) -> Wanted,
+    ) -> Result<(), usize> {
+        self.turns = 0;
+        for index in 0..count {
+            let seat = match wanted(index) {
+                Wanted { timer: true, .. } => Seat::Timer,
+                Wanted {
+                    refused: Some(error),
+                    ..
+                } => Seat::Refused(error),
+                _ => UNPLACED,
+            };
+            self.set(index, seat);
+        }
+        for index in 0..count {
+            if self.seat(index) == UNPLACED {
+                self.place_unit(capabilities, count, &wanted, index)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, index: usize, seat: Seat) {
+        if let Some(place) = self.seats.get_mut(index) {
+            *place = seat;
+        }
+    }
+
+    /// Places source `first` with the others of its group, in the first turn that has room.
+    fn place_unit(
+        &mut self,
+        capabilities: &Capabilities,
+        count: usize,
+        wanted: &impl Fn(usize) -> Wanted,
+        first: usize,
+    ) -> Result<(), usize> {
+        let group = wanted(first).group;
+        let in_unit = |index: usize| index == first || (group != 0 && wanted(index).group == group);
+        if (0..count).any(|index| in_unit(index) && matches!(self.seat(index), Seat::Refused(_))) {
+            return Err(first);
+        }
+        for turn in 0..=self.turns {
+            let mut table = Table::new(capabilities);
+            let members = (0..count).filter(|&index| match self.seat(index) {
+                Seat::Counter { turn: theirs, .. } => theirs == turn,
+                seat => seat == UNPLACED && in_unit(index),
+            });
+            if members
+                .into_iter()
+                .all(|index| table.add(index, wanted(index)))
+                && table.solve(0)
+            {
+                for party in table.parties() {
+                    let (counter, side) = (party.counter, party.side);
+                    self.set(
+                        party.index,
+                        Seat::Counter {
+                            counter,
+                            side,
+                            turn,
+                        },
+                    );
+                }
+                self.turns = self.turns.max(turn + 1);
+                return Ok(());
+            }
+        }
+        Err(first)
+    }
+}
+
+const UNPLACED: Seat = Seat::Refused(ErrorCode::DoesNotFit);
+
+/// One source of a turn that is being solved.
+#[derive(Clone, Copy)]
+struct Party {
+    index: usize,
+    wanted: Wanted,
+    counter: Counter,
+    side: u8,
+}
+
+/// One turn that is being solved.
+struct Table<'a> {
+    capabilities: &'a Capabilities,
+    parties: [Option<Party>; MAX_COUNTERS],
+    count: usize,
+    taken: u64,
+}
+
+impl<'a> Table<'a> {
+    fn new(capabilities: &'a Capabilities) -> Self {
+        Self {
+            capabilities,
+            parties: [None; MAX_COUNTERS],
+            count: 0,
+            taken: 0,
+        }
+    }
+
+    fn parties(&self) -> impl Iterator<Item = &Party> {
+        self.parties.iter().take(self.count).flatten()
+    }
+
+    /// Adds a source; `false` where there are plainly more than counters.
+    fn add(&mut self, index: usize, wanted: Wanted) -> bool {
+        let Some(place) = self.parties.get_mut(self.count) else {
+            return false;
+        };
+        *place = Some(Party {
+            index,
+            wanted,
+            counter: Counter::general(0),
+            side: 0,
+        });
+        self.count += 1;
+        let general = self
+            .parties()
+            .filter(|party| !matches!(party.wanted.select, Select::Fixed(_)))
+            .count();
+        general <= self.capabilities.counters.count_ones() as usize
+    }
+
+    /// Finds counters for the sources from `at` on. Recursion is at most [`MAX_COUNTERS`] deep.
+    fn solve(&mut self, at: usize) -> bool {
+        let Some(Some(party)) = self.parties.get(at).copied() else {
+            return true;
+        };
+        for side in 0..2 {
+            let mut open = self.candidates(&party.wanted, side);
+            while open != 0 {
+                let bit = open & open.wrapping_neg();
+                open &= !bit;
+                if self.taken & bit != 0 || !self.registers_agree(at, &party.wanted, side) {
+                    continue;
+                }
+                self.taken |= bit;
+                self.parties[at] = Some(Party {
+                    counter: counter_of(bit),
+                    side,
+                    ..party
+                });
+                if self.solve(at + 1) {
+                    return true;
+                }
+                self.taken &= !bit;
+            }
+        }
+        false
+    }
+
+    /// The counters that can count it on one side, as bits of the global registers' layout.
+    fn candidates(&self, wanted: &Wanted, side: u8) -> u64 {
+        let usable = self.capabilities.counters & wanted.counters;
+        match wanted.select {
+            Select::NetBurst(event) if event.escr_msr[usize::from(side)] != 0 => {
+                (usable & event.counters[usize::from(side)]).into()
+            }
+            Select::Fixed(index) if side == 0 && self.capabilities.fixed >> index & 1 != 0 => {
+                Counter::fixed(index).global_bit()
+            }
+            Select::EventSelect(_) | Select::Cesr { .. } if side == 0 => usable.into(),
+            _ => 0,
+        }
+    }
+
+    /// Two NetBurst sources may look at one ESCR only if they want the same of it.
+    fn registers_agree(&self, at: usize, wanted: &Wanted, side: u8) -> bool {
+        let Select::NetBurst(event) = wanted.select else {
+            return true;
+        };
+        self.parties.iter().take(at).flatten().all(|other| {
+            let Select::NetBurst(theirs) = other.wanted.select else {
+                return true;
+            };
+            let same_escr = other.side == side
+                && theirs.escr_msr[usize::from(side)] == event.escr_msr[usize::from(side)];
+            (!same_escr || (theirs.escr == event.escr && theirs.upstream == event.upstream))
+                && upstream_agrees(theirs.upstream, event.upstream, other.side == side)
+        })
+    }
+}
+
+/// One RAT_ESCR for each side, one replay metric for the package.
+fn upstream_agrees(one: Upstream, other: Upstream, same_side: bool) -> bool {
+    match (one, other) {
+        (Upstream::UopType { .. }, Upstream::UopType { .. }) => !same_side || one == other,
+        (Upstream::Replay { .. }, Upstream::Replay { .. }) => one == other,
+        _ => true,
+    }
+}
+
+fn counter_of(bit: u64) -> Counter {
+    match bit.trailing_zeros() {
+        index @ 0..32 => Counter::general(index as u8),
+        index => Counter::fixed((index - 32) as u8),
+    }
+}

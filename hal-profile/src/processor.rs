@@ -1,0 +1,450 @@
+//! One processor's share of a running session: its counters, its totals, its turns.
+//!
+//! Every function here runs on its processor with interrupts masked. Totals come from register
+//! reads only: each read adds how far the counter has come since the last, so a counter never
+//! loses a wrap as long as it is read before it wraps twice.
+
+use crate::capabilities::Capabilities;
+use crate::guard::Guard;
+use crate::interface::{self, Seated};
+use crate::machine::Machine;
+use crate::plan::{MAX_COUNTERS, MAX_SOURCES, Plan, Seat};
+use crate::session::Configuration;
+use crate::statistics::SampleStatistics;
+use shared_types::Interface;
+use shared_types::request::counts::Count;
+use zerocopy::IntoBytes;
+
+/// A processor's state; its host keeps one for each.
+#[derive(Debug)]
+pub struct ProcessorState {
+    /// What the processor can do; `None` until it has been looked at.
+    pub(crate) capabilities: Option<Capabilities>,
+    pub(crate) active: Active,
+    pub(crate) totals: [Total; MAX_SOURCES],
+    pub(crate) guard: Guard,
+    pub(crate) statistics: SampleStatistics,
+    clock: Clock,
+    phase: Phase,
+}
+
+/// The counters of the turn that runs now.
+#[derive(Debug)]
+pub(crate) struct Active {
+    pub(crate) seated: [Seated; MAX_COUNTERS],
+    /// Which source each counts.
+    pub(crate) sources: [u16; MAX_COUNTERS],
+    /// The value each had when it was last added to its total.
+    last: [u64; MAX_COUNTERS],
+    pub(crate) count: usize,
+    turn: u16,
+}
+
+/// What one source has come to on this processor.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Total {
+    counted: u64,
+    running: u64,
+    turns: u64,
+    at_turn_start: u64,
+    count_squared: u128,
+    count_by_time: u128,
+    time_squared: u128,
+    /// Sampling: events between two samples now, which the guard may have lengthened.
+    pub(crate) period: u64,
+    /// Sampling: events since the last sample when the counter was last preset.
+    pub(crate) carried: u64,
+}
+
+/// Times, in ticks of the time-stamp counter.
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    /// When the session started or was resumed.
+    started: u64,
+    /// When the turn began.
+    turn_began: u64,
+    /// For how long the session had been running before `started`.
+    before: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Stopped,
+    Running,
+    /// Asleep: to be armed again.
+    Suspended,
+}
+
+const IDLE: Seated = Seated {
+    counter: crate::counter::Counter::general(0),
+    control: crate::control::Control {
+        select: 0,
+        before: [(0, 0); 3],
+    },
+    preset: 0,
+    interrupts: false,
+};
+
+impl Total {
+    const ZERO: Self = Self {
+        counted: 0,
+        running: 0,
+        turns: 0,
+        at_turn_start: 0,
+        count_squared: 0,
+        count_by_time: 0,
+        time_squared: 0,
+        period: 0,
+        carried: 0,
+    };
+
+    fn end_turn(&mut self, ticks: u64) {
+        let count = self.counted.wrapping_sub(self.at_turn_start);
+        let (count, ticks) = (u128::from(count), u128::from(ticks));
+        self.running = self.running.wrapping_add(ticks as u64);
+        self.turns = self.turns.wrapping_add(1);
+        self.count_squared = self.count_squared.saturating_add(count * count);
+        self.count_by_time = self.count_by_time.saturating_add(count * ticks);
+        self.time_squared = self.time_squared.saturating_add(ticks * ticks);
+        self.at_turn_start = self.counted;
+    }
+}
+
+impl Active {
+    const NONE: Self = Self {
+        seated: [IDLE; MAX_COUNTERS],
+        sources: [0; MAX_COUNTERS],
+        last: [0; MAX_COUNTERS],
+        count: 0,
+        turn: 0,
+    };
+
+    /// The counters in use.
+    pub(crate) fn seated(&self) -> &[Seated] {
+        self.seated.get(..self.count).unwrap_or_default()
+    }
+
+    /// The source that counter number `place` of the turn counts.
+    pub(crate) fn source(&self, place: usize) -> usize {
+        self.sources.get(place).copied().unwrap_or_default().into()
+    }
+
+    fn add(&mut self, source: usize, seated: Seated) {
+        if let (Some(seat), Some(its_source), Some(last)) = (
+            self.seated.get_mut(self.count),
+            self.sources.get_mut(self.count),
+            self.last.get_mut(self.count),
+        ) {
+            *seat = seated;
+            *its_source = source as u16;
+            *last = seated.preset;
+            self.count += 1;
+        }
+    }
+
+    /// Notes that a counter was started anew from `preset`.
+    pub(crate) fn preset(&mut self, place: usize, preset: u64) {
+        if let (Some(seat), Some(last)) = (self.seated.get_mut(place), self.last.get_mut(place)) {
+            seat.preset = preset;
+            *last = preset;
+        }
+    }
+}
+
+impl ProcessorState {
+    /// The state of a processor that nobody has looked at.
+    pub const EMPTY: Self = Self {
+        capabilities: None,
+        active: Active::NONE,
+        totals: [Total::ZERO; MAX_SOURCES],
+        guard: Guard::NEW,
+        statistics: SampleStatistics::ZERO,
+        clock: Clock {
+            started: 0,
+            turn_began: 0,
+            before: 0,
+        },
+        phase: Phase::Stopped,
+    };
+
+    /// What became of this processor's samples.
+    #[must_use]
+    pub fn statistics(&self) -> &SampleStatistics {
+        &self.statistics
+    }
+
+    /// The longest period that one of the first `count` sources is sampled with now, in events.
+    pub(crate) fn longest_period(&self, count: usize) -> u64 {
+        self.totals
+            .iter()
+            .take(count)
+            .map(|total| total.period)
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// Forgets an earlier session's totals, and starts the first turn.
+    pub(crate) fn start(
+        &mut self,
+        machine: &mut impl Machine,
+        session: &Configuration,
+        plan: &Plan,
+    ) {
+        for (index, total) in self.totals.iter_mut().enumerate().take(session.count()) {
+            *total = Total {
+                period: session.events(index),
+                ..Total::ZERO
+            };
+        }
+        self.guard = Guard::NEW;
+        self.statistics = SampleStatistics::ZERO;
+        self.clock.before = 0;
+        self.active.turn = 0;
+        self.arm(machine, session, plan);
+    }
+
+    fn arm(&mut self, machine: &mut impl Machine, session: &Configuration, plan: &Plan) {
+        self.begin_turn(machine, session, plan);
+        self.clock.started = self.clock.turn_began;
+        self.phase = Phase::Running;
+    }
+
+    /// Stops, with an exact final read; totals stay for snapshots.
+    pub(crate) fn stop(&mut self, machine: &mut impl Machine, session: &Configuration) {
+        if self.phase == Phase::Running {
+            self.disarm(machine, session);
+        }
+        self.phase = Phase::Stopped;
+    }
+
+    /// Before sleep, when all registers will be lost: as [`Self::stop`], to be armed again.
+    pub(crate) fn suspend(&mut self, machine: &mut impl Machine, session: &Configuration) {
+        if self.phase == Phase::Running {
+            self.disarm(machine, session);
+            self.phase = Phase::Suspended;
+        }
+    }
+
+    /// After sleep: goes on with the turn that was interrupted.
+    pub(crate) fn resume(
+        &mut self,
+        machine: &mut impl Machine,
+        session: &Configuration,
+        plan: &Plan,
+    ) {
+        if self.phase == Phase::Suspended {
+            self.arm(machine, session, plan);
+        }
+    }
+
+    fn disarm(&mut self, machine: &mut impl Machine, session: &Configuration) {
+        let now = self.end_turn(machine);
+        self.count_timers(session, now);
+        self.clock.before = self.enabled(now);
+    }
+
+    /// The timer's work: reads every counter, so that none wraps unseen, and begins the next turn
+    /// when this one has had its time.
+    pub(crate) fn tick(
+        &mut self,
+        machine: &mut impl Machine,
+        session: &Configuration,
+        plan: &Plan,
+    ) {
+        if self.phase != Phase::Running {
+            return;
+        }
+        let turn_over = plan.turns() > 1
+            && machine.timestamp().wrapping_sub(self.clock.turn_began) >= session.rotation_ticks();
+        if turn_over {
+            self.end_turn(machine);
+            self.active.turn = (self.active.turn + 1) % plan.turns();
+            self.begin_turn(machine, session, plan);
+        } else {
+            self.read_all(machine);
+        }
+    }
+
+    /// Writes a [`Count`] for each source into `out`, after reading the counters if they run.
+    pub(crate) fn snapshot(
+        &mut self,
+        machine: &mut impl Machine,
+        session: &Configuration,
+        plan: &Plan,
+        out: &mut [u8],
+    ) {
+        let now = machine.timestamp();
+        let running = self.phase == Phase::Running;
+        if running {
+            self.read_all(machine);
+            self.count_timers(session, now);
+        }
+        let places = out.chunks_exact_mut(size_of::<Count>());
+        for (index, place) in places.enumerate().take(session.count()) {
+            let on_counter = running
+                && matches!(plan.seat(index), Seat::Counter { turn, .. } if turn == self.active.turn);
+            place.copy_from_slice(self.count(index, plan, on_counter, now).as_bytes());
+        }
+    }
+
+    fn count(&self, index: usize, plan: &Plan, on_counter: bool, now: u64) -> Count {
+        let total = self.totals.get(index).copied().unwrap_or(Total::ZERO);
+        let enabled = if self.phase == Phase::Running {
+            self.enabled(now)
+        } else {
+            self.clock.before
+        };
+        let this_turn = if on_counter {
+            now.wrapping_sub(self.clock.turn_began)
+        } else {
+            0
+        };
+        let halves = |sum: u128| [sum as u64, (sum >> 64) as u64];
+        Count {
+            counted: total.counted,
+            enabled,
+            running: match plan.seat(index) {
+                Seat::Timer => enabled,
+                Seat::Counter { .. } if plan.turns() == 1 => enabled,
+                _ => total.running.wrapping_add(this_turn),
+            },
+            turns: total.turns,
+            count_squared: halves(total.count_squared),
+            count_by_time: halves(total.count_by_time),
+            time_squared: halves(total.time_squared),
+        }
+    }
+
+    fn enabled(&self, now: u64) -> u64 {
+        self.clock
+            .before
+            .wrapping_add(now.wrapping_sub(self.clock.started))
+    }
+
+    fn begin_turn(&mut self, machine: &mut impl Machine, session: &Configuration, plan: &Plan) {
+        self.active.count = 0;
+        let Some(capabilities) = &self.capabilities else {
+            return;
+        };
+        for index in 0..session.count() {
+            if let Seat::Counter {
+                counter,
+                side,
+                turn,
+            } = plan.seat(index)
+                && turn == self.active.turn
+            {
+                let total = self.totals.get(index).copied().unwrap_or(Total::ZERO);
+                let interrupts = session.samples() && total.period != 0;
+                let remaining = total.period.saturating_sub(total.carried);
+                let preset = if interrupts {
+                    preset(capabilities, counter, remaining)
+                } else {
+                    0
+                };
+                let control = session.control(capabilities, index, side, interrupts);
+                self.active.add(
+                    index,
+                    Seated {
+                        counter,
+                        control,
+                        preset,
+                        interrupts,
+                    },
+                );
+            }
+        }
+        interface::set_up(machine, capabilities, self.active.seated());
+        self.clock.turn_began = machine.timestamp();
+        interface::enable(machine, capabilities, self.active.seated());
+    }
+
+    /// Answers when it ended.
+    fn end_turn(&mut self, machine: &mut impl Machine) -> u64 {
+        let Some(capabilities) = self.capabilities else {
+            return machine.timestamp();
+        };
+        interface::disable(machine, &capabilities, self.active.seated());
+        let now = machine.timestamp();
+        self.read_all(machine);
+        for place in 0..self.active.count {
+            self.carry(place);
+            if let Some(total) = self.totals.get_mut(self.active.source(place)) {
+                total.end_turn(now.wrapping_sub(self.clock.turn_began));
+            }
+        }
+        interface::clear(machine, &capabilities, self.active.seated());
+        self.active.count = 0;
+        now
+    }
+
+    /// Keeps what a sampled counter has come to since its last sample for its next turn.
+    fn carry(&mut self, place: usize) {
+        let (Some(capabilities), Some(one)) = (&self.capabilities, self.active.seated().get(place))
+        else {
+            return;
+        };
+        if let (true, Some(last)) = (one.interrupts, self.active.last.get(place)) {
+            let came = capabilities
+                .width_of(one.counter)
+                .distance(one.preset, *last);
+            if let Some(total) = self.totals.get_mut(self.active.source(place)) {
+                total.carried = total.carried.wrapping_add(came);
+            }
+        }
+    }
+
+    fn read_all(&mut self, machine: &mut impl Machine) {
+        let Some(capabilities) = self.capabilities else {
+            return;
+        };
+        for place in 0..self.active.count {
+            if let Some(one) = self.active.seated().get(place).copied() {
+                let value = interface::read(machine, &capabilities, one.counter);
+                self.add_up(&capabilities, place, value);
+            }
+        }
+    }
+
+    /// Adds how far a counter has come to its source's total.
+    pub(crate) fn add_up(&mut self, capabilities: &Capabilities, place: usize, value: u64) {
+        let source = self.active.source(place);
+        let Some(counter) = self.active.seated().get(place).map(|one| one.counter) else {
+            return;
+        };
+        if let (Some(last), Some(total)) =
+            (self.active.last.get_mut(place), self.totals.get_mut(source))
+        {
+            let came = capabilities.width_of(counter).distance(*last, value);
+            total.counted = total.counted.wrapping_add(came);
+            *last = value;
+        }
+    }
+
+    /// ProfileTime: how often its timer has ticked while the session was running.
+    fn count_timers(&mut self, session: &Configuration, now: u64) {
+        let enabled = self.enabled(now);
+        for (index, total) in self.totals.iter_mut().enumerate().take(session.count()) {
+            if let Some(ticks) = session.timer_ticks(index) {
+                total.counted = enabled / ticks.max(1);
+            }
+        }
+    }
+}
+
+/// The value from which a counter interrupts at the `remaining`-th event.
+///
+/// NetBurst raises its interrupt on the count after the overflow, so it is preset for one event
+/// less (SDM vol. 3B, "Generating an Interrupt on Overflow"), and cannot be for a single one: that
+/// comes one event late and is carried.
+pub(crate) fn preset(
+    capabilities: &Capabilities,
+    counter: crate::counter::Counter,
+    remaining: u64,
+) -> u64 {
+    let events = match capabilities.interface() {
+        Interface::NetBurst => remaining.max(2) - 1,
+        _ => remaining.max(1),
+    };
+    capabilities.width_of(counter).preset(events)
+}

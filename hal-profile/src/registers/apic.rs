@@ -1,0 +1,50 @@
+//! The local APIC's performance-counter entry, in both modes (SDM vol. 3A, 10.4.4, 10.5.1, 10.12).
+
+use bitfield_struct::bitfield;
+
+/// IA32_APIC_BASE.
+pub const IA32_APIC_BASE: u32 = 0x1B;
+/// LVT performance-counter entry in the local APIC's page (xAPIC mode).
+pub const LVTPC_OFFSET: u32 = 0x340;
+/// The same as an MSR (x2APIC mode).
+pub const IA32_X2APIC_LVT_PMI: u32 = 0x834;
+
+/// IA32_APIC_BASE.
+#[bitfield(u64)]
+#[derive(PartialEq, Eq)]
+pub struct ApicBase {
+    #[bits(8)]
+    _reserved0: u8,
+    /// BSP: the boot processor.
+    pub bsp: bool,
+    _reserved1: bool,
+    /// EXTD: x2APIC mode.
+    pub extd: bool,
+    /// EN: the local APIC is enabled.
+    pub en: bool,
+    /// The page's frame number.
+    #[bits(40)]
+    pub base: u64,
+    #[bits(12)]
+    _reserved2: u16,
+}
+
+/// LVTPC.
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct LvtPc {
+    /// The vector.
+    pub vector: u8,
+    /// Delivery mode: 0 fixed, 4 NMI.
+    #[bits(3)]
+    pub delivery_mode: u8,
+    _reserved0: bool,
+    /// Delivery status, read only.
+    pub status: bool,
+    #[bits(3)]
+    _reserved1: u8,
+    /// No interrupt is delivered; many processors set it when they deliver one.
+    pub mask: bool,
+    #[bits(15)]
+    _reserved2: u16,
+}

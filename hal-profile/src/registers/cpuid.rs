@@ -1,0 +1,142 @@
+//! CPUID leaves, their fields named as the manuals name them.
+
+use crate::machine::CpuidResult;
+use bitfield_struct::bitfield;
+
+/// Leaf 1 EAX: the processor's signature.
+#[bitfield(u32)]
+pub struct Signature {
+    /// Stepping ID.
+    #[bits(4)]
+    pub stepping: u8,
+    /// Model, low half.
+    #[bits(4)]
+    pub base_model: u8,
+    /// Family.
+    #[bits(4)]
+    pub base_family: u8,
+    /// Processor type.
+    #[bits(2)]
+    pub processor_type: u8,
+    #[bits(2)]
+    _reserved0: u8,
+    /// Extended model.
+    #[bits(4)]
+    pub extended_model: u8,
+    /// Extended family.
+    pub extended_family: u8,
+    #[bits(4)]
+    _reserved1: u8,
+}
+
+impl Signature {
+    /// The full family: the extended one is added to 15 (SDM vol. 2A, CPUID; AMD publication 25481).
+    #[must_use]
+    pub fn family(self) -> u16 {
+        match self.base_family() {
+            0x0F => 0x0F + u16::from(self.extended_family()),
+            family => family.into(),
+        }
+    }
+
+    /// The full model: the extended one counts for families 6 and 15.
+    #[must_use]
+    pub fn model(self) -> u16 {
+        let base = u16::from(self.base_model());
+        match self.base_family() {
+            0x06 | 0x0F => u16::from(self.extended_model()) << 4 | base,
+            _ => base,
+        }
+    }
+}
+
+/// Leaf 1 ECX: the bits used here.
+pub mod leaf1_ecx {
+    /// PDCM: IA32_PERF_CAPABILITIES is there.
+    pub const PDCM: u32 = 1 << 15;
+    /// A hypervisor is present.
+    pub const HYPERVISOR: u32 = 1 << 31;
+}
+
+/// Leaf 1 EDX: the bits used here.
+pub mod leaf1_edx {
+    /// MSR: RDMSR and WRMSR are there.
+    pub const MSR: u32 = 1 << 5;
+    /// APIC: there is a local APIC.
+    pub const APIC: u32 = 1 << 9;
+    /// MMX.
+    pub const MMX: u32 = 1 << 23;
+    /// HTT: EBX bits 23:16 tell how many logical processors the package has.
+    pub const HTT: u32 = 1 << 28;
+}
+
+/// Leaf 0x0A EAX.
+#[bitfield(u32)]
+pub struct PerfMonEax {
+    /// Version of architectural performance monitoring.
+    pub version: u8,
+    /// General counters of a logical processor.
+    pub counters: u8,
+    /// Their width.
+    pub width: u8,
+    /// How many bits of EBX mean something.
+    pub event_bits: u8,
+}
+
+/// Leaf 0x0A EDX.
+#[bitfield(u32)]
+pub struct PerfMonEdx {
+    /// Fixed counters (version > 1).
+    #[bits(5)]
+    pub fixed_counters: u8,
+    /// Their width.
+    pub fixed_width: u8,
+    #[bits(19)]
+    _reserved: u32,
+}
+
+/// Architectural events that leaf 0x0A offers, as a mask: those within EAX's length whose EBX bit
+/// is clear.
+#[must_use]
+pub fn available_events(leaf: CpuidResult) -> u32 {
+    let bits = PerfMonEax::from_bits(leaf.eax).event_bits();
+    let meaningful = 1u32
+        .checked_shl(bits.into())
+        .map_or(u32::MAX, |limit| limit - 1);
+    !leaf.ebx & meaningful
+}
+
+/// Leaf 7 sub-leaf 1 EAX: leaf 0x23 (ArchPerfmonExt) is there.
+pub const LEAF7_1_EAX_ARCH_PERFMON_EXT: u32 = 1 << 8;
+/// Leaf 0x80000001 ECX: PerfCtrExtCore.
+pub const LEAF80000001_ECX_PERF_CTR_EXT_CORE: u32 = 1 << 23;
+/// Leaf 0x80000001 EDX: long mode.
+pub const LEAF80000001_EDX_LONG_MODE: u32 = 1 << 29;
+/// Leaf 0x80000022 EAX: PerfMonV2.
+pub const LEAF80000022_EAX_PERFMON_V2: u32 = 1 << 0;
+/// Leaf 0x40000001 EAX of a hypervisor with Microsoft's interface: "Hv#1".
+pub const HYPERVISOR_INTERFACE_HV1: u32 = 0x3123_7648;
+/// Leaf 0x40000001 EAX of the Xbox nanovisor, which Windows does not take for a hypervisor.
+pub const HYPERVISOR_INTERFACE_NANOVISOR: u32 = 0x766E_6258;
+/// Leaf 0x40000003 EDX: PerformanceMonitorsAvailable.
+pub const LEAF40000003_EDX_PERFORMANCE_MONITORS: u32 = 1 << 2;
+
+/// The 12 letters of leaf 0 (EBX, EDX, ECX).
+#[must_use]
+pub fn vendor(leaf: CpuidResult) -> [u8; 12] {
+    letters([leaf.ebx, leaf.edx, leaf.ecx])
+}
+
+/// The 12 letters of leaf 0x40000000 (EBX, ECX, EDX).
+#[must_use]
+pub fn hypervisor_vendor(leaf: CpuidResult) -> [u8; 12] {
+    letters([leaf.ebx, leaf.ecx, leaf.edx])
+}
+
+fn letters(words: [u32; 3]) -> [u8; 12] {
+    let mut letters = [0; 12];
+    for (to, word) in letters.chunks_exact_mut(4).zip(words) {
+        to.copy_from_slice(&word.to_le_bytes());
+    }
+    letters
+}

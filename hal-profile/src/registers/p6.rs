@@ -1,0 +1,9 @@
+//! P6 family counters (SDM vol. 3B, "Performance Monitoring (P6 Family Processor)").
+//!
+//! PerfEvtSel0 and 1 stand where IA32_PERFEVTSEL0 and 1 do, with the layout of
+//! [`super::intel::PerfEvtSel`], but EN exists in PerfEvtSel0 only and gates both counters.
+
+/// Width of both counters; a write takes the low 32 bits, sign-extended.
+pub const COUNTER_WIDTH: u8 = 40;
+/// How many counters there are.
+pub const COUNTERS: u8 = 2;

@@ -1,0 +1,175 @@
+//! A ring of samples over lent memory: one producer in the interrupt, one consumer, no lock.
+//!
+//! The memory is a slice of 64-bit atomics: the producer's count, the consumer's count, then the
+//! slots. Both counts only grow; a slot is `count` modulo the capacity. The producer publishes a
+//! filled slot by a release store of its count, the consumer frees slots by a release store of
+//! its own, and each reads the other's with acquire.
+
+use shared_types::Sample;
+use zerocopy::IntoBytes;
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU64, Ordering};
+
+#[cfg(not(loom))]
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// What ring memory is made of.
+pub type Word = AtomicU64;
+
+const WORDS_A_SAMPLE: usize = size_of::<Sample>() / size_of::<u64>();
+/// The two counts stand in cache lines of their own.
+const PRODUCED: usize = 0;
+const CONSUMED: usize = 8;
+const SLOTS: usize = 16;
+
+/// A view of one processor's ring.
+#[derive(Clone, Copy, Debug)]
+pub struct Ring<'a> {
+    produced: &'a Word,
+    consumed: &'a Word,
+    slots: &'a [Word],
+    /// Capacity less 1; the capacity is a power of two.
+    mask: u64,
+}
+
+/// Words of memory for a ring of at least `samples`.
+#[must_use]
+pub const fn words_for(samples: u32) -> usize {
+    SLOTS + samples.next_power_of_two() as usize * WORDS_A_SAMPLE
+}
+
+impl<'a> Ring<'a> {
+    /// A ring over lent memory that began as zeros; `None` where it cannot hold one sample.
+    #[must_use]
+    pub fn new(words: &'a [Word]) -> Option<Self> {
+        let slots = words.get(SLOTS..)?;
+        let fit = (slots.len() / WORDS_A_SAMPLE) as u64;
+        let capacity = 1u64.checked_shl(fit.checked_ilog2()?)?;
+        Some(Self {
+            produced: words.get(PRODUCED)?,
+            consumed: words.get(CONSUMED)?,
+            slots: slots.get(..capacity as usize * WORDS_A_SAMPLE)?,
+            mask: capacity - 1,
+        })
+    }
+
+    /// How many samples it can hold.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        self.mask + 1
+    }
+
+    /// How many samples are waiting.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        let consumed = self.consumed.load(Ordering::Acquire);
+        self.produced.load(Ordering::Acquire).wrapping_sub(consumed)
+    }
+
+    /// Whether no sample is waiting.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Puts a sample in; `false` where the ring is full. Producer only, at PROFILE_LEVEL.
+    #[inline]
+    #[must_use]
+    pub fn push(&self, sample: &Sample) -> bool {
+        let produced = self.produced.load(Ordering::Relaxed);
+        if produced.wrapping_sub(self.consumed.load(Ordering::Acquire)) > self.mask {
+            return false;
+        }
+        let words: [u64; WORDS_A_SAMPLE] = zerocopy::transmute!(*sample);
+        for (slot, word) in self.slot(produced).iter().zip(words) {
+            slot.store(word, Ordering::Relaxed);
+        }
+        self.produced
+            .store(produced.wrapping_add(1), Ordering::Release);
+        true
+    }
+
+    /// Takes as many samples as fit into `out`, oldest first, and answers how many bytes they take.
+    /// Consumer only.
+    #[must_use]
+    pub fn drain(&self, out: &mut [u8]) -> usize {
+        let consumed = self.consumed.load(Ordering::Relaxed);
+        let waiting = self.produced.load(Ordering::Acquire).wrapping_sub(consumed);
+        let mut taken = 0;
+        for place in out
+            .chunks_exact_mut(size_of::<Sample>())
+            .take(waiting as usize)
+        {
+            let mut words = [0u64; WORDS_A_SAMPLE];
+            for (word, slot) in words
+                .iter_mut()
+                .zip(self.slot(consumed.wrapping_add(taken)))
+            {
+                *word = slot.load(Ordering::Relaxed);
+            }
+            place.copy_from_slice(words.as_bytes());
+            taken += 1;
+        }
+        self.consumed
+            .store(consumed.wrapping_add(taken), Ordering::Release);
+        taken as usize * size_of::<Sample>()
+    }
+
+    fn slot(&self, count: u64) -> &'a [Word] {
+        let at = (count & self.mask) as usize * WORDS_A_SAMPLE;
+        self.slots.get(at..at + WORDS_A_SAMPLE).unwrap_or_default()
+    }
+}
+
+const _: () = assert!(size_of::<Sample>().is_multiple_of(size_of::<u64>()));
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use loom::sync::Arc;
+    use std::vec::Vec;
+    use zerocopy::FromBytes;
+
+    fn sample(n: u64) -> Sample {
+        Sample {
+            timestamp: n,
+            ip: !n,
+            period: n * 3,
+            ..Sample::default()
+        }
+    }
+
+    /// Every interleaving of a producer of three samples and a consumer of a two-slot ring.
+    #[test]
+    fn no_sample_is_torn_lost_or_seen_twice() {
+        loom::model(|| {
+            let words: Arc<Vec<Word>> = Arc::new((0..words_for(2)).map(|_| Word::new(0)).collect());
+            let producer = {
+                let words = Arc::clone(&words);
+                loom::thread::spawn(move || {
+                    let ring = Ring::new(&words).unwrap();
+                    (1..=3)
+                        .filter(|&n| ring.push(&sample(n)))
+                        .collect::<Vec<_>>()
+                })
+            };
+            let ring = Ring::new(&words).unwrap();
+            let mut seen = Vec::new();
+            let mut take = |seen: &mut Vec<u64>| {
+                let mut bytes = [0; 2 * size_of::<Sample>()];
+                let length = ring.drain(&mut bytes);
+                for bytes in bytes[..length].chunks_exact(size_of::<Sample>()) {
+                    let got = Sample::read_from_bytes(bytes).unwrap();
+                    assert_eq!(got, sample(got.timestamp));
+                    seen.push(got.timestamp);
+                }
+            };
+            take(&mut seen);
+            let stored = producer.join().unwrap();
+            take(&mut seen);
+            take(&mut seen);
+            assert_eq!(seen, stored);
+        });
+    }
+}

@@ -1,0 +1,240 @@
+//! Which profile interface a processor gets, and by which rule.
+//!
+//! [`judge`] is the whole of it. Sources: G. Chappell, "Hardware Performance Counters" (HAL of the
+//! original Windows 10) for `hal`; for `interface`, the older processors' manuals and one rule of
+//! safety: an MSR that is not proved to be there is not touched, as its #GP is a bug check.
+
+use crate::machine::{CpuidResult, Machine};
+use crate::registers::cpuid::{
+    HYPERVISOR_INTERFACE_HV1, HYPERVISOR_INTERFACE_NANOVISOR,
+    LEAF40000003_EDX_PERFORMANCE_MONITORS, LEAF80000001_ECX_PERF_CTR_EXT_CORE,
+    LEAF80000001_EDX_LONG_MODE, LEAF80000022_EAX_PERFMON_V2, PerfMonEax, Signature,
+    hypervisor_vendor, leaf1_ecx, leaf1_edx, vendor,
+};
+use shared_types::{Interface, Reason};
+
+/// What CPUID says that decides, read once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Identity {
+    /// Leaf 0's vendor string.
+    pub vendor: [u8; 12],
+    /// Highest basic leaf.
+    pub max_leaf: u32,
+    /// Full family.
+    pub family: u16,
+    /// Full model.
+    pub model: u16,
+    /// Stepping.
+    pub stepping: u8,
+    /// Leaf 1 ECX.
+    pub leaf1_ecx: u32,
+    /// Leaf 1 EDX.
+    pub leaf1_edx: u32,
+    /// Leaf 0x0A, zeros where it is not there.
+    pub leaf_0a: CpuidResult,
+    /// Highest extended leaf, 0 where there is none.
+    pub max_extended: u32,
+    /// Leaf 0x80000001 ECX.
+    pub extended_ecx: u32,
+    /// Leaf 0x80000001 EDX.
+    pub extended_edx: u32,
+    /// Leaf 0x80000022, zeros where it is not there.
+    pub leaf_80000022: CpuidResult,
+    /// The hypervisor's vendor string, zeros where none shows itself.
+    pub hypervisor_vendor: [u8; 12],
+    /// What Windows would make of the hypervisor.
+    pub hypervisor: Hypervisor,
+}
+
+/// A hypervisor, as Windows sees it (HviIsAnyHypervisorPresent,
+/// HviIsHypervisorMicrosoftCompatible).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Hypervisor {
+    /// None, or the Xbox nanovisor.
+    None,
+    /// Microsoft-compatible; `counters` is PerformanceMonitorsAvailable.
+    Hv1 {
+        /// Leaf 0x40000003 EDX bit 2.
+        counters: bool,
+    },
+    /// Any other: it promises nothing about counters.
+    Other,
+}
+
+impl Identity {
+    /// Reads the leaves that decide.
+    pub fn read(machine: &impl Machine) -> Self {
+        let leaf0 = machine.cpuid(0, 0);
+        let leaf1 = machine.cpuid(1, 0);
+        let signature = Signature::from_bits(leaf1.eax);
+        let max_extended = match machine.cpuid(0x8000_0000, 0).eax {
+            eax if eax >> 16 == 0x8000 => eax,
+            _ => 0,
+        };
+        let leaf = |number, highest| {
+            if highest >= number {
+                machine.cpuid(number, 0)
+            } else {
+                CpuidResult::default()
+            }
+        };
+        let extended = leaf(0x8000_0001, max_extended);
+        let hypervisor_there = leaf1.ecx & leaf1_ecx::HYPERVISOR != 0;
+        Self {
+            vendor: vendor(leaf0),
+            max_leaf: leaf0.eax,
+            family: signature.family(),
+            model: signature.model(),
+            stepping: signature.stepping(),
+            leaf1_ecx: leaf1.ecx,
+            leaf1_edx: leaf1.edx,
+            leaf_0a: leaf(0x0A, leaf0.eax),
+            max_extended,
+            extended_ecx: extended.ecx,
+            extended_edx: extended.edx,
+            leaf_80000022: leaf(0x8000_0022, max_extended),
+            hypervisor_vendor: if hypervisor_there {
+                hypervisor_vendor(machine.cpuid(0x4000_0000, 0))
+            } else {
+                [0; 12]
+            },
+            hypervisor: if hypervisor_there {
+                Hypervisor::read(machine)
+            } else {
+                Hypervisor::None
+            },
+        }
+    }
+
+    fn is_intel(&self) -> bool {
+        self.vendor == *b"GenuineIntel"
+    }
+
+    fn is_amd(&self) -> bool {
+        self.vendor == *b"AuthenticAMD"
+    }
+}
+
+impl Hypervisor {
+    fn read(machine: &impl Machine) -> Self {
+        match machine.cpuid(0x4000_0001, 0).eax {
+            HYPERVISOR_INTERFACE_NANOVISOR => Self::None,
+            HYPERVISOR_INTERFACE_HV1 => Self::Hv1 {
+                counters: machine.cpuid(0x4000_0003, 0).edx & LEAF40000003_EDX_PERFORMANCE_MONITORS
+                    != 0,
+            },
+            _ => Self::Other,
+        }
+    }
+}
+
+/// An interface, and the rule that chose it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Choice {
+    /// The interface.
+    pub interface: Interface,
+    /// The rule.
+    pub reason: Reason,
+}
+
+/// What Windows 10's HAL would choose, and what halprof uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Judgement {
+    /// Windows 10's HAL: Default, Emon or Amd64.
+    pub hal: Choice,
+    /// halprof.
+    pub used: Choice,
+}
+
+/// Judges one processor.
+#[must_use]
+pub fn judge(id: &Identity) -> Judgement {
+    let hal = hal_choice(id);
+    let masked = id.hypervisor == Hypervisor::Hv1 { counters: false };
+    let used = match hal.interface {
+        Interface::Default if !masked => old_interface(id).unwrap_or(hal),
+        Interface::Amd64 if id.hypervisor == Hypervisor::Other && !proved_by_cpuid(id) => {
+            default(Reason::HypervisorUnproved)
+        }
+        _ => hal,
+    };
+    Judgement { hal, used }
+}
+
+/// Gate, vendor, leaf 0x0A, hypervisor: in the HAL's order.
+fn hal_choice(id: &Identity) -> Choice {
+    let tentative = if !passes_gate(id) {
+        default(Reason::Gate32)
+    } else if id.is_amd() {
+        Choice {
+            interface: Interface::Amd64,
+            reason: Reason::AmdVendor,
+        }
+    } else if id.is_intel() {
+        emon(id)
+    } else {
+        default(Reason::OtherVendor)
+    };
+    match (tentative.interface, id.hypervisor) {
+        (Interface::Emon | Interface::Amd64, Hypervisor::Hv1 { counters: false }) => {
+            default(Reason::HypervisorMasks)
+        }
+        _ => tentative,
+    }
+}
+
+/// The 64-bit HAL asks for CPUID only; the 32-bit HAL for Intel family 6 or 15, or AMD with long
+/// mode. Without long mode there is no 64-bit Windows.
+fn passes_gate(id: &Identity) -> bool {
+    let long_mode = id.extended_edx & LEAF80000001_EDX_LONG_MODE != 0;
+    long_mode || (id.is_intel() && matches!(id.family, 6 | 15))
+}
+
+fn emon(id: &Identity) -> Choice {
+    let eax = PerfMonEax::from_bits(id.leaf_0a.eax);
+    let reason = if id.max_leaf < 0x0A {
+        Reason::NoLeaf0A
+    } else if eax.version() == 0 {
+        Reason::VersionZero
+    } else if eax.event_bits() == 0 {
+        Reason::NoEventBits
+    } else if id.leaf_0a.ebx & 1 != 0 {
+        Reason::NoCoreCycles
+    } else {
+        return Choice {
+            interface: Interface::Emon,
+            reason: Reason::Architectural,
+        };
+    };
+    default(reason)
+}
+
+/// Families and models of the HAL design document's older interfaces, which no current Windows
+/// boots on: they serve modelled machines.
+fn old_interface(id: &Identity) -> Option<Choice> {
+    let choice = |interface, reason| Some(Choice { interface, reason });
+    if !id.is_intel() {
+        return None;
+    }
+    match (id.family, id.model) {
+        (5, 1..=8) if id.leaf1_edx & leaf1_edx::MSR != 0 => {
+            choice(Interface::Pentium, Reason::PentiumModel)
+        }
+        (6, 1 | 3 | 5..=0x0B | 0x0D | 0x15) => choice(Interface::P6, Reason::P6Model),
+        (15, 0..=4 | 6) => choice(Interface::NetBurst, Reason::NetBurstModel),
+        _ => None,
+    }
+}
+
+/// CPUID itself says that AMD's counters are there.
+fn proved_by_cpuid(id: &Identity) -> bool {
+    id.extended_ecx & LEAF80000001_ECX_PERF_CTR_EXT_CORE != 0
+        || id.leaf_80000022.eax & LEAF80000022_EAX_PERFMON_V2 != 0
+}
+
+const fn default(reason: Reason) -> Choice {
+    Choice {
+        interface: Interface::Default,
+        reason,
+    }
+}

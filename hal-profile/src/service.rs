@@ -1,0 +1,336 @@
+//! Requests: bytes in, one match on the code, bytes out. The driver but for Windows.
+//!
+//! A [`Service`] belongs to one device. Its host calls it for one request at a time, at
+//! PASSIVE_LEVEL, and tells it of handles closed, timers, interrupts, sleep and new processors.
+//! Nothing is held: every request is answered when the call returns.
+
+mod describe;
+mod exchange;
+mod reading;
+mod sessions;
+mod sources;
+
+pub use exchange::Refused;
+
+use crate::capabilities::Capabilities;
+use crate::machine::{ProcessorSet, Processors};
+use crate::overflow::{self, Interrupted};
+use crate::selection::Identity;
+use crate::session::{Client, MAX_KINDS, Session};
+use core::ops::DerefMut;
+use exchange::{Answer, Exchange};
+use shared_types::request::session::MAX_PROCESSORS;
+use shared_types::request::{Access, RequestCode, counts, machine, samples, session, source};
+use shared_types::{NtStatus, Reason, ReplyHeader};
+
+/// What the service says of itself.
+#[derive(Clone, Copy, Debug)]
+pub struct About {
+    /// `halprof.sys 0.1.0`, or what it is a model of.
+    pub answerer: &'static str,
+    /// The machine is modelled and no silicon.
+    pub modelled: bool,
+    /// Most bytes that all sample rings together may take.
+    pub ring_bytes_max: u64,
+}
+
+/// How a request completes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// The status; with [`NtStatus::SUCCESS`] there is a reply.
+    pub status: NtStatus,
+    /// Bytes of the reply.
+    pub length: usize,
+}
+
+/// The service of one device.
+pub struct Service<P, S> {
+    processors: P,
+    /// The first place is for making a configuration before it replaces another.
+    sessions: S,
+    about: About,
+    kinds: Kinds,
+    holder: Option<Holder>,
+    /// The session whose last run's totals and samples are on the processors.
+    results_of: Option<usize>,
+    ring_bytes: u64,
+    suspended: bool,
+}
+
+/// The session that holds the counters.
+#[derive(Clone, Copy, Debug)]
+struct Holder {
+    place: usize,
+    since: u64,
+}
+
+/// Processors with the same capabilities are of one kind.
+struct Kinds {
+    list: [Option<Capabilities>; MAX_KINDS],
+    of: [u8; MAX_PROCESSORS],
+    processors: usize,
+}
+
+impl Kinds {
+    fn kind_of(&self, processor: usize) -> usize {
+        self.of.get(processor).copied().unwrap_or_default().into()
+    }
+
+    fn get(&self, kind: usize) -> Option<&Capabilities> {
+        self.list.get(kind)?.as_ref()
+    }
+
+    fn boot(&self) -> Option<&Capabilities> {
+        self.get(self.kind_of(0))
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (usize, &Capabilities)> {
+        self.list
+            .iter()
+            .enumerate()
+            .filter_map(|(kind, found)| Some((kind, found.as_ref()?)))
+    }
+
+    /// The kind of a processor with these capabilities, a new one if need be. The last kind is
+    /// kept for processors that are not used because there are too many kinds.
+    fn enter(&mut self, processor: usize, found: &Capabilities) {
+        let known = self
+            .list
+            .iter()
+            .position(|kind| kind.as_ref() == Some(found));
+        let free = self
+            .list
+            .iter()
+            .take(MAX_KINDS - 1)
+            .position(Option::is_none);
+        let kind = known.or(free).unwrap_or(MAX_KINDS - 1);
+        if let Some(place) = self.list.get_mut(kind) {
+            place.get_or_insert(*found);
+        }
+        if let Some(of) = self.of.get_mut(processor) {
+            *of = kind as u8;
+        }
+        self.processors = self.processors.max(processor + 1);
+    }
+
+    fn is_full(&self) -> bool {
+        self.list.iter().take(MAX_KINDS - 1).all(Option::is_some)
+    }
+}
+
+impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
+    /// Looks at every processor. `sessions` is the memory for sessions: one place more than can
+    /// be open at once. Where the host has none to lend, every source is unsupported, as in the
+    /// HAL's Emon interface.
+    pub fn new(processors: P, sessions: S, about: About) -> Self {
+        let mut service = Self {
+            processors,
+            sessions,
+            about,
+            kinds: Kinds {
+                list: [None; MAX_KINDS],
+                of: [0; MAX_PROCESSORS],
+                processors: 0,
+            },
+            holder: None,
+            results_of: None,
+            ring_bytes: 0,
+            suspended: false,
+        };
+        for index in 0..service.processors.count().min(MAX_PROCESSORS) {
+            service.discover(index);
+        }
+        service
+    }
+
+    fn discover(&mut self, index: usize) {
+        let full = self.kinds.is_full();
+        let list = &self.kinds.list;
+        let found = self.processors.run_on(index, |local| {
+            let mut found = Capabilities::discover(local.machine);
+            if full && !list.contains(&Some(found)) {
+                let identity = Identity::read(local.machine);
+                found = Capabilities::unused(identity, Reason::TooManyKinds);
+            }
+            local.state.capabilities = Some(found);
+            found
+        });
+        if let Some(found) = found {
+            self.kinds.enter(index, &found);
+        }
+    }
+
+    /// Answers one DeviceIoControl. The first `input` bytes of `buffer` are the request; the reply
+    /// replaces them and may take `output` bytes. `granted` are the rights that the handle was
+    /// opened with.
+    pub fn handle(
+        &mut self,
+        client: Client,
+        granted: &[Access],
+        code: RequestCode,
+        buffer: &mut [u8],
+        input: usize,
+        output: usize,
+    ) -> Completion {
+        let failed = |status| Completion { status, length: 0 };
+        if !RequestCode::ALL.iter().any(|(known, _)| *known == code) {
+            return failed(NtStatus::INVALID_DEVICE_REQUEST);
+        }
+        if code
+            .access()
+            .is_none_or(|needed| !granted.contains(&needed))
+        {
+            return failed(NtStatus::ACCESS_DENIED);
+        }
+        let mut exchange = match Exchange::new(buffer, input, output) {
+            Ok(exchange) => exchange,
+            Err(status) => return failed(status),
+        };
+        let length = self
+            .answer(client, code, &mut exchange)
+            .unwrap_or_else(|refused| {
+                exchange.put(
+                    0,
+                    &ReplyHeader::refused(refused.error, refused.subject, refused.detail),
+                );
+                size_of::<ReplyHeader>()
+            });
+        Completion {
+            status: NtStatus::SUCCESS,
+            length,
+        }
+    }
+
+    fn answer(&mut self, client: Client, code: RequestCode, exchange: &mut Exchange<'_>) -> Answer {
+        match code {
+            machine::HELLO => self.hello(exchange),
+            machine::DESCRIBE => self.describe(exchange),
+            machine::PROCESSORS => self.list_processors(exchange),
+            machine::REGISTERS => self.registers(exchange),
+            source::ENUMERATE => self.enumerate(exchange),
+            source::QUERY => self.query(client, exchange),
+            source::PLAN => self.plan(exchange),
+            session::OPEN => self.open(client, exchange),
+            session::CONFIGURE => self.configure(client, exchange),
+            session::START => self.start(client, exchange),
+            session::STOP => self.stop(client, exchange),
+            session::CLOSE => self.close(client, exchange),
+            session::SET_INTERVAL => self.set_interval(client, exchange),
+            counts::SNAPSHOT => self.snapshot(client, exchange),
+            samples::DRAIN => self.drain(client, exchange),
+            _ => self.statistics(client, exchange),
+        }
+    }
+
+    /// A handle was closed, for whatever cause: its sessions end, and what they held is free.
+    pub fn handle_closed(&mut self, handle: u64) {
+        for place in 1..self.sessions.len() {
+            let owner = self.sessions.get(place).and_then(|session| session.owner);
+            if owner.is_some_and(|owner| owner.handle == handle) {
+                self.end_session(place);
+            }
+        }
+    }
+
+    /// The timer of one processor: due often enough that no counter wraps unseen, and at least as
+    /// often as turns of a rotation end.
+    pub fn tick(&mut self, index: usize) {
+        let Some(session) = running(self.holder, &self.sessions) else {
+            return;
+        };
+        if session.configuration.processors.contains(index) {
+            let plan = self.kinds.kind_of(index);
+            self.processors.run_on(index, |local| {
+                if let Some(plan) = session.plans.get(plan) {
+                    local
+                        .state
+                        .tick(local.machine, &session.configuration, plan);
+                }
+            });
+        }
+    }
+
+    /// An overflow interrupt has come to one processor.
+    pub fn interrupt(&mut self, index: usize, interrupted: &Interrupted) {
+        let Some(session) = running(self.holder, &self.sessions) else {
+            return;
+        };
+        self.processors.run_on(index, |local| {
+            overflow::interrupt(local, &session.configuration, interrupted);
+        });
+    }
+
+    /// The HAL's overflow callback has come to one processor.
+    pub fn callback(&mut self, index: usize, overflowed: u64) {
+        let Some(session) = running(self.holder, &self.sessions) else {
+            return;
+        };
+        self.processors.run_on(index, |local| {
+            overflow::callback(local, &session.configuration, overflowed);
+        });
+    }
+
+    /// Before sleep: reads all totals, stops all counters.
+    pub fn suspend(&mut self) {
+        self.suspended = true;
+        let Some(session) = running(self.holder, &self.sessions) else {
+            return;
+        };
+        let configuration = &session.configuration;
+        self.processors
+            .run_on_each::<()>(&configuration.processors, &mut [], |local, _| {
+                local.state.suspend(local.machine, configuration);
+            });
+    }
+
+    /// After sleep: arms the running session again from its plan.
+    pub fn resume(&mut self) {
+        self.suspended = false;
+        let Some(session) = running(self.holder, &self.sessions) else {
+            return;
+        };
+        let (configuration, kinds) = (&session.configuration, &self.kinds);
+        self.processors
+            .run_on_each::<()>(&configuration.processors, &mut [], |local, _| {
+                if let Some(plan) = session.plans.get(kinds.kind_of(local.index)) {
+                    local.state.resume(local.machine, configuration, plan);
+                }
+            });
+    }
+
+    /// A processor was added: it is looked at, and joins a running session that counts everywhere,
+    /// where its kind is one that the session was planned for.
+    pub fn processor_added(&mut self, index: usize) {
+        let kinds_before = self.kinds.iter().count();
+        self.discover(index);
+        let planned = self.kinds.kind_of(index) < kinds_before;
+        let Some(session) = running(self.holder, &self.sessions) else {
+            return;
+        };
+        if planned && !self.suspended && session.configuration.processors == ProcessorSet::ALL {
+            let kind = self.kinds.kind_of(index);
+            self.processors.run_on(index, |local| {
+                if let Some(plan) = session.plans.get(kind) {
+                    local
+                        .state
+                        .start(local.machine, &session.configuration, plan);
+                }
+            });
+        }
+    }
+
+    /// The processors, for their host.
+    pub fn processors(&mut self) -> &mut P {
+        &mut self.processors
+    }
+
+    /// Whether a session is running.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.holder.is_some()
+    }
+}
+
+fn running(holder: Option<Holder>, sessions: &[Session]) -> Option<&Session> {
+    sessions.get(holder?.place)
+}

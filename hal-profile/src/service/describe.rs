@@ -1,0 +1,239 @@
+//! Who is there, the machine, its processors and their registers.
+
+use super::Service;
+use super::exchange::{Answer, Exchange, refused};
+use crate::capabilities::{Apic, Capabilities};
+use crate::guard::DEFAULT_BUDGET;
+use crate::machine::{Machine, Processors};
+use crate::plan::MAX_SOURCES;
+use crate::registers::apic::{IA32_APIC_BASE, IA32_X2APIC_LVT_PMI, LVTPC_OFFSET};
+use crate::registers::{intel, netburst};
+use crate::session::Session;
+use core::mem::size_of;
+use core::ops::DerefMut;
+use shared_types::request::Plain;
+use shared_types::request::machine::{
+    From, Hello, Machine as Description, Page, Processor, Register,
+};
+use shared_types::{Delivery, ErrorCode, Interface, Reason, ReplyHeader, Text};
+
+/// In a [`Register`]'s number: the local APIC's page, with the offset in the low bits.
+const APIC_PAGE: u32 = 0xFFFF_0000;
+/// Most registers of one processor that are shown.
+const MAX_REGISTERS: usize = 112;
+
+impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
+    pub(super) fn hello(&self, exchange: &mut Exchange<'_>) -> Answer {
+        exchange.request::<Plain>(0)?;
+        exchange.reply(&Hello {
+            header: ReplyHeader::done(size_of::<Hello>()),
+            answerer: Text::new(self.about.answerer),
+            modelled: self.about.modelled.into(),
+            reserved: 0,
+        })
+    }
+
+    pub(super) fn describe(&mut self, exchange: &mut Exchange<'_>) -> Answer {
+        exchange.request::<Plain>(0)?;
+        let holder = self.holder;
+        let session = super::running(holder, &self.sessions);
+        let process = session
+            .and_then(|session| session.owner)
+            .map_or(0, |owner| owner.process);
+        let now = self.now();
+        let boot = self.kinds.boot();
+        let (hal, used) = boot.map_or(
+            (
+                (Interface::Default, Reason::OtherVendor),
+                (Interface::Default, Reason::OtherVendor),
+            ),
+            |boot| {
+                let choice = |choice: crate::selection::Choice| (choice.interface, choice.reason);
+                (choice(boot.judgement.hal), choice(boot.judgement.used))
+            },
+        );
+        exchange.reply(&Description {
+            header: ReplyHeader::done(size_of::<Description>()),
+            hal_interface: hal.0 as u32,
+            hal_reason: hal.1 as u32,
+            interface: used.0 as u32,
+            reason: used.1 as u32,
+            delivery: boot.map_or(Delivery::None, |boot| boot.delivery) as u32,
+            processors: self.kinds.processors as u32,
+            timestamp_frequency: self.processors.timestamp_frequency(),
+            ring_bytes_max: self.about.ring_bytes_max,
+            ring_bytes: self.ring_bytes,
+            holder_process: process,
+            holder_session: holder.map_or(0, |holder| self.number(holder.place)),
+            holder_ticks: holder.map_or(0, |holder| now.wrapping_sub(holder.since)),
+            sources_max: MAX_SOURCES as u32,
+            interrupt_budget: DEFAULT_BUDGET,
+        })
+    }
+
+    /// The boot processor's time-stamp counter.
+    pub(super) fn now(&mut self) -> u64 {
+        self.processors
+            .run_on(0, |local| local.machine.timestamp())
+            .unwrap_or_default()
+    }
+
+    pub(super) fn list_processors(&self, exchange: &mut Exchange<'_>) -> Answer {
+        let first = exchange.request::<From>(0)?.first as usize;
+        let total = self.kinds.processors;
+        if first > total {
+            return Err(refused(
+                ErrorCode::ProcessorUnknown,
+                first as u32,
+                total as u64,
+            ));
+        }
+        page(exchange, first, total, |index| self.processor(index))
+    }
+
+    fn processor(&self, index: usize) -> Processor {
+        let kind = self.kinds.kind_of(index);
+        let (group, number) = self.processors.number(index);
+        let Some(found) = self.kinds.get(kind) else {
+            return Processor::default();
+        };
+        let identity = &found.identity;
+        Processor {
+            index: index as u32,
+            group,
+            number,
+            vendor: identity.vendor,
+            family: identity.family,
+            model: identity.model,
+            stepping: identity.stepping,
+            core_type: found.core_type,
+            pmu_version: found.pmu_version,
+            counters: found.declared_counters,
+            counter_width: found.width.map_or(0, |width| width.bits()),
+            fixed_counters: found.declared_fixed,
+            fixed_width: found.fixed_width.map_or(0, |width| width.bits()),
+            kind: kind as u8,
+            interface: found.interface() as u32,
+            reason: found.judgement.used.reason as u32,
+            delivery: found.delivery as u32,
+            hypervisor: identity.hypervisor_vendor,
+            counter_mask: found.counters,
+            fixed_mask: found.fixed,
+        }
+    }
+
+    pub(super) fn registers(&mut self, exchange: &mut Exchange<'_>) -> Answer {
+        let index = exchange.request::<From>(0)?.first as usize;
+        let mut list = [Register::default(); MAX_REGISTERS];
+        let count = self.processors.run_on(index, |local| {
+            let Some(capabilities) = &local.state.capabilities else {
+                return 0;
+            };
+            read_registers(local.machine, capabilities, &mut list)
+        });
+        let Some(count) = count else {
+            let total = self.kinds.processors as u64;
+            return Err(refused(ErrorCode::ProcessorUnknown, index as u32, total));
+        };
+        page(exchange, 0, count, |place| {
+            list.get(place).copied().unwrap_or_default()
+        })
+    }
+}
+
+/// Reads the registers that belong to performance monitoring on this processor.
+fn read_registers(
+    machine: &mut impl Machine,
+    capabilities: &Capabilities,
+    list: &mut [Register],
+) -> usize {
+    let mut places = list.iter_mut();
+    let mut count = 0;
+    each_register(capabilities, &mut |number| {
+        if let Some(place) = places.next() {
+            let value = if number >= APIC_PAGE {
+                machine.read_apic(number - APIC_PAGE).into()
+            } else {
+                machine.read_msr(number)
+            };
+            *place = Register {
+                value,
+                number,
+                reserved: 0,
+            };
+            count += 1;
+        }
+    });
+    count
+}
+
+fn each_register(capabilities: &Capabilities, visit: &mut impl FnMut(u32)) {
+    let layout = &capabilities.layout;
+    let at = |base: u32, index: u32| base + index * layout.stride;
+    match capabilities.interface() {
+        Interface::Default => return,
+        Interface::Pentium => [layout.select, layout.counter, layout.counter + 1]
+            .into_iter()
+            .for_each(&mut *visit),
+        Interface::NetBurst => {
+            visit(intel::IA32_MISC_ENABLE);
+            for index in 0..netburst::COUNTERS.into() {
+                visit(at(layout.select, index));
+                visit(at(layout.counter, index));
+            }
+            netburst::escr_msrs(capabilities.identity.model.into()).for_each(&mut *visit);
+        }
+        Interface::Emon | Interface::Amd64 | Interface::P6 => {
+            for index in (0..32).filter(|index| capabilities.counters >> index & 1 != 0) {
+                visit(at(layout.select, index));
+                visit(at(layout.counter, index));
+            }
+        }
+    }
+    if capabilities.fixed != 0 {
+        visit(intel::IA32_FIXED_CTR_CTRL);
+        (0..32)
+            .filter(|index| capabilities.fixed >> index & 1 != 0)
+            .for_each(|index| visit(intel::IA32_FIXED_CTR0 + index));
+    }
+    if let Some(global) = capabilities.global {
+        visit(global.control);
+        visit(global.status);
+    }
+    match capabilities.apic {
+        Apic::None => {}
+        Apic::XApic => [IA32_APIC_BASE, APIC_PAGE + LVTPC_OFFSET]
+            .into_iter()
+            .for_each(visit),
+        Apic::X2Apic => [IA32_APIC_BASE, IA32_X2APIC_LVT_PMI]
+            .into_iter()
+            .for_each(visit),
+    }
+}
+
+/// Writes a [`Page`] and as many elements from `first` on as the reply can hold.
+pub(super) fn page<T: zerocopy::IntoBytes + zerocopy::Immutable>(
+    exchange: &mut Exchange<'_>,
+    first: usize,
+    total: usize,
+    element: impl Fn(usize) -> T,
+) -> Answer {
+    let head = size_of::<Page>();
+    let wanted = total.saturating_sub(first);
+    exchange.need(head + if wanted == 0 { 0 } else { size_of::<T>() })?;
+    let count = wanted.min((exchange.output() - head) / size_of::<T>());
+    for place in 0..count {
+        exchange.put(head + place * size_of::<T>(), &element(first + place));
+    }
+    let length = head + count * size_of::<T>();
+    let header = ReplyHeader::done(length);
+    exchange.put(
+        0,
+        &Page {
+            header,
+            count: count as u32,
+            total: total as u32,
+        },
+    );
+    Ok(length)
+}

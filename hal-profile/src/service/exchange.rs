@@ -1,0 +1,170 @@
+//! The bytes of one request and its reply, checked before they are looked at or written.
+//!
+//! METHOD_BUFFERED uses one buffer for both, so a request is copied out before the first byte of
+//! the reply is written.
+
+use core::mem::size_of;
+use shared_types::{ErrorCode, NtStatus, ReplyHeader, RequestHeader, WIRE_VERSION};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// Why a request is refused; becomes the reply's header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The cause.
+    pub error: ErrorCode,
+    /// See [`ErrorCode`].
+    pub subject: u32,
+    /// See [`ErrorCode`].
+    pub detail: u64,
+}
+
+/// A refusal.
+pub(super) const fn refused(error: ErrorCode, subject: u32, detail: u64) -> Refused {
+    Refused {
+        error,
+        subject,
+        detail,
+    }
+}
+
+/// How long a reply is, or why there is none.
+pub(super) type Answer = Result<usize, Refused>;
+
+/// One request's buffer.
+pub(super) struct Exchange<'a> {
+    buffer: &'a mut [u8],
+    input: usize,
+    output: usize,
+}
+
+impl<'a> Exchange<'a> {
+    /// Takes a buffer whose first `input` bytes are the request and which may hold a reply of
+    /// `output` bytes.
+    pub(super) fn new(buffer: &'a mut [u8], input: usize, output: usize) -> Result<Self, NtStatus> {
+        let (input, output) = (input.min(buffer.len()), output.min(buffer.len()));
+        if input < size_of::<RequestHeader>() {
+            return Err(NtStatus::INFO_LENGTH_MISMATCH);
+        }
+        if output < size_of::<ReplyHeader>() {
+            return Err(NtStatus::BUFFER_TOO_SMALL);
+        }
+        Ok(Self {
+            buffer,
+            input,
+            output,
+        })
+    }
+
+    /// The header, after checking all of it that does not depend on the request.
+    pub(super) fn header(&self) -> Result<RequestHeader, Refused> {
+        let too_short = refused(ErrorCode::WrongSize, self.input as u32, 16);
+        let (header, _) = RequestHeader::read_from_prefix(self.buffer).map_err(|_| too_short)?;
+        if header.version != WIRE_VERSION {
+            return Err(refused(
+                ErrorCode::VersionMismatch,
+                header.version,
+                WIRE_VERSION.into(),
+            ));
+        }
+        if header.size as usize != self.input {
+            return Err(refused(
+                ErrorCode::WrongSize,
+                header.size,
+                self.input as u64,
+            ));
+        }
+        if header.reserved != 0 {
+            return Err(refused(ErrorCode::ReservedNotZero, 12, 0));
+        }
+        Ok(header)
+    }
+
+    /// The whole request, which is exactly a `T` with no flags beyond `flags`.
+    pub(super) fn request<T: FromBytes>(&self, flags: u32) -> Result<T, Refused> {
+        if self.input != size_of::<T>() {
+            return Err(refused(
+                ErrorCode::WrongSize,
+                self.input as u32,
+                size_of::<T>() as u64,
+            ));
+        }
+        self.head(flags)
+    }
+
+    /// The head of a request that goes on after a `T`.
+    pub(super) fn head<T: FromBytes>(&self, flags: u32) -> Result<T, Refused> {
+        let header = self.header()?;
+        if header.flags & !flags != 0 {
+            return Err(refused(
+                ErrorCode::UnknownFlags,
+                header.flags & !flags,
+                flags.into(),
+            ));
+        }
+        let request = self.buffer.get(..self.input).unwrap_or_default();
+        T::read_from_prefix(request)
+            .map(|(value, _)| value)
+            .map_err(|_| {
+                refused(
+                    ErrorCode::WrongSize,
+                    self.input as u32,
+                    size_of::<T>() as u64,
+                )
+            })
+    }
+
+    /// Element `index` of the `T`s that follow a head of `head` bytes.
+    pub(super) fn element<T: FromBytes>(&self, head: usize, index: usize) -> Option<T> {
+        let at = head.checked_add(index.checked_mul(size_of::<T>())?)?;
+        let request = self.buffer.get(..self.input)?;
+        T::read_from_prefix(request.get(at..)?)
+            .ok()
+            .map(|(value, _)| value)
+    }
+
+    /// Bytes of the request.
+    pub(super) fn input(&self) -> usize {
+        self.input
+    }
+
+    /// Bytes that the reply may have.
+    pub(super) fn output(&self) -> usize {
+        self.output
+    }
+
+    /// Refuses where the reply would need more than there is.
+    pub(super) fn need(&self, bytes: usize) -> Result<(), Refused> {
+        if bytes > self.output {
+            Err(refused(
+                ErrorCode::ReplyTooSmall,
+                self.output as u32,
+                bytes as u64,
+            ))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Writes a reply that is exactly a `T`.
+    pub(super) fn reply<T: IntoBytes + Immutable>(&mut self, reply: &T) -> Answer {
+        self.need(size_of::<T>())?;
+        self.put(0, reply);
+        Ok(size_of::<T>())
+    }
+
+    /// Writes a `T` at an offset of the reply, where it fits.
+    pub(super) fn put<T: IntoBytes + Immutable>(&mut self, at: usize, value: &T) {
+        let bytes = value.as_bytes();
+        if let Some(place) = self.tail(at).get_mut(..bytes.len()) {
+            place.copy_from_slice(bytes);
+        }
+    }
+
+    /// The reply's bytes from an offset on.
+    pub(super) fn tail(&mut self, at: usize) -> &mut [u8] {
+        self.buffer
+            .get_mut(..self.output)
+            .and_then(|reply| reply.get_mut(at..))
+            .unwrap_or_default()
+    }
+}

@@ -1,0 +1,270 @@
+//! Sessions: opened, configured, started, stopped, closed.
+
+use super::exchange::{Answer, Exchange, Refused, refused};
+use super::sources::{rotation, turns};
+use super::{Holder, Service, running};
+use crate::machine::Processors;
+use crate::ring::words_for;
+use crate::session::{Client, Session};
+use core::mem::{size_of, swap};
+use core::ops::DerefMut;
+use shared_types::request::Plain;
+use shared_types::request::session::{
+    Configure, Configured, IntervalSet, KERNEL, NO_ADDRESS, Opened, SAMPLE,
+    Session as SessionRequest, SetInterval, UsedInterval,
+};
+use shared_types::request::source::APPROXIMATE;
+use shared_types::{ErrorCode, ReplyHeader};
+
+/// A session's number: its place in the low bits, how often the place was used above.
+const PLACE_BITS: u32 = 8;
+
+impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
+    pub(super) fn open(&mut self, client: Client, exchange: &mut Exchange<'_>) -> Answer {
+        let flags = exchange
+            .request::<Plain>(KERNEL | APPROXIMATE)?
+            .header
+            .flags;
+        exchange.need(size_of::<Opened>())?;
+        let places = self.sessions.len().min(1 << PLACE_BITS);
+        let free = (1..places).find(|&place| {
+            self.sessions
+                .get(place)
+                .is_some_and(|session| session.owner.is_none())
+        });
+        let Some((place, session)) =
+            free.and_then(|place| Some((place, self.sessions.get_mut(place)?)))
+        else {
+            let most = places.saturating_sub(1) as u64;
+            return Err(refused(ErrorCode::TooManySessions, 0, most));
+        };
+        session.owner = Some(client);
+        session.uses = session.uses.wrapping_add(1);
+        session.kernel = flags & KERNEL != 0;
+        session.approximate = flags & APPROXIMATE != 0;
+        session.configuration.count = 0;
+        exchange.reply(&Opened {
+            header: ReplyHeader::done(size_of::<Opened>()),
+            session: self.number(place),
+            reserved: 0,
+        })
+    }
+
+    pub(super) fn number(&self, place: usize) -> u32 {
+        let uses = self.sessions.get(place).map_or(0, |session| session.uses);
+        uses << PLACE_BITS | place as u32
+    }
+
+    /// The place of a session that belongs to this handle.
+    pub(super) fn place(&self, client: Client, number: u32) -> Result<usize, Refused> {
+        let place = (number & ((1 << PLACE_BITS) - 1)) as usize;
+        let session = self.sessions.get(place).filter(|_| place != 0);
+        let is_its = session
+            .and_then(|session| session.owner)
+            .is_some_and(|owner| owner.handle == client.handle);
+        if is_its && self.number(place) == number {
+            Ok(place)
+        } else {
+            Err(refused(ErrorCode::UnknownSession, number, 0))
+        }
+    }
+
+    pub(super) fn runs(&self, place: usize) -> bool {
+        self.holder.is_some_and(|holder| holder.place == place)
+    }
+
+    pub(super) fn configure(&mut self, client: Client, exchange: &mut Exchange<'_>) -> Answer {
+        let request = exchange.head::<Configure>(SAMPLE | NO_ADDRESS)?;
+        let place = self.place(client, request.session)?;
+        if self.runs(place) {
+            return Err(refused(ErrorCode::Running, request.session, 0));
+        }
+        let sources = request.sources as usize;
+        let length = size_of::<Configured>() + sources * size_of::<UsedInterval>();
+        let session = self.sessions.get(place);
+        let (approximate, kernel) = session.map_or((false, false), |session| {
+            (session.approximate, session.kernel)
+        });
+        self.prepare(exchange, &request, approximate, kernel)?;
+        exchange.need(length)?;
+        self.forget_results(place);
+        let Some((scratch, sessions)) = self.sessions.split_first_mut() else {
+            return Err(refused(ErrorCode::NoMemory, 0, 0));
+        };
+        let Some(session) = sessions.get_mut(place - 1) else {
+            return Err(refused(ErrorCode::UnknownSession, request.session, 0));
+        };
+        scratch.configuration.no_address = request.header.flags & NO_ADDRESS != 0;
+        swap(&mut scratch.configuration, &mut session.configuration);
+        swap(&mut scratch.plans, &mut session.plans);
+        exchange.put(
+            0,
+            &Configured {
+                header: ReplyHeader::done(length),
+                turns: turns(&session.plans).into(),
+                sources: request.sources,
+                rotation: rotation(request.rotation),
+                ring_samples: session.configuration.ring_samples,
+            },
+        );
+        for (index, source) in session.configuration.sources().iter().enumerate() {
+            let at = size_of::<Configured>() + index * size_of::<UsedInterval>();
+            exchange.put(at, &source.interval);
+        }
+        Ok(length)
+    }
+
+    pub(super) fn set_interval(&mut self, client: Client, exchange: &mut Exchange<'_>) -> Answer {
+        let request = exchange.request::<SetInterval>(0)?;
+        let place = self.place(client, request.session)?;
+        if self.runs(place) {
+            return Err(refused(ErrorCode::Running, request.session, 0));
+        }
+        exchange.need(size_of::<IntervalSet>())?;
+        let id = request.interval.source as u32;
+        let resolution = self.processors.timer_resolution();
+        let interval = self
+            .sessions
+            .get_mut(place)
+            .and_then(|session| {
+                session
+                    .configuration
+                    .set_interval(id, request.interval.interval, resolution)
+            })
+            .ok_or(refused(ErrorCode::SourceNotInSession, id, 0))?;
+        let header = ReplyHeader::done(size_of::<IntervalSet>());
+        exchange.reply(&IntervalSet { header, interval })
+    }
+
+    pub(super) fn start(&mut self, client: Client, exchange: &mut Exchange<'_>) -> Answer {
+        let number = exchange.request::<SessionRequest>(0)?.session;
+        let place = self.place(client, number)?;
+        self.may_start(place, number)?;
+        self.forget_results(place);
+        if !self.processors.reserve_counters() {
+            return Err(refused(ErrorCode::CountersReserved, 0, 0));
+        }
+        if let Err(refused) = self.lend_rings(place) {
+            self.processors.release_counters();
+            return Err(refused);
+        }
+        let since = self.now();
+        self.holder = Some(Holder { place, since });
+        self.results_of = Some(place);
+        if let Some(session) = running(self.holder, &self.sessions) {
+            let (configuration, kinds) = (&session.configuration, &self.kinds);
+            self.processors
+                .run_on_each::<()>(&configuration.processors, &mut [], |local, _| {
+                    if let Some(plan) = session.plans.get(kinds.kind_of(local.index)) {
+                        local.state.start(local.machine, configuration, plan);
+                    }
+                });
+        }
+        exchange.reply(&ReplyHeader::done(size_of::<ReplyHeader>()))
+    }
+
+    fn may_start(&mut self, place: usize, number: u32) -> Result<(), Refused> {
+        if self.suspended {
+            return Err(refused(ErrorCode::Suspended, number, 0));
+        }
+        if self.runs(place) {
+            return Err(refused(ErrorCode::Running, number, 0));
+        }
+        let configured = self
+            .sessions
+            .get(place)
+            .is_some_and(|session| session.configuration.count > 0);
+        if !configured {
+            return Err(refused(ErrorCode::NotConfigured, number, 0));
+        }
+        let undrained = self
+            .results_of
+            .filter(|&other| other != place && self.ring_bytes != 0);
+        let Some(holder) = self.holder.map(|holder| holder.place).or(undrained) else {
+            return Ok(());
+        };
+        let owner = self.sessions.get(holder).and_then(|session| session.owner);
+        let since = self.holder.map(|holder| holder.since);
+        let held = since.map_or(0, |since| self.now().wrapping_sub(since));
+        Err(refused(
+            ErrorCode::Busy,
+            owner.map_or(0, |owner| owner.process),
+            held,
+        ))
+    }
+
+    fn lend_rings(&mut self, place: usize) -> Result<(), Refused> {
+        let Some(session) = self.sessions.get(place) else {
+            return Ok(());
+        };
+        let configuration = &session.configuration;
+        if !configuration.samples {
+            return Ok(());
+        }
+        let words = words_for(configuration.ring_samples);
+        let rings = (0..self.kinds.processors)
+            .filter(|&index| configuration.processors.contains(index))
+            .count();
+        let bytes = (words * size_of::<u64>() * rings) as u64;
+        if !self.processors.lend_rings(&configuration.processors, words) {
+            return Err(refused(ErrorCode::NoMemory, 0, bytes));
+        }
+        self.ring_bytes = bytes;
+        Ok(())
+    }
+
+    pub(super) fn stop(&mut self, client: Client, exchange: &mut Exchange<'_>) -> Answer {
+        let number = exchange.request::<SessionRequest>(0)?.session;
+        let place = self.place(client, number)?;
+        if !self.runs(place) {
+            return Err(refused(ErrorCode::NotRunning, number, 0));
+        }
+        self.stop_counters();
+        match self.counts(place, exchange) {
+            Err(Refused {
+                error: ErrorCode::ReplyTooSmall,
+                ..
+            }) => exchange.reply(&ReplyHeader::done(size_of::<ReplyHeader>())),
+            answer => answer,
+        }
+    }
+
+    fn stop_counters(&mut self) {
+        if let Some(session) = running(self.holder, &self.sessions) {
+            let configuration = &session.configuration;
+            self.processors
+                .run_on_each::<()>(&configuration.processors, &mut [], |local, _| {
+                    local.state.stop(local.machine, configuration);
+                });
+            self.holder = None;
+            self.processors.release_counters();
+        }
+    }
+
+    pub(super) fn close(&mut self, client: Client, exchange: &mut Exchange<'_>) -> Answer {
+        let number = exchange.request::<SessionRequest>(0)?.session;
+        let place = self.place(client, number)?;
+        self.end_session(place);
+        exchange.reply(&ReplyHeader::done(size_of::<ReplyHeader>()))
+    }
+
+    pub(super) fn end_session(&mut self, place: usize) {
+        if self.runs(place) {
+            self.stop_counters();
+        }
+        self.forget_results(place);
+        if let Some(session) = self.sessions.get_mut(place) {
+            session.owner = None;
+            session.configuration.count = 0;
+        }
+    }
+
+    /// What the session's last run left on the processors is not wanted any more.
+    fn forget_results(&mut self, place: usize) {
+        if self.results_of == Some(place) {
+            self.results_of = None;
+            self.processors.return_rings();
+            self.ring_bytes = 0;
+        }
+    }
+}

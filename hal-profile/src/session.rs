@@ -1,0 +1,205 @@
+//! A session: what one client's handle has asked for.
+
+use crate::capabilities::Capabilities;
+use crate::control::{Control, Filter, control};
+use crate::guard::DEFAULT_BUDGET;
+use crate::machine::ProcessorSet;
+use crate::plan::{MAX_SOURCES, Plan, Wanted};
+use crate::source::{CounterSet, Select};
+use shared_types::ErrorCode;
+use shared_types::request::session::UsedInterval;
+
+/// Most kinds of processor that are kept apart in one machine.
+pub const MAX_KINDS: usize = 8;
+
+/// Who made a request: one open handle of the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Client {
+    /// Identifies the handle among those open now.
+    pub handle: u64,
+    /// The process that opened it.
+    pub process: u32,
+}
+
+/// A place for a session, lent by the host.
+#[derive(Debug)]
+pub struct Session {
+    pub(crate) owner: Option<Client>,
+    /// How often this place has been used: part of the session's number.
+    pub(crate) uses: u32,
+    pub(crate) kernel: bool,
+    pub(crate) approximate: bool,
+    pub(crate) configuration: Configuration,
+    pub(crate) plans: [Plan; MAX_KINDS],
+}
+
+impl Session {
+    /// A place that nobody uses.
+    pub const EMPTY: Self = Self {
+        owner: None,
+        uses: 0,
+        kernel: false,
+        approximate: false,
+        configuration: Configuration::EMPTY,
+        plans: [Plan::EMPTY; MAX_KINDS],
+    };
+}
+
+/// What is counted, where and how; it does not change while the session runs.
+#[derive(Debug)]
+pub struct Configuration {
+    pub(crate) sources: [SessionSource; MAX_SOURCES],
+    pub(crate) count: usize,
+    pub(crate) samples: bool,
+    pub(crate) no_address: bool,
+    pub(crate) kernel: bool,
+    pub(crate) processors: ProcessorSet,
+    pub(crate) rotation_ticks: u64,
+    pub(crate) frequency: u64,
+    pub(crate) ring_samples: u32,
+}
+
+/// One source of a session.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SessionSource {
+    pub(crate) id: u32,
+    pub(crate) raw: u64,
+    pub(crate) filter: Filter,
+    pub(crate) group: u16,
+    pub(crate) select: Select,
+    pub(crate) counters: CounterSet,
+    /// Counted by a timer whose interval is `interval.used`, in units of 100 ns.
+    pub(crate) timer: bool,
+    pub(crate) interval: UsedInterval,
+}
+
+impl SessionSource {
+    const NONE: Self = Self {
+        id: 0,
+        raw: 0,
+        filter: Filter {
+            user: false,
+            kernel: false,
+        },
+        group: 0,
+        select: Select::None,
+        counters: 0,
+        timer: false,
+        interval: UsedInterval {
+            source: 0,
+            flags: 0,
+            requested: 0,
+            used: 0,
+            events: 0,
+        },
+    };
+
+    /// What the plan must know of it.
+    pub(crate) fn wanted(&self, refused: Option<ErrorCode>) -> Wanted {
+        Wanted {
+            select: self.select,
+            counters: self.counters,
+            timer: self.timer,
+            group: self.group,
+            refused,
+        }
+    }
+}
+
+impl Configuration {
+    const EMPTY: Self = Self {
+        sources: [SessionSource::NONE; MAX_SOURCES],
+        count: 0,
+        samples: false,
+        no_address: false,
+        kernel: false,
+        processors: ProcessorSet::EMPTY,
+        rotation_ticks: 0,
+        frequency: 0,
+        ring_samples: 0,
+    };
+
+    /// How many sources there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Whether overflows are recorded.
+    #[must_use]
+    pub fn samples(&self) -> bool {
+        self.samples
+    }
+
+    /// Whether the client may see kernel mode.
+    #[must_use]
+    pub fn may_see_kernel(&self) -> bool {
+        self.kernel
+    }
+
+    /// Ticks of the time-stamp counter in a second.
+    #[must_use]
+    pub fn timestamp_frequency(&self) -> u64 {
+        self.frequency
+    }
+
+    /// Thousandths of a processor's time that interrupts may take.
+    #[must_use]
+    pub fn budget(&self) -> u32 {
+        DEFAULT_BUDGET
+    }
+
+    /// How long a turn runs, in ticks of the time-stamp counter.
+    #[must_use]
+    pub fn rotation_ticks(&self) -> u64 {
+        self.rotation_ticks
+    }
+
+    pub(crate) fn sources(&self) -> &[SessionSource] {
+        self.sources.get(..self.count).unwrap_or_default()
+    }
+
+    /// Events between two samples of a source; 0 where it is not sampled.
+    #[must_use]
+    pub fn events(&self, index: usize) -> u64 {
+        match self.sources().get(index) {
+            Some(source) if self.samples && !source.timer => source.interval.events,
+            _ => 0,
+        }
+    }
+
+    /// A timer source's interval, in ticks of the time-stamp counter.
+    #[must_use]
+    pub fn timer_ticks(&self, index: usize) -> Option<u64> {
+        let source = self.sources().get(index).filter(|source| source.timer)?;
+        Some(ticks(source.interval.used, self.frequency))
+    }
+
+    /// The control value of a source on one side.
+    #[must_use]
+    pub fn control(
+        &self,
+        capabilities: &Capabilities,
+        index: usize,
+        side: u8,
+        interrupts: bool,
+    ) -> Control {
+        self.sources()
+            .get(index)
+            .map_or_else(Control::default, |source| {
+                control(
+                    capabilities,
+                    &source.select,
+                    side,
+                    source.filter,
+                    interrupts,
+                )
+            })
+    }
+}
+
+/// Ticks of a clock of `frequency` in so many units of 100 ns.
+#[must_use]
+pub fn ticks(hundred_ns: u64, frequency: u64) -> u64 {
+    (u128::from(hundred_ns) * u128::from(frequency) / 10_000_000) as u64
+}
