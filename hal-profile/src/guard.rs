@@ -13,7 +13,7 @@ pub(crate) enum Verdict {
 }
 
 /// Thousandths of a processor's time that interrupts may take by default.
-pub const DEFAULT_BUDGET: u32 = 100;
+pub(crate) const DEFAULT_BUDGET: u32 = 100;
 
 /// Windows in a second.
 const WINDOWS_A_SECOND: u64 = 100;

@@ -324,6 +324,12 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
         &mut self.processors
     }
 
+    /// Whether a session is running whose sources take turns, so that its timer must tick.
+    #[must_use]
+    pub fn rotates(&self) -> bool {
+        running(self.holder, &self.sessions).is_some_and(|session| sources::turns(&session.plans) > 1)
+    }
+
     /// Whether a session is running.
     #[must_use]
     pub fn is_running(&self) -> bool {

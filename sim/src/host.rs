@@ -1,0 +1,186 @@
+//! Modelled processors as the core sees them: what the driver's DPCs and memory are on Windows.
+
+use crate::fault::Fault;
+use crate::processor::Processor;
+use hal_profile::machine::{CpuidResult, Local, Machine, ProcessorSet, Processors};
+use hal_profile::processor::ProcessorState;
+use hal_profile::ring::Word;
+
+/// Modelled time runs at 1 GHz, and so do all time-stamp counters.
+pub const TIMESTAMP_FREQUENCY: u64 = 1_000_000_000;
+/// What an interrupt costs, in modelled nanoseconds.
+pub const INTERRUPT_COST: u64 = 1000;
+
+/// One processor, with what silicon refused on it.
+///
+/// The core cannot be told of a #GP: on Windows it would be a bug check. It is kept here.
+pub struct Cpu {
+    /// The processor.
+    pub processor: Processor,
+    pub(crate) faults: Vec<Fault>,
+    /// Cost of the interrupt being handled, that has not passed yet: the first look at the clock
+    /// in a handler is its entry, the cost lies between that and the next.
+    pub(crate) interrupt_cost: u64,
+}
+
+impl Cpu {
+    fn refuse<T: Default>(&mut self, result: Result<T, Fault>) -> T {
+        result.unwrap_or_else(|fault| {
+            self.faults.push(fault);
+            T::default()
+        })
+    }
+
+    /// The interrupt that was handled ends; what it cost has passed.
+    pub(crate) fn end_interrupt(&mut self) {
+        let now = self.processor.timestamp();
+        self.processor.set_timestamp(now.wrapping_add(self.interrupt_cost));
+        self.interrupt_cost = 0;
+    }
+}
+
+impl Machine for Cpu {
+    fn cpuid(&self, leaf: u32, subleaf: u32) -> CpuidResult {
+        self.processor.cpuid(leaf, subleaf)
+    }
+
+    fn read_msr(&mut self, msr: u32) -> u64 {
+        let result = self.processor.rdmsr(msr);
+        self.refuse(result)
+    }
+
+    fn write_msr(&mut self, msr: u32, value: u64) {
+        let result = self.processor.wrmsr(msr, value);
+        self.refuse(result);
+    }
+
+    fn read_pmc(&mut self, counter: u32) -> u64 {
+        let result = self.processor.rdpmc(counter);
+        self.refuse(result)
+    }
+
+    fn read_apic(&mut self, offset: u32) -> u32 {
+        let result = self.processor.read_apic(offset);
+        self.refuse(result)
+    }
+
+    fn write_apic(&mut self, offset: u32, value: u32) {
+        let result = self.processor.write_apic(offset, value);
+        self.refuse(result);
+    }
+
+    fn timestamp(&mut self) -> u64 {
+        let now = self.processor.timestamp();
+        self.end_interrupt();
+        now
+    }
+}
+
+/// All processors, with the memory that they lend the core.
+pub struct Host {
+    pub(crate) cpus: Vec<Cpu>,
+    states: Vec<ProcessorState>,
+    rings: Vec<Vec<Word>>,
+    /// Somebody else owns the counters and does not give them.
+    pub(crate) counters_taken: bool,
+    /// Most words that rings may take in all; above it there is no memory.
+    pub(crate) ring_words_max: usize,
+}
+
+impl Host {
+    pub(crate) fn new(processors: Vec<Processor>) -> Self {
+        let mut host = Self {
+            cpus: Vec::with_capacity(processors.len()),
+            states: Vec::with_capacity(processors.len()),
+            rings: Vec::new(),
+            counters_taken: false,
+            ring_words_max: usize::MAX,
+        };
+        processors.into_iter().for_each(|processor| host.add(processor));
+        host
+    }
+
+    pub(crate) fn add(&mut self, processor: Processor) {
+        self.cpus.push(Cpu { processor, faults: Vec::new(), interrupt_cost: 0 });
+        self.states.push(ProcessorState::EMPTY);
+        self.rings.push(Vec::new());
+    }
+
+    fn local(&mut self, index: usize) -> Option<Local<'_, Cpu>> {
+        Some(Local {
+            index,
+            machine: self.cpus.get_mut(index)?,
+            state: self.states.get_mut(index)?,
+            ring: self.rings.get(index)?,
+        })
+    }
+}
+
+impl Processors for Host {
+    type Machine = Cpu;
+
+    fn count(&self) -> usize {
+        self.cpus.len()
+    }
+
+    fn number(&self, index: usize) -> (u16, u16) {
+        ((index / 64) as u16, (index % 64) as u16)
+    }
+
+    fn run_on<T: Send>(
+        &mut self,
+        index: usize,
+        work: impl FnOnce(&mut Local<'_, Cpu>) -> T + Send,
+    ) -> Option<T> {
+        self.local(index).map(|mut local| work(&mut local))
+    }
+
+    fn run_on_each<T: Send>(
+        &mut self,
+        wanted: &ProcessorSet,
+        slots: &mut [T],
+        work: impl Fn(&mut Local<'_, Cpu>, &mut [T]) + Sync,
+    ) {
+        let part = slots.len() / self.count().max(1);
+        for index in (0..self.count()).filter(|&index| wanted.contains(index)) {
+            let own = slots.get_mut(index * part..(index + 1) * part).unwrap_or_default();
+            if let Some(mut local) = self.local(index) {
+                work(&mut local, own);
+            }
+        }
+    }
+
+    fn ring(&self, index: usize) -> &[Word] {
+        self.rings.get(index).map_or(&[], Vec::as_slice)
+    }
+
+    fn lend_rings(&mut self, wanted: &ProcessorSet, words: usize) -> bool {
+        let count = (0..self.rings.len()).filter(|&index| wanted.contains(index)).count();
+        if words.saturating_mul(count) > self.ring_words_max {
+            return false;
+        }
+        for (index, ring) in self.rings.iter_mut().enumerate() {
+            let words = if wanted.contains(index) { words } else { 0 };
+            *ring = (0..words).map(|_| Word::new(0)).collect();
+        }
+        true
+    }
+
+    fn return_rings(&mut self) {
+        self.rings.fill_with(Vec::new);
+    }
+
+    fn reserve_counters(&mut self) -> bool {
+        !self.counters_taken
+    }
+
+    fn release_counters(&mut self) {}
+
+    fn timestamp_frequency(&self) -> u64 {
+        TIMESTAMP_FREQUENCY
+    }
+
+    fn timer_resolution(&self) -> u32 {
+        1
+    }
+}
