@@ -66,7 +66,7 @@ struct Runner {
     position: u64,
     /// The time-stamp counter when the workload began.
     began: u64,
-    /// Interrupts' cost since then.
+    /// Time since then that was not the workload's: interrupts, and waiting for others.
     overhead: u64,
     next_tick: u64,
     /// An interrupt has been asked for and comes at this position, by this event.
@@ -367,7 +367,9 @@ impl Model {
     /// Processors that have less to do wait for the one that has most.
     fn wait_for_slowest(&mut self, run: &mut Run) {
         let elapsed = self.run_elapsed(run);
-        for (cpu, runner) in self.service.processors().cpus.iter_mut().zip(&run.runners) {
+        for (cpu, runner) in self.service.processors().cpus.iter_mut().zip(&mut run.runners) {
+            let now = cpu.processor.timestamp();
+            runner.overhead += (runner.began + elapsed).wrapping_sub(now);
             cpu.processor.set_timestamp(runner.began + elapsed);
         }
     }
