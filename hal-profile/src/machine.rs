@@ -81,7 +81,8 @@ pub trait Processors {
     /// A processor's ring, for its reader; empty where none is lent.
     fn ring(&self, index: usize) -> &[crate::ring::Word];
 
-    /// Lends a zeroed ring of so many words to each processor of `wanted`; all or none.
+    /// Lends a zeroed ring of so many words to each processor of `wanted`, all or none; the other
+    /// processors keep what they have.
     fn lend_rings(&mut self, wanted: &ProcessorSet, words: usize) -> bool;
 
     /// Takes the rings back.
@@ -119,6 +120,16 @@ impl ProcessorSet {
         } else {
             Self(bits)
         }
+    }
+
+    /// One processor.
+    #[must_use]
+    pub fn one(index: usize) -> Self {
+        let mut set = Self::EMPTY;
+        if let Some(word) = set.0.get_mut(index / 64) {
+            *word = 1 << (index % 64);
+        }
+        set
     }
 
     /// Whether `index` is in it.

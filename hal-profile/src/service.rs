@@ -304,6 +304,7 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
         let kinds_before = self.kinds.iter().count();
         self.discover(index);
         let planned = self.kinds.kind_of(index) < kinds_before;
+        self.lend_ring_to_added(index);
         let Some(session) = running(self.holder, &self.sessions) else {
             return;
         };

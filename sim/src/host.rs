@@ -160,8 +160,9 @@ impl Processors for Host {
             return false;
         }
         for (index, ring) in self.rings.iter_mut().enumerate() {
-            let words = if wanted.contains(index) { words } else { 0 };
-            *ring = (0..words).map(|_| Word::new(0)).collect();
+            if wanted.contains(index) {
+                *ring = (0..words).map(|_| Word::new(0)).collect();
+            }
         }
         true
     }

@@ -3,7 +3,7 @@
 use super::exchange::{Answer, Exchange, Refused, refused};
 use super::sources::{rotation, turns};
 use super::{Holder, Service, running};
-use crate::machine::Processors;
+use crate::machine::{ProcessorSet, Processors};
 use crate::ring::words_for;
 use crate::session::{Client, Session};
 use core::mem::{size_of, swap};
@@ -211,6 +211,21 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
         }
         self.ring_bytes = bytes;
         Ok(())
+    }
+
+    /// A ring for a processor that joins a session which samples; without one its samples are told
+    /// as lost.
+    pub(super) fn lend_ring_to_added(&mut self, index: usize) {
+        let Some(session) = running(self.holder, &self.sessions) else { return };
+        let words = words_for(session.configuration.ring_samples);
+        let bytes = (words * size_of::<u64>()) as u64;
+        let room = self.ring_bytes + bytes <= self.about.ring_bytes_max;
+        if session.configuration.samples
+            && room
+            && self.processors.lend_rings(&ProcessorSet::one(index), words)
+        {
+            self.ring_bytes += bytes;
+        }
     }
 
     pub(super) fn stop(&mut self, client: Client, exchange: &mut Exchange<'_>) -> Answer {

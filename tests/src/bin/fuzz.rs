@@ -1,0 +1,143 @@
+//! Arbitrary bytes against the two places where untrusted bytes come in.
+//!
+//! `fuzz service --seconds 60` sends requests to the service of modelled machines: half random
+//! bytes, half well-formed requests with random fields, from several clients that come and go.
+//! `fuzz dump --seconds 60` feeds the dump parser random bytes and damaged dumps. A seed is
+//! printed; `--seed` replays it.
+
+use clap::{Parser, ValueEnum};
+use fastrand::Rng;
+use halprof_tests::requests::{self, ALL_RIGHTS};
+use shared_types::request::{Access, RequestCode};
+use shared_types::{ErrorCode, NtStatus, ReplyHeader};
+use sim::model::{Handle, Model};
+use sim::models::{self, MODELS};
+use sim::workload;
+use std::time::{Duration, Instant};
+use zerocopy::FromBytes;
+
+#[derive(Parser)]
+struct Arguments {
+    target: Target,
+    #[arg(long, default_value_t = 5)]
+    seconds: u64,
+    /// Replays one case.
+    #[arg(long)]
+    seed: Option<u64>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Target {
+    Service,
+    Dump,
+}
+
+fn main() {
+    let arguments = Arguments::parse();
+    let case = match arguments.target {
+        Target::Service => service_case,
+        Target::Dump => dump_case,
+    };
+    if let Some(seed) = arguments.seed {
+        case(&mut Rng::with_seed(seed));
+        return;
+    }
+    let end = Instant::now() + Duration::from_secs(arguments.seconds);
+    let first = fastrand::u64(..);
+    let mut cases = 0;
+    while Instant::now() < end {
+        let seed = first.wrapping_add(cases);
+        let result = std::panic::catch_unwind(|| case(&mut Rng::with_seed(seed)));
+        if result.is_err() {
+            eprintln!("failed: replay with --seed {seed}");
+            std::process::exit(1);
+        }
+        cases += 1;
+    }
+    println!("{cases} cases, the first of seed {first}: nothing failed");
+}
+
+/// A machine, a few clients, a hundred requests, everybody gone.
+fn service_case(rng: &mut Rng) {
+    let model = &MODELS[rng.usize(..MODELS.len())];
+    let leaves = models::repeat(&model.leaves(), rng.usize(1..=5));
+    let mut machine = Model::new(&leaves);
+    let mut handles: Vec<Handle> = Vec::new();
+    let workload = workload::parse("instructions=3000000,cycles=5000000,branches=70000,processors=all");
+    let workload = workload.expect("a well-formed workload");
+    for _ in 0..100 {
+        match rng.u8(..20) {
+            0 => handles.push(machine.open(rng.u32(..), &rights(rng))),
+            1 if !handles.is_empty() => machine.close(handles.swap_remove(rng.usize(..handles.len()))),
+            2 => machine.begin(&workload),
+            3 => machine.sleep_and_wake(),
+            4 | 5 => {
+                machine.advance(rng.u64(..2_000_000));
+            }
+            _ => request(rng, &mut machine, &handles),
+        }
+    }
+    for handle in handles {
+        machine.close(handle);
+    }
+    assert!(!machine.is_counting(), "counters were left on");
+    assert_eq!(machine.faults(), [], "silicon refused");
+}
+
+fn rights(rng: &mut Rng) -> Vec<Access> {
+    ALL_RIGHTS.iter().copied().filter(|_| rng.u8(..8) != 0).collect()
+}
+
+fn request(rng: &mut Rng, machine: &mut Model, handles: &[Handle]) {
+    let Some(&handle) = handles.get(rng.usize(..=handles.len())) else { return };
+    let (code, input) = if rng.bool() {
+        requests::random_well_formed(rng)
+    } else {
+        let (code, _) = RequestCode::ALL[rng.usize(..RequestCode::ALL.len())];
+        let code = if rng.u8(..10) == 0 { RequestCode(rng.u32(..)) } else { code };
+        (code, (0..rng.usize(..400)).map(|_| rng.u8(..)).collect())
+    };
+    let canary = 0xA5;
+    let length = [0, 23, 24, 100, 4096, 1 << 16][rng.usize(..6)];
+    let mut output = vec![canary; length];
+    let (status, written) = machine.device_control(handle, code, &input, &mut output);
+    assert!(written <= length);
+    assert!(output[written..].iter().all(|&byte| byte == canary), "written beyond the reply");
+    if status == NtStatus::SUCCESS {
+        let (header, _) = ReplyHeader::read_from_prefix(&output).expect("a reply has a header");
+        assert_eq!(header.size as usize, written, "the reply does not tell its own length");
+        assert!(header.error == 0 || ErrorCode::from_wire(header.error).is_some());
+    } else {
+        assert_eq!(written, 0, "a failed request has no reply");
+    }
+}
+
+/// Random bytes, or a dump with random damage.
+fn dump_case(rng: &mut Rng) {
+    let mut text: Vec<u8> = if rng.u8(..4) == 0 {
+        (0..rng.usize(..2000)).map(|_| rng.u8(..)).collect()
+    } else {
+        requests::dump_text(rng)
+    };
+    for _ in 0..rng.usize(..6) {
+        if !text.is_empty() {
+            let at = rng.usize(..text.len());
+            match rng.u8(..4) {
+                0 => text.truncate(at),
+                1 => text[at] = rng.u8(..),
+                2 => {
+                    text.remove(at);
+                }
+                _ => text.insert(at, b"\r\n:-[] \0\xFFCPUID09"[rng.usize(..17)]),
+            }
+        }
+    }
+    match sim::dump::parse(&text) {
+        Ok(leaves) => {
+            assert!((1..=2048).contains(&leaves.len()));
+            let mut machine = Model::new(&leaves[..leaves.len().min(4)]);
+            assert_eq!(machine.faults(), [], "silicon refused");
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
