@@ -4,10 +4,19 @@
 //! reserved bits and widths included, is refused here.
 #![forbid(unsafe_code)]
 
+mod amd;
+pub mod amd_events;
+mod apic;
+mod architectural;
+pub mod architectural_events;
 mod counter;
 pub mod cpuid;
 pub mod event;
 pub mod fault;
+mod processor;
+mod select;
+mod signature;
 mod unit;
 
+pub use processor::{Accesses, Processor};
 pub use unit::Watch;
