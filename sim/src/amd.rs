@@ -205,7 +205,7 @@ impl Unit for Amd {
         let mut pmi = false;
         for (i, counter) in self.counters.iter_mut().enumerate() {
             if counter.advance(now) > 0 {
-                self.status |= u64::from(self.perf_mon_v2) << i;
+                self.status |= 1 << i;
                 pmi |= self.selects[i].int();
             }
         }

@@ -271,10 +271,9 @@ impl Processor {
         }
     }
 
-    /// A line still held active is seen again as soon as LVTPC is not masked, and not while its
-    /// interrupt waits.
+    /// A line still held active is seen again as soon as LVTPC is not masked.
     fn take_asserted(&mut self) {
-        if !self.apic.accepts() || self.apic.pending().is_some() {
+        if !self.apic.accepts() {
             return;
         }
         let own = 1 << self.thread;

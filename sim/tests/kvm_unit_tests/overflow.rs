@@ -55,6 +55,25 @@ fn status_bit_is_set_whether_or_not_int_is() -> TestResult {
 }
 
 #[test]
+fn status_bits_stay_until_they_are_cleared() -> TestResult {
+    for layout in layout::all() {
+        let Some(global) = layout.global else {
+            continue;
+        };
+        let mut processor = start(layout, 0, preset(layout, 10), 0)?;
+        processor.wrmsr(layout.counter(1), preset(layout, 20))?;
+        let select = layout.instructions | USR_OS | EN;
+        processor.wrmsr(layout.select(1), select)?;
+        for (n, status) in [(10, 0b01), (15, 0b01), (20, 0b11), (30, 0b11)] {
+            processor.retire(counts(Event::Instructions, n));
+            let found = processor.rdmsr(global.status)?;
+            assert_eq!(found, status, "{} at {n}", layout.name);
+        }
+    }
+    Ok(())
+}
+
+#[test]
 fn fixed_counters_set_the_status_bits_from_32_on() -> TestResult {
     for (i, event) in [Event::Instructions, Event::Cycles, Event::RefCycles]
         .into_iter()

@@ -115,6 +115,17 @@ fn reserved_bits_of_the_selects_fault() {
 }
 
 #[test]
+fn granted_high_bits_ask_for_what_the_model_has_not_and_count_nothing() -> TestResult {
+    for bit in [32, 33] {
+        assert_eq!(instructions(layout::V4, 1 << bit, 42)?, 0, "TSX, bit {bit}");
+    }
+    for bit in [36, 40, 47] {
+        assert_eq!(instructions(layout::V6, 1 << bit, 42)?, 0, "bit {bit}");
+    }
+    Ok(())
+}
+
+#[test]
 fn a_refused_write_changes_nothing() -> TestResult {
     for layout in layout::all() {
         let mut processor = layout.processor();
