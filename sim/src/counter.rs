@@ -10,6 +10,8 @@ pub(crate) struct Counter {
     feed: Option<Feed>,
     /// How much of the feed has been added already.
     seen: u64,
+    /// Bits that work; the others are stuck at 0.
+    sound: u64,
 }
 
 impl Counter {
@@ -19,6 +21,7 @@ impl Counter {
             width,
             feed: None,
             seen: 0,
+            sound: u64::MAX,
         }
     }
 
@@ -29,7 +32,20 @@ impl Counter {
 
     /// Sets the value; bits above the width are dropped.
     pub(crate) fn set(&mut self, value: u64) {
-        self.value = value & self.mask();
+        self.value = value & self.mask() & self.sound;
+    }
+
+    /// Makes a bit stuck at 0 from now on; a bit above the width changes nothing.
+    pub(crate) fn break_bit(&mut self, bit: u32) {
+        self.sound &= !1_u64.checked_shl(bit).unwrap_or(0);
+        self.set(self.value);
+    }
+
+    /// Back to what power-on leaves: 0 and no input; broken bits stay broken.
+    pub(crate) fn reset(&mut self) {
+        self.value = 0;
+        self.feed = None;
+        self.seen = 0;
     }
 
     /// All ones in `width` bits.
@@ -59,7 +75,7 @@ impl Counter {
         };
         self.seen = amount;
         let sum = u128::from(self.value) + u128::from(added);
-        self.value = sum as u64 & self.mask();
+        self.set(sum as u64);
         (sum >> self.width) as u64
     }
 

@@ -4,6 +4,11 @@
 //! reserved bits and widths included, is refused here.
 #![forbid(unsafe_code)]
 
+mod amd;
+pub mod amd_events;
+mod apic;
+mod architectural;
+pub mod architectural_events;
 mod counter;
 pub mod cpuid;
 #[cfg(test)]
@@ -16,7 +21,11 @@ pub mod netburst_events;
 pub mod netburst_tables;
 mod p6;
 mod pentium;
+mod processor;
+mod select;
+mod signature;
 mod threshold;
 mod unit;
 
+pub use processor::{Accesses, Processor};
 pub use unit::Watch;

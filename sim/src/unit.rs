@@ -1,5 +1,6 @@
 //! What every performance-monitoring unit does, whatever its family.
 
+use crate::counter::Counter;
 use crate::event::{Counts, Feed};
 use crate::fault::Fault;
 
@@ -10,6 +11,17 @@ pub struct Watch {
     pub feed: Feed,
     /// The interrupt is asked for when the feed's [`amount`](Feed::amount) reaches this.
     pub at: u64,
+}
+
+impl Watch {
+    /// The overflow that `counter` is counting towards; `None` where nothing is connected.
+    pub(crate) fn of(counter: &Counter) -> Option<Self> {
+        let feed = counter.feed()?;
+        Some(Self {
+            feed,
+            at: counter.amount_after(counter.until_wrap()),
+        })
+    }
 }
 
 /// A performance-monitoring unit, which one logical processor has or two threads share.
@@ -43,6 +55,8 @@ pub(crate) trait Unit: Send {
     fn counter_width(&self) -> u32;
     /// Whether the local APIC sets LVTPC's mask bit when it delivers the interrupt.
     fn masks_on_delivery(&self) -> bool;
+    /// Calls `visit` for each counter, whoever uses it: how tests break one of its bits.
+    fn each_counter(&mut self, visit: &mut dyn FnMut(&mut Counter));
     /// Power-on reset.
     fn reset(&mut self);
 }
