@@ -6,6 +6,7 @@
 
 mod counter;
 pub mod cpuid;
+pub mod dump;
 pub mod event;
 pub mod fault;
 mod unit;
