@@ -10,5 +10,6 @@ pub mod dump;
 pub mod event;
 pub mod fault;
 mod unit;
+pub mod workload;
 
 pub use unit::Watch;
