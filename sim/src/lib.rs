@@ -9,6 +9,8 @@ pub mod cpuid;
 pub mod dump;
 pub mod event;
 pub mod fault;
+pub mod models;
+pub mod spec;
 mod unit;
 pub mod workload;
 
