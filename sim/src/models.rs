@@ -1,6 +1,9 @@
 //! Built-in models of processors, as data: only the leaves that decide something.
 //!
-//! Values are those that processors of the kind report.
+//! Most values are read from dumps of processors of the kind. Not backed by a dump at hand, and to be
+//! compared with one: `sapphire-rapids`, `bulldozer`, `zen2`, `zen4` and `kvm-amd`. Adapted from a
+//! dump: `skylake` (Hyper-Threading, so half the counters), `pentium3` (local APIC enabled),
+//! `hyperv-masked` (leaf 0x40000003 of a Hyper-V guest on AMD), and the processors' number.
 
 use crate::cpuid::Leaves;
 use hal_profile::machine::CpuidResult;
@@ -482,7 +485,7 @@ const ZEN4: &[Row] = &[
 
 const ZEN5: &[Row] = &[
     (0x0, None, [0x10, 0x68747541, 0x444D4163, 0x69746E65]),
-    (0x1, None, [0x00B60F00, 0x00100800, 0x7EF8320B, 0x178BFBFF]),
+    (0x1, None, [0x00B60F00, 0x00100800, 0x7ED8320B, 0x178BFBFF]),
     (0x7, Some(0), [1, 0xF1BF97AB, 0x19405FCE, 0x10000110]),
     (0x7, Some(1), [0x30, 0, 0, 0]),
     (0xB, Some(0), [1, 2, 0x100, 0]),
