@@ -13,9 +13,12 @@ mod counter;
 pub mod cpuid;
 #[cfg(test)]
 mod distinct;
+pub mod dump;
 pub mod event;
 pub mod fault;
+pub mod machine;
 pub mod model;
+pub mod models;
 mod netburst;
 pub mod netburst_events;
 pub mod netburst_tables;
@@ -24,8 +27,9 @@ mod pentium;
 mod processor;
 mod select;
 mod signature;
-mod threshold;
+pub mod spec;
 mod unit;
+pub mod workload;
 
 pub use processor::{Accesses, Processor};
 pub use unit::Watch;
