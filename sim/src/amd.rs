@@ -230,15 +230,21 @@ impl Unit for Amd {
         false
     }
 
-    fn each_counter(&mut self, visit: &mut dyn FnMut(&mut Counter)) {
-        self.counters.iter_mut().for_each(visit);
+    fn begin_anew(&mut self, _thread: usize) {
+        self.counters.iter_mut().for_each(Counter::begin_anew);
+    }
+
+    fn break_counter_bit(&mut self, bit: u32) {
+        self.counters
+            .iter_mut()
+            .for_each(|counter| counter.break_bit(bit));
     }
 
     /// PerfCntrGlobalCtl has every counter's bit set: software written for K7's registers, such as
     /// the HAL, does not know it and must still count (as Intel's version 2 does; Linux,
     /// arch/x86/kvm/pmu.c says it of both).
     fn reset(&mut self) {
-        self.each_counter(&mut Counter::reset);
+        self.counters.iter_mut().for_each(Counter::reset);
         self.selects.fill(EventSelect::new());
         self.control = if self.perf_mon_v2 {
             self.all_counters()

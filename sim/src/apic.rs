@@ -25,6 +25,8 @@ const LVTPC_STATUS: u32 = 0x0000_1000;
 /// Vectors below are the processor's own exceptions; the APIC refuses to send them.
 const FIRST_VECTOR: u8 = 16;
 const NMI_VECTOR: u8 = 2;
+/// The id that means all processors in xAPIC mode.
+const BROADCAST: u32 = 0xFF;
 
 /// The performance-counter entry of the local vector table (SDM 3A, figure 10-8).
 #[bitfield(u32)]
@@ -85,6 +87,7 @@ pub(crate) struct Apic {
     since_p6: bool,
     /// Bits of IA32_APIC_BASE that may be written as 1.
     base_writable: u64,
+    /// 32 bits; xAPIC mode shows the low 8.
     id: u32,
     base: ApicBase,
     lvtpc: Lvtpc,
@@ -98,13 +101,29 @@ impl Apic {
             present: features.edx >> 9 & 1 == 1,
             since_p6: Signature::of(leaves).family >= 6,
             base_writable: base_writable(leaves),
-            id: features.ebx >> 24,
+            id: leaves.apic_id(),
             base: ApicBase::new(),
             lvtpc: Lvtpc::new(),
             pending: None,
         };
         apic.reset();
         apic
+    }
+
+    /// Enters x2APIC mode as firmware or the operating system did long ago, where there is one;
+    /// answers whether there is.
+    pub(crate) fn enter_x2apic(&mut self) -> bool {
+        let extd = ApicBase::new().with_extd(true).into_bits();
+        let there = self.has_base() && self.base_writable & extd != 0;
+        if there {
+            self.base = self.base.with_en(true).with_extd(true);
+        }
+        there
+    }
+
+    /// Whether xAPIC mode has no room for its id: 255 is the broadcast.
+    pub(crate) fn needs_x2apic(&self) -> bool {
+        self.id >= BROADCAST
     }
 
     /// Power-on: xAPIC mode, LVTPC masked, nothing pending.

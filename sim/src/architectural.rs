@@ -227,6 +227,10 @@ impl Architectural {
         })
     }
 
+    fn counters_mut(&mut self) -> impl Iterator<Item = &mut Counter> {
+        self.general.iter_mut().chain(&mut self.fixed)
+    }
+
     fn globally_on(&self, bit: usize) -> bool {
         !self.capabilities.has_global() || self.control >> bit & 1 == 1
     }
@@ -306,17 +310,19 @@ impl Unit for Architectural {
         true
     }
 
-    fn each_counter(&mut self, visit: &mut dyn FnMut(&mut Counter)) {
-        self.general
-            .iter_mut()
-            .chain(&mut self.fixed)
-            .for_each(visit);
+    fn begin_anew(&mut self, _thread: usize) {
+        self.counters_mut().for_each(Counter::begin_anew);
+    }
+
+    fn break_counter_bit(&mut self, bit: u32) {
+        self.counters_mut()
+            .for_each(|counter| counter.break_bit(bit));
     }
 
     /// General counters are enabled in IA32_PERF_GLOBAL_CTRL, for software that knows version 1
     /// only (SDM 3A, "Processor State After Reset").
     fn reset(&mut self) {
-        self.each_counter(&mut Counter::reset);
+        self.counters_mut().for_each(Counter::reset);
         self.selects.fill(EventSelect::new());
         self.fixed_control = 0;
         self.control = u64::from(self.capabilities.general);

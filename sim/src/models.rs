@@ -71,7 +71,7 @@ pub fn find(name: &str) -> Option<&'static Model> {
 /// initial APIC id is not in leaf 1), the id is the index.
 #[must_use]
 pub fn repeat(processors: &[Leaves], n: usize) -> Vec<Leaves> {
-    let mut ids: Vec<u32> = processors.iter().map(apic_id).collect();
+    let mut ids: Vec<u32> = processors.iter().map(Leaves::apic_id).collect();
     let highest = ids.iter().copied().max().unwrap_or(0);
     let unique = ids.iter().collect::<BTreeSet<_>>().len() == ids.len();
     // Ids beyond this come from a damaged dump: 2048 rounds of them would not fit 32 bits.
@@ -89,16 +89,6 @@ pub fn repeat(processors: &[Leaves], n: usize) -> Vec<Leaves> {
         .zip(rounds)
         .map(|(leaves, id)| with_apic_id(leaves, id))
         .collect()
-}
-
-/// The x2APIC id of leaf 0x0B, or the initial APIC id of leaf 1 (EBX[31:24]).
-fn apic_id(leaves: &Leaves) -> u32 {
-    let topology = leaves.get(0xB, 0);
-    if topology.ebx == 0 {
-        leaves.get(1, 0).ebx >> 24
-    } else {
-        topology.edx
-    }
 }
 
 /// Sets the APIC id wherever it is reported; leaf 1 has its low 8 bits.
@@ -605,12 +595,12 @@ mod tests {
             for (index, leaves) in (0..).zip(repeat(&model.processors(), 256)) {
                 assert_eq!(
                     leaves.get(1, 0).ebx >> 24,
-                    apic_id(&leaves) & 0xFF,
+                    leaves.apic_id() & 0xFF,
                     "{}",
                     model.name
                 );
                 if model.processors().len().is_power_of_two() {
-                    assert_eq!(apic_id(&leaves), index, "{}", model.name);
+                    assert_eq!(leaves.apic_id(), index, "{}", model.name);
                 }
             }
         }
@@ -619,17 +609,20 @@ mod tests {
     #[test]
     fn repetition_keeps_threads_together_and_passes_255() {
         let pair = [3, 7].map(|id| with_apic_id(&model("skylake")[0], id));
-        let ids: Vec<u32> = repeat(&pair, 5).iter().map(apic_id).collect();
+        let ids: Vec<u32> = repeat(&pair, 5).iter().map(Leaves::apic_id).collect();
         assert_eq!(ids, [3, 7, 11, 15, 19]);
         let many = repeat(&model("skylake"), 2048);
         assert_eq!(
-            many.iter().map(apic_id).collect::<BTreeSet<_>>().len(),
+            many.iter()
+                .map(Leaves::apic_id)
+                .collect::<BTreeSet<_>>()
+                .len(),
             2048
         );
         assert_eq!(many[2047].get(0xB, 1).edx, 2047);
         assert_eq!(many[2047].get(1, 0).ebx >> 24, 0xFF);
         let alike = [model("pentium3")[0].clone(), model("pentium3")[0].clone()];
-        let ids: Vec<u32> = repeat(&alike, 4).iter().map(apic_id).collect();
+        let ids: Vec<u32> = repeat(&alike, 4).iter().map(Leaves::apic_id).collect();
         assert_eq!(ids, [0, 1, 2, 3]);
         assert!(repeat(&[], 4).is_empty());
     }

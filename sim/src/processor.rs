@@ -6,6 +6,9 @@ use crate::architectural::Architectural;
 use crate::cpuid::Leaves;
 use crate::event::Counts;
 use crate::fault::Fault;
+use crate::netburst::NetBurst;
+use crate::p6::P6;
+use crate::pentium::Pentium;
 use crate::signature::Signature;
 use crate::unit::{Unit, Watch};
 use hal_profile::machine::CpuidResult;
@@ -29,6 +32,9 @@ pub struct Accesses {
 }
 
 /// A unit with the interrupts that it has asked for and a thread has not yet taken notice of.
+///
+/// Each of its threads counts up as soon as anything happens on it, so that a register written by
+/// one takes nothing away from the other.
 pub(crate) struct Package {
     unit: Box<dyn Unit>,
     /// One bit for each thread.
@@ -56,28 +62,39 @@ pub struct Processor {
 }
 
 impl Processor {
-    /// A processor after power-on, with the unit that its leaves declare.
+    /// A processor after power-on, with the unit that its leaves declare. It shares it with nobody:
+    /// see [`processors`](crate::machine::processors).
     #[must_use]
     pub fn new(leaves: Leaves) -> Self {
-        let package = select_unit(&leaves).map(|unit| Arc::new(Mutex::new(Package::new(unit))));
-        Self::with_unit(leaves, package, 0)
+        let unit = select_unit(&leaves);
+        Self::with_unit(leaves, unit)
     }
 
-    /// A processor after power-on that is thread `thread` of a unit which others may share.
-    pub(crate) fn with_unit(
-        leaves: Leaves,
-        package: Option<Arc<Mutex<Package>>>,
-        thread: usize,
-    ) -> Self {
+    fn with_unit(leaves: Leaves, unit: Option<Box<dyn Unit>>) -> Self {
+        let threads = unit.as_ref().map_or(1, |unit| unit.threads() as u32);
         Self {
             apic: Apic::new(&leaves),
+            thread: (leaves.apic_id() % threads) as usize,
             leaves,
-            package,
-            thread,
+            package: unit.map(|unit| Arc::new(Mutex::new(Package::new(unit)))),
             counts: Counts::default(),
             timestamp: 0,
             accesses: Accesses::default(),
         }
+    }
+
+    /// The same processor on its sibling's unit.
+    pub(crate) fn on(self, package: Arc<Mutex<Package>>) -> Self {
+        Self {
+            package: Some(package),
+            ..self
+        }
+    }
+
+    /// The unit, if it is one of several threads.
+    pub(crate) fn shared_package(&self) -> Option<Arc<Mutex<Package>>> {
+        let shared = self.package()?.unit.threads() > 1;
+        self.package.clone().filter(|_| shared)
     }
 
     /// CPUID. Leaf 1 shows the local APIC only while IA32_APIC_BASE enables it.
@@ -160,7 +177,7 @@ impl Processor {
         self.timestamp = timestamp;
     }
 
-    /// All that has happened here since the model was built.
+    /// All that has happened here since the model was built, or since [`Self::begin_anew`].
     #[must_use]
     pub fn counts(&self) -> &Counts {
         &self.counts
@@ -176,6 +193,14 @@ impl Processor {
             package.requests |= requests;
         }
         self.take_requests();
+    }
+
+    /// All that happens here is counted from 0 again. Counters keep what they have added up.
+    pub fn begin_anew(&mut self) {
+        self.counts = Counts::default();
+        if let Some(mut package) = self.package() {
+            package.unit.begin_anew(self.thread);
+        }
     }
 
     /// Calls `visit` for each counter of this processor that will ask for an interrupt.
@@ -215,9 +240,20 @@ impl Processor {
         self.accesses = Accesses::default();
     }
 
-    /// Leaves the registers as Windows' start does: LVTPC sends the profile interrupt.
+    /// Leaves the registers as Windows' start does: LVTPC sends the profile interrupt. The local
+    /// APIC stays in xAPIC mode unless its id needs more than 8 bits.
     pub fn boot_windows(&mut self) {
+        if self.apic.needs_x2apic() {
+            self.apic.enter_x2apic();
+        }
         self.apic.preset_lvtpc(WINDOWS_LVTPC);
+    }
+
+    /// As [`Self::boot_windows`], with the local APIC in x2APIC mode whatever its id; answers
+    /// whether there is that mode (CPUID.1:ECX\[21\]).
+    pub fn boot_x2apic(&mut self) -> bool {
+        self.boot_windows();
+        self.apic.enter_x2apic()
     }
 
     /// Reset, warm or cold: of the registers, of the time-stamp counter, and of the whole unit,
@@ -234,9 +270,14 @@ impl Processor {
     /// Makes a bit stuck at 0 in every counter: a broken processor, to show that a test sees it.
     pub fn break_counter_bit(&mut self, bit: u32) {
         if let Some(mut package) = self.package() {
-            package
-                .unit
-                .each_counter(&mut |counter| counter.break_bit(bit));
+            package.unit.break_counter_bit(bit);
+        }
+    }
+
+    /// Gives NetBurst an erratum: overflows interrupt but do not set OVF. Others do not change.
+    pub fn unflag_overflows(&mut self) {
+        if let Some(mut package) = self.package() {
+            package.unit.unflag_overflows();
         }
     }
 
@@ -297,16 +338,24 @@ impl Processor {
     }
 }
 
-/// The unit of a processor that does not share one: by vendor, then by what it declares, then by
-/// family.
+/// The unit of a processor: by vendor, then by what it declares, then by family and model.
 fn select_unit(leaves: &Leaves) -> Option<Box<dyn Unit>> {
-    let Signature { vendor, family, .. } = Signature::of(leaves);
-    match (&vendor, family) {
-        (b"AuthenticAMD" | b"HygonGenuine", _) => Amd::new(leaves).map(boxed),
-        (b"GenuineIntel", _) => match (Architectural::new(leaves), family) {
-            (Some(unit), _) => Some(boxed(unit)),
-            (None, _) => None,
-        },
+    match &Signature::of(leaves).vendor {
+        b"AuthenticAMD" | b"HygonGenuine" => Amd::new(leaves).map(boxed),
+        b"GenuineIntel" => Architectural::new(leaves)
+            .map(boxed)
+            .or_else(|| before_architectural(leaves)),
+        _ => None,
+    }
+}
+
+/// Intel's units that no leaf declares (SDM 4, chapter 2, has the models).
+fn before_architectural(leaves: &Leaves) -> Option<Box<dyn Unit>> {
+    let Signature { family, model, .. } = Signature::of(leaves);
+    match (family, model) {
+        (5, _) => Some(boxed(Pentium::new(leaves))),
+        (6, 1 | 3 | 5..=9 | 0xA | 0xB | 0xD | 0x15) => Some(boxed(P6::new(leaves))),
+        (15, 0..=4 | 6) => Some(boxed(NetBurst::new(leaves))),
         _ => None,
     }
 }

@@ -40,18 +40,7 @@ impl EventSelect {
             event,
             user: self.usr(),
             kernel: self.os(),
-            compare: self.compare(),
-        }
-    }
-
-    /// INV without CMASK is ignored. In the model every busy cycle has an idle one before it, so
-    /// EDGE counts the cycles that the comparison lets through.
-    fn compare(self) -> Compare {
-        match (u64::from(self.cmask()), self.inv(), self.edge()) {
-            (0, _, false) => Compare::Off,
-            (0, _, true) => Compare::AtLeast(1),
-            (n, false, _) => Compare::AtLeast(n),
-            (n, true, _) => Compare::Below(n),
+            compare: Compare::new(u64::from(self.cmask()), self.inv(), self.edge()),
         }
     }
 }

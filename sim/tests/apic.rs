@@ -227,3 +227,48 @@ fn the_time_stamp_counter_and_a_processor_without_msrs() -> TestResult {
     assert_eq!(old.rdpmc(0), Err(Fault::InvalidOpcode));
     Ok(())
 }
+
+/// The id of leaf 0x0B, of which leaf 1 has the low 8 bits.
+fn with_id(id: u32) -> Processor {
+    let leaf = |eax, ebx, ecx, edx| CpuidResult { eax, ebx, ecx, edx };
+    let mut leaves = Leaves::default();
+    leaves.insert(0, leaf(0x16, 0x756E_6547, 0x6C65_746E, 0x4965_6E69));
+    leaves.insert(1, leaf(0x506E3, id << 24, 0x7FFA_FBFF, 0xBFEB_FBFF));
+    leaves.insert_subleaf(0xB, 0, leaf(1, 2, 0x100, id));
+    Processor::new(leaves)
+}
+
+#[test]
+fn windows_boots_in_x2apic_mode_only_where_the_id_needs_it() -> TestResult {
+    for (id, base) in [
+        (0, 0xFEE0_0900),
+        (254, 0xFEE0_0800),
+        (255, 0xFEE0_0C00),
+        (0x300, 0xFEE0_0C00),
+    ] {
+        let mut processor = with_id(id);
+        processor.boot_windows();
+        assert_eq!(processor.rdmsr(BASE)?, base, "id {id}");
+        if base & EXTD == 0 {
+            assert_eq!(processor.read_apic(0x20)?, id << 24);
+            assert_eq!(processor.read_apic(0x340)?, 0xFE);
+        } else {
+            assert_eq!(processor.rdmsr(0x802)?, u64::from(id));
+            assert_eq!(processor.rdmsr(X2APIC_LVTPC)?, 0xFE);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_test_may_boot_in_x2apic_mode_where_there_is_one() -> TestResult {
+    let mut with = skylake();
+    assert!(with.boot_x2apic());
+    assert_eq!(with.rdmsr(BASE)?, 0xFEE0_0D00);
+    assert_eq!(with.rdmsr(X2APIC_LVTPC)?, 0xFE);
+    let mut without = processor(0x506E3, 0, 0x7FFA_FBFF & !(1 << 21), 0xBFEB_FBFF);
+    assert!(!without.boot_x2apic());
+    assert_eq!(without.rdmsr(BASE)?, 0xFEE0_0900);
+    assert_eq!(without.read_apic(0x340)?, 0xFE);
+    Ok(())
+}

@@ -1,13 +1,11 @@
 //! Two processors on one unit.
 
-use super::{Package, Processor};
-use crate::counter::Counter;
+use super::Processor;
 use crate::cpuid::Leaves;
 use crate::event::{Counts, Event};
 use crate::fault::Fault;
 use crate::unit::{Unit, Watch};
 use hal_profile::machine::CpuidResult;
-use std::sync::{Arc, Mutex};
 
 const ACKNOWLEDGE: u32 = 0x400;
 
@@ -17,6 +15,10 @@ struct Crossed {
 }
 
 impl Unit for Crossed {
+    fn threads(&self) -> usize {
+        2
+    }
+
     fn read_msr(&mut self, _thread: usize, _msr: u32) -> Option<Result<u64, Fault>> {
         None
     }
@@ -57,30 +59,35 @@ impl Unit for Crossed {
         true
     }
 
-    fn each_counter(&mut self, _visit: &mut dyn FnMut(&mut Counter)) {}
+    fn begin_anew(&mut self, _thread: usize) {}
+
+    fn break_counter_bit(&mut self, _bit: u32) {}
 
     fn reset(&mut self) {
         self.asserted = 0;
     }
 }
 
-fn pair() -> [Processor; 2] {
+fn processor(apic_id: u32) -> Processor {
     let mut leaves = Leaves::default();
     leaves.insert(
         1,
         CpuidResult {
             eax: 0xF43,
+            ebx: apic_id << 24,
             edx: 0xBFEB_FBFF,
             ..CpuidResult::default()
         },
     );
-    let package = Arc::new(Mutex::new(Package::new(Box::new(Crossed { asserted: 0 }))));
-    [0, 1].map(|thread| {
-        let mut processor =
-            Processor::with_unit(leaves.clone(), Some(Arc::clone(&package)), thread);
-        processor.boot_windows();
-        processor
-    })
+    let mut processor = Processor::with_unit(leaves, Some(Box::new(Crossed { asserted: 0 })));
+    processor.boot_windows();
+    processor
+}
+
+fn pair() -> [Processor; 2] {
+    let first = processor(0);
+    let package = first.shared_package().expect("a unit of two threads");
+    [first, processor(1).on(package)]
 }
 
 fn run(processor: &mut Processor) {

@@ -1,7 +1,7 @@
 //! What has happened at a position, and where something happens.
 
 use super::{KERNEL_CODE, Segment, Workload, scale};
-use crate::event::{BURST, Compare, Counts, Event, Feed};
+use crate::event::{Compare, Counts, Event, Feed};
 
 /// Intervals that the search for [`Compare::Below`] looks at before it takes any crossing.
 const SEARCH_LIMIT: usize = 1 << 16;
@@ -36,10 +36,8 @@ impl Workload {
             return Some(0);
         }
         let happened = match feed.compare {
-            Compare::Off | Compare::AtLeast(0) => amount,
-            Compare::AtLeast(n @ 1..=BURST) => (amount - 1).checked_mul(BURST)?.checked_add(n)?,
-            Compare::AtLeast(_) => return None,
             Compare::Below(_) => return self.first_below(feed, amount),
+            _ => feed.events_for(amount)?,
         };
         let total = self.total_for(feed, happened)?;
         self.position_of_total(feed.event, total)
@@ -170,7 +168,7 @@ impl Workload {
     fn most_between(&self, feed: Feed, first: u64, last: u64) -> Counts {
         let mut counts = Counts::default();
         self.count(&mut counts, feed.event, first);
-        self.count(&mut counts, Event::Cycles, last);
+        self.count(&mut counts, feed.clock(), last);
         counts
     }
 

@@ -36,7 +36,12 @@ prop_compose! {
 }
 
 fn rising() -> BoxedStrategy<Compare> {
-    prop_oneof![Just(Compare::Off), (0..=5_u64).prop_map(Compare::AtLeast)].boxed()
+    prop_oneof![
+        Just(Compare::Off),
+        (0..=5_u64).prop_map(Compare::AtLeast),
+        (0..=5_u64).prop_map(Compare::Edge),
+    ]
+    .boxed()
 }
 
 fn amount_at(workload: &Workload, feed: Feed, position: u64) -> u64 {
