@@ -2,47 +2,83 @@
 
 use crate::event::{Counts, Feed};
 
-/// A counter of `width` bits that adds up its feed.
+/// What a counter holds: so many bits, of which broken ones are stuck at 0.
 #[derive(Clone, Debug)]
-pub(crate) struct Counter {
-    value: u64,
+pub(crate) struct Value {
+    bits: u64,
     width: u32,
-    feed: Option<Feed>,
-    /// How much of the feed has been added already.
-    seen: u64,
+    /// Bits that work.
+    sound: u64,
 }
 
-impl Counter {
+impl Value {
     pub(crate) fn new(width: u32) -> Self {
         Self {
-            value: 0,
+            bits: 0,
             width,
-            feed: None,
-            seen: 0,
+            sound: u64::MAX,
         }
     }
 
-    /// The value, in `width` bits.
-    pub(crate) fn value(&self) -> u64 {
-        self.value
+    pub(crate) fn get(&self) -> u64 {
+        self.bits
     }
 
     /// Sets the value; bits above the width are dropped.
     pub(crate) fn set(&mut self, value: u64) {
-        self.value = value & self.mask();
+        self.bits = value & self.mask() & self.sound;
     }
 
-    /// All ones in `width` bits.
+    /// Adds; answers how often the value passed its top.
+    pub(crate) fn add(&mut self, added: u64) -> u64 {
+        let sum = u128::from(self.bits) + u128::from(added);
+        self.set(sum as u64);
+        (sum >> self.width) as u64
+    }
+
+    /// Makes a bit stuck at 0 from now on; a bit above the width changes nothing.
+    pub(crate) fn break_bit(&mut self, bit: u32) {
+        self.sound &= !1_u64.checked_shl(bit).unwrap_or(0);
+        self.set(self.bits);
+    }
+
+    /// All ones in the width.
     pub(crate) fn mask(&self) -> u64 {
         u64::MAX >> (64 - self.width)
     }
 
-    /// Connects the input, or disconnects it: events before `now` are not counted by it.
+    /// How many more counts bring the value to its top and over, to 0.
+    pub(crate) fn until_wrap(&self) -> u64 {
+        self.mask() - self.bits + 1
+    }
+}
+
+/// What feeds a counter, and how much of it has been added already.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Input {
+    feed: Option<Feed>,
+    /// The highest amount of the feed so far.
+    seen: u64,
+}
+
+impl Input {
+    /// Connects the feed, or disconnects it: events before `now` are not counted. A feed in no mode
+    /// is none.
     pub(crate) fn connect(&mut self, feed: Option<Feed>, now: &Counts) {
+        let feed = feed.filter(|feed| feed.user || feed.kernel);
         if self.feed != feed {
-            self.feed = feed;
-            self.seen = feed.map_or(0, |feed| feed.amount(now));
+            let seen = feed.map_or(0, |feed| feed.amount(now));
+            *self = Self { feed, seen };
         }
+    }
+
+    /// What has happened since the last call, up to `now`; nothing while an amount that has fallen
+    /// has not risen again.
+    pub(crate) fn take(&mut self, now: &Counts) -> u64 {
+        let amount = self.feed.map_or(0, |feed| feed.amount(now));
+        let added = amount.saturating_sub(self.seen);
+        self.seen += added;
+        added
     }
 
     /// What is connected.
@@ -50,26 +86,112 @@ impl Counter {
         self.feed
     }
 
-    /// Adds what has happened up to `now`; answers how often the value passed its top.
-    pub(crate) fn advance(&mut self, now: &Counts) -> u64 {
-        let Some(feed) = self.feed else { return 0 };
-        let amount = feed.amount(now);
-        let Some(added) = amount.checked_sub(self.seen) else {
-            return 0;
-        };
-        self.seen = amount;
-        let sum = u128::from(self.value) + u128::from(added);
-        self.value = sum as u64 & self.mask();
-        (sum >> self.width) as u64
-    }
-
-    /// How many more counts bring the value to its top and over, to 0.
-    pub(crate) fn until_wrap(&self) -> u64 {
-        self.mask() - self.value + 1
-    }
-
     /// The amount of its feed at which `more` counts from now have been added.
     pub(crate) fn amount_after(&self, more: u64) -> u64 {
         self.seen.saturating_add(more)
+    }
+
+    /// All that happens is counted from 0 again.
+    pub(crate) fn begin_anew(&mut self) {
+        self.seen = 0;
+    }
+}
+
+/// A counter that adds up one input.
+#[derive(Clone, Debug)]
+pub(crate) struct Counter {
+    value: Value,
+    input: Input,
+}
+
+impl Counter {
+    pub(crate) fn new(width: u32) -> Self {
+        Self {
+            value: Value::new(width),
+            input: Input::default(),
+        }
+    }
+
+    /// The value, in the counter's width.
+    pub(crate) fn value(&self) -> u64 {
+        self.value.get()
+    }
+
+    /// Sets the value; bits above the width are dropped.
+    pub(crate) fn set(&mut self, value: u64) {
+        self.value.set(value);
+    }
+
+    /// Makes a bit stuck at 0 from now on; a bit above the width changes nothing.
+    pub(crate) fn break_bit(&mut self, bit: u32) {
+        self.value.break_bit(bit);
+    }
+
+    /// Back to what power-on leaves: 0 and no input; broken bits stay broken.
+    pub(crate) fn reset(&mut self) {
+        self.value.set(0);
+        self.input = Input::default();
+    }
+
+    /// All ones in the counter's width.
+    pub(crate) fn mask(&self) -> u64 {
+        self.value.mask()
+    }
+
+    /// Connects the input, or disconnects it: events before `now` are not counted by it.
+    pub(crate) fn connect(&mut self, feed: Option<Feed>, now: &Counts) {
+        self.input.connect(feed, now);
+    }
+
+    /// What is connected.
+    pub(crate) fn feed(&self) -> Option<Feed> {
+        self.input.feed()
+    }
+
+    /// Adds what has happened up to `now`; answers how often the value passed its top.
+    pub(crate) fn advance(&mut self, now: &Counts) -> u64 {
+        self.value.add(self.input.take(now))
+    }
+
+    /// The amount of its feed at which the value passes its top next.
+    pub(crate) fn amount_at_wrap(&self) -> u64 {
+        self.input.amount_after(self.value.until_wrap())
+    }
+
+    /// All that happens is counted from 0 again.
+    pub(crate) fn begin_anew(&mut self) {
+        self.input.begin_anew();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Compare, Event};
+
+    /// Cycles and instructions so far.
+    fn after(cycles: u64, instructions: u64) -> Counts {
+        let mut counts = Counts::default();
+        counts.set(Event::Cycles, cycles, 0);
+        counts.set(Event::Instructions, instructions, 0);
+        counts
+    }
+
+    #[test]
+    fn an_amount_that_falls_is_held_until_it_is_passed_again() {
+        let feed = Feed {
+            event: Event::Instructions,
+            user: true,
+            kernel: true,
+            compare: Compare::Below(1),
+        };
+        let mut counter = Counter::new(40);
+        counter.connect(Some(feed), &after(0, 0));
+        for (cycles, instructions, value) in [(10, 0, 10), (10, 12, 10), (13, 12, 10), (14, 12, 11)]
+        {
+            assert_eq!(counter.advance(&after(cycles, instructions)), 0);
+            assert_eq!(counter.value(), value, "{cycles} cycles");
+        }
+        assert_eq!(counter.amount_at_wrap(), 1 << 40);
     }
 }

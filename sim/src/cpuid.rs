@@ -47,6 +47,16 @@ impl Leaves {
         }
     }
 
+    /// The x2APIC id of leaf 0x1F or 0x0B, or else the initial APIC id of leaf 1 (EBX\[31:24\]).
+    #[must_use]
+    pub fn apic_id(&self) -> u32 {
+        let topology = [0x1F, 0xB].map(|leaf| self.get(leaf, 0));
+        match topology.iter().find(|leaf| leaf.ebx != 0) {
+            Some(leaf) => leaf.edx,
+            None => self.get(1, 0).ebx >> 24,
+        }
+    }
+
     /// Whether the leaf is there at all.
     #[must_use]
     pub fn contains(&self, leaf: u32) -> bool {

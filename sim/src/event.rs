@@ -64,6 +64,11 @@ impl Event {
             Self::FpOperations => "fp-operations",
         }
     }
+
+    /// Whether it comes once in each of its cycles.
+    const fn is_clock(self) -> bool {
+        matches!(self, Self::Cycles | Self::RefCycles)
+    }
 }
 
 /// How often each kind of event has happened, in all and in user mode.
@@ -96,7 +101,8 @@ impl Counts {
 /// Events that one processor retires in one cycle when it retires any: what CMASK compares with.
 ///
 /// A property of the model, not of a real core: events come in cycles of [`BURST`] each, the rest
-/// in one more cycle.
+/// in one more cycle, and before each of these is a cycle without any. Only a clock comes once in
+/// every cycle.
 pub const BURST: u64 = 4;
 
 /// What the input of one counter makes of the events: which kind, in which modes, through which
@@ -113,7 +119,7 @@ pub struct Feed {
     pub compare: Compare,
 }
 
-/// How many counts a cycle adds.
+/// How many counts a cycle adds. No number here is 0; one that is counts as 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compare {
     /// The number of events in that cycle: CMASK is 0.
@@ -122,23 +128,75 @@ pub enum Compare {
     AtLeast(u64),
     /// One where fewer than this many events happened.
     Below(u64),
+    /// One where the comparison with this many becomes true, inverted or not.
+    Edge(u64),
+}
+
+impl Compare {
+    /// What CMASK, INV and E of a select say; INV without CMASK means nothing.
+    pub(crate) fn new(at_least: u64, invert: bool, edge: bool) -> Self {
+        match (at_least, invert, edge) {
+            (0, _, false) => Self::Off,
+            (n, _, true) => Self::Edge(n),
+            (n, false, false) => Self::AtLeast(n),
+            (n, true, false) => Self::Below(n),
+        }
+    }
 }
 
 impl Feed {
     /// All that this input has added up, out of all that has happened.
     ///
-    /// Never falls as `counts` grow, so a difference of two calls is what one stretch adds.
+    /// Falls only with [`Compare::Below`], when events come while the cycles stand still; a counter
+    /// holds what it has, and goes on from the highest amount so far.
     #[must_use]
     pub fn amount(&self, counts: &Counts) -> u64 {
         let happened = self.in_modes(counts, self.event);
         match self.compare {
             Compare::Off => happened,
-            Compare::AtLeast(n) => busy_cycles(happened, n),
+            Compare::Edge(_) if self.event.is_clock() => 0,
+            Compare::AtLeast(n) | Compare::Edge(n) => self.busy_cycles(happened, n),
             Compare::Below(n) => {
-                let cycles = self.in_modes(counts, Event::Cycles);
-                cycles.saturating_sub(busy_cycles(happened, n))
+                let cycles = self.in_modes(counts, self.clock());
+                cycles.saturating_sub(self.busy_cycles(happened, n))
             }
         }
+    }
+
+    /// The fewest events that add up to `amount`, which is not 0; `None` where no number of them
+    /// does, and for [`Compare::Below`], where it is not for them to say.
+    pub(crate) fn events_for(&self, amount: u64) -> Option<u64> {
+        let n = match self.compare {
+            Compare::Off => return Some(amount),
+            Compare::Below(_) => return None,
+            Compare::Edge(_) if self.event.is_clock() => return None,
+            Compare::AtLeast(n) | Compare::Edge(n) => n.max(1),
+        };
+        let burst = self.burst();
+        let full_cycles = (amount - 1).checked_mul(burst)?;
+        (n <= burst).then(|| full_cycles.checked_add(n))?
+    }
+
+    /// The event that tells the cycles in which this one happens: a clock's are its own.
+    pub(crate) fn clock(&self) -> Event {
+        if self.event.is_clock() {
+            self.event
+        } else {
+            Event::Cycles
+        }
+    }
+
+    fn burst(&self) -> u64 {
+        if self.event.is_clock() { 1 } else { BURST }
+    }
+
+    /// Cycles in which at least `n` of `happened` events came together.
+    fn busy_cycles(&self, happened: u64, n: u64) -> u64 {
+        let (n, burst) = (n.max(1), self.burst());
+        if n > burst {
+            return 0;
+        }
+        happened / burst + u64::from(happened % burst >= n)
     }
 
     fn in_modes(&self, counts: &Counts, event: Event) -> u64 {
@@ -151,12 +209,73 @@ impl Feed {
     }
 }
 
-/// Cycles in which at least `n` of `happened` events came together.
-fn busy_cycles(happened: u64, n: u64) -> u64 {
-    match n {
-        0 => happened,
-        1 => happened.div_ceil(BURST),
-        2..=BURST => happened / BURST + u64::from(happened % BURST >= n),
-        _ => 0,
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::distinct::only;
+
+    #[test]
+    fn comparison_is_what_mask_inversion_and_edge_say() {
+        let rows = [
+            ((0, false, false), Compare::Off),
+            ((0, true, false), Compare::Off),
+            ((2, false, false), Compare::AtLeast(2)),
+            ((2, true, false), Compare::Below(2)),
+            ((0, false, true), Compare::Edge(0)),
+            ((3, false, true), Compare::Edge(3)),
+            ((3, true, true), Compare::Edge(3)),
+        ];
+        for ((at_least, invert, edge), compare) in rows {
+            assert_eq!(Compare::new(at_least, invert, edge), compare);
+        }
+    }
+
+    fn user(event: Event, compare: Compare) -> Feed {
+        Feed {
+            event,
+            user: true,
+            kernel: false,
+            compare,
+        }
+    }
+
+    #[test]
+    fn a_clock_comes_once_in_each_of_its_cycles() {
+        let rows = [
+            (Compare::Off, 100),
+            (Compare::AtLeast(1), 100),
+            (Compare::AtLeast(2), 0),
+            (Compare::Below(1), 0),
+            (Compare::Below(2), 100),
+            (Compare::Edge(0), 0),
+            (Compare::Edge(1), 0),
+        ];
+        for event in [Event::Cycles, Event::RefCycles] {
+            for (compare, amount) in rows {
+                let counted = user(event, compare).amount(&only(event, 100));
+                assert_eq!(counted, amount, "{event:?} {compare:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn other_events_come_four_in_a_cycle() {
+        let mut counts = only(Event::Branches, 42);
+        counts.set(Event::Cycles, 100, 100);
+        let rows = [
+            (Compare::Off, 42),
+            (Compare::AtLeast(1), 11),
+            (Compare::AtLeast(2), 11),
+            (Compare::AtLeast(3), 10),
+            (Compare::AtLeast(5), 0),
+            (Compare::Below(1), 89),
+            (Compare::Below(3), 90),
+            (Compare::Edge(0), 11),
+            (Compare::Edge(3), 10),
+        ];
+        for (compare, amount) in rows {
+            let counted = user(Event::Branches, compare).amount(&counts);
+            assert_eq!(counted, amount, "{compare:?}");
+        }
     }
 }

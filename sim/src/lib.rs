@@ -4,19 +4,32 @@
 //! reserved bits and widths included, is refused here.
 #![forbid(unsafe_code)]
 
+mod amd;
+pub mod amd_events;
+mod apic;
+mod architectural;
+pub mod architectural_events;
 mod counter;
 pub mod cpuid;
 #[cfg(test)]
 mod distinct;
+pub mod dump;
 pub mod event;
 pub mod fault;
+pub mod machine;
 pub mod model;
+pub mod models;
 mod netburst;
 pub mod netburst_events;
 pub mod netburst_tables;
 mod p6;
 mod pentium;
-mod threshold;
+mod processor;
+mod select;
+mod signature;
+pub mod spec;
 mod unit;
+pub mod workload;
 
+pub use processor::{Accesses, Processor};
 pub use unit::Watch;

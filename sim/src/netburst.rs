@@ -47,6 +47,8 @@ const PEBS_THREADS: u64 = 0b11 << 25;
 const MATRIX_BITS: u64 = 0x1FFF;
 /// CPUID.1:EDX\[21\]: debug store.
 const DS: u32 = 1 << 21;
+/// CPUID.1:EDX\[28\]: EBX\[23:16\] says how many logical processors a package has.
+const HTT: u32 = 1 << 28;
 /// RDPMC's ECX\[31\]: read the low 32 bits only.
 const FAST_READ: u32 = 1 << 31;
 
@@ -73,7 +75,7 @@ struct Registers {
     ds_area: [u64; 2],
 }
 
-/// The unit of a NetBurst package.
+/// The unit of a NetBurst core, which is a package but for the Pentium D.
 #[derive(Clone, Debug)]
 pub(crate) struct NetBurst {
     model: u8,
@@ -109,27 +111,18 @@ impl Registers {
 }
 
 impl NetBurst {
-    /// The unit of a package with these leaves, as after power-on. `threads` is how many logical
-    /// processors share it: 2 with Hyper-Threading on, else 1.
-    pub(crate) fn new(leaves: &Leaves, threads: usize) -> Self {
+    /// The unit of a core with these leaves, as after power-on.
+    pub(crate) fn new(leaves: &Leaves) -> Self {
         let version = leaves.get(1, 0);
         Self {
             model: (version.eax >> 4 & 0xF) as u8,
-            threads,
+            threads: threads(leaves),
             debug_store: version.edx & DS != 0,
             flags_overflow: true,
             registers: Registers::power_on(),
-            counters: Default::default(),
+            counters: std::array::from_fn(|_| Counter::new()),
             counted: [Counts::default(); 2],
             pending: 0,
-        }
-    }
-
-    /// The same unit with an erratum: an overflow interrupts but does not set OVF.
-    pub(crate) fn with_unflagged_overflow(self) -> Self {
-        Self {
-            flags_overflow: false,
-            ..self
         }
     }
 
@@ -260,13 +253,30 @@ impl NetBurst {
             return (!edges && thread == escr.clock_thread()).then_some(EVERY_CLOCK);
         }
         let (user, kernel) = modes(escr, row, thread);
-        let event = self.event(escr, row)?;
-        cccr.comparison().feed(event, user, kernel)
+        Some(Feed {
+            event: self.event(escr, row)?,
+            user,
+            kernel,
+            compare: cccr.comparison(),
+        })
     }
 
     fn event(&self, escr: Escr, row: &Row) -> Option<Event> {
         let tagged = row.tagging.is_none_or(|replay| self.registers.tags(replay));
         tagged.then(|| row.counted(escr.event_mask()))?
+    }
+}
+
+/// Logical processors of one core: 2 with Hyper-Threading, which is there where the package's
+/// logical processors (CPUID.1:EBX\[23:16\]) are more than its cores (CPUID.4:EAX\[31:26\] + 1).
+fn threads(leaves: &Leaves) -> usize {
+    let version = leaves.get(1, 0);
+    let logical = version.ebx >> 16 & 0xFF;
+    let cores = (leaves.get(4, 0).eax >> 26) + 1;
+    if version.edx & HTT != 0 && logical / cores > 1 {
+        2
+    } else {
+        1
     }
 }
 
@@ -294,6 +304,10 @@ fn is_canonical(address: u64) -> bool {
 }
 
 impl Unit for NetBurst {
+    fn threads(&self) -> usize {
+        self.threads
+    }
+
     fn read_msr(&mut self, thread: usize, msr: u32) -> Option<Result<u64, Fault>> {
         let register = self.register(msr)?;
         Some(Ok(self.load(register, thread)))
@@ -360,9 +374,26 @@ impl Unit for NetBurst {
         true
     }
 
+    fn begin_anew(&mut self, thread: usize) {
+        self.counted[thread] = Counts::default();
+        for counter in &mut self.counters {
+            counter.begin_anew(thread);
+        }
+    }
+
+    fn break_counter_bit(&mut self, bit: u32) {
+        for counter in &mut self.counters {
+            counter.break_bit(bit);
+        }
+    }
+
+    fn unflag_overflows(&mut self) {
+        self.flags_overflow = false;
+    }
+
     fn reset(&mut self) {
         self.registers = Registers::power_on();
-        self.counters = Default::default();
+        self.counters.iter_mut().for_each(Counter::reset);
         self.pending = 0;
     }
 }

@@ -10,9 +10,9 @@ use crate::counter::Counter;
 use crate::cpuid::Leaves;
 use crate::event::{Counts, Feed};
 use crate::fault::Fault;
-use crate::threshold::Threshold;
+use crate::select::EventSelect;
+use crate::signature::Signature;
 use crate::unit::{Unit, Watch};
-use bitfield_struct::bitfield;
 
 /// PerfCtr0; PerfCtr1 follows.
 const PERF_CTR0: u32 = 0xC1;
@@ -29,37 +29,17 @@ const WIDTH: u32 = 40;
 const SELECT_RESERVED: u64 = 0xFFFF_FFFF_0020_0000;
 /// Bit 22 is EN in PerfEvtSel0 alone.
 const SELECT1_RESERVED: u64 = SELECT_RESERVED | 1 << 22;
+/// Models of the Pentium M; 15H is a system on a chip around one.
+const PENTIUM_M: [u32; 3] = [0x09, 0x0D, 0x15];
 /// IA32_MISC_ENABLE\[7\], read only: performance monitoring available.
 const PERFMON_AVAILABLE: u64 = 1 << 7;
-
-/// PerfEvtSel0 or PerfEvtSel1.
-#[bitfield(u32)]
-struct PerfEvtSel {
-    event_select: u8,
-    unit_mask: u8,
-    /// USR: count at CPL 1 to 3.
-    usr: bool,
-    /// OS: count at CPL 0.
-    os: bool,
-    /// E: count inactive-to-active transitions.
-    edge: bool,
-    /// PC: pin control. The model has no pins.
-    pc: bool,
-    /// INT: interrupt by the local APIC on overflow.
-    int: bool,
-    __: bool,
-    /// EN: both counters count. In PerfEvtSel0 only.
-    en: bool,
-    /// INV: inverts the comparison with CMASK.
-    inv: bool,
-    cmask: u8,
-}
 
 /// The unit of a family 6 processor without CPUID leaf 0AH.
 #[derive(Clone, Debug)]
 pub(crate) struct P6 {
     pentium_m: bool,
-    selects: [PerfEvtSel; 2],
+    /// EN is in PerfEvtSel0 alone, and enables both counters.
+    selects: [EventSelect; 2],
     counters: [Counter; 2],
     /// An overflow seen by a register access, to be answered by the next count.
     pending: bool,
@@ -68,13 +48,9 @@ pub(crate) struct P6 {
 impl P6 {
     /// The unit of the processor with these leaves, as after power-on.
     pub(crate) fn new(leaves: &Leaves) -> Self {
-        Self::power_on(is_pentium_m(leaves.get(1, 0).eax))
-    }
-
-    fn power_on(pentium_m: bool) -> Self {
         Self {
-            pentium_m,
-            selects: [PerfEvtSel::new(); 2],
+            pentium_m: PENTIUM_M.contains(&Signature::of(leaves).model),
+            selects: [EventSelect::new(); 2],
             counters: [Counter::new(WIDTH), Counter::new(WIDTH)],
             pending: false,
         }
@@ -92,17 +68,12 @@ impl P6 {
             return None;
         }
         let select = self.selects[counter];
-        let event = events::lookup(select.event_select(), select.unit_mask(), counter)?;
-        let threshold = Threshold {
-            at_least: u64::from(select.cmask()),
-            invert: select.inv(),
-            edge: select.edge(),
-        };
-        threshold.feed(event, select.usr(), select.os())
+        let event = events::lookup(select.event(), select.unit_mask(), counter)?;
+        Some(select.feed(event))
     }
 
     fn write_select(&mut self, select: usize, value: u64, now: &Counts) {
-        self.selects[select] = PerfEvtSel::from_bits(value as u32);
+        self.selects[select] = EventSelect::from_bits(value);
         for counter in 0..self.counters.len() {
             let feed = self.feed(counter);
             self.counters[counter].connect(feed, now);
@@ -121,12 +92,6 @@ impl P6 {
     }
 }
 
-/// Pentium M: models 9 and 0DH, and 15H, a system on a chip around one.
-fn is_pentium_m(signature: u32) -> bool {
-    let model = signature >> 4 & 0xF | signature >> 12 & 0xF0;
-    matches!(model, 0x09 | 0x0D | 0x15)
-}
-
 /// What WRMSR to a counter puts there: the low 32 bits, and copies of bit 31 above them.
 fn sign_extended(value: u64) -> u64 {
     i64::from((value as u32).cast_signed()).cast_unsigned()
@@ -137,8 +102,8 @@ impl Unit for P6 {
         let value = match msr {
             PERF_CTR0 => self.counters[0].value(),
             PERF_CTR1 => self.counters[1].value(),
-            PERF_EVT_SEL0 => u64::from(self.selects[0].into_bits()),
-            PERF_EVT_SEL1 => u64::from(self.selects[1].into_bits()),
+            PERF_EVT_SEL0 => self.selects[0].into_bits(),
+            PERF_EVT_SEL1 => self.selects[1].into_bits(),
             MISC_ENABLE if self.pentium_m => PERFMON_AVAILABLE,
             _ => return None,
         };
@@ -181,12 +146,12 @@ impl Unit for P6 {
     }
 
     fn watches(&self, _thread: usize, visit: &mut dyn FnMut(Watch)) {
-        for (counter, select) in self.counters.iter().zip(&self.selects) {
-            if let Some(feed) = counter.feed().filter(|_| select.int()) {
-                let at = counter.amount_after(counter.until_wrap());
-                visit(Watch { feed, at });
-            }
-        }
+        self.counters
+            .iter()
+            .zip(&self.selects)
+            .filter(|(_, select)| select.int())
+            .filter_map(|(counter, _)| Watch::of(counter))
+            .for_each(visit);
     }
 
     fn counter_width(&self) -> u32 {
@@ -198,7 +163,19 @@ impl Unit for P6 {
         self.pentium_m
     }
 
+    fn begin_anew(&mut self, _thread: usize) {
+        self.counters.iter_mut().for_each(Counter::begin_anew);
+    }
+
+    fn break_counter_bit(&mut self, bit: u32) {
+        self.counters
+            .iter_mut()
+            .for_each(|counter| counter.break_bit(bit));
+    }
+
     fn reset(&mut self) {
-        *self = Self::power_on(self.pentium_m);
+        self.selects = [EventSelect::new(); 2];
+        self.counters.iter_mut().for_each(Counter::reset);
+        self.pending = false;
     }
 }

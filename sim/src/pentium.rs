@@ -8,9 +8,8 @@ mod tests;
 
 use crate::counter::Counter;
 use crate::cpuid::Leaves;
-use crate::event::{Counts, Feed};
+use crate::event::{Compare, Counts, Feed};
 use crate::fault::Fault;
-use crate::threshold::Threshold;
 use crate::unit::{Unit, Watch};
 use bitfield_struct::bitfield;
 
@@ -79,7 +78,12 @@ impl Pentium {
         let half = self.half(counter);
         let row = events::lookup(half.code(), counter, self.mmx)?;
         let fits = row.clocks == half.clocks();
-        fits.then(|| Threshold::default().feed(row.event, half.user(), half.kernel()))?
+        fits.then(|| Feed {
+            event: row.event,
+            user: half.user(),
+            kernel: half.kernel(),
+            compare: Compare::Off,
+        })
     }
 
     fn write_cesr(&mut self, value: u32, now: &Counts) {
@@ -153,8 +157,18 @@ impl Unit for Pentium {
         false
     }
 
+    fn begin_anew(&mut self, _thread: usize) {
+        self.counters.iter_mut().for_each(Counter::begin_anew);
+    }
+
+    fn break_counter_bit(&mut self, bit: u32) {
+        self.counters
+            .iter_mut()
+            .for_each(|counter| counter.break_bit(bit));
+    }
+
     fn reset(&mut self) {
         self.cesr = 0;
-        self.counters = [Counter::new(WIDTH), Counter::new(WIDTH)];
+        self.counters.iter_mut().for_each(Counter::reset);
     }
 }

@@ -1,5 +1,6 @@
 //! What every performance-monitoring unit does, whatever its family.
 
+use crate::counter::Counter;
 use crate::event::{Counts, Feed};
 use crate::fault::Fault;
 
@@ -12,12 +13,27 @@ pub struct Watch {
     pub at: u64,
 }
 
+impl Watch {
+    /// The overflow that `counter` is counting towards; `None` where nothing is connected.
+    pub(crate) fn of(counter: &Counter) -> Option<Self> {
+        let feed = counter.feed()?;
+        Some(Self {
+            feed,
+            at: counter.amount_at_wrap(),
+        })
+    }
+}
+
 /// A performance-monitoring unit, which one logical processor has or two threads share.
 ///
 /// `thread` is 0, or 1 for the second logical processor of a NetBurst package with
 /// Hyper-Threading. `now` is all that has happened on that thread so far, and every access first
 /// counts up to it, so that a register written takes effect for what happens after.
 pub(crate) trait Unit: Send {
+    /// How many logical processors share it.
+    fn threads(&self) -> usize {
+        1
+    }
     /// RDMSR; `None` where the register is none of this unit's.
     fn read_msr(&mut self, thread: usize, msr: u32) -> Option<Result<u64, Fault>>;
     /// WRMSR; `None` where the register is none of this unit's.
@@ -43,6 +59,12 @@ pub(crate) trait Unit: Send {
     fn counter_width(&self) -> u32;
     /// Whether the local APIC sets LVTPC's mask bit when it delivers the interrupt.
     fn masks_on_delivery(&self) -> bool;
+    /// All that happens on `thread` is counted from 0 again; what has been added stays.
+    fn begin_anew(&mut self, thread: usize);
+    /// Makes a bit stuck at 0 in every counter.
+    fn break_counter_bit(&mut self, bit: u32);
+    /// Makes overflows interrupt without setting their flag, where that is a known erratum.
+    fn unflag_overflows(&mut self) {}
     /// Power-on reset.
     fn reset(&mut self);
 }

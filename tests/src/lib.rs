@@ -1,3 +1,6 @@
 //! Helpers of the tests.
 
+pub mod dumps;
 pub mod facts;
+
+pub use dumps::machines_from_table;

@@ -1,28 +1,21 @@
 //! One of the 18 counters, which both threads of a package may feed.
 
+use crate::counter::{Input, Value};
 use crate::event::{Counts, Feed};
 use crate::unit::Watch;
 
 /// The width in bits.
 pub(super) const WIDTH: u32 = 40;
-const MASK: u64 = (1 << WIDTH) - 1;
 
 /// A counter with an input from each thread.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Counter {
-    value: u64,
+    value: Value,
     inputs: [Input; 2],
     /// It has just passed its top; the interrupt comes with the next count.
     due: bool,
     /// It asks for the interrupt, until the overflow is acknowledged.
     raised: bool,
-}
-
-/// What one thread feeds, and how much of it has been added already.
-#[derive(Clone, Copy, Debug, Default)]
-struct Input {
-    feed: Option<Feed>,
-    seen: u64,
 }
 
 /// What a stretch of counting did.
@@ -33,22 +26,34 @@ pub(super) struct Advance {
 }
 
 impl Counter {
+    pub(super) fn new() -> Self {
+        Self {
+            value: Value::new(WIDTH),
+            inputs: [Input::default(); 2],
+            due: false,
+            raised: false,
+        }
+    }
+
+    /// Back to what power-on leaves; broken bits stay broken.
+    pub(super) fn reset(&mut self) {
+        self.value.set(0);
+        self.inputs = [Input::default(); 2];
+        self.acknowledge();
+    }
+
     pub(super) fn value(&self) -> u64 {
-        self.value
+        self.value.get()
     }
 
     /// Sets all 40 bits; bits above them are dropped.
     pub(super) fn set(&mut self, value: u64) {
-        self.value = value & MASK;
+        self.value.set(value);
     }
 
     /// Connects the input of `thread`, or disconnects it: events before `now` do not count.
     pub(super) fn connect(&mut self, thread: usize, feed: Option<Feed>, now: &Counts) {
-        let input = &mut self.inputs[thread];
-        if input.feed != feed {
-            let seen = feed.map_or(0, |feed| feed.amount(now));
-            *input = Input { feed, seen };
-        }
+        self.inputs[thread].connect(feed, now);
     }
 
     /// Adds what `thread` has fed up to `now`. `forced` is FORCE_OVF: every count overflows and
@@ -58,11 +63,11 @@ impl Counter {
         if added == 0 {
             return Advance::default();
         }
-        let wrap = self.until_wrap();
-        self.value = self.value.wrapping_add(added) & MASK;
+        let wrap = self.value.until_wrap();
+        self.value.add(added);
         let overflowed = forced || added >= wrap;
         let interrupts = forced || self.due || added > wrap;
-        self.due = !forced && overflowed && self.value == 0;
+        self.due = !forced && overflowed && self.value.get() == 0;
         self.raised |= interrupts;
         Advance {
             overflowed,
@@ -83,28 +88,25 @@ impl Counter {
 
     /// When `thread` alone would bring the next interrupt.
     pub(super) fn watch(&self, thread: usize, forced: bool) -> Option<Watch> {
-        let Input { feed, seen } = self.inputs[thread];
         let more = if forced || self.due {
             1
         } else {
-            self.until_wrap() + 1
+            self.value.until_wrap() + 1
         };
-        feed.map(|feed| Watch {
+        let input = &self.inputs[thread];
+        input.feed().map(|feed| Watch {
             feed,
-            at: seen.saturating_add(more),
+            at: input.amount_after(more),
         })
     }
 
-    fn until_wrap(&self) -> u64 {
-        MASK - self.value + 1
+    /// All that happens on `thread` is counted from 0 again.
+    pub(super) fn begin_anew(&mut self, thread: usize) {
+        self.inputs[thread].begin_anew();
     }
-}
 
-impl Input {
-    fn take(&mut self, now: &Counts) -> u64 {
-        let amount = self.feed.map_or(0, |feed| feed.amount(now));
-        let added = amount.saturating_sub(self.seen);
-        self.seen += added;
-        added
+    /// Makes a bit stuck at 0 from now on.
+    pub(super) fn break_bit(&mut self, bit: u32) {
+        self.value.break_bit(bit);
     }
 }

@@ -1,6 +1,6 @@
 //! ESCR and CCCR, bit by bit.
 
-use crate::threshold::Threshold;
+use crate::event::Compare;
 use bitfield_struct::bitfield;
 
 /// ESCR 63:31.
@@ -104,14 +104,11 @@ impl Cccr {
     }
 
     /// The comparison: above THRESHOLD, or with COMPLEMENT at most THRESHOLD.
-    pub(super) fn comparison(self) -> Threshold {
+    pub(super) fn comparison(self) -> Compare {
         if !self.compare() {
-            return Threshold::default();
+            return Compare::Off;
         }
-        Threshold {
-            at_least: u64::from(self.threshold()) + 1,
-            invert: self.complement(),
-            edge: self.edge(),
-        }
+        let above = u64::from(self.threshold());
+        Compare::new(above + 1, self.complement(), self.edge())
     }
 }

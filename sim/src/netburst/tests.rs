@@ -45,15 +45,16 @@ const fn cccr(n: u32) -> u32 {
     0x360 + n
 }
 
-fn netburst(model: u8, threads: usize) -> NetBurst {
+fn netburst(model: u8, threads: u32) -> NetBurst {
     let mut leaves = Leaves::default();
     let version = CpuidResult {
         eax: 0x0000_0F00 | u32::from(model) << 4,
-        edx: DS,
+        ebx: threads << 16,
+        edx: DS | HTT,
         ..CpuidResult::default()
     };
     leaves.insert(1, version);
-    NetBurst::new(&leaves, threads)
+    NetBurst::new(&leaves)
 }
 
 fn try_write(unit: &mut NetBurst, msr: u32, value: u64) -> Result<(), Fault> {
@@ -260,7 +261,7 @@ fn no_other_register_is_the_units() {
 fn misc_enable_announces_the_debug_store() {
     let mut with = netburst(NORTHWOOD, 1);
     assert_eq!(read(&mut with, MISC_ENABLE), 1 << 7);
-    let mut without = NetBurst::new(&Leaves::default(), 1);
+    let mut without = NetBurst::new(&Leaves::default());
     assert_eq!(read(&mut without, MISC_ENABLE), 1 << 7 | 1 << 11 | 1 << 12);
 }
 
@@ -280,7 +281,7 @@ fn ds_area_exists_with_the_debug_store_one_for_each_thread() {
     assert_eq!(unit.read_msr(0, DS_AREA), Some(Ok(canonical)));
     assert_eq!(unit.read_msr(1, DS_AREA), Some(Ok(0)));
     assert!(try_write(&mut unit, DS_AREA, 0x8000_0000_0000).is_err());
-    let mut without = NetBurst::new(&Leaves::default(), 1);
+    let mut without = NetBurst::new(&Leaves::default());
     assert_eq!(without.read_msr(0, DS_AREA), None);
 }
 
@@ -726,11 +727,40 @@ fn forced_overflow_interrupts_at_every_count() {
 
 #[test]
 fn an_unflagged_overflow_interrupts_without_ovf() {
-    let mut unit = sampling(9, OVF_PMI_T0).with_unflagged_overflow();
+    let mut unit = sampling(9, OVF_PMI_T0);
+    unit.unflag_overflows();
     assert_eq!(unit.count(0, &instructions(10)), 0b01);
     assert_eq!(read(&mut unit, cccr(IQ)) & OVF, 0);
     assert_eq!(unit.asserted(), 0);
     assert_eq!(read(&mut unit, counter(IQ)) >> 39, 0);
+}
+
+#[test]
+fn hyper_threading_is_more_logical_processors_than_cores() {
+    // Package's logical processors, its cores, threads of a core.
+    for (htt, logical, cores, expected) in [
+        (HTT, 1, 1, 1),
+        (HTT, 2, 1, 2),
+        (0, 2, 1, 1),
+        (HTT, 2, 2, 1),
+        (HTT, 4, 2, 2),
+    ] {
+        let mut leaves = Leaves::default();
+        let version = CpuidResult {
+            ebx: logical << 16,
+            edx: htt,
+            ..CpuidResult::default()
+        };
+        let caches = CpuidResult {
+            eax: (cores - 1) << 26 | 0x121,
+            ..CpuidResult::default()
+        };
+        leaves.insert(1, version);
+        if cores > 1 {
+            leaves.insert_subleaf(4, 0, caches);
+        }
+        assert_eq!(NetBurst::new(&leaves).threads(), expected);
+    }
 }
 
 #[test]

@@ -1,0 +1,277 @@
+//! AMD's units: K7's four counters, the core extension of family 15h, PerfMonV2 of Zen 4.
+//!
+//! Not modelled: northbridge, L2 and L3 counters, LBR, freezing on PMI.
+
+use crate::amd_events::{self, Generation};
+use crate::counter::Counter;
+use crate::cpuid::Leaves;
+use crate::event::{Counts, Feed};
+use crate::fault::Fault;
+use crate::select::EventSelect;
+use crate::signature::Signature;
+use crate::unit::{Unit, Watch};
+
+/// The window of K7: four selects, then four counters (AMD 22007E, appendix D).
+const PERF_EVT_SEL0: u32 = 0xC001_0000;
+const PERF_CTR0: u32 = 0xC001_0004;
+const LEGACY_COUNTERS: u32 = 4;
+/// The core extension: select and counter in turns (CPUID 0x80000001, ECX[23] PerfCtrExtCore).
+const PERF_CTL0: u32 = 0xC001_0200;
+const EXTENDED_COUNTERS: u32 = 6;
+/// PerfMonV2 (CPUID 0x80000022, EAX[0]).
+const PERF_CNTR_GLOBAL_STATUS: u32 = 0xC000_0300;
+const PERF_CNTR_GLOBAL_CTL: u32 = 0xC000_0301;
+const PERF_CNTR_GLOBAL_STATUS_CLR: u32 = 0xC000_0302;
+const PERF_CNTR_GLOBAL_STATUS_SET: u32 = 0xC000_0303;
+
+const WIDTH: u32 = 48;
+/// Bit 21 of a select is reserved everywhere; before family 10h all above 31 is.
+const SELECT_BITS: u64 = 0xFFDF_FFFF;
+/// From family 10h: event bits 11:8, guest-only, host-only.
+const SELECT_BITS_10H: u64 = SELECT_BITS | 0xF << 32 | 0b11 << 40;
+/// PerfCntrGlobalStatus: LBR frozen (58), counters frozen (59).
+const FROZEN: u64 = 0b11 << 58;
+
+/// A register of this unit, once it is known to be there.
+#[derive(Clone, Copy, Debug)]
+enum Register {
+    Select(usize),
+    Counter(usize),
+    Status,
+    Control,
+    StatusClear,
+    StatusSet,
+}
+
+/// The unit of one logical processor.
+#[derive(Clone, Debug)]
+pub(crate) struct Amd {
+    generation: Option<Generation>,
+    select_bits: u64,
+    extended: bool,
+    perf_mon_v2: bool,
+    selects: Vec<EventSelect>,
+    counters: Vec<Counter>,
+    control: u64,
+    status: u64,
+}
+
+impl Amd {
+    /// The unit of an AMD or Hygon processor, after power-on; `None` before K7.
+    pub(crate) fn new(leaves: &Leaves) -> Option<Self> {
+        let Signature { family, model, .. } = Signature::of(leaves);
+        if family < 6 {
+            return None;
+        }
+        let extended = leaves.get(0x8000_0001, 0).ecx >> 23 & 1 == 1;
+        let perf_mon_v2 = extended && leaves.get(0x8000_0022, 0).eax & 1 == 1;
+        let counters = counters(leaves, extended, perf_mon_v2);
+        let mut unit = Self {
+            generation: Generation::of(family, model),
+            select_bits: if family < 0x10 {
+                SELECT_BITS
+            } else {
+                SELECT_BITS_10H
+            },
+            extended,
+            perf_mon_v2,
+            selects: vec![EventSelect::new(); counters],
+            counters: vec![Counter::new(WIDTH); counters],
+            control: 0,
+            status: 0,
+        };
+        unit.reset();
+        Some(unit)
+    }
+
+    fn register(&self, msr: u32) -> Option<Register> {
+        match msr {
+            PERF_CNTR_GLOBAL_STATUS if self.perf_mon_v2 => Some(Register::Status),
+            PERF_CNTR_GLOBAL_CTL if self.perf_mon_v2 => Some(Register::Control),
+            PERF_CNTR_GLOBAL_STATUS_CLR if self.perf_mon_v2 => Some(Register::StatusClear),
+            PERF_CNTR_GLOBAL_STATUS_SET if self.perf_mon_v2 => Some(Register::StatusSet),
+            PERF_CTL0.. if self.extended => {
+                let offset = msr - PERF_CTL0;
+                let i = self.index(offset / 2)?;
+                Some(if offset.is_multiple_of(2) {
+                    Register::Select(i)
+                } else {
+                    Register::Counter(i)
+                })
+            }
+            PERF_CTR0.. if msr < PERF_CTR0 + LEGACY_COUNTERS => {
+                self.index(msr - PERF_CTR0).map(Register::Counter)
+            }
+            PERF_EVT_SEL0..PERF_CTR0 => self.index(msr - PERF_EVT_SEL0).map(Register::Select),
+            _ => None,
+        }
+    }
+
+    fn index(&self, i: u32) -> Option<usize> {
+        let i = i as usize;
+        (i < self.counters.len()).then_some(i)
+    }
+
+    fn read(&self, register: Register) -> u64 {
+        match register {
+            Register::Select(i) => self.selects[i].into_bits(),
+            Register::Counter(i) => self.counters[i].value(),
+            Register::Status => self.status,
+            Register::Control => self.control,
+            Register::StatusClear | Register::StatusSet => 0,
+        }
+    }
+
+    /// Answers whether the value is taken.
+    fn write(&mut self, register: Register, value: u64) -> bool {
+        if !self.accepts(register, value) {
+            return false;
+        }
+        match register {
+            Register::Select(i) => self.selects[i] = EventSelect::from_bits(value),
+            Register::Counter(i) => self.counters[i].set(value),
+            // Read-only, and a write is ignored (PPR 55901, PerfCntrGlobalStatus).
+            Register::Status => {}
+            Register::Control => self.control = value,
+            Register::StatusClear => self.status &= !value,
+            Register::StatusSet => self.status |= value,
+        }
+        true
+    }
+
+    fn accepts(&self, register: Register, value: u64) -> bool {
+        match register {
+            Register::Select(_) => value & !self.select_bits == 0,
+            Register::Counter(_) => fits_counter(value),
+            Register::Status => true,
+            Register::Control => value & !self.all_counters() == 0,
+            Register::StatusClear | Register::StatusSet => {
+                value & !(self.all_counters() | FROZEN) == 0
+            }
+        }
+    }
+
+    /// One bit for each counter.
+    fn all_counters(&self) -> u64 {
+        (1 << self.counters.len()) - 1
+    }
+
+    fn reconnect(&mut self, now: &Counts) {
+        for i in 0..self.counters.len() {
+            let feed = self.feed(i);
+            self.counters[i].connect(feed, now);
+        }
+    }
+
+    fn feed(&self, i: usize) -> Option<Feed> {
+        let select = self.selects[i];
+        let globally_on = !self.perf_mon_v2 || self.control >> i & 1 == 1;
+        if !(select.en() && globally_on && counts_here(select)) {
+            return None;
+        }
+        let event = u16::from(select.event()) | (select.high() as u16 & 0xF) << 8;
+        let row = amd_events::find(self.generation?, event, select.unit_mask())?;
+        (row.counters() >> i & 1 == 1).then(|| select.feed(row.counts))
+    }
+}
+
+impl Unit for Amd {
+    fn read_msr(&mut self, _thread: usize, msr: u32) -> Option<Result<u64, Fault>> {
+        let register = self.register(msr)?;
+        Some(Ok(self.read(register)))
+    }
+
+    fn write_msr(
+        &mut self,
+        _thread: usize,
+        msr: u32,
+        value: u64,
+        now: &Counts,
+    ) -> Option<Result<(), Fault>> {
+        let register = self.register(msr)?;
+        if !self.write(register, value) {
+            return Some(Err(Fault::WriteMsr { msr, value }));
+        }
+        self.reconnect(now);
+        Some(Ok(()))
+    }
+
+    fn read_pmc(&mut self, _thread: usize, counter: u32) -> Result<u64, Fault> {
+        let i = self.index(counter).ok_or(Fault::ReadPmc { counter })?;
+        Ok(self.counters[i].value())
+    }
+
+    fn count(&mut self, thread: usize, now: &Counts) -> u8 {
+        let mut pmi = false;
+        for (i, counter) in self.counters.iter_mut().enumerate() {
+            if counter.advance(now) > 0 {
+                self.status |= 1 << i;
+                pmi |= self.selects[i].int();
+            }
+        }
+        u8::from(pmi) << thread
+    }
+
+    fn watches(&self, _thread: usize, visit: &mut dyn FnMut(Watch)) {
+        self.counters
+            .iter()
+            .zip(&self.selects)
+            .filter(|(_, select)| select.int())
+            .filter_map(|(counter, _)| Watch::of(counter))
+            .for_each(visit);
+    }
+
+    fn counter_width(&self) -> u32 {
+        WIDTH
+    }
+
+    /// AMD's local APIC leaves LVTPC as it is (Linux, events/amd/core.c).
+    fn masks_on_delivery(&self) -> bool {
+        false
+    }
+
+    fn begin_anew(&mut self, _thread: usize) {
+        self.counters.iter_mut().for_each(Counter::begin_anew);
+    }
+
+    fn break_counter_bit(&mut self, bit: u32) {
+        self.counters
+            .iter_mut()
+            .for_each(|counter| counter.break_bit(bit));
+    }
+
+    /// PerfCntrGlobalCtl has every counter's bit set: software written for K7's registers, such as
+    /// the HAL, does not know it and must still count (as Intel's version 2 does; Linux,
+    /// arch/x86/kvm/pmu.c says it of both).
+    fn reset(&mut self) {
+        self.counters.iter_mut().for_each(Counter::reset);
+        self.selects.fill(EventSelect::new());
+        self.control = if self.perf_mon_v2 {
+            self.all_counters()
+        } else {
+            0
+        };
+        self.status = 0;
+    }
+}
+
+/// How many core counters there are: at most 15, the largest number EBX[3:0] can hold.
+fn counters(leaves: &Leaves, extended: bool, perf_mon_v2: bool) -> usize {
+    let counters = match (extended, perf_mon_v2) {
+        (false, _) => LEGACY_COUNTERS,
+        (true, false) => EXTENDED_COUNTERS,
+        (true, true) => leaves.get(0x8000_0022, 0).ebx & 0xF,
+    };
+    counters as usize
+}
+
+/// The model runs as a host with SVM disabled, where guest-only or host-only alone counts nothing
+/// and both together count as neither does (Linux, `amd_pmu_disable_virt`).
+fn counts_here(select: EventSelect) -> bool {
+    matches!(select.high() >> 8 & 0b11, 0b00 | 0b11)
+}
+
+/// Whether a value is one of 48 bits, its sign or zeros above them.
+fn fits_counter(value: u64) -> bool {
+    value >> WIDTH == 0 || value.cast_signed() >> (WIDTH - 1) == -1
+}

@@ -1,0 +1,304 @@
+//! The local APIC, as far as a performance interrupt goes: its mode, and LVTPC.
+
+use crate::cpuid::Leaves;
+use crate::fault::Fault;
+use crate::signature::Signature;
+use bitfield_struct::bitfield;
+
+/// IA32_APIC_BASE (SDM 3A, 10.4.4 and 10.12.1).
+pub(crate) const IA32_APIC_BASE: u32 = 0x1B;
+/// The registers of x2APIC mode: offset / 16 of the page's registers (SDM 3A, table 10-6).
+const X2APIC: u32 = 0x800;
+
+const ID: u32 = 0x20;
+const VERSION: u32 = 0x30;
+const LVTPC: u32 = 0x340;
+
+/// Where the page is after reset.
+const DEFAULT_BASE: u64 = 0xFEE0_0000;
+/// What reset leaves in LVTPC: masked.
+const LVTPC_RESET: u32 = 0x0001_0000;
+/// Vector, delivery mode and mask: the bits that software writes.
+const LVTPC_WRITABLE: u32 = 0x0001_07FF;
+/// Delivery status: read-only, so neither kept nor refused.
+const LVTPC_STATUS: u32 = 0x0000_1000;
+/// Vectors below are the processor's own exceptions; the APIC refuses to send them.
+const FIRST_VECTOR: u8 = 16;
+const NMI_VECTOR: u8 = 2;
+/// The id that means all processors in xAPIC mode.
+const BROADCAST: u32 = 0xFF;
+
+/// The performance-counter entry of the local vector table (SDM 3A, figure 10-8).
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+struct Lvtpc {
+    vector: u8,
+    #[bits(3)]
+    delivery_mode: u8,
+    #[bits(1)]
+    __: u8,
+    delivery_status: bool,
+    #[bits(3)]
+    __: u8,
+    mask: bool,
+    #[bits(15)]
+    __: u16,
+}
+
+/// IA32_APIC_BASE.
+#[bitfield(u64)]
+#[derive(PartialEq, Eq)]
+struct ApicBase {
+    __: u8,
+    bsp: bool,
+    #[bits(1)]
+    __: u8,
+    extd: bool,
+    en: bool,
+    #[bits(52)]
+    page: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Disabled,
+    XApic,
+    X2Apic,
+    /// EXTD without EN: no processor is ever in it.
+    Invalid,
+}
+
+impl ApicBase {
+    fn mode(self) -> Mode {
+        match (self.en(), self.extd()) {
+            (false, false) => Mode::Disabled,
+            (true, false) => Mode::XApic,
+            (true, true) => Mode::X2Apic,
+            (false, true) => Mode::Invalid,
+        }
+    }
+}
+
+/// The local APIC of one logical processor, or the lack of one (CPUID.1:EDX[9]).
+#[derive(Clone, Debug)]
+pub(crate) struct Apic {
+    present: bool,
+    /// P6 brought IA32_APIC_BASE and LVTPC; the Pentium's APIC has neither.
+    since_p6: bool,
+    /// Bits of IA32_APIC_BASE that may be written as 1.
+    base_writable: u64,
+    /// 32 bits; xAPIC mode shows the low 8.
+    id: u32,
+    base: ApicBase,
+    lvtpc: Lvtpc,
+    pending: Option<u8>,
+}
+
+impl Apic {
+    pub(crate) fn new(leaves: &Leaves) -> Self {
+        let features = leaves.get(1, 0);
+        let mut apic = Self {
+            present: features.edx >> 9 & 1 == 1,
+            since_p6: Signature::of(leaves).family >= 6,
+            base_writable: base_writable(leaves),
+            id: leaves.apic_id(),
+            base: ApicBase::new(),
+            lvtpc: Lvtpc::new(),
+            pending: None,
+        };
+        apic.reset();
+        apic
+    }
+
+    /// Enters x2APIC mode as firmware or the operating system did long ago, where there is one;
+    /// answers whether there is.
+    pub(crate) fn enter_x2apic(&mut self) -> bool {
+        let extd = ApicBase::new().with_extd(true).into_bits();
+        let there = self.has_base() && self.base_writable & extd != 0;
+        if there {
+            self.base = self.base.with_en(true).with_extd(true);
+        }
+        there
+    }
+
+    /// Whether xAPIC mode has no room for its id: 255 is the broadcast.
+    pub(crate) fn needs_x2apic(&self) -> bool {
+        self.id >= BROADCAST
+    }
+
+    /// Power-on: xAPIC mode, LVTPC masked, nothing pending.
+    pub(crate) fn reset(&mut self) {
+        self.base = ApicBase::from_bits(DEFAULT_BASE)
+            .with_bsp(self.id == 0)
+            .with_en(true);
+        self.initialise();
+    }
+
+    /// Whether software sees an APIC: CPUID.1:EDX[9] follows EN (SDM 3A, 10.4.3).
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.present && self.base.mode() != Mode::Disabled
+    }
+
+    /// RDMSR; `None` where the register is not the APIC's.
+    pub(crate) fn read_msr(&self, msr: u32) -> Option<Result<u64, Fault>> {
+        let value = match msr {
+            IA32_APIC_BASE => self.has_base().then(|| self.base.into_bits()),
+            _ => self.x2apic_register(x2apic_offset(msr)?).map(u64::from),
+        };
+        Some(value.ok_or(Fault::ReadMsr { msr }))
+    }
+
+    /// WRMSR; `None` where the register is not the APIC's.
+    pub(crate) fn write_msr(&mut self, msr: u32, value: u64) -> Option<Result<(), Fault>> {
+        let taken = match msr {
+            IA32_APIC_BASE => self.write_base(value),
+            _ => self.write_x2apic(x2apic_offset(msr)?, value),
+        };
+        Some(taken.ok_or(Fault::WriteMsr { msr, value }))
+    }
+
+    /// Reads the page: LVTPC, and the read-only ID and version.
+    pub(crate) fn read_page(&self, offset: u32) -> Result<u32, Fault> {
+        match (self.in_mode(Mode::XApic), offset) {
+            (true, ID) => Some(self.id << 24),
+            (true, _) => self.register(offset),
+            (false, _) => None,
+        }
+        .ok_or(Fault::Apic { offset })
+    }
+
+    /// Writes LVTPC through the page; its reserved and read-only bits do not change.
+    pub(crate) fn write_page(&mut self, offset: u32, value: u32) -> Result<(), Fault> {
+        if !(self.in_mode(Mode::XApic) && self.since_p6 && offset == LVTPC) {
+            return Err(Fault::Apic { offset });
+        }
+        self.lvtpc = Lvtpc::from_bits(value & LVTPC_WRITABLE);
+        Ok(())
+    }
+
+    /// Writes LVTPC as the operating system did long ago, whatever the mode.
+    pub(crate) fn preset_lvtpc(&mut self, value: u32) {
+        self.lvtpc = Lvtpc::from_bits(value & LVTPC_WRITABLE);
+    }
+
+    /// Whether a performance interrupt asked for now would be delivered.
+    pub(crate) fn accepts(&self) -> bool {
+        self.is_enabled() && self.since_p6 && !self.lvtpc.mask()
+    }
+
+    /// The unit asks for its interrupt; where LVTPC is masked the request is lost.
+    pub(crate) fn deliver(&mut self, masks_on_delivery: bool) {
+        if !self.accepts() {
+            return;
+        }
+        if let Some(vector) = self.vector() {
+            self.pending = Some(vector);
+        }
+        self.lvtpc.set_mask(masks_on_delivery);
+    }
+
+    /// The vector of the interrupt that waits; 2 for one sent as NMI.
+    pub(crate) fn pending(&self) -> Option<u8> {
+        self.pending
+    }
+
+    /// Takes the interrupt that waits.
+    pub(crate) fn acknowledge(&mut self) -> Option<u8> {
+        self.pending.take()
+    }
+
+    /// What LVTPC sends (SDM 3A, 10.5.1). SMI, INIT and ExtINT never reach the operating system's
+    /// handlers as a performance interrupt; the model sends nothing for them.
+    fn vector(&self) -> Option<u8> {
+        match self.lvtpc.delivery_mode() {
+            0b000 => Some(self.lvtpc.vector()).filter(|&vector| vector >= FIRST_VECTOR),
+            0b100 => Some(NMI_VECTOR),
+            _ => None,
+        }
+    }
+
+    fn initialise(&mut self) {
+        self.lvtpc = Lvtpc::from_bits(LVTPC_RESET);
+        self.pending = None;
+    }
+
+    fn has_base(&self) -> bool {
+        self.present && self.since_p6
+    }
+
+    fn in_mode(&self, mode: Mode) -> bool {
+        self.present && self.base.mode() == mode
+    }
+
+    fn register(&self, offset: u32) -> Option<u32> {
+        match offset {
+            ID => Some(self.id),
+            VERSION if self.since_p6 => Some(0x0005_0014),
+            VERSION => Some(0x0003_0010),
+            LVTPC if self.since_p6 => Some(self.lvtpc.into_bits()),
+            _ => None,
+        }
+    }
+
+    fn x2apic_register(&self, offset: u32) -> Option<u32> {
+        self.in_mode(Mode::X2Apic)
+            .then(|| self.register(offset))
+            .flatten()
+    }
+
+    /// Reserved bits are refused in x2APIC mode (SDM 3A, 10.12.1.3).
+    fn write_x2apic(&mut self, offset: u32, value: u64) -> Option<()> {
+        let known = u64::from(LVTPC_WRITABLE | LVTPC_STATUS);
+        if !self.in_mode(Mode::X2Apic) || offset != LVTPC || value & !known != 0 {
+            return None;
+        }
+        self.preset_lvtpc(value as u32);
+        Some(())
+    }
+
+    fn write_base(&mut self, value: u64) -> Option<()> {
+        if !self.has_base() || value & !self.base_writable != 0 {
+            return None;
+        }
+        let next = ApicBase::from_bits(value);
+        if !may_change(self.base.mode(), next.mode()) {
+            return None;
+        }
+        self.base = next;
+        if next.mode() == Mode::Disabled {
+            self.initialise();
+        }
+        Some(())
+    }
+}
+
+/// The transitions of SDM 3A, 10.12.5: x2APIC mode is entered from xAPIC mode only, and left for
+/// the disabled state only.
+fn may_change(from: Mode, to: Mode) -> bool {
+    !matches!(
+        (from, to),
+        (_, Mode::Invalid) | (Mode::X2Apic, Mode::XApic) | (Mode::Disabled, Mode::X2Apic)
+    )
+}
+
+/// BSP, EN, the page's address below the physical address width, and EXTD where CPUID has x2APIC.
+fn base_writable(leaves: &Leaves) -> u64 {
+    let physical_bits = match leaves.get(0x8000_0008, 0).eax & 0xFF {
+        bits @ 13..=52 => bits,
+        _ => 36,
+    };
+    let page = (1 << physical_bits) - 0x1000;
+    let x2apic = leaves.get(1, 0).ecx >> 21 & 1 == 1;
+    ApicBase::from_bits(page)
+        .with_bsp(true)
+        .with_en(true)
+        .with_extd(x2apic)
+        .into_bits()
+}
+
+/// The page offset of an x2APIC register.
+fn x2apic_offset(msr: u32) -> Option<u32> {
+    (X2APIC..X2APIC + 0x100)
+        .contains(&msr)
+        .then(|| (msr - X2APIC) << 4)
+}

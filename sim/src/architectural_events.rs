@@ -1,0 +1,41 @@
+//! What the architectural events count: rows of a table, nothing else.
+
+use crate::event::Event;
+
+/// One architectural event (SDM 3B, "Pre-defined Architectural Performance Events").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The bit of CPUID.0Ah:EBX that says the processor has it not.
+    pub bit: u32,
+    /// Event select.
+    pub event: u8,
+    /// Unit mask.
+    pub unit_mask: u8,
+    /// What it counts.
+    pub counts: Event,
+}
+
+const fn row(bit: u32, event: u8, unit_mask: u8, counts: Event) -> Row {
+    Row {
+        bit,
+        event,
+        unit_mask,
+        counts,
+    }
+}
+
+/// The events that a workload has an amount for; top-down slots and LBR inserts are not among
+/// them.
+pub const ROWS: [Row; 7] = [
+    row(0, 0x3C, 0x00, Event::Cycles),
+    row(1, 0xC0, 0x00, Event::Instructions),
+    row(2, 0x3C, 0x01, Event::RefCycles),
+    row(3, 0x2E, 0x4F, Event::LlcReferences),
+    row(4, 0x2E, 0x41, Event::LlcMisses),
+    row(5, 0xC4, 0x00, Event::Branches),
+    row(6, 0xC5, 0x00, Event::BranchMisses),
+];
+
+/// What the fixed counters count, by index (SDM 3B, "Fixed-Function Counters"); the later ones count nothing that
+/// a workload has.
+pub const FIXED: [Event; 3] = [Event::Instructions, Event::Cycles, Event::RefCycles];

@@ -1,0 +1,368 @@
+//! One logical processor: CPUID, registers, local APIC and performance-monitoring unit.
+
+use crate::amd::Amd;
+use crate::apic::Apic;
+use crate::architectural::Architectural;
+use crate::cpuid::Leaves;
+use crate::event::Counts;
+use crate::fault::Fault;
+use crate::netburst::NetBurst;
+use crate::p6::P6;
+use crate::pentium::Pentium;
+use crate::signature::Signature;
+use crate::unit::{Unit, Watch};
+use hal_profile::machine::CpuidResult;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+const IA32_TIME_STAMP_COUNTER: u32 = 0x10;
+/// Windows' performance interrupt: the vector of PROFILE_LEVEL, fixed delivery, not masked.
+const WINDOWS_LVTPC: u32 = 0xFE;
+
+/// How often software touched this processor's registers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Accesses {
+    /// RDMSR.
+    pub rdmsr: u64,
+    /// WRMSR.
+    pub wrmsr: u64,
+    /// RDPMC.
+    pub rdpmc: u64,
+    /// Reads and writes of the local APIC's page.
+    pub apic: u64,
+}
+
+/// A unit with the interrupts that it has asked for and a thread has not yet taken notice of.
+///
+/// Each of its threads counts up as soon as anything happens on it, so that a register written by
+/// one takes nothing away from the other.
+pub(crate) struct Package {
+    unit: Box<dyn Unit>,
+    /// One bit for each thread.
+    requests: u8,
+}
+
+impl Package {
+    pub(crate) fn new(unit: Box<dyn Unit>) -> Self {
+        Self { unit, requests: 0 }
+    }
+}
+
+/// One logical processor, built from its CPUID leaves.
+///
+/// Whatever silicon refuses is a [`Fault`]; a refused access counts as an access and changes
+/// nothing.
+pub struct Processor {
+    leaves: Leaves,
+    apic: Apic,
+    package: Option<Arc<Mutex<Package>>>,
+    thread: usize,
+    counts: Counts,
+    timestamp: u64,
+    accesses: Accesses,
+}
+
+impl Processor {
+    /// A processor after power-on, with the unit that its leaves declare. It shares it with nobody:
+    /// see [`processors`](crate::machine::processors).
+    #[must_use]
+    pub fn new(leaves: Leaves) -> Self {
+        let unit = select_unit(&leaves);
+        Self::with_unit(leaves, unit)
+    }
+
+    fn with_unit(leaves: Leaves, unit: Option<Box<dyn Unit>>) -> Self {
+        let threads = unit.as_ref().map_or(1, |unit| unit.threads() as u32);
+        Self {
+            apic: Apic::new(&leaves),
+            thread: (leaves.apic_id() % threads) as usize,
+            leaves,
+            package: unit.map(|unit| Arc::new(Mutex::new(Package::new(unit)))),
+            counts: Counts::default(),
+            timestamp: 0,
+            accesses: Accesses::default(),
+        }
+    }
+
+    /// The same processor on its sibling's unit.
+    pub(crate) fn on(self, package: Arc<Mutex<Package>>) -> Self {
+        Self {
+            package: Some(package),
+            ..self
+        }
+    }
+
+    /// The unit, if it is one of several threads.
+    pub(crate) fn shared_package(&self) -> Option<Arc<Mutex<Package>>> {
+        let shared = self.package()?.unit.threads() > 1;
+        self.package.clone().filter(|_| shared)
+    }
+
+    /// CPUID. Leaf 1 shows the local APIC only while IA32_APIC_BASE enables it.
+    #[must_use]
+    pub fn cpuid(&self, leaf: u32, subleaf: u32) -> CpuidResult {
+        let mut result = self.leaves.get(leaf, subleaf);
+        if leaf == 1 && !self.apic.is_enabled() {
+            result.edx &= !(1 << 9);
+        }
+        result
+    }
+
+    /// RDMSR.
+    pub fn rdmsr(&mut self, msr: u32) -> Result<u64, Fault> {
+        self.accesses.rdmsr += 1;
+        self.require_msrs()?;
+        if msr == IA32_TIME_STAMP_COUNTER && self.has_timestamp() {
+            return Ok(self.timestamp);
+        }
+        self.take_requests();
+        let thread = self.thread;
+        self.apic
+            .read_msr(msr)
+            .or_else(|| self.package()?.unit.read_msr(thread, msr))
+            .unwrap_or(Err(Fault::ReadMsr { msr }))
+    }
+
+    /// WRMSR. What it changes holds for what is retired from now on.
+    pub fn wrmsr(&mut self, msr: u32, value: u64) -> Result<(), Fault> {
+        self.accesses.wrmsr += 1;
+        self.require_msrs()?;
+        if msr == IA32_TIME_STAMP_COUNTER && self.has_timestamp() {
+            self.timestamp = value;
+            return Ok(());
+        }
+        self.take_requests();
+        let result = match self.apic.write_msr(msr, value) {
+            Some(result) => result,
+            None => self.write_unit(msr, value),
+        };
+        self.take_asserted();
+        result
+    }
+
+    /// RDPMC, with the counter as ECX has it.
+    pub fn rdpmc(&mut self, counter: u32) -> Result<u64, Fault> {
+        self.accesses.rdpmc += 1;
+        self.require_msrs()?;
+        let thread = self.thread;
+        match self.package() {
+            Some(mut package) => package.unit.read_pmc(thread, counter),
+            None => Err(Fault::ReadPmc { counter }),
+        }
+    }
+
+    /// Reads a register of the local APIC's page.
+    pub fn read_apic(&mut self, offset: u32) -> Result<u32, Fault> {
+        self.accesses.apic += 1;
+        self.take_requests();
+        self.apic.read_page(offset)
+    }
+
+    /// Writes a register of the local APIC's page.
+    pub fn write_apic(&mut self, offset: u32, value: u32) -> Result<(), Fault> {
+        self.accesses.apic += 1;
+        self.take_requests();
+        let result = self.apic.write_page(offset, value);
+        self.take_asserted();
+        result
+    }
+
+    /// RDTSC.
+    #[must_use]
+    pub fn timestamp(&self) -> u64 {
+        self.timestamp
+    }
+
+    /// Sets the time-stamp counter: time has passed.
+    pub fn set_timestamp(&mut self, timestamp: u64) {
+        self.timestamp = timestamp;
+    }
+
+    /// All that has happened here since the model was built, or since [`Self::begin_anew`].
+    #[must_use]
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Events happen: `counts` is all that has happened by then, not less than before. Counters
+    /// add it up, and overflows raise their interrupts, here or on the thread that they name.
+    pub fn retire(&mut self, counts: Counts) {
+        self.counts = counts;
+        let thread = self.thread;
+        if let Some(mut package) = self.package() {
+            let requests = package.unit.count(thread, &counts);
+            package.requests |= requests;
+        }
+        self.take_requests();
+    }
+
+    /// All that happens here is counted from 0 again. Counters keep what they have added up.
+    pub fn begin_anew(&mut self) {
+        self.counts = Counts::default();
+        if let Some(mut package) = self.package() {
+            package.unit.begin_anew(self.thread);
+        }
+    }
+
+    /// Calls `visit` for each counter of this processor that will ask for an interrupt.
+    pub fn watches(&self, mut visit: impl FnMut(Watch)) {
+        if let Some(package) = self.package() {
+            package.unit.watches(self.thread, &mut visit);
+        }
+    }
+
+    /// The vector of the performance interrupt that waits, 2 for an NMI.
+    pub fn interrupt_pending(&mut self) -> Option<u8> {
+        self.take_requests();
+        self.apic.pending()
+    }
+
+    /// Takes the performance interrupt that waits.
+    pub fn acknowledge_interrupt(&mut self) -> Option<u8> {
+        self.take_requests();
+        self.apic.acknowledge()
+    }
+
+    /// The width of the general counters in bits; 0 where there are none.
+    #[must_use]
+    pub fn counter_width(&self) -> u32 {
+        self.package()
+            .map_or(0, |package| package.unit.counter_width())
+    }
+
+    /// How often software touched registers since the last [`Self::reset_accesses`].
+    #[must_use]
+    pub fn accesses(&self) -> Accesses {
+        self.accesses
+    }
+
+    /// Begins to count accesses anew.
+    pub fn reset_accesses(&mut self) {
+        self.accesses = Accesses::default();
+    }
+
+    /// Leaves the registers as Windows' start does: LVTPC sends the profile interrupt. The local
+    /// APIC stays in xAPIC mode unless its id needs more than 8 bits.
+    pub fn boot_windows(&mut self) {
+        if self.apic.needs_x2apic() {
+            self.apic.enter_x2apic();
+        }
+        self.apic.preset_lvtpc(WINDOWS_LVTPC);
+    }
+
+    /// As [`Self::boot_windows`], with the local APIC in x2APIC mode whatever its id; answers
+    /// whether there is that mode (CPUID.1:ECX\[21\]).
+    pub fn boot_x2apic(&mut self) -> bool {
+        self.boot_windows();
+        self.apic.enter_x2apic()
+    }
+
+    /// Reset, warm or cold: of the registers, of the time-stamp counter, and of the whole unit,
+    /// sibling's part included.
+    pub fn reset(&mut self) {
+        if let Some(mut package) = self.package() {
+            package.unit.reset();
+            package.requests = 0;
+        }
+        self.apic.reset();
+        self.timestamp = 0;
+    }
+
+    /// Makes a bit stuck at 0 in every counter: a broken processor, to show that a test sees it.
+    pub fn break_counter_bit(&mut self, bit: u32) {
+        if let Some(mut package) = self.package() {
+            package.unit.break_counter_bit(bit);
+        }
+    }
+
+    /// Gives NetBurst an erratum: overflows interrupt but do not set OVF. Others do not change.
+    pub fn unflag_overflows(&mut self) {
+        if let Some(mut package) = self.package() {
+            package.unit.unflag_overflows();
+        }
+    }
+
+    fn package(&self) -> Option<MutexGuard<'_, Package>> {
+        let package = self.package.as_ref()?;
+        Some(package.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn write_unit(&self, msr: u32, value: u64) -> Result<(), Fault> {
+        let refused = Err(Fault::WriteMsr { msr, value });
+        let Some(mut package) = self.package() else {
+            return refused;
+        };
+        package
+            .unit
+            .write_msr(self.thread, msr, value, &self.counts)
+            .unwrap_or(refused)
+    }
+
+    /// Sends what the unit has asked of this thread through LVTPC.
+    fn take_requests(&mut self) {
+        let own = 1 << self.thread;
+        let Some(mut package) = self.package() else {
+            return;
+        };
+        let requested = package.requests & own != 0;
+        package.requests &= !own;
+        let masks = package.unit.masks_on_delivery();
+        drop(package);
+        if requested {
+            self.apic.deliver(masks);
+        }
+    }
+
+    /// A line still held active is seen again as soon as LVTPC is not masked.
+    fn take_asserted(&mut self) {
+        if !self.apic.accepts() {
+            return;
+        }
+        let own = 1 << self.thread;
+        if let Some(mut package) = self.package() {
+            let asserted = package.unit.asserted();
+            package.requests |= asserted & own;
+        }
+        self.take_requests();
+    }
+
+    /// CPUID.1:EDX[5]: without it RDMSR and its kin are invalid opcodes.
+    fn require_msrs(&self) -> Result<(), Fault> {
+        match self.leaves.get(1, 0).edx >> 5 & 1 {
+            1 => Ok(()),
+            _ => Err(Fault::InvalidOpcode),
+        }
+    }
+
+    fn has_timestamp(&self) -> bool {
+        self.leaves.get(1, 0).edx >> 4 & 1 == 1
+    }
+}
+
+/// The unit of a processor: by vendor, then by what it declares, then by family and model.
+fn select_unit(leaves: &Leaves) -> Option<Box<dyn Unit>> {
+    match &Signature::of(leaves).vendor {
+        b"AuthenticAMD" | b"HygonGenuine" => Amd::new(leaves).map(boxed),
+        b"GenuineIntel" => Architectural::new(leaves)
+            .map(boxed)
+            .or_else(|| before_architectural(leaves)),
+        _ => None,
+    }
+}
+
+/// Intel's units that no leaf declares (SDM 4, chapter 2, has the models).
+fn before_architectural(leaves: &Leaves) -> Option<Box<dyn Unit>> {
+    let Signature { family, model, .. } = Signature::of(leaves);
+    match (family, model) {
+        (5, _) => Some(boxed(Pentium::new(leaves))),
+        (6, 1 | 3 | 5..=9 | 0xA | 0xB | 0xD | 0x15) => Some(boxed(P6::new(leaves))),
+        (15, 0..=4 | 6) => Some(boxed(NetBurst::new(leaves))),
+        _ => None,
+    }
+}
+
+fn boxed(unit: impl Unit + 'static) -> Box<dyn Unit> {
+    Box::new(unit)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,67 @@
+//! RDPMC.
+
+use crate::layout;
+use sim::fault::Fault;
+
+type TestResult = Result<(), Fault>;
+
+#[test]
+fn rdpmc_equals_the_counter() -> TestResult {
+    for layout in layout::all() {
+        let mut processor = layout.processor();
+        for i in 0..layout.counters {
+            processor.wrmsr(layout.counter(i), 1000 + u64::from(i))?;
+        }
+        for i in 0..layout.counters {
+            assert_eq!(processor.rdpmc(i)?, 1000 + u64::from(i), "{}", layout.name);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn rdpmc_with_bit_30_reads_the_fixed_counter() -> TestResult {
+    let mut processor = layout::V5.processor();
+    for i in 0..4 {
+        processor.wrmsr(0x309 + i, 2000 + u64::from(i))?;
+        assert_eq!(processor.rdpmc(1 << 30 | i)?, 2000 + u64::from(i));
+    }
+    Ok(())
+}
+
+#[test]
+fn rdpmc_with_bit_31_faults() {
+    for layout in layout::all() {
+        let counter = 1 << 31;
+        let read = layout.processor().rdpmc(counter);
+        assert_eq!(read, Err(Fault::ReadPmc { counter }), "{}", layout.name);
+    }
+}
+
+#[test]
+fn rdpmc_of_a_counter_that_is_not_there_faults() {
+    for layout in layout::all() {
+        let mut processor = layout.processor();
+        let present = match layout.name {
+            "AMD extended, legacy window" => 6,
+            _ => layout.counters,
+        };
+        for counter in [present, 64, 1 << 29, 1 << 30 | 16, 1 << 30 | 1 << 29] {
+            let read = processor.rdpmc(counter);
+            assert_eq!(read, Err(Fault::ReadPmc { counter }), "{}", layout.name);
+        }
+    }
+    // Fixed counters: none on version 1 and on AMD, 4 on this version 5, a hole at 3 in leaf 0x23.
+    for (layout, i) in [
+        (layout::V1, 0),
+        (layout::K8, 0),
+        (layout::V5, 4),
+        (layout::V6, 3),
+    ] {
+        assert!(
+            layout.processor().rdpmc(1 << 30 | i).is_err(),
+            "{}",
+            layout.name
+        );
+    }
+}

@@ -1,0 +1,186 @@
+//! Does the model count what the facts say, all of it and nothing else?
+
+use sim::amd_events::{self, Generation};
+use sim::architectural_events;
+use sim::event::Event;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Generation, event, unit mask, kind, in a form that sorts and prints.
+type Fact = (String, u16, u8, &'static str);
+type Row = BTreeMap<String, String>;
+
+fn rows(file: &str) -> Vec<Row> {
+    let path = format!("{}/data/{file}", env!("CARGO_MANIFEST_DIR"));
+    csv::Reader::from_path(&path)
+        .expect("the file of facts is there")
+        .deserialize()
+        .collect::<Result<_, _>>()
+        .expect("every row has the header's columns")
+}
+
+fn hex(text: &str) -> u16 {
+    let digits = text.trim_start_matches("0x");
+    u16::from_str_radix(digits, 16).expect("a hexadecimal number")
+}
+
+/// What a profile source asks for, where a workload has an amount for it.
+fn kind(source: &str) -> Option<Event> {
+    let (name, _) = source.split_once(" -> ").unwrap_or((source, ""));
+    Some(match name {
+        "ProfileTotalIssues" | "InstructionsRetired" => Event::Instructions,
+        "ProfileTotalCycles" | "UnhaltedCoreCycles" => Event::Cycles,
+        "UnhaltedReferenceCycles" => Event::RefCycles,
+        "ProfileBranchInstructions" | "BranchInstructionsRetired" => Event::Branches,
+        "ProfileBranchMispredictions" | "BranchMispredictsRetired" => Event::BranchMisses,
+        "ProfileDcacheAccesses" => Event::L1dAccesses,
+        "ProfileDcacheMisses" => Event::L1dMisses,
+        "ProfileIcacheIssues" => Event::L1iFetches,
+        "ProfileIcacheMisses" => Event::L1iMisses,
+        "ProfileFpInstructions" => Event::FpOperations,
+        "LastLevelCacheReferences" => Event::LlcReferences,
+        "ProfileCacheMisses" | "LastLevelCacheMisses" => Event::LlcMisses,
+        _ => return None,
+    })
+}
+
+fn generation(family: &str, core: &str) -> Generation {
+    match (family, core) {
+        ("0Fh", _) => Generation::K8,
+        ("10h", _) => Generation::Family10h,
+        ("11h", _) => Generation::Family11h,
+        ("12h", _) => Generation::Family12h,
+        ("14h", _) => Generation::Family14h,
+        ("15h", _) => Generation::Family15h,
+        ("16h", _) => Generation::Family16h,
+        ("17h", "Zen 1/Zen+") => Generation::Zen1,
+        ("17h", "Zen 2") => Generation::Zen2,
+        ("19h", "Zen 3") => Generation::Zen3,
+        ("19h", "Zen 4") => Generation::Zen4,
+        ("1Ah", "Zen 5") => Generation::Zen5,
+        other => panic!("a family that the model does not know: {other:?}"),
+    }
+}
+
+fn fact(generation: Generation, event: u16, unit_mask: u8, counts: Event) -> Fact {
+    (format!("{generation:?}"), event, unit_mask, counts.name())
+}
+
+/// The rows of K8 and later.
+fn modern_facts() -> BTreeSet<Fact> {
+    rows("events-modern.csv")
+        .iter()
+        .filter(|row| row["vendor"] == "AMD" && row["fit"] != "note")
+        .map(|row| {
+            let counts = kind(&row["source"]).expect("every AMD source is a kind of event");
+            let unit_mask = hex(&row["umask"]) as u8;
+            let generation = generation(&row["family"], &row["core"]);
+            fact(generation, hex(&row["event"]), unit_mask, counts)
+        })
+        .collect()
+}
+
+/// The rows of K7 that its mapping offers as clean matches.
+fn k7_facts() -> BTreeSet<Fact> {
+    rows("mapping.csv")
+        .iter()
+        .filter(|row| row["family"] == "K7" && row["offer"] == "yes")
+        .map(|row| {
+            let counts = kind(&row["name"]).expect("every K7 source is a kind of event");
+            let (event, unit_mask) = row["encoding"].split_once('/').expect("event/mask");
+            fact(Generation::K7, hex(event), hex(unit_mask) as u8, counts)
+        })
+        .collect()
+}
+
+#[test]
+fn amd_rows_are_the_facts_and_the_facts_are_rows() {
+    let facts: BTreeSet<Fact> = modern_facts().union(&k7_facts()).cloned().collect();
+    let rows: BTreeSet<Fact> = amd_events::ROWS
+        .iter()
+        .map(|row| fact(row.generation, row.event, row.unit_mask, row.counts))
+        .collect();
+    let missing: Vec<_> = facts.difference(&rows).collect();
+    let invented: Vec<_> = rows.difference(&facts).collect();
+    assert!(missing.is_empty(), "facts without a row: {missing:?}");
+    assert!(invented.is_empty(), "rows without a fact: {invented:?}");
+    assert_eq!(rows.len(), amd_events::ROWS.len(), "no row twice");
+}
+
+#[test]
+fn no_amd_select_has_two_meanings() {
+    for row in amd_events::ROWS {
+        let found = amd_events::find(row.generation, row.event, row.unit_mask);
+        assert_eq!(found, Some(row));
+    }
+}
+
+#[test]
+fn architectural_rows_are_the_facts_and_the_facts_are_rows() {
+    let facts: BTreeSet<_> = rows("events-modern.csv")
+        .iter()
+        .filter(|row| row["family"] == "architectural")
+        .filter_map(|row| {
+            let (_, bit) = row["core"].rsplit_once(' ').expect("ends with the bit");
+            let bit: u32 = bit.parse().expect("a bit number");
+            let counts = kind(&row["source"])?.name();
+            Some((bit, hex(&row["event"]), hex(&row["umask"]), counts))
+        })
+        .collect();
+    let rows: BTreeSet<_> = architectural_events::ROWS
+        .iter()
+        .map(|row| {
+            (
+                row.bit,
+                row.event.into(),
+                row.unit_mask.into(),
+                row.counts.name(),
+            )
+        })
+        .collect();
+    assert_eq!(rows, facts);
+    assert_eq!(rows.len(), 7);
+}
+
+#[test]
+fn generations_by_family_and_model() {
+    for (family, model, expected) in [
+        (0x05, 0x0D, None),
+        (0x06, 0x01, Some(Generation::K7)),
+        (0x0F, 0x04, Some(Generation::K8)),
+        (0x13, 0x00, None),
+        (0x15, 0x60, Some(Generation::Family15h)),
+        (0x17, 0x01, Some(Generation::Zen1)),
+        (0x17, 0x2F, Some(Generation::Zen1)),
+        (0x17, 0x30, Some(Generation::Zen2)),
+        (0x18, 0x00, Some(Generation::Zen1)),
+        (0x19, 0x0F, Some(Generation::Zen3)),
+        (0x19, 0x10, Some(Generation::Zen4)),
+        (0x19, 0x20, Some(Generation::Zen3)),
+        (0x19, 0x5F, Some(Generation::Zen3)),
+        (0x19, 0x60, Some(Generation::Zen4)),
+        (0x1A, 0x44, Some(Generation::Zen5)),
+        (0x1B, 0x00, None),
+    ] {
+        assert_eq!(
+            Generation::of(family, model),
+            expected,
+            "{family:#x} {model:#x}"
+        );
+    }
+}
+
+#[test]
+fn family_15h_constraints() {
+    let limited: BTreeSet<u16> = amd_events::ROWS
+        .iter()
+        .filter(|row| row.counters() != u32::MAX)
+        .map(|row| {
+            assert_eq!(
+                (row.generation, row.counters()),
+                (Generation::Family15h, 0b111)
+            );
+            row.event
+        })
+        .collect();
+    assert_eq!(limited, BTreeSet::from([0x76, 0x7E, 0x80, 0x81]));
+}
