@@ -6,9 +6,11 @@
 
 mod counter;
 pub mod cpuid;
+pub mod dump;
 pub mod event;
 pub mod fault;
 pub mod model;
 mod unit;
+pub mod workload;
 
 pub use unit::Watch;

@@ -1,0 +1,198 @@
+//! Workloads: an exact amount of events, and the exact truth about every moment of it.
+//!
+//! A workload advances in positions. From one position to the next each kind of event happens once
+//! or not at all, and the most frequent kind happens every time. It is cut into segments, one if it
+//! is steady, [`SEGMENTS`] if it has a seed; in a segment all rates are constant, and from segment
+//! to segment each kind has up to three times its lowest rate. Totals are exact either way.
+//!
+//! The k-th event of a kind is in user mode where `floor(k * user / amount)` rises, so user and
+//! kernel events are spread evenly and both are exact at the end.
+
+mod parse;
+mod truth;
+
+pub use parse::{WorkloadError, parse};
+
+use crate::event::Event;
+use std::collections::BTreeSet;
+
+/// The largest amount of one kind of event: 2^62.
+///
+/// With it the positions of any workload fit 64 bits: the segments of one kind differ by less than
+/// a factor of three, so all segments together are no longer than 3 x 2^62 + [`SEGMENTS`].
+pub const MAX_AMOUNT: u64 = 1 << 62;
+
+/// Stretches of constant rates in a workload that has a seed.
+pub const SEGMENTS: usize = 256;
+
+/// What a modelled machine runs when it is told nothing.
+pub const DEFAULT: &str = "instructions=100000000,cycles=150000000,branches=20000000,\
+    branch-misses=400000,ref-cycles=120000000,llc-references=2000000,llc-misses=200000,\
+    l1d-accesses=40000000,l1d-misses=1500000,l1i-fetches=25000000,l1i-misses=120000,\
+    fp-operations=10000000,user=90,processors=all";
+
+/// Where kernel instructions retire from: a modelled kernel image, start inclusive, end exclusive.
+pub const KERNEL_CODE: (u64, u64) = (0xFFFF_F800_0000_1000, 0xFFFF_F800_0000_2000);
+
+/// Where user instructions retire from unless `code` says otherwise.
+pub const USER_CODE: (u64, u64) = (0x1_4000_1000, 0x1_4000_2000);
+
+/// What a workload is made of, before it is laid out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Parts {
+    /// In the order of [`Event::ALL`]; each at most [`MAX_AMOUNT`].
+    pub(crate) amounts: [u64; 12],
+    /// Percent, at most 100.
+    pub(crate) user: u64,
+    /// `None`: all.
+    pub(crate) processors: Option<BTreeSet<u32>>,
+    /// Start inclusive, end exclusive, start below end.
+    pub(crate) code: (u64, u64),
+    pub(crate) seed: Option<u64>,
+    pub(crate) skid: u64,
+}
+
+/// A workload that each of its processors runs from start to end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workload {
+    parts: Parts,
+    /// How many of each kind happen in user mode.
+    user: [u64; 12],
+    segments: Vec<Segment>,
+}
+
+/// A stretch of constant rates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Segment {
+    /// The position before its first step.
+    start: u64,
+    /// Its steps: the largest of its amounts.
+    length: u64,
+    /// What has happened before it.
+    before: [u64; 12],
+    /// What happens in it.
+    amounts: [u64; 12],
+}
+
+impl Default for Workload {
+    /// The one of [`DEFAULT`].
+    fn default() -> Self {
+        Self::new(Parts {
+            amounts: [
+                100_000_000,
+                150_000_000,
+                20_000_000,
+                400_000,
+                120_000_000,
+                2_000_000,
+                200_000,
+                40_000_000,
+                1_500_000,
+                25_000_000,
+                120_000,
+                10_000_000,
+            ],
+            user: 90,
+            processors: None,
+            code: USER_CODE,
+            seed: None,
+            skid: 0,
+        })
+    }
+}
+
+impl Workload {
+    pub(crate) fn new(parts: Parts) -> Self {
+        let user = parts.amounts.map(|amount| scale(amount, parts.user, 100));
+        let segments = segments(&parts.amounts, parts.seed);
+        Self {
+            parts,
+            user,
+            segments,
+        }
+    }
+
+    /// How often `event` happens in all.
+    #[must_use]
+    pub fn amount(&self, event: Event) -> u64 {
+        self.parts.amounts[event as usize]
+    }
+
+    /// Whether the processor with this index runs it.
+    #[must_use]
+    pub fn runs_on(&self, processor: u32) -> bool {
+        self.parts
+            .processors
+            .as_ref()
+            .is_none_or(|processors| processors.contains(&processor))
+    }
+
+    /// The highest processor index that was asked for; `None` where all run it.
+    #[must_use]
+    pub fn highest_processor(&self) -> Option<u32> {
+        self.parts.processors.as_ref()?.last().copied()
+    }
+
+    /// How many positions after an overflow its interrupt comes.
+    #[must_use]
+    pub fn skid(&self) -> u64 {
+        self.parts.skid
+    }
+}
+
+/// `floor(value * numerator / denominator)` for a quotient of at most 1; 0 for a denominator of 0.
+fn scale(value: u64, numerator: u64, denominator: u64) -> u64 {
+    let product = u128::from(value) * u128::from(numerator);
+    product.checked_div(u128::from(denominator)).unwrap_or(0) as u64
+}
+
+/// Cuts the amounts at the same cumulative weights' floors, so that their sums stay exact.
+fn segments(amounts: &[u64; 12], seed: Option<u64>) -> Vec<Segment> {
+    let shares = shares(seed);
+    let mut segments = Vec::with_capacity(shares.len());
+    let (mut start, mut before) = (0, [0; 12]);
+    for share in &shares {
+        let mut after = *amounts;
+        for (index, after) in after.iter_mut().enumerate() {
+            let whole = shares.last().map_or(0, |last| last[index]);
+            *after = scale(*after, share[index], whole);
+        }
+        let mut within = after;
+        for (within, before) in within.iter_mut().zip(before) {
+            *within -= before;
+        }
+        let length = within.iter().copied().max().unwrap_or(0);
+        segments.push(Segment {
+            start,
+            length,
+            before,
+            amounts: within,
+        });
+        start += length;
+        before = after;
+    }
+    segments
+}
+
+/// Cumulative weights of each kind at the end of each segment. A weight is from 128 to 383.
+fn shares(seed: Option<u64>) -> Vec<[u64; 12]> {
+    let Some(mut state) = seed else {
+        return vec![[1; 12]];
+    };
+    let mut sums = [0; 12];
+    let mut next = || {
+        for sum in &mut sums {
+            *sum += 128 + (split_mix(&mut state) >> 56);
+        }
+        sums
+    };
+    (0..SEGMENTS).map(|_| next()).collect()
+}
+
+/// SplitMix64 (Steele, Lea and Flood 2014, Fast splittable pseudorandom number generators).
+fn split_mix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^ (mixed >> 31)
+}

@@ -1,0 +1,279 @@
+//! `--workload SPEC`: `key=value` parted by commas.
+
+use super::{MAX_AMOUNT, Parts, USER_CODE, Workload};
+use crate::dump::MAX_PROCESSORS;
+use crate::event::Event;
+use std::collections::BTreeSet;
+use thiserror::Error;
+
+/// Why a text is no workload.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum WorkloadError {
+    /// Nothing at all.
+    #[error("the workload is empty")]
+    Empty,
+    /// Not one kind of event has an amount.
+    #[error("the workload has no amount of any event")]
+    NoAmount,
+    /// Not of the form `key=value`.
+    #[error("`{item}` in the workload is not KEY=VALUE")]
+    NotKeyValue {
+        /// The text between two commas.
+        item: String,
+    },
+    /// A key that no workload has.
+    #[error("a workload has no key `{key}`")]
+    UnknownKey {
+        /// The key.
+        key: String,
+    },
+    /// The same key twice.
+    #[error("`{key}` is twice in the workload")]
+    DuplicateKey {
+        /// The key.
+        key: String,
+    },
+    /// A value outside of what its key takes.
+    #[error("`{key}={value}`: the value is not {expected}")]
+    BadValue {
+        /// The key.
+        key: String,
+        /// The value.
+        value: String,
+        /// What would be right.
+        expected: &'static str,
+    },
+}
+
+impl WorkloadError {
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Empty | Self::NoAmount => "for example `instructions=1000000,cycles=2000000`",
+            Self::NotKeyValue { .. } => "part several processors by `+`, as in `processors=0-3+8`",
+            Self::UnknownKey { .. } => {
+                "events: instructions cycles branches branch-misses ref-cycles llc-references \
+                 llc-misses l1d-accesses l1d-misses l1i-fetches l1i-misses fp-operations; \
+                 others: user processors code seed skid"
+            }
+            Self::DuplicateKey { .. } => "give each key once",
+            Self::BadValue { .. } => "numbers are decimal, the addresses of `code` hexadecimal",
+        }
+    }
+}
+
+/// Reads a workload.
+///
+/// Keys: the amount of each [`Event`] by its name, 0 to 2^62; `user`, percent; `processors`, as in
+/// `0-3+8`, or `all`; `code`, as in `0x140001000-0x140002000`, the end exclusive; `seed`, for rates
+/// that vary over time; `skid`, the positions by which interrupts are late.
+/// Not given: amounts and skid 0, user 100, processor 0, [`USER_CODE`], steady rates.
+pub fn parse(text: &str) -> Result<Workload, WorkloadError> {
+    if text.trim().is_empty() {
+        return Err(WorkloadError::Empty);
+    }
+    let mut parts = Parts {
+        amounts: [0; 12],
+        user: 100,
+        processors: Some(BTreeSet::from([0])),
+        code: USER_CODE,
+        seed: None,
+        skid: 0,
+    };
+    let mut keys = BTreeSet::new();
+    for item in text.split(',').map(str::trim) {
+        let (key, value) = item
+            .split_once('=')
+            .ok_or_else(|| WorkloadError::NotKeyValue {
+                item: item.to_owned(),
+            })?;
+        set(&mut parts, key, value)?;
+        if !keys.insert(key) {
+            return Err(WorkloadError::DuplicateKey {
+                key: key.to_owned(),
+            });
+        }
+    }
+    if !Event::ALL.iter().any(|event| keys.contains(event.name())) {
+        return Err(WorkloadError::NoAmount);
+    }
+    Ok(Workload::new(parts))
+}
+
+fn set(parts: &mut Parts, key: &str, value: &str) -> Result<(), WorkloadError> {
+    let bad = |expected| WorkloadError::BadValue {
+        key: key.to_owned(),
+        value: value.to_owned(),
+        expected,
+    };
+    match key {
+        "user" => parts.user = number(value, 100).ok_or(bad("a percentage from 0 to 100"))?,
+        "processors" => {
+            parts.processors = processors(value).ok_or(bad(
+                "a list such as `0-3+8` of processors below 2048, or `all`",
+            ))?;
+        }
+        "code" => {
+            parts.code = code(value).ok_or(bad(
+                "a range START-END of hexadecimal addresses, END above START",
+            ))?;
+        }
+        "seed" => parts.seed = Some(number(value, u64::MAX).ok_or(bad("a number below 2^64"))?),
+        "skid" => parts.skid = number(value, MAX_AMOUNT).ok_or(bad("a number up to 2^62"))?,
+        _ => {
+            let event = Event::ALL.into_iter().find(|event| event.name() == key);
+            let event = event.ok_or_else(|| WorkloadError::UnknownKey {
+                key: key.to_owned(),
+            })?;
+            parts.amounts[event as usize] =
+                number(value, MAX_AMOUNT).ok_or(bad("a number up to 2^62"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Decimal digits only, up to `max`.
+fn number(text: &str, max: u64) -> Option<u64> {
+    let digits = text.bytes().all(|digit| digit.is_ascii_digit());
+    let value = text.parse().ok().filter(|_| digits)?;
+    (value <= max).then_some(value)
+}
+
+/// `Some(None)` for `all`.
+#[expect(clippy::option_option, reason = "wrong, all and some are three things")]
+fn processors(text: &str) -> Option<Option<BTreeSet<u32>>> {
+    if text == "all" {
+        return Some(None);
+    }
+    let highest = MAX_PROCESSORS as u64 - 1;
+    let mut processors = BTreeSet::new();
+    for range in text.split('+') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last) = (number(first, highest)?, number(last, highest)?);
+        if first > last {
+            return None;
+        }
+        processors.extend((first..=last).map(|processor| processor as u32));
+    }
+    Some(Some(processors))
+}
+
+fn code(text: &str) -> Option<(u64, u64)> {
+    let (start, end) = text.split_once('-')?;
+    let (start, end) = (address(start)?, address(end)?);
+    (start < end).then_some((start, end))
+}
+
+fn address(text: &str) -> Option<u64> {
+    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
+    let digits = digits.unwrap_or(text);
+    let hexadecimal = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    u64::from_str_radix(digits, 16).ok().filter(|_| hexadecimal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::DEFAULT;
+
+    #[test]
+    fn the_default_is_what_it_states() {
+        assert_eq!(parse(DEFAULT), Ok(Workload::default()));
+        assert_eq!(Workload::default().highest_processor(), None);
+        assert!(Workload::default().runs_on(2047));
+    }
+
+    #[test]
+    fn every_event_by_its_name() {
+        for event in Event::ALL {
+            let text = format!("{}=4611686018427387904", event.name());
+            let workload = parse(&text).expect("2^62 is the largest amount");
+            for other in Event::ALL {
+                let expected = if other == event { MAX_AMOUNT } else { 0 };
+                assert_eq!(workload.amount(other), expected, "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn processors_and_ranges() {
+        for (value, indices) in [
+            ("0", vec![0]),
+            ("0-3", vec![0, 1, 2, 3]),
+            ("0-1+8+2047", vec![0, 1, 8, 2047]),
+        ] {
+            let workload = parse(&format!("cycles=1,processors={value}")).expect("a workload");
+            let runs: Vec<u32> = (0..2048).filter(|&index| workload.runs_on(index)).collect();
+            assert_eq!(runs, indices);
+            assert_eq!(workload.highest_processor(), indices.last().copied());
+        }
+        assert_eq!(
+            parse("cycles=1").map(|workload| workload.highest_processor()),
+            Ok(Some(0))
+        );
+    }
+
+    #[test]
+    fn what_is_no_workload_is_refused() {
+        for text in ["", "  "] {
+            assert_eq!(parse(text), Err(WorkloadError::Empty));
+        }
+        assert_eq!(parse("user=80"), Err(WorkloadError::NoAmount));
+        for text in [
+            "cycles",
+            "cycles=1,",
+            "cycles=1,,user=1",
+            "cycles=1,processors=0-3,8",
+        ] {
+            assert!(
+                matches!(parse(text), Err(WorkloadError::NotKeyValue { .. })),
+                "{text}"
+            );
+        }
+        for text in ["cycle=1", "Cycles=1", "=1"] {
+            assert!(
+                matches!(parse(text), Err(WorkloadError::UnknownKey { .. })),
+                "{text}"
+            );
+        }
+        for text in ["cycles=1,cycles=1", "user=1,cycles=1,user=2"] {
+            assert!(
+                matches!(parse(text), Err(WorkloadError::DuplicateKey { .. })),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn values_outside_of_their_range_are_refused() {
+        for text in [
+            "cycles=",
+            "cycles=-1",
+            "cycles=+1",
+            "cycles=1e6",
+            "cycles=0x10",
+            "cycles=4611686018427387905",
+            "cycles=99999999999999999999999",
+            "user=101",
+            "processors=",
+            "processors=3-0",
+            "processors=2048",
+            "processors=0-4294967295",
+            "processors=0+",
+            "code=0x2000-0x1000",
+            "code=0x1000-0x1000",
+            "code=0x1000",
+            "code=1000-+2000",
+            "code=0x1000-0x10000000000000000",
+            "seed=18446744073709551616",
+            "skid=-1",
+        ] {
+            let refused = parse(&format!("instructions=1,{text}"));
+            assert!(
+                matches!(refused, Err(WorkloadError::BadValue { .. })),
+                "{text}"
+            );
+        }
+    }
+}

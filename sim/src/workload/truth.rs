@@ -1,0 +1,208 @@
+//! What has happened at a position, and where something happens.
+
+use super::{KERNEL_CODE, Segment, Workload, scale};
+use crate::event::{BURST, Compare, Counts, Event, Feed};
+
+/// Intervals that the search for [`Compare::Below`] looks at before it takes any crossing.
+const SEARCH_LIMIT: usize = 1 << 16;
+
+impl Workload {
+    /// Its positions: 0 is the start, this one the end.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.segments
+            .last()
+            .map_or(0, |last| last.start + last.length)
+    }
+
+    /// All that has happened at `position`; from the end on, the whole.
+    #[must_use]
+    pub fn counts_at(&self, position: u64) -> Counts {
+        let mut counts = Counts::default();
+        for event in Event::ALL {
+            self.count(&mut counts, event, position);
+        }
+        counts
+    }
+
+    /// The first position at which `feed` has added up to `amount`; `None` where it never does.
+    ///
+    /// For [`Compare::Below`] the difference of two counts can fall again when the cycles stand
+    /// still. Its answer is the first position too, unless cycles and busy cycles advance at almost
+    /// the same rate: then it is a position where the amount is reached from below.
+    #[must_use]
+    pub fn position_of(&self, feed: Feed, amount: u64) -> Option<u64> {
+        if amount == 0 {
+            return Some(0);
+        }
+        let happened = match feed.compare {
+            Compare::Off | Compare::AtLeast(0) => amount,
+            Compare::AtLeast(n @ 1..=BURST) => (amount - 1).checked_mul(BURST)?.checked_add(n)?,
+            Compare::AtLeast(_) => return None,
+            Compare::Below(_) => return self.first_below(feed, amount),
+        };
+        let total = self.total_for(feed, happened)?;
+        self.position_of_total(feed.event, total)
+    }
+
+    /// Modelled time at `position` in nanoseconds: positions are evenly spaced, and the whole takes
+    /// max(cycles, instructions) at 1 GHz.
+    #[must_use]
+    pub fn time_at(&self, position: u64) -> u64 {
+        let length = self.length();
+        scale(self.duration(), position.min(length), length)
+    }
+
+    /// The first position whose time is at least `time` ns; `None` after the end.
+    #[must_use]
+    pub fn position_at(&self, time: u64) -> Option<u64> {
+        if time == 0 {
+            return Some(0);
+        }
+        (time <= self.duration()).then(|| scale_up(self.length(), time, self.duration()))
+    }
+
+    /// Where the latest instruction at `position` retired from, and whether that is user mode.
+    #[must_use]
+    pub fn ip_at(&self, position: u64) -> (u64, bool) {
+        self.ip_of(Event::Instructions, position)
+    }
+
+    /// The address at `position`, in the mode in which the latest `event` there happened.
+    ///
+    /// Each mode walks its range by its own instructions, four bytes each, and wraps.
+    #[must_use]
+    pub fn ip_of(&self, event: Event, position: u64) -> (u64, bool) {
+        let latest = self.total(event, position).max(1);
+        let user = self.user(event, latest) > self.user(event, latest - 1)
+            || (self.amount(event) == 0 && self.parts.user > 0);
+        let instructions = self.total(Event::Instructions, position);
+        let in_user = self.user(Event::Instructions, instructions);
+        let ip = if user {
+            walk(self.parts.code, in_user)
+        } else {
+            walk(KERNEL_CODE, instructions - in_user)
+        };
+        (ip, user)
+    }
+
+    fn duration(&self) -> u64 {
+        self.amount(Event::Cycles)
+            .max(self.amount(Event::Instructions))
+    }
+
+    fn count(&self, counts: &mut Counts, event: Event, position: u64) {
+        let total = self.total(event, position);
+        counts.set(event, total, self.user(event, total));
+    }
+
+    /// How often `event` has happened at `position`.
+    fn total(&self, event: Event, position: u64) -> u64 {
+        let next = self
+            .segments
+            .partition_point(|segment| segment.start <= position);
+        let segment = &self.segments[next - 1];
+        let steps = (position - segment.start).min(segment.length);
+        let within = scale(segment.amounts[event as usize], steps, segment.length);
+        segment.before[event as usize] + within
+    }
+
+    /// How many of the first `total` of `event` are in user mode.
+    fn user(&self, event: Event, total: u64) -> u64 {
+        scale(total, self.user[event as usize], self.amount(event))
+    }
+
+    /// The smallest total of the feed's event with `happened` of them in its modes.
+    fn total_for(&self, feed: Feed, happened: u64) -> Option<u64> {
+        let amount = self.amount(feed.event);
+        let user = self.user[feed.event as usize];
+        let possible = match (feed.user, feed.kernel) {
+            (true, true) => amount,
+            (true, false) => user,
+            (false, true) => amount - user,
+            (false, false) => 0,
+        };
+        if happened > possible {
+            return None;
+        }
+        Some(match (feed.user, feed.kernel) {
+            (true, true) => happened,
+            (true, false) => scale_up(amount, happened, user),
+            _ => scale(amount, happened - 1, amount - user) + 1,
+        })
+    }
+
+    /// The first position at which `event` has happened `total` times.
+    fn position_of_total(&self, event: Event, total: u64) -> Option<u64> {
+        let index = event as usize;
+        let ends_before =
+            |segment: &Segment| segment.before[index] + segment.amounts[index] < total;
+        let segment = self
+            .segments
+            .get(self.segments.partition_point(ends_before))?;
+        let within = total - segment.before[index];
+        Some(segment.start + scale_up(segment.length, within, segment.amounts[index]))
+    }
+
+    /// Searches intervals from the left, and passes over those where the cycles at the end less the
+    /// busy cycles at the start do not come to `amount`.
+    fn first_below(&self, feed: Feed, amount: u64) -> Option<u64> {
+        let mut intervals = vec![(0, self.length())];
+        let mut looks = 0;
+        while let Some((first, last)) = intervals.pop() {
+            if feed.amount(&self.most_between(feed, first, last)) < amount {
+                continue;
+            }
+            if first == last {
+                return Some(first);
+            }
+            looks += 1;
+            if looks > SEARCH_LIMIT {
+                return self.crossing(feed, amount);
+            }
+            let middle = first + (last - first) / 2;
+            intervals.extend([(middle + 1, last), (first, middle)]);
+        }
+        None
+    }
+
+    /// Counts that give `feed` at least what it has anywhere from `first` to `last`.
+    fn most_between(&self, feed: Feed, first: u64, last: u64) -> Counts {
+        let mut counts = Counts::default();
+        self.count(&mut counts, feed.event, first);
+        self.count(&mut counts, Event::Cycles, last);
+        counts
+    }
+
+    /// A position where `feed` reaches `amount` from below, if it has it at the end.
+    fn crossing(&self, feed: Feed, amount: u64) -> Option<u64> {
+        let reached = |position| feed.amount(&self.counts_at(position)) >= amount;
+        let (mut below, mut above) = (0, self.length());
+        if !reached(above) {
+            return None;
+        }
+        while above - below > 1 {
+            let middle = below + (above - below) / 2;
+            if reached(middle) {
+                above = middle;
+            } else {
+                below = middle;
+            }
+        }
+        Some(above)
+    }
+}
+
+/// `ceil(value * numerator / denominator)` for a quotient of at most 1 and a denominator not 0.
+fn scale_up(value: u64, numerator: u64, denominator: u64) -> u64 {
+    let product = u128::from(value) * u128::from(numerator);
+    product.div_ceil(u128::from(denominator).max(1)) as u64
+}
+
+/// The address of the instruction after `instructions` ones, in a range walked again and again.
+fn walk((start, end): (u64, u64), instructions: u64) -> u64 {
+    start + instructions % (end - start).div_ceil(4) * 4
+}
+
+#[cfg(test)]
+mod tests;
