@@ -108,7 +108,7 @@ impl<T: Transport> Connection<T> {
 
     /// The machine as a whole.
     pub fn machine(&mut self) -> Result<Machine> {
-        Ok(self.head(machine::DESCRIBE, "describe", plain(0).as_bytes())?)
+        self.head(machine::DESCRIBE, "describe", plain(0).as_bytes())
     }
 
     /// Its processors, in order of their index.

@@ -133,8 +133,9 @@ impl Error {
             Self::Internal(_) => 1,
             Self::Usage { .. } => 2,
             Self::NoDriver { .. } | Self::NoMachine(_) | Self::Device(_) => 3,
-            Self::UnknownName(_) | Self::Unavailable { .. } => 4,
-            Self::Status(NtStatus::ACCESS_DENIED) => 4,
+            Self::UnknownName(_)
+            | Self::Unavailable { .. }
+            | Self::Status(NtStatus::ACCESS_DENIED) => 4,
             Self::File { .. } | Self::BadFile { .. } | Self::Output(_) => 5,
             Self::Status(_) | Self::Protocol { .. } => 6,
             Self::Refused(refusal) => refused_exit_status(refusal.code),
@@ -236,35 +237,55 @@ fn refused(refusal: &Refusal) -> String {
     let source = source_in_words(refusal);
     match code {
         E::VersionMismatch => {
-            format!("this halprof speaks version {subject} of the protocol, the driver version {detail}")
+            format!(
+                "this halprof speaks version {subject} of the protocol, the driver version {detail}"
+            )
         }
         E::WrongSize => format!("the driver expects a request of {detail} bytes and got {subject}"),
         E::ReplyTooSmall => format!("the reply needs {detail} bytes and was given {subject}"),
         E::UnknownFlags => {
-            format!("the driver does not know the flags {subject:#x} (protocol version {WIRE_VERSION})")
+            format!(
+                "the driver does not know the flags {subject:#x} (protocol version {WIRE_VERSION})"
+            )
         }
-        E::ReservedNotZero => format!("a reserved field at offset {subject} of the request is not 0"),
+        E::ReservedNotZero => {
+            format!("a reserved field at offset {subject} of the request is not 0")
+        }
         E::UnknownSession => format!("there is no session {subject} of ours"),
         E::TooManySessions => format!("all {detail} sessions are in use"),
         E::NoSources => "no source was named".to_owned(),
-        E::TooManySources => format!("{subject} sources are more than the {detail} that one session may have"),
+        E::TooManySources => {
+            format!("{subject} sources are more than the {detail} that one session may have")
+        }
         E::SourceUnknown => format!("this machine has no {source}"),
         E::SourceNotSupported => format!("{source} cannot be counted on this machine"),
-        E::SourceApproximate => format!("{source} is only approximated by an event of this processor"),
+        E::SourceApproximate => {
+            format!("{source} is only approximated by an event of this processor")
+        }
         E::SourceDuplicate => format!("{source} stands twice in the list with the same filter"),
         E::DoesNotFit => {
-            format!("{source} finds no counter on processor {detail} beside the others that must run with it")
+            format!(
+                "{source} finds no counter on processor {detail} beside the others that must run with it"
+            )
         }
         E::RawRefused => format!("the raw select has bits that may not be set: {detail:#x}"),
         E::BadFilter => format!("{source} has a filter that is neither user, kernel nor both"),
-        E::ProcessorUnknown => format!("there is no processor {subject}: this machine has {detail}"),
+        E::ProcessorUnknown => {
+            format!("there is no processor {subject}: this machine has {detail}")
+        }
         E::SamplingUnavailable => {
-            format!("{source} cannot be sampled: this processor gives no interrupt for its counters")
+            format!(
+                "{source} cannot be sampled: this processor gives no interrupt for its counters"
+            )
         }
         E::NoReferenceCycles => {
-            format!("{source} cannot be sampled: this processor has no counter of reference cycles to sample time with")
+            format!(
+                "{source} cannot be sampled: this processor has no counter of reference cycles to sample time with"
+            )
         }
-        E::KernelNotGranted => format!("{source} asks for kernel mode in a session opened without it"),
+        E::KernelNotGranted => {
+            format!("{source} asks for kernel mode in a session opened without it")
+        }
         E::Busy => format!("process {subject} holds the counters in another session"),
         E::Running => "the session is running".to_owned(),
         E::NotRunning => "the session is not running".to_owned(),
@@ -272,7 +293,9 @@ fn refused(refusal: &Refusal) -> String {
         E::SourceNotInSession => format!("{source} is not one of the session's"),
         E::NoMemory => format!("{detail} bytes for the samples could not be had"),
         E::NotSampling => "the session does not sample".to_owned(),
-        E::BadValue => format!("the value {detail} at offset {subject} of the request means nothing"),
+        E::BadValue => {
+            format!("the value {detail} at offset {subject} of the request means nothing")
+        }
         E::CountersReserved => "somebody else owns the counters and does not give them".to_owned(),
         E::Suspended => "the machine is going to sleep".to_owned(),
     }
@@ -301,21 +324,33 @@ const fn hint_for(code: ErrorCode) -> &'static str {
         E::NoSources => "Name at least one, e.g. `-e TotalIssues`.",
         E::TooManySources => "Count fewer at a time.",
         E::SourceUnknown => "`halprof list --all` shows every source.",
-        E::SourceNotSupported => "`halprof list --all -v` says why; `halprof list` shows what can be counted.",
-        E::SourceApproximate => "Say `--approximate` to count it all the same; `halprof list -v --approximate` tells what it counts.",
+        E::SourceNotSupported => {
+            "`halprof list --all -v` says why; `halprof list` shows what can be counted."
+        }
+        E::SourceApproximate => {
+            "Say `--approximate` to count it all the same; `halprof list -v --approximate` tells what it counts."
+        }
         E::SourceDuplicate => "Name it once, or with different filters (`:u`, `:k`).",
-        E::DoesNotFit => "Take the group apart: sources outside a group take turns on the counters.",
-        E::RawRefused => "Event, unit mask, edge, invert and counter mask may be set; user and kernel bits are the filter.",
+        E::DoesNotFit => {
+            "Take the group apart: sources outside a group take turns on the counters."
+        }
+        E::RawRefused => {
+            "Event, unit mask, edge, invert and counter mask may be set; user and kernel bits are the filter."
+        }
         E::BadFilter => "Use `:u`, `:k` or `:uk`.",
         E::ProcessorUnknown => "`halprof info` lists the processors, from 0.",
         E::SamplingUnavailable => "Count it instead, with `halprof stat`.",
-        E::NoReferenceCycles => "Sample another source, e.g. cycles; `halprof list` shows which can be sampled.",
+        E::NoReferenceCycles => {
+            "Sample another source, e.g. cycles; `halprof list` shows which can be sampled."
+        }
         E::KernelNotGranted => "Add `:u` to count user mode only.",
         E::Busy => "Wait until it ends, or end it; `halprof info` shows who it is.",
         E::SourceNotInSession => "Name it with `-e`.",
         E::NoMemory => "Sample less often, or on fewer processors with `-C`.",
         E::BadValue => "`halprof list -v` shows the limits of each source.",
-        E::CountersReserved => "Stop other profilers and virtual machines that use the counters; `halprof doctor` lists candidates.",
+        E::CountersReserved => {
+            "Stop other profilers and virtual machines that use the counters; `halprof doctor` lists candidates."
+        }
         E::Suspended => "Try again when it is awake.",
     }
 }

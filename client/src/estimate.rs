@@ -101,9 +101,10 @@ impl Spread {
     }
 
     fn bound(self) -> f64 {
-        let freedom = match self.by_freedom > 0.0 {
-            true => self.variance * self.variance / self.by_freedom,
-            false => 1.0,
+        let freedom = if self.by_freedom > 0.0 {
+            self.variance * self.variance / self.by_freedom
+        } else {
+            1.0
         };
         student_t(freedom) * self.variance.sqrt()
     }
@@ -185,12 +186,18 @@ const fn joined([low, high]: [u64; 2]) -> u128 {
     (high as u128) << 64 | low as u128
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a bound needs no more than 53 bits")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a bound needs no more than 53 bits"
+)]
 const fn wide(halves: [u64; 2]) -> f64 {
     joined(halves) as f64
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a bound needs no more than 53 bits")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a bound needs no more than 53 bits"
+)]
 const fn real(value: u64) -> f64 {
     value as f64
 }
@@ -200,13 +207,23 @@ const fn real(value: u64) -> f64 {
 pub fn mean_and_deviation(values: &[u64]) -> (f64, Option<f64>) {
     let n = real(values.len().max(1) as u64);
     let mean = values.iter().map(|&value| real(value)).sum::<f64>() / n;
-    let squares: f64 = values.iter().map(|&value| (real(value) - mean).powi(2)).sum();
-    (mean, (values.len() > 1).then(|| (squares / (n - 1.0)).sqrt()))
+    let squares: f64 = values
+        .iter()
+        .map(|&value| (real(value) - mean).powi(2))
+        .sum();
+    (
+        mean,
+        (values.len() > 1).then(|| (squares / (n - 1.0)).sqrt()),
+    )
 }
 
 #[cfg(test)]
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss,
-    reason = "simulated counts are small")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "simulated counts are small"
+)]
 mod tests {
     use super::*;
 
@@ -215,7 +232,10 @@ mod tests {
 
     impl Random {
         fn next(&mut self) -> f64 {
-            self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            self.0 = self
+                .0
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
             (self.0 >> 11) as f64 / (1u64 << 53) as f64
         }
     }
@@ -250,28 +270,59 @@ mod tests {
 
     #[test]
     fn what_ran_all_the_time_is_exact() {
-        let count = Count { counted: 1 << 62, enabled: 7, running: 7, turns: 1, ..Count::default() };
+        let count = Count {
+            counted: 1 << 62,
+            enabled: 7,
+            running: 7,
+            turns: 1,
+            ..Count::default()
+        };
         let estimate = Estimate::new(&count);
-        assert_eq!((estimate.value, estimate.scaled, estimate.error), (1 << 62, false, None));
+        assert_eq!(
+            (estimate.value, estimate.scaled, estimate.error),
+            (1 << 62, false, None)
+        );
     }
 
     #[test]
     fn scaling_survives_the_largest_amounts() {
-        let count = Count { counted: 1 << 61, enabled: 1 << 62, running: 1 << 61, turns: 1, ..Count::default() };
+        let count = Count {
+            counted: 1 << 61,
+            enabled: 1 << 62,
+            running: 1 << 61,
+            turns: 1,
+            ..Count::default()
+        };
         let estimate = Estimate::new(&count);
         assert_eq!((estimate.value, estimate.scaled), (1 << 62, true));
-        let count = Count { counted: u64::MAX, enabled: u64::MAX, running: 1, ..Count::default() };
+        let count = Count {
+            counted: u64::MAX,
+            enabled: u64::MAX,
+            running: 1,
+            ..Count::default()
+        };
         assert_eq!(Estimate::new(&count).value, u64::MAX);
     }
 
     #[test]
     fn one_turn_and_none_have_no_bound() {
         for (running, turns) in [(5, 1), (0, 0)] {
-            let count = Count { counted: running, enabled: 10, running, turns, ..Count::default() };
+            let count = Count {
+                counted: running,
+                enabled: 10,
+                running,
+                turns,
+                ..Count::default()
+            };
             let estimate = Estimate::new(&count);
             assert!(estimate.scaled);
             assert_eq!(estimate.error, None);
-            let exact = Estimate::new(&Count { counted: 3, enabled: 1, running: 1, ..Count::default() });
+            let exact = Estimate::new(&Count {
+                counted: 3,
+                enabled: 1,
+                running: 1,
+                ..Count::default()
+            });
             assert_eq!(Estimate::sum([estimate, exact]).error, None);
         }
     }
@@ -289,7 +340,10 @@ mod tests {
                 held += u32::from(miss <= estimate.error.expect("a bound"));
             }
             // Three standard deviations of a binomial of 1000 at 0.95 are 20.
-            assert!((930..=985).contains(&held), "{held} of 1000 at 1/{share} of {stretches}");
+            assert!(
+                (930..=985).contains(&held),
+                "{held} of 1000 at 1/{share} of {stretches}"
+            );
         }
     }
 
@@ -300,7 +354,9 @@ mod tests {
             let mut random = Random(seed * 104_729 + 3);
             let (mut parts, mut truth) = (Vec::new(), 0);
             for processor in 1..=4 {
-                let rates: Vec<f64> = (0..24).map(|_| random.next() * f64::from(processor)).collect();
+                let rates: Vec<f64> = (0..24)
+                    .map(|_| random.next() * f64::from(processor))
+                    .collect();
                 let (count, true_count) = simulate(&rates, 3, 50_000);
                 parts.push(Estimate::new(&count));
                 truth += true_count;
@@ -324,8 +380,17 @@ mod tests {
     #[test]
     fn student_t_is_the_published_table() {
         for (freedom, quantile) in [
-            (1.0, 12.706), (2.0, 4.303), (5.0, 2.571), (10.0, 2.228), (12.0, 2.179), (15.0, 2.131),
-            (20.0, 2.086), (30.0, 2.042), (60.0, 2.000), (120.0, 1.980), (1e9, 1.960),
+            (1.0, 12.706),
+            (2.0, 4.303),
+            (5.0, 2.571),
+            (10.0, 2.228),
+            (12.0, 2.179),
+            (15.0, 2.131),
+            (20.0, 2.086),
+            (30.0, 2.042),
+            (60.0, 2.000),
+            (120.0, 1.980),
+            (1e9, 1.960),
         ] {
             let error = (student_t(freedom) - quantile).abs();
             assert!(error < 0.0015, "{freedom}: {}", student_t(freedom));
@@ -335,15 +400,23 @@ mod tests {
 
     #[test]
     fn differences_of_snapshots_borrow_across_halves() {
-        let before = Count { count_squared: [5, 0], ..Count::default() };
-        let now = Count { count_squared: [3, 1], ..Count::default() };
+        let before = Count {
+            count_squared: [5, 0],
+            ..Count::default()
+        };
+        let now = Count {
+            count_squared: [3, 1],
+            ..Count::default()
+        };
         assert_eq!(since(&now, &before).count_squared, [u64::MAX - 1, 0]);
     }
 
     #[test]
     fn deviation_is_of_a_sample() {
         assert_eq!(mean_and_deviation(&[2, 4, 4, 4, 5, 5, 7, 9]).0, 5.0);
-        let deviation = mean_and_deviation(&[2, 4, 4, 4, 5, 5, 7, 9]).1.expect("many");
+        let deviation = mean_and_deviation(&[2, 4, 4, 4, 5, 5, 7, 9])
+            .1
+            .expect("many");
         assert!((deviation - 2.138).abs() < 0.001);
         assert_eq!(mean_and_deviation(&[3]), (3.0, None));
     }

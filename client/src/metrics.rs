@@ -68,15 +68,69 @@ const THOUSAND: f64 = 1000.0;
 /// Every figure.
 pub const METRICS: &[Metric] = &[
     row("instructions per cycle", "", EACH, INSTRUCTIONS, CYCLES),
-    row("core cycles per reference cycle", "", EACH, CYCLES, REFERENCE_CYCLES),
-    row("branches mispredicted", "%", PERCENT, BRANCH_MISSES, BRANCHES),
-    row("branch misses per 1000 instructions", "", THOUSAND, BRANCH_MISSES, INSTRUCTIONS),
-    row("last-level cache misses", "%", PERCENT, LLC_MISSES, LLC_REFERENCES),
-    row("last-level cache misses per 1000 instructions", "", THOUSAND, LLC_MISSES, INSTRUCTIONS),
-    row("L1 data cache misses", "%", PERCENT, L1D_MISSES, L1D_ACCESSES),
-    row("L1 data cache misses per 1000 instructions", "", THOUSAND, L1D_MISSES, INSTRUCTIONS),
-    row("L1 instruction cache misses", "%", PERCENT, L1I_MISSES, L1I_FETCHES),
-    row("floating-point operations per cycle", "", EACH, FP_OPERATIONS, CYCLES),
+    row(
+        "core cycles per reference cycle",
+        "",
+        EACH,
+        CYCLES,
+        REFERENCE_CYCLES,
+    ),
+    row(
+        "branches mispredicted",
+        "%",
+        PERCENT,
+        BRANCH_MISSES,
+        BRANCHES,
+    ),
+    row(
+        "branch misses per 1000 instructions",
+        "",
+        THOUSAND,
+        BRANCH_MISSES,
+        INSTRUCTIONS,
+    ),
+    row(
+        "last-level cache misses",
+        "%",
+        PERCENT,
+        LLC_MISSES,
+        LLC_REFERENCES,
+    ),
+    row(
+        "last-level cache misses per 1000 instructions",
+        "",
+        THOUSAND,
+        LLC_MISSES,
+        INSTRUCTIONS,
+    ),
+    row(
+        "L1 data cache misses",
+        "%",
+        PERCENT,
+        L1D_MISSES,
+        L1D_ACCESSES,
+    ),
+    row(
+        "L1 data cache misses per 1000 instructions",
+        "",
+        THOUSAND,
+        L1D_MISSES,
+        INSTRUCTIONS,
+    ),
+    row(
+        "L1 instruction cache misses",
+        "%",
+        PERCENT,
+        L1I_MISSES,
+        L1I_FETCHES,
+    ),
+    row(
+        "floating-point operations per cycle",
+        "",
+        EACH,
+        FP_OPERATIONS,
+        CYCLES,
+    ),
 ];
 
 /// What a default measurement counts, as far as the machine has it.
@@ -109,12 +163,19 @@ pub struct Derived {
 pub fn derive(counts: &[(&str, u64)]) -> Vec<Derived> {
     ["", "u", "k"]
         .into_iter()
-        .flat_map(|filter| METRICS.iter().filter_map(move |metric| metric.derive(counts, filter)))
+        .flat_map(|filter| {
+            METRICS
+                .iter()
+                .filter_map(move |metric| metric.derive(counts, filter))
+        })
         .collect()
 }
 
 impl Metric {
-    #[expect(clippy::cast_precision_loss, reason = "a ratio is shown with three decimals")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "a ratio is shown with three decimals"
+    )]
     fn derive(&self, counts: &[(&str, u64)], filter: &'static str) -> Option<Derived> {
         let above = value_of(self.above, counts, filter)?;
         let below = value_of(self.below, counts, filter).filter(|&value| value != 0)?;
@@ -153,7 +214,10 @@ mod tests {
             ("LLCReference", 0),
             ("CacheMisses", 3),
         ]);
-        let named: Vec<_> = figures.iter().map(|figure| (figure.name, figure.value)).collect();
+        let named: Vec<_> = figures
+            .iter()
+            .map(|figure| (figure.name, figure.value))
+            .collect();
         assert_eq!(
             named,
             [

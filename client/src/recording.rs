@@ -186,7 +186,8 @@ fn folder(path: &Path) -> &Path {
 /// Writes a whole file at once: under its name stands the old one or the new one.
 pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
     let mut file = NamedTempFile::new_in(folder(path)).map_err(|error| written(path, error))?;
-    file.write_all(content).map_err(|error| written(path, error))?;
+    file.write_all(content)
+        .map_err(|error| written(path, error))?;
     file.persist(path)
         .map(drop)
         .map_err(|error| written(path, error.error))
@@ -211,10 +212,7 @@ fn checksum(tag: [u8; 4], length: u32, payload: &[u8]) -> u32 {
 /// Reads a recording, gives each sample to `visit`, and answers what stands before and behind them.
 ///
 /// Memory grows with the longest block that is really there, never with a length that is claimed.
-pub fn read(
-    path: &Path,
-    mut visit: impl FnMut(&Metadata, &Sample),
-) -> Result<(Metadata, Ending)> {
+pub fn read(path: &Path, mut visit: impl FnMut(&Metadata, &Sample)) -> Result<(Metadata, Ending)> {
     let file = File::open(path).map_err(|error| Error::File {
         path: path.to_owned(),
         doing: "read",
@@ -230,7 +228,10 @@ enum Damage {
     Foreign,
     Version(u32),
     /// Damaged behind so many whole samples.
-    At { samples: u64, why: &'static str },
+    At {
+        samples: u64,
+        why: &'static str,
+    },
 }
 
 impl Damage {
@@ -248,7 +249,9 @@ impl Damage {
                 "`halprof record -o FILE` makes one.",
             ),
             Self::Version(version) => (
-                format!("is a recording of version {version}; this halprof reads version {VERSION}"),
+                format!(
+                    "is a recording of version {version}; this halprof reads version {VERSION}"
+                ),
                 "Read it with the halprof that wrote it.",
             ),
             Self::At { samples, why } => (
@@ -277,7 +280,10 @@ fn read_from(
         samples,
         why: "it is cut",
     };
-    let version = version.try_into().map(u32::from_le_bytes).map_err(|_| cut(0))?;
+    let version = version
+        .try_into()
+        .map(u32::from_le_bytes)
+        .map_err(|_| cut(0))?;
     if version != VERSION {
         return Err(Damage::Version(version));
     }
@@ -292,7 +298,9 @@ fn read_from(
             Some((SAMPLES, payload)) => {
                 let whole = <[Sample]>::ref_from_bytes(&payload)
                     .map_err(|_| at(samples, "a block does not hold whole samples"))?;
-                whole.iter().for_each(|sample| visit(&metadata, sample));
+                for sample in whole {
+                    visit(&metadata, sample);
+                }
                 samples += whole.len() as u64;
             }
             Some((END, payload)) => return finish(file, &payload, samples, metadata),
@@ -355,7 +363,9 @@ fn next_block(file: &mut impl Read, samples: u64) -> std::result::Result<Option<
 /// At most `length` bytes; fewer where the file ends.
 fn take(file: &mut impl Read, length: u64) -> std::result::Result<Vec<u8>, Damage> {
     let mut bytes = Vec::new();
-    file.take(length).read_to_end(&mut bytes).map_err(Damage::Io)?;
+    file.take(length)
+        .read_to_end(&mut bytes)
+        .map_err(Damage::Io)?;
     Ok(bytes)
 }
 
@@ -365,25 +375,40 @@ mod tests {
     use proptest::prelude::*;
 
     fn sample(ip: u64) -> Sample {
-        Sample { ip, period: 1000, process: 4, ..Sample::default() }
+        Sample {
+            ip,
+            period: 1000,
+            process: 4,
+            ..Sample::default()
+        }
     }
 
     fn recording(samples: u64) -> Vec<u8> {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.rec");
-        let metadata = Metadata { machine: "a model".to_owned(), ..Metadata::default() };
+        let metadata = Metadata {
+            machine: "a model".to_owned(),
+            ..Metadata::default()
+        };
         let mut writer = Writer::create(&path, &metadata).expect("created");
         for ip in 0..samples {
             writer.samples(&[sample(ip)]).expect("written");
         }
         assert!(!path.exists(), "half a recording stands under its name");
-        writer.finish(&Ending { samples, ..Ending::default() }).expect("finished");
+        writer
+            .finish(&Ending {
+                samples,
+                ..Ending::default()
+            })
+            .expect("finished");
         std::fs::read(&path).expect("read")
     }
 
     fn reread(bytes: &[u8]) -> (std::result::Result<(Metadata, Ending), Damage>, Vec<u64>) {
         let mut ips = Vec::new();
-        let result = read_from(bytes, &mut |_: &Metadata, sample: &Sample| ips.push(sample.ip));
+        let result = read_from(bytes, &mut |_: &Metadata, sample: &Sample| {
+            ips.push(sample.ip)
+        });
         (result, ips)
     }
 
@@ -391,7 +416,10 @@ mod tests {
     fn what_is_written_is_read() {
         let (result, ips) = reread(&recording(3));
         let (metadata, ending) = result.expect("whole");
-        assert_eq!((metadata.machine.as_str(), ending.samples, ips), ("a model", 3, vec![0, 1, 2]));
+        assert_eq!(
+            (metadata.machine.as_str(), ending.samples, ips),
+            ("a model", 3, vec![0, 1, 2])
+        );
     }
 
     #[test]
@@ -434,7 +462,13 @@ mod tests {
     fn other_files_and_versions_are_told_apart() {
         let path = Path::new("x");
         let (result, _) = reread(b"MZ\x90\x00 something else");
-        assert!(result.expect_err("foreign").of(path).to_string().contains("no recording"));
+        assert!(
+            result
+                .expect_err("foreign")
+                .of(path)
+                .to_string()
+                .contains("no recording")
+        );
         let mut bytes = recording(0);
         bytes[8] = 2;
         let error = reread(&bytes).0.expect_err("version 2").of(path);

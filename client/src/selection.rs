@@ -117,15 +117,24 @@ fn parse_modifier(list: &str, part: &str, item: &mut Item) -> Result<()> {
         "uk" | "ku" => Some(Spec::USER | Spec::KERNEL),
         _ => None,
     };
-    let twice = || bad_list(list, &format!("`{}` has two filters or two periods", item.text));
+    let twice = || {
+        bad_list(
+            list,
+            &format!("`{}` has two filters or two periods", item.text),
+        )
+    };
     if let Some(filter) = filter {
         return match item.filter.replace(filter) {
             Some(_) => Err(twice()),
             None => Ok(()),
         };
     }
-    let period = parse_number(part)
-        .ok_or_else(|| bad_list(list, &format!("`:{part}` is no filter (u, k, uk) and no period")))?;
+    let period = parse_number(part).ok_or_else(|| {
+        bad_list(
+            list,
+            &format!("`:{part}` is no filter (u, k, uk) and no period"),
+        )
+    })?;
     match item.period.replace(period) {
         Some(_) => Err(twice()),
         None if period == 0 => Err(bad_list(list, "a period of 0")),
@@ -145,8 +154,16 @@ fn raw_select(name: &str) -> Option<Result<u64>> {
 
 fn parse_raw(list: &str, select: u64, item: &mut Item) -> Result<()> {
     item.what = What::Raw(select & !(SELECT_USR | SELECT_OS));
-    let user = if select & SELECT_USR == 0 { 0 } else { Spec::USER };
-    let kernel = if select & SELECT_OS == 0 { 0 } else { Spec::KERNEL };
+    let user = if select & SELECT_USR == 0 {
+        0
+    } else {
+        Spec::USER
+    };
+    let kernel = if select & SELECT_OS == 0 {
+        0
+    } else {
+        Spec::KERNEL
+    };
     match (user | kernel, item.filter) {
         (0, _) => Ok(()),
         (bits, None) => {
@@ -156,7 +173,10 @@ fn parse_raw(list: &str, select: u64, item: &mut Item) -> Result<()> {
         (bits, Some(filter)) if bits == filter => Ok(()),
         _ => Err(bad_list(
             list,
-            &format!("`{}` has user and kernel bits that its filter contradicts", item.text),
+            &format!(
+                "`{}` has user and kernel bits that its filter contradicts",
+                item.text
+            ),
         )),
     }
 }
@@ -178,7 +198,10 @@ fn bad_list(list: &str, why: &str) -> Error {
 
 /// Finds each item among a machine's sources.
 pub fn resolve(items: &[Item], sources: &[Source]) -> Result<Vec<Chosen>> {
-    items.iter().map(|item| resolve_one(item, sources)).collect()
+    items
+        .iter()
+        .map(|item| resolve_one(item, sources))
+        .collect()
 }
 
 fn resolve_one(item: &Item, sources: &[Source]) -> Result<Chosen> {
@@ -218,7 +241,9 @@ fn find<'a>(text: &str, sources: &'a [Source]) -> Option<&'a Source> {
     let by_symbol = || sources.iter().find(|source| named(source.symbol.as_str()));
     let prefixed = || {
         let symbol = format!("Profile{text}");
-        sources.iter().find(|source| source.symbol.as_str().eq_ignore_ascii_case(&symbol))
+        sources
+            .iter()
+            .find(|source| source.symbol.as_str().eq_ignore_ascii_case(&symbol))
     };
     let unprefixed = || {
         let (prefix, name) = text.split_at_checked("Profile".len())?;
@@ -230,7 +255,11 @@ fn find<'a>(text: &str, sources: &'a [Source]) -> Option<&'a Source> {
         let id = parse_number(text)?;
         sources.iter().find(|source| u64::from(source.id) == id)
     };
-    by_name.or_else(by_symbol).or_else(prefixed).or_else(unprefixed).or_else(by_id)
+    by_name
+        .or_else(by_symbol)
+        .or_else(prefixed)
+        .or_else(unprefixed)
+        .or_else(by_id)
 }
 
 /// Parses a list of processors such as `0-3,8`; they come in order and once each.
@@ -251,7 +280,9 @@ fn parse_range(part: &str) -> Option<RangeInclusive<u32>> {
 
 fn parse_index(text: &str) -> Option<u32> {
     let text = text.trim();
-    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+    text.bytes()
+        .all(|byte| byte.is_ascii_digit())
+        .then(|| text.parse().ok())?
 }
 
 fn bad_processors(list: &str) -> Error {
@@ -271,9 +302,12 @@ pub fn format_processors(indexes: impl IntoIterator<Item = u32>) -> String {
             _ => ranges.push((index, index)),
         }
     }
-    let text = |(first, last)| match first == last {
-        true => format!("{first}"),
-        false => format!("{first}-{last}"),
+    let text = |(first, last)| {
+        if first == last {
+            format!("{first}")
+        } else {
+            format!("{first}-{last}")
+        }
     };
     ranges.into_iter().map(text).collect::<Vec<_>>().join(",")
 }
@@ -303,7 +337,11 @@ mod tests {
             source(0, "Timer", "ProfileTime"),
             source(2, "TotalIssues", "ProfileTotalIssues"),
             source(0x0F, "2Issue", "Profile2Issue"),
-            source(0x1B, "UnhaltedReferenceCycles", "ProfileUnhaltedReferenceCycles"),
+            source(
+                0x1B,
+                "UnhaltedReferenceCycles",
+                "ProfileUnhaltedReferenceCycles",
+            ),
         ]
     }
 
@@ -332,9 +370,21 @@ mod tests {
 
     #[test]
     fn names_that_are_not_there_are_told() {
-        for text in ["Nonsense", "0x999", "3", "Profile", "rXYZ", "Total Issues", "Pröfile"] {
+        for text in [
+            "Nonsense",
+            "0x999",
+            "3",
+            "Profile",
+            "rXYZ",
+            "Total Issues",
+            "Pröfile",
+        ] {
             let error = resolve(&list(text).expect(text), &sources()).expect_err(text);
-            assert_eq!((error.code(), error.exit_status()), ("source-unknown", 4), "{text}");
+            assert_eq!(
+                (error.code(), error.exit_status()),
+                ("source-unknown", 4),
+                "{text}"
+            );
         }
     }
 
@@ -347,7 +397,10 @@ mod tests {
             ("ProfileTotalIssues:uk", 3, "TotalIssues:uk"),
         ] {
             let chosen = resolve(&list(text).expect(text), &sources()).expect(text);
-            assert_eq!((chosen[0].spec.filter, chosen[0].label.as_str()), (filter, label));
+            assert_eq!(
+                (chosen[0].spec.filter, chosen[0].label.as_str()),
+                (filter, label)
+            );
         }
     }
 
@@ -363,7 +416,11 @@ mod tests {
             ("r10F0000C0", 0x1_0F00_00C0, None),
         ] {
             let items = list(text).expect(text);
-            assert_eq!((&items[0].what, items[0].filter), (&What::Raw(raw), filter), "{text}");
+            assert_eq!(
+                (&items[0].what, items[0].filter),
+                (&What::Raw(raw), filter),
+                "{text}"
+            );
         }
         assert!(list("r100C0:k").is_err());
         assert!(list("r10000000000000000").is_err());
@@ -372,7 +429,11 @@ mod tests {
     #[test]
     fn groups_are_numbered() {
         let groups = |text: &str| -> Vec<u16> {
-            list(text).expect(text).iter().map(|item| item.group).collect()
+            list(text)
+                .expect(text)
+                .iter()
+                .map(|item| item.group)
+                .collect()
         };
         assert_eq!(groups("A,{B,C},D,{E}"), [0, 1, 1, 0, 2]);
         assert_eq!(groups(" { A , B } , C:u "), [1, 1, 0]);
@@ -384,15 +445,37 @@ mod tests {
     #[test]
     fn periods_stand_beside_filters() {
         let items = list("A:1000:u,B:k:0x10,C").expect("periods");
-        let periods: Vec<_> = items.iter().map(|item| (item.period, item.filter)).collect();
-        assert_eq!(periods, [(Some(1000), Some(1)), (Some(16), Some(2)), (None, None)]);
+        let periods: Vec<_> = items
+            .iter()
+            .map(|item| (item.period, item.filter))
+            .collect();
+        assert_eq!(
+            periods,
+            [(Some(1000), Some(1)), (Some(16), Some(2)), (None, None)]
+        );
     }
 
     #[test]
     fn what_is_no_list_is_bad_usage() {
         for text in [
-            "", ",", "A,", ",A", "A,,B", "{A", "A}", "{A,{B}}", "{}", "A:", "A:x", "A:u:k", ":u",
-            "A:1:2", "A:0", "A:-1", "A:0x", "A:18446744073709551616",
+            "",
+            ",",
+            "A,",
+            ",A",
+            "A,,B",
+            "{A",
+            "A}",
+            "{A,{B}}",
+            "{}",
+            "A:",
+            "A:x",
+            "A:u:k",
+            ":u",
+            "A:1:2",
+            "A:0",
+            "A:-1",
+            "A:0x",
+            "A:18446744073709551616",
         ] {
             let error = list(text).expect_err(text);
             assert_eq!(error.exit_status(), 2, "{text}");
@@ -410,8 +493,23 @@ mod tests {
         ] {
             assert_eq!(parse_processors(text).expect(text), all);
         }
-        for text in ["", "-", "1-", "-1", "3-1", "a", "0x1", "1,,2", "4294967296", "+1"] {
-            assert_eq!(parse_processors(text).expect_err(text).exit_status(), 2, "{text}");
+        for text in [
+            "",
+            "-",
+            "1-",
+            "-1",
+            "3-1",
+            "a",
+            "0x1",
+            "1,,2",
+            "4294967296",
+            "+1",
+        ] {
+            assert_eq!(
+                parse_processors(text).expect_err(text).exit_status(),
+                2,
+                "{text}"
+            );
         }
         assert!(parse_processors("0-4294967295").expect("bounded").len() < 3000);
     }

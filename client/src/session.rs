@@ -5,9 +5,7 @@ use crate::{Connection, Result, Transport};
 use shared_types::hal::HalProfileSourceInterval64;
 use shared_types::request::RequestCode;
 use shared_types::request::counts::{Count, SNAPSHOT, Snapshot};
-use shared_types::request::samples::{
-    DRAIN, DRAIN_BYTES_MAX, Drained, STATISTICS, Statistics,
-};
+use shared_types::request::samples::{DRAIN, DRAIN_BYTES_MAX, Drained, STATISTICS, Statistics};
 use shared_types::request::session::{self, Configured, IntervalSet, SetInterval, UsedInterval};
 use shared_types::request::source;
 use shared_types::{ReplyHeader, RequestHeader, Sample};

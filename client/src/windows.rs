@@ -74,6 +74,5 @@ impl Transport for Driver {
 }
 
 fn length(bytes: usize) -> Result<u32> {
-    u32::try_from(bytes)
-        .map_err(|_| Error::Device(io::Error::from(io::ErrorKind::InvalidInput)))
+    u32::try_from(bytes).map_err(|_| Error::Device(io::Error::from(io::ErrorKind::InvalidInput)))
 }
