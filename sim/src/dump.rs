@@ -116,7 +116,7 @@ impl DumpError {
 
 /// Reads a dump: one [`Leaves`] for each logical processor, in the order of the file.
 ///
-/// Text in ASCII, Latin-1, UTF-8 or UTF-16 with any line ends. Lines that do not claim to be CPUID
+/// Text in ASCII, Latin-1, UTF-8 or UTF-16, lines ended by LF or CRLF. Lines that do not claim to be CPUID
 /// answers are passed over.
 pub fn parse(bytes: &[u8]) -> Result<Vec<Leaves>, DumpError> {
     let text = decode(bytes);

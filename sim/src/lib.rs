@@ -10,6 +10,8 @@ pub mod dump;
 pub mod event;
 pub mod fault;
 pub mod model;
+pub mod models;
+pub mod spec;
 mod unit;
 pub mod workload;
 

@@ -1,0 +1,285 @@
+//! `--machine SPEC`: a dump or a built-in model, repeated or not.
+
+use crate::cpuid::Leaves;
+use crate::dump::{self, DumpError, MAX_PROCESSORS};
+use crate::models;
+use std::io;
+use std::path::Path;
+use thiserror::Error;
+
+/// A machine to be modelled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MachineSpec {
+    /// The leaves of each logical processor.
+    pub leaves: Vec<Leaves>,
+    /// What it is, for people, e.g. `model zen4: AMD Ryzen 7000 …, 16 processors`.
+    pub description: String,
+}
+
+/// Why there is no such machine.
+#[derive(Debug, Error)]
+pub enum SpecError {
+    /// Nothing given.
+    #[error("no machine is named")]
+    Empty,
+    /// Neither a model nor a file.
+    #[error("`{name}` is neither a built-in model nor a file")]
+    Unknown {
+        /// What was given.
+        name: String,
+    },
+    /// A file that cannot be read.
+    #[error("cannot read `{path}`: {error}")]
+    Read {
+        /// The file.
+        path: String,
+        /// Why not.
+        #[source]
+        error: io::Error,
+    },
+    /// A file that is no dump.
+    #[error("`{path}` is not a CPUID dump: {error}")]
+    Dump {
+        /// The file.
+        path: String,
+        /// Why not.
+        #[source]
+        error: DumpError,
+    },
+    /// An option that no machine has.
+    #[error("a machine has no option `{option}`")]
+    UnknownOption {
+        /// What follows the comma.
+        option: String,
+    },
+    /// `processors` twice.
+    #[error("`processors` is given twice")]
+    DuplicateOption,
+    /// Not a number from 1 to 2048.
+    #[error("`processors={value}`: not a number from 1 to {MAX_PROCESSORS}")]
+    Processors {
+        /// What was given.
+        value: String,
+    },
+}
+
+impl SpecError {
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Empty | Self::Unknown { .. } => {
+                "`halprof machines` lists the models; a file is a CPUID dump"
+            }
+            Self::Read { .. } => "check the path and its permissions",
+            Self::Dump { error, .. } => error.hint(),
+            Self::UnknownOption { .. } | Self::DuplicateOption => {
+                "write NAME,processors=N or FILE,processors=N"
+            }
+            Self::Processors { .. } => "Windows has at most 2048 processors, in 32 groups of 64",
+        }
+    }
+}
+
+/// Reads `NAME`, `FILE`, `NAME,processors=N` or `FILE,processors=N`.
+///
+/// A model's name goes before a file of the same name (write `./NAME` for that). What exists as a
+/// file is one, commas and all. `read` reads a whole file.
+pub fn machine(
+    spec: &str,
+    read: impl Fn(&Path) -> io::Result<Vec<u8>>,
+) -> Result<MachineSpec, SpecError> {
+    if let Some(whole) = base(spec, &read)? {
+        return Ok(whole.counted());
+    }
+    let Some((name, option)) = spec.rsplit_once(',') else {
+        return Err(unknown(spec));
+    };
+    let Some((key, value)) = option.split_once('=') else {
+        return Err(unknown(spec));
+    };
+    if key != "processors" {
+        return Err(SpecError::UnknownOption {
+            option: option.to_owned(),
+        });
+    }
+    let count = processors(value)?;
+    let Some(mut machine) = base(name, &read)? else {
+        let again = name
+            .rsplit_once(',')
+            .is_some_and(|(_, option)| option.starts_with("processors="));
+        return Err(if again {
+            SpecError::DuplicateOption
+        } else {
+            unknown(name)
+        });
+    };
+    machine.leaves = models::repeat(&machine.leaves, count);
+    Ok(machine.counted())
+}
+
+fn unknown(name: &str) -> SpecError {
+    SpecError::Unknown {
+        name: name.to_owned(),
+    }
+}
+
+fn processors(value: &str) -> Result<usize, SpecError> {
+    let digits = value.bytes().all(|digit| digit.is_ascii_digit());
+    let count = value.parse().ok().filter(|_| digits);
+    count
+        .filter(|count| (1..=MAX_PROCESSORS).contains(count))
+        .ok_or_else(|| SpecError::Processors {
+            value: value.to_owned(),
+        })
+}
+
+/// A model or a dump; `None` where there is neither.
+fn base(
+    name: &str,
+    read: impl Fn(&Path) -> io::Result<Vec<u8>>,
+) -> Result<Option<MachineSpec>, SpecError> {
+    if name.is_empty() {
+        return Err(SpecError::Empty);
+    }
+    if let Some(model) = models::find(name) {
+        return Ok(Some(MachineSpec {
+            leaves: model.processors(),
+            description: format!("model {}: {}", model.name, model.description),
+        }));
+    }
+    let bytes = match read(Path::new(name)) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => {
+            return Err(SpecError::Read {
+                path: name.to_owned(),
+                error,
+            });
+        }
+    };
+    let leaves = dump::parse(&bytes).map_err(|error| SpecError::Dump {
+        path: name.to_owned(),
+        error,
+    })?;
+    Ok(Some(MachineSpec {
+        leaves,
+        description: format!("dump {name}"),
+    }))
+}
+
+impl MachineSpec {
+    /// Adds to the description how many processors there are.
+    fn counted(self) -> Self {
+        let count = self.leaves.len();
+        let plural = if count == 1 { "" } else { "s" };
+        Self {
+            description: format!("{}, {count} processor{plural}", self.description),
+            ..self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DUMP: &[u8] = b"CPUID 00000000: 00000000-756E6547-6C65746E-49656E69\n";
+
+    /// A file system of two files and one that may not be read.
+    fn read(path: &Path) -> io::Result<Vec<u8>> {
+        match path.to_str() {
+            Some("dump.txt" | "a,b.txt" | "c,processors=2") => Ok(DUMP.to_vec()),
+            Some("empty.txt") => Ok(Vec::new()),
+            Some("secret.txt") => Err(io::ErrorKind::PermissionDenied.into()),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    #[test]
+    fn names_and_files() {
+        for (spec, count) in [
+            ("skylake", 8),
+            ("ZEN4", 16),
+            ("skylake,processors=3", 3),
+            ("skylake,processors=2048", 2048),
+            ("dump.txt", 1),
+            ("dump.txt,processors=5", 5),
+            ("a,b.txt", 1),
+            ("a,b.txt,processors=7", 7),
+            ("c,processors=2", 1),
+            ("c,processors=2,processors=4", 4),
+        ] {
+            let machine = machine(spec, read).expect(spec);
+            assert_eq!(machine.leaves.len(), count, "{spec}");
+            assert!(
+                machine.description.contains(&format!(" {count} processor")),
+                "{spec}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_machine() {
+        let message = |spec: &str| machine(spec, read).map_err(|error| error.to_string());
+        for (spec, expected) in [
+            ("", "no machine is named"),
+            (",processors=2", "no machine is named"),
+            (
+                "skylark",
+                "`skylark` is neither a built-in model nor a file",
+            ),
+            (
+                "skylark,processors=2",
+                "`skylark` is neither a built-in model nor a file",
+            ),
+            (
+                "x,y.txt",
+                "`x,y.txt` is neither a built-in model nor a file",
+            ),
+            ("skylake,cores=2", "a machine has no option `cores=2`"),
+            (
+                "skylake,processors=2,processors=2",
+                "`processors` is given twice",
+            ),
+            (
+                "skylake,processors=0",
+                "`processors=0`: not a number from 1 to 2048",
+            ),
+            (
+                "skylake,processors=2049",
+                "`processors=2049`: not a number from 1 to 2048",
+            ),
+            (
+                "skylake,processors=+2",
+                "`processors=+2`: not a number from 1 to 2048",
+            ),
+            (
+                "skylake,processors=",
+                "`processors=`: not a number from 1 to 2048",
+            ),
+            (
+                "empty.txt",
+                "`empty.txt` is not a CPUID dump: the dump is empty",
+            ),
+            ("secret.txt", "cannot read `secret.txt`: permission denied"),
+        ] {
+            assert_eq!(message(spec), Err(expected.to_owned()));
+        }
+    }
+
+    #[test]
+    fn every_refusal_has_a_hint() {
+        for spec in [
+            "",
+            "skylark",
+            "skylake,cores=2",
+            "skylake,processors=2049",
+            "empty.txt",
+            "secret.txt",
+        ] {
+            let error = machine(spec, read).expect_err(spec);
+            assert!(!error.hint().is_empty());
+        }
+    }
+}
