@@ -413,11 +413,11 @@ mod tests {
 
     #[test]
     fn deviation_is_of_a_sample() {
-        assert_eq!(mean_and_deviation(&[2, 4, 4, 4, 5, 5, 7, 9]).0, 5.0);
+        assert!((mean_and_deviation(&[2, 4, 4, 4, 5, 5, 7, 9]).0 - 5.0).abs() < 1e-9);
         let deviation = mean_and_deviation(&[2, 4, 4, 4, 5, 5, 7, 9])
             .1
             .expect("many");
         assert!((deviation - 2.138).abs() < 0.001);
-        assert_eq!(mean_and_deviation(&[3]), (3.0, None));
+        assert_eq!(mean_and_deviation(&[3]).1, None);
     }
 }

@@ -3,15 +3,12 @@
 /// A quantity, by the names of the sources that count it, best first.
 type Quantity = &'static [&'static str];
 
-const CYCLES: Quantity = &[
-    "TotalCycles",
-    "UnhaltedCoreCycles",
-    "FixedUnhaltedCoreCycles",
-];
-const REFERENCE_CYCLES: Quantity = &["UnhaltedReferenceCycles"];
+const CYCLES: Quantity = &["TotalCycles", "UnhaltedCoreCycles", "FixedCycles", "Cycles"];
+const REFERENCE_CYCLES: Quantity = &["UnhaltedReferenceCycles", "FixedReferenceCycles"];
 const INSTRUCTIONS: Quantity = &[
     "TotalIssues",
     "InstructionRetired",
+    "FixedInstructions",
     "FRRetiredx86Instructions",
 ];
 const BRANCHES: Quantity = &[
@@ -26,11 +23,11 @@ const BRANCH_MISSES: Quantity = &[
 ];
 const LLC_REFERENCES: Quantity = &["LLCReference"];
 const LLC_MISSES: Quantity = &["CacheMisses", "LLCMisses"];
-const L1D_ACCESSES: Quantity = &["DcacheAccesses", "DCAccess"];
-const L1D_MISSES: Quantity = &["DcacheMisses", "DCMiss"];
-const L1I_FETCHES: Quantity = &["IcacheIssues", "ICFetch"];
-const L1I_MISSES: Quantity = &["IcacheMisses", "ICMiss"];
-const FP_OPERATIONS: Quantity = &["FpInstructions", "FRRetiredFPUInstructions"];
+const L1D_ACCESSES: Quantity = &["L1dAccesses", "DcacheAccesses", "DCAccess"];
+const L1D_MISSES: Quantity = &["L1dMisses", "DcacheMisses", "DCMiss"];
+const L1I_FETCHES: Quantity = &["L1iFetches", "IcacheIssues", "ICFetch"];
+const L1I_MISSES: Quantity = &["L1iMisses", "IcacheMisses", "ICMiss"];
+const FP_OPERATIONS: Quantity = &["FpOperations", "FpInstructions", "FRRetiredFPUInstructions"];
 
 /// A figure: so many of one quantity for each, hundred or thousand of another.
 #[derive(Clone, Copy, Debug)]
@@ -133,10 +130,12 @@ pub const METRICS: &[Metric] = &[
     ),
 ];
 
-/// What a default measurement counts, as far as the machine has it.
+/// What a default measurement counts, as far as the machine has it and it runs at once.
+///
+/// Fixed counters come first: they leave the general ones to what only those can count.
 pub const DEFAULT_QUANTITIES: &[&[&str]] = &[
-    CYCLES,
-    INSTRUCTIONS,
+    &["FixedCycles", "TotalCycles", "Cycles"],
+    &["FixedInstructions", "TotalIssues"],
     BRANCHES,
     BRANCH_MISSES,
     LLC_REFERENCES,

@@ -35,15 +35,14 @@ impl Modelled {
     }
 
     /// Modelled time since the workload began.
-    #[must_use]
-    pub fn elapsed_ns(&self) -> u64 {
+    pub fn elapsed_ns(&mut self) -> u64 {
         self.model.elapsed_ns()
     }
 
     /// What silicon would have stopped for is a defect, and no result stands beside it.
-    fn faultless(&self) -> Result<()> {
+    fn faultless(&mut self) -> Result<()> {
         match self.model.faults().first() {
-            Some(fault) => Err(Error::Internal(format!("{fault:?}"))),
+            Some(fault) => Err(Error::Internal(fault.to_string())),
             None => Ok(()),
         }
     }

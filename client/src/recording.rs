@@ -80,8 +80,6 @@ pub struct Ending {
     pub periods: Vec<Period>,
     /// How often the interrupt-time guard lengthened the periods.
     pub throttled: u64,
-    /// Counters whose sampling the guard has stopped.
-    pub stopped: u64,
 }
 
 /// How often one source was sampled.

@@ -4,16 +4,16 @@
 //! with an optional filter behind a colon. `{A,B}` runs together or not at all.
 
 use crate::{Error, Result};
-use shared_types::ProfileSource;
 use shared_types::request::session::{MAX_PROCESSORS, Spec};
 use shared_types::request::source::Source;
+use shared_types::{Interface, ProfileSource};
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
-/// Bit 16 of a select: count in user mode.
-const SELECT_USR: u64 = 1 << 16;
-/// Bit 17 of a select: count in kernel mode.
-const SELECT_OS: u64 = 1 << 17;
+/// Bits 16 and 17 of a select: count in user mode, in kernel mode.
+const SELECT_FILTER: [u64; 2] = [1 << 16, 1 << 17];
+/// Bits 2 and 3 of an ESCR, which is the low half of NetBurst's raw select.
+const ESCR_FILTER: [u64; 2] = [1 << 2, 1 << 3];
 
 const LIST_HINT: &str = "A list is like `TotalIssues,0x1B:u,{CacheMisses,LLCReference:k},r01C2`.";
 
@@ -22,7 +22,7 @@ const LIST_HINT: &str = "A list is like `TotalIssues,0x1B:u,{CacheMisses,LLCRefe
 pub enum What {
     /// By name or number, as the user wrote it.
     Named(String),
-    /// A raw select, without its user and kernel bits.
+    /// A raw select, in the layout of the family's register.
     Raw(u64),
 }
 
@@ -48,8 +48,6 @@ pub struct Chosen {
     pub spec: Spec,
     /// Its name, with its filter if one was given.
     pub label: String,
-    /// Its name alone; empty for a raw select.
-    pub name: String,
 }
 
 /// Parses a list of sources; groups are numbered after the highest in `items`.
@@ -105,7 +103,7 @@ fn parse_item(list: &str, text: &str, group: u16) -> Result<Item> {
         parse_modifier(list, part, &mut item)?;
     }
     if let Some(select) = raw_select(name) {
-        parse_raw(list, select?, &mut item)?;
+        item.what = What::Raw(select?);
     }
     Ok(item)
 }
@@ -152,31 +150,20 @@ fn raw_select(name: &str) -> Option<Result<u64>> {
     })
 }
 
-fn parse_raw(list: &str, select: u64, item: &mut Item) -> Result<()> {
-    item.what = What::Raw(select & !(SELECT_USR | SELECT_OS));
-    let user = if select & SELECT_USR == 0 {
-        0
-    } else {
-        Spec::USER
+/// The filter of a raw select: what its own bits say, which must be what stands behind a colon.
+fn raw_filter(item: &Item, select: u64, interface: Interface) -> Result<Option<u16>> {
+    let [usr, os] = match interface {
+        Interface::NetBurst => ESCR_FILTER,
+        _ => SELECT_FILTER,
     };
-    let kernel = if select & SELECT_OS == 0 {
-        0
-    } else {
-        Spec::KERNEL
-    };
+    let user = if select & usr == 0 { 0 } else { Spec::USER };
+    let kernel = if select & os == 0 { 0 } else { Spec::KERNEL };
     match (user | kernel, item.filter) {
-        (0, _) => Ok(()),
-        (bits, None) => {
-            item.filter = Some(bits);
-            Ok(())
-        }
-        (bits, Some(filter)) if bits == filter => Ok(()),
+        (0, filter) => Ok(filter),
+        (bits, filter) if filter.is_none_or(|filter| filter == bits) => Ok(Some(bits)),
         _ => Err(bad_list(
-            list,
-            &format!(
-                "`{}` has user and kernel bits that its filter contradicts",
-                item.text
-            ),
+            &item.text,
+            "its user and kernel bits contradict its filter",
         )),
     }
 }
@@ -196,33 +183,34 @@ fn bad_list(list: &str, why: &str) -> Error {
     Error::usage(format!("`{list}` is no list of sources: {why}"), LIST_HINT)
 }
 
-/// Finds each item among a machine's sources.
-pub fn resolve(items: &[Item], sources: &[Source]) -> Result<Vec<Chosen>> {
+/// Finds each item among the sources of a machine that is used through `interface`.
+pub fn resolve(items: &[Item], sources: &[Source], interface: Interface) -> Result<Vec<Chosen>> {
     items
         .iter()
-        .map(|item| resolve_one(item, sources))
+        .map(|item| resolve_one(item, sources, interface))
         .collect()
 }
 
-fn resolve_one(item: &Item, sources: &[Source]) -> Result<Chosen> {
-    let (source, raw, name) = match &item.what {
+fn resolve_one(item: &Item, sources: &[Source], interface: Interface) -> Result<Chosen> {
+    let (source, raw, name, filter) = match &item.what {
         What::Named(text) => {
             let source = find(text, sources).ok_or_else(|| Error::UnknownName(text.clone()))?;
-            (source.id, 0, source.name.as_str().to_owned())
+            (source.id, 0, source.name.as_str(), item.filter)
         }
-        What::Raw(select) => (ProfileSource::RAW.0, *select, String::new()),
+        What::Raw(select) => {
+            let filter = raw_filter(item, *select, interface)?;
+            (ProfileSource::RAW.0, *select, item.text.as_str(), filter)
+        }
     };
-    let shown = if name.is_empty() { &item.text } else { &name };
     Ok(Chosen {
         spec: Spec {
             source,
             group: item.group,
-            filter: item.filter.unwrap_or(Spec::USER | Spec::KERNEL),
+            filter: filter.unwrap_or(Spec::USER | Spec::KERNEL),
             interval: item.period.unwrap_or(0),
             raw,
         },
-        label: format!("{shown}{}", item.filter.map_or("", filter_suffix)),
-        name,
+        label: format!("{name}{}", item.filter.map_or("", filter_suffix)),
     })
 }
 
@@ -363,7 +351,8 @@ mod tests {
             ("2", 2),
             ("0", 0),
         ] {
-            let chosen = resolve(&list(text).expect(text), &sources()).expect(text);
+            let chosen =
+                resolve(&list(text).expect(text), &sources(), Interface::Emon).expect(text);
             assert_eq!(chosen[0].spec.source, id, "{text}");
         }
     }
@@ -379,7 +368,8 @@ mod tests {
             "Total Issues",
             "Pröfile",
         ] {
-            let error = resolve(&list(text).expect(text), &sources()).expect_err(text);
+            let error =
+                resolve(&list(text).expect(text), &sources(), Interface::Emon).expect_err(text);
             assert_eq!(
                 (error.code(), error.exit_status()),
                 ("source-unknown", 4),
@@ -396,7 +386,8 @@ mod tests {
             ("totalissues:K", 2, "TotalIssues:k"),
             ("ProfileTotalIssues:uk", 3, "TotalIssues:uk"),
         ] {
-            let chosen = resolve(&list(text).expect(text), &sources()).expect(text);
+            let chosen =
+                resolve(&list(text).expect(text), &sources(), Interface::Emon).expect(text);
             assert_eq!(
                 (chosen[0].spec.filter, chosen[0].label.as_str()),
                 (filter, label)
@@ -406,23 +397,28 @@ mod tests {
 
     #[test]
     fn user_and_kernel_bits_of_a_raw_select_are_its_filter() {
-        for (text, raw, filter) in [
-            ("rC0", 0xC0, None),
-            ("R01c2", 0x1C2, None),
-            ("r100C0", 0xC0, Some(1)),
-            ("r200C0:k", 0xC0, Some(2)),
-            ("r30041:uk", 0x41, Some(3)),
-            ("rC0:u", 0xC0, Some(1)),
-            ("r10F0000C0", 0x1_0F00_00C0, None),
+        use Interface::{Emon, NetBurst};
+        for (text, interface, raw, filter) in [
+            ("rC0", Emon, 0xC0, 3),
+            ("R01c2", Emon, 0x1C2, 3),
+            ("r100C0", Emon, 0x1_00C0, 1),
+            ("r200C0:k", Emon, 0x2_00C0, 2),
+            ("r30041:uk", Emon, 0x3_0041, 3),
+            ("rC0:u", Emon, 0xC0, 1),
+            ("r10F0000C0", Emon, 0x1_0F00_00C0, 3),
+            ("r5000010604", NetBurst, 0x50_0001_0604, 1),
         ] {
-            let items = list(text).expect(text);
+            let chosen = resolve(&list(text).expect(text), &[], interface).expect(text);
             assert_eq!(
-                (&items[0].what, items[0].filter),
-                (&What::Raw(raw), filter),
+                (chosen[0].spec.raw, chosen[0].spec.filter),
+                (raw, filter),
                 "{text}"
             );
+            assert_eq!(chosen[0].label, text);
         }
-        assert!(list("r100C0:k").is_err());
+        let contradiction = list("r100C0:k").expect("a list");
+        let error = resolve(&contradiction, &[], Emon).expect_err("contradicts itself");
+        assert_eq!(error.exit_status(), 2);
         assert!(list("r10000000000000000").is_err());
     }
 

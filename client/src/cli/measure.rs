@@ -9,7 +9,7 @@ use halprof::{Connection, Error, Refusal, Result, Setup, metrics};
 use shared_types::request::machine::Processor;
 use shared_types::request::session::Spec;
 use shared_types::request::source::Source;
-use shared_types::{ErrorCode, ProfileSource};
+use shared_types::{ErrorCode, Interface, ProfileSource};
 use sim::workload::{self, Workload};
 use std::process::Child;
 use std::sync::Once;
@@ -48,8 +48,10 @@ impl Choice {
             .map(|wanted| processors_of(&wanted, &processors))
             .transpose()?;
         let sources = on.connection.sources(options.approximate)?;
+        let interface = on.connection.machine()?.interface;
+        let interface = Interface::from_wire(interface).unwrap_or(Interface::Default);
         let mut choice = Self {
-            chosen: selection::resolve(&items, &sources)?,
+            chosen: selection::resolve(&items, &sources, interface)?,
             setup: Setup {
                 processors: wanted.unwrap_or_default(),
                 approximate: options.approximate,
@@ -153,7 +155,7 @@ impl Choice {
 fn choose(name: &str, sources: &[Source]) -> Result<Vec<Chosen>> {
     let mut items: Vec<Item> = Vec::new();
     selection::parse_list(name, &mut items)?;
-    selection::resolve(&items, sources)
+    selection::resolve(&items, sources, Interface::Default)
 }
 
 /// The processors named, if all of them are there.

@@ -28,7 +28,6 @@ struct Body {
     generated: u64,
     spurious: u64,
     throttled: u64,
-    stopped: u64,
     longest_period: u64,
 }
 
@@ -130,7 +129,6 @@ fn record(
         generated: statistics.generated,
         spurious: statistics.spurious,
         throttled: statistics.throttled,
-        stopped: statistics.stopped,
         longest_period: statistics.longest_period,
     };
     writer.finish(&ending(&body))?;
@@ -182,7 +180,6 @@ fn ending(body: &Body) -> Ending {
         lost: body.lost.clone(),
         periods: body.periods.iter().map(period).collect(),
         throttled: body.throttled,
-        stopped: body.stopped,
     }
 }
 
@@ -207,12 +204,6 @@ fn notes(body: &Body) -> Vec<String> {
         notes.push(format!(
             "interrupts took too much time: periods were lengthened {} times, up to {}",
             body.throttled, body.longest_period
-        ));
-    }
-    if body.stopped != 0 {
-        notes.push(format!(
-            "interrupts took too much time: {} counters stopped sampling",
-            body.stopped
         ));
     }
     notes
