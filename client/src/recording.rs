@@ -405,7 +405,7 @@ mod tests {
     fn reread(bytes: &[u8]) -> (std::result::Result<(Metadata, Ending), Damage>, Vec<u64>) {
         let mut ips = Vec::new();
         let result = read_from(bytes, &mut |_: &Metadata, sample: &Sample| {
-            ips.push(sample.ip)
+            ips.push(sample.ip);
         });
         (result, ips)
     }

@@ -152,12 +152,20 @@ fn raw_select(name: &str) -> Option<Result<u64>> {
 
 /// The filter of a raw select: what its own bits say, which must be what stands behind a colon.
 fn raw_filter(item: &Item, select: u64, interface: Interface) -> Result<Option<u16>> {
-    let [usr, os] = match interface {
+    let [user_bit, kernel_bit] = match interface {
         Interface::NetBurst => ESCR_FILTER,
         _ => SELECT_FILTER,
     };
-    let user = if select & usr == 0 { 0 } else { Spec::USER };
-    let kernel = if select & os == 0 { 0 } else { Spec::KERNEL };
+    let user = if select & user_bit == 0 {
+        0
+    } else {
+        Spec::USER
+    };
+    let kernel = if select & kernel_bit == 0 {
+        0
+    } else {
+        Spec::KERNEL
+    };
     match (user | kernel, item.filter) {
         (0, filter) => Ok(filter),
         (bits, filter) if filter.is_none_or(|filter| filter == bits) => Ok(Some(bits)),
