@@ -5,14 +5,14 @@ use serde_json::Value;
 use std::path::Path;
 
 /// What one run of the tool came to.
-pub struct Ran {
-    pub status: i32,
-    pub stdout: String,
-    pub stderr: String,
+pub(crate) struct Ran {
+    pub(crate) status: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 /// Runs the tool.
-pub fn halprof(arguments: &[&str]) -> Ran {
+pub(crate) fn halprof(arguments: &[&str]) -> Ran {
     let output = Command::new(env!("CARGO_BIN_EXE_halprof"))
         .args(arguments)
         .output()
@@ -26,7 +26,7 @@ pub fn halprof(arguments: &[&str]) -> Ran {
 
 impl Ran {
     /// The one JSON object on standard output, held against the schema that it names.
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         let value: Value = serde_json::from_str(&self.stdout)
             .unwrap_or_else(|error| panic!("{error}: {} {}", self.stdout, self.stderr));
         let schema = value["schema"].as_str().expect("a schema");
@@ -39,7 +39,7 @@ impl Ran {
 }
 
 /// Runs the tool with `--json`; it must succeed.
-pub fn json(arguments: &[&str]) -> Value {
+pub(crate) fn json(arguments: &[&str]) -> Value {
     let ran = halprof(&[&["--json"], arguments].concat());
     let value = ran.json();
     assert_eq!(ran.status, 0, "{arguments:?}: {}", ran.stdout);
@@ -47,7 +47,7 @@ pub fn json(arguments: &[&str]) -> Value {
 }
 
 /// Runs the tool with `--json`; it must fail with this status and this code, and give a hint.
-pub fn refused(arguments: &[&str], status: i32, code: &str) {
+pub(crate) fn refused(arguments: &[&str], status: i32, code: &str) {
     let ran = halprof(&[&["--json"], arguments].concat());
     let value = ran.json();
     assert_eq!(value["schema"], "halprof/error/1", "{arguments:?}: {value}");

@@ -1,9 +1,7 @@
 //! Do machines, info, list, check, registers and doctor say what the model is, valid by schema?
 
-mod support;
-
+use crate::support::{halprof, json};
 use serde_json::Value;
-use support::{halprof, json};
 
 fn models() -> Vec<String> {
     let machines = json(&["machines"]);

@@ -1,9 +1,7 @@
 //! Do stat, record and report give exactly what the workload did?
 
-mod support;
-
+use crate::support::{halprof, json};
 use serde_json::Value;
-use support::{halprof, json};
 
 fn count<'a>(stat: &'a Value, source: &str) -> &'a Value {
     let counts = stat["counts"].as_array().expect("a list");
@@ -349,7 +347,7 @@ fn a_recording_has_one_sample_for_each_period() {
     assert!(text.stdout.contains("modelled.exe") && text.stderr.contains("modelled machine"));
     let whole = std::fs::read(&path).expect("read");
     std::fs::write(&path, &whole[..whole.len() / 2]).expect("cut");
-    support::refused(&["report", file], 5, "bad-file");
+    crate::support::refused(&["report", file], 5, "bad-file");
 }
 
 #[test]
@@ -382,7 +380,7 @@ fn an_interval_outside_the_limits_is_told() {
 
 #[test]
 fn a_recording_that_cannot_be_written_ends_with_5() {
-    support::refused(
+    crate::support::refused(
         &[
             "--machine",
             "skylake",

@@ -1,0 +1,6 @@
+//! Is the built tool, run as a user runs it, what its contract says?
+
+mod describe;
+mod errors;
+mod measure;
+mod support;
