@@ -1,11 +1,17 @@
 //! From what was counted to what happened, where sources took turns on the counters.
 //!
 //! Each turn `i` counted `x[i]` events in `t[i]` ticks. The rate is the ratio estimator
-//! `R = sum(x) / sum(t)`, and the estimate `R` times the time enabled. Turns are a sample of
-//! `n` out of `N = n * enabled / running` equal stretches of time, so the variance of the estimate
-//! is `N^2 (1 - n/N) s^2 / n` with `s^2 = sum((x - R t)^2) / (n - 1)`, and its 95 % bound is that
-//! many standard deviations as Student's t has for `n - 1` degrees of freedom.
-//! Source: W. G. Cochran, Sampling Techniques, 3rd edition, chapter 6 (6.3, 6.13).
+//! `R = sum(x) / sum(t)`, and the estimate `R E`, with `E` the time enabled and `T = sum(t)` the
+//! time on a counter. What a turn counts varies about `R t` with a variance in proportion to `t`:
+//! turns may be cut short, the last one usually is. Then `sum((x - R t)^2)` is `T (1 - 1/n)` times
+//! the variance for each tick, where `n = T^2 / sum(t^2)` is the number of turns if they are all
+//! alike; and the estimate, which covers `E - T` by what was seen in `T`, has `E (E - T) / T` times
+//! that variance. For turns that are alike this is the textbook's, finite population correction
+//! included. The bound is as many standard deviations as Student's t has for `n - 1` degrees of
+//! freedom, at 98 %: few turns are only nearly normal, and the 95 % that are promised shall be kept
+//! for any workload, not met on the average of them.
+//! Source: W. G. Cochran, Sampling Techniques, 3rd edition, 6.3, 6.7 (optimum of the ratio
+//! estimator) and 6.13.
 
 use shared_types::request::counts::Count;
 
@@ -124,38 +130,40 @@ fn spread(count: &Count) -> Option<Spread> {
     if count.turns < 2 || count.running == 0 {
         return None;
     }
-    let turns = real(count.turns);
-    let rate = real(count.counted) / real(count.running);
-    let expansion = real(count.enabled) / real(count.running);
-    let sampled = 1.0 / expansion;
+    let (enabled, running) = (real(count.enabled), real(count.running));
+    let rate = real(count.counted) / running;
+    let turns = (running * running / wide(count.time_squared)).min(real(count.turns));
     let residuals = wide(count.count_squared) - 2.0 * rate * wide(count.count_by_time)
         + rate * rate * wide(count.time_squared);
     // Both ends of a turn are known to one event and one tick: each end's uniform rounding has a
     // variance of 1/12, which a very even workload's residuals do not show.
-    let rounding = turns / 6.0 * (1.0 + rate * rate);
-    let squares = residuals.max(rounding) / (turns - 1.0);
-    let variance = expansion * expansion * turns * (1.0 - sampled) * squares;
-    Some(Spread {
+    let rounding = real(count.turns) / 6.0 * (1.0 + rate * rate);
+    let squares = residuals.max(rounding) / (1.0 - 1.0 / turns);
+    let variance = squares * enabled * (enabled - running) / (running * running);
+    variance.is_finite().then(|| Spread {
         variance,
         by_freedom: variance * variance / (turns - 1.0),
     })
 }
 
-/// The 0.975 quantile of Student's t, for real degrees of freedom from 1 on.
+/// The 0.99 quantile of Student's t, for real degrees of freedom; less than 1 count as 1.
 ///
-/// Exact to three decimals up to 10 (table, rounded down to whole degrees, which errs to the wide
-/// side), then Fisher's expansion about the normal quantile, which is exact to three decimals there.
+/// Up to 10 the published table, between its entries linear in the reciprocal; beyond it Fisher's
+/// expansion about the normal quantile, which is exact to three decimals there.
 fn student_t(freedom: f64) -> f64 {
     const TABLE: [f64; 10] = [
-        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
+        31.821, 6.965, 4.541, 3.747, 3.365, 3.143, 2.998, 2.896, 2.821, 2.764,
     ];
-    const Z: f64 = 1.959_964;
-    let small = TABLE
-        .iter()
-        .zip(1u32..)
-        .find(|&(_, degrees)| freedom < f64::from(degrees) + 1.0);
-    if let Some((&quantile, _)) = small {
-        return quantile;
+    const Z: f64 = 2.326_348;
+    let freedom = freedom.max(1.0);
+    for (pair, degrees) in TABLE.windows(2).zip(1u32..) {
+        let (low, high) = (f64::from(degrees), f64::from(degrees + 1));
+        if let [at_low, at_high] = *pair
+            && freedom <= high
+        {
+            let part = (1.0 / low - 1.0 / freedom) / (1.0 / low - 1.0 / high);
+            return at_low + part * (at_high - at_low);
+        }
     }
     let first = (Z.powi(3) + Z) / 4.0;
     let second = (5.0 * Z.powi(5) + 16.0 * Z.powi(3) + 3.0 * Z) / 96.0;
@@ -328,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bound_holds_in_95_of_100_random_workloads() {
+    fn the_bound_holds_in_more_than_95_of_100_random_workloads() {
         for (share, stretches) in [(2, 20), (3, 30), (4, 200), (8, 80)] {
             let mut held = 0;
             for seed in 0..1000 {
@@ -339,11 +347,8 @@ mod tests {
                 let miss = (estimate.value as f64 - truth as f64).abs();
                 held += u32::from(miss <= estimate.error.expect("a bound"));
             }
-            // Three standard deviations of a binomial of 1000 at 0.95 are 20.
-            assert!(
-                (930..=985).contains(&held),
-                "{held} of 1000 at 1/{share} of {stretches}"
-            );
+            // Three standard deviations below 98 %, of a binomial of 1000.
+            assert!(held >= 965, "{held} of 1000 at 1/{share} of {stretches}");
         }
     }
 
@@ -365,7 +370,7 @@ mod tests {
             let miss = (sum.value as f64 - truth as f64).abs();
             held += u32::from(miss <= sum.error.expect("a bound"));
         }
-        assert!((930..=990).contains(&held), "{held} of 1000");
+        assert!(held >= 965, "{held} of 1000");
     }
 
     #[test]
@@ -380,22 +385,23 @@ mod tests {
     #[test]
     fn student_t_is_the_published_table() {
         for (freedom, quantile) in [
-            (1.0, 12.706),
-            (2.0, 4.303),
-            (5.0, 2.571),
-            (10.0, 2.228),
-            (12.0, 2.179),
-            (15.0, 2.131),
-            (20.0, 2.086),
-            (30.0, 2.042),
-            (60.0, 2.000),
-            (120.0, 1.980),
-            (1e9, 1.960),
+            (1.0, 31.821),
+            (2.0, 6.965),
+            (5.0, 3.365),
+            (10.0, 2.764),
+            (12.0, 2.681),
+            (15.0, 2.602),
+            (20.0, 2.528),
+            (30.0, 2.457),
+            (60.0, 2.390),
+            (120.0, 2.358),
+            (1e9, 2.326),
         ] {
             let error = (student_t(freedom) - quantile).abs();
-            assert!(error < 0.0015, "{freedom}: {}", student_t(freedom));
+            assert!(error < 0.004, "{freedom}: {}", student_t(freedom));
         }
-        assert!(student_t(0.3) > 12.0);
+        assert!(student_t(0.3) > 31.0);
+        assert!(student_t(3.5) < 4.541 && student_t(3.5) > 3.747);
     }
 
     #[test]

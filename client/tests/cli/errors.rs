@@ -86,7 +86,8 @@ fn files_that_are_not_what_they_should_be_end_with_5() {
 
 #[test]
 fn what_the_machine_refuses_ends_with_4() {
-    let many = vec!["TotalIssues:u"; 65].join(",");
+    let many: Vec<String> = (1..=257).map(|select| format!("r{select:X}")).collect();
+    let many = many.join(",");
     for (arguments, code) in [
         (&["stat", "-e", "Nonsense"][..], "source-unknown"),
         (&["stat", "-e", "0x999"], "source-unknown"),
