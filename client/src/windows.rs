@@ -1,6 +1,7 @@
 //! The installed driver: the only file of this crate with unsafe code.
 
 use crate::{Error, Result, Transport};
+use shared_types::NtStatus;
 use shared_types::request::RequestCode;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -67,9 +68,20 @@ impl Transport for Driver {
             )
         };
         if done == 0 {
-            return Err(Error::Device(io::Error::last_os_error()));
+            return Err(failed(io::Error::last_os_error()));
         }
         Ok(returned as usize)
+    }
+}
+
+/// The NTSTATUS behind a Win32 error, where it is one that the driver itself gives.
+fn failed(error: io::Error) -> Error {
+    const ERROR_INVALID_FUNCTION: i32 = 1;
+    const ERROR_ACCESS_DENIED: i32 = 5;
+    match error.raw_os_error() {
+        Some(ERROR_INVALID_FUNCTION) => Error::Status(NtStatus::INVALID_DEVICE_REQUEST),
+        Some(ERROR_ACCESS_DENIED) => Error::Status(NtStatus::ACCESS_DENIED),
+        _ => Error::Device(error),
     }
 }
 

@@ -129,7 +129,7 @@ pub(crate) struct Stat {
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Print comma-separated values
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long)]
     pub(crate) csv: bool,
 }
 

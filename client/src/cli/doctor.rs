@@ -1,6 +1,7 @@
 //! `halprof doctor`: what would stop a measurement, and what to do about it.
 //!
-//! Ends with 0 where events can be counted, with 4 where not; a warning alone stops nothing.
+//! Ends with 0 where events can be counted, with 3 where nothing answers and with 4 where there are
+//! no counters to be had; a warning alone stops nothing.
 
 use super::output::{Output, Told, table};
 use super::place::Place;
@@ -56,8 +57,13 @@ pub(super) fn run(machine: &str, output: &Output) -> Result<u8> {
     let (told, checks) = examine(machine)?;
     output.note_model(&told);
     let ready = checks.iter().all(|check| check.state != State::Problem);
+    let status = match checks.as_slice() {
+        _ if ready => 0,
+        [_] => 3,
+        _ => 4,
+    };
     output.result("doctor", told.modelled, &Body { ready, checks }, text)?;
-    Ok(if ready { 0 } else { 4 })
+    Ok(status)
 }
 
 fn examine(machine: &str) -> Result<(Told, Vec<Check>)> {
@@ -132,12 +138,10 @@ fn remedy(reason: Option<Reason>) -> &'static str {
 fn hypervisor(machine: &Machine, boot: &Processor) -> Check {
     match explain::vendor(&boot.hypervisor) {
         None => Check::ok("hypervisor", "none shows itself"),
-        Some(vendor) if machine.reason == Reason::HypervisorMasks as u32 => Check::found(
-            "hypervisor",
-            State::Problem,
-            format!("{vendor} masks the counters"),
-            remedy(Some(Reason::HypervisorMasks)),
-        ),
+        Some(vendor) if machine.reason == Reason::HypervisorMasks as u32 => Check {
+            state: State::Problem,
+            ..Check::ok("hypervisor", format!("{vendor} masks the counters"))
+        },
         Some(vendor) => Check::found(
             "hypervisor",
             State::Warning,

@@ -11,7 +11,7 @@ use halprof::estimate::{Estimate, mean_and_deviation, since};
 use halprof::metrics::{self, Derived};
 use halprof::recording::write_whole;
 use halprof::selection::{Chosen, format_processors};
-use halprof::{Result, Session};
+use halprof::{Error, Result, Session};
 use serde::Serialize;
 use shared_types::request::counts::Count;
 use shared_types::request::machine::Processor;
@@ -88,9 +88,15 @@ struct View<'a> {
     choice: &'a Choice,
     frequency: u64,
     per_cpu: bool,
+    /// Intervals are printed as they come.
+    live: bool,
 }
 
 pub(super) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<u8> {
+    if options.csv && output.is_json() {
+        let message = "`--csv` and `--json` together";
+        return Err(Error::usage(message, "Ask for one of them."));
+    }
     let interval = |value| positive("--interval", value, 1e6, NANOSECONDS_MAX);
     let interval = options.interval.map(interval).transpose()?;
     let rotation = rotation(&options.work)?;
@@ -101,6 +107,7 @@ pub(super) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
         choice: &choice,
         frequency: on.connection.machine()?.timestamp_frequency,
         per_cpu: options.per_cpu,
+        live: !output.is_json() && !options.csv && options.output.is_none(),
     };
     let mut measured = Vec::new();
     for _ in 0..options.repeat {
@@ -111,7 +118,10 @@ pub(super) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
         }
     }
     let body = view.body(on.told.machine.clone(), measured);
-    let text = shown(options, on.told.modelled, &body, output)?;
+    let mut text = shown(options, on.told.modelled, &body, output)?;
+    if view.live && interval.is_some() {
+        text.insert_str(0, "in all\n");
+    }
     match &options.output {
         Some(path) => write_whole(path, text.as_bytes())?,
         None => output.print(&text)?,
@@ -158,7 +168,7 @@ fn measure(
         } else if more {
             let now = session.snapshot()?;
             let counts = view.rows(&differences(&now, &before));
-            intervals.push(Interval { time_ns, counts });
+            view.tell(Interval { time_ns, counts }, &mut intervals, output)?;
             before = now;
         }
     }
@@ -167,10 +177,11 @@ fn measure(
     let counts = session.snapshot()?;
     if interval.is_some() {
         let last = view.rows(&differences(&counts, &before));
-        intervals.push(Interval {
+        let last = Interval {
             time_ns: elapsed_ns,
             counts: last,
-        });
+        };
+        view.tell(last, &mut intervals, output)?;
     }
     progress.finish_and_clear();
     Ok(Measured {
@@ -213,6 +224,15 @@ fn differences(now: &[Vec<Count>], before: &[Vec<Count>]) -> Vec<Vec<Count>> {
 }
 
 impl View<'_> {
+    /// Prints an interval, or keeps it for the result.
+    fn tell(&self, interval: Interval, kept: &mut Vec<Interval>, output: &Output) -> Result<()> {
+        if self.live {
+            return output.print(&stat_text::interval(&interval));
+        }
+        kept.push(interval);
+        Ok(())
+    }
+
     fn body(&self, machine: String, measured: Vec<Measured>) -> Body {
         let runs: Vec<Run> = measured.iter().map(|one| self.run(one)).collect();
         let turns = measured.iter().map(|one| one.turns).max().unwrap_or(1);

@@ -1,18 +1,14 @@
 //! Counts for people, and as comma-separated values.
 
 use super::output::{lines, seconds, table, thousands};
-use super::stat::{Body, Figure, Row};
+use super::stat::{Body, Figure, Interval, Row};
 use halprof::{Error, Result};
 
 /// Counts, figures and the time it took.
 pub(super) fn text(body: &Body) -> String {
     let mut text = String::new();
-    for interval in &body.intervals {
-        text += &format!(
-            "at {}\n{}\n",
-            seconds(interval.time_ns),
-            rows(&interval.counts)
-        );
+    for one in &body.intervals {
+        text += &interval(one);
     }
     if !body.intervals.is_empty() {
         text += "in all\n";
@@ -31,6 +27,15 @@ pub(super) fn text(body: &Body) -> String {
         }
     }
     text + &ending(body)
+}
+
+/// The counts of one interval.
+pub(super) fn interval(interval: &Interval) -> String {
+    format!(
+        "at {}\n{}\n",
+        seconds(interval.time_ns),
+        rows(&interval.counts)
+    )
 }
 
 fn ending(body: &Body) -> String {

@@ -32,6 +32,19 @@ fn every_command_is_valid_on_every_model() {
 }
 
 #[test]
+#[cfg(not(windows))]
+fn a_doctor_without_a_driver_says_so() {
+    let ran = halprof(&["--json", "--machine", "driver", "doctor"]);
+    let checks = &ran.json()["checks"];
+    assert_eq!((ran.status, &checks[0]["state"]), (3, &"problem".into()));
+    assert!(
+        checks[0]["remedy"]
+            .as_str()
+            .is_some_and(|remedy| remedy.contains("--machine"))
+    );
+}
+
+#[test]
 fn every_result_of_a_model_says_so_on_standard_error() {
     for command in ["info", "list", "check", "registers", "doctor", "stat"] {
         for quiet in [&["--quiet"][..], &[], &["--json"]] {

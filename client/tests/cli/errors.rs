@@ -15,6 +15,7 @@ fn bad_usage_ends_with_2() {
         &["stat", "-e", "r100C0:k"],
         &["stat", "-C", "3-1"],
         &["stat", "-C", "x"],
+        &["stat", "--csv"],
         &["stat", "-r", "0"],
         &["stat", "-d", "0"],
         &["stat", "-d", "-1"],
@@ -109,6 +110,14 @@ fn what_the_machine_refuses_ends_with_4() {
         (&["stat", "--", "notepad"], "unavailable"),
         (
             &["--machine", "hyperv-masked", "stat", "-e", "TotalIssues"],
+            "source-unknown",
+        ),
+        (
+            &["--machine", "zen4", "stat", "-e", "0xAC"],
+            "source-not-supported",
+        ),
+        (
+            &["--machine", "pentium3", "stat", "-e", "StoreInstructions"],
             "source-not-supported",
         ),
         (
