@@ -392,3 +392,40 @@ fn a_recording_that_cannot_be_written_ends_with_5() {
         "file",
     );
 }
+
+#[test]
+fn printed_bounds_hold_over_200_seeds() {
+    let sources = [
+        ("TotalIssues", 30_000_000),
+        ("TotalCycles", 30_000_000),
+        ("BranchInstructions", 6_000_000),
+        ("BranchMispredictions", 300_000),
+        ("LLCReference", 150_000),
+        ("LLCMisses", 30_000),
+    ];
+    let list = sources.map(|(source, _)| source).join(",");
+    let mut held = 0;
+    for seed in 0..200 {
+        let workload = format!(
+            "instructions=30000000,cycles=30000000,branches=6000000,branch-misses=300000,llc-references=150000,llc-misses=30000,seed={seed}"
+        );
+        let stat = json(&[
+            "--machine",
+            "skylake,processors=1",
+            "stat",
+            "-e",
+            &list,
+            "--rotate",
+            "1",
+            "--workload",
+            &workload,
+        ]);
+        for (source, truth) in sources {
+            let count = count(&stat, source);
+            let value = count["value"].as_f64().expect("a number");
+            let error = count["error"].as_f64().expect("a bound");
+            held += u32::from((value - f64::from(truth)).abs() <= error);
+        }
+    }
+    assert!(held >= 1140, "{held} of 1200");
+}
