@@ -12,6 +12,7 @@ mod place;
 mod record;
 mod registers;
 mod report;
+mod runner;
 mod stat;
 mod stat_text;
 

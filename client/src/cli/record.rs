@@ -2,8 +2,9 @@
 
 use super::On;
 use super::args;
-use super::measure::{Choice, Runner, rotation};
+use super::measure::{Choice, rotation};
 use super::output::{Output, seconds, table, thousands};
+use super::runner::Runner;
 use halprof::recording::{Ending, Metadata, Module, Period, Writer};
 use halprof::{Result, Session, Settled, explain};
 use serde::Serialize;

@@ -2,10 +2,9 @@
 
 use super::On;
 use super::args;
-use super::measure::{
-    Choice, NANOSECONDS_MAX, Runner, interrupted, nanoseconds, positive, rotation,
-};
+use super::measure::{Choice, NANOSECONDS_MAX, nanoseconds, positive, rotation};
 use super::output::{Output, seconds};
+use super::runner::{Runner, interrupted};
 use super::stat_text;
 use halprof::estimate::{Estimate, mean_and_deviation, since};
 use halprof::metrics::{self, Derived};
