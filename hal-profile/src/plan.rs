@@ -120,7 +120,9 @@ impl Plan {
     ) -> Result<(), usize> {
         let group = wanted(first).group;
         let in_unit = |index: usize| index == first || (group != 0 && wanted(index).group == group);
-        if (0..count).any(|index| in_unit(index) && matches!(self.seat(index), Seat::Refused(_))) {
+        let refused =
+            |index| matches!(self.seat(index), Seat::Refused(_)) && self.seat(index) != UNPLACED;
+        if (0..count).any(|index| in_unit(index) && refused(index)) {
             return Err(first);
         }
         for turn in 0..=self.turns {
@@ -153,6 +155,7 @@ impl Plan {
     }
 }
 
+/// Not placed yet: no source is refused for this reason before it is placed.
 const UNPLACED: Seat = Seat::Refused(ErrorCode::DoesNotFit);
 
 /// One source of a turn that is being solved.

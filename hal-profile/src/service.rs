@@ -328,7 +328,8 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
     /// Whether a session is running whose sources take turns, so that its timer must tick.
     #[must_use]
     pub fn rotates(&self) -> bool {
-        running(self.holder, &self.sessions).is_some_and(|session| sources::turns(&session.plans) > 1)
+        running(self.holder, &self.sessions)
+            .is_some_and(|session| sources::turns(&session.plans) > 1)
     }
 
     /// Whether a session is running.

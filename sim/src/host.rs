@@ -34,7 +34,8 @@ impl Cpu {
     /// The interrupt that was handled ends; what it cost has passed.
     pub(crate) fn end_interrupt(&mut self) {
         let now = self.processor.timestamp();
-        self.processor.set_timestamp(now.wrapping_add(self.interrupt_cost));
+        self.processor
+            .set_timestamp(now.wrapping_add(self.interrupt_cost));
         self.interrupt_cost = 0;
     }
 }
@@ -96,12 +97,18 @@ impl Host {
             counters_taken: false,
             ring_words_max: usize::MAX,
         };
-        processors.into_iter().for_each(|processor| host.add(processor));
+        processors
+            .into_iter()
+            .for_each(|processor| host.add(processor));
         host
     }
 
     pub(crate) fn add(&mut self, processor: Processor) {
-        self.cpus.push(Cpu { processor, faults: Vec::new(), interrupt_cost: 0 });
+        self.cpus.push(Cpu {
+            processor,
+            faults: Vec::new(),
+            interrupt_cost: 0,
+        });
         self.states.push(ProcessorState::EMPTY);
         self.rings.push(Vec::new());
     }
@@ -143,7 +150,9 @@ impl Processors for Host {
     ) {
         let part = slots.len() / self.count().max(1);
         for index in (0..self.count()).filter(|&index| wanted.contains(index)) {
-            let own = slots.get_mut(index * part..(index + 1) * part).unwrap_or_default();
+            let own = slots
+                .get_mut(index * part..(index + 1) * part)
+                .unwrap_or_default();
             if let Some(mut local) = self.local(index) {
                 work(&mut local, own);
             }
@@ -155,7 +164,9 @@ impl Processors for Host {
     }
 
     fn lend_rings(&mut self, wanted: &ProcessorSet, words: usize) -> bool {
-        let count = (0..self.rings.len()).filter(|&index| wanted.contains(index)).count();
+        let count = (0..self.rings.len())
+            .filter(|&index| wanted.contains(index))
+            .count();
         if words.saturating_mul(count) > self.ring_words_max {
             return false;
         }

@@ -4,9 +4,9 @@
 //! counter that would otherwise wrap unseen. Within a stretch all counters advance at once.
 
 use crate::cpuid::Leaves;
-use crate::event::Event;
+use crate::event::{Counts, Event};
 use crate::fault::Fault;
-use crate::host::{Host, INTERRUPT_COST};
+use crate::host::{Cpu, Host, INTERRUPT_COST};
 use crate::machine::processors;
 use crate::processor::Processor;
 use crate::workload::Workload;
@@ -66,6 +66,10 @@ struct Runner {
     position: u64,
     /// The time-stamp counter when the workload began.
     began: u64,
+    /// It runs the workload; the others only let time pass.
+    works: bool,
+    /// The other thread of its package.
+    sibling: Option<usize>,
     /// Time since then that was not the workload's: interrupts, and waiting for others.
     overhead: u64,
     next_tick: u64,
@@ -75,7 +79,9 @@ struct Runner {
 
 impl fmt::Debug for Model {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Model").field("handles", &self.handles).finish_non_exhaustive()
+        f.debug_struct("Model")
+            .field("handles", &self.handles)
+            .finish_non_exhaustive()
     }
 }
 
@@ -97,7 +103,9 @@ impl Model {
             ring_bytes_max: RING_BYTES_MAX,
         };
         let places = if sessions == 0 { 0 } else { sessions + 1 };
-        let sessions = std::iter::repeat_with(|| Session::EMPTY).take(places).collect();
+        let sessions = std::iter::repeat_with(|| Session::EMPTY)
+            .take(places)
+            .collect();
         Self {
             service: Service::new(Host::new(processors), sessions, about),
             handles: BTreeMap::new(),
@@ -111,7 +119,13 @@ impl Model {
     pub fn open(&mut self, process: u32, granted: &[Access]) -> Handle {
         let handle = Handle(self.next_handle);
         self.next_handle += 1;
-        self.handles.insert(handle, Opened { process, granted: granted.to_vec() });
+        self.handles.insert(
+            handle,
+            Opened {
+                process,
+                granted: granted.to_vec(),
+            },
+        );
         handle
     }
 
@@ -133,7 +147,10 @@ impl Model {
         let Some(opened) = self.handles.get(&handle) else {
             return (NtStatus::ACCESS_DENIED, 0);
         };
-        let client = Client { handle: handle.0, process: opened.process };
+        let client = Client {
+            handle: handle.0,
+            process: opened.process,
+        };
         self.buffer.clear();
         self.buffer.extend_from_slice(input);
         self.buffer.resize(input.len().max(output.len()), 0);
@@ -154,35 +171,39 @@ impl Model {
     pub fn begin(&mut self, workload: &Workload) {
         let length = workload.time_at(workload.length());
         let tick = TICK.max(length / TICKS_MAX);
-        let runner = |index: usize, began: u64| Runner {
-            position: if workload.runs_on(index as u32) { 0 } else { workload.length() },
-            began,
+        let cpus = &mut self.service.processors().cpus;
+        cpus.iter_mut().for_each(|cpu| cpu.processor.begin_anew());
+        let runner = |index: usize| Runner {
+            position: 0,
+            began: cpus[index].processor.timestamp(),
+            works: workload.runs_on(index as u32),
+            sibling: sibling(cpus, index),
             overhead: 0,
             next_tick: tick,
             interrupt: None,
         };
-        let cpus = &mut self.service.processors().cpus;
-        let runners = cpus
-            .iter_mut()
-            .enumerate()
-            .map(|(index, cpu)| {
-                cpu.processor.begin_anew();
-                runner(index, cpu.processor.timestamp())
-            })
-            .collect();
-        self.run = Some(Run { workload: workload.clone(), runners, tick, time: 0 });
+        let runners = (0..cpus.len()).map(runner).collect();
+        self.run = Some(Run {
+            workload: workload.clone(),
+            runners,
+            tick,
+            time: 0,
+        });
     }
 
     /// Runs the workload for at most so many nanoseconds of its time on every processor. Answers
     /// whether any of it is left.
     pub fn advance(&mut self, nanoseconds: u64) -> bool {
-        let Some(mut run) = self.run.take() else { return false };
+        let Some(mut run) = self.run.take() else {
+            return false;
+        };
         run.time = run.time.saturating_add(nanoseconds);
-        let limit = run.workload.position_at(run.time).unwrap_or(run.workload.length());
+        let limit = run
+            .workload
+            .position_at(run.time)
+            .unwrap_or(run.workload.length());
         for index in 0..run.runners.len() {
-            if run.workload.runs_on(index as u32) {
-                self.run_to(&mut run, index, limit);
-            }
+            self.run_to(&mut run, index, limit);
         }
         self.wait_for_slowest(&mut run);
         let left = limit < run.workload.length();
@@ -203,12 +224,21 @@ impl Model {
 
     /// What silicon refused the core: on a real machine each would have been a bug check.
     pub fn faults(&mut self) -> Vec<Fault> {
-        self.service.processors().cpus.iter().flat_map(|cpu| cpu.faults.iter().copied()).collect()
+        self.service
+            .processors()
+            .cpus
+            .iter()
+            .flat_map(|cpu| cpu.faults.iter().copied())
+            .collect()
     }
 
     /// A processor, to look at its registers or to disturb them.
     pub fn processor(&mut self, index: usize) -> Option<&mut Processor> {
-        self.service.processors().cpus.get_mut(index).map(|cpu| &mut cpu.processor)
+        self.service
+            .processors()
+            .cpus
+            .get_mut(index)
+            .map(|cpu| &mut cpu.processor)
     }
 
     /// Somebody else takes the counters, and no session can start; or gives them back.
@@ -259,7 +289,11 @@ impl Model {
             if rotates && let Some(tick) = run.workload.position_at(runner.next_tick) {
                 next = next.min(tick);
             }
-            let (width, fired) = self.look_ahead(&run.workload, index, start);
+            let works = runner.works;
+            let (width, fired) = match works {
+                true => self.look_ahead(&run.workload, index, start),
+                false => (u64::MAX, None),
+            };
             next = next.min(start.saturating_add(width));
             let runner = &mut run.runners[index];
             if let Some((at, event)) = fired
@@ -285,7 +319,9 @@ impl Model {
         index: usize,
         position: u64,
     ) -> (u64, Option<(u64, Event)>) {
-        let Some(processor) = self.processor(index) else { return (u64::MAX, None) };
+        let Some(processor) = self.processor(index) else {
+            return (u64::MAX, None);
+        };
         let mut first: Option<(u64, Event)> = None;
         processor.watches(|watch| {
             if let Some(at) = workload.position_of(watch.feed, watch.at)
@@ -309,27 +345,33 @@ impl Model {
         let runner = &mut run.runners[index];
         runner.position = next;
         let now = runner.began + run.workload.time_at(next) + runner.overhead;
-        let counts = run.workload.counts_at(next);
+        let counts = if runner.works {
+            run.workload.counts_at(next)
+        } else {
+            Counts::default()
+        };
         if let Some(processor) = self.processor(index) {
             processor.set_timestamp(now);
             processor.retire(counts);
         }
-        let due = run.runners[index].interrupt.is_none_or(|(at, _)| at <= next) || next == end;
+        let due = run.runners[index]
+            .interrupt
+            .is_none_or(|(at, _)| at <= next)
+            || next == end;
         if due {
             let event = run.runners[index].interrupt.take().map(|(_, event)| event);
             self.interrupt(run, index, event);
         }
-        // A thread's event can interrupt the other thread of its package.
-        for other in [index ^ 1, index.wrapping_sub(1)] {
-            if other != index && other < run.runners.len() {
-                self.interrupt(run, other, None);
-            }
+        if let Some(sibling) = run.runners[index].sibling {
+            self.interrupt(run, sibling, None);
         }
     }
 
     fn interrupt(&mut self, run: &mut Run, index: usize, event: Option<Event>) {
         for _ in 0..INTERRUPTS_IN_A_ROW {
-            let taken = self.processor(index).and_then(Processor::acknowledge_interrupt);
+            let taken = self
+                .processor(index)
+                .and_then(Processor::acknowledge_interrupt);
             if taken.is_none() {
                 return;
             }
@@ -339,7 +381,12 @@ impl Model {
                 None => run.workload.ip_at(position),
             };
             let mode = if user { Mode::User } else { Mode::Kernel };
-            let interrupted = Interrupted { ip, mode, process: PROCESS, thread: THREAD };
+            let interrupted = Interrupted {
+                ip,
+                mode,
+                process: PROCESS,
+                thread: THREAD,
+            };
             if let Some(cpu) = self.service.processors().cpus.get_mut(index) {
                 cpu.interrupt_cost = INTERRUPT_COST;
             }
@@ -367,7 +414,13 @@ impl Model {
     /// Processors that have less to do wait for the one that has most.
     fn wait_for_slowest(&mut self, run: &mut Run) {
         let elapsed = self.run_elapsed(run);
-        for (cpu, runner) in self.service.processors().cpus.iter_mut().zip(&mut run.runners) {
+        for (cpu, runner) in self
+            .service
+            .processors()
+            .cpus
+            .iter_mut()
+            .zip(&mut run.runners)
+        {
             let now = cpu.processor.timestamp();
             runner.overhead += (runner.began + elapsed).wrapping_sub(now);
             cpu.processor.set_timestamp(runner.began + elapsed);
@@ -383,4 +436,11 @@ impl Model {
             .unwrap_or(0)
             .max(run.time.min(run.workload.time_at(run.workload.length())))
     }
+}
+
+/// The processor that shares its unit with this one.
+fn sibling(cpus: &[Cpu], index: usize) -> Option<usize> {
+    let own = &cpus[index].processor;
+    let shares = |other: &usize| *other != index && own.shares_unit_with(&cpus[*other].processor);
+    (0..cpus.len()).find(shares)
 }

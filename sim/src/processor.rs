@@ -203,6 +203,16 @@ impl Processor {
         }
     }
 
+    /// Whether both are threads of one package that share a unit, so that an event on one can
+    /// interrupt the other.
+    #[must_use]
+    pub fn shares_unit_with(&self, other: &Self) -> bool {
+        match (&self.package, &other.package) {
+            (Some(own), Some(others)) => Arc::ptr_eq(own, others),
+            _ => false,
+        }
+    }
+
     /// Calls `visit` for each counter of this processor that will ask for an interrupt.
     pub fn watches(&self, mut visit: impl FnMut(Watch)) {
         if let Some(package) = self.package() {

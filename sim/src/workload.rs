@@ -133,6 +133,12 @@ impl Workload {
         self.parts.processors.as_ref()?.last().copied()
     }
 
+    /// Where its user instructions retire from: start inclusive, end exclusive.
+    #[must_use]
+    pub fn code(&self) -> (u64, u64) {
+        self.parts.code
+    }
+
     /// How many positions after an overflow its interrupt comes.
     #[must_use]
     pub fn skid(&self) -> u64 {

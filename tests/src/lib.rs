@@ -2,5 +2,6 @@
 
 pub mod dumps;
 pub mod facts;
+pub mod requests;
 
 pub use dumps::machines_from_table;

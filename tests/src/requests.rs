@@ -4,7 +4,9 @@ use fastrand::Rng;
 use shared_types::hal::HalProfileSourceInterval64;
 use shared_types::request::session::{Configure, SetInterval, Spec};
 use shared_types::request::source::Query;
-use shared_types::request::{Access, Plain, RequestCode, counts, machine, samples, session, source};
+use shared_types::request::{
+    Access, Plain, RequestCode, counts, machine, samples, session, source,
+};
 use shared_types::{RequestHeader, WIRE_VERSION};
 use std::fmt::Write;
 use zerocopy::{Immutable, IntoBytes};
@@ -25,7 +27,12 @@ pub fn bytes<T: IntoBytes + Immutable>(head: &T, specs: &[Spec]) -> Vec<u8> {
 /// A header with flags.
 #[must_use]
 pub fn header(flags: u32) -> RequestHeader {
-    RequestHeader { size: 0, version: WIRE_VERSION, flags, reserved: 0 }
+    RequestHeader {
+        size: 0,
+        version: WIRE_VERSION,
+        flags,
+        reserved: 0,
+    }
 }
 
 /// A configuration of `session` for all processors.
@@ -45,24 +52,44 @@ pub fn configure(session: u32, flags: u32, specs: &[Spec]) -> Vec<u8> {
 /// A source counted in both modes at its default interval.
 #[must_use]
 pub fn spec(source: u32) -> Spec {
-    Spec { source, group: 0, filter: Spec::USER | Spec::KERNEL, interval: 0, raw: 0 }
+    Spec {
+        source,
+        group: 0,
+        filter: Spec::USER | Spec::KERNEL,
+        interval: 0,
+        raw: 0,
+    }
 }
 
 /// A request of the right shape whose fields are random, though often likely ones.
 #[must_use]
 pub fn random_well_formed(rng: &mut Rng) -> (RequestCode, Vec<u8>) {
     let (code, _) = RequestCode::ALL[rng.usize(..RequestCode::ALL.len())];
-    let flags = if rng.u8(..4) == 0 { rng.u32(..) } else { rng.u32(..16) };
+    let flags = if rng.u8(..4) == 0 {
+        rng.u32(..)
+    } else {
+        rng.u32(..16)
+    };
     let header = header(flags);
     let number = rng.u32(1..5) << 8 | rng.u32(1..4);
     let request = match code {
         machine::HELLO | machine::DESCRIBE | session::OPEN => bytes(&Plain { header }, &[]),
-        machine::PROCESSORS | machine::REGISTERS | source::ENUMERATE => {
-            bytes(&machine::From { header, first: rng.u32(..8), reserved: 0 }, &[])
-        }
-        source::QUERY => {
-            bytes(&Query { header, source: random_source(rng), session: number * rng.u32(..2) }, &[])
-        }
+        machine::PROCESSORS | machine::REGISTERS | source::ENUMERATE => bytes(
+            &machine::From {
+                header,
+                first: rng.u32(..8),
+                reserved: 0,
+            },
+            &[],
+        ),
+        source::QUERY => bytes(
+            &Query {
+                header,
+                source: random_source(rng),
+                session: number * rng.u32(..2),
+            },
+            &[],
+        ),
         source::PLAN | session::CONFIGURE => {
             let specs: Vec<Spec> = (0..rng.usize(..12)).map(|_| random_spec(rng)).collect();
             let head = Configure {
@@ -81,12 +108,34 @@ pub fn random_well_formed(rng: &mut Rng) -> (RequestCode, Vec<u8>) {
                 padding: 0,
                 interval: rng.u64(..) >> rng.u32(..64),
             };
-            bytes(&SetInterval { header, session: number, reserved: 0, interval }, &[])
+            bytes(
+                &SetInterval {
+                    header,
+                    session: number,
+                    reserved: 0,
+                    interval,
+                },
+                &[],
+            )
         }
-        session::START | session::STOP | session::CLOSE | counts::SNAPSHOT | samples::DRAIN
+        session::START
+        | session::STOP
+        | session::CLOSE
+        | counts::SNAPSHOT
+        | samples::DRAIN
         | samples::STATISTICS => {
-            let header = RequestHeader { flags: flags * rng.u32(..2) / 2, ..header };
-            bytes(&session::Session { header, session: number, reserved: 0 }, &[])
+            let header = RequestHeader {
+                flags: flags * rng.u32(..2) / 2,
+                ..header
+            };
+            bytes(
+                &session::Session {
+                    header,
+                    session: number,
+                    reserved: 0,
+                },
+                &[],
+            )
         }
         _ => Vec::new(),
     };
@@ -107,9 +156,17 @@ fn random_spec(rng: &mut Rng) -> Spec {
     Spec {
         source,
         group: u16::from(rng.u8(..4) == 0),
-        filter: if rng.u8(..10) == 0 { rng.u16(..) } else { rng.u16(1..4) },
+        filter: if rng.u8(..10) == 0 {
+            rng.u16(..)
+        } else {
+            rng.u16(1..4)
+        },
         interval: rng.u64(..) >> rng.u32(..64),
-        raw: if source == 0x8000_0000 { rng.u64(..) >> rng.u32(..64) } else { 0 },
+        raw: if source == 0x8000_0000 {
+            rng.u64(..) >> rng.u32(..64)
+        } else {
+            0
+        },
     }
 }
 
@@ -122,7 +179,17 @@ pub fn dump_text(rng: &mut Rng) -> Vec<u8> {
         [0x2020_2020; 3],
     ];
     const LEAVES: [u32; 12] = [
-        1, 4, 7, 0x0A, 0x1A, 0x23, 0x4000_0000, 0x4000_0001, 0x4000_0003, 0x8000_0000, 0x8000_0001,
+        1,
+        4,
+        7,
+        0x0A,
+        0x1A,
+        0x23,
+        0x4000_0000,
+        0x4000_0001,
+        0x4000_0003,
+        0x8000_0000,
+        0x8000_0001,
         0x8000_0022,
     ];
     let [ebx, ecx, edx] = VENDORS[rng.usize(..3)];
@@ -132,7 +199,10 @@ pub fn dump_text(rng: &mut Rng) -> Vec<u8> {
         let mut line = |leaf: u32, words: [u32; 4]| {
             let [a, b, c, d] = words;
             let _ = if raw {
-                writeln!(text, "   {leaf:#010x} 0x00: eax={a:#010x} ebx={b:#010x} ecx={c:#010x} edx={d:#010x}")
+                writeln!(
+                    text,
+                    "   {leaf:#010x} 0x00: eax={a:#010x} ebx={b:#010x} ecx={c:#010x} edx={d:#010x}"
+                )
             } else {
                 writeln!(text, "CPUID {leaf:08X}: {a:08X}-{b:08X}-{c:08X}-{d:08X}")
             };
@@ -142,5 +212,9 @@ pub fn dump_text(rng: &mut Rng) -> Vec<u8> {
             line(leaf, [(); 4].map(|()| rng.u32(..) >> rng.u32(..32)));
         }
     }
-    if raw { format!("CPU 0:\n{text}").into_bytes() } else { text.into_bytes() }
+    if raw {
+        format!("CPU 0:\n{text}").into_bytes()
+    } else {
+        text.into_bytes()
+    }
 }

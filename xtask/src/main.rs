@@ -38,8 +38,14 @@ fn main() -> Result<()> {
 fn test(shell: &Shell, fuzz_seconds: u32) -> Result<()> {
     component(shell, "rustfmt")?;
     component(shell, "clippy")?;
-    cmd!(shell, "cargo fmt --all --check").run().context("run `cargo fmt`")?;
-    cmd!(shell, "cargo clippy --workspace --all-targets -- -D warnings").run()?;
+    cmd!(shell, "cargo fmt --all --check")
+        .run()
+        .context("run `cargo fmt`")?;
+    cmd!(
+        shell,
+        "cargo clippy --workspace --all-targets -- -D warnings"
+    )
+    .run()?;
     {
         let _flags = shell.push_env("RUSTDOCFLAGS", "-D warnings");
         cmd!(shell, "cargo doc --workspace --no-deps").run()?;
@@ -47,12 +53,19 @@ fn test(shell: &Shell, fuzz_seconds: u32) -> Result<()> {
     {
         // Every interleaving of a ring's producer and consumer.
         let _flags = shell.push_env("RUSTFLAGS", "--cfg loom");
-        cmd!(shell, "cargo test --release -p hal-profile --lib --target-dir target/loom").run()?;
+        cmd!(
+            shell,
+            "cargo test --release -p hal-profile --lib --target-dir target/loom"
+        )
+        .run()?;
     }
     let seconds = fuzz_seconds.to_string();
     for target in ["service", "dump"] {
-        cmd!(shell, "cargo run --release -p halprof-tests --bin fuzz -- {target} --seconds {seconds}")
-            .run()?;
+        cmd!(
+            shell,
+            "cargo run --release -p halprof-tests --bin fuzz -- {target} --seconds {seconds}"
+        )
+        .run()?;
     }
     cmd!(shell, "cargo test --workspace --doc").run()?;
     if has(shell, "nextest") {
@@ -67,7 +80,11 @@ fn mutants(shell: &Shell, arguments: &[String]) -> Result<()> {
     if !has(shell, "mutants") {
         cmd!(shell, "cargo install --locked cargo-mutants").run()?;
     }
-    cmd!(shell, "cargo mutants --package hal-profile --test-workspace=true {arguments...}").run()?;
+    cmd!(
+        shell,
+        "cargo mutants --package hal-profile --test-workspace=true {arguments...}"
+    )
+    .run()?;
     Ok(())
 }
 
@@ -84,6 +101,9 @@ fn component(shell: &Shell, name: &str) -> Result<()> {
 
 /// Whether cargo has this subcommand.
 fn has(shell: &Shell, subcommand: &str) -> bool {
-    let asked = cmd!(shell, "cargo {subcommand} --version").quiet().ignore_stdout().ignore_stderr();
+    let asked = cmd!(shell, "cargo {subcommand} --version")
+        .quiet()
+        .ignore_stdout()
+        .ignore_stderr();
     asked.run().is_ok()
 }

@@ -216,7 +216,9 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
     /// A ring for a processor that joins a session which samples; without one its samples are told
     /// as lost.
     pub(super) fn lend_ring_to_added(&mut self, index: usize) {
-        let Some(session) = running(self.holder, &self.sessions) else { return };
+        let Some(session) = running(self.holder, &self.sessions) else {
+            return;
+        };
         let words = words_for(session.configuration.ring_samples);
         let bytes = (words * size_of::<u64>()) as u64;
         let room = self.ring_bytes + bytes <= self.about.ring_bytes_max;

@@ -60,15 +60,18 @@ fn main() {
 /// A machine, a few clients, a hundred requests, everybody gone.
 fn service_case(rng: &mut Rng) {
     let model = &MODELS[rng.usize(..MODELS.len())];
-    let leaves = models::repeat(&model.leaves(), rng.usize(1..=5));
+    let leaves = models::repeat(&model.processors(), rng.usize(1..=5));
     let mut machine = Model::new(&leaves);
     let mut handles: Vec<Handle> = Vec::new();
-    let workload = workload::parse("instructions=3000000,cycles=5000000,branches=70000,processors=all");
+    let workload =
+        workload::parse("instructions=3000000,cycles=5000000,branches=70000,processors=all");
     let workload = workload.expect("a well-formed workload");
     for _ in 0..100 {
         match rng.u8(..20) {
             0 => handles.push(machine.open(rng.u32(..), &rights(rng))),
-            1 if !handles.is_empty() => machine.close(handles.swap_remove(rng.usize(..handles.len()))),
+            1 if !handles.is_empty() => {
+                machine.close(handles.swap_remove(rng.usize(..handles.len())))
+            }
             2 => machine.begin(&workload),
             3 => machine.sleep_and_wake(),
             4 | 5 => {
@@ -85,16 +88,26 @@ fn service_case(rng: &mut Rng) {
 }
 
 fn rights(rng: &mut Rng) -> Vec<Access> {
-    ALL_RIGHTS.iter().copied().filter(|_| rng.u8(..8) != 0).collect()
+    ALL_RIGHTS
+        .iter()
+        .copied()
+        .filter(|_| rng.u8(..8) != 0)
+        .collect()
 }
 
 fn request(rng: &mut Rng, machine: &mut Model, handles: &[Handle]) {
-    let Some(&handle) = handles.get(rng.usize(..=handles.len())) else { return };
+    let Some(&handle) = handles.get(rng.usize(..=handles.len())) else {
+        return;
+    };
     let (code, input) = if rng.bool() {
         requests::random_well_formed(rng)
     } else {
         let (code, _) = RequestCode::ALL[rng.usize(..RequestCode::ALL.len())];
-        let code = if rng.u8(..10) == 0 { RequestCode(rng.u32(..)) } else { code };
+        let code = if rng.u8(..10) == 0 {
+            RequestCode(rng.u32(..))
+        } else {
+            code
+        };
         (code, (0..rng.usize(..400)).map(|_| rng.u8(..)).collect())
     };
     let canary = 0xA5;
@@ -102,10 +115,16 @@ fn request(rng: &mut Rng, machine: &mut Model, handles: &[Handle]) {
     let mut output = vec![canary; length];
     let (status, written) = machine.device_control(handle, code, &input, &mut output);
     assert!(written <= length);
-    assert!(output[written..].iter().all(|&byte| byte == canary), "written beyond the reply");
+    assert!(
+        output[written..].iter().all(|&byte| byte == canary),
+        "written beyond the reply"
+    );
     if status == NtStatus::SUCCESS {
         let (header, _) = ReplyHeader::read_from_prefix(&output).expect("a reply has a header");
-        assert_eq!(header.size as usize, written, "the reply does not tell its own length");
+        assert_eq!(
+            header.size as usize, written,
+            "the reply does not tell its own length"
+        );
         assert!(header.error == 0 || ErrorCode::from_wire(header.error).is_some());
     } else {
         assert_eq!(written, 0, "a failed request has no reply");

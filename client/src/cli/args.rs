@@ -1,0 +1,162 @@
+//! The command line.
+
+use clap::{Args, Parser, Subcommand};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// What `--machine` is where it is not given.
+const DEFAULT_MACHINE: &str = if cfg!(windows) {
+    "driver"
+} else {
+    "sapphire-rapids"
+};
+
+/// Counts and samples hardware performance events on Windows, or on a model of a real processor.
+#[derive(Debug, Parser)]
+#[command(name = "halprof", version, subcommand_required = true)]
+pub(crate) struct Arguments {
+    /// Where to measure: `driver`, a CPUID dump, or a built-in model; with `,processors=N` repeated
+    #[arg(long, value_name = "SPEC", global = true)]
+    machine: Option<String>,
+    /// Print one JSON object
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Print no progress
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+impl Arguments {
+    /// Where to measure.
+    pub(crate) fn machine(&self) -> &str {
+        self.machine.as_deref().unwrap_or(DEFAULT_MACHINE)
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// List the built-in models
+    Machines,
+    /// Show the interface chosen and why, and each processor's capabilities
+    Info,
+    /// List profile sources
+    List(List),
+    /// Tell whether sources can run together, and on which counters
+    Check(Check),
+    /// Count events
+    Stat(Stat),
+    /// Sample to a file
+    Record(Record),
+    /// Show what was sampled
+    Report(Report),
+    /// Show the registers of performance monitoring, field by field
+    Registers(Registers),
+    /// Tell what would stop a measurement, and what to do about it
+    Doctor,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    /// With intervals, what each source counts, and notes
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+    /// With sources that cannot be counted here
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Take sources that only approximate their names as supported
+    #[arg(long)]
+    pub(crate) approximate: bool,
+}
+
+/// What to count or to sample.
+#[derive(Debug, Args)]
+pub(crate) struct Selection {
+    /// Sources: `NAME`, an id or `rHEX`, each with `:u`, `:k` or `:uk`; `{A,B}` run together
+    #[arg(long = "event", short = 'e', value_name = "LIST")]
+    pub(crate) events: Vec<String>,
+    /// Sources that run together or not at all: the same as `-e {A,B}`
+    #[arg(long = "group", short = 'g', value_name = "LIST")]
+    pub(crate) groups: Vec<String>,
+    /// Processors, e.g. `0-3,8`; all without it
+    #[arg(long = "processors", short = 'C', value_name = "CPUS")]
+    pub(crate) processors: Option<String>,
+    /// Take sources that only approximate their names
+    #[arg(long)]
+    pub(crate) approximate: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+}
+
+/// What runs while it is measured.
+#[derive(Debug, Args)]
+pub(crate) struct Work {
+    /// Measure for so long (modelled time on a modelled machine)
+    #[arg(long, short, value_name = "SECONDS")]
+    pub(crate) duration: Option<f64>,
+    /// What a modelled machine runs, e.g. `instructions=1000000,cycles=2000000`
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) workload: Option<String>,
+    /// How long sources that share counters each stay on them
+    #[arg(long, value_name = "MS")]
+    pub(crate) rotate: Option<f64>,
+    /// A program to run while measuring, with its arguments
+    #[arg(last = true, value_name = "PROGRAM")]
+    pub(crate) program: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Stat {
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    #[command(flatten)]
+    pub(crate) work: Work,
+    /// Print counts every so often
+    #[arg(long = "interval", short = 'I', value_name = "MS")]
+    pub(crate) interval: Option<f64>,
+    /// Measure so many times; print mean and deviation
+    #[arg(long, short, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) repeat: u32,
+    /// One count for each processor
+    #[arg(long)]
+    pub(crate) per_cpu: bool,
+    /// Write the result to a file
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Print comma-separated values
+    #[arg(long)]
+    pub(crate) csv: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Record {
+    /// Sources, each with `:PERIOD` and with `:u`, `:k` or `:uk` as wanted
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    #[command(flatten)]
+    pub(crate) work: Work,
+    /// The file to write
+    #[arg(long, short, value_name = "FILE", default_value = "halprof.rec")]
+    pub(crate) output: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Report {
+    /// A file that `record` wrote
+    pub(crate) file: PathBuf,
+    /// Addresses to print (JSON has all)
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) top: usize,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Registers {
+    /// Processors, e.g. `0-3,8`; the boot processor without it
+    #[arg(long = "processors", short = 'C', value_name = "CPUS")]
+    pub(crate) processors: Option<String>,
+}

@@ -1,0 +1,239 @@
+//! `halprof record`: sample to a file.
+
+use super::On;
+use super::args;
+use super::measure::{Choice, rotation};
+use super::output::{Output, seconds, table, thousands};
+use super::runner::Runner;
+use halprof::recording::{Ending, Metadata, Module, Period, Writer};
+use halprof::{Result, Session, Settled, explain};
+use serde::Serialize;
+use shared_types::LossCause;
+use shared_types::request::machine::Machine;
+use shared_types::request::samples::Statistics;
+use shared_types::request::session::UsedInterval;
+use sim::workload::KERNEL_CODE;
+use std::collections::BTreeMap;
+
+/// Rings hold two seconds of samples; they are drained far more often.
+const STEP_NS: u64 = 20_000_000;
+
+#[derive(Serialize)]
+struct Body {
+    machine: String,
+    file: String,
+    elapsed_ns: u64,
+    periods: Vec<Row>,
+    samples: u64,
+    lost: BTreeMap<String, u64>,
+    generated: u64,
+    spurious: u64,
+    throttled: u64,
+    longest_period: u64,
+}
+
+#[derive(Serialize)]
+struct Row {
+    source: String,
+    /// As asked for, or the source's default. ProfileTime's is in units of 100 ns.
+    requested: u64,
+    used: u64,
+    /// Events of the counter between samples.
+    events: u64,
+    /// The request was outside the source's limits.
+    clamped: bool,
+    /// Sampled by reference cycles in place of time: halted time is not sampled.
+    by_reference_cycles: bool,
+}
+
+pub(super) fn run(options: &args::Record, on: &mut On, output: &Output) -> Result<u8> {
+    let rotation = rotation(&options.work)?;
+    let mut choice = Choice::of(&options.selection, on, false)?;
+    choice.setup.rotation = rotation;
+    let mut runner = Runner::new(&options.work, on, choice.processor_count())?;
+    let machine = on.connection.machine()?;
+    let metadata = metadata(&machine, on, &choice, &runner);
+    let body = record(options, on, &choice, &mut runner, &metadata, output);
+    let body = body.map_err(|error| choice.name_source(error))?;
+    for note in notes(&body) {
+        output.note(&note);
+    }
+    output.result("record", on.told.modelled, &body, text)?;
+    Ok(runner.program_status())
+}
+
+fn metadata(machine: &Machine, on: &On, choice: &Choice, runner: &Runner) -> Metadata {
+    let module = |name: &str, (start, end): (u64, u64)| Module {
+        name: name.to_owned(),
+        start,
+        end,
+    };
+    let code = runner.user_code().map(|code| {
+        vec![
+            module("modelled.exe", code),
+            module("modelled kernel", KERNEL_CODE),
+        ]
+    });
+    Metadata {
+        machine: on.told.machine.clone(),
+        modelled: on.told.modelled,
+        interface: explain::interface_name(machine.interface).to_owned(),
+        timestamp_frequency: machine.timestamp_frequency,
+        processors: machine.processors,
+        sources: choice
+            .chosen
+            .iter()
+            .map(|chosen| chosen.label.clone())
+            .collect(),
+        modules: code.unwrap_or_default(),
+    }
+}
+
+fn record(
+    options: &args::Record,
+    on: &mut On,
+    choice: &Choice,
+    runner: &mut Runner,
+    metadata: &Metadata,
+    output: &Output,
+) -> Result<Body> {
+    let mut session = Session::open(
+        &mut on.connection,
+        choice.sees_kernel(),
+        choice.setup.approximate,
+    )?;
+    let settled = session.configure(&choice.setup, true)?;
+    let mut writer = Writer::create(&options.output, metadata)?;
+    let progress = output.progress();
+    session.start()?;
+    runner.begin(session.transport())?;
+    while runner.step(session.transport(), STEP_NS)? {
+        drain(&mut session, &mut writer)?;
+        let elapsed = seconds(runner.elapsed_ns(session.transport()));
+        progress.set_message(format!(
+            "sampling, {elapsed}, {} samples",
+            thousands(writer.len())
+        ));
+    }
+    let elapsed_ns = runner.elapsed_ns(session.transport());
+    session.stop()?;
+    drain(&mut session, &mut writer)?;
+    let statistics = session.statistics()?;
+    progress.finish_and_clear();
+    let body = Body {
+        machine: metadata.machine.clone(),
+        file: options.output.display().to_string(),
+        elapsed_ns,
+        periods: rows(choice, &settled),
+        samples: writer.len(),
+        lost: lost(&statistics),
+        generated: statistics.generated,
+        spurious: statistics.spurious,
+        throttled: statistics.throttled,
+        longest_period: statistics.longest_period,
+    };
+    writer.finish(&ending(&body))?;
+    Ok(body)
+}
+
+/// Moves what is in the rings to the file.
+fn drain<T: halprof::Transport>(session: &mut Session<T>, writer: &mut Writer) -> Result<()> {
+    loop {
+        let (samples, left) = session.drain()?;
+        writer.samples(&samples)?;
+        if left == 0 || samples.is_empty() {
+            return Ok(());
+        }
+    }
+}
+
+fn rows(choice: &Choice, settled: &Settled) -> Vec<Row> {
+    let row = |(label, interval): (&String, &UsedInterval)| Row {
+        source: label.clone(),
+        requested: if interval.requested == 0 {
+            interval.used
+        } else {
+            interval.requested
+        },
+        used: interval.used,
+        events: interval.events,
+        clamped: interval.flags & UsedInterval::CLAMPED != 0,
+        by_reference_cycles: interval.flags & UsedInterval::BY_REFERENCE_CYCLES != 0,
+    };
+    let labels = choice.chosen.iter().map(|chosen| &chosen.label);
+    labels.zip(&settled.intervals).map(row).collect()
+}
+
+fn lost(statistics: &Statistics) -> BTreeMap<String, u64> {
+    let causes = LossCause::ALL.iter().map(|cause| cause.name().to_owned());
+    causes.zip(statistics.lost).collect()
+}
+
+fn ending(body: &Body) -> Ending {
+    let period = |row: &Row| Period {
+        source: row.source.clone(),
+        requested: row.requested,
+        used: row.used,
+    };
+    Ending {
+        elapsed_ns: body.elapsed_ns,
+        samples: body.samples,
+        lost: body.lost.clone(),
+        periods: body.periods.iter().map(period).collect(),
+        throttled: body.throttled,
+    }
+}
+
+/// What was done otherwise than asked for.
+fn notes(body: &Body) -> Vec<String> {
+    let mut notes = Vec::new();
+    for row in &body.periods {
+        if row.clamped {
+            notes.push(format!(
+                "{}: a period of {} is outside its limits; {} was used",
+                row.source, row.requested, row.used
+            ));
+        }
+        if row.by_reference_cycles {
+            notes.push(format!(
+                "{}: time was sampled by reference cycles, one sample every {}; halted time is not sampled",
+                row.source, row.events
+            ));
+        }
+    }
+    if body.throttled != 0 {
+        notes.push(format!(
+            "interrupts took too much time: periods were lengthened {} times, up to {}",
+            body.throttled, body.longest_period
+        ));
+    }
+    notes
+}
+
+fn text(body: &Body) -> String {
+    let lost: u64 = body.lost.values().sum();
+    let head = format!(
+        "{} samples in {}, {} lost, written to {}\n\n",
+        thousands(body.samples),
+        seconds(body.elapsed_ns),
+        thousands(lost),
+        body.file
+    );
+    let row = |row: &Row| {
+        [
+            row.source.clone(),
+            thousands(row.requested),
+            thousands(row.used),
+        ]
+    };
+    let mut text = head
+        + &table(
+            ["source", "period asked for", "used"],
+            body.periods.iter().map(row),
+            &[1, 2],
+        );
+    for (cause, n) in body.lost.iter().filter(|&(_, &n)| n != 0) {
+        text += &format!("lost, {cause}: {}\n", thousands(*n));
+    }
+    text
+}

@@ -1,0 +1,208 @@
+//! What runs while it is measured: a workload, a program, or nothing but time.
+
+use super::On;
+use super::args::Work;
+use super::measure::{NANOSECONDS_MAX, no_processor, positive};
+use super::place::Place;
+use halprof::{Error, Result};
+use sim::workload::{self, Workload};
+use std::ffi::OsString;
+use std::process::{Child, Command};
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// What runs while it is measured, and for how long.
+pub(crate) struct Runner {
+    what: What,
+    limit: Option<u64>,
+}
+
+enum What {
+    /// A workload on a modelled machine.
+    Workload(Box<Workload>),
+    /// A program, or nothing but time.
+    Real {
+        program: Vec<OsString>,
+        running: Option<Running>,
+    },
+}
+
+struct Running {
+    since: Instant,
+    child: Option<Child>,
+    status: Option<u8>,
+}
+
+impl Runner {
+    /// What the options name, if this machine can run it.
+    pub(crate) fn new(work: &Work, on: &mut On, processors: u32) -> Result<Self> {
+        let limit = |value| positive("--duration", value, 1e9, NANOSECONDS_MAX);
+        let limit = work.duration.map(limit).transpose()?;
+        let modelled = on.connection.transport().model().is_some();
+        let what = match modelled {
+            true => What::Workload(Box::new(modelled_work(work, processors)?)),
+            false if work.workload.is_some() => {
+                return Err(Error::Unavailable {
+                    message: "only a modelled machine runs a `--workload`".to_owned(),
+                    hint: "Name a model with `--machine`, or a program behind `--`.".to_owned(),
+                });
+            }
+            false => What::Real {
+                program: work.program.clone(),
+                running: None,
+            },
+        };
+        watch_for_interrupt();
+        Ok(Self { what, limit })
+    }
+
+    /// The addresses that a modelled machine runs its user code from.
+    pub(crate) fn user_code(&self) -> Option<(u64, u64)> {
+        match &self.what {
+            What::Workload(workload) => Some(workload.code()),
+            What::Real { .. } => None,
+        }
+    }
+
+    /// Starts it.
+    pub(crate) fn begin(&mut self, place: &mut Place) -> Result<()> {
+        match (&mut self.what, place.model()) {
+            (What::Workload(workload), Some(model)) => model.begin(workload),
+            (What::Real { program, running }, _) => *running = Some(Running::start(program)?),
+            (What::Workload(_), None) => {}
+        }
+        Ok(())
+    }
+
+    /// Lets it run on for at most so many nanoseconds; answers whether there is more to run.
+    pub(crate) fn step(&mut self, place: &mut Place, nanoseconds: u64) -> Result<bool> {
+        let left = match self.limit {
+            Some(limit) => limit.saturating_sub(self.elapsed_ns(place)),
+            None => u64::MAX,
+        };
+        let nanoseconds = nanoseconds.min(left);
+        let more = match (&mut self.what, place.model()) {
+            (What::Workload(_), Some(model)) => model.advance(nanoseconds)?,
+            (
+                What::Real {
+                    running: Some(running),
+                    ..
+                },
+                _,
+            ) => running.wait(nanoseconds)?,
+            _ => false,
+        };
+        Ok(more && nanoseconds < left && !interrupted())
+    }
+
+    /// For how long it has been running: modelled time on a modelled machine.
+    pub(crate) fn elapsed_ns(&self, place: &mut Place) -> u64 {
+        match (&self.what, place.model()) {
+            (What::Workload(_), Some(model)) => model.elapsed_ns(),
+            (
+                What::Real {
+                    running: Some(running),
+                    ..
+                },
+                _,
+            ) => u64::try_from(running.since.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            _ => 0,
+        }
+    }
+
+    /// Whether this is modelled time, of which one step may take any amount.
+    pub(crate) const fn is_modelled(&self) -> bool {
+        matches!(self.what, What::Workload(_))
+    }
+
+    /// The exit status of the program that was run, or 0.
+    pub(crate) fn program_status(&self) -> u8 {
+        match &self.what {
+            What::Real {
+                running: Some(running),
+                ..
+            } => running.status.unwrap_or(0),
+            _ => 0,
+        }
+    }
+}
+
+fn modelled_work(work: &Work, processors: u32) -> Result<Workload> {
+    if !work.program.is_empty() {
+        return Err(Error::Unavailable {
+            message: "a modelled machine runs no programs".to_owned(),
+            hint: "Say what it shall run with `--workload`, or measure with `--machine driver` on Windows."
+                .to_owned(),
+        });
+    }
+    let Some(text) = &work.workload else {
+        return Ok(Workload::default());
+    };
+    let workload = workload::parse(text).map_err(|error| {
+        Error::usage(
+            format!("`--workload`: {error}"),
+            format!("{}.", error.hint()),
+        )
+    })?;
+    match workload.highest_processor() {
+        Some(highest) if highest >= processors => Err(no_processor(highest, processors.into())),
+        _ => Ok(workload),
+    }
+}
+
+impl Running {
+    fn start(program: &[OsString]) -> Result<Self> {
+        let spawn = |(name, arguments): (&OsString, &[OsString])| {
+            let mut command = Command::new(name);
+            command
+                .args(arguments)
+                .spawn()
+                .map_err(|error| Error::File {
+                    path: name.into(),
+                    doing: "started",
+                    error,
+                })
+        };
+        Ok(Self {
+            child: program.split_first().map(spawn).transpose()?,
+            since: Instant::now(),
+            status: None,
+        })
+    }
+
+    /// Waits for so long, or until the program ends; looks for both every few milliseconds.
+    fn wait(&mut self, nanoseconds: u64) -> Result<bool> {
+        let end = Instant::now() + Duration::from_nanos(nanoseconds.min(1 << 60));
+        while !interrupted() {
+            if let Some(child) = &mut self.child
+                && let Some(status) = child.try_wait().map_err(Error::Device)?
+            {
+                self.status = Some(status.code().map_or(1, |code| code.cast_unsigned() as u8));
+                return Ok(false);
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(true);
+            }
+            std::thread::sleep(left.min(Duration::from_millis(5)));
+        }
+        Ok(false)
+    }
+}
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Ctrl-C ends the measurement, not the process: what was counted so far is told.
+fn watch_for_interrupt() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // Where there can be no handler, Ctrl-C ends the process, and its handle ends the session.
+        let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
+    });
+}
+
+/// Whether the user has asked to stop.
+pub(crate) fn interrupted() -> bool {
+    INTERRUPTED.load(Ordering::Relaxed)
+}

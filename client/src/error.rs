@@ -1,0 +1,359 @@
+//! Everything that can go wrong, in words: what was refused and why, and what to do about it.
+
+use shared_types::{ErrorCode, NtStatus, ProfileSource, WIRE_VERSION};
+use std::io;
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// A refusal by the answering side, with what it concerns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The cause.
+    pub code: ErrorCode,
+    /// The reply's `subject`: see [`ErrorCode`].
+    pub subject: u32,
+    /// The reply's `detail`: see [`ErrorCode`].
+    pub detail: u64,
+    /// The name of the source concerned, where there is one and it is known.
+    pub source: Option<String>,
+}
+
+/// Why a command could not do its work.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// The command line makes no sense.
+    #[error("{message}")]
+    Usage {
+        /// What is wrong.
+        message: String,
+        /// What would be right.
+        hint: String,
+    },
+    /// The driver could not be opened.
+    #[error("{message}")]
+    NoDriver {
+        /// What was tried and what came of it.
+        message: String,
+        /// What to do.
+        hint: String,
+    },
+    /// There is no such machine to model.
+    #[error("{0}")]
+    NoMachine(String),
+    /// A source that no row of this machine's table has.
+    #[error("this machine has no source called `{0}`")]
+    UnknownName(String),
+    /// The answering side refused.
+    #[error("{}", refused(.0))]
+    Refused(Refusal),
+    /// What was asked for cannot be had here, whoever asks.
+    #[error("{message}")]
+    Unavailable {
+        /// What, and why not.
+        message: String,
+        /// What to do instead.
+        hint: String,
+    },
+    /// The request itself failed, before any answer.
+    #[error("the driver did not answer: {}", status(*.0))]
+    Status(NtStatus),
+    /// The device went away, or Windows failed the request.
+    #[error("the request to the driver failed: {0}")]
+    Device(io::Error),
+    /// The reply is not what this version of the protocol says.
+    #[error("the reply to `{request}` is malformed: {why}")]
+    Protocol {
+        /// The request's name.
+        request: &'static str,
+        /// What is wrong with the reply.
+        why: String,
+    },
+    /// A file could not be read or written.
+    #[error("{} could not be {doing}: {error}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// `read` or `written`.
+        doing: &'static str,
+        /// Why.
+        error: io::Error,
+    },
+    /// A file is not what it should be.
+    #[error("{} {why}", path.display())]
+    BadFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, as the rest of a sentence that begins with the file.
+        why: String,
+        /// What to do.
+        hint: String,
+    },
+    /// The modelled machine met what silicon would have stopped for.
+    #[error("halprof itself went wrong: the modelled machine met {0}")]
+    Internal(String),
+    /// What was asked for cannot be written to standard output.
+    #[error("standard output: {0}")]
+    Output(io::Error),
+}
+
+impl Error {
+    /// A usage error.
+    pub fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Usage {
+            message: message.into(),
+            hint: hint.into(),
+        }
+    }
+
+    /// The stable name that programs may compare.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Usage { .. } => "usage",
+            Self::NoDriver { .. } => "no-driver",
+            Self::NoMachine(_) => "no-machine",
+            Self::UnknownName(_) => ErrorCode::SourceUnknown.code(),
+            Self::Refused(refusal) => refusal.code.code(),
+            Self::Unavailable { .. } => "unavailable",
+            Self::Status(NtStatus::ACCESS_DENIED) => "access-denied",
+            Self::Status(_) => "request-failed",
+            Self::Device(_) => "device-failed",
+            Self::Protocol { .. } => "protocol",
+            Self::File { .. } => "file",
+            Self::BadFile { .. } => "bad-file",
+            Self::Internal(_) => "internal",
+            Self::Output(_) => "output",
+        }
+    }
+
+    /// The exit status of a process that ends with this.
+    #[must_use]
+    pub const fn exit_status(&self) -> u8 {
+        match self {
+            Self::Internal(_) => 1,
+            Self::Usage { .. } => 2,
+            Self::NoDriver { .. } | Self::NoMachine(_) | Self::Device(_) => 3,
+            Self::UnknownName(_)
+            | Self::Unavailable { .. }
+            | Self::Status(NtStatus::ACCESS_DENIED) => 4,
+            Self::File { .. } | Self::BadFile { .. } | Self::Output(_) => 5,
+            Self::Status(_) | Self::Protocol { .. } => 6,
+            Self::Refused(refusal) => refused_exit_status(refusal.code),
+        }
+    }
+
+    /// What to do about it, as a sentence.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Usage { hint, .. }
+            | Self::NoDriver { hint, .. }
+            | Self::Unavailable { hint, .. }
+            | Self::BadFile { hint, .. } => hint.clone(),
+            Self::NoMachine(_) => {
+                "`halprof machines` lists the built-in models; a CPUID dump of any machine will do as well."
+            }
+            .to_owned(),
+            Self::UnknownName(_) => "`halprof list --all` shows every source.".to_owned(),
+            Self::Refused(refusal) => hint_for(refusal.code).to_owned(),
+            Self::Status(NtStatus::ACCESS_DENIED) => {
+                "Run it from an elevated prompt: measuring needs the rights of an administrator."
+                    .to_owned()
+            }
+            Self::Device(_) => "`halprof doctor` tells what state the driver is in.".to_owned(),
+            Self::Status(_) | Self::Protocol { .. } => {
+                "Install halprof.exe and halprof.sys of the same release.".to_owned()
+            }
+            Self::File { .. } => "Check that the path exists and that you may use it.".to_owned(),
+            Self::Internal(_) => {
+                "This is a defect of halprof; please report it with the command line and the dump."
+                    .to_owned()
+            }
+            Self::Output(_) => "Check where standard output goes.".to_owned(),
+        }
+    }
+
+    /// The same error, with the name of the source it concerns.
+    #[must_use]
+    pub fn about(self, name_of: impl Fn(u32) -> Option<String>) -> Self {
+        match self {
+            Self::Refused(refusal) if concerns_source(refusal.code) => Self::Refused(Refusal {
+                source: name_of(refusal.subject).or(refusal.source),
+                ..refusal
+            }),
+            other => other,
+        }
+    }
+}
+
+/// Whether the subject of this refusal is a source's number.
+const fn concerns_source(code: ErrorCode) -> bool {
+    use ErrorCode as E;
+    matches!(
+        code,
+        E::SourceUnknown
+            | E::SourceNotSupported
+            | E::SourceApproximate
+            | E::SourceDuplicate
+            | E::DoesNotFit
+            | E::BadFilter
+            | E::SamplingUnavailable
+            | E::NoReferenceCycles
+            | E::KernelNotGranted
+            | E::SourceNotInSession
+    )
+}
+
+/// Both sides disagree about the bytes (6), or the request cannot be served (4).
+const fn refused_exit_status(code: ErrorCode) -> u8 {
+    use ErrorCode as E;
+    match code {
+        E::VersionMismatch
+        | E::WrongSize
+        | E::ReplyTooSmall
+        | E::UnknownFlags
+        | E::ReservedNotZero => 6,
+        _ => 4,
+    }
+}
+
+fn status(status: NtStatus) -> String {
+    match status {
+        NtStatus::ACCESS_DENIED => "access denied".to_owned(),
+        NtStatus::INVALID_DEVICE_REQUEST => "it does not know this request".to_owned(),
+        NtStatus(other) => format!("NTSTATUS {other:#010X}"),
+    }
+}
+
+/// What was refused, and why.
+fn refused(refusal: &Refusal) -> String {
+    use ErrorCode as E;
+    let Refusal {
+        code,
+        subject,
+        detail,
+        ..
+    } = *refusal;
+    let source = source_in_words(refusal);
+    match code {
+        E::VersionMismatch => {
+            format!(
+                "this halprof speaks version {subject} of the protocol, the driver version {detail}"
+            )
+        }
+        E::WrongSize => format!("the driver expects a request of {detail} bytes and got {subject}"),
+        E::ReplyTooSmall => format!("the reply needs {detail} bytes and was given {subject}"),
+        E::UnknownFlags => {
+            format!(
+                "the driver does not know the flags {subject:#x} (protocol version {WIRE_VERSION})"
+            )
+        }
+        E::ReservedNotZero => {
+            format!("a reserved field at offset {subject} of the request is not 0")
+        }
+        E::UnknownSession => format!("there is no session {subject} of ours"),
+        E::TooManySessions => format!("all {detail} sessions are in use"),
+        E::NoSources => "no source was named".to_owned(),
+        E::TooManySources => {
+            format!("{subject} sources are more than the {detail} that one session may have")
+        }
+        E::SourceUnknown => format!("this machine has no {source}"),
+        E::SourceNotSupported => format!("{source} cannot be counted on this machine"),
+        E::SourceApproximate => {
+            format!("{source} is only approximated by an event of this processor")
+        }
+        E::SourceDuplicate => format!("{source} stands twice in the list with the same filter"),
+        E::DoesNotFit => {
+            format!(
+                "{source} finds no counter on processor {detail} beside the others that must run with it"
+            )
+        }
+        E::RawRefused => format!("the raw select has bits that may not be set: {detail:#x}"),
+        E::BadFilter => format!("{source} has a filter that is neither user, kernel nor both"),
+        E::ProcessorUnknown => {
+            format!("there is no processor {subject}: this machine has {detail}")
+        }
+        E::SamplingUnavailable => {
+            format!(
+                "{source} cannot be sampled: this processor gives no interrupt for its counters"
+            )
+        }
+        E::NoReferenceCycles => {
+            format!(
+                "{source} cannot be sampled: this processor has no counter of reference cycles to sample time with"
+            )
+        }
+        E::KernelNotGranted => {
+            format!("{source} asks for kernel mode in a session opened without it")
+        }
+        E::Busy => format!("process {subject} holds the counters in another session"),
+        E::Running => "the session is running".to_owned(),
+        E::NotRunning => "the session is not running".to_owned(),
+        E::NotConfigured => "the session has no sources yet".to_owned(),
+        E::SourceNotInSession => format!("{source} is not one of the session's"),
+        E::NoMemory => format!("{detail} bytes for the samples could not be had"),
+        E::NotSampling => "the session does not sample".to_owned(),
+        E::BadValue => {
+            format!("the value {detail} at offset {subject} of the request means nothing")
+        }
+        E::CountersReserved => "somebody else owns the counters and does not give them".to_owned(),
+        E::Suspended => "the machine is going to sleep".to_owned(),
+    }
+}
+
+fn source_in_words(refusal: &Refusal) -> String {
+    match &refusal.source {
+        Some(name) => name.clone(),
+        None if refusal.subject == ProfileSource::RAW.0 => "the raw select".to_owned(),
+        None => format!("source {:#x}", refusal.subject),
+    }
+}
+
+const fn hint_for(code: ErrorCode) -> &'static str {
+    use ErrorCode as E;
+    match code {
+        E::VersionMismatch
+        | E::WrongSize
+        | E::ReplyTooSmall
+        | E::UnknownFlags
+        | E::ReservedNotZero => "Install halprof.exe and halprof.sys of the same release.",
+        E::UnknownSession | E::Running | E::NotRunning | E::NotConfigured | E::NotSampling => {
+            "This is a defect of the client: please report the command line."
+        }
+        E::TooManySessions => "End another measurement first.",
+        E::NoSources => "Name at least one, e.g. `-e TotalIssues`.",
+        E::TooManySources => "Count fewer at a time.",
+        E::SourceUnknown => "`halprof list --all` shows every source.",
+        E::SourceNotSupported => {
+            "`halprof list --all -v` says why; `halprof list` shows what can be counted."
+        }
+        E::SourceApproximate => {
+            "Say `--approximate` to count it all the same; `halprof list -v --approximate` tells what it counts."
+        }
+        E::SourceDuplicate => "Name it once, or with different filters (`:u`, `:k`).",
+        E::DoesNotFit => {
+            "Take the group apart: sources outside a group take turns on the counters."
+        }
+        E::RawRefused => {
+            "Event, unit mask, edge, invert and counter mask may be set; user and kernel bits are the filter."
+        }
+        E::BadFilter => "Use `:u`, `:k` or `:uk`.",
+        E::ProcessorUnknown => "`halprof info` lists the processors, from 0.",
+        E::SamplingUnavailable => "Count it instead, with `halprof stat`.",
+        E::NoReferenceCycles => {
+            "Sample another source, e.g. cycles; `halprof list` shows which can be sampled."
+        }
+        E::KernelNotGranted => "Add `:u` to count user mode only.",
+        E::Busy => "Wait until it ends, or end it; `halprof info` shows who it is.",
+        E::SourceNotInSession => "Name it with `-e`.",
+        E::NoMemory => "Sample less often, or on fewer processors with `-C`.",
+        E::BadValue => "`halprof list -v` shows the limits of each source.",
+        E::CountersReserved => {
+            "Stop other profilers and virtual machines that use the counters; `halprof doctor` lists candidates."
+        }
+        E::Suspended => "Try again when it is awake.",
+    }
+}
+
+/// What every fallible function of the library answers.
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,39 @@
+//! The user's side of halprof: typed requests to the driver, or to a model of a machine.
+//!
+//! A [`Transport`] carries the bytes of one DeviceIoControl: [`Modelled`] to the service running on
+//! software processors in this process, and on Windows `Driver` to `halprof.sys`. Everything above
+//! it is the same: a [`Connection`] greets the other side and asks about the machine, a [`Session`]
+//! counts or samples and ends when it is dropped.
+//!
+//! ```text
+//! Transport -> Connection -> Session -> snapshot -> estimate -> metrics
+//!                                    -> drain    -> recording -> report
+//! ```
+//!
+//! What a user types is read by [`selection`]; what came of it is worded by [`explain`],
+//! [`registers`] and [`Error`], which says for every refusal what to do about it.
+#![cfg_attr(not(windows), forbid(unsafe_code))]
+
+mod connection;
+mod error;
+pub mod estimate;
+pub mod explain;
+pub mod metrics;
+mod modelled;
+pub mod recording;
+pub mod registers;
+pub mod report;
+pub mod selection;
+mod session;
+mod transport;
+#[cfg(windows)]
+#[expect(unsafe_code, reason = "DeviceIoControl is a foreign function")]
+mod windows;
+
+pub use connection::{Connection, Fit, Setup};
+pub use error::{Error, Refusal, Result};
+pub use modelled::Modelled;
+pub use session::{Session, Settled};
+pub use transport::Transport;
+#[cfg(windows)]
+pub use windows::Driver;

@@ -1,0 +1,66 @@
+//! A modelled machine in this process: the driver's own service on software processors.
+
+use crate::{Error, Result, Transport};
+use shared_types::NtStatus;
+use shared_types::request::{Access, RequestCode};
+use sim::cpuid::Leaves;
+use sim::model::{Handle, Model};
+use sim::workload::Workload;
+
+/// A modelled machine, open for reading and writing.
+#[derive(Debug)]
+pub struct Modelled {
+    model: Model,
+    handle: Handle,
+}
+
+impl Modelled {
+    /// A machine of these processors, with the device open for this process.
+    #[must_use]
+    pub fn new(processors: &[Leaves]) -> Self {
+        let mut model = Model::new(processors);
+        let handle = model.open(std::process::id(), &[Access::Read, Access::Write]);
+        Self { model, handle }
+    }
+
+    /// Starts a workload on its processors.
+    pub fn begin(&mut self, workload: &Workload) {
+        self.model.begin(workload);
+    }
+
+    /// Runs at most so many modelled nanoseconds; answers whether work is left.
+    pub fn advance(&mut self, nanoseconds: u64) -> Result<bool> {
+        let left = self.model.advance(nanoseconds);
+        self.faultless().map(|()| left)
+    }
+
+    /// Modelled time since the workload began.
+    pub fn elapsed_ns(&mut self) -> u64 {
+        self.model.elapsed_ns()
+    }
+
+    /// What silicon would have stopped for is a defect, and no result stands beside it.
+    fn faultless(&mut self) -> Result<()> {
+        match self.model.faults().first() {
+            Some(fault) => Err(Error::Internal(fault.to_string())),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Transport for Modelled {
+    fn request(&mut self, code: RequestCode, input: &[u8], output: &mut [u8]) -> Result<usize> {
+        let (status, length) = self.model.device_control(self.handle, code, input, output);
+        self.faultless()?;
+        match status {
+            NtStatus::SUCCESS => Ok(length),
+            refused => Err(Error::Status(refused)),
+        }
+    }
+}
+
+impl Drop for Modelled {
+    fn drop(&mut self) {
+        self.model.close(self.handle);
+    }
+}

@@ -1,0 +1,140 @@
+//! A session: configured, started, read, stopped, and closed whatever happens.
+
+use crate::connection::{Setup, elements};
+use crate::{Connection, Result, Transport};
+use shared_types::hal::HalProfileSourceInterval64;
+use shared_types::request::RequestCode;
+use shared_types::request::counts::{Count, SNAPSHOT, Snapshot};
+use shared_types::request::samples::{DRAIN, DRAIN_BYTES_MAX, Drained, STATISTICS, Statistics};
+use shared_types::request::session::{self, Configured, IntervalSet, SetInterval, UsedInterval};
+use shared_types::request::source;
+use shared_types::{ReplyHeader, RequestHeader, Sample};
+use std::mem::size_of;
+use zerocopy::IntoBytes;
+
+/// A session of this connection. Dropping it closes it.
+#[derive(Debug)]
+pub struct Session<'a, T: Transport> {
+    connection: &'a mut Connection<T>,
+    number: u32,
+}
+
+/// What will be counted or sampled, as the other side has settled it.
+#[derive(Clone, Debug)]
+pub struct Settled {
+    /// Turns of the rotation, how long each is in units of 100 ns, and the rings' length.
+    pub head: Configured,
+    /// One for each source.
+    pub intervals: Vec<UsedInterval>,
+}
+
+impl<'a, T: Transport> Session<'a, T> {
+    /// Opens a session; `kernel` asks for the right to see kernel mode.
+    pub fn open(
+        connection: &'a mut Connection<T>,
+        kernel: bool,
+        approximate: bool,
+    ) -> Result<Self> {
+        let kernel = if kernel { session::KERNEL } else { 0 };
+        let approximate = if approximate { source::APPROXIMATE } else { 0 };
+        let number = connection.open(kernel | approximate)?;
+        Ok(Self { connection, number })
+    }
+
+    /// Says what to count, or with `sample` what to sample.
+    pub fn configure(&mut self, setup: &Setup, sample: bool) -> Result<Settled> {
+        let flags = if sample { session::SAMPLE } else { 0 };
+        let request = setup.request(self.number, flags);
+        let (head, body) =
+            self.connection
+                .call::<Configured>(session::CONFIGURE, "configure", &request)?;
+        let intervals = elements("configure", body, head.sources as usize)?;
+        Ok(Settled { head, intervals })
+    }
+
+    /// Starts counting everywhere.
+    pub fn start(&mut self) -> Result<()> {
+        self.bare(session::START, "start")
+    }
+
+    /// Reads every counter a last time and stops.
+    pub fn stop(&mut self) -> Result<()> {
+        self.bare(session::STOP, "stop")
+    }
+
+    /// Every count: for each processor, one for each source.
+    pub fn snapshot(&mut self) -> Result<Vec<Vec<Count>>> {
+        let request = self.request();
+        let (head, body) =
+            self.connection
+                .call::<Snapshot>(SNAPSHOT, "snapshot", request.as_bytes())?;
+        let (processors, sources) = (head.processors as usize, head.sources as usize);
+        let counts: Vec<Count> = elements("snapshot", body, processors.saturating_mul(sources))?;
+        Ok(counts
+            .chunks(sources.max(1))
+            .map(<[Count]>::to_vec)
+            .collect())
+    }
+
+    /// Takes samples out of the rings; answers them and how many are left.
+    pub fn drain(&mut self) -> Result<(Vec<Sample>, u64)> {
+        self.connection.reserve(DRAIN_BYTES_MAX);
+        let request = self.request();
+        let (head, body) = self
+            .connection
+            .call::<Drained>(DRAIN, "drain", request.as_bytes())?;
+        Ok((elements("drain", body, head.count as usize)?, head.left))
+    }
+
+    /// What became of all samples.
+    pub fn statistics(&mut self) -> Result<Statistics> {
+        let request = self.request();
+        self.connection
+            .head(STATISTICS, "statistics", request.as_bytes())
+    }
+
+    /// Sets the interval of one source, in events (ProfileTime: 100 ns); answers the one in use.
+    pub fn set_interval(&mut self, source: u32, interval: u64) -> Result<UsedInterval> {
+        let request = SetInterval {
+            header: RequestHeader::new(size_of::<SetInterval>(), 0),
+            session: self.number,
+            reserved: 0,
+            interval: HalProfileSourceInterval64 {
+                source: source.cast_signed(),
+                padding: 0,
+                interval,
+            },
+        };
+        let reply: IntervalSet =
+            self.connection
+                .head(session::SET_INTERVAL, "set-interval", request.as_bytes())?;
+        Ok(reply.interval)
+    }
+
+    /// What carries the requests.
+    pub const fn transport(&mut self) -> &mut T {
+        self.connection.transport()
+    }
+
+    fn bare(&mut self, code: RequestCode, name: &'static str) -> Result<()> {
+        let request = self.request();
+        self.connection
+            .head::<ReplyHeader>(code, name, request.as_bytes())
+            .map(drop)
+    }
+
+    const fn request(&self) -> session::Session {
+        session::Session {
+            header: RequestHeader::new(size_of::<session::Session>(), 0),
+            session: self.number,
+            reserved: 0,
+        }
+    }
+}
+
+impl<T: Transport> Drop for Session<'_, T> {
+    fn drop(&mut self) {
+        // The handle's own end closes the session too, should this request fail.
+        let _ = self.bare(session::CLOSE, "close");
+    }
+}

@@ -1,0 +1,18 @@
+//! Where requests go: to the installed driver, or to the same service on a modelled machine.
+//!
+//! A transport carries bytes and knows nothing of what they mean.
+
+use crate::Result;
+use shared_types::request::RequestCode;
+
+/// Carries the bytes of one DeviceIoControl.
+pub trait Transport {
+    /// Sends `input`, puts the reply into `output` and answers its length in bytes.
+    fn request(&mut self, code: RequestCode, input: &[u8], output: &mut [u8]) -> Result<usize>;
+}
+
+impl<T: Transport + ?Sized> Transport for Box<T> {
+    fn request(&mut self, code: RequestCode, input: &[u8], output: &mut [u8]) -> Result<usize> {
+        (**self).request(code, input, output)
+    }
+}

@@ -1,0 +1,71 @@
+//! Runs the built tool, and holds its JSON against the schemas.
+
+use assert_cmd::Command;
+use serde_json::Value;
+use std::path::Path;
+
+/// What one run of the tool came to.
+pub(crate) struct Ran {
+    pub(crate) status: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// Runs the tool.
+pub(crate) fn halprof(arguments: &[&str]) -> Ran {
+    let output = Command::new(env!("CARGO_BIN_EXE_halprof"))
+        .args(arguments)
+        .output()
+        .expect("the tool runs");
+    Ran {
+        status: output.status.code().expect("it ends by itself"),
+        stdout: String::from_utf8(output.stdout).expect("UTF-8"),
+        stderr: String::from_utf8(output.stderr).expect("UTF-8"),
+    }
+}
+
+impl Ran {
+    /// The one JSON object on standard output, held against the schema that it names.
+    pub(crate) fn json(&self) -> Value {
+        let value: Value = serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {} {}", self.stdout, self.stderr));
+        let schema = value["schema"].as_str().expect("a schema");
+        let name = schema
+            .strip_prefix("halprof/")
+            .and_then(|rest| rest.strip_suffix("/1"));
+        assert_valid(name.expect("a name"), &value);
+        value
+    }
+}
+
+/// Runs the tool with `--json`; it must succeed.
+pub(crate) fn json(arguments: &[&str]) -> Value {
+    let ran = halprof(&[&["--json"], arguments].concat());
+    let value = ran.json();
+    assert_eq!(ran.status, 0, "{arguments:?}: {}", ran.stdout);
+    value
+}
+
+/// Runs the tool with `--json`; it must fail with this status and this code, and give a hint.
+pub(crate) fn refused(arguments: &[&str], status: i32, code: &str) {
+    let ran = halprof(&[&["--json"], arguments].concat());
+    let value = ran.json();
+    assert_eq!(value["schema"], "halprof/error/1", "{arguments:?}: {value}");
+    assert_eq!(
+        (ran.status, value["error"]["code"].as_str()),
+        (status, Some(code)),
+        "{arguments:?}: {value}"
+    );
+}
+
+fn assert_valid(name: &str, value: &Value) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("schemas/{name}.json"));
+    let schema = std::fs::read_to_string(&path).expect("a schema file");
+    let schema: Value = serde_json::from_str(&schema).expect("a schema");
+    let validator = jsonschema::draft202012::new(&schema).expect("a valid schema");
+    let errors: Vec<String> = validator
+        .iter_errors(value)
+        .map(|error| format!("{}: {error}", error.instance_path))
+        .collect();
+    assert!(errors.is_empty(), "{name}: {errors:?}");
+}
