@@ -73,6 +73,8 @@ struct Runner {
     /// Time since then that was not the workload's: interrupts, and waiting for others.
     overhead: u64,
     next_tick: u64,
+    /// The position at which its counters were last read.
+    read_at: u64,
     /// An interrupt has been asked for and comes at this position, by this event.
     interrupt: Option<(u64, Event)>,
 }
@@ -180,6 +182,7 @@ impl Model {
             sibling: sibling(cpus, index),
             overhead: 0,
             next_tick: tick,
+            read_at: 0,
             interrupt: None,
         };
         let runners = (0..cpus.len()).map(runner).collect();
@@ -294,7 +297,7 @@ impl Model {
                 true => self.look_ahead(&run.workload, index, start),
                 false => (u64::MAX, None),
             };
-            next = next.min(start.saturating_add(width));
+            next = next.min(runner.read_at.saturating_add(width));
             let runner = &mut run.runners[index];
             if let Some((at, event)) = fired
                 && runner.interrupt.is_none()
@@ -307,7 +310,7 @@ impl Model {
             }
             let next = next.max(start + 1).min(limit);
             self.retire(run, index, next);
-            self.tick(run, index, next - start >= width);
+            self.tick(run, index, width);
         }
     }
 
@@ -398,15 +401,17 @@ impl Model {
         }
     }
 
-    /// Ticks one processor's timer where it is due, or where a counter must be read.
-    fn tick(&mut self, run: &mut Run, index: usize, must_read: bool) {
+    /// Ticks one processor's timer where it is due, or where a counter could wrap `width` positions
+    /// after it was last read.
+    fn tick(&mut self, run: &mut Run, index: usize, width: u64) {
         let runner = &mut run.runners[index];
         let time = run.workload.time_at(runner.position);
         let due = time >= runner.next_tick;
         if due {
             runner.next_tick = time - time % run.tick + run.tick;
         }
-        if due || must_read {
+        if due || runner.position - runner.read_at >= width {
+            runner.read_at = runner.position;
             self.service.tick(index);
         }
     }
