@@ -6,8 +6,9 @@
 //! preset, so that N periods take N times the period of events however late interrupts come.
 
 use crate::guard::Verdict;
-use crate::interface;
+use crate::interface::{self, Seated, Values};
 use crate::machine::{Local, Machine};
+use crate::plan::MAX_COUNTERS;
 use crate::processor::{ProcessorState, preset};
 use crate::ring::Ring;
 use crate::session::Configuration;
@@ -39,41 +40,20 @@ pub fn interrupt<M: Machine>(
     let Some(capabilities) = local.state.capabilities else {
         return;
     };
-    let hold = interface::hold(local.machine, &capabilities, local.state.active.seated());
-    let alone = local
-        .state
-        .active
-        .seated()
-        .iter()
-        .filter(|one| one.interrupts)
-        .count()
-        == 1;
+    let seated = local.state.active.seated();
+    let mut values = [0; MAX_COUNTERS];
+    let hold = interface::hold(local.machine, &capabilities, seated);
+    let overflowed =
+        interface::check_overflow_status(local.machine, &capabilities, seated, &mut values);
     let mut reloaded = 0;
-    for place in 0..local.state.active.count {
-        let Some(one) = local.state.active.seated().get(place).copied() else {
-            continue;
-        };
-        if !one.interrupts
-            || !interface::may_have_overflowed(local.machine, &capabilities, &one, alone)
-        {
-            continue;
-        }
-        interface::stop_one(local.machine, &capabilities, &one);
-        let value = interface::read(local.machine, &capabilities, one.counter);
-        if passed(local, session, place, value, entry, interrupted) {
+    for (place, value) in places(overflowed, &values) {
+        if let Some(one) = passed(local, session, place, value, entry, interrupted) {
+            interface::reload(local.machine, &capabilities, &one);
             reloaded |= one.counter.global_bit();
-            let preset = local
-                .state
-                .active
-                .seated()
-                .get(place)
-                .map_or(0, |one| one.preset);
-            interface::write(local.machine, &capabilities, one.counter, preset);
         }
-        interface::start_one(local.machine, &capabilities, &one);
     }
-    if reloaded == 0 {
-        local.state.statistics.spurious += 1;
+    if overflowed == 0 {
+        local.state.statistics.spurious = local.state.statistics.spurious.wrapping_add(1);
     }
     let seated = local.state.active.seated();
     interface::resume(local.machine, &capabilities, seated, hold, reloaded);
@@ -101,22 +81,26 @@ pub fn callback<M: Machine>(local: &mut Local<'_, M>, session: &Configuration, o
             continue;
         }
         let value = interface::read(local.machine, &capabilities, one.counter);
-        if passed(local, session, place, value, entry, &NOWHERE) {
-            let preset = local
-                .state
-                .active
-                .seated()
-                .get(place)
-                .map_or(0, |one| one.preset);
-            interface::write(local.machine, &capabilities, one.counter, preset);
+        if value < one.preset
+            && let Some(one) = passed(local, session, place, value, entry, &NOWHERE)
+        {
+            interface::preset(local.machine, &capabilities, &one);
         }
     }
     guard(local, session, entry);
 }
 
-/// A counter stands at `value`: adds it up, and where a flag or its value says that it overflowed,
-/// records the periods that passed and works out its next preset. Answers whether it must be
-/// written.
+/// The places of a mask, each with its value.
+fn places(mask: u32, values: &Values) -> impl Iterator<Item = (usize, u64)> {
+    values
+        .iter()
+        .copied()
+        .enumerate()
+        .filter(move |(place, _)| mask >> place & 1 != 0)
+}
+
+/// A counter has overflowed and stands at `value`: adds it up, records the periods that passed,
+/// and answers the counter with its next preset.
 fn passed<M: Machine>(
     local: &mut Local<'_, M>,
     session: &Configuration,
@@ -124,21 +108,12 @@ fn passed<M: Machine>(
     value: u64,
     timestamp: u64,
     interrupted: &Interrupted,
-) -> bool {
-    let Some(capabilities) = local.state.capabilities else {
-        return false;
-    };
-    let Some(one) = local.state.active.seated().get(place).copied() else {
-        return false;
-    };
+) -> Option<Seated> {
+    let capabilities = local.state.capabilities?;
+    let one = *local.state.active.seated().get(place)?;
     local.state.add_up(&capabilities, place, value);
-    if value >= one.preset {
-        return false;
-    }
     let source = local.state.active.source(place);
-    let Some(total) = local.state.totals.get_mut(source) else {
-        return false;
-    };
+    let total = local.state.totals.get_mut(source)?;
     let period = total.period.max(1);
     let came = capabilities
         .width_of(one.counter)
@@ -159,7 +134,7 @@ fn passed<M: Machine>(
             interrupted,
         );
     }
-    true
+    local.state.active.seated().get(place).copied()
 }
 
 /// Puts one sample into the ring for `periods` that passed at once; the others are told as lost.
