@@ -374,8 +374,12 @@ fn pmu_version(identity: &Identity) -> u8 {
     }
 }
 
-/// NetBurst and Pentium M tell in IA32_MISC_ENABLE whether monitoring is available (SDM vol. 4).
+/// Without RDMSR there is nothing to monitor with. NetBurst and Pentium M tell in IA32_MISC_ENABLE
+/// whether monitoring is available (SDM vol. 4).
 fn monitoring_disabled(machine: &mut impl Machine, found: &Capabilities) -> bool {
+    if found.identity.leaf1_edx & leaf1_edx::MSR == 0 {
+        return found.interface() != Interface::Default;
+    }
     let tells = match found.interface() {
         Interface::NetBurst => true,
         Interface::P6 => is_pentium_m(&found.identity),

@@ -153,6 +153,10 @@ impl Active {
 
 impl ProcessorState {
     /// The state of a processor that nobody has looked at.
+    #[expect(
+        clippy::large_stack_arrays,
+        reason = "a constant that hosts copy into memory they lend"
+    )]
     pub const EMPTY: Self = Self {
         capabilities: None,
         active: Active::NONE,

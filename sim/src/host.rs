@@ -97,9 +97,9 @@ impl Host {
             counters_taken: false,
             ring_words_max: usize::MAX,
         };
-        processors
-            .into_iter()
-            .for_each(|processor| host.add(processor));
+        for processor in processors {
+            host.add(processor);
+        }
         host
     }
 

@@ -61,17 +61,23 @@ pub fn spec(source: u32) -> Spec {
     }
 }
 
-/// A request of the right shape whose fields are random, though often likely ones.
+/// A request of the right shape whose fields are random, though often likely ones; `sessions` are
+/// numbers that may be open.
 #[must_use]
-pub fn random_well_formed(rng: &mut Rng) -> (RequestCode, Vec<u8>) {
+pub fn random_well_formed(rng: &mut Rng, sessions: &[u32]) -> (RequestCode, Vec<u8>) {
     let (code, _) = RequestCode::ALL[rng.usize(..RequestCode::ALL.len())];
-    let flags = if rng.u8(..4) == 0 {
-        rng.u32(..)
-    } else {
-        rng.u32(..16)
+    let flags = match rng.u8(..20) {
+        0 => rng.u32(..),
+        1 => rng.u32(..16),
+        _ if code == session::OPEN => session::KERNEL | rng.u32(..2),
+        _ if code == session::CONFIGURE => session::SAMPLE * rng.u32(..2),
+        _ => 0,
     };
     let header = header(flags);
-    let number = rng.u32(1..5) << 8 | rng.u32(1..4);
+    let number = match sessions.get(rng.usize(..sessions.len() + 1)) {
+        Some(&number) => number,
+        None => rng.u32(..) >> rng.u32(..32),
+    };
     let request = match code {
         machine::HELLO | machine::DESCRIBE | session::OPEN => bytes(&Plain { header }, &[]),
         machine::PROCESSORS | machine::REGISTERS | source::ENUMERATE => bytes(
@@ -104,7 +110,7 @@ pub fn random_well_formed(rng: &mut Rng) -> (RequestCode, Vec<u8>) {
         }
         session::SET_INTERVAL => {
             let interval = HalProfileSourceInterval64 {
-                source: random_source(rng) as i32,
+                source: random_source(rng).cast_signed(),
                 padding: 0,
                 interval: rng.u64(..) >> rng.u32(..64),
             };
@@ -123,20 +129,14 @@ pub fn random_well_formed(rng: &mut Rng) -> (RequestCode, Vec<u8>) {
         | session::CLOSE
         | counts::SNAPSHOT
         | samples::DRAIN
-        | samples::STATISTICS => {
-            let header = RequestHeader {
-                flags: flags * rng.u32(..2) / 2,
-                ..header
-            };
-            bytes(
-                &session::Session {
-                    header,
-                    session: number,
-                    reserved: 0,
-                },
-                &[],
-            )
-        }
+        | samples::STATISTICS => bytes(
+            &session::Session {
+                header,
+                session: number,
+                reserved: 0,
+            },
+            &[],
+        ),
         _ => Vec::new(),
     };
     (code, request)

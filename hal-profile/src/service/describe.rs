@@ -3,6 +3,7 @@
 use super::Service;
 use super::exchange::{Answer, Exchange, refused};
 use crate::capabilities::{Apic, Capabilities};
+use crate::counter::CounterWidth;
 use crate::guard::DEFAULT_BUDGET;
 use crate::machine::{Machine, Processors};
 use crate::plan::MAX_SOURCES;
@@ -109,9 +110,9 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
             core_type: found.core_type,
             pmu_version: found.pmu_version,
             counters: found.declared_counters,
-            counter_width: found.width.map_or(0, |width| width.bits()),
+            counter_width: found.width.map_or(0, CounterWidth::bits),
             fixed_counters: found.declared_fixed,
-            fixed_width: found.fixed_width.map_or(0, |width| width.bits()),
+            fixed_width: found.fixed_width.map_or(0, CounterWidth::bits),
             kind: kind as u8,
             interface: found.interface() as u32,
             reason: found.judgement.used.reason as u32,
@@ -181,7 +182,7 @@ fn each_register(capabilities: &Capabilities, visit: &mut impl FnMut(u32)) {
                 visit(at(layout.select, index));
                 visit(at(layout.counter, index));
             }
-            netburst::escr_msrs(capabilities.identity.model.into()).for_each(&mut *visit);
+            netburst::escr_msrs(capabilities.identity.model).for_each(&mut *visit);
         }
         Interface::Emon | Interface::Amd64 | Interface::P6 => {
             for index in (0..32).filter(|index| capabilities.counters >> index & 1 != 0) {

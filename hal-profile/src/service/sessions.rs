@@ -121,7 +121,7 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
             return Err(refused(ErrorCode::Running, request.session, 0));
         }
         exchange.need(size_of::<IntervalSet>())?;
-        let id = request.interval.source as u32;
+        let id = request.interval.source.cast_unsigned();
         let resolution = self.processors.timer_resolution();
         let interval = self
             .sessions

@@ -145,7 +145,7 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
         exchange.reply(&Information {
             header: ReplyHeader::done(size_of::<Information>()),
             information: HalProfileSourceInformationEx64 {
-                source: id.0 as i32,
+                source: id.0.cast_signed(),
                 supported: supported.into(),
                 padding: [0; 3],
                 // The HAL answers interval 0 for what it does not support.

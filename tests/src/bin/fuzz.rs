@@ -8,6 +8,7 @@
 use clap::{Parser, ValueEnum};
 use fastrand::Rng;
 use halprof_tests::requests::{self, ALL_RIGHTS};
+use shared_types::request::session::{self, Opened};
 use shared_types::request::{Access, RequestCode};
 use shared_types::{ErrorCode, NtStatus, ReplyHeader};
 use sim::model::{Handle, Model};
@@ -62,7 +63,8 @@ fn service_case(rng: &mut Rng) {
     let model = &MODELS[rng.usize(..MODELS.len())];
     let leaves = models::repeat(&model.processors(), rng.usize(1..=5));
     let mut machine = Model::new(&leaves);
-    let mut handles: Vec<Handle> = Vec::new();
+    let mut handles = vec![machine.open(1, ALL_RIGHTS)];
+    let mut sessions = Vec::new();
     let workload =
         workload::parse("instructions=3000000,cycles=5000000,branches=70000,processors=all");
     let workload = workload.expect("a well-formed workload");
@@ -70,14 +72,14 @@ fn service_case(rng: &mut Rng) {
         match rng.u8(..20) {
             0 => handles.push(machine.open(rng.u32(..), &rights(rng))),
             1 if !handles.is_empty() => {
-                machine.close(handles.swap_remove(rng.usize(..handles.len())))
+                machine.close(handles.swap_remove(rng.usize(..handles.len())));
             }
             2 => machine.begin(&workload),
             3 => machine.sleep_and_wake(),
             4 | 5 => {
                 machine.advance(rng.u64(..2_000_000));
             }
-            _ => request(rng, &mut machine, &handles),
+            _ => request(rng, &mut machine, &handles, &mut sessions),
         }
     }
     for handle in handles {
@@ -95,12 +97,12 @@ fn rights(rng: &mut Rng) -> Vec<Access> {
         .collect()
 }
 
-fn request(rng: &mut Rng, machine: &mut Model, handles: &[Handle]) {
+fn request(rng: &mut Rng, machine: &mut Model, handles: &[Handle], sessions: &mut Vec<u32>) {
     let Some(&handle) = handles.get(rng.usize(..=handles.len())) else {
         return;
     };
-    let (code, input) = if rng.bool() {
-        requests::random_well_formed(rng)
+    let (code, input) = if rng.u8(..5) != 0 {
+        requests::random_well_formed(rng, sessions)
     } else {
         let (code, _) = RequestCode::ALL[rng.usize(..RequestCode::ALL.len())];
         let code = if rng.u8(..10) == 0 {
@@ -125,11 +127,19 @@ fn request(rng: &mut Rng, machine: &mut Model, handles: &[Handle]) {
             header.size as usize, written,
             "the reply does not tell its own length"
         );
+        if let (session::OPEN, Ok((opened, _))) = (code, Opened::read_from_prefix(&output))
+            && header.error == 0
+        {
+            sessions.push(opened.session);
+        }
         assert!(header.error == 0 || ErrorCode::from_wire(header.error).is_some());
     } else {
         assert_eq!(written, 0, "a failed request has no reply");
     }
 }
+
+/// Bytes that mean something to a reader of dumps.
+const DAMAGE: &[u8] = b"\r\n:-[] \0\xFFCPUID09";
 
 /// Random bytes, or a dump with random damage.
 fn dump_case(rng: &mut Rng) {
@@ -147,7 +157,7 @@ fn dump_case(rng: &mut Rng) {
                 2 => {
                     text.remove(at);
                 }
-                _ => text.insert(at, b"\r\n:-[] \0\xFFCPUID09"[rng.usize(..17)]),
+                _ => text.insert(at, DAMAGE[rng.usize(..DAMAGE.len())]),
             }
         }
     }
