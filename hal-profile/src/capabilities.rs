@@ -365,12 +365,11 @@ fn core_type(machine: &impl Machine, identity: &Identity) -> u8 {
 
 fn pmu_version(identity: &Identity) -> u8 {
     match &identity.vendor {
-        b"GenuineIntel" => PerfMonEax::from_bits(identity.leaf_0a.eax).version(),
         b"AuthenticAMD" if identity.family < 6 => 0,
         b"AuthenticAMD" => {
             1 + u8::from(identity.leaf_80000022.eax & LEAF80000022_EAX_PERFMON_V2 != 0)
         }
-        _ => 0,
+        _ => PerfMonEax::from_bits(identity.leaf_0a.eax).version(),
     }
 }
 
