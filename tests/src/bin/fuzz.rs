@@ -13,7 +13,7 @@ use shared_types::request::{Access, Plain, RequestCode};
 use shared_types::{ErrorCode, NtStatus, ReplyHeader};
 use sim::model::{Handle, Model};
 use sim::models::{self, MODELS};
-use sim::workload;
+use sim::workload::{self, Workload};
 use std::time::{Duration, Instant};
 use zerocopy::FromBytes;
 
@@ -214,7 +214,13 @@ fn dump_case(rng: &mut Rng) {
         Ok(leaves) => {
             assert!((1..=2048).contains(&leaves.len()));
             let mut machine = Model::new(&leaves[..leaves.len().min(4)]);
-            assert_eq!(machine.faults(), [], "silicon refused");
+            let handle = machine.open(1, ALL_RIGHTS);
+            start(rng, &mut machine, handle);
+            machine.begin(&Workload::default());
+            machine.advance(1_000_000);
+            machine.close(handle);
+            let text = String::from_utf8_lossy(&text);
+            assert_eq!(machine.faults(), [], "silicon refused\n{text}");
         }
         Err(error) => assert!(!error.to_string().is_empty()),
     }
