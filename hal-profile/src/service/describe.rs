@@ -14,7 +14,7 @@ use core::mem::size_of;
 use core::ops::DerefMut;
 use shared_types::request::Plain;
 use shared_types::request::machine::{
-    From, Hello, Machine as Description, Page, Processor, Register,
+    Hello, Machine as Description, Page, Processor, Register,
 };
 use shared_types::{Delivery, ErrorCode, Interface, Reason, ReplyHeader, Text};
 
@@ -80,7 +80,7 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
     }
 
     pub(super) fn list_processors(&self, exchange: &mut Exchange<'_>) -> Answer {
-        let first = exchange.request::<From>(0)?.first as usize;
+        let first = exchange.from(0)?.first as usize;
         let total = self.kinds.processors;
         if first > total {
             return Err(refused(
@@ -124,7 +124,7 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
     }
 
     pub(super) fn registers(&mut self, exchange: &mut Exchange<'_>) -> Answer {
-        let index = exchange.request::<From>(0)?.first as usize;
+        let index = exchange.from(0)?.first as usize;
         let mut list = [Register::default(); MAX_REGISTERS];
         let count = self.processors.run_on(index, |local| {
             let Some(capabilities) = &local.state.capabilities else {
@@ -136,6 +136,8 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
             let total = self.kinds.processors as u64;
             return Err(refused(ErrorCode::ProcessorUnknown, index as u32, total));
         };
+        // There is no asking for the rest of one processor's registers.
+        exchange.need(size_of::<Page>() + count * size_of::<Register>())?;
         page(exchange, 0, count, |place| {
             list.get(place).copied().unwrap_or_default()
         })

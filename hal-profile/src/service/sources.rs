@@ -12,7 +12,7 @@ use crate::source::{ANY, Fit, Row, Select, limits, raw};
 use core::mem::size_of;
 use core::ops::DerefMut;
 use shared_types::hal::HalProfileSourceInformationEx64;
-use shared_types::request::machine::{From, Page};
+use shared_types::request::machine::Page;
 use shared_types::request::session::{Configure, SAMPLE, Spec, UsedInterval};
 use shared_types::request::source::{
     APPROXIMATE, Information, Placement, Plan as PlanReply, Query, Source,
@@ -33,7 +33,7 @@ const LARGEST_RING: u32 = 1 << 22;
 
 impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
     pub(super) fn enumerate(&self, exchange: &mut Exchange<'_>) -> Answer {
-        let request = exchange.request::<From>(APPROXIMATE)?;
+        let request = exchange.from(APPROXIMATE)?;
         let approximate = request.header.flags & APPROXIMATE != 0;
         let head = size_of::<Page>();
         exchange.need(head + size_of::<Source>())?;
@@ -331,18 +331,19 @@ fn resolve(
     let boot = kinds
         .boot()
         .ok_or(refused(ErrorCode::SourceUnknown, id, 0))?;
-    let mut filter = Filter::from_wire(spec.filter).ok_or(refused(ErrorCode::BadFilter, id, 0))?;
+    let filter = Filter::from_wire(spec.filter).ok_or(refused(ErrorCode::BadFilter, id, 0))?;
     let (select, counters, timer);
     if ProfileSource(id) == ProfileSource::RAW {
         let family =
             catalog::raw_family(boot).ok_or(refused(ErrorCode::SourceNotSupported, id, 0))?;
         let event = raw::parse(family, spec.raw)
             .map_err(|bits| refused(ErrorCode::RawRefused, id, bits))?;
-        if event.user || event.kernel {
-            filter = Filter {
-                user: event.user,
-                kernel: event.kernel,
-            };
+        let own = Filter {
+            user: event.user,
+            kernel: event.kernel,
+        };
+        if (own.user || own.kernel) && own != filter {
+            return Err(refused(ErrorCode::BadFilter, id, spec.raw));
         }
         (select, counters, timer) = (event.select, event.counters, false);
     } else {
