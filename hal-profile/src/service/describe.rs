@@ -13,9 +13,7 @@ use crate::session::Session;
 use core::mem::size_of;
 use core::ops::DerefMut;
 use shared_types::request::Plain;
-use shared_types::request::machine::{
-    Hello, Machine as Description, Page, Processor, Register,
-};
+use shared_types::request::machine::{Hello, Machine as Description, Page, Processor, Register};
 use shared_types::{Delivery, ErrorCode, Interface, Reason, ReplyHeader, Text};
 
 /// In a [`Register`]'s number: the local APIC's page, with the offset in the low bits.
