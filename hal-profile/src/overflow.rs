@@ -30,6 +30,14 @@ pub struct Interrupted {
     pub thread: u32,
 }
 
+/// What a session sees that asked for no addresses, as the HAL's callback has none.
+const NOWHERE: Interrupted = Interrupted {
+    ip: 0,
+    mode: Mode::Unknown,
+    process: 0,
+    thread: 0,
+};
+
 /// Answers an overflow interrupt in own-handler mode.
 pub fn interrupt<M: Machine>(
     local: &mut Local<'_, M>,
@@ -45,6 +53,11 @@ pub fn interrupt<M: Machine>(
     let hold = interface::hold(local.machine, &capabilities, seated);
     let overflowed =
         interface::check_overflow_status(local.machine, &capabilities, seated, &mut values);
+    let interrupted = if session.no_address {
+        &NOWHERE
+    } else {
+        interrupted
+    };
     let mut reloaded = 0;
     for (place, value) in places(overflowed, &values) {
         if let Some(one) = passed(local, session, place, value, entry, interrupted) {
@@ -63,12 +76,6 @@ pub fn interrupt<M: Machine>(
 /// Answers the HAL's overflow callback: the HAL has stopped the counters, says which overflowed
 /// (bits of the global registers' layout), and clears and restarts them itself.
 pub fn callback<M: Machine>(local: &mut Local<'_, M>, session: &Configuration, overflowed: u64) {
-    const NOWHERE: Interrupted = Interrupted {
-        ip: 0,
-        mode: Mode::Unknown,
-        process: 0,
-        thread: 0,
-    };
     let entry = local.machine.timestamp();
     let Some(capabilities) = local.state.capabilities else {
         return;

@@ -97,14 +97,20 @@ pub fn random_well_formed(rng: &mut Rng, sessions: &[u32]) -> (RequestCode, Vec<
             &[],
         ),
         source::PLAN | session::CONFIGURE => {
-            let specs: Vec<Spec> = (0..rng.usize(..12)).map(|_| random_spec(rng)).collect();
+            let specs: Vec<Spec> = (0..rng.usize(1..=8) / 2)
+                .map(|_| random_spec(rng))
+                .collect();
             let head = Configure {
                 header,
                 session: if code == source::PLAN { 0 } else { number },
                 sources: specs.len() as u32 + u32::from(rng.u8(..10) == 0),
                 rotation: rng.u32(..) >> rng.u32(..32),
                 ring_samples: rng.u32(..) >> rng.u32(..32),
-                processors: [rng.u64(..) >> rng.u32(..64) & 7; 32].map(|bits| bits * rng.u64(..2)),
+                processors: match rng.u8(..8) {
+                    0 => [0; 32].map(|_: u64| rng.u64(..) >> rng.u32(..64)),
+                    1 => std::array::from_fn(|word| if word == 0 { rng.u64(..8) } else { 0 }),
+                    _ => [0; 32],
+                },
             };
             bytes(&head, &specs)
         }
@@ -143,7 +149,7 @@ pub fn random_well_formed(rng: &mut Rng, sessions: &[u32]) -> (RequestCode, Vec<
 }
 
 fn random_source(rng: &mut Rng) -> u32 {
-    match rng.u8(..4) {
+    match rng.u8(..16) {
         0 => rng.u32(..0x20),
         1 => rng.u32(..0xC0),
         2 => 0x8000_0000 + (rng.u32(..10) << 8) + rng.u32(..16),
@@ -156,7 +162,7 @@ fn random_spec(rng: &mut Rng) -> Spec {
     Spec {
         source,
         group: u16::from(rng.u8(..4) == 0),
-        filter: if rng.u8(..10) == 0 {
+        filter: if rng.u8(..20) == 0 {
             rng.u16(..)
         } else {
             rng.u16(1..4)

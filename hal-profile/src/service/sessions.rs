@@ -1,7 +1,7 @@
 //! Sessions: opened, configured, started, stopped, closed.
 
 use super::exchange::{Answer, Exchange, Refused, must_be_zero, refused};
-use super::sources::{rotation, turns};
+use super::preparation::{rotation, turns};
 use super::{Holder, Service, running};
 use crate::machine::{ProcessorSet, Processors};
 use crate::ring::words_for;
