@@ -366,6 +366,61 @@ fn no_sample_is_missing_across_sleep() {
 }
 
 #[test]
+fn asleep_nothing_starts_and_a_stop_is_a_stop() {
+    for layout in LAYOUTS {
+        let mut wire = machine(layout);
+        let number = wire.run(spec(TOTAL_ISSUES), 0);
+        wire.work("instructions=400000,cycles=500000,processors=all");
+        wire.model.sleep();
+        assert_all_off(&mut wire, layout, "asleep");
+        let before = wire.snapshot(number);
+        assert_eq!(before[1][0].counted, 400_000, "{}", layout.model);
+        let stopped = rows(&wire.about(session::STOP, number));
+        assert_eq!(stopped, before, "{}", layout.model);
+        let start = wire.about(session::START, number).refusal();
+        assert_eq!(start, Some((ErrorCode::Suspended, number, 0)));
+        assert_eq!(
+            wire.snapshot(number),
+            before,
+            "a refused start takes nothing"
+        );
+        wire.model.wake();
+        assert!(
+            !wire.model.is_counting(),
+            "what was stopped asleep stays stopped"
+        );
+        assert_eq!(wire.about(session::START, number).refusal(), None);
+        assert_some_on(&mut wire, layout);
+    }
+}
+
+#[test]
+fn a_client_may_vanish_asleep() {
+    for layout in LAYOUTS {
+        for &flags in layout.flags() {
+            let mut wire = machine(layout);
+            wire.run(spec(TOTAL_ISSUES), flags);
+            let next = wire.other(9);
+            wire.model.sleep();
+            wire.model.close(wire.handle);
+            wire.model.wake();
+            wire.handle = next;
+            assert_eq!(wire.machine().ring_bytes, 0);
+            assert!(!wire.model.is_counting());
+            for index in 0..2 {
+                processor(&mut wire, index).reset_accesses();
+            }
+            wire.work("instructions=400000,cycles=500000,processors=all");
+            for index in 0..2 {
+                let accesses = processor(&mut wire, index).accesses();
+                assert_eq!((accesses.wrmsr, accesses.rdpmc), (0, 0), "{}", layout.model);
+            }
+            wire.run(spec(TOTAL_ISSUES), flags);
+        }
+    }
+}
+
+#[test]
 fn a_processor_that_is_added_joins() {
     for layout in LAYOUTS
         .iter()
