@@ -1,7 +1,9 @@
 //! Helpers of the tests.
 
+pub mod bare;
 pub mod dumps;
 pub mod facts;
+pub mod machines;
 pub mod requests;
 pub mod wire;
 
