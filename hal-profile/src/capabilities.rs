@@ -244,7 +244,8 @@ impl Capabilities {
 
     fn amd(&mut self) {
         let extended = self.identity.extended_ecx & LEAF80000001_ECX_PERF_CTR_EXT_CORE != 0;
-        let v2 = self.pmu_version == 2;
+        // PerfMonV2 gates the counters of the core extension, and is not used without it.
+        let v2 = extended && self.pmu_version == 2;
         self.declared_counters = match (v2, extended) {
             (true, _) => (self.identity.leaf_80000022.ebx & 0xF) as u8,
             (false, true) => 6,
@@ -252,7 +253,7 @@ impl Capabilities {
         };
         self.counters = low_bits(self.declared_counters);
         self.width = CounterWidth::new(amd::COUNTER_WIDTH);
-        self.layout = if extended || v2 {
+        self.layout = if extended {
             Layout {
                 select: amd::PERF_CTL0,
                 counter: amd::PERF_CTR0,
@@ -365,17 +366,20 @@ fn core_type(machine: &impl Machine, identity: &Identity) -> u8 {
 
 fn pmu_version(identity: &Identity) -> u8 {
     match &identity.vendor {
-        b"GenuineIntel" => PerfMonEax::from_bits(identity.leaf_0a.eax).version(),
         b"AuthenticAMD" if identity.family < 6 => 0,
         b"AuthenticAMD" => {
             1 + u8::from(identity.leaf_80000022.eax & LEAF80000022_EAX_PERFMON_V2 != 0)
         }
-        _ => 0,
+        _ => PerfMonEax::from_bits(identity.leaf_0a.eax).version(),
     }
 }
 
-/// NetBurst and Pentium M tell in IA32_MISC_ENABLE whether monitoring is available (SDM vol. 4).
+/// Without RDMSR there is nothing to monitor with. NetBurst and Pentium M tell in IA32_MISC_ENABLE
+/// whether monitoring is available (SDM vol. 4).
 fn monitoring_disabled(machine: &mut impl Machine, found: &Capabilities) -> bool {
+    if found.identity.leaf1_edx & leaf1_edx::MSR == 0 {
+        return found.interface() != Interface::Default;
+    }
     let tells = match found.interface() {
         Interface::NetBurst => true,
         Interface::P6 => is_pentium_m(&found.identity),

@@ -1,25 +1,31 @@
 //! What each interface does to the registers: addresses and bits, no policy.
 //!
-//! The contract, for every interface. Each function runs on the processor that it concerns, with
-//! interrupts masked (PROFILE_LEVEL).
+//! The operations of the HAL design note, for every interface. Each runs on the processor that it
+//! concerns, with interrupts masked (PROFILE_LEVEL on x64).
 //!
-//! - [`set_up`] makes `seated` counters ready and leaves them stopped, each at its preset, with no
-//!   overflow pending.
-//! - [`enable`] starts all of them, as close together as the hardware can.
-//! - [`disable`] stops all of them; their values stay.
-//! - [`clear`] leaves no bit of ours set in any select or shared register.
-//! - [`read`] answers a counter's value in its own width, running or not.
-//! - An overflow interrupt is answered by [`hold`], then for each counter [`may_have_overflowed`],
-//!   [`stop_one`], [`write()`] and [`start_one`], then [`resume`].
+//! - [`initialize`]: once when a session starts there. Touches only registers that are reserved.
+//! - [`enable_monitoring`]: sets up every counter at its preset, with no overflow pending, then
+//!   starts all of them, as close together as the hardware can.
+//! - [`disable_monitoring`]: stops all of them, reads each a last time, and leaves no bit of ours
+//!   set in any select or shared register.
+//! - [`check_overflow_status`]: answers a mask of the counters that have overflowed, stopped, with
+//!   the value each has. Where only the value can tell, the value tells: it is below the preset.
+//! - SetInterval and QueryInformation touch no register: see
+//!   [`service`](crate::service).
+//!
+//! An overflow interrupt is answered by [`hold`], [`check_overflow_status`], [`reload`] for each
+//! counter of the mask, [`resume`]. [`read`] answers a counter's value in its own width, running or
+//! not.
 //!
 //! Registers shared with others are changed by read-modify-write; bits that are not ours are never
-//! written from a saved copy. A counter's overflow is known by its value: it has come as many
-//! events as it was preset for. The status registers are only acknowledged.
+//! written from a saved copy. Status registers are acknowledged, not read: RDPMC costs less than
+//! RDMSR, and the value is needed anyway.
 
 use crate::capabilities::{Apic, Capabilities, Global};
 use crate::control::Control;
 use crate::counter::Counter;
 use crate::machine::Machine;
+use crate::plan::MAX_COUNTERS;
 use crate::registers::apic::{IA32_X2APIC_LVT_PMI, LVTPC_OFFSET, LvtPc};
 use crate::registers::netburst::{CCCR_OFF, Cccr};
 use crate::registers::pentium::{CESR, CESR_HALF, CESR_HALF_MASK};
@@ -45,6 +51,9 @@ pub struct Hold {
     /// The global control register as it was found.
     control: u64,
 }
+
+/// A value for each counter in use.
+pub type Values = [u64; MAX_COUNTERS];
 
 const EVENT_SELECT_EN: u64 = intel::PerfEvtSel::new().with_en(true).into_bits();
 const CCCR_ENABLE: u64 = Cccr::new().with_enable(true).into_bits() as u64;
@@ -78,96 +87,79 @@ fn enable_bit(capabilities: &Capabilities) -> u64 {
     }
 }
 
-/// See the contract above.
-pub fn set_up(machine: &mut impl Machine, capabilities: &Capabilities, seated: &[Seated]) {
-    let gate = gate(capabilities);
-    if let Gate::Global(global) = gate {
-        modify(machine, global.control, global_bits(seated), 0);
-    }
-    for one in seated {
-        for (msr, value) in one.control.before {
-            if msr != 0 {
-                machine.write_msr(msr, value);
-            }
+/// See the module's contract.
+///
+/// NetBurst: a counter that was left armed keeps running, and interrupts a thread that did not arm
+/// it (seen by Linux after a crash), so all CCCRs of this logical processor's side are turned off.
+pub fn initialize(machine: &mut impl Machine, capabilities: &Capabilities) {
+    if capabilities.interface() == Interface::NetBurst {
+        for index in (0..32).filter(|index| capabilities.counters >> index & 1 != 0) {
+            let msr = select_msr(capabilities, Counter::general(index));
+            machine.write_msr(msr, CCCR_OFF.into_bits().into());
         }
-        match gate {
-            Gate::Cesr => write_cesr_half(machine, one.counter, 0),
-            Gate::Global(_) if one.counter.is_fixed() => {}
-            Gate::Global(_) => write_select(machine, capabilities, one, EVENT_SELECT_EN),
-            Gate::Each | Gate::First => write_select(machine, capabilities, one, 0),
-        }
-        write(machine, capabilities, one.counter, one.preset);
-    }
-    if let Gate::Global(global) = gate {
-        write_fixed_control(machine, seated, true);
-        machine.write_msr(global.acknowledge, global_bits(seated));
     }
 }
 
-/// See the contract above.
-pub fn enable(machine: &mut impl Machine, capabilities: &Capabilities, seated: &[Seated]) {
-    match gate(capabilities) {
-        Gate::Global(global) => modify(machine, global.control, 0, global_bits(seated)),
-        Gate::First => machine.write_msr(
-            capabilities.layout.select,
-            first_select(seated) | EVENT_SELECT_EN,
-        ),
-        Gate::Cesr => {
-            for one in seated {
-                write_cesr_half(machine, one.counter, one.control.select);
-            }
-        }
-        Gate::Each => {
-            for one in seated {
+/// See the module's contract.
+pub fn enable_monitoring(
+    machine: &mut impl Machine,
+    capabilities: &Capabilities,
+    seated: &[Seated],
+) {
+    set_up(machine, capabilities, seated);
+    start(machine, capabilities, seated);
+}
+
+/// See the module's contract. `values` gets the last value of each counter of `seated`, in order.
+pub fn disable_monitoring(
+    machine: &mut impl Machine,
+    capabilities: &Capabilities,
+    seated: &[Seated],
+    values: &mut Values,
+) {
+    stop(machine, capabilities, seated);
+    for (value, one) in values.iter_mut().zip(seated) {
+        *value = read(machine, capabilities, one.counter);
+    }
+    clear(machine, capabilities, seated);
+}
+
+/// See the module's contract. The mask has a bit for each place of `seated`; `values` gets the
+/// value of each counter of the mask.
+pub fn check_overflow_status(
+    machine: &mut impl Machine,
+    capabilities: &Capabilities,
+    seated: &[Seated],
+    values: &mut Values,
+) -> u32 {
+    let alone = seated.iter().filter(|one| one.interrupts).count() == 1;
+    let mut overflowed = 0;
+    for ((place, one), value) in seated.iter().enumerate().zip(values) {
+        if one.interrupts && may_have_overflowed(machine, capabilities, one, alone) {
+            stop_one(machine, capabilities, one);
+            *value = read(machine, capabilities, one.counter);
+            if *value < one.preset {
+                overflowed |= 1 << place;
+            } else {
                 start_one(machine, capabilities, one);
             }
         }
     }
+    overflowed
 }
 
-/// See the contract above.
-pub fn disable(machine: &mut impl Machine, capabilities: &Capabilities, seated: &[Seated]) {
-    match gate(capabilities) {
-        Gate::Global(global) => modify(machine, global.control, global_bits(seated), 0),
-        Gate::First => machine.write_msr(capabilities.layout.select, first_select(seated)),
-        Gate::Cesr => {
-            for one in seated {
-                write_cesr_half(machine, one.counter, 0);
-            }
-        }
-        Gate::Each => {
-            for one in seated {
-                stop_one(machine, capabilities, one);
-            }
-        }
-    }
+/// Starts a counter that has overflowed anew, from the preset it has now.
+pub fn reload(machine: &mut impl Machine, capabilities: &Capabilities, one: &Seated) {
+    preset(machine, capabilities, one);
+    start_one(machine, capabilities, one);
 }
 
-/// See the contract above; the counters are stopped already.
-pub fn clear(machine: &mut impl Machine, capabilities: &Capabilities, seated: &[Seated]) {
-    let off = match gate(capabilities) {
-        Gate::Cesr => return,
-        _ if capabilities.interface() == Interface::NetBurst => CCCR_OFF.into_bits().into(),
-        _ => 0,
-    };
-    if gate(capabilities) == Gate::First {
-        machine.write_msr(capabilities.layout.select, 0);
-    }
-    for one in seated.iter().filter(|one| !one.counter.is_fixed()) {
-        machine.write_msr(select_msr(capabilities, one.counter), off);
-        for (msr, _) in one.control.before {
-            if msr != 0 {
-                machine.write_msr(msr, 0);
-            }
-        }
-    }
-    if let Gate::Global(global) = gate(capabilities) {
-        write_fixed_control(machine, seated, false);
-        machine.write_msr(global.acknowledge, global_bits(seated));
-    }
+/// Sets a stopped counter to its preset.
+pub fn preset(machine: &mut impl Machine, capabilities: &Capabilities, one: &Seated) {
+    write(machine, capabilities, one.counter, one.preset);
 }
 
-/// See the contract above.
+/// A counter's value, in its own width.
 pub fn read(machine: &mut impl Machine, capabilities: &Capabilities, counter: Counter) -> u64 {
     let index = u32::from(counter.index());
     let value = match capabilities.interface() {
@@ -180,26 +172,6 @@ pub fn read(machine: &mut impl Machine, capabilities: &Capabilities, counter: Co
         _ => machine.read_pmc(index),
     };
     value & capabilities.width_of(counter).mask()
-}
-
-/// Sets a counter's value.
-pub fn write(
-    machine: &mut impl Machine,
-    capabilities: &Capabilities,
-    counter: Counter,
-    value: u64,
-) {
-    let msr = if counter.is_fixed() {
-        counter_msr(capabilities, counter)
-    } else {
-        capabilities.layout.counter_write + u32::from(counter.index()) * capabilities.layout.stride
-    };
-    machine.write_msr(msr, value);
-    // Errata N15, O8: a write while the input is active can carry into the upper bits; oprofile
-    // and Linux found a second write to be what helps.
-    if capabilities.interface() == Interface::NetBurst {
-        machine.write_msr(msr, value);
-    }
 }
 
 /// An overflow interrupt has come: stops all counters together where the hardware can.
@@ -222,38 +194,6 @@ fn together(capabilities: &Capabilities) -> Gate {
     match gate(capabilities) {
         Gate::Global(_) if capabilities.interface() == Interface::Amd64 => Gate::Each,
         gate => gate,
-    }
-}
-
-/// Whether a counter is worth stopping to look at: `alone` is the only one that interrupts.
-pub fn may_have_overflowed(
-    machine: &mut impl Machine,
-    capabilities: &Capabilities,
-    one: &Seated,
-    alone: bool,
-) -> bool {
-    if capabilities.interface() == Interface::NetBurst {
-        let cccr = machine.read_msr(select_msr(capabilities, one.counter));
-        // A PMI can come without OVF (seen by Linux): the value then tells.
-        return Cccr::from_bits(cccr as u32).ovf()
-            || read(machine, capabilities, one.counter) < one.preset;
-    }
-    let stopped = together(capabilities) != Gate::Each;
-    stopped || alone || read(machine, capabilities, one.counter) < one.preset
-}
-
-/// Stops one counter, where each has a bit of its own; NetBurst: clears OVF too, as it would keep
-/// the interrupt line asserted.
-pub fn stop_one(machine: &mut impl Machine, capabilities: &Capabilities, one: &Seated) {
-    if together(capabilities) == Gate::Each {
-        write_select(machine, capabilities, one, 0);
-    }
-}
-
-/// Starts one counter again, where each has a bit of its own.
-pub fn start_one(machine: &mut impl Machine, capabilities: &Capabilities, one: &Seated) {
-    if together(capabilities) == Gate::Each {
-        write_select(machine, capabilities, one, enable_bit(capabilities));
     }
 }
 
@@ -299,6 +239,142 @@ fn unmask_lvtpc(machine: &mut impl Machine, apic: Apic) {
                 entry.with_mask(false).into_bits().into(),
             );
         }
+    }
+}
+
+/// Makes every counter ready and leaves it stopped.
+fn set_up(machine: &mut impl Machine, capabilities: &Capabilities, seated: &[Seated]) {
+    let gate = gate(capabilities);
+    if let Gate::Global(global) = gate {
+        modify(machine, global.control, global_bits(seated), 0);
+    }
+    for one in seated {
+        for (msr, value) in one.control.before {
+            if msr != 0 {
+                machine.write_msr(msr, value);
+            }
+        }
+        match gate {
+            Gate::Cesr => write_cesr_half(machine, one.counter, 0),
+            Gate::Global(_) if one.counter.is_fixed() => {}
+            Gate::Global(_) => write_select(machine, capabilities, one, EVENT_SELECT_EN),
+            Gate::Each | Gate::First => write_select(machine, capabilities, one, 0),
+        }
+        preset(machine, capabilities, one);
+    }
+    if let Gate::Global(global) = gate {
+        write_fixed_control(machine, seated, true);
+        machine.write_msr(global.acknowledge, global_bits(seated));
+    }
+}
+
+/// Starts every counter.
+fn start(machine: &mut impl Machine, capabilities: &Capabilities, seated: &[Seated]) {
+    match gate(capabilities) {
+        Gate::Global(global) => modify(machine, global.control, 0, global_bits(seated)),
+        Gate::First => machine.write_msr(
+            capabilities.layout.select,
+            first_select(seated) | EVENT_SELECT_EN,
+        ),
+        Gate::Cesr => {
+            for one in seated {
+                write_cesr_half(machine, one.counter, one.control.select);
+            }
+        }
+        Gate::Each => {
+            for one in seated {
+                start_one(machine, capabilities, one);
+            }
+        }
+    }
+}
+
+/// Stops every counter; their values stay.
+fn stop(machine: &mut impl Machine, capabilities: &Capabilities, seated: &[Seated]) {
+    match gate(capabilities) {
+        Gate::Global(global) => modify(machine, global.control, global_bits(seated), 0),
+        Gate::First => machine.write_msr(capabilities.layout.select, first_select(seated)),
+        Gate::Cesr => {
+            for one in seated {
+                write_cesr_half(machine, one.counter, 0);
+            }
+        }
+        Gate::Each => {
+            for one in seated {
+                stop_one(machine, capabilities, one);
+            }
+        }
+    }
+}
+
+/// Leaves no bit of ours set; the counters are stopped already.
+fn clear(machine: &mut impl Machine, capabilities: &Capabilities, seated: &[Seated]) {
+    let off = match gate(capabilities) {
+        Gate::Cesr => return,
+        _ if capabilities.interface() == Interface::NetBurst => CCCR_OFF.into_bits().into(),
+        _ => 0,
+    };
+    if gate(capabilities) == Gate::First {
+        machine.write_msr(capabilities.layout.select, 0);
+    }
+    for one in seated.iter().filter(|one| !one.counter.is_fixed()) {
+        machine.write_msr(select_msr(capabilities, one.counter), off);
+        for (msr, _) in one.control.before {
+            if msr != 0 {
+                machine.write_msr(msr, 0);
+            }
+        }
+    }
+    if let Gate::Global(global) = gate(capabilities) {
+        write_fixed_control(machine, seated, false);
+        machine.write_msr(global.acknowledge, global_bits(seated));
+    }
+}
+
+/// Sets a counter's value.
+fn write(machine: &mut impl Machine, capabilities: &Capabilities, counter: Counter, value: u64) {
+    let msr = if counter.is_fixed() {
+        counter_msr(capabilities, counter)
+    } else {
+        capabilities.layout.counter_write + u32::from(counter.index()) * capabilities.layout.stride
+    };
+    machine.write_msr(msr, value);
+    // Errata N15, O8: a write while the input is active can carry into the upper bits; oprofile
+    // and Linux found a second write to be what helps.
+    if capabilities.interface() == Interface::NetBurst {
+        machine.write_msr(msr, value);
+    }
+}
+
+/// Whether a counter is worth stopping to look at: `alone` is the only one that interrupts.
+fn may_have_overflowed(
+    machine: &mut impl Machine,
+    capabilities: &Capabilities,
+    one: &Seated,
+    alone: bool,
+) -> bool {
+    if capabilities.interface() == Interface::NetBurst {
+        let cccr = machine.read_msr(select_msr(capabilities, one.counter));
+        // A PMI can come without OVF (seen by Linux): the value then tells.
+        return Cccr::from_bits(cccr as u32).ovf()
+            || read(machine, capabilities, one.counter) < one.preset;
+    }
+    let stopped = together(capabilities) != Gate::Each;
+    stopped || alone || read(machine, capabilities, one.counter) < one.preset
+}
+
+/// Stops one counter, where each has a bit of its own; NetBurst: clears OVF too, as it would keep
+/// the interrupt line asserted.
+fn stop_one(machine: &mut impl Machine, capabilities: &Capabilities, one: &Seated) {
+    if together(capabilities) == Gate::Each {
+        write_select(machine, capabilities, one, 0);
+    }
+}
+
+/// Starts one counter again, where each has a bit of its own.
+fn start_one(machine: &mut impl Machine, capabilities: &Capabilities, one: &Seated) {
+    if together(capabilities) == Gate::Each {
+        write_select(machine, capabilities, one, enable_bit(capabilities));
     }
 }
 

@@ -6,8 +6,9 @@
 //! preset, so that N periods take N times the period of events however late interrupts come.
 
 use crate::guard::Verdict;
-use crate::interface;
+use crate::interface::{self, Seated, Values};
 use crate::machine::{Local, Machine};
+use crate::plan::MAX_COUNTERS;
 use crate::processor::{ProcessorState, preset};
 use crate::ring::Ring;
 use crate::session::Configuration;
@@ -29,6 +30,14 @@ pub struct Interrupted {
     pub thread: u32,
 }
 
+/// What a session sees that asked for no addresses, as the HAL's callback has none.
+const NOWHERE: Interrupted = Interrupted {
+    ip: 0,
+    mode: Mode::Unknown,
+    process: 0,
+    thread: 0,
+};
+
 /// Answers an overflow interrupt in own-handler mode.
 pub fn interrupt<M: Machine>(
     local: &mut Local<'_, M>,
@@ -39,41 +48,25 @@ pub fn interrupt<M: Machine>(
     let Some(capabilities) = local.state.capabilities else {
         return;
     };
-    let hold = interface::hold(local.machine, &capabilities, local.state.active.seated());
-    let alone = local
-        .state
-        .active
-        .seated()
-        .iter()
-        .filter(|one| one.interrupts)
-        .count()
-        == 1;
+    let seated = local.state.active.seated();
+    let mut values = [0; MAX_COUNTERS];
+    let hold = interface::hold(local.machine, &capabilities, seated);
+    let overflowed =
+        interface::check_overflow_status(local.machine, &capabilities, seated, &mut values);
+    let interrupted = if session.no_address {
+        &NOWHERE
+    } else {
+        interrupted
+    };
     let mut reloaded = 0;
-    for place in 0..local.state.active.count {
-        let Some(one) = local.state.active.seated().get(place).copied() else {
-            continue;
-        };
-        if !one.interrupts
-            || !interface::may_have_overflowed(local.machine, &capabilities, &one, alone)
-        {
-            continue;
-        }
-        interface::stop_one(local.machine, &capabilities, &one);
-        let value = interface::read(local.machine, &capabilities, one.counter);
-        if passed(local, session, place, value, entry, interrupted) {
+    for (place, value) in places(overflowed, &values) {
+        if let Some(one) = passed(local, session, place, value, entry, interrupted) {
+            interface::reload(local.machine, &capabilities, &one);
             reloaded |= one.counter.global_bit();
-            let preset = local
-                .state
-                .active
-                .seated()
-                .get(place)
-                .map_or(0, |one| one.preset);
-            interface::write(local.machine, &capabilities, one.counter, preset);
         }
-        interface::start_one(local.machine, &capabilities, &one);
     }
-    if reloaded == 0 {
-        local.state.statistics.spurious += 1;
+    if overflowed == 0 {
+        local.state.statistics.spurious = local.state.statistics.spurious.wrapping_add(1);
     }
     let seated = local.state.active.seated();
     interface::resume(local.machine, &capabilities, seated, hold, reloaded);
@@ -83,12 +76,6 @@ pub fn interrupt<M: Machine>(
 /// Answers the HAL's overflow callback: the HAL has stopped the counters, says which overflowed
 /// (bits of the global registers' layout), and clears and restarts them itself.
 pub fn callback<M: Machine>(local: &mut Local<'_, M>, session: &Configuration, overflowed: u64) {
-    const NOWHERE: Interrupted = Interrupted {
-        ip: 0,
-        mode: Mode::Unknown,
-        process: 0,
-        thread: 0,
-    };
     let entry = local.machine.timestamp();
     let Some(capabilities) = local.state.capabilities else {
         return;
@@ -101,22 +88,26 @@ pub fn callback<M: Machine>(local: &mut Local<'_, M>, session: &Configuration, o
             continue;
         }
         let value = interface::read(local.machine, &capabilities, one.counter);
-        if passed(local, session, place, value, entry, &NOWHERE) {
-            let preset = local
-                .state
-                .active
-                .seated()
-                .get(place)
-                .map_or(0, |one| one.preset);
-            interface::write(local.machine, &capabilities, one.counter, preset);
+        if value < one.preset
+            && let Some(one) = passed(local, session, place, value, entry, &NOWHERE)
+        {
+            interface::preset(local.machine, &capabilities, &one);
         }
     }
     guard(local, session, entry);
 }
 
-/// A counter stands at `value`: adds it up, and where a flag or its value says that it overflowed,
-/// records the periods that passed and works out its next preset. Answers whether it must be
-/// written.
+/// The places of a mask, each with its value.
+fn places(mask: u32, values: &Values) -> impl Iterator<Item = (usize, u64)> {
+    values
+        .iter()
+        .copied()
+        .enumerate()
+        .filter(move |(place, _)| mask >> place & 1 != 0)
+}
+
+/// A counter has overflowed and stands at `value`: adds it up, records the periods that passed,
+/// and answers the counter with its next preset.
 fn passed<M: Machine>(
     local: &mut Local<'_, M>,
     session: &Configuration,
@@ -124,21 +115,12 @@ fn passed<M: Machine>(
     value: u64,
     timestamp: u64,
     interrupted: &Interrupted,
-) -> bool {
-    let Some(capabilities) = local.state.capabilities else {
-        return false;
-    };
-    let Some(one) = local.state.active.seated().get(place).copied() else {
-        return false;
-    };
+) -> Option<Seated> {
+    let capabilities = local.state.capabilities?;
+    let one = *local.state.active.seated().get(place)?;
     local.state.add_up(&capabilities, place, value);
-    if value >= one.preset {
-        return false;
-    }
     let source = local.state.active.source(place);
-    let Some(total) = local.state.totals.get_mut(source) else {
-        return false;
-    };
+    let total = local.state.totals.get_mut(source)?;
     let period = total.period.max(1);
     let came = capabilities
         .width_of(one.counter)
@@ -159,7 +141,7 @@ fn passed<M: Machine>(
             interrupted,
         );
     }
-    true
+    local.state.active.seated().get(place).copied()
 }
 
 /// Puts one sample into the ring for `periods` that passed at once; the others are told as lost.

@@ -153,6 +153,10 @@ impl Active {
 
 impl ProcessorState {
     /// The state of a processor that nobody has looked at.
+    #[expect(
+        clippy::large_stack_arrays,
+        reason = "a constant that hosts copy into memory they lend"
+    )]
     pub const EMPTY: Self = Self {
         capabilities: None,
         active: Active::NONE,
@@ -200,6 +204,9 @@ impl ProcessorState {
         self.statistics = SampleStatistics::ZERO;
         self.clock.before = 0;
         self.active.turn = 0;
+        if let Some(capabilities) = &self.capabilities {
+            interface::initialize(machine, capabilities);
+        }
         self.arm(machine, session, plan);
     }
 
@@ -321,6 +328,7 @@ impl ProcessorState {
             .wrapping_add(now.wrapping_sub(self.clock.started))
     }
 
+    /// Seats the sources of the turn that is due, and starts their counters.
     fn begin_turn(&mut self, machine: &mut impl Machine, session: &Configuration, plan: &Plan) {
         self.active.count = 0;
         let Some(capabilities) = &self.capabilities else {
@@ -354,26 +362,25 @@ impl ProcessorState {
                 );
             }
         }
-        interface::set_up(machine, capabilities, self.active.seated());
+        interface::enable_monitoring(machine, capabilities, self.active.seated());
         self.clock.turn_began = machine.timestamp();
-        interface::enable(machine, capabilities, self.active.seated());
     }
 
-    /// Answers when it ended.
+    /// Stops the counters of the turn and adds up what they have come to; answers when it ended.
     fn end_turn(&mut self, machine: &mut impl Machine) -> u64 {
-        let Some(capabilities) = self.capabilities else {
-            return machine.timestamp();
-        };
-        interface::disable(machine, &capabilities, self.active.seated());
         let now = machine.timestamp();
-        self.read_all(machine);
-        for place in 0..self.active.count {
+        let Some(capabilities) = self.capabilities else {
+            return now;
+        };
+        let mut values = [0; MAX_COUNTERS];
+        interface::disable_monitoring(machine, &capabilities, self.active.seated(), &mut values);
+        for (place, value) in values.into_iter().enumerate().take(self.active.count) {
+            self.add_up(&capabilities, place, value);
             self.carry(place);
             if let Some(total) = self.totals.get_mut(self.active.source(place)) {
                 total.end_turn(now.wrapping_sub(self.clock.turn_began));
             }
         }
-        interface::clear(machine, &capabilities, self.active.seated());
         self.active.count = 0;
         now
     }

@@ -213,7 +213,8 @@ fn emon(id: &Identity) -> Choice {
 /// boots on: they serve modelled machines.
 fn old_interface(id: &Identity) -> Option<Choice> {
     let choice = |interface, reason| Some(Choice { interface, reason });
-    if !id.is_intel() {
+    // Who declares architectural monitoring has its registers, and not the older ones.
+    if !id.is_intel() || PerfMonEax::from_bits(id.leaf_0a.eax).version() != 0 {
         return None;
     }
     match (id.family, id.model) {

@@ -6,6 +6,7 @@
 
 mod describe;
 mod exchange;
+mod preparation;
 mod reading;
 mod sessions;
 mod sources;
@@ -329,7 +330,7 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
     #[must_use]
     pub fn rotates(&self) -> bool {
         running(self.holder, &self.sessions)
-            .is_some_and(|session| sources::turns(&session.plans) > 1)
+            .is_some_and(|session| preparation::turns(&session.plans) > 1)
     }
 
     /// Whether a session is running.

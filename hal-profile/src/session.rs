@@ -35,6 +35,10 @@ pub struct Session {
 
 impl Session {
     /// A place that nobody uses.
+    #[expect(
+        clippy::large_stack_arrays,
+        reason = "a constant that hosts copy into memory they lend"
+    )]
     pub const EMPTY: Self = Self {
         owner: None,
         uses: 0,
@@ -107,6 +111,10 @@ impl SessionSource {
 }
 
 impl Configuration {
+    #[expect(
+        clippy::large_stack_arrays,
+        reason = "a constant that hosts copy into memory they lend"
+    )]
     const EMPTY: Self = Self {
         sources: [SessionSource::NONE; MAX_SOURCES],
         count: 0,

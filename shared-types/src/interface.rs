@@ -83,7 +83,8 @@ wire_enum! {
         HypervisorUnproved = 12 "hypervisor-unproved"
         /// More kinds of processor than halprof keeps apart; this one is not used.
         TooManyKinds = 13 "too-many-kinds"
-        /// IA32_MISC_ENABLE bit 7 is clear: performance monitoring is not available.
+        /// Performance monitoring is not available: IA32_MISC_ENABLE bit 7 is clear, or CPUID leaf 1
+        /// EDX bit 5 (MSR) is.
         MonitoringDisabled = 14 "monitoring-disabled"
         /// The counters' memory could not be had (Emon only; HAL: every source unsupported).
         NoMemory = 15 "no-memory"

@@ -11,6 +11,9 @@ pub const TIMESTAMP_FREQUENCY: u64 = 1_000_000_000;
 /// What an interrupt costs, in modelled nanoseconds.
 pub const INTERRUPT_COST: u64 = 1000;
 
+/// Refused accesses that are kept of one processor: the first ones tell.
+const FAULTS_KEPT: usize = 16;
+
 /// One processor, with what silicon refused on it.
 ///
 /// The core cannot be told of a #GP: on Windows it would be a bug check. It is kept here.
@@ -26,7 +29,9 @@ pub struct Cpu {
 impl Cpu {
     fn refuse<T: Default>(&mut self, result: Result<T, Fault>) -> T {
         result.unwrap_or_else(|fault| {
-            self.faults.push(fault);
+            if self.faults.len() < FAULTS_KEPT {
+                self.faults.push(fault);
+            }
             T::default()
         })
     }
@@ -97,9 +102,9 @@ impl Host {
             counters_taken: false,
             ring_words_max: usize::MAX,
         };
-        processors
-            .into_iter()
-            .for_each(|processor| host.add(processor));
+        for processor in processors {
+            host.add(processor);
+        }
         host
     }
 

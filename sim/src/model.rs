@@ -174,7 +174,9 @@ impl Model {
         let length = workload.time_at(workload.length());
         let tick = TICK.max(length / TICKS_MAX);
         let cpus = &mut self.service.processors().cpus;
-        cpus.iter_mut().for_each(|cpu| cpu.processor.begin_anew());
+        for cpu in cpus.iter_mut() {
+            cpu.processor.begin_anew();
+        }
         let runner = |index: usize| Runner {
             position: 0,
             began: cpus[index].processor.timestamp(),
@@ -293,9 +295,10 @@ impl Model {
                 next = next.min(tick);
             }
             let works = runner.works;
-            let (width, fired) = match works {
-                true => self.look_ahead(&run.workload, index, start),
-                false => (u64::MAX, None),
+            let (width, fired) = if works {
+                self.look_ahead(&run.workload, index, start)
+            } else {
+                (u64::MAX, None)
             };
             next = next.min(runner.read_at.saturating_add(width));
             let runner = &mut run.runners[index];

@@ -61,17 +61,23 @@ pub fn spec(source: u32) -> Spec {
     }
 }
 
-/// A request of the right shape whose fields are random, though often likely ones.
+/// A request of the right shape whose fields are random, though often likely ones; `sessions` are
+/// numbers that may be open.
 #[must_use]
-pub fn random_well_formed(rng: &mut Rng) -> (RequestCode, Vec<u8>) {
+pub fn random_well_formed(rng: &mut Rng, sessions: &[u32]) -> (RequestCode, Vec<u8>) {
     let (code, _) = RequestCode::ALL[rng.usize(..RequestCode::ALL.len())];
-    let flags = if rng.u8(..4) == 0 {
-        rng.u32(..)
-    } else {
-        rng.u32(..16)
+    let flags = match rng.u8(..20) {
+        0 => rng.u32(..),
+        1 => rng.u32(..16),
+        _ if code == session::OPEN => session::KERNEL | rng.u32(..2),
+        _ if code == session::CONFIGURE => session::SAMPLE * rng.u32(..2),
+        _ => 0,
     };
     let header = header(flags);
-    let number = rng.u32(1..5) << 8 | rng.u32(1..4);
+    let number = match sessions.get(rng.usize(..sessions.len() + 1)) {
+        Some(&number) => number,
+        None => rng.u32(..) >> rng.u32(..32),
+    };
     let request = match code {
         machine::HELLO | machine::DESCRIBE | session::OPEN => bytes(&Plain { header }, &[]),
         machine::PROCESSORS | machine::REGISTERS | source::ENUMERATE => bytes(
@@ -91,20 +97,26 @@ pub fn random_well_formed(rng: &mut Rng) -> (RequestCode, Vec<u8>) {
             &[],
         ),
         source::PLAN | session::CONFIGURE => {
-            let specs: Vec<Spec> = (0..rng.usize(..12)).map(|_| random_spec(rng)).collect();
+            let specs: Vec<Spec> = (0..rng.usize(1..=8) / 2)
+                .map(|_| random_spec(rng))
+                .collect();
             let head = Configure {
                 header,
                 session: if code == source::PLAN { 0 } else { number },
                 sources: specs.len() as u32 + u32::from(rng.u8(..10) == 0),
                 rotation: rng.u32(..) >> rng.u32(..32),
                 ring_samples: rng.u32(..) >> rng.u32(..32),
-                processors: [rng.u64(..) >> rng.u32(..64) & 7; 32].map(|bits| bits * rng.u64(..2)),
+                processors: match rng.u8(..8) {
+                    0 => [0; 32].map(|_: u64| rng.u64(..) >> rng.u32(..64)),
+                    1 => std::array::from_fn(|word| if word == 0 { rng.u64(..8) } else { 0 }),
+                    _ => [0; 32],
+                },
             };
             bytes(&head, &specs)
         }
         session::SET_INTERVAL => {
             let interval = HalProfileSourceInterval64 {
-                source: random_source(rng) as i32,
+                source: random_source(rng).cast_signed(),
                 padding: 0,
                 interval: rng.u64(..) >> rng.u32(..64),
             };
@@ -123,27 +135,21 @@ pub fn random_well_formed(rng: &mut Rng) -> (RequestCode, Vec<u8>) {
         | session::CLOSE
         | counts::SNAPSHOT
         | samples::DRAIN
-        | samples::STATISTICS => {
-            let header = RequestHeader {
-                flags: flags * rng.u32(..2) / 2,
-                ..header
-            };
-            bytes(
-                &session::Session {
-                    header,
-                    session: number,
-                    reserved: 0,
-                },
-                &[],
-            )
-        }
+        | samples::STATISTICS => bytes(
+            &session::Session {
+                header,
+                session: number,
+                reserved: 0,
+            },
+            &[],
+        ),
         _ => Vec::new(),
     };
     (code, request)
 }
 
 fn random_source(rng: &mut Rng) -> u32 {
-    match rng.u8(..4) {
+    match rng.u8(..16) {
         0 => rng.u32(..0x20),
         1 => rng.u32(..0xC0),
         2 => 0x8000_0000 + (rng.u32(..10) << 8) + rng.u32(..16),
@@ -156,7 +162,7 @@ fn random_spec(rng: &mut Rng) -> Spec {
     Spec {
         source,
         group: u16::from(rng.u8(..4) == 0),
-        filter: if rng.u8(..10) == 0 {
+        filter: if rng.u8(..20) == 0 {
             rng.u16(..)
         } else {
             rng.u16(1..4)

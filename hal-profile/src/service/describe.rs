@@ -3,6 +3,7 @@
 use super::Service;
 use super::exchange::{Answer, Exchange, refused};
 use crate::capabilities::{Apic, Capabilities};
+use crate::counter::CounterWidth;
 use crate::guard::DEFAULT_BUDGET;
 use crate::machine::{Machine, Processors};
 use crate::plan::MAX_SOURCES;
@@ -12,9 +13,7 @@ use crate::session::Session;
 use core::mem::size_of;
 use core::ops::DerefMut;
 use shared_types::request::Plain;
-use shared_types::request::machine::{
-    From, Hello, Machine as Description, Page, Processor, Register,
-};
+use shared_types::request::machine::{Hello, Machine as Description, Page, Processor, Register};
 use shared_types::{Delivery, ErrorCode, Interface, Reason, ReplyHeader, Text};
 
 /// In a [`Register`]'s number: the local APIC's page, with the offset in the low bits.
@@ -79,7 +78,7 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
     }
 
     pub(super) fn list_processors(&self, exchange: &mut Exchange<'_>) -> Answer {
-        let first = exchange.request::<From>(0)?.first as usize;
+        let first = exchange.from(0)?.first as usize;
         let total = self.kinds.processors;
         if first > total {
             return Err(refused(
@@ -109,9 +108,9 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
             core_type: found.core_type,
             pmu_version: found.pmu_version,
             counters: found.declared_counters,
-            counter_width: found.width.map_or(0, |width| width.bits()),
+            counter_width: found.width.map_or(0, CounterWidth::bits),
             fixed_counters: found.declared_fixed,
-            fixed_width: found.fixed_width.map_or(0, |width| width.bits()),
+            fixed_width: found.fixed_width.map_or(0, CounterWidth::bits),
             kind: kind as u8,
             interface: found.interface() as u32,
             reason: found.judgement.used.reason as u32,
@@ -123,7 +122,7 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
     }
 
     pub(super) fn registers(&mut self, exchange: &mut Exchange<'_>) -> Answer {
-        let index = exchange.request::<From>(0)?.first as usize;
+        let index = exchange.from(0)?.first as usize;
         let mut list = [Register::default(); MAX_REGISTERS];
         let count = self.processors.run_on(index, |local| {
             let Some(capabilities) = &local.state.capabilities else {
@@ -135,6 +134,8 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
             let total = self.kinds.processors as u64;
             return Err(refused(ErrorCode::ProcessorUnknown, index as u32, total));
         };
+        // There is no asking for the rest of one processor's registers.
+        exchange.need(size_of::<Page>() + count * size_of::<Register>())?;
         page(exchange, 0, count, |place| {
             list.get(place).copied().unwrap_or_default()
         })
@@ -181,7 +182,7 @@ fn each_register(capabilities: &Capabilities, visit: &mut impl FnMut(u32)) {
                 visit(at(layout.select, index));
                 visit(at(layout.counter, index));
             }
-            netburst::escr_msrs(capabilities.identity.model.into()).for_each(&mut *visit);
+            netburst::escr_msrs(capabilities.identity.model).for_each(&mut *visit);
         }
         Interface::Emon | Interface::Amd64 | Interface::P6 => {
             for index in (0..32).filter(|index| capabilities.counters >> index & 1 != 0) {

@@ -3,7 +3,9 @@
 //! METHOD_BUFFERED uses one buffer for both, so a request is copied out before the first byte of
 //! the reply is written.
 
-use core::mem::size_of;
+use core::mem::{offset_of, size_of};
+use shared_types::request::machine::From;
+use shared_types::request::session::Session;
 use shared_types::{ErrorCode, NtStatus, ReplyHeader, RequestHeader, WIRE_VERSION};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -24,6 +26,14 @@ pub(super) const fn refused(error: ErrorCode, subject: u32, detail: u64) -> Refu
         error,
         subject,
         detail,
+    }
+}
+
+/// Refuses where a reserved field, at this offset of the request, is not 0.
+pub(super) fn must_be_zero(offset: u32, value: u32) -> Result<(), Refused> {
+    match value {
+        0 => Ok(()),
+        _ => Err(refused(ErrorCode::ReservedNotZero, offset, value.into())),
     }
 }
 
@@ -73,14 +83,16 @@ impl<'a> Exchange<'a> {
                 self.input as u64,
             ));
         }
-        if header.reserved != 0 {
-            return Err(refused(ErrorCode::ReservedNotZero, 12, 0));
-        }
+        must_be_zero(offset_of!(RequestHeader, reserved) as u32, header.reserved)?;
         Ok(header)
     }
 
     /// The whole request, which is exactly a `T` with no flags beyond `flags`.
+    ///
+    /// The version is looked at before the length: another version's request may be of another
+    /// length.
     pub(super) fn request<T: FromBytes>(&self, flags: u32) -> Result<T, Refused> {
+        self.header()?;
         if self.input != size_of::<T>() {
             return Err(refused(
                 ErrorCode::WrongSize,
@@ -89,6 +101,20 @@ impl<'a> Exchange<'a> {
             ));
         }
         self.head(flags)
+    }
+
+    /// The session that a request is about which says nothing else.
+    pub(super) fn session(&self) -> Result<u32, Refused> {
+        let request = self.request::<Session>(0)?;
+        must_be_zero(offset_of!(Session, reserved) as u32, request.reserved)?;
+        Ok(request.session)
+    }
+
+    /// A request for a list.
+    pub(super) fn from(&self, flags: u32) -> Result<From, Refused> {
+        let request = self.request::<From>(flags)?;
+        must_be_zero(offset_of!(From, reserved) as u32, request.reserved)?;
+        Ok(request)
     }
 
     /// The head of a request that goes on after a `T`.

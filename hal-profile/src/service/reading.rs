@@ -10,12 +10,11 @@ use core::mem::size_of;
 use core::ops::DerefMut;
 use shared_types::request::counts::{Count, Snapshot};
 use shared_types::request::samples::{DRAIN_BYTES_MAX, Drained, Statistics};
-use shared_types::request::session::Session as SessionRequest;
 use shared_types::{ErrorCode, ReplyHeader, Sample};
 
 impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
     pub(super) fn snapshot(&mut self, client: Client, exchange: &mut Exchange<'_>) -> Answer {
-        let number = exchange.request::<SessionRequest>(0)?.session;
+        let number = exchange.session()?;
         let place = self.place_with_results(client, number)?;
         self.counts(place, exchange)
     }
@@ -63,7 +62,7 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
     }
 
     pub(super) fn drain(&mut self, client: Client, exchange: &mut Exchange<'_>) -> Answer {
-        let number = exchange.request::<SessionRequest>(0)?.session;
+        let number = exchange.session()?;
         let place = self.place_with_results(client, number)?;
         self.must_sample(place, number)?;
         let head = size_of::<Drained>();
@@ -104,7 +103,7 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
     }
 
     pub(super) fn statistics(&mut self, client: Client, exchange: &mut Exchange<'_>) -> Answer {
-        let number = exchange.request::<SessionRequest>(0)?.session;
+        let number = exchange.session()?;
         let place = self.place_with_results(client, number)?;
         self.must_sample(place, number)?;
         let mut all = Statistics {

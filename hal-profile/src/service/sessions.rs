@@ -1,21 +1,25 @@
 //! Sessions: opened, configured, started, stopped, closed.
 
-use super::exchange::{Answer, Exchange, Refused, refused};
-use super::sources::{rotation, turns};
+use super::exchange::{Answer, Exchange, Refused, must_be_zero, refused};
+use super::preparation::{rotation, turns};
 use super::{Holder, Service, running};
 use crate::machine::{ProcessorSet, Processors};
 use crate::ring::words_for;
 use crate::session::{Client, Session};
-use core::mem::{size_of, swap};
+use core::mem::{offset_of, size_of, swap};
 use core::ops::DerefMut;
+use shared_types::hal::HalProfileSourceInterval64;
 use shared_types::request::Plain;
 use shared_types::request::session::{
-    Configure, Configured, IntervalSet, KERNEL, NO_ADDRESS, Opened, SAMPLE,
-    Session as SessionRequest, SetInterval, UsedInterval,
+    Configure, Configured, IntervalSet, KERNEL, NO_ADDRESS, Opened, SAMPLE, SetInterval,
+    UsedInterval,
 };
 use shared_types::request::source::APPROXIMATE;
 use shared_types::{ErrorCode, ReplyHeader};
 
+/// Where the padding of a SET_INTERVAL request is.
+const PADDING: usize =
+    offset_of!(SetInterval, interval) + offset_of!(HalProfileSourceInterval64, padding);
 /// A session's number: its place in the low bits, how often the place was used above.
 const PLACE_BITS: u32 = 8;
 
@@ -116,12 +120,14 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
 
     pub(super) fn set_interval(&mut self, client: Client, exchange: &mut Exchange<'_>) -> Answer {
         let request = exchange.request::<SetInterval>(0)?;
+        must_be_zero(offset_of!(SetInterval, reserved) as u32, request.reserved)?;
+        must_be_zero(PADDING as u32, request.interval.padding)?;
         let place = self.place(client, request.session)?;
         if self.runs(place) {
             return Err(refused(ErrorCode::Running, request.session, 0));
         }
         exchange.need(size_of::<IntervalSet>())?;
-        let id = request.interval.source as u32;
+        let id = request.interval.source.cast_unsigned();
         let resolution = self.processors.timer_resolution();
         let interval = self
             .sessions
@@ -137,13 +143,13 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
     }
 
     pub(super) fn start(&mut self, client: Client, exchange: &mut Exchange<'_>) -> Answer {
-        let number = exchange.request::<SessionRequest>(0)?.session;
+        let number = exchange.session()?;
         let place = self.place(client, number)?;
         self.may_start(place, number)?;
-        self.forget_results(place);
         if !self.processors.reserve_counters() {
             return Err(refused(ErrorCode::CountersReserved, 0, 0));
         }
+        self.forget_results(place);
         if let Err(refused) = self.lend_rings(place) {
             self.processors.release_counters();
             return Err(refused);
@@ -206,7 +212,9 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
             .filter(|&index| configuration.processors.contains(index))
             .count();
         let bytes = (words * size_of::<u64>() * rings) as u64;
-        if !self.processors.lend_rings(&configuration.processors, words) {
+        // Processors may have been added since the rings' length was chosen.
+        let within = bytes <= self.about.ring_bytes_max;
+        if !within || !self.processors.lend_rings(&configuration.processors, words) {
             return Err(refused(ErrorCode::NoMemory, 0, bytes));
         }
         self.ring_bytes = bytes;
@@ -231,7 +239,7 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
     }
 
     pub(super) fn stop(&mut self, client: Client, exchange: &mut Exchange<'_>) -> Answer {
-        let number = exchange.request::<SessionRequest>(0)?.session;
+        let number = exchange.session()?;
         let place = self.place(client, number)?;
         if !self.runs(place) {
             return Err(refused(ErrorCode::NotRunning, number, 0));
@@ -259,7 +267,7 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
     }
 
     pub(super) fn close(&mut self, client: Client, exchange: &mut Exchange<'_>) -> Answer {
-        let number = exchange.request::<SessionRequest>(0)?.session;
+        let number = exchange.session()?;
         let place = self.place(client, number)?;
         self.end_session(place);
         exchange.reply(&ReplyHeader::done(size_of::<ReplyHeader>()))

@@ -8,11 +8,12 @@
 use clap::{Parser, ValueEnum};
 use fastrand::Rng;
 use halprof_tests::requests::{self, ALL_RIGHTS};
-use shared_types::request::{Access, RequestCode};
+use shared_types::request::session::{self, Opened, Spec};
+use shared_types::request::{Access, Plain, RequestCode};
 use shared_types::{ErrorCode, NtStatus, ReplyHeader};
 use sim::model::{Handle, Model};
 use sim::models::{self, MODELS};
-use sim::workload;
+use sim::workload::{self, Workload};
 use std::time::{Duration, Instant};
 use zerocopy::FromBytes;
 
@@ -62,7 +63,8 @@ fn service_case(rng: &mut Rng) {
     let model = &MODELS[rng.usize(..MODELS.len())];
     let leaves = models::repeat(&model.processors(), rng.usize(1..=5));
     let mut machine = Model::new(&leaves);
-    let mut handles: Vec<Handle> = Vec::new();
+    let mut handles = vec![machine.open(1, ALL_RIGHTS)];
+    let mut sessions = Vec::new();
     let workload =
         workload::parse("instructions=3000000,cycles=5000000,branches=70000,processors=all");
     let workload = workload.expect("a well-formed workload");
@@ -70,14 +72,18 @@ fn service_case(rng: &mut Rng) {
         match rng.u8(..20) {
             0 => handles.push(machine.open(rng.u32(..), &rights(rng))),
             1 if !handles.is_empty() => {
-                machine.close(handles.swap_remove(rng.usize(..handles.len())))
+                machine.close(handles.swap_remove(rng.usize(..handles.len())));
             }
             2 => machine.begin(&workload),
             3 => machine.sleep_and_wake(),
+            6 | 7 if !handles.is_empty() => {
+                let handle = handles[rng.usize(..handles.len())];
+                sessions.extend(start(rng, &mut machine, handle).map(|number| (handle, number)));
+            }
             4 | 5 => {
                 machine.advance(rng.u64(..2_000_000));
             }
-            _ => request(rng, &mut machine, &handles),
+            _ => request(rng, &mut machine, &handles, &mut sessions),
         }
     }
     for handle in handles {
@@ -95,12 +101,57 @@ fn rights(rng: &mut Rng) -> Vec<Access> {
         .collect()
 }
 
-fn request(rng: &mut Rng, machine: &mut Model, handles: &[Handle]) {
-    let Some(&handle) = handles.get(rng.usize(..=handles.len())) else {
+/// Opens, configures and starts a session as a good client would, unless the machine refuses.
+fn start(rng: &mut Rng, machine: &mut Model, handle: Handle) -> Option<u32> {
+    let mut output = [0; 4096];
+    let open = requests::bytes(
+        &Plain {
+            header: requests::header(session::KERNEL),
+        },
+        &[],
+    );
+    machine.device_control(handle, session::OPEN, &open, &mut output);
+    let (opened, _) = Opened::read_from_prefix(&output).ok()?;
+    let sources: Vec<Spec> = [2, 6, 0x0B]
+        .into_iter()
+        .filter(|_| rng.bool())
+        .map(requests::spec)
+        .collect();
+    let configure = requests::configure(opened.session, session::SAMPLE * rng.u32(..2), &sources);
+    machine.device_control(handle, session::CONFIGURE, &configure, &mut output);
+    let start = session::Session {
+        header: requests::header(0),
+        session: opened.session,
+        reserved: 0,
+    };
+    machine.device_control(
+        handle,
+        session::START,
+        &requests::bytes(&start, &[]),
+        &mut output,
+    );
+    (opened.header.error == 0).then_some(opened.session)
+}
+
+/// One request from one of the clients, most often about a session of its own.
+fn request(
+    rng: &mut Rng,
+    machine: &mut Model,
+    handles: &[Handle],
+    sessions: &mut Vec<(Handle, u32)>,
+) {
+    let latest = sessions.last().filter(|_| rng.u8(..4) != 0);
+    let any = handles.get(rng.usize(..=handles.len()));
+    let Some(&handle) = latest.map(|(handle, _)| handle).or(any) else {
         return;
     };
-    let (code, input) = if rng.bool() {
-        requests::random_well_formed(rng)
+    let numbers = sessions
+        .iter()
+        .rev()
+        .filter(|(owner, _)| *owner == handle || rng.u8(..8) == 0);
+    let numbers: Vec<u32> = numbers.map(|(_, number)| *number).take(2).collect();
+    let (code, input) = if rng.u8(..5) != 0 {
+        requests::random_well_formed(rng, &numbers)
     } else {
         let (code, _) = RequestCode::ALL[rng.usize(..RequestCode::ALL.len())];
         let code = if rng.u8(..10) == 0 {
@@ -111,7 +162,7 @@ fn request(rng: &mut Rng, machine: &mut Model, handles: &[Handle]) {
         (code, (0..rng.usize(..400)).map(|_| rng.u8(..)).collect())
     };
     let canary = 0xA5;
-    let length = [0, 23, 24, 100, 4096, 1 << 16][rng.usize(..6)];
+    let length = [0, 23, 24, 100, 4096, 1 << 16, 1 << 16, 1 << 16][rng.usize(..8)];
     let mut output = vec![canary; length];
     let (status, written) = machine.device_control(handle, code, &input, &mut output);
     assert!(written <= length);
@@ -125,11 +176,19 @@ fn request(rng: &mut Rng, machine: &mut Model, handles: &[Handle]) {
             header.size as usize, written,
             "the reply does not tell its own length"
         );
+        if let (session::OPEN, Ok((opened, _))) = (code, Opened::read_from_prefix(&output))
+            && header.error == 0
+        {
+            sessions.push((handle, opened.session));
+        }
         assert!(header.error == 0 || ErrorCode::from_wire(header.error).is_some());
     } else {
         assert_eq!(written, 0, "a failed request has no reply");
     }
 }
+
+/// Bytes that mean something to a reader of dumps.
+const DAMAGE: &[u8] = b"\r\n:-[] \0\xFFCPUID09";
 
 /// Random bytes, or a dump with random damage.
 fn dump_case(rng: &mut Rng) {
@@ -147,7 +206,7 @@ fn dump_case(rng: &mut Rng) {
                 2 => {
                     text.remove(at);
                 }
-                _ => text.insert(at, b"\r\n:-[] \0\xFFCPUID09"[rng.usize(..17)]),
+                _ => text.insert(at, DAMAGE[rng.usize(..DAMAGE.len())]),
             }
         }
     }
@@ -155,7 +214,13 @@ fn dump_case(rng: &mut Rng) {
         Ok(leaves) => {
             assert!((1..=2048).contains(&leaves.len()));
             let mut machine = Model::new(&leaves[..leaves.len().min(4)]);
-            assert_eq!(machine.faults(), [], "silicon refused");
+            let handle = machine.open(1, ALL_RIGHTS);
+            start(rng, &mut machine, handle);
+            machine.begin(&Workload::default());
+            machine.advance(1_000_000);
+            machine.close(handle);
+            let text = String::from_utf8_lossy(&text);
+            assert_eq!(machine.faults(), [], "silicon refused\n{text}");
         }
         Err(error) => assert!(!error.to_string().is_empty()),
     }
