@@ -5,7 +5,7 @@ use hal_profile::capabilities::{Apic, Capabilities, Global, Layout};
 use hal_profile::counter::{Counter, CounterWidth};
 use halprof::{Connection, Modelled};
 use halprof_tests::machines_from_table;
-use halprof_tests::silicon::{Silicon, signature};
+use halprof_tests::silicon::{HV1, Silicon, signature};
 use shared_types::{Delivery, Interface, Reason};
 
 /// Leaf 0x0A: version, counters, their width, seven events; three fixed counters of 48 bits.
@@ -282,39 +282,49 @@ fn amd_has_four_legacy_counters_or_six_of_the_core_extension() {
     }
 }
 
+fn perfmon_v2(extension: u32, ebx: u32) -> Capabilities {
+    Silicon::amd(0x1A, 2)
+        .flip(0x8000_0001, [0, 0, extension, 0])
+        .leaf(0x8000_0000, [0x8000_0022, 0, 0, 0])
+        .leaf(0x8000_0022, [1, ebx, 0, 0])
+        .discover()
+}
+
 #[test]
 fn perfmon_v2_tells_its_number_of_counters() {
     for (ebx, counters) in [(1, 0b1), (6, 0x3F), (0x10, 0), (0xF6, 0x3F), (15, 0x7FFF)] {
-        for extension in [0, 1 << 23] {
-            let found = Silicon::amd(0x1A, 2)
-                .flip(0x8000_0001, [0, 0, extension, 0])
-                .leaf(0x8000_0000, [0x8000_0022, 0, 0, 0])
-                .leaf(0x8000_0022, [1, ebx, 0, 0])
-                .discover();
-            assert_eq!(found.pmu_version, 2);
-            assert_eq!(
-                (u32::from(found.declared_counters), found.counters),
-                (ebx & 0xF, counters)
-            );
-            assert_eq!(
-                (
-                    found.layout.select,
-                    found.layout.counter,
-                    found.layout.stride
-                ),
-                (0xC001_0200, 0xC001_0201, 2)
-            );
-            let global = Global {
-                control: 0xC000_0301,
-                acknowledge: 0xC000_0302,
-                status: 0xC000_0300,
-            };
-            assert_eq!(
-                (found.global, found.delivery),
-                (Some(global), Delivery::Acknowledged)
-            );
-        }
+        let found = perfmon_v2(1 << 23, ebx);
+        assert_eq!(found.pmu_version, 2);
+        assert_eq!(u32::from(found.declared_counters), ebx & 0xF);
+        assert_eq!(found.counters, counters);
+        let layout = (
+            found.layout.select,
+            found.layout.counter,
+            found.layout.stride,
+        );
+        assert_eq!(layout, (0xC001_0200, 0xC001_0201, 2));
+        let global = Global {
+            control: 0xC000_0301,
+            acknowledge: 0xC000_0302,
+            status: 0xC000_0300,
+        };
+        assert_eq!(
+            (found.global, found.delivery),
+            (Some(global), Delivery::Acknowledged)
+        );
     }
+}
+
+/// It gates the counters of the core extension: without that the legacy ones are used, ungated.
+#[test]
+fn perfmon_v2_is_nothing_without_the_core_extension() {
+    let found = perfmon_v2(0, 6);
+    assert_eq!(
+        (found.pmu_version, found.declared_counters, found.counters),
+        (2, 4, 0xF)
+    );
+    assert_eq!((found.layout.select, found.layout.stride), (0xC001_0000, 1));
+    assert_eq!((found.global, found.delivery), (None, Delivery::ByValue));
 }
 
 #[test]
@@ -322,7 +332,8 @@ fn version_of_the_unit_is_told_by_vendor() {
     assert_eq!(Silicon::amd(5, 7).discover().pmu_version, 0);
     assert_eq!(Silicon::amd(6, 6).discover().pmu_version, 1);
     let other = Silicon::new(b"CentaurHauls", 0x0A, signature(6, 15)).leaf(0x0A, leaf_0a(2, 2, 40));
-    assert_eq!(other.discover().pmu_version, 0);
+    // Leaf 0x0A's version, though no interface uses it.
+    assert_eq!(other.discover().pmu_version, 2);
     assert_eq!(Silicon::old_intel(6, 8).discover().pmu_version, 0);
 }
 
@@ -399,6 +410,27 @@ fn assert_disabled(found: &Capabilities) {
     assert_eq!(found.interface(), Interface::Default);
     assert_eq!(found.judgement.used.reason, Reason::MonitoringDisabled);
     assert_eq!((found.counters, found.delivery), (0, Delivery::None));
+}
+
+/// Leaf 1 EDX\[5\]: without RDMSR there is nothing to monitor with.
+#[test]
+fn no_msrs_no_monitoring() {
+    for silicon in [
+        intel(3, 4, 48),
+        Silicon::amd(0x10, 2),
+        Silicon::old_intel(6, 8),
+    ] {
+        let edx = silicon.leaves().get(1, 0).edx;
+        assert_ne!(edx & 1 << 5, 0);
+        assert_disabled(&silicon.flip(1, [0, 0, 0, 1 << 5]).discover());
+    }
+    let masked = intel(3, 4, 48).under(HV1, 0).flip(1, [0, 0, 0, 1 << 5]);
+    let reason = masked.discover().judgement.used.reason;
+    assert_eq!(
+        reason,
+        Reason::HypervisorMasks,
+        "what is not used keeps its reason"
+    );
 }
 
 /// A Pentium 4: leaf 1's EBX, whether it has HTT, and leaf 4's EAX if there is one.

@@ -350,6 +350,24 @@ fn p6_is_family_6_of_listed_models() {
     }
 }
 
+/// Who declares architectural monitoring has its registers, usable or not.
+#[test]
+fn an_old_model_with_a_version_in_leaf_0a_is_not_old() {
+    for (family, model, interface) in [(6, 8, "P6"), (15, 2, "NetBurst")] {
+        let version = |eax| Silicon::intel(family, model, [eax, 1, 0, 0]);
+        assert_eq!(
+            judged(&version(0x0730_0401)),
+            same(DEFAULT, "no-core-cycles")
+        );
+        assert_eq!(
+            judged(&version(0x0000_0001)),
+            same(DEFAULT, "no-event-bits")
+        );
+        let [hal, reason, used, _] = judged(&version(0x0730_0400));
+        assert_eq!([hal, reason, used], [DEFAULT, "version-zero", interface]);
+    }
+}
+
 #[test]
 fn netburst_is_family_15_of_listed_models() {
     for model in 0..=0x1F {
