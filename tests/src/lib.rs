@@ -6,5 +6,6 @@ pub mod facts;
 pub mod machines;
 pub mod requests;
 pub mod wire;
+pub mod silicon;
 
 pub use dumps::machines_from_table;

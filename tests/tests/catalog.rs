@@ -1,0 +1,475 @@
+//! Which sources does each processor have, which of them does it count, and what does it say of them?
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hal_profile::capabilities::Capabilities;
+use hal_profile::catalog::{
+    counters, describe, find, is_hal, raw_family, rows, select_word, support,
+};
+use hal_profile::source::amd64_events::{AmdGeneration, mask_selects_nothing};
+use hal_profile::source::raw::Family;
+use hal_profile::source::{
+    ANY, Fit, Row, Select, Upstream, amd, amd64, default, emon, intel, netburst, p6, pentium,
+};
+use halprof_tests::data;
+use halprof_tests::facts::{id, number};
+use halprof_tests::silicon::{HV1, Silicon, signature};
+use shared_types::{ErrorCode, ProfileSource};
+
+/// The families of amd64-hal-on-zen.csv.
+const AMD: [(&str, AmdGeneration, u32, u32); 8] = [
+    ("K8", AmdGeneration::K8, 0x0F, 0x05),
+    ("10h", AmdGeneration::Family10h, 0x10, 0x02),
+    ("15h", AmdGeneration::Family15h, 0x15, 0x60),
+    ("Zen1", AmdGeneration::Zen1, 0x17, 0x01),
+    ("Zen2", AmdGeneration::Zen2, 0x17, 0x31),
+    ("Zen3", AmdGeneration::Zen3, 0x19, 0x21),
+    ("Zen4", AmdGeneration::Zen4, 0x19, 0x61),
+    ("Zen5", AmdGeneration::Zen5, 0x1A, 0x44),
+];
+
+/// Seven events, all available.
+const LEAF_0A: [u32; 4] = [0x0730_0403, 0, 0, 0x603];
+
+fn modern_intel() -> Capabilities {
+    Silicon::intel(6, 0x5E, LEAF_0A).discover()
+}
+
+fn pentium(mmx: bool) -> Capabilities {
+    Silicon::old_intel(5, 4)
+        .flip(1, [0, 0, 0, u32::from(mmx) << 23])
+        .discover()
+}
+
+fn pentium_iii() -> Capabilities {
+    Silicon::old_intel(6, 8).discover()
+}
+
+/// A Pentium 4 of model 2 with no second thread, or one of two.
+fn pentium_4(thread: Option<u32>) -> Capabilities {
+    let ebx = thread.map_or(0, |thread| thread << 24 | 2 << 16);
+    let edx = u32::from(thread.is_some()) << 28 | 1 << 9 | 1 << 5;
+    Silicon::new(b"GenuineIntel", 2, signature(15, 2))
+        .leaf(1, [signature(15, 2), ebx, 0, edx])
+        .msr(0x1A0, 1 << 7)
+        .discover()
+}
+
+fn amd(family: u32, model: u32) -> Capabilities {
+    Silicon::amd(family, model).discover()
+}
+
+fn hv1_masked() -> Capabilities {
+    Silicon::intel(6, 0x5E, LEAF_0A).under(HV1, 0).discover()
+}
+
+/// Windows would use Amd64, halprof does not.
+fn unproved() -> Capabilities {
+    Silicon::amd(0x17, 1).under(0, 0).discover()
+}
+
+fn every_machine() -> Vec<Capabilities> {
+    let mut all = vec![
+        modern_intel(),
+        pentium(false),
+        pentium(true),
+        pentium_iii(),
+        pentium_4(None),
+        pentium_4(Some(0)),
+        pentium_4(Some(1)),
+        hv1_masked(),
+        unproved(),
+    ];
+    all.extend(AMD.map(|(_, _, family, model)| amd(family, model)));
+    all
+}
+
+fn ids<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Vec<u32> {
+    rows.into_iter().map(|row| row.id.0).collect()
+}
+
+fn joined(tables: &[Vec<u32>]) -> Vec<u32> {
+    tables.concat()
+}
+
+/// Whether it is supported, or the error.
+fn judged(capabilities: &Capabilities, row: &Row, approximate: bool) -> Result<(), ErrorCode> {
+    support(capabilities, row, approximate).map_err(|refusal| refusal.error)
+}
+
+const NOT_SUPPORTED: Result<(), ErrorCode> = Err(ErrorCode::SourceNotSupported);
+
+#[test]
+fn the_hals_table_comes_first_then_the_interfaces_then_halprofs() {
+    let own = |rows: &[Row]| ids(rows);
+    let without_timer = |rows: &[Row]| ids(&rows[1..]);
+    let timer = || vec![0];
+    for (capabilities, expected) in [
+        (
+            modern_intel(),
+            joined(&[
+                own(&emon::ROWS),
+                own(&intel::FIXED),
+                own(&intel::ARCHITECTURAL),
+            ]),
+        ),
+        (
+            pentium(false),
+            joined(&[
+                timer(),
+                without_timer(pentium::rows(false)),
+                own(pentium::own_rows(false)),
+            ]),
+        ),
+        (
+            pentium(true),
+            joined(&[
+                timer(),
+                without_timer(pentium::rows(true)),
+                own(pentium::own_rows(true)),
+            ]),
+        ),
+        (
+            pentium_iii(),
+            joined(&[
+                timer(),
+                without_timer(&p6::ROWS),
+                ids(p6::own_rows(p6::PIII)),
+            ]),
+        ),
+        (
+            pentium_4(None),
+            joined(&[
+                timer(),
+                without_timer(&netburst::ROWS),
+                own(netburst::own_rows(2)),
+            ]),
+        ),
+        (hv1_masked(), timer()),
+        (unproved(), own(&amd64::ROWS)),
+    ] {
+        assert_eq!(ids(rows(&capabilities)), expected);
+    }
+    for (_, generation, family, model) in AMD {
+        let expected = joined(&[own(&amd64::ROWS), own(amd::own_rows(generation))]);
+        assert_eq!(ids(rows(&amd(family, model))), expected, "{generation:?}");
+    }
+}
+
+#[test]
+fn a_number_means_one_source_on_one_machine() {
+    for capabilities in every_machine() {
+        let all: Vec<&Row> = rows(&capabilities).collect();
+        let distinct: BTreeSet<u32> = all.iter().map(|row| row.id.0).collect();
+        assert_eq!(distinct.len(), all.len());
+        for row in all {
+            assert_eq!(
+                find(&capabilities, row.id).map(|found| found.symbol),
+                Some(row.symbol)
+            );
+        }
+        for absent in [0x7FFF_FFFF, 0x8000_0000, u32::MAX] {
+            assert_eq!(find(&capabilities, ProfileSource(absent)), None);
+        }
+    }
+    // ProfileTime is that of the interface in use, whose note is about it.
+    let time =
+        |capabilities: &Capabilities| find(capabilities, ProfileSource::TIME).map(|row| row.note);
+    assert_eq!(time(&pentium_iii()), Some(p6::ROWS[0].note));
+    assert_eq!(time(&hv1_masked()), Some(default::ROWS[0].note));
+}
+
+#[test]
+fn the_hals_rows_are_told_apart() {
+    for capabilities in every_machine() {
+        for row in rows(&capabilities) {
+            let table: &[Row] = match capabilities.judgement.hal.interface.name() {
+                "Emon" => &emon::ROWS,
+                "Amd64" => &amd64::ROWS,
+                _ => &default::ROWS,
+            };
+            let in_table = table.iter().any(|other| other.id == row.id);
+            assert_eq!(is_hal(&capabilities, row.id), in_table, "{}", row.name);
+        }
+        assert!(!is_hal(&capabilities, ProfileSource(0x8000_0100)));
+    }
+}
+
+#[test]
+fn raw_selects_are_given_in_the_familys_layout() {
+    for (capabilities, family) in [
+        (modern_intel(), Some(Family::Emon)),
+        (pentium(false), Some(Family::Pentium)),
+        (pentium_iii(), Some(Family::P6)),
+        (pentium_4(None), Some(Family::NetBurst { model: 2 })),
+        (amd(0x19, 0x61), Some(Family::Amd64(AmdGeneration::Zen4))),
+        (hv1_masked(), None),
+        (unproved(), None),
+    ] {
+        assert_eq!(raw_family(&capabilities), family);
+    }
+}
+
+#[test]
+fn default_counts_nothing() {
+    for capabilities in [hv1_masked(), unproved()] {
+        for row in rows(&capabilities) {
+            let expected = if row.id == ProfileSource::TIME {
+                Ok(())
+            } else {
+                NOT_SUPPORTED
+            };
+            for approximate in [false, true] {
+                assert_eq!(
+                    judged(&capabilities, row, approximate),
+                    expected,
+                    "{}",
+                    row.name
+                );
+            }
+        }
+        assert!(
+            support(&capabilities, &amd64::ROWS[1], false)
+                .is_err_and(|refusal| refusal.why.contains("Default"))
+        );
+    }
+}
+
+/// Every mask of the seven bits, every length.
+#[test]
+fn emon_sources_need_a_clear_bit_within_the_length() {
+    let facts = data!("emon-sources");
+    for ebx in 0..0x80 {
+        for length in 0..=8 {
+            let leaf_0a = [length << 24 | 0x30_0403, ebx, 0, 0x603];
+            let capabilities = Silicon::intel(6, 0x5E, leaf_0a).discover();
+            let emon_chosen = length > 0 && ebx & 1 == 0;
+            for fact in &facts {
+                let row = emon::ROWS
+                    .iter()
+                    .find(|row| row.id == id(&fact["value"]))
+                    .expect("a row");
+                let bit = fact["cpuid_0a_ebx_bit"].parse::<u32>().ok();
+                let there =
+                    bit.is_none_or(|bit| emon_chosen && bit < length && ebx >> bit & 1 == 0);
+                let expected = if there { Ok(()) } else { NOT_SUPPORTED };
+                assert_eq!(
+                    judged(&capabilities, row, false),
+                    expected,
+                    "{ebx:#x} {length} {}",
+                    row.name
+                );
+            }
+        }
+    }
+}
+
+/// The HAL knows leaf 0x0A only; halprof's own rows ask leaf 0x23 where there is one.
+#[test]
+fn leaf_0x23_tells_of_halprofs_own_rows_alone() {
+    let of = |leaf_0a_ebx, events| {
+        Silicon::new(b"GenuineIntel", 0x23, signature(6, 0xC5))
+            .leaf(0x0A, [0x0D30_0805, leaf_0a_ebx, 0, 0x603])
+            .subleaf(7, 1, [1 << 8, 0, 0, 0])
+            .subleaf(0x23, 0, [0b1000, 0, 0, 0])
+            .subleaf(0x23, 3, [events, 0, 0, 0])
+            .discover()
+    };
+    for bit in 0..13 {
+        let only_23 = of(0x1FFE, 1 << bit);
+        let only_0a = of(0x1FFE & !(1 << bit), 0);
+        for (row, own_bit) in intel::ARCHITECTURAL.iter().zip(7..) {
+            let expected = |there| if there { Ok(()) } else { NOT_SUPPORTED };
+            assert_eq!(
+                judged(&only_23, row, false),
+                expected(own_bit == bit),
+                "{}",
+                row.name
+            );
+            assert_eq!(judged(&only_0a, row, false), NOT_SUPPORTED);
+        }
+        for row in &emon::ROWS[1..] {
+            let own_bit = emon::ebx_bit(row.id).expect("a bit");
+            let by_0a = own_bit == 0 || u32::from(own_bit) == bit;
+            let expected = if by_0a { Ok(()) } else { NOT_SUPPORTED };
+            assert_eq!(judged(&only_0a, row, false), expected, "{}", row.name);
+        }
+    }
+}
+
+#[test]
+fn fixed_counters_that_are_there() {
+    let capabilities = Silicon::intel(6, 0x5E, [0x0730_0405, 0, 0b101_0000, 0x602]).discover();
+    for (row, index) in intel::FIXED.iter().zip(0..) {
+        let there = 0b101_0011 >> index & 1 == 1;
+        assert_eq!(
+            judged(&capabilities, row, false),
+            if there { Ok(()) } else { NOT_SUPPORTED },
+            "{index}"
+        );
+        assert_eq!(select_word(&row.select), None);
+    }
+}
+
+#[test]
+fn amd_sources_on_each_family() {
+    let facts = data!("amd64-hal-on-zen");
+    for (column, generation, family, model) in AMD {
+        let capabilities = amd(family, model);
+        for fact in &facts {
+            let row = find(&capabilities, id(&fact["value"])).expect("the row");
+            let (event, mask) = (number(&fact["event"]), number(&fact["umask"]));
+            assert_eq!(select_word(&row.select), Some(0x3_0000 | mask << 8 | event));
+            let timer = row.id == ProfileSource::TIME;
+            let northbridge = event >= 0xE0;
+            let expected = if northbridge { NOT_SUPPORTED } else { Ok(()) };
+            assert_eq!(
+                judged(&capabilities, row, false),
+                expected,
+                "{column} {}",
+                row.name
+            );
+            let everywhere = if timer || northbridge { 0 } else { ANY };
+            let tied = if generation == AmdGeneration::Family15h {
+                amd::family15h_counters(event as u16)
+            } else {
+                ANY
+            };
+            assert_eq!(
+                counters(&capabilities, row),
+                everywhere & tied,
+                "{column} {}",
+                row.name
+            );
+            if timer {
+                continue;
+            }
+            let name = fact[column].as_str();
+            let (counts, note) = describe(&capabilities, row);
+            assert_eq!(
+                counts,
+                if name == "-" { "" } else { name },
+                "{column} {}",
+                row.name
+            );
+            let nothing = mask_selects_nothing(generation, event as u16, mask as u8);
+            if name == "-" {
+                assert!(note.contains("not documented"), "{column} {note}");
+            } else if nothing {
+                assert!(note.contains("unit mask"), "{column} {note}");
+            } else if column.starts_with("Zen") {
+                assert_eq!(note, fact["verdict_on_zen"], "{column} {}", row.name);
+            } else {
+                assert_eq!(note, row.note, "{column} {}", row.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn own_rows_are_named_for_what_they_count() {
+    let mut approximate = 0;
+    for (_, generation, family, model) in AMD {
+        let capabilities = amd(family, model);
+        for row in amd::own_rows(generation) {
+            approximate += usize::from(row.fit == Fit::Approximate);
+            assert_eq!(
+                judged(&capabilities, row, false),
+                Ok(()),
+                "{generation:?} {}",
+                row.name
+            );
+            assert_eq!(describe(&capabilities, row), (row.counts, row.note));
+        }
+    }
+    assert!(approximate > 0);
+    for (capabilities, row) in [
+        (pentium_iii(), &p6::ROWS[2]),
+        (modern_intel(), &emon::ROWS[1]),
+        (modern_intel(), &intel::FIXED[0]),
+        (amd(0x17, 1), &amd64::ROWS[0]),
+    ] {
+        assert_eq!(describe(&capabilities, row), (row.counts, row.note));
+    }
+}
+
+/// Off where the mapping calls the match approximate, on where the session asks for it.
+#[test]
+fn approximate_sources_only_on_request() {
+    for (family, capabilities) in [
+        ("P5", pentium(false)),
+        ("P5MMX", pentium(true)),
+        ("P6", pentium_iii()),
+        ("P4", pentium_4(None)),
+    ] {
+        let mut offers = BTreeMap::new();
+        for fact in data!("mapping")
+            .iter()
+            .filter(|fact| fact["family"] == family)
+        {
+            let row = find(&capabilities, id(&fact["source"])).expect("the row");
+            let expected = match fact["offer"].as_str() {
+                "optional" => [Err(ErrorCode::SourceApproximate), Ok(())],
+                "no" => [NOT_SUPPORTED; 2],
+                _ => [Ok(()); 2],
+            };
+            let got = [false, true].map(|approximate| judged(&capabilities, row, approximate));
+            assert_eq!(got, expected, "{family} {}", row.name);
+            *offers.entry(fact["offer"].clone()).or_insert(0) += 1;
+            for approximate in [false, true] {
+                if let Err(refusal) = support(&capabilities, row, approximate) {
+                    assert_eq!(refusal.why, row.note);
+                }
+            }
+        }
+        assert_eq!(offers.values().sum::<i32>(), 24, "{family}");
+        assert_eq!(offers.len(), 4, "{family}");
+        for row in rows(&capabilities).filter(|row| row.id.is_own()) {
+            assert_eq!(
+                judged(&capabilities, row, false),
+                Ok(()),
+                "{family} {}",
+                row.name
+            );
+        }
+    }
+}
+
+/// Thread 0 has the even ESCRs, thread 1 the odd ones; the one replay metric is thread 0's.
+#[test]
+fn a_netburst_thread_counts_on_its_own_side() {
+    let mut missing = [0; 2];
+    for (thread, capabilities) in [(0, pentium_4(Some(0))), (1, pentium_4(Some(1)))] {
+        for row in rows(&capabilities) {
+            let Select::NetBurst(event) = row.select else {
+                continue;
+            };
+            let replay = matches!(event.upstream, Upstream::Replay { .. });
+            let there = event.escr_msr[thread] != 0 && !(replay && thread == 1);
+            let expected = if there { Ok(()) } else { NOT_SUPPORTED };
+            assert_eq!(
+                judged(&capabilities, row, true),
+                expected,
+                "{thread} {}",
+                row.name
+            );
+            missing[thread] += usize::from(!there);
+        }
+    }
+    // IOQ_active_entries and bsq_active_entries are odd; BSQ_allocation is even, DcacheMisses replays.
+    assert_eq!(missing, [2, 2]);
+}
+
+#[test]
+fn selects_as_one_number() {
+    assert_eq!(select_word(&Select::None), None);
+    assert_eq!(select_word(&Select::EventSelect(0x3_00C0)), Some(0x3_00C0));
+    for (event, clocks, word) in [(0x16, false, 0x16), (0x3F, true, 0x13F)] {
+        assert_eq!(select_word(&Select::Cesr { event, clocks }), Some(word));
+    }
+    let row = netburst::ROWS
+        .iter()
+        .find(|row| row.symbol == "ProfileTotalIssues")
+        .expect("a row");
+    assert_eq!(select_word(&row.select), Some(0x0000_8000_0400_0600));
+}

@@ -1,0 +1,79 @@
+//! Is the arithmetic of presets right at every width?
+
+use hal_profile::counter::{Counter, CounterWidth};
+
+#[test]
+fn widths_are_32_to_63() {
+    for bits in 0..=255 {
+        let width = CounterWidth::new(bits);
+        assert_eq!(
+            width.map(CounterWidth::bits),
+            (32..=63).contains(&bits).then_some(bits)
+        );
+    }
+    assert_eq!(CounterWidth::NARROWEST.bits(), 32);
+}
+
+/// By u128, where nothing wraps.
+#[test]
+fn presets_bring_the_counter_to_0() {
+    for bits in 32..=63 {
+        let width = CounterWidth::new(bits).expect("a width");
+        let modulus = 1_u128 << bits;
+        assert_eq!(u128::from(width.mask()), modulus - 1);
+        for events in [
+            1,
+            2,
+            100,
+            65_536,
+            0x7FFF_FFFF,
+            (modulus / 2) as u64,
+            (modulus - 1) as u64,
+        ] {
+            let preset = width.preset(events);
+            assert_eq!(
+                u128::from(preset) + u128::from(events),
+                modulus,
+                "{bits} {events}"
+            );
+            assert_eq!(width.distance(preset, 0), events);
+            assert_eq!(width.distance(0, events), events);
+        }
+        assert_eq!(width.preset(0), 0);
+    }
+}
+
+#[test]
+fn distance_crosses_one_wrap() {
+    for bits in 32..=63 {
+        let width = CounterWidth::new(bits).expect("a width");
+        for (from, came) in [
+            (0, 0),
+            (5, 3),
+            (width.mask(), 1),
+            (width.mask() - 2, 10),
+            (3, width.mask()),
+        ] {
+            let to = ((u128::from(from) + u128::from(came)) % (1 << bits)) as u64;
+            assert_eq!(width.distance(from, to), came, "{bits}");
+        }
+        // Bits above the width, which RDMSR may leave undefined, say nothing.
+        assert_eq!(width.distance(!width.mask() | 7, 9), 2);
+    }
+}
+
+#[test]
+fn counters_and_their_global_bits() {
+    for index in 0..32 {
+        let (general, fixed) = (Counter::general(index), Counter::fixed(index));
+        assert_eq!((general.is_fixed(), fixed.is_fixed()), (false, true));
+        assert_eq!((general.index(), fixed.index()), (index, index));
+        assert_eq!(general.global_bit(), 1 << index);
+        assert_eq!(fixed.global_bit(), 1 << (32 + index));
+        assert_ne!(general, fixed);
+    }
+    for index in [32, 0x40, 0x60, 255] {
+        assert_eq!(Counter::general(index), Counter::general(index % 32));
+        assert_eq!(Counter::fixed(index), Counter::fixed(index % 32));
+    }
+}

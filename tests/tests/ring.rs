@@ -1,0 +1,154 @@
+//! Does a ring keep every sample, in order, and say when it is full?
+
+use std::collections::VecDeque;
+
+use hal_profile::ring::{Ring, Word, words_for};
+use shared_types::Sample;
+use zerocopy::FromBytes;
+
+const SAMPLE: usize = size_of::<Sample>();
+
+fn memory(words: usize) -> Vec<Word> {
+    (0..words).map(|_| Word::new(0)).collect()
+}
+
+/// A sample that differs from others in every field.
+fn sample(n: u64) -> Sample {
+    Sample {
+        timestamp: n,
+        ip: !n,
+        period: n << 32 | 7,
+        process: n as u32 ^ 0x5555,
+        thread: n as u32 + 9,
+        processor: n as u32 * 3,
+        source: n as u16,
+        mode: n as u8 % 3,
+        reserved: 0,
+    }
+}
+
+/// What a drain into so many bytes gives.
+fn drain(ring: &Ring, bytes: usize) -> Vec<Sample> {
+    let mut out = vec![0xAA; bytes];
+    let length = ring.drain(&mut out);
+    assert!(length.is_multiple_of(SAMPLE) && length <= bytes);
+    assert!(
+        out[length..].iter().all(|&byte| byte == 0xAA),
+        "bytes beyond the answer are left alone"
+    );
+    out[..length]
+        .chunks_exact(SAMPLE)
+        .map(|bytes| Sample::read_from_bytes(bytes).expect("a sample"))
+        .collect()
+}
+
+#[test]
+fn memory_for_at_least_so_many() {
+    for (samples, slots) in [
+        (1, 1),
+        (2, 2),
+        (3, 4),
+        (4, 4),
+        (5, 8),
+        (1000, 1024),
+        (1024, 1024),
+        (1025, 2048),
+    ] {
+        let words = memory(words_for(samples));
+        assert_eq!(
+            words.len(),
+            16 + slots * 5,
+            "two cache lines of counts, five words a sample"
+        );
+        let ring = Ring::new(&words).expect("a ring");
+        assert_eq!(ring.capacity(), slots as u64);
+    }
+}
+
+#[test]
+fn capacity_is_the_power_of_two_that_fits() {
+    for words in 0..21 {
+        assert!(Ring::new(&memory(words)).is_none(), "{words}");
+    }
+    for words in 21..200 {
+        let fit = (words - 16) / 5;
+        let memory = memory(words);
+        let capacity = Ring::new(&memory).expect("a ring").capacity() as usize;
+        assert!(
+            capacity.is_power_of_two() && capacity <= fit && capacity * 2 > fit,
+            "{words}"
+        );
+    }
+}
+
+#[test]
+fn full_and_empty() {
+    let words = memory(words_for(4));
+    let ring = Ring::new(&words).expect("a ring");
+    assert!(ring.is_empty() && ring.len() == 0);
+    assert_eq!(drain(&ring, 10 * SAMPLE), []);
+    for n in 1..=4 {
+        assert!(ring.push(&sample(n)));
+        assert_eq!((ring.len(), ring.is_empty()), (n, false));
+    }
+    for _ in 0..3 {
+        assert!(!ring.push(&sample(9)), "it is full");
+        assert_eq!(ring.len(), 4);
+    }
+    assert_eq!(drain(&ring, 10 * SAMPLE), [1, 2, 3, 4].map(sample));
+    assert!(ring.is_empty());
+    assert!(ring.push(&sample(10)));
+    assert_eq!(drain(&ring, 10 * SAMPLE), [sample(10)]);
+}
+
+#[test]
+fn drains_as_many_whole_samples_as_fit() {
+    let words = memory(words_for(8));
+    let ring = Ring::new(&words).expect("a ring");
+    assert!((1..=8).all(|n| ring.push(&sample(n))));
+    assert_eq!(drain(&ring, 0), []);
+    assert_eq!(drain(&ring, SAMPLE - 1), []);
+    assert_eq!(ring.len(), 8);
+    assert_eq!(drain(&ring, SAMPLE), [sample(1)]);
+    assert_eq!(drain(&ring, 3 * SAMPLE - 1), [2, 3].map(sample));
+    assert_eq!(drain(&ring, 3 * SAMPLE + 39), [4, 5, 6].map(sample));
+    assert_eq!(ring.len(), 2);
+    assert_eq!(drain(&ring, 3 * SAMPLE), [7, 8].map(sample));
+}
+
+/// Against a queue, over many times the capacity.
+#[test]
+fn it_is_a_queue_however_often_it_wraps() {
+    let mut rng = fastrand::Rng::with_seed(1);
+    for samples in [1, 2, 4, 16] {
+        let words = memory(words_for(samples));
+        let ring = Ring::new(&words).expect("a ring");
+        let mut queue = VecDeque::new();
+        for n in 0..5_000 {
+            if rng.bool() {
+                let fits = queue.len() < samples as usize;
+                assert_eq!(ring.push(&sample(n)), fits);
+                queue.extend(fits.then_some(sample(n)));
+            } else {
+                let room = rng.usize(..4);
+                let expected: Vec<_> = queue.drain(..room.min(queue.len())).collect();
+                assert_eq!(drain(&ring, room * SAMPLE), expected);
+            }
+            assert_eq!(ring.len(), queue.len() as u64);
+        }
+    }
+}
+
+/// Both counts only grow: their own wrap is like any other.
+#[test]
+fn counts_may_wrap() {
+    use std::sync::atomic::Ordering::Relaxed;
+    let words = memory(words_for(4));
+    words[0].store(u64::MAX - 1, Relaxed);
+    words[8].store(u64::MAX - 1, Relaxed);
+    let ring = Ring::new(&words).expect("a ring");
+    assert!((1..=4).all(|n| ring.push(&sample(n))));
+    assert!(!ring.push(&sample(5)));
+    assert_eq!(ring.len(), 4);
+    assert_eq!(drain(&ring, 9 * SAMPLE), [1, 2, 3, 4].map(sample));
+}
