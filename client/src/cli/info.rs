@@ -28,7 +28,7 @@ struct Body {
 struct Holder {
     process: u32,
     session: u32,
-    held_ns: u64,
+    held_ns: u128,
 }
 
 #[derive(Serialize)]

@@ -171,10 +171,9 @@ pub(crate) const fn no_processor(index: u32, count: u64) -> Error {
 }
 
 /// Ticks of a clock of `frequency` in nanoseconds.
-pub(crate) fn nanoseconds(ticks: u64, frequency: u64) -> u64 {
-    let product = u128::from(ticks) * 1_000_000_000;
-    let nanoseconds = product.checked_div(u128::from(frequency)).unwrap_or(0);
-    u64::try_from(nanoseconds).unwrap_or(u64::MAX)
+pub(crate) fn nanoseconds(ticks: impl Into<u128>, frequency: u64) -> u128 {
+    let product = ticks.into().saturating_mul(1_000_000_000);
+    product.checked_div(frequency.into()).unwrap_or(0)
 }
 
 /// A positive amount of milliseconds or seconds in units of `1 / per` of it, rounded.

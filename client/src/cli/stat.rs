@@ -24,7 +24,7 @@ const REAL_STEP_NS: u64 = 50_000_000;
 pub(super) struct Body {
     pub(super) machine: String,
     /// Of one measurement; the mean of repeated ones.
-    pub(super) elapsed_ns: u64,
+    pub(super) elapsed_ns: u128,
     pub(super) interrupted: bool,
     /// Turns of the rotation that the busiest processor needs.
     pub(super) turns: u32,
@@ -40,10 +40,10 @@ pub(super) struct Body {
 pub(super) struct Row {
     pub(super) source: String,
     pub(super) processor: Option<u32>,
-    pub(super) value: u64,
-    pub(super) counted: u64,
-    pub(super) enabled_ns: u64,
-    pub(super) running_ns: u64,
+    pub(super) value: u128,
+    pub(super) counted: u128,
+    pub(super) enabled_ns: u128,
+    pub(super) running_ns: u128,
     pub(super) scaled: bool,
     pub(super) error: Option<f64>,
     /// Standard deviation over repeated measurements.
@@ -172,8 +172,7 @@ fn measure(
         }
     }
     let elapsed_ns = runner.elapsed_ns(session.transport());
-    session.stop()?;
-    let counts = session.snapshot()?;
+    let counts = session.stop_and_read()?;
     if interval.is_some() {
         let last = view.rows(&differences(&counts, &before));
         let last = Interval {
@@ -236,11 +235,11 @@ impl View<'_> {
         let runs: Vec<Run> = measured.iter().map(|one| self.run(one)).collect();
         let turns = measured.iter().map(|one| one.turns).max().unwrap_or(1);
         let intervals = measured.into_iter().flat_map(|one| one.intervals).collect();
-        let elapsed: Vec<u64> = runs.iter().map(|run| run.elapsed_ns).collect();
+        let elapsed: Vec<u128> = runs.iter().map(|run| run.elapsed_ns.into()).collect();
         let counts = combined(&runs);
         Body {
             machine,
-            elapsed_ns: rounded(mean_and_deviation(&elapsed).0),
+            elapsed_ns: mean_and_deviation(&elapsed).0,
             interrupted: interrupted(),
             turns,
             derived: derived(&counts),
@@ -317,21 +316,21 @@ fn combined(runs: &[Run]) -> Vec<Row> {
         return first.counts.clone();
     }
     let mean = |index: usize, row: &Row| {
-        let over = |of: fn(&Row) -> u64| -> Vec<u64> {
+        let over = |of: fn(&Row) -> u128| -> Vec<u128> {
             runs.iter()
                 .filter_map(|run| run.counts.get(index))
                 .map(of)
                 .collect()
         };
         let (value, deviation) = mean_and_deviation(&over(|row| row.value));
-        let mean_of = |of| rounded(mean_and_deviation(&over(of)).0);
+        let mean_of = |of| mean_and_deviation(&over(of)).0;
         let errors = || {
             runs.iter()
                 .filter_map(|run| run.counts.get(index))
                 .map(|row| row.error)
         };
         Row {
-            value: rounded(value),
+            value,
             counted: mean_of(|row| row.counted),
             enabled_ns: mean_of(|row| row.enabled_ns),
             running_ns: mean_of(|row| row.running_ns),
@@ -352,18 +351,9 @@ fn combined(runs: &[Run]) -> Vec<Row> {
         .collect()
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a mean of u64, and casts saturate"
-)]
-fn rounded(mean: f64) -> u64 {
-    mean.round() as u64
-}
-
 /// Figures of the sums over processors.
 fn derived(counts: &[Row]) -> Vec<Figure> {
-    let mut sums: Vec<(&str, u64)> = Vec::new();
+    let mut sums: Vec<(&str, u128)> = Vec::new();
     for row in counts {
         match sums.iter_mut().find(|(source, _)| *source == row.source) {
             Some((_, sum)) => *sum = sum.saturating_add(row.value),
