@@ -234,7 +234,8 @@ impl<T: Transport> Connection<T> {
         let mut all: Vec<E> = Vec::new();
         loop {
             let request = from(all.len() as u32, flags);
-            let (page, body) = self.call_with_room::<Page>(code, name, request.as_bytes(), PAGE_BYTES)?;
+            let (page, body) =
+                self.call_with_room::<Page>(code, name, request.as_bytes(), PAGE_BYTES)?;
             let more: Vec<E> = elements(name, body, page.count as usize)?;
             let none = more.is_empty();
             all.extend(more);

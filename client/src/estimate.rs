@@ -208,7 +208,9 @@ fn real(value: impl Into<u128>) -> f64 {
 #[must_use]
 pub fn mean_and_deviation(values: &[u128]) -> (u128, Option<f64>) {
     let n = values.len().max(1) as u128;
-    let sum = values.iter().fold(0u128, |sum, &value| sum.saturating_add(value));
+    let sum = values
+        .iter()
+        .fold(0u128, |sum, &value| sum.saturating_add(value));
     let mean = sum.saturating_add(n / 2) / n;
     // Differences from one of them are exact where the values themselves have too many bits.
     let least = values.iter().copied().min().unwrap_or(0);

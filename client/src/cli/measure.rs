@@ -1,7 +1,7 @@
 //! What stat, record and check share: which sources and processors are chosen.
 
 use super::On;
-use super::args::{Selection, Work};
+use super::args::{Selection, Work, joined};
 use super::list::can_count;
 use super::place::Place;
 use halprof::selection::{self, Chosen, Item};
@@ -27,16 +27,14 @@ impl Choice {
     /// What the options name; without any, what `default_is_counting` asks for.
     pub(crate) fn of(options: &Selection, on: &mut On, default_is_counting: bool) -> Result<Self> {
         let mut items = Vec::new();
-        for list in &options.events {
-            selection::parse_list(list, &mut items)?;
+        if let Some(list) = joined(&options.events) {
+            selection::parse_list(&list, &mut items)?;
         }
-        for list in &options.groups {
+        for list in &options.groups.0 {
             selection::parse_group(list, &mut items)?;
         }
-        let wanted = options
-            .processors
-            .as_deref()
-            .map(selection::parse_processors)
+        let wanted = joined(&options.processors)
+            .map(|list| selection::parse_processors(&list))
             .transpose()?;
         let processors = on.connection.processors()?;
         let wanted = wanted

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tabled::builder::Builder;
 use tabled::settings::object::Columns;
 use tabled::settings::{Alignment, Modify, Style};
+use textwrap::WordSplitter;
 
 /// How to say what is to be said.
 pub(crate) struct Output {
@@ -206,6 +207,12 @@ fn aligned(
     trimmed.join("\n") + "\n"
 }
 
+/// Text in lines of so many columns, broken between words only.
+pub(crate) fn wrapped_to(columns: usize, text: &str) -> String {
+    let options = textwrap::Options::new(columns);
+    textwrap::fill(text, options.word_splitter(WordSplitter::NoHyphenation))
+}
+
 /// A number with its thousands parted: `1,234,567`.
 pub(crate) fn thousands(value: impl Into<u128>) -> String {
     let digits = value.into().to_string();
@@ -232,12 +239,12 @@ mod tests {
     #[test]
     fn thousands_are_parted() {
         for (value, text) in [
-            (0, "0"),
+            (0u128, "0"),
             (999, "999"),
             (1000, "1,000"),
             (1 << 64, "18,446,744,073,709,551,616"),
         ] {
-            assert_eq!(thousands::<u128>(value), text);
+            assert_eq!(thousands(value), text);
         }
         assert_eq!(seconds(1_234_567_899u64), "1.234567 s");
     }

@@ -4,6 +4,7 @@ use super::On;
 use super::args;
 use super::measure::{Choice, NANOSECONDS_MAX, nanoseconds, positive, rotation};
 use super::output::{Output, seconds};
+use super::periods::{self, Period};
 use super::runner::{Runner, interrupted};
 use super::stat_text;
 use halprof::estimate::{Estimate, mean_and_deviation, since};
@@ -30,6 +31,9 @@ pub(super) struct Body {
     pub(super) turns: u32,
     pub(super) counts: Vec<Row>,
     pub(super) derived: Vec<Figure>,
+    /// Of time, and of sources that were given one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) periods: Vec<Period>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) intervals: Vec<Interval>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -78,6 +82,7 @@ pub(super) struct Run {
 struct Measured {
     elapsed_ns: u64,
     turns: u32,
+    periods: Vec<Period>,
     counts: Vec<Vec<Count>>,
     intervals: Vec<Interval>,
 }
@@ -117,6 +122,9 @@ pub(super) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
         }
     }
     let body = view.body(on.told.machine.clone(), measured);
+    for note in periods::notes(&body.periods) {
+        output.note(&note);
+    }
     let mut text = shown(options, on.told.modelled, &body, output)?;
     if view.live && interval.is_some() {
         text.insert_str(0, "in all\n");
@@ -151,7 +159,7 @@ fn measure(
         choice.sees_kernel(),
         choice.setup.approximate,
     )?;
-    let turns = session.configure(&choice.setup, false)?.head.turns;
+    let settled = session.configure(&choice.setup, false)?;
     let progress = output.progress();
     session.start()?;
     runner.begin(session.transport())?;
@@ -184,7 +192,8 @@ fn measure(
     progress.finish_and_clear();
     Ok(Measured {
         elapsed_ns,
-        turns,
+        turns: settled.head.turns,
+        periods: periods::of_counting(choice, &settled),
         counts,
         intervals,
     })
@@ -234,6 +243,7 @@ impl View<'_> {
     fn body(&self, machine: String, measured: Vec<Measured>) -> Body {
         let runs: Vec<Run> = measured.iter().map(|one| self.run(one)).collect();
         let turns = measured.iter().map(|one| one.turns).max().unwrap_or(1);
+        let periods = measured.first().map(|one| one.periods.clone());
         let intervals = measured.into_iter().flat_map(|one| one.intervals).collect();
         let elapsed: Vec<u128> = runs.iter().map(|run| run.elapsed_ns.into()).collect();
         let counts = combined(&runs);
@@ -244,6 +254,7 @@ impl View<'_> {
             turns,
             derived: derived(&counts),
             counts,
+            periods: periods.unwrap_or_default(),
             intervals,
             runs: if runs.len() > 1 { runs } else { Vec::new() },
         }

@@ -26,6 +26,10 @@ pub(super) fn text(body: &Body) -> String {
             );
         }
     }
+    for period in body.periods.iter().filter(|period| period.time) {
+        let tick = seconds(u128::from(period.used) * 100);
+        text += &format!("\n{}: one tick every {tick}\n", period.source);
+    }
     text + &ending(body)
 }
 
