@@ -5,7 +5,7 @@ pub mod dumps;
 pub mod facts;
 pub mod machines;
 pub mod requests;
-pub mod wire;
 pub mod silicon;
+pub mod wire;
 
 pub use dumps::machines_from_table;
