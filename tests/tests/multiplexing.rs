@@ -112,7 +112,7 @@ fn rotate(model: &str, list: &str, text: &str) -> (Vec<Vec<Count>>, u32) {
 
 fn within(estimate: &Estimate, truth: u64) -> bool {
     #[expect(clippy::cast_precision_loss, reason = "amounts are below 2^53")]
-    let miss = estimate.value.abs_diff(truth) as f64;
+    let miss = estimate.value.abs_diff(truth.into()) as f64;
     miss <= estimate.error.expect("turns enough for a bound")
 }
 
