@@ -1,5 +1,6 @@
 //! Helpers of the tests.
 
+pub mod cases;
 pub mod dumps;
 pub mod facts;
 pub mod requests;
