@@ -194,6 +194,20 @@ impl ProcessorState {
         session: &Configuration,
         plan: &Plan,
     ) {
+        self.forget(session);
+        if let (Some(capabilities), 1..) = (&self.capabilities, plan.turns()) {
+            interface::initialize(machine, capabilities);
+        }
+        self.arm(machine, session, plan);
+    }
+
+    /// Joins a session that sleeps: [`Self::resume`] starts it here too.
+    pub(crate) fn join_asleep(&mut self, session: &Configuration) {
+        self.forget(session);
+        self.phase = Phase::Suspended;
+    }
+
+    fn forget(&mut self, session: &Configuration) {
         for (index, total) in self.totals.iter_mut().enumerate().take(session.count()) {
             *total = Total {
                 period: session.events(index),
@@ -204,10 +218,6 @@ impl ProcessorState {
         self.statistics = SampleStatistics::ZERO;
         self.clock.before = 0;
         self.active.turn = 0;
-        if let Some(capabilities) = &self.capabilities {
-            interface::initialize(machine, capabilities);
-        }
-        self.arm(machine, session, plan);
     }
 
     fn arm(&mut self, machine: &mut impl Machine, session: &Configuration, plan: &Plan) {
@@ -362,14 +372,16 @@ impl ProcessorState {
                 );
             }
         }
-        interface::enable_monitoring(machine, capabilities, self.active.seated());
+        if self.active.count > 0 {
+            interface::enable_monitoring(machine, capabilities, self.active.seated());
+        }
         self.clock.turn_began = machine.timestamp();
     }
 
     /// Stops the counters of the turn and adds up what they have come to; answers when it ended.
     fn end_turn(&mut self, machine: &mut impl Machine) -> u64 {
         let now = machine.timestamp();
-        let Some(capabilities) = self.capabilities else {
+        let (Some(capabilities), 1..) = (self.capabilities, self.active.count) else {
             return now;
         };
         let mut values = [0; MAX_COUNTERS];

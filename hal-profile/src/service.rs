@@ -63,6 +63,8 @@ pub struct Service<P, S> {
 struct Holder {
     place: usize,
     since: u64,
+    /// The counters were asked of their owner; a session of ProfileTime alone takes none.
+    reserved: bool,
 }
 
 /// Processors with the same capabilities are of one kind.
@@ -309,15 +311,17 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
         let Some(session) = running(self.holder, &self.sessions) else {
             return;
         };
-        if planned && !self.suspended && session.configuration.processors == ProcessorSet::ALL {
-            let kind = self.kinds.kind_of(index);
-            self.processors.run_on(index, |local| {
-                if let Some(plan) = session.plans.get(kind) {
-                    local
-                        .state
-                        .start(local.machine, &session.configuration, plan);
-                }
-            });
+        if planned && session.configuration.processors == ProcessorSet::ALL {
+            let (kind, suspended) = (self.kinds.kind_of(index), self.suspended);
+            self.processors
+                .run_on(index, |local| match session.plans.get(kind) {
+                    Some(_) if suspended => local.state.join_asleep(&session.configuration),
+                    Some(plan) => {
+                        let configuration = &session.configuration;
+                        local.state.start(local.machine, configuration, plan);
+                    }
+                    None => {}
+                });
         }
     }
 

@@ -442,6 +442,20 @@ fn a_processor_that_is_added_joins() {
 }
 
 #[test]
+fn a_processor_that_is_added_asleep_joins_at_waking() {
+    let all = leaves("skylake", 2);
+    let mut wire = Wire::on(Model::new(&all[..1]));
+    let number = wire.run(spec(TOTAL_ISSUES), 0);
+    wire.model.sleep();
+    wire.model.add_processor(&all[1]);
+    wire.model.wake();
+    wire.work("instructions=400000,cycles=500000,processors=all");
+    let counts = wire.snapshot(number);
+    let counted: Vec<u64> = counts.iter().map(|row| row[0].counted).collect();
+    assert_eq!(counted, [400_000, 400_000]);
+}
+
+#[test]
 fn a_session_on_named_processors_keeps_to_them() {
     let all = leaves("skylake", 2);
     let mut wire = Wire::on(Model::new(&all[..1]));

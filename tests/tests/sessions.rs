@@ -427,6 +427,7 @@ fn profile_time_writes_no_register() {
                 ..spec(TIME)
             }],
         );
+        wire.model.take_counters(true);
         for index in 0..2 {
             wire.model
                 .processor(index)

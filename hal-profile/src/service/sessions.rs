@@ -146,16 +146,26 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
         let number = exchange.session()?;
         let place = self.place(client, number)?;
         self.may_start(place, number)?;
-        if !self.processors.reserve_counters() {
+        let reserved = self
+            .sessions
+            .get(place)
+            .is_some_and(|session| turns(&session.plans) > 0);
+        if reserved && !self.processors.reserve_counters() {
             return Err(refused(ErrorCode::CountersReserved, 0, 0));
         }
         self.forget_results(place);
         if let Err(refused) = self.lend_rings(place) {
-            self.processors.release_counters();
+            if reserved {
+                self.processors.release_counters();
+            }
             return Err(refused);
         }
         let since = self.now();
-        self.holder = Some(Holder { place, since });
+        self.holder = Some(Holder {
+            place,
+            since,
+            reserved,
+        });
         self.results_of = Some(place);
         if let Some(session) = running(self.holder, &self.sessions) {
             let (configuration, kinds) = (&session.configuration, &self.kinds);
@@ -261,7 +271,8 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
                 .run_on_each::<()>(&configuration.processors, &mut [], |local, _| {
                     local.state.stop(local.machine, configuration);
                 });
-            self.holder = None;
+        }
+        if self.holder.take().is_some_and(|holder| holder.reserved) {
             self.processors.release_counters();
         }
     }
