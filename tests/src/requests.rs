@@ -74,7 +74,7 @@ pub fn random_well_formed(rng: &mut Rng, sessions: &[u32]) -> (RequestCode, Vec<
         _ => 0,
     };
     let header = header(flags);
-    let number = match sessions.get(rng.usize(..sessions.len() + 1)) {
+    let number = match sessions.get(rng.usize(..=sessions.len())) {
         Some(&number) => number,
         None => rng.u32(..) >> rng.u32(..32),
     };
