@@ -8,6 +8,7 @@ mod list;
 mod machines;
 mod measure;
 mod output;
+mod periods;
 mod place;
 mod record;
 mod registers;
@@ -16,7 +17,7 @@ mod runner;
 mod stat;
 mod stat_text;
 
-use args::{Arguments, Command};
+use args::{Arguments, Commands};
 use clap::Parser;
 use clap::error::ErrorKind;
 use halprof::{Connection, Error, Result};
@@ -69,23 +70,23 @@ fn misused(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
 /// Does what the command says; answers the exit status of one that did not fail.
 fn execute(arguments: &Arguments, output: &Output) -> Result<u8> {
     match &arguments.command {
-        Command::Machines => machines::run(output),
-        Command::Report(options) => report::run(options, output),
-        Command::Doctor => doctor::run(arguments.machine(), output),
-        Command::Info => measuring(arguments, output, info::run),
-        Command::List(options) => measuring(arguments, output, |on, output| {
+        Commands::Machines => machines::run(output),
+        Commands::Report(options) => report::run(options, output),
+        Commands::Doctor => doctor::run(arguments.machine(), output),
+        Commands::Info => measuring(arguments, output, info::run),
+        Commands::List(options) => measuring(arguments, output, |on, output| {
             list::run(options, on, output)
         }),
-        Command::Check(options) => measuring(arguments, output, |on, output| {
+        Commands::Check(options) => measuring(arguments, output, |on, output| {
             check::run(options, on, output)
         }),
-        Command::Registers(options) => measuring(arguments, output, |on, output| {
+        Commands::Registers(options) => measuring(arguments, output, |on, output| {
             registers::run(options, on, output)
         }),
-        Command::Stat(options) => measuring(arguments, output, |on, output| {
+        Commands::Stat(options) => measuring(arguments, output, |on, output| {
             stat::run(options, on, output)
         }),
-        Command::Record(options) => measuring(arguments, output, |on, output| {
+        Commands::Record(options) => measuring(arguments, output, |on, output| {
             record::run(options, on, output)
         }),
     }
@@ -97,18 +98,28 @@ struct On {
     told: Told,
 }
 
+impl On {
+    fn open(machine: &str) -> Result<Self> {
+        let place = Place::open(machine)?;
+        let description = place.description().map(str::to_owned);
+        let connection = Connection::new(place)?;
+        let told = Told {
+            modelled: connection.modelled(),
+            machine: description.unwrap_or_else(|| connection.answerer().to_owned()),
+        };
+        Ok(Self { connection, told })
+    }
+}
+
 fn measuring(
     arguments: &Arguments,
     output: &Output,
     command: impl FnOnce(&mut On, &Output) -> Result<u8>,
 ) -> Result<u8> {
-    let place = Place::open(arguments.machine())?;
-    let description = place.description().map(str::to_owned);
-    let connection = Connection::new(place)?;
-    let told = Told {
-        modelled: connection.modelled(),
-        machine: description.unwrap_or_else(|| connection.answerer().to_owned()),
-    };
-    output.note_model(&told);
-    command(&mut On { connection, told }, output)
+    let mut on = On::open(arguments.machine())?;
+    output.note_model(&on.told);
+    command(&mut on, output)
 }
+
+#[cfg(test)]
+mod tests;

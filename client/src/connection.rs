@@ -10,19 +10,27 @@ use shared_types::request::source::{self, Placement, Plan, Source};
 use shared_types::request::{Plain, RequestCode};
 use shared_types::{ErrorCode, ReplyHeader, RequestHeader};
 use std::mem::size_of;
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
-/// What a reply may take at first; a larger one says what it needs.
+/// What a reply may take at first; a larger one says what it needs. Windows copies a buffer of this
+/// length for each request, so that it is no longer than need be.
 const REPLY_BYTES: usize = 64 << 10;
 
-/// No reply of this version is longer: a snapshot of 2048 processors with 64 sources.
-const REPLY_BYTES_MAX: usize = 16 << 20;
+/// What a page may take: every processor of the largest machine in one reply.
+const PAGE_BYTES: usize = size_of::<Page>() + MAX_PROCESSORS * size_of::<Processor>();
+
+/// No reply of this version is longer: a snapshot of 2048 processors with 256 sources is 40 MiB.
+const REPLY_BYTES_MAX: usize = 64 << 20;
 
 /// A machine to measure on, and who answers for it.
 #[derive(Debug)]
 pub struct Connection<T> {
     transport: T,
     hello: Hello,
+    /// How many processors there are, once somebody has asked.
+    processors: Option<u32>,
+    /// Requests sent so far.
+    requests: u64,
     output: Vec<u8>,
 }
 
@@ -76,17 +84,16 @@ fn processor_bits(processors: &[u32]) -> ProcessorBits {
 
 impl<T: Transport> Connection<T> {
     /// Greets the other side, and refuses one of another version.
-    pub fn new(mut transport: T) -> Result<Self> {
-        let mut output = vec![0; REPLY_BYTES];
-        let request = plain(0);
-        let length = transport.request(machine::HELLO, request.as_bytes(), &mut output)?;
-        let reply = output.get(..length).unwrap_or_default();
-        let (hello, _) = parse::<Hello>("hello", reply)?;
-        Ok(Self {
+    pub fn new(transport: T) -> Result<Self> {
+        let mut connection = Self {
             transport,
-            hello,
-            output,
-        })
+            hello: Hello::new_zeroed(),
+            processors: None,
+            requests: 0,
+            output: vec![0; REPLY_BYTES],
+        };
+        connection.hello = connection.head(machine::HELLO, "hello", plain(0).as_bytes())?;
+        Ok(connection)
     }
 
     /// Who answers: the driver with its version, or what it is a model of.
@@ -101,6 +108,12 @@ impl<T: Transport> Connection<T> {
         self.hello.modelled != 0
     }
 
+    /// How many requests it has sent so far.
+    #[must_use]
+    pub const fn requests(&self) -> u64 {
+        self.requests
+    }
+
     /// What carries the requests.
     pub const fn transport(&mut self) -> &mut T {
         &mut self.transport
@@ -108,7 +121,17 @@ impl<T: Transport> Connection<T> {
 
     /// The machine as a whole.
     pub fn machine(&mut self) -> Result<Machine> {
-        self.head(machine::DESCRIBE, "describe", plain(0).as_bytes())
+        let machine: Machine = self.head(machine::DESCRIBE, "describe", plain(0).as_bytes())?;
+        self.processors = Some(machine.processors);
+        Ok(machine)
+    }
+
+    /// How many processors it has; asked once.
+    pub(crate) fn processor_count(&mut self) -> Result<u32> {
+        match self.processors {
+            Some(processors) => Ok(processors),
+            None => Ok(self.machine()?.processors),
+        }
     }
 
     /// Its processors, in order of their index.
@@ -174,20 +197,32 @@ impl<T: Transport> Connection<T> {
         name: &'static str,
         input: &[u8],
     ) -> Result<(R, &[u8])> {
-        let mut length = self.transport.request(code, input, &mut self.output)?;
+        self.call_with_room(code, name, input, REPLY_BYTES)
+    }
+
+    /// A request whose reply is given room for so many bytes, and more only where it must have it.
+    pub(crate) fn call_with_room<R: Reply>(
+        &mut self,
+        code: RequestCode,
+        name: &'static str,
+        input: &[u8],
+        room: usize,
+    ) -> Result<(R, &[u8])> {
+        let mut length = self.send(code, input, room.min(REPLY_BYTES_MAX))?;
         if let Some(needed) = needs_more(self.output.get(..length).unwrap_or_default()) {
-            self.output.resize(needed, 0);
-            length = self.transport.request(code, input, &mut self.output)?;
+            length = self.send(code, input, needed)?;
         }
         parse(name, self.output.get(..length).unwrap_or_default())
     }
 
-    /// Makes room for replies of so many bytes.
-    pub(crate) fn reserve(&mut self, bytes: usize) {
-        let bytes = bytes.min(REPLY_BYTES_MAX);
-        if bytes > self.output.len() {
-            self.output.resize(bytes, 0);
+    /// Sends one request; answers the length of the reply, which is in `output`.
+    fn send(&mut self, code: RequestCode, input: &[u8], room: usize) -> Result<usize> {
+        if self.output.len() < room {
+            self.output.resize(room, 0);
         }
+        self.requests += 1;
+        let output = self.output.get_mut(..room).unwrap_or_default();
+        self.transport.request(code, input, output)
     }
 
     fn pages<E: Reply>(
@@ -199,7 +234,8 @@ impl<T: Transport> Connection<T> {
         let mut all: Vec<E> = Vec::new();
         loop {
             let request = from(all.len() as u32, flags);
-            let (page, body) = self.call::<Page>(code, name, request.as_bytes())?;
+            let (page, body) =
+                self.call_with_room::<Page>(code, name, request.as_bytes(), PAGE_BYTES)?;
             let more: Vec<E> = elements(name, body, page.count as usize)?;
             let none = more.is_empty();
             all.extend(more);

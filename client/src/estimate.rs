@@ -18,14 +18,14 @@ use shared_types::request::counts::Count;
 /// What one source has counted, and what that says about all that happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Estimate {
-    /// Events read from the counters.
-    pub counted: u64,
+    /// Events read from the counters; the sum over processors may be more than 64 bits.
+    pub counted: u128,
     /// What happened: `counted`, or where that was scaled the estimate.
-    pub value: u64,
+    pub value: u128,
     /// For how long the session was running, in ticks of the time-stamp counter.
-    pub enabled: u64,
+    pub enabled: u128,
     /// For how long the source was on a counter.
-    pub running: u64,
+    pub running: u128,
     /// Whether `value` is an estimate.
     pub scaled: bool,
     /// The 95 % bound of an estimate; `None` where nothing was scaled, and where there were too
@@ -47,10 +47,10 @@ impl Estimate {
     #[must_use]
     pub fn new(count: &Count) -> Self {
         let exact = Self {
-            counted: count.counted,
-            value: count.counted,
-            enabled: count.enabled,
-            running: count.running,
+            counted: count.counted.into(),
+            value: count.counted.into(),
+            enabled: count.enabled.into(),
+            running: count.running.into(),
             ..Self::default()
         };
         if count.running >= count.enabled {
@@ -117,12 +117,9 @@ impl Spread {
 }
 
 /// Counted events for the whole time enabled, rounded to the nearest; 0 where nothing ran.
-fn scale(counted: u64, enabled: u64, running: u64) -> u64 {
-    if running == 0 {
-        return 0;
-    }
+fn scale(counted: u64, enabled: u64, running: u64) -> u128 {
     let product = u128::from(counted) * u128::from(enabled) + u128::from(running / 2);
-    u64::try_from(product / u128::from(running)).unwrap_or(u64::MAX)
+    product.checked_div(running.into()).unwrap_or(0)
 }
 
 /// The variance that the turns show; `None` for fewer than two.
@@ -194,236 +191,35 @@ const fn joined([low, high]: [u64; 2]) -> u128 {
     (high as u128) << 64 | low as u128
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a bound needs no more than 53 bits"
-)]
-const fn wide(halves: [u64; 2]) -> f64 {
-    joined(halves) as f64
+fn wide(halves: [u64; 2]) -> f64 {
+    real(joined(halves))
 }
 
 #[expect(
     clippy::cast_precision_loss,
     reason = "a bound needs no more than 53 bits"
 )]
-const fn real(value: u64) -> f64 {
-    value as f64
+fn real(value: impl Into<u128>) -> f64 {
+    value.into() as f64
 }
 
-/// Mean and standard deviation of repeated measurements; the deviation of one is `None`.
+/// Mean, to the nearest event, and standard deviation of repeated measurements; the deviation of
+/// one is `None`.
 #[must_use]
-pub fn mean_and_deviation(values: &[u64]) -> (f64, Option<f64>) {
-    let n = real(values.len().max(1) as u64);
-    let mean = values.iter().map(|&value| real(value)).sum::<f64>() / n;
-    let squares: f64 = values
+pub fn mean_and_deviation(values: &[u128]) -> (u128, Option<f64>) {
+    let n = values.len().max(1) as u128;
+    let sum = values
         .iter()
-        .map(|&value| (real(value) - mean).powi(2))
-        .sum();
-    (
-        mean,
-        (values.len() > 1).then(|| (squares / (n - 1.0)).sqrt()),
-    )
+        .fold(0u128, |sum, &value| sum.saturating_add(value));
+    let mean = sum.saturating_add(n / 2) / n;
+    // Differences from one of them are exact where the values themselves have too many bits.
+    let least = values.iter().copied().min().unwrap_or(0);
+    let above: Vec<f64> = values.iter().map(|value| real(value - least)).collect();
+    let mean_above = above.iter().sum::<f64>() / real(n);
+    let squares: f64 = above.iter().map(|value| (value - mean_above).powi(2)).sum();
+    let deviation = (values.len() > 1).then(|| (squares / (real(n) - 1.0)).sqrt());
+    (mean, deviation)
 }
 
 #[cfg(test)]
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    clippy::cast_precision_loss,
-    reason = "simulated counts are small"
-)]
-mod tests {
-    use super::*;
-
-    /// A small generator (Knuth's MMIX line), so that every run sees the same workloads.
-    struct Random(u64);
-
-    impl Random {
-        fn next(&mut self) -> f64 {
-            self.0 = self
-                .0
-                .wrapping_mul(6364136223846793005)
-                .wrapping_add(1442695040888963407);
-            (self.0 >> 11) as f64 / (1u64 << 53) as f64
-        }
-    }
-
-    fn halves(value: u128) -> [u64; 2] {
-        [value as u64, (value >> 64) as u64]
-    }
-
-    /// A source that is on a counter in every `share`-th of `stretches`; answers its count and the
-    /// truth.
-    fn simulate(rates: &[f64], share: usize, ticks: u64) -> (Count, u64) {
-        let (mut count, mut truth) = (Count::default(), 0u64);
-        let (mut xx, mut xt, mut tt) = (0u128, 0u128, 0u128);
-        for (index, rate) in rates.iter().enumerate() {
-            let events = (rate * ticks as f64) as u64;
-            truth += events;
-            count.enabled += ticks;
-            if index % share == 0 {
-                count.counted += events;
-                count.running += ticks;
-                count.turns += 1;
-                xx += u128::from(events) * u128::from(events);
-                xt += u128::from(events) * u128::from(ticks);
-                tt += u128::from(ticks) * u128::from(ticks);
-            }
-        }
-        count.count_squared = halves(xx);
-        count.count_by_time = halves(xt);
-        count.time_squared = halves(tt);
-        (count, truth)
-    }
-
-    #[test]
-    fn what_ran_all_the_time_is_exact() {
-        let count = Count {
-            counted: 1 << 62,
-            enabled: 7,
-            running: 7,
-            turns: 1,
-            ..Count::default()
-        };
-        let estimate = Estimate::new(&count);
-        assert_eq!(
-            (estimate.value, estimate.scaled, estimate.error),
-            (1 << 62, false, None)
-        );
-    }
-
-    #[test]
-    fn scaling_survives_the_largest_amounts() {
-        let count = Count {
-            counted: 1 << 61,
-            enabled: 1 << 62,
-            running: 1 << 61,
-            turns: 1,
-            ..Count::default()
-        };
-        let estimate = Estimate::new(&count);
-        assert_eq!((estimate.value, estimate.scaled), (1 << 62, true));
-        let count = Count {
-            counted: u64::MAX,
-            enabled: u64::MAX,
-            running: 1,
-            ..Count::default()
-        };
-        assert_eq!(Estimate::new(&count).value, u64::MAX);
-    }
-
-    #[test]
-    fn one_turn_and_none_have_no_bound() {
-        for (running, turns) in [(5, 1), (0, 0)] {
-            let count = Count {
-                counted: running,
-                enabled: 10,
-                running,
-                turns,
-                ..Count::default()
-            };
-            let estimate = Estimate::new(&count);
-            assert!(estimate.scaled);
-            assert_eq!(estimate.error, None);
-            let exact = Estimate::new(&Count {
-                counted: 3,
-                enabled: 1,
-                running: 1,
-                ..Count::default()
-            });
-            assert_eq!(Estimate::sum([estimate, exact]).error, None);
-        }
-    }
-
-    #[test]
-    fn the_bound_holds_in_more_than_95_of_100_random_workloads() {
-        for (share, stretches) in [(2, 20), (3, 30), (4, 200), (8, 80)] {
-            let mut held = 0;
-            for seed in 0..1000 {
-                let mut random = Random(seed * 7919 + 1);
-                let rates: Vec<f64> = (0..stretches).map(|_| 0.5 + random.next()).collect();
-                let (count, truth) = simulate(&rates, share, 100_000);
-                let estimate = Estimate::new(&count);
-                let miss = (estimate.value as f64 - truth as f64).abs();
-                held += u32::from(miss <= estimate.error.expect("a bound"));
-            }
-            // Three standard deviations below 98 %, of a binomial of 1000.
-            assert!(held >= 965, "{held} of 1000 at 1/{share} of {stretches}");
-        }
-    }
-
-    #[test]
-    fn a_sum_over_processors_holds_as_well() {
-        let mut held = 0;
-        for seed in 0..1000 {
-            let mut random = Random(seed * 104_729 + 3);
-            let (mut parts, mut truth) = (Vec::new(), 0);
-            for processor in 1..=4 {
-                let rates: Vec<f64> = (0..24)
-                    .map(|_| random.next() * f64::from(processor))
-                    .collect();
-                let (count, true_count) = simulate(&rates, 3, 50_000);
-                parts.push(Estimate::new(&count));
-                truth += true_count;
-            }
-            let sum = Estimate::sum(parts);
-            let miss = (sum.value as f64 - truth as f64).abs();
-            held += u32::from(miss <= sum.error.expect("a bound"));
-        }
-        assert!(held >= 965, "{held} of 1000");
-    }
-
-    #[test]
-    fn a_steady_workload_of_ten_rotations_is_bounded_within_five_percent() {
-        let (count, truth) = simulate(&[0.7; 30], 3, 4_000_000);
-        let estimate = Estimate::new(&count);
-        let error = estimate.error.expect("a bound");
-        assert!((estimate.value as f64 - truth as f64).abs() <= error);
-        assert!(error < 0.05 * truth as f64, "{error} of {truth}");
-    }
-
-    #[test]
-    fn student_t_is_the_published_table() {
-        for (freedom, quantile) in [
-            (1.0, 31.821),
-            (2.0, 6.965),
-            (5.0, 3.365),
-            (10.0, 2.764),
-            (12.0, 2.681),
-            (15.0, 2.602),
-            (20.0, 2.528),
-            (30.0, 2.457),
-            (60.0, 2.390),
-            (120.0, 2.358),
-            (1e9, 2.326),
-        ] {
-            let error = (student_t(freedom) - quantile).abs();
-            assert!(error < 0.004, "{freedom}: {}", student_t(freedom));
-        }
-        assert!(student_t(0.3) > 31.0);
-        assert!(student_t(3.5) < 4.541 && student_t(3.5) > 3.747);
-    }
-
-    #[test]
-    fn differences_of_snapshots_borrow_across_halves() {
-        let before = Count {
-            count_squared: [5, 0],
-            ..Count::default()
-        };
-        let now = Count {
-            count_squared: [3, 1],
-            ..Count::default()
-        };
-        assert_eq!(since(&now, &before).count_squared, [u64::MAX - 1, 0]);
-    }
-
-    #[test]
-    fn deviation_is_of_a_sample() {
-        assert!((mean_and_deviation(&[2, 4, 4, 4, 5, 5, 7, 9]).0 - 5.0).abs() < 1e-9);
-        let deviation = mean_and_deviation(&[2, 4, 4, 4, 5, 5, 7, 9])
-            .1
-            .expect("many");
-        assert!((deviation - 2.138).abs() < 0.001);
-        assert_eq!(mean_and_deviation(&[3]).1, None);
-    }
-}
+mod tests;

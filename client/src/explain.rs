@@ -39,11 +39,9 @@ pub fn delivery_name(number: u32) -> &'static str {
 
 /// How overflows become known.
 #[must_use]
-pub fn delivery(number: u32) -> &'static str {
-    match Delivery::from_wire(number) {
-        Some(Delivery::None) => {
-            "Never: no interrupt is tied to the counters, or there is no local APIC to carry it. Counting works, sampling does not."
-        }
+pub fn delivery(machine: &Machine) -> &'static str {
+    match Delivery::from_wire(machine.delivery) {
+        Some(Delivery::None) => no_delivery(machine),
         Some(Delivery::ByValue) => {
             "By an interrupt through LVTPC; the counter is found by its value, which is below its preset."
         }
@@ -54,6 +52,20 @@ pub fn delivery(number: u32) -> &'static str {
             "By an interrupt through LVTPC; the counter is found by OVF in its CCCR."
         }
         None => "In a way this version does not know.",
+    }
+}
+
+fn no_delivery(machine: &Machine) -> &'static str {
+    match Interface::from_wire(machine.interface) {
+        Some(Interface::Default) => {
+            "Never: no counter is in use. Time can be counted, nothing can be sampled."
+        }
+        Some(Interface::Pentium) => {
+            "Never: a Pentium's counters raise no interrupt. Counting works, sampling does not."
+        }
+        _ => {
+            "Never: there is no local APIC to carry the interrupt (CPUID leaf 1 EDX bit 9 is clear). Counting works, sampling does not."
+        }
     }
 }
 
@@ -75,33 +87,38 @@ fn why(reason: Reason, boot: &Processor) -> String {
     let (family, model) = (boot.family, boot.model);
     match reason {
         Reason::Architectural => format!(
-            "{vendor}, and CPUID leaf 0x0A declares architectural performance monitoring version {} with {} general counters (EAX bits 7:0 and 15:8; EBX bit 0 is clear).",
+            "{vendor}, and CPUID leaf 0x0A declares architectural performance monitoring version {} with {} general counters (EAX bits 7:0 and 15:8), core cycles among what they count (EBX bit 0 is clear).",
             boot.pmu_version, boot.counters
         ),
+        Reason::AmdVendor if boot.counters == 0 => {
+            format!(
+                "CPUID leaf 0's vendor is {vendor}, which is all that it asks of a 64-bit processor."
+            )
+        }
         Reason::AmdVendor => format!(
-            "CPUID leaf 0's vendor is {vendor}; family {family:#x} has {} counters of its own kind.",
+            "CPUID leaf 0's vendor is {vendor}, and family {family:#x} has {} counters with AMD's own registers.",
             boot.counters
         ),
         Reason::PentiumModel => format!(
-            "{vendor} family {family} model {model} is a Pentium with model-specific registers (CPUID leaf 1 EDX bit 5); no current Windows boots on it."
+            "{vendor} family {family} model {model} is a Pentium with model-specific registers (CPUID leaf 1 EDX bit 5). No current Windows boots on it: this interface runs in the model only."
         ),
         Reason::P6Model => format!(
-            "{vendor} family {family} model {model:#x} is of the P6 family and has no usable CPUID leaf 0x0A; no current Windows boots on it."
+            "{vendor} family {family} model {model:#x} is of the P6 family and has no usable CPUID leaf 0x0A. No current Windows boots on it: this interface runs in the model only."
         ),
         Reason::NetBurstModel => format!(
-            "{vendor} family {family} model {model} is a NetBurst processor and has no usable CPUID leaf 0x0A; no current Windows boots on it with counters."
+            "{vendor} family {family} model {model} is a NetBurst processor and has no usable CPUID leaf 0x0A. No current Windows supports it: this interface runs in the model only."
         ),
         Reason::OtherVendor => {
-            format!("CPUID leaf 0's vendor is {vendor}, neither GenuineIntel nor AuthenticAMD.")
+            format!("CPUID leaf 0's vendor is `{vendor}`, neither GenuineIntel nor AuthenticAMD.")
         }
         Reason::Gate32 => format!(
-            "{vendor} family {family} has no long mode (CPUID 0x80000001 EDX bit 29 is clear), and the 32-bit HAL lets only Intel families 6 and 15 through."
+            "`{vendor}` family {family} has no long mode (CPUID 0x80000001 EDX bit 29 is clear), and the 32-bit HAL lets only Intel families 6 and 15 through."
         ),
         Reason::NoLeaf0A => {
             format!("{vendor}, but CPUID's highest basic leaf (leaf 0 EAX) is below 0x0A.")
         }
         Reason::VersionZero => format!(
-            "{vendor}, but CPUID leaf 0x0A EAX bits 7:0 give version 0 of performance monitoring."
+            "{vendor}, but CPUID leaf 0x0A EAX bits 7:0 give version 0: there are no architectural counters."
         ),
         Reason::NoEventBits => format!(
             "{vendor}, but CPUID leaf 0x0A EAX bits 31:24 say that no bit of EBX means anything."

@@ -159,7 +159,7 @@ pub struct Derived {
 
 /// All figures that `counts`, pairs of a source's name with its filter and a value, are enough for.
 #[must_use]
-pub fn derive(counts: &[(&str, u64)]) -> Vec<Derived> {
+pub fn derive(counts: &[(&str, u128)]) -> Vec<Derived> {
     ["", "u", "k"]
         .into_iter()
         .flat_map(|filter| {
@@ -175,7 +175,7 @@ impl Metric {
         clippy::cast_precision_loss,
         reason = "a ratio is shown with three decimals"
     )]
-    fn derive(&self, counts: &[(&str, u64)], filter: &'static str) -> Option<Derived> {
+    fn derive(&self, counts: &[(&str, u128)], filter: &'static str) -> Option<Derived> {
         let above = value_of(self.above, counts, filter)?;
         let below = value_of(self.below, counts, filter).filter(|&value| value != 0)?;
         Some(Derived {
@@ -187,7 +187,7 @@ impl Metric {
     }
 }
 
-fn value_of(quantity: Quantity, counts: &[(&str, u64)], filter: &str) -> Option<u64> {
+fn value_of(quantity: Quantity, counts: &[(&str, u128)], filter: &str) -> Option<u128> {
     let matches = |name: &str, label: &str| {
         let (base, suffix) = label.split_once(':').unwrap_or((label, ""));
         let suffix = if suffix == "uk" { "" } else { suffix };

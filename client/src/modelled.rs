@@ -39,6 +39,11 @@ impl Modelled {
         self.model.elapsed_ns()
     }
 
+    /// The machine itself, to look at its registers or to disturb them.
+    pub const fn model(&mut self) -> &mut Model {
+        &mut self.model
+    }
+
     /// What silicon would have stopped for is a defect, and no result stands beside it.
     fn faultless(&mut self) -> Result<()> {
         match self.model.faults().first() {

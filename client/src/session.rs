@@ -1,7 +1,7 @@
 //! A session: configured, started, read, stopped, and closed whatever happens.
 
 use crate::connection::{Setup, elements};
-use crate::{Connection, Result, Transport};
+use crate::{Connection, Error, Result, Transport};
 use shared_types::hal::HalProfileSourceInterval64;
 use shared_types::request::RequestCode;
 use shared_types::request::counts::{Count, SNAPSHOT, Snapshot};
@@ -10,13 +10,15 @@ use shared_types::request::session::{self, Configured, IntervalSet, SetInterval,
 use shared_types::request::source;
 use shared_types::{ReplyHeader, RequestHeader, Sample};
 use std::mem::size_of;
-use zerocopy::IntoBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 /// A session of this connection. Dropping it closes it.
 #[derive(Debug)]
 pub struct Session<'a, T: Transport> {
     connection: &'a mut Connection<T>,
     number: u32,
+    /// What a reply with every count takes.
+    counts_bytes: usize,
 }
 
 /// What will be counted or sampled, as the other side has settled it.
@@ -38,7 +40,11 @@ impl<'a, T: Transport> Session<'a, T> {
         let kernel = if kernel { session::KERNEL } else { 0 };
         let approximate = if approximate { source::APPROXIMATE } else { 0 };
         let number = connection.open(kernel | approximate)?;
-        Ok(Self { connection, number })
+        Ok(Self {
+            connection,
+            number,
+            counts_bytes: size_of::<Snapshot>(),
+        })
     }
 
     /// Says what to count, or with `sample` what to sample.
@@ -49,6 +55,8 @@ impl<'a, T: Transport> Session<'a, T> {
             self.connection
                 .call::<Configured>(session::CONFIGURE, "configure", &request)?;
         let intervals = elements("configure", body, head.sources as usize)?;
+        let counts = setup.specs.len() * self.connection.processor_count()? as usize;
+        self.counts_bytes = size_of::<Snapshot>() + counts * size_of::<Count>();
         Ok(Settled { head, intervals })
     }
 
@@ -62,27 +70,57 @@ impl<'a, T: Transport> Session<'a, T> {
         self.bare(session::STOP, "stop")
     }
 
-    /// Every count: for each processor, one for each source.
+    /// Reads every counter a last time, stops, and answers the final counts as [`Self::snapshot`]
+    /// does: in one request, unless the other side could not answer them with that.
+    pub fn stop_and_read(&mut self) -> Result<Vec<Vec<Count>>> {
+        match self.counts(session::STOP, "stop")? {
+            Some(counts) => Ok(counts),
+            None => self.snapshot(),
+        }
+    }
+
+    /// Every count: for each processor, one for each source. One request.
     pub fn snapshot(&mut self) -> Result<Vec<Vec<Count>>> {
+        let counts = self.counts(SNAPSHOT, "snapshot")?;
+        counts.ok_or_else(|| Error::Protocol {
+            request: "snapshot",
+            why: "it has no counts".to_owned(),
+        })
+    }
+
+    /// The counts in the reply to a request; `None` where it is a bare header.
+    fn counts(&mut self, code: RequestCode, name: &'static str) -> Result<Option<Vec<Vec<Count>>>> {
         let request = self.request();
-        let (head, body) =
-            self.connection
-                .call::<Snapshot>(SNAPSHOT, "snapshot", request.as_bytes())?;
-        let (processors, sources) = (head.processors as usize, head.sources as usize);
-        let counts: Vec<Count> = elements("snapshot", body, processors.saturating_mul(sources))?;
-        Ok(counts
-            .chunks(sources.max(1))
-            .map(<[Count]>::to_vec)
-            .collect())
+        let (header, body) = self.connection.call_with_room::<ReplyHeader>(
+            code,
+            name,
+            request.as_bytes(),
+            self.counts_bytes,
+        )?;
+        if header.size as usize == size_of::<ReplyHeader>() {
+            return Ok(None);
+        }
+        let malformed = || Error::Protocol {
+            request: name,
+            why: "it ends within its head".to_owned(),
+        };
+        // What `Snapshot` has behind its header.
+        let (sizes, body) = <[u32; 2]>::read_from_prefix(body).map_err(|_| malformed())?;
+        let [processors, sources] = sizes.map(|size| size as usize);
+        let counts: Vec<Count> = elements(name, body, processors.saturating_mul(sources))?;
+        let counts = counts.chunks(sources.max(1)).map(<[Count]>::to_vec);
+        Ok(Some(counts.collect()))
     }
 
     /// Takes samples out of the rings; answers them and how many are left.
     pub fn drain(&mut self) -> Result<(Vec<Sample>, u64)> {
-        self.connection.reserve(DRAIN_BYTES_MAX);
         let request = self.request();
-        let (head, body) = self
-            .connection
-            .call::<Drained>(DRAIN, "drain", request.as_bytes())?;
+        let (head, body) = self.connection.call_with_room::<Drained>(
+            DRAIN,
+            "drain",
+            request.as_bytes(),
+            DRAIN_BYTES_MAX,
+        )?;
         Ok((elements("drain", body, head.count as usize)?, head.left))
     }
 

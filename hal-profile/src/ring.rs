@@ -156,7 +156,7 @@ mod loom_tests {
             };
             let ring = Ring::new(&words).unwrap();
             let mut seen = Vec::new();
-            let mut take = |seen: &mut Vec<u64>| {
+            let take = |seen: &mut Vec<u64>| {
                 let mut bytes = [0; 2 * size_of::<Sample>()];
                 let length = ring.drain(&mut bytes);
                 for bytes in bytes[..length].chunks_exact(size_of::<Sample>()) {

@@ -20,7 +20,8 @@ const FAULTS_KEPT: usize = 16;
 pub struct Cpu {
     /// The processor.
     pub processor: Processor,
-    pub(crate) faults: Vec<Fault>,
+    /// What silicon refused, in order.
+    pub faults: Vec<Fault>,
     /// Cost of the interrupt being handled, that has not passed yet: the first look at the clock
     /// in a handler is its entry, the cost lies between that and the next.
     pub(crate) interrupt_cost: u64,
@@ -84,7 +85,8 @@ impl Machine for Cpu {
 
 /// All processors, with the memory that they lend the core.
 pub struct Host {
-    pub(crate) cpus: Vec<Cpu>,
+    /// The processors, in order of their index.
+    pub cpus: Vec<Cpu>,
     states: Vec<ProcessorState>,
     rings: Vec<Vec<Word>>,
     /// Somebody else owns the counters and does not give them.
@@ -94,7 +96,9 @@ pub struct Host {
 }
 
 impl Host {
-    pub(crate) fn new(processors: Vec<Processor>) -> Self {
+    /// These processors, with memory for each.
+    #[must_use]
+    pub fn new(processors: Vec<Processor>) -> Self {
         let mut host = Self {
             cpus: Vec::with_capacity(processors.len()),
             states: Vec::with_capacity(processors.len()),

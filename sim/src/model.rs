@@ -258,7 +258,17 @@ impl Model {
 
     /// Sleeps and wakes: every register is lost.
     pub fn sleep_and_wake(&mut self) {
+        self.sleep();
+        self.wake();
+    }
+
+    /// Goes to sleep; the machine still answers requests, as a driver does on its way down.
+    pub fn sleep(&mut self) {
         self.service.suspend();
+    }
+
+    /// Wakes from [`Self::sleep`] with every register lost.
+    pub fn wake(&mut self) {
         for cpu in &mut self.service.processors().cpus {
             let now = cpu.processor.timestamp();
             cpu.processor.reset();

@@ -1,8 +1,11 @@
 //! Helpers of the tests.
 
+pub mod bare;
 pub mod dumps;
 pub mod facts;
+pub mod machines;
 pub mod requests;
 pub mod silicon;
+pub mod wire;
 
 pub use dumps::machines_from_table;

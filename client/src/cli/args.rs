@@ -1,6 +1,6 @@
 //! The command line.
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: Commands,
 }
 
 impl Arguments {
@@ -36,7 +36,7 @@ impl Arguments {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum Commands {
     /// List the built-in models
     Machines,
     /// Show the interface chosen and why, and each processor's capabilities
@@ -74,17 +74,62 @@ pub(crate) struct List {
 #[derive(Debug, Args)]
 pub(crate) struct Selection {
     /// Sources: `NAME`, an id or `rHEX`, each with `:u`, `:k` or `:uk`; `{A,B}` run together
-    #[arg(long = "event", short = 'e', value_name = "LIST")]
+    #[arg(long = "event", short = 'e', value_name = "LIST", num_args = 1..)]
     pub(crate) events: Vec<String>,
-    /// Sources that run together or not at all: the same as `-e {A,B}`
-    #[arg(long = "group", short = 'g', value_name = "LIST")]
-    pub(crate) groups: Vec<String>,
+    #[command(flatten)]
+    pub(crate) groups: Groups,
     /// Processors, e.g. `0-3,8`; all without it
-    #[arg(long = "processors", short = 'C', value_name = "CPUS")]
-    pub(crate) processors: Option<String>,
+    #[arg(long = "processors", short = 'C', value_name = "CPUS", num_args = 1..)]
+    pub(crate) processors: Vec<String>,
     /// Take sources that only approximate their names
     #[arg(long)]
     pub(crate) approximate: bool,
+}
+
+/// The list that one or several arguments make: PowerShell passes an unquoted `A,B` as `A` `B`.
+pub(crate) fn joined(arguments: &[String]) -> Option<String> {
+    (!arguments.is_empty()).then(|| arguments.join(","))
+}
+
+/// One list for each `-g`, which clap's derive does not keep apart.
+#[derive(Debug, Default)]
+pub(crate) struct Groups(pub(crate) Vec<String>);
+
+impl Groups {
+    const ID: &str = "groups";
+}
+
+impl Args for Groups {
+    fn augment_args(command: Command) -> Command {
+        let group = Arg::new(Self::ID)
+            .long("group")
+            .short('g')
+            .value_name("LIST")
+            .num_args(1..)
+            .action(ArgAction::Append)
+            .help("Sources that run together or not at all: the same as `-e {A,B}`");
+        command.arg(group)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Groups {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let lists = matches.get_occurrences::<String>(Self::ID).into_iter();
+        let lists = lists.flatten().map(|list| {
+            let arguments: Vec<&str> = list.map(String::as_str).collect();
+            arguments.join(",")
+        });
+        Ok(Self(lists.collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 #[derive(Debug, Args)]
@@ -157,6 +202,6 @@ pub(crate) struct Report {
 #[derive(Debug, Args)]
 pub(crate) struct Registers {
     /// Processors, e.g. `0-3,8`; the boot processor without it
-    #[arg(long = "processors", short = 'C', value_name = "CPUS")]
-    pub(crate) processors: Option<String>,
+    #[arg(long = "processors", short = 'C', value_name = "CPUS", num_args = 1..)]
+    pub(crate) processors: Vec<String>,
 }

@@ -3,7 +3,7 @@
 //! Ends with 0 where events can be counted, with 3 where nothing answers and with 4 where there are
 //! no counters to be had; a warning alone stops nothing.
 
-use super::output::{Output, Told, table};
+use super::output::{Output, Told, table, wrapped_to};
 use super::place::Place;
 use halprof::{Connection, Error, Result, explain};
 use serde::Serialize;
@@ -152,7 +152,7 @@ fn hypervisor(machine: &Machine, boot: &Processor) -> Check {
 }
 
 fn interrupt(machine: &Machine) -> Check {
-    let result = explain::delivery(machine.delivery);
+    let result = explain::delivery(machine);
     if machine.delivery == Delivery::None as u32 {
         let remedy = "Count with `halprof stat`; sampling needs the interrupt.";
         return Check::found("interrupt", State::Warning, result, remedy);
@@ -205,13 +205,14 @@ fn text(body: &Body) -> String {
         [
             check.name.to_owned(),
             state(check.state).to_owned(),
-            check.result.clone(),
+            wrapped_to(50, &check.result),
         ]
     });
     let mut text = table(["check", "", "result"], rows, &[]);
     for check in &body.checks {
         if let Some(remedy) = &check.remedy {
-            text += &format!("\n{}: {remedy}\n", check.name);
+            let remedy = format!("{}: {remedy}", check.name);
+            text += &format!("\n{}\n", wrapped_to(80, &remedy));
         }
     }
     text + if body.ready {

@@ -1,7 +1,7 @@
 //! `halprof info`: the interface chosen and why, and each processor's capabilities.
 
 use super::On;
-use super::output::{Output, seconds, table};
+use super::output::{Output, seconds, table, wrapped_to};
 use halprof::{Error, Result, explain};
 use serde::Serialize;
 use shared_types::request::machine::{Machine, Processor};
@@ -12,6 +12,8 @@ struct Body {
     hal_interface: &'static str,
     interface: &'static str,
     reason: &'static str,
+    #[serde(skip)]
+    hal_reason: &'static str,
     explanation: String,
     overflow: &'static str,
     overflow_explanation: &'static str,
@@ -28,7 +30,7 @@ struct Body {
 struct Holder {
     process: u32,
     session: u32,
-    held_ns: u64,
+    held_ns: u128,
 }
 
 #[derive(Serialize)]
@@ -63,9 +65,10 @@ pub(super) fn run(on: &mut On, output: &Output) -> Result<u8> {
         hal_interface: explain::interface_name(machine.hal_interface),
         interface: explain::interface_name(machine.interface),
         reason: explain::reason_name(machine.reason),
+        hal_reason: explain::reason_name(machine.hal_reason),
         explanation: explain::interface(&machine, boot),
         overflow: explain::delivery_name(machine.delivery),
-        overflow_explanation: explain::delivery(machine.delivery),
+        overflow_explanation: explain::delivery(&machine),
         timestamp_frequency: machine.timestamp_frequency,
         holder: holder(&machine),
         ring_bytes: machine.ring_bytes,
@@ -122,14 +125,15 @@ fn text(body: &Body) -> String {
         },
     );
     let head = format!(
-        "machine      {}\ninterface    {} ({})\n             {}\nHAL          {}\noverflow     {}\n             {}\nheld by      {holder}\n\n",
+        "machine      {}\ninterface    {} ({})\n             {}\nHAL          {} ({})\noverflow     {}\n             {}\nheld by      {holder}\n\n",
         body.machine,
         body.interface,
         body.reason,
-        body.explanation,
+        wrapped(&body.explanation),
         body.hal_interface,
+        body.hal_reason,
         body.overflow,
-        body.overflow_explanation,
+        wrapped(body.overflow_explanation),
     );
     let columns = [
         "processors",
@@ -144,6 +148,11 @@ fn text(body: &Body) -> String {
         "hypervisor",
     ];
     head + &table(columns, alike(&body.processors), &[2, 3, 4])
+}
+
+/// Lines of 80 columns, the second and later ones below what the labels leave free.
+fn wrapped(text: &str) -> String {
+    wrapped_to(67, text).replace('\n', "\n             ")
 }
 
 /// One line for each run of processors that are alike.

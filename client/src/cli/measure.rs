@@ -1,7 +1,7 @@
 //! What stat, record and check share: which sources and processors are chosen.
 
 use super::On;
-use super::args::{Selection, Work};
+use super::args::{Selection, Work, joined};
 use super::list::can_count;
 use super::place::Place;
 use halprof::selection::{self, Chosen, Item};
@@ -27,16 +27,14 @@ impl Choice {
     /// What the options name; without any, what `default_is_counting` asks for.
     pub(crate) fn of(options: &Selection, on: &mut On, default_is_counting: bool) -> Result<Self> {
         let mut items = Vec::new();
-        for list in &options.events {
-            selection::parse_list(list, &mut items)?;
+        if let Some(list) = joined(&options.events) {
+            selection::parse_list(&list, &mut items)?;
         }
-        for list in &options.groups {
+        for list in &options.groups.0 {
             selection::parse_group(list, &mut items)?;
         }
-        let wanted = options
-            .processors
-            .as_deref()
-            .map(selection::parse_processors)
+        let wanted = joined(&options.processors)
+            .map(|list| selection::parse_processors(&list))
             .transpose()?;
         let processors = on.connection.processors()?;
         let wanted = wanted
@@ -171,10 +169,9 @@ pub(crate) const fn no_processor(index: u32, count: u64) -> Error {
 }
 
 /// Ticks of a clock of `frequency` in nanoseconds.
-pub(crate) fn nanoseconds(ticks: u64, frequency: u64) -> u64 {
-    let product = u128::from(ticks) * 1_000_000_000;
-    let nanoseconds = product.checked_div(u128::from(frequency)).unwrap_or(0);
-    u64::try_from(nanoseconds).unwrap_or(u64::MAX)
+pub(crate) fn nanoseconds(ticks: impl Into<u128>, frequency: u64) -> u128 {
+    let product = ticks.into().saturating_mul(1_000_000_000);
+    product.checked_div(frequency.into()).unwrap_or(0)
 }
 
 /// A positive amount of milliseconds or seconds in units of `1 / per` of it, rounded.

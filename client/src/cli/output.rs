@@ -10,6 +10,7 @@ use std::time::Duration;
 use tabled::builder::Builder;
 use tabled::settings::object::Columns;
 use tabled::settings::{Alignment, Modify, Style};
+use textwrap::WordSplitter;
 
 /// How to say what is to be said.
 pub(crate) struct Output {
@@ -206,9 +207,15 @@ fn aligned(
     trimmed.join("\n") + "\n"
 }
 
+/// Text in lines of so many columns, broken between words only.
+pub(crate) fn wrapped_to(columns: usize, text: &str) -> String {
+    let options = textwrap::Options::new(columns);
+    textwrap::fill(text, options.word_splitter(WordSplitter::NoHyphenation))
+}
+
 /// A number with its thousands parted: `1,234,567`.
-pub(crate) fn thousands(value: u64) -> String {
-    let digits = value.to_string();
+pub(crate) fn thousands(value: impl Into<u128>) -> String {
+    let digits = value.into().to_string();
     let groups: Vec<&str> = digits
         .as_bytes()
         .rchunks(3)
@@ -219,7 +226,8 @@ pub(crate) fn thousands(value: u64) -> String {
 }
 
 /// Nanoseconds in seconds: `1.234567 s`.
-pub(crate) fn seconds(nanoseconds: u64) -> String {
+pub(crate) fn seconds(nanoseconds: impl Into<u128>) -> String {
+    let nanoseconds = nanoseconds.into();
     let (whole, rest) = (nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000);
     format!("{}.{:06} s", thousands(whole), rest / 1000)
 }
@@ -231,13 +239,13 @@ mod tests {
     #[test]
     fn thousands_are_parted() {
         for (value, text) in [
-            (0, "0"),
+            (0u128, "0"),
             (999, "999"),
             (1000, "1,000"),
-            (u64::MAX, "18,446,744,073,709,551,615"),
+            (1 << 64, "18,446,744,073,709,551,616"),
         ] {
             assert_eq!(thousands(value), text);
         }
-        assert_eq!(seconds(1_234_567_899), "1.234567 s");
+        assert_eq!(seconds(1_234_567_899u64), "1.234567 s");
     }
 }

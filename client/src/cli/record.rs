@@ -4,14 +4,14 @@ use super::On;
 use super::args;
 use super::measure::{Choice, rotation};
 use super::output::{Output, seconds, table, thousands};
+use super::periods::{self, Period};
 use super::runner::Runner;
-use halprof::recording::{Ending, Metadata, Module, Period, Writer};
-use halprof::{Result, Session, Settled, explain};
+use halprof::recording::{self, Ending, Metadata, Module, Writer};
+use halprof::{Result, Session, explain};
 use serde::Serialize;
 use shared_types::LossCause;
 use shared_types::request::machine::Machine;
 use shared_types::request::samples::Statistics;
-use shared_types::request::session::UsedInterval;
 use sim::workload::KERNEL_CODE;
 use std::collections::BTreeMap;
 
@@ -23,27 +23,13 @@ struct Body {
     machine: String,
     file: String,
     elapsed_ns: u64,
-    periods: Vec<Row>,
+    periods: Vec<Period>,
     samples: u64,
     lost: BTreeMap<String, u64>,
     generated: u64,
     spurious: u64,
     throttled: u64,
     longest_period: u64,
-}
-
-#[derive(Serialize)]
-struct Row {
-    source: String,
-    /// As asked for, or the source's default. ProfileTime's is in units of 100 ns.
-    requested: u64,
-    used: u64,
-    /// Events of the counter between samples.
-    events: u64,
-    /// The request was outside the source's limits.
-    clamped: bool,
-    /// Sampled by reference cycles in place of time: halted time is not sampled.
-    by_reference_cycles: bool,
 }
 
 pub(super) fn run(options: &args::Record, on: &mut On, output: &Output) -> Result<u8> {
@@ -124,7 +110,7 @@ fn record(
         machine: metadata.machine.clone(),
         file: options.output.display().to_string(),
         elapsed_ns,
-        periods: rows(choice, &settled),
+        periods: periods::of(choice, &settled),
         samples: writer.len(),
         lost: lost(&statistics),
         generated: statistics.generated,
@@ -147,30 +133,13 @@ fn drain<T: halprof::Transport>(session: &mut Session<T>, writer: &mut Writer) -
     }
 }
 
-fn rows(choice: &Choice, settled: &Settled) -> Vec<Row> {
-    let row = |(label, interval): (&String, &UsedInterval)| Row {
-        source: label.clone(),
-        requested: if interval.requested == 0 {
-            interval.used
-        } else {
-            interval.requested
-        },
-        used: interval.used,
-        events: interval.events,
-        clamped: interval.flags & UsedInterval::CLAMPED != 0,
-        by_reference_cycles: interval.flags & UsedInterval::BY_REFERENCE_CYCLES != 0,
-    };
-    let labels = choice.chosen.iter().map(|chosen| &chosen.label);
-    labels.zip(&settled.intervals).map(row).collect()
-}
-
 fn lost(statistics: &Statistics) -> BTreeMap<String, u64> {
     let causes = LossCause::ALL.iter().map(|cause| cause.name().to_owned());
     causes.zip(statistics.lost).collect()
 }
 
 fn ending(body: &Body) -> Ending {
-    let period = |row: &Row| Period {
+    let period = |row: &Period| recording::Period {
         source: row.source.clone(),
         requested: row.requested,
         used: row.used,
@@ -186,21 +155,7 @@ fn ending(body: &Body) -> Ending {
 
 /// What was done otherwise than asked for.
 fn notes(body: &Body) -> Vec<String> {
-    let mut notes = Vec::new();
-    for row in &body.periods {
-        if row.clamped {
-            notes.push(format!(
-                "{}: a period of {} is outside its limits; {} was used",
-                row.source, row.requested, row.used
-            ));
-        }
-        if row.by_reference_cycles {
-            notes.push(format!(
-                "{}: time was sampled by reference cycles, one sample every {}; halted time is not sampled",
-                row.source, row.events
-            ));
-        }
-    }
+    let mut notes = periods::notes(&body.periods);
     if body.throttled != 0 {
         notes.push(format!(
             "interrupts took too much time: periods were lengthened {} times, up to {}",
@@ -219,7 +174,7 @@ fn text(body: &Body) -> String {
         thousands(lost),
         body.file
     );
-    let row = |row: &Row| {
+    let row = |row: &Period| {
         [
             row.source.clone(),
             thousands(row.requested),

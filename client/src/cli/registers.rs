@@ -40,8 +40,8 @@ struct Field {
 
 pub(super) fn run(options: &args::Registers, on: &mut On, output: &Output) -> Result<u8> {
     let all = on.connection.processors()?;
-    let wanted = match &options.processors {
-        Some(list) => processors_of(&selection::parse_processors(list)?, &all)?,
+    let wanted = match args::joined(&options.processors) {
+        Some(list) => processors_of(&selection::parse_processors(&list)?, &all)?,
         None => vec![0],
     };
     let mut processors = Vec::new();

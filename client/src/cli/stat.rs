@@ -4,6 +4,7 @@ use super::On;
 use super::args;
 use super::measure::{Choice, NANOSECONDS_MAX, nanoseconds, positive, rotation};
 use super::output::{Output, seconds};
+use super::periods::{self, Period};
 use super::runner::{Runner, interrupted};
 use super::stat_text;
 use halprof::estimate::{Estimate, mean_and_deviation, since};
@@ -24,12 +25,15 @@ const REAL_STEP_NS: u64 = 50_000_000;
 pub(super) struct Body {
     pub(super) machine: String,
     /// Of one measurement; the mean of repeated ones.
-    pub(super) elapsed_ns: u64,
+    pub(super) elapsed_ns: u128,
     pub(super) interrupted: bool,
     /// Turns of the rotation that the busiest processor needs.
     pub(super) turns: u32,
     pub(super) counts: Vec<Row>,
     pub(super) derived: Vec<Figure>,
+    /// Of time, and of sources that were given one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) periods: Vec<Period>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) intervals: Vec<Interval>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -40,10 +44,10 @@ pub(super) struct Body {
 pub(super) struct Row {
     pub(super) source: String,
     pub(super) processor: Option<u32>,
-    pub(super) value: u64,
-    pub(super) counted: u64,
-    pub(super) enabled_ns: u64,
-    pub(super) running_ns: u64,
+    pub(super) value: u128,
+    pub(super) counted: u128,
+    pub(super) enabled_ns: u128,
+    pub(super) running_ns: u128,
     pub(super) scaled: bool,
     pub(super) error: Option<f64>,
     /// Standard deviation over repeated measurements.
@@ -78,6 +82,7 @@ pub(super) struct Run {
 struct Measured {
     elapsed_ns: u64,
     turns: u32,
+    periods: Vec<Period>,
     counts: Vec<Vec<Count>>,
     intervals: Vec<Interval>,
 }
@@ -117,6 +122,9 @@ pub(super) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
         }
     }
     let body = view.body(on.told.machine.clone(), measured);
+    for note in periods::notes(&body.periods) {
+        output.note(&note);
+    }
     let mut text = shown(options, on.told.modelled, &body, output)?;
     if view.live && interval.is_some() {
         text.insert_str(0, "in all\n");
@@ -151,7 +159,7 @@ fn measure(
         choice.sees_kernel(),
         choice.setup.approximate,
     )?;
-    let turns = session.configure(&choice.setup, false)?.head.turns;
+    let settled = session.configure(&choice.setup, false)?;
     let progress = output.progress();
     session.start()?;
     runner.begin(session.transport())?;
@@ -172,8 +180,7 @@ fn measure(
         }
     }
     let elapsed_ns = runner.elapsed_ns(session.transport());
-    session.stop()?;
-    let counts = session.snapshot()?;
+    let counts = session.stop_and_read()?;
     if interval.is_some() {
         let last = view.rows(&differences(&counts, &before));
         let last = Interval {
@@ -185,7 +192,8 @@ fn measure(
     progress.finish_and_clear();
     Ok(Measured {
         elapsed_ns,
-        turns,
+        turns: settled.head.turns,
+        periods: periods::of_counting(choice, &settled),
         counts,
         intervals,
     })
@@ -235,16 +243,18 @@ impl View<'_> {
     fn body(&self, machine: String, measured: Vec<Measured>) -> Body {
         let runs: Vec<Run> = measured.iter().map(|one| self.run(one)).collect();
         let turns = measured.iter().map(|one| one.turns).max().unwrap_or(1);
+        let periods = measured.first().map(|one| one.periods.clone());
         let intervals = measured.into_iter().flat_map(|one| one.intervals).collect();
-        let elapsed: Vec<u64> = runs.iter().map(|run| run.elapsed_ns).collect();
+        let elapsed: Vec<u128> = runs.iter().map(|run| run.elapsed_ns.into()).collect();
         let counts = combined(&runs);
         Body {
             machine,
-            elapsed_ns: rounded(mean_and_deviation(&elapsed).0),
+            elapsed_ns: mean_and_deviation(&elapsed).0,
             interrupted: interrupted(),
             turns,
             derived: derived(&counts),
             counts,
+            periods: periods.unwrap_or_default(),
             intervals,
             runs: if runs.len() > 1 { runs } else { Vec::new() },
         }
@@ -317,21 +327,21 @@ fn combined(runs: &[Run]) -> Vec<Row> {
         return first.counts.clone();
     }
     let mean = |index: usize, row: &Row| {
-        let over = |of: fn(&Row) -> u64| -> Vec<u64> {
+        let over = |of: fn(&Row) -> u128| -> Vec<u128> {
             runs.iter()
                 .filter_map(|run| run.counts.get(index))
                 .map(of)
                 .collect()
         };
         let (value, deviation) = mean_and_deviation(&over(|row| row.value));
-        let mean_of = |of| rounded(mean_and_deviation(&over(of)).0);
+        let mean_of = |of| mean_and_deviation(&over(of)).0;
         let errors = || {
             runs.iter()
                 .filter_map(|run| run.counts.get(index))
                 .map(|row| row.error)
         };
         Row {
-            value: rounded(value),
+            value,
             counted: mean_of(|row| row.counted),
             enabled_ns: mean_of(|row| row.enabled_ns),
             running_ns: mean_of(|row| row.running_ns),
@@ -352,18 +362,9 @@ fn combined(runs: &[Run]) -> Vec<Row> {
         .collect()
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a mean of u64, and casts saturate"
-)]
-fn rounded(mean: f64) -> u64 {
-    mean.round() as u64
-}
-
 /// Figures of the sums over processors.
 fn derived(counts: &[Row]) -> Vec<Figure> {
-    let mut sums: Vec<(&str, u64)> = Vec::new();
+    let mut sums: Vec<(&str, u128)> = Vec::new();
     for row in counts {
         match sums.iter_mut().find(|(source, _)| *source == row.source) {
             Some((_, sum)) => *sum = sum.saturating_add(row.value),

@@ -26,6 +26,10 @@ pub(super) fn text(body: &Body) -> String {
             );
         }
     }
+    for period in body.periods.iter().filter(|period| period.time) {
+        let tick = seconds(u128::from(period.used) * 100);
+        text += &format!("\n{}: one tick every {tick}\n", period.source);
+    }
     text + &ending(body)
 }
 
@@ -115,10 +119,8 @@ fn figure(figure: &Figure) -> [String; 2] {
 }
 
 /// Part of a whole with one decimal.
-fn percent(part: u64, whole: u64) -> String {
-    let thousandths = (u128::from(part) * 1000)
-        .checked_div(u128::from(whole))
-        .unwrap_or(0);
+fn percent(part: u128, whole: u128) -> String {
+    let thousandths = part.saturating_mul(1000).checked_div(whole).unwrap_or(0);
     format!("{}.{} %", thousandths / 10, thousandths % 10)
 }
 
@@ -128,7 +130,7 @@ fn percent(part: u64, whole: u64) -> String {
     reason = "casts saturate"
 )]
 fn whole(value: f64) -> String {
-    thousands(value.round() as u64)
+    thousands(value.round() as u128)
 }
 
 /// One line for each count: those of intervals begin with their time, those of the whole with none.

@@ -1,6 +1,6 @@
 //! Do machines, info, list, check, registers and doctor say what the model is, valid by schema?
 
-use crate::support::{halprof, json};
+use crate::support::{halprof, json, refused};
 use serde_json::Value;
 
 fn models() -> Vec<String> {
@@ -14,6 +14,9 @@ fn models() -> Vec<String> {
 
 #[test]
 fn every_command_is_valid_on_every_model() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let recording = folder.path().join("a.rec");
+    let file = recording.to_str().expect("UTF-8");
     for model in models() {
         for command in ["info", "list", "registers", "check"] {
             let value = json(&["--machine", &model, command]);
@@ -25,6 +28,11 @@ fn every_command_is_valid_on_every_model() {
         ] {
             json(&[&["--machine", &model], arguments].concat());
         }
+        let record = halprof(&["--json", "--machine", &model, "record", "-o", file]);
+        record.json();
+        assert!(matches!(record.status, 0 | 4), "{model}: {}", record.stdout);
+        let nonsense = ["--machine", &model, "stat", "-e", "Nonsense"];
+        refused(&nonsense, 4, "source-unknown");
         let ran = halprof(&["--json", "--machine", &model, "doctor"]);
         let ready = ran.json()["ready"].as_bool().expect("a bool");
         assert_eq!(ran.status, if ready { 0 } else { 4 }, "{model}");

@@ -1,4 +1,4 @@
-//! Do stat, record and report give exactly what the workload did?
+//! Does stat give exactly what the workload did?
 
 use crate::support::{halprof, json};
 use serde_json::Value;
@@ -107,6 +107,52 @@ fn processors_are_counted_each_and_together() {
         workload,
     ]);
     assert_eq!(count(&sum, "TotalIssues")["value"], 5000);
+}
+
+/// The number behind `"value": ` of the one count, as it is printed.
+fn printed_value(arguments: &[&str]) -> String {
+    let ran = halprof(&[&["--json"], arguments].concat());
+    assert_eq!(ran.status, 0, "{}", ran.stdout);
+    ran.json();
+    let mut lines = ran.stdout.lines();
+    let line = lines.find_map(|line| line.trim().strip_prefix("\"value\": "));
+    line.expect("a value").trim_end_matches(',').to_owned()
+}
+
+#[test]
+fn sums_over_processors_are_exact_beyond_64_bits() {
+    let amount = 1u64 << 62;
+    for (processors, machine) in [(4, "skylake"), (2048, "skylake,processors=2048")] {
+        let workload = format!(
+            "instructions={amount},cycles=1,processors=0-{}",
+            processors - 1
+        );
+        let arguments = [
+            "--machine",
+            machine,
+            "stat",
+            "-e",
+            "TotalIssues",
+            "--workload",
+            &workload,
+        ];
+        let truth = u128::from(amount) * processors;
+        assert_eq!(printed_value(&arguments), truth.to_string());
+    }
+    let repeated = [
+        "stat",
+        "--machine",
+        "skylake",
+        "-r",
+        "2",
+        "-e",
+        "TotalIssues",
+        "--workload",
+        "instructions=4611686018427387903,processors=0-3",
+    ];
+    assert_eq!(printed_value(&repeated), "18446744073709551612");
+    let text = halprof(&repeated).stdout;
+    assert!(text.contains("18,446,744,073,709,551,612"), "{text}");
 }
 
 #[test]
@@ -294,103 +340,6 @@ fn a_file_gets_what_would_be_printed() {
         "time_ns,source,processor,value,counted,enabled_ns,running_ns,scaled,error"
     );
     assert!(lines[1].starts_with(",TotalIssues,,7,7,"), "{text}");
-}
-
-#[test]
-fn a_recording_has_one_sample_for_each_period() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("a.rec");
-    let file = path.to_str().expect("UTF-8");
-    for model in ["skylake", "zen4", "pentium3", "pentium4"] {
-        let workload = "instructions=10000000,cycles=10000000,user=100,code=0x5000-0x6000";
-        let record = json(&[
-            "--machine",
-            model,
-            "record",
-            "-e",
-            "TotalIssues:100000",
-            "-o",
-            file,
-            "--workload",
-            workload,
-            "-C",
-            "0",
-        ]);
-        assert_eq!(record["samples"], 100, "{model}: {record}");
-        assert_eq!(record["periods"][0]["used"], 100_000);
-        assert!(
-            record["lost"]
-                .as_object()
-                .expect("causes")
-                .values()
-                .all(|lost| *lost == 0)
-        );
-        let report = json(&["report", file]);
-        assert_eq!(
-            (&report["samples"], &report["modelled"]),
-            (&100.into(), &true.into())
-        );
-        assert_eq!(
-            report["by_source"],
-            serde_json::json!([{"source": "TotalIssues", "period": 100_000, "samples": 100}])
-        );
-        assert_eq!(
-            report["by_processor"],
-            serde_json::json!([{"processor": 0, "samples": 100}])
-        );
-        assert_eq!(
-            report["by_module"],
-            serde_json::json!([{"module": "modelled.exe", "samples": 100}])
-        );
-    }
-    let text = halprof(&["report", file]);
-    assert!(text.stdout.contains("modelled.exe") && text.stderr.contains("modelled machine"));
-    let whole = std::fs::read(&path).expect("read");
-    std::fs::write(&path, &whole[..whole.len() / 2]).expect("cut");
-    crate::support::refused(&["report", file], 5, "bad-file");
-}
-
-#[test]
-fn an_interval_outside_the_limits_is_told() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("a.rec");
-    let file = path.to_str().expect("UTF-8");
-    let arguments = [
-        "--machine",
-        "skylake",
-        "record",
-        "-e",
-        "TotalCycles:7",
-        "-o",
-        file,
-        "--workload",
-        "cycles=1000000",
-    ];
-    let record = json(&arguments);
-    assert_eq!(record["periods"][0]["requested"], 7);
-    assert_eq!(
-        (
-            &record["periods"][0]["used"],
-            &record["periods"][0]["clamped"]
-        ),
-        (&4096.into(), &true.into())
-    );
-    assert!(halprof(&arguments).stderr.contains("4096"));
-}
-
-#[test]
-fn a_recording_that_cannot_be_written_ends_with_5() {
-    crate::support::refused(
-        &[
-            "--machine",
-            "skylake",
-            "record",
-            "-o",
-            "/no/such/folder/a.rec",
-        ],
-        5,
-        "file",
-    );
 }
 
 #[test]

@@ -56,16 +56,27 @@ pub(crate) fn refused(arguments: &[&str], status: i32, code: &str) {
         (status, Some(code)),
         "{arguments:?}: {value}"
     );
+    let told = |name: &str| value["error"][name].as_str().unwrap_or_default().len() > 10;
+    assert!(told("message") && told("hint"), "{arguments:?}: {value}");
 }
 
 fn assert_valid(name: &str, value: &Value) {
+    let errors = violations(&schema(name), value);
+    assert!(errors.is_empty(), "{name}: {errors:?}");
+}
+
+/// The schema of a command, or of `error`.
+pub(crate) fn schema(name: &str) -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("schemas/{name}.json"));
-    let schema = std::fs::read_to_string(&path).expect("a schema file");
-    let schema: Value = serde_json::from_str(&schema).expect("a schema");
-    let validator = jsonschema::draft202012::new(&schema).expect("a valid schema");
-    let errors: Vec<String> = validator
+    let text = std::fs::read_to_string(&path).expect("a schema file");
+    serde_json::from_str(&text).expect("a schema")
+}
+
+/// Where a value is not what a schema says.
+pub(crate) fn violations(schema: &Value, value: &Value) -> Vec<String> {
+    let validator = jsonschema::draft202012::new(schema).expect("a valid schema");
+    validator
         .iter_errors(value)
         .map(|error| format!("{}: {error}", error.instance_path))
-        .collect();
-    assert!(errors.is_empty(), "{name}: {errors:?}");
+        .collect()
 }

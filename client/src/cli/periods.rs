@@ -1,0 +1,77 @@
+//! The periods wanted and those in use, and what to say where they differ.
+
+use super::measure::Choice;
+use halprof::Settled;
+use halprof::selection::Chosen;
+use serde::Serialize;
+use shared_types::ProfileSource;
+use shared_types::request::session::UsedInterval;
+
+/// The period of one source. ProfileTime's is in units of 100 ns, all others' in events.
+#[derive(Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Period {
+    pub(super) source: String,
+    /// As asked for, or the source's default.
+    pub(super) requested: u64,
+    pub(super) used: u64,
+    /// Events of the counter between samples.
+    pub(super) events: u64,
+    /// The request was outside the source's limits.
+    clamped: bool,
+    /// Sampled by reference cycles in place of time: halted time is not sampled.
+    by_reference_cycles: bool,
+    #[serde(skip)]
+    pub(super) time: bool,
+}
+
+/// The period of every source, in the order of the choice.
+pub(super) fn of(choice: &Choice, settled: &Settled) -> Vec<Period> {
+    let chosen = choice.chosen.iter().zip(&settled.intervals);
+    chosen.map(|(chosen, used)| period(chosen, used)).collect()
+}
+
+/// The periods that matter where sources are counted: the tick of time, and what was asked for.
+pub(super) fn of_counting(choice: &Choice, settled: &Settled) -> Vec<Period> {
+    let all = choice.chosen.iter().zip(of(choice, settled));
+    all.filter(|(chosen, period)| period.time || chosen.spec.interval != 0)
+        .map(|(_, period)| period)
+        .collect()
+}
+
+fn period(chosen: &Chosen, interval: &UsedInterval) -> Period {
+    Period {
+        source: chosen.label.clone(),
+        requested: if interval.requested == 0 {
+            interval.used
+        } else {
+            interval.requested
+        },
+        used: interval.used,
+        events: interval.events,
+        clamped: interval.flags & UsedInterval::CLAMPED != 0,
+        by_reference_cycles: interval.flags & UsedInterval::BY_REFERENCE_CYCLES != 0,
+        time: chosen.spec.source == ProfileSource::TIME.0,
+    }
+}
+
+/// What was done otherwise than asked for.
+pub(super) fn notes(periods: &[Period]) -> Vec<String> {
+    let clamped = periods
+        .iter()
+        .filter(|period| period.clamped)
+        .map(|period| {
+            let unit = if period.time { " x 100 ns" } else { "" };
+            format!(
+                "{}: a period of {}{unit} is outside its limits; {}{unit} was used",
+                period.source, period.requested, period.used
+            )
+        });
+    let by_cycles = periods.iter().filter(|period| period.by_reference_cycles);
+    let by_cycles = by_cycles.map(|period| {
+        format!(
+            "{}: time was sampled by reference cycles, one sample every {}; halted time is not sampled",
+            period.source, period.events
+        )
+    });
+    clamped.chain(by_cycles).collect()
+}

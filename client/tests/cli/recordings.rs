@@ -1,0 +1,100 @@
+//! Do record and report give exactly what the workload did?
+
+use crate::support::{halprof, json, refused};
+
+#[test]
+fn a_recording_has_one_sample_for_each_period() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.rec");
+    let file = path.to_str().expect("UTF-8");
+    for model in ["skylake", "zen4", "pentium3", "pentium4"] {
+        let workload = "instructions=10000000,cycles=10000000,user=100,code=0x5000-0x6000";
+        let record = json(&[
+            "--machine",
+            model,
+            "record",
+            "-e",
+            "TotalIssues:100000",
+            "-o",
+            file,
+            "--workload",
+            workload,
+            "-C",
+            "0",
+        ]);
+        assert_eq!(record["samples"], 100, "{model}: {record}");
+        assert_eq!(record["periods"][0]["used"], 100_000);
+        assert!(
+            record["lost"]
+                .as_object()
+                .expect("causes")
+                .values()
+                .all(|lost| *lost == 0)
+        );
+        let report = json(&["report", file]);
+        assert_eq!(
+            (&report["samples"], &report["modelled"]),
+            (&100.into(), &true.into())
+        );
+        assert_eq!(
+            report["by_source"],
+            serde_json::json!([{"source": "TotalIssues", "period": 100_000, "samples": 100}])
+        );
+        assert_eq!(
+            report["by_processor"],
+            serde_json::json!([{"processor": 0, "samples": 100}])
+        );
+        assert_eq!(
+            report["by_module"],
+            serde_json::json!([{"module": "modelled.exe", "samples": 100}])
+        );
+    }
+    let text = halprof(&["report", file]);
+    assert!(text.stdout.contains("modelled.exe") && text.stderr.contains("modelled machine"));
+    let whole = std::fs::read(&path).expect("read");
+    std::fs::write(&path, &whole[..whole.len() / 2]).expect("cut");
+    refused(&["report", file], 5, "bad-file");
+}
+
+#[test]
+fn an_interval_outside_the_limits_is_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.rec");
+    let file = path.to_str().expect("UTF-8");
+    let arguments = [
+        "--machine",
+        "skylake",
+        "record",
+        "-e",
+        "TotalCycles:7",
+        "-o",
+        file,
+        "--workload",
+        "cycles=1000000",
+    ];
+    let record = json(&arguments);
+    assert_eq!(record["periods"][0]["requested"], 7);
+    assert_eq!(
+        (
+            &record["periods"][0]["used"],
+            &record["periods"][0]["clamped"]
+        ),
+        (&4096.into(), &true.into())
+    );
+    assert!(halprof(&arguments).stderr.contains("4096"));
+}
+
+#[test]
+fn a_recording_that_cannot_be_written_ends_with_5() {
+    refused(
+        &[
+            "--machine",
+            "skylake",
+            "record",
+            "-o",
+            "/no/such/folder/a.rec",
+        ],
+        5,
+        "file",
+    );
+}

@@ -1,0 +1,141 @@
+//! Does every schema catch what is missing and what is too much, wherever an object stands?
+
+use crate::support::{halprof, json, schema, violations};
+use serde_json::Value;
+use std::path::Path;
+
+/// One real output for each schema, with something in every list.
+fn outputs() -> Vec<(&'static str, Value)> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.rec");
+    let file = path.to_str().expect("UTF-8");
+    let hybrid = ["--machine", "hybrid"];
+    let on_hybrid = |arguments: &[&str]| json(&[&hybrid, arguments].concat());
+    let stat = [
+        "stat",
+        "-e",
+        "TotalIssues",
+        "TotalCycles",
+        "ProfileTime",
+        "-I",
+        "1",
+        "-r",
+        "2",
+        "--workload",
+        "cycles=3000000,instructions=3000000",
+    ];
+    let record = [
+        "record",
+        "-e",
+        "TotalIssues:100000:u",
+        "-o",
+        file,
+        "--workload",
+        "cycles=3000000,instructions=3000000",
+    ];
+    vec![
+        ("machines", json(&["machines"])),
+        ("info", on_hybrid(&["info"])),
+        ("list", on_hybrid(&["list", "--all"])),
+        ("check", on_hybrid(&["check"])),
+        ("registers", on_hybrid(&["registers"])),
+        ("doctor", on_hybrid(&["doctor"])),
+        ("stat", on_hybrid(&stat)),
+        ("record", on_hybrid(&record)),
+        ("report", json(&["report", file])),
+        (
+            "error",
+            halprof(&["--json", "stat", "-e", "Nonsense"]).json(),
+        ),
+    ]
+}
+
+/// Every object in a value, as the path to it; of a list, the first element stands for all.
+fn objects(value: &Value, path: &str, found: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            found.push(path.to_owned());
+            for (name, field) in fields {
+                objects(field, &format!("{path}/{name}"), found);
+            }
+        }
+        Value::Array(all) => {
+            if let Some(first) = all.first() {
+                objects(first, &format!("{path}/0"), found);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Fields that are there only where they have something to say, by schema.
+const OPTIONAL: &[(&str, &[&str])] = &[(
+    "stat",
+    &["periods", "intervals", "runs", "deviation", "left_out"],
+)];
+
+fn is_optional(schema: &str, field: &str) -> bool {
+    let mut rows = OPTIONAL.iter();
+    rows.any(|(name, fields)| *name == schema && fields.contains(&field))
+}
+
+#[test]
+fn what_is_missing_and_what_is_too_much_is_caught() {
+    for (name, output) in outputs() {
+        let schema = schema(name);
+        let mut all = Vec::new();
+        objects(&output, "", &mut all);
+        for path in all {
+            let object = output
+                .pointer(&path)
+                .and_then(Value::as_object)
+                .expect("an object");
+            // `lost` is by cause, and causes may be added.
+            let by_cause = path == "/lost";
+            let mut more = output.clone();
+            more.pointer_mut(&path).expect("it")["surplus"] = "x".into();
+            assert!(
+                !violations(&schema, &more).is_empty(),
+                "{name}{path}: surplus"
+            );
+            for field in object
+                .keys()
+                .filter(|field| !by_cause && !is_optional(name, field))
+            {
+                let mut less = output.clone();
+                let place = less.pointer_mut(&path).and_then(Value::as_object_mut);
+                place.expect("an object").remove(field);
+                assert!(
+                    !violations(&schema, &less).is_empty(),
+                    "{name}{path}: no {field}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_of_another_type_is_caught() {
+    for (name, output) in outputs() {
+        let schema = schema(name);
+        for field in output.as_object().expect("an object").keys() {
+            let mut other = output.clone();
+            other[field] = Value::Array(vec![Value::Null]);
+            assert!(!violations(&schema, &other).is_empty(), "{name}: {field}");
+        }
+    }
+}
+
+#[test]
+fn every_schema_is_tried() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas");
+    let files = std::fs::read_dir(folder).expect("schemas");
+    let mut files: Vec<String> = files
+        .map(|file| file.expect("a file").path())
+        .filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()))
+        .collect();
+    let mut tried: Vec<&str> = outputs().into_iter().map(|(name, _)| name).collect();
+    files.sort_unstable();
+    tried.sort_unstable();
+    assert_eq!(files, tried);
+}

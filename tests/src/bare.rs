@@ -1,0 +1,200 @@
+//! The service alone on modelled processors: no client, no time but what a test lets pass.
+//!
+//! For tests that count register accesses and allocations, and that play the HAL themselves.
+#![expect(
+    clippy::missing_panics_doc,
+    reason = "a request that a test makes is answered, or the test fails"
+)]
+
+use crate::requests::{ALL_RIGHTS, bytes, header};
+use hal_profile::machine::Processors as _;
+use hal_profile::overflow::Interrupted;
+use hal_profile::service::{About, Service};
+use hal_profile::session::{Client, Session};
+use shared_types::request::counts::{Count, SNAPSHOT, Snapshot};
+use shared_types::request::samples::{DRAIN, Drained, STATISTICS, Statistics};
+use shared_types::request::session::{
+    CONFIGURE, Configure, KERNEL, OPEN, Opened, START, STOP, Session as OfSession, Spec,
+};
+use shared_types::request::{Plain, RequestCode};
+use shared_types::{Mode, NtStatus, ReplyHeader, RequestHeader, Sample};
+use sim::event::{Counts, Event};
+use sim::host::{Cpu, Host};
+use sim::{Accesses, Processor};
+use zerocopy::{FromBytes, IntoBytes};
+
+/// Room for any reply of these tests.
+const BUFFER: usize = 1 << 20;
+const CLIENT: Client = Client {
+    handle: 1,
+    process: 1,
+};
+/// What an interrupt comes upon.
+const INTERRUPTED: Interrupted = Interrupted {
+    ip: 0x1_4000_1000,
+    mode: Mode::User,
+    process: 4,
+    thread: 8,
+};
+
+/// A service with one session.
+pub struct Bare {
+    /// The service; its host has the processors.
+    pub service: Service<Host, Vec<Session>>,
+    session: u32,
+    buffer: Vec<u8>,
+}
+
+impl Bare {
+    /// On so many processors of a built-in model, as Windows leaves them.
+    #[must_use]
+    pub fn new(model: &str, count: usize) -> Self {
+        Self::booted(model, count, Processor::boot_windows)
+    }
+
+    /// The same, each processor left as `boot` does.
+    #[must_use]
+    pub fn booted(model: &str, count: usize, boot: impl Fn(&mut Processor)) -> Self {
+        let model = sim::models::find(model).expect("a built-in model");
+        let leaves = sim::models::repeat(&model.processors(), count);
+        let mut processors = sim::machine::processors(&leaves);
+        processors.iter_mut().for_each(boot);
+        let about = About {
+            answerer: "test",
+            modelled: true,
+            ring_bytes_max: 1 << 30,
+        };
+        let sessions = std::iter::repeat_with(|| Session::EMPTY).take(2).collect();
+        let mut bare = Self {
+            service: Service::new(Host::new(processors), sessions, about),
+            session: 0,
+            buffer: vec![0; BUFFER],
+        };
+        bare.session = bare.open();
+        bare
+    }
+
+    fn open(&mut self) -> u32 {
+        let request = Plain {
+            header: header(KERNEL),
+        };
+        self.request(OPEN, &bytes(&request, &[]));
+        let (opened, _) = Opened::read_from_prefix(&self.buffer).expect("a reply");
+        opened.session
+    }
+
+    /// One request, refused neither by its status nor in its reply; answers the reply's length.
+    pub fn request(&mut self, code: RequestCode, input: &[u8]) -> usize {
+        self.buffer[..input.len()].copy_from_slice(input);
+        let buffer = &mut self.buffer;
+        let completion = self
+            .service
+            .handle(CLIENT, ALL_RIGHTS, code, buffer, input.len(), BUFFER);
+        assert_eq!(completion.status, NtStatus::SUCCESS);
+        let (reply, _) = ReplyHeader::read_from_prefix(&self.buffer).expect("a reply");
+        assert_eq!(reply.error, 0, "{code:?} is refused");
+        completion.length
+    }
+
+    /// What the session shall do, everywhere.
+    pub fn configure(&mut self, flags: u32, specs: &[Spec], rotation: u32) {
+        let head = Configure {
+            header: header(flags),
+            session: self.session,
+            sources: specs.len() as u32,
+            rotation,
+            ring_samples: 64,
+            processors: [0; 32],
+        };
+        self.request(CONFIGURE, &bytes(&head, specs));
+    }
+
+    /// A request about the session; answers the reply's length.
+    pub fn about_session(&mut self, code: RequestCode) -> usize {
+        let request = OfSession {
+            header: RequestHeader::new(size_of::<OfSession>(), 0),
+            session: self.session,
+            reserved: 0,
+        };
+        self.request(code, request.as_bytes())
+    }
+
+    /// Starts the session.
+    pub fn start(&mut self) {
+        self.about_session(START);
+    }
+
+    /// Stops the session.
+    pub fn stop(&mut self) {
+        self.about_session(STOP);
+    }
+
+    /// Every count, processor by processor.
+    pub fn snapshot(&mut self) -> Vec<Count> {
+        let length = self.about_session(SNAPSHOT);
+        self.elements(size_of::<Snapshot>(), length)
+    }
+
+    /// All samples that wait.
+    pub fn drain(&mut self) -> Vec<Sample> {
+        let length = self.about_session(DRAIN);
+        self.elements(size_of::<Drained>(), length)
+    }
+
+    /// What became of all samples.
+    pub fn statistics(&mut self) -> Statistics {
+        self.about_session(STATISTICS);
+        let (statistics, _) = Statistics::read_from_prefix(&self.buffer).expect("a reply");
+        statistics
+    }
+
+    fn elements<E: FromBytes>(&self, from: usize, to: usize) -> Vec<E> {
+        let bytes = self.buffer[from..to].chunks_exact(size_of::<E>());
+        bytes
+            .map(|bytes| E::read_from_bytes(bytes).expect("an element"))
+            .collect()
+    }
+
+    /// A processor with what silicon refused on it.
+    pub fn cpu(&mut self, index: usize) -> &mut Cpu {
+        &mut self.service.processors().cpus[index]
+    }
+
+    /// So much of each of these events has happened on one processor since power-on, in user mode.
+    pub fn retire(&mut self, index: usize, totals: &[(Event, u64)]) {
+        let processor = &mut self.cpu(index).processor;
+        let mut counts: Counts = *processor.counts();
+        for &(event, total) in totals {
+            counts.set(event, total, total);
+        }
+        processor.retire(counts);
+    }
+
+    /// Takes the interrupt that waits on one processor; answers whether there was one.
+    pub fn take_interrupt(&mut self, index: usize) -> bool {
+        let taken = self.cpu(index).processor.acknowledge_interrupt().is_some();
+        if taken {
+            self.service.interrupt(index, &INTERRUPTED);
+        }
+        taken
+    }
+
+    /// An interrupt that no counter of ours has asked for.
+    pub fn spurious_interrupt(&mut self, index: usize) {
+        self.service.interrupt(index, &INTERRUPTED);
+    }
+
+    /// What `work` costs one processor.
+    pub fn accesses(&mut self, index: usize, work: impl FnOnce(&mut Self)) -> Accesses {
+        self.cpu(index).processor.reset_accesses();
+        work(self);
+        assert_eq!(self.cpu(index).faults, []);
+        self.cpu(index).processor.accesses()
+    }
+
+    /// How many processors there are.
+    #[must_use]
+    pub fn processors(&mut self) -> usize {
+        self.service.processors().count()
+    }
+}

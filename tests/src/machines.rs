@@ -1,0 +1,173 @@
+//! Modelled machines to measure on, sources as a user names them, workloads as text.
+#![expect(
+    clippy::missing_panics_doc,
+    reason = "what a test asks for is there, or the test fails"
+)]
+
+use halprof::selection::{parse_list, resolve};
+use halprof::{Connection, Modelled, Session, Setup};
+use shared_types::request::counts::Count;
+use shared_types::request::samples::Statistics;
+use shared_types::request::session::Spec;
+use shared_types::request::source::Source;
+use shared_types::{Interface, Sample};
+use sim::workload::{Workload, parse};
+
+/// A machine of so many processors of a built-in model; 0: as many as the model has.
+#[must_use]
+pub fn machine(model: &str, processors: usize) -> Connection<Modelled> {
+    let model = sim::models::find(model).expect("a built-in model");
+    let leaves = match processors {
+        0 => model.processors(),
+        n => sim::models::repeat(&model.processors(), n),
+    };
+    Connection::new(Modelled::new(&leaves)).expect("a greeting")
+}
+
+/// A workload, as `--workload` takes it.
+#[must_use]
+pub fn workload(text: &str) -> Workload {
+    parse(text).expect("a workload")
+}
+
+/// What a list of sources, as `-e` takes it, means on this machine.
+#[must_use]
+pub fn specs(connection: &mut Connection<Modelled>, list: &str) -> Vec<Spec> {
+    let mut items = Vec::new();
+    parse_list(list, &mut items).expect("a list");
+    let sources = connection.sources(true).expect("the sources");
+    let number = connection.machine().expect("the machine").interface;
+    let interface = Interface::from_wire(number).expect("an interface");
+    let chosen = resolve(&items, &sources, interface).expect("sources of this machine");
+    let mut specs: Vec<Spec> = chosen.into_iter().map(|chosen| chosen.spec).collect();
+    for (spec, item) in specs.iter_mut().zip(&items) {
+        spec.interval = item.period.unwrap_or(0);
+    }
+    specs
+}
+
+/// A source that counts in these modes, of [`Spec::USER`] and [`Spec::KERNEL`].
+#[must_use]
+pub fn spec(source: &Source, filter: u16) -> Spec {
+    Spec {
+        source: source.id,
+        filter,
+        ..Spec::default()
+    }
+}
+
+/// A session that may see kernel mode, set up to count everywhere.
+#[must_use]
+pub fn counting(connection: &mut Connection<Modelled>, specs: Vec<Spec>) -> Session<'_, Modelled> {
+    let mut session = Session::open(connection, true, true).expect("a session");
+    let setup = Setup {
+        specs,
+        approximate: true,
+        ..Setup::default()
+    };
+    session.configure(&setup, false).expect("a configuration");
+    session
+}
+
+/// Counts a whole workload; answers for each processor one count for each source.
+#[must_use]
+pub fn count(
+    connection: &mut Connection<Modelled>,
+    specs: Vec<Spec>,
+    workload: &Workload,
+) -> Vec<Vec<Count>> {
+    count_in_steps(connection, specs, workload, std::iter::repeat(u64::MAX))
+}
+
+/// The same, letting time pass in these steps, in nanoseconds.
+#[must_use]
+pub fn count_in_steps(
+    connection: &mut Connection<Modelled>,
+    specs: Vec<Spec>,
+    workload: &Workload,
+    steps: impl IntoIterator<Item = u64>,
+) -> Vec<Vec<Count>> {
+    let mut session = counting(connection, specs);
+    session.start().expect("a start");
+    session.transport().begin(workload);
+    for step in steps {
+        if !session.transport().advance(step).expect("no fault") {
+            break;
+        }
+    }
+    session.stop().expect("a stop");
+    session.snapshot().expect("a snapshot")
+}
+
+/// What a run that sampled has left.
+#[derive(Debug)]
+pub struct Sampled {
+    /// All samples, drained while it ran.
+    pub samples: Vec<Sample>,
+    /// What became of all samples.
+    pub statistics: Statistics,
+    /// The counts of each processor.
+    pub counts: Vec<Vec<Count>>,
+    /// Modelled time, in nanoseconds.
+    pub elapsed: u64,
+}
+
+impl Sampled {
+    /// How many samples there are of one source on one processor.
+    #[must_use]
+    pub fn of(&self, processor: u32, source: u16) -> usize {
+        let is_its = |sample: &&Sample| (sample.processor, sample.source) == (processor, source);
+        self.samples.iter().filter(is_its).count()
+    }
+}
+
+/// Samples a whole workload in a session with the right to see kernel mode.
+#[must_use]
+pub fn sample(
+    connection: &mut Connection<Modelled>,
+    specs: Vec<Spec>,
+    workload: &Workload,
+) -> Sampled {
+    let session = Session::open(connection, true, true).expect("a session");
+    sample_in(session, specs, workload, 20_000_000)
+}
+
+/// Samples a whole workload, draining after each `step` nanoseconds.
+#[must_use]
+pub fn sample_in(
+    mut session: Session<'_, Modelled>,
+    specs: Vec<Spec>,
+    workload: &Workload,
+    step: u64,
+) -> Sampled {
+    let setup = Setup {
+        specs,
+        approximate: true,
+        ..Setup::default()
+    };
+    session.configure(&setup, true).expect("a configuration");
+    session.start().expect("a start");
+    session.transport().begin(workload);
+    let mut samples = Vec::new();
+    while session.transport().advance(step).expect("no fault") {
+        drain(&mut session, &mut samples);
+    }
+    session.stop().expect("a stop");
+    drain(&mut session, &mut samples);
+    Sampled {
+        samples,
+        statistics: session.statistics().expect("statistics"),
+        counts: session.snapshot().expect("a snapshot"),
+        elapsed: session.transport().elapsed_ns(),
+    }
+}
+
+fn drain(session: &mut Session<'_, Modelled>, samples: &mut Vec<Sample>) {
+    loop {
+        let (more, left) = session.drain().expect("samples");
+        samples.extend(more);
+        if left == 0 {
+            return;
+        }
+    }
+}

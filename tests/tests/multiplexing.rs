@@ -1,0 +1,268 @@
+//! Are estimates honest: where sources take turns, does the truth lie within the error told?
+
+use halprof::estimate::Estimate;
+use halprof::{Session, Setup};
+use halprof_tests::machines::{machine, specs, workload};
+use shared_types::request::counts::Count;
+use sim::event::Event;
+use std::fmt::Write;
+
+/// A rotation of many sources, and what each counts.
+const ROTATIONS: [(&str, &str, &[Event], u32); 5] = [
+    (
+        "pentium3",
+        "TotalIssues,TotalCycles,BranchInstructions,BranchMispredictions,DcacheAccesses",
+        &[
+            Event::Instructions,
+            Event::Cycles,
+            Event::Branches,
+            Event::BranchMisses,
+            Event::L1dAccesses,
+        ],
+        3,
+    ),
+    (
+        "yonah",
+        "InstructionRetired,LLCMisses,LLCReference,BranchInstructionRetired",
+        &[
+            Event::Instructions,
+            Event::LlcMisses,
+            Event::LlcReferences,
+            Event::Branches,
+        ],
+        2,
+    ),
+    (
+        "k8",
+        "TotalIssues,BranchInstructions,BranchMispredictions,DcacheMisses,DcacheAccesses,\
+         IcacheIssues,IcacheMisses,FpInstructions,Cycles",
+        &[
+            Event::Instructions,
+            Event::Branches,
+            Event::BranchMisses,
+            Event::L1dMisses,
+            Event::L1dAccesses,
+            Event::L1iFetches,
+            Event::L1iMisses,
+            Event::FpOperations,
+            Event::Cycles,
+        ],
+        3,
+    ),
+    // Four general counters, as each core has two threads.
+    (
+        "skylake",
+        "LLCMisses,LLCReference,BranchInstructions,BranchMispredictions,r00C4:u,r00C5:u",
+        &[
+            Event::LlcMisses,
+            Event::LlcReferences,
+            Event::Branches,
+            Event::BranchMisses,
+            Event::Branches,
+            Event::BranchMisses,
+        ],
+        2,
+    ),
+    (
+        "zen4",
+        "TotalIssues,BranchInstructions,BranchMispredictions,L1dMisses,L1dAccesses,L1iFetches,\
+         L1iMisses,FpOperations,Cycles,CacheMisses",
+        &[
+            Event::Instructions,
+            Event::Branches,
+            Event::BranchMisses,
+            Event::L1dMisses,
+            Event::L1dAccesses,
+            Event::L1iFetches,
+            Event::L1iMisses,
+            Event::FpOperations,
+            Event::Cycles,
+            Event::LlcMisses,
+        ],
+        2,
+    ),
+];
+
+/// A tenth of a modelled second.
+const AMOUNTS: &str = "instructions=80000000,cycles=100000000,branches=16000000,\
+    branch-misses=900000,llc-references=3000000,llc-misses=700000,l1d-accesses=30000000,\
+    l1d-misses=2000000,l1i-fetches=20000000,l1i-misses=800000,fp-operations=5000000";
+
+/// 1 ms, in units of 100 ns.
+const TURN: u32 = 10_000;
+
+/// Counts a workload in turns on two processors; answers the counts of each, and the turns told.
+fn rotate(model: &str, list: &str, text: &str) -> (Vec<Vec<Count>>, u32) {
+    let mut connection = machine(model, 2);
+    let setup = Setup {
+        specs: specs(&mut connection, list),
+        rotation: TURN,
+        ..Setup::default()
+    };
+    let mut session = Session::open(&mut connection, true, false).expect("a session");
+    let settled = session.configure(&setup, false).expect("a configuration");
+    assert_eq!(settled.head.rotation, TURN);
+    session.start().expect("a start");
+    session.transport().begin(&workload(text));
+    while session.transport().advance(7_000_001).expect("no fault") {}
+    session.stop().expect("a stop");
+    let counts = session.snapshot().expect("a snapshot");
+    (counts, settled.head.turns)
+}
+
+fn within(estimate: &Estimate, truth: u64) -> bool {
+    #[expect(clippy::cast_precision_loss, reason = "amounts are below 2^53")]
+    let miss = estimate.value.abs_diff(truth.into()) as f64;
+    miss <= estimate.error.expect("turns enough for a bound")
+}
+
+#[test]
+fn the_truth_lies_within_the_error_in_95_of_100_estimates() {
+    let (mut held, mut all) = (0, 0);
+    for seed in 0..200 {
+        let (model, list, events, turns) = ROTATIONS[seed % ROTATIONS.len()];
+        let text = format!("{AMOUNTS},seed={seed}");
+        let (counts, told) = rotate(model, list, &text);
+        assert_eq!(told, turns, "{model}");
+        for (event, count) in events.iter().zip(&counts[0]) {
+            let estimate = Estimate::new(count);
+            assert!(estimate.scaled, "{model} {event:?}");
+            held += u32::from(within(&estimate, workload(&text).amount(*event)));
+            all += 1;
+        }
+    }
+    println!("{held} of {all} estimates hold");
+    assert!(held * 100 >= all * 95, "{held} of {all}");
+}
+
+#[test]
+fn ten_rotations_of_a_steady_workload_are_known_within_5_percent() {
+    for (model, list, events, turns) in ROTATIONS {
+        let cycles = u64::from(turns) * 10 * 1_000_000;
+        let mut text = format!("cycles={cycles},instructions={}", cycles / 3);
+        for event in events {
+            if ![Event::Cycles, Event::Instructions].contains(event) && !text.contains(event.name())
+            {
+                write!(text, ",{}={}", event.name(), cycles / 10).expect("memory");
+            }
+        }
+        let (counts, _) = rotate(model, list, &text);
+        for (event, count) in events.iter().zip(&counts[0]) {
+            let estimate = Estimate::new(count);
+            let truth = workload(&text).amount(*event);
+            let error = estimate.error.expect("a bound");
+            #[expect(clippy::cast_precision_loss, reason = "amounts are below 2^53")]
+            let limit = truth as f64 * 0.05;
+            assert!(error < limit, "{model} {event:?}: {error} of {truth}");
+            assert!(within(&estimate, truth), "{model} {event:?}");
+        }
+    }
+}
+
+#[test]
+fn turns_add_up_to_the_time_enabled() {
+    for (model, list, events, turns) in ROTATIONS {
+        let (counts, _) = rotate(model, list, AMOUNTS);
+        for counts in &counts {
+            let enabled = counts[0].enabled;
+            assert_eq!(enabled, 100_000_000, "{model}: all of the workload's time");
+            let mut running: Vec<u64> = counts.iter().map(|count| count.running).collect();
+            assert!(counts.iter().all(|count| count.enabled == enabled));
+            running.sort_unstable();
+            running.dedup();
+            let shortest = enabled / u64::from(turns) - 1_000_000;
+            assert!(
+                running[0] >= shortest,
+                "{model}: a source starves, {running:?}"
+            );
+            assert_eq!(counts.len(), events.len());
+            let whole = counts.iter().map(|count| count.running).sum::<u64>();
+            assert!(
+                whole >= enabled,
+                "{model}: at least one source runs all the time"
+            );
+        }
+    }
+}
+
+/// One counter's worth of sources for each turn: their times are the whole.
+#[test]
+fn running_times_of_one_source_each_turn_are_the_whole() {
+    let (counts, turns) = rotate(
+        "pentium3",
+        "{TotalIssues,TotalCycles},{BranchInstructions,BranchMispredictions}",
+        AMOUNTS,
+    );
+    assert_eq!(turns, 2);
+    for counts in counts {
+        assert_eq!(counts[0].running + counts[2].running, counts[0].enabled);
+    }
+}
+
+#[test]
+fn an_idle_processor_counts_nothing_in_all_its_turns() {
+    for (model, list, _, _) in ROTATIONS {
+        let (counts, _) = rotate(model, list, AMOUNTS);
+        for count in &counts[1] {
+            let estimate = Estimate::new(count);
+            assert_eq!((estimate.counted, estimate.value), (0, 0), "{model}");
+            assert!(count.turns >= 30 && count.running > 0, "{model}: {count:?}");
+            assert_eq!(count.enabled, counts[0][0].enabled, "{model}");
+        }
+    }
+}
+
+#[test]
+fn a_group_is_always_in_one_turn() {
+    for (model, list, pair) in [
+        (
+            "pentium3",
+            "TotalCycles,{TotalIssues,BranchInstructions},DcacheMisses",
+            [1, 2],
+        ),
+        (
+            "k8",
+            "IcacheIssues,IcacheMisses,DcacheMisses,{TotalIssues,BranchInstructions},DcacheAccesses",
+            [3, 4],
+        ),
+        (
+            "skylake",
+            "LLCMisses,LLCReference,BranchMispredictions,{r00C0,r00C4},r00C5,r412E",
+            [3, 4],
+        ),
+    ] {
+        // Five instructions to each branch, at every moment but for the one beside it.
+        let text = "cycles=50000000,instructions=50000000,branches=10000000,seed=";
+        for seed in 0..5 {
+            let (counts, turns) = rotate(model, list, &format!("{text}{seed}"));
+            assert!(turns > 1, "{model}");
+            let [first, second] = pair.map(|index| counts[0][index]);
+            assert_eq!(first.running, second.running, "{model}");
+            assert_eq!(first.turns, second.turns, "{model}");
+            assert_eq!(first.time_squared, second.time_squared, "{model}");
+        }
+        let mut connection = machine(model, 1);
+        let setup = Setup {
+            specs: specs(&mut connection, list),
+            ..Setup::default()
+        };
+        let fit = connection.plan(&setup).expect("a plan");
+        assert!(!fit.fits);
+        let [first, second] = pair.map(|index| fit.kinds[0][index].turn);
+        assert_eq!(first, second, "{model}");
+    }
+}
+
+#[test]
+fn configure_tells_the_turns_of_the_plan() {
+    for (model, list, _, turns) in ROTATIONS {
+        let mut connection = machine(model, 1);
+        let setup = Setup {
+            specs: specs(&mut connection, list),
+            ..Setup::default()
+        };
+        let fit = connection.plan(&setup).expect("a plan");
+        let last = fit.kinds[0].iter().map(|placement| placement.turn).max();
+        assert_eq!(u32::from(last.expect("sources")) + 1, turns, "{model}");
+    }
+}

@@ -1,0 +1,431 @@
+//! Are samples right: as many as there were periods, from where the workload ran, each loss told?
+
+use halprof::Session;
+use halprof_tests::bare::Bare;
+use halprof_tests::machines::{Sampled, machine, sample, sample_in, specs, workload};
+use shared_types::request::session::{NO_ADDRESS, SAMPLE, Spec};
+use shared_types::{LossCause, Mode};
+use sim::event::Event;
+use sim::workload::{KERNEL_CODE, USER_CODE};
+
+const AMOUNTS: &str = "instructions=10000019,cycles=30000001,branches=2000003,\
+    branch-misses=500009,ref-cycles=24000001,llc-misses=400009,l1d-misses=700001";
+
+/// The processor that works, on a machine of so many, and its sources with the number of samples
+/// that they must give: floor(amount / period).
+const WAYS: [(&str, usize, u32, &str, &[usize]); 15] = [
+    ("yonah", 2, 1, "TotalIssues:50021", &[199]),
+    (
+        "core2",
+        2,
+        1,
+        "TotalIssues:50021,TotalCycles:1000003",
+        &[199, 29],
+    ),
+    (
+        "skylake",
+        2,
+        1,
+        "TotalIssues:50021,BranchInstructions:10007,LLCMisses:8009,BranchMispredictions:9001",
+        &[199, 199, 49, 55],
+    ),
+    (
+        "sapphire-rapids",
+        2,
+        1,
+        "TotalIssues:50021,BranchInstructions:10007",
+        &[199, 199],
+    ),
+    // APIC ids above 255: x2APIC mode.
+    (
+        "skylake",
+        302,
+        301,
+        "TotalIssues:50021,LLCMisses:8009",
+        &[199, 49],
+    ),
+    ("sapphire-rapids", 302, 301, "TotalIssues:50021", &[199]),
+    (
+        "skylake",
+        1,
+        0,
+        "FixedInstructions:50021,FixedCycles:100003,FixedReferenceCycles:100003",
+        &[199, 299, 239],
+    ),
+    (
+        "k8",
+        2,
+        1,
+        "TotalIssues:50021,DcacheMisses:7001",
+        &[199, 99],
+    ),
+    (
+        "bulldozer",
+        2,
+        1,
+        "TotalIssues:50021,BranchMispredictions:5003",
+        &[199, 99],
+    ),
+    (
+        "zen2",
+        2,
+        1,
+        "TotalIssues:50021,BranchInstructions:10007",
+        &[199, 199],
+    ),
+    ("zen4", 2, 1, "TotalIssues:50021,L1dMisses:7001", &[199, 99]),
+    (
+        "pentium3",
+        2,
+        1,
+        "TotalIssues:50021,TotalCycles:100003",
+        &[199, 299],
+    ),
+    (
+        "pentium-m",
+        2,
+        1,
+        "TotalIssues:50021,TotalCycles:100003",
+        &[199, 299],
+    ),
+    (
+        "pentium4",
+        2,
+        1,
+        "TotalIssues:50021,TotalCycles:100003,BranchInstructions:10007",
+        &[199, 299, 199],
+    ),
+    (
+        "pentium4-ht",
+        4,
+        1,
+        "TotalIssues:50021,TotalCycles:100003",
+        &[199, 299],
+    ),
+];
+
+/// Generated is stored and lost, by cause; what was stored was drained.
+fn accounts_for_all(sampled: &Sampled) {
+    let statistics = &sampled.statistics;
+    let lost: u64 = statistics.lost.iter().sum();
+    assert_eq!(statistics.generated, statistics.stored + lost);
+    assert!(sampled.samples.len() as u64 <= statistics.stored);
+    for (processor, counts) in (0u32..).zip(&sampled.counts) {
+        for (source, count) in (0u16..).zip(counts) {
+            let periods = sampled
+                .samples
+                .iter()
+                .filter(|sample| sample.processor == processor && sample.source == source);
+            let sum: u64 = periods.map(|sample| sample.period).sum();
+            assert!(sum <= count.counted, "{sum} of {}", count.counted);
+        }
+    }
+}
+
+fn samples_are(name: &str, sampled: &Sampled, processor: u32, expected: &[usize]) {
+    for (source, &expected) in (0u16..).zip(expected) {
+        assert_eq!(
+            sampled.of(processor, source),
+            expected,
+            "{name}: source {source}"
+        );
+    }
+    let all: usize = expected.iter().sum();
+    assert_eq!(sampled.samples.len(), all, "{name}: elsewhere");
+    let statistics = &sampled.statistics;
+    let counts = (statistics.generated, statistics.stored);
+    assert_eq!(counts, (all as u64, all as u64), "{name}");
+    assert_eq!(statistics.lost, [0; 3], "{name}");
+    assert_eq!(statistics.throttled, 0, "{name}");
+    accounts_for_all(sampled);
+}
+
+#[test]
+fn every_period_gives_one_sample() {
+    for (model, processors, works, list, expected) in WAYS {
+        let mut connection = machine(model, processors);
+        let specs = specs(&mut connection, list);
+        let workload = workload(&format!("{AMOUNTS},processors={works}"));
+        let sampled = sample(&mut connection, specs, &workload);
+        samples_are(model, &sampled, works, expected);
+    }
+}
+
+#[test]
+fn all_processors_sample_at_once() {
+    for (model, list) in [
+        ("skylake", "TotalIssues:50021"),
+        ("zen4", "TotalIssues:50021"),
+        ("pentium3", "TotalIssues:50021"),
+        ("pentium4", "TotalIssues:50021"),
+        ("pentium4-ht", "TotalIssues:50021"),
+    ] {
+        let mut connection = machine(model, 4);
+        let specs = specs(&mut connection, list);
+        let workload = workload(&format!("{AMOUNTS},processors=0-3"));
+        let sampled = sample(&mut connection, specs, &workload);
+        for processor in 0..4 {
+            assert_eq!(sampled.of(processor, 0), 199, "{model} {processor}");
+        }
+        assert_eq!(sampled.statistics.lost, [0; 3], "{model}");
+        accounts_for_all(&sampled);
+    }
+}
+
+#[test]
+fn netburst_samples_where_overflows_are_not_flagged() {
+    for model in ["pentium4", "pentium4-ht"] {
+        let mut connection = machine(model, 2);
+        for index in 0..2 {
+            let processor = connection.transport().model().processor(index);
+            processor.expect("it is there").unflag_overflows();
+        }
+        let specs = specs(&mut connection, "TotalIssues:50021,TotalCycles:100003");
+        let workload = workload(&format!("{AMOUNTS},processors=1"));
+        let sampled = sample(&mut connection, specs, &workload);
+        samples_are(model, &sampled, 1, &[199, 299]);
+    }
+}
+
+/// However late an interrupt comes, what came beyond the period counts for the next one.
+#[test]
+fn late_interrupts_do_not_drift() {
+    for skid in [1, 100, 5000] {
+        for (model, processors, works, list, expected) in WAYS {
+            let mut connection = machine(model, processors);
+            let specs = specs(&mut connection, list);
+            let text = format!("{AMOUNTS},processors={works},skid={skid}");
+            let sampled = sample(&mut connection, specs, &workload(&text));
+            let all: usize = expected.iter().sum();
+            assert_eq!(sampled.statistics.generated, all as u64, "{model} {skid}");
+            assert_eq!(sampled.statistics.lost[LossCause::RingFull as usize], 0);
+            accounts_for_all(&sampled);
+        }
+    }
+}
+
+/// An interrupt that comes two periods late stands for both; one of them is told as lost.
+#[test]
+fn periods_that_pass_before_an_interrupt_are_told() {
+    let mut connection = machine("skylake", 1);
+    let specs = specs(&mut connection, "TotalIssues:50000");
+    let workload = workload("instructions=1000000,skid=60000");
+    let sampled = sample(&mut connection, specs, &workload);
+    assert_eq!(sampled.statistics.generated, 20);
+    assert!(sampled.statistics.lost[LossCause::Coalesced as usize] > 0);
+    accounts_for_all(&sampled);
+}
+
+#[test]
+fn addresses_and_modes_are_the_workload_s() {
+    for (user, model) in [
+        (0, "skylake"),
+        (100, "zen4"),
+        (80, "skylake"),
+        (80, "pentium4"),
+    ] {
+        let mut connection = machine(model, 1);
+        let specs = specs(&mut connection, "TotalIssues:10007");
+        let workload = workload(&format!("{AMOUNTS},user={user}"));
+        let sampled = sample(&mut connection, specs, &workload);
+        let mut in_user = 0;
+        for sample in &sampled.samples {
+            let (start, end) = match sample.mode {
+                mode if mode == Mode::User as u8 => USER_CODE,
+                mode if mode == Mode::Kernel as u8 => KERNEL_CODE,
+                mode => panic!("mode {mode}"),
+            };
+            assert!((start..end).contains(&sample.ip), "{:#x}", sample.ip);
+            in_user += u32::from(sample.mode == Mode::User as u8);
+        }
+        // floor(10000019 / 10007) samples; user events are spread evenly.
+        assert_eq!(sampled.samples.len(), 999, "{model}");
+        let expected = 999 * user / 100;
+        assert!(
+            in_user.abs_diff(expected) <= 10,
+            "{model}: {in_user} of {expected}"
+        );
+    }
+}
+
+#[test]
+fn code_moves_the_user_addresses() {
+    let mut connection = machine("zen5", 1);
+    let specs = specs(&mut connection, "TotalIssues:10007");
+    let workload = workload(&format!("{AMOUNTS},code=0x7ff612340000-0x7ff612348000"));
+    let sampled = sample(&mut connection, specs, &workload);
+    let range = 0x7FF6_1234_0000..0x7FF6_1234_8000u64;
+    assert!(
+        sampled
+            .samples
+            .iter()
+            .all(|sample| range.contains(&sample.ip))
+    );
+}
+
+#[test]
+fn kernel_mode_is_hidden_from_a_session_without_the_right() {
+    let mut connection = machine("skylake", 1);
+    let specs = specs(&mut connection, "TotalIssues:10007:u");
+    let session = Session::open(&mut connection, false, false).expect("a session");
+    let text = format!("{AMOUNTS},user=70,skid=4");
+    let sampled = sample_in(session, specs, &workload(&text), u64::MAX);
+    assert_eq!(sampled.statistics.generated, 10_000_019 * 70 / 100 / 10_007);
+    assert!(sampled.statistics.lost[LossCause::KernelHidden as usize] > 0);
+    let user = Mode::User as u8;
+    assert!(!sampled.samples.is_empty());
+    assert!(sampled.samples.iter().all(|sample| sample.mode == user));
+    accounts_for_all(&sampled);
+}
+
+#[test]
+fn what_does_not_fit_the_ring_is_told() {
+    for model in ["skylake", "zen4", "pentium4"] {
+        let mut connection = machine(model, 1);
+        let specs = specs(&mut connection, "TotalIssues:10007");
+        let session = Session::open(&mut connection, true, false).expect("a session");
+        let text = "instructions=600000000,cycles=900000000";
+        let sampled = sample_in(session, specs, &workload(text), u64::MAX);
+        let statistics = &sampled.statistics;
+        assert_eq!(statistics.generated, 600_000_000 / 10_007, "{model}");
+        assert!(statistics.lost[LossCause::RingFull as usize] > 0, "{model}");
+        assert_eq!(sampled.samples.len() as u64, statistics.stored, "{model}");
+        assert_eq!(sampled.counts[0][0].counted, 600_000_000, "{model}");
+        accounts_for_all(&sampled);
+    }
+}
+
+#[test]
+fn too_short_a_period_is_lengthened_and_said_so() {
+    for model in ["skylake", "yonah", "zen4", "k8", "pentium3", "pentium4"] {
+        let mut connection = machine(model, 1);
+        let specs = specs(&mut connection, "TotalIssues:4096");
+        let text = "instructions=1000000000,cycles=1000000000";
+        let sampled = sample(&mut connection, specs, &workload(text));
+        let statistics = &sampled.statistics;
+        assert!(statistics.throttled > 0, "{model}");
+        // 10 % of the time at 1 us each leaves 9000 events between two: 4096, 8192, 16384.
+        assert_eq!(statistics.longest_period, 16_384, "{model}");
+        // One window of 10 ms may spend its budget before anything is known.
+        let budget = sampled.elapsed / 10 + 1_000_000;
+        assert!(
+            statistics.handler_ticks <= budget,
+            "{model}: {} of {}",
+            statistics.handler_ticks,
+            sampled.elapsed
+        );
+        assert_eq!(sampled.counts[0][0].counted, 1_000_000_000, "{model}");
+        accounts_for_all(&sampled);
+    }
+}
+
+/// A modelled interrupt costs 1 us: a period of 9 us is 10 % of the time.
+#[test]
+fn a_period_within_the_budget_is_never_lengthened() {
+    for (period, throttled) in [(8_900, true), (9_100, false), (65_536, false)] {
+        let mut connection = machine("skylake", 1);
+        let specs = specs(&mut connection, &format!("TotalCycles:{period}"));
+        let sampled = sample(&mut connection, specs, &workload("cycles=1000000000"));
+        assert_eq!(sampled.statistics.throttled > 0, throttled, "{period}");
+        if !throttled {
+            assert_eq!(sampled.statistics.generated, 1_000_000_000 / period);
+            assert_eq!(sampled.statistics.lost, [0; 3], "{period}");
+            assert_eq!(sampled.statistics.longest_period, period);
+        }
+    }
+}
+
+fn sampled_instructions(period: u64) -> [Spec; 1] {
+    const TOTAL_ISSUES: u32 = 2;
+    [Spec {
+        source: TOTAL_ISSUES,
+        filter: Spec::USER | Spec::KERNEL,
+        interval: period,
+        ..Spec::default()
+    }]
+}
+
+/// The interrupt comes at the period's last event, not before it and not after it, on NetBurst too
+/// (SDM vol. 3B, "Generating an Interrupt on Overflow": preset for one event less).
+#[test]
+fn the_interrupt_comes_at_the_last_event_of_the_period() {
+    for model in ["yonah", "skylake", "k8", "zen4", "pentium3", "pentium4"] {
+        let mut bare = Bare::new(model, 1);
+        bare.configure(SAMPLE, &sampled_instructions(5000), 0);
+        bare.start();
+        for round in 1..=3 {
+            bare.retire(0, &[(Event::Instructions, round * 5000 - 1)]);
+            assert!(!bare.take_interrupt(0), "{model} {round}: too early");
+            bare.retire(0, &[(Event::Instructions, round * 5000)]);
+            assert!(bare.take_interrupt(0), "{model} {round}: too late");
+        }
+    }
+}
+
+/// SDM vol. 3A, "Local Vector Table": LVTPC in the APIC's page, mask in bit 16.
+#[test]
+fn lvtpc_is_let_through_again_and_keeps_its_vector() {
+    const LVTPC: u32 = 0x340;
+    const AS_WINDOWS_LEAVES_IT: u32 = 0xFE;
+    for model in [
+        "yonah",
+        "core2",
+        "skylake",
+        "k8",
+        "zen4",
+        "pentium3",
+        "pentium-m",
+        "pentium4",
+    ] {
+        let mut bare = Bare::new(model, 1);
+        bare.configure(SAMPLE, &sampled_instructions(5000), 0);
+        bare.start();
+        for round in 1..=20 {
+            bare.retire(0, &[(Event::Instructions, round * 5000)]);
+            assert!(bare.take_interrupt(0), "{model} {round}");
+            let entry = bare.cpu(0).processor.read_apic(LVTPC);
+            assert_eq!(entry, Ok(AS_WINDOWS_LEAVES_IT), "{model} {round}");
+        }
+        bare.stop();
+        let entry = bare.cpu(0).processor.read_apic(LVTPC);
+        assert_eq!(entry, Ok(AS_WINDOWS_LEAVES_IT), "{model}");
+        assert_eq!(bare.drain().len(), 20, "{model}");
+    }
+}
+
+/// The HAL's part of its overflow callback: it stops the counters, says which overflowed,
+/// acknowledges, starts them again.
+#[test]
+fn through_the_hal_s_callback_samples_have_no_address() {
+    const GLOBAL_STATUS: u32 = 0x38E;
+    const GLOBAL_CTRL: u32 = 0x38F;
+    const GLOBAL_OVF_CTRL: u32 = 0x390;
+    let mut bare = Bare::new("skylake", 1);
+    bare.configure(SAMPLE | NO_ADDRESS, &sampled_instructions(5000), 0);
+    bare.start();
+    for round in 1..=20 {
+        // Each interrupt is 3 events late; none of them is lost.
+        bare.retire(0, &[(Event::Instructions, round * 5000 + 3)]);
+        let processor = &mut bare.cpu(0).processor;
+        assert!(processor.acknowledge_interrupt().is_some(), "{round}");
+        let control = processor.rdmsr(GLOBAL_CTRL).expect("version 2");
+        let overflowed = processor.rdmsr(GLOBAL_STATUS).expect("version 2");
+        processor.wrmsr(GLOBAL_CTRL, 0).expect("version 2");
+        bare.service.callback(0, overflowed);
+        let processor = &mut bare.cpu(0).processor;
+        processor
+            .wrmsr(GLOBAL_OVF_CTRL, overflowed)
+            .expect("version 2");
+        processor.write_apic(0x340, 0xFE).expect("xAPIC");
+        processor.wrmsr(GLOBAL_CTRL, control).expect("version 2");
+    }
+    let samples = bare.drain();
+    assert_eq!(samples.len(), 20);
+    for sample in samples {
+        assert_eq!((sample.mode, sample.ip), (Mode::Unknown as u8, 0));
+        assert_eq!(sample.period, 5000);
+    }
+    bare.stop();
+    assert_eq!(bare.snapshot()[0].counted, 20 * 5000 + 3);
+    assert_eq!(bare.cpu(0).faults, []);
+}

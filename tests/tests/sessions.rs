@@ -1,0 +1,460 @@
+//! Do sessions keep to their order, and to themselves?
+
+use halprof_tests::requests::{bytes, configure, header, spec};
+use halprof_tests::wire::{AMPLE, PROCESS, Wire, about, rows};
+use shared_types::hal::HalProfileSourceInterval64;
+use shared_types::request::counts::{self, Count};
+use shared_types::request::samples::{self, Drained, Statistics};
+use shared_types::request::session::{self, IntervalSet, SetInterval, Spec};
+use shared_types::request::source::{self, Information, Query};
+use shared_types::request::{Plain, RequestCode};
+use shared_types::{ErrorCode, ReplyHeader, Sample};
+use sim::models::MODELS;
+use sim::workload;
+
+const TOTAL_ISSUES: u32 = 2;
+const BRANCHES: u32 = 6;
+const TIME: u32 = 0;
+const WORK: &str = "instructions=400000,cycles=500000,branches=30000,processors=all";
+
+fn stop(wire: &mut Wire, session: u32) -> Vec<Vec<Count>> {
+    rows(&wire.about(session::STOP, session))
+}
+
+fn counted(rows: &[Vec<Count>]) -> Vec<u64> {
+    rows.iter().flatten().map(|count| count.counted).collect()
+}
+
+fn set_interval(session: u32, source: u32, interval: u64) -> Vec<u8> {
+    let interval = HalProfileSourceInterval64 {
+        source: source.cast_signed(),
+        padding: 0,
+        interval,
+    };
+    let request = SetInterval {
+        header: header(0),
+        session,
+        reserved: 0,
+        interval,
+    };
+    bytes(&request, &[])
+}
+
+fn query(wire: &mut Wire, source: u32, session: u32) -> halprof_tests::wire::Reply {
+    let request = Query {
+        header: header(0),
+        source,
+        session,
+    };
+    wire.send(source::QUERY, &bytes(&request, &[]))
+}
+
+const ABOUT_ONE: &[RequestCode] = &[
+    session::START,
+    session::STOP,
+    session::CLOSE,
+    counts::SNAPSHOT,
+    samples::DRAIN,
+    samples::STATISTICS,
+];
+
+#[test]
+fn each_step_out_of_order_has_its_own_error() {
+    use ErrorCode::{NotConfigured, NotRunning, NotSampling, Running, UnknownSession};
+    let mut wire = Wire::new("skylake", 1);
+    let number = wire.open();
+    let right = configure(number, 0, &[spec(TOTAL_ISSUES)]);
+    let interval = set_interval(number, TOTAL_ISSUES, 5000);
+    let mut expect = |what: &str, code: RequestCode, request: &[u8], error: Option<ErrorCode>| {
+        assert_eq!(wire.send(code, request).error(), error, "{what}");
+    };
+    let one = about(number);
+    expect(
+        "start before configure",
+        session::START,
+        &one,
+        Some(NotConfigured),
+    );
+    expect("stop before start", session::STOP, &one, Some(NotRunning));
+    expect(
+        "snapshot before start",
+        counts::SNAPSHOT,
+        &one,
+        Some(NotRunning),
+    );
+    let no_source = Some(ErrorCode::SourceNotInSession);
+    expect(
+        "interval before configure",
+        session::SET_INTERVAL,
+        &interval,
+        no_source,
+    );
+    expect("configure", session::CONFIGURE, &right, None);
+    expect("stop before start", session::STOP, &one, Some(NotRunning));
+    expect("interval", session::SET_INTERVAL, &interval, None);
+    expect("start", session::START, &one, None);
+    expect("start twice", session::START, &one, Some(Running));
+    expect(
+        "configure while running",
+        session::CONFIGURE,
+        &right,
+        Some(Running),
+    );
+    expect(
+        "interval while running",
+        session::SET_INTERVAL,
+        &interval,
+        Some(Running),
+    );
+    expect(
+        "drain while counting",
+        samples::DRAIN,
+        &one,
+        Some(NotSampling),
+    );
+    expect(
+        "statistics while counting",
+        samples::STATISTICS,
+        &one,
+        Some(NotSampling),
+    );
+    expect("stop", session::STOP, &one, None);
+    expect("stop twice", session::STOP, &one, Some(NotRunning));
+    expect("configure again", session::CONFIGURE, &right, None);
+    expect(
+        "no counts of what is to come",
+        counts::SNAPSHOT,
+        &one,
+        Some(NotRunning),
+    );
+    expect("start again", session::START, &one, None);
+    expect("close while running", session::CLOSE, &one, None);
+    expect("close twice", session::CLOSE, &one, Some(UnknownSession));
+    assert!(!wire.model.is_counting());
+    assert_eq!(wire.model.faults(), []);
+}
+
+#[test]
+fn a_session_answers_to_its_own_handle_only() {
+    let mut wire = Wire::new("skylake", 1);
+    let number = wire.run(spec(TOTAL_ISSUES), session::SAMPLE);
+    let stranger = wire.other(5);
+    for &code in ABOUT_ONE {
+        let refusal = wire.about_by(stranger, code, number).refusal();
+        assert_eq!(refusal, Some((ErrorCode::UnknownSession, number, 0)));
+    }
+    let query = Query {
+        header: header(0),
+        source: TOTAL_ISSUES,
+        session: number,
+    };
+    for (code, request) in [
+        (
+            session::CONFIGURE,
+            configure(number, 0, &[spec(TOTAL_ISSUES)]),
+        ),
+        (
+            session::SET_INTERVAL,
+            set_interval(number, TOTAL_ISSUES, 5000),
+        ),
+        (source::QUERY, bytes(&query, &[])),
+    ] {
+        let reply = wire.send_by(stranger, code, &request, AMPLE);
+        assert_eq!(
+            reply.refusal(),
+            Some((ErrorCode::UnknownSession, number, 0))
+        );
+    }
+    assert!(wire.model.is_counting(), "the stranger stopped nothing");
+}
+
+#[test]
+fn a_number_of_a_closed_session_is_never_right_again() {
+    let mut wire = Wire::new("skylake", 1);
+    let mut stale = Vec::new();
+    for _ in 0..50 {
+        let number = wire.open();
+        assert!(number != 0 && !stale.contains(&number), "{number:#x}");
+        for &old in &stale {
+            let refusal = wire.about(session::CLOSE, old).refusal();
+            assert_eq!(refusal, Some((ErrorCode::UnknownSession, old, 0)));
+        }
+        assert_eq!(wire.about(session::CLOSE, number).refusal(), None);
+        stale.push(number);
+    }
+}
+
+#[test]
+fn sessions_are_limited_and_come_free_again() {
+    let mut wire = Wire::new("skylake", 1);
+    let open = bytes(&Plain { header: header(0) }, &[]);
+    let sessions: Vec<u32> = (0..7).map(|_| wire.open()).collect();
+    let refusal = Some((ErrorCode::TooManySessions, 0, 7));
+    assert_eq!(wire.send(session::OPEN, &open).refusal(), refusal);
+    assert_eq!(wire.about(session::CLOSE, sessions[3]).refusal(), None);
+    assert_eq!(wire.send(session::OPEN, &open).refusal(), None);
+    let other = wire.other(5);
+    let by_other = wire.send_by(other, session::OPEN, &open, AMPLE);
+    assert_eq!(by_other.refusal(), refusal);
+    wire.model.close(wire.handle);
+    wire.handle = other;
+    let again: Vec<u32> = (0..7).map(|_| wire.open()).collect();
+    assert_eq!(again.len(), 7);
+}
+
+#[test]
+fn who_holds_the_counters_is_told_and_for_how_long() {
+    let mut wire = Wire::new("skylake", 1);
+    let number = wire.run(spec(TOTAL_ISSUES), 0);
+    wire.work("instructions=400000,cycles=500000");
+    let other = wire.other(5);
+    let second = wire.open_by(other);
+    let request = configure(second, 0, &[spec(TOTAL_ISSUES)]);
+    let configured = wire.send_by(other, session::CONFIGURE, &request, AMPLE);
+    assert_eq!(
+        configured.refusal(),
+        None,
+        "configuring takes nothing from anybody"
+    );
+    let start = wire.about_by(other, session::START, second);
+    // The workload takes 500,000 ns at least, and the time-stamp counter runs at 1 GHz.
+    let (error, process, held) = start.refusal().expect("a refusal");
+    assert_eq!((error, process), (ErrorCode::Busy, PROCESS));
+    assert!((500_000..1_000_000).contains(&held), "{held}");
+    let machine = wire.machine();
+    assert_eq!(
+        (machine.holder_process, machine.holder_session),
+        (PROCESS, number)
+    );
+    assert!(machine.holder_ticks >= held);
+    assert_eq!(wire.about(session::STOP, number).refusal(), None);
+    assert_eq!(wire.about_by(other, session::START, second).refusal(), None);
+}
+
+#[test]
+fn samples_outlive_the_stop_and_nobody_can_take_their_place() {
+    let mut wire = Wire::new("skylake", 1);
+    let interval = Spec {
+        interval: 10_000,
+        ..spec(TOTAL_ISSUES)
+    };
+    let number = wire.run(interval, session::SAMPLE);
+    wire.work("instructions=400000,cycles=500000");
+    assert_eq!(wire.about(session::STOP, number).refusal(), None);
+    let other = wire.other(5);
+    let second = wire.open_by(other);
+    let request = configure(second, 0, &[spec(TOTAL_ISSUES)]);
+    assert_eq!(
+        wire.send_by(other, session::CONFIGURE, &request, AMPLE)
+            .refusal(),
+        None
+    );
+    let start = wire.about_by(other, session::START, second).refusal();
+    assert_eq!(
+        start.map(|(error, process, _)| (error, process)),
+        Some((ErrorCode::Busy, PROCESS))
+    );
+    // A reply with room for three at a time.
+    let room = size_of::<Drained>() + 3 * size_of::<Sample>();
+    let mut drained = 0;
+    loop {
+        let reply = wire.send_by(wire.handle, samples::DRAIN, &about(number), room);
+        let head: Drained = reply.done();
+        drained += u64::from(head.count);
+        assert_eq!(head.left, 40 - drained);
+        if head.left == 0 {
+            break;
+        }
+        assert_eq!(head.count, 3);
+    }
+    let statistics: Statistics = wire.about(samples::STATISTICS, number).done();
+    assert_eq!((statistics.generated, statistics.stored), (40, 40));
+    assert_ne!(wire.machine().ring_bytes, 0);
+    assert_eq!(wire.about(session::CLOSE, number).refusal(), None);
+    assert_eq!(wire.machine().ring_bytes, 0);
+    assert_eq!(wire.about_by(other, session::START, second).refusal(), None);
+}
+
+#[test]
+fn a_stop_without_room_for_counts_stops_and_keeps_them() {
+    let mut wire = Wire::new("skylake", 2);
+    let number = wire.run(spec(TOTAL_ISSUES), 0);
+    wire.work(WORK);
+    let bare = size_of::<ReplyHeader>();
+    let reply = wire.send_by(wire.handle, session::STOP, &about(number), bare);
+    assert_eq!(reply.refusal(), None);
+    assert_eq!(reply.bytes.len(), bare);
+    assert!(!wire.model.is_counting());
+    assert_eq!(counted(&wire.snapshot(number)), [400_000, 400_000]);
+}
+
+#[test]
+fn counts_stay_as_the_last_read_left_them() {
+    let mut wire = Wire::new("skylake", 2);
+    let number = wire.run(spec(TOTAL_ISSUES), 0);
+    wire.work(WORK);
+    let last = stop(&mut wire, number);
+    assert_eq!(counted(&last), [400_000, 400_000]);
+    wire.work(WORK);
+    wire.model.take_counters(true);
+    let start = wire.about(session::START, number);
+    assert_eq!(start.error(), Some(ErrorCode::CountersReserved));
+    assert_eq!(
+        wire.snapshot(number),
+        last,
+        "a start that was refused takes nothing"
+    );
+    wire.model.take_counters(false);
+    assert_eq!(wire.about(session::START, number).refusal(), None);
+    assert_eq!(
+        counted(&wire.snapshot(number)),
+        [0, 0],
+        "a new run begins at 0"
+    );
+}
+
+#[test]
+fn one_session_does_not_see_the_others_counts() {
+    for model in [
+        "skylake", "yonah", "zen4", "k8", "pentium", "pentium3", "pentium4",
+    ] {
+        let mut wire = Wire::new(model, 1);
+        let first = wire.run(spec(TOTAL_ISSUES), 0);
+        wire.work(WORK);
+        assert_eq!(counted(&stop(&mut wire, first)), [400_000], "{model}");
+        let second = wire.run(spec(BRANCHES), 0);
+        let none = wire.about(counts::SNAPSHOT, first);
+        assert_eq!(none.error(), Some(ErrorCode::NotRunning), "{model}");
+        assert_eq!(counted(&wire.snapshot(second)), [0], "{model}");
+        wire.work(WORK);
+        assert_eq!(counted(&stop(&mut wire, second)), [30_000], "{model}");
+        assert_eq!(wire.about(session::START, first).refusal(), None);
+        assert_eq!(counted(&stop(&mut wire, first)), [0], "{model}");
+        assert_eq!(wire.model.faults(), []);
+    }
+}
+
+#[test]
+fn one_request_reads_all_processors() {
+    for processors in [1, 2, 63, 64, 65, 300] {
+        let mut wire = Wire::new("skylake", processors);
+        let number = wire.open();
+        wire.configure(number, &[spec(TOTAL_ISSUES), spec(BRANCHES)]);
+        assert_eq!(wire.about(session::START, number).refusal(), None);
+        wire.work("instructions=4000,cycles=5000,branches=300,processors=all");
+        let counts = wire.snapshot(number);
+        assert_eq!(counts.len(), processors);
+        for row in counts {
+            assert_eq!([row[0].counted, row[1].counted], [4000, 300]);
+        }
+    }
+}
+
+#[test]
+fn a_query_answers_the_hals_structure() {
+    let mut wire = Wire::new("skylake", 1);
+    let number = wire.open();
+    wire.configure(number, &[spec(TOTAL_ISSUES), spec(TIME)]);
+    for (source, default, min, max, set) in [
+        (TOTAL_ISSUES, 65_536, 4096, 0x7FFF_FFFF, 123_456),
+        (TIME, 10_000, 1221, 1_000_000, 54_321),
+    ] {
+        for (of, interval) in [(0, default), (number, default)] {
+            let reply: Information = query(&mut wire, source, of).done();
+            let answer = reply.information;
+            assert_eq!((answer.source, answer.supported), (source.cast_signed(), 1));
+            assert_eq!(
+                [
+                    answer.interval,
+                    answer.default_interval,
+                    answer.min_interval,
+                    answer.max_interval
+                ],
+                [interval, default, min, max]
+            );
+        }
+        let reply = wire.send(session::SET_INTERVAL, &set_interval(number, source, set));
+        assert_eq!(reply.done::<IntervalSet>().interval.used, set);
+        let of_session: Information = query(&mut wire, source, number).done();
+        assert_eq!(of_session.information.interval, set);
+        assert_eq!(of_session.information.default_interval, default);
+        let of_nobody: Information = query(&mut wire, source, 0).done();
+        assert_eq!(of_nobody.information.interval, default);
+    }
+    let other = query(&mut wire, BRANCHES, number).refusal();
+    assert_eq!(other, Some((ErrorCode::SourceNotInSession, BRANCHES, 0)));
+    let unknown = query(&mut wire, 0xFFF, 0).refusal();
+    assert_eq!(unknown, Some((ErrorCode::SourceUnknown, 0xFFF, 0)));
+}
+
+#[test]
+fn a_query_of_what_is_not_supported_answers_interval_0() {
+    // No event of the plain Pentium is unhalted cycles (data/mapping.csv).
+    let mut wire = Wire::new("pentium", 1);
+    let answer: Information = query(&mut wire, 0x13, 0).done();
+    assert_eq!(
+        (answer.information.supported, answer.information.interval),
+        (0, 0)
+    );
+}
+
+#[test]
+fn an_interval_that_was_set_is_the_one_that_samples() {
+    let mut wire = Wire::new("skylake", 1);
+    let number = wire.open();
+    let request = configure(number, session::SAMPLE, &[spec(TOTAL_ISSUES)]);
+    assert_eq!(wire.send(session::CONFIGURE, &request).refusal(), None);
+    let set = wire.send(
+        session::SET_INTERVAL,
+        &set_interval(number, TOTAL_ISSUES, 8000),
+    );
+    assert_eq!(set.refusal(), None);
+    assert_eq!(wire.about(session::START, number).refusal(), None);
+    wire.work("instructions=400000,cycles=500000");
+    let statistics: Statistics = wire.about(samples::STATISTICS, number).done();
+    assert_eq!(statistics.generated, 50);
+}
+
+#[test]
+fn profile_time_writes_no_register() {
+    for model in MODELS {
+        let mut wire = Wire::new(model.name, 2);
+        let number = wire.open();
+        wire.configure(
+            number,
+            &[Spec {
+                interval: 10_000,
+                ..spec(TIME)
+            }],
+        );
+        for index in 0..2 {
+            wire.model
+                .processor(index)
+                .expect("a processor")
+                .reset_accesses();
+        }
+        assert_eq!(
+            wire.about(session::START, number).refusal(),
+            None,
+            "{}",
+            model.name
+        );
+        let work = workload::parse("instructions=30000000,cycles=30000000,processors=all");
+        wire.model.begin(&work.expect("a workload"));
+        while wire.model.advance(7_000_000) {
+            assert_eq!(wire.about(counts::SNAPSHOT, number).refusal(), None);
+        }
+        // 30 ms and an interval of 1 ms.
+        assert_eq!(
+            counted(&stop(&mut wire, number)),
+            [30, 30],
+            "{}",
+            model.name
+        );
+        for index in 0..2 {
+            let accesses = wire.model.processor(index).expect("a processor").accesses();
+            assert_eq!((accesses.wrmsr, accesses.rdpmc), (0, 0), "{}", model.name);
+        }
+        assert_eq!(wire.model.faults(), []);
+    }
+}
