@@ -1,0 +1,149 @@
+//! One right request for each code, for tests that make it wrong.
+#![expect(
+    clippy::missing_panics_doc,
+    reason = "a machine that refuses it fails the test"
+)]
+
+use crate::requests::{self, configure, header, spec};
+use crate::wire::{Wire, about};
+use shared_types::hal::HalProfileSourceInterval64;
+use shared_types::request::session::{Configure, SetInterval};
+use shared_types::request::source::Query;
+use shared_types::request::{Plain, RequestCode, counts, machine, samples, session, source};
+
+/// ProfileTotalIssues: instructions, on every interface.
+pub const TOTAL_ISSUES: u32 = 2;
+
+/// A right request of one code, its known flags, and the offsets of its
+/// reserved fields.
+pub struct Case {
+    /// The request's bytes.
+    pub request: Vec<u8>,
+    /// The flags that it may have.
+    pub flags: u32,
+    /// Offsets of the fields that must be 0.
+    pub reserved: &'static [usize],
+}
+
+/// The case of one code, about a session in the state that the code needs.
+#[must_use]
+pub fn case(wire: &mut Wire, code: RequestCode) -> Case {
+    let number = match code {
+        session::STOP | counts::SNAPSHOT | samples::DRAIN | samples::STATISTICS => running(wire),
+        session::START | session::CONFIGURE | session::SET_INTERVAL | session::CLOSE => {
+            configured(wire)
+        }
+        _ => 0,
+    };
+    let header = header(0);
+    let (request, flags, reserved): (_, _, &[usize]) = match code {
+        machine::HELLO | machine::DESCRIBE => (requests::bytes(&Plain { header }, &[]), 0, &[12]),
+        session::OPEN => (
+            requests::bytes(&Plain { header }, &[]),
+            session::KERNEL | source::APPROXIMATE,
+            &[12],
+        ),
+        machine::PROCESSORS | machine::REGISTERS | source::ENUMERATE => {
+            let request = machine::From {
+                header,
+                first: 0,
+                reserved: 0,
+            };
+            let flags = if code == source::ENUMERATE {
+                source::APPROXIMATE
+            } else {
+                0
+            };
+            (requests::bytes(&request, &[]), flags, &[12, 20])
+        }
+        source::QUERY => {
+            let request = Query {
+                header,
+                source: TOTAL_ISSUES,
+                session: 0,
+            };
+            (requests::bytes(&request, &[]), source::APPROXIMATE, &[12])
+        }
+        source::PLAN => (
+            configure(0, 0, &[spec(TOTAL_ISSUES)]),
+            source::APPROXIMATE | session::SAMPLE,
+            &[12, 16],
+        ),
+        session::CONFIGURE => (
+            configure(number, 0, &[spec(TOTAL_ISSUES)]),
+            session::SAMPLE | session::NO_ADDRESS,
+            &[12],
+        ),
+        session::SET_INTERVAL => (set_interval(number, TOTAL_ISSUES, 5000), 0, &[12, 20, 28]),
+        _ => (about(number), 0, &[12, 20]),
+    };
+    Case {
+        request,
+        flags,
+        reserved,
+    }
+}
+
+/// A session that may sample instructions, not started.
+pub fn configured(wire: &mut Wire) -> u32 {
+    let number = wire.open();
+    let request = configure(number, session::SAMPLE, &[spec(TOTAL_ISSUES)]);
+    assert_eq!(wire.send(session::CONFIGURE, &request).refusal(), None);
+    number
+}
+
+/// The same, started.
+pub fn running(wire: &mut Wire) -> u32 {
+    let number = configured(wire);
+    assert_eq!(wire.about(session::START, number).refusal(), None);
+    number
+}
+
+/// A request to set an interval.
+#[must_use]
+pub fn set_interval(session: u32, source: u32, interval: u64) -> Vec<u8> {
+    let interval = HalProfileSourceInterval64 {
+        source: source.cast_signed(),
+        padding: 0,
+        interval,
+    };
+    let request = SetInterval {
+        header: header(0),
+        session,
+        reserved: 0,
+        interval,
+    };
+    requests::bytes(&request, &[])
+}
+
+/// A machine for one code alone, with the code's right request.
+#[must_use]
+pub fn machine_for(code: RequestCode) -> (Wire, Case) {
+    let mut wire = Wire::new("skylake", 2);
+    let case = case(&mut wire, code);
+    (wire, case)
+}
+
+/// A configuration that counts instructions on one processor.
+#[must_use]
+pub fn on_processor(session: u32, processor: u32) -> Vec<u8> {
+    let mut processors = [0; 32];
+    processors[processor as usize / 64] = 1u64 << (processor % 64);
+    let head = Configure {
+        header: header(0),
+        session,
+        sources: 1,
+        rotation: 0,
+        ring_samples: 0,
+        processors,
+    };
+    requests::bytes(&head, &[spec(TOTAL_ISSUES)])
+}
+
+/// A request with another word at an offset.
+#[must_use]
+pub fn with_word(request: &[u8], at: usize, word: u32) -> Vec<u8> {
+    let mut request = request.to_vec();
+    request[at..at + 4].copy_from_slice(&word.to_le_bytes());
+    request
+}

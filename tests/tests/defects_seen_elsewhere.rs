@@ -1,0 +1,188 @@
+//! Are the nine defect classes of a published driver for performance counters absent here?
+
+use halprof_tests::cases::{
+    TOTAL_ISSUES, configured, machine_for, on_processor, running, set_interval, with_word,
+};
+use halprof_tests::requests::{self, configure, header, spec};
+use halprof_tests::wire::{AMPLE, Wire};
+use shared_types::request::session::{Configured, UsedInterval};
+use shared_types::request::{RequestCode, counts, machine, samples, session};
+use shared_types::{ErrorCode, NtStatus, ReplyHeader};
+
+#[test]
+fn a_no_request_indexes_a_table_by_an_unchecked_number() {
+    let mut wire = Wire::new("skylake", 2);
+    let mine = running(&mut wire);
+    for number in (0..32)
+        .flat_map(|bit| [1 << bit, !(1u32 << bit)])
+        .chain([0, u32::MAX])
+    {
+        let first = machine::From {
+            header: header(0),
+            first: number,
+            reserved: 0,
+        };
+        let first = requests::bytes(&first, &[]);
+        for code in [machine::REGISTERS, machine::PROCESSORS] {
+            let reply = wire.send(code, &first);
+            if let Some(refusal) = reply.refusal() {
+                assert!(number > 1, "{number}");
+                assert_eq!(refusal, (ErrorCode::ProcessorUnknown, number, 2));
+            }
+        }
+        for &(code, name) in RequestCode::ALL {
+            if let session::STOP
+            | session::CLOSE
+            | session::START
+            | counts::SNAPSHOT
+            | samples::DRAIN
+            | samples::STATISTICS = code
+                && number != mine
+            {
+                let refusal = Some((ErrorCode::UnknownSession, number, 0));
+                assert_eq!(
+                    wire.about(code, number).refusal(),
+                    refusal,
+                    "{name} {number}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn b_a_processor_beyond_those_that_are_there_is_refused() {
+    let mut wire = Wire::new("skylake", 2);
+    for processor in [2, 3, 63, 64, 127, 128, 2047] {
+        let request = on_processor(wire.open(), processor);
+        let reply = wire.send(session::CONFIGURE, &request);
+        let refusal = Some((ErrorCode::ProcessorUnknown, processor, 2));
+        assert_eq!(reply.refusal(), refusal);
+        wire = Wire::new("skylake", 2);
+    }
+}
+
+#[test]
+fn c_no_field_is_read_before_the_length_allows_it() {
+    let mut wire = Wire::new("skylake", 1);
+    for &(code, name) in RequestCode::ALL {
+        for length in 0..16 {
+            let reply = wire.send(code, &vec![0xFF; length]);
+            assert_eq!(
+                reply.status,
+                NtStatus::INFO_LENGTH_MISMATCH,
+                "{name} {length}"
+            );
+        }
+    }
+}
+
+#[test]
+fn d_nothing_is_written_where_there_is_no_room() {
+    for &(code, name) in RequestCode::ALL {
+        let (mut wire, case) = machine_for(code);
+        let (was, rings) = (wire.model.is_counting(), wire.machine().ring_bytes);
+        for room in 0..size_of::<ReplyHeader>() {
+            let reply = wire.send_by(wire.handle, code, &case.request, room);
+            assert_eq!(reply.status, NtStatus::BUFFER_TOO_SMALL, "{name}");
+        }
+        assert_eq!(wire.model.is_counting(), was, "{name} did something");
+        assert_eq!(wire.machine().ring_bytes, rings, "{name} did something");
+    }
+}
+
+#[test]
+fn e_counts_of_elements_do_not_wrap_a_length() {
+    let mut wire = Wire::new("skylake", 1);
+    let number = wire.open();
+    let request = configure(number, 0, &[spec(TOTAL_ISSUES)]);
+    // Times 24 each of them wraps 32 bits, some to a length that would be right.
+    for sources in [0x0AAA_AAAB, 0x1555_5556, 0x2000_0001, 0x8000_0001, u32::MAX] {
+        let reply = wire.send(session::CONFIGURE, &with_word(&request, 20, sources));
+        assert_eq!(
+            reply.error(),
+            Some(ErrorCode::TooManySources),
+            "{sources:#x}"
+        );
+    }
+    let reply = wire.send(session::CONFIGURE, &with_word(&request, 20, 2));
+    assert_eq!(reply.refusal(), Some((ErrorCode::WrongSize, 312, 336)));
+}
+
+#[test]
+fn f_no_request_makes_a_register_number_or_an_address_of_its_bytes() {
+    let mut wire = Wire::new("skylake", 1);
+    let index = machine::From {
+        header: header(0),
+        first: 0,
+        reserved: 0,
+    };
+    let shown = wire.send(machine::REGISTERS, &requests::bytes(&index, &[]));
+    let shown: Vec<machine::Register> = shown.elements::<machine::Page, _>();
+    assert!(shown.len() > 10);
+    for register in shown {
+        let pmu = [
+            0xC1..=0xC8,
+            0x186..=0x18D,
+            0x309..=0x30C,
+            0x38D..=0x390,
+            0x1B..=0x1B,
+        ];
+        let apic = 0xFFFF_0000 | 0x340;
+        let number = register.number;
+        let is_pmu = pmu.iter().any(|range| range.contains(&number)) || number == 0x834;
+        assert!(is_pmu || number == apic, "{number:#x}");
+    }
+    // IA32_LSTAR, IA32_SYSENTER_EIP and a physical address, wherever a number is asked for.
+    for number in [0xC000_0082, 0x176, 0xFEE0_0000] {
+        let request = machine::From {
+            header: header(0),
+            first: number,
+            reserved: 0,
+        };
+        let reply = wire.send(machine::REGISTERS, &requests::bytes(&request, &[]));
+        assert_eq!(
+            reply.refusal(),
+            Some((ErrorCode::ProcessorUnknown, number, 1))
+        );
+    }
+}
+
+#[test]
+fn g_a_closed_handle_leaves_neither_lock_nor_counters() {
+    let mut wire = Wire::new("skylake", 2);
+    running(&mut wire);
+    let other = wire.other(5);
+    wire.model.close(wire.handle);
+    assert!(!wire.model.is_counting());
+    wire.handle = other;
+    assert_eq!(wire.machine().holder_session, 0);
+    running(&mut wire);
+}
+
+#[test]
+fn h_what_one_client_sets_is_no_other_clients() {
+    let mut wire = Wire::new("skylake", 1);
+    let (mine, other) = (configured(&mut wire), wire.other(5));
+    let set = wire.send(
+        session::SET_INTERVAL,
+        &set_interval(mine, TOTAL_ISSUES, 9999),
+    );
+    assert_eq!(set.refusal(), None);
+    let theirs = wire.open_by(other);
+    let request = configure(theirs, 0, &[spec(TOTAL_ISSUES)]);
+    let reply = wire.send_by(other, session::CONFIGURE, &request, AMPLE);
+    let intervals: Vec<UsedInterval> = reply.elements::<Configured, _>();
+    assert_eq!(intervals[0].used, 65536);
+}
+
+#[test]
+fn i_the_counters_are_held_only_while_a_session_runs() {
+    let mut wire = Wire::new("skylake", 1);
+    let number = configured(&mut wire);
+    assert_eq!(wire.machine().holder_session, 0, "configured");
+    assert_eq!(wire.about(session::START, number).refusal(), None);
+    assert_eq!(wire.machine().holder_session, number, "running");
+    assert_eq!(wire.about(session::STOP, number).refusal(), None);
+    assert_eq!(wire.machine().holder_session, 0, "stopped");
+}
