@@ -276,23 +276,23 @@ fn leaf_0x23_tells_of_halprofs_own_rows_alone() {
             .discover()
     };
     for bit in 0..13 {
-        let only_23 = of(0x1FFE, 1 << bit);
-        let only_0a = of(0x1FFE & !(1 << bit), 0);
+        let extended = of(0x1FFE, 1 << bit);
+        let plain = of(0x1FFE & !(1 << bit), 0);
         for (row, own_bit) in intel::ARCHITECTURAL.iter().zip(7..) {
             let expected = |there| if there { Ok(()) } else { NOT_SUPPORTED };
             assert_eq!(
-                judged(&only_23, row, false),
+                judged(&extended, row, false),
                 expected(own_bit == bit),
                 "{}",
                 row.name
             );
-            assert_eq!(judged(&only_0a, row, false), NOT_SUPPORTED);
+            assert_eq!(judged(&plain, row, false), NOT_SUPPORTED);
         }
         for row in &emon::ROWS[1..] {
             let own_bit = emon::ebx_bit(row.id).expect("a bit");
             let by_0a = own_bit == 0 || u32::from(own_bit) == bit;
             let expected = if by_0a { Ok(()) } else { NOT_SUPPORTED };
-            assert_eq!(judged(&only_0a, row, false), expected, "{}", row.name);
+            assert_eq!(judged(&plain, row, false), expected, "{}", row.name);
         }
     }
 }

@@ -280,6 +280,18 @@ fn fixed_counters_beside_general_ones_with_holes() {
 }
 
 #[test]
+fn more_fixed_counters_than_general_ones() {
+    let core_2 = Silicon::intel(6, 0x17, [0x0728_0202, 0, 0, 0x503]).discover();
+    assert_eq!((core_2.counters, core_2.fixed), (0b11, 0b111));
+    let sources = [on(ANY), fixed(0), fixed(1), fixed(2)];
+    for list in lists(&sources, 5) {
+        check(&core_2, &list);
+        let together: Vec<_> = list.iter().map(|&source| grouped(1, source)).collect();
+        check(&core_2, &together);
+    }
+}
+
+#[test]
 fn family_15h_masks() {
     let bulldozer = Silicon::amd(0x15, 1)
         .flip(0x8000_0001, [0, 0, 1 << 23, 0])

@@ -1,0 +1,180 @@
+//! Does a session do what it was configured to do: in which modes, on a timer or a counter, sampled
+//! or counted, in which turns?
+
+use hal_profile::session::ticks;
+use halprof::{Connection, Modelled, Session, Setup};
+use halprof_tests::requests::spec;
+use shared_types::request::counts::Count;
+use shared_types::request::samples::Statistics;
+use shared_types::request::session::{Configured, Spec};
+use shared_types::{LossCause, Mode, Sample};
+use sim::models;
+use sim::workload::parse;
+
+const TIME: u32 = 0x00;
+const TOTAL_ISSUES: u32 = 0x02;
+
+/// What came of a session on one processor.
+struct Outcome {
+    head: Configured,
+    counts: Vec<Count>,
+    samples: Vec<Sample>,
+    /// Of a session that samples.
+    statistics: Statistics,
+    elapsed_ns: u64,
+}
+
+/// Runs a workload on one modelled Skylake, at 1 GHz.
+fn run(specs: &[Spec], sample: bool, kernel: bool, workload: &str) -> Outcome {
+    let processors = models::find("skylake").expect("a model").processors();
+    let mut connection = Connection::new(Modelled::new(&processors[..1])).expect("a machine");
+    let mut session = Session::open(&mut connection, kernel, false).expect("a session");
+    let setup = Setup {
+        specs: specs.to_vec(),
+        ..Setup::default()
+    };
+    let settled = session.configure(&setup, sample).expect("a configuration");
+    session.start().expect("a start");
+    let workload = parse(workload).expect("a workload");
+    session.transport().begin(&workload);
+    while session.transport().advance(100_000_000).expect("no fault") {}
+    session.stop().expect("a stop");
+    let elapsed_ns = session.transport().elapsed_ns();
+    let (samples, statistics) = if sample {
+        let drained = session.drain().expect("samples");
+        (drained.0, session.statistics().expect("statistics"))
+    } else {
+        Default::default()
+    };
+    Outcome {
+        head: settled.head,
+        counts: session.snapshot().expect("counts").remove(0),
+        samples,
+        statistics,
+        elapsed_ns,
+    }
+}
+
+fn every(interval: u64, source: u32) -> Spec {
+    Spec {
+        interval,
+        ..spec(source)
+    }
+}
+
+fn user(spec: Spec) -> Spec {
+    Spec {
+        filter: Spec::USER,
+        ..spec
+    }
+}
+
+#[test]
+fn ticks_of_a_clock() {
+    for (hundred_ns, frequency, expected) in [
+        (10_000_000, 3_000_000_000, 3_000_000_000),
+        (10_000, 1_000_000_000, 1_000_000),
+        (1, 10_000_000, 1),
+        (1, 9_999_999, 0),
+        (3, 25_000_000, 7),
+        (u64::MAX, 10_000_000, u64::MAX),
+        (0, 1_000_000_000, 0),
+    ] {
+        assert_eq!(ticks(hundred_ns, frequency), expected);
+    }
+}
+
+#[test]
+fn filters_part_user_from_kernel() {
+    let kernel = Spec {
+        filter: Spec::KERNEL,
+        ..spec(TOTAL_ISSUES)
+    };
+    let specs = [spec(TOTAL_ISSUES), user(spec(TOTAL_ISSUES)), kernel];
+    let outcome = run(
+        &specs,
+        false,
+        true,
+        "instructions=1000001,cycles=1000001,user=70",
+    );
+    let counted: Vec<_> = outcome.counts.iter().map(|count| count.counted).collect();
+    assert_eq!(counted, [1_000_001, 700_000, 300_001]);
+}
+
+/// An interrupt would take modelled time.
+#[test]
+fn a_session_that_only_counts_takes_no_interrupt() {
+    let outcome = run(
+        &[spec(TOTAL_ISSUES)],
+        false,
+        true,
+        "instructions=10000000,cycles=10000000",
+    );
+    assert_eq!(outcome.counts[0].counted, 10_000_000);
+    assert_eq!(outcome.elapsed_ns, 10_000_000);
+}
+
+/// ProfileTime takes no counter: 40 ms are 40 ticks of 1 ms, or 20 of 2.
+#[test]
+fn time_is_counted_by_a_timer() {
+    for (interval, expected) in [(10_000, 40), (20_000, 20)] {
+        let specs = [every(interval, TIME), spec(TOTAL_ISSUES)];
+        let outcome = run(&specs, false, true, "instructions=40000000,cycles=40000000");
+        let counted: Vec<_> = outcome.counts.iter().map(|count| count.counted).collect();
+        assert_eq!(counted, [expected, 40_000_000]);
+        assert_eq!(outcome.head.turns, 1);
+    }
+}
+
+/// Of five instructions two are in user mode; the period has no divisor in common with five.
+#[test]
+fn kernel_mode_is_shown_to_who_may_see_it() {
+    let workload = "instructions=10000000,cycles=10000000,user=40";
+    let outcome = run(&[every(9_999, TOTAL_ISSUES)], true, true, workload);
+    assert_eq!(outcome.statistics.lost, [0; LossCause::ALL.len()]);
+    assert_eq!(
+        (outcome.statistics.generated, outcome.samples.len()),
+        (1_000, 1_000)
+    );
+    let in_kernel = outcome
+        .samples
+        .iter()
+        .filter(|sample| sample.mode == Mode::Kernel as u8);
+    assert_eq!(in_kernel.count(), 600);
+}
+
+/// A late interrupt of a source that counts user mode alone may arrive in kernel mode.
+#[test]
+fn kernel_mode_is_hidden_from_who_may_not() {
+    let workload = "instructions=10000000,cycles=10000000,user=50,skid=3";
+    let outcome = run(&[user(every(10_000, TOTAL_ISSUES))], true, false, workload);
+    let hidden = outcome.statistics.lost[LossCause::KernelHidden as usize];
+    assert!(hidden > 0);
+    assert_eq!(
+        outcome.statistics.generated,
+        hidden + outcome.statistics.stored
+    );
+    assert!(
+        outcome
+            .samples
+            .iter()
+            .all(|sample| sample.mode == Mode::User as u8)
+    );
+}
+
+/// Six sources on four counters take two turns of 4 ms, so 10 and 10 in 80 ms.
+#[test]
+fn turns_run_as_long_as_configured() {
+    let specs = [0x02, 0x06, 0x0B, 0x13, 0x1B, 0x1C].map(spec);
+    let outcome = run(&specs, false, true, "instructions=80000000,cycles=80000000");
+    assert_eq!((outcome.head.turns, outcome.head.rotation), (2, 40_000));
+    for count in &outcome.counts {
+        assert!((9..=11).contains(&count.turns), "{}", count.turns);
+        assert!(
+            count.running.abs_diff(40_000_000) <= 4_000_000,
+            "{}",
+            count.running
+        );
+        assert!(count.enabled.abs_diff(80_000_000) <= 1_000_000);
+    }
+}
