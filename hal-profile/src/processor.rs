@@ -353,7 +353,7 @@ impl ProcessorState {
                 && turn == self.active.turn
             {
                 let total = self.totals.get(index).copied().unwrap_or(Total::ZERO);
-                let interrupts = session.samples() && total.period != 0;
+                let interrupts = total.period != 0;
                 let remaining = total.period.saturating_sub(total.carried);
                 let preset = if interrupts {
                     preset(capabilities, counter, remaining)

@@ -133,12 +133,6 @@ impl Configuration {
         self.count
     }
 
-    /// Whether overflows are recorded.
-    #[must_use]
-    pub fn samples(&self) -> bool {
-        self.samples
-    }
-
     /// Whether the client may see kernel mode.
     #[must_use]
     pub fn may_see_kernel(&self) -> bool {
