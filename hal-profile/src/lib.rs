@@ -13,6 +13,16 @@
 //! addresses and bits below; what is not proved to be there is not touched.
 #![no_std]
 #![forbid(unsafe_code)]
+// No panic: nothing here indexes, unwraps or formats.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unwrap_used,
+        clippy::expect_used
+    )
+)]
 
 #[cfg(loom)]
 extern crate std;

@@ -222,11 +222,13 @@ impl<'a> Table<'a> {
                     continue;
                 }
                 self.taken |= bit;
-                self.parties[at] = Some(Party {
-                    counter: counter_of(bit),
-                    side,
-                    ..party
-                });
+                if let Some(place) = self.parties.get_mut(at) {
+                    *place = Some(Party {
+                        counter: counter_of(bit),
+                        side,
+                        ..party
+                    });
+                }
                 if self.solve(at + 1) {
                     return true;
                 }
@@ -240,8 +242,8 @@ impl<'a> Table<'a> {
     fn candidates(&self, wanted: &Wanted, side: u8) -> u64 {
         let usable = self.capabilities.counters & wanted.counters;
         match wanted.select {
-            Select::NetBurst(event) if event.escr_msr[usize::from(side)] != 0 => {
-                (usable & event.counters[usize::from(side)]).into()
+            Select::NetBurst(event) if of_side(event.escr_msr, side) != 0 => {
+                (usable & of_side(event.counters, side)).into()
             }
             Select::Fixed(index) if side == 0 && self.capabilities.fixed >> index & 1 != 0 => {
                 Counter::fixed(index).global_bit()
@@ -261,11 +263,16 @@ impl<'a> Table<'a> {
                 return true;
             };
             let same_escr = other.side == side
-                && theirs.escr_msr[usize::from(side)] == event.escr_msr[usize::from(side)];
+                && of_side(theirs.escr_msr, side) == of_side(event.escr_msr, side);
             (!same_escr || (theirs.escr == event.escr && theirs.upstream == event.upstream))
                 && upstream_agrees(theirs.upstream, event.upstream, other.side == side)
         })
     }
+}
+
+/// What belongs to one side: 0 is even, all else odd.
+fn of_side<T>([even, odd]: [T; 2], side: u8) -> T {
+    if side == 0 { even } else { odd }
 }
 
 /// One RAT_ESCR for each side, one replay metric for the package.

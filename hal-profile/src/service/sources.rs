@@ -89,7 +89,7 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
         }
     }
 
-    /// As [`catalog::support`]; where no memory was lent, every source is unsupported (seed: the
+    /// As [`catalog::support`]; where no memory was lent, every source is unsupported (the
     /// HAL's Emon interface).
     fn support(
         &self,
