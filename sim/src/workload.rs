@@ -5,8 +5,8 @@
 //! is steady, [`SEGMENTS`] if it has a seed; in a segment all rates are constant, and from segment
 //! to segment each kind has up to three times its lowest rate. Totals are exact either way.
 //!
-//! The k-th event of a kind is in user mode where `floor(k * user / amount)` rises, so user and
-//! kernel events are spread evenly and both are exact at the end.
+//! The events of a kind come in stretches of [`STRETCH`], in each the user ones first, and both modes
+//! are exact at the end.
 
 mod parse;
 mod truth;
@@ -21,6 +21,10 @@ use std::collections::BTreeSet;
 /// With it the positions of any workload fit 64 bits: the segments of one kind differ by less than
 /// a factor of three, so all segments together are no longer than 3 x 2^62 + [`SEGMENTS`].
 pub const MAX_AMOUNT: u64 = 1 << 62;
+
+/// Events of one kind from one change to user mode to the next: a prime, so that no sampling period
+/// meets one mode only.
+pub const STRETCH: u64 = 9973;
 
 /// Stretches of constant rates in a workload that has a seed.
 pub const SEGMENTS: usize = 256;

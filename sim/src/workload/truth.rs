@@ -1,6 +1,6 @@
 //! What has happened at a position, and where something happens.
 
-use super::{KERNEL_CODE, Segment, Workload, scale};
+use super::{KERNEL_CODE, STRETCH, Segment, Workload, scale};
 use crate::event::{Compare, Counts, Event, Feed};
 
 /// Intervals that the search for [`Compare::Below`] looks at before it takes any crossing.
@@ -68,7 +68,8 @@ impl Workload {
 
     /// The address at `position`, in the mode in which the latest `event` there happened.
     ///
-    /// Each mode walks its range by its own instructions, four bytes each, and wraps.
+    /// Instructions are four bytes each, and those of each mode are scattered over its range, so
+    /// that no sampling period meets the same ones again and again.
     #[must_use]
     pub fn ip_of(&self, event: Event, position: u64) -> (u64, bool) {
         let latest = self.total(event, position).max(1);
@@ -77,9 +78,9 @@ impl Workload {
         let instructions = self.total(Event::Instructions, position);
         let in_user = self.user(Event::Instructions, instructions);
         let ip = if user {
-            walk(self.parts.code, in_user)
+            scatter(self.parts.code, in_user)
         } else {
-            walk(KERNEL_CODE, instructions - in_user)
+            scatter(KERNEL_CODE, instructions - in_user)
         };
         (ip, user)
     }
@@ -107,7 +108,17 @@ impl Workload {
 
     /// How many of the first `total` of `event` are in user mode.
     fn user(&self, event: Event, total: u64) -> u64 {
-        scale(total, self.user[event as usize], self.amount(event))
+        let stretch = total / STRETCH;
+        let before = self.user_before(event, stretch);
+        let within = self.user_before(event, stretch + 1) - before;
+        before + (total % STRETCH).min(within)
+    }
+
+    /// How many of `event` are in user mode before this stretch.
+    fn user_before(&self, event: Event, stretch: u64) -> u64 {
+        let amount = self.amount(event);
+        let total = stretch.saturating_mul(STRETCH).min(amount);
+        scale(total, self.user[event as usize], amount)
     }
 
     /// The smallest total of the feed's event with `happened` of them in its modes.
@@ -123,10 +134,22 @@ impl Workload {
         if happened > possible {
             return None;
         }
-        Some(match (feed.user, feed.kernel) {
-            (true, true) => happened,
-            (true, false) => scale_up(amount, happened, user),
-            _ => scale(amount, happened - 1, amount - user) + 1,
+        if feed.user && feed.kernel {
+            return Some(happened);
+        }
+        // In a stretch the user events come first.
+        let evenly = if feed.user {
+            scale_up(amount, happened, user)
+        } else {
+            scale(amount, happened - 1, amount - user) + 1
+        };
+        let stretch = evenly.div_ceil(STRETCH) - 1;
+        let (start, before) = (stretch * STRETCH, self.user_before(feed.event, stretch));
+        Some(if feed.user {
+            start + (happened - before)
+        } else {
+            let users = self.user_before(feed.event, stretch + 1) - before;
+            start + users + (happened - (start - before))
         })
     }
 
@@ -197,9 +220,11 @@ fn scale_up(value: u64, numerator: u64, denominator: u64) -> u64 {
     product.div_ceil(u128::from(denominator).max(1)) as u64
 }
 
-/// The address of the instruction after `instructions` ones, in a range walked again and again.
-fn walk((start, end): (u64, u64), instructions: u64) -> u64 {
-    start + instructions % (end - start).div_ceil(4) * 4
+/// The address of the instruction after `instructions` ones (Fibonacci hashing).
+fn scatter((start, end): (u64, u64), instructions: u64) -> u64 {
+    let places = u128::from((end - start).div_ceil(4));
+    let hash = instructions.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    start + ((u128::from(hash) * places) >> 64) as u64 * 4
 }
 
 #[cfg(test)]

@@ -188,16 +188,32 @@ fn the_longest_workload_has_positions() {
     }
 }
 
+/// Whatever the sampling period, the samples show all of the code, and each mode's share.
 #[test]
-fn instructions_walk_the_code_and_wrap() {
-    let workload = parse("instructions=10,code=0x1000-0x1010").expect("a workload");
-    let walked: Vec<u64> = (0..=6).map(|position| workload.ip_at(position).0).collect();
-    assert_eq!(
-        walked,
-        [0x1000, 0x1004, 0x1008, 0x100C, 0x1000, 0x1004, 0x1008]
-    );
-    let kernel = parse("instructions=10,user=0").expect("a workload");
-    assert_eq!(kernel.ip_at(3), (KERNEL_CODE.0 + 12, false));
+fn no_period_meets_the_same_instructions_or_one_mode_only() {
+    let workload = parse("instructions=4000000000,user=90,code=0x1000-0x1050");
+    let workload = workload.expect("a workload");
+    for period in [4096, 10_000, 65_536, 100_000] {
+        let samples = 4_000_000_000 / period;
+        let mut places = [0_u64; 20];
+        for (ip, user) in (1..=samples).map(|n| workload.ip_at(n * period)) {
+            if user {
+                assert!((0x1000..0x1050).contains(&ip) && ip % 4 == 0);
+                places[(ip - 0x1000) as usize / 4] += 1;
+            } else {
+                assert!((KERNEL_CODE.0..KERNEL_CODE.1).contains(&ip));
+            }
+        }
+        let user: u64 = places.iter().sum();
+        assert!(
+            user * 100 / samples >= 89 && user * 100 / samples <= 91,
+            "{period}"
+        );
+        for place in places {
+            let share = place * 20 * 100 / user;
+            assert!((80..=120).contains(&share), "{period}: {places:?}");
+        }
+    }
 }
 
 #[test]
