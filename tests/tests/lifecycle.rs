@@ -456,6 +456,23 @@ fn a_processor_that_is_added_asleep_joins_at_waking() {
 }
 
 #[test]
+fn a_processor_that_is_added_asleep_samples_too() {
+    let all = leaves("skylake", 2);
+    let mut wire = Wire::on(Model::new(&all[..1]));
+    let interval = Spec {
+        interval: 10_000,
+        ..spec(TOTAL_ISSUES)
+    };
+    let number = wire.run(interval, session::SAMPLE);
+    wire.model.sleep();
+    wire.model.add_processor(&all[1]);
+    wire.model.wake();
+    wire.work("instructions=405000,cycles=500000,processors=all");
+    let statistics: samples::Statistics = wire.about(samples::STATISTICS, number).done();
+    assert_eq!(statistics.generated, 2 * 40);
+}
+
+#[test]
 fn a_session_on_named_processors_keeps_to_them() {
     let all = leaves("skylake", 2);
     let mut wire = Wire::on(Model::new(&all[..1]));

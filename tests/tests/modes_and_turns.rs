@@ -158,6 +158,31 @@ fn what_waits_for_its_turn_does_not_run() {
     }
 }
 
+/// Two turns of 4 ms: the session before was stopped in the second one.
+#[test]
+fn a_session_begins_with_its_first_turn() {
+    let mut bare = Bare::new("skylake", 1);
+    bare.configure(0, &TWO_TURNS.map(spec), 40_000);
+    bare.start();
+    bare.cpu(0).processor.set_timestamp(5_000_000);
+    bare.service.tick(0);
+    bare.stop();
+    bare.configure(0, &[spec(TOTAL_ISSUES)], 0);
+    bare.start();
+    bare.retire(0, &[(Event::Instructions, 12_345)]);
+    assert_eq!(bare.snapshot()[0].counted, 12_345);
+}
+
+/// 7.5 ms are 7 ticks of 1 ms.
+#[test]
+fn a_timer_is_read_while_it_runs() {
+    let mut bare = Bare::new("skylake", 1);
+    bare.configure(0, &[every(10_000, TIME)], 0);
+    bare.start();
+    bare.cpu(0).processor.set_timestamp(7_500_000);
+    assert_eq!(bare.snapshot()[0].counted, 7);
+}
+
 /// A turn of 2^33 events in 2^34 ticks: each sum is above 2^64.
 #[test]
 fn sums_of_squares_have_128_bits() {
