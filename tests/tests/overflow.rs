@@ -1,6 +1,10 @@
 //! What does an interrupt do that is no plain overflow of one counter: one that nobody asked for,
 //! one that the HAL answers for another counter?
 
+use hal_profile::capabilities::Capabilities;
+use hal_profile::control::Control;
+use hal_profile::counter::Counter;
+use hal_profile::interface::{self, Seated};
 use halprof_tests::bare::Bare;
 use halprof_tests::requests::spec;
 use shared_types::request::session::{NO_ADDRESS, SAMPLE, Spec};
@@ -107,5 +111,78 @@ fn a_session_does_not_pay_for_the_one_before() {
             (0, 600_000)
         );
         bare.stop();
+    }
+}
+
+/// SDM vol. 3B, "IA32_PERF_GLOBAL_CTRL": a bit for each general counter from bit 0, for each fixed
+/// one from bit 32.
+#[test]
+fn the_handler_stops_our_counters_together_and_no_others() {
+    const GLOBAL_CTRL: u32 = 0x38F;
+    let ours = |counter| Seated {
+        counter,
+        control: Control {
+            select: 0,
+            before: [(0, 0); 3],
+        },
+        preset: 0,
+        interrupts: true,
+    };
+    let seated = [Counter::general(1), Counter::fixed(0)].map(ours);
+    for model in ["skylake", "sapphire-rapids"] {
+        let mut bare = Bare::new(model, 1);
+        let cpu = bare.cpu(0);
+        let capabilities = Capabilities::discover(cpu);
+        let found = 0x3_0000_0007;
+        cpu.processor.wrmsr(GLOBAL_CTRL, found).expect("version 4");
+        let hold = interface::hold(cpu, &capabilities, &seated);
+        let held = cpu.processor.rdmsr(GLOBAL_CTRL);
+        assert_eq!(held, Ok(0x2_0000_0005), "{model}");
+        interface::resume(cpu, &capabilities, &seated, hold, 0);
+        assert_eq!(cpu.processor.rdmsr(GLOBAL_CTRL), Ok(found), "{model}");
+        assert_eq!(cpu.faults, []);
+    }
+}
+
+/// One that was on its way when the counters were stopped.
+#[test]
+fn an_interrupt_after_the_counters_were_stopped_starts_none() {
+    const EN: u64 = 1 << 22;
+    for (model, select) in [
+        ("k8", 0xC001_0000),
+        ("zen4", 0xC001_0200),
+        ("pentium3", 0x186),
+        ("yonah", 0x186),
+        ("skylake", 0x186),
+    ] {
+        let mut bare = Bare::new(model, 1);
+        bare.configure(SAMPLE, &[sampled(TOTAL_ISSUES)], 0);
+        bare.start();
+        bare.service.suspend();
+        let asleep = bare.cpu(0).processor.rdmsr(select);
+        bare.spurious_interrupt(0);
+        let woken = bare.cpu(0).processor.rdmsr(select);
+        assert_eq!(woken, asleep, "{model}");
+        assert_eq!(woken.expect("a select") & EN, 0, "{model}");
+    }
+}
+
+/// Where no counter of ours is in use, P6's EN bit may be somebody else's.
+#[test]
+fn an_interrupt_where_nothing_of_ours_runs_changes_no_select() {
+    for (model, select) in [("pentium3", 0x186), ("pentium-m", 0x186), ("yonah", 0x186)] {
+        let mut bare = Bare::new(model, 1);
+        bare.configure(SAMPLE, &[sampled(TOTAL_ISSUES)], 0);
+        bare.start();
+        bare.service.suspend();
+        let processor = &mut bare.cpu(0).processor;
+        let another_s = 0x0041_0079;
+        processor.wrmsr(select, another_s).expect("a select");
+        bare.spurious_interrupt(0);
+        assert_eq!(
+            bare.cpu(0).processor.rdmsr(select),
+            Ok(another_s),
+            "{model}"
+        );
     }
 }
