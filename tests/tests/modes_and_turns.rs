@@ -173,6 +173,17 @@ fn a_session_begins_with_its_first_turn() {
     assert_eq!(bare.snapshot()[0].counted, 12_345);
 }
 
+/// The timer reads counters that share with nobody, and does not stop them.
+#[test]
+fn a_single_turn_is_never_over() {
+    let mut bare = Bare::new("skylake", 1);
+    bare.configure(0, &[spec(TOTAL_ISSUES)], 0);
+    bare.start();
+    bare.cpu(0).processor.set_timestamp(1_000_000_000);
+    bare.service.tick(0);
+    assert_eq!(bare.snapshot()[0].turns, 0);
+}
+
 /// 7.5 ms are 7 ticks of 1 ms.
 #[test]
 fn a_timer_is_read_while_it_runs() {

@@ -136,8 +136,8 @@ fn the_handler_stops_our_counters_together_and_no_others() {
         let found = 0x3_0000_0007;
         cpu.processor.wrmsr(GLOBAL_CTRL, found).expect("version 4");
         let hold = interface::hold(cpu, &capabilities, &seated);
-        let held = cpu.processor.rdmsr(GLOBAL_CTRL);
-        assert_eq!(held, Ok(0x2_0000_0005), "{model}");
+        let stopped = cpu.processor.rdmsr(GLOBAL_CTRL);
+        assert_eq!(stopped, Ok(0x2_0000_0005), "{model}");
         interface::resume(cpu, &capabilities, &seated, hold, 0);
         assert_eq!(cpu.processor.rdmsr(GLOBAL_CTRL), Ok(found), "{model}");
         assert_eq!(cpu.faults, []);
