@@ -177,7 +177,7 @@ pub fn read(machine: &mut impl Machine, capabilities: &Capabilities, counter: Co
 /// An overflow interrupt has come: stops all counters together where the hardware can.
 pub fn hold(machine: &mut impl Machine, capabilities: &Capabilities, seated: &[Seated]) -> Hold {
     let mut control = 0;
-    match together(capabilities) {
+    match held(capabilities, seated) {
         Gate::Global(global) => {
             control = machine.read_msr(global.control);
             machine.write_msr(global.control, control & !global_bits(seated));
@@ -197,6 +197,16 @@ fn together(capabilities: &Capabilities) -> Gate {
     }
 }
 
+/// With no counter of ours in use there is nothing to stop, and after an interrupt that came late,
+/// or that is not ours, nothing to start: P6's only EN bit may then be somebody else's.
+fn held(capabilities: &Capabilities, seated: &[Seated]) -> Gate {
+    if seated.is_empty() {
+        Gate::Each
+    } else {
+        together(capabilities)
+    }
+}
+
 /// Ends what [`hold`] began: acknowledges the overflows of `reloaded` (bits of the global
 /// registers' layout), starts all counters again, and lets LVTPC through.
 pub fn resume(
@@ -211,7 +221,7 @@ pub fn resume(
     {
         machine.write_msr(global.acknowledge, reloaded);
     }
-    match together(capabilities) {
+    match held(capabilities, seated) {
         Gate::Global(global) => machine.write_msr(global.control, hold.control),
         Gate::First => machine.write_msr(
             capabilities.layout.select,

@@ -84,9 +84,10 @@ pub fn callback<M: Machine>(local: &mut Local<'_, M>, session: &Configuration, o
         let Some(one) = local.state.active.seated().get(place).copied() else {
             continue;
         };
-        if !one.interrupts || overflowed & one.counter.global_bit() == 0 {
+        if overflowed & one.counter.global_bit() == 0 {
             continue;
         }
+        // A counter that does not interrupt starts from 0 and is never below.
         let value = interface::read(local.machine, &capabilities, one.counter);
         if value < one.preset
             && let Some(one) = passed(local, session, place, value, entry, &NOWHERE)

@@ -322,7 +322,6 @@ impl ProcessorState {
             enabled,
             running: match plan.seat(index) {
                 Seat::Timer => enabled,
-                Seat::Counter { .. } if plan.turns() == 1 => enabled,
                 _ => total.running.wrapping_add(this_turn),
             },
             turns: total.turns,

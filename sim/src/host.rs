@@ -24,7 +24,7 @@ pub struct Cpu {
     pub faults: Vec<Fault>,
     /// Cost of the interrupt being handled, that has not passed yet: the first look at the clock
     /// in a handler is its entry, the cost lies between that and the next.
-    pub(crate) interrupt_cost: u64,
+    pub interrupt_cost: u64,
 }
 
 impl Cpu {

@@ -3,6 +3,7 @@
 
 use hal_profile::capabilities::{Apic, Capabilities, Global, Layout};
 use hal_profile::counter::{Counter, CounterWidth};
+use hal_profile::interface;
 use halprof::{Connection, Modelled};
 use halprof_tests::machines_from_table;
 use halprof_tests::silicon::{HV1, Silicon, signature};
@@ -283,11 +284,24 @@ fn amd_has_four_legacy_counters_or_six_of_the_core_extension() {
 }
 
 fn perfmon_v2(extension: u32, ebx: u32) -> Capabilities {
+    perfmon_v2_silicon(extension, ebx).discover()
+}
+
+fn perfmon_v2_silicon(extension: u32, ebx: u32) -> Silicon {
     Silicon::amd(0x1A, 2)
         .flip(0x8000_0001, [0, 0, extension, 0])
         .leaf(0x8000_0000, [0x8000_0022, 0, 0, 0])
         .leaf(0x8000_0022, [1, ebx, 0, 0])
-        .discover()
+}
+
+/// RDPMC 6 to 9 are the northbridge's counters: core counters from 6 on are read as registers, two
+/// apart from 0xC0010201 on.
+#[test]
+fn core_counters_that_rdpmc_does_not_reach_are_registers() {
+    let mut silicon = perfmon_v2_silicon(1 << 23, 15).msr(0xC001_020F, 77);
+    let capabilities = silicon.discover();
+    let value = interface::read(&mut silicon, &capabilities, Counter::general(7));
+    assert_eq!(value, 77);
 }
 
 #[test]

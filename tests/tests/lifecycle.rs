@@ -1,5 +1,7 @@
 //! What is left on a machine when a client's end, sleep or a lack comes in between?
 
+use halprof_tests::bare::Bare;
+use halprof_tests::machines::{self, specs};
 use halprof_tests::requests::{configure, spec};
 use halprof_tests::wire::{Wire, leaves, rows};
 use shared_types::request::session::{self, Spec};
@@ -10,6 +12,8 @@ use sim::model::Model;
 use sim::workload;
 
 const TOTAL_ISSUES: u32 = 2;
+const BRANCH_INSTRUCTIONS: u32 = 6;
+const TOTAL_CYCLES: u32 = 0x13;
 
 /// A machine of each interface and register layout: its model, the selects' first register and
 /// their distance, how many there are, the value of one that is off, and the other registers that
@@ -456,6 +460,23 @@ fn a_processor_that_is_added_asleep_joins_at_waking() {
 }
 
 #[test]
+fn a_processor_that_is_added_asleep_samples_too() {
+    let all = leaves("skylake", 2);
+    let mut wire = Wire::on(Model::new(&all[..1]));
+    let interval = Spec {
+        interval: 10_000,
+        ..spec(TOTAL_ISSUES)
+    };
+    let number = wire.run(interval, session::SAMPLE);
+    wire.model.sleep();
+    wire.model.add_processor(&all[1]);
+    wire.model.wake();
+    wire.work("instructions=405000,cycles=500000,processors=all");
+    let statistics: samples::Statistics = wire.about(samples::STATISTICS, number).done();
+    assert_eq!(statistics.generated, 2 * 40);
+}
+
+#[test]
 fn a_session_on_named_processors_keeps_to_them() {
     let all = leaves("skylake", 2);
     let mut wire = Wire::on(Model::new(&all[..1]));
@@ -593,4 +614,48 @@ fn raw_counters_are_off_after_their_client_too() {
     assert_some_on(&mut wire, layout);
     wire.model.close(wire.handle);
     assert_all_off(&mut wire, layout, "after its client");
+}
+
+/// Both halves of CESR are off again.
+#[test]
+fn both_counters_of_a_pentium_are_off_afterwards() {
+    for model in ["pentium", "pentium-mmx"] {
+        let mut bare = Bare::new(model, 1);
+        let cesr = |bare: &mut Bare| bare.cpu(0).processor.rdmsr(CESR);
+        let before = cesr(&mut bare);
+        bare.configure(0, &[spec(TOTAL_ISSUES), spec(BRANCH_INSTRUCTIONS)], 0);
+        bare.start();
+        let half = |value: u64, index: u32| value >> (16 * index) & 0x1FF;
+        let on = cesr(&mut bare).expect("CESR");
+        assert!(half(on, 0) != 0 && half(on, 1) != 0, "{model}: {on:#x}");
+        bare.stop();
+        assert_eq!(cesr(&mut bare), before, "{model}");
+    }
+}
+
+/// Reset leaves CCCRs 0; a session turns all that it may use off as the manual asks for. Counter 1
+/// is not used.
+#[test]
+fn a_pentium_4_is_left_with_every_cccr_off() {
+    let mut bare = Bare::new("pentium4", 1);
+    bare.configure(0, &[spec(TOTAL_ISSUES), spec(TOTAL_CYCLES)], 0);
+    bare.start();
+    bare.stop();
+    for cccr in (0x360..0x372).filter(|&cccr| cccr != 0x361) {
+        let value = bare.cpu(0).processor.rdmsr(cccr);
+        assert_eq!(value, Ok(CCCR_OFF), "{cccr:#x}");
+    }
+}
+
+#[test]
+fn every_fixed_counter_is_off_afterwards() {
+    let mut bare = Bare::new("skylake", 1);
+    let list = "FixedInstructions,FixedCycles,FixedReferenceCycles";
+    bare.configure(0, &specs(&mut machines::machine("skylake", 1), list), 0);
+    let control = |bare: &mut Bare| bare.cpu(0).processor.rdmsr(FIXED_CTR_CTRL);
+    let before = control(&mut bare);
+    bare.start();
+    assert_eq!(control(&mut bare), Ok(0x333), "in user and kernel mode");
+    bare.stop();
+    assert_eq!(control(&mut bare), before);
 }

@@ -3,11 +3,13 @@
 
 use hal_profile::session::ticks;
 use halprof::{Connection, Modelled, Session, Setup};
+use halprof_tests::bare::Bare;
 use halprof_tests::requests::spec;
 use shared_types::request::counts::Count;
 use shared_types::request::samples::Statistics;
 use shared_types::request::session::{Configured, Spec};
 use shared_types::{LossCause, Mode, Sample};
+use sim::event::Event;
 use sim::models;
 use sim::workload::parse;
 
@@ -124,6 +126,90 @@ fn time_is_counted_by_a_timer() {
         assert_eq!(counted, [expected, 40_000_000]);
         assert_eq!(outcome.head.turns, 1);
     }
+}
+
+/// Six sources on four counters take turns; a timer never waits for one.
+const TWO_TURNS: [u32; 7] = [TOTAL_ISSUES, 0x06, 0x0B, 0x13, 0x1B, 0x1C, TIME];
+
+/// A timer runs whenever the session does; of the others, those whose turn it is.
+#[test]
+fn what_waits_for_its_turn_does_not_run() {
+    let mut bare = Bare::new("skylake", 1);
+    bare.configure(0, &TWO_TURNS.map(spec), 40_000);
+    bare.cpu(0).processor.set_timestamp(1_000_000);
+    bare.start();
+    bare.cpu(0).processor.set_timestamp(2_000_000);
+    for when in ["running", "stopped", "later"] {
+        let counts = bare.snapshot();
+        assert!(
+            counts.iter().all(|count| count.enabled == 1_000_000),
+            "{when}"
+        );
+        let running: Vec<_> = counts.iter().map(|count| count.running).collect();
+        let waited = running.iter().filter(|&&running| running == 0).count();
+        let ran = running.iter().filter(|&&running| running == 1_000_000);
+        assert!((1..=4).contains(&waited), "{when}: {running:?}");
+        assert_eq!(ran.count() + waited, TWO_TURNS.len(), "{when}: {running:?}");
+        assert_eq!(running.last(), Some(&1_000_000), "{when}");
+        match when {
+            "running" => bare.stop(),
+            _ => bare.cpu(0).processor.set_timestamp(3_000_000),
+        }
+    }
+}
+
+/// Two turns of 4 ms: the session before was stopped in the second one.
+#[test]
+fn a_session_begins_with_its_first_turn() {
+    let mut bare = Bare::new("skylake", 1);
+    bare.configure(0, &TWO_TURNS.map(spec), 40_000);
+    bare.start();
+    bare.cpu(0).processor.set_timestamp(5_000_000);
+    bare.service.tick(0);
+    bare.stop();
+    bare.configure(0, &[spec(TOTAL_ISSUES)], 0);
+    bare.start();
+    bare.retire(0, &[(Event::Instructions, 12_345)]);
+    assert_eq!(bare.snapshot()[0].counted, 12_345);
+}
+
+/// The timer reads counters that share with nobody, and does not stop them.
+#[test]
+fn a_single_turn_is_never_over() {
+    let mut bare = Bare::new("skylake", 1);
+    bare.configure(0, &[spec(TOTAL_ISSUES)], 0);
+    bare.start();
+    bare.cpu(0).processor.set_timestamp(1_000_000_000);
+    bare.service.tick(0);
+    assert_eq!(bare.snapshot()[0].turns, 0);
+}
+
+/// 7.5 ms are 7 ticks of 1 ms.
+#[test]
+fn a_timer_is_read_while_it_runs() {
+    let mut bare = Bare::new("skylake", 1);
+    bare.configure(0, &[every(10_000, TIME)], 0);
+    bare.start();
+    bare.cpu(0).processor.set_timestamp(7_500_000);
+    assert_eq!(bare.snapshot()[0].counted, 7);
+}
+
+/// A turn of 2^33 events in 2^34 ticks: each sum is above 2^64.
+#[test]
+fn sums_of_squares_have_128_bits() {
+    let mut bare = Bare::new("skylake", 1);
+    bare.configure(0, &TWO_TURNS.map(spec), 40_000);
+    bare.cpu(0).processor.set_timestamp(1_000_000);
+    bare.start();
+    bare.retire(0, &[(Event::Instructions, 1 << 33)]);
+    let turn_s_end = 1_000_000 + (1 << 34);
+    bare.cpu(0).processor.set_timestamp(turn_s_end);
+    bare.service.tick(0);
+    let count = bare.snapshot()[0];
+    assert_eq!((count.counted, count.turns), (1 << 33, 1));
+    assert_eq!(count.count_squared, [0, 1 << 2]);
+    assert_eq!(count.count_by_time, [0, 1 << 3]);
+    assert_eq!(count.time_squared, [0, 1 << 4]);
 }
 
 /// Of five instructions two are in user mode; the period has no divisor in common with five.

@@ -1,0 +1,188 @@
+//! What does an interrupt do that is no plain overflow of one counter: one that nobody asked for,
+//! one that the HAL answers for another counter?
+
+use hal_profile::capabilities::Capabilities;
+use hal_profile::control::Control;
+use hal_profile::counter::Counter;
+use hal_profile::interface::{self, Seated};
+use halprof_tests::bare::Bare;
+use halprof_tests::requests::spec;
+use shared_types::request::session::{NO_ADDRESS, SAMPLE, Spec};
+use sim::event::Event;
+
+const TOTAL_ISSUES: u32 = 2;
+const BRANCH_INSTRUCTIONS: u32 = 6;
+const PERIOD: u64 = 5000;
+
+const EVERY_DESIGN: [&str; 9] = [
+    "yonah",
+    "core2",
+    "skylake",
+    "sapphire-rapids",
+    "k8",
+    "zen4",
+    "pentium3",
+    "pentium-m",
+    "pentium4",
+];
+
+fn sampled(source: u32) -> Spec {
+    Spec {
+        interval: PERIOD,
+        ..spec(source)
+    }
+}
+
+/// Three interrupts of ours and two that no counter has asked for.
+#[test]
+fn an_interrupt_without_an_overflow_is_told_and_nothing_else() {
+    for model in EVERY_DESIGN {
+        let mut bare = Bare::new(model, 1);
+        bare.configure(SAMPLE, &[sampled(TOTAL_ISSUES)], 0);
+        bare.start();
+        bare.spurious_interrupt(0);
+        for round in 1..=3 {
+            bare.retire(0, &[(Event::Instructions, round * PERIOD)]);
+            assert!(bare.take_interrupt(0), "{model} {round}");
+        }
+        bare.retire(0, &[(Event::Instructions, 3 * PERIOD + 7)]);
+        bare.spurious_interrupt(0);
+        let statistics = bare.statistics();
+        assert_eq!(statistics.spurious, 2, "{model}");
+        assert_eq!((statistics.generated, statistics.stored), (3, 3), "{model}");
+        bare.stop();
+        assert_eq!(bare.snapshot()[0].counted, 3 * PERIOD + 7, "{model}");
+    }
+}
+
+/// The HAL clears and restarts the counters that it names; another is left for its own callback.
+#[test]
+fn the_hal_s_callback_answers_for_the_counters_it_names() {
+    let mut bare = Bare::new("zen4", 1);
+    let specs = [TOTAL_ISSUES, BRANCH_INSTRUCTIONS].map(sampled);
+    bare.configure(SAMPLE | NO_ADDRESS, &specs, 0);
+    bare.start();
+    let both = [
+        (Event::Instructions, PERIOD + 3),
+        (Event::Branches, PERIOD + 3),
+    ];
+    bare.retire(0, &both);
+    let mut sources: Vec<Vec<u16>> = vec![];
+    for counter in [1, 0] {
+        bare.service.callback(0, 1 << counter);
+        sources.push(bare.drain().iter().map(|sample| sample.source).collect());
+    }
+    assert_eq!(sources, [vec![1], vec![0]]);
+    bare.service.callback(0, 0);
+    assert_eq!(bare.statistics().generated, 2);
+}
+
+/// At 1 GHz a window of the guard is 10 ms long, and interrupts may take 1 ms of it.
+fn slow_callback(bare: &mut Bare, nanoseconds: u64) {
+    bare.cpu(0).interrupt_cost = nanoseconds;
+    bare.service.callback(0, 0);
+}
+
+#[test]
+fn the_hal_s_callback_is_held_to_the_budget_too() {
+    let mut bare = Bare::new("zen4", 1);
+    bare.configure(SAMPLE | NO_ADDRESS, &[sampled(TOTAL_ISSUES)], 0);
+    bare.start();
+    slow_callback(&mut bare, 600_000);
+    slow_callback(&mut bare, 600_000);
+    let statistics = bare.statistics();
+    assert_eq!(
+        (statistics.throttled, statistics.handler_ticks),
+        (1, 1_200_000)
+    );
+    assert_eq!(statistics.longest_period, 2 * PERIOD);
+}
+
+#[test]
+fn a_session_does_not_pay_for_the_one_before() {
+    let mut bare = Bare::new("zen4", 1);
+    bare.configure(SAMPLE | NO_ADDRESS, &[sampled(TOTAL_ISSUES)], 0);
+    for _ in 0..2 {
+        bare.start();
+        slow_callback(&mut bare, 600_000);
+        let statistics = bare.statistics();
+        assert_eq!(
+            (statistics.throttled, statistics.handler_ticks),
+            (0, 600_000)
+        );
+        bare.stop();
+    }
+}
+
+/// SDM vol. 3B, "IA32_PERF_GLOBAL_CTRL": a bit for each general counter from bit 0, for each fixed
+/// one from bit 32.
+#[test]
+fn the_handler_stops_our_counters_together_and_no_others() {
+    const GLOBAL_CTRL: u32 = 0x38F;
+    let ours = |counter| Seated {
+        counter,
+        control: Control {
+            select: 0,
+            before: [(0, 0); 3],
+        },
+        preset: 0,
+        interrupts: true,
+    };
+    let seated = [Counter::general(1), Counter::fixed(0)].map(ours);
+    for model in ["skylake", "sapphire-rapids"] {
+        let mut bare = Bare::new(model, 1);
+        let cpu = bare.cpu(0);
+        let capabilities = Capabilities::discover(cpu);
+        let found = 0x3_0000_0007;
+        cpu.processor.wrmsr(GLOBAL_CTRL, found).expect("version 4");
+        let hold = interface::hold(cpu, &capabilities, &seated);
+        let stopped = cpu.processor.rdmsr(GLOBAL_CTRL);
+        assert_eq!(stopped, Ok(0x2_0000_0005), "{model}");
+        interface::resume(cpu, &capabilities, &seated, hold, 0);
+        assert_eq!(cpu.processor.rdmsr(GLOBAL_CTRL), Ok(found), "{model}");
+        assert_eq!(cpu.faults, []);
+    }
+}
+
+/// One that was on its way when the counters were stopped.
+#[test]
+fn an_interrupt_after_the_counters_were_stopped_starts_none() {
+    const EN: u64 = 1 << 22;
+    for (model, select) in [
+        ("k8", 0xC001_0000),
+        ("zen4", 0xC001_0200),
+        ("pentium3", 0x186),
+        ("yonah", 0x186),
+        ("skylake", 0x186),
+    ] {
+        let mut bare = Bare::new(model, 1);
+        bare.configure(SAMPLE, &[sampled(TOTAL_ISSUES)], 0);
+        bare.start();
+        bare.service.suspend();
+        let asleep = bare.cpu(0).processor.rdmsr(select);
+        bare.spurious_interrupt(0);
+        let woken = bare.cpu(0).processor.rdmsr(select);
+        assert_eq!(woken, asleep, "{model}");
+        assert_eq!(woken.expect("a select") & EN, 0, "{model}");
+    }
+}
+
+/// Where no counter of ours is in use, P6's EN bit may be somebody else's.
+#[test]
+fn an_interrupt_where_nothing_of_ours_runs_changes_no_select() {
+    for (model, select) in [("pentium3", 0x186), ("pentium-m", 0x186), ("yonah", 0x186)] {
+        let mut bare = Bare::new(model, 1);
+        bare.configure(SAMPLE, &[sampled(TOTAL_ISSUES)], 0);
+        bare.start();
+        bare.service.suspend();
+        let processor = &mut bare.cpu(0).processor;
+        let another_s = 0x0041_0079;
+        processor.wrmsr(select, another_s).expect("a select");
+        bare.spurious_interrupt(0);
+        assert_eq!(
+            bare.cpu(0).processor.rdmsr(select),
+            Ok(another_s),
+            "{model}"
+        );
+    }
+}
