@@ -267,3 +267,16 @@ fn one_session_is_enough_memory() {
     assert_eq!(second.refusal(), Some((ErrorCode::TooManySessions, 0, 1)));
     assert_eq!(wire.about(session::STOP, number).refusal(), None);
 }
+
+#[test]
+fn each_sources_interval_is_answered_in_turn() {
+    let mut wire = Wire::new("skylake", 1);
+    let number = wire.open();
+    let mut specs = raw_specs(3);
+    for (spec, interval) in specs.iter_mut().zip([5_000, 6_000, 7_000]) {
+        spec.interval = interval;
+    }
+    let used = wire.configure(number, &specs);
+    let used: Vec<u64> = used.iter().map(|used| used.used).collect();
+    assert_eq!(used, [5_000, 6_000, 7_000]);
+}
