@@ -491,6 +491,23 @@ fn a_processor_that_is_added_to_a_session_that_counts_takes_no_ring() {
 }
 
 #[test]
+fn a_processor_that_is_added_and_does_not_join_takes_no_ring() {
+    let all = leaves("hybrid", 12);
+    for (named, added) in [(1, 1), (0, 4)] {
+        let mut wire = Wire::on(Model::new(&all[..1]));
+        let number = wire.open();
+        let mut request = configure(number, session::SAMPLE, &[spec(TOTAL_ISSUES)]);
+        request[32] = named;
+        assert_eq!(wire.send(session::CONFIGURE, &request).refusal(), None);
+        assert_eq!(wire.about(session::START, number).refusal(), None);
+        let one = wire.machine().ring_bytes;
+        wire.model.add_processor(&all[added]);
+        assert_eq!(wire.machine().processors, 2);
+        assert_eq!(wire.machine().ring_bytes, one, "{named} {added}");
+    }
+}
+
+#[test]
 fn a_session_on_named_processors_keeps_to_them() {
     let all = leaves("skylake", 2);
     let mut wire = Wire::on(Model::new(&all[..1]));
