@@ -251,7 +251,10 @@ fn a_source_tells_what_it_can() {
         let source = one(&sources(&mut Wire::new(model, 1), 0), id);
         assert_eq!(source.flags, flags, "{model} {id:#x}");
         assert_eq!(source.select, select, "{model} {id:#x}");
-        assert!(source.note.as_str().contains(note), "{model} {id:#x}");
+        let told = source.note.as_str();
+        assert!(told.contains(note), "{model} {id:#x}");
+        let why_not = told.contains("only") || told.contains("no address");
+        assert_eq!(why_not, flags & Source::SAMPLING == 0, "{model} {told}");
         assert_eq!(source.kinds, 1);
     }
     let pentium = one(&sources(&mut Wire::new("pentium", 1), 0), TOTAL_ISSUES);

@@ -240,20 +240,21 @@ fn a_plan_is_of_the_processors_that_are_asked_for() {
 
 #[test]
 fn a_group_that_does_not_fit_names_its_source_and_a_processor() {
-    let mut grouped = raw_specs(5);
-    grouped.iter_mut().for_each(|spec| spec.group = 1);
+    let grouped = |count| {
+        let one = |spec| Spec { group: 1, ..spec };
+        raw_specs(count).into_iter().map(one).collect::<Vec<_>>()
+    };
     let mut wire = Wire::new("skylake", 2);
-    let refusal = planned(&mut wire, &head(0, 0), &grouped).err();
+    let refusal = planned(&mut wire, &head(0, 0), &grouped(5)).err();
     assert_eq!(refusal, Some((ErrorCode::DoesNotFit, RAW, 0)));
     // Ten general counters on processors 0 to 3, eight on 4 to 11.
-    let mut grouped = raw_specs(9);
-    grouped.iter_mut().for_each(|spec| spec.group = 1);
+    let nine = grouped(9);
     let mut wire = Wire::new("hybrid", 12);
-    let refusal = planned(&mut wire, &head(0, 0), &grouped).err();
+    let refusal = planned(&mut wire, &head(0, 0), &nine).err();
     assert_eq!(refusal, Some((ErrorCode::DoesNotFit, RAW, 4)));
     let mut on_performance = head(0, 0);
     on_performance.processors[0] = 0b1111;
-    let (plan, _) = planned(&mut wire, &on_performance, &grouped).expect("a plan");
+    let (plan, _) = planned(&mut wire, &on_performance, &nine).expect("a plan");
     assert_eq!(plan.fits, 1);
 }
 
