@@ -6,7 +6,7 @@ use halprof_tests::bare::Bare;
 use halprof_tests::requests::{bytes, configure, header, spec};
 use halprof_tests::wire::{AMPLE, Refusal, Wire};
 use shared_types::request::session::{self, Configure, Configured, SAMPLE, Spec, UsedInterval};
-use shared_types::request::source::{self, Placement, Plan};
+use shared_types::request::source::{self, Information, Placement, Plan, Query};
 use shared_types::{ErrorCode, ProfileSource};
 
 const TIME: u32 = 0;
@@ -262,6 +262,13 @@ fn a_group_that_does_not_fit_names_its_source_and_a_processor() {
 fn one_session_is_enough_memory() {
     let leaves = halprof_tests::wire::leaves("skylake", 1);
     let mut wire = Wire::on(sim::model::Model::with_sessions(&leaves, 1));
+    let query = Query {
+        header: header(0),
+        source: TOTAL_ISSUES,
+        session: 0,
+    };
+    let reply: Information = wire.send(source::QUERY, &bytes(&query, &[])).done();
+    assert_eq!(reply.information.supported, 1);
     let number = wire.run(spec(TOTAL_ISSUES), 0);
     let request = bytes(&header(0), &[]);
     let second = wire.send_by(wire.handle, session::OPEN, &request, AMPLE);
@@ -280,4 +287,24 @@ fn each_sources_interval_is_answered_in_turn() {
     let used = wire.configure(number, &specs);
     let used: Vec<u64> = used.iter().map(|used| used.used).collect();
     assert_eq!(used, [5_000, 6_000, 7_000]);
+}
+
+/// P6's ProfileAlignmentFixup counts references, not fixups (data/mapping.csv).
+#[test]
+fn plan_and_query_take_approximate_sources_where_asked_to() {
+    const ALIGNMENT_FIXUP: u32 = 1;
+    let mut wire = Wire::new("pentium3", 1);
+    let specs = [spec(ALIGNMENT_FIXUP)];
+    for (flags, supported) in [(0, 0), (source::APPROXIMATE, 1)] {
+        let refusal = planned(&mut wire, &head(0, flags), &specs).err();
+        let refused = (ErrorCode::SourceApproximate, ALIGNMENT_FIXUP, 0);
+        assert_eq!(refusal, (supported == 0).then_some(refused));
+        let query = Query {
+            header: header(flags),
+            source: ALIGNMENT_FIXUP,
+            session: 0,
+        };
+        let reply: Information = wire.send(source::QUERY, &bytes(&query, &[])).done();
+        assert_eq!(reply.information.supported, supported);
+    }
 }
