@@ -246,7 +246,7 @@ fn a_source_tells_what_it_can() {
         ("k8", TIME, SELECTED | TIMER, 0x30076, "reference cycles"),
         ("yonah", TIME, SELECTED | TIMER, 0x3003C, "reference cycles"),
         ("hyperv-masked", TIME, HAL | TIMER, 0, "address"),
-        ("pentium", TIME, HAL | TIMER, 0, "interrupt"),
+        ("pentium", TIME, HAL | TIMER, 0, "raise no interrupt"),
     ] {
         let source = one(&sources(&mut Wire::new(model, 1), 0), id);
         assert_eq!(source.flags, flags, "{model} {id:#x}");
@@ -259,7 +259,7 @@ fn a_source_tells_what_it_can() {
     }
     let pentium = one(&sources(&mut Wire::new("pentium", 1), 0), TOTAL_ISSUES);
     assert_eq!(pentium.flags, S | Source::HAS_SELECT);
-    assert!(pentium.note.as_str().contains("interrupt"));
+    assert!(pentium.note.as_str().contains("raise no interrupt"));
     let time = one(&sources(&mut Wire::new("skylake", 1), 0), TIME);
     let limits = [time.min_interval, time.default_interval, time.max_interval];
     assert_eq!(limits, [1221, 10_000, 1_000_000]);
