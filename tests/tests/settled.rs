@@ -308,3 +308,15 @@ fn plan_and_query_take_approximate_sources_where_asked_to() {
         assert_eq!(reply.information.supported, supported);
     }
 }
+
+/// The Pentium's counters raise no interrupt.
+#[test]
+fn a_source_is_not_sampled_where_no_interrupt_comes() {
+    let mut wire = Wire::new("pentium", 1);
+    let number = wire.open();
+    for (code, number) in [(session::CONFIGURE, number), (source::PLAN, 0)] {
+        let reply = wire.send(code, &configure(number, SAMPLE, &[spec(TOTAL_ISSUES)]));
+        let refusal = (ErrorCode::SamplingUnavailable, TOTAL_ISSUES, 0);
+        assert_eq!(reply.refusal(), Some(refusal));
+    }
+}
