@@ -307,22 +307,28 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
         let kinds_before = self.kinds.iter().count();
         self.discover(index);
         let planned = self.kinds.kind_of(index) < kinds_before;
-        self.lend_ring_to_added(index);
+        let everywhere = running(self.holder, &self.sessions)
+            .is_some_and(|session| session.configuration.processors == ProcessorSet::ALL);
+        if planned && everywhere {
+            self.lend_ring_to_added(index);
+            self.join(index);
+        }
+    }
+
+    fn join(&mut self, index: usize) {
         let Some(session) = running(self.holder, &self.sessions) else {
             return;
         };
-        if planned && session.configuration.processors == ProcessorSet::ALL {
-            let (kind, suspended) = (self.kinds.kind_of(index), self.suspended);
-            self.processors
-                .run_on(index, |local| match session.plans.get(kind) {
-                    Some(_) if suspended => local.state.join_asleep(&session.configuration),
-                    Some(plan) => {
-                        let configuration = &session.configuration;
-                        local.state.start(local.machine, configuration, plan);
-                    }
-                    None => {}
-                });
-        }
+        let (kind, suspended) = (self.kinds.kind_of(index), self.suspended);
+        self.processors
+            .run_on(index, |local| match session.plans.get(kind) {
+                Some(_) if suspended => local.state.join_asleep(&session.configuration),
+                Some(plan) => {
+                    let configuration = &session.configuration;
+                    local.state.start(local.machine, configuration, plan);
+                }
+                None => {}
+            });
     }
 
     /// The processors, for their host.

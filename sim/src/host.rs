@@ -91,6 +91,8 @@ pub struct Host {
     rings: Vec<Vec<Word>>,
     /// Somebody else owns the counters and does not give them.
     pub(crate) counters_taken: bool,
+    /// The service has reserved the counters: it must give them back before it can again.
+    counters_reserved: bool,
     /// Most words that rings may take in all; above it there is no memory.
     pub(crate) ring_words_max: usize,
 }
@@ -104,6 +106,7 @@ impl Host {
             states: Vec::with_capacity(processors.len()),
             rings: Vec::new(),
             counters_taken: false,
+            counters_reserved: false,
             ring_words_max: usize::MAX,
         };
         for processor in processors {
@@ -192,10 +195,14 @@ impl Processors for Host {
     }
 
     fn reserve_counters(&mut self) -> bool {
-        !self.counters_taken
+        let free = !self.counters_taken && !self.counters_reserved;
+        self.counters_reserved |= free;
+        free
     }
 
-    fn release_counters(&mut self) {}
+    fn release_counters(&mut self) {
+        self.counters_reserved = false;
+    }
 
     fn timestamp_frequency(&self) -> u64 {
         TIMESTAMP_FREQUENCY

@@ -14,7 +14,7 @@ use hal_profile::session::{Client, Session};
 use shared_types::request::counts::{Count, SNAPSHOT, Snapshot};
 use shared_types::request::samples::{DRAIN, Drained, STATISTICS, Statistics};
 use shared_types::request::session::{
-    CONFIGURE, Configure, KERNEL, OPEN, Opened, START, STOP, Session as OfSession, Spec,
+    CONFIGURE, Configure, Configured, KERNEL, OPEN, Opened, START, STOP, Session as OfSession, Spec,
 };
 use shared_types::request::{Plain, RequestCode};
 use shared_types::{Mode, NtStatus, ReplyHeader, RequestHeader, Sample};
@@ -55,6 +55,16 @@ impl Bare {
     /// The same, each processor left as `boot` does.
     #[must_use]
     pub fn booted(model: &str, count: usize, boot: impl Fn(&mut Processor)) -> Self {
+        Self::made(model, count, 1 << 30, boot)
+    }
+
+    /// As Windows leaves it, with this much memory for all rings together.
+    #[must_use]
+    pub fn with_ring_bytes(model: &str, count: usize, ring_bytes_max: u64) -> Self {
+        Self::made(model, count, ring_bytes_max, Processor::boot_windows)
+    }
+
+    fn made(model: &str, count: usize, ring_bytes_max: u64, boot: impl Fn(&mut Processor)) -> Self {
         let model = sim::models::find(model).expect("a built-in model");
         let leaves = sim::models::repeat(&model.processors(), count);
         let mut processors = sim::machine::processors(&leaves);
@@ -62,7 +72,7 @@ impl Bare {
         let about = About {
             answerer: "test",
             modelled: true,
-            ring_bytes_max: 1 << 30,
+            ring_bytes_max,
         };
         let sessions = std::iter::repeat_with(|| Session::EMPTY).take(2).collect();
         let mut bare = Self {
@@ -85,6 +95,13 @@ impl Bare {
 
     /// One request, refused neither by its status nor in its reply; answers the reply's length.
     pub fn request(&mut self, code: RequestCode, input: &[u8]) -> usize {
+        let reply = self.send(code, input);
+        assert_eq!(reply.error, 0, "{code:?} is refused");
+        reply.size as usize
+    }
+
+    /// One request; answers its reply's header, which may refuse it.
+    pub fn send(&mut self, code: RequestCode, input: &[u8]) -> ReplyHeader {
         self.buffer[..input.len()].copy_from_slice(input);
         let buffer = &mut self.buffer;
         let completion = self
@@ -92,12 +109,12 @@ impl Bare {
             .handle(CLIENT, ALL_RIGHTS, code, buffer, input.len(), BUFFER);
         assert_eq!(completion.status, NtStatus::SUCCESS);
         let (reply, _) = ReplyHeader::read_from_prefix(&self.buffer).expect("a reply");
-        assert_eq!(reply.error, 0, "{code:?} is refused");
-        completion.length
+        assert_eq!(reply.size as usize, completion.length);
+        reply
     }
 
-    /// What the session shall do, everywhere.
-    pub fn configure(&mut self, flags: u32, specs: &[Spec], rotation: u32) {
+    /// What the session shall do, everywhere, in rings of 64 samples; answers what was settled.
+    pub fn configure(&mut self, flags: u32, specs: &[Spec], rotation: u32) -> Configured {
         let head = Configure {
             header: header(flags),
             session: self.session,
@@ -107,16 +124,26 @@ impl Bare {
             processors: [0; 32],
         };
         self.request(CONFIGURE, &bytes(&head, specs));
+        let (configured, _) = Configured::read_from_prefix(&self.buffer).expect("a reply");
+        configured
     }
 
     /// A request about the session; answers the reply's length.
     pub fn about_session(&mut self, code: RequestCode) -> usize {
-        let request = OfSession {
+        self.request(code, self.session_request().as_bytes())
+    }
+
+    /// Starts the session, or is refused; answers the reply.
+    pub fn try_start(&mut self) -> ReplyHeader {
+        self.send(START, self.session_request().as_bytes())
+    }
+
+    fn session_request(&self) -> OfSession {
+        OfSession {
             header: RequestHeader::new(size_of::<OfSession>(), 0),
             session: self.session,
             reserved: 0,
-        };
-        self.request(code, request.as_bytes())
+        }
     }
 
     /// Starts the session.

@@ -459,6 +459,58 @@ fn a_processor_that_is_added_asleep_joins_at_waking() {
     assert_eq!(counted, [400_000, 400_000]);
 }
 
+/// A ring for itself, where there is room; else its samples are told as lost.
+#[test]
+fn a_processor_that_is_added_samples_too() {
+    let all = leaves("skylake", 2);
+    for (ring_samples, stored) in [(64, 12), (1 << 22, 6)] {
+        let mut wire = Wire::on(Model::new(&all[..1]));
+        let number = wire.open();
+        let mut request = configure(number, session::SAMPLE, &[spec(TOTAL_ISSUES)]);
+        request[28..32].copy_from_slice(&u32::to_le_bytes(ring_samples));
+        assert_eq!(wire.send(session::CONFIGURE, &request).refusal(), None);
+        assert_eq!(wire.about(session::START, number).refusal(), None);
+        let one = wire.machine().ring_bytes;
+        wire.model.add_processor(&all[1]);
+        let room = 2 * one <= wire.machine().ring_bytes_max;
+        assert_eq!(room, stored == 12);
+        assert_eq!(wire.machine().ring_bytes, if room { 2 * one } else { one });
+        wire.work("instructions=400000,cycles=500000,processors=all");
+        let statistics: samples::Statistics = wire.about(samples::STATISTICS, number).done();
+        // 400,000 / 65,536 on each.
+        assert_eq!((statistics.generated, statistics.stored), (12, stored));
+        assert_eq!(statistics.lost.iter().sum::<u64>(), 12 - stored);
+        let drained: samples::Drained = wire.about(samples::DRAIN, number).done();
+        assert_eq!(u64::from(drained.count), stored);
+    }
+}
+
+#[test]
+fn a_processor_that_is_added_to_a_session_that_counts_takes_no_ring() {
+    let all = leaves("skylake", 2);
+    let mut wire = Wire::on(Model::new(&all[..1]));
+    wire.run(spec(TOTAL_ISSUES), 0);
+    wire.model.add_processor(&all[1]);
+    assert_eq!(wire.machine().ring_bytes, 0);
+}
+
+#[test]
+fn a_processor_that_is_added_and_does_not_join_takes_no_ring() {
+    let all = leaves("hybrid", 12);
+    for (named, added) in [(1, 1), (0, 4)] {
+        let mut wire = Wire::on(Model::new(&all[..1]));
+        let number = wire.open();
+        let mut request = configure(number, session::SAMPLE, &[spec(TOTAL_ISSUES)]);
+        request[32] = named;
+        assert_eq!(wire.send(session::CONFIGURE, &request).refusal(), None);
+        assert_eq!(wire.about(session::START, number).refusal(), None);
+        let one = wire.machine().ring_bytes;
+        wire.model.add_processor(&all[added]);
+        assert_eq!(wire.machine().processors, 2);
+        assert_eq!(wire.machine().ring_bytes, one, "{named} {added}");
+    }
+}
+
 #[test]
 fn a_processor_that_is_added_asleep_samples_too() {
     let all = leaves("skylake", 2);

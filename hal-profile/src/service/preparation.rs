@@ -50,10 +50,7 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
         let frequency = self.processors.timestamp_frequency();
         let resolution = self.processors.timer_resolution();
         let ring_bytes_max = self.about.ring_bytes_max;
-        if self.sessions.len() < 2 {
-            return Err(no_memory());
-        }
-        let Some(scratch) = self.sessions.first_mut() else {
+        let [scratch, _, ..] = &mut *self.sessions else {
             return Err(no_memory());
         };
         let configuration = &mut scratch.configuration;

@@ -1,0 +1,326 @@
+//! What is answered of a machine: is each list whole in whatever parts it is asked for, and is
+//! each processor, register and source told as it is?
+
+use halprof_tests::requests::{bytes, header, spec};
+use halprof_tests::wire::{Wire, rows};
+use shared_types::request::machine::{self, From, Hello, Page, Processor, Register};
+use shared_types::request::samples::{self, DRAIN_BYTES_MAX, Drained, Statistics};
+use shared_types::request::session::{self, SAMPLE, Spec};
+use shared_types::request::source::{self, APPROXIMATE, Source};
+use shared_types::request::{Plain, RequestCode};
+use shared_types::{Delivery, ErrorCode, Interface, LossCause, Sample};
+use std::collections::BTreeSet;
+use zerocopy::FromBytes;
+
+const TIME: u32 = 0;
+const TOTAL_ISSUES: u32 = 2;
+/// halprof's own sources of fixed counters.
+const FIXED: u32 = 0x8000_0100;
+const LOCAL_APIC: u32 = 0xFFFF_0000;
+const LVTPC: u32 = LOCAL_APIC + 0x340;
+const APIC_BASE: u32 = 0x1B;
+
+fn from(first: u32, flags: u32) -> Vec<u8> {
+    let request = From {
+        header: header(flags),
+        first,
+        reserved: 0,
+    };
+    bytes(&request, &[])
+}
+
+fn sources(wire: &mut Wire, flags: u32) -> Vec<Source> {
+    wire.send(source::ENUMERATE, &from(0, flags))
+        .elements::<Page, _>()
+}
+
+fn processors(wire: &mut Wire) -> Vec<Processor> {
+    wire.send(machine::PROCESSORS, &from(0, 0))
+        .elements::<Page, _>()
+}
+
+fn registers(wire: &mut Wire, processor: u32) -> Vec<Register> {
+    wire.send(machine::REGISTERS, &from(processor, 0))
+        .elements::<Page, _>()
+}
+
+/// Asks for a list in parts of so many elements; answers the elements' bytes in a row.
+fn in_parts<T>(wire: &mut Wire, code: RequestCode, part: usize) -> Vec<u8> {
+    let room = size_of::<Page>() + part * size_of::<T>() + size_of::<T>() - 1;
+    let mut all = Vec::new();
+    loop {
+        let first = (all.len() / size_of::<T>()) as u32;
+        let reply = wire.send_by(wire.handle, code, &from(first, 0), room);
+        let page: Page = reply.done();
+        assert_eq!(page.count, (page.total - first).min(part as u32));
+        if page.count == 0 {
+            return all;
+        }
+        let elements = &reply.bytes[size_of::<Page>()..];
+        assert_eq!(elements.len(), page.count as usize * size_of::<T>());
+        all.extend_from_slice(elements);
+    }
+}
+
+#[test]
+fn a_list_is_whole_in_parts_of_any_length() {
+    let mut wire = Wire::new("hybrid", 12);
+    let whole = wire.send(source::ENUMERATE, &from(0, 0)).bytes;
+    let processors = wire.send(machine::PROCESSORS, &from(0, 0)).bytes;
+    for part in [1, 2, 5, 100] {
+        let parts = in_parts::<Source>(&mut wire, source::ENUMERATE, part);
+        assert_eq!(parts, whole[size_of::<Page>()..], "{part}");
+        let parts = in_parts::<Processor>(&mut wire, machine::PROCESSORS, part);
+        assert_eq!(parts, processors[size_of::<Page>()..], "{part}");
+    }
+    let beyond = wire.send(machine::PROCESSORS, &from(13, 0)).refusal();
+    assert_eq!(beyond, Some((ErrorCode::ProcessorUnknown, 13, 12)));
+}
+
+#[test]
+fn who_answers_says_what_it_is() {
+    let mut wire = Wire::new("skylake", 3);
+    let request = bytes(&Plain { header: header(0) }, &[]);
+    let hello: Hello = wire.send(machine::HELLO, &request).done();
+    assert_eq!(hello.modelled, 1);
+    assert!(hello.answerer.as_str().contains("model"));
+    let machine = wire.machine();
+    assert_eq!(machine.processors, 3);
+    assert_eq!(machine.timestamp_frequency, 1_000_000_000);
+    assert_eq!(machine.interrupt_budget, 100, "10 % in thousandths");
+    assert_eq!((machine.holder_process, machine.holder_ticks), (0, 0));
+}
+
+/// The HAL's interface, the one in use, and how overflows come.
+#[test]
+fn the_machine_tells_both_interfaces() {
+    use Interface::{Amd64, Default, Emon, NetBurst, P6, Pentium};
+    for (model, hal, used, delivery) in [
+        ("skylake", Emon, Emon, Delivery::Acknowledged),
+        ("zen2", Amd64, Amd64, Delivery::ByValue),
+        ("pentium", Default, Pentium, Delivery::None),
+        ("pentium3", Default, P6, Delivery::ByValue),
+        ("hyperv-masked", Default, Default, Delivery::None),
+        ("pentium4", Default, NetBurst, Delivery::CccrFlag),
+    ] {
+        let machine = Wire::new(model, 1).machine();
+        assert_eq!(
+            [machine.hal_interface, machine.interface, machine.delivery],
+            [hal as u32, used as u32, delivery as u32],
+            "{model}"
+        );
+    }
+}
+
+#[test]
+fn processors_are_numbered_through_their_groups() {
+    let mut wire = Wire::new("skylake", 300);
+    let all = processors(&mut wire);
+    assert_eq!(all.len(), 300);
+    for (index, processor) in all.iter().enumerate() {
+        assert_eq!(processor.index as usize, index);
+        let place = (processor.group, processor.number);
+        assert_eq!(place, ((index / 64) as u16, (index % 64) as u16));
+    }
+}
+
+/// Leaf 1 EAX 000506E3h; leaf 0x0A EAX 07300404h, EDX 603h.
+#[test]
+fn a_processor_tells_its_leaves() {
+    let one = processors(&mut Wire::new("skylake", 1))[0];
+    assert_eq!(&one.vendor, b"GenuineIntel");
+    assert_eq!((one.family, one.model, one.stepping), (6, 0x5E, 3));
+    assert_eq!((one.pmu_version, one.core_type), (4, 0));
+    assert_eq!((one.counters, one.counter_width), (4, 48));
+    assert_eq!((one.fixed_counters, one.fixed_width), (3, 48));
+    assert_eq!((one.counter_mask, one.fixed_mask), (0xF, 0x7));
+    assert_eq!(one.interface, Interface::Emon as u32);
+    assert_eq!(one.hypervisor, [0; 12]);
+}
+
+/// Leaf 0x23.1: 3FFh and 0Fh on performance cores, FFh and 77h on efficiency cores.
+#[test]
+fn processors_that_differ_are_of_different_kinds() {
+    let all = processors(&mut Wire::new("hybrid", 12));
+    for (index, one) in all.iter().enumerate() {
+        let told = (one.kind, one.core_type, one.counter_mask, one.fixed_mask);
+        let expected = match index {
+            0..4 => (0, 0x40, 0x3FF, 0xF),
+            _ => (1, 0x20, 0xFF, 0x77),
+        };
+        assert_eq!(told, expected, "{index}");
+    }
+}
+
+fn ranges(ranges: &[std::ops::RangeInclusive<u32>]) -> BTreeSet<u32> {
+    ranges.iter().cloned().flatten().collect()
+}
+
+/// Each interface's registers, by its manual, and the local APIC's entry.
+fn registers_of(model: &str) -> BTreeSet<u32> {
+    let apic = || [APIC_BASE..=APIC_BASE, LVTPC..=LVTPC];
+    let of = |own: &[std::ops::RangeInclusive<u32>]| ranges(&[own, &apic()].concat());
+    match model {
+        "hyperv-masked" => BTreeSet::new(),
+        "pentium" => ranges(&[0x11..=0x13]),
+        "pentium3" => of(&[0x186..=0x187, 0xC1..=0xC2]),
+        "skylake" => of(&[0x186..=0x189, 0xC1..=0xC4, 0x309..=0x30B, 0x38D..=0x38F]),
+        "k8" => of(&[0xC001_0000..=0xC001_0007]),
+        "zen2" => of(&[0xC001_0200..=0xC001_020B]),
+        "zen4" => of(&[0xC001_0200..=0xC001_020B, 0xC000_0300..=0xC000_0301]),
+        _ => of(&[
+            0x1A0..=0x1A0,
+            0x300..=0x311,
+            0x360..=0x371,
+            0x3A0..=0x3BE,
+            0x3C0..=0x3C5,
+            0x3C8..=0x3CD,
+            0x3E0..=0x3E1,
+        ]),
+    }
+}
+
+#[test]
+fn the_registers_shown_are_the_processors_own() {
+    for model in [
+        "hyperv-masked",
+        "pentium",
+        "pentium3",
+        "pentium4",
+        "skylake",
+        "k8",
+        "zen2",
+        "zen4",
+    ] {
+        let mut wire = Wire::new(model, 2);
+        if model != "hyperv-masked" {
+            wire.run(spec(TOTAL_ISSUES), 0);
+        }
+        wire.work("instructions=40000,cycles=50000");
+        for index in 0..2 {
+            let shown = registers(&mut wire, index);
+            let numbers: BTreeSet<u32> = shown.iter().map(|register| register.number).collect();
+            let expected = registers_of(model);
+            // IQ_ESCR0 and 1 are not on every NetBurst model.
+            let iq = ranges(&[0x3BA..=0x3BB]);
+            let differ: Vec<u32> = numbers.symmetric_difference(&expected).copied().collect();
+            assert!(
+                differ.iter().all(|msr| iq.contains(msr)),
+                "{model} {differ:x?}"
+            );
+            assert_eq!(numbers.len(), shown.len(), "each once");
+            let processor = wire.model.processor(index as usize).expect("a processor");
+            for Register { number, value, .. } in shown {
+                let is = match number {
+                    LVTPC => processor.read_apic(0x340).expect("xAPIC").into(),
+                    _ => processor.rdmsr(number).expect("a register"),
+                };
+                assert_eq!(value, is, "{model} {number:#x} of processor {index}");
+            }
+        }
+        assert_eq!(wire.model.faults(), []);
+    }
+}
+
+fn one(sources: &[Source], id: u32) -> Source {
+    *sources
+        .iter()
+        .find(|source| source.id == id)
+        .expect("a source")
+}
+
+/// Selects as the HAL's own tables have them, ProfileTime's included (data/emon-sources.csv,
+/// data/amd64-sources.csv).
+#[test]
+fn a_source_tells_what_it_can() {
+    const S: u32 = Source::SUPPORTED;
+    const HAL: u32 = S | Source::HAL;
+    const SELECTED: u32 = HAL | Source::HAS_SELECT;
+    const SAMPLED: u32 = SELECTED | Source::SAMPLING;
+    const TIMER: u32 = Source::TIMER;
+    for (model, id, flags, select, note) in [
+        ("skylake", TIME, SAMPLED | TIMER, 0x3003C, ""),
+        ("skylake", TOTAL_ISSUES, SAMPLED, 0x300C0, ""),
+        ("skylake", FIXED, S | Source::SAMPLING, 0, ""),
+        ("zen2", TOTAL_ISSUES, SAMPLED, 0x300C0, ""),
+        ("k8", TIME, SELECTED | TIMER, 0x30076, "reference cycles"),
+        ("yonah", TIME, SELECTED | TIMER, 0x3003C, "reference cycles"),
+        ("hyperv-masked", TIME, HAL | TIMER, 0, "address"),
+        ("pentium", TIME, HAL | TIMER, 0, "raise no interrupt"),
+    ] {
+        let source = one(&sources(&mut Wire::new(model, 1), 0), id);
+        assert_eq!(source.flags, flags, "{model} {id:#x}");
+        assert_eq!(source.select, select, "{model} {id:#x}");
+        let told = source.note.as_str();
+        assert!(told.contains(note), "{model} {id:#x}");
+        let why_not = told.contains("only") || told.contains("no address");
+        assert_eq!(why_not, flags & Source::SAMPLING == 0, "{model} {told}");
+        assert_eq!(source.kinds, 1);
+    }
+    let pentium = one(&sources(&mut Wire::new("pentium", 1), 0), TOTAL_ISSUES);
+    assert_eq!(pentium.flags, S | Source::HAS_SELECT);
+    assert!(pentium.note.as_str().contains("raise no interrupt"));
+    let time = one(&sources(&mut Wire::new("skylake", 1), 0), TIME);
+    let limits = [time.min_interval, time.default_interval, time.max_interval];
+    assert_eq!(limits, [1221, 10_000, 1_000_000]);
+    assert_eq!(time.name.as_str(), "Timer");
+}
+
+#[test]
+fn an_approximate_source_is_supported_on_request() {
+    let mut wire = Wire::new("pentium3", 1);
+    let without = sources(&mut wire, 0);
+    let with = sources(&mut wire, APPROXIMATE);
+    let approximate = |list: &[Source]| -> Vec<u32> {
+        let is = |source: &&Source| source.flags & Source::APPROXIMATES != 0;
+        let supported = |source: &Source| source.flags & (Source::SUPPORTED | Source::SAMPLING);
+        list.iter().filter(is).map(supported).collect()
+    };
+    assert!(!approximate(&without).is_empty());
+    assert!(approximate(&without).iter().all(|&flags| flags == 0));
+    let both = Source::SUPPORTED | Source::SAMPLING;
+    assert!(approximate(&with).iter().all(|&flags| flags == both));
+}
+
+#[test]
+fn a_source_tells_on_which_kinds_it_can_be_counted() {
+    let all = sources(&mut Wire::new("hybrid", 12), 0);
+    for (id, kinds) in [(TOTAL_ISSUES, 0b11), (FIXED, 0b11), (FIXED + 3, 0b01)] {
+        assert_eq!(one(&all, id).kinds, kinds, "{id:#x}");
+    }
+}
+
+/// 28,000 samples of 40 bytes are more than a reply may hold.
+#[test]
+fn a_drain_is_never_longer_than_its_limit_and_every_processor_is_told() {
+    let mut wire = Wire::new("skylake", 2);
+    let every = Spec {
+        interval: 20_000,
+        ..spec(TOTAL_ISSUES)
+    };
+    let number = wire.run(every, SAMPLE);
+    wire.work("instructions=280000000,cycles=280000000,processors=all");
+    let counts = rows(&wire.about(session::STOP, number));
+    assert!(counts.iter().all(|row| row[0].counted == 280_000_000));
+    let statistics: Statistics = wire.about(samples::STATISTICS, number).done();
+    assert_eq!((statistics.generated, statistics.stored), (28_000, 28_000));
+    assert_eq!(statistics.lost, [0; LossCause::ALL.len()]);
+    assert_eq!((statistics.spurious, statistics.throttled), (0, 0));
+    assert_eq!(statistics.longest_period, 20_000);
+    // Each modelled interrupt costs 1 us, at 1 GHz.
+    assert!(statistics.handler_ticks > 0);
+    let most = (DRAIN_BYTES_MAX - size_of::<Drained>()) / size_of::<Sample>();
+    let request = halprof_tests::wire::about(number);
+    let mut seen = [0; 2];
+    for count in [most, 28_000 - most, 0] {
+        let reply = wire.send_by(wire.handle, samples::DRAIN, &request, 2 * DRAIN_BYTES_MAX);
+        let head: Drained = reply.done();
+        assert_eq!(head.count as usize, count);
+        for bytes in reply.bytes[size_of::<Drained>()..].chunks_exact(size_of::<Sample>()) {
+            let sample = Sample::read_from_bytes(bytes).expect("a sample");
+            seen[sample.processor as usize] += 1;
+        }
+        assert_eq!(head.left, 28_000 - seen.iter().sum::<u64>());
+    }
+    assert_eq!(seen, [14_000; 2]);
+}

@@ -1,0 +1,322 @@
+//! What is settled that a request leaves open or asks too much of: turns, rings, intervals, and
+//! the counter that PLAN gives each source?
+
+use hal_profile::ring::words_for;
+use halprof_tests::bare::Bare;
+use halprof_tests::requests::{bytes, configure, header, spec};
+use halprof_tests::wire::{AMPLE, Refusal, Wire};
+use shared_types::request::session::{self, Configure, Configured, SAMPLE, Spec, UsedInterval};
+use shared_types::request::source::{self, Information, Placement, Plan, Query};
+use shared_types::{ErrorCode, ProfileSource};
+
+const TIME: u32 = 0;
+const TOTAL_ISSUES: u32 = 2;
+const RAW: u32 = ProfileSource::RAW.0;
+/// halprof's own sources of fixed counters 0 to 3.
+const FIXED: u32 = 0x8000_0100;
+
+/// A configuration of everything but the specs' number and the header's size.
+fn head(session: u32, flags: u32) -> Configure {
+    Configure {
+        header: header(flags),
+        session,
+        sources: 1,
+        rotation: 0,
+        ring_samples: 0,
+        processors: [0; 32],
+    }
+}
+
+fn settle(wire: &mut Wire, head: &Configure) -> Configured {
+    let request = bytes(head, &[spec(TOTAL_ISSUES)]);
+    wire.send(session::CONFIGURE, &request).done()
+}
+
+/// Raw selects that differ.
+fn raw_specs(count: u64) -> Vec<Spec> {
+    let raw = |raw| Spec { raw, ..spec(RAW) };
+    (0..count).map(raw).collect()
+}
+
+#[test]
+fn as_many_sources_as_the_machine_says_are_taken() {
+    let mut wire = Wire::new("skylake", 1);
+    let most = wire.machine().sources_max;
+    let number = wire.open();
+    let used = wire.configure(number, &raw_specs(most.into()));
+    assert_eq!(used.len(), most as usize);
+    let more = configure(number, 0, &raw_specs(u64::from(most) + 1));
+    assert_eq!(
+        wire.send(session::CONFIGURE, &more).refusal(),
+        Some((ErrorCode::TooManySources, most + 1, most.into()))
+    );
+}
+
+/// Turns of 4 ms by default, 1 ms at least, 1 s at most.
+#[test]
+fn a_turn_is_as_long_as_asked_within_its_limits() {
+    let mut wire = Wire::new("skylake", 1);
+    let number = wire.open();
+    for (rotation, used) in [
+        (0, 40_000),
+        (1, 10_000),
+        (9_999, 10_000),
+        (10_001, 10_001),
+        (9_999_999, 9_999_999),
+        (10_000_001, 10_000_000),
+        (u32::MAX, 10_000_000),
+    ] {
+        let head = Configure {
+            rotation,
+            ..head(number, 0)
+        };
+        assert_eq!(settle(&mut wire, &head).rotation, used, "{rotation}");
+    }
+}
+
+/// 2 seconds of 10,000 a second by default.
+#[test]
+fn a_ring_holds_what_was_asked_for() {
+    let mut wire = Wire::new("skylake", 1);
+    let number = wire.open();
+    for (ring_samples, least) in [(0, 20_000), (1, 1), (2, 2), (3, 3), (64, 64), (65, 65)] {
+        let head = Configure {
+            ring_samples,
+            ..head(number, SAMPLE)
+        };
+        let settled = settle(&mut wire, &head).ring_samples;
+        assert!((least..2 * least).contains(&settled), "{ring_samples}");
+    }
+}
+
+/// Bytes of so many rings for so many samples.
+fn ring_bytes(samples: u32, rings: u64) -> u64 {
+    words_for(samples) as u64 * 8 * rings
+}
+
+#[test]
+fn rings_are_as_large_as_all_of_them_may_be() {
+    let mut wire = Wire::new("skylake", 300);
+    let most = wire.machine().ring_bytes_max;
+    let number = wire.open();
+    let everywhere = settle(&mut wire, &head(number, SAMPLE)).ring_samples;
+    assert!(everywhere < 20_000);
+    assert!(ring_bytes(everywhere, 300) <= most);
+    assert!(ring_bytes(2 * everywhere, 300) > most);
+    assert_eq!(wire.about(session::START, number).refusal(), None);
+    assert_eq!(wire.machine().ring_bytes, ring_bytes(everywhere, 300));
+    assert_eq!(wire.about(session::STOP, number).refusal(), None);
+    let mut on_two = head(number, SAMPLE);
+    on_two.processors[0] = 0b101;
+    let on_two = settle(&mut wire, &on_two).ring_samples;
+    assert!(on_two >= 20_000);
+    assert_eq!(wire.about(session::START, number).refusal(), None);
+    assert_eq!(wire.machine().ring_bytes, ring_bytes(on_two, 2));
+}
+
+#[test]
+fn the_cap_of_all_rings_may_be_reached_and_not_passed() {
+    let right = ring_bytes(64, 2);
+    for (cap, samples) in [(right + 1, 64), (right, 64), (right - 1, 32)] {
+        let mut bare = Bare::with_ring_bytes("skylake", 2, cap);
+        let settled = bare.configure(SAMPLE, &[spec(TOTAL_ISSUES)], 0);
+        assert_eq!(settled.ring_samples, samples, "{cap}");
+        bare.start();
+    }
+    let mut bare = Bare::with_ring_bytes("skylake", 2, 100);
+    let settled = bare.configure(SAMPLE, &[spec(TOTAL_ISSUES)], 0);
+    assert_eq!(settled.ring_samples, 1, "a ring is never empty");
+    let refused = bare.try_start();
+    assert_eq!(refused.error, ErrorCode::NoMemory as u32);
+    assert_eq!(refused.detail, ring_bytes(1, 2));
+}
+
+/// Sampling by time takes fixed counter 2, which counts reference cycles: 1 ms at 1 GHz.
+#[test]
+fn time_is_sampled_by_reference_cycles_or_refused() {
+    for (model, refusal) in [
+        ("skylake", None),
+        ("hybrid", None),
+        // Leaf 0x0A declares no fixed counter there: EDX is 0.
+        ("core2", Some(ErrorCode::NoReferenceCycles)),
+        ("yonah", Some(ErrorCode::NoReferenceCycles)),
+        ("pentium3", Some(ErrorCode::NoReferenceCycles)),
+        ("pentium4", Some(ErrorCode::NoReferenceCycles)),
+        ("k8", Some(ErrorCode::NoReferenceCycles)),
+        ("zen4", Some(ErrorCode::NoReferenceCycles)),
+        ("pentium", Some(ErrorCode::SamplingUnavailable)),
+    ] {
+        let mut wire = Wire::new(model, 1);
+        let number = wire.open();
+        for (code, number) in [(session::CONFIGURE, number), (source::PLAN, 0)] {
+            let reply = wire.send(code, &configure(number, SAMPLE, &[spec(TIME)]));
+            let refusal = refusal.map(|error| (error, TIME, 0));
+            assert_eq!(reply.refusal(), refusal, "{model}");
+        }
+        if refusal.is_some() {
+            continue;
+        }
+        let request = configure(number, SAMPLE, &[spec(TIME)]);
+        let reply = wire.send(session::CONFIGURE, &request);
+        let expected = UsedInterval {
+            source: TIME,
+            flags: UsedInterval::BY_REFERENCE_CYCLES,
+            requested: 0,
+            used: 10_000,
+            events: 1_000_000,
+        };
+        assert_eq!(reply.elements::<Configured, UsedInterval>(), [expected]);
+        let (plan, places) = planned(&mut wire, &head(0, SAMPLE), &[spec(TIME)]).expect("a plan");
+        assert_eq!(plan.fits, 1);
+        assert_eq!(places[0].counter, Placement::FIXED + 2, "{model}");
+    }
+}
+
+/// What PLAN answers: its head, and the placements kind by kind.
+fn planned(
+    wire: &mut Wire,
+    head: &Configure,
+    specs: &[Spec],
+) -> Result<(Plan, Vec<Placement>), Refusal> {
+    let head = Configure {
+        sources: specs.len() as u32,
+        ..*head
+    };
+    let reply = wire.send(source::PLAN, &bytes(&head, specs));
+    match reply.refusal() {
+        Some(refusal) => Err(refusal),
+        None => Ok((reply.done(), reply.elements::<Plan, _>())),
+    }
+}
+
+#[test]
+fn a_plan_tells_each_sources_counter_and_turn() {
+    let mut wire = Wire::new("skylake", 1);
+    let mut specs = raw_specs(4);
+    specs.extend([spec(TIME), spec(FIXED), spec(FIXED + 1)]);
+    let (plan, places) = planned(&mut wire, &head(0, 0), &specs).expect("a plan");
+    assert_eq!((plan.fits, plan.kinds, plan.sources), (1, 1, 7));
+    assert!(
+        places
+            .iter()
+            .all(|place| (place.turn, place.error) == (0, 0))
+    );
+    let mut general: Vec<u16> = places[..4].iter().map(|place| place.counter).collect();
+    general.sort_unstable();
+    assert_eq!(general, [0, 1, 2, 3]);
+    let others: Vec<u16> = places[4..].iter().map(|place| place.counter).collect();
+    assert_eq!(
+        others,
+        [Placement::TIMER, Placement::FIXED, Placement::FIXED + 1]
+    );
+    let (plan, places) = planned(&mut wire, &head(0, 0), &raw_specs(5)).expect("a plan");
+    assert_eq!(plan.fits, 0, "five do not run at once on four");
+    let turns: Vec<u16> = places.iter().map(|place| place.turn).collect();
+    assert_eq!(turns, [0, 0, 0, 0, 1]);
+}
+
+#[test]
+fn a_plan_is_of_the_processors_that_are_asked_for() {
+    // Processors 0 to 3 have fixed counter 3 (leaf 0x23.1 EBX 0Fh), 4 to 11 have not (77h).
+    let only_performance = FIXED + 3;
+    let specs = [spec(TOTAL_ISSUES), spec(only_performance)];
+    let on = |processors: u64| {
+        let mut head = head(0, 0);
+        head.processors[0] = processors;
+        head
+    };
+    let mut wire = Wire::new("hybrid", 12);
+    for (processors, fits) in [(0, 0), (1, 1), (0b1111, 1), (0b1_0001, 0)] {
+        let (plan, places) = planned(&mut wire, &on(processors), &specs).expect("a plan");
+        assert_eq!((plan.fits, plan.kinds, plan.sources), (fits, 2, 2));
+        let errors: Vec<u32> = places.iter().map(|place| place.error).collect();
+        assert_eq!(errors, [0, 0, 0, ErrorCode::SourceNotSupported as u32]);
+        assert_eq!(places[1].counter, Placement::FIXED + 3);
+    }
+    let refusal = planned(&mut wire, &on(1 << 4), &specs).err();
+    let expected = (ErrorCode::SourceNotSupported, only_performance, 1);
+    assert_eq!(refusal, Some(expected), "no processor asked for counts it");
+}
+
+#[test]
+fn a_group_that_does_not_fit_names_its_source_and_a_processor() {
+    let grouped = |count| {
+        let one = |spec| Spec { group: 1, ..spec };
+        raw_specs(count).into_iter().map(one).collect::<Vec<_>>()
+    };
+    let mut wire = Wire::new("skylake", 2);
+    let refusal = planned(&mut wire, &head(0, 0), &grouped(5)).err();
+    assert_eq!(refusal, Some((ErrorCode::DoesNotFit, RAW, 0)));
+    // Ten general counters on processors 0 to 3, eight on 4 to 11.
+    let nine = grouped(9);
+    let mut wire = Wire::new("hybrid", 12);
+    let refusal = planned(&mut wire, &head(0, 0), &nine).err();
+    assert_eq!(refusal, Some((ErrorCode::DoesNotFit, RAW, 4)));
+    let mut on_performance = head(0, 0);
+    on_performance.processors[0] = 0b1111;
+    let (plan, _) = planned(&mut wire, &on_performance, &nine).expect("a plan");
+    assert_eq!(plan.fits, 1);
+}
+
+#[test]
+fn one_session_is_enough_memory() {
+    let leaves = halprof_tests::wire::leaves("skylake", 1);
+    let mut wire = Wire::on(sim::model::Model::with_sessions(&leaves, 1));
+    let query = Query {
+        header: header(0),
+        source: TOTAL_ISSUES,
+        session: 0,
+    };
+    let reply: Information = wire.send(source::QUERY, &bytes(&query, &[])).done();
+    assert_eq!(reply.information.supported, 1);
+    let number = wire.run(spec(TOTAL_ISSUES), 0);
+    let request = bytes(&header(0), &[]);
+    let second = wire.send_by(wire.handle, session::OPEN, &request, AMPLE);
+    assert_eq!(second.refusal(), Some((ErrorCode::TooManySessions, 0, 1)));
+    assert_eq!(wire.about(session::STOP, number).refusal(), None);
+}
+
+#[test]
+fn each_sources_interval_is_answered_in_turn() {
+    let mut wire = Wire::new("skylake", 1);
+    let number = wire.open();
+    let mut specs = raw_specs(3);
+    for (spec, interval) in specs.iter_mut().zip([5_000, 6_000, 7_000]) {
+        spec.interval = interval;
+    }
+    let used = wire.configure(number, &specs);
+    let used: Vec<u64> = used.iter().map(|used| used.used).collect();
+    assert_eq!(used, [5_000, 6_000, 7_000]);
+}
+
+/// P6's ProfileAlignmentFixup counts references, not fixups (data/mapping.csv).
+#[test]
+fn plan_and_query_take_approximate_sources_where_asked_to() {
+    const ALIGNMENT_FIXUP: u32 = 1;
+    let mut wire = Wire::new("pentium3", 1);
+    let specs = [spec(ALIGNMENT_FIXUP)];
+    for (flags, supported) in [(0, 0), (source::APPROXIMATE, 1)] {
+        let refusal = planned(&mut wire, &head(0, flags), &specs).err();
+        let refused = (ErrorCode::SourceApproximate, ALIGNMENT_FIXUP, 0);
+        assert_eq!(refusal, (supported == 0).then_some(refused));
+        let query = Query {
+            header: header(flags),
+            source: ALIGNMENT_FIXUP,
+            session: 0,
+        };
+        let reply: Information = wire.send(source::QUERY, &bytes(&query, &[])).done();
+        assert_eq!(reply.information.supported, supported);
+    }
+}
+
+/// The Pentium's counters raise no interrupt.
+#[test]
+fn a_source_is_not_sampled_where_no_interrupt_comes() {
+    let mut wire = Wire::new("pentium", 1);
+    let number = wire.open();
+    for (code, number) in [(session::CONFIGURE, number), (source::PLAN, 0)] {
+        let reply = wire.send(code, &configure(number, SAMPLE, &[spec(TOTAL_ISSUES)]));
+        let refusal = (ErrorCode::SamplingUnavailable, TOTAL_ISSUES, 0);
+        assert_eq!(reply.refusal(), Some(refusal));
+    }
+}
