@@ -1,7 +1,7 @@
 //! Sentences for people about the machine, built from its values.
 
 use shared_types::request::machine::{Machine, Processor};
-use shared_types::{Delivery, Interface, Reason};
+use shared_types::{Delivery, ProfileInterface, Reason};
 
 /// Why the interface in use was chosen.
 #[must_use]
@@ -22,7 +22,7 @@ pub fn interface(machine: &Machine, boot: &Processor) -> String {
 /// The name of an interface's number.
 #[must_use]
 pub fn interface_name(number: u32) -> &'static str {
-    Interface::from_wire(number).map_or("unknown", Interface::name)
+    ProfileInterface::from_wire(number).map_or("unknown", ProfileInterface::name)
 }
 
 /// The stable name of a reason's number.
@@ -56,11 +56,11 @@ pub fn delivery(machine: &Machine) -> &'static str {
 }
 
 fn no_delivery(machine: &Machine) -> &'static str {
-    match Interface::from_wire(machine.interface) {
-        Some(Interface::Default) => {
+    match ProfileInterface::from_wire(machine.interface) {
+        Some(ProfileInterface::Default) => {
             "Never: no counter is in use. Time can be counted, nothing can be sampled."
         }
-        Some(Interface::Pentium) => {
+        Some(ProfileInterface::Pentium) => {
             "Never: a Pentium's counters raise no interrupt. Counting works, sampling does not."
         }
         _ => {
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn a_choice_that_differs_from_the_hals_gives_both_reasons() {
         let mut machine = Machine::new_zeroed();
-        machine.interface = Interface::P6 as u32;
+        machine.interface = ProfileInterface::P6 as u32;
         machine.reason = Reason::P6Model as u32;
         machine.hal_reason = Reason::NoLeaf0A as u32;
         let text = interface(&machine, &Processor::default());

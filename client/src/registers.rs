@@ -6,7 +6,7 @@ mod rows;
 pub use rows::Field;
 
 use rows::{ROWS, Row};
-use shared_types::Interface;
+use shared_types::ProfileInterface;
 
 /// A register with its fields.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ pub struct Decoded {
 /// `number` is the MSR's, or 0xFFFF0000 plus the offset in the local APIC's page. Interfaces share
 /// numbers, so they are needed to tell e.g. IA32_FIXED_CTR0 from MSR_FLAME_COUNTER1.
 #[must_use]
-pub fn decode(interface: Interface, number: u32, value: u64) -> Decoded {
+pub fn decode(interface: ProfileInterface, number: u32, value: u64) -> Decoded {
     let (name, fields) = find(interface, number).unwrap_or(("unknown".to_owned(), &[]));
     Decoded {
         name,
@@ -33,8 +33,8 @@ pub fn decode(interface: Interface, number: u32, value: u64) -> Decoded {
     }
 }
 
-fn find(interface: Interface, number: u32) -> Option<(String, &'static [Field])> {
-    if interface == Interface::NetBurst
+fn find(interface: ProfileInterface, number: u32) -> Option<(String, &'static [Field])> {
+    if interface == ProfileInterface::NetBurst
         && let Some(found) = rows::netburst(number)
     {
         return Some(found);
@@ -47,7 +47,7 @@ fn find(interface: Interface, number: u32) -> Option<(String, &'static [Field])>
 
 impl Row {
     /// Which of its registers has this number.
-    fn index(&self, interface: Interface, number: u32) -> Option<u32> {
+    fn index(&self, interface: ProfileInterface, number: u32) -> Option<u32> {
         let offset = number.checked_sub(self.first)?;
         let index = offset / self.stride;
         (self.interfaces.contains(&interface) && offset % self.stride == 0 && index < self.count)
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn a_hal_select_is_taken_apart() {
         // The select of ProfileCacheMisses while monitoring is on: 0x3412E with INT and EN.
-        let decoded = decode(Interface::Emon, 0x187, 0x0053_412E);
+        let decoded = decode(ProfileInterface::Emon, 0x187, 0x0053_412E);
         assert_eq!(decoded.name, "IA32_PERFEVTSEL1");
         for (name, value) in [
             ("EVENT_SELECT", 0x2E),
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn the_pentium_example_of_seed_002_is_taken_apart() {
-        let decoded = decode(Interface::Pentium, 0x11, 0x83);
+        let decoded = decode(ProfileInterface::Pentium, 0x11, 0x83);
         assert_eq!(
             (
                 field(&decoded, "ES0"),
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn the_sdms_netburst_example_is_taken_apart() {
-        let escr = decode(Interface::NetBurst, 0x3B8, 0x0400_060C);
+        let escr = decode(ProfileInterface::NetBurst, 0x3B8, 0x0400_060C);
         assert_eq!(escr.name, "MSR_CRU_ESCR0");
         assert_eq!(
             (
@@ -125,7 +125,7 @@ mod tests {
             ),
             (2, 3, 1)
         );
-        let cccr = decode(Interface::NetBurst, 0x370, 0x0003_9000);
+        let cccr = decode(ProfileInterface::NetBurst, 0x370, 0x0003_9000);
         assert_eq!(cccr.name, "MSR_IQ_CCCR4");
         assert_eq!(
             (
@@ -140,17 +140,17 @@ mod tests {
     #[test]
     fn one_number_is_read_by_the_interface() {
         for (interface, number, name) in [
-            (Interface::Emon, 0x309, "IA32_FIXED_CTR0"),
-            (Interface::NetBurst, 0x309, "MSR_FLAME_COUNTER1"),
-            (Interface::Emon, 0xC2, "IA32_PMC1"),
-            (Interface::P6, 0xC2, "PerfCtr1"),
-            (Interface::P6, 0xC3, "unknown"),
-            (Interface::Amd64, 0xC001_0003, "PERF_LEGACY_CTL3"),
-            (Interface::Amd64, 0xC001_020B, "PERF_CTR5"),
-            (Interface::Amd64, 0xC000_0301, "PerfCntrGlobalCtl"),
-            (Interface::Emon, 0xFFFF_0340, "LVTPC"),
-            (Interface::Amd64, 0x834, "IA32_X2APIC_LVT_PMI"),
-            (Interface::Emon, 0x4C1, "IA32_A_PMC0"),
+            (ProfileInterface::Emon, 0x309, "IA32_FIXED_CTR0"),
+            (ProfileInterface::NetBurst, 0x309, "MSR_FLAME_COUNTER1"),
+            (ProfileInterface::Emon, 0xC2, "IA32_PMC1"),
+            (ProfileInterface::P6, 0xC2, "PerfCtr1"),
+            (ProfileInterface::P6, 0xC3, "unknown"),
+            (ProfileInterface::Amd64, 0xC001_0003, "PERF_LEGACY_CTL3"),
+            (ProfileInterface::Amd64, 0xC001_020B, "PERF_CTR5"),
+            (ProfileInterface::Amd64, 0xC000_0301, "PerfCntrGlobalCtl"),
+            (ProfileInterface::Emon, 0xFFFF_0340, "LVTPC"),
+            (ProfileInterface::Amd64, 0x834, "IA32_X2APIC_LVT_PMI"),
+            (ProfileInterface::Emon, 0x4C1, "IA32_A_PMC0"),
         ] {
             assert_eq!(decode(interface, number, 0).name, name, "{number:#x}");
         }

@@ -6,7 +6,7 @@
 use crate::{Error, Result};
 use shared_types::request::session::{MAX_PROCESSORS, Spec};
 use shared_types::request::source::Source;
-use shared_types::{Interface, ProfileSource};
+use shared_types::{ProfileInterface, ProfileSource};
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
@@ -151,9 +151,9 @@ fn raw_select(name: &str) -> Option<Result<u64>> {
 }
 
 /// The filter of a raw select: what its own bits say, which must be what stands behind a colon.
-fn raw_filter(item: &Item, select: u64, interface: Interface) -> Result<Option<u16>> {
+fn raw_filter(item: &Item, select: u64, interface: ProfileInterface) -> Result<Option<u16>> {
     let [user_bit, kernel_bit] = match interface {
-        Interface::NetBurst => ESCR_FILTER,
+        ProfileInterface::NetBurst => ESCR_FILTER,
         _ => SELECT_FILTER,
     };
     let user = if select & user_bit == 0 {
@@ -192,14 +192,18 @@ fn bad_list(list: &str, why: &str) -> Error {
 }
 
 /// Finds each item among the sources of a machine that is used through `interface`.
-pub fn resolve(items: &[Item], sources: &[Source], interface: Interface) -> Result<Vec<Chosen>> {
+pub fn resolve(
+    items: &[Item],
+    sources: &[Source],
+    interface: ProfileInterface,
+) -> Result<Vec<Chosen>> {
     items
         .iter()
         .map(|item| resolve_one(item, sources, interface))
         .collect()
 }
 
-fn resolve_one(item: &Item, sources: &[Source], interface: Interface) -> Result<Chosen> {
+fn resolve_one(item: &Item, sources: &[Source], interface: ProfileInterface) -> Result<Chosen> {
     let (source, raw, name, filter) = match &item.what {
         What::Named(text) => {
             let source = find(text, sources).ok_or_else(|| Error::UnknownName(text.clone()))?;

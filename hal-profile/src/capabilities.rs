@@ -9,7 +9,7 @@ use crate::registers::cpuid::{
 };
 use crate::registers::{amd, intel, netburst, p6, pentium};
 use crate::selection::{Choice, Identity, Judgement, judge};
-use shared_types::{Delivery, Interface, Reason};
+use shared_types::{Delivery, ProfileInterface, Reason};
 
 /// General counters whose MSRs the manuals name: IA32_PMC0 to 9 (SDM vol. 4). What leaf 0x0A
 /// declares beyond them would run into other registers and is not used.
@@ -108,7 +108,7 @@ impl Capabilities {
     pub fn unused(identity: Identity, reason: Reason) -> Self {
         let mut judgement = judge(&identity);
         judgement.used = Choice {
-            interface: Interface::Default,
+            interface: ProfileInterface::Default,
             reason,
         };
         Self::bare(identity, judgement)
@@ -145,17 +145,17 @@ impl Capabilities {
         found.pmu_version = pmu_version(&identity);
         if monitoring_disabled(machine, &found) {
             found.judgement.used = Choice {
-                interface: Interface::Default,
+                interface: ProfileInterface::Default,
                 reason: Reason::MonitoringDisabled,
             };
         }
         match found.interface() {
-            Interface::Default => return found,
-            Interface::Emon => found.architectural(machine),
-            Interface::Amd64 => found.amd(),
-            Interface::Pentium => found.pentium(),
-            Interface::P6 => found.p6(),
-            Interface::NetBurst => found.netburst(machine),
+            ProfileInterface::Default => return found,
+            ProfileInterface::Emon => found.architectural(machine),
+            ProfileInterface::Amd64 => found.amd(),
+            ProfileInterface::Pentium => found.pentium(),
+            ProfileInterface::P6 => found.p6(),
+            ProfileInterface::NetBurst => found.netburst(machine),
         }
         found.deliver(machine);
         found
@@ -163,7 +163,7 @@ impl Capabilities {
 
     /// The interface in use.
     #[must_use]
-    pub fn interface(&self) -> Interface {
+    pub fn interface(&self) -> ProfileInterface {
         self.judgement.used.interface
     }
 
@@ -338,7 +338,8 @@ impl Capabilities {
 
     /// An overflow interrupts where there is a local APIC to carry it and counters to ask for it.
     fn deliver(&mut self, machine: &mut impl Machine) {
-        if self.identity.leaf1_edx & leaf1_edx::APIC == 0 || self.interface() == Interface::Pentium
+        if self.identity.leaf1_edx & leaf1_edx::APIC == 0
+            || self.interface() == ProfileInterface::Pentium
         {
             return;
         }
@@ -349,7 +350,7 @@ impl Capabilities {
             (true, true) => Apic::X2Apic,
         };
         self.delivery = match (self.interface(), self.global) {
-            (Interface::NetBurst, _) => Delivery::CccrFlag,
+            (ProfileInterface::NetBurst, _) => Delivery::CccrFlag,
             (_, Some(_)) => Delivery::Acknowledged,
             (_, None) => Delivery::ByValue,
         };
@@ -378,11 +379,11 @@ fn pmu_version(identity: &Identity) -> u8 {
 /// whether monitoring is available (SDM vol. 4).
 fn monitoring_disabled(machine: &mut impl Machine, found: &Capabilities) -> bool {
     if found.identity.leaf1_edx & leaf1_edx::MSR == 0 {
-        return found.interface() != Interface::Default;
+        return found.interface() != ProfileInterface::Default;
     }
     let tells = match found.interface() {
-        Interface::NetBurst => true,
-        Interface::P6 => is_pentium_m(&found.identity),
+        ProfileInterface::NetBurst => true,
+        ProfileInterface::P6 => is_pentium_m(&found.identity),
         _ => false,
     };
     tells && machine.read_msr(intel::IA32_MISC_ENABLE) & intel::MISC_ENABLE_PERFMON == 0

@@ -6,7 +6,7 @@ use crate::source::raw::Family;
 use crate::source::{
     self, CounterSet, Fit, Row, Select, amd, amd64, emon, intel, netburst, p6, pentium,
 };
-use shared_types::{ErrorCode, Interface, ProfileSource};
+use shared_types::{ErrorCode, ProfileInterface, ProfileSource};
 
 /// Every source of a machine whose boot processor has these capabilities: the table of the HAL's
 /// interface first, then the interface in use, then halprof's own.
@@ -15,7 +15,7 @@ pub fn rows(capabilities: &Capabilities) -> impl Iterator<Item = &'static Row> {
     let used = table(capabilities, capabilities.interface());
     let (own, more) = own_tables(capabilities);
     let p6_processors = match capabilities.interface() {
-        Interface::P6 => p6::processors(capabilities.identity.model.into()),
+        ProfileInterface::P6 => p6::processors(capabilities.identity.model.into()),
         _ => 0,
     };
     let not_in_hal = move |row: &&Row| !hal.iter().any(|other| other.id == row.id);
@@ -43,24 +43,24 @@ pub fn is_hal(capabilities: &Capabilities, id: ProfileSource) -> bool {
         .any(|row| row.id == id)
 }
 
-fn table(capabilities: &Capabilities, interface: Interface) -> &'static [Row] {
+fn table(capabilities: &Capabilities, interface: ProfileInterface) -> &'static [Row] {
     match interface {
-        Interface::Default => &source::default::ROWS,
-        Interface::Emon => &emon::ROWS,
-        Interface::Amd64 => &amd64::ROWS,
-        Interface::Pentium => pentium::rows(has_mmx(capabilities)),
-        Interface::P6 => &p6::ROWS,
-        Interface::NetBurst => &netburst::ROWS,
+        ProfileInterface::Default => &source::default::ROWS,
+        ProfileInterface::Emon => &emon::ROWS,
+        ProfileInterface::Amd64 => &amd64::ROWS,
+        ProfileInterface::Pentium => pentium::rows(has_mmx(capabilities)),
+        ProfileInterface::P6 => &p6::ROWS,
+        ProfileInterface::NetBurst => &netburst::ROWS,
     }
 }
 
 fn own_tables(capabilities: &Capabilities) -> (&'static [Row], &'static [Row]) {
     match capabilities.interface() {
-        Interface::Default | Interface::P6 => (&[], &[]),
-        Interface::Emon => (&intel::FIXED, &intel::ARCHITECTURAL),
-        Interface::Amd64 => (amd::own_rows(generation(capabilities)), &[]),
-        Interface::Pentium => (pentium::own_rows(has_mmx(capabilities)), &[]),
-        Interface::NetBurst => (netburst::own_rows(capabilities.identity.model.into()), &[]),
+        ProfileInterface::Default | ProfileInterface::P6 => (&[], &[]),
+        ProfileInterface::Emon => (&intel::FIXED, &intel::ARCHITECTURAL),
+        ProfileInterface::Amd64 => (amd::own_rows(generation(capabilities)), &[]),
+        ProfileInterface::Pentium => (pentium::own_rows(has_mmx(capabilities)), &[]),
+        ProfileInterface::NetBurst => (netburst::own_rows(capabilities.identity.model.into()), &[]),
     }
 }
 
@@ -77,12 +77,12 @@ fn generation(capabilities: &Capabilities) -> AmdGeneration {
 #[must_use]
 pub fn raw_family(capabilities: &Capabilities) -> Option<Family> {
     match capabilities.interface() {
-        Interface::Default => None,
-        Interface::Emon => Some(Family::Emon),
-        Interface::Amd64 => Some(Family::Amd64(generation(capabilities))),
-        Interface::Pentium => Some(Family::Pentium),
-        Interface::P6 => Some(Family::P6),
-        Interface::NetBurst => Some(Family::NetBurst {
+        ProfileInterface::Default => None,
+        ProfileInterface::Emon => Some(Family::Emon),
+        ProfileInterface::Amd64 => Some(Family::Amd64(generation(capabilities))),
+        ProfileInterface::Pentium => Some(Family::Pentium),
+        ProfileInterface::P6 => Some(Family::P6),
+        ProfileInterface::NetBurst => Some(Family::NetBurst {
             model: capabilities.identity.model.into(),
         }),
     }
@@ -109,7 +109,7 @@ const fn unsupported(why: &'static str) -> Result<(), Refusal> {
 pub fn support(capabilities: &Capabilities, row: &Row, approximate: bool) -> Result<(), Refusal> {
     match row.fit {
         Fit::Timer => return Ok(()),
-        _ if capabilities.interface() == Interface::Default => {
+        _ if capabilities.interface() == ProfileInterface::Default => {
             return unsupported(
                 "this processor is used through the Default interface, which has a timer only",
             );
@@ -132,7 +132,7 @@ pub fn support(capabilities: &Capabilities, row: &Row, approximate: bool) -> Res
 
 fn available(capabilities: &Capabilities, row: &Row) -> Result<(), Refusal> {
     use crate::registers::cpuid::available_events;
-    if capabilities.interface() == Interface::Emon {
+    if capabilities.interface() == ProfileInterface::Emon {
         let by_leaf_0a = available_events(capabilities.identity.leaf_0a);
         if emon::ebx_bit(row.id).is_some_and(|bit| by_leaf_0a >> bit & 1 == 0) {
             return unsupported("CPUID leaf 0x0A: the event is not available on this processor");
@@ -184,7 +184,7 @@ pub fn counters(capabilities: &Capabilities, row: &Row) -> CounterSet {
 }
 
 fn generation_is_15h(capabilities: &Capabilities) -> bool {
-    capabilities.interface() == Interface::Amd64
+    capabilities.interface() == ProfileInterface::Amd64
         && generation(capabilities) == AmdGeneration::Family15h
 }
 
@@ -196,7 +196,7 @@ const fn amd_event(select: u64) -> u16 {
 /// What a row counts on this processor, by its manual's name, and what to know about that.
 #[must_use]
 pub fn describe(capabilities: &Capabilities, row: &'static Row) -> (&'static str, &'static str) {
-    let (Interface::Amd64, Select::EventSelect(select), false) = (
+    let (ProfileInterface::Amd64, Select::EventSelect(select), false) = (
         capabilities.interface(),
         row.select,
         row.id.is_own() || row.fit == Fit::Timer,

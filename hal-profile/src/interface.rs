@@ -30,7 +30,7 @@ use crate::registers::apic::{IA32_X2APIC_LVT_PMI, LVTPC_OFFSET, LvtPc};
 use crate::registers::netburst::{CCCR_OFF, Cccr};
 use crate::registers::pentium::{CESR, CESR_HALF, CESR_HALF_MASK};
 use crate::registers::{amd, intel};
-use shared_types::Interface;
+use shared_types::ProfileInterface;
 
 /// A counter in use: where, with what, from which value.
 #[derive(Clone, Copy, Debug)]
@@ -73,8 +73,8 @@ enum Gate {
 
 fn gate(capabilities: &Capabilities) -> Gate {
     match (capabilities.interface(), capabilities.global) {
-        (Interface::Pentium, _) => Gate::Cesr,
-        (Interface::P6, _) => Gate::First,
+        (ProfileInterface::Pentium, _) => Gate::Cesr,
+        (ProfileInterface::P6, _) => Gate::First,
         (_, Some(global)) => Gate::Global(global),
         _ => Gate::Each,
     }
@@ -82,7 +82,7 @@ fn gate(capabilities: &Capabilities) -> Gate {
 
 fn enable_bit(capabilities: &Capabilities) -> u64 {
     match capabilities.interface() {
-        Interface::NetBurst => CCCR_ENABLE,
+        ProfileInterface::NetBurst => CCCR_ENABLE,
         _ => EVENT_SELECT_EN,
     }
 }
@@ -92,7 +92,7 @@ fn enable_bit(capabilities: &Capabilities) -> u64 {
 /// NetBurst: a counter that was left armed keeps running, and interrupts a thread that did not arm
 /// it (seen by Linux after a crash), so all CCCRs of this logical processor's side are turned off.
 pub fn initialize(machine: &mut impl Machine, capabilities: &Capabilities) {
-    if capabilities.interface() == Interface::NetBurst {
+    if capabilities.interface() == ProfileInterface::NetBurst {
         for index in (0..32).filter(|index| capabilities.counters >> index & 1 != 0) {
             let msr = select_msr(capabilities, Counter::general(index));
             machine.write_msr(msr, CCCR_OFF.into_bits().into());
@@ -164,8 +164,8 @@ pub fn read(machine: &mut impl Machine, capabilities: &Capabilities, counter: Co
     let index = u32::from(counter.index());
     let value = match capabilities.interface() {
         // RDPMC is not there before Pentium MMX and has errata on it.
-        Interface::Pentium => machine.read_msr(counter_msr(capabilities, counter)),
-        Interface::Amd64 if counter.index() >= amd::RDPMC_CORE_COUNTERS => {
+        ProfileInterface::Pentium => machine.read_msr(counter_msr(capabilities, counter)),
+        ProfileInterface::Amd64 if counter.index() >= amd::RDPMC_CORE_COUNTERS => {
             machine.read_msr(counter_msr(capabilities, counter))
         }
         _ if counter.is_fixed() => machine.read_pmc(intel::RDPMC_FIXED | index),
@@ -192,7 +192,7 @@ pub fn hold(machine: &mut impl Machine, capabilities: &Capabilities, seated: &[S
 /// them: that is one register access less, and its local APIC keeps what overflows meanwhile.
 fn together(capabilities: &Capabilities) -> Gate {
     match gate(capabilities) {
-        Gate::Global(_) if capabilities.interface() == Interface::Amd64 => Gate::Each,
+        Gate::Global(_) if capabilities.interface() == ProfileInterface::Amd64 => Gate::Each,
         gate => gate,
     }
 }
@@ -321,7 +321,7 @@ fn stop(machine: &mut impl Machine, capabilities: &Capabilities, seated: &[Seate
 fn clear(machine: &mut impl Machine, capabilities: &Capabilities, seated: &[Seated]) {
     let off = match gate(capabilities) {
         Gate::Cesr => return,
-        _ if capabilities.interface() == Interface::NetBurst => CCCR_OFF.into_bits().into(),
+        _ if capabilities.interface() == ProfileInterface::NetBurst => CCCR_OFF.into_bits().into(),
         _ => 0,
     };
     if gate(capabilities) == Gate::First {
@@ -351,7 +351,7 @@ fn write(machine: &mut impl Machine, capabilities: &Capabilities, counter: Count
     machine.write_msr(msr, value);
     // Errata N15, O8: a write while the input is active can carry into the upper bits; oprofile
     // and Linux found a second write to be what helps.
-    if capabilities.interface() == Interface::NetBurst {
+    if capabilities.interface() == ProfileInterface::NetBurst {
         machine.write_msr(msr, value);
     }
 }
@@ -363,7 +363,7 @@ fn may_have_overflowed(
     one: &Seated,
     alone: bool,
 ) -> bool {
-    if capabilities.interface() == Interface::NetBurst {
+    if capabilities.interface() == ProfileInterface::NetBurst {
         let cccr = machine.read_msr(select_msr(capabilities, one.counter));
         // A PMI can come without OVF (seen by Linux): the value then tells.
         return Cccr::from_bits(cccr as u32).ovf()

@@ -11,7 +11,7 @@ use crate::machine::Machine;
 use crate::plan::{MAX_COUNTERS, MAX_SOURCES, Plan, Seat};
 use crate::session::Configuration;
 use crate::statistics::SampleStatistics;
-use shared_types::Interface;
+use shared_types::ProfileInterface;
 use shared_types::request::counts::Count;
 use zerocopy::IntoBytes;
 
@@ -461,7 +461,7 @@ pub(crate) fn preset(
     remaining: u64,
 ) -> u64 {
     let events = match capabilities.interface() {
-        Interface::NetBurst => remaining.max(2) - 1,
+        ProfileInterface::NetBurst => remaining.max(2) - 1,
         _ => remaining.max(1),
     };
     capabilities.width_of(counter).preset(events)

@@ -11,7 +11,7 @@ use crate::registers::cpuid::{
     LEAF80000001_EDX_LONG_MODE, LEAF80000022_EAX_PERFMON_V2, PerfMonEax, Signature,
     hypervisor_vendor, leaf1_ecx, leaf1_edx, vendor,
 };
-use shared_types::{Interface, Reason};
+use shared_types::{ProfileInterface, Reason};
 
 /// What CPUID says that decides, read once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -132,7 +132,7 @@ impl Hypervisor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Choice {
     /// The interface.
-    pub interface: Interface,
+    pub interface: ProfileInterface,
     /// The rule.
     pub reason: Reason,
 }
@@ -152,8 +152,8 @@ pub fn judge(id: &Identity) -> Judgement {
     let hal = hal_choice(id);
     let masked = id.hypervisor == Hypervisor::Hv1 { counters: false };
     let used = match hal.interface {
-        Interface::Default if !masked => old_interface(id).unwrap_or(hal),
-        Interface::Amd64 if id.hypervisor == Hypervisor::Other && !proved_by_cpuid(id) => {
+        ProfileInterface::Default if !masked => old_interface(id).unwrap_or(hal),
+        ProfileInterface::Amd64 if id.hypervisor == Hypervisor::Other && !proved_by_cpuid(id) => {
             default(Reason::HypervisorUnproved)
         }
         _ => hal,
@@ -167,7 +167,7 @@ fn hal_choice(id: &Identity) -> Choice {
         default(Reason::Gate32)
     } else if id.is_amd() {
         Choice {
-            interface: Interface::Amd64,
+            interface: ProfileInterface::Amd64,
             reason: Reason::AmdVendor,
         }
     } else if id.is_intel() {
@@ -176,7 +176,7 @@ fn hal_choice(id: &Identity) -> Choice {
         default(Reason::OtherVendor)
     };
     match (tentative.interface, id.hypervisor) {
-        (Interface::Emon | Interface::Amd64, Hypervisor::Hv1 { counters: false }) => {
+        (ProfileInterface::Emon | ProfileInterface::Amd64, Hypervisor::Hv1 { counters: false }) => {
             default(Reason::HypervisorMasks)
         }
         _ => tentative,
@@ -202,7 +202,7 @@ fn emon(id: &Identity) -> Choice {
         Reason::NoCoreCycles
     } else {
         return Choice {
-            interface: Interface::Emon,
+            interface: ProfileInterface::Emon,
             reason: Reason::Architectural,
         };
     };
@@ -219,10 +219,10 @@ fn old_interface(id: &Identity) -> Option<Choice> {
     }
     match (id.family, id.model) {
         (5, 1..=8) if id.leaf1_edx & leaf1_edx::MSR != 0 => {
-            choice(Interface::Pentium, Reason::PentiumModel)
+            choice(ProfileInterface::Pentium, Reason::PentiumModel)
         }
-        (6, 1 | 3 | 5..=0x0B | 0x0D | 0x15) => choice(Interface::P6, Reason::P6Model),
-        (15, 0..=4 | 6) => choice(Interface::NetBurst, Reason::NetBurstModel),
+        (6, 1 | 3 | 5..=0x0B | 0x0D | 0x15) => choice(ProfileInterface::P6, Reason::P6Model),
+        (15, 0..=4 | 6) => choice(ProfileInterface::NetBurst, Reason::NetBurstModel),
         _ => None,
     }
 }
@@ -235,7 +235,7 @@ fn proved_by_cpuid(id: &Identity) -> bool {
 
 const fn default(reason: Reason) -> Choice {
     Choice {
-        interface: Interface::Default,
+        interface: ProfileInterface::Default,
         reason,
     }
 }

@@ -36,7 +36,7 @@ pub(crate) use wire_enum;
 
 wire_enum! {
     /// A profile interface: which registers are programmed, and which table names the sources.
-    Interface {
+    ProfileInterface {
         /// ProfileTime only.
         Default = 0 "Default"
         /// Intel architectural performance monitoring (CPUID leaf 0x0A).

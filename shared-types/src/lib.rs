@@ -25,7 +25,7 @@ mod text;
 
 pub use error::{ErrorCode, NtStatus};
 pub use header::{ReplyHeader, RequestHeader, WIRE_VERSION};
-pub use interface::{Delivery, Interface, Reason};
+pub use interface::{Delivery, ProfileInterface, Reason};
 pub use sample::{LossCause, Mode, Sample};
 pub use source::ProfileSource;
 pub use text::Text;

@@ -10,7 +10,7 @@ use shared_types::request::counts::Count;
 use shared_types::request::samples::Statistics;
 use shared_types::request::session::Spec;
 use shared_types::request::source::Source;
-use shared_types::{Interface, Sample};
+use shared_types::{ProfileInterface, Sample};
 use sim::workload::{Workload, parse};
 
 /// A machine of so many processors of a built-in model; 0: as many as the model has.
@@ -37,7 +37,7 @@ pub fn specs(connection: &mut Connection<Modelled>, list: &str) -> Vec<Spec> {
     parse_list(list, &mut items).expect("a list");
     let sources = connection.sources(true).expect("the sources");
     let number = connection.machine().expect("the machine").interface;
-    let interface = Interface::from_wire(number).expect("an interface");
+    let interface = ProfileInterface::from_wire(number).expect("an interface");
     let chosen = resolve(&items, &sources, interface).expect("sources of this machine");
     let mut specs: Vec<Spec> = chosen.into_iter().map(|chosen| chosen.spec).collect();
     for (spec, item) in specs.iter_mut().zip(&items) {

@@ -7,7 +7,7 @@ use hal_profile::interface;
 use halprof::{Connection, Modelled};
 use halprof_tests::machines_from_table;
 use halprof_tests::silicon::{HV1, Silicon, signature};
-use shared_types::{Delivery, Interface, Reason};
+use shared_types::{Delivery, ProfileInterface, Reason};
 
 /// Leaf 0x0A: version, counters, their width, seven events; three fixed counters of 48 bits.
 fn leaf_0a(version: u32, counters: u32, width: u32) -> [u32; 4] {
@@ -27,7 +27,10 @@ const INTEL_GLOBAL: Global = Global {
 #[test]
 fn version_1_has_neither_fixed_counters_nor_global_registers() {
     let found = intel(1, 2, 40).discover();
-    assert_eq!((found.interface(), found.pmu_version), (Interface::Emon, 1));
+    assert_eq!(
+        (found.interface(), found.pmu_version),
+        (ProfileInterface::Emon, 1)
+    );
     assert_eq!((found.declared_counters, found.counters), (2, 0b11));
     assert_eq!(found.width, CounterWidth::new(40));
     assert_eq!(
@@ -61,7 +64,7 @@ fn versions_2_and_later_have_both() {
 #[test]
 fn version_0_has_nothing() {
     let found = intel(0, 4, 48).discover();
-    assert_eq!(found.interface(), Interface::Default);
+    assert_eq!(found.interface(), ProfileInterface::Default);
     assert_eq!((found.counters, found.fixed, found.global), (0, 0, None));
     assert_eq!((found.delivery, found.apic), (Delivery::None, Apic::None));
     assert_eq!((found.declared_counters, found.width), (0, None));
@@ -376,7 +379,7 @@ fn pentium_and_p6_have_two_counters_of_40_bits() {
     let p6 = Silicon::old_intel(6, 8).discover();
     assert_eq!(
         (pentium.interface(), p6.interface()),
-        (Interface::Pentium, Interface::P6)
+        (ProfileInterface::Pentium, ProfileInterface::P6)
     );
     for found in [&pentium, &p6] {
         assert_eq!((found.declared_counters, found.counters), (2, 0b11));
@@ -414,14 +417,14 @@ fn pentium_m_masks_lvtpc_and_tells_whether_it_monitors() {
         let found = pentium_m.clone().msr(0x1A0, 1 << 7).discover();
         assert_eq!(
             (found.interface(), found.masks_lvtpc),
-            (Interface::P6, true)
+            (ProfileInterface::P6, true)
         );
         assert_disabled(&pentium_m.msr(0x1A0, !(1 << 7)).discover());
     }
 }
 
 fn assert_disabled(found: &Capabilities) {
-    assert_eq!(found.interface(), Interface::Default);
+    assert_eq!(found.interface(), ProfileInterface::Default);
     assert_eq!(found.judgement.used.reason, Reason::MonitoringDisabled);
     assert_eq!((found.counters, found.delivery), (0, Delivery::None));
 }
@@ -482,7 +485,7 @@ fn netburst_halves_its_counters_between_two_threads() {
         (0x0100_0800, true, None, false, 0, ALL),
     ] {
         let found = netburst(ebx, htt, leaf_4).discover();
-        assert_eq!(found.interface(), Interface::NetBurst);
+        assert_eq!(found.interface(), ProfileInterface::NetBurst);
         assert_eq!(
             (found.netburst.hyper_threading, found.netburst.thread),
             (threads, thread),
@@ -572,13 +575,13 @@ fn the_eighth_kind_of_processor_is_not_used() {
     ]) {
         assert_eq!(processor.kind, kind, "{}", processor.index);
         let (interface, reason) = if used {
-            (Interface::Emon, Reason::Architectural)
+            (ProfileInterface::Emon, Reason::Architectural)
         } else {
-            (Interface::Default, Reason::TooManyKinds)
+            (ProfileInterface::Default, Reason::TooManyKinds)
         };
         assert_eq!(
             (
-                Interface::from_wire(processor.interface),
+                ProfileInterface::from_wire(processor.interface),
                 Reason::from_wire(processor.reason)
             ),
             (Some(interface), Some(reason))

@@ -8,7 +8,7 @@ use shared_types::request::samples::{self, DRAIN_BYTES_MAX, Drained, Statistics}
 use shared_types::request::session::{self, SAMPLE, Spec};
 use shared_types::request::source::{self, APPROXIMATE, Source};
 use shared_types::request::{Plain, RequestCode};
-use shared_types::{Delivery, ErrorCode, Interface, LossCause, Sample};
+use shared_types::{Delivery, ErrorCode, LossCause, ProfileInterface, Sample};
 use std::collections::BTreeSet;
 use zerocopy::FromBytes;
 
@@ -94,7 +94,7 @@ fn who_answers_says_what_it_is() {
 /// The HAL's interface, the one in use, and how overflows come.
 #[test]
 fn the_machine_tells_both_interfaces() {
-    use Interface::{Amd64, Default, Emon, NetBurst, P6, Pentium};
+    use ProfileInterface::{Amd64, Default, Emon, NetBurst, P6, Pentium};
     for (model, hal, used, delivery) in [
         ("skylake", Emon, Emon, Delivery::Acknowledged),
         ("zen2", Amd64, Amd64, Delivery::ByValue),
@@ -134,7 +134,7 @@ fn a_processor_tells_its_leaves() {
     assert_eq!((one.counters, one.counter_width), (4, 48));
     assert_eq!((one.fixed_counters, one.fixed_width), (3, 48));
     assert_eq!((one.counter_mask, one.fixed_mask), (0xF, 0x7));
-    assert_eq!(one.interface, Interface::Emon as u32);
+    assert_eq!(one.interface, ProfileInterface::Emon as u32);
     assert_eq!(one.hypervisor, [0; 12]);
 }
 

@@ -7,7 +7,7 @@
 use halprof::{Connection, Modelled};
 use halprof_tests::silicon::{HV1, Silicon, signature};
 use halprof_tests::{data, facts, machines_from_table};
-use shared_types::{Delivery, Interface, Reason};
+use shared_types::{Delivery, ProfileInterface, Reason};
 
 /// Version 3, four counters of 48 bits, seven events, three fixed counters of 48 bits.
 const LEAF_0A: [u32; 4] = [0x0730_0403, 0, 0, 0x603];
@@ -29,11 +29,11 @@ fn every_dump_gets_what_the_rules_say() {
         let processors = connection.processors().expect("processors");
         let boot = &processors[0];
         let names = [
-            Interface::from_wire(machine.hal_interface).map(Interface::name),
-            Interface::from_wire(machine.interface).map(Interface::name),
+            ProfileInterface::from_wire(machine.hal_interface).map(ProfileInterface::name),
+            ProfileInterface::from_wire(machine.interface).map(ProfileInterface::name),
             Reason::from_wire(machine.reason).map(Reason::name),
             Delivery::from_wire(machine.delivery).map(Delivery::name),
-            Interface::from_wire(boot.interface).map(Interface::name),
+            ProfileInterface::from_wire(boot.interface).map(ProfileInterface::name),
             Reason::from_wire(boot.reason).map(Reason::name),
             Delivery::from_wire(boot.delivery).map(Delivery::name),
         ];

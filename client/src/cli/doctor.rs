@@ -8,7 +8,7 @@ use super::place::Place;
 use halprof::{Connection, Error, Result, explain};
 use serde::Serialize;
 use shared_types::request::machine::{Machine, Processor};
-use shared_types::{Delivery, Interface, Reason};
+use shared_types::{Delivery, ProfileInterface, Reason};
 use std::collections::BTreeSet;
 
 #[derive(Serialize)]
@@ -110,7 +110,7 @@ fn no_driver(error: &Error) -> (Told, Vec<Check>) {
 fn interface(machine: &Machine, boot: &Processor) -> Check {
     let name = explain::interface_name(machine.interface);
     let result = format!("{name}: {}", explain::interface(machine, boot));
-    if machine.interface != Interface::Default as u32 {
+    if machine.interface != ProfileInterface::Default as u32 {
         return Check::ok("interface", result);
     }
     Check::found(

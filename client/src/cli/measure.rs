@@ -9,7 +9,7 @@ use halprof::{Connection, Error, Refusal, Result, Setup, metrics};
 use shared_types::request::machine::Processor;
 use shared_types::request::session::Spec;
 use shared_types::request::source::Source;
-use shared_types::{ErrorCode, Interface, ProfileSource};
+use shared_types::{ErrorCode, ProfileInterface, ProfileSource};
 
 /// The sources and processors of a measurement.
 pub(crate) struct Choice {
@@ -42,7 +42,7 @@ impl Choice {
             .transpose()?;
         let sources = on.connection.sources(options.approximate)?;
         let interface = on.connection.machine()?.interface;
-        let interface = Interface::from_wire(interface).unwrap_or(Interface::Default);
+        let interface = ProfileInterface::from_wire(interface).unwrap_or(ProfileInterface::Default);
         let mut choice = Self {
             chosen: selection::resolve(&items, &sources, interface)?,
             setup: Setup {
@@ -148,7 +148,7 @@ impl Choice {
 fn choose(name: &str, sources: &[Source]) -> Result<Vec<Chosen>> {
     let mut items: Vec<Item> = Vec::new();
     selection::parse_list(name, &mut items)?;
-    selection::resolve(&items, sources, Interface::Default)
+    selection::resolve(&items, sources, ProfileInterface::Default)
 }
 
 /// The processors named, if all of them are there.

@@ -7,7 +7,7 @@ use super::output::Output;
 use halprof::registers::decode;
 use halprof::{Result, selection};
 use serde::Serialize;
-use shared_types::Interface;
+use shared_types::ProfileInterface;
 use std::fmt::Write;
 
 #[derive(Serialize)]
@@ -48,8 +48,8 @@ pub(super) fn run(options: &args::Registers, on: &mut On, output: &Output) -> Re
     for index in wanted {
         let interface = all
             .get(index as usize)
-            .and_then(|processor| Interface::from_wire(processor.interface))
-            .unwrap_or(Interface::Default);
+            .and_then(|processor| ProfileInterface::from_wire(processor.interface))
+            .unwrap_or(ProfileInterface::Default);
         let registers = on.connection.registers(index)?;
         let registers = registers
             .iter()
@@ -63,7 +63,7 @@ pub(super) fn run(options: &args::Registers, on: &mut On, output: &Output) -> Re
     Ok(0)
 }
 
-fn row(interface: Interface, number: u32, value: u64) -> Row {
+fn row(interface: ProfileInterface, number: u32, value: u64) -> Row {
     let decoded = decode(interface, number, value);
     let fields = decoded.fields.into_iter().map(|(field, value)| Field {
         name: field.name,

@@ -7,7 +7,7 @@ use halprof::{Session, Setup};
 use shared_types::request::counts::Count;
 use shared_types::request::machine::Register;
 use shared_types::request::session::Spec;
-use shared_types::{Interface, ProfileSource};
+use shared_types::{ProfileInterface, ProfileSource};
 use sim::workload;
 
 fn parse(arguments: &[&str]) -> Arguments {
@@ -94,7 +94,7 @@ fn the_largest_snapshot_comes_back_whole() {
 fn registers_while_counting(machine: &str, source: u32) -> Vec<(String, &'static str, u64)> {
     let mut on = On::open(machine).expect("a machine");
     let interface = on.connection.machine().expect("described").interface;
-    let interface = Interface::from_wire(interface).expect("an interface");
+    let interface = ProfileInterface::from_wire(interface).expect("an interface");
     let spec = Spec {
         source,
         filter: Spec::USER | Spec::KERNEL,

@@ -4,7 +4,7 @@
 //! PPRs; for the local APIC, SDM volume 3A chapter 10.
 
 use super::netburst::{COUNTERS, ESCRS};
-use shared_types::Interface;
+use shared_types::ProfileInterface;
 
 /// A field: its name, its highest and its lowest bit, and what it means.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +23,7 @@ pub struct Field {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     /// Interfaces that have it.
-    pub(super) interfaces: &'static [Interface],
+    pub(super) interfaces: &'static [ProfileInterface],
     /// The first one's number.
     pub(super) first: u32,
     /// How many there are.
@@ -279,15 +279,15 @@ const LVTPC: &[Field] = &[
 ];
 
 /// Everything that IDs do not decide for one interface alone.
-const ALL: &[Interface] = Interface::ALL;
-const EMON: &[Interface] = &[Interface::Emon, Interface::Default];
-const P6: &[Interface] = &[Interface::P6];
-const AMD: &[Interface] = &[Interface::Amd64, Interface::Default];
-const P5: &[Interface] = &[Interface::Pentium];
-const P4: &[Interface] = &[Interface::NetBurst];
+const ALL: &[ProfileInterface] = ProfileInterface::ALL;
+const EMON: &[ProfileInterface] = &[ProfileInterface::Emon, ProfileInterface::Default];
+const P6: &[ProfileInterface] = &[ProfileInterface::P6];
+const AMD: &[ProfileInterface] = &[ProfileInterface::Amd64, ProfileInterface::Default];
+const P5: &[ProfileInterface] = &[ProfileInterface::Pentium];
+const P4: &[ProfileInterface] = &[ProfileInterface::NetBurst];
 
 const fn row(
-    interfaces: &'static [Interface],
+    interfaces: &'static [ProfileInterface],
     first: u32,
     count: u32,
     name: &'static str,

@@ -49,7 +49,8 @@ fn every_form_of_naming_finds_its_source() {
         ("2", 2),
         ("0", 0),
     ] {
-        let chosen = resolve(&list(text).expect(text), &sources(), Interface::Emon).expect(text);
+        let chosen =
+            resolve(&list(text).expect(text), &sources(), ProfileInterface::Emon).expect(text);
         assert_eq!(chosen[0].spec.source, id, "{text}");
     }
 }
@@ -65,7 +66,8 @@ fn names_that_are_not_there_are_told() {
         "Total Issues",
         "Pröfile",
     ] {
-        let error = resolve(&list(text).expect(text), &sources(), Interface::Emon).expect_err(text);
+        let error =
+            resolve(&list(text).expect(text), &sources(), ProfileInterface::Emon).expect_err(text);
         assert_eq!(
             (error.code(), error.exit_status()),
             ("source-unknown", 4),
@@ -82,7 +84,8 @@ fn filters_are_kept_and_shown_as_given() {
         ("totalissues:K", 2, "TotalIssues:k"),
         ("ProfileTotalIssues:uk", 3, "TotalIssues:uk"),
     ] {
-        let chosen = resolve(&list(text).expect(text), &sources(), Interface::Emon).expect(text);
+        let chosen =
+            resolve(&list(text).expect(text), &sources(), ProfileInterface::Emon).expect(text);
         assert_eq!(
             (chosen[0].spec.filter, chosen[0].label.as_str()),
             (filter, label)
@@ -92,7 +95,7 @@ fn filters_are_kept_and_shown_as_given() {
 
 #[test]
 fn user_and_kernel_bits_of_a_raw_select_are_its_filter() {
-    use Interface::{Emon, NetBurst};
+    use ProfileInterface::{Emon, NetBurst};
     for (text, interface, raw, filter) in [
         ("rC0", Emon, 0xC0, 3),
         ("R01c2", Emon, 0x1C2, 3),

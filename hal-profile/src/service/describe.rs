@@ -14,7 +14,7 @@ use core::mem::size_of;
 use core::ops::DerefMut;
 use shared_types::request::Plain;
 use shared_types::request::machine::{Hello, Machine as Description, Page, Processor, Register};
-use shared_types::{Delivery, ErrorCode, Interface, Reason, ReplyHeader, Text};
+use shared_types::{Delivery, ErrorCode, ProfileInterface, Reason, ReplyHeader, Text};
 
 /// In a [`Register`]'s number: the local APIC's page, with the offset in the low bits.
 const APIC_PAGE: u32 = 0xFFFF_0000;
@@ -43,8 +43,8 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
         let boot = self.kinds.boot();
         let (hal, used) = boot.map_or(
             (
-                (Interface::Default, Reason::OtherVendor),
-                (Interface::Default, Reason::OtherVendor),
+                (ProfileInterface::Default, Reason::OtherVendor),
+                (ProfileInterface::Default, Reason::OtherVendor),
             ),
             |boot| {
                 let choice = |choice: crate::selection::Choice| (choice.interface, choice.reason);
@@ -172,11 +172,11 @@ fn each_register(capabilities: &Capabilities, visit: &mut impl FnMut(u32)) {
     let layout = &capabilities.layout;
     let at = |base: u32, index: u32| base + index * layout.stride;
     match capabilities.interface() {
-        Interface::Default => return,
-        Interface::Pentium => [layout.select, layout.counter, layout.counter + 1]
+        ProfileInterface::Default => return,
+        ProfileInterface::Pentium => [layout.select, layout.counter, layout.counter + 1]
             .into_iter()
             .for_each(&mut *visit),
-        Interface::NetBurst => {
+        ProfileInterface::NetBurst => {
             visit(intel::IA32_MISC_ENABLE);
             for index in 0..netburst::COUNTERS.into() {
                 visit(at(layout.select, index));
@@ -184,7 +184,7 @@ fn each_register(capabilities: &Capabilities, visit: &mut impl FnMut(u32)) {
             }
             netburst::escr_msrs(capabilities.identity.model).for_each(&mut *visit);
         }
-        Interface::Emon | Interface::Amd64 | Interface::P6 => {
+        ProfileInterface::Emon | ProfileInterface::Amd64 | ProfileInterface::P6 => {
             for index in (0..32).filter(|index| capabilities.counters >> index & 1 != 0) {
                 visit(at(layout.select, index));
                 visit(at(layout.counter, index));

@@ -13,7 +13,7 @@ use crate::source::{ANY, Fit, Select, limits, raw};
 use core::mem::size_of;
 use core::ops::DerefMut;
 use shared_types::request::session::{Configure, SAMPLE, Spec, UsedInterval};
-use shared_types::{Delivery, ErrorCode, Interface, ProfileSource};
+use shared_types::{Delivery, ErrorCode, ProfileInterface, ProfileSource};
 
 /// The fixed counter that counts reference cycles at the rate of the time-stamp counter (SDM vol.
 /// 3B, "Fixed-function Performance Counters").
@@ -206,7 +206,7 @@ pub(super) fn time_by_reference_cycles(boot: &Capabilities, id: u32) -> Result<S
     if boot.delivery == Delivery::None {
         return Err(refused(ErrorCode::SamplingUnavailable, id, 0));
     }
-    if boot.interface() != Interface::Emon || boot.fixed >> REFERENCE_CYCLES & 1 == 0 {
+    if boot.interface() != ProfileInterface::Emon || boot.fixed >> REFERENCE_CYCLES & 1 == 0 {
         return Err(refused(ErrorCode::NoReferenceCycles, id, 0));
     }
     Ok(Select::Fixed(REFERENCE_CYCLES))

@@ -17,7 +17,7 @@ use shared_types::request::session::{Configure, SAMPLE};
 use shared_types::request::source::{
     APPROXIMATE, Information, Placement, Plan as PlanReply, Query, Source,
 };
-use shared_types::{Delivery, ErrorCode, Interface, ProfileSource, ReplyHeader, Text};
+use shared_types::{Delivery, ErrorCode, ProfileInterface, ProfileSource, ReplyHeader, Text};
 
 impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
     pub(super) fn enumerate(&self, exchange: &mut Exchange<'_>) -> Answer {
@@ -201,8 +201,8 @@ fn samples(found: &Capabilities, row: &Row) -> bool {
 
 fn no_sampling(found: &Capabilities, row: &Row) -> &'static str {
     match found.interface() {
-        Interface::Default => "a timer's callback has no address to sample",
-        Interface::Pentium => "counting only: the Pentium's counters raise no interrupt",
+        ProfileInterface::Default => "a timer's callback has no address to sample",
+        ProfileInterface::Pentium => "counting only: the Pentium's counters raise no interrupt",
         _ if found.delivery == Delivery::None => {
             "counting only: no local APIC is enabled to carry the interrupt"
         }

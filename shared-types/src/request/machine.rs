@@ -35,11 +35,11 @@ pub struct Hello {
 pub struct Machine {
     /// The header.
     pub header: ReplyHeader,
-    /// [`crate::Interface`] that Windows 10's HAL would choose, by the boot processor.
+    /// [`crate::ProfileInterface`] that Windows 10's HAL would choose, by the boot processor.
     pub hal_interface: u32,
     /// [`crate::Reason`] of that choice.
     pub hal_reason: u32,
-    /// [`crate::Interface`] in use.
+    /// [`crate::ProfileInterface`] in use.
     pub interface: u32,
     /// [`crate::Reason`] of that choice.
     pub reason: u32,
@@ -123,7 +123,7 @@ pub struct Processor {
     pub fixed_width: u8,
     /// Which processors share this number have the same capabilities.
     pub kind: u8,
-    /// [`crate::Interface`] that this processor alone would get.
+    /// [`crate::ProfileInterface`] that this processor alone would get.
     pub interface: u32,
     /// [`crate::Reason`] of that.
     pub reason: u32,
