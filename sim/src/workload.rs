@@ -24,7 +24,7 @@ pub const MAX_AMOUNT: u64 = 1 << 62;
 
 /// Events of one kind from one change to user mode to the next: a prime, so that no sampling period
 /// meets one mode only.
-pub const STRETCH: u64 = 9973;
+pub const STRETCH: u64 = 97;
 
 /// Stretches of constant rates in a workload that has a seed.
 pub const SEGMENTS: usize = 256;

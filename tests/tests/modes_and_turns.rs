@@ -226,7 +226,8 @@ fn kernel_mode_is_shown_to_who_may_see_it() {
         .samples
         .iter()
         .filter(|sample| sample.mode == Mode::Kernel as u8);
-    assert_eq!(in_kernel.count(), 600);
+    let in_kernel = in_kernel.count();
+    assert!((590..=610).contains(&in_kernel), "{in_kernel} of 600");
 }
 
 /// A late interrupt of a source that counts user mode alone may arrive in kernel mode.
