@@ -136,9 +136,8 @@ fn why(reason: Reason, boot: &Processor) -> String {
             "There are more kinds of processor than halprof keeps apart.".to_owned()
         }
         Reason::MonitoringDisabled => {
-            "IA32_MISC_ENABLE bit 7 is clear: performance monitoring is not available.".to_owned()
+            "Performance monitoring is not available: IA32_MISC_ENABLE bit 7 is clear, or CPUID leaf 1 EDX bit 5 (MSR) is.".to_owned()
         }
-        Reason::NoMemory => "Memory for the counters could not be had.".to_owned(),
     }
 }
 

@@ -5,6 +5,7 @@
 //! events as its period since its last sample; what it came beyond that is carried into the next
 //! preset, so that N periods take N times the period of events however late interrupts come.
 
+use crate::capabilities::Capabilities;
 use crate::guard::Verdict;
 use crate::interface::{self, Seated, Values};
 use crate::machine::{Local, Machine};
@@ -60,7 +61,15 @@ pub fn interrupt<M: Machine>(
     };
     let mut reloaded = 0;
     for (place, value) in places(overflowed, &values) {
-        if let Some(one) = passed(local, session, place, value, entry, interrupted) {
+        if let Some(one) = passed(
+            local,
+            &capabilities,
+            session,
+            place,
+            value,
+            entry,
+            interrupted,
+        ) {
             interface::reload(local.machine, &capabilities, &one);
             reloaded |= one.counter.global_bit();
         }
@@ -90,7 +99,7 @@ pub fn callback<M: Machine>(local: &mut Local<'_, M>, session: &Configuration, o
         // A counter that does not interrupt starts from 0 and is never below.
         let value = interface::read(local.machine, &capabilities, one.counter);
         if value < one.preset
-            && let Some(one) = passed(local, session, place, value, entry, &NOWHERE)
+            && let Some(one) = passed(local, &capabilities, session, place, value, entry, &NOWHERE)
         {
             interface::preset(local.machine, &capabilities, &one);
         }
@@ -111,15 +120,15 @@ fn places(mask: u32, values: &Values) -> impl Iterator<Item = (usize, u64)> {
 /// and answers the counter with its next preset.
 fn passed<M: Machine>(
     local: &mut Local<'_, M>,
+    capabilities: &Capabilities,
     session: &Configuration,
     place: usize,
     value: u64,
     timestamp: u64,
     interrupted: &Interrupted,
 ) -> Option<Seated> {
-    let capabilities = local.state.capabilities?;
     let one = *local.state.active.seated().get(place)?;
-    local.state.add_up(&capabilities, place, value);
+    local.state.add_up(capabilities, place, value);
     let source = local.state.active.source(place);
     let total = local.state.totals.get_mut(source)?;
     let period = total.period.max(1);
@@ -129,7 +138,7 @@ fn passed<M: Machine>(
     let since = total.carried.saturating_add(came);
     let (periods, residue) = (since / period, since % period);
     total.carried = residue;
-    let next = preset(&capabilities, one.counter, period - residue);
+    let next = preset(capabilities, one.counter, period - residue);
     local.state.active.preset(place, next);
     if periods > 0 {
         record(

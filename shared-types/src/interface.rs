@@ -86,8 +86,6 @@ wire_enum! {
         /// Performance monitoring is not available: IA32_MISC_ENABLE bit 7 is clear, or CPUID leaf 1
         /// EDX bit 5 (MSR) is.
         MonitoringDisabled = 14 "monitoring-disabled"
-        /// The counters' memory could not be had (Emon only; HAL: every source unsupported).
-        NoMemory = 15 "no-memory"
     }
 }
 

@@ -130,7 +130,6 @@ fn remedy(reason: Option<Reason>) -> &'static str {
         Some(Reason::MonitoringDisabled) => {
             "Enable performance monitoring in the firmware's setup."
         }
-        Some(Reason::NoMemory) => "Free some memory and load the driver again.",
         _ => "This processor has no counters that halprof knows; ProfileTime can still be counted.",
     }
 }
