@@ -41,14 +41,10 @@ fn test(shell: &Shell, fuzz_seconds: u32) -> Result<()> {
     cmd!(shell, "cargo fmt --all --check")
         .run()
         .context("run `cargo fmt`")?;
-    cmd!(
-        shell,
-        "cargo clippy --workspace --all-targets -- -D warnings"
-    )
-    .run()?;
+    cmd!(shell, "cargo clippy --all-targets -- -D warnings").run()?;
     {
         let _flags = shell.push_env("RUSTDOCFLAGS", "-D warnings");
-        cmd!(shell, "cargo doc --workspace --no-deps").run()?;
+        cmd!(shell, "cargo doc --no-deps").run()?;
     }
     {
         // Every interleaving of a ring's producer and consumer.
@@ -67,11 +63,11 @@ fn test(shell: &Shell, fuzz_seconds: u32) -> Result<()> {
         )
         .run()?;
     }
-    cmd!(shell, "cargo test --workspace --doc").run()?;
+    cmd!(shell, "cargo test --doc").run()?;
     if has(shell, "nextest") {
-        cmd!(shell, "cargo nextest run --workspace --no-fail-fast").run()?;
+        cmd!(shell, "cargo nextest run --no-fail-fast").run()?;
     } else {
-        cmd!(shell, "cargo test --workspace --all-targets --no-fail-fast").run()?;
+        cmd!(shell, "cargo test --all-targets --no-fail-fast").run()?;
     }
     Ok(())
 }
