@@ -111,8 +111,13 @@ error_codes! {
     NotSampling = 27 "not-sampling"
     /// A field has a value outside its meaning: `subject` is its offset, `detail` the value.
     BadValue = 28 "bad-value"
-    /// The counters could not be reserved, because their owner does not give them.
+    /// The counters could not be reserved, because their owner does not give them: `detail` is the
+    /// NTSTATUS.
     CountersReserved = 29 "counters-reserved"
     /// Suspended for sleep; the request can be made again when the machine is awake.
     Suspended = 30 "suspended"
+    /// The overflow interrupt could not be had: `detail` is the NTSTATUS.
+    InterruptTaken = 31 "interrupt-taken"
+    /// The counters were given and do not count: `subject` is the index of a processor.
+    CountersDead = 32 "counters-dead"
 }
