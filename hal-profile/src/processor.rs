@@ -268,6 +268,12 @@ impl ProcessorState {
         phase: Phase::Stopped,
     };
 
+    /// Whether counters of a program run here now; not while the machine sleeps.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.phase == Phase::Running
+    }
+
     /// What became of this processor's samples.
     #[must_use]
     pub fn statistics(&self) -> &SampleStatistics {

@@ -9,6 +9,8 @@ impl NtStatus {
     pub const SUCCESS: Self = Self(0x0000_0000);
     /// STATUS_INVALID_DEVICE_REQUEST: no such request code.
     pub const INVALID_DEVICE_REQUEST: Self = Self(0xC000_0010);
+    /// STATUS_DEVICE_NOT_READY: the device is starting, or going.
+    pub const DEVICE_NOT_READY: Self = Self(0xC000_00A3);
     /// STATUS_ACCESS_DENIED: the handle was opened without the right that the code names.
     pub const ACCESS_DENIED: Self = Self(0xC000_0022);
     /// STATUS_BUFFER_TOO_SMALL: the output cannot hold a reply header.
