@@ -19,8 +19,8 @@ pub use crate::windows::installation::beside_the_tool;
 pub struct Installed {
     /// The device instance, such as `ROOT\HALPROF\0000`.
     pub device: String,
-    /// The install file's name in the driver store, such as `oem12.inf`.
-    pub package: String,
+    /// The install file's name in the driver store, such as `oem12.inf`, where Windows tells it.
+    pub package: Option<String>,
     /// Whether the device node is new; it is not where the driver was updated.
     pub created: bool,
     /// Whether Windows asks for a restart before the driver runs.
@@ -147,7 +147,7 @@ const fn row(number: u32, code: &'static str, why: &'static str, hint: &'static 
 }
 
 const ELEVATE: &str = "Run it from an elevated prompt (Run as administrator).";
-const TRUST: &str = "From an elevated prompt, put the package's certificate where Windows looks: `certutil -addstore Root halprof.cer` and `certutil -addstore TrustedPublisher halprof.cer`; then install again.";
+const TRUST: &str = "From an elevated prompt, put the package's certificate (the .cer file) where Windows looks: `certutil -addstore Root FILE.cer` and `certutil -addstore TrustedPublisher FILE.cer`; then install again.";
 const REPACK: &str =
     "Take the files halprof.inf, halprof.cat and halprof.sys from one package, unchanged.";
 const TEST_SIGNING: &str = "For a test-signed driver: turn Secure Boot off in the firmware's setup, run `bcdedit /set testsigning on` from an elevated prompt and restart.";

@@ -24,10 +24,8 @@ fn text(installed: &Installed) -> String {
     } else {
         "The driver runs. `halprof doctor` tells whether it can measure."
     };
-    format!(
-        "{done}  {} by {}\n{next}\n",
-        installed.device, installed.package
-    )
+    let package = installed.package.as_deref().unwrap_or("its package");
+    format!("{done}  {} by {package}\n{next}\n", installed.device)
 }
 
 #[cfg(test)]
@@ -39,7 +37,7 @@ mod tests {
         for restart in [false, true] {
             let text = text(&Installed {
                 device: r"ROOT\HALPROF\0000".to_owned(),
-                package: "oem12.inf".to_owned(),
+                package: Some("oem12.inf".to_owned()),
                 created: !restart,
                 restart,
             });

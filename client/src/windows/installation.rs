@@ -45,7 +45,7 @@ fn outcome(created: bool, restart: bool) -> Result<Installed> {
         Some(problem) if !restart => Err(Error::Installation(problem)),
         _ => Ok(Installed {
             device: node.instance(),
-            package: node.package().unwrap_or_default(),
+            package: node.package(),
             created,
             restart,
         }),

@@ -57,7 +57,7 @@ fn outputs() -> Vec<(&'static str, Value)> {
 fn installed() -> Value {
     let installed = Installed {
         device: r"ROOT\HALPROF\0000".to_owned(),
-        package: "oem12.inf".to_owned(),
+        package: Some("oem12.inf".to_owned()),
         created: true,
         restart: false,
     };
