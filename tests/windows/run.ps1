@@ -138,7 +138,7 @@ function Get-ControlRegister([string]$Name) {
     $values = @{}
     foreach ($one in (Get-Answer $Name "registers -C 0-$last").processors) {
         foreach ($register in $one.registers) {
-            if ($register.name -match 'PERFEVTSEL|PERF_CTL|FIXED_CTR_CTRL|GLOBAL_CTRL|GlobalCtl') {
+            if ($register.name -match 'PERFEVTSEL|PERF_CTL|PERF_LEGACY_CTL|FIXED_CTR_CTRL|GLOBAL_CTRL|GlobalCtl') {
                 $values["$($one.processor) $($register.name)"] = [Convert]::ToUInt64($register.value.Substring(2), 16)
             }
         }
@@ -155,7 +155,7 @@ function Get-Leftover($Before, $After) {
             $was = $Before[$key]
         }
         $new = $After[$key] -band (-bnot $was)
-        if ($key -match 'PERFEVTSEL|PERF_CTL') {
+        if ($key -match 'PERFEVTSEL|PERF_CTL|PERF_LEGACY_CTL') {
             $new = $new -band [uint64]0x400000
         }
         if ($new -ne 0) {
@@ -455,6 +455,7 @@ Invoke-Step 'sleep and wake' {
     }
     $client = Start-Tool 'sleep' '--json stat -d 60'
     Start-Sleep -Seconds 2
+    Write-Host 'Sleeping for 30 s. Where the clock may not wake this computer, press its power button.'
     [Halprof.Computer]::Sleep(30)
     Start-Sleep -Seconds 5
     $ran = Wait-Tool 'sleep' $client 120
