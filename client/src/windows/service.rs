@@ -27,7 +27,7 @@ impl Drop for Handle {
     }
 }
 
-/// Deletes the service; answers whether there was one. It goes when the driver has been unloaded.
+/// Deletes the service; answers whether there was one to delete. It goes when the driver has been unloaded.
 pub(super) fn delete() -> Result<bool> {
     // SAFETY: null means this computer and its active database.
     let manager = unsafe { OpenSCManagerW(ptr::null(), ptr::null(), SC_MANAGER_CONNECT) };
@@ -53,8 +53,7 @@ fn gone_already() -> Result<bool> {
         .raw_os_error()
         .map(i32::cast_unsigned)
     {
-        Some(ERROR_SERVICE_DOES_NOT_EXIST) => Ok(false),
-        Some(ERROR_SERVICE_MARKED_FOR_DELETE) => Ok(true),
+        Some(ERROR_SERVICE_DOES_NOT_EXIST | ERROR_SERVICE_MARKED_FOR_DELETE) => Ok(false),
         _ => Err(last_error(STEP)),
     }
 }
