@@ -49,7 +49,12 @@ impl Wine {
                 .args(libraries);
             assert!(gcc.status().expect("gcc-mingw-w64-x86-64").success());
         }
-        Some(Self { folder })
+        let wine = Self { folder };
+        // Wine sets itself up with its own newdev.dll; the stand-in has too little for that.
+        let mut first = wine.command(&program("wine64"));
+        let ready = first.args(["halprof.exe", "--version"]).output();
+        assert!(ready.expect("Wine runs").status.success());
+        Some(wine)
     }
 
     fn command(&self, program: &Path) -> Command {
@@ -57,7 +62,7 @@ impl Wine {
         wine.current_dir(self.folder.path())
             .env("WINEPREFIX", self.folder.path().join("prefix"))
             .env("WINEDEBUG", "-all")
-            .env("WINEDLLOVERRIDES", "newdev=n;mscoree=;mshtml=");
+            .env("WINEDLLOVERRIDES", "mscoree=;mshtml=");
         wine
     }
 
@@ -65,6 +70,7 @@ impl Wine {
     fn halprof(&self, arguments: &[&str], fakes: &[(&str, &str)]) -> (i32, Value) {
         let mut wine = self.command(&program("wine64"));
         wine.args(["halprof.exe", "--json"]).args(arguments);
+        wine.env("WINEDLLOVERRIDES", "newdev=n;mscoree=;mshtml=");
         let output = wine
             .envs(fakes.iter().copied())
             .output()
