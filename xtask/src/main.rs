@@ -1,6 +1,8 @@
 //! How halprof is built and checked anywhere: `cargo xtask --help`.
 #![forbid(unsafe_code)]
 
+mod package;
+
 use anyhow::{Context, Result};
 use clap::Parser;
 use xshell::{Shell, cmd};
@@ -20,6 +22,8 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Makes what Windows installs, out of the driver that `sys` built: target/package.
+    Package,
     /// Runs the benchmarks; docs/performance.md has what they gave.
     Bench,
 }
@@ -31,6 +35,7 @@ fn main() -> Result<()> {
     match Task::parse() {
         Task::Test { fuzz_seconds } => test(&shell, fuzz_seconds),
         Task::Mutants { arguments } => mutants(&shell, &arguments),
+        Task::Package => package::package(&shell),
         Task::Bench => Ok(cmd!(shell, "cargo bench -p halprof-tests").run()?),
     }
 }
