@@ -5,6 +5,7 @@ pub mod cases;
 pub mod dumps;
 pub mod facts;
 pub mod machines;
+pub mod package;
 pub mod requests;
 pub mod silicon;
 pub mod wire;

@@ -72,7 +72,13 @@ pub(crate) fn package(shell: &Shell) -> Result<()> {
     let contents = archive::zip(&files).with_context(|| zip.clone())?;
     shell.write_file(package("SHA256SUMS"), &files[files.len() - 1].contents)?;
     shell.write_file(package(&zip), &contents)?;
-    report(&files, &File { name: zip, contents });
+    report(
+        &files,
+        &File {
+            name: zip,
+            contents,
+        },
+    );
     Ok(())
 }
 
@@ -216,4 +222,17 @@ fn report(files: &[File], zip: &File) {
 {GUIDE} tells what the script does, and the same by hand.",
         zip.name
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_guide_brings_the_scripts_it_names() {
+        let guide =
+            "Run `tests/windows/run.ps1`.\nSee [it](../tests/windows/list.ps1), tests/windows/.";
+        let named: Vec<String> = scripts(guide).into_iter().collect();
+        assert_eq!(named, ["tests/windows/list.ps1", "tests/windows/run.ps1"]);
+    }
 }

@@ -14,19 +14,10 @@ pub(super) struct File {
 }
 
 impl File {
+    /// The hash as `sha256sum` prints it.
     pub(super) fn sha256(&self) -> String {
-        sha256(&self.contents)
+        format!("{:x}", Sha256::digest(&self.contents))
     }
-}
-
-/// The hash as `sha256sum` prints it.
-pub(super) fn sha256(contents: &[u8]) -> String {
-    Sha256::digest(contents)
-        .iter()
-        .fold(String::new(), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
 }
 
 /// The list that `sha256sum --check` reads.

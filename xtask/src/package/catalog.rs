@@ -257,3 +257,63 @@ fn list_identifier(subjects: &[TrustedSubject]) -> Vec<u8> {
     }
     hash.finalize()[..16].to_vec()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INF: Member<'_> = Member {
+        name: "a.inf",
+        contents: b"a",
+        kind: Kind::Flat,
+    };
+
+    #[test]
+    fn the_same_files_give_the_same_catalog_and_others_another() {
+        let catalog = |contents| {
+            let member = Member { contents, ..INF };
+            unsigned(&[member], "root\\a", date()).unwrap()
+        };
+        assert_eq!(catalog(b"a"), catalog(b"a"));
+        assert_ne!(catalog(b"a"), catalog(b"b"));
+    }
+
+    #[test]
+    fn a_file_that_is_no_image_is_refused_by_its_name() {
+        let member = Member {
+            kind: Kind::Image,
+            ..INF
+        };
+        let refused = unsigned(&[member], "root\\a", date()).unwrap_err();
+        assert_eq!(
+            format!("{refused:#}"),
+            "a.inf: it is no 64-bit PE image: Invalid DOS header size or alignment"
+        );
+    }
+
+    /// A member that makecat wrote, from the catalog that osslsigncode's own tests sign.
+    #[test]
+    fn a_flat_member_is_the_bytes_that_makecat_writes() {
+        let data = indirect_data(Kind::Flat, &[0x21; 32])
+            .unwrap()
+            .to_der()
+            .unwrap();
+        let start = [
+            0x30, 0x45, 0x30, 0x10, 0x06, 0x0a, 0x2b, 0x06, 0x01, 0x04, 0x01, 0x82, 0x37, 0x02,
+            0x01, 0x19, 0xa2, 0x02, 0x80, 0x00, 0x30, 0x31, 0x30, 0x0d,
+        ];
+        assert_eq!(data[..start.len()], start);
+        assert_eq!(
+            member_info(Kind::Flat).unwrap().to_der().unwrap(),
+            [0x82, 0]
+        );
+        assert_eq!(
+            member_info(Kind::Image).unwrap().to_der().unwrap(),
+            [0x80, 0]
+        );
+    }
+
+    fn date() -> DateTime {
+        DateTime::new(2026, 1, 2, 3, 4, 5).unwrap()
+    }
+}

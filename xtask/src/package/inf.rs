@@ -52,3 +52,33 @@ fn has_token(line: &str) -> bool {
         .iter()
         .any(|part| !part.is_empty() && part.chars().all(|c| c.is_ascii_uppercase()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAMP: Stamp<'_> = Stamp {
+        date: DateTime::INFINITY,
+        version: "1.2.3",
+        kmdf: "1.31",
+    };
+
+    #[test]
+    fn every_token_is_filled_in() {
+        let inx = "\"$WINDOWS NT$\"\nDriverVer   =\nNT$ARCH$.10.0\nK = $KMDFVERSION$\n";
+        let inf =
+            "\"$WINDOWS NT$\"\r\nDriverVer   = 12/31/9999,1.2.3.0\r\nNTamd64.10.0\r\nK = 1.31\r\n";
+        assert_eq!(STAMP.apply(inx).unwrap(), inf);
+    }
+
+    #[test]
+    fn an_unknown_token_is_refused() {
+        let refused = STAMP.apply("DriverVer   =\nK = $UMDFVERSION$\n");
+        assert!(refused.unwrap_err().to_string().contains("$UMDFVERSION$"));
+    }
+
+    #[test]
+    fn a_file_without_driver_ver_is_refused() {
+        assert!(STAMP.apply("[Version]\n").is_err());
+    }
+}
