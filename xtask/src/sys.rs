@@ -49,11 +49,6 @@ impl Folders {
         self.driver.join("wdk")
     }
 
-    /// Where the libraries' sources are compiled.
-    fn lib_sources(&self) -> PathBuf {
-        self.driver.join("lib")
-    }
-
     fn workspace(&self) -> PathBuf {
         self.driver.join("work")
     }
@@ -69,7 +64,7 @@ pub(crate) fn build(shell: &Shell, options: &Options) -> Result<()> {
     let toolchain = Toolchain::choose(shell, options.toolchain)?;
     let folders = Folders::new(shell);
     let wdk_changed = content_root::assemble(shell, &folders).context("the WDK content root")?;
-    workspace::assemble(shell, &folders, toolchain).context("the driver's work folder")?;
+    workspace::assemble(shell, &folders).context("the driver's work folder")?;
     let _folder = shell.push_dir(folders.workspace());
     if wdk_changed {
         forget(shell, toolchain)?;

@@ -8,6 +8,9 @@ use xshell::{Cmd, Shell, cmd};
 /// The driver's target.
 pub(super) const TARGET: &str = "x86_64-pc-windows-msvc";
 
+/// Where Debian's toolchain has the sources of `core`.
+pub(super) const DEBIAN_SOURCES: &str = "/usr/lib/rustlib/src/rust";
+
 /// A Rust toolchain that can compile for Windows.
 #[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
 pub(crate) enum Toolchain {
