@@ -8,6 +8,7 @@ mod catalog;
 mod certificate;
 mod inf;
 
+use crate::setup;
 use anyhow::{Context, Result, bail};
 use archive::File;
 use catalog::{Kind, Member};
@@ -43,7 +44,8 @@ const FILES: [&str; 5] = [
 ];
 
 /// Makes the package in `target/package`, and the zip of it.
-pub(crate) fn package(shell: &Shell) -> Result<()> {
+pub(crate) fn make(shell: &Shell) -> Result<()> {
+    setup::require(setup::SIGNING)?;
     let (sys, pdb) = (driver_file("halprof.sys"), driver_file("halprof.pdb"));
     for file in [&sys, &pdb] {
         if !shell.path_exists(file) {

@@ -24,12 +24,6 @@ subjectKeyIdentifier = hash
 
 const ONE_WEEK: &str = "604800";
 
-/// The tools, and how to get them.
-const TOOLS: [(&str, &str, &str); 2] = [
-    ("openssl", "version", "makes the test certificate"),
-    ("osslsigncode", "--version", "signs the driver"),
-];
-
 /// Where the certificate and its key are.
 pub(super) struct Certificate {
     key: PathBuf,
@@ -39,15 +33,6 @@ pub(super) struct Certificate {
 impl Certificate {
     /// The certificate in `folder`; made there once, and again when it is about to end.
     pub(super) fn in_folder(shell: &Shell, folder: &Path) -> Result<Self> {
-        for (tool, question, purpose) in TOOLS {
-            cmd!(shell, "{tool} {question}")
-                .quiet()
-                .ignore_stdout()
-                .run()
-                .with_context(|| {
-                    format!("{tool} {purpose}; on Debian: apt-get install {tool}, or `cargo xtask setup`")
-                })?;
-        }
         shell.create_dir(folder)?;
         let certificate = Self {
             key: folder.join("halprof-test.key"),

@@ -1,0 +1,38 @@
+//! Files that are left alone where they are already right, so that cargo rebuilds nothing.
+
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::Path;
+
+/// Writes a file; answers whether it was another.
+pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<bool> {
+    if fs::read(path).is_ok_and(|old| old == bytes) {
+        return Ok(false);
+    }
+    create_parent(path)?;
+    fs::write(path, bytes).with_context(|| format!("write {}", path.display()))?;
+    Ok(true)
+}
+
+/// Copies a file; answers whether it was another.
+pub(super) fn copy(from: &Path, to: &Path) -> Result<bool> {
+    let bytes = fs::read(from).with_context(|| format!("read {}", from.display()))?;
+    write(to, &bytes)
+}
+
+/// Makes a symbolic link.
+pub(super) fn link(from: &Path, to: &Path) -> Result<()> {
+    if fs::read_link(to).is_ok_and(|old| old == from) {
+        return Ok(());
+    }
+    create_parent(to)?;
+    if to.symlink_metadata().is_ok() {
+        fs::remove_file(to).with_context(|| format!("replace {}", to.display()))?;
+    }
+    std::os::unix::fs::symlink(from, to).with_context(|| format!("link {}", to.display()))
+}
+
+fn create_parent(path: &Path) -> Result<()> {
+    let parent = path.parent().context("a file in a folder")?;
+    fs::create_dir_all(parent).with_context(|| format!("create {}", parent.display()))
+}

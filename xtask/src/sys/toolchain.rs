@@ -1,0 +1,72 @@
+//! Whose Rust compiles the driver.
+
+use super::program;
+use crate::setup;
+use anyhow::{Context, Result};
+use xshell::{Cmd, Shell, cmd};
+
+/// The driver's target.
+pub(super) const TARGET: &str = "x86_64-pc-windows-msvc";
+
+/// Where Debian's toolchain has the sources of `core`.
+pub(super) const DEBIAN_SOURCES: &str = "/usr/lib/rustlib/src/rust";
+
+/// A Rust toolchain that can compile for Windows.
+#[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
+pub(crate) enum Toolchain {
+    /// rustup's, with `core` as it comes.
+    Rustup,
+    /// Debian's rustc-web, with `core` compiled from rust-web-src.
+    Debian,
+}
+
+impl Toolchain {
+    /// The one asked for, or else the first that can.
+    pub(super) fn choose(shell: &Shell, asked: Option<Self>) -> Result<Self> {
+        let chosen = asked.unwrap_or_else(|| {
+            if rustup_can(shell) {
+                Self::Rustup
+            } else {
+                Self::Debian
+            }
+        });
+        match chosen {
+            Self::Rustup => cmd!(shell, "rustup target add {TARGET}")
+                .quiet()
+                .run()
+                .context("rustup has no Windows target here: try --toolchain debian")?,
+            Self::Debian => setup::require(setup::RUST)?,
+        }
+        Ok(chosen)
+    }
+
+    /// Its cargo, untouched by what the caller's environment says of flags and folders.
+    pub(super) fn cargo<'s>(self, shell: &'s Shell) -> Cmd<'s> {
+        let cargo = match self {
+            Self::Rustup => program(shell, "cargo"),
+            Self::Debian => program(shell, "/usr/bin/cargo")
+                .env("RUSTC", "/usr/bin/rustc")
+                .env("RUSTDOC", "/usr/bin/rustdoc")
+                .env("RUSTC_BOOTSTRAP", "1"),
+        };
+        cargo
+            .env_remove("CARGO")
+            .env_remove("CARGO_TARGET_DIR")
+            .env_remove("CARGO_ENCODED_RUSTFLAGS")
+            .env_remove("RUSTFLAGS")
+    }
+
+    /// What its cargo needs to build.
+    pub(super) fn build_arguments(self) -> &'static [&'static str] {
+        match self {
+            Self::Rustup => &[],
+            Self::Debian => &["-Zbuild-std=core,alloc"],
+        }
+    }
+}
+
+/// Whether rustup has the Windows target, or can add it.
+pub(crate) fn rustup_can(shell: &Shell) -> bool {
+    let add = cmd!(shell, "rustup target add {TARGET}");
+    add.quiet().ignore_stdout().ignore_stderr().run().is_ok()
+}

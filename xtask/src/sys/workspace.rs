@@ -1,0 +1,139 @@
+//! The folder in which cargo builds the driver: the repository by links, and a configuration that
+//! replaces what upstream builds on Windows only.
+
+use super::toolchain::{DEBIAN_SOURCES, TARGET};
+use super::{Folders, files};
+use anyhow::{Context, Result, ensure};
+use std::path::{Path, PathBuf};
+use xshell::{Shell, cmd};
+
+/// wdk-build's lines that Windows alone compiles: file, text, how often, instead.
+///
+/// The first two refuse any other host, in functions that no build script calls; the other two
+/// serve cargo-make.
+const EDITS: [(&str, &str, usize, &str); 2] = [
+    ("src/utils.rs", "compile_error!(", 2, "unimplemented!("),
+    (
+        "src/cargo_make.rs",
+        "std::os::windows::fs::symlink_file",
+        2,
+        "std::os::unix::fs::symlink",
+    ),
+];
+
+/// Lays it out.
+pub(super) fn assemble(shell: &Shell, folders: &Folders) -> Result<()> {
+    let work = folders.workspace();
+    for member in shell.read_dir(&folders.repository)? {
+        let is_member = member.join("Cargo.toml").exists();
+        let name = member.file_name().unwrap_or_default();
+        if is_member || name == "Cargo.toml" {
+            files::link(&member, &work.join(name))?;
+        }
+    }
+    lock(shell, folders)?;
+    let ours = folders.sources().join("windows");
+    files::link(&ours, &work.join("windows"))?;
+    files::link(&folders.sources().join("link.sh"), &work.join("link.sh"))?;
+    let upstream = registry_source(shell, "wdk-build")?;
+    copy_edited(shell, &upstream, &work.join("wdk-build"), Path::new(""))?;
+    let crates = upstream.parent().context("no folder of crates")?;
+    let configuration = configuration(folders, crates);
+    files::write(&work.join(".cargo/config.toml"), configuration.as_bytes())?;
+    Ok(())
+}
+
+/// Gives the work folder the repository's `Cargo.lock`. Cargo then takes the replaced crates out of
+/// it, which is why it is a copy, and a copy of that tells whether the repository's is another.
+fn lock(shell: &Shell, folders: &Folders) -> Result<()> {
+    let ours = folders.repository.join("Cargo.lock");
+    if files::copy(&ours, &folders.driver.join("Cargo.lock"))? {
+        shell.copy_file(ours, folders.workspace().join("Cargo.lock"))?;
+    }
+    Ok(())
+}
+
+/// Copies an unpacked crate, with [`EDITS`].
+fn copy_edited(shell: &Shell, from: &Path, to: &Path, below: &Path) -> Result<()> {
+    for path in shell.read_dir(from.join(below))? {
+        let below = path.strip_prefix(from)?;
+        if path.is_dir() {
+            copy_edited(shell, from, to, below)?;
+        } else {
+            files::write(&to.join(below), &edited(shell, &path, below)?)?;
+        }
+    }
+    Ok(())
+}
+
+fn edited(shell: &Shell, path: &Path, below: &Path) -> Result<Vec<u8>> {
+    let Some((_, text, count, instead)) = EDITS.iter().find(|edit| below == Path::new(edit.0))
+    else {
+        return Ok(shell.read_binary_file(path)?);
+    };
+    let source = shell.read_file(path)?;
+    ensure!(
+        source.matches(text).count() == *count,
+        "{} has changed: `{text}` is not in it {count} times; look what stops it on Linux now",
+        path.display()
+    );
+    Ok(source.replace(text, instead).into_bytes())
+}
+
+/// Where cargo has unpacked a package that the workspace depends on.
+fn registry_source(shell: &Shell, package: &str) -> Result<PathBuf> {
+    let metadata = cmd!(shell, "cargo metadata --locked --format-version 1")
+        .quiet()
+        .read()
+        .context("cargo must load the crates once: check the network")?;
+    let metadata: serde_json::Value = serde_json::from_str(&metadata)?;
+    let packages = metadata["packages"].as_array().context("no packages")?;
+    let manifest = packages
+        .iter()
+        .find(|found| found["name"] == package)
+        .and_then(|found| found["manifest_path"].as_str())
+        .with_context(|| format!("the driver does not depend on {package}"))?;
+    let folder = Path::new(manifest).parent().context("no folder")?;
+    Ok(folder.to_owned())
+}
+
+/// The configuration of its cargo, on top of the repository's.
+fn configuration(folders: &Folders, crates: &Path) -> String {
+    let root = folders.content_root();
+    let root = root.display();
+    let work = folders.workspace();
+    let work = work.display();
+    let crates = crates.display();
+    format!(
+        r#"[build]
+target = "{TARGET}"
+target-dir = "target"
+
+[env]
+WDKContentRoot = {{ value = "{root}", force = true }}
+LIBCLANG_PATH = {{ value = "/usr/lib/llvm-19/lib", force = true }}
+CLANG_PATH = {{ value = "/usr/bin/clang-19", force = true }}
+CC_x86_64_pc_windows_msvc = {{ value = "clang-cl-19", force = true }}
+AR_x86_64_pc_windows_msvc = {{ value = "llvm-lib-19", force = true }}
+# The public DDK's inline functions are not all C as clang likes it.
+CFLAGS_x86_64_pc_windows_msvc = {{ value = "-w", force = true }}
+
+[target.{TARGET}]
+linker = "./link.sh"
+# No path of this machine in the image.
+rustflags = [
+    "--remap-path-prefix={work}=halprof",
+    "--remap-path-prefix={crates}=crates",
+    "--remap-path-prefix={DEBIAN_SOURCES}=rust",
+]
+
+[profile.release]
+lto = "fat"
+codegen-units = 1
+
+[patch.crates-io]
+windows = {{ path = "windows" }}
+wdk-build = {{ path = "wdk-build" }}
+"#
+    )
+}
