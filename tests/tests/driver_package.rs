@@ -14,12 +14,13 @@ use std::process::Command;
 use zip::ZipArchive;
 
 /// What Windows and its debuggers take; guides and scripts lie in folders of their own.
-const FILES: [&str; 8] = [
+const FILES: [&str; 9] = [
     "LICENSE-APACHE",
     "LICENSE-MIT",
     "SHA256SUMS",
     "halprof-test.cer",
     "halprof.cat",
+    "halprof.exe",
     "halprof.inf",
     "halprof.pdb",
     "halprof.sys",
@@ -232,7 +233,7 @@ fn the_zip_holds_the_package_as_listed_and_nothing_else() {
     let papers = |name: &&str| name.starts_with("docs/") || name.starts_with("tests/windows/");
     let (papers, top): (Vec<&str>, Vec<&str>) = top.into_iter().partition(papers);
     assert_eq!(top, FILES, "besides {papers:?}");
-    for name in ["halprof.inf", "halprof.sys", "halprof.cat", "halprof.pdb"] {
+    for name in FILES.into_iter().filter(|name| name.starts_with("halprof")) {
         assert_eq!(files[name], package::read(&folder.join(name)), "{name}");
     }
     for (name, contents) in &files {

@@ -1,6 +1,7 @@
 //! How halprof is built and checked anywhere: `cargo xtask --help`.
 #![forbid(unsafe_code)]
 
+mod exe;
 mod mutants;
 mod package;
 mod setup;
@@ -18,7 +19,9 @@ enum Task {
     Setup,
     /// Builds the driver, target/driver/halprof.sys.
     Sys(sys::Options),
-    /// Makes what Windows installs out of the driver that `sys` built: target/package.
+    /// Builds the tool, target/exe/halprof.exe.
+    Exe,
+    /// Makes what Windows installs, target/package, of what `sys` and `exe` built.
     Package,
     /// Installs what is missing, then runs every check and every test.
     Test(test::Options),
@@ -39,6 +42,7 @@ fn main() -> Result<()> {
     match Task::parse() {
         Task::Setup => setup::install(&shell),
         Task::Sys(options) => sys::build(&shell, &options),
+        Task::Exe => exe::build(&shell),
         Task::Package => package::make(&shell),
         Task::Test(options) => test::run(&shell, &options),
         Task::Mutants { arguments } => mutants::run(&shell, &arguments),

@@ -8,7 +8,7 @@ mod catalog;
 mod certificate;
 mod inf;
 
-use crate::setup;
+use crate::{exe, setup};
 use anyhow::{Context, Result, bail};
 use archive::File;
 use catalog::{Kind, Member};
@@ -16,26 +16,27 @@ use certificate::Certificate;
 use der::DateTime;
 use inf::Stamp;
 use shared_types::device::HARDWARE_ID;
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 use xshell::{Shell, cmd};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Where `cargo xtask sys` leaves the driver.
-const DRIVER: &str = "target/driver";
+const SYS: &str = "target/driver/halprof.sys";
+const PDB: &str = "target/driver/halprof.pdb";
 /// Where the package goes.
 const PACKAGE: &str = "target/package";
 /// Where the test certificate and its key stay.
 const CERTIFICATE: &str = "target/test-certificate";
 /// What is not signed yet.
 const WORK: &str = "target/package-work";
-/// How a user installs and measures; the scripts it names travel in the zip.
+/// How a user installs and measures, and what does it in one command: they travel in the zip.
 const GUIDE: &str = "docs/windows.md";
-const SCRIPTS: &str = "tests/windows/";
+const SCRIPTS: &str = "tests/windows";
 
-/// The files that Windows and its debuggers take, in the order they are listed.
-const FILES: [&str; 5] = [
+/// The files that Windows and its debuggers take, and the tool, in the order they are listed.
+const FILES: [&str; 6] = [
+    "halprof.exe",
     "halprof.inf",
     "halprof.sys",
     "halprof.cat",
@@ -46,10 +47,9 @@ const FILES: [&str; 5] = [
 /// Makes the package in `target/package`, and the zip of it.
 pub(crate) fn make(shell: &Shell) -> Result<()> {
     setup::require(setup::SIGNING)?;
-    let (sys, pdb) = (driver_file("halprof.sys"), driver_file("halprof.pdb"));
-    for file in [&sys, &pdb] {
+    for (file, task) in [(SYS, "sys"), (PDB, "sys"), (exe::EXE, "exe")] {
         if !shell.path_exists(file) {
-            bail!("{file} is missing: build the driver first, with `cargo xtask sys`");
+            bail!("{file} is missing: build it first, with `cargo xtask {task}`");
         }
     }
     for folder in [PACKAGE, WORK] {
@@ -61,9 +61,10 @@ pub(crate) fn make(shell: &Shell) -> Result<()> {
     let date = date(shell)?;
 
     certificate.export(shell, &package("halprof-test.cer"))?;
-    shell.copy_file(pdb, package("halprof.pdb"))?;
+    shell.copy_file(exe::EXE, package("halprof.exe"))?;
+    shell.copy_file(PDB, package("halprof.pdb"))?;
     shell.write_file(package("halprof.inf"), stamped_inf(shell, date)?)?;
-    certificate.sign(shell, Path::new(&sys), &package("halprof.sys"))?;
+    certificate.sign(shell, Path::new(SYS), &package("halprof.sys"))?;
     // The catalog holds the hash of the signed image: signing pads it.
     let unsigned = Path::new(WORK).join("halprof.cat");
     shell.write_file(&unsigned, unsigned_catalog(shell, date)?)?;
@@ -82,10 +83,6 @@ pub(crate) fn make(shell: &Shell) -> Result<()> {
         },
     );
     Ok(())
-}
-
-fn driver_file(name: &str) -> String {
-    format!("{DRIVER}/{name}")
 }
 
 /// The commit's time, so that the same commit gives the same package; `SOURCE_DATE_EPOCH` comes first.
@@ -164,37 +161,31 @@ fn read(shell: &Shell, name: &str) -> Result<File> {
     })
 }
 
-/// All that goes into the zip, but the list of it: the package and, where they exist, the guide, the
-/// scripts that it names and the licences.
+/// All that goes into the zip, but the list of it: the package, the licences, the guide and the scripts.
 fn files(shell: &Shell) -> Result<Vec<File>> {
     let mut files = Vec::new();
     for name in FILES {
         files.push(read(shell, name)?);
     }
-    let mut papers = vec!["LICENSE-APACHE".to_owned(), "LICENSE-MIT".to_owned()];
-    if shell.path_exists(GUIDE) {
-        papers.push(GUIDE.to_owned());
-        papers.extend(scripts(&shell.read_file(GUIDE)?));
-    }
-    for name in papers {
-        let contents = shell
-            .read_binary_file(&name)
-            .with_context(|| format!("{name}, which {GUIDE} names"))?;
+    for name in papers(shell)? {
+        let contents = shell.read_binary_file(&name)?;
         files.push(File { name, contents });
     }
     Ok(files)
 }
 
-/// The scripts that the guide names.
-fn scripts(guide: &str) -> BTreeSet<String> {
-    let is_path = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
-    guide
-        .split(|c| !is_path(c))
-        .map(|word| word.trim_matches('.'))
-        .filter_map(|word| word.find(SCRIPTS).map(|start| &word[start..]))
-        .filter(|script| *script != SCRIPTS)
-        .map(str::to_owned)
-        .collect()
+fn papers(shell: &Shell) -> Result<Vec<String>> {
+    let mut papers = vec!["LICENSE-APACHE".to_owned(), "LICENSE-MIT".to_owned()];
+    if shell.path_exists(GUIDE) {
+        papers.push(GUIDE.to_owned());
+    }
+    if shell.path_exists(SCRIPTS) {
+        for script in shell.read_dir(SCRIPTS)? {
+            let name = script.file_name().unwrap_or_default();
+            papers.push(format!("{SCRIPTS}/{}", name.to_string_lossy()));
+        }
+    }
+    Ok(papers)
 }
 
 fn with_list(mut files: Vec<File>) -> Vec<File> {
@@ -224,17 +215,4 @@ fn report(files: &[File], zip: &File) {
 {GUIDE} tells what the script does, and the same by hand.",
         zip.name
     );
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_guide_brings_the_scripts_it_names() {
-        let guide =
-            "Run `tests/windows/run.ps1`.\nSee [it](../tests/windows/list.ps1), tests/windows/.";
-        let named: Vec<String> = scripts(guide).into_iter().collect();
-        assert_eq!(named, ["tests/windows/list.ps1", "tests/windows/run.ps1"]);
-    }
 }

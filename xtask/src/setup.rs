@@ -79,19 +79,19 @@ pub(crate) const SIGNING: &[Package] = &[
     },
 ];
 
-/// What reads and installs the driver's install file in the tests.
-const WINE: &[Package] = &[
-    Package {
-        name: "gcc-mingw-w64-x86-64-win32",
-        what_for: "compiles the tests' Windows programs",
-        proof: "/usr/bin/x86_64-w64-mingw32-gcc",
-    },
-    Package {
-        name: "wine64",
-        what_for: "runs them",
-        proof: "/usr/lib/wine/wine64",
-    },
-];
+/// What links the tool, and the tests' own Windows programs.
+pub(crate) const MINGW: &[Package] = &[Package {
+    name: "gcc-mingw-w64-x86-64-win32",
+    what_for: "links programs for Windows",
+    proof: "/usr/bin/x86_64-w64-mingw32-gcc",
+}];
+
+/// What runs them.
+const WINE: &[Package] = &[Package {
+    name: "wine64",
+    what_for: "runs programs for Windows",
+    proof: "/usr/lib/wine/wine64",
+}];
 
 impl Package {
     fn is_missing(&self) -> bool {
@@ -101,7 +101,10 @@ impl Package {
 
 /// Installs what is missing.
 pub(crate) fn install(shell: &Shell) -> Result<()> {
-    let mut wanted: Vec<&Package> = [DRIVER, SIGNING, WINE].into_iter().flatten().collect();
+    let mut wanted: Vec<&Package> = [DRIVER, SIGNING, MINGW, WINE]
+        .into_iter()
+        .flatten()
+        .collect();
     if !crate::sys::rustup_can(shell) {
         wanted.extend(RUST);
     }

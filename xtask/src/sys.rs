@@ -8,12 +8,11 @@ mod files;
 mod toolchain;
 mod workspace;
 
-pub(crate) use toolchain::rustup_can;
+pub(crate) use toolchain::{Toolchain, rustup_can};
 
 use crate::setup;
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
-use toolchain::Toolchain;
 use xshell::{Shell, cmd};
 
 /// What can be chosen.

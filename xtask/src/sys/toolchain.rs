@@ -41,7 +41,7 @@ impl Toolchain {
     }
 
     /// Its cargo, untouched by what the caller's environment says of flags and folders.
-    pub(super) fn cargo<'s>(self, shell: &'s Shell) -> Cmd<'s> {
+    pub(crate) fn cargo(self, shell: &Shell) -> Cmd<'_> {
         let cargo = match self {
             Self::Rustup => program(shell, "cargo"),
             Self::Debian => program(shell, "/usr/bin/cargo")
