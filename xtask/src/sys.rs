@@ -14,7 +14,7 @@ use crate::setup;
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use toolchain::Toolchain;
-use xshell::{Shell, cmd};
+use xshell::Shell;
 
 /// What can be chosen.
 #[derive(clap::Args, Default)]
@@ -121,9 +121,4 @@ fn newest(shell: &Shell, builds: &Path, name: &str) -> Result<PathBuf> {
         .max()
         .map(|(_, path)| path)
         .with_context(|| format!("wdk-sys has left no {name} in {}", builds.display()))
-}
-
-/// `cmd!` with a program that is a path.
-fn program<'s>(shell: &'s Shell, path: &str) -> xshell::Cmd<'s> {
-    cmd!(shell, "{path}")
 }
