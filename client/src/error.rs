@@ -296,7 +296,15 @@ fn refused(refusal: &Refusal) -> String {
         E::BadValue => {
             format!("the value {detail} at offset {subject} of the request means nothing")
         }
-        E::CountersReserved => "somebody else owns the counters and does not give them".to_owned(),
+        E::CountersReserved => format!(
+            "somebody else owns the counters and does not give them (NTSTATUS {detail:#010x})"
+        ),
+        E::InterruptTaken => {
+            format!("the overflow interrupt could not be had (NTSTATUS {detail:#010x})")
+        }
+        E::CountersDead => format!(
+            "the counters of processor {subject} were given and do not count: this machine shows a PMU that it does not have"
+        ),
         E::Suspended => "the machine is going to sleep".to_owned(),
     }
 }
@@ -350,6 +358,12 @@ const fn hint_for(code: ErrorCode) -> &'static str {
         E::BadValue => "`halprof list -v` shows the limits of each source.",
         E::CountersReserved => {
             "Stop other profilers and virtual machines that use the counters; `halprof doctor` lists candidates."
+        }
+        E::InterruptTaken => {
+            "Another profiler takes it, or Windows does not give it: end that one, or sample without addresses."
+        }
+        E::CountersDead => {
+            "In a virtual machine, give it a virtual PMU (Hyper-V: Set-VMProcessor -Perfmon; VMware: virtualize CPU performance counters)."
         }
         E::Suspended => "Try again when it is awake.",
     }

@@ -1,5 +1,9 @@
 //! The one boundary of the core: a processor, and all of them.
 
+use crate::processor::ProcessorState;
+use crate::ring::Word;
+use crate::session::Program;
+
 /// What CPUID answers: EAX, EBX, ECX, EDX.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CpuidResult {
@@ -32,18 +36,48 @@ pub trait Machine {
     fn write_apic(&mut self, offset: u32, value: u32);
     /// RDTSC.
     fn timestamp(&mut self) -> u64;
+    /// Executes a thousand instructions or more, for a counter to count.
+    fn exercise(&mut self);
 }
 
-/// What code that runs on one processor gets: that processor, and what belongs to it alone.
+/// What code that runs on one processor gets: that processor, what belongs to it alone, and what it
+/// is to run.
 pub struct Local<'a, M> {
     /// Index over all groups.
     pub index: usize,
     /// The processor.
     pub machine: &'a mut M,
     /// Its state, which nobody else touches.
-    pub state: &'a mut crate::processor::ProcessorState,
+    pub state: &'a mut ProcessorState,
     /// Its ring's memory, empty where none is lent.
-    pub ring: &'a [crate::ring::Word],
+    pub ring: &'a [Word],
+    /// What [`Processors::load`] was given last.
+    pub program: &'a Program,
+}
+
+/// What becomes of overflows while the counters are reserved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overflows {
+    /// They are not asked for: counters are read before they wrap twice.
+    Ignored,
+    /// Each interrupts, and the host calls [`overflow::interrupt`](crate::overflow::interrupt)
+    /// with what was interrupted.
+    Interrupt,
+    /// Each interrupts, and the host calls [`overflow::callback`](crate::overflow::callback) with
+    /// what the HAL found; so many general counters are wanted, from 0 on.
+    Callback {
+        /// How many.
+        general: u32,
+    },
+}
+
+/// Why the counters cannot be had, with the NTSTATUS that said so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreserved {
+    /// Their owner does not give them.
+    Counters(u32),
+    /// The interrupt on overflow cannot be handled.
+    Interrupt(u32),
 }
 
 /// All processors of a machine, and what their host lends the core.
@@ -79,7 +113,7 @@ pub trait Processors {
     );
 
     /// A processor's ring, for its reader; empty where none is lent.
-    fn ring(&self, index: usize) -> &[crate::ring::Word];
+    fn ring(&self, index: usize) -> &[Word];
 
     /// Lends a zeroed ring of so many words to each processor of `wanted`, all or none; the other
     /// processors keep what they have.
@@ -88,11 +122,15 @@ pub trait Processors {
     /// Takes the rings back.
     fn return_rings(&mut self);
 
-    /// Asks the owner of the counters for all of them (HalAllocateHardwareCounters); `false` where
-    /// it does not give them.
-    fn reserve_counters(&mut self) -> bool;
+    /// Hands every processor what it is to run: a copy, which code that runs on a processor reads
+    /// as [`Local::program`]. Called only while no processor runs anything.
+    fn load(&mut self, program: &Program);
 
-    /// Gives the counters back (HalFreeHardwareCounters).
+    /// Asks the owner of the counters for them (HalAllocateHardwareCounters), and sees to it that
+    /// overflows come through; both or neither.
+    fn reserve_counters(&mut self, overflows: Overflows) -> Result<(), Unreserved>;
+
+    /// Ends what [`Self::reserve_counters`] began (HalFreeHardwareCounters).
     fn release_counters(&mut self);
 
     /// Ticks of the time-stamp counter in a second.

@@ -40,12 +40,9 @@ const NOWHERE: Interrupted = Interrupted {
 };
 
 /// Answers an overflow interrupt in own-handler mode.
-pub fn interrupt<M: Machine>(
-    local: &mut Local<'_, M>,
-    session: &Configuration,
-    interrupted: &Interrupted,
-) {
+pub fn interrupt<M: Machine>(local: &mut Local<'_, M>, interrupted: &Interrupted) {
     let entry = local.machine.timestamp();
+    let session = &local.program.configuration;
     let Some(capabilities) = local.state.capabilities else {
         return;
     };
@@ -84,8 +81,9 @@ pub fn interrupt<M: Machine>(
 
 /// Answers the HAL's overflow callback: the HAL has stopped the counters, says which overflowed
 /// (bits of the global registers' layout), and clears and restarts them itself.
-pub fn callback<M: Machine>(local: &mut Local<'_, M>, session: &Configuration, overflowed: u64) {
+pub fn callback<M: Machine>(local: &mut Local<'_, M>, overflowed: u64) {
     let entry = local.machine.timestamp();
+    let session = &local.program.configuration;
     let Some(capabilities) = local.state.capabilities else {
         return;
     };

@@ -61,6 +61,11 @@ impl Plan {
         turns: 0,
     };
 
+    pub(crate) fn copy_from(&mut self, other: &Self) {
+        self.seats.copy_from_slice(&other.seats);
+        self.turns = other.turns;
+    }
+
     /// Where source `index` sits.
     #[must_use]
     pub fn seat(&self, index: usize) -> Seat {

@@ -5,13 +5,18 @@
 //! loses a wrap as long as it is read before it wraps twice.
 
 use crate::capabilities::Capabilities;
+use crate::catalog;
+use crate::control::{Filter, control};
+use crate::counter::Counter;
 use crate::guard::Guard;
 use crate::interface::{self, Seated};
-use crate::machine::Machine;
+use crate::machine::{Local, Machine};
 use crate::plan::{MAX_COUNTERS, MAX_SOURCES, Plan, Seat};
 use crate::session::Configuration;
+use crate::source::Select;
 use crate::statistics::SampleStatistics;
 use shared_types::ProfileInterface;
+use shared_types::ProfileSource;
 use shared_types::request::counts::Count;
 use zerocopy::IntoBytes;
 
@@ -20,6 +25,8 @@ use zerocopy::IntoBytes;
 pub struct ProcessorState {
     /// What the processor can do; `None` until it has been looked at.
     pub(crate) capabilities: Option<Capabilities>,
+    /// Its kind, among those of this machine.
+    pub(crate) kind: u8,
     pub(crate) active: Active,
     pub(crate) totals: [Total; MAX_SOURCES],
     pub(crate) guard: Guard,
@@ -76,7 +83,7 @@ enum Phase {
 }
 
 const IDLE: Seated = Seated {
-    counter: crate::counter::Counter::general(0),
+    counter: Counter::general(0),
     control: crate::control::Control {
         select: 0,
         before: [(0, 0); 3],
@@ -151,6 +158,95 @@ impl Active {
     }
 }
 
+/// What this processor does of its program.
+impl<M: Machine> Local<'_, M> {
+    /// Whether its counters count: the first is set to instructions, and some must be counted.
+    pub(crate) fn counts(&mut self) -> bool {
+        let Some(capabilities) = self.state.capabilities else {
+            return true;
+        };
+        let Some(one) = self_test(&capabilities) else {
+            return true;
+        };
+        let mut values = [0; MAX_COUNTERS];
+        interface::initialize(self.machine, &capabilities);
+        interface::enable_monitoring(self.machine, &capabilities, &[one]);
+        self.machine.exercise();
+        interface::disable_monitoring(self.machine, &capabilities, &[one], &mut values);
+        values.first().is_some_and(|&value| value != 0)
+    }
+
+    /// Forgets an earlier program's totals, and starts the first turn.
+    pub(crate) fn start(&mut self) {
+        let session = &self.program.configuration;
+        if let Some(plan) = self.program.plan(self.state.kind) {
+            self.state.start(self.machine, session, plan);
+        }
+    }
+
+    /// Stops, with an exact final read; totals stay for snapshots.
+    pub(crate) fn stop(&mut self) {
+        let session = &self.program.configuration;
+        self.state.stop(self.machine, session);
+    }
+
+    /// Before sleep, when all registers will be lost: stops, to be armed again.
+    pub(crate) fn suspend(&mut self) {
+        let session = &self.program.configuration;
+        self.state.suspend(self.machine, session);
+    }
+
+    /// After sleep: goes on with the turn that was interrupted.
+    pub(crate) fn resume(&mut self) {
+        let session = &self.program.configuration;
+        if let Some(plan) = self.program.plan(self.state.kind) {
+            self.state.resume(self.machine, session, plan);
+        }
+    }
+
+    /// Joins while the machine sleeps: [`Self::resume`] starts it here too.
+    pub(crate) fn join_asleep(&mut self) {
+        self.state.join_asleep(&self.program.configuration);
+    }
+
+    /// The timer's work, due every [`Service::timer_period`](crate::service::Service::timer_period):
+    /// reads every counter, so that none wraps unseen, and begins the next turn when this one has
+    /// had its time. Does nothing where nothing runs.
+    pub fn tick(&mut self) {
+        let session = &self.program.configuration;
+        if let Some(plan) = self.program.plan(self.state.kind) {
+            self.state.tick(self.machine, session, plan);
+        }
+    }
+
+    /// Writes a [`Count`] for each source into `out`, after reading the counters if they run.
+    pub(crate) fn snapshot(&mut self, out: &mut [u8]) {
+        let session = &self.program.configuration;
+        if let Some(plan) = self.program.plan(self.state.kind) {
+            self.state.snapshot(self.machine, session, plan, out);
+        }
+    }
+}
+
+/// The first general counter on instructions; `None` where that takes more than an event select,
+/// as on two of the interfaces that no x64 Windows uses.
+fn self_test(capabilities: &Capabilities) -> Option<Seated> {
+    let row = catalog::find(capabilities, ProfileSource::TOTAL_ISSUES)?;
+    catalog::support(capabilities, row, false).ok()?;
+    let select = row.select;
+    let counter = Counter::general(capabilities.counters.trailing_zeros().try_into().ok()?);
+    let both = Filter {
+        user: true,
+        kernel: true,
+    };
+    matches!(select, Select::EventSelect(_)).then(|| Seated {
+        counter,
+        control: control(capabilities, &select, 0, both, false),
+        preset: 0,
+        interrupts: false,
+    })
+}
+
 impl ProcessorState {
     /// The state of a processor that nobody has looked at.
     #[expect(
@@ -159,6 +255,7 @@ impl ProcessorState {
     )]
     pub const EMPTY: Self = Self {
         capabilities: None,
+        kind: 0,
         active: Active::NONE,
         totals: [Total::ZERO; MAX_SOURCES],
         guard: Guard::NEW,
@@ -170,6 +267,12 @@ impl ProcessorState {
         },
         phase: Phase::Stopped,
     };
+
+    /// Whether counters of a program run here now; not while the machine sleeps.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.phase == Phase::Running
+    }
 
     /// What became of this processor's samples.
     #[must_use]
@@ -187,13 +290,7 @@ impl ProcessorState {
             .unwrap_or(0)
     }
 
-    /// Forgets an earlier session's totals, and starts the first turn.
-    pub(crate) fn start(
-        &mut self,
-        machine: &mut impl Machine,
-        session: &Configuration,
-        plan: &Plan,
-    ) {
+    fn start(&mut self, machine: &mut impl Machine, session: &Configuration, plan: &Plan) {
         self.forget(session);
         if let (Some(capabilities), 1..) = (&self.capabilities, plan.turns()) {
             interface::initialize(machine, capabilities);
@@ -201,8 +298,7 @@ impl ProcessorState {
         self.arm(machine, session, plan);
     }
 
-    /// Joins a session that sleeps: [`Self::resume`] starts it here too.
-    pub(crate) fn join_asleep(&mut self, session: &Configuration) {
+    fn join_asleep(&mut self, session: &Configuration) {
         self.forget(session);
         self.phase = Phase::Suspended;
     }
@@ -226,29 +322,21 @@ impl ProcessorState {
         self.phase = Phase::Running;
     }
 
-    /// Stops, with an exact final read; totals stay for snapshots.
-    pub(crate) fn stop(&mut self, machine: &mut impl Machine, session: &Configuration) {
+    fn stop(&mut self, machine: &mut impl Machine, session: &Configuration) {
         if self.phase == Phase::Running {
             self.disarm(machine, session);
         }
         self.phase = Phase::Stopped;
     }
 
-    /// Before sleep, when all registers will be lost: as [`Self::stop`], to be armed again.
-    pub(crate) fn suspend(&mut self, machine: &mut impl Machine, session: &Configuration) {
+    fn suspend(&mut self, machine: &mut impl Machine, session: &Configuration) {
         if self.phase == Phase::Running {
             self.disarm(machine, session);
             self.phase = Phase::Suspended;
         }
     }
 
-    /// After sleep: goes on with the turn that was interrupted.
-    pub(crate) fn resume(
-        &mut self,
-        machine: &mut impl Machine,
-        session: &Configuration,
-        plan: &Plan,
-    ) {
+    fn resume(&mut self, machine: &mut impl Machine, session: &Configuration, plan: &Plan) {
         if self.phase == Phase::Suspended {
             self.arm(machine, session, plan);
         }
@@ -260,14 +348,7 @@ impl ProcessorState {
         self.clock.before = self.enabled(now);
     }
 
-    /// The timer's work: reads every counter, so that none wraps unseen, and begins the next turn
-    /// when this one has had its time.
-    pub(crate) fn tick(
-        &mut self,
-        machine: &mut impl Machine,
-        session: &Configuration,
-        plan: &Plan,
-    ) {
+    fn tick(&mut self, machine: &mut impl Machine, session: &Configuration, plan: &Plan) {
         if self.phase != Phase::Running {
             return;
         }
@@ -282,8 +363,7 @@ impl ProcessorState {
         }
     }
 
-    /// Writes a [`Count`] for each source into `out`, after reading the counters if they run.
-    pub(crate) fn snapshot(
+    fn snapshot(
         &mut self,
         machine: &mut impl Machine,
         session: &Configuration,
@@ -455,11 +535,7 @@ impl ProcessorState {
 /// NetBurst raises its interrupt on the count after the overflow, so it is preset for one event
 /// less (SDM vol. 3B, "Generating an Interrupt on Overflow"), and cannot be for a single one: that
 /// comes one event late and is carried.
-pub(crate) fn preset(
-    capabilities: &Capabilities,
-    counter: crate::counter::Counter,
-    remaining: u64,
-) -> u64 {
+pub(crate) fn preset(capabilities: &Capabilities, counter: Counter, remaining: u64) -> u64 {
     let events = match capabilities.interface() {
         ProfileInterface::NetBurst => remaining.max(2) - 1,
         _ => remaining.max(1),

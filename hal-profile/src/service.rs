@@ -14,8 +14,7 @@ mod sources;
 pub use exchange::Refused;
 
 use crate::capabilities::Capabilities;
-use crate::machine::{ProcessorSet, Processors};
-use crate::overflow::{self, Interrupted};
+use crate::machine::{Local, ProcessorSet, Processors};
 use crate::selection::Identity;
 use crate::session::{Client, MAX_KINDS, Session};
 use core::ops::DerefMut;
@@ -96,7 +95,7 @@ impl Kinds {
 
     /// The kind of a processor with these capabilities, a new one if need be. The last kind is
     /// kept for processors that are not used because there are too many kinds.
-    fn enter(&mut self, processor: usize, found: &Capabilities) {
+    fn enter(&mut self, processor: usize, found: &Capabilities) -> u8 {
         let known = self
             .list
             .iter()
@@ -114,12 +113,24 @@ impl Kinds {
             *of = kind as u8;
         }
         self.processors = self.processors.max(processor + 1);
+        kind as u8
     }
 
-    fn is_full(&self) -> bool {
-        self.list.iter().take(MAX_KINDS - 1).all(Option::is_some)
+    fn has_room_for(&self, found: &Capabilities) -> bool {
+        let mut kinds = self.list.iter().take(MAX_KINDS - 1);
+        kinds.any(Option::is_none) || self.list.contains(&Some(*found))
+    }
+
+    /// How many general counters every kind has that has any.
+    fn general(&self) -> u32 {
+        let counters = self.iter().map(|(_, kind)| kind.counters.trailing_ones());
+        counters.filter(|&count| count > 0).min().unwrap_or(0)
     }
 }
+
+/// How often counters are read only so that none wraps unseen, in units of 100 ns: 5 s. The
+/// narrowest have 40 bits, and 8 events in each cycle of 6 GHz take 22 s to wrap them.
+const READ_PERIOD: u32 = 50_000_000;
 
 impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
     /// Looks at every processor. `sessions` is the memory for sessions: one place more than can
@@ -147,20 +158,16 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
     }
 
     fn discover(&mut self, index: usize) {
-        let full = self.kinds.is_full();
-        let list = &self.kinds.list;
-        let found = self.processors.run_on(index, |local| {
+        let kinds = &mut self.kinds;
+        self.processors.run_on(index, |local| {
             let mut found = Capabilities::discover(local.machine);
-            if full && !list.contains(&Some(found)) {
+            if !kinds.has_room_for(&found) {
                 let identity = Identity::read(local.machine);
                 found = Capabilities::unused(identity, Reason::TooManyKinds);
             }
+            local.state.kind = kinds.enter(index, &found);
             local.state.capabilities = Some(found);
-            found
         });
-        if let Some(found) = found {
-            self.kinds.enter(index, &found);
-        }
     }
 
     /// Answers one DeviceIoControl. The first `input` bytes of `buffer` are the request; the reply
@@ -235,70 +242,29 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
         }
     }
 
-    /// The timer of one processor: due often enough that no counter wraps unseen, and at least as
-    /// often as turns of a rotation end.
-    pub fn tick(&mut self, index: usize) {
-        let Some(session) = running(self.holder, &self.sessions) else {
-            return;
-        };
-        if session.configuration.processors.contains(index) {
-            let plan = self.kinds.kind_of(index);
-            self.processors.run_on(index, |local| {
-                if let Some(plan) = session.plans.get(plan) {
-                    local
-                        .state
-                        .tick(local.machine, &session.configuration, plan);
-                }
-            });
-        }
-    }
-
-    /// An overflow interrupt has come to one processor.
-    pub fn interrupt(&mut self, index: usize, interrupted: &Interrupted) {
-        let Some(session) = running(self.holder, &self.sessions) else {
-            return;
-        };
-        self.processors.run_on(index, |local| {
-            overflow::interrupt(local, &session.configuration, interrupted);
-        });
-    }
-
-    /// The HAL's overflow callback has come to one processor.
-    pub fn callback(&mut self, index: usize, overflowed: u64) {
-        let Some(session) = running(self.holder, &self.sessions) else {
-            return;
-        };
-        self.processors.run_on(index, |local| {
-            overflow::callback(local, &session.configuration, overflowed);
-        });
-    }
-
     /// Before sleep: reads all totals, stops all counters.
     pub fn suspend(&mut self) {
         self.suspended = true;
-        let Some(session) = running(self.holder, &self.sessions) else {
-            return;
-        };
-        let configuration = &session.configuration;
-        self.processors
-            .run_on_each::<()>(&configuration.processors, &mut [], |local, _| {
-                local.state.suspend(local.machine, configuration);
-            });
+        self.on_running(|local| {
+            local.suspend();
+        });
     }
 
     /// After sleep: arms the running session again from its plan.
     pub fn resume(&mut self) {
         self.suspended = false;
-        let Some(session) = running(self.holder, &self.sessions) else {
-            return;
-        };
-        let (configuration, kinds) = (&session.configuration, &self.kinds);
-        self.processors
-            .run_on_each::<()>(&configuration.processors, &mut [], |local, _| {
-                if let Some(plan) = session.plans.get(kinds.kind_of(local.index)) {
-                    local.state.resume(local.machine, configuration, plan);
-                }
-            });
+        self.on_running(|local| {
+            local.resume();
+        });
+    }
+
+    /// Does `work` on each processor of the running session.
+    fn on_running(&mut self, work: fn(&mut Local<'_, P::Machine>)) {
+        if let Some(session) = running(self.holder, &self.sessions) {
+            let wanted = &session.program.configuration.processors;
+            self.processors
+                .run_on_each::<()>(wanted, &mut [], |local, _| work(local));
+        }
     }
 
     /// A processor was added: it is looked at, and joins a running session that counts everywhere,
@@ -308,27 +274,25 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
         self.discover(index);
         let planned = self.kinds.kind_of(index) < kinds_before;
         let everywhere = running(self.holder, &self.sessions)
-            .is_some_and(|session| session.configuration.processors == ProcessorSet::ALL);
+            .is_some_and(|session| session.program.configuration.processors == ProcessorSet::ALL);
         if planned && everywhere {
             self.lend_ring_to_added(index);
-            self.join(index);
+            let suspended = self.suspended;
+            self.processors.run_on(index, |local| {
+                if suspended {
+                    local.join_asleep();
+                } else {
+                    local.start();
+                }
+            });
         }
     }
 
-    fn join(&mut self, index: usize) {
-        let Some(session) = running(self.holder, &self.sessions) else {
-            return;
-        };
-        let (kind, suspended) = (self.kinds.kind_of(index), self.suspended);
-        self.processors
-            .run_on(index, |local| match session.plans.get(kind) {
-                Some(_) if suspended => local.state.join_asleep(&session.configuration),
-                Some(plan) => {
-                    let configuration = &session.configuration;
-                    local.state.start(local.machine, configuration, plan);
-                }
-                None => {}
-            });
+    /// Ends every session, as when every handle is closed: the device is being removed.
+    pub fn end_all(&mut self) {
+        for place in 1..self.sessions.len() {
+            self.end_session(place);
+        }
     }
 
     /// The processors, for their host.
@@ -336,11 +300,29 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
         &mut self.processors
     }
 
+    /// How often [`Local::tick`] is due on each processor, in units of 100 ns; `None` while no
+    /// counter runs.
+    ///
+    /// A quarter of a turn where sources take turns, so that a turn is over by at most that; else
+    /// often enough that no counter wraps twice between two reads.
+    #[must_use]
+    pub fn timer_period(&self) -> Option<u32> {
+        let session = running(self.holder, &self.sessions)?;
+        match preparation::turns(&session.program.plans) {
+            0 => None,
+            1 => Some(READ_PERIOD),
+            _ => {
+                let resolution = self.processors.timer_resolution();
+                Some((session.program.configuration.rotation / 4).max(resolution))
+            }
+        }
+    }
+
     /// Whether a session is running whose sources take turns, so that its timer must tick.
     #[must_use]
     pub fn rotates(&self) -> bool {
         running(self.holder, &self.sessions)
-            .is_some_and(|session| preparation::turns(&session.plans) > 1)
+            .is_some_and(|session| preparation::turns(&session.program.plans) > 1)
     }
 
     /// Whether a session is running.

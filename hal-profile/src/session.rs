@@ -29,27 +29,53 @@ pub struct Session {
     pub(crate) uses: u32,
     pub(crate) kernel: bool,
     pub(crate) approximate: bool,
-    pub(crate) configuration: Configuration,
-    pub(crate) plans: [Plan; MAX_KINDS],
+    pub(crate) program: Program,
 }
 
 impl Session {
     /// A place that nobody uses.
-    #[expect(
-        clippy::large_stack_arrays,
-        reason = "a constant that hosts copy into memory they lend"
-    )]
     pub const EMPTY: Self = Self {
         owner: None,
         uses: 0,
         kernel: false,
         approximate: false,
-        configuration: Configuration::EMPTY,
-        plans: [Plan::EMPTY; MAX_KINDS],
+        program: Program::EMPTY,
     };
 }
 
-/// What is counted, where and how; it does not change while the session runs.
+/// What processors run of a session: it does not change while they do.
+#[derive(Debug)]
+pub struct Program {
+    pub(crate) configuration: Configuration,
+    pub(crate) plans: [Plan; MAX_KINDS],
+}
+
+impl Program {
+    /// Nothing to run.
+    #[expect(
+        clippy::large_stack_arrays,
+        reason = "a constant that hosts copy into memory they lend"
+    )]
+    pub const EMPTY: Self = Self {
+        configuration: Configuration::EMPTY,
+        plans: [Plan::EMPTY; MAX_KINDS],
+    };
+
+    /// Becomes the same as `other`, in place: it is too large to pass over a kernel's stack.
+    pub fn copy_from(&mut self, other: &Self) {
+        self.configuration.copy_from(&other.configuration);
+        for (plan, others) in self.plans.iter_mut().zip(&other.plans) {
+            plan.copy_from(others);
+        }
+    }
+
+    /// The plan for a kind of processor.
+    pub(crate) fn plan(&self, kind: u8) -> Option<&Plan> {
+        self.plans.get(usize::from(kind))
+    }
+}
+
+/// What is counted, where and how.
 #[derive(Debug)]
 pub struct Configuration {
     pub(crate) sources: [SessionSource; MAX_SOURCES],
@@ -58,6 +84,8 @@ pub struct Configuration {
     pub(crate) no_address: bool,
     pub(crate) kernel: bool,
     pub(crate) processors: ProcessorSet,
+    /// How long a turn runs, in units of 100 ns.
+    pub(crate) rotation: u32,
     pub(crate) rotation_ticks: u64,
     pub(crate) frequency: u64,
     pub(crate) ring_samples: u32,
@@ -122,10 +150,36 @@ impl Configuration {
         no_address: false,
         kernel: false,
         processors: ProcessorSet::EMPTY,
+        rotation: 0,
         rotation_ticks: 0,
         frequency: 0,
         ring_samples: 0,
     };
+
+    fn copy_from(&mut self, other: &Self) {
+        let Self {
+            sources,
+            count,
+            samples,
+            no_address,
+            kernel,
+            processors,
+            rotation,
+            rotation_ticks,
+            frequency,
+            ring_samples,
+        } = self;
+        sources.copy_from_slice(&other.sources);
+        *count = other.count;
+        *samples = other.samples;
+        *no_address = other.no_address;
+        *kernel = other.kernel;
+        *processors = other.processors;
+        *rotation = other.rotation;
+        *rotation_ticks = other.rotation_ticks;
+        *frequency = other.frequency;
+        *ring_samples = other.ring_samples;
+    }
 
     /// How many sources there are.
     #[must_use]

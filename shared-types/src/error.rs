@@ -9,6 +9,8 @@ impl NtStatus {
     pub const SUCCESS: Self = Self(0x0000_0000);
     /// STATUS_INVALID_DEVICE_REQUEST: no such request code.
     pub const INVALID_DEVICE_REQUEST: Self = Self(0xC000_0010);
+    /// STATUS_DEVICE_NOT_READY: the device is starting, or going.
+    pub const DEVICE_NOT_READY: Self = Self(0xC000_00A3);
     /// STATUS_ACCESS_DENIED: the handle was opened without the right that the code names.
     pub const ACCESS_DENIED: Self = Self(0xC000_0022);
     /// STATUS_BUFFER_TOO_SMALL: the output cannot hold a reply header.
@@ -111,8 +113,13 @@ error_codes! {
     NotSampling = 27 "not-sampling"
     /// A field has a value outside its meaning: `subject` is its offset, `detail` the value.
     BadValue = 28 "bad-value"
-    /// The counters could not be reserved, because their owner does not give them.
+    /// The counters could not be reserved, because their owner does not give them: `detail` is the
+    /// NTSTATUS.
     CountersReserved = 29 "counters-reserved"
     /// Suspended for sleep; the request can be made again when the machine is awake.
     Suspended = 30 "suspended"
+    /// The overflow interrupt could not be had: `detail` is the NTSTATUS.
+    InterruptTaken = 31 "interrupt-taken"
+    /// The counters were given and do not count: `subject` is the index of a processor.
+    CountersDead = 32 "counters-dead"
 }

@@ -6,14 +6,15 @@
 //! buffer too short for the headers themselves, an unknown code or a missing access right fails
 //! the DeviceIoControl.
 //!
-//! Where to look: [`hal`] has the HAL's structures, [`request`] the codes with their structures,
-//! [`ErrorCode`] every refusal, [`Sample`] what an overflow records.
+//! Where to look: [`device`] has the device's names, [`hal`] the HAL's structures, [`request`] the
+//! codes with their structures, [`ErrorCode`] every refusal, [`Sample`] what an overflow records.
 //!
 //! `no_std`, no `unsafe`, and every size asserted at compile time. All numbers are little-endian,
 //! as everything on x86 is.
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod device;
 mod error;
 pub mod hal;
 mod header;

@@ -310,8 +310,9 @@ impl Unit for Architectural {
         true
     }
 
-    fn begin_anew(&mut self, _thread: usize) {
-        self.counters_mut().for_each(Counter::begin_anew);
+    fn count_from(&mut self, _thread: usize, now: &Counts) {
+        self.counters_mut()
+            .for_each(|counter| counter.count_from(now));
     }
 
     fn break_counter_bit(&mut self, bit: u32) {

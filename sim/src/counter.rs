@@ -91,9 +91,9 @@ impl Input {
         self.seen.saturating_add(more)
     }
 
-    /// All that happens is counted from 0 again.
-    pub(crate) fn begin_anew(&mut self) {
-        self.seen = 0;
+    /// What has happened is `now`, whatever it was; nothing is added.
+    pub(crate) fn count_from(&mut self, now: &Counts) {
+        self.seen = self.feed.map_or(0, |feed| feed.amount(now));
     }
 }
 
@@ -158,9 +158,9 @@ impl Counter {
         self.input.amount_after(self.value.until_wrap())
     }
 
-    /// All that happens is counted from 0 again.
-    pub(crate) fn begin_anew(&mut self) {
-        self.input.begin_anew();
+    /// What has happened is `now`, whatever it was; nothing is added.
+    pub(crate) fn count_from(&mut self, now: &Counts) {
+        self.input.count_from(now);
     }
 }
 

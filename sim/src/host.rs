@@ -1,15 +1,28 @@
 //! Modelled processors as the core sees them: what the driver's DPCs and memory are on Windows.
 
+use crate::event::{Counts, Event};
 use crate::fault::Fault;
 use crate::processor::Processor;
-use hal_profile::machine::{CpuidResult, Local, Machine, ProcessorSet, Processors};
+use hal_profile::machine::{
+    CpuidResult, Local, Machine, Overflows, ProcessorSet, Processors, Unreserved,
+};
+use hal_profile::overflow::{self, Interrupted};
 use hal_profile::processor::ProcessorState;
 use hal_profile::ring::Word;
+use hal_profile::session::Program;
 
 /// Modelled time runs at 1 GHz, and so do all time-stamp counters.
 pub const TIMESTAMP_FREQUENCY: u64 = 1_000_000_000;
 /// What an interrupt costs, in modelled nanoseconds.
 pub const INTERRUPT_COST: u64 = 1000;
+
+/// A status for a handler that is registered already; no document says which Windows gives.
+const STATUS_UNSUCCESSFUL: u32 = 0xC000_0001;
+/// Instructions and cycles of an exercise.
+const EXERCISE: u64 = 1000;
+
+/// What HalAllocateHardwareCounters answers where somebody else has them.
+const STATUS_INSUFFICIENT_RESOURCES: u32 = 0xC000_009A;
 
 /// Refused accesses that are kept of one processor: the first ones tell.
 const FAULTS_KEPT: usize = 16;
@@ -81,6 +94,13 @@ impl Machine for Cpu {
         self.end_interrupt();
         now
     }
+
+    fn exercise(&mut self) {
+        let mut events = Counts::default();
+        events.set(Event::Instructions, EXERCISE, 0);
+        events.set(Event::Cycles, EXERCISE, 0);
+        self.processor.exercise(events);
+    }
 }
 
 /// All processors, with the memory that they lend the core.
@@ -89,8 +109,11 @@ pub struct Host {
     pub cpus: Vec<Cpu>,
     states: Vec<ProcessorState>,
     rings: Vec<Vec<Word>>,
+    program: Box<Program>,
     /// Somebody else owns the counters and does not give them.
     pub(crate) counters_taken: bool,
+    /// Somebody else handles the overflow interrupt.
+    pub(crate) interrupt_taken: bool,
     /// The service has reserved the counters: it must give them back before it can again.
     counters_reserved: bool,
     /// Most words that rings may take in all; above it there is no memory.
@@ -105,7 +128,9 @@ impl Host {
             cpus: Vec::with_capacity(processors.len()),
             states: Vec::with_capacity(processors.len()),
             rings: Vec::new(),
+            program: Box::new(Program::EMPTY),
             counters_taken: false,
+            interrupt_taken: false,
             counters_reserved: false,
             ring_words_max: usize::MAX,
         };
@@ -125,12 +150,34 @@ impl Host {
         self.rings.push(Vec::new());
     }
 
+    /// The timer of one processor.
+    pub fn tick(&mut self, index: usize) {
+        if let Some(mut local) = self.local(index) {
+            local.tick();
+        }
+    }
+
+    /// An overflow interrupt has come to one processor.
+    pub fn interrupt(&mut self, index: usize, interrupted: &Interrupted) {
+        if let Some(mut local) = self.local(index) {
+            overflow::interrupt(&mut local, interrupted);
+        }
+    }
+
+    /// The HAL's overflow callback has come to one processor.
+    pub fn callback(&mut self, index: usize, overflowed: u64) {
+        if let Some(mut local) = self.local(index) {
+            overflow::callback(&mut local, overflowed);
+        }
+    }
+
     fn local(&mut self, index: usize) -> Option<Local<'_, Cpu>> {
         Some(Local {
             index,
             machine: self.cpus.get_mut(index)?,
             state: self.states.get_mut(index)?,
             ring: self.rings.get(index)?,
+            program: &self.program,
         })
     }
 }
@@ -194,10 +241,19 @@ impl Processors for Host {
         self.rings.fill_with(Vec::new);
     }
 
-    fn reserve_counters(&mut self) -> bool {
-        let free = !self.counters_taken && !self.counters_reserved;
-        self.counters_reserved |= free;
-        free
+    fn load(&mut self, program: &Program) {
+        self.program.copy_from(program);
+    }
+
+    fn reserve_counters(&mut self, overflows: Overflows) -> Result<(), Unreserved> {
+        if self.counters_taken || self.counters_reserved {
+            return Err(Unreserved::Counters(STATUS_INSUFFICIENT_RESOURCES));
+        }
+        if self.interrupt_taken && overflows == Overflows::Interrupt {
+            return Err(Unreserved::Interrupt(STATUS_UNSUCCESSFUL));
+        }
+        self.counters_reserved = true;
+        Ok(())
     }
 
     fn release_counters(&mut self) {

@@ -251,6 +251,12 @@ impl Model {
         self.service.processors().counters_taken = taken;
     }
 
+    /// Somebody else handles the overflow interrupt, and no session can sample addresses; or stops
+    /// doing so.
+    pub fn take_interrupt(&mut self, taken: bool) {
+        self.service.processors().interrupt_taken = taken;
+    }
+
     /// Leaves so many bytes of memory for sample rings.
     pub fn limit_ring_memory(&mut self, bytes: usize) {
         self.service.processors().ring_words_max = bytes / 8;
@@ -406,7 +412,7 @@ impl Model {
             if let Some(cpu) = self.service.processors().cpus.get_mut(index) {
                 cpu.interrupt_cost = INTERRUPT_COST;
             }
-            self.service.interrupt(index, &interrupted);
+            self.service.processors().interrupt(index, &interrupted);
             if let Some(cpu) = self.service.processors().cpus.get_mut(index) {
                 cpu.end_interrupt();
             }
@@ -425,7 +431,7 @@ impl Model {
         }
         if due || runner.position - runner.read_at >= width {
             runner.read_at = runner.position;
-            self.service.tick(index);
+            self.service.processors().tick(index);
         }
     }
 

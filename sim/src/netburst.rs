@@ -374,10 +374,10 @@ impl Unit for NetBurst {
         true
     }
 
-    fn begin_anew(&mut self, thread: usize) {
-        self.counted[thread] = Counts::default();
+    fn count_from(&mut self, thread: usize, now: &Counts) {
+        self.counted[thread] = *now;
         for counter in &mut self.counters {
-            counter.begin_anew(thread);
+            counter.count_from(thread, now);
         }
     }
 

@@ -163,8 +163,10 @@ impl Unit for P6 {
         self.pentium_m
     }
 
-    fn begin_anew(&mut self, _thread: usize) {
-        self.counters.iter_mut().for_each(Counter::begin_anew);
+    fn count_from(&mut self, _thread: usize, now: &Counts) {
+        self.counters
+            .iter_mut()
+            .for_each(|counter| counter.count_from(now));
     }
 
     fn break_counter_bit(&mut self, bit: u32) {

@@ -157,8 +157,10 @@ impl Unit for Pentium {
         false
     }
 
-    fn begin_anew(&mut self, _thread: usize) {
-        self.counters.iter_mut().for_each(Counter::begin_anew);
+    fn count_from(&mut self, _thread: usize, now: &Counts) {
+        self.counters
+            .iter_mut()
+            .for_each(|counter| counter.count_from(now));
     }
 
     fn break_counter_bit(&mut self, bit: u32) {

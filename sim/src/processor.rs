@@ -197,9 +197,22 @@ impl Processor {
 
     /// All that happens here is counted from 0 again. Counters keep what they have added up.
     pub fn begin_anew(&mut self) {
-        self.counts = Counts::default();
+        self.count_from(Counts::default());
+    }
+
+    /// These events happen besides all that is counted with [`Self::retire`].
+    pub fn exercise(&mut self, events: Counts) {
+        let before = self.counts;
+        self.begin_anew();
+        self.retire(events);
+        self.count_from(before);
+    }
+
+    fn count_from(&mut self, now: Counts) {
+        self.counts = now;
+        let thread = self.thread;
         if let Some(mut package) = self.package() {
-            package.unit.begin_anew(self.thread);
+            package.unit.count_from(thread, &now);
         }
     }
 

@@ -59,8 +59,8 @@ pub(crate) trait Unit: Send {
     fn counter_width(&self) -> u32;
     /// Whether the local APIC sets LVTPC's mask bit when it delivers the interrupt.
     fn masks_on_delivery(&self) -> bool;
-    /// All that happens on `thread` is counted from 0 again; what has been added stays.
-    fn begin_anew(&mut self, thread: usize);
+    /// What has happened on `thread` is `now`, whatever it was; what has been added stays.
+    fn count_from(&mut self, thread: usize, now: &Counts);
     /// Makes a bit stuck at 0 in every counter.
     fn break_counter_bit(&mut self, bit: u32);
     /// Makes overflows interrupt without setting their flag, where that is a known erratum.

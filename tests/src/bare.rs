@@ -201,14 +201,14 @@ impl Bare {
     pub fn take_interrupt(&mut self, index: usize) -> bool {
         let taken = self.cpu(index).processor.acknowledge_interrupt().is_some();
         if taken {
-            self.service.interrupt(index, &INTERRUPTED);
+            self.service.processors().interrupt(index, &INTERRUPTED);
         }
         taken
     }
 
     /// An interrupt that no counter of ours has asked for.
     pub fn spurious_interrupt(&mut self, index: usize) {
-        self.service.interrupt(index, &INTERRUPTED);
+        self.service.processors().interrupt(index, &INTERRUPTED);
     }
 
     /// What `work` costs one processor.

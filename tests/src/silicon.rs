@@ -158,4 +158,6 @@ impl Machine for Silicon {
     fn timestamp(&mut self) -> u64 {
         0
     }
+
+    fn exercise(&mut self) {}
 }

@@ -25,6 +25,8 @@ struct Row {
     model: &'static str,
     /// As many sources as it has counters of one kind or another; the first is used alone too.
     sources: &'static str,
+    /// Of a start: one counter set up, started, stopped and cleared to see whether it counts.
+    self_test: Cost,
     start_one: Cost,
     start_all: Cost,
     stop_one: Cost,
@@ -44,6 +46,7 @@ const ROWS: [Row; 10] = [
     Row {
         model: "pentium",
         sources: "BranchInstructions,TotalIssues",
+        self_test: NOTHING,
         start_one: [2, 3, 0, 0],
         start_all: [4, 6, 0, 0],
         stop_one: [2, 1, 0, 0],
@@ -56,6 +59,7 @@ const ROWS: [Row; 10] = [
     Row {
         model: "pentium3",
         sources: "BranchInstructions,TotalCycles",
+        self_test: [0, 3 + 3, 1, 0],
         start_one: [0, 3, 0, 0],
         start_all: [0, 5, 0, 0],
         stop_one: [0, 3, 1, 0],
@@ -68,6 +72,7 @@ const ROWS: [Row; 10] = [
     Row {
         model: "pentium-m",
         sources: "BranchInstructions,TotalCycles",
+        self_test: [0, 3 + 3, 1, 0],
         start_one: [0, 3, 0, 0],
         start_all: [0, 5, 0, 0],
         stop_one: [0, 3, 1, 0],
@@ -80,6 +85,7 @@ const ROWS: [Row; 10] = [
     Row {
         model: "pentium4",
         sources: "BranchInstructions,TotalIssues,BranchMispredictions,TotalCycles",
+        self_test: NOTHING,
         // All CCCRs but the erratic counter 1's are turned off first.
         start_one: [0, 17 + 5, 0, 0],
         start_all: [0, 17 + 20, 0, 0],
@@ -93,6 +99,7 @@ const ROWS: [Row; 10] = [
     Row {
         model: "yonah",
         sources: "BranchInstructions,TotalCycles",
+        self_test: [0, 3 + 2, 1, 0],
         start_one: [0, 3, 0, 0],
         start_all: [0, 6, 0, 0],
         stop_one: [0, 2, 1, 0],
@@ -105,6 +112,7 @@ const ROWS: [Row; 10] = [
     Row {
         model: "core2",
         sources: "BranchInstructions,TotalCycles",
+        self_test: [2 + 1, 5 + 3, 1, 0],
         start_one: [2, 5, 0, 0],
         start_all: [2, 7, 0, 0],
         stop_one: [1, 3, 1, 0],
@@ -118,6 +126,7 @@ const ROWS: [Row; 10] = [
         model: "skylake",
         sources: "BranchInstructions,BranchMispredictions,LLCMisses,LLCReference,\
             FixedInstructions,FixedCycles,FixedReferenceCycles",
+        self_test: [2 + 1, 5 + 3, 1, 0],
         start_one: [2, 5, 0, 0],
         start_all: [3, 15, 0, 0],
         stop_one: [1, 3, 1, 0],
@@ -130,6 +139,7 @@ const ROWS: [Row; 10] = [
     Row {
         model: "k8",
         sources: "BranchInstructions,TotalIssues,DcacheMisses,IcacheMisses",
+        self_test: [0, 3 + 2, 1, 0],
         start_one: [0, 3, 0, 0],
         start_all: [0, 12, 0, 0],
         stop_one: [0, 2, 1, 0],
@@ -143,6 +153,7 @@ const ROWS: [Row; 10] = [
         model: "bulldozer",
         sources: "BranchInstructions,TotalIssues,IcacheIssues,IcacheMisses,\
             DcacheAccesses,BranchMispredictions",
+        self_test: [0, 3 + 2, 1, 0],
         start_one: [0, 3, 0, 0],
         start_all: [0, 18, 0, 0],
         stop_one: [0, 2, 1, 0],
@@ -156,6 +167,7 @@ const ROWS: [Row; 10] = [
         model: "zen4",
         sources: "BranchInstructions,TotalIssues,BranchMispredictions,L1dMisses,\
             L1dAccesses,Cycles",
+        self_test: [2 + 1, 5 + 3, 1, 0],
         start_one: [2, 5, 0, 0],
         start_all: [2, 15, 0, 0],
         stop_one: [1, 3, 1, 0],
@@ -210,7 +222,8 @@ fn measured(row: &Row) -> Row {
     };
     let start = |specs: &[Spec]| {
         let mut bare = bare(row.model, specs, 0);
-        cost(bare.accesses(0, Bare::start))
+        let all = cost(bare.accesses(0, Bare::start));
+        [0, 1, 2, 3].map(|kind| all[kind] - row.self_test[kind])
     };
     let interrupts = row.overflow_one != NOTHING;
     let overflows = |specs: &[Spec]| {
@@ -223,6 +236,7 @@ fn measured(row: &Row) -> Row {
     Row {
         model: row.model,
         sources: row.sources,
+        self_test: row.self_test,
         start_one: start(one),
         start_all: start(&all),
         stop_one: run(one, 0, &|bare| bare.stop()),
@@ -253,7 +267,7 @@ fn rotation(model: &str, sources: &str) -> Cost {
     let mut bare = bare(model, &first(model, sources, usize::MAX), 0);
     bare.start();
     bare.cpu(0).processor.set_timestamp(LONG);
-    cost(bare.accesses(0, |bare| bare.service.tick(0)))
+    cost(bare.accesses(0, |bare| bare.service.processors().tick(0)))
 }
 
 #[test]
@@ -329,7 +343,7 @@ fn the_hal_s_callback_costs_one_read_and_one_write() {
         let mut bare = bare(model, &specs, SAMPLE | NO_ADDRESS);
         bare.start();
         bare.retire(0, &[(Event::Branches, PERIOD)]);
-        let accesses = bare.accesses(0, |bare| bare.service.callback(0, 1));
+        let accesses = bare.accesses(0, |bare| bare.service.processors().callback(0, 1));
         assert_eq!(cost(accesses), [0, 1, 1, 0], "{model}");
         assert_eq!(bare.drain().len(), 1, "{model}");
     }
@@ -412,11 +426,11 @@ fn nothing_is_allocated() {
                     bare.service.processors().cpus[0]
                         .processor
                         .set_timestamp(round * 10_000_000);
-                    bare.service.tick(0);
+                    bare.service.processors().tick(0);
                     bare.retire(0, &[(Event::Branches, PERIOD * round)]);
                     bare.take_interrupt(0);
                     bare.spurious_interrupt(0);
-                    bare.service.callback(0, 1);
+                    bare.service.processors().callback(0, 1);
                 }
                 bare.stop();
             });

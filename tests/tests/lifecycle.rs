@@ -593,6 +593,53 @@ fn counters_that_somebody_else_owns_are_not_touched() {
     }
 }
 
+/// Whether instructions take an event select and nothing else.
+fn is_self_tested(layout: &Layout) -> bool {
+    !layout.model.starts_with("pentium") || layout.model == "pentium3"
+}
+
+#[test]
+fn counters_that_are_given_and_do_not_count_start_nothing() {
+    for layout in LAYOUTS.iter().filter(|layout| is_self_tested(layout)) {
+        let mut wire = machine(layout);
+        let number = wire.open();
+        let request = configure(number, session::SAMPLE, &[spec(TOTAL_ISSUES)]);
+        assert_eq!(wire.send(session::CONFIGURE, &request).refusal(), None);
+        for bit in 0..48 {
+            processor(&mut wire, 0).break_counter_bit(bit);
+        }
+        let (error, subject, _) = wire.about(session::START, number).refusal().expect("dead");
+        assert_eq!(
+            (error, subject),
+            (ErrorCode::CountersDead, 0),
+            "{}",
+            layout.model
+        );
+        assert!(!wire.model.is_counting());
+        assert_eq!(wire.machine().ring_bytes, 0);
+        let again = wire.about(session::START, number);
+        assert_eq!(
+            again.error(),
+            Some(ErrorCode::CountersDead),
+            "the counters were given back, and are given again"
+        );
+    }
+}
+
+#[test]
+fn without_the_overflow_interrupt_counting_goes_on_and_sampling_does_not() {
+    let mut wire = Wire::new("skylake", 2);
+    wire.model.take_interrupt(true);
+    let number = wire.open();
+    let request = configure(number, session::SAMPLE, &[spec(TOTAL_ISSUES)]);
+    assert_eq!(wire.send(session::CONFIGURE, &request).refusal(), None);
+    let start = wire.about(session::START, number);
+    assert_eq!(start.error(), Some(ErrorCode::InterruptTaken));
+    assert!(!wire.model.is_counting());
+    wire.configure(number, &[spec(TOTAL_ISSUES)]);
+    assert_eq!(wire.about(session::START, number).refusal(), None);
+}
+
 #[test]
 fn without_memory_for_rings_nothing_starts() {
     for layout in LAYOUTS.iter().filter(|layout| layout.samples()) {

@@ -165,7 +165,7 @@ fn a_session_begins_with_its_first_turn() {
     bare.configure(0, &TWO_TURNS.map(spec), 40_000);
     bare.start();
     bare.cpu(0).processor.set_timestamp(5_000_000);
-    bare.service.tick(0);
+    bare.service.processors().tick(0);
     bare.stop();
     bare.configure(0, &[spec(TOTAL_ISSUES)], 0);
     bare.start();
@@ -180,7 +180,7 @@ fn a_single_turn_is_never_over() {
     bare.configure(0, &[spec(TOTAL_ISSUES)], 0);
     bare.start();
     bare.cpu(0).processor.set_timestamp(1_000_000_000);
-    bare.service.tick(0);
+    bare.service.processors().tick(0);
     assert_eq!(bare.snapshot()[0].turns, 0);
 }
 
@@ -204,7 +204,7 @@ fn sums_of_squares_have_128_bits() {
     bare.retire(0, &[(Event::Instructions, 1 << 33)]);
     let turn_s_end = 1_000_000 + (1 << 34);
     bare.cpu(0).processor.set_timestamp(turn_s_end);
-    bare.service.tick(0);
+    bare.service.processors().tick(0);
     let count = bare.snapshot()[0];
     assert_eq!((count.counted, count.turns), (1 << 33, 1));
     assert_eq!(count.count_squared, [0, 1 << 2]);

@@ -69,18 +69,18 @@ fn the_hal_s_callback_answers_for_the_counters_it_names() {
     bare.retire(0, &both);
     let mut sources: Vec<Vec<u16>> = vec![];
     for counter in [1, 0] {
-        bare.service.callback(0, 1 << counter);
+        bare.service.processors().callback(0, 1 << counter);
         sources.push(bare.drain().iter().map(|sample| sample.source).collect());
     }
     assert_eq!(sources, [vec![1], vec![0]]);
-    bare.service.callback(0, 0);
+    bare.service.processors().callback(0, 0);
     assert_eq!(bare.statistics().generated, 2);
 }
 
 /// At 1 GHz a window of the guard is 10 ms long, and interrupts may take 1 ms of it.
 fn slow_callback(bare: &mut Bare, nanoseconds: u64) {
     bare.cpu(0).interrupt_cost = nanoseconds;
-    bare.service.callback(0, 0);
+    bare.service.processors().callback(0, 0);
 }
 
 #[test]

@@ -411,7 +411,7 @@ fn through_the_hal_s_callback_samples_have_no_address() {
         let control = processor.rdmsr(GLOBAL_CTRL).expect("version 2");
         let overflowed = processor.rdmsr(GLOBAL_STATUS).expect("version 2");
         processor.wrmsr(GLOBAL_CTRL, 0).expect("version 2");
-        bare.service.callback(0, overflowed);
+        bare.service.processors().callback(0, overflowed);
         let processor = &mut bare.cpu(0).processor;
         processor
             .wrmsr(GLOBAL_OVF_CTRL, overflowed)

@@ -8,7 +8,7 @@ use crate::catalog;
 use crate::control::Filter;
 use crate::machine::{ProcessorSet, Processors};
 use crate::plan::{MAX_SOURCES, Plan, Wanted};
-use crate::session::{Configuration, MAX_KINDS, Session, SessionSource, ticks};
+use crate::session::{Configuration, MAX_KINDS, Program, Session, SessionSource, ticks};
 use crate::source::{ANY, Fit, Select, limits, raw};
 use core::mem::size_of;
 use core::ops::DerefMut;
@@ -53,13 +53,14 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
         let [scratch, _, ..] = &mut *self.sessions else {
             return Err(no_memory());
         };
-        let configuration = &mut scratch.configuration;
+        let configuration = &mut scratch.program.configuration;
         configuration.count = 0;
         configuration.samples = request.header.flags & SAMPLE != 0;
         configuration.kernel = kernel;
         configuration.processors = processors;
         configuration.frequency = frequency;
-        configuration.rotation_ticks = ticks(rotation(request.rotation).into(), frequency);
+        configuration.rotation = rotation(request.rotation);
+        configuration.rotation_ticks = ticks(configuration.rotation.into(), frequency);
         configuration.ring_samples = ring_samples(request, &processors, count, ring_bytes_max);
         let clock = Clock {
             frequency,
@@ -77,7 +78,7 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
             }
             configuration.count = index + 1;
         }
-        make_plans(&self.kinds, scratch, approximate)
+        make_plans(&self.kinds, &mut scratch.program, approximate)
     }
 }
 
@@ -276,12 +277,11 @@ impl Configuration {
 
 /// Plans for every kind of processor; a source must be counted on one kind at least, and a group
 /// on all that the session uses.
-fn make_plans(kinds: &Kinds, scratch: &mut Session, approximate: bool) -> Result<(), Refused> {
-    let Session {
+fn make_plans(kinds: &Kinds, program: &mut Program, approximate: bool) -> Result<(), Refused> {
+    let Program {
         configuration,
         plans,
-        ..
-    } = scratch;
+    } = program;
     let used = |kind| uses_kind(kinds, &configuration.processors, kind);
     for (index, source) in configuration.sources().iter().enumerate() {
         let mut refusals = kinds

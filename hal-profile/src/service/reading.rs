@@ -34,7 +34,7 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
         let Some(session) = self.sessions.get(place) else {
             return Err(refused(ErrorCode::UnknownSession, 0, 0));
         };
-        let (configuration, kinds) = (&session.configuration, &self.kinds);
+        let configuration = &session.program.configuration;
         let (processors, sources) = (self.processors.count(), configuration.count());
         let rows = processors * sources * size_of::<Count>();
         let head = size_of::<Snapshot>();
@@ -44,11 +44,7 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
         part.fill(0);
         self.processors
             .run_on_each(&configuration.processors, part, |local, out| {
-                if let Some(plan) = session.plans.get(kinds.kind_of(local.index)) {
-                    local
-                        .state
-                        .snapshot(local.machine, configuration, plan, out);
-                }
+                local.snapshot(out);
             });
         exchange.put(
             0,
@@ -94,7 +90,7 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
         let samples = self
             .sessions
             .get(place)
-            .is_some_and(|session| session.configuration.samples);
+            .is_some_and(|session| session.program.configuration.samples);
         if samples {
             Ok(())
         } else {
@@ -113,7 +109,7 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
         let Some(session) = self.sessions.get(place) else {
             return Err(refused(ErrorCode::UnknownSession, number, 0));
         };
-        let configuration = &session.configuration;
+        let configuration = &session.program.configuration;
         for index in 0..self.processors.count() {
             if configuration.processors.contains(index) {
                 let count = configuration.count();

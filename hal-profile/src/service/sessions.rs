@@ -3,11 +3,12 @@
 use super::exchange::{Answer, Exchange, Refused, must_be_zero, refused};
 use super::preparation::{rotation, turns};
 use super::{Holder, Service, running};
-use crate::machine::{ProcessorSet, Processors};
+use crate::machine::{Overflows, ProcessorSet, Processors, Unreserved};
 use crate::ring::words_for;
 use crate::session::{Client, Session};
 use core::mem::{offset_of, size_of, swap};
 use core::ops::DerefMut;
+use core::sync::atomic::{AtomicU32, Ordering};
 use shared_types::hal::HalProfileSourceInterval64;
 use shared_types::request::Plain;
 use shared_types::request::session::{
@@ -46,7 +47,7 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
         session.uses = session.uses.wrapping_add(1);
         session.kernel = flags & KERNEL != 0;
         session.approximate = flags & APPROXIMATE != 0;
-        session.configuration.count = 0;
+        session.program.configuration.count = 0;
         exchange.reply(&Opened {
             header: ReplyHeader::done(size_of::<Opened>()),
             session: self.number(place),
@@ -98,20 +99,19 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
         let Some(session) = sessions.get_mut(place - 1) else {
             return Err(refused(ErrorCode::UnknownSession, request.session, 0));
         };
-        scratch.configuration.no_address = request.header.flags & NO_ADDRESS != 0;
-        swap(&mut scratch.configuration, &mut session.configuration);
-        swap(&mut scratch.plans, &mut session.plans);
+        scratch.program.configuration.no_address = request.header.flags & NO_ADDRESS != 0;
+        swap(&mut scratch.program, &mut session.program);
         exchange.put(
             0,
             &Configured {
                 header: ReplyHeader::done(length),
-                turns: turns(&session.plans).into(),
+                turns: turns(&session.program.plans).into(),
                 sources: request.sources,
                 rotation: rotation(request.rotation),
-                ring_samples: session.configuration.ring_samples,
+                ring_samples: session.program.configuration.ring_samples,
             },
         );
-        for (index, source) in session.configuration.sources().iter().enumerate() {
+        for (index, source) in session.program.configuration.sources().iter().enumerate() {
             let at = size_of::<Configured>() + index * size_of::<UsedInterval>();
             exchange.put(at, &source.interval);
         }
@@ -133,9 +133,11 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
             .sessions
             .get_mut(place)
             .and_then(|session| {
-                session
-                    .configuration
-                    .set_interval(id, request.interval.interval, resolution)
+                session.program.configuration.set_interval(
+                    id,
+                    request.interval.interval,
+                    resolution,
+                )
             })
             .ok_or(refused(ErrorCode::SourceNotInSession, id, 0))?;
         let header = ReplyHeader::done(size_of::<IntervalSet>());
@@ -146,15 +148,10 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
         let number = exchange.session()?;
         let place = self.place(client, number)?;
         self.may_start(place, number)?;
-        let reserved = self
-            .sessions
-            .get(place)
-            .is_some_and(|session| turns(&session.plans) > 0);
-        if reserved && !self.processors.reserve_counters() {
-            return Err(refused(ErrorCode::CountersReserved, 0, 0));
-        }
+        let reserved = self.reserve(place)?;
         self.forget_results(place);
-        if let Err(refused) = self.lend_rings(place) {
+        if let Err(refused) = self.make_ready(place, reserved) {
+            self.return_rings();
             if reserved {
                 self.processors.release_counters();
             }
@@ -168,15 +165,64 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
         });
         self.results_of = Some(place);
         if let Some(session) = running(self.holder, &self.sessions) {
-            let (configuration, kinds) = (&session.configuration, &self.kinds);
+            let wanted = &session.program.configuration.processors;
+            self.processors.load(&session.program);
             self.processors
-                .run_on_each::<()>(&configuration.processors, &mut [], |local, _| {
-                    if let Some(plan) = session.plans.get(kinds.kind_of(local.index)) {
-                        local.state.start(local.machine, configuration, plan);
-                    }
-                });
+                .run_on_each::<()>(wanted, &mut [], |local, _| local.start());
         }
         exchange.reply(&ReplyHeader::done(size_of::<ReplyHeader>()))
+    }
+
+    /// Reserves the counters if the session takes any; answers whether it does.
+    fn reserve(&mut self, place: usize) -> Result<bool, Refused> {
+        let Some(session) = self.sessions.get(place) else {
+            return Ok(false);
+        };
+        if turns(&session.program.plans) == 0 {
+            return Ok(false);
+        }
+        let configuration = &session.program.configuration;
+        let overflows = match (configuration.samples, configuration.no_address) {
+            (false, _) => Overflows::Ignored,
+            (true, false) => Overflows::Interrupt,
+            (true, true) => Overflows::Callback {
+                general: self.kinds.general(),
+            },
+        };
+        self.processors
+            .reserve_counters(overflows)
+            .map_err(|unreserved| match unreserved {
+                Unreserved::Counters(status) => {
+                    refused(ErrorCode::CountersReserved, 0, status.into())
+                }
+                Unreserved::Interrupt(status) => {
+                    refused(ErrorCode::InterruptTaken, 0, status.into())
+                }
+            })?;
+        Ok(true)
+    }
+
+    fn make_ready(&mut self, place: usize, reserved: bool) -> Result<(), Refused> {
+        self.lend_rings(place)?;
+        let dead = reserved.then(|| self.dead_processor(place)).flatten();
+        dead.map_or(Ok(()), |index| {
+            Err(refused(ErrorCode::CountersDead, index, 0))
+        })
+    }
+
+    /// The first of a session's processors whose counters do not count though they were given:
+    /// that is what a guest without a PMU sees.
+    fn dead_processor(&mut self, place: usize) -> Option<u32> {
+        let session = self.sessions.get(place)?;
+        let dead = AtomicU32::new(u32::MAX);
+        let wanted = &session.program.configuration.processors;
+        self.processors
+            .run_on_each::<()>(wanted, &mut [], |local, _| {
+                if !local.counts() {
+                    dead.fetch_min(local.index as u32, Ordering::Relaxed);
+                }
+            });
+        Some(dead.into_inner()).filter(|&index| index != u32::MAX)
     }
 
     fn may_start(&mut self, place: usize, number: u32) -> Result<(), Refused> {
@@ -189,7 +235,7 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
         let configured = self
             .sessions
             .get(place)
-            .is_some_and(|session| session.configuration.count > 0);
+            .is_some_and(|session| session.program.configuration.count > 0);
         if !configured {
             return Err(refused(ErrorCode::NotConfigured, number, 0));
         }
@@ -213,7 +259,7 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
         let Some(session) = self.sessions.get(place) else {
             return Ok(());
         };
-        let configuration = &session.configuration;
+        let configuration = &session.program.configuration;
         if !configuration.samples {
             return Ok(());
         }
@@ -237,10 +283,10 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
         let Some(session) = running(self.holder, &self.sessions) else {
             return;
         };
-        let words = words_for(session.configuration.ring_samples);
+        let words = words_for(session.program.configuration.ring_samples);
         let bytes = (words * size_of::<u64>()) as u64;
         let room = self.ring_bytes + bytes <= self.about.ring_bytes_max;
-        if session.configuration.samples
+        if session.program.configuration.samples
             && room
             && self.processors.lend_rings(&ProcessorSet::one(index), words)
         {
@@ -266,11 +312,9 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
 
     fn stop_counters(&mut self) {
         if let Some(session) = running(self.holder, &self.sessions) {
-            let configuration = &session.configuration;
+            let wanted = &session.program.configuration.processors;
             self.processors
-                .run_on_each::<()>(&configuration.processors, &mut [], |local, _| {
-                    local.state.stop(local.machine, configuration);
-                });
+                .run_on_each::<()>(wanted, &mut [], |local, _| local.stop());
         }
         if self.holder.take().is_some_and(|holder| holder.reserved) {
             self.processors.release_counters();
@@ -291,7 +335,7 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
         self.forget_results(place);
         if let Some(session) = self.sessions.get_mut(place) {
             session.owner = None;
-            session.configuration.count = 0;
+            session.program.configuration.count = 0;
         }
     }
 
@@ -299,8 +343,12 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
     fn forget_results(&mut self, place: usize) {
         if self.results_of == Some(place) {
             self.results_of = None;
-            self.processors.return_rings();
-            self.ring_bytes = 0;
+            self.return_rings();
         }
+    }
+
+    fn return_rings(&mut self) {
+        self.processors.return_rings();
+        self.ring_bytes = 0;
     }
 }

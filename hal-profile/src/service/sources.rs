@@ -122,7 +122,7 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
                 let configuration = self
                     .sessions
                     .get(place)
-                    .map(|session| &session.configuration);
+                    .map(|session| &session.program.configuration);
                 configuration
                     .and_then(|all| all.sources().iter().find(|source| source.id == id.0))
                     .map(|source| source.interval.used)
@@ -170,8 +170,8 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
         let Some(scratch) = self.sessions.first() else {
             return Err(no_memory());
         };
-        for (kind, plan) in scratch.plans.iter().enumerate().take(kinds) {
-            let used = uses_kind(&self.kinds, &scratch.configuration.processors, kind);
+        for (kind, plan) in scratch.program.plans.iter().enumerate().take(kinds) {
+            let used = uses_kind(&self.kinds, &scratch.program.configuration.processors, kind);
             for index in 0..sources {
                 let placement = placement(plan.seat(index));
                 fits &= !used || (placement.error == 0 && placement.turn == 0);

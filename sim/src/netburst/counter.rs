@@ -100,9 +100,9 @@ impl Counter {
         })
     }
 
-    /// All that happens on `thread` is counted from 0 again.
-    pub(super) fn begin_anew(&mut self, thread: usize) {
-        self.inputs[thread].begin_anew();
+    /// What has happened on `thread` is `now`, whatever it was; nothing is added.
+    pub(super) fn count_from(&mut self, thread: usize, now: &Counts) {
+        self.inputs[thread].count_from(now);
     }
 
     /// Makes a bit stuck at 0 from now on.

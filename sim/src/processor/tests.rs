@@ -59,7 +59,7 @@ impl Unit for Crossed {
         true
     }
 
-    fn begin_anew(&mut self, _thread: usize) {}
+    fn count_from(&mut self, _thread: usize, _now: &Counts) {}
 
     fn break_counter_bit(&mut self, _bit: u32) {}
 

@@ -1,0 +1,54 @@
+//! What the device is called: the same in the driver, the install file, the tool and the tests.
+//!
+//! `driver.inx` cannot read Rust; a test holds it against this file.
+
+/// A GUID, field by field as guiddef.h has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Guid(pub u32, pub u16, pub u16, pub [u8; 8]);
+
+/// The device interface: GUID_DEVINTERFACE_HALPROF, {9c110037-78fb-4895-b39c-c035038058bf}.
+/// The tool opens the device by it.
+pub const INTERFACE: Guid = Guid(
+    0x9c110037,
+    0x78fb,
+    0x4895,
+    [0xb3, 0x9c, 0xc0, 0x35, 0x03, 0x80, 0x58, 0xbf],
+);
+
+/// The device's name in the NT namespace.
+pub const NT_NAME: &str = r"\Device\halprof";
+/// The symbolic link to it that user mode sees as [`WIN32_PATH`].
+pub const LINK_NAME: &str = r"\DosDevices\halprof";
+/// What CreateFile opens by the link; for people and debuggers.
+pub const WIN32_PATH: &str = r"\\.\halprof";
+
+/// The hardware id of the root-enumerated device node.
+pub const HARDWARE_ID: &str = r"Root\halprof";
+
+/// Who may open the device: SYSTEM and Administrators, and nobody else.
+pub const SECURITY: &str = "D:P(A;;GA;;;SY)(A;;GA;;;BA)";
+
+/// ASCII text as UTF-16 for Windows, without a terminating zero: give `N` one more for one.
+///
+/// # Panics
+/// Where the text is longer than `N` or not ASCII: at compile time in a constant.
+#[must_use]
+pub const fn utf16<const N: usize>(text: &str) -> [u16; N] {
+    assert!(text.is_ascii() && text.len() <= N, "ASCII of N at most");
+    let mut wide = [0; N];
+    let mut rest = text.as_bytes();
+    let mut index = 0;
+    while let [first, others @ ..] = rest {
+        wide[index] = *first as u16;
+        rest = others;
+        index += 1;
+    }
+    wide
+}
+
+const _: () = {
+    let wide: [u16; 12] = utf16(HARDWARE_ID);
+    assert!(wide[0] == b'R' as u16 && wide[4] == b'\\' as u16 && wide[11] == b'f' as u16);
+    let terminated: [u16; 13] = utf16(HARDWARE_ID);
+    assert!(terminated[12] == 0);
+};
