@@ -3,6 +3,7 @@
 use crate::setup;
 use crate::sys::Toolchain;
 use anyhow::{Context, Result};
+use std::path::PathBuf;
 use xshell::{Shell, cmd};
 
 /// What Debian's mingw-w64 links for; no library of Microsoft's is needed.
@@ -20,12 +21,23 @@ pub(crate) fn build(shell: &Shell) -> Result<()> {
         .args(["build", "--release", "--package", "halprof"])
         .args(["--target", TARGET, "--target-dir", "target/exe/work"])
         .args(standard_library)
+        .arg("--config")
+        .arg(without_paths()?)
         .run()
         .context("build the tool for Windows")?;
     let built = format!("target/exe/work/{TARGET}/release/halprof.exe");
     cmd!(shell, "x86_64-w64-mingw32-strip -o {EXE} {built}").run()?;
     println!("{EXE}");
     Ok(())
+}
+
+/// No path of this machine in the tool.
+fn without_paths() -> Result<String> {
+    let home = std::env::home_dir().map(|home| home.join(".cargo"));
+    let cargo = std::env::var_os("CARGO_HOME").map(PathBuf::from).or(home);
+    let cargo = cargo.context("neither CARGO_HOME nor HOME is set")?;
+    let remap = format!("--remap-path-prefix={}=cargo", cargo.display());
+    Ok(format!("target.{TARGET}.rustflags=[{remap:?}]"))
 }
 
 /// rustup's, or Debian's where rustup has no Windows target: then the standard library is built too.

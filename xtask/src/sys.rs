@@ -13,7 +13,7 @@ pub(crate) use toolchain::{Toolchain, rustup_can};
 use crate::setup;
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
-use xshell::{Shell, cmd};
+use xshell::Shell;
 
 /// What can be chosen.
 #[derive(clap::Args, Default)]
@@ -120,9 +120,4 @@ fn newest(shell: &Shell, builds: &Path, name: &str) -> Result<PathBuf> {
         .max()
         .map(|(_, path)| path)
         .with_context(|| format!("wdk-sys has left no {name} in {}", builds.display()))
-}
-
-/// `cmd!` with a program that is a path.
-fn program<'s>(shell: &'s Shell, path: &str) -> xshell::Cmd<'s> {
-    cmd!(shell, "{path}")
 }

@@ -1,6 +1,5 @@
 //! Whose Rust compiles the driver.
 
-use super::program;
 use crate::setup;
 use anyhow::{Context, Result};
 use xshell::{Cmd, Shell, cmd};
@@ -43,8 +42,8 @@ impl Toolchain {
     /// Its cargo, untouched by what the caller's environment says of flags and folders.
     pub(crate) fn cargo(self, shell: &Shell) -> Cmd<'_> {
         let cargo = match self {
-            Self::Rustup => program(shell, "cargo"),
-            Self::Debian => program(shell, "/usr/bin/cargo")
+            Self::Rustup => cmd!(shell, "cargo"),
+            Self::Debian => cmd!(shell, "/usr/bin/cargo")
                 .env("RUSTC", "/usr/bin/rustc")
                 .env("RUSTDOC", "/usr/bin/rustdoc")
                 .env("RUSTC_BOOTSTRAP", "1"),
