@@ -13,7 +13,7 @@ pub fn folder() -> Option<PathBuf> {
     if folder.join("SHA256SUMS").is_file() {
         return Some(folder);
     }
-    skip("target/package is absent: `cargo xtask sys` and `cargo xtask package` make it");
+    skip("target/package is absent: `cargo xtask sys`, `exe` and `package` make it");
     None
 }
 

@@ -21,7 +21,7 @@ impl Setup {
         let package = package::folder()?;
         let wine = package::tool("wine64", "wine64")?;
         let wineserver = package::tool("wineserver64", "wine64")?;
-        let gcc = package::tool("x86_64-w64-mingw32-gcc", "gcc-mingw-w64-x86-64")?;
+        let gcc = package::tool("x86_64-w64-mingw32-gcc", "gcc-mingw-w64-x86-64-win32")?;
         let scratch = Scratch::new(test);
         for name in ["halprof.inf", "halprof.sys", "halprof.cat"] {
             std::fs::copy(package.join(name), scratch.join(name)).expect("a copy");
