@@ -1,10 +1,13 @@
 //! Helpers of the tests.
 
 pub mod bare;
+pub mod bindings;
 pub mod cases;
+pub mod driver;
 pub mod dumps;
 pub mod facts;
 pub mod machines;
+pub mod package;
 pub mod requests;
 pub mod silicon;
 pub mod wire;

@@ -1,6 +1,6 @@
 //! `cargo xtask test`: every check and every test.
 
-use crate::{has_subcommand, setup, sys};
+use crate::{exe, has_subcommand, package, setup, sys};
 use anyhow::{Context, Result};
 use xshell::{Shell, cmd};
 
@@ -22,6 +22,8 @@ pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
         .context("run `cargo fmt`")?;
     lint(shell)?;
     sys::build(shell, &sys::Options::default())?;
+    exe::build(shell)?;
+    package::make(shell)?;
     interleavings(shell)?;
     fuzz(shell, options.fuzz_seconds)?;
     tests(shell)
