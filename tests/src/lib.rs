@@ -1,7 +1,9 @@
 //! Helpers of the tests.
 
 pub mod bare;
+pub mod bindings;
 pub mod cases;
+pub mod driver;
 pub mod dumps;
 pub mod facts;
 pub mod machines;

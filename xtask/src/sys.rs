@@ -14,7 +14,7 @@ use crate::setup;
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use toolchain::Toolchain;
-use xshell::{Shell, cmd};
+use xshell::Shell;
 
 /// What can be chosen.
 #[derive(clap::Args, Default)]
@@ -49,11 +49,6 @@ impl Folders {
         self.driver.join("wdk")
     }
 
-    /// Where the libraries' sources are compiled.
-    fn lib_sources(&self) -> PathBuf {
-        self.driver.join("lib")
-    }
-
     fn workspace(&self) -> PathBuf {
         self.driver.join("work")
     }
@@ -69,7 +64,7 @@ pub(crate) fn build(shell: &Shell, options: &Options) -> Result<()> {
     let toolchain = Toolchain::choose(shell, options.toolchain)?;
     let folders = Folders::new(shell);
     let wdk_changed = content_root::assemble(shell, &folders).context("the WDK content root")?;
-    workspace::assemble(shell, &folders, toolchain).context("the driver's work folder")?;
+    workspace::assemble(shell, &folders).context("the driver's work folder")?;
     let _folder = shell.push_dir(folders.workspace());
     if wdk_changed {
         forget(shell, toolchain)?;
@@ -126,9 +121,4 @@ fn newest(shell: &Shell, builds: &Path, name: &str) -> Result<PathBuf> {
         .max()
         .map(|(_, path)| path)
         .with_context(|| format!("wdk-sys has left no {name} in {}", builds.display()))
-}
-
-/// `cmd!` with a program that is a path.
-fn program<'s>(shell: &'s Shell, path: &str) -> xshell::Cmd<'s> {
-    cmd!(shell, "{path}")
 }

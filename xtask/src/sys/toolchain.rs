@@ -1,12 +1,14 @@
 //! Whose Rust compiles the driver.
 
-use super::program;
 use crate::setup;
 use anyhow::{Context, Result};
 use xshell::{Cmd, Shell, cmd};
 
 /// The driver's target.
 pub(super) const TARGET: &str = "x86_64-pc-windows-msvc";
+
+/// Where Debian's toolchain has the sources of `core`.
+pub(super) const DEBIAN_SOURCES: &str = "/usr/lib/rustlib/src/rust";
 
 /// A Rust toolchain that can compile for Windows.
 #[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
@@ -38,10 +40,10 @@ impl Toolchain {
     }
 
     /// Its cargo, untouched by what the caller's environment says of flags and folders.
-    pub(super) fn cargo<'s>(self, shell: &'s Shell) -> Cmd<'s> {
+    pub(super) fn cargo(self, shell: &Shell) -> Cmd<'_> {
         let cargo = match self {
-            Self::Rustup => program(shell, "cargo"),
-            Self::Debian => program(shell, "/usr/bin/cargo")
+            Self::Rustup => cmd!(shell, "cargo"),
+            Self::Debian => cmd!(shell, "/usr/bin/cargo")
                 .env("RUSTC", "/usr/bin/rustc")
                 .env("RUSTDOC", "/usr/bin/rustdoc")
                 .env("RUSTC_BOOTSTRAP", "1"),

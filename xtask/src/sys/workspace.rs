@@ -1,7 +1,7 @@
 //! The folder in which cargo builds the driver: the repository by links, and a configuration that
 //! replaces what upstream builds on Windows only.
 
-use super::toolchain::{TARGET, Toolchain};
+use super::toolchain::{DEBIAN_SOURCES, TARGET};
 use super::{Folders, files};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ const EDITS: [(&str, &str, usize, &str); 2] = [
 ];
 
 /// Lays it out.
-pub(super) fn assemble(shell: &Shell, folders: &Folders, toolchain: Toolchain) -> Result<()> {
+pub(super) fn assemble(shell: &Shell, folders: &Folders) -> Result<()> {
     let work = folders.workspace();
     for member in shell.read_dir(&folders.repository)? {
         let is_member = member.join("Cargo.toml").exists();
@@ -31,32 +31,34 @@ pub(super) fn assemble(shell: &Shell, folders: &Folders, toolchain: Toolchain) -
             files::link(&member, &work.join(name))?;
         }
     }
-    // Replacing crates changes it, so it is a copy.
-    files::copy(
-        &folders.repository.join("Cargo.lock"),
-        &folders.driver.join("Cargo.lock"),
-    )?;
-    shell.copy_file(folders.driver.join("Cargo.lock"), work.join("Cargo.lock"))?;
+    lock(shell, folders)?;
     let ours = folders.sources().join("windows");
     files::link(&ours, &work.join("windows"))?;
-    wdk_build(shell, folders)?;
-    let configuration = configuration(folders, toolchain);
+    files::link(&folders.sources().join("link.sh"), &work.join("link.sh"))?;
+    let upstream = registry_source(shell, "wdk-build")?;
+    copy_edited(shell, &upstream, &work.join("wdk-build"), Path::new(""))?;
+    let crates = upstream.parent().context("no folder of crates")?;
+    let configuration = configuration(folders, crates);
     files::write(&work.join(".cargo/config.toml"), configuration.as_bytes())?;
     Ok(())
 }
 
-/// Unpacks wdk-build from the registry, with [`EDITS`].
-fn wdk_build(shell: &Shell, folders: &Folders) -> Result<()> {
-    let source = registry_source(shell, "wdk-build")?;
-    let to = folders.workspace().join("wdk-build");
-    copy_tree(shell, &source, &to, Path::new(""))
+/// Gives the work folder the repository's `Cargo.lock`. Cargo then takes the replaced crates out of
+/// it, which is why it is a copy, and a copy of that tells whether the repository's is another.
+fn lock(shell: &Shell, folders: &Folders) -> Result<()> {
+    let ours = folders.repository.join("Cargo.lock");
+    if files::copy(&ours, &folders.driver.join("Cargo.lock"))? {
+        shell.copy_file(ours, folders.workspace().join("Cargo.lock"))?;
+    }
+    Ok(())
 }
 
-fn copy_tree(shell: &Shell, from: &Path, to: &Path, below: &Path) -> Result<()> {
+/// Copies an unpacked crate, with [`EDITS`].
+fn copy_edited(shell: &Shell, from: &Path, to: &Path, below: &Path) -> Result<()> {
     for path in shell.read_dir(from.join(below))? {
         let below = path.strip_prefix(from)?;
         if path.is_dir() {
-            copy_tree(shell, from, to, below)?;
+            copy_edited(shell, from, to, below)?;
         } else {
             files::write(&to.join(below), &edited(shell, &path, below)?)?;
         }
@@ -95,28 +97,35 @@ fn registry_source(shell: &Shell, package: &str) -> Result<PathBuf> {
     Ok(folder.to_owned())
 }
 
-fn configuration(folders: &Folders, _toolchain: Toolchain) -> String {
-    let content_root = folders.content_root();
-    let flags = rustflags(folders)
-        .map(|flag| format!("    \"{flag}\",\n"))
-        .concat();
+/// The configuration of its cargo, on top of the repository's.
+fn configuration(folders: &Folders, crates: &Path) -> String {
+    let root = folders.content_root();
+    let root = root.display();
+    let work = folders.workspace();
+    let work = work.display();
+    let crates = crates.display();
     format!(
         r#"[build]
 target = "{TARGET}"
 target-dir = "target"
 
 [env]
-WDKContentRoot = "{root}"
-LIBCLANG_PATH = "/usr/lib/llvm-19/lib"
-CLANG_PATH = "/usr/bin/clang-19"
-CC_x86_64_pc_windows_msvc = "clang-cl-19"
-AR_x86_64_pc_windows_msvc = "llvm-lib-19"
-CFLAGS_x86_64_pc_windows_msvc = "-ferror-limit=0 -w"
+WDKContentRoot = {{ value = "{root}", force = true }}
+LIBCLANG_PATH = {{ value = "/usr/lib/llvm-19/lib", force = true }}
+CLANG_PATH = {{ value = "/usr/bin/clang-19", force = true }}
+CC_x86_64_pc_windows_msvc = {{ value = "clang-cl-19", force = true }}
+AR_x86_64_pc_windows_msvc = {{ value = "llvm-lib-19", force = true }}
+# The public DDK's inline functions are not all C as clang likes it.
+CFLAGS_x86_64_pc_windows_msvc = {{ value = "-w", force = true }}
 
 [target.{TARGET}]
-linker = "lld-link-19"
+linker = "./link.sh"
+# No path of this machine in the image.
 rustflags = [
-{flags}]
+    "--remap-path-prefix={work}=halprof",
+    "--remap-path-prefix={crates}=crates",
+    "--remap-path-prefix={DEBIAN_SOURCES}=rust",
+]
 
 [profile.release]
 lto = "fat"
@@ -125,19 +134,6 @@ codegen-units = 1
 [patch.crates-io]
 windows = {{ path = "windows" }}
 wdk-build = {{ path = "wdk-build" }}
-"#,
-        root = content_root.display(),
+"#
     )
-}
-
-fn rustflags(_folders: &Folders) -> [&'static str; 7] {
-    [
-        "-Ctarget-feature=+crt-static",
-        "-Ccontrol-flow-guard",
-        "-Clink-arg=/GUARD:CF",
-        "-Clink-arg=/CETCOMPAT",
-        "-Clink-arg=/RELEASE",
-        "-Clink-arg=/BREPRO",
-        "-Clink-arg=/PDBALTPATH:halprof.pdb",
-    ]
 }
