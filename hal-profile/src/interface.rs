@@ -45,9 +45,11 @@ pub struct Seated {
     pub interrupts: bool,
 }
 
-/// What [`hold`] has to tell [`resume`].
+/// What [`hold`] has to tell those that come after it.
 #[derive(Clone, Copy, Debug)]
 pub struct Hold {
+    /// What the counters were stopped by.
+    gate: Gate,
     /// The global control register as it was found.
     control: u64,
 }
@@ -130,17 +132,21 @@ pub fn check_overflow_status(
     machine: &mut impl Machine,
     capabilities: &Capabilities,
     seated: &[Seated],
+    hold: &Hold,
     values: &mut Values,
 ) -> u32 {
-    let alone = seated.iter().filter(|one| one.interrupts).count() == 1;
+    let each = hold.gate == Gate::Each;
+    let cheap = !each || seated.iter().filter(|one| one.interrupts).nth(1).is_none();
     let mut overflowed = 0;
     for ((place, one), value) in seated.iter().enumerate().zip(values) {
-        if one.interrupts && may_have_overflowed(machine, capabilities, one, alone) {
-            stop_one(machine, capabilities, one);
+        if one.interrupts && may_have_overflowed(machine, capabilities, one, cheap) {
+            if each {
+                stop_one(machine, capabilities, one);
+            }
             *value = read(machine, capabilities, one.counter);
             if *value < one.preset {
                 overflowed |= 1 << place;
-            } else {
+            } else if each {
                 start_one(machine, capabilities, one);
             }
         }
@@ -149,9 +155,11 @@ pub fn check_overflow_status(
 }
 
 /// Starts a counter that has overflowed anew, from the preset it has now.
-pub fn reload(machine: &mut impl Machine, capabilities: &Capabilities, one: &Seated) {
+pub fn reload(machine: &mut impl Machine, capabilities: &Capabilities, hold: &Hold, one: &Seated) {
     preset(machine, capabilities, one);
-    start_one(machine, capabilities, one);
+    if hold.gate == Gate::Each {
+        start_one(machine, capabilities, one);
+    }
 }
 
 /// Sets a stopped counter to its preset.
@@ -177,7 +185,8 @@ pub fn read(machine: &mut impl Machine, capabilities: &Capabilities, counter: Co
 /// An overflow interrupt has come: stops all counters together where the hardware can.
 pub fn hold(machine: &mut impl Machine, capabilities: &Capabilities, seated: &[Seated]) -> Hold {
     let mut control = 0;
-    match held(capabilities, seated) {
+    let gate = held(capabilities, seated);
+    match gate {
         Gate::Global(global) => {
             control = machine.read_msr(global.control);
             machine.write_msr(global.control, control & !global_bits(seated));
@@ -185,7 +194,7 @@ pub fn hold(machine: &mut impl Machine, capabilities: &Capabilities, seated: &[S
         Gate::First => machine.write_msr(capabilities.layout.select, first_select(seated)),
         Gate::Each | Gate::Cesr => {}
     }
-    Hold { control }
+    Hold { gate, control }
 }
 
 /// AMD's counters are stopped one by one in the handler even where a global register could stop
@@ -213,7 +222,7 @@ pub fn resume(
     machine: &mut impl Machine,
     capabilities: &Capabilities,
     seated: &[Seated],
-    hold: Hold,
+    hold: &Hold,
     reloaded: u64,
 ) {
     if let Some(global) = capabilities.global
@@ -221,7 +230,7 @@ pub fn resume(
     {
         machine.write_msr(global.acknowledge, reloaded);
     }
-    match held(capabilities, seated) {
+    match hold.gate {
         Gate::Global(global) => machine.write_msr(global.control, hold.control),
         Gate::First => machine.write_msr(
             capabilities.layout.select,
@@ -356,12 +365,13 @@ fn write(machine: &mut impl Machine, capabilities: &Capabilities, counter: Count
     }
 }
 
-/// Whether a counter is worth stopping to look at: `alone` is the only one that interrupts.
+/// Whether a counter is worth looking at; `cheap` is one that is stopped already, or the only one
+/// that interrupts.
 fn may_have_overflowed(
     machine: &mut impl Machine,
     capabilities: &Capabilities,
     one: &Seated,
-    alone: bool,
+    cheap: bool,
 ) -> bool {
     if capabilities.interface() == ProfileInterface::NetBurst {
         let cccr = machine.read_msr(select_msr(capabilities, one.counter));
@@ -369,23 +379,18 @@ fn may_have_overflowed(
         return Cccr::from_bits(cccr as u32).ovf()
             || read(machine, capabilities, one.counter) < one.preset;
     }
-    let stopped = together(capabilities) != Gate::Each;
-    stopped || alone || read(machine, capabilities, one.counter) < one.preset
+    cheap || read(machine, capabilities, one.counter) < one.preset
 }
 
 /// Stops one counter, where each has a bit of its own; NetBurst: clears OVF too, as it would keep
 /// the interrupt line asserted.
 fn stop_one(machine: &mut impl Machine, capabilities: &Capabilities, one: &Seated) {
-    if together(capabilities) == Gate::Each {
-        write_select(machine, capabilities, one, 0);
-    }
+    write_select(machine, capabilities, one, 0);
 }
 
 /// Starts one counter again, where each has a bit of its own.
 fn start_one(machine: &mut impl Machine, capabilities: &Capabilities, one: &Seated) {
-    if together(capabilities) == Gate::Each {
-        write_select(machine, capabilities, one, enable_bit(capabilities));
-    }
+    write_select(machine, capabilities, one, enable_bit(capabilities));
 }
 
 fn global_bits(seated: &[Seated]) -> u64 {

@@ -7,7 +7,7 @@
 use crate::capabilities::Capabilities;
 use crate::catalog;
 use crate::control::{Filter, control};
-use crate::counter::Counter;
+use crate::counter::{Counter, CounterWidth};
 use crate::guard::Guard;
 use crate::interface::{self, Seated};
 use crate::machine::{Local, Machine};
@@ -146,6 +146,22 @@ impl Active {
             *its_source = source as u16;
             *last = seated.preset;
             self.count += 1;
+        }
+    }
+
+    /// Adds how far a counter has come to its source's total.
+    pub(crate) fn add_up(
+        &mut self,
+        totals: &mut [Total; MAX_SOURCES],
+        width: CounterWidth,
+        place: usize,
+        value: u64,
+    ) {
+        let source = self.source(place);
+        if let (Some(last), Some(total)) = (self.last.get_mut(place), totals.get_mut(source)) {
+            let came = width.distance(*last, value);
+            total.counted = total.counted.wrapping_add(came);
+            *last = value;
         }
     }
 
@@ -435,7 +451,7 @@ impl ProcessorState {
                 let interrupts = total.period != 0;
                 let remaining = total.period.saturating_sub(total.carried);
                 let preset = if interrupts {
-                    preset(capabilities, counter, remaining)
+                    preset(capabilities, capabilities.width_of(counter), remaining)
                 } else {
                     0
                 };
@@ -504,18 +520,10 @@ impl ProcessorState {
         }
     }
 
-    /// Adds how far a counter has come to its source's total.
-    pub(crate) fn add_up(&mut self, capabilities: &Capabilities, place: usize, value: u64) {
-        let source = self.active.source(place);
-        let Some(counter) = self.active.seated().get(place).map(|one| one.counter) else {
-            return;
-        };
-        if let (Some(last), Some(total)) =
-            (self.active.last.get_mut(place), self.totals.get_mut(source))
-        {
-            let came = capabilities.width_of(counter).distance(*last, value);
-            total.counted = total.counted.wrapping_add(came);
-            *last = value;
+    fn add_up(&mut self, capabilities: &Capabilities, place: usize, value: u64) {
+        if let Some(one) = self.active.seated().get(place) {
+            let width = capabilities.width_of(one.counter);
+            self.active.add_up(&mut self.totals, width, place, value);
         }
     }
 
@@ -530,15 +538,15 @@ impl ProcessorState {
     }
 }
 
-/// The value from which a counter interrupts at the `remaining`-th event.
+/// The value from which a counter of this width interrupts at the `remaining`-th event.
 ///
 /// NetBurst raises its interrupt on the count after the overflow, so it is preset for one event
 /// less (SDM vol. 3B, "Generating an Interrupt on Overflow"), and cannot be for a single one: that
 /// comes one event late and is carried.
-pub(crate) fn preset(capabilities: &Capabilities, counter: Counter, remaining: u64) -> u64 {
+pub(crate) fn preset(capabilities: &Capabilities, width: CounterWidth, remaining: u64) -> u64 {
     let events = match capabilities.interface() {
         ProfileInterface::NetBurst => remaining.max(2) - 1,
         _ => remaining.max(1),
     };
-    capabilities.width_of(counter).preset(events)
+    width.preset(events)
 }

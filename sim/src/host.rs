@@ -125,10 +125,9 @@ pub struct Host {
     pub(crate) counters_taken: bool,
     /// Somebody else handles the overflow interrupt.
     pub(crate) interrupt_taken: bool,
-    /// The service has reserved the counters: it must give them back before it can again.
-    counters_reserved: bool,
-    /// The HAL tells of overflows by its callback.
-    calls_back: bool,
+    /// What becomes of overflows while the service has reserved the counters: it must give them
+    /// back before it can again.
+    reserved: Option<Overflows>,
     /// Most words that rings may take in all; above it there is no memory.
     pub(crate) ring_words_max: usize,
 }
@@ -144,8 +143,7 @@ impl Host {
             program: Box::new(Program::EMPTY),
             counters_taken: false,
             interrupt_taken: false,
-            counters_reserved: false,
-            calls_back: false,
+            reserved: None,
             ring_words_max: usize::MAX,
         };
         for processor in processors {
@@ -170,7 +168,7 @@ impl Host {
     /// An overflow interrupt has come to one processor: to our handler, or to the HAL, where that
     /// calls us back.
     pub fn interrupt(&mut self, index: usize, interrupted: &Interrupted) {
-        if self.calls_back
+        if matches!(self.reserved, Some(Overflows::Callback { .. }))
             && let Some(cpu) = self.cpus.get_mut(index)
         {
             let stopped = hal::stop(cpu);
@@ -263,20 +261,18 @@ impl Processors for Host {
     }
 
     fn reserve_counters(&mut self, overflows: Overflows) -> Result<(), Unreserved> {
-        if self.counters_taken || self.counters_reserved {
+        if self.counters_taken || self.reserved.is_some() {
             return Err(Unreserved::Counters(STATUS_INSUFFICIENT_RESOURCES));
         }
         if self.interrupt_taken && overflows == Overflows::Interrupt {
             return Err(Unreserved::Interrupt(STATUS_UNSUCCESSFUL));
         }
-        self.counters_reserved = true;
-        self.calls_back = matches!(overflows, Overflows::Callback { .. });
+        self.reserved = Some(overflows);
         Ok(())
     }
 
     fn release_counters(&mut self) {
-        self.counters_reserved = false;
-        self.calls_back = false;
+        self.reserved = None;
     }
 
     fn timestamp_frequency(&self) -> u64 {

@@ -138,7 +138,7 @@ fn the_handler_stops_our_counters_together_and_no_others() {
         let hold = interface::hold(cpu, &capabilities, &seated);
         let stopped = cpu.processor.rdmsr(GLOBAL_CTRL);
         assert_eq!(stopped, Ok(0x2_0000_0005), "{model}");
-        interface::resume(cpu, &capabilities, &seated, hold, 0);
+        interface::resume(cpu, &capabilities, &seated, &hold, 0);
         assert_eq!(cpu.processor.rdmsr(GLOBAL_CTRL), Ok(found), "{model}");
         assert_eq!(cpu.faults, []);
     }
