@@ -1,6 +1,7 @@
 //! What a user and the PnP manager do with the driver: load, open, request, close, sleep, wake,
 //! remove, unload.
 
+use crate::cost::Cost;
 use crate::image::Image;
 use crate::kernel::{self, number_of};
 use crate::kmdf::{self, Kind, Request, power};
@@ -55,6 +56,8 @@ pub struct Device {
     pub machine: Machine,
     stage: Stage,
     run: Option<Run>,
+    /// What each overflow cost the driver, from its entry to its return.
+    pub overflow_costs: Vec<Cost>,
     /// The first rule that was broken while nobody could be told.
     broken: Option<Violation>,
 }
@@ -71,6 +74,7 @@ impl Device {
             machine: Machine::new(&image, leaves, seed)?,
             stage: Stage::Unloaded,
             run: None,
+            overflow_costs: Vec::new(),
             broken: None,
         }
         .at(image.entry))
@@ -378,7 +382,7 @@ impl Device {
                 arguments: [frame, 0],
                 who,
             };
-            self.machine.interrupt(index, interrupt)?;
+            self.interrupt(index, interrupt)?;
             return self.machine.engine.bus().arena.free(frame, 0);
         }
         if let Some((owner, Some(handler))) = self.machine.kernel.counters {
@@ -401,8 +405,17 @@ impl Device {
             arguments: [stopped.overflowed, owner],
             who,
         };
-        self.machine.interrupt(index, interrupt)?;
+        self.interrupt(index, interrupt)?;
         hal::go_on(&mut self.cpus()[index], stopped);
+        Ok(())
+    }
+
+    /// The driver answers an overflow.
+    fn interrupt(&mut self, index: usize, interrupt: Interrupt) -> Result<(), Violation> {
+        let before = Cost::so_far(&self.machine);
+        self.machine.interrupt(index, interrupt)?;
+        self.overflow_costs
+            .push(Cost::so_far(&self.machine) - before);
         Ok(())
     }
 }

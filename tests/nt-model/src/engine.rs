@@ -44,6 +44,8 @@ pub struct Bus {
     pub arena: Arena,
     /// Instructions executed, in all.
     pub executed: u64,
+    /// Stubs among them.
+    pub calls: u64,
     /// Accesses that `sim` saw are counted there; these are the most instructions in one stretch
     /// with interrupts masked.
     pub masked_most: u64,
@@ -121,6 +123,7 @@ impl Engine {
             current: 0,
             arena: Arena::default(),
             executed: 0,
+            calls: 0,
             masked_most: 0,
             privileged: image.privileged.clone(),
             budget: 0,
@@ -385,6 +388,7 @@ fn execute(unicorn: &mut Unicorn<'_, Bus>, address: u64, size: u32) {
         return;
     }
     bus.count();
+    bus.calls += u64::from((STUBS..STUBS + STUBS_SIZE).contains(&address));
     match bus.privileged.get(&address).copied() {
         None => {}
         Some(Privileged::Mask) => bus.mask(true),
