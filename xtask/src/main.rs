@@ -21,7 +21,7 @@ enum Task {
     Sys(sys::Options),
     /// Builds the tool, target/exe/halprof.exe.
     Exe,
-    /// Makes what Windows installs, target/package, of what `sys` and `exe` built.
+    /// Builds both and makes what Windows installs, target/package, signed for a test machine.
     Package,
     /// Installs what is missing, then runs every check and every test.
     Test(test::Options),

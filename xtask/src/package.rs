@@ -8,8 +8,8 @@ mod catalog;
 mod certificate;
 mod inf;
 
-use crate::{exe, setup};
-use anyhow::{Context, Result, bail};
+use crate::{exe, setup, sys};
+use anyhow::{Context, Result};
 use archive::File;
 use catalog::{Kind, Member};
 use certificate::Certificate;
@@ -44,14 +44,11 @@ const FILES: [&str; 6] = [
     "halprof-test.cer",
 ];
 
-/// Makes the package in `target/package`, and the zip of it.
+/// Makes the package in `target/package`, and the zip of it, from the sources.
 pub(crate) fn make(shell: &Shell) -> Result<()> {
-    setup::require(setup::SIGNING)?;
-    for (file, task) in [(SYS, "sys"), (PDB, "sys"), (exe::EXE, "exe")] {
-        if !shell.path_exists(file) {
-            bail!("{file} is missing: build it first, with `cargo xtask {task}`");
-        }
-    }
+    setup::install(shell)?;
+    sys::build(shell, &sys::Options::default())?;
+    exe::build(shell)?;
     for folder in [PACKAGE, WORK] {
         shell.remove_path(folder)?;
         shell.create_dir(folder)?;

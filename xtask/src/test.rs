@@ -1,6 +1,6 @@
 //! `cargo xtask test`: every check and every test.
 
-use crate::{exe, has_subcommand, package, setup, sys};
+use crate::{has_subcommand, package, setup};
 use anyhow::{Context, Result};
 use xshell::{Shell, cmd};
 
@@ -21,8 +21,6 @@ pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
         .run()
         .context("run `cargo fmt`")?;
     lint(shell)?;
-    sys::build(shell, &sys::Options::default())?;
-    exe::build(shell)?;
     package::make(shell)?;
     interleavings(shell)?;
     fuzz(shell, options.fuzz_seconds)?;
