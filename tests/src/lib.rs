@@ -1,6 +1,7 @@
 //! Helpers of the tests.
 
 pub mod bare;
+pub mod built;
 pub mod cases;
 pub mod dumps;
 pub mod facts;
