@@ -3,6 +3,7 @@
 
 mod mutants;
 mod setup;
+mod speakeasy;
 mod sys;
 mod test;
 
@@ -13,7 +14,7 @@ use xshell::{Shell, cmd};
 /// Builds and checks halprof.
 #[derive(Parser)]
 enum Task {
-    /// Installs the Debian packages that the other tasks need, where they are missing.
+    /// Installs the Debian packages that the other tasks need, and Speakeasy, where they are missing.
     Setup,
     /// Builds the driver, target/driver/halprof.sys.
     Sys(sys::Options),
@@ -34,7 +35,10 @@ fn main() -> Result<()> {
     shell.change_dir(env!("CARGO_MANIFEST_DIR"));
     shell.change_dir("..");
     match Task::parse() {
-        Task::Setup => setup::install(&shell),
+        Task::Setup => {
+            setup::install(&shell)?;
+            speakeasy::install(&shell)
+        }
         Task::Sys(options) => sys::build(&shell, &options),
         Task::Test(options) => test::run(&shell, &options),
         Task::Mutants { arguments } => mutants::run(&shell, &arguments),

@@ -82,9 +82,14 @@ pub(crate) fn install(shell: &Shell) -> Result<()> {
         return Ok(());
     }
     let names: Vec<_> = missing.iter().map(|package| package.name).collect();
+    apt(shell, &names)
+}
+
+/// Installs Debian packages.
+pub(crate) fn apt(shell: &Shell, names: &[&str]) -> Result<()> {
     let root = cmd!(shell, "id -u").quiet().read()? == "0";
     let sudo: &[&str] = if root { &[] } else { &["sudo"] };
-    let apt = |names: &[&str]| -> Result<()> {
+    let run = || -> Result<()> {
         let _quiet = shell.push_env("DEBIAN_FRONTEND", "noninteractive");
         let mut words = [sudo, &["apt-get"]].concat();
         let program = words.remove(0);
@@ -97,7 +102,7 @@ pub(crate) fn install(shell: &Shell) -> Result<()> {
         .run()?;
         Ok(())
     };
-    apt(&names).with_context(|| {
+    run().with_context(|| {
         format!(
             "install these packages with the network up, on Debian 12 or later: apt-get install {}",
             names.join(" ")

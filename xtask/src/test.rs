@@ -1,6 +1,6 @@
 //! `cargo xtask test`: every check and every test.
 
-use crate::{has_subcommand, setup, sys};
+use crate::{has_subcommand, setup, speakeasy, sys};
 use anyhow::{Context, Result};
 use xshell::{Shell, cmd};
 
@@ -15,6 +15,7 @@ pub(crate) struct Options {
 /// Runs all of it.
 pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
     setup::install(shell)?;
+    speakeasy::install(shell)?;
     component(shell, "rustfmt")?;
     component(shell, "clippy")?;
     cmd!(shell, "cargo fmt --all --check")
