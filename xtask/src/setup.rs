@@ -63,6 +63,11 @@ pub(crate) const RUST: &[Package] = &[
         what_for: "has the sources of `core`",
         proof: "/usr/lib/rustlib/src/rust/library/Cargo.lock",
     },
+    Package {
+        name: "rust-web-clippy",
+        what_for: "checks the driver's code",
+        proof: "/usr/bin/cargo-clippy",
+    },
 ];
 
 impl Package {

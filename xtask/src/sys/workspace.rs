@@ -21,8 +21,8 @@ const EDITS: [(&str, &str, usize, &str); 2] = [
     ),
 ];
 
-/// Lays it out.
-pub(super) fn assemble(shell: &Shell, folders: &Folders) -> Result<()> {
+/// Lays it out; answers whether the driver is to be linked anew.
+pub(super) fn assemble(shell: &Shell, folders: &Folders) -> Result<bool> {
     let work = folders.workspace();
     for member in shell.read_dir(&folders.repository)? {
         let is_member = member.join("Cargo.toml").exists();
@@ -34,13 +34,12 @@ pub(super) fn assemble(shell: &Shell, folders: &Folders) -> Result<()> {
     lock(shell, folders)?;
     let ours = folders.sources().join("windows");
     files::link(&ours, &work.join("windows"))?;
-    files::link(&folders.sources().join("link.sh"), &work.join("link.sh"))?;
     let upstream = registry_source(shell, "wdk-build")?;
     copy_edited(shell, &upstream, &work.join("wdk-build"), Path::new(""))?;
     let crates = upstream.parent().context("no folder of crates")?;
     let configuration = configuration(folders, crates);
     files::write(&work.join(".cargo/config.toml"), configuration.as_bytes())?;
-    Ok(())
+    files::copy(&folders.sources().join("link.sh"), &work.join("link.sh"))
 }
 
 /// Gives the work folder the repository's `Cargo.lock`. Cargo then takes the replaced crates out of
