@@ -13,7 +13,11 @@ use std::mem::{offset_of, size_of};
 use std::path::Path;
 use std::sync::OnceLock;
 use windows_sys::Wdk::Foundation::{KDPC, KEVENT};
-use windows_sys::Wdk::System::SystemServices as wdk;
+use windows_sys::Wdk::System::SystemServices::{
+    _EXT_SET_PARAMETERS_V0 as SetParameters, EXT_DELETE_PARAMETERS as DeleteParameters,
+    KE_PROCESSOR_CHANGE_NOTIFY_CONTEXT as Change,
+    PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR as Descriptor, PHYSICAL_COUNTER_RESOURCE_LIST as List,
+};
 use windows_sys::Win32::Foundation::UNICODE_STRING;
 use windows_sys::Win32::System::Kernel::PROCESSOR_NUMBER;
 use windows_sys::Win32::System::SystemInformation::GROUP_AFFINITY;
@@ -184,11 +188,14 @@ fn each_kind_of_difference_is_found() {
     }
 }
 
+/// Name, size, and members with their offsets.
+type Structure = (&'static str, u64, &'static [(&'static str, u64)]);
+
 /// Sizes and offsets of the kernel's structures, x64.
 ///
 /// Sources: the structures' pages; `dt nt!_KTRAP_FRAME` of the public symbols; for the profile
 /// classes the public DDK itself, whose shapes Microsoft's headers do not have.
-const STRUCTURES: &[(&str, u64, &[(&str, u64)])] = &[
+const STRUCTURES: &[Structure] = &[
     (
         "_DRIVER_OBJECT",
         0x150,
@@ -324,11 +331,9 @@ fn the_table_of_structures_agrees_with_microsofts_metadata() {
     let bytes = |bytes: usize| u64::try_from(bytes).expect("a size");
 
     let descriptor = "_PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR";
-    type Descriptor = wdk::PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR;
     assert_eq!(size(descriptor), bytes(size_of::<Descriptor>()));
     assert_eq!(at(descriptor, "u"), bytes(offset_of!(Descriptor, u)));
     let list = "_PHYSICAL_COUNTER_RESOURCE_LIST";
-    type List = wdk::PHYSICAL_COUNTER_RESOURCE_LIST;
     assert_eq!(size(list), bytes(size_of::<List>()));
     assert_eq!(
         at(list, "Descriptors"),
@@ -344,7 +349,6 @@ fn the_table_of_structures_agrees_with_microsofts_metadata() {
         bytes(size_of::<PROCESSOR_NUMBER>())
     );
     assert_eq!(size("_UNICODE_STRING"), bytes(size_of::<UNICODE_STRING>()));
-    type Change = wdk::KE_PROCESSOR_CHANGE_NOTIFY_CONTEXT;
     let change = "_KE_PROCESSOR_CHANGE_NOTIFY_CONTEXT";
     assert_eq!(size(change), bytes(size_of::<Change>()));
     assert_eq!(
@@ -352,9 +356,9 @@ fn the_table_of_structures_agrees_with_microsofts_metadata() {
         bytes(offset_of!(Change, ProcNumber))
     );
     let delete = "_EXT_DELETE_PARAMETERS";
-    assert_eq!(size(delete), bytes(size_of::<wdk::EXT_DELETE_PARAMETERS>()));
+    assert_eq!(size(delete), bytes(size_of::<DeleteParameters>()));
     let set = "_EXT_SET_PARAMETERS_V0";
-    assert_eq!(size(set), bytes(size_of::<wdk::_EXT_SET_PARAMETERS_V0>()));
+    assert_eq!(size(set), bytes(size_of::<SetParameters>()));
 }
 
 /// Values that the driver hands to the kernel. Sources: the enumerations' pages.
