@@ -121,9 +121,16 @@ fn registry_source(shell: &Shell, package: &str) -> Result<PathBuf> {
 fn configuration(folders: &Folders, crates: &Path) -> String {
     let root = folders.content_root();
     let root = root.display();
-    let work = folders.workspace();
-    let work = work.display();
-    let crates = crates.display();
+    let core = Path::new(DEBIAN_SOURCES);
+    let core_itself = core.canonicalize().unwrap_or_else(|_| core.to_owned());
+    let remap = [
+        (folders.workspace().as_path(), "halprof"),
+        (crates, "crates"),
+        (core, "rust"),
+        (&core_itself, "rust"),
+    ]
+    .map(|(path, name)| format!("    \"--remap-path-prefix={}={name}\",\n", path.display()))
+    .concat();
     format!(
         r#"[build]
 target = "{TARGET}"
@@ -142,10 +149,7 @@ CFLAGS_x86_64_pc_windows_msvc = {{ value = "-w", force = true }}
 linker = "./link.sh"
 # No path of this machine in the image.
 rustflags = [
-    "--remap-path-prefix={work}=halprof",
-    "--remap-path-prefix={crates}=crates",
-    "--remap-path-prefix={DEBIAN_SOURCES}=rust",
-]
+{remap}]
 
 [profile.release]
 lto = "fat"
