@@ -201,7 +201,11 @@ pub(crate) unsafe extern "C" fn tick(
     // SAFETY: a DPC of the published table.
     if let Some(table) = unsafe { Table::published() } {
         // SAFETY: the DPC is targeted at the block's processor.
-        unsafe { block.happened(table, |local| local.tick()) };
+        unsafe {
+            block.happened(table, |local| {
+                local.tick();
+            });
+        };
     }
 }
 

@@ -9,6 +9,7 @@ use crate::kernel::lock::WaitLock;
 use crate::kernel::pool::Pool;
 use crate::kernel::processors::{Host, trace_added};
 use crate::trace::What;
+use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
 use hal_profile::machine::Processors;
 use hal_profile::service::{About, Completion, Service};
@@ -73,13 +74,8 @@ impl Device {
 
     /// Ends all sessions, and gives everything back. Does nothing where nothing is ready.
     pub(crate) fn release(&self) {
-        self.with(|hardware| hardware.service.end_all());
-        HALPROF
-            .hardware
-            .store(core::ptr::null_mut(), Ordering::Release);
-        if self.hardware.hold().take().is_some() {
-            HALPROF.trace.add(What::Released, 0, 0, 0);
-        }
+        let hardware = self.hardware.hold().take();
+        drop(hardware);
     }
 
     /// In D0 again: the running session is armed.
@@ -155,12 +151,6 @@ impl Device {
     }
 }
 
-impl Drop for Device {
-    fn drop(&mut self) {
-        self.release();
-    }
-}
-
 const NOT_READY: Completion = Completion {
     status: NtStatus::DEVICE_NOT_READY,
     length: 0,
@@ -170,6 +160,14 @@ const NOT_READY: Completion = Completion {
 fn refusal(completion: &Completion, buffer: &[u8]) -> u32 {
     let reply = buffer.get(..completion.length).unwrap_or_default();
     ReplyHeader::read_from_prefix(reply).map_or(0, |(header, _)| header.error)
+}
+
+impl Drop for Hardware {
+    fn drop(&mut self) {
+        self.service.end_all();
+        HALPROF.hardware.store(null_mut(), Ordering::Release);
+        HALPROF.trace.add(What::Released, 0, 0, 0);
+    }
 }
 
 impl Hardware {

@@ -30,5 +30,5 @@ pub(crate) static HALPROF: Global = Global {
     reserved: 0,
     table: AtomicPtr::new(core::ptr::null_mut()),
     hardware: AtomicPtr::new(core::ptr::null_mut()),
-    trace: Trace::EMPTY,
+    trace: Trace::empty(),
 };

@@ -25,6 +25,15 @@
 //! - `device::Hardware`: under the device's lock, at PASSIVE_LEVEL.
 //! - The program that processors run: written while none runs, read by those that run.
 #![no_std]
+// A panic is a bug check, so nothing here may reach one.
+#![deny(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::todo,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
 
 extern crate wdk_panic;
 

@@ -65,24 +65,28 @@ struct Entry {
 }
 
 impl Entry {
-    const NONE: Self = Self {
-        timestamp: AtomicU64::new(0),
-        what: AtomicU32::new(0),
-        process: AtomicU32::new(0),
-        first: AtomicU64::new(0),
-        second: AtomicU64::new(0),
-    };
+    const fn none() -> Self {
+        Self {
+            timestamp: AtomicU64::new(0),
+            what: AtomicU32::new(0),
+            process: AtomicU32::new(0),
+            first: AtomicU64::new(0),
+            second: AtomicU64::new(0),
+        }
+    }
 }
 
 impl Trace {
     /// Nothing yet.
-    pub(crate) const EMPTY: Self = Self {
-        made: AtomicU64::new(0),
-        printed_since: AtomicU64::new(0),
-        printed: AtomicU32::new(0),
-        reserved: AtomicU32::new(0),
-        entries: [const { Entry::NONE }; ENTRIES],
-    };
+    pub(crate) const fn empty() -> Self {
+        Self {
+            made: AtomicU64::new(0),
+            printed_since: AtomicU64::new(0),
+            printed: AtomicU32::new(0),
+            reserved: AtomicU32::new(0),
+            entries: [const { Entry::none() }; ENTRIES],
+        }
+    }
 
     /// Adds an entry. Any IRQL.
     pub(crate) fn add(&self, what: What, process: u32, first: u64, second: u64) {

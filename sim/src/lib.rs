@@ -26,6 +26,7 @@ pub mod netburst_tables;
 mod p6;
 mod pentium;
 mod processor;
+pub mod run;
 mod select;
 mod signature;
 pub mod spec;

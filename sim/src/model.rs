@@ -1,20 +1,18 @@
 //! A whole modelled machine: processors, the service that the driver would run, and modelled time.
 //!
-//! A workload is run in stretches that end where something happens: an interrupt, a timer tick, a
-//! counter that would otherwise wrap unseen. Within a stretch all counters advance at once.
 
 use crate::cpuid::Leaves;
-use crate::event::{Counts, Event};
 use crate::fault::Fault;
-use crate::host::{Cpu, Host, INTERRUPT_COST};
+use crate::host::{Cpu, Host};
 use crate::machine::processors;
 use crate::processor::Processor;
+use crate::run::{Answering, Run};
 use crate::workload::Workload;
 use hal_profile::overflow::Interrupted;
 use hal_profile::service::{About, Service};
 use hal_profile::session::{Client, Session};
+use shared_types::NtStatus;
 use shared_types::request::{Access, RequestCode};
-use shared_types::{Mode, NtStatus};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -22,16 +20,6 @@ use std::fmt;
 const SESSIONS: usize = 7;
 /// Memory that all sample rings together may take, in bytes.
 const RING_BYTES_MAX: u64 = 256 << 20;
-/// A modelled timer ticks once in a modelled millisecond,
-const TICK: u64 = 1_000_000;
-/// but not more often than this in one workload, as time is free to pass in larger steps.
-const TICKS_MAX: u64 = 1 << 16;
-/// Interrupts taken one after the other before anything else happens.
-const INTERRUPTS_IN_A_ROW: usize = 100;
-/// What modelled samples were taken in.
-const PROCESS: u32 = 4096;
-const THREAD: u32 = 4100;
-
 /// A handle on the modelled device: what a file object is to the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Handle(pub u64);
@@ -49,34 +37,6 @@ pub struct Model {
 struct Opened {
     process: u32,
     granted: Vec<Access>,
-}
-
-/// A workload being run.
-struct Run {
-    workload: Workload,
-    runners: Vec<Runner>,
-    tick: u64,
-    /// Workload time up to which every processor has come.
-    time: u64,
-}
-
-/// One processor's progress.
-#[derive(Clone, Copy, Debug)]
-struct Runner {
-    position: u64,
-    /// The time-stamp counter when the workload began.
-    began: u64,
-    /// It runs the workload; the others only let time pass.
-    works: bool,
-    /// The other thread of its package.
-    sibling: Option<usize>,
-    /// Time since then that was not the workload's: interrupts, and waiting for others.
-    overhead: u64,
-    next_tick: u64,
-    /// The position at which its counters were last read.
-    read_at: u64,
-    /// An interrupt has been asked for and comes at this position, by this event.
-    interrupt: Option<(u64, Event)>,
 }
 
 impl fmt::Debug for Model {
@@ -171,60 +131,20 @@ impl Model {
 
     /// Begins a workload on its processors, in place of one that has not ended.
     pub fn begin(&mut self, workload: &Workload) {
-        let length = workload.time_at(workload.length());
-        let tick = TICK.max(length / TICKS_MAX);
-        let cpus = &mut self.service.processors().cpus;
-        for cpu in cpus.iter_mut() {
-            cpu.processor.begin_anew();
-        }
-        let runner = |index: usize| Runner {
-            position: 0,
-            began: cpus[index].processor.timestamp(),
-            works: workload.runs_on(index as u32),
-            sibling: sibling(cpus, index),
-            overhead: 0,
-            next_tick: tick,
-            read_at: 0,
-            interrupt: None,
-        };
-        let runners = (0..cpus.len()).map(runner).collect();
-        self.run = Some(Run {
-            workload: workload.clone(),
-            runners,
-            tick,
-            time: 0,
-        });
+        self.run = Some(Run::begin(workload, &mut self.service));
     }
 
     /// Runs the workload for at most so many nanoseconds of its time on every processor. Answers
     /// whether any of it is left.
     pub fn advance(&mut self, nanoseconds: u64) -> bool {
-        let Some(mut run) = self.run.take() else {
-            return false;
-        };
-        run.time = run.time.saturating_add(nanoseconds);
-        let limit = run
-            .workload
-            .position_at(run.time)
-            .unwrap_or(run.workload.length());
-        for index in 0..run.runners.len() {
-            self.run_to(&mut run, index, limit);
-        }
-        self.wait_for_slowest(&mut run);
-        let left = limit < run.workload.length();
-        self.run = Some(run);
-        left
+        let run = self.run.as_mut();
+        run.is_some_and(|run| run.advance(&mut self.service, nanoseconds))
     }
 
     /// Modelled time since the workload began, interrupts included.
     pub fn elapsed_ns(&mut self) -> u64 {
-        let Some(run) = &self.run else { return 0 };
-        let cpus = &self.service.processors().cpus;
-        let elapsed = cpus.iter().zip(&run.runners);
-        elapsed
-            .map(|(cpu, runner)| cpu.processor.timestamp().wrapping_sub(runner.began))
-            .max()
-            .unwrap_or(0)
+        let run = self.run.as_ref();
+        run.map_or(0, |run| run.elapsed_ns(&mut self.service))
     }
 
     /// What silicon refused the core: on a real machine each would have been a bug check.
@@ -300,171 +220,22 @@ impl Model {
     pub fn is_counting(&self) -> bool {
         self.service.is_running()
     }
-
-    fn run_to(&mut self, run: &mut Run, index: usize, limit: u64) {
-        let rotates = self.service.rotates();
-        while run.runners[index].position < limit {
-            let runner = &mut run.runners[index];
-            let start = runner.position;
-            let mut next = limit;
-            if rotates && let Some(tick) = run.workload.position_at(runner.next_tick) {
-                next = next.min(tick);
-            }
-            let works = runner.works;
-            let (width, fired) = if works {
-                self.look_ahead(&run.workload, index, start)
-            } else {
-                (u64::MAX, None)
-            };
-            next = next.min(runner.read_at.saturating_add(width));
-            let runner = &mut run.runners[index];
-            if let Some((at, event)) = fired
-                && runner.interrupt.is_none()
-                && at <= next
-            {
-                runner.interrupt = Some((at.saturating_add(run.workload.skid()), event));
-            }
-            if let Some((at, _)) = runner.interrupt {
-                next = next.min(at);
-            }
-            let next = next.max(start + 1).min(limit);
-            self.retire(run, index, next);
-            self.tick(run, index, width);
-        }
-    }
-
-    /// How far a processor may go before a counter could wrap unseen, and which event asks for the
-    /// next interrupt, where.
-    fn look_ahead(
-        &mut self,
-        workload: &Workload,
-        index: usize,
-        position: u64,
-    ) -> (u64, Option<(u64, Event)>) {
-        let Some(processor) = self.processor(index) else {
-            return (u64::MAX, None);
-        };
-        let mut first: Option<(u64, Event)> = None;
-        processor.watches(|watch| {
-            if let Some(at) = workload.position_of(watch.feed, watch.at)
-                && at > position
-                && first.is_none_or(|(other, _)| at < other)
-            {
-                first = Some((at, watch.feed.event));
-            }
-        });
-        let width = match processor.counter_width() {
-            width @ 1..=63 => (1 << width) - 1,
-            _ => u64::MAX,
-        };
-        (width, first)
-    }
-
-    /// Lets everything up to a position happen on one processor, and takes the interrupts that are
-    /// due there.
-    fn retire(&mut self, run: &mut Run, index: usize, next: u64) {
-        let end = run.workload.length();
-        let runner = &mut run.runners[index];
-        runner.position = next;
-        let now = runner.began + run.workload.time_at(next) + runner.overhead;
-        let counts = if runner.works {
-            run.workload.counts_at(next)
-        } else {
-            Counts::default()
-        };
-        if let Some(processor) = self.processor(index) {
-            processor.set_timestamp(now);
-            processor.retire(counts);
-        }
-        let due = run.runners[index]
-            .interrupt
-            .is_none_or(|(at, _)| at <= next)
-            || next == end;
-        if due {
-            let event = run.runners[index].interrupt.take().map(|(_, event)| event);
-            self.interrupt(run, index, event);
-        }
-        if let Some(sibling) = run.runners[index].sibling {
-            self.interrupt(run, sibling, None);
-        }
-    }
-
-    fn interrupt(&mut self, run: &mut Run, index: usize, event: Option<Event>) {
-        for _ in 0..INTERRUPTS_IN_A_ROW {
-            let taken = self
-                .processor(index)
-                .and_then(Processor::acknowledge_interrupt);
-            if taken.is_none() {
-                return;
-            }
-            let position = run.runners[index].position;
-            let (ip, user) = match event {
-                Some(event) => run.workload.ip_of(event, position),
-                None => run.workload.ip_at(position),
-            };
-            let mode = if user { Mode::User } else { Mode::Kernel };
-            let interrupted = Interrupted {
-                ip,
-                mode,
-                process: PROCESS,
-                thread: THREAD,
-            };
-            if let Some(cpu) = self.service.processors().cpus.get_mut(index) {
-                cpu.interrupt_cost = INTERRUPT_COST;
-            }
-            self.service.processors().interrupt(index, &interrupted);
-            if let Some(cpu) = self.service.processors().cpus.get_mut(index) {
-                cpu.end_interrupt();
-            }
-            run.runners[index].overhead += INTERRUPT_COST;
-        }
-    }
-
-    /// Ticks one processor's timer where it is due, or where a counter could wrap `width` positions
-    /// after it was last read.
-    fn tick(&mut self, run: &mut Run, index: usize, width: u64) {
-        let runner = &mut run.runners[index];
-        let time = run.workload.time_at(runner.position);
-        let due = time >= runner.next_tick;
-        if due {
-            runner.next_tick = time - time % run.tick + run.tick;
-        }
-        if due || runner.position - runner.read_at >= width {
-            runner.read_at = runner.position;
-            self.service.processors().tick(index);
-        }
-    }
-
-    /// Processors that have less to do wait for the one that has most.
-    fn wait_for_slowest(&mut self, run: &mut Run) {
-        let elapsed = self.run_elapsed(run);
-        for (cpu, runner) in self
-            .service
-            .processors()
-            .cpus
-            .iter_mut()
-            .zip(&mut run.runners)
-        {
-            let now = cpu.processor.timestamp();
-            runner.overhead += (runner.began + elapsed).wrapping_sub(now);
-            cpu.processor.set_timestamp(runner.began + elapsed);
-        }
-    }
-
-    fn run_elapsed(&mut self, run: &Run) -> u64 {
-        let cpus = &self.service.processors().cpus;
-        cpus.iter()
-            .zip(&run.runners)
-            .map(|(cpu, runner)| cpu.processor.timestamp().wrapping_sub(runner.began))
-            .max()
-            .unwrap_or(0)
-            .max(run.time.min(run.workload.time_at(run.workload.length())))
-    }
 }
 
-/// The processor that shares its unit with this one.
-fn sibling(cpus: &[Cpu], index: usize) -> Option<usize> {
-    let own = &cpus[index].processor;
-    let shares = |other: &usize| *other != index && own.shares_unit_with(&cpus[*other].processor);
-    (0..cpus.len()).find(shares)
+impl Answering for Service<Host, Vec<Session>> {
+    fn cpus(&mut self) -> &mut [Cpu] {
+        &mut self.processors().cpus
+    }
+
+    fn rotates(&self) -> bool {
+        Self::rotates(self)
+    }
+
+    fn interrupt(&mut self, index: usize, interrupted: &Interrupted) {
+        self.processors().interrupt(index, interrupted);
+    }
+
+    fn tick(&mut self, index: usize) {
+        self.processors().tick(index);
+    }
 }

@@ -1,13 +1,15 @@
 //! Helpers of the tests.
 
 pub mod bare;
-pub mod built;
+pub mod bindings;
 pub mod cases;
+pub mod driver;
 pub mod dumps;
 pub mod facts;
 pub mod machines;
 pub mod requests;
 pub mod silicon;
+pub mod speakeasy;
 pub mod wire;
 
 pub use dumps::machines_from_table;

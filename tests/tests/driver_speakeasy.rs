@@ -4,11 +4,11 @@
 //! imports, and runs the true entry: WdfVersionBind, DriverEntry, WdfDriverCreate. Its report is
 //! the evidence. It adds no device, and has one processor and no performance counters.
 
-use halprof_tests::built;
+use halprof_tests::{driver, speakeasy};
 use object::LittleEndian as LE;
 use object::read::pe::PeFile64;
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// What the entry must call, in this order, each answering success; between them it may only copy.
@@ -19,16 +19,6 @@ const COPIES: [&str; 3] = [
     "ntoskrnl.memset",
 ];
 const SUCCESS: &str = "0x0";
-
-/// Python with Speakeasy, as `cargo xtask setup` installs it.
-fn python() -> Option<PathBuf> {
-    let python = built::target().join("speakeasy/bin/python");
-    if python.is_file() {
-        return Some(python);
-    }
-    built::skip("target/speakeasy is absent: `cargo xtask setup` makes it");
-    None
-}
 
 /// What Speakeasy reports of the image's entry, or why it could not say anything.
 fn report(python: &Path, sys: &Path) -> Result<Value, String> {
@@ -125,19 +115,19 @@ const CRASH: &[u8] = &[0x0F, 0x0B];
 
 #[test]
 fn speakeasy_runs_the_entry_to_success() {
-    let (Some(sys), Some(python)) = (built::driver("halprof.sys"), python()) else {
+    let (Some(folder), Some(python)) = (driver::folder(), speakeasy::python()) else {
         return;
     };
-    judge(&python, &sys).expect("a driver that binds and creates itself");
+    judge(&python, &folder.join("halprof.sys")).expect("a driver that binds and creates itself");
 }
 
 #[test]
 fn speakeasy_notices_what_is_broken() {
-    let (Some(sys), Some(python)) = (built::driver("halprof.sys"), python()) else {
+    let (Some(folder), Some(python)) = (driver::folder(), speakeasy::python()) else {
         return;
     };
     let driver = Driver {
-        bytes: std::fs::read(sys).expect("the driver"),
+        bytes: std::fs::read(folder.join("halprof.sys")).expect("the driver"),
     };
     let broken: [(&str, usize, &[u8], &str); 6] = [
         (

@@ -16,7 +16,7 @@ pub(crate) fn install(shell: &Shell) -> Result<()> {
     }
     let has_pip = cmd!(shell, "python3 -c 'import ensurepip, venv'");
     if has_pip.quiet().ignore_stderr().run().is_err() {
-        setup::apt(shell, &["python3-venv"])?;
+        setup::apt_get(shell, &["python3-venv"]).context("install python3 with its module venv")?;
     }
     cmd!(shell, "python3 -m venv --clear {FOLDER}").run()?;
     cmd!(shell, "{FOLDER}/bin/pip install --quiet {SPEAKEASY}")

@@ -23,6 +23,7 @@ pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
         .context("run `cargo fmt`")?;
     lint(shell)?;
     sys::build(shell, &sys::Options::default())?;
+    sys::lint(shell)?;
     interleavings(shell)?;
     fuzz(shell, options.fuzz_seconds)?;
     tests(shell)

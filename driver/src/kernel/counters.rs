@@ -130,7 +130,7 @@ fn allocate(list: *mut CallbackResources) -> Result<HANDLE, Unreserved> {
 /// So many general counters, and the callback for their overflows.
 fn allocate_for_callback(general: u32) -> Result<HANDLE, Unreserved> {
     let last = general.saturating_sub(1);
-    let mut list = CallbackResources {
+    let mut resources = CallbackResources {
         count: 2,
         descriptors: [
             descriptor(
@@ -150,7 +150,7 @@ fn allocate_for_callback(general: u32) -> Result<HANDLE, Unreserved> {
             ),
         ],
     };
-    allocate(&raw mut list)
+    allocate(&raw mut resources)
 }
 
 fn descriptor(

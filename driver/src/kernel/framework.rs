@@ -233,8 +233,10 @@ unsafe fn context_of(device: WDFDEVICE) -> *mut Context {
 /// # Safety
 /// `device` was created by [`create_device`], and is not deleted while the answer is used.
 pub(crate) unsafe fn device<'a>(device: WDFDEVICE) -> Option<&'a Device> {
-    // SAFETY: the caller's promise; a context is zeros until it is filled.
-    let context = unsafe { &*context_of(device) };
+    // SAFETY: the caller's promise.
+    let context = unsafe { context_of(device) };
+    // SAFETY: the framework's memory for this device; zeros until it is filled.
+    let context = unsafe { &*context };
     if context.ready.load(Ordering::Acquire) {
         // SAFETY: it was written before `ready` was.
         Some(unsafe { context.device.assume_init_ref() })
@@ -250,17 +252,17 @@ pub(crate) unsafe fn device<'a>(device: WDFDEVICE) -> Option<&'a Device> {
 pub(crate) unsafe fn destroy_device(device: WDFDEVICE) {
     // SAFETY: the caller's promise.
     let context = unsafe { context_of(device) };
-    // SAFETY: as above.
+    // SAFETY: the framework's memory for this device.
     let added = unsafe { (*context).added.swap(null_mut(), Ordering::AcqRel) };
     if !added.is_null() {
         // SAFETY: registered by `fill_context`; waits for a callback that is running.
         unsafe { KeDeregisterProcessorChangeCallback(added) };
     }
-    // SAFETY: as above.
-    let ready = unsafe { (*context).ready.swap(false, Ordering::AcqRel) };
-    if ready {
-        // SAFETY: it was written, and is used by nobody now.
-        unsafe { (*context).device.assume_init_drop() };
+    // SAFETY: as above, and nobody else has a reference now.
+    let context = unsafe { &mut *context };
+    if context.ready.swap(false, Ordering::AcqRel) {
+        // SAFETY: it was written before `ready` was.
+        unsafe { context.device.assume_init_drop() };
     }
 }
 

@@ -104,11 +104,7 @@ const IMPORTS: [(&str, &str, &str); 41] = [
         "KeDelayExecutionThread",
         "a stretch in which the TSC's rate is measured",
     ),
-    (
-        "ntoskrnl.exe",
-        "KeQueryPerformanceCounter",
-        "the TSC's rate",
-    ),
+    ("HAL.dll", "KeQueryPerformanceCounter", "the TSC's rate"),
     (
         "ntoskrnl.exe",
         "MmMapIoSpaceEx",

@@ -22,7 +22,7 @@ mod reach;
 mod registers;
 mod stack;
 
-use halprof_tests::built;
+use halprof_tests::driver;
 use image::Image;
 
 /// What a check refuses, in words.
@@ -30,9 +30,11 @@ type Refusals = Vec<String>;
 
 /// The driver's image, where it is built.
 fn image() -> Option<Image> {
-    let sys = built::driver("halprof.sys")?;
-    let pdb = built::driver("halprof.pdb")?;
-    Some(Image::read(&sys, &pdb))
+    let folder = driver::folder()?;
+    Some(Image::read(
+        &folder.join("halprof.sys"),
+        &folder.join("halprof.pdb"),
+    ))
 }
 
 fn accepted(check: impl Fn(&Image) -> Refusals) {

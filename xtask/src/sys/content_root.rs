@@ -15,7 +15,7 @@ const IMPORTS: [&str; 4] = ["ntoskrnl", "hal", "wmilib", "WdfLdr"];
 /// Lays it out as wdk-build looks for it; answers whether it was another.
 pub(super) fn assemble(shell: &Shell, folders: &Folders) -> Result<bool> {
     let headers = headers(shell, folders)?;
-    let libraries = libraries(shell, folders, headers)?;
+    let libraries = libraries(shell, folders)?;
     Ok(headers || libraries)
 }
 
@@ -42,72 +42,74 @@ fn copy_all(shell: &Shell, from: &Path, to: &Path) -> Result<bool> {
     Ok(changed)
 }
 
-fn libraries(shell: &Shell, folders: &Folders, headers_changed: bool) -> Result<bool> {
-    let lib = folders.content_root().join("Lib");
-    let km = lib.join(VERSION).join("km/x64");
-    let kmdf = lib.join("wdf/kmdf/x64/1.33");
-    let sources = copy_all(
-        shell,
-        &folders.sources().join("lib"),
-        &folders.lib_sources(),
-    )?;
-    if !sources && !headers_changed {
-        return Ok(false);
-    }
-    shell.create_dir(&km)?;
-    shell.create_dir(&kmdf)?;
-    let _folder = shell.push_dir(folders.lib_sources());
+fn libraries(shell: &Shell, folders: &Folders) -> Result<bool> {
+    let built = folders.driver.join("lib");
+    copy_all(shell, &folders.sources().join("lib"), &built)?;
+    let _folder = shell.push_dir(&built);
     for name in IMPORTS {
-        let library = km.join(format!("{name}.lib"));
         cmd!(
             shell,
-            "llvm-dlltool-19 -m i386:x86-64 -d {name}.def -l {library}"
+            "llvm-dlltool-19 -m i386:x86-64 -d {name}.def -l {name}.lib"
         )
         .quiet()
         .run()?;
     }
-    entry(shell, folders, &kmdf.join("WdfDriverEntry.lib"))?;
-    load_configuration(shell, &km.join("BufferOverflowFastFailK.lib"))?;
-    Ok(true)
+    compile(shell, "WdfDriverEntry", "c")?;
+    compile(shell, "BufferOverflowFastFailK", "s")?;
+
+    let lib = folders.content_root().join("Lib");
+    let mut changed = false;
+    for name in IMPORTS.iter().chain(&["BufferOverflowFastFailK"]) {
+        let name = format!("{name}.lib");
+        changed |= files::copy(
+            &built.join(&name),
+            &lib.join(VERSION).join("km/x64").join(&name),
+        )?;
+    }
+    let entry = "WdfDriverEntry.lib";
+    changed |= files::copy(
+        &built.join(entry),
+        &lib.join("wdf/kmdf/x64/1.33").join(entry),
+    )?;
+    Ok(changed)
 }
 
-fn entry(shell: &Shell, folders: &Folders, library: &Path) -> Result<()> {
-    let include = folders.content_root().join("Include");
-    let folders = [
-        include.join(VERSION).join("km/crt"),
-        include.join(VERSION).join("km"),
-        include.join(VERSION).join("shared"),
-        include.join("wdf/kmdf/1.33"),
+/// Makes a library of one source, as wdk-build has C compiled; from folders without this machine's
+/// paths, which would come into the PDB.
+fn compile(shell: &Shell, name: &str, language: &str) -> Result<()> {
+    let kits = format!("../wdk/Include/{VERSION}");
+    let include = [
+        format!("-I{kits}/km/crt"),
+        format!("-I{kits}/km"),
+        format!("-I{kits}/shared"),
+        "-I../wdk/Include/wdf/kmdf/1.33".to_owned(),
     ];
-    let include = folders
-        .iter()
-        .map(|folder| format!("/I{}", folder.display()));
     let defines = [
-        "/D_WIN64",
-        "/D_AMD64_",
-        "/DAMD64",
-        "/D_KERNEL_MODE",
-        "/DKMDF_VERSION_MAJOR=1",
-        "/DKMDF_VERSION_MINOR=33",
-        "/DKMDF_MINIMUM_VERSION_REQUIRED=31",
+        "-D_AMD64_",
+        "-DAMD64",
+        "-D_KERNEL_MODE",
+        "-DKMDF_VERSION_MAJOR=1",
+        "-DKMDF_VERSION_MINOR=33",
+        "-DKMDF_MINIMUM_VERSION_REQUIRED=31",
+    ];
+    let options = [
+        "/nologo",
+        "/c",
+        "/O2",
+        "/GS-",
+        "/guard:cf",
+        "/Brepro",
+        "/Z7",
+        "-gno-codeview-command-line",
+        "-fdebug-compilation-dir=halprof",
     ];
     cmd!(
         shell,
-        "clang-cl-19 --target=x86_64-pc-windows-msvc /nologo /c /O2 /GS- /guard:cf /Brepro /Z7 -w {defines...} {include...} WdfDriverEntry.c"
+        "clang-cl-19 -w {options...} {defines...} {include...} {name}.{language}"
     )
     .quiet()
     .run()?;
-    Ok(cmd!(shell, "llvm-lib-19 /out:{library} WdfDriverEntry.obj")
+    Ok(cmd!(shell, "llvm-lib-19 /out:{name}.lib {name}.obj")
         .quiet()
         .run()?)
-}
-
-fn load_configuration(shell: &Shell, library: &Path) -> Result<()> {
-    cmd!(shell, "clang-19 --target=x86_64-pc-windows-msvc -c BufferOverflowFastFailK.s -o BufferOverflowFastFailK.obj").quiet().run()?;
-    Ok(cmd!(
-        shell,
-        "llvm-lib-19 /out:{library} BufferOverflowFastFailK.obj"
-    )
-    .quiet()
-    .run()?)
 }

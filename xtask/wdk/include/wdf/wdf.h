@@ -428,7 +428,7 @@ typedef struct _WDF_TIMER_CONFIG {
     ULONG Period;
     BOOLEAN AutomaticSerialization;
     ULONG TolerableDelay;
-    WDF_TRI_STATE UseHighResolutionTimer;
+    DECLSPEC_ALIGN(8) WDF_TRI_STATE UseHighResolutionTimer;
 } WDF_TIMER_CONFIG, *PWDF_TIMER_CONFIG;
 
 /* ---- The function table ----------------------------------------------- */

@@ -1,0 +1,277 @@
+//! A workload, run on modelled processors in stretches that end where something happens: an
+//! interrupt, a timer tick, a counter that would otherwise wrap unseen. Within a stretch all
+//! counters advance at once.
+
+use crate::event::{Counts, Event};
+use crate::host::{Cpu, INTERRUPT_COST};
+use crate::processor::Processor;
+use crate::workload::Workload;
+use hal_profile::overflow::Interrupted;
+use shared_types::Mode;
+
+/// A modelled timer ticks once in a modelled millisecond,
+const TICK: u64 = 1_000_000;
+/// but not more often than this in one workload, as time is free to pass in larger steps.
+const TICKS_MAX: u64 = 1 << 16;
+/// Interrupts taken one after the other before anything else happens.
+const INTERRUPTS_IN_A_ROW: usize = 100;
+/// What modelled samples were taken in.
+const PROCESS: u32 = 4096;
+const THREAD: u32 = 4100;
+
+/// Who answers what happens on modelled processors: the service in process, or a driver.
+pub trait Answering {
+    /// The processors, in order of their index.
+    fn cpus(&mut self) -> &mut [Cpu];
+    /// Whether sources take turns, so that timers must tick.
+    fn rotates(&self) -> bool;
+    /// An overflow interrupt has come to a processor.
+    fn interrupt(&mut self, index: usize, interrupted: &Interrupted);
+    /// A processor's timer is due.
+    fn tick(&mut self, index: usize);
+}
+
+/// A workload being run.
+pub struct Run {
+    workload: Workload,
+    runners: Vec<Runner>,
+    tick: u64,
+    /// Workload time up to which every processor has come.
+    time: u64,
+}
+
+/// One processor's progress.
+#[derive(Clone, Copy, Debug)]
+struct Runner {
+    position: u64,
+    /// The time-stamp counter when the workload began.
+    began: u64,
+    /// It runs the workload; the others only let time pass.
+    works: bool,
+    /// The other thread of its package.
+    sibling: Option<usize>,
+    /// Time since then that was not the workload's: interrupts, and waiting for others.
+    overhead: u64,
+    next_tick: u64,
+    /// The position at which its counters were last read.
+    read_at: u64,
+    /// An interrupt has been asked for and comes at this position, by this event.
+    interrupt: Option<(u64, Event)>,
+}
+
+impl Run {
+    /// At the start of a workload.
+    pub fn begin(workload: &Workload, answering: &mut impl Answering) -> Self {
+        let length = workload.time_at(workload.length());
+        let tick = TICK.max(length / TICKS_MAX);
+        let cpus = answering.cpus();
+        for cpu in cpus.iter_mut() {
+            cpu.processor.begin_anew();
+        }
+        let runner = |index: usize| Runner {
+            position: 0,
+            began: cpus[index].processor.timestamp(),
+            works: workload.runs_on(index as u32),
+            sibling: sibling(cpus, index),
+            overhead: 0,
+            next_tick: tick,
+            read_at: 0,
+            interrupt: None,
+        };
+        let runners = (0..cpus.len()).map(runner).collect();
+        Self {
+            workload: workload.clone(),
+            runners,
+            tick,
+            time: 0,
+        }
+    }
+
+    /// Runs the workload for at most so many nanoseconds of its time on every processor. Answers
+    /// whether any of it is left.
+    pub fn advance(&mut self, answering: &mut impl Answering, nanoseconds: u64) -> bool {
+        self.time = self.time.saturating_add(nanoseconds);
+        let limit = self
+            .workload
+            .position_at(self.time)
+            .unwrap_or(self.workload.length());
+        for index in 0..self.runners.len() {
+            self.run_to(answering, index, limit);
+        }
+        self.wait_for_slowest(answering);
+        limit < self.workload.length()
+    }
+
+    /// Modelled time since the workload began, interrupts included.
+    pub fn elapsed_ns(&self, answering: &mut impl Answering) -> u64 {
+        let elapsed = answering.cpus().iter().zip(&self.runners);
+        elapsed
+            .map(|(cpu, runner)| cpu.processor.timestamp().wrapping_sub(runner.began))
+            .max()
+            .unwrap_or(0)
+    }
+
+    fn run_to(&mut self, answering: &mut impl Answering, index: usize, limit: u64) {
+        let rotates = answering.rotates();
+        while self.runners[index].position < limit {
+            let runner = &mut self.runners[index];
+            let start = runner.position;
+            let mut next = limit;
+            if rotates && let Some(tick) = self.workload.position_at(runner.next_tick) {
+                next = next.min(tick);
+            }
+            let works = runner.works;
+            let (width, fired) = if works {
+                look_ahead(answering, &self.workload, index, start)
+            } else {
+                (u64::MAX, None)
+            };
+            next = next.min(runner.read_at.saturating_add(width));
+            let runner = &mut self.runners[index];
+            if let Some((at, event)) = fired
+                && runner.interrupt.is_none()
+                && at <= next
+            {
+                runner.interrupt = Some((at.saturating_add(self.workload.skid()), event));
+            }
+            if let Some((at, _)) = runner.interrupt {
+                next = next.min(at);
+            }
+            let next = next.max(start + 1).min(limit);
+            self.retire(answering, index, next);
+            self.tick(answering, index, width);
+        }
+    }
+
+    /// Lets everything up to a position happen on one processor, and takes the interrupts that are
+    /// due there.
+    fn retire(&mut self, answering: &mut impl Answering, index: usize, next: u64) {
+        let end = self.workload.length();
+        let runner = &mut self.runners[index];
+        runner.position = next;
+        let now = runner.began + self.workload.time_at(next) + runner.overhead;
+        let counts = if runner.works {
+            self.workload.counts_at(next)
+        } else {
+            Counts::default()
+        };
+        if let Some(processor) = processor(answering, index) {
+            processor.set_timestamp(now);
+            processor.retire(counts);
+        }
+        let due = self.runners[index]
+            .interrupt
+            .is_none_or(|(at, _)| at <= next)
+            || next == end;
+        if due {
+            let event = self.runners[index].interrupt.take().map(|(_, event)| event);
+            self.interrupt(answering, index, event);
+        }
+        if let Some(sibling) = self.runners[index].sibling {
+            self.interrupt(answering, sibling, None);
+        }
+    }
+
+    fn interrupt(&mut self, answering: &mut impl Answering, index: usize, event: Option<Event>) {
+        for _ in 0..INTERRUPTS_IN_A_ROW {
+            let taken = processor(answering, index).and_then(Processor::acknowledge_interrupt);
+            if taken.is_none() {
+                return;
+            }
+            let position = self.runners[index].position;
+            let (ip, user) = match event {
+                Some(event) => self.workload.ip_of(event, position),
+                None => self.workload.ip_at(position),
+            };
+            let mode = if user { Mode::User } else { Mode::Kernel };
+            let interrupted = Interrupted {
+                ip,
+                mode,
+                process: PROCESS,
+                thread: THREAD,
+            };
+            if let Some(cpu) = answering.cpus().get_mut(index) {
+                cpu.interrupt_cost = INTERRUPT_COST;
+            }
+            answering.interrupt(index, &interrupted);
+            if let Some(cpu) = answering.cpus().get_mut(index) {
+                cpu.end_interrupt();
+            }
+            self.runners[index].overhead += INTERRUPT_COST;
+        }
+    }
+
+    /// Ticks one processor's timer where it is due, or where a counter could wrap `width` positions
+    /// after it was last read.
+    fn tick(&mut self, answering: &mut impl Answering, index: usize, width: u64) {
+        let runner = &mut self.runners[index];
+        let time = self.workload.time_at(runner.position);
+        let due = time >= runner.next_tick;
+        if due {
+            runner.next_tick = time - time % self.tick + self.tick;
+        }
+        if due || runner.position - runner.read_at >= width {
+            runner.read_at = runner.position;
+            answering.tick(index);
+        }
+    }
+
+    /// Processors that have less to do wait for the one that has most.
+    fn wait_for_slowest(&mut self, answering: &mut impl Answering) {
+        let elapsed = self.slowest(answering);
+        for (cpu, runner) in answering.cpus().iter_mut().zip(&mut self.runners) {
+            let now = cpu.processor.timestamp();
+            runner.overhead += (runner.began + elapsed).wrapping_sub(now);
+            cpu.processor.set_timestamp(runner.began + elapsed);
+        }
+    }
+
+    fn slowest(&self, answering: &mut impl Answering) -> u64 {
+        let cpus = answering.cpus();
+        cpus.iter()
+            .zip(&self.runners)
+            .map(|(cpu, runner)| cpu.processor.timestamp().wrapping_sub(runner.began))
+            .max()
+            .unwrap_or(0)
+            .max(self.time.min(self.workload.time_at(self.workload.length())))
+    }
+}
+
+fn processor(answering: &mut impl Answering, index: usize) -> Option<&mut Processor> {
+    let cpu = answering.cpus().get_mut(index)?;
+    Some(&mut cpu.processor)
+}
+
+/// How far a processor may go before a counter could wrap unseen, and which event asks for the
+/// next interrupt, where.
+fn look_ahead(
+    answering: &mut impl Answering,
+    workload: &Workload,
+    index: usize,
+    position: u64,
+) -> (u64, Option<(u64, Event)>) {
+    let Some(processor) = processor(answering, index) else {
+        return (u64::MAX, None);
+    };
+    let mut first: Option<(u64, Event)> = None;
+    processor.watches(|watch| {
+        if let Some(at) = workload.position_of(watch.feed, watch.at)
+            && at > position
+            && first.is_none_or(|(other, _)| at < other)
+        {
+            first = Some((at, watch.feed.event));
+        }
+    });
+    let width = match processor.counter_width() {
+        width @ 1..=63 => (1 << width) - 1,
+        _ => u64::MAX,
+    };
+    (width, first)
+}
+
+/// The processor that shares its unit with this one.
+fn sibling(cpus: &[Cpu], index: usize) -> Option<usize> {
+    let own = &cpus[index].processor;
+    let shares = |other: &usize| *other != index && own.shares_unit_with(&cpus[*other].processor);
+    (0..cpus.len()).find(shares)
+}

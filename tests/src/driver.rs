@@ -1,0 +1,22 @@
+//! What `cargo xtask sys` has left in `target/driver`.
+
+use std::path::PathBuf;
+
+/// Where it is, relative to the workspace.
+///
+/// # Panics
+/// Where it is absent though `HALPROF_REQUIRE_DRIVER=1` is set.
+#[must_use]
+pub fn folder() -> Option<PathBuf> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target/driver");
+    let required = std::env::var_os("HALPROF_REQUIRE_DRIVER").is_some_and(|value| value == "1");
+    if folder.join("halprof.sys").is_file() {
+        return Some(folder);
+    }
+    assert!(!required, "no driver in {}", folder.display());
+    println!(
+        "skipped: no driver in {}: run `cargo xtask sys`",
+        folder.display()
+    );
+    None
+}
