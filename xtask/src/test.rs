@@ -1,6 +1,6 @@
 //! `cargo xtask test`: every check and every test.
 
-use crate::{has_subcommand, package, setup};
+use crate::{has_subcommand, package, setup, speakeasy, sys};
 use anyhow::{Context, Result};
 use xshell::{Shell, cmd};
 
@@ -15,6 +15,7 @@ pub(crate) struct Options {
 /// Runs all of it.
 pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
     setup::install(shell)?;
+    speakeasy::install(shell)?;
     component(shell, "rustfmt")?;
     component(shell, "clippy")?;
     cmd!(shell, "cargo fmt --all --check")
@@ -22,6 +23,7 @@ pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
         .context("run `cargo fmt`")?;
     lint(shell)?;
     package::make(shell)?;
+    sys::lint(shell)?;
     interleavings(shell)?;
     fuzz(shell, options.fuzz_seconds)?;
     tests(shell)
