@@ -99,6 +99,13 @@ const WINE: &[Package] = &[Package {
     proof: "/usr/lib/wine/wine64",
 }];
 
+/// What runs the debugger's extension.
+const NODE: &[Package] = &[Package {
+    name: "nodejs",
+    what_for: "runs the tests of the debugger's extension",
+    proof: "/usr/bin/node",
+}];
+
 impl Package {
     fn is_missing(&self) -> bool {
         !Path::new(self.proof).exists()
@@ -107,7 +114,7 @@ impl Package {
 
 /// Installs what is missing.
 pub(crate) fn install(shell: &Shell) -> Result<()> {
-    let mut wanted: Vec<&Package> = [DRIVER, SIGNING, MINGW, WINE]
+    let mut wanted: Vec<&Package> = [DRIVER, SIGNING, MINGW, WINE, NODE]
         .into_iter()
         .flatten()
         .collect();
