@@ -4,6 +4,7 @@ mod args;
 mod check;
 mod doctor;
 mod info;
+mod install;
 mod list;
 mod machines;
 mod measure;
@@ -16,6 +17,7 @@ mod report;
 mod runner;
 mod stat;
 mod stat_text;
+mod uninstall;
 
 use args::{Arguments, Commands};
 use clap::Parser;
@@ -72,6 +74,8 @@ fn execute(arguments: &Arguments, output: &Output) -> Result<u8> {
     match &arguments.command {
         Commands::Machines => machines::run(output),
         Commands::Report(options) => report::run(options, output),
+        Commands::Install(options) => install::run(options, output),
+        Commands::Uninstall => uninstall::run(output),
         Commands::Doctor => doctor::run(arguments.machine(), output),
         Commands::Info => measuring(arguments, output, info::run),
         Commands::List(options) => measuring(arguments, output, |on, output| {

@@ -1,5 +1,6 @@
 //! Everything that can go wrong, in words: what was refused and why, and what to do about it.
 
+use crate::installation::Obstacle;
 use shared_types::{ErrorCode, NtStatus, ProfileSource, WIRE_VERSION};
 use std::io;
 use std::path::PathBuf;
@@ -68,6 +69,9 @@ pub enum Error {
         /// What is wrong with the reply.
         why: String,
     },
+    /// Windows would not install, remove or start the driver.
+    #[error("{0}")]
+    Installation(Obstacle),
     /// A file could not be read or written.
     #[error("{} could not be {doing}: {error}", path.display())]
     File {
@@ -107,7 +111,7 @@ impl Error {
 
     /// The stable name that programs may compare.
     #[must_use]
-    pub const fn code(&self) -> &'static str {
+    pub fn code(&self) -> &'static str {
         match self {
             Self::Usage { .. } => "usage",
             Self::NoDriver { .. } => "no-driver",
@@ -119,6 +123,7 @@ impl Error {
             Self::Status(_) => "request-failed",
             Self::Device(_) => "device-failed",
             Self::Protocol { .. } => "protocol",
+            Self::Installation(obstacle) => obstacle.code(),
             Self::File { .. } => "file",
             Self::BadFile { .. } => "bad-file",
             Self::Internal(_) => "internal",
@@ -135,6 +140,7 @@ impl Error {
             Self::NoDriver { .. } | Self::NoMachine(_) | Self::Device(_) => 3,
             Self::UnknownName(_)
             | Self::Unavailable { .. }
+            | Self::Installation(_)
             | Self::Status(NtStatus::ACCESS_DENIED) => 4,
             Self::File { .. } | Self::BadFile { .. } | Self::Output(_) => 5,
             Self::Status(_) | Self::Protocol { .. } => 6,
@@ -156,6 +162,7 @@ impl Error {
             .to_owned(),
             Self::UnknownName(_) => "`halprof list --all` shows every source.".to_owned(),
             Self::Refused(refusal) => hint_for(refusal.code).to_owned(),
+            Self::Installation(obstacle) => obstacle.hint().to_owned(),
             Self::Status(NtStatus::ACCESS_DENIED) => {
                 "Run it from an elevated prompt: measuring needs the rights of an administrator."
                     .to_owned()

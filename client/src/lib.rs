@@ -3,7 +3,7 @@
 //! A [`Transport`] carries the bytes of one DeviceIoControl: [`Modelled`] to the service running on
 //! software processors in this process, and on Windows `Driver` to `halprof.sys`. Everything above
 //! it is the same: a [`Connection`] greets the other side and asks about the machine, a [`Session`]
-//! counts or samples and ends when it is dropped.
+//! counts or samples and ends when it is dropped. [`installation`] puts the driver there.
 //!
 //! ```text
 //! Transport -> Connection -> Session -> snapshot -> estimate -> metrics
@@ -18,6 +18,7 @@ mod connection;
 mod error;
 pub mod estimate;
 pub mod explain;
+pub mod installation;
 pub mod metrics;
 mod modelled;
 pub mod recording;
@@ -27,7 +28,7 @@ pub mod selection;
 mod session;
 mod transport;
 #[cfg(windows)]
-#[expect(unsafe_code, reason = "DeviceIoControl is a foreign function")]
+#[expect(unsafe_code, reason = "the functions of Windows are foreign")]
 mod windows;
 
 pub use connection::{Connection, Fit, Setup};

@@ -5,7 +5,8 @@ use crate::kernel::processors::Table;
 use crate::trace::Trace;
 use core::sync::atomic::AtomicPtr;
 
-/// Where everything can be reached from. Its name and layout are documented in docs/windows.md.
+/// Where everything can be reached from. Its name and layout are what
+/// `driver/windbg/halprof.js` reads: docs/windbg.md.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Global {
@@ -22,7 +23,7 @@ pub(crate) struct Global {
     pub(crate) trace: Trace,
 }
 
-/// The symbol that a debugger looks for: `halprof!HALPROF`.
+/// The symbol that a debugger looks for: `halprof!halprof_driver::global::HALPROF`.
 #[used]
 pub(crate) static HALPROF: Global = Global {
     magic: *b"halprof\0",

@@ -14,15 +14,6 @@ use hal_profile::machine::{CpuidResult, Machine};
 
 /// RFLAGS.IF.
 const INTERRUPT_FLAG: u64 = 1 << 9;
-/// IA32_APIC_BASE (SDM vol. 3A, "Local APIC Status and Location").
-const IA32_APIC_BASE: u32 = 0x1B;
-const APIC_GLOBAL_ENABLE: u64 = 1 << 11;
-const X2APIC_ENABLE: u64 = 1 << 10;
-/// The page's physical address in it: bits 51 to 12, whatever the processor's width is.
-const APIC_PAGE: u64 = 0x000F_FFFF_FFFF_F000;
-/// CPUID leaf 1 EDX: RDMSR and WRMSR are there, and a local APIC is.
-const LEAF1_EDX_MSR: u32 = 1 << 5;
-const LEAF1_EDX_APIC: u32 = 1 << 9;
 /// Rounds of an exercise, of two instructions each.
 const EXERCISE: u64 = 1000;
 
@@ -171,18 +162,4 @@ pub(crate) fn masked<R>(work: impl FnOnce() -> R) -> R {
         unsafe { asm!("sti", options(nostack)) };
     }
     result
-}
-
-/// The physical address of this processor's local APIC page; `None` where it is reached by MSRs
-/// (x2APIC), or is off, or is not there. Any IRQL.
-#[must_use]
-pub(crate) fn apic_page() -> Option<u64> {
-    let mut cpu = Cpu::new(None);
-    let edx = cpu.cpuid(1, 0).edx;
-    if edx & LEAF1_EDX_MSR == 0 || edx & LEAF1_EDX_APIC == 0 {
-        return None;
-    }
-    let base = cpu.read_msr(IA32_APIC_BASE);
-    let by_page = base & APIC_GLOBAL_ENABLE != 0 && base & X2APIC_ENABLE == 0;
-    by_page.then_some(base & APIC_PAGE)
 }

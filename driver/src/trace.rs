@@ -1,4 +1,4 @@
-//! What happened lately: a ring of entries that a debugger shows (`!halprof.trace`), and refusals
+//! What happened lately: a ring of entries that a debugger shows (`!halprof_trace`), and refusals
 //! in the debug output.
 //!
 //! Atomics alone, so that any IRQL may add an entry.

@@ -82,6 +82,9 @@ pub struct Global {
     pub status: u32,
 }
 
+/// Bits of an address within a page.
+const PAGE_BITS: u32 = 12;
+
 /// The local APIC, through which an overflow interrupts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Apic {
@@ -355,6 +358,14 @@ impl Capabilities {
             (_, None) => Delivery::ByValue,
         };
     }
+}
+
+/// The physical address of the local APIC's page, where this processor's LVTPC is reached by it: for
+/// the host, which maps it.
+#[must_use]
+pub fn apic_page(machine: &mut impl Machine) -> Option<u64> {
+    let by_page = Capabilities::discover(machine).apic == Apic::XApic;
+    by_page.then(|| ApicBase::from_bits(machine.read_msr(IA32_APIC_BASE)).base() << PAGE_BITS)
 }
 
 fn core_type(machine: &impl Machine, identity: &Identity) -> u8 {

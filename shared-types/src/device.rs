@@ -25,6 +25,9 @@ pub const WIN32_PATH: &str = r"\\.\halprof";
 /// The hardware id of the root-enumerated device node.
 pub const HARDWARE_ID: &str = r"Root\halprof";
 
+/// The driver's service, which the install file adds.
+pub const SERVICE: &str = "halprof";
+
 /// Who may open the device: SYSTEM and Administrators, and nobody else.
 pub const SECURITY: &str = "D:P(A;;GA;;;SY)(A;;GA;;;BA)";
 

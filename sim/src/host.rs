@@ -41,6 +41,16 @@ pub struct Cpu {
 }
 
 impl Cpu {
+    /// A processor on which nothing was refused yet.
+    #[must_use]
+    pub fn new(processor: Processor) -> Self {
+        Self {
+            processor,
+            faults: Vec::new(),
+            interrupt_cost: 0,
+        }
+    }
+
     fn refuse<T: Default>(&mut self, result: Result<T, Fault>) -> T {
         result.unwrap_or_else(|fault| {
             if self.faults.len() < FAULTS_KEPT {
@@ -141,11 +151,7 @@ impl Host {
     }
 
     pub(crate) fn add(&mut self, processor: Processor) {
-        self.cpus.push(Cpu {
-            processor,
-            faults: Vec::new(),
-            interrupt_cost: 0,
-        });
+        self.cpus.push(Cpu::new(processor));
         self.states.push(ProcessorState::EMPTY);
         self.rings.push(Vec::new());
     }

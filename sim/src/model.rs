@@ -20,6 +20,13 @@ use std::fmt;
 const SESSIONS: usize = 7;
 /// Memory that all sample rings together may take, in bytes.
 const RING_BYTES_MAX: u64 = 256 << 20;
+/// What a modelled machine says of itself.
+const MODELLED: About = About {
+    answerer: concat!("modelled machine (halprof ", env!("CARGO_PKG_VERSION"), ")"),
+    modelled: true,
+    ring_bytes_max: RING_BYTES_MAX,
+};
+
 /// A handle on the modelled device: what a file object is to the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Handle(pub u64);
@@ -57,13 +64,18 @@ impl Model {
     /// The same with memory for so many sessions; 0 is a machine without any for counters.
     #[must_use]
     pub fn with_sessions(leaves: &[Leaves], sessions: usize) -> Self {
+        Self::made(leaves, sessions, MODELLED)
+    }
+
+    /// The same, and the service says this of itself: what a driver would say, to compare with it.
+    #[must_use]
+    pub fn with_about(leaves: &[Leaves], about: About) -> Self {
+        Self::made(leaves, SESSIONS, about)
+    }
+
+    fn made(leaves: &[Leaves], sessions: usize, about: About) -> Self {
         let mut processors = processors(leaves);
         processors.iter_mut().for_each(Processor::boot_windows);
-        let about = About {
-            answerer: concat!("modelled machine (halprof ", env!("CARGO_PKG_VERSION"), ")"),
-            modelled: true,
-            ring_bytes_max: RING_BYTES_MAX,
-        };
         let places = if sessions == 0 { 0 } else { sessions + 1 };
         let sessions = std::iter::repeat_with(|| Session::EMPTY)
             .take(places)
@@ -109,6 +121,9 @@ impl Model {
         let Some(opened) = self.handles.get(&handle) else {
             return (NtStatus::ACCESS_DENIED, 0);
         };
+        if !io_manager_grants(code, &opened.granted) {
+            return (NtStatus::ACCESS_DENIED, 0);
+        }
         let client = Client {
             handle: handle.0,
             process: opened.process,
@@ -220,6 +235,14 @@ impl Model {
     pub fn is_counting(&self) -> bool {
         self.service.is_running()
     }
+}
+
+/// Whether the I/O manager lets a request through to the driver: the code's access bits name rights
+/// that the handle must have been opened with ("Defining I/O Control Codes", Windows driver docs).
+#[must_use]
+pub fn io_manager_grants(code: RequestCode, granted: &[Access]) -> bool {
+    let needs = |bit: u32, right| code.0 >> 14 & bit == 0 || granted.contains(&right);
+    needs(1, Access::Read) && needs(2, Access::Write)
 }
 
 impl Answering for Service<Host, Vec<Session>> {

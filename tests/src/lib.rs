@@ -7,6 +7,7 @@ pub mod driver;
 pub mod dumps;
 pub mod facts;
 pub mod machines;
+pub mod package;
 pub mod requests;
 pub mod silicon;
 pub mod wire;

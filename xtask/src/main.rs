@@ -1,7 +1,9 @@
 //! How halprof is built and checked anywhere: `cargo xtask --help`.
 #![forbid(unsafe_code)]
 
+mod exe;
 mod mutants;
+mod package;
 mod setup;
 mod sys;
 mod test;
@@ -17,6 +19,10 @@ enum Task {
     Setup,
     /// Builds the driver, target/driver/halprof.sys.
     Sys(sys::Options),
+    /// Builds the tool, target/exe/halprof.exe.
+    Exe,
+    /// Makes what Windows installs, target/package, of what `sys` and `exe` built.
+    Package,
     /// Installs what is missing, then runs every check and every test.
     Test(test::Options),
     /// Breaks hal-profile on purpose, one change at a time, and tells which the tests miss.
@@ -36,6 +42,8 @@ fn main() -> Result<()> {
     match Task::parse() {
         Task::Setup => setup::install(&shell),
         Task::Sys(options) => sys::build(&shell, &options),
+        Task::Exe => exe::build(&shell),
+        Task::Package => package::make(&shell),
         Task::Test(options) => test::run(&shell, &options),
         Task::Mutants { arguments } => mutants::run(&shell, &arguments),
         Task::Bench => Ok(cmd!(shell, "cargo bench -p halprof-tests").run()?),

@@ -71,6 +71,34 @@ pub(crate) const RUST: &[Package] = &[
     },
 ];
 
+/// What the driver's package is signed with.
+pub(crate) const SIGNING: &[Package] = &[
+    Package {
+        name: "openssl",
+        what_for: "makes the test certificate",
+        proof: "/usr/bin/openssl",
+    },
+    Package {
+        name: "osslsigncode",
+        what_for: "signs the driver and its catalog",
+        proof: "/usr/bin/osslsigncode",
+    },
+];
+
+/// What links the tool, and the tests' own Windows programs.
+pub(crate) const MINGW: &[Package] = &[Package {
+    name: "gcc-mingw-w64-x86-64-win32",
+    what_for: "links programs for Windows",
+    proof: "/usr/bin/x86_64-w64-mingw32-gcc",
+}];
+
+/// What runs them.
+const WINE: &[Package] = &[Package {
+    name: "wine64",
+    what_for: "runs programs for Windows",
+    proof: "/usr/lib/wine/wine64",
+}];
+
 impl Package {
     fn is_missing(&self) -> bool {
         !Path::new(self.proof).exists()
@@ -79,7 +107,10 @@ impl Package {
 
 /// Installs what is missing.
 pub(crate) fn install(shell: &Shell) -> Result<()> {
-    let mut wanted: Vec<&Package> = DRIVER.iter().collect();
+    let mut wanted: Vec<&Package> = [DRIVER, SIGNING, MINGW, WINE]
+        .into_iter()
+        .flatten()
+        .collect();
     if !crate::sys::rustup_can(shell) {
         wanted.extend(RUST);
     }

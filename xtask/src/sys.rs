@@ -9,13 +9,13 @@ mod reproducible;
 mod toolchain;
 mod workspace;
 
-pub(crate) use toolchain::rustup_can;
+pub(crate) use toolchain::{Toolchain, rustup_can};
 
 use crate::setup;
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use toolchain::{TARGET, Toolchain};
+use toolchain::TARGET;
 use xshell::Shell;
 
 /// What can be chosen.

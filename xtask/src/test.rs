@@ -1,6 +1,6 @@
 //! `cargo xtask test`: every check and every test.
 
-use crate::{has_subcommand, setup, sys};
+use crate::{exe, has_subcommand, package, setup, sys};
 use anyhow::{Context, Result};
 use xshell::{Shell, cmd};
 
@@ -23,6 +23,8 @@ pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
     lint(shell)?;
     sys::build(shell, &sys::Options::default())?;
     sys::lint(shell)?;
+    exe::build(shell)?;
+    package::make(shell)?;
     interleavings(shell)?;
     fuzz(shell, options.fuzz_seconds)?;
     tests(shell)

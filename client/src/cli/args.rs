@@ -55,6 +55,10 @@ pub(crate) enum Commands {
     Registers(Registers),
     /// Tell what would stop a measurement, and what to do about it
     Doctor,
+    /// Install the driver, or update it (Windows, elevated)
+    Install(Install),
+    /// Remove the driver and all that came with it (Windows, elevated)
+    Uninstall,
 }
 
 #[derive(Debug, Args)]
@@ -204,4 +208,10 @@ pub(crate) struct Registers {
     /// Processors, e.g. `0-3,8`; the boot processor without it
     #[arg(long = "processors", short = 'C', value_name = "CPUS", num_args = 1..)]
     pub(crate) processors: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Install {
+    /// The package's install file; halprof.inf beside the tool without it
+    pub(crate) inf: Option<PathBuf>,
 }

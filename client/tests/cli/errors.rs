@@ -66,6 +66,20 @@ fn where_nothing_is_to_measure_on_it_ends_with_3() {
 }
 
 #[test]
+#[cfg(not(windows))]
+fn what_only_windows_does_ends_with_4_elsewhere() {
+    for arguments in [
+        &["install"][..],
+        &["install", "no-such.inf"],
+        &["uninstall"],
+    ] {
+        refused(arguments, 4, "unavailable");
+        assert!(halprof(arguments).stderr.contains("is for Windows"));
+    }
+    refused(&["uninstall", "halprof.inf"], 2, "usage");
+}
+
+#[test]
 fn files_that_are_not_what_they_should_be_end_with_5() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = |name: &str, content: &[u8]| {

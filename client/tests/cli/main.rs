@@ -10,3 +10,4 @@ mod readme;
 mod recordings;
 mod schemas;
 mod support;
+mod windows_script;

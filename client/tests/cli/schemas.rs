@@ -1,6 +1,7 @@
 //! Does every schema catch what is missing and what is too much, wherever an object stands?
 
 use crate::support::{halprof, json, schema, violations};
+use halprof::installation::{Installed, Removed};
 use serde_json::Value;
 use std::path::Path;
 
@@ -47,7 +48,39 @@ fn outputs() -> Vec<(&'static str, Value)> {
             "error",
             halprof(&["--json", "stat", "-e", "Nonsense"]).json(),
         ),
+        ("install", installed()),
+        ("uninstall", removed()),
     ]
+}
+
+/// The commands that only Windows does, as the tool prints what they came to.
+fn installed() -> Value {
+    let installed = Installed {
+        device: r"ROOT\HALPROF\0000".to_owned(),
+        package: Some("oem12.inf".to_owned()),
+        created: true,
+        restart: false,
+    };
+    printed("install", serde_json::to_value(installed))
+}
+
+fn removed() -> Value {
+    let removed = Removed {
+        devices: vec![r"ROOT\HALPROF\0000".to_owned()],
+        packages: vec!["oem12.inf".to_owned()],
+        service: true,
+        restart: false,
+    };
+    printed("uninstall", serde_json::to_value(removed))
+}
+
+fn printed(command: &str, body: serde_json::Result<Value>) -> Value {
+    let mut value = body.expect("JSON");
+    value["schema"] = format!("halprof/{command}/1").into();
+    value["modelled"] = false.into();
+    let errors = violations(&schema(command), &value);
+    assert!(errors.is_empty(), "{command}: {errors:?}");
+    value
 }
 
 /// Every object in a value, as the path to it; of a list, the first element stands for all.

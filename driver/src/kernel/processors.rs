@@ -7,11 +7,12 @@ use super::timer::Timer;
 use super::{Failed, check};
 use crate::callbacks;
 use crate::global::HALPROF;
-use crate::machine::{ApicPage, Cpu, apic_page, masked};
+use crate::machine::{ApicPage, Cpu, masked};
 use crate::trace::What;
 use core::cell::{Cell, UnsafeCell};
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use hal_profile::capabilities::apic_page;
 use hal_profile::machine::{Local, Overflows, ProcessorSet, Processors, Unreserved};
 use hal_profile::processor::ProcessorState;
 use hal_profile::ring::Word;
@@ -557,7 +558,8 @@ struct Mapping {
 impl Mapping {
     /// PASSIVE_LEVEL.
     fn new() -> Self {
-        let Some(physical) = apic_page() else {
+        let physical = masked(|| apic_page(&mut Cpu::new(None)));
+        let Some(physical) = physical else {
             return Self {
                 page: None,
                 failed: false,

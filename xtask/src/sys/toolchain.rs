@@ -21,7 +21,7 @@ pub(crate) enum Toolchain {
 
 impl Toolchain {
     /// The one asked for, or else the first that can.
-    pub(super) fn choose(shell: &Shell, asked: Option<Self>) -> Result<Self> {
+    pub(crate) fn choose(shell: &Shell, asked: Option<Self>) -> Result<Self> {
         let chosen = asked.unwrap_or_else(|| {
             if rustup_can(shell) {
                 Self::Rustup
@@ -40,7 +40,7 @@ impl Toolchain {
     }
 
     /// Its cargo.
-    pub(super) fn cargo(self, shell: &Shell) -> Cmd<'_> {
+    pub(crate) fn cargo(self, shell: &Shell) -> Cmd<'_> {
         self.command(match self {
             Self::Rustup => cmd!(shell, "cargo"),
             Self::Debian => cmd!(shell, "/usr/bin/cargo"),

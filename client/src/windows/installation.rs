@@ -1,0 +1,134 @@
+//! The order in which the driver comes and goes.
+
+use super::{devices, packages, process, service};
+use crate::installation::{INF, Installed, Obstacle, Removed, serves};
+use crate::{Error, Result};
+use shared_types::device::HARDWARE_ID;
+use std::path::{self, Path, PathBuf};
+use std::{env, fs};
+
+/// Where the install file is looked for: beside the tool, where the package has it.
+#[must_use]
+pub fn beside_the_tool() -> PathBuf {
+    let tool = env::current_exe().unwrap_or_default();
+    tool.parent()
+        .map_or_else(|| INF.into(), |folder| folder.join(INF))
+}
+
+/// Makes the device node where there is none, and installs the package on it.
+pub(crate) fn install(inf: &Path) -> Result<Installed> {
+    let inf = checked(inf)?;
+    elevated()?;
+    let class = packages::class_of(&inf)?;
+    let created = devices::Ours::find()?.nodes().next().is_none();
+    if created {
+        devices::create(&class)?;
+    }
+    let restart = match packages::install(&inf) {
+        Ok(restart) => restart,
+        Err(error) if created => {
+            // A device node without a driver is of no use; what went wrong matters more than
+            // whether it could be taken back.
+            let _ = remove_devices();
+            return Err(error);
+        }
+        Err(error) => return Err(error),
+    };
+    outcome(created, restart)
+}
+
+/// What is there now; a restart that is still to come is no failure.
+fn outcome(created: bool, restart: bool) -> Result<Installed> {
+    let ours = devices::Ours::find()?;
+    let node = ours.nodes().next().ok_or(Error::Installation(GONE))?;
+    match node.problem() {
+        Some(problem) if !restart => Err(Error::Installation(problem)),
+        _ => Ok(Installed {
+            device: node.instance(),
+            package: node.package(),
+            created,
+            restart,
+        }),
+    }
+}
+
+/// ERROR_NO_SUCH_DEVINST, for a device that somebody has removed meanwhile.
+const GONE: Obstacle = Obstacle::Failed {
+    step: "the driver package was installed, but the device is gone",
+    error: 0xE000_020B,
+};
+
+/// Removes all that [`install`] brings.
+pub(crate) fn uninstall() -> Result<Removed> {
+    elevated()?;
+    let (devices, restart) = remove_devices()?;
+    let packages = packages::in_store()?;
+    for package in &packages {
+        packages::remove(package, restart)?;
+    }
+    Ok(Removed {
+        devices,
+        packages,
+        service: service::delete()?,
+        restart,
+    })
+}
+
+fn remove_devices() -> Result<(Vec<String>, bool)> {
+    let mut removed = Vec::new();
+    let mut restart = false;
+    for node in devices::Ours::find()?.nodes() {
+        let instance = node.instance();
+        restart |= node.remove()?;
+        removed.push(instance);
+    }
+    Ok((removed, restart))
+}
+
+/// How the driver stands.
+pub(super) enum State {
+    Absent,
+    NotRunning(Obstacle),
+    Running,
+}
+
+/// How it stands, as far as Windows tells.
+pub(super) fn state() -> State {
+    let Ok(ours) = devices::Ours::find() else {
+        return State::Absent;
+    };
+    let mut state = State::Absent;
+    for node in ours.nodes() {
+        match node.problem() {
+            None => return State::Running,
+            Some(obstacle) => state = State::NotRunning(obstacle),
+        }
+    }
+    state
+}
+
+fn elevated() -> Result<()> {
+    if process::is_elevated() {
+        Ok(())
+    } else {
+        Err(Error::Installation(Obstacle::NotElevated))
+    }
+}
+
+/// The full path, which Windows wants, of an install file that is ours.
+fn checked(inf: &Path) -> Result<PathBuf> {
+    let unreadable = |error| Error::File {
+        path: inf.to_owned(),
+        doing: "read",
+        error,
+    };
+    let text = fs::read(inf).map_err(unreadable)?;
+    if !serves(&text, HARDWARE_ID) {
+        return Err(Error::BadFile {
+            path: inf.to_owned(),
+            why: format!("has no driver for {HARDWARE_ID}"),
+            hint: format!("Give the path of the package's {INF}."),
+        });
+    }
+    path::absolute(inf).map_err(unreadable)
+}

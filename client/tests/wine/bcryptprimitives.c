@@ -1,0 +1,9 @@
+/* Stands in for bcryptprimitives.dll, which Wine 8 lacks and Rust's standard library imports: what
+ * it gives is not random, and seeds hash tables only.
+ */
+int __stdcall ProcessPrng(unsigned char *bytes, unsigned long long length)
+{
+    for (unsigned long long at = 0; at < length; at++)
+        bytes[at] = (unsigned char)(at * 37 + 11);
+    return 1;
+}

@@ -1,0 +1,445 @@
+//! The engine: x86-64 instructions, and the privileged ones served by a modelled processor.
+
+use crate::image::{Image, Privileged};
+use crate::memory::{
+    APIC, ARENA, ARENA_SIZE, Arena, EXPORTS, EXPORTS_SIZE, IMAGE, PAGE, STUB, STUBS, STUBS_SIZE,
+    physical,
+};
+use crate::rules::{Rule, Violation};
+use anyhow::{Result, anyhow};
+use hal_profile::machine::Machine as _;
+use sim::host::Cpu;
+use std::collections::HashMap;
+use unicorn_engine::{
+    Arch, Context, HookType, MemType, Mode, Prot, RegisterX86 as Register, TlbEntry, TlbType,
+    Unicorn,
+};
+
+/// RFLAGS.IF, and the bit that is always set.
+const INTERRUPT_FLAG: u64 = 1 << 9;
+const FLAGS: u64 = INTERRUPT_FLAG | 2;
+/// Instructions that code runs with interrupts masked and without touching the PMU before they
+/// count as events: see [`Bus::count`].
+const SPIN: u64 = 500;
+/// Instructions with interrupts masked that break [`Rule::Masked`].
+const MASKED_LIMIT: u64 = 200_000;
+const HLT: u8 = 0xF4;
+
+/// Why the engine stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// The stub of this number was called.
+    Stub(usize),
+    /// The slice is over.
+    Slice,
+}
+
+/// What the instructions see.
+pub struct Bus {
+    /// The processors.
+    pub cpus: Vec<Cpu>,
+    /// The one that runs.
+    pub current: usize,
+    /// The memory that the driver has.
+    pub arena: Arena,
+    /// Instructions executed, in all.
+    pub executed: u64,
+    /// Accesses that `sim` saw are counted there; these are the most instructions in one stretch
+    /// with interrupts masked.
+    pub masked_most: u64,
+    privileged: HashMap<u64, Privileged>,
+    budget: u64,
+    stretches: Vec<Stretch>,
+    violation: Option<Violation>,
+}
+
+/// What a processor does with interrupts masked.
+#[derive(Clone, Copy, Default)]
+struct Stretch {
+    masked: bool,
+    /// Instructions since they were masked.
+    length: u64,
+    /// Instructions since a register of the PMU was touched.
+    untouched: u64,
+}
+
+impl Bus {
+    fn stretch(&mut self) -> &mut Stretch {
+        if self.stretches.len() <= self.current {
+            self.stretches.resize(self.current + 1, Stretch::default());
+        }
+        &mut self.stretches[self.current]
+    }
+
+    /// Interrupts are masked from here on, or not any more.
+    fn mask(&mut self, masked: bool) {
+        *self.stretch() = Stretch {
+            masked,
+            ..Stretch::default()
+        };
+    }
+
+    /// One more instruction.
+    ///
+    /// On the workload feed events are the workload's alone, so the driver's own instructions are
+    /// none. But code that goes on for [`SPIN`] instructions with interrupts masked, and touches no
+    /// register of the PMU meanwhile, waits for events to happen: then they do, besides the
+    /// workload. The driver's self-test does that.
+    fn count(&mut self) {
+        self.executed += 1;
+        self.budget -= 1;
+        let stretch = self.stretch();
+        if stretch.masked {
+            stretch.length += 1;
+            stretch.untouched += 1;
+            let (length, spins) = (stretch.length, stretch.untouched == SPIN);
+            self.masked_most = self.masked_most.max(length);
+            if spins && let Some(cpu) = self.cpus.get_mut(self.current) {
+                cpu.exercise();
+            }
+        }
+    }
+}
+
+/// The engine.
+pub struct Engine {
+    unicorn: Unicorn<'static, Bus>,
+}
+
+/// The registers of one activity.
+pub struct Registers(Context);
+
+fn broken(error: unicorn_engine::uc_error) -> anyhow::Error {
+    anyhow!("the engine: {error:?}")
+}
+
+impl Engine {
+    /// With the image mapped, and nothing running.
+    pub fn new(image: &Image, cpus: Vec<Cpu>) -> Result<Self> {
+        let bus = Bus {
+            cpus,
+            current: 0,
+            arena: Arena::default(),
+            executed: 0,
+            masked_most: 0,
+            privileged: image.privileged.clone(),
+            budget: 0,
+            stretches: Vec::new(),
+            violation: None,
+        };
+        let mut unicorn = Unicorn::new_with_data(Arch::X86, Mode::MODE_64, bus).map_err(broken)?;
+        let u = &mut unicorn;
+        u.ctl_set_tlb_type(TlbType::VIRTUAL).map_err(broken)?;
+        u.add_tlb_hook(1, 0, |_, address, _| {
+            Some(TlbEntry {
+                paddr: physical(address),
+                perms: Prot::ALL,
+            })
+        })
+        .map_err(broken)?;
+        let mut map = |at: u64, size: u64, perms| u.mem_map(physical(at), size, perms);
+        map(IMAGE, PAGE, Prot::READ).map_err(broken)?;
+        for section in &image.sections {
+            let mut perms = Prot::READ;
+            if section.writable {
+                perms |= Prot::WRITE;
+            }
+            if section.executable {
+                perms |= Prot::EXEC;
+            }
+            map(IMAGE + section.offset, section.size, perms).map_err(broken)?;
+        }
+        map(STUBS, STUBS_SIZE, Prot::READ | Prot::EXEC).map_err(broken)?;
+        map(EXPORTS, EXPORTS_SIZE, Prot::READ).map_err(broken)?;
+        map(ARENA, ARENA_SIZE, Prot::READ | Prot::WRITE).map_err(broken)?;
+        u.mmio_map(
+            physical(APIC),
+            PAGE,
+            Some(|u: &mut Unicorn<'_, Bus>, offset, _size| {
+                let bus = u.get_data_mut();
+                let cpu = &mut bus.cpus[bus.current];
+                cpu.read_apic(offset as u32).into()
+            }),
+            Some(|u: &mut Unicorn<'_, Bus>, offset, _size, value| {
+                let bus = u.get_data_mut();
+                let cpu = &mut bus.cpus[bus.current];
+                cpu.write_apic(offset as u32, value as u32);
+            }),
+        )
+        .map_err(broken)?;
+        u.mem_write(physical(IMAGE), &image.bytes).map_err(broken)?;
+        let stubs = vec![HLT; STUBS_SIZE as usize];
+        u.mem_write(physical(STUBS), &stubs).map_err(broken)?;
+        u.add_code_hook(1, 0, execute).map_err(broken)?;
+        let (begin, end) = (physical(ARENA), physical(ARENA) + ARENA_SIZE - 1);
+        let kinds = HookType::MEM_READ | HookType::MEM_WRITE;
+        u.add_mem_hook(kinds, begin, end, touch).map_err(broken)?;
+        Ok(Self { unicorn })
+    }
+
+    /// What the instructions see.
+    #[must_use]
+    pub fn bus(&mut self) -> &mut Bus {
+        self.unicorn.get_data_mut()
+    }
+
+    /// What the instructions see.
+    #[must_use]
+    pub fn bus_ref(&self) -> &Bus {
+        self.unicorn.get_data()
+    }
+
+    /// Runs at most so many instructions of the registers that are loaded, on a processor.
+    pub fn run(&mut self, processor: usize, instructions: u64) -> Result<Stop, Violation> {
+        let bus = self.bus();
+        bus.current = processor;
+        bus.budget = instructions;
+        let start = self.register(Register::RIP);
+        let result = self.unicorn.emu_start(start, 0, 0, 0);
+        if let Some(violation) = self.bus().violation.take() {
+            return Err(self.with_stack(violation));
+        }
+        let at = self.register(Register::RIP);
+        if let Err(error) = result {
+            let what = format!("{error:?} at {}", place(at));
+            return Err(self.with_stack(Violation::new(Rule::Memory, what)));
+        }
+        let bus = self.bus();
+        let fault = bus.cpus[processor].faults.first().copied();
+        if let Some(fault) = fault {
+            let what = format!("silicon refuses: {fault:?}");
+            return Err(self.with_stack(Violation::new(Rule::Register, what)));
+        }
+        let length = bus.stretch().length;
+        if length > MASKED_LIMIT {
+            let what = format!("interrupts masked for {length} instructions");
+            return Err(self.with_stack(Violation::new(Rule::Masked, what)));
+        }
+        match at.checked_sub(STUBS + 1) {
+            Some(offset) if offset < STUBS_SIZE && offset % STUB == 0 => {
+                Ok(Stop::Stub((offset / STUB) as usize))
+            }
+            _ => Ok(Stop::Slice),
+        }
+    }
+
+    /// Whether the registers that are loaded have interrupts masked.
+    #[must_use]
+    pub fn masked(&self) -> bool {
+        self.register(Register::RFLAGS) & INTERRUPT_FLAG == 0
+    }
+
+    /// Where the loaded registers stand.
+    #[must_use]
+    pub fn instruction_pointer(&self) -> u64 {
+        self.register(Register::RIP)
+    }
+
+    fn register(&self, register: Register) -> u64 {
+        self.unicorn.reg_read(register).unwrap_or_default()
+    }
+
+    fn set_register(&mut self, register: Register, value: u64) {
+        // A general register of the engine's own mode is always there.
+        let _ = self.unicorn.reg_write(register, value);
+    }
+
+    /// Begins a call: `function` with these arguments on the stack whose end is `top`; when it
+    /// returns, stub 0 is called.
+    pub fn begin_call(&mut self, function: u64, arguments: &[u64], top: u64) {
+        const IN_REGISTERS: [Register; 4] =
+            [Register::RCX, Register::RDX, Register::R8, Register::R9];
+        let more = arguments.len().saturating_sub(4) as u64;
+        let frame = (0x20 + 8 * more).next_multiple_of(16) + 8;
+        let stack = top - top % 16 - frame;
+        self.write_u64(stack, STUBS);
+        for (index, &argument) in arguments.iter().enumerate() {
+            match IN_REGISTERS.get(index) {
+                Some(&register) => self.set_register(register, argument),
+                None => self.write_u64(stack + 8 + 8 * index as u64, argument),
+            }
+        }
+        self.set_register(Register::RSP, stack);
+        self.set_register(Register::RIP, function);
+        self.set_register(Register::RFLAGS, FLAGS);
+    }
+
+    /// Argument number `index` of the stub that was called.
+    #[must_use]
+    pub fn argument(&self, index: usize) -> u64 {
+        match index {
+            0 => self.register(Register::RCX),
+            1 => self.register(Register::RDX),
+            2 => self.register(Register::R8),
+            3 => self.register(Register::R9),
+            _ => self.read_u64(self.register(Register::RSP) + 8 + 8 * index as u64),
+        }
+    }
+
+    /// Returns from the stub that was called.
+    pub fn return_from_stub(&mut self, value: u64) {
+        let stack = self.register(Register::RSP);
+        let back = self.read_u64(stack);
+        self.set_register(Register::RAX, value);
+        self.set_register(Register::RSP, stack + 8);
+        self.set_register(Register::RIP, back);
+    }
+
+    /// What a function has returned.
+    #[must_use]
+    pub fn returned(&self) -> u64 {
+        self.register(Register::RAX)
+    }
+
+    /// Room for registers.
+    pub fn registers(&self) -> Result<Registers> {
+        Ok(Registers(self.unicorn.context_alloc().map_err(broken)?))
+    }
+
+    /// Keeps the registers that are loaded.
+    pub fn save(&self, registers: &mut Registers) {
+        let _ = self.unicorn.context_save(&mut registers.0);
+    }
+
+    /// Loads registers.
+    pub fn load(&mut self, registers: &Registers) {
+        let _ = self.unicorn.context_restore(&registers.0);
+    }
+
+    /// Memory; zeros where there is none.
+    pub fn read(&self, at: u64, out: &mut [u8]) {
+        if self.unicorn.mem_read(physical(at), out).is_err() {
+            out.fill(0);
+        }
+    }
+
+    /// So many bytes of memory.
+    #[must_use]
+    pub fn bytes(&self, at: u64, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        self.read(at, &mut bytes);
+        bytes
+    }
+
+    /// A number in memory.
+    #[must_use]
+    pub fn read_u64(&self, at: u64) -> u64 {
+        let mut bytes = [0; 8];
+        self.read(at, &mut bytes);
+        u64::from_le_bytes(bytes)
+    }
+
+    /// A number in memory.
+    #[must_use]
+    pub fn read_u32(&self, at: u64) -> u32 {
+        self.read_u64(at) as u32
+    }
+
+    /// Writes memory, whatever the driver may do there.
+    pub fn write(&mut self, at: u64, bytes: &[u8]) {
+        let _ = self.unicorn.mem_write(physical(at), bytes);
+    }
+
+    /// Writes a number.
+    pub fn write_u64(&mut self, at: u64, value: u64) {
+        self.write(at, &value.to_le_bytes());
+    }
+
+    /// Writes a number.
+    pub fn write_u32(&mut self, at: u64, value: u32) {
+        self.write(at, &value.to_le_bytes());
+    }
+
+    /// Takes memory of the arena, zeroed.
+    pub fn allocate(&mut self, size: u64, tag: u32) -> Option<u64> {
+        let at = self.bus().arena.allocate(size, tag)?;
+        self.write(at, &vec![0; size as usize]);
+        Some(at)
+    }
+
+    /// Adds the stack to a violation: what looks like return addresses, the innermost first.
+    #[must_use]
+    pub fn with_stack(&self, mut violation: Violation) -> Violation {
+        const WORDS: u64 = 512;
+        const SHOWN: usize = 12;
+        let end = IMAGE + 0x100_0000;
+        let mut addresses = vec![self.register(Register::RIP)];
+        let stack = self.register(Register::RSP);
+        addresses.extend((0..WORDS).map(|word| self.read_u64(stack + word * 8)));
+        addresses.retain(|address| (IMAGE..end).contains(address));
+        addresses.truncate(SHOWN);
+        violation.stack = addresses.iter().map(|address| address - IMAGE).collect();
+        violation
+    }
+}
+
+fn place(address: u64) -> String {
+    format!("halprof.sys+{:#x}", address.wrapping_sub(IMAGE))
+}
+
+/// Before each instruction.
+fn execute(unicorn: &mut Unicorn<'_, Bus>, address: u64, size: u32) {
+    let bus = unicorn.get_data_mut();
+    if bus.budget == 0 {
+        let _ = unicorn.emu_stop();
+        return;
+    }
+    bus.count();
+    match bus.privileged.get(&address).copied() {
+        None => {}
+        Some(Privileged::Mask) => bus.mask(true),
+        Some(Privileged::Unmask) => bus.mask(false),
+        Some(kind) => {
+            serve(unicorn, kind);
+            let next = address + u64::from(size);
+            let _ = unicorn.reg_write(Register::RIP, next);
+        }
+    }
+}
+
+/// An access to the arena.
+fn touch(unicorn: &mut Unicorn<'_, Bus>, kind: MemType, at: u64, size: usize, _: i64) -> bool {
+    let at = ARENA + (at - physical(ARENA));
+    let bus = unicorn.get_data_mut();
+    if !bus.arena.allows(at, size as u64) && bus.violation.is_none() {
+        let what = format!("{kind:?} of {size} bytes at {at:#x}, which is not the driver's");
+        bus.violation = Some(Violation::new(Rule::Memory, what));
+        let _ = unicorn.emu_stop();
+    }
+    true
+}
+
+/// Does what a privileged instruction does.
+fn serve(unicorn: &mut Unicorn<'_, Bus>, kind: Privileged) {
+    let read = |unicorn: &Unicorn<'_, Bus>, register| {
+        unicorn.reg_read(register).unwrap_or_default() & 0xFFFF_FFFF
+    };
+    let (eax, ecx, edx) = (
+        read(unicorn, Register::RAX),
+        read(unicorn, Register::RCX),
+        read(unicorn, Register::RDX),
+    );
+    let bus = unicorn.get_data_mut();
+    bus.stretch().untouched = 0;
+    let cpu = &mut bus.cpus[bus.current];
+    let answer = match kind {
+        Privileged::Cpuid => {
+            let result = cpu.cpuid(eax as u32, ecx as u32);
+            let _ = unicorn.reg_write(Register::RAX, result.eax.into());
+            let _ = unicorn.reg_write(Register::RBX, result.ebx.into());
+            let _ = unicorn.reg_write(Register::RCX, result.ecx.into());
+            let _ = unicorn.reg_write(Register::RDX, result.edx.into());
+            return;
+        }
+        Privileged::WriteMsr => {
+            cpu.write_msr(ecx as u32, edx << 32 | eax);
+            return;
+        }
+        Privileged::ReadMsr => cpu.read_msr(ecx as u32),
+        Privileged::ReadPmc => cpu.read_pmc(ecx as u32),
+        Privileged::ReadTimestamp => cpu.timestamp(),
+        Privileged::Mask | Privileged::Unmask => return,
+    };
+    let _ = unicorn.reg_write(Register::RAX, answer & 0xFFFF_FFFF);
+    let _ = unicorn.reg_write(Register::RDX, answer >> 32);
+}

@@ -1,0 +1,183 @@
+//! The driver's file, as the loader maps it.
+
+use crate::memory::{IMAGE, PAGE};
+use anyhow::{Context, Result, ensure};
+use iced_x86::{Code, Decoder, DecoderOptions};
+use object::LittleEndian as LE;
+use object::pe;
+use object::read::pe::{ImageNtHeaders, ImageOptionalHeader, Import, PeFile64};
+use object::{Object, ObjectSection};
+use std::collections::HashMap;
+
+/// An instruction that silicon keeps to ring 0, or whose answer is the processor's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Privileged {
+    /// CPUID.
+    Cpuid,
+    /// RDMSR.
+    ReadMsr,
+    /// WRMSR.
+    WriteMsr,
+    /// RDPMC.
+    ReadPmc,
+    /// RDTSC.
+    ReadTimestamp,
+    /// CLI, which the engine executes itself.
+    Mask,
+    /// STI, which the engine executes itself.
+    Unmask,
+}
+
+/// A section as it is mapped.
+#[derive(Debug)]
+pub struct Section {
+    /// From the image's start.
+    pub offset: u64,
+    /// In memory, in whole pages.
+    pub size: u64,
+    /// It may be written.
+    pub writable: bool,
+    /// It may be executed.
+    pub executable: bool,
+}
+
+/// An import: where its address goes.
+#[derive(Debug)]
+pub struct ImportSlot {
+    /// The slot's address.
+    pub slot: u64,
+    /// The module, in lower case.
+    pub module: String,
+    /// The function.
+    pub name: String,
+}
+
+/// The image, relocated to [`IMAGE`].
+#[derive(Debug)]
+pub struct Image {
+    /// What is mapped.
+    pub bytes: Vec<u8>,
+    /// How.
+    pub sections: Vec<Section>,
+    /// What it imports.
+    pub imports: Vec<ImportSlot>,
+    /// Where it begins.
+    pub entry: u64,
+    /// The instructions that the engine looks at before it executes them, or in place of it.
+    pub privileged: HashMap<u64, Privileged>,
+}
+
+impl Image {
+    /// Maps and relocates a driver.
+    pub fn load(file: &[u8]) -> Result<Self> {
+        let pe = PeFile64::parse(file).context("this is no 64-bit PE file")?;
+        let header = pe.nt_headers().optional_header();
+        ensure!(
+            header.subsystem() == pe::IMAGE_SUBSYSTEM_NATIVE,
+            "the file is no driver: its subsystem is {}",
+            header.subsystem()
+        );
+        let mut bytes = vec![0; header.size_of_image() as usize];
+        let headers = header.size_of_headers() as usize;
+        bytes[..headers].copy_from_slice(file.get(..headers).context("headers cut short")?);
+        let mut sections = Vec::new();
+        for section in pe.section_table().iter() {
+            let offset = section.virtual_address.get(LE) as usize;
+            let data = section.pe_data(file)?;
+            let data = &data[..data.len().min(section.virtual_size.get(LE) as usize)];
+            let place = bytes.get_mut(offset..offset + data.len());
+            place
+                .context("a section beyond the image")?
+                .copy_from_slice(data);
+            let flags = section.characteristics.get(LE);
+            sections.push(Section {
+                offset: offset as u64,
+                size: u64::from(section.virtual_size.get(LE)).next_multiple_of(PAGE),
+                writable: flags & pe::IMAGE_SCN_MEM_WRITE != 0,
+                executable: flags & pe::IMAGE_SCN_MEM_EXECUTE != 0,
+            });
+        }
+        relocate(&pe, &mut bytes, header.image_base())?;
+        let text = pe.section_by_name(".text").context("no .text")?;
+        let start = text.address() - header.image_base();
+        let privileged = privileged(&bytes, start, text.size());
+        Ok(Self {
+            sections,
+            imports: imports(&pe)?,
+            entry: IMAGE + u64::from(header.address_of_entry_point()),
+            bytes,
+            privileged,
+        })
+    }
+}
+
+fn relocate(pe: &PeFile64<'_>, bytes: &mut [u8], base: u64) -> Result<()> {
+    let moved = IMAGE.wrapping_sub(base);
+    let sections = pe.section_table();
+    let Some(mut blocks) = pe
+        .data_directories()
+        .relocation_blocks(pe.data(), &sections)?
+    else {
+        return Ok(());
+    };
+    while let Some(block) = blocks.next()? {
+        for relocation in block {
+            ensure!(
+                relocation.typ == pe::IMAGE_REL_BASED_DIR64,
+                "a relocation of type {}",
+                relocation.typ
+            );
+            let at = relocation.virtual_address as usize;
+            let place = bytes.get_mut(at..at + 8).context("a relocation beyond")?;
+            let value = u64::from_le_bytes(place.try_into()?);
+            place.copy_from_slice(&value.wrapping_add(moved).to_le_bytes());
+        }
+    }
+    Ok(())
+}
+
+fn imports(pe: &PeFile64<'_>) -> Result<Vec<ImportSlot>> {
+    let mut found = Vec::new();
+    let table = pe.import_table()?.context("no imports")?;
+    let mut descriptors = table.descriptors()?;
+    while let Some(descriptor) = descriptors.next()? {
+        let module = String::from_utf8_lossy(table.name(descriptor.name.get(LE))?);
+        let module = module.to_lowercase();
+        let mut thunks = table.thunks(descriptor.original_first_thunk.get(LE))?;
+        let first = IMAGE + u64::from(descriptor.first_thunk.get(LE));
+        for index in 0.. {
+            let Some(thunk) = thunks.next::<pe::ImageNtHeaders64>()? else {
+                break;
+            };
+            let Import::Name(_, name) = table.import::<pe::ImageNtHeaders64>(thunk)? else {
+                anyhow::bail!("an import of {module} by ordinal");
+            };
+            found.push(ImportSlot {
+                slot: first + index * 8,
+                module: module.clone(),
+                name: String::from_utf8_lossy(name).into_owned(),
+            });
+        }
+    }
+    Ok(found)
+}
+
+/// Found by a sweep over the code; what stands between functions is INT3.
+fn privileged(bytes: &[u8], start: u64, size: u64) -> HashMap<u64, Privileged> {
+    let code = &bytes[start as usize..(start + size) as usize];
+    let decoder = Decoder::with_ip(64, code, IMAGE + start, DecoderOptions::NONE);
+    let kind = |code| match code {
+        Code::Cpuid => Some(Privileged::Cpuid),
+        Code::Rdmsr => Some(Privileged::ReadMsr),
+        Code::Wrmsr => Some(Privileged::WriteMsr),
+        Code::Rdpmc => Some(Privileged::ReadPmc),
+        Code::Cli => Some(Privileged::Mask),
+        Code::Sti => Some(Privileged::Unmask),
+        Code::Rdtsc => Some(Privileged::ReadTimestamp),
+        _ => None,
+    };
+    decoder
+        .into_iter()
+        .filter_map(|instruction| Some((instruction.ip(), kind(instruction.code())?)))
+        .collect()
+}

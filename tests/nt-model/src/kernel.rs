@@ -1,0 +1,692 @@
+//! ntoskrnl and the HAL: the functions that the driver imports.
+//!
+//! Each row has the highest IRQL that the function's page in the Windows driver documentation
+//! allows (learn.microsoft.com/windows-hardware/drivers/ddi). What no page says is the seed's to
+//! choose, or noted where it stands.
+
+#![expect(
+    clippy::unnecessary_wraps,
+    reason = "every row of a table has the same signature"
+)]
+
+use crate::engine::Engine;
+use crate::machine::{
+    APC, DISPATCH, Function, Machine, Outcome, PASSIVE, PROFILE, QueuedDpc, Wait,
+};
+use crate::memory::{APIC, EXPORTS, PAGE};
+use crate::rules::{Rule, Violation};
+use anyhow::Result;
+use std::collections::{BTreeMap, HashMap};
+
+const SUCCESS: u64 = 0;
+const INSUFFICIENT_RESOURCES: u64 = 0xC000_009A;
+const INVALID_PARAMETER: u64 = 0xC000_000D;
+const UNSUCCESSFUL: u64 = 0xC000_0001;
+
+/// POOL_FLAG_NON_PAGED and POOL_FLAG_UNINITIALIZED (wdm.h).
+const POOL_NON_PAGED: u64 = 0x40;
+const POOL_UNINITIALIZED: u64 = 0x2;
+/// HighImportance of KDPC_IMPORTANCE.
+const HIGH_IMPORTANCE: u64 = 2;
+/// Ticks of the performance counter in a second: what Windows 10 uses on x64.
+const PERFORMANCE_FREQUENCY: u64 = 10_000_000;
+const NANOSECONDS: u64 = 1_000_000_000;
+
+/// What the kernel and the HAL keep.
+#[derive(Default)]
+pub struct Kernel {
+    dpcs: HashMap<u64, Dpc>,
+    timers: BTreeMap<u64, Timer>,
+    /// The driver's entry.
+    pub entry: u64,
+    /// Registered for added processors: callback and context.
+    pub processor_change: Option<(u64, u64)>,
+    /// The handler of the overflow interrupt.
+    pub interrupt_handler: Option<u64>,
+    /// Who has the counters: the set's handle, and the overflow callback of it.
+    pub counters: Option<(u64, Option<u64>)>,
+    /// Somebody else has the counters.
+    pub counters_taken: bool,
+    /// Mapped pages of the local APIC.
+    pub mappings: u32,
+    /// What was printed.
+    pub printed: Vec<String>,
+    /// The next call that may fail fails when this comes to 0; each such call counts down.
+    pub fail_after: Option<u64>,
+    /// Calls that may fail, so far.
+    pub fallible: u64,
+    next_handle: u64,
+    /// HalSetSystemInformation's stub.
+    set_system_information: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Dpc {
+    routine: u64,
+    context: u64,
+    target: Option<usize>,
+    importance: u64,
+    queued: bool,
+}
+
+/// A timer of ExAllocateTimer.
+#[derive(Clone, Copy)]
+struct Timer {
+    callback: u64,
+    context: u64,
+    /// In units of 100 ns, where it is set.
+    period: Option<u64>,
+}
+
+impl Kernel {
+    /// What the kernel exports as data.
+    pub fn boot(&mut self, engine: &mut Engine) -> Result<()> {
+        // HAL_DISPATCH: its version, and the two members that the driver may use.
+        engine.write_u32(EXPORTS, 4);
+        Ok(())
+    }
+
+    /// The address of exported data.
+    #[must_use]
+    pub fn exported_data(&self, name: &str) -> Option<u64> {
+        (name == "HalDispatchTable").then_some(EXPORTS)
+    }
+
+    /// The period of the timer that is set, in units of 100 ns.
+    #[must_use]
+    pub fn timer_period(&self) -> Option<u64> {
+        self.timers.values().find_map(|timer| timer.period)
+    }
+
+    /// What is alive though the driver is unloaded.
+    #[must_use]
+    pub fn alive(&self) -> Vec<&'static str> {
+        let mut alive = Vec::new();
+        let mut note = |is: bool, what| {
+            if is {
+                alive.push(what);
+            }
+        };
+        note(self.dpcs.values().any(|dpc| dpc.queued), "a queued DPC");
+        note(!self.timers.is_empty(), "a timer");
+        note(
+            self.processor_change.is_some(),
+            "the registration for added processors",
+        );
+        note(
+            self.interrupt_handler.is_some(),
+            "the overflow interrupt's handler",
+        );
+        note(self.counters.is_some(), "the counters");
+        note(self.mappings > 0, "a mapping of the local APIC");
+        alive
+    }
+
+    /// One more call that may fail; whether this one does.
+    pub fn fails(&mut self) -> bool {
+        self.fallible += 1;
+        match &mut self.fail_after {
+            Some(0) => {
+                self.fail_after = None;
+                true
+            }
+            Some(left) => {
+                *left -= 1;
+                false
+            }
+            None => false,
+        }
+    }
+}
+
+/// Fills what needs the machine's stubs.
+pub fn boot(machine: &mut Machine) {
+    let stub = machine.stub(Some(&SET_SYSTEM_INFORMATION), "HalSetSystemInformation");
+    machine.kernel.set_system_information = stub;
+    machine.engine.write_u64(EXPORTS + 0x10, stub);
+}
+
+/// A DPC leaves its queue: its object must be there still.
+pub fn dpc_begins(machine: &mut Machine, queued: QueuedDpc) -> Result<(), Violation> {
+    if !machine.engine.bus().arena.allows(queued.object, 0x40) {
+        return Err(Violation::new(
+            Rule::Memory,
+            format!(
+                "the DPC {:#x} runs after its memory was freed",
+                queued.object
+            ),
+        ));
+    }
+    if let Some(dpc) = machine.kernel.dpcs.get_mut(&queued.object) {
+        dpc.queued = false;
+    }
+    Ok(())
+}
+
+/// The timer expires once, on a processor that the seed chooses.
+pub fn expire_timers(machine: &mut Machine) -> Result<(), Violation> {
+    let set: Vec<(u64, Timer)> = machine
+        .kernel
+        .timers
+        .iter()
+        .filter(|(_, timer)| timer.period.is_some())
+        .map(|(at, timer)| (*at, *timer))
+        .collect();
+    for (object, timer) in set {
+        let processor = machine.rng.usize(0..machine.processors());
+        machine.queue_dpc(
+            processor,
+            QueuedDpc {
+                object,
+                routine: timer.callback,
+                arguments: [timer.context, 0, 0],
+            },
+        );
+    }
+    machine.settle()
+}
+
+macro_rules! functions {
+    ($($name:literal $irql:ident $run:expr;)*) => {
+        static FUNCTIONS: &[Function] = &[$(Function { name: $name, irql: $irql, run: $run },)*];
+    };
+}
+
+functions! {
+    "ExAllocatePool2" DISPATCH allocate_pool;
+    "ExFreePoolWithTag" DISPATCH free_pool;
+    "ExFreePool" DISPATCH |m| free(m, m.engine.argument(0), TAG_OF_WDK_ALLOC);
+    "KeInitializeEvent" DISPATCH |m| { let at = m.engine.argument(0); touch(m, at, 0x18)?; m.engine.write_u32(at + 4, 0); done() };
+    "KeClearEvent" DISPATCH |m| { let at = m.engine.argument(0); touch(m, at, 0x18)?; m.engine.write_u32(at + 4, 0); done() };
+    "KeSetEvent" DISPATCH set_event;
+    "KeWaitForSingleObject" APC wait_for_event;
+    "KeDelayExecutionThread" APC delay;
+    "KeInitializeDpc" PROFILE initialize_dpc;
+    "KeSetTargetProcessorDpcEx" PROFILE target_dpc;
+    "KeSetImportanceDpc" PROFILE importance_of_dpc;
+    "KeInsertQueueDpc" PROFILE insert_dpc;
+    "KeFlushQueuedDpcs" PASSIVE flush_dpcs;
+    "KeQueryActiveProcessorCountEx" PROFILE |m| Ok(Outcome::Return(m.processors() as u64));
+    "KeQueryMaximumProcessorCountEx" PROFILE |m| Ok(Outcome::Return(m.processors() as u64 + SPARE_PROCESSORS));
+    "KeGetProcessorNumberFromIndex" PROFILE processor_number;
+    "KeGetCurrentProcessorNumberEx" PROFILE current_processor;
+    "KeRegisterProcessorChangeCallback" PASSIVE register_change;
+    "KeDeregisterProcessorChangeCallback" PASSIVE deregister_change;
+    "KeQueryPerformanceCounter" PROFILE performance_counter;
+    "ExQueryTimerResolution" APC timer_resolution;
+    "ExAllocateTimer" DISPATCH allocate_timer;
+    "ExSetTimer" DISPATCH set_timer;
+    "ExCancelTimer" DISPATCH cancel_timer;
+    "ExDeleteTimer" DISPATCH delete_timer;
+    "MmMapIoSpaceEx" DISPATCH map_io;
+    "MmUnmapIoSpace" DISPATCH unmap_io;
+    "PsGetCurrentProcessId" PROFILE |m| Ok(Outcome::Return(m.who().0.into()));
+    "PsGetCurrentThreadId" PROFILE |m| Ok(Outcome::Return(m.who().1.into()));
+    "IoGetRequestorProcessId" DISPATCH |m| { let irp = m.engine.argument(0); Ok(Outcome::Return(m.framework.process_of_irp(irp)?.into())) };
+    "HalAllocateHardwareCounters" PASSIVE allocate_counters;
+    "HalFreeHardwareCounters" PASSIVE free_counters;
+    "DbgPrintEx" PROFILE print;
+    "KeBugCheckEx" PROFILE |m| Err(Violation::new(Rule::BugCheck, format!("KeBugCheckEx({:#x}, ...)", m.engine.argument(0))));
+    "RtlCopyUnicodeString" APC copy_unicode;
+    "memcpy" PROFILE copy;
+    "memmove" PROFILE copy;
+    "memset" PROFILE fill;
+    "memcmp" PROFILE compare;
+    "__chkstk" PROFILE check_stack;
+}
+
+static SET_SYSTEM_INFORMATION: Function = Function {
+    name: "HalSetSystemInformation",
+    irql: PASSIVE,
+    run: set_system_information,
+};
+
+/// Room for processors that are added later.
+const SPARE_PROCESSORS: u64 = 4;
+const TAG_OF_WDK_ALLOC: u32 = u32::from_le_bytes(*b"rust");
+
+/// The function of a name, if it is modelled.
+#[must_use]
+pub fn function(name: &str) -> Option<&'static Function> {
+    FUNCTIONS.iter().find(|function| function.name == name)
+}
+
+fn done() -> Result<Outcome, Violation> {
+    Ok(Outcome::Return(SUCCESS))
+}
+
+fn broken(rule: Rule, what: impl Into<String>) -> Result<Outcome, Violation> {
+    Err(Violation::new(rule, what))
+}
+
+/// The kernel touches an object of the driver's.
+fn touch(machine: &mut Machine, at: u64, size: u64) -> Result<(), Violation> {
+    if machine.engine.bus().arena.allows(at, size) {
+        Ok(())
+    } else {
+        Err(Violation::new(
+            Rule::Memory,
+            format!("the kernel is given {size} bytes at {at:#x}, which are not the driver's"),
+        ))
+    }
+}
+
+fn allocate_pool(m: &mut Machine) -> Result<Outcome, Violation> {
+    let (flags, size, tag) = (
+        m.engine.argument(0),
+        m.engine.argument(1),
+        m.engine.argument(2),
+    );
+    if flags & POOL_NON_PAGED == 0 || flags & !(POOL_NON_PAGED | POOL_UNINITIALIZED) != 0 {
+        return broken(Rule::Memory, format!("pool with flags {flags:#x}"));
+    }
+    if tag as u32 == 0 || size == 0 {
+        return broken(Rule::Memory, "pool without a tag or without a size");
+    }
+    if m.kernel.fails() {
+        return Ok(Outcome::Return(0));
+    }
+    let at = m.engine.allocate(size, tag as u32).unwrap_or(0);
+    Ok(Outcome::Return(at))
+}
+
+fn free_pool(m: &mut Machine) -> Result<Outcome, Violation> {
+    free(m, m.engine.argument(0), m.engine.argument(1) as u32)
+}
+
+fn free(m: &mut Machine, at: u64, tag: u32) -> Result<Outcome, Violation> {
+    m.engine.bus().arena.free(at, tag)?;
+    done()
+}
+
+fn set_event(m: &mut Machine) -> Result<Outcome, Violation> {
+    let at = m.engine.argument(0);
+    touch(m, at, 0x18)?;
+    let before = m.engine.read_u32(at + 4);
+    m.engine.write_u32(at + 4, 1);
+    m.wake(|wait| *wait == Wait::Event(at));
+    Ok(Outcome::Return(before.into()))
+}
+
+fn wait_for_event(m: &mut Machine) -> Result<Outcome, Violation> {
+    let at = m.engine.argument(0);
+    touch(m, at, 0x18)?;
+    if m.engine.read_u32(at + 4) != 0 {
+        return done();
+    }
+    Ok(Outcome::Wait(Wait::Event(at)))
+}
+
+fn delay(m: &mut Machine) -> Result<Outcome, Violation> {
+    let interval = m.engine.read_u64(m.engine.argument(2)).cast_signed();
+    if interval > 0 {
+        return broken(Rule::Unmodelled, "a delay until an absolute time");
+    }
+    let until = m.now() + interval.unsigned_abs() * 100;
+    Ok(Outcome::Wait(Wait::Time(until)))
+}
+
+fn initialize_dpc(m: &mut Machine) -> Result<Outcome, Violation> {
+    let (at, routine, context) = (
+        m.engine.argument(0),
+        m.engine.argument(1),
+        m.engine.argument(2),
+    );
+    touch(m, at, 0x40)?;
+    let dpc = Dpc {
+        routine,
+        context,
+        target: None,
+        importance: 1,
+        queued: false,
+    };
+    m.kernel.dpcs.insert(at, dpc);
+    done()
+}
+
+fn dpc(m: &mut Machine, at: u64) -> Result<&mut Dpc, Violation> {
+    touch(m, at, 0x40)?;
+    let what = format!("{at:#x} is no DPC");
+    let found = m.kernel.dpcs.get_mut(&at);
+    found.ok_or_else(|| Violation::new(Rule::Object, what))
+}
+
+fn target_dpc(m: &mut Machine) -> Result<Outcome, Violation> {
+    let (at, number) = (m.engine.argument(0), m.engine.argument(1));
+    let number = m.engine.read_u32(number);
+    let (group, within) = (number & 0xFFFF, number >> 16 & 0xFF);
+    let index = (group * 64 + within) as usize;
+    if index >= m.processors() || m.kernel.fails() {
+        return Ok(Outcome::Return(INVALID_PARAMETER));
+    }
+    let dpc = dpc(m, at)?;
+    if dpc.queued {
+        return broken(Rule::Object, "a queued DPC is given another target");
+    }
+    dpc.target = Some(index);
+    done()
+}
+
+fn importance_of_dpc(m: &mut Machine) -> Result<Outcome, Violation> {
+    let (at, importance) = (m.engine.argument(0), m.engine.argument(1));
+    dpc(m, at)?.importance = importance;
+    done()
+}
+
+fn insert_dpc(m: &mut Machine) -> Result<Outcome, Violation> {
+    let (at, first, second) = (
+        m.engine.argument(0),
+        m.engine.argument(1),
+        m.engine.argument(2),
+    );
+    let current = m.current();
+    let one = dpc(m, at)?;
+    if one.queued {
+        return Ok(Outcome::Return(0));
+    }
+    if one.importance != HIGH_IMPORTANCE {
+        return broken(
+            Rule::Object,
+            "a DPC whose delay nobody bounds: not of high importance",
+        );
+    }
+    one.queued = true;
+    let queued = QueuedDpc {
+        object: at,
+        routine: one.routine,
+        arguments: [one.context, first, second],
+    };
+    let target = one.target.unwrap_or(current);
+    m.queue_dpc(target, queued);
+    Ok(Outcome::Return(1))
+}
+
+/// Waits until every DPC that is queued has run.
+fn flush_dpcs(m: &mut Machine) -> Result<Outcome, Violation> {
+    if m.kernel.dpcs.values().any(|dpc| dpc.queued) {
+        // The caller is called again: it waits for the shortest moment there is.
+        return Ok(Outcome::Wait(Wait::Time(m.now() + 1)));
+    }
+    done()
+}
+
+fn processor_number(m: &mut Machine) -> Result<Outcome, Violation> {
+    let (index, out) = (m.engine.argument(0), m.engine.argument(1));
+    if index >= m.processors() as u64 || m.kernel.fails() {
+        return Ok(Outcome::Return(INVALID_PARAMETER));
+    }
+    m.engine.write_u32(out, number_of(index));
+    done()
+}
+
+/// PROCESSOR_NUMBER: the group, and the number in it.
+#[must_use]
+pub fn number_of(index: u64) -> u32 {
+    (index / 64) as u32 | ((index % 64) as u32) << 16
+}
+
+fn current_processor(m: &mut Machine) -> Result<Outcome, Violation> {
+    let out = m.engine.argument(0);
+    let index = m.current() as u64;
+    if out != 0 {
+        m.engine.write_u32(out, number_of(index));
+    }
+    Ok(Outcome::Return(index))
+}
+
+fn register_change(m: &mut Machine) -> Result<Outcome, Violation> {
+    if m.kernel.fails() {
+        return Ok(Outcome::Return(0));
+    }
+    let registration = (m.engine.argument(0), m.engine.argument(1));
+    m.kernel.processor_change = Some(registration);
+    Ok(Outcome::Return(CHANGE_HANDLE))
+}
+
+/// What KeRegisterProcessorChangeCallback answers.
+const CHANGE_HANDLE: u64 = 0xFFFF_F800_0BAD_0001;
+
+fn deregister_change(m: &mut Machine) -> Result<Outcome, Violation> {
+    if m.engine.argument(0) != CHANGE_HANDLE || m.kernel.processor_change.take().is_none() {
+        return broken(Rule::Object, "a registration is ended that is not there");
+    }
+    done()
+}
+
+fn performance_counter(m: &mut Machine) -> Result<Outcome, Violation> {
+    let out = m.engine.argument(0);
+    if out != 0 {
+        m.engine.write_u64(out, PERFORMANCE_FREQUENCY);
+    }
+    Ok(Outcome::Return(
+        m.now() / (NANOSECONDS / PERFORMANCE_FREQUENCY),
+    ))
+}
+
+fn timer_resolution(m: &mut Machine) -> Result<Outcome, Violation> {
+    for (argument, value) in [156_250, 1, 156_250].into_iter().enumerate() {
+        let out = m.engine.argument(argument);
+        m.engine.write_u32(out, value);
+    }
+    done()
+}
+
+fn allocate_timer(m: &mut Machine) -> Result<Outcome, Violation> {
+    let (callback, context) = (m.engine.argument(0), m.engine.argument(1));
+    if m.kernel.fails() {
+        return Ok(Outcome::Return(0));
+    }
+    let Some(at) = m.engine.allocate(0x40, 0) else {
+        return Ok(Outcome::Return(0));
+    };
+    let timer = Timer {
+        callback,
+        context,
+        period: None,
+    };
+    m.kernel.timers.insert(at, timer);
+    Ok(Outcome::Return(at))
+}
+
+fn timer(m: &mut Machine) -> Result<&mut Timer, Violation> {
+    let at = m.engine.argument(0);
+    let found = m.kernel.timers.get_mut(&at);
+    found.ok_or_else(|| Violation::new(Rule::Object, format!("{at:#x} is no timer")))
+}
+
+fn set_timer(m: &mut Machine) -> Result<Outcome, Violation> {
+    let period = m.engine.argument(2);
+    let timer = timer(m)?;
+    let was_set = timer.period.replace(period).is_some();
+    Ok(Outcome::Return(was_set.into()))
+}
+
+fn cancel_timer(m: &mut Machine) -> Result<Outcome, Violation> {
+    let was_set = timer(m)?.period.take().is_some();
+    Ok(Outcome::Return(was_set.into()))
+}
+
+fn delete_timer(m: &mut Machine) -> Result<Outcome, Violation> {
+    let (at, cancel, wait) = (
+        m.engine.argument(0),
+        m.engine.argument(1),
+        m.engine.argument(2),
+    );
+    if wait as u8 != 0 && m.irql() > APC {
+        return broken(Rule::Wait, "ExDeleteTimer waits above APC_LEVEL");
+    }
+    let was_set = timer(m)?.period.is_some();
+    if was_set && cancel as u8 == 0 {
+        return broken(Rule::Alive, "a timer is deleted while it is set");
+    }
+    m.kernel.timers.remove(&at);
+    m.engine.bus().arena.free(at, 0)?;
+    Ok(Outcome::Return(was_set.into()))
+}
+
+fn map_io(m: &mut Machine) -> Result<Outcome, Violation> {
+    let (physical, size) = (m.engine.argument(0), m.engine.argument(1));
+    if physical != 0xFEE0_0000 || size != PAGE {
+        return broken(
+            Rule::Memory,
+            format!("{size} bytes at {physical:#x} are mapped"),
+        );
+    }
+    if m.kernel.fails() {
+        return Ok(Outcome::Return(0));
+    }
+    m.kernel.mappings += 1;
+    Ok(Outcome::Return(APIC))
+}
+
+fn unmap_io(m: &mut Machine) -> Result<Outcome, Violation> {
+    if m.engine.argument(0) != APIC || m.kernel.mappings == 0 {
+        return broken(Rule::Memory, "what is unmapped was not mapped");
+    }
+    m.kernel.mappings -= 1;
+    done()
+}
+
+/// ResourceTypeOverflow of PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR_TYPE.
+const RESOURCE_OVERFLOW: u32 = 3;
+
+fn allocate_counters(m: &mut Machine) -> Result<Outcome, Violation> {
+    let (groups, count) = (m.engine.argument(0), m.engine.argument(1));
+    let (list, out) = (m.engine.argument(2), m.engine.argument(3));
+    if groups != 0 || count as u32 != 0 {
+        return broken(Rule::Unmodelled, "counters of some processors only");
+    }
+    if m.kernel.counters_taken || m.kernel.counters.is_some() || m.kernel.fails() {
+        m.engine.write_u64(out, 0);
+        return Ok(Outcome::Return(INSUFFICIENT_RESOURCES));
+    }
+    let mut callback = None;
+    if list != 0 {
+        for index in 0..u64::from(m.engine.read_u32(list)) {
+            let descriptor = list + 8 + index * 0x18;
+            if m.engine.read_u32(descriptor) == RESOURCE_OVERFLOW {
+                callback = Some(m.engine.read_u64(descriptor + 8));
+            }
+        }
+    }
+    m.kernel.next_handle += 4;
+    let handle = m.kernel.next_handle;
+    m.kernel.counters = Some((handle, callback));
+    m.engine.write_u64(out, handle);
+    done()
+}
+
+fn free_counters(m: &mut Machine) -> Result<Outcome, Violation> {
+    let handle = m.engine.argument(0);
+    if m.kernel.counters.is_none_or(|(ours, _)| ours != handle) {
+        return broken(
+            Rule::Object,
+            format!("counters {handle:#x} are freed, and not held"),
+        );
+    }
+    m.kernel.counters = None;
+    done()
+}
+
+fn set_system_information(m: &mut Machine) -> Result<Outcome, Violation> {
+    let (class, size, buffer) = (
+        m.engine.argument(0),
+        m.engine.argument(1),
+        m.engine.argument(2),
+    );
+    if (class as u32, size as u32) != (1, 8) {
+        return broken(
+            Rule::Unmodelled,
+            format!("HalSetSystemInformation({class}, {size})"),
+        );
+    }
+    let handler = m.engine.read_u64(buffer);
+    if handler == 0 {
+        m.kernel.interrupt_handler = None;
+        return done();
+    }
+    // No document says which status a second registration gets.
+    if m.kernel.interrupt_handler.is_some() || m.kernel.fails() {
+        return Ok(Outcome::Return(UNSUCCESSFUL));
+    }
+    m.kernel.interrupt_handler = Some(handler);
+    done()
+}
+
+fn print(m: &mut Machine) -> Result<Outcome, Violation> {
+    let format = m.engine.bytes(m.engine.argument(2), 256);
+    let format: String = format
+        .iter()
+        .take_while(|&&b| b != 0)
+        .map(|&b| b as char)
+        .collect();
+    let arguments: Vec<u64> = (3..7).map(|index| m.engine.argument(index)).collect();
+    m.kernel
+        .printed
+        .push(format!("{} {arguments:x?}", format.trim_end()));
+    done()
+}
+
+fn copy_unicode(m: &mut Machine) -> Result<Outcome, Violation> {
+    let (to, from) = (m.engine.argument(0), m.engine.argument(1));
+    let most = m.engine.read_u32(to) >> 16;
+    let length = (m.engine.read_u32(from) & 0xFFFF).min(most);
+    let bytes = m.engine.bytes(m.engine.read_u64(from + 8), length as usize);
+    let buffer = m.engine.read_u64(to + 8);
+    m.engine.write(buffer, &bytes);
+    m.engine.write(to, &(length as u16).to_le_bytes());
+    done()
+}
+
+/// What the C functions touch is checked as the driver's own accesses are, where it is the arena's.
+fn touched(m: &mut Machine, at: u64, size: u64) -> Result<(), Violation> {
+    if size > 0 && at >= crate::memory::ARENA {
+        touch(m, at, size)?;
+    }
+    Ok(())
+}
+
+fn copy(m: &mut Machine) -> Result<Outcome, Violation> {
+    let (to, from, size) = (
+        m.engine.argument(0),
+        m.engine.argument(1),
+        m.engine.argument(2),
+    );
+    touched(m, to, size)?;
+    touched(m, from, size)?;
+    let bytes = m.engine.bytes(from, size as usize);
+    m.engine.write(to, &bytes);
+    Ok(Outcome::Return(to))
+}
+
+fn fill(m: &mut Machine) -> Result<Outcome, Violation> {
+    let (to, byte, size) = (
+        m.engine.argument(0),
+        m.engine.argument(1),
+        m.engine.argument(2),
+    );
+    touched(m, to, size)?;
+    m.engine.write(to, &vec![byte as u8; size as usize]);
+    Ok(Outcome::Return(to))
+}
+
+fn compare(m: &mut Machine) -> Result<Outcome, Violation> {
+    let (one, other, size) = (
+        m.engine.argument(0),
+        m.engine.argument(1),
+        m.engine.argument(2),
+    );
+    touched(m, one, size)?;
+    touched(m, other, size)?;
+    let (one, other) = (
+        m.engine.bytes(one, size as usize),
+        m.engine.bytes(other, size as usize),
+    );
+    let order = one.cmp(&other) as i64;
+    Ok(Outcome::Return(order.cast_unsigned()))
+}
+
+/// RAX has the bytes that a function will take of its stack, and keeps them.
+fn check_stack(m: &mut Machine) -> Result<Outcome, Violation> {
+    Ok(Outcome::Return(m.engine.returned()))
+}

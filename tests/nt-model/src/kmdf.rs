@@ -1,0 +1,480 @@
+//! KMDF 1.33: what the driver calls through the framework's table.
+//!
+//! Indices and layouts are those of the published headers (microsoft/Windows-Driver-Frameworks,
+//! src/publicinc/wdf/kmdf/1.33); behaviour is that of the functions' pages in the Windows driver
+//! documentation.
+
+#![expect(
+    clippy::unnecessary_wraps,
+    reason = "every row of a table has the same signature"
+)]
+
+use crate::machine::{DISPATCH, Function, Machine, Outcome, PASSIVE, PROFILE, Wait};
+use crate::rules::{Rule, Violation};
+use anyhow::{Context, Result};
+use std::collections::BTreeMap;
+
+/// Entries of the table (WdfFunctionTableNumEntries).
+const ENTRIES: usize = 458;
+const INSUFFICIENT_RESOURCES: u64 = 0xC000_009A;
+const BUFFER_TOO_SMALL: u64 = 0xC000_0023;
+
+/// A framework object, by its handle.
+#[derive(Clone, Debug, Default)]
+pub struct Object {
+    /// What it is.
+    pub kind: Kind,
+    /// With whom it is deleted.
+    pub parent: u64,
+    /// Its context: type and memory.
+    context: Option<(u64, u64)>,
+    /// EvtCleanupCallback.
+    cleanup: u64,
+}
+
+/// Kinds of framework object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// The driver.
+    #[default]
+    Driver,
+    /// The device.
+    Device,
+    /// A queue.
+    Queue,
+    /// A wait lock, with its holder.
+    WaitLock(Option<usize>),
+    /// A file object.
+    File,
+    /// A request.
+    Request(Request),
+}
+
+/// A request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// The buffer that both sides share.
+    pub buffer: u64,
+    /// Bytes of input, and of output.
+    pub lengths: (u64, u64),
+    /// Its file object.
+    pub file: u64,
+    /// Who made it.
+    pub process: u32,
+    /// Status and information, when it is completed.
+    pub completed: Option<(u32, u64)>,
+}
+
+/// What the framework keeps.
+#[derive(Default)]
+pub struct Framework {
+    objects: BTreeMap<u64, Object>,
+    /// DRIVER_OBJECT.
+    pub driver_object: u64,
+    globals: u64,
+    table: u64,
+    /// EvtDriverDeviceAdd.
+    pub device_add: u64,
+    /// The device's PnP and power callbacks, by their offset in WDF_PNPPOWER_EVENT_CALLBACKS.
+    pub power: BTreeMap<u64, u64>,
+    /// EvtFileCleanup.
+    pub file_cleanup: u64,
+    /// EvtIoDeviceControl, and its queue.
+    pub device_control: (u64, u64),
+    /// The device, once it is created.
+    pub device: Option<u64>,
+    /// What was said before it was created.
+    init: Init,
+    /// Bound, by the loader.
+    pub bound: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Init {
+    named: bool,
+    secured: bool,
+    secure_open: bool,
+}
+
+/// Offsets in WDF_PNPPOWER_EVENT_CALLBACKS.
+pub mod power {
+    /// EvtDeviceD0Entry.
+    pub const D0_ENTRY: u64 = 8;
+    /// EvtDeviceD0Exit.
+    pub const D0_EXIT: u64 = 24;
+    /// EvtDevicePrepareHardware.
+    pub const PREPARE: u64 = 40;
+    /// EvtDeviceReleaseHardware.
+    pub const RELEASE: u64 = 48;
+    /// EvtDeviceSurpriseRemoval.
+    pub const SURPRISE: u64 = 96;
+}
+
+macro_rules! framework {
+    ($($index:literal $name:literal $irql:ident $run:expr;)*) => {
+        static FUNCTIONS: &[(usize, Function)] =
+            &[$(($index, Function { name: $name, irql: $irql, run: $run }),)*];
+    };
+}
+
+framework! {
+    116 "WdfDriverCreate" PASSIVE driver_create;
+    55 "WdfDeviceInitSetPnpPowerEventCallbacks" PASSIVE set_power_callbacks;
+    71 "WdfDeviceInitSetFileObjectConfig" PASSIVE set_file_config;
+    66 "WdfDeviceInitSetDeviceType" PASSIVE |_| done();
+    70 "WdfDeviceInitSetCharacteristics" PASSIVE set_characteristics;
+    67 "WdfDeviceInitAssignName" PASSIVE |m| { if m.kernel.fails() { return no_memory(); } m.framework.init.named = true; done() };
+    68 "WdfDeviceInitAssignSDDLString" PASSIVE |m| { if m.kernel.fails() { return no_memory(); } m.framework.init.secured = true; done() };
+    75 "WdfDeviceCreate" PASSIVE device_create;
+    202 "WdfObjectGetTypedContextWorker" PROFILE typed_context;
+    312 "WdfWaitLockCreate" DISPATCH wait_lock_create;
+    313 "WdfWaitLockAcquire" PASSIVE wait_lock_acquire;
+    314 "WdfWaitLockRelease" DISPATCH wait_lock_release;
+    152 "WdfIoQueueCreate" DISPATCH queue_create;
+    157 "WdfIoQueueGetDevice" DISPATCH |m| { let queue = m.engine.argument(1); m.framework.object(queue)?; Ok(Outcome::Return(m.framework.device.unwrap_or(0))) };
+    77 "WdfDeviceCreateDeviceInterface" PASSIVE |m| if m.kernel.fails() { no_memory() } else { done() };
+    80 "WdfDeviceCreateSymbolicLink" PASSIVE |m| if m.kernel.fails() { no_memory() } else { done() };
+    269 "WdfRequestRetrieveInputBuffer" DISPATCH |m| retrieve(m, |lengths| lengths.0);
+    270 "WdfRequestRetrieveOutputBuffer" DISPATCH |m| retrieve(m, |lengths| lengths.1);
+    285 "WdfRequestWdmGetIrp" DISPATCH |m| { let request = m.engine.argument(1); m.framework.request(request)?; Ok(Outcome::Return(request)) };
+    277 "WdfRequestGetFileObject" DISPATCH |m| { let request = m.engine.argument(1); Ok(Outcome::Return(m.framework.request(request)?.file)) };
+    265 "WdfRequestCompleteWithInformation" DISPATCH complete;
+    139 "WdfFileObjectGetDevice" DISPATCH |m| { let file = m.engine.argument(1); m.framework.object(file)?; Ok(Outcome::Return(m.framework.device.unwrap_or(0))) };
+}
+
+static VERSION_BIND: Function = Function {
+    name: "WdfVersionBind",
+    irql: PASSIVE,
+    run: version_bind,
+};
+static VERSION_UNBIND: Function = Function {
+    name: "WdfVersionUnbind",
+    irql: PASSIVE,
+    run: |m| {
+        m.framework.bound = false;
+        done()
+    },
+};
+
+/// A function of WDFLDR.SYS.
+#[must_use]
+pub fn loader_function(name: &str) -> Option<&'static Function> {
+    [&VERSION_BIND, &VERSION_UNBIND]
+        .into_iter()
+        .find(|function| function.name == name)
+}
+
+/// The framework's table, in memory.
+pub fn boot(machine: &mut Machine) -> Result<()> {
+    crate::kernel::boot(machine);
+    let table = machine
+        .engine
+        .allocate(8 * ENTRIES as u64, 0)
+        .context("no memory")?;
+    for index in 0..ENTRIES {
+        let function = FUNCTIONS.iter().find(|(at, _)| *at == index);
+        let name = format!("KMDF function {index}");
+        let stub = machine.stub(function.map(|(_, function)| function), &name);
+        machine.engine.write_u64(table + 8 * index as u64, stub);
+    }
+    machine.framework.table = table;
+    machine.framework.globals = machine.engine.allocate(64, 0).context("no memory")?;
+    machine.framework.driver_object = machine.engine.allocate(0x150, 0).context("no memory")?;
+    Ok(())
+}
+
+impl Framework {
+    /// An object that is not deleted.
+    pub fn object(&self, handle: u64) -> Result<&Object, Violation> {
+        let what = format!("{handle:#x} is no framework object, or was deleted");
+        let found = self.objects.get(&handle);
+        found.ok_or_else(|| Violation::new(Rule::Object, what))
+    }
+
+    fn request(&self, handle: u64) -> Result<&Request, Violation> {
+        match &self.object(handle)?.kind {
+            Kind::Request(request) if request.completed.is_none() => Ok(request),
+            _ => Err(Violation::new(
+                Rule::Request,
+                format!("{handle:#x} is no request, or was completed"),
+            )),
+        }
+    }
+
+    /// The process of a request, by its IRP.
+    pub fn process_of_irp(&self, irp: u64) -> Result<u32, Violation> {
+        Ok(self.request(irp)?.process)
+    }
+
+    /// What became of a request; it is gone then.
+    pub fn take_request(&mut self, handle: u64) -> Option<Request> {
+        match self.objects.remove(&handle)?.kind {
+            Kind::Request(request) => Some(request),
+            _ => None,
+        }
+    }
+
+    /// Objects that exist.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.objects.len()
+    }
+
+    /// The children of an object.
+    #[must_use]
+    pub fn children(&self, parent: u64) -> Vec<u64> {
+        let all = self.objects.iter();
+        all.filter(|(_, object)| object.parent == parent)
+            .map(|(handle, _)| *handle)
+            .collect()
+    }
+
+    /// EvtCleanupCallback of an object.
+    #[must_use]
+    pub fn cleanup_of(&self, handle: u64) -> Option<u64> {
+        let cleanup = self.objects.get(&handle)?.cleanup;
+        (cleanup != 0).then_some(cleanup)
+    }
+}
+
+/// Deletes an object: handle and context are gone.
+pub fn delete(machine: &mut Machine, handle: u64) -> Result<(), Violation> {
+    let Some(object) = machine.framework.objects.remove(&handle) else {
+        return Ok(());
+    };
+    if let Some((_, memory)) = object.context {
+        machine.engine.bus().arena.free(memory, 0)?;
+    }
+    machine.engine.bus().arena.free(handle, 0)
+}
+
+/// Makes an object: its handle is memory that nobody may touch.
+pub fn create(machine: &mut Machine, kind: Kind, parent: u64) -> Result<u64, Violation> {
+    let none = || Violation::new(Rule::Unmodelled, "the arena is full");
+    let handle = machine.engine.allocate(0, 0).ok_or_else(none)?;
+    let object = Object {
+        kind,
+        parent,
+        ..Object::default()
+    };
+    machine.framework.objects.insert(handle, object);
+    Ok(handle)
+}
+
+fn done() -> Result<Outcome, Violation> {
+    Ok(Outcome::Return(0))
+}
+
+fn no_memory() -> Result<Outcome, Violation> {
+    Ok(Outcome::Return(INSUFFICIENT_RESOURCES))
+}
+
+/// WdfVersionBind(DriverObject, RegistryPath, BindInfo, Globals).
+fn version_bind(m: &mut Machine) -> Result<Outcome, Violation> {
+    if m.kernel.fails() {
+        return no_memory();
+    }
+    let (info, globals) = (m.engine.argument(2), m.engine.argument(3));
+    let (size, count) = (m.engine.read_u32(info), m.engine.read_u32(info + 0x1C));
+    if (size, count as usize) != (0x58, ENTRIES) {
+        let what = format!("bind information of {size} bytes for {count} functions");
+        return Err(Violation::new(Rule::Unmodelled, what));
+    }
+    let table = m.engine.read_u64(info + 0x20);
+    let value = m.framework.table;
+    m.engine.write_u64(table, value);
+    let counts = m.engine.read_u64(info + 0x40);
+    m.engine.write_u32(counts, ENTRIES as u32);
+    let value = m.framework.globals;
+    m.engine.write_u64(globals, value);
+    m.framework.bound = true;
+    done()
+}
+
+/// (DriverObject, RegistryPath, Attributes, Config, out Driver).
+fn driver_create(m: &mut Machine) -> Result<Outcome, Violation> {
+    if m.kernel.fails() {
+        return no_memory();
+    }
+    let config = m.engine.argument(4);
+    m.framework.device_add = m.engine.read_u64(config + 8);
+    let driver = create(m, Kind::Driver, 0)?;
+    // DisplaceDriverUnload: the entry wraps the framework's own unload.
+    let globals = m.framework.globals;
+    m.engine.write(globals + 48, &[1]);
+    let out = m.engine.argument(5);
+    if out != 0 {
+        m.engine.write_u64(out, driver);
+    }
+    done()
+}
+
+/// (DeviceInit, Callbacks).
+fn set_power_callbacks(m: &mut Machine) -> Result<Outcome, Violation> {
+    let callbacks = m.engine.argument(2);
+    let size = u64::from(m.engine.read_u32(callbacks));
+    for offset in (8..size).step_by(8) {
+        let callback = m.engine.read_u64(callbacks + offset);
+        if callback != 0 {
+            m.framework.power.insert(offset, callback);
+        }
+    }
+    done()
+}
+
+/// (DeviceInit, Config, Attributes).
+fn set_file_config(m: &mut Machine) -> Result<Outcome, Violation> {
+    let config = m.engine.argument(2);
+    m.framework.file_cleanup = m.engine.read_u64(config + 24);
+    done()
+}
+
+/// (DeviceInit, Characteristics, OrInValues).
+fn set_characteristics(m: &mut Machine) -> Result<Outcome, Violation> {
+    const SECURE_OPEN: u64 = 0x100;
+    m.framework.init.secure_open |= m.engine.argument(2) & SECURE_OPEN != 0;
+    done()
+}
+
+/// (in out DeviceInit, Attributes, out Device).
+fn device_create(m: &mut Machine) -> Result<Outcome, Violation> {
+    if m.kernel.fails() {
+        return no_memory();
+    }
+    let init = m.framework.init.clone();
+    if !(init.named && init.secured && init.secure_open) {
+        let what = format!("a device that anybody may open: {init:?}");
+        return Err(Violation::new(Rule::Object, what));
+    }
+    let (attributes, out) = (m.engine.argument(2), m.engine.argument(3));
+    let device = create(m, Kind::Device, 0)?;
+    let cleanup = m.engine.read_u64(attributes + 8);
+    let kind = m.engine.read_u64(attributes + 48);
+    let size = m.engine.read_u64(kind + 16);
+    let none = || Violation::new(Rule::Unmodelled, "the arena is full");
+    let memory = m.engine.allocate(size, 0).ok_or_else(none)?;
+    if let Some(object) = m.framework.objects.get_mut(&device) {
+        object.cleanup = cleanup;
+        object.context = Some((kind, memory));
+    }
+    m.framework.device = Some(device);
+    m.engine.write_u64(out, device);
+    done()
+}
+
+/// (Handle, TypeInfo).
+fn typed_context(m: &mut Machine) -> Result<Outcome, Violation> {
+    let (handle, kind) = (m.engine.argument(1), m.engine.argument(2));
+    let context = m.framework.object(handle)?.context;
+    let memory = context.filter(|(known, _)| *known == kind);
+    Ok(Outcome::Return(memory.map_or(0, |(_, memory)| memory)))
+}
+
+/// (Attributes, out Lock).
+fn wait_lock_create(m: &mut Machine) -> Result<Outcome, Violation> {
+    if m.kernel.fails() {
+        return no_memory();
+    }
+    let (attributes, out) = (m.engine.argument(1), m.engine.argument(2));
+    let parent = m.engine.read_u64(attributes + 32);
+    m.framework.object(parent)?;
+    let lock = create(m, Kind::WaitLock(None), parent)?;
+    m.engine.write_u64(out, lock);
+    done()
+}
+
+fn holder(m: &mut Machine, lock: u64) -> Result<&mut Option<usize>, Violation> {
+    m.framework.object(lock)?;
+    match m
+        .framework
+        .objects
+        .get_mut(&lock)
+        .map(|object| &mut object.kind)
+    {
+        Some(Kind::WaitLock(holder)) => Ok(holder),
+        _ => Err(Violation::new(
+            Rule::Object,
+            format!("{lock:#x} is no lock"),
+        )),
+    }
+}
+
+/// (Lock, Timeout).
+fn wait_lock_acquire(m: &mut Machine) -> Result<Outcome, Violation> {
+    let (lock, caller) = (m.engine.argument(1), m.caller_number());
+    let holder = holder(m, lock)?;
+    match *holder {
+        Some(other) if other == caller => Err(Violation::new(
+            Rule::Lock,
+            "a lock is taken twice by one thread",
+        )),
+        Some(_) => Ok(Outcome::Wait(Wait::Lock(lock))),
+        None => {
+            *holder = Some(caller);
+            done()
+        }
+    }
+}
+
+/// (Lock).
+fn wait_lock_release(m: &mut Machine) -> Result<Outcome, Violation> {
+    let (lock, caller) = (m.engine.argument(1), m.caller_number());
+    if *holder(m, lock)? != Some(caller) {
+        return Err(Violation::new(
+            Rule::Lock,
+            "a lock is released by who has it not",
+        ));
+    }
+    let next = m.wake_one(|wait| *wait == Wait::Lock(lock));
+    *holder(m, lock)? = next;
+    done()
+}
+
+/// (Device, Config, Attributes, out Queue).
+fn queue_create(m: &mut Machine) -> Result<Outcome, Violation> {
+    if m.kernel.fails() {
+        return no_memory();
+    }
+    let (device, config) = (m.engine.argument(1), m.engine.argument(2));
+    m.framework.object(device)?;
+    let callback = m.engine.read_u64(config + 40);
+    let queue = create(m, Kind::Queue, device)?;
+    m.framework.device_control = (callback, queue);
+    done()
+}
+
+/// (Request, MinimumRequiredLength, out Buffer, out Length).
+fn retrieve(m: &mut Machine, side: fn((u64, u64)) -> u64) -> Result<Outcome, Violation> {
+    let (request, least) = (m.engine.argument(1), m.engine.argument(2));
+    let (out, length_out) = (m.engine.argument(3), m.engine.argument(4));
+    let request = m.framework.request(request)?;
+    let (buffer, length) = (request.buffer, side(request.lengths));
+    if length == 0 || length < least {
+        return Ok(Outcome::Return(BUFFER_TOO_SMALL));
+    }
+    m.engine.write_u64(out, buffer);
+    if length_out != 0 {
+        m.engine.write_u64(length_out, length);
+    }
+    done()
+}
+
+/// (Request, Status, Information).
+fn complete(m: &mut Machine) -> Result<Outcome, Violation> {
+    let handle = m.engine.argument(1);
+    let (status, information) = (m.engine.argument(2) as u32, m.engine.argument(3));
+    m.framework.request(handle)?;
+    if let Some(Kind::Request(request)) = m
+        .framework
+        .objects
+        .get_mut(&handle)
+        .map(|object| &mut object.kind)
+    {
+        request.completed = Some((status, information));
+        if information > request.lengths.1 {
+            let what = format!("{information} bytes of reply for {}", request.lengths.1);
+            return Err(Violation::new(Rule::Request, what));
+        }
+    }
+    done()
+}

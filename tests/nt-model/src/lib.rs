@@ -1,0 +1,35 @@
+//! The shipped `halprof.sys`, executed one instruction at a time on a model of the NT kernel, the
+//! HAL and KMDF 1.33.
+//!
+//! | module | is |
+//! |---|---|
+//! | [`machine`] | the whole: processors, threads, DPCs, timers, and the seed that orders them |
+//! | [`engine`] | one x86-64 instruction stream at a time, privileged instructions served by `sim` |
+//! | [`image`] | the driver's file as the loader maps it |
+//! | [`memory`] | addresses, and which bytes the driver may touch |
+//! | [`kernel`] | the functions of ntoskrnl and the HAL that the driver imports |
+//! | [`kmdf`] | the functions of the framework, by their index in its table |
+//! | [`device`] | what a user does: load, open, request, close, sleep, remove |
+//! | [`sequence`] | what clients and the system do, from a seed, on this and on the model in process |
+//! | [`rules`] | what a driver must not do, each with a name |
+//!
+//! Processors share one engine: a processor is a context that runs for a slice whose length and
+//! order come from the seed. Between two slices memory is coherent, which is stronger than x86
+//! promises; within the interleavings that it makes, every one is possible on silicon.
+//!
+//! A function or framework entry that is not modelled stops the run with its name.
+#![forbid(unsafe_code)]
+
+pub mod device;
+pub mod engine;
+pub mod image;
+pub mod kernel;
+pub mod kmdf;
+pub mod machine;
+pub mod memory;
+pub mod rules;
+pub mod sequence;
+
+pub use device::Device;
+pub use machine::Machine;
+pub use rules::Violation;

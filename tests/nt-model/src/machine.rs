@@ -1,0 +1,575 @@
+//! The whole machine: activities on processors, in an order that a seed decides.
+//!
+//! An activity is a thread, a DPC or an interrupt: a stack and registers. A processor has a pile of
+//! them; the topmost runs. In each step the seed chooses a processor that has something to do,
+//! whether a DPC that waits comes first, and how many instructions the slice has.
+
+use crate::engine::{Engine, Registers, Stop};
+use crate::image::Image;
+use crate::kernel::{self, Kernel};
+use crate::kmdf::{self, Framework};
+use crate::memory::{STUB, STUBS};
+use crate::rules::{Rule, Violation};
+use anyhow::{Context, Result};
+use fastrand::Rng;
+use sim::cpuid::Leaves;
+use sim::host::Cpu;
+use std::collections::VecDeque;
+
+/// A kernel stack (Windows Internals: 24 KiB on x64).
+const STACK: u64 = 24 << 10;
+/// Steps without an end that break [`Rule::Endless`].
+const STEPS: u64 = 50_000_000;
+
+/// PASSIVE_LEVEL.
+pub const PASSIVE: u8 = 0;
+/// APC_LEVEL.
+pub const APC: u8 = 1;
+/// DISPATCH_LEVEL.
+pub const DISPATCH: u8 = 2;
+/// PROFILE_LEVEL, which is HIGH_LEVEL on x64.
+pub const PROFILE: u8 = 15;
+
+/// What a stub stands for.
+#[derive(Clone, Copy)]
+pub enum Stub {
+    /// A function that the machine called has returned.
+    Return,
+    /// A function of the kernel or of the framework.
+    Function(&'static Function),
+    /// Something that is not modelled: its number in [`Machine::unmodelled`].
+    Unmodelled(usize),
+}
+
+/// A function that the driver calls.
+pub struct Function {
+    /// Its name.
+    pub name: &'static str,
+    /// The highest IRQL that its documentation allows.
+    pub irql: u8,
+    /// What it does.
+    pub run: fn(&mut Machine) -> Result<Outcome, Violation>,
+}
+
+/// What a function does with its caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It returns this.
+    Return(u64),
+    /// It waits, and returns 0 when that is over.
+    Wait(Wait),
+}
+
+/// What a thread waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// An event at this address.
+    Event(u64),
+    /// A moment, in nanoseconds of the machine's time.
+    Time(u64),
+    /// A framework lock.
+    Lock(u64),
+}
+
+/// A thread, by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadId(usize);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Ready,
+    Running,
+    Waiting(Wait),
+    Done(u64),
+}
+
+/// Something that runs.
+struct Activity {
+    registers: Registers,
+    stack: u64,
+    irql: u8,
+    masked: bool,
+    state: State,
+    /// The process and the thread that PsGetCurrent... answer.
+    who: (u32, u32),
+    name: &'static str,
+}
+
+/// A DPC in a queue.
+#[derive(Clone, Copy, Debug)]
+pub struct QueuedDpc {
+    /// The KDPC's address.
+    pub object: u64,
+    /// What is called.
+    pub routine: u64,
+    /// With what.
+    pub arguments: [u64; 3],
+}
+
+#[derive(Default)]
+struct Processor {
+    pile: Vec<usize>,
+    dpcs: VecDeque<QueuedDpc>,
+    interrupt: Option<Interrupt>,
+}
+
+/// An overflow interrupt that waits for its processor.
+#[derive(Clone, Copy, Debug)]
+pub struct Interrupt {
+    /// What is called.
+    pub handler: u64,
+    /// With what.
+    pub arguments: [u64; 2],
+    /// The process and the thread that it interrupts.
+    pub who: (u32, u32),
+}
+
+/// The machine.
+pub struct Machine {
+    /// The instructions.
+    pub engine: Engine,
+    /// What the kernel keeps.
+    pub kernel: Kernel,
+    /// What the framework keeps.
+    pub framework: Framework,
+    /// What decides.
+    pub rng: Rng,
+    /// Names of what is not modelled.
+    pub unmodelled: Vec<String>,
+    stubs: Vec<Stub>,
+    processors: Vec<Processor>,
+    activities: Vec<Activity>,
+    /// Activities that are over, and whose result nobody wants.
+    idle: Vec<usize>,
+    loaded: Option<usize>,
+    running_on: usize,
+}
+
+impl Machine {
+    /// A machine of these processors with the driver's image in memory, ordered by `seed`.
+    pub fn new(image: &Image, leaves: &[Leaves], seed: u64) -> Result<Self> {
+        let mut cpus: Vec<Cpu> = sim::machine::processors(leaves)
+            .into_iter()
+            .map(Cpu::new)
+            .collect();
+        for cpu in &mut cpus {
+            cpu.processor.boot_windows();
+        }
+        let processors = cpus.iter().map(|_| Processor::default()).collect();
+        let mut machine = Self {
+            engine: Engine::new(image, cpus)?,
+            kernel: Kernel::default(),
+            framework: Framework::default(),
+            rng: Rng::with_seed(seed),
+            unmodelled: Vec::new(),
+            stubs: vec![Stub::Return],
+            processors,
+            activities: Vec::new(),
+            idle: Vec::new(),
+            loaded: None,
+            running_on: 0,
+        };
+        machine.kernel.boot(&mut machine.engine)?;
+        kmdf::boot(&mut machine)?;
+        for import in &image.imports {
+            let address = machine.resolve(&import.module, &import.name);
+            machine.engine.write_u64(import.slot, address);
+        }
+        Ok(machine)
+    }
+
+    fn resolve(&mut self, module: &str, name: &str) -> u64 {
+        if let Some(data) = self.kernel.exported_data(name) {
+            return data;
+        }
+        let modelled = kernel::function(name).or_else(|| kmdf::loader_function(name));
+        self.stub(modelled, &format!("{module}!{name}"))
+    }
+
+    /// The address of a function, whose name is told when it is called and not modelled.
+    pub fn stub(&mut self, function: Option<&'static Function>, name: &str) -> u64 {
+        let stub = function.map_or_else(
+            || {
+                self.unmodelled.push(name.to_owned());
+                Stub::Unmodelled(self.unmodelled.len() - 1)
+            },
+            Stub::Function,
+        );
+        self.stubs.push(stub);
+        STUBS + STUB * (self.stubs.len() as u64 - 1)
+    }
+
+    /// How many processors there are.
+    #[must_use]
+    pub fn processors(&self) -> usize {
+        self.processors.len()
+    }
+
+    /// The processor that the function being called runs on.
+    #[must_use]
+    pub fn current(&self) -> usize {
+        self.running_on
+    }
+
+    /// The IRQL of the caller.
+    #[must_use]
+    pub fn irql(&self) -> u8 {
+        self.caller().map_or(PASSIVE, |activity| activity.irql)
+    }
+
+    /// The process and the thread of the caller.
+    #[must_use]
+    pub fn who(&self) -> (u32, u32) {
+        self.caller().map_or((4, 8), |activity| activity.who)
+    }
+
+    /// The caller, as a number that tells threads apart.
+    #[must_use]
+    pub fn caller_number(&self) -> usize {
+        self.loaded.unwrap_or(usize::MAX)
+    }
+
+    fn caller(&self) -> Option<&Activity> {
+        self.activities.get(self.loaded?)
+    }
+
+    /// The machine's time in nanoseconds: that of the processor that is furthest.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        let cpus = &self.engine.bus_ref().cpus;
+        let times = cpus.iter().map(|cpu| cpu.processor.timestamp());
+        times.max().unwrap_or(0)
+    }
+
+    /// Lets time pass to a moment on every processor.
+    pub fn pass_to(&mut self, moment: u64) {
+        for cpu in &mut self.engine.bus().cpus {
+            if cpu.processor.timestamp() < moment {
+                cpu.processor.set_timestamp(moment);
+            }
+        }
+    }
+
+    /// Starts a thread that calls a function of the driver.
+    pub fn spawn(
+        &mut self,
+        name: &'static str,
+        function: u64,
+        arguments: &[u64],
+        who: (u32, u32),
+    ) -> Result<ThreadId> {
+        let id = self.activity(name, function, arguments, PASSIVE, who)?;
+        Ok(ThreadId(id))
+    }
+
+    fn activity(
+        &mut self,
+        name: &'static str,
+        function: u64,
+        arguments: &[u64],
+        irql: u8,
+        who: (u32, u32),
+    ) -> Result<usize> {
+        let stack = self.engine.allocate(STACK, 0).context("no stack")?;
+        self.unload();
+        self.engine.begin_call(function, arguments, stack + STACK);
+        let id = self.idle_activity()?;
+        let activity = &mut self.activities[id];
+        self.engine.save(&mut activity.registers);
+        activity.stack = stack;
+        activity.irql = irql;
+        activity.masked = false;
+        activity.state = State::Ready;
+        activity.who = who;
+        activity.name = name;
+        Ok(id)
+    }
+
+    /// A place for an activity, used before or new.
+    fn idle_activity(&mut self) -> Result<usize> {
+        if let Some(id) = self.idle.pop() {
+            return Ok(id);
+        }
+        self.activities.push(Activity {
+            registers: self.engine.registers()?,
+            stack: 0,
+            irql: PASSIVE,
+            masked: false,
+            state: State::Done(0),
+            who: (0, 0),
+            name: "",
+        });
+        Ok(self.activities.len() - 1)
+    }
+
+    /// Calls a function of the driver in a thread of the system, and runs until it returns and
+    /// everything is quiet.
+    pub fn call(
+        &mut self,
+        name: &'static str,
+        function: u64,
+        arguments: &[u64],
+    ) -> Result<u64, Violation> {
+        let thread = self
+            .spawn(name, function, arguments, (4, 8))
+            .map_err(|error| Violation::new(Rule::Unmodelled, error.to_string()))?;
+        self.run_until_done(thread)
+    }
+
+    /// Runs until a thread is done and everything is quiet; answers what it returned.
+    pub fn run_until_done(&mut self, thread: ThreadId) -> Result<u64, Violation> {
+        self.settle()?;
+        match self.activities[thread.0].state {
+            State::Done(value) => {
+                self.idle.push(thread.0);
+                Ok(value)
+            }
+            state => Err(Violation::new(
+                Rule::Wait,
+                format!(
+                    "{} waits for what nobody does: {state:?}",
+                    self.activities[thread.0].name
+                ),
+            )),
+        }
+    }
+
+    /// Runs until nobody can go on; time passes where somebody waits for it.
+    pub fn settle(&mut self) -> Result<(), Violation> {
+        for _ in 0..STEPS {
+            if self.step()? {
+                continue;
+            }
+            let Some(next) = self.next_moment() else {
+                return Ok(());
+            };
+            self.pass_to(next);
+            self.wake(|wait| matches!(wait, Wait::Time(at) if *at <= next));
+        }
+        Err(Violation::new(Rule::Endless, "the machine does not settle"))
+    }
+
+    fn next_moment(&self) -> Option<u64> {
+        let waits = self
+            .activities
+            .iter()
+            .filter_map(|activity| match activity.state {
+                State::Waiting(Wait::Time(at)) => Some(at),
+                _ => None,
+            });
+        waits.min()
+    }
+
+    /// Threads that wait for this can go on.
+    pub fn wake(&mut self, over: impl Fn(&Wait) -> bool) {
+        for activity in &mut self.activities {
+            if let State::Waiting(wait) = &activity.state
+                && over(wait)
+            {
+                activity.state = State::Ready;
+            }
+        }
+    }
+
+    /// One thread of those that wait for this, chosen by the seed, can go on.
+    pub fn wake_one(&mut self, over: impl Fn(&Wait) -> bool) -> Option<usize> {
+        let waiting: Vec<usize> = (0..self.activities.len())
+            .filter(|&id| matches!(&self.activities[id].state, State::Waiting(w) if over(w)))
+            .collect();
+        let chosen = *waiting.get(self.rng.usize(0..waiting.len().max(1)))?;
+        self.activities[chosen].state = State::Ready;
+        Some(chosen)
+    }
+
+    /// Puts a DPC into a processor's queue.
+    pub fn queue_dpc(&mut self, processor: usize, dpc: QueuedDpc) {
+        self.processors[processor].dpcs.push_back(dpc);
+    }
+
+    /// An interrupt comes to a processor, and everything runs until it is quiet.
+    pub fn interrupt(&mut self, processor: usize, interrupt: Interrupt) -> Result<(), Violation> {
+        self.processors[processor].interrupt = Some(interrupt);
+        self.settle()
+    }
+
+    /// Adds a processor.
+    pub fn add_processor(&mut self, cpu: Cpu) {
+        self.engine.bus().cpus.push(cpu);
+        self.processors.push(Processor::default());
+    }
+
+    /// One slice of one processor; `false` where none has anything to do.
+    fn step(&mut self) -> Result<bool, Violation> {
+        let ready: Vec<usize> = (0..self.activities.len())
+            .filter(|&id| self.activities[id].state == State::Ready)
+            .collect();
+        let busy = |processor: &Processor| {
+            !processor.pile.is_empty()
+                || !processor.dpcs.is_empty()
+                || processor.interrupt.is_some()
+        };
+        let able: Vec<usize> = (0..self.processors.len())
+            .filter(|&index| !ready.is_empty() || busy(&self.processors[index]))
+            .collect();
+        if able.is_empty() {
+            return Ok(false);
+        }
+        let index = able[self.rng.usize(0..able.len())];
+        self.choose_activity(index, &ready)?;
+        let Some(&id) = self.processors[index].pile.last() else {
+            return Ok(true);
+        };
+        self.load(id);
+        let slice = self.slice();
+        self.running_on = index;
+        let stop = self.engine.run(index, slice)?;
+        self.activities[id].masked = self.engine.masked();
+        if let Stop::Stub(number) = stop {
+            self.called(index, id, number)?;
+        }
+        Ok(true)
+    }
+
+    fn slice(&mut self) -> u64 {
+        let most = [4, 64, 1000, 20_000][self.rng.usize(0..4)];
+        self.rng.u64(1..=most)
+    }
+
+    /// What comes onto a processor's pile: an interrupt, a DPC, a thread.
+    fn choose_activity(&mut self, index: usize, ready: &[usize]) -> Result<(), Violation> {
+        let top = self.processors[index].pile.last().copied();
+        let (irql, masked) = top.map_or((PASSIVE, false), |id| {
+            (self.activities[id].irql, self.activities[id].masked)
+        });
+        if masked {
+            return Ok(());
+        }
+        if irql < PROFILE
+            && let Some(interrupt) = self.processors[index].interrupt.take()
+        {
+            return self.pile(
+                index,
+                "interrupt",
+                interrupt.handler,
+                &interrupt.arguments,
+                PROFILE,
+                interrupt.who,
+            );
+        }
+        let late = top.is_some() && self.rng.u8(0..4) == 0;
+        if irql < DISPATCH
+            && !late
+            && let Some(dpc) = self.processors[index].dpcs.pop_front()
+        {
+            let who = top.map_or((0, 0), |id| self.activities[id].who);
+            kernel::dpc_begins(self, dpc)?;
+            let [context, first, second] = dpc.arguments;
+            let arguments = [dpc.object, context, first, second];
+            return self.pile(index, "DPC", dpc.routine, &arguments, DISPATCH, who);
+        }
+        if top.is_none() && !ready.is_empty() {
+            let id = ready[self.rng.usize(0..ready.len())];
+            self.activities[id].state = State::Running;
+            self.processors[index].pile.push(id);
+        }
+        Ok(())
+    }
+
+    fn pile(
+        &mut self,
+        index: usize,
+        name: &'static str,
+        function: u64,
+        arguments: &[u64],
+        irql: u8,
+        who: (u32, u32),
+    ) -> Result<(), Violation> {
+        let id = self
+            .activity(name, function, arguments, irql, who)
+            .map_err(|error| Violation::new(Rule::Unmodelled, error.to_string()))?;
+        self.activities[id].state = State::Running;
+        self.processors[index].pile.push(id);
+        Ok(())
+    }
+
+    fn unload(&mut self) {
+        if let Some(id) = self.loaded.take() {
+            self.engine.save(&mut self.activities[id].registers);
+        }
+    }
+
+    fn load(&mut self, id: usize) {
+        if self.loaded != Some(id) {
+            self.unload();
+            self.engine.load(&self.activities[id].registers);
+            self.loaded = Some(id);
+        }
+    }
+
+    /// A stub was called by the activity that runs.
+    fn called(&mut self, index: usize, id: usize, number: usize) -> Result<(), Violation> {
+        let stub = self.stubs.get(number).copied().unwrap_or(Stub::Return);
+        match stub {
+            Stub::Return => self.returned(index, id),
+            Stub::Unmodelled(name) => {
+                let name = self.unmodelled[name].clone();
+                let violation = Violation::new(Rule::Unmodelled, format!("{name} is called"));
+                Err(self.engine.with_stack(violation))
+            }
+            Stub::Function(function) => self.serve(index, id, function),
+        }
+    }
+
+    fn returned(&mut self, index: usize, id: usize) -> Result<(), Violation> {
+        let value = self.engine.returned();
+        if self.engine.masked() {
+            let what = format!("{} ends with interrupts masked", self.activities[id].name);
+            return Err(Violation::new(Rule::Masked, what));
+        }
+        self.processors[index].pile.pop();
+        self.loaded = None;
+        let activity = &mut self.activities[id];
+        activity.state = State::Done(value);
+        let stack = activity.stack;
+        if activity.irql != PASSIVE {
+            self.idle.push(id);
+        }
+        self.engine.bus().arena.free(stack, 0)
+    }
+
+    fn serve(
+        &mut self,
+        index: usize,
+        id: usize,
+        function: &'static Function,
+    ) -> Result<(), Violation> {
+        let irql = self.activities[id].irql;
+        let broken = |what: String| Violation::new(Rule::Irql, what);
+        if irql > function.irql {
+            let what = format!(
+                "{} is called at IRQL {irql}, at most {}",
+                function.name, function.irql
+            );
+            return Err(self.engine.with_stack(broken(what)));
+        }
+        if self.engine.masked() && function.irql < PROFILE {
+            let what = format!("{} is called with interrupts masked", function.name);
+            return Err(self.engine.with_stack(broken(what)));
+        }
+        let outcome = (function.run)(self);
+        match outcome.map_err(|violation| self.engine.with_stack(violation))? {
+            Outcome::Return(value) => self.engine.return_from_stub(value),
+            Outcome::Wait(wait) => {
+                if irql > APC {
+                    let what = format!("{} waits at IRQL {irql}", function.name);
+                    return Err(self.engine.with_stack(Violation::new(Rule::Wait, what)));
+                }
+                self.engine.return_from_stub(0);
+                self.unload();
+                self.activities[id].state = State::Waiting(wait);
+                self.processors[index].pile.pop();
+            }
+        }
+        Ok(())
+    }
+}

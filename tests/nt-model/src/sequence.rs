@@ -1,0 +1,300 @@
+//! Sequences of what clients and the system do, made from a seed, and played on a machine.
+
+use crate::device::{Device, File};
+use crate::rules::Violation;
+use fastrand::Rng;
+use halprof_tests::requests::{self, ALL_RIGHTS};
+use shared_types::request::session::{self, NO_ADDRESS, Opened};
+use shared_types::request::{Access, Plain, RequestCode};
+use shared_types::{NtStatus, RequestHeader};
+use sim::model::{Handle, Model};
+use sim::workload::Workload;
+use std::collections::BTreeMap;
+use zerocopy::FromBytes;
+
+/// One thing that happens. Handles are named by numbers that a sequence gives them.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// A client opens the device.
+    Open(u32, u32, Vec<Access>),
+    /// A handle is closed, or its process ends.
+    Close(u32),
+    /// A request, with room for so many bytes of reply.
+    Request(u32, RequestCode, Vec<u8>, usize),
+    /// A workload begins.
+    Begin,
+    /// It goes on for so many nanoseconds.
+    Advance(u64),
+    /// The machine sleeps and wakes.
+    Sleep,
+}
+
+/// Who plays.
+pub trait Player {
+    /// What a handle is.
+    type Handle;
+    /// See [`Action::Open`].
+    fn open(&mut self, process: u32, rights: &[Access]) -> Result<Self::Handle, Violation>;
+    /// See [`Action::Close`].
+    fn close(&mut self, handle: Self::Handle) -> Result<(), Violation>;
+    /// See [`Action::Request`].
+    fn request(
+        &mut self,
+        handle: &Self::Handle,
+        code: RequestCode,
+        input: &[u8],
+        output: &mut [u8],
+    ) -> Result<(NtStatus, usize), Violation>;
+    /// See [`Action::Begin`].
+    fn begin(&mut self, workload: &Workload);
+    /// See [`Action::Advance`].
+    fn advance(&mut self, nanoseconds: u64) -> Result<(), Violation>;
+    /// See [`Action::Sleep`].
+    fn sleep_and_wake(&mut self) -> Result<(), Violation>;
+}
+
+/// What came of a sequence's requests: status and reply of each, in order.
+pub type Replies = Vec<(NtStatus, Vec<u8>)>;
+
+/// Makes and plays a sequence at once, as what a good client asks next depends on the replies.
+pub struct Sequence<'a> {
+    rng: Rng,
+    workload: &'a Workload,
+    next_handle: u32,
+    handles: Vec<u32>,
+    sessions: Vec<(u32, u32)>,
+}
+
+impl<'a> Sequence<'a> {
+    /// The sequence of a seed.
+    #[must_use]
+    pub fn new(seed: u64, workload: &'a Workload) -> Self {
+        Self {
+            rng: Rng::with_seed(seed),
+            workload,
+            next_handle: 0,
+            handles: Vec::new(),
+            sessions: Vec::new(),
+        }
+    }
+
+    /// Plays so many actions, then closes every handle; answers every reply.
+    pub fn play(
+        mut self,
+        player: &mut impl Player,
+        actions: usize,
+        mut told: impl FnMut(&Action),
+    ) -> Result<Replies, Violation> {
+        let mut open = BTreeMap::new();
+        let mut replies = Vec::new();
+        for _ in 0..actions {
+            for action in self.next_actions() {
+                told(&action);
+                match action {
+                    Action::Open(number, process, rights) => {
+                        open.insert(number, player.open(process, &rights)?);
+                    }
+                    Action::Close(number) => {
+                        if let Some(handle) = open.remove(&number) {
+                            player.close(handle)?;
+                        }
+                    }
+                    Action::Request(number, code, input, room) => {
+                        let Some(handle) = open.get(&number) else {
+                            continue;
+                        };
+                        let mut output = vec![0; room];
+                        let (status, length) = player.request(handle, code, &input, &mut output)?;
+                        output.truncate(length);
+                        self.learn(number, code, &output);
+                        replies.push((status, output));
+                    }
+                    Action::Begin => player.begin(self.workload),
+                    Action::Advance(nanoseconds) => player.advance(nanoseconds)?,
+                    Action::Sleep => player.sleep_and_wake()?,
+                }
+            }
+        }
+        for (_, handle) in open {
+            player.close(handle)?;
+        }
+        Ok(replies)
+    }
+
+    fn learn(&mut self, handle: u32, code: RequestCode, reply: &[u8]) {
+        if code == session::OPEN
+            && let Ok((opened, _)) = Opened::read_from_prefix(reply)
+            && opened.header.error == 0
+        {
+            self.sessions.push((handle, opened.session));
+        }
+    }
+
+    fn next_actions(&mut self) -> Vec<Action> {
+        match self.rng.u8(..20) {
+            _ if self.handles.is_empty() => vec![self.open(ALL_RIGHTS.to_vec())],
+            0 => {
+                let rights = ALL_RIGHTS.iter().copied();
+                let rights = rights.filter(|_| self.rng.u8(..8) != 0).collect();
+                vec![self.open(rights)]
+            }
+            1 => {
+                let which = self.rng.usize(..self.handles.len());
+                let number = self.handles.swap_remove(which);
+                self.sessions.retain(|(handle, _)| *handle != number);
+                vec![Action::Close(number)]
+            }
+            2 => vec![Action::Begin],
+            3 => vec![Action::Sleep],
+            4..=7 => vec![Action::Advance(self.rng.u64(..2_000_000))],
+            8..=11 => self.as_a_good_client(),
+            _ => vec![self.request()],
+        }
+    }
+
+    fn open(&mut self, rights: Vec<Access>) -> Action {
+        let number = self.next_handle;
+        self.next_handle += 1;
+        self.handles.push(number);
+        Action::Open(number, 1000 + number, rights)
+    }
+
+    /// The next step of opening, configuring, starting, reading, draining, stopping.
+    fn as_a_good_client(&mut self) -> Vec<Action> {
+        let any = self.handles[self.rng.usize(..self.handles.len())];
+        let Some(&(handle, number)) = self.sessions.last() else {
+            let head = Plain {
+                header: requests::header(session::KERNEL),
+            };
+            let bytes = requests::bytes(&head, &[]);
+            return vec![Action::Request(any, session::OPEN, bytes, 4096)];
+        };
+        let sources: Vec<_> = [2, 6, 0x0B]
+            .into_iter()
+            .filter(|_| self.rng.bool())
+            .map(requests::spec)
+            .collect();
+        let flags = session::SAMPLE * self.rng.u32(..2);
+        let configure = requests::configure(number, flags, &sources);
+        let about = requests::bytes(
+            &session::Session {
+                header: requests::header(0),
+                session: number,
+                reserved: 0,
+            },
+            &[],
+        );
+        vec![
+            Action::Request(handle, session::CONFIGURE, configure, 4096),
+            Action::Request(handle, session::START, about, 4096),
+        ]
+    }
+
+    fn request(&mut self) -> Action {
+        let rng = &mut self.rng;
+        let latest = self.sessions.last().filter(|_| rng.u8(..4) != 0).copied();
+        let any = self.handles[rng.usize(..self.handles.len())];
+        let handle = latest.map_or(any, |(handle, _)| handle);
+        let own = |(owner, _): &&(u32, u32)| *owner == handle;
+        let numbers = self.sessions.iter().rev().filter(own);
+        let numbers: Vec<u32> = numbers.map(|(_, number)| *number).take(2).collect();
+        let (code, mut input) = if rng.u8(..5) == 0 {
+            let (code, _) = RequestCode::ALL[rng.usize(..RequestCode::ALL.len())];
+            let code = if rng.u8(..10) == 0 {
+                RequestCode(rng.u32(..))
+            } else {
+                code
+            };
+            (code, (0..rng.usize(..400)).map(|_| rng.u8(..)).collect())
+        } else {
+            requests::random_well_formed(rng, &numbers)
+        };
+        with_addresses(code, &mut input);
+        let room = [0, 23, 24, 100, 4096, 1 << 16, 1 << 16, 1 << 16][rng.usize(..8)];
+        Action::Request(handle, code, input, room)
+    }
+}
+
+/// Sessions without addresses are served by the HAL's callback in the driver and by the handler's
+/// loop in process: they are not compared here.
+fn with_addresses(code: RequestCode, input: &mut [u8]) {
+    let offset = std::mem::offset_of!(RequestHeader, flags);
+    if code == session::CONFIGURE
+        && let Some(bytes) = input.get_mut(offset..offset + 4)
+    {
+        let flags = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        bytes.copy_from_slice(&(flags & !NO_ADDRESS).to_le_bytes());
+    }
+}
+
+impl Player for Device {
+    type Handle = File;
+
+    fn open(&mut self, process: u32, rights: &[Access]) -> Result<File, Violation> {
+        Self::open(self, process, rights)
+    }
+
+    fn close(&mut self, handle: File) -> Result<(), Violation> {
+        Self::close(self, &handle)
+    }
+
+    fn request(
+        &mut self,
+        handle: &File,
+        code: RequestCode,
+        input: &[u8],
+        output: &mut [u8],
+    ) -> Result<(NtStatus, usize), Violation> {
+        self.device_control(handle, code, input, output)
+    }
+
+    fn begin(&mut self, workload: &Workload) {
+        Self::begin(self, workload);
+    }
+
+    fn advance(&mut self, nanoseconds: u64) -> Result<(), Violation> {
+        Self::advance(self, nanoseconds).map(|_| ())
+    }
+
+    fn sleep_and_wake(&mut self) -> Result<(), Violation> {
+        self.sleep()?;
+        self.wake()
+    }
+}
+
+impl Player for Model {
+    type Handle = Handle;
+
+    fn open(&mut self, process: u32, rights: &[Access]) -> Result<Handle, Violation> {
+        Ok(Self::open(self, process, rights))
+    }
+
+    fn close(&mut self, handle: Handle) -> Result<(), Violation> {
+        Self::close(self, handle);
+        Ok(())
+    }
+
+    fn request(
+        &mut self,
+        handle: &Handle,
+        code: RequestCode,
+        input: &[u8],
+        output: &mut [u8],
+    ) -> Result<(NtStatus, usize), Violation> {
+        Ok(self.device_control(*handle, code, input, output))
+    }
+
+    fn begin(&mut self, workload: &Workload) {
+        Self::begin(self, workload);
+    }
+
+    fn advance(&mut self, nanoseconds: u64) -> Result<(), Violation> {
+        Self::advance(self, nanoseconds);
+        Ok(())
+    }
+
+    fn sleep_and_wake(&mut self) -> Result<(), Violation> {
+        Self::sleep_and_wake(self);
+        Ok(())
+    }
+}

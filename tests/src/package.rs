@@ -1,0 +1,102 @@
+//! The driver's package, as `cargo xtask package` leaves it, and the tools that judge it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where the package is: `target/package`, in the workspace.
+///
+/// # Panics
+/// Where it is absent though `HALPROF_REQUIRE_DRIVER=1` is set.
+#[must_use]
+pub fn folder() -> Option<PathBuf> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target/package");
+    if folder.join("SHA256SUMS").is_file() {
+        return Some(folder);
+    }
+    skip("target/package is absent: `cargo xtask sys`, `exe` and `package` make it");
+    None
+}
+
+/// A program of the machine that a check needs, where it is installed.
+///
+/// # Panics
+/// Where it is absent though `HALPROF_REQUIRE_DRIVER=1` is set.
+#[must_use]
+pub fn tool(program: &str, debian_package: &str) -> Option<PathBuf> {
+    // Debian keeps wine64 beside its libraries.
+    let places = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&places)
+        .chain([PathBuf::from("/usr/lib/wine")])
+        .map(|place| place.join(program))
+        .find(|path| path.is_file());
+    if found.is_none() {
+        skip(&format!(
+            "{program} is absent; on Debian: apt-get install {debian_package}"
+        ));
+    }
+    found
+}
+
+/// Says that a check is not made, and why.
+///
+/// # Panics
+/// Where `HALPROF_REQUIRE_DRIVER=1` is set.
+pub fn skip(reason: &str) {
+    let required = std::env::var_os("HALPROF_REQUIRE_DRIVER").is_some_and(|value| value == "1");
+    assert!(!required, "{reason}");
+    println!("skipped: {reason}");
+}
+
+/// A folder of its own for one test, gone after it.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// Makes the folder.
+    ///
+    /// # Panics
+    /// Where it cannot be made.
+    #[must_use]
+    pub fn new(test: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("halprof-{test}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder for temporary files");
+        Self(folder)
+    }
+
+    /// A file in it.
+    #[must_use]
+    pub fn join(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What a program prints.
+///
+/// # Panics
+/// Where it cannot be run or fails.
+#[must_use]
+pub fn output(command: &mut Command) -> String {
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(
+        output.status.success(),
+        "{command:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// A file's bytes.
+///
+/// # Panics
+/// Where it cannot be read.
+#[must_use]
+pub fn read(path: &Path) -> Vec<u8> {
+    std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}

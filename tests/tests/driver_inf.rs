@@ -1,0 +1,271 @@
+//! What does an implementation of SetupAPI that is not ours, Wine's, make of halprof.inf?
+
+use halprof_tests::package::{self, Scratch};
+use shared_types::device;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/wine/setup.c");
+
+/// wine/setup.c, in a Wine of its own.
+struct Setup {
+    wine: PathBuf,
+    wineserver: PathBuf,
+    scratch: Scratch,
+    inf: PathBuf,
+}
+
+impl Setup {
+    fn new(test: &str) -> Option<Self> {
+        let package = package::folder()?;
+        let wine = package::tool("wine64", "wine64")?;
+        let wineserver = package::tool("wineserver64", "wine64")?;
+        let gcc = package::tool("x86_64-w64-mingw32-gcc", "gcc-mingw-w64-x86-64-win32")?;
+        let scratch = Scratch::new(test);
+        for name in ["halprof.inf", "halprof.sys", "halprof.cat"] {
+            std::fs::copy(package.join(name), scratch.join(name)).expect("a copy");
+        }
+        let mut gcc = Command::new(gcc);
+        gcc.args(["-Wall", "-Werror", SOURCE, "-o"]);
+        gcc.arg(scratch.join("setup.exe"))
+            .args(["-lsetupapi", "-lnewdev"]);
+        let _ = package::output(&mut gcc);
+        Some(Self {
+            wine,
+            wineserver,
+            inf: scratch.join("halprof.inf"),
+            scratch,
+        })
+    }
+
+    fn wine(&self, program: &Path) -> Command {
+        let mut wine = Command::new(program);
+        wine.current_dir(self.scratch.join(""))
+            .env("WINEPREFIX", self.scratch.join("wine"))
+            .env("WINEDEBUG", "-all")
+            .env("WINEDLLOVERRIDES", "mscoree=;mshtml=");
+        wine
+    }
+
+    /// What setup.exe prints, and whether it succeeds.
+    fn run(&self, verb: &str) -> (String, bool) {
+        let mut setup = self.wine(&self.wine);
+        let output = setup
+            .args(["setup.exe", verb, "halprof.inf"])
+            .output()
+            .expect("Wine runs");
+        let text = String::from_utf8_lossy(&output.stdout).replace('\r', "");
+        (text, output.status.success())
+    }
+
+    fn change(&self, from: &str, to: &str) {
+        let inf = std::fs::read_to_string(&self.inf).expect("the copy");
+        assert!(inf.contains(from), "{from}");
+        std::fs::write(&self.inf, inf.replace(from, to)).expect("the copy");
+    }
+
+    /// Every section's lines, as `key|field|field`.
+    fn sections(&self) -> BTreeMap<String, Vec<String>> {
+        let (text, success) = self.run("lines");
+        assert!(success, "{text}");
+        let mut sections: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let mut current = "";
+        for line in text.lines() {
+            match line
+                .strip_prefix('[')
+                .and_then(|line| line.strip_suffix(']'))
+            {
+                Some(name) => current = name,
+                None => sections
+                    .entry(current.to_owned())
+                    .or_default()
+                    .push(line.to_owned()),
+            }
+        }
+        sections
+    }
+}
+
+impl Drop for Setup {
+    /// Ends this Wine, and no other.
+    fn drop(&mut self) {
+        let _ = self.wine(&self.wineserver).arg("--kill").status();
+        let _ = self.wine(&self.wineserver).arg("--wait").status();
+    }
+}
+
+#[test]
+fn every_line_reads_as_meant() {
+    let Some(setup) = Setup::new("inf-lines") else {
+        return;
+    };
+    let mut sections = setup.sections();
+    let (date, version) = driver_ver(&sections["Version"]);
+    let numbers: Vec<usize> = date
+        .split('/')
+        .map(|part| part.parse().expect("a number"))
+        .collect();
+    assert!(
+        matches!(numbers[..], [1..=12, 1..=31, 2020..=2099]),
+        "{date}"
+    );
+    assert_eq!(version, format!("{}.0", env!("CARGO_PKG_VERSION")));
+
+    let version = sections.get_mut("Version").expect("a version");
+    version.retain(|line| !line.starts_with("DriverVer|"));
+    let service_binary = sections["halprof_Service"][4].clone();
+    assert!(
+        service_binary.ends_with(r"\halprof.sys"),
+        "{service_binary}"
+    );
+    assert_eq!(sections, meant(&service_binary));
+
+    setup.change("(A;;GA;;;BA)", "(A;;GA;;;BA)(A;;GA;;;WD)");
+    let wrong = setup.sections();
+    assert_ne!(
+        wrong["halprof_Device_Security"],
+        sections["halprof_Device_Security"]
+    );
+}
+
+fn driver_ver(version: &[String]) -> (String, String) {
+    let line = version
+        .iter()
+        .find_map(|line| line.strip_prefix("DriverVer|"));
+    let (date, version) = line
+        .and_then(|line| line.split_once('|'))
+        .expect("a date and a version");
+    (date.to_owned(), version.to_owned())
+}
+
+/// The whole file; `service_binary` is where directory 13 is on this Windows.
+fn meant(service_binary: &str) -> BTreeMap<String, Vec<String>> {
+    let models = format!(
+        "halprof hardware performance counters|halprof_Device|{}",
+        device::HARDWARE_ID
+    );
+    let security = format!("|HKR||Security||{}", device::SECURITY);
+    let kmdf = format!("KmdfLibraryVersion|{}", minimum_kmdf());
+    let sections: [(&str, &[&str]); 15] = [
+        (
+            "Version",
+            &[
+                "Signature|$WINDOWS NT$",
+                "Class|System",
+                "ClassGuid|{4d36e97d-e325-11ce-bfc1-08002be10318}",
+                "Provider|halprof",
+                "CatalogFile|halprof.cat",
+                "PnpLockdown|1",
+            ],
+        ),
+        ("DestinationDirs", &["DefaultDestDir|13"]),
+        ("SourceDisksNames", &["1|halprof driver disk"]),
+        ("SourceDisksFiles", &["halprof.sys|1"]),
+        ("Manufacturer", &["halprof|Standard|NTamd64.10.0...19041"]),
+        ("Standard.NTamd64.10.0...19041", &[&models]),
+        ("halprof_Device.NT", &["CopyFiles|halprof_Files"]),
+        ("halprof_Files", &["halprof.sys|halprof.sys"]),
+        ("halprof_Device.NT.HW", &["AddReg|halprof_Device_Security"]),
+        ("halprof_Device_Security", &[&security]),
+        (
+            "halprof_Device.NT.Services",
+            &["AddService|halprof|0x00000002|halprof_Service"],
+        ),
+        (
+            "halprof_Service",
+            &[
+                "DisplayName|halprof hardware performance counters driver",
+                "ServiceType|1",
+                "StartType|3",
+                "ErrorControl|1",
+                service_binary,
+            ],
+        ),
+        (
+            "halprof_Device.NT.Wdf",
+            &["KmdfService|halprof|halprof_Wdf"],
+        ),
+        ("halprof_Wdf", &[&kmdf]),
+        (
+            "Strings",
+            &[
+                "Provider|halprof",
+                "Device|halprof hardware performance counters",
+                "Service|halprof hardware performance counters driver",
+                "Disk|halprof driver disk",
+            ],
+        ),
+    ];
+    sections
+        .into_iter()
+        .map(|(name, lines)| {
+            let lines = lines.iter().map(|line| (*line).to_owned()).collect();
+            (name.to_owned(), lines)
+        })
+        .collect()
+}
+
+/// The least KMDF that the driver's package asks for.
+fn minimum_kmdf() -> String {
+    let number = |key: &str| {
+        let lines = include_str!("../../driver/Cargo.toml").lines();
+        let mut values = lines.filter_map(|line| line.strip_prefix(key)?.strip_prefix(" = "));
+        values
+            .next()
+            .expect("a number in driver/Cargo.toml")
+            .to_owned()
+    };
+    let major = number("kmdf-version-major");
+    let minor = number("minimum-kmdf-version-minor");
+    format!("{major}.{minor}")
+}
+
+#[test]
+fn it_installs_a_driver_that_starts_on_demand_for_administrators_only() {
+    let Some(setup) = Setup::new("inf-install") else {
+        return;
+    };
+    // Wine 8 compares no Windows version in a models section's name.
+    setup.change(".10.0...19041", "");
+    setup.change("[halprof_Device.NT.", "[halprof_Other.NT.");
+    let (wrong, _) = setup.run("install");
+    assert!(wrong.contains("|Security|absent"), "{wrong}");
+    assert!(wrong.contains("|Start|absent"), "{wrong}");
+
+    setup.change("[halprof_Other.NT.", "[halprof_Device.NT.");
+    let (registered, success) = setup.run("install");
+    assert!(success, "{registered}");
+    let parameters = format!(
+        r"Enum\ROOT\HALPROF\0000\Device Parameters|Security|{}",
+        device::SECURITY
+    );
+    let meant = [
+        r"Enum\ROOT\HALPROF\0000|Class|System",
+        r"Enum\ROOT\HALPROF\0000|DeviceDesc|halprof hardware performance counters",
+        r"Enum\ROOT\HALPROF\0000|Service|halprof",
+        &parameters,
+        r"Services\halprof|DisplayName|halprof hardware performance counters driver",
+        r"Services\halprof|Type|1",
+        r"Services\halprof|Start|3",
+        r"Services\halprof|ErrorControl|1",
+    ];
+    let mut lines: Vec<&str> = registered.lines().collect();
+    let image = lines.pop().expect("the image path");
+    assert_eq!(lines, meant);
+    assert!(image.starts_with(r"Services\halprof|ImagePath|"), "{image}");
+    assert!(image.ends_with(r"\halprof.sys"), "{image}");
+}
+
+/// Windows' own store is directory 13; Wine has none, so the text itself is asked.
+#[test]
+fn nothing_is_copied_out_of_the_driver_store() {
+    let inx = include_str!("../../driver.inx");
+    let directories: Vec<&str> = inx.split('%').filter(|part| is_number(part)).collect();
+    assert_eq!(directories, ["13"]);
+    assert!(inx.contains(r"ServiceBinary = %13%\halprof.sys"));
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}

@@ -1,0 +1,76 @@
+//! WinDbg's script and visualizers, against the driver's own PDB.
+//!
+//! The script's tests are in JavaScript, in `tests/windbg`: they run it in Node on memory that is
+//! laid out as `target/driver/halprof.pdb` says.
+
+use halprof_tests::driver;
+use roxmltree::Document;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Programs that it takes, and the Debian packages that they come in.
+const PROGRAMS: [(&str, &str); 2] = [("node", "nodejs"), ("llvm-pdbutil-19", "llvm-19")];
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Whether this program is installed.
+///
+/// # Panics
+/// Where it is not though `HALPROF_REQUIRE_DRIVER=1` is set.
+fn installed(program: &str, package: &str) -> bool {
+    let required = std::env::var_os("HALPROF_REQUIRE_DRIVER").is_some_and(|value| value == "1");
+    let found = Command::new(program).arg("--version").output().is_ok();
+    assert!(
+        found || !required,
+        "{program} is absent; on Debian: apt-get install {package}"
+    );
+    if !found {
+        println!("skipped: {program} is absent; on Debian: apt-get install {package}");
+    }
+    found
+}
+
+#[test]
+fn the_script_shows_what_the_driver_holds() {
+    let all_installed = PROGRAMS
+        .iter()
+        .all(|(name, package)| installed(name, package));
+    if driver::folder().is_none() || !all_installed {
+        return;
+    }
+    let output = Command::new("node")
+        .args(["--test", "tests/windbg/halprof.test.js"])
+        .current_dir(repository())
+        .output()
+        .expect("node runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}");
+    let passed = text.lines().find_map(|line| line.strip_prefix("# pass "));
+    assert_ne!(passed, Some("0"), "{text}");
+    assert!(passed.is_some(), "{text}");
+}
+
+#[test]
+fn the_visualizers_are_natvis() {
+    let path = repository().join("driver/windbg/halprof.natvis");
+    let text = std::fs::read_to_string(path).expect("the visualizers");
+    let document = Document::parse(&text).expect("well-formed XML");
+    let root = document.root_element();
+    let namespace = "http://schemas.microsoft.com/vstudio/debugger/natvis/2010";
+    assert!(root.has_tag_name((namespace, "AutoVisualizer")));
+    let types: Vec<_> = root
+        .children()
+        .filter(roxmltree::Node::is_element)
+        .collect();
+    assert!(!types.is_empty());
+    for one in types {
+        assert!(one.has_tag_name((namespace, "Type")), "{one:?}");
+        assert!(one.attribute("Name").is_some(), "{one:?}");
+        let shown = one
+            .children()
+            .filter(|part| part.has_tag_name((namespace, "DisplayString")));
+        assert_ne!(shown.count(), 0, "{one:?}");
+    }
+}

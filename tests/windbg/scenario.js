@@ -1,0 +1,242 @@
+"use strict";
+
+// What the driver's memory holds in the tests: two processors that sample two sources for one
+// session. Each structure is written at the PDB's offsets; pointers come from `write`.
+
+const GLOBAL = "halprof_driver::global::Global";
+const BLOCK = "halprof_driver::kernel::processors::Block";
+const TABLE = "halprof_driver::kernel::processors::Table";
+const HARDWARE = "halprof_driver::device::Hardware";
+const SESSION = "hal_profile::session::Session";
+const SAMPLE = "shared_types::sample::Sample";
+const WORD = "core::sync::atomic::AtomicU64";
+
+const STARTED = 9_000_000_000_000_000_000n;
+const OWNER = { handle: 0xffffbe0f12345678n, process: 4242 };
+const HANDLE = 0xffffbe0f0badcafen;
+const RING_WORDS = 16 + 4 * 5;
+
+const both = { user: true, kernel: true };
+
+const capabilities = {
+    identity: { vendor: Buffer.from("GenuineIntel"), family: 6, model: 0x8f, stepping: 8 },
+    judgement: {
+        used: { interface: "Emon", reason: "Architectural" },
+        hal: { interface: "Emon", reason: "Architectural" },
+    },
+    core_type: 0x40,
+    pmu_version: 5,
+    counters: 0xff,
+    width: { some: 48 },
+    fixed: 0xf,
+    fixed_width: { some: 48 },
+    global: { some: { control: 0x38f, acknowledge: 0x390, status: 0x38e } },
+    delivery: "Acknowledged",
+    apic: "X2Apic",
+    masks_lvtpc: true,
+};
+
+// Of a processor whose counters are masked.
+const unused = {
+    identity: { vendor: Buffer.from("AuthenticAMD"), family: 0x19, model: 0x21, stepping: 2 },
+    judgement: {
+        used: { interface: "Default", reason: "HypervisorMasks" },
+        hal: { interface: "Amd64", reason: "AmdVendor" },
+    },
+    pmu_version: 1,
+    width: null,
+    fixed_width: null,
+    global: null,
+    delivery: "None",
+    apic: "None",
+};
+
+const configuration = {
+    sources: [
+        {
+            id: 2, raw: 0, filter: both, group: 0, timer: false,
+            interval: { source: 2, used: 0, events: 100_000 },
+        },
+        {
+            id: 0x80000000, raw: 0x412en, filter: { user: true, kernel: false }, group: 1,
+            timer: false, interval: { source: 0x80000000, used: 0, events: 20_000 },
+        },
+    ],
+    count: 2,
+    samples: true,
+    no_address: false,
+    kernel: true,
+    processors: Array(32).fill(0xffffffffffffffffn),
+    rotation: 100_000,
+    ring_samples: 4,
+};
+
+const states = [
+    {
+        capabilities: { some: capabilities },
+        kind: 0,
+        active: {
+            seated: [
+                {
+                    counter: 0, control: { select: 0x1300c0n }, preset: 0xfffffffe7960n,
+                    interrupts: true,
+                },
+                {
+                    counter: 1, control: { select: 0x11412en }, preset: 0xffffffffb1e0n,
+                    interrupts: true,
+                },
+            ],
+            sources: [0, 1],
+            last: [0xfffffffe8000n, 0xffffffffb200n],
+            count: 2,
+            turn: 0,
+        },
+        totals: [
+            {
+                counted: 0xffffffffffffffffn, running: 5_000_000_000, turns: 3, period: 100_000,
+                carried: 17,
+            },
+            { counted: 65_536, running: 5_000_000_000, turns: 3, period: 20_000, carried: 0 },
+        ],
+        statistics: {
+            generated: 9, stored: 3, lost: [1, 2, 3], spurious: 4, throttled: 5,
+            handler_ticks: 123_456,
+        },
+        phase: "Running",
+    },
+    {
+        capabilities: { some: capabilities },
+        kind: 0,
+        active: { count: 0, turn: 0 },
+        totals: [{ counted: 11 }, { counted: 12 }],
+        phase: "Suspended",
+    },
+];
+
+const samples = [
+    { timestamp: STARTED + 100n, ip: 0x7ff6deadbeefn, period: 100_000, process: 4242, thread: 4250,
+        processor: 0, source: 0, mode: 1 },
+    { timestamp: STARTED + 200n, ip: 0xfffff80312345678n, period: 100_000, process: 4, thread: 88,
+        processor: 0, source: 0, mode: 2 },
+    { timestamp: STARTED + 300n, ip: 0, period: 20_000, process: 0, thread: 0, processor: 0,
+        source: 1, mode: 0 },
+];
+
+// Newest last.
+const entries = [
+    { timestamp: STARTED - 2_500_000_000n, what: 1, process: 0, first: 2, second: 2_500_000_000n },
+    { timestamp: STARTED - 5_000_000n, what: 8, process: 99, first: 0x22a024,
+        second: 21 },
+    { timestamp: STARTED, what: 9, process: 0, first: 1, second: 0 },
+    { timestamp: STARTED + 2_500n, what: 4, process: 0, first: 4, second: 0 },
+    { timestamp: STARTED + 1_000_000n, what: 7, process: 0, first: 0xffffbe0f99999999n, second: 0 },
+];
+
+// Writes it all; answers where what stands.
+function write(target) {
+    const rings = [ring(target, 3, 1), null];
+    const blocks = states.map((state, index) => block(target, index, state, rings[index]));
+    const program = written(target, "hal_profile::session::Program", { configuration });
+    const table = written(target, TABLE, {
+        count: blocks.length,
+        pending: 0,
+        blocks: pool(target, `core::sync::atomic::AtomicPtr<${BLOCK}>`, [...blocks, 0n]),
+        program,
+    });
+    const pooled = sessions(target);
+    const hardware = written(target, HARDWARE, { service: service(target, table, pooled) });
+    const global = target.symbol("halprof_driver::global::HALPROF");
+    target.memory.room(global, target.type(GLOBAL).size);
+    target.write(global, GLOBAL, {
+        magic: Buffer.from("halprof\0"),
+        version: 1,
+        table,
+        hardware,
+        trace: { made: entries.length, entries },
+    });
+    return {
+        global, table, hardware, blocks, program, ring: rings[0].at,
+        sessions: Array.from({ length: pooled.length }, (_, place) =>
+            pooled.at + BigInt(place * target.type(SESSION).size)),
+    };
+}
+
+// The service's own place, one in use, and one that was.
+function sessions(target) {
+    const place = (session) => ({ uses: 0, owner: null, ...session });
+    return pool(target, SESSION, [
+        place({}),
+        place({ uses: 3, owner: { some: OWNER }, kernel: true, program: { configuration } }),
+        place({ uses: 1 }),
+    ]);
+}
+
+function service(target, table, sessions) {
+    const answerer = Buffer.from("halprof.sys 0.1.0");
+    return {
+        processors: {
+            table: { at: table, length: 1 },
+            timer: { period: { some: 50_000_000 } },
+            reservation: { some: { handle: HANDLE, interrupt: true } },
+            frequency: 2_500_000_000n,
+            resolution: 5000,
+        },
+        sessions,
+        about: {
+            answerer: { data_ptr: pool(target, "u8", answerer).at, length: answerer.length },
+            modelled: false,
+            ring_bytes_max: 268_435_456,
+        },
+        kinds: { list: [{ some: capabilities }], of: [0, 0], processors: 2 },
+        holder: { some: { place: 1, since: STARTED, reserved: true } },
+        results_of: { some: 1 },
+        ring_bytes: 2 * RING_WORDS * 8,
+        suspended: false,
+    };
+}
+
+function block(target, index, state, ring) {
+    return written(target, BLOCK, {
+        index,
+        number: { Group: index, Number: index + 4 },
+        running: state.phase === "Running",
+        state: written(target, "hal_profile::processor::ProcessorState", state),
+        // A cell; its value is the Option.
+        ring: { value: ring && { some: ring } },
+    });
+}
+
+// A ring with its counts, and the samples in the slots after them.
+function ring(target, produced, consumed) {
+    const words = pool(target, WORD, Array(RING_WORDS).fill(0));
+    writeCounts(target, words.at, produced, consumed);
+    const slots = words.at + 16n * 8n;
+    samples.forEach((sample, index) => {
+        target.write(slots + BigInt(index * target.type(SAMPLE).size), SAMPLE, sample);
+    });
+    return words;
+}
+
+function writeCounts(target, ring, produced, consumed) {
+    target.write(ring, WORD, produced);
+    target.write(ring + 8n * 8n, WORD, consumed);
+}
+
+const u8 = { kind: "number", name: "u8", size: 1 };
+
+function pool(target, name, values) {
+    const type = name === "u8" ? u8 : target.type(name);
+    const at = target.room(type, values.length);
+    values.forEach((value, index) => target.write(at + BigInt(index * type.size), type, value));
+    return { at, length: values.length };
+}
+
+function written(target, type, value) {
+    const at = target.room(type);
+    target.write(at, type, value);
+    return at;
+}
+
+module.exports = {
+    GLOBAL, TABLE, HARDWARE, SESSION, STARTED, unused, write, writeCounts,
+};

@@ -1,0 +1,499 @@
+<#
+.SYNOPSIS
+    Installs halprof's driver on a test machine, measures, compares with Windows, and removes it.
+.DESCRIPTION
+    For a virtual machine or a computer of your own that runs test-signed drivers: docs/windows.md
+    tells how to make one. Run it from an elevated PowerShell, in the unpacked package:
+
+        powershell -ExecutionPolicy Bypass -File tests\windows\run.ps1
+
+    Each step prints PASS, FAIL or SKIP with the reason. All that was seen goes to a log folder.
+    Ends with 0 where nothing failed, 1 where a step did, 2 where the computer is not ready, and 3
+    where it has to be restarted first.
+.PARAMETER Package
+    The folder with halprof.inf, halprof.sys, halprof.cat, the certificate and halprof.exe.
+.PARAMETER Log
+    Where the output of every command goes.
+.PARAMETER Verifier
+    Turns Driver Verifier on for halprof.sys and ends with 3; after the restart run the script again
+    without this, and it says that Driver Verifier watched.
+.PARAMETER NoSleep
+    Does not send the computer to sleep.
+.PARAMETER Keep
+    Does not remove the driver at the end.
+#>
+[CmdletBinding()]
+param(
+    [string]$Package,
+    [string]$Log = (Join-Path $env:TEMP ('halprof-' + (Get-Date -Format 'yyyyMMdd-HHmmss'))),
+    [switch]$Verifier,
+    [switch]$NoSleep,
+    [switch]$Keep
+)
+
+Set-StrictMode -Version 2.0
+$ErrorActionPreference = 'Stop'
+
+$Results = New-Object System.Collections.ArrayList
+$Session = Join-Path $Log 'etw.etl'
+
+# --- how a step is told ---------------------------------------------------------------------------
+
+function Write-Result([string]$State, [string]$Name, [string]$Reason) {
+    $colour = @{ PASS = 'Green'; FAIL = 'Red'; SKIP = 'Yellow' }[$State]
+    Write-Host ('{0}  {1}: {2}' -f $State, $Name, $Reason) -ForegroundColor $colour
+    [void]$Results.Add([pscustomobject]@{ State = $State; Name = $Name; Reason = $Reason })
+}
+
+# A step passes with what its body answers, and fails with what its body throws.
+function Invoke-Step([string]$Name, [scriptblock]$Body) {
+    try {
+        $reason = (& $Body) -join '; '
+        Write-Result 'PASS' $Name $reason
+    } catch {
+        $text = $_.Exception.Message
+        if ($text.StartsWith('SKIP ')) {
+            Write-Result 'SKIP' $Name $text.Substring(5)
+        } else {
+            Write-Result 'FAIL' $Name $text
+        }
+    }
+}
+
+function Skip-Step([string]$Reason) {
+    throw "SKIP $Reason"
+}
+
+function Assert-That([bool]$Holds, [string]$Otherwise) {
+    if (-not $Holds) {
+        throw $Otherwise
+    }
+}
+
+function Close-Run([int]$Status) {
+    $Results | ConvertTo-Json | Set-Content -Encoding UTF8 (Join-Path $Log 'results.json')
+    $count = @{ PASS = 0; FAIL = 0; SKIP = 0 }
+    foreach ($result in $Results) {
+        $count[$result.State]++
+    }
+    Write-Host ''
+    Write-Host ('{0} passed, {1} failed, {2} skipped; log: {3}' -f $count.PASS, $count.FAIL, $count.SKIP, $Log)
+    exit $Status
+}
+
+# --- halprof.exe ----------------------------------------------------------------------------------
+
+# Starts the tool with its output in files of the log folder.
+function Start-Tool([string]$Name, [string]$Arguments) {
+    $process = Start-Process -FilePath $Tool -ArgumentList $Arguments -NoNewWindow -PassThru `
+        -RedirectStandardOutput (Join-Path $Log "$Name.out") -RedirectStandardError (Join-Path $Log "$Name.err")
+    # Windows forgets the exit status of a process whose handle nobody has asked for.
+    [void]$process.Handle
+    $process
+}
+
+function Wait-Tool([string]$Name, $Process, [int]$Seconds) {
+    if (-not $Process.WaitForExit(1000 * $Seconds)) {
+        $Process.Kill()
+        throw "halprof did not end within $Seconds s ($Name)"
+    }
+    $Process.WaitForExit()
+    $text = [string](Get-Content -Raw -Encoding UTF8 (Join-Path $Log "$Name.out"))
+    $said = [string](Get-Content -Raw -Encoding UTF8 (Join-Path $Log "$Name.err"))
+    [pscustomobject]@{ Status = $Process.ExitCode; Text = $text; Said = $said.Trim() }
+}
+
+function Invoke-Tool([string]$Name, [string]$Arguments, [int]$Seconds = 120) {
+    Wait-Tool $Name (Start-Tool $Name $Arguments) $Seconds
+}
+
+# Runs the tool with --json; throws what it refused and why.
+function Get-Answer([string]$Name, [string]$Arguments, [int]$Seconds = 120) {
+    $ran = Invoke-Tool $Name "--json $Arguments" $Seconds
+    $answer = $null
+    if ($ran.Text.Trim()) {
+        $answer = $ran.Text | ConvertFrom-Json
+    }
+    Assert-That ($null -ne $answer) "halprof $Arguments printed no JSON and ended with $($ran.Status): $($ran.Said)"
+    if ($answer.schema -eq 'halprof/error/1') {
+        throw "$($answer.error.message) ($($answer.error.code), status $($ran.Status)). $($answer.error.hint)"
+    }
+    Assert-That (-not $answer.modelled) "halprof $Arguments measured a model, not this computer"
+    $answer
+}
+
+function Get-Sum($Numbers) {
+    $sum = [decimal]0
+    foreach ($number in $Numbers) {
+        $sum += [decimal]$number
+    }
+    $sum
+}
+
+# --- registers ------------------------------------------------------------------------------------
+
+# What decides whether anything counts, on every processor: "processor name" to value.
+function Get-ControlRegister([string]$Name) {
+    $last = @((Get-Answer "$Name-info" 'info').processors).Count - 1
+    $values = @{}
+    foreach ($one in (Get-Answer $Name "registers -C 0-$last").processors) {
+        foreach ($register in $one.registers) {
+            if ($register.name -match 'PERFEVTSEL|PERF_CTL|PERF_LEGACY_CTL|FIXED_CTR_CTRL|GLOBAL_CTRL|GlobalCtl') {
+                $values["$($one.processor) $($register.name)"] = [Convert]::ToUInt64($register.value.Substring(2), 16)
+            }
+        }
+    }
+    $values
+}
+
+# Registers of ours that are not clear: a select that is enabled (bit 22), or any bit of the shared
+# control registers that was not set before halprof ran. Bits that were set before are others'.
+function Get-Leftover($Before, $After) {
+    foreach ($key in ($After.Keys | Sort-Object)) {
+        $was = [uint64]0
+        if ($Before.ContainsKey($key)) {
+            $was = $Before[$key]
+        }
+        $new = $After[$key] -band (-bnot $was)
+        if ($key -match 'PERFEVTSEL|PERF_CTL|PERF_LEGACY_CTL') {
+            $new = $new -band [uint64]0x400000
+        }
+        if ($new -ne 0) {
+            'processor {0} is 0x{1:x}, was 0x{2:x}' -f $key, $After[$key], $was
+        }
+    }
+}
+
+function Assert-Ready {
+    if (-not $Ready) {
+        Skip-Step 'nothing can be counted here (doctor)'
+    }
+}
+
+function Assert-Clear([string]$Name) {
+    $left = @(Get-Leftover $Before (Get-ControlRegister $Name))
+    Assert-That ($left.Count -eq 0) ('left on: ' + ($left -join ', ') + '. Another profiler that runs does the same')
+}
+
+# --- before anything ------------------------------------------------------------------------------
+
+function Test-Administrator {
+    $identity = [Security.Principal.WindowsIdentity]::GetCurrent()
+    $principal = New-Object Security.Principal.WindowsPrincipal($identity)
+    $principal.IsInRole([Security.Principal.WindowsBuiltInRole]::Administrator)
+}
+
+function Test-SecureBoot {
+    $state = 'HKLM:\SYSTEM\CurrentControlSet\Control\SecureBoot\State'
+    if (-not (Test-Path $state)) {
+        return $false
+    }
+    $values = Get-ItemProperty $state
+    ($values.PSObject.Properties.Name -contains 'UEFISecureBootEnabled') -and ($values.UEFISecureBootEnabled -ne 0)
+}
+
+function Get-Installed {
+    $devices = @(Get-ChildItem 'HKLM:\SYSTEM\CurrentControlSet\Enum\ROOT' -ErrorAction SilentlyContinue |
+        Where-Object { $_.PSChildName -eq 'HALPROF' } | Get-ChildItem -ErrorAction SilentlyContinue |
+        ForEach-Object { 'device ROOT\HALPROF\' + $_.PSChildName })
+    $packages = @(Get-ChildItem (Join-Path $env:SystemRoot 'INF\oem*.inf') |
+        Where-Object { Select-String -Quiet -SimpleMatch 'Root\halprof' $_.FullName } |
+        ForEach-Object { 'package ' + $_.Name })
+    $services = @(if (Test-Path 'HKLM:\SYSTEM\CurrentControlSet\Services\halprof') { 'service halprof' })
+    @($devices + $packages + $services)
+}
+
+function Test-Verifier {
+    [bool](& "$env:SystemRoot\System32\verifier.exe" /query | Select-String -Quiet -SimpleMatch 'halprof.sys')
+}
+
+if (-not $Package) {
+    $Package = Split-Path (Split-Path $PSScriptRoot)
+}
+[void](New-Item -ItemType Directory -Force $Log)
+$Tool = Join-Path $Package 'halprof.exe'
+$Inf = Join-Path $Package 'halprof.inf'
+Add-Type -TypeDefinition (Get-Content -Raw (Join-Path $PSScriptRoot 'windows.cs'))
+$system = Get-ItemProperty 'HKLM:\SOFTWARE\Microsoft\Windows NT\CurrentVersion'
+Write-Host "halprof on Windows build $($system.CurrentBuild).$($system.UBR), log in $Log"
+
+Invoke-Step 'administrator' {
+    Assert-That (Test-Administrator) 'start PowerShell with "Run as administrator" and run this again'
+    'yes'
+}
+Invoke-Step 'Windows' {
+    Assert-That ([Environment]::Is64BitProcess) 'start the 64-bit PowerShell: %SystemRoot%\System32\WindowsPowerShell\v1.0\powershell.exe'
+    Assert-That ([int]$system.CurrentBuild -ge 19041) "build $($system.CurrentBuild) is older than Windows 10 version 2004 (19041)"
+    "build $($system.CurrentBuild), 64-bit"
+}
+Invoke-Step 'Secure Boot' {
+    Assert-That (-not (Test-SecureBoot)) 'it is on, and then no test-signed driver loads. Turn it off in the firmware''s setup; Hyper-V: Set-VMFirmware -VMName NAME -EnableSecureBoot Off, on the host, with the VM off'
+    'off'
+}
+Invoke-Step 'test signing' {
+    $options = [Halprof.Computer]::CodeIntegrityOptions()
+    Assert-That (($options -band 2) -ne 0) 'it is off. Run: bcdedit /set testsigning on   then restart: shutdown /r /t 0'
+    'on; Memory integrity ' + $(if ($options -band 0x400) { 'on' } else { 'off' })
+}
+Invoke-Step 'package' {
+    foreach ($name in 'halprof.inf', 'halprof.sys', 'halprof.cat', 'halprof.exe') {
+        Assert-That (Test-Path (Join-Path $Package $name)) "$name is not in $Package; give the folder with -Package"
+    }
+    Assert-That (@(Get-ChildItem (Join-Path $Package '*.cer')).Count -eq 1) "there should be one .cer file in $Package"
+    $Package
+}
+if (@($Results | Where-Object { $_.State -eq 'FAIL' }).Count -ne 0) {
+    Write-Host 'Not ready: do what FAIL says and run this again. Nothing has been changed.'
+    Close-Run 2
+}
+if ($Verifier) {
+    & "$env:SystemRoot\System32\verifier.exe" /standard /driver halprof.sys
+    Write-Host 'Driver Verifier watches halprof.sys after a restart. Run: shutdown /r /t 0   then this script without -Verifier.'
+    Write-Host 'To turn it off again: verifier /reset   and restart.'
+    Close-Run 3
+}
+
+# --- what Windows itself has ----------------------------------------------------------------------
+
+$Windows = @()
+$EtwBefore = [long]0
+$Sampled = $null
+Invoke-Step 'the sources of Windows' {
+    $script:Windows = @([Halprof.Etw]::Sources())
+    $Windows | ConvertTo-Json | Set-Content -Encoding UTF8 (Join-Path $Log 'windows-sources.json')
+    "$($Windows.Count) (TraceQueryInformation, class 7)"
+}
+Invoke-Step 'ETW samples a counter before halprof' {
+    # The kernel's own PMC sampling, by StartTrace and TraceSetInformation: logman cannot name a
+    # profile source, xperf and tracelog are not part of Windows, and wpr needs a profile file.
+    $script:Sampled = $Windows | Where-Object { $_.Name -eq 'InstructionRetired' -or $_.Name -eq 'TotalIssues' } | Select-Object -First 1
+    if ($null -eq $Sampled) {
+        Skip-Step 'Windows lists no counter here: no PMU, or a hypervisor hides it (docs/windows.md, the virtual machine)'
+    }
+    $script:EtwBefore = [Halprof.Etw]::Sample($Sampled.Id, 2000, $Session)
+    if ($EtwBefore -eq 0) {
+        Skip-Step "Windows gets no sample of $($Sampled.Name) either: the counters do not interrupt here"
+    }
+    "$EtwBefore samples of $($Sampled.Name) in 2 s"
+}
+
+# --- install --------------------------------------------------------------------------------------
+
+$certificate = New-Object Security.Cryptography.X509Certificates.X509Certificate2(
+    (Get-ChildItem (Join-Path $Package '*.cer')).FullName)
+function Edit-Certificate([string]$Change) {
+    foreach ($name in 'Root', 'TrustedPublisher') {
+        $store = New-Object Security.Cryptography.X509Certificates.X509Store($name, 'LocalMachine')
+        $store.Open('ReadWrite')
+        try {
+            $store.$Change($certificate)
+        } finally {
+            $store.Close()
+        }
+    }
+}
+
+Invoke-Step 'certificate' {
+    Edit-Certificate 'Add'
+    "$($certificate.Subject), $($certificate.Thumbprint), in Root and TrustedPublisher of this computer"
+}
+Invoke-Step 'install' {
+    $answer = Get-Answer 'install' "install `"$Inf`"" 300
+    Assert-That (-not $answer.restart) 'Windows asks for a restart: restart and run this again'
+    "$($answer.device) by $($answer.package)"
+}
+Invoke-Step 'install again' {
+    $answer = Get-Answer 'install-again' "install `"$Inf`"" 300
+    Assert-That (-not $answer.created) 'it made a second device'
+    'the same device'
+}
+Invoke-Step 'Driver Verifier' {
+    if (-not (Test-Verifier)) {
+        Skip-Step 'off; -Verifier turns it on'
+    }
+    'watches halprof.sys'
+}
+Invoke-Step 'only administrators open it' {
+    # The same account without its administrator rights: runas makes such a process of this one.
+    $file = Join-Path $Log 'unelevated.out'
+    $batch = Join-Path $Log 'unelevated.cmd'
+    "@`"$Tool`" --json info > `"$file.part`"`r`n@move `"$file.part`" `"$file`"" | Set-Content -Encoding Default $batch
+    & "$env:SystemRoot\System32\runas.exe" /trustlevel:0x20000 "cmd.exe /c $batch" | Out-Null
+    for ($second = 0; $second -lt 20 -and -not (Test-Path $file); $second++) {
+        Start-Sleep -Seconds 1
+    }
+    if (-not (Test-Path $file)) {
+        Skip-Step 'runas /trustlevel started nothing here; try `halprof info` from a prompt that is not elevated'
+    }
+    $answer = Get-Content -Raw -Encoding UTF8 $file | ConvertFrom-Json
+    Assert-That ($answer.schema -eq 'halprof/error/1') 'a process without administrator rights opened the driver'
+    Assert-That ($answer.error.hint -match 'elevated') "refused, but for another reason: $($answer.error.message)"
+    $answer.error.message
+}
+
+# --- measure --------------------------------------------------------------------------------------
+
+$Ready = $false
+$Before = @{}
+Invoke-Step 'doctor' {
+    $ran = Invoke-Tool 'doctor' '--json doctor'
+    $answer = $ran.Text | ConvertFrom-Json
+    Assert-That ($answer.schema -eq 'halprof/doctor/1') $ran.Text
+    $told = @($answer.checks | Where-Object { $_.state -ne 'ok' } | ForEach-Object { "$($_.name): $($_.result)" })
+    $script:Ready = $answer.ready
+    Assert-That ($ran.Status -ne 3) ($told -join '; ')
+    if (-not $answer.ready) {
+        Skip-Step ('nothing can be counted here: ' + ($told -join '; '))
+    }
+    @('ready to measure') + $told
+}
+Invoke-Step 'registers before' {
+    Assert-Ready
+    $script:Before = Get-ControlRegister 'registers-before'
+    "$($Before.Count) control registers"
+}
+Invoke-Step 'sources against Windows'' own list' {
+    $ours = @{}
+    foreach ($source in (Get-Answer 'list' 'list --all').sources) {
+        if ($source.hal) {
+            $ours[[long]$source.id] = $source
+        }
+    }
+    $wrong = @()
+    $unknown = @()
+    foreach ($theirs in $Windows) {
+        $source = $ours[[long]$theirs.Id]
+        if ($null -eq $source) {
+            $unknown += "$($theirs.Id) $($theirs.Name)"
+            continue
+        }
+        $here = @($source.name, $source.interval.min, $source.interval.max, $source.interval.default) -join ' '
+        $there = @($theirs.Name, $theirs.MinInterval, $theirs.MaxInterval, $theirs.Interval) -join ' '
+        Write-Verbose ('{0,4}  {1}  |  {2}' -f $theirs.Id, $here, $there)
+        if ($here -ne $there) {
+            $wrong += "id $($theirs.Id): halprof has $here, Windows $there"
+        }
+        if (-not $source.supported) {
+            $wrong += "id $($theirs.Id) $($theirs.Name): Windows offers it, halprof says not supported"
+        }
+    }
+    $listed = @($Windows | ForEach-Object { [long]$_.Id })
+    foreach ($id in ($ours.Keys | Sort-Object)) {
+        if ($ours[$id].supported -and $listed -notcontains $id) {
+            $wrong += "id $id $($ours[$id].name): Windows does not offer it"
+        }
+    }
+    Assert-That ($wrong.Count -eq 0) (($wrong -join '; ') + '. The last number is the interval now: a tool may have changed it since the start of Windows')
+    "$($Windows.Count - $unknown.Count) rows equal in id, name and intervals"
+    if ($unknown.Count -ne 0) {
+        "newer than halprof's table: $($unknown -join ', ')"
+    }
+}
+
+Invoke-Step 'stat' {
+    Assert-Ready
+    $answer = Get-Answer 'stat' 'stat -d 1'
+    $zero = @($answer.counts | Where-Object { [decimal]$_.value -eq 0 } | ForEach-Object { $_.source })
+    Assert-That ($zero.Count -lt @($answer.counts).Count) 'every count is 0'
+    @($answer.counts | ForEach-Object { "$($_.source) $($_.value)" })
+}
+Invoke-Step 'stat of a program' {
+    Assert-Ready
+    $ran = Invoke-Tool 'stat-program' 'stat -- cmd.exe /c exit 7'
+    Assert-That ($ran.Status -eq 7) "halprof ended with $($ran.Status), the program with 7: $($ran.Said)"
+    'ends with the program''s own status'
+}
+Invoke-Step 'record' {
+    Assert-Ready
+    $file = Join-Path $Log 'halprof.rec'
+    $source = if ($Windows | Where-Object { $_.Name -eq 'TotalCycles' }) { 'TotalCycles' } else { 'TotalIssues' }
+    $spin = Start-Process -WindowStyle Hidden -PassThru powershell.exe '-NoProfile -Command "while ($true) { }"'
+    try {
+        $answer = Get-Answer 'record' "record -e ${source}:1000000 -d 2 -o `"$file`""
+    } finally {
+        $spin.Kill()
+    }
+    $lost = Get-Sum @($answer.lost.PSObject.Properties | ForEach-Object { $_.Value })
+    Assert-That ([decimal]$answer.generated -eq [decimal]$answer.samples + $lost) "generated $($answer.generated) is not samples $($answer.samples) + lost $lost"
+    Assert-That ($answer.samples -gt 0) "no sample of $source"
+    $report = Get-Answer 'report' "report `"$file`""
+    Assert-That ($report.samples -eq $answer.samples) "report has $($report.samples) samples, record had $($answer.samples)"
+    "$($answer.samples) samples of $source, $lost lost"
+}
+Invoke-Step 'registers after measuring' {
+    Assert-Ready
+    Assert-Clear 'registers-after'
+    'nothing of ours is on'
+}
+
+# --- a client that is killed ----------------------------------------------------------------------
+
+Invoke-Step 'a client is killed' {
+    Assert-Ready
+    $client = Start-Tool 'killed' 'stat -d 600'
+    Start-Sleep -Seconds 2
+    Assert-That (-not $client.HasExited) 'the measurement that was to be killed ended by itself: see killed.err in the log'
+    $held = (Get-Answer 'held' 'info').holder
+    Assert-That ($null -ne $held -and $held.process -eq $client.Id) 'info does not name the client that holds the counters'
+    $client.Kill()
+    $client.WaitForExit()
+    [void](Get-Answer 'after-kill' 'stat -d 1')
+    Assert-That ($null -eq (Get-Answer 'free' 'info').holder) 'somebody still holds the counters'
+    Assert-Clear 'registers-after-kill'
+    'the next measurement started at once, and nothing of ours is on'
+}
+
+# --- sleep ----------------------------------------------------------------------------------------
+
+Invoke-Step 'sleep and wake' {
+    Assert-Ready
+    if ($NoSleep) {
+        Skip-Step '-NoSleep'
+    }
+    if (-not [Halprof.Computer]::HasS3()) {
+        Skip-Step 'this computer has no S3 sleep: most virtual machines and all with Modern Standby'
+    }
+    $client = Start-Tool 'sleep' '--json stat -d 60'
+    Start-Sleep -Seconds 2
+    Write-Host 'Sleeping for 30 s. Where the clock may not wake this computer, press its power button.'
+    [Halprof.Computer]::Sleep(30)
+    Start-Sleep -Seconds 5
+    $ran = Wait-Tool 'sleep' $client 120
+    Assert-That ($ran.Status -eq 0) "the measurement ended with $($ran.Status): $($ran.Text) $($ran.Said)"
+    [void](Get-Answer 'after-sleep' 'stat -d 1')
+    Assert-Clear 'registers-after-sleep'
+    'a measurement went through it, the next one works'
+}
+
+# --- remove ---------------------------------------------------------------------------------------
+
+if ($Keep) {
+    Write-Host 'The driver stays: halprof uninstall removes it.'
+} else {
+    Invoke-Step 'uninstall' {
+        $answer = Get-Answer 'uninstall' 'uninstall' 300
+        Assert-That (-not $answer.restart) 'Windows asks for a restart to finish'
+        @($answer.devices) + @($answer.packages)
+    }
+    Invoke-Step 'nothing is left' {
+        $left = @(Get-Installed)
+        Assert-That ($left.Count -eq 0) ($left -join ', ')
+        $answer = Get-Answer 'uninstall-again' 'uninstall' 300
+        Assert-That (@($answer.devices).Count -eq 0 -and @($answer.packages).Count -eq 0) 'uninstall found more the second time'
+        'no device, no package, no service'
+    }
+    Invoke-Step 'certificate removed' {
+        Edit-Certificate 'Remove'
+        'from Root and TrustedPublisher'
+    }
+}
+Invoke-Step 'ETW samples a counter after halprof' {
+    if ($EtwBefore -eq 0) {
+        Skip-Step 'it did not before'
+    }
+    $after = [Halprof.Etw]::Sample($Sampled.Id, 2000, $Session)
+    Assert-That ($after -gt 0) "no sample of $($Sampled.Name) any more; $EtwBefore before"
+    "$after samples of $($Sampled.Name) in 2 s, $EtwBefore before"
+}
+
+Close-Run ([int](@($Results | Where-Object { $_.State -eq 'FAIL' }).Count -ne 0))

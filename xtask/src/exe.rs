@@ -1,0 +1,51 @@
+//! `cargo xtask exe`: the tool, halprof.exe, built without Windows.
+
+use crate::setup;
+use crate::sys::Toolchain;
+use anyhow::{Context, Result};
+use std::path::PathBuf;
+use xshell::{Shell, cmd};
+
+/// What Debian's mingw-w64 links for; no library of Microsoft's is needed.
+const TARGET: &str = "x86_64-pc-windows-gnu";
+
+/// Where the tool is left.
+pub(crate) const EXE: &str = "target/exe/halprof.exe";
+
+/// Leaves `halprof.exe` in `target/exe`, without its symbols.
+pub(crate) fn build(shell: &Shell) -> Result<()> {
+    setup::require(setup::MINGW)?;
+    let (toolchain, standard_library) = toolchain(shell)?;
+    toolchain
+        .cargo(shell)
+        .args(["build", "--release", "--package", "halprof"])
+        .args(["--target", TARGET, "--target-dir", "target/exe/work"])
+        .args(standard_library)
+        .arg("--config")
+        .arg(without_paths()?)
+        .run()
+        .context("build the tool for Windows")?;
+    let built = format!("target/exe/work/{TARGET}/release/halprof.exe");
+    cmd!(shell, "x86_64-w64-mingw32-strip -o {EXE} {built}").run()?;
+    println!("{EXE}");
+    Ok(())
+}
+
+/// No path of this machine in the tool.
+fn without_paths() -> Result<String> {
+    let home = std::env::home_dir().map(|home| home.join(".cargo"));
+    let cargo = std::env::var_os("CARGO_HOME").map(PathBuf::from).or(home);
+    let cargo = cargo.context("neither CARGO_HOME nor HOME is set")?;
+    let remap = format!("--remap-path-prefix={}=cargo", cargo.display());
+    Ok(format!("target.{TARGET}.rustflags=[{remap:?}]"))
+}
+
+/// rustup's, or Debian's where rustup has no Windows target: then the standard library is built too.
+fn toolchain(shell: &Shell) -> Result<(Toolchain, &'static [&'static str])> {
+    let add = cmd!(shell, "rustup target add {TARGET}").quiet();
+    if add.ignore_stdout().ignore_stderr().run().is_ok() {
+        return Ok((Toolchain::Rustup, &[]));
+    }
+    setup::require(setup::RUST)?;
+    Ok((Toolchain::Debian, &["-Zbuild-std=std,panic_abort"]))
+}

@@ -1,0 +1,218 @@
+//! `cargo xtask package`: what Windows installs, from halprof.sys and driver.inx.
+//!
+//! The same files that `cargo make` gives on Windows with the WDK, under the same names, made with
+//! Debian's osslsigncode and openssl.
+
+mod archive;
+mod catalog;
+mod certificate;
+mod inf;
+
+use crate::{exe, setup};
+use anyhow::{Context, Result, bail};
+use archive::File;
+use catalog::{Kind, Member};
+use certificate::Certificate;
+use der::DateTime;
+use inf::Stamp;
+use shared_types::device::HARDWARE_ID;
+use std::path::Path;
+use std::time::Duration;
+use xshell::{Shell, cmd};
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Where `cargo xtask sys` leaves the driver.
+const SYS: &str = "target/driver/halprof.sys";
+const PDB: &str = "target/driver/halprof.pdb";
+/// Where the package goes.
+const PACKAGE: &str = "target/package";
+/// Where the test certificate and its key stay.
+const CERTIFICATE: &str = "target/test-certificate";
+/// What is not signed yet.
+const WORK: &str = "target/package-work";
+/// How a user installs and measures, and what does it in one command: they travel in the zip.
+const GUIDE: &str = "docs/windows.md";
+const SCRIPTS: &str = "tests/windows";
+
+/// The files that Windows and its debuggers take, and the tool, in the order they are listed.
+const FILES: [&str; 6] = [
+    "halprof.exe",
+    "halprof.inf",
+    "halprof.sys",
+    "halprof.cat",
+    "halprof.pdb",
+    "halprof-test.cer",
+];
+
+/// Makes the package in `target/package`, and the zip of it.
+pub(crate) fn make(shell: &Shell) -> Result<()> {
+    setup::require(setup::SIGNING)?;
+    for (file, task) in [(SYS, "sys"), (PDB, "sys"), (exe::EXE, "exe")] {
+        if !shell.path_exists(file) {
+            bail!("{file} is missing: build it first, with `cargo xtask {task}`");
+        }
+    }
+    for folder in [PACKAGE, WORK] {
+        shell.remove_path(folder)?;
+        shell.create_dir(folder)?;
+    }
+    let package = |name: &str| Path::new(PACKAGE).join(name);
+    let certificate = Certificate::in_folder(shell, Path::new(CERTIFICATE))?;
+    let date = date(shell)?;
+
+    certificate.export(shell, &package("halprof-test.cer"))?;
+    shell.copy_file(exe::EXE, package("halprof.exe"))?;
+    shell.copy_file(PDB, package("halprof.pdb"))?;
+    shell.write_file(package("halprof.inf"), stamped_inf(shell, date)?)?;
+    certificate.sign(shell, Path::new(SYS), &package("halprof.sys"))?;
+    // The catalog holds the hash of the signed image: signing pads it.
+    let unsigned = Path::new(WORK).join("halprof.cat");
+    shell.write_file(&unsigned, unsigned_catalog(shell, date)?)?;
+    certificate.sign(shell, &unsigned, &package("halprof.cat"))?;
+
+    let files = with_list(files(shell)?);
+    let zip = format!("halprof-driver-{VERSION}-x64.zip");
+    let contents = archive::zip(&files).with_context(|| zip.clone())?;
+    shell.write_file(package("SHA256SUMS"), &files[files.len() - 1].contents)?;
+    shell.write_file(package(&zip), &contents)?;
+    report(
+        &files,
+        &File {
+            name: zip,
+            contents,
+        },
+    );
+    Ok(())
+}
+
+/// The commit's time, so that the same commit gives the same package; `SOURCE_DATE_EPOCH` comes first.
+fn date(shell: &Shell) -> Result<DateTime> {
+    let seconds = match shell.var("SOURCE_DATE_EPOCH") {
+        Ok(seconds) => seconds,
+        Err(_) => cmd!(shell, "git log -1 --format=%ct")
+            .quiet()
+            .read()
+            .context("no commit to date the package by: set SOURCE_DATE_EPOCH")?,
+    };
+    let seconds: u64 = seconds
+        .trim()
+        .parse()
+        .with_context(|| format!("`{seconds}` is no time in seconds since 1970"))?;
+    DateTime::from_unix_duration(Duration::from_secs(seconds))
+        .with_context(|| format!("{seconds} is no date of a package"))
+}
+
+fn stamped_inf(shell: &Shell, date: DateTime) -> Result<String> {
+    Stamp {
+        date,
+        version: VERSION,
+        kmdf: &minimum_kmdf(shell)?,
+    }
+    .apply(&shell.read_file("driver.inx")?)
+}
+
+/// The least KMDF that the driver asks for. Not its target: Windows 10 2004 has no 1.33 of its own.
+fn minimum_kmdf(shell: &Shell) -> Result<String> {
+    let metadata = cmd!(shell, "cargo metadata --no-deps --format-version 1")
+        .quiet()
+        .read()?;
+    let metadata: serde_json::Value = serde_json::from_str(&metadata)?;
+    let model = metadata["packages"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .find(|package| package["name"] == "halprof-driver")
+        .map(|package| &package["metadata"]["wdk"]["driver-model"])
+        .context("the workspace has no package halprof-driver")?;
+    let number = |key: &str| {
+        let value = model[key].as_u64();
+        value.with_context(|| format!("driver/Cargo.toml has no {key} in package.metadata.wdk"))
+    };
+    let (major, minor) = (
+        number("kmdf-version-major")?,
+        number("minimum-kmdf-version-minor")?,
+    );
+    Ok(format!("{major}.{minor}"))
+}
+
+fn unsigned_catalog(shell: &Shell, date: DateTime) -> Result<Vec<u8>> {
+    let inf = read(shell, "halprof.inf")?;
+    let sys = read(shell, "halprof.sys")?;
+    let members = [
+        Member {
+            name: &inf.name,
+            contents: &inf.contents,
+            kind: Kind::Flat,
+        },
+        Member {
+            name: &sys.name,
+            contents: &sys.contents,
+            kind: Kind::Image,
+        },
+    ];
+    catalog::unsigned(&members, HARDWARE_ID, date).context("the catalog cannot be made")
+}
+
+/// A file of the package.
+fn read(shell: &Shell, name: &str) -> Result<File> {
+    Ok(File {
+        name: name.to_owned(),
+        contents: shell.read_binary_file(Path::new(PACKAGE).join(name))?,
+    })
+}
+
+/// All that goes into the zip, but the list of it: the package, the licences, the guide and the scripts.
+fn files(shell: &Shell) -> Result<Vec<File>> {
+    let mut files = Vec::new();
+    for name in FILES {
+        files.push(read(shell, name)?);
+    }
+    for name in papers(shell)? {
+        let contents = shell.read_binary_file(&name)?;
+        files.push(File { name, contents });
+    }
+    Ok(files)
+}
+
+fn papers(shell: &Shell) -> Result<Vec<String>> {
+    let mut papers = vec!["LICENSE-APACHE".to_owned(), "LICENSE-MIT".to_owned()];
+    if shell.path_exists(GUIDE) {
+        papers.push(GUIDE.to_owned());
+    }
+    if shell.path_exists(SCRIPTS) {
+        for script in shell.read_dir(SCRIPTS)? {
+            let name = script.file_name().unwrap_or_default();
+            papers.push(format!("{SCRIPTS}/{}", name.to_string_lossy()));
+        }
+    }
+    Ok(papers)
+}
+
+fn with_list(mut files: Vec<File>) -> Vec<File> {
+    let list = archive::list(&files).into_bytes();
+    files.push(File {
+        name: "SHA256SUMS".to_owned(),
+        contents: list,
+    });
+    files
+}
+
+fn report(files: &[File], zip: &File) {
+    for file in files.iter().chain([zip]) {
+        println!(
+            "{:>9}  {}  {}",
+            file.contents.len(),
+            file.sha256(),
+            file.name
+        );
+    }
+    println!(
+        "
+{PACKAGE}/{} installs on a machine of your own with test signing on:
+  1. bcdedit /set testsigning on, then start it again; Secure Boot has to be off
+  2. unpack the zip there
+  3. as an administrator: powershell -ExecutionPolicy Bypass -File tests\\windows\\run.ps1
+{GUIDE} tells what the script does, and the same by hand.",
+        zip.name
+    );
+}

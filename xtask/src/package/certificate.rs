@@ -1,0 +1,95 @@
+//! The test certificate, and signing with it.
+//!
+//! It is its own root: Windows trusts it only where test signing is on and it was put into the stores.
+//! Its key never leaves `target/`.
+
+use anyhow::{Context, Result};
+use std::path::{Path, PathBuf};
+use xshell::{Shell, cmd};
+
+/// What `openssl req` makes of it: a certificate that can sign code and nothing else.
+const REQUEST: &str = "
+[req]
+prompt = no
+distinguished_name = name
+x509_extensions = extensions
+[name]
+CN = halprof test certificate
+[extensions]
+basicConstraints = critical, CA:FALSE
+keyUsage = critical, digitalSignature
+extendedKeyUsage = critical, codeSigning
+subjectKeyIdentifier = hash
+";
+
+const ONE_WEEK: &str = "604800";
+
+/// Where the certificate and its key are.
+pub(super) struct Certificate {
+    key: PathBuf,
+    pem: PathBuf,
+}
+
+impl Certificate {
+    /// The certificate in `folder`; made there once, and again when it is about to end.
+    pub(super) fn in_folder(shell: &Shell, folder: &Path) -> Result<Self> {
+        shell.create_dir(folder)?;
+        let certificate = Self {
+            key: folder.join("halprof-test.key"),
+            pem: folder.join("halprof-test.pem"),
+        };
+        if !certificate.is_good(shell) {
+            certificate.make(shell)?;
+        }
+        Ok(certificate)
+    }
+
+    /// Writes the certificate, without the key, in the form that Windows imports.
+    pub(super) fn export(&self, shell: &Shell, der: &Path) -> Result<()> {
+        let Self { pem, .. } = self;
+        cmd!(shell, "openssl x509 -in {pem} -outform DER -out {der}")
+            .quiet()
+            .run()
+            .context("the test certificate cannot be exported")
+    }
+
+    /// Signs an image or a catalog into a new file.
+    pub(super) fn sign(&self, shell: &Shell, unsigned: &Path, signed: &Path) -> Result<()> {
+        let Self { key, pem } = self;
+        // osslsigncode does not overwrite.
+        shell.remove_path(signed)?;
+        cmd!(
+            shell,
+            "osslsigncode sign -h sha256 -certs {pem} -key {key} -in {unsigned} -out {signed}"
+        )
+        .quiet()
+        .ignore_stdout()
+        .run()
+        .with_context(|| format!("{} cannot be signed", unsigned.display()))
+    }
+
+    fn is_good(&self, shell: &Shell) -> bool {
+        let Self { key, pem } = self;
+        shell.path_exists(key)
+            && cmd!(shell, "openssl x509 -in {pem} -noout -checkend {ONE_WEEK}")
+                .quiet()
+                .ignore_stdout()
+                .ignore_stderr()
+                .run()
+                .is_ok()
+    }
+
+    fn make(&self, shell: &Shell) -> Result<()> {
+        let Self { key, pem } = self;
+        cmd!(
+            shell,
+            "openssl req -x509 -newkey rsa:3072 -sha256 -nodes -days 3650 -config /dev/stdin
+             -keyout {key} -out {pem}"
+        )
+        .stdin(REQUEST)
+        .quiet()
+        .ignore_stderr()
+        .run()
+        .context("openssl does not make a test certificate")
+    }
+}
