@@ -5,11 +5,12 @@ use crate::memory::{
     APIC, ARENA, ARENA_SIZE, Arena, EXPORTS, EXPORTS_SIZE, IMAGE, PAGE, STUB, STUBS, STUBS_SIZE,
     physical,
 };
+use crate::registers::Registers as Watched;
 use crate::rules::{Rule, Violation};
 use anyhow::{Result, anyhow};
 use hal_profile::machine::Machine as _;
 use sim::host::Cpu;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use unicorn_engine::{
     Arch, Context, HookType, MemType, Mode, Prot, RegisterX86 as Register, TlbEntry, TlbType,
     Unicorn,
@@ -22,7 +23,7 @@ const FLAGS: u64 = INTERRUPT_FLAG | 2;
 /// count as events: see [`Bus::count`].
 const SPIN: u64 = 500;
 /// Instructions with interrupts masked that break [`Rule::Masked`].
-const MASKED_LIMIT: u64 = 200_000;
+pub const MASKED_LIMIT: u64 = 200_000;
 const HLT: u8 = 0xF4;
 
 /// Why the engine stopped.
@@ -42,6 +43,12 @@ pub struct Bus {
     pub current: usize,
     /// The memory that the driver has.
     pub arena: Arena,
+    /// Which registers are the driver's.
+    pub registers: Watched,
+    /// The stack of what runs: its start, its end, and the lowest address touched.
+    pub stack: Stack,
+    /// Addresses of the instructions executed, where somebody wants them.
+    pub trace: Option<HashSet<u64>>,
     /// Instructions executed, in all.
     pub executed: u64,
     /// Accesses that `sim` saw are counted there; these are the most instructions in one stretch
@@ -51,6 +58,31 @@ pub struct Bus {
     budget: u64,
     stretches: Vec<Stretch>,
     violation: Option<Violation>,
+}
+
+/// A kernel stack.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stack {
+    /// Its first byte.
+    pub start: u64,
+    /// Its end, where it is empty.
+    pub end: u64,
+    /// The lowest byte that was touched.
+    pub lowest: u64,
+}
+
+impl Stack {
+    /// How much of it was used.
+    #[must_use]
+    pub fn used(&self) -> u64 {
+        self.end.saturating_sub(self.lowest)
+    }
+
+    fn touch(&mut self, at: u64) {
+        if (self.start..self.lowest).contains(&at) {
+            self.lowest = at;
+        }
+    }
 }
 
 /// What a processor does with interrupts masked.
@@ -69,6 +101,11 @@ impl Bus {
             self.stretches.resize(self.current + 1, Stretch::default());
         }
         &mut self.stretches[self.current]
+    }
+
+    /// A rule is broken: the run stops after this instruction.
+    fn stop(&mut self, violation: Violation) {
+        self.violation.get_or_insert(violation);
     }
 
     /// Interrupts are masked from here on, or not any more.
@@ -120,6 +157,9 @@ impl Engine {
             cpus,
             current: 0,
             arena: Arena::default(),
+            registers: Watched::default(),
+            stack: Stack::default(),
+            trace: None,
             executed: 0,
             masked_most: 0,
             privileged: image.privileged.clone(),
@@ -163,7 +203,12 @@ impl Engine {
             Some(|u: &mut Unicorn<'_, Bus>, offset, _size, value| {
                 let bus = u.get_data_mut();
                 let cpu = &mut bus.cpus[bus.current];
+                let allowed = bus.registers.write_apic(cpu, offset as u32, value as u32);
                 cpu.write_apic(offset as u32, value as u32);
+                if let Err(violation) = allowed {
+                    bus.stop(violation);
+                    let _ = u.emu_stop();
+                }
             }),
         )
         .map_err(broken)?;
@@ -385,6 +430,9 @@ fn execute(unicorn: &mut Unicorn<'_, Bus>, address: u64, size: u32) {
         return;
     }
     bus.count();
+    if let Some(trace) = &mut bus.trace {
+        trace.insert(address);
+    }
     match bus.privileged.get(&address).copied() {
         None => {}
         Some(Privileged::Mask) => bus.mask(true),
@@ -401,6 +449,7 @@ fn execute(unicorn: &mut Unicorn<'_, Bus>, address: u64, size: u32) {
 fn touch(unicorn: &mut Unicorn<'_, Bus>, kind: MemType, at: u64, size: usize, _: i64) -> bool {
     let at = ARENA + (at - physical(ARENA));
     let bus = unicorn.get_data_mut();
+    bus.stack.touch(at);
     if !bus.arena.allows(at, size as u64) && bus.violation.is_none() {
         let what = format!("{kind:?} of {size} bytes at {at:#x}, which is not the driver's");
         bus.violation = Some(Violation::new(Rule::Memory, what));
@@ -432,7 +481,13 @@ fn serve(unicorn: &mut Unicorn<'_, Bus>, kind: Privileged) {
             return;
         }
         Privileged::WriteMsr => {
-            cpu.write_msr(ecx as u32, edx << 32 | eax);
+            let (msr, value) = (ecx as u32, edx << 32 | eax);
+            let allowed = bus.registers.write(cpu, bus.current, msr, value);
+            cpu.write_msr(msr, value);
+            if let Err(violation) = allowed {
+                bus.stop(violation);
+                let _ = unicorn.emu_stop();
+            }
             return;
         }
         Privileged::ReadMsr => cpu.read_msr(ecx as u32),

@@ -214,6 +214,13 @@ impl Framework {
         }
     }
 
+    /// Whether a thread holds a lock.
+    #[must_use]
+    pub fn holds_a_lock(&self, thread: usize) -> bool {
+        let held = Kind::WaitLock(Some(thread));
+        self.objects.values().any(|object| object.kind == held)
+    }
+
     /// Objects that exist.
     #[must_use]
     pub fn count(&self) -> usize {
