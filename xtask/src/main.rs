@@ -19,6 +19,8 @@ enum Task {
     Setup,
     /// Builds the driver, target/driver/halprof.sys.
     Sys(sys::Options),
+    /// Builds the driver with each of the mistakes of tests/nt-model/variants.toml.
+    Variants,
     /// Builds the tool, target/exe/halprof.exe.
     Exe,
     /// Makes what Windows installs, target/package, of what `sys` and `exe` built.
@@ -42,6 +44,7 @@ fn main() -> Result<()> {
     match Task::parse() {
         Task::Setup => setup::install(&shell),
         Task::Sys(options) => sys::build(&shell, &options),
+        Task::Variants => sys::variants::build(&shell),
         Task::Exe => exe::build(&shell),
         Task::Package => package::make(&shell),
         Task::Test(options) => test::run(&shell, &options),

@@ -80,6 +80,9 @@ rules! {
     /// Code ran for too many instructions without calling the system or returning to it: bug check
     /// 0x133, DPC_WATCHDOG_VIOLATION; "Guidelines for Writing DPC Routines" (100 microseconds).
     Spin "spin";
+    /// A function returned to the system with another value in a register that it must keep, or
+    /// with the direction flag set: "x64 calling convention", "Register volatility".
+    Convention "convention";
     /// More than half of a kernel stack was used: "Using the Kernel Stack"; bug check 0x7F with 8.
     Stack "stack";
     /// The machine did not come to rest.
