@@ -64,6 +64,9 @@ pub enum Stop {
     Slice,
 }
 
+/// Instructions, each with those that came next.
+pub type Trace = HashMap<u64, HashSet<u64>>;
+
 /// What the instructions see.
 pub struct Bus {
     /// The processors.
@@ -76,8 +79,12 @@ pub struct Bus {
     pub registers: Watched,
     /// The stack of what runs: its start, its end, and the lowest address touched.
     pub stack: Stack,
-    /// Addresses of the instructions executed, where somebody wants them.
-    pub trace: Option<HashSet<u64>>,
+    /// The instructions executed, each with those that came next, where somebody wants them.
+    pub trace: Option<Trace>,
+    /// All of them in order, as one number: two runs with the same number took the same path.
+    pub path: u64,
+    /// The instruction before, in this slice.
+    previous: u64,
     /// Instructions executed, in all.
     pub executed: u64,
     /// Accesses that `sim` saw are counted there; these are the most instructions in one stretch
@@ -145,6 +152,19 @@ impl Bus {
         };
     }
 
+    /// Notes that this instruction comes next.
+    fn follow(&mut self, address: u64) {
+        const PRIME: u64 = 0x0000_0100_0000_01B3;
+        self.path = (self.path ^ address).wrapping_mul(PRIME);
+        if let Some(trace) = &mut self.trace {
+            trace.entry(address).or_default();
+            if let Some(next) = trace.get_mut(&self.previous) {
+                next.insert(address);
+            }
+        }
+        self.previous = address;
+    }
+
     /// One more instruction.
     ///
     /// On the workload feed events are the workload's alone, so the driver's own instructions are
@@ -189,6 +209,8 @@ impl Engine {
             registers: Watched::default(),
             stack: Stack::default(),
             trace: None,
+            path: 0,
+            previous: 0,
             executed: 0,
             masked_most: 0,
             privileged: image.privileged.clone(),
@@ -268,6 +290,7 @@ impl Engine {
         let bus = self.bus();
         bus.current = processor;
         bus.budget = instructions;
+        bus.previous = 0;
         let start = self.register(Register::RIP);
         let result = self.unicorn.emu_start(start, 0, 0, 0);
         if let Some(violation) = self.bus().violation.take() {
@@ -498,9 +521,7 @@ fn execute(unicorn: &mut Unicorn<'_, Bus>, address: u64, size: u32) {
         return;
     }
     bus.count();
-    if let Some(trace) = &mut bus.trace {
-        trace.insert(address);
-    }
+    bus.follow(address);
     match bus.privileged.get(&address).copied() {
         None => {}
         Some(Privileged::Mask) => bus.mask(true),
