@@ -212,9 +212,8 @@ impl Device {
     ) -> Result<(NtStatus, usize), Violation> {
         let request = self.machine.framework.take_request(handle);
         self.machine.engine.bus().arena.free(handle, 0)?;
-        let completed = request.and_then(|request| {
-            Some((request.buffer, request.lengths.0, request.completed?))
-        });
+        let completed = request
+            .and_then(|request| Some((request.buffer, request.lengths.0, request.completed?)));
         let Some((buffer, input, (status, information))) = completed else {
             return Err(Violation::new(Rule::Request, "a request is not completed"));
         };

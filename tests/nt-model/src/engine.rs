@@ -374,9 +374,8 @@ impl Engine {
     /// What a function that has returned to stub 0 has not kept for its caller.
     #[must_use]
     pub fn not_kept(&self) -> Option<String> {
-        let kept = |(number, register): &(u64, Register)| {
-            self.register(*register) == CALLER + number
-        };
+        let kept =
+            |(number, register): &(u64, Register)| self.register(*register) == CALLER + number;
         let kept_long = |(number, register): &(u64, Register)| {
             let value = self.unicorn.reg_read_long(*register);
             value.is_ok_and(|value| value.get(..16) == Some(&long(*number)[..]))

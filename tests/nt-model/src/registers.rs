@@ -293,7 +293,9 @@ impl Watched {
 
 /// A register, where it is there.
 fn read(cpu: &mut Cpu, msr: u32) -> Option<u64> {
-    cpu.processor.unobserved(|processor| processor.rdmsr(msr)).ok()
+    cpu.processor
+        .unobserved(|processor| processor.rdmsr(msr))
+        .ok()
 }
 
 /// LVTPC; 0 where there is no local APIC.

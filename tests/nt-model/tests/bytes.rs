@@ -45,10 +45,7 @@ fn actions() -> Vec<Action> {
     vec![
         Action::Open(1, 1001, ALL_RIGHTS.to_vec()),
         ask(session::OPEN, &open),
-        ask(
-            session::CONFIGURE,
-            &requests::configure(NUMBER, 0, &specs),
-        ),
+        ask(session::CONFIGURE, &requests::configure(NUMBER, 0, &specs)),
         ask(session::START, &about),
         Action::Begin,
         Action::Advance(200_000),

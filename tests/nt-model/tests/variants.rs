@@ -298,7 +298,10 @@ fn each_mistake_is_caught_by_its_rule() {
     for variant in table() {
         let path = Path::new(VARIANTS).join(&variant.name).join("halprof.sys");
         let Ok(file) = std::fs::read(&path) else {
-            wrong.push(format!("{} is not built: cargo xtask variants", variant.name));
+            wrong.push(format!(
+                "{} is not built: cargo xtask variants",
+                variant.name
+            ));
             continue;
         };
         for &seed in &variant.seeds {

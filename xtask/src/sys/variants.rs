@@ -42,19 +42,19 @@ struct Edit {
 pub(crate) fn build(shell: &Shell) -> Result<()> {
     super::build(shell, &Options::default())?;
     let toolchain = Toolchain::choose(shell, None)?;
-    let folders = Folders::new(shell);
+    let folders = Folders::new(shell.current_dir().canonicalize()?);
     let variants = folders.repository.join("target/variants");
     let work = variants.join("work");
     assemble(shell, &folders, &work).context("the variants' work folder")?;
     let table = fs::read_to_string(folders.repository.join(TABLE))?;
     let table: Table = toml::from_str(&table).with_context(|| format!("read {TABLE}"))?;
-    let driver = fs::read(folders.driver.join("halprof.sys"))?;
+    let driver = fs::read(folders.image())?;
     for variant in &table.variant {
         let wrong = || format!("variant {}", variant.name);
         let sources = variant.sources(&folders.repository).with_context(wrong)?;
         let folder = variants.join(&variant.name);
         let key = key(&driver, &sources);
-        let known = fs::read_to_string(folder.join("key")).is_ok_and(|known| known == key);
+        let known = fs::read(folder.join("key")).is_ok_and(|known| known == key);
         if known && folder.join("halprof.sys").exists() {
             continue;
         }
@@ -64,7 +64,7 @@ pub(crate) fn build(shell: &Shell) -> Result<()> {
             &built.join("halprof_driver.dll"),
             &folder.join("halprof.sys"),
         )?;
-        files::write(&folder.join("key"), key.as_bytes())?;
+        files::write(&folder.join("key"), &key)?;
         println!("{}", folder.join("halprof.sys").display());
     }
     Ok(())
@@ -83,15 +83,16 @@ fn assemble(shell: &Shell, folders: &Folders, work: &Path) -> Result<()> {
     files::copy(&original.join("Cargo.lock"), &work.join("Cargo.lock"))?;
     // What the driver's configuration names by a path of its own folder stays there.
     let configuration = shell.read_file(original.join(".cargo/config.toml"))?;
-    let configuration = ["./link.sh", "windows", "wdk-build"]
-        .iter()
-        .fold(configuration, |text, name| {
-            let path = original.join(name);
-            text.replace(&format!("\"{name}\""), &format!("\"{}\"", path.display()))
-        });
+    let configuration =
+        ["./link.sh", "windows", "wdk-build"]
+            .iter()
+            .fold(configuration, |text, name| {
+                let path = original.join(name);
+                text.replace(&format!("\"{name}\""), &format!("\"{}\"", path.display()))
+            });
     files::write(&work.join(".cargo/config.toml"), configuration.as_bytes())?;
     if !work.join("target").exists() {
-        let (from, to) = (folders.target(), work.join("target"));
+        let (from, to) = (original.join("target"), work.join("target"));
         cmd!(shell, "cp -a {from} {to}").run()?;
     }
     Ok(())
@@ -133,15 +134,14 @@ impl Variant {
 }
 
 /// What a variant's file depends on: the driver without the mistake, and the mistake.
-fn key(driver: &[u8], sources: &[(PathBuf, String)]) -> String {
+fn key(driver: &[u8], sources: &[(PathBuf, String)]) -> Vec<u8> {
     let mut digest = Sha256::new();
     digest.update(driver);
     for (file, source) in sources {
         digest.update(file.to_string_lossy().as_bytes());
         digest.update(source.as_bytes());
     }
-    let bytes = digest.finalize();
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    digest.finalize().to_vec()
 }
 
 /// Puts the sources into the work folder, the changed ones in place of the repository's, and
@@ -161,7 +161,7 @@ fn compile(
         .cargo(shell)
         .args(["build", "--quiet", "--release"])
         .args(["--package", "halprof-driver"])
-        .args(toolchain.build_arguments())
+        .args(toolchain.arguments())
         .quiet()
         .ignore_status()
         .output()?;
@@ -190,5 +190,16 @@ fn copy_changed(
             }
         }
     }
+    Ok(())
+}
+
+/// Builds them, and sees each caught.
+pub(crate) fn test(shell: &Shell) -> Result<()> {
+    build(shell)?;
+    cmd!(
+        shell,
+        "cargo test --release -p nt-model --test variants --test bytes"
+    )
+    .run()?;
     Ok(())
 }
