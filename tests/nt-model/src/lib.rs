@@ -12,6 +12,7 @@
 //! | [`device`] | what a user does: load, open, request, close, sleep, remove |
 //! | [`door`] | the tool's way in: every halprof command on the shipped driver |
 //! | [`sequence`] | what clients and the system do, from a seed, on this and on the model in process |
+//! | [`registers`] | which registers the driver may write, and what it must leave as it was |
 //! | [`rules`] | what a driver must not do, each with a name |
 //!
 //! Processors share one engine: a processor is a context that runs for a slice whose length and
@@ -29,6 +30,7 @@ pub mod kernel;
 pub mod kmdf;
 pub mod machine;
 pub mod memory;
+pub mod registers;
 pub mod rules;
 pub mod sequence;
 
