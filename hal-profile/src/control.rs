@@ -76,8 +76,10 @@ pub fn control(
                 .into(),
         ),
         Select::Cesr { event, clocks } => plain(
+            // An event of a row has six bits; `with_event` would panic on others.
             CesrHalf::new()
-                .with_event(event)
+                .with_event_checked(event)
+                .unwrap_or_default()
                 .with_clocks(clocks)
                 .with_usr(filter.user)
                 .with_os(filter.kernel)

@@ -139,7 +139,7 @@ impl Plan {
             if members
                 .into_iter()
                 .all(|index| table.add(index, wanted(index)))
-                && table.solve(0)
+                && table.solve()
             {
                 for party in table.parties() {
                     let (counter, side) = (party.counter, party.side);
@@ -170,6 +170,8 @@ struct Party {
     wanted: Wanted,
     counter: Counter,
     side: u8,
+    /// Counters that are still to be tried on each side, as bits of the global registers' layout.
+    left: [u64; 2],
 }
 
 /// One turn that is being solved.
@@ -204,6 +206,7 @@ impl<'a> Table<'a> {
             wanted,
             counter: Counter::general(0),
             side: 0,
+            left: [0; 2],
         });
         self.count += 1;
         let general = self
@@ -213,34 +216,68 @@ impl<'a> Table<'a> {
         general <= self.capabilities.counters.count_ones() as usize
     }
 
-    /// Finds counters for the sources from `at` on. Recursion is at most [`MAX_COUNTERS`] deep.
-    fn solve(&mut self, at: usize) -> bool {
-        let Some(Some(party)) = self.parties.get(at).copied() else {
-            return true;
-        };
-        for side in 0..2 {
-            let mut open = self.candidates(&party.wanted, side);
-            while open != 0 {
-                let bit = open & open.wrapping_neg();
-                open &= !bit;
-                if self.taken & bit != 0 || !self.registers_agree(at, &party.wanted, side) {
-                    continue;
-                }
-                self.taken |= bit;
-                if let Some(place) = self.parties.get_mut(at) {
-                    *place = Some(Party {
-                        counter: counter_of(bit),
-                        side,
-                        ..party
-                    });
-                }
-                if self.solve(at + 1) {
-                    return true;
-                }
-                self.taken &= !bit;
+    /// Finds a counter for each source: one after the other takes its next, and where it has none
+    /// left, the one before takes another. A loop, as the driver's stack is small.
+    fn solve(&mut self) -> bool {
+        let mut at = 0;
+        self.open(at);
+        while at < self.count {
+            if self.seat(at) {
+                at += 1;
+                self.open(at);
+            } else if at == 0 {
+                return false;
+            } else {
+                at -= 1;
+                self.unseat(at);
             }
         }
-        false
+        true
+    }
+
+    /// All counters that a source can have are to be tried.
+    fn open(&mut self, at: usize) {
+        let Some(Some(party)) = self.parties.get(at) else {
+            return;
+        };
+        let left = [0, 1].map(|side| self.candidates(&party.wanted, side));
+        if let Some(Some(party)) = self.parties.get_mut(at) {
+            party.left = left;
+        }
+    }
+
+    /// Gives a source the next counter that is free and agrees with those before; `false` where
+    /// there is none.
+    fn seat(&mut self, at: usize) -> bool {
+        let Some(Some(party)) = self.parties.get(at) else {
+            return false;
+        };
+        let mut party = *party;
+        let mut next = None;
+        for (side, left) in (0..).zip(&mut party.left) {
+            while *left != 0 && next.is_none() {
+                let bit = *left & left.wrapping_neg();
+                *left &= !bit;
+                if self.taken & bit == 0 && self.registers_agree(at, &party.wanted, side) {
+                    next = Some((bit, side));
+                }
+            }
+        }
+        if let Some((bit, side)) = next {
+            self.taken |= bit;
+            (party.counter, party.side) = (counter_of(bit), side);
+        }
+        if let Some(place) = self.parties.get_mut(at) {
+            *place = Some(party);
+        }
+        next.is_some()
+    }
+
+    /// Takes a source's counter from it.
+    fn unseat(&mut self, at: usize) {
+        if let Some(Some(party)) = self.parties.get(at) {
+            self.taken &= !party.counter.global_bit();
+        }
     }
 
     /// The counters that can count it on one side, as bits of the global registers' layout.

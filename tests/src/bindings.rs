@@ -42,7 +42,9 @@ impl Bindings {
     /// Reads one of the files, or all of them one behind the other.
     pub fn read(&mut self, source: &str) {
         let File { items, .. } = syn::parse_file(source).expect("Rust as bindgen writes it");
-        items.into_iter().for_each(|item| self.item(item));
+        for item in items {
+            self.item(item);
+        }
     }
 
     fn item(&mut self, item: Item) {
@@ -63,7 +65,11 @@ impl Bindings {
                     .insert(item.ident.to_string(), values.collect());
             }
             Item::Type(item) => self.alias(item.ident.to_string(), &item.ty),
-            Item::ForeignMod(item) => item.items.into_iter().for_each(|item| self.foreign(item)),
+            Item::ForeignMod(item) => {
+                for item in item.items {
+                    self.foreign(item);
+                }
+            }
             _ => {}
         }
     }

@@ -10,6 +10,7 @@ pub mod machines;
 pub mod package;
 pub mod requests;
 pub mod silicon;
+pub mod speakeasy;
 pub mod wire;
 
 pub use dumps::machines_from_table;

@@ -5,6 +5,7 @@ mod exe;
 mod mutants;
 mod package;
 mod setup;
+mod speakeasy;
 mod sys;
 mod test;
 
@@ -15,13 +16,15 @@ use xshell::{Shell, cmd};
 /// Builds and checks halprof.
 #[derive(Parser)]
 enum Task {
-    /// Installs the Debian packages that the other tasks need, where they are missing.
+    /// Installs the Debian packages that the other tasks need, and Speakeasy, where they are missing.
     Setup,
     /// Builds the driver, target/driver/halprof.sys.
     Sys(sys::Options),
+    /// Builds the driver with each of the mistakes of tests/nt-model/variants.toml.
+    Variants,
     /// Builds the tool, target/exe/halprof.exe.
     Exe,
-    /// Makes what Windows installs, target/package, of what `sys` and `exe` built.
+    /// Builds both and makes what Windows installs, target/package, signed for a test machine.
     Package,
     /// Installs what is missing, then runs every check and every test.
     Test(test::Options),
@@ -40,8 +43,12 @@ fn main() -> Result<()> {
     shell.change_dir(env!("CARGO_MANIFEST_DIR"));
     shell.change_dir("..");
     match Task::parse() {
-        Task::Setup => setup::install(&shell),
+        Task::Setup => {
+            setup::install(&shell)?;
+            speakeasy::install(&shell)
+        }
         Task::Sys(options) => sys::build(&shell, &options),
+        Task::Variants => sys::variants::build(&shell),
         Task::Exe => exe::build(&shell),
         Task::Package => package::make(&shell),
         Task::Test(options) => test::run(&shell, &options),

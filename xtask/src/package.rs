@@ -8,8 +8,8 @@ mod catalog;
 mod certificate;
 mod inf;
 
-use crate::{exe, setup};
-use anyhow::{Context, Result, bail};
+use crate::{exe, setup, sys};
+use anyhow::{Context, Result};
 use archive::File;
 use catalog::{Kind, Member};
 use certificate::Certificate;
@@ -30,9 +30,20 @@ const PACKAGE: &str = "target/package";
 const CERTIFICATE: &str = "target/test-certificate";
 /// What is not signed yet.
 const WORK: &str = "target/package-work";
-/// How a user installs and measures, and what does it in one command: they travel in the zip.
+/// How a user installs and measures.
 const GUIDE: &str = "docs/windows.md";
-const SCRIPTS: &str = "tests/windows";
+/// What else travels in the zip: the licences, the guides, what installs and measures in one command,
+/// and the debugger's extension.
+const PAPERS: [&str; 8] = [
+    "LICENSE-APACHE",
+    "LICENSE-MIT",
+    GUIDE,
+    "docs/windbg.md",
+    "driver/windbg/halprof.js",
+    "driver/windbg/halprof.natvis",
+    "tests/windows/run.ps1",
+    "tests/windows/windows.cs",
+];
 
 /// The files that Windows and its debuggers take, and the tool, in the order they are listed.
 const FILES: [&str; 6] = [
@@ -44,14 +55,11 @@ const FILES: [&str; 6] = [
     "halprof-test.cer",
 ];
 
-/// Makes the package in `target/package`, and the zip of it.
+/// Makes the package in `target/package`, and the zip of it, from the sources.
 pub(crate) fn make(shell: &Shell) -> Result<()> {
-    setup::require(setup::SIGNING)?;
-    for (file, task) in [(SYS, "sys"), (PDB, "sys"), (exe::EXE, "exe")] {
-        if !shell.path_exists(file) {
-            bail!("{file} is missing: build it first, with `cargo xtask {task}`");
-        }
-    }
+    setup::install(shell)?;
+    sys::build(shell, &sys::Options::default())?;
+    exe::build(shell)?;
     for folder in [PACKAGE, WORK] {
         shell.remove_path(folder)?;
         shell.create_dir(folder)?;
@@ -161,31 +169,19 @@ fn read(shell: &Shell, name: &str) -> Result<File> {
     })
 }
 
-/// All that goes into the zip, but the list of it: the package, the licences, the guide and the scripts.
+/// All that goes into the zip, but the list of it.
 fn files(shell: &Shell) -> Result<Vec<File>> {
     let mut files = Vec::new();
     for name in FILES {
         files.push(read(shell, name)?);
     }
-    for name in papers(shell)? {
-        let contents = shell.read_binary_file(&name)?;
-        files.push(File { name, contents });
+    for name in PAPERS {
+        files.push(File {
+            name: name.to_owned(),
+            contents: shell.read_binary_file(name)?,
+        });
     }
     Ok(files)
-}
-
-fn papers(shell: &Shell) -> Result<Vec<String>> {
-    let mut papers = vec!["LICENSE-APACHE".to_owned(), "LICENSE-MIT".to_owned()];
-    if shell.path_exists(GUIDE) {
-        papers.push(GUIDE.to_owned());
-    }
-    if shell.path_exists(SCRIPTS) {
-        for script in shell.read_dir(SCRIPTS)? {
-            let name = script.file_name().unwrap_or_default();
-            papers.push(format!("{SCRIPTS}/{}", name.to_string_lossy()));
-        }
-    }
-    Ok(papers)
 }
 
 fn with_list(mut files: Vec<File>) -> Vec<File> {

@@ -16,7 +16,7 @@ pub(crate) struct Package {
 pub(crate) const DRIVER: &[Package] = &[
     Package {
         name: "clang-19",
-        what_for: "assembles the driver's load configuration",
+        what_for: "has the headers of the C language itself",
         proof: "/usr/bin/clang-19",
     },
     Package {
@@ -25,9 +25,9 @@ pub(crate) const DRIVER: &[Package] = &[
         proof: "/usr/bin/clang-cl-19",
     },
     Package {
-        name: "libclang-19-dev",
+        name: "libclang1-19",
         what_for: "reads the WDK's headers for bindgen",
-        proof: "/usr/lib/llvm-19/lib/libclang.so",
+        proof: "/usr/lib/llvm-19/lib/libclang-19.so.1",
     },
     Package {
         name: "lld-19",
@@ -51,17 +51,23 @@ pub(crate) const RUST: &[Package] = &[
     Package {
         name: "rustc-web",
         what_for: "compiles for Windows",
-        proof: "/usr/bin/rustc",
+        // Debian 12's own rustc is too old, and has the same program.
+        proof: "/var/lib/dpkg/info/rustc-web.list",
     },
     Package {
         name: "cargo-web",
         what_for: "builds `core` for Windows",
-        proof: "/usr/bin/cargo",
+        proof: "/var/lib/dpkg/info/cargo-web.list",
     },
     Package {
         name: "rust-web-src",
         what_for: "has the sources of `core`",
         proof: "/usr/lib/rustlib/src/rust/library/Cargo.lock",
+    },
+    Package {
+        name: "rust-web-clippy",
+        what_for: "checks the driver's code",
+        proof: "/usr/bin/cargo-clippy",
     },
 ];
 
@@ -93,6 +99,13 @@ const WINE: &[Package] = &[Package {
     proof: "/usr/lib/wine/wine64",
 }];
 
+/// What runs the debugger's extension.
+const NODE: &[Package] = &[Package {
+    name: "nodejs",
+    what_for: "runs the tests of the debugger's extension",
+    proof: "/usr/bin/node",
+}];
+
 impl Package {
     fn is_missing(&self) -> bool {
         !Path::new(self.proof).exists()
@@ -101,7 +114,7 @@ impl Package {
 
 /// Installs what is missing.
 pub(crate) fn install(shell: &Shell) -> Result<()> {
-    let mut wanted: Vec<&Package> = [DRIVER, SIGNING, MINGW, WINE]
+    let mut wanted: Vec<&Package> = [DRIVER, SIGNING, MINGW, WINE, NODE]
         .into_iter()
         .flatten()
         .collect();
@@ -113,27 +126,31 @@ pub(crate) fn install(shell: &Shell) -> Result<()> {
         return Ok(());
     }
     let names: Vec<_> = missing.iter().map(|package| package.name).collect();
-    let root = cmd!(shell, "id -u").quiet().read()? == "0";
-    let sudo: &[&str] = if root { &[] } else { &["sudo"] };
-    let apt = |names: &[&str]| -> Result<()> {
-        let _quiet = shell.push_env("DEBIAN_FRONTEND", "noninteractive");
-        let mut words = [sudo, &["apt-get"]].concat();
-        let program = words.remove(0);
-        let rest = &words;
-        cmd!(shell, "{program} {rest...} update").run()?;
-        cmd!(
-            shell,
-            "{program} {rest...} install --yes --no-install-recommends {names...}"
-        )
-        .run()?;
-        Ok(())
-    };
-    apt(&names).with_context(|| {
+    apt_get(shell, &names).with_context(|| {
+        let names = names.join(" ");
         format!(
-            "install these packages with the network up, on Debian 12 or later: apt-get install {}",
-            names.join(" ")
+            "on Debian 12 or later, with the network up: apt-get update; apt-get install {names}"
         )
     })
+}
+
+/// Installs Debian packages.
+pub(crate) fn apt_get(shell: &Shell, names: &[&str]) -> Result<()> {
+    let root = cmd!(shell, "id -u").quiet().read()? == "0";
+    let apt = || {
+        let command = if root {
+            cmd!(shell, "env")
+        } else {
+            cmd!(shell, "sudo env")
+        };
+        command.args(["DEBIAN_FRONTEND=noninteractive", "apt-get"])
+    };
+    apt().arg("update").run()?;
+    apt()
+        .args(["install", "--yes", "--no-install-recommends"])
+        .args(names)
+        .run()?;
+    Ok(())
 }
 
 /// Refuses to go on without these packages, and says what to do.
@@ -142,14 +159,40 @@ pub(crate) fn require(packages: &[Package]) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
-    let lines: Vec<_> = missing
-        .iter()
-        .map(|package| {
-            format!(
-                "{} is missing: package {} {}",
-                package.proof, package.name, package.what_for
-            )
-        })
-        .collect();
-    bail!("{}\nrun `cargo xtask setup`", lines.join("\n"));
+    let lines = missing.iter().map(|package| {
+        let Package {
+            name,
+            what_for,
+            proof,
+        } = package;
+        format!("there is no {proof}: the Debian package {name} {what_for}\n")
+    });
+    let lines: String = lines.collect();
+    bail!("{lines}run `cargo xtask setup`, or install them yourself");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_package_is_named_with_what_to_do() {
+        let here = Package {
+            name: "coreutils",
+            what_for: "is there",
+            proof: "/",
+        };
+        let missing = Package {
+            name: "clang-99",
+            what_for: "compiles",
+            proof: "/usr/bin/clang-99",
+        };
+        let error = require(&[here, missing]).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "there is no /usr/bin/clang-99: the Debian package clang-99 compiles\n\
+             run `cargo xtask setup`, or install them yourself"
+        );
+        require(&[]).unwrap();
+    }
 }

@@ -1,18 +1,22 @@
 //! `cargo xtask sys`: the driver from the registry's own wdk crates, built without Windows.
 //!
 //! wdk-build finds a WDK content root of our making ([`content_root`]) and works in a folder
-//! where two crates are replaced ([`workspace`]); README there says why.
+//! where two crates are replaced ([`workspace`]); `xtask/wdk/README.md` has what they are made of.
 
 mod content_root;
 mod files;
+mod reproducible;
 mod toolchain;
+pub(crate) mod variants;
 mod workspace;
 
 pub(crate) use toolchain::{Toolchain, rustup_can};
 
 use crate::setup;
 use anyhow::{Context, Result};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
+use toolchain::TARGET;
 use xshell::Shell;
 
 /// What can be chosen.
@@ -21,6 +25,9 @@ pub(crate) struct Options {
     /// Whose Rust compiles; by default rustup's, and Debian's where rustup has no Windows target.
     #[arg(long)]
     toolchain: Option<Toolchain>,
+    /// Builds once more, in another folder, and compares the bytes.
+    #[arg(long)]
+    twice: bool,
 }
 
 /// Where everything of the driver's build lies.
@@ -32,11 +39,17 @@ struct Folders {
 }
 
 impl Folders {
-    fn new(shell: &Shell) -> Self {
-        let repository = shell.current_dir();
-        let repository = repository.canonicalize().unwrap_or(repository);
+    fn new(repository: PathBuf) -> Self {
         let driver = repository.join("target/driver");
         Self { repository, driver }
+    }
+
+    fn image(&self) -> PathBuf {
+        self.driver.join("halprof.sys")
+    }
+
+    fn symbols(&self) -> PathBuf {
+        self.driver.join("halprof.pdb")
     }
 
     /// Our part of the WDK.
@@ -51,73 +64,96 @@ impl Folders {
     fn workspace(&self) -> PathBuf {
         self.driver.join("work")
     }
-
-    fn target(&self) -> PathBuf {
-        self.workspace().join("target")
-    }
 }
 
 /// Leaves `halprof.sys`, `halprof.pdb` and `bindings/` in `target/driver`.
 pub(crate) fn build(shell: &Shell, options: &Options) -> Result<()> {
-    setup::require(setup::DRIVER)?;
     let toolchain = Toolchain::choose(shell, options.toolchain)?;
-    let folders = Folders::new(shell);
-    let wdk_changed = content_root::assemble(shell, &folders).context("the WDK content root")?;
-    workspace::assemble(shell, &folders).context("the driver's work folder")?;
-    let _folder = shell.push_dir(folders.workspace());
-    if wdk_changed {
-        forget(shell, toolchain)?;
+    let folders = Folders::new(shell.current_dir().canonicalize()?);
+    build_in(shell, &folders, toolchain)?;
+    println!("{}", folders.image().display());
+    if options.twice {
+        reproducible::check(shell, &folders, toolchain)?;
     }
-    let arguments = toolchain.build_arguments();
-    toolchain
-        .cargo(shell)
-        .args(["build", "--release", "--package", "halprof-driver"])
-        .args(arguments)
-        .run()
-        .context("build the driver")?;
-    collect(shell, &folders)
+    Ok(())
 }
 
-/// Forgets what cargo does not see change: libraries, and the table that wdk-macros keeps of
-/// `wdf.h`.
-fn forget(shell: &Shell, toolchain: Toolchain) -> Result<()> {
+/// Clippy and rustdoc, for the driver's target.
+pub(crate) fn lint(shell: &Shell) -> Result<()> {
+    let toolchain = Toolchain::choose(shell, None)?;
+    let folders = Folders::new(shell.current_dir().canonicalize()?);
+    assemble(shell, &folders, toolchain)?;
+    let _folder = shell.push_dir(folders.workspace());
+    toolchain
+        .clippy(shell)
+        .args(toolchain.arguments())
+        .args(["--release", "--package", "halprof-driver"])
+        .args(["--", "-D", "warnings"])
+        .run()?;
+    toolchain
+        .cargo(shell)
+        .env("RUSTDOCFLAGS", "-D warnings")
+        .args(["doc", "--no-deps"])
+        .args(toolchain.arguments())
+        .args(["--release", "--package", "halprof-driver"])
+        .run()?;
+    Ok(())
+}
+
+fn assemble(shell: &Shell, folders: &Folders, toolchain: Toolchain) -> Result<()> {
+    setup::require(setup::DRIVER)?;
+    let wdk = content_root::assemble(shell, folders).context("the WDK content root")?;
+    let linker = workspace::assemble(shell, folders).context("the driver's work folder")?;
+    if wdk || linker {
+        forget(shell, folders, toolchain)?;
+    }
+    Ok(())
+}
+
+/// Forgets what cargo does not see change: libraries, the linker, and the table that wdk-macros
+/// keeps of `wdf.h`.
+fn forget(shell: &Shell, folders: &Folders, toolchain: Toolchain) -> Result<()> {
+    let _folder = shell.push_dir(folders.workspace());
     toolchain
         .cargo(shell)
         .args(["clean", "--quiet", "--release"])
         .args(["--package", "scratch", "--package", "halprof-driver"])
         .run()?;
-    let host = ["clean", "--quiet", "--package", "scratch"];
-    Ok(toolchain.cargo(shell).args(host).run()?)
-}
-
-fn collect(shell: &Shell, folders: &Folders) -> Result<()> {
-    let built = folders.target().join(toolchain::TARGET).join("release");
-    for (from, to) in [
-        ("halprof_driver.dll", "halprof.sys"),
-        ("halprof_driver.pdb", "halprof.pdb"),
-    ] {
-        shell.copy_file(built.join(from), folders.driver.join(to))?;
-    }
-    let bindings = folders.driver.join("bindings");
-    shell.remove_path(&bindings)?;
-    shell.create_dir(&bindings)?;
-    for name in ["types.rs", "constants.rs", "ntddk.rs", "wdf.rs"] {
-        let generated = newest(shell, &built.join("build"), name)?;
-        shell.copy_file(generated, bindings.join(name))?;
-    }
-    let sys = folders.driver.join("halprof.sys");
-    println!("{}", sys.display());
     Ok(())
 }
 
-/// The newest output of this name of a build of wdk-sys.
-fn newest(shell: &Shell, builds: &Path, name: &str) -> Result<PathBuf> {
-    let ours = |path: &PathBuf| path.to_string_lossy().contains("/wdk-sys-");
-    let outputs = shell.read_dir(builds)?.into_iter().filter(ours);
-    outputs
-        .map(|build| build.join("out").join(name))
-        .filter_map(|path| Some((path.metadata().ok()?.modified().ok()?, path)))
-        .max()
-        .map(|(_, path)| path)
-        .with_context(|| format!("wdk-sys has left no {name} in {}", builds.display()))
+fn build_in(shell: &Shell, folders: &Folders, toolchain: Toolchain) -> Result<()> {
+    assemble(shell, folders, toolchain)?;
+    let _folder = shell.push_dir(folders.workspace());
+    let messages = toolchain
+        .cargo(shell)
+        .arg("build")
+        .args(toolchain.arguments())
+        .args(["--release", "--package", "halprof-driver"])
+        .arg("--message-format=json-render-diagnostics")
+        .read()
+        .context("build the driver")?;
+    let image = Path::new("target")
+        .join(TARGET)
+        .join("release/halprof_driver.dll");
+    shell.copy_file(&image, folders.image())?;
+    shell.copy_file(image.with_extension("pdb"), folders.symbols())?;
+    let generated = generated(&messages)?;
+    for name in ["types.rs", "constants.rs", "ntddk.rs", "wdf.rs"] {
+        let to = folders.driver.join("bindings").join(name);
+        files::copy(&generated.join(name), &to)?;
+    }
+    Ok(())
+}
+
+/// Where wdk-sys has left its bindings, by what cargo says.
+fn generated(messages: &str) -> Result<PathBuf> {
+    let message = messages
+        .lines()
+        .filter(|line| line.contains("build-script-executed"))
+        .find(|line| line.contains("#wdk-sys@"))
+        .context("cargo names no build of wdk-sys")?;
+    let message: Value = serde_json::from_str(message)?;
+    let folder = message["out_dir"].as_str().context("it names no folder")?;
+    Ok(folder.into())
 }

@@ -1,6 +1,6 @@
 //! `cargo xtask test`: every check and every test.
 
-use crate::{exe, has_subcommand, package, setup, sys};
+use crate::{has_subcommand, package, setup, speakeasy, sys};
 use anyhow::{Context, Result};
 use xshell::{Shell, cmd};
 
@@ -15,15 +15,16 @@ pub(crate) struct Options {
 /// Runs all of it.
 pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
     setup::install(shell)?;
+    speakeasy::install(shell)?;
     component(shell, "rustfmt")?;
     component(shell, "clippy")?;
     cmd!(shell, "cargo fmt --all --check")
         .run()
         .context("run `cargo fmt`")?;
     lint(shell)?;
-    sys::build(shell, &sys::Options::default())?;
-    exe::build(shell)?;
     package::make(shell)?;
+    sys::lint(shell)?;
+    sys::variants::test(shell)?;
     interleavings(shell)?;
     fuzz(shell, options.fuzz_seconds)?;
     tests(shell)

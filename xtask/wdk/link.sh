@@ -3,11 +3,21 @@
 # no path: paths would come into the PDB, and by its hash into the image.
 set -eu
 
+macros=/dev/null
 for argument in "$@"; do
     case $argument in
     /OUT:*) out=${argument#/OUT:} ;;
+    /LIBPATH:*/wdk-sys-*) macros=${argument#/LIBPATH:}/call_unsafe_wdf_function_binding.rs ;;
     esac
 done
+
+# wdk-sys writes into its macro's source where it lies, and rustc tells the
+# debugger that source's hash.
+hash=$(sha256sum "$macros" | cut -c 1-64)
+without_hash() {
+    perl -0777 -pe 'BEGIN { $hash = pack "H*", shift } s/\Q$hash\E/"\0" x 32/eg' "$hash" "$1"
+}
+
 folder=$(dirname "$out")/link
 rm -rf "$folder"
 mkdir "$folder"
@@ -26,7 +36,12 @@ for argument in "$@"; do
         ln -s "${argument#/DEF:}" "$folder/exports.def"
         argument=/DEF:exports.def
         ;;
-    /*.o | /*.rlib | /*.lib)
+    /*.o)
+        name=${argument##*/}
+        without_hash "$argument" >"$folder/$name"
+        argument=$name
+        ;;
+    /*.rlib | /*.lib)
         ln -s "$argument" "$folder/${argument##*/}"
         argument=${argument##*/}
         ;;

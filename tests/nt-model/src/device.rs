@@ -32,6 +32,11 @@ const TRAP_FRAME: u64 = 0x190;
 const KERNEL_CODE: u64 = 0x10;
 const USER_CODE: u64 = 0x33;
 
+/// What the I/O manager's buffers hold before anybody writes there, and how many such bytes in a
+/// row no reply has by itself.
+const GARBAGE: u8 = 0xA5;
+const GARBAGE_IN_A_ROW: usize = 4;
+
 /// A handle of the device.
 #[derive(Clone, Debug)]
 pub struct File {
@@ -192,7 +197,7 @@ impl Device {
         let buffer = engine.allocate(length as u64, 0).ok_or_else(none)?;
         // The I/O manager's buffer comes from the pool as it is: what was there before may not
         // reach the client.
-        let garbage = vec![0xA5; length];
+        let garbage = vec![GARBAGE; length];
         engine.write(buffer, &garbage);
         engine.write(buffer, input);
         let request = Request {
@@ -212,12 +217,19 @@ impl Device {
     ) -> Result<(NtStatus, usize), Violation> {
         let request = self.machine.framework.take_request(handle);
         self.machine.engine.bus().arena.free(handle, 0)?;
-        let completed = request.and_then(|request| Some((request.buffer, request.completed?)));
-        let Some((buffer, (status, information))) = completed else {
+        let completed = request
+            .and_then(|request| Some((request.buffer, request.lengths.0, request.completed?)));
+        let Some((buffer, input, (status, information))) = completed else {
             return Err(Violation::new(Rule::Request, "a request is not completed"));
         };
         let length = information as usize;
         let reply = self.machine.engine.bytes(buffer, length);
+        let written = (input as usize).min(length);
+        let mut rows = reply[written..].windows(GARBAGE_IN_A_ROW);
+        if rows.any(|row| row.iter().all(|&byte| byte == GARBAGE)) {
+            let what = format!("a reply of {length} bytes has bytes that the driver did not write");
+            return Err(Violation::new(Rule::Uninitialised, what));
+        }
         output[..length].copy_from_slice(&reply);
         self.machine.engine.bus().arena.free(buffer, 0)?;
         Ok((NtStatus(status), length))
@@ -226,12 +238,15 @@ impl Device {
     /// The system goes to sleep (S3): the device leaves D0, then every register is lost.
     pub fn sleep(&mut self) -> Result<(), Violation> {
         self.power(power::D0_EXIT, &[D3])?;
-        for cpu in &mut self.machine.engine.bus().cpus {
+        let bus = self.machine.engine.bus();
+        bus.registers.check(&mut bus.cpus)?;
+        for cpu in &mut bus.cpus {
             let now = cpu.processor.timestamp();
             cpu.processor.reset();
             cpu.processor.set_timestamp(now);
             cpu.processor.boot_windows();
         }
+        bus.registers.renew(&mut bus.cpus);
         Ok(())
     }
 

@@ -13,6 +13,7 @@
 //! | [`cost`] | what the driver costs, counted |
 //! | [`door`] | the tool's way in: every halprof command on the shipped driver |
 //! | [`sequence`] | what clients and the system do, from a seed, on this and on the model in process |
+//! | [`registers`] | which registers the driver may write, and what it must leave as it was |
 //! | [`rules`] | what a driver must not do, each with a name |
 //!
 //! Processors share one engine: a processor is a context that runs for a slice whose length and
@@ -31,6 +32,7 @@ pub mod kernel;
 pub mod kmdf;
 pub mod machine;
 pub mod memory;
+pub mod registers;
 pub mod rules;
 pub mod sequence;
 

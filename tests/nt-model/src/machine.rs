@@ -4,7 +4,7 @@
 //! them; the topmost runs. In each step the seed chooses a processor that has something to do,
 //! whether a DPC that waits comes first, and how many instructions the slice has.
 
-use crate::engine::{Engine, Registers, Stop};
+use crate::engine::{Engine, MASKED_LIMIT, Registers, Stack, Stop};
 use crate::image::Image;
 use crate::kernel::{self, Kernel};
 use crate::kmdf::{self, Framework};
@@ -18,8 +18,14 @@ use std::collections::VecDeque;
 
 /// A kernel stack (Windows Internals: 24 KiB on x64).
 const STACK: u64 = 24 << 10;
+/// Bytes of it that break [`Rule::Stack`]: the other half is for the interrupts that come on top,
+/// and for what is below the driver. The driver's most are 7936.
+const STACK_LIMIT: u64 = 12 << 10;
+/// Instructions without a call to the system that break [`Rule::Spin`]. The driver's most are
+/// 101,000, for a description of all processors' sources.
+const SPIN_LIMIT: u64 = 1_000_000;
 /// Steps without an end that break [`Rule::Endless`].
-const STEPS: u64 = 50_000_000;
+const STEPS: u64 = 1_000_000;
 
 /// PASSIVE_LEVEL.
 pub const PASSIVE: u8 = 0;
@@ -90,6 +96,14 @@ struct Activity {
     irql: u8,
     masked: bool,
     state: State,
+    /// Where its stack pointer is when it has returned.
+    top: u64,
+    /// The lowest address of its stack that was touched.
+    lowest: u64,
+    /// Instructions since it began or last called the system.
+    ran: u64,
+    /// Instructions since it began.
+    ran_in_all: u64,
     /// The process and the thread that PsGetCurrent... answer.
     who: (u32, u32),
     name: &'static str,
@@ -143,6 +157,12 @@ pub struct Machine {
     idle: Vec<usize>,
     loaded: Option<usize>,
     running_on: usize,
+    /// The most of any stack that was used, and by what.
+    pub stack_most: (u64, &'static str),
+    /// The most instructions of anything without a call to the system, and by what.
+    pub spin_most: (u64, &'static str),
+    /// The most instructions of a handler at PROFILE_LEVEL.
+    pub handler_most: u64,
 }
 
 impl Machine {
@@ -168,6 +188,9 @@ impl Machine {
             idle: Vec::new(),
             loaded: None,
             running_on: 0,
+            stack_most: (0, ""),
+            spin_most: (0, ""),
+            handler_most: 0,
         };
         machine.kernel.boot(&mut machine.engine)?;
         kmdf::boot(&mut machine)?;
@@ -273,6 +296,7 @@ impl Machine {
         let stack = self.engine.allocate(STACK, 0).context("no stack")?;
         self.unload();
         self.engine.begin_call(function, arguments, stack + STACK);
+        let top = self.engine.stack_pointer() + 8;
         let id = self.idle_activity()?;
         let activity = &mut self.activities[id];
         self.engine.save(&mut activity.registers);
@@ -280,6 +304,8 @@ impl Machine {
         activity.irql = irql;
         activity.masked = false;
         activity.state = State::Ready;
+        (activity.lowest, activity.ran, activity.ran_in_all) = (stack + STACK, 0, 0);
+        activity.top = top;
         activity.who = who;
         activity.name = name;
         Ok(id)
@@ -296,6 +322,10 @@ impl Machine {
             irql: PASSIVE,
             masked: false,
             state: State::Done(0),
+            top: 0,
+            lowest: 0,
+            ran: 0,
+            ran_in_all: 0,
             who: (0, 0),
             name: "",
         });
@@ -394,7 +424,11 @@ impl Machine {
 
     /// Adds a processor.
     pub fn add_processor(&mut self, cpu: Cpu) {
-        self.engine.bus().cpus.push(cpu);
+        let bus = self.engine.bus();
+        bus.cpus.push(cpu);
+        if let Some(cpu) = bus.cpus.last_mut() {
+            bus.registers.add(cpu);
+        }
         self.processors.push(Processor::default());
     }
 
@@ -422,12 +456,49 @@ impl Machine {
         self.load(id);
         let slice = self.slice();
         self.running_on = index;
-        let stop = self.engine.run(index, slice)?;
+        let stop = self.run(index, id, slice)?;
         self.activities[id].masked = self.engine.masked();
         if let Stop::Stub(number) = stop {
             self.called(index, id, number)?;
         }
         Ok(true)
+    }
+
+    /// Runs a slice of an activity, and holds it against the rules of what it may take.
+    fn run(&mut self, index: usize, id: usize, slice: u64) -> Result<Stop, Violation> {
+        let activity = &self.activities[id];
+        let bus = self.engine.bus();
+        let before = bus.executed;
+        bus.stack = Stack {
+            start: activity.stack,
+            end: activity.stack + STACK,
+            lowest: activity.lowest,
+        };
+        let stop = self.engine.run(index, slice)?;
+        let bus = self.engine.bus();
+        let (executed, stack) = (bus.executed - before, bus.stack);
+        let activity = &mut self.activities[id];
+        activity.lowest = stack.lowest;
+        activity.ran += executed;
+        activity.ran_in_all += executed;
+        let (name, ran) = (activity.name, activity.ran);
+        self.stack_most = self.stack_most.max((stack.used(), name));
+        self.spin_most = self.spin_most.max((ran, name));
+        let broken = if stack.used() > STACK_LIMIT {
+            let what = format!("{name} uses {} bytes of its stack", stack.used());
+            Some(Violation::new(Rule::Stack, what))
+        } else if ran > SPIN_LIMIT {
+            let what = format!("{name} runs {ran} instructions without calling the system");
+            Some(Violation::new(Rule::Spin, what))
+        } else if activity.irql == PROFILE {
+            let ran = activity.ran_in_all;
+            self.handler_most = self.handler_most.max(ran);
+            let what = format!("{name} runs {ran} instructions at PROFILE_LEVEL");
+            (ran > MASKED_LIMIT).then(|| Violation::new(Rule::Masked, what))
+        } else {
+            None
+        };
+        broken.map_or(Ok(stop), |violation| Err(self.engine.with_stack(violation)))
     }
 
     fn slice(&mut self) -> u64 {
@@ -522,6 +593,17 @@ impl Machine {
 
     fn returned(&mut self, index: usize, id: usize) -> Result<(), Violation> {
         let value = self.engine.returned();
+        let moved = self.engine.stack_pointer() != self.activities[id].top;
+        let not_kept = self.engine.not_kept();
+        if let Some(what) = not_kept.or(moved.then(|| "RSP".to_owned())) {
+            let what = format!("{} does not keep {what}", self.activities[id].name);
+            let violation = Violation::new(Rule::Convention, what);
+            return Err(self.engine.with_stack(violation));
+        }
+        if self.framework.holds_a_lock(id) {
+            let what = format!("{} ends with a lock held", self.activities[id].name);
+            return Err(self.engine.with_stack(Violation::new(Rule::LockHeld, what)));
+        }
         if self.engine.masked() {
             let what = format!("{} ends with interrupts masked", self.activities[id].name);
             return Err(Violation::new(Rule::Masked, what));
@@ -544,6 +626,7 @@ impl Machine {
         function: &'static Function,
     ) -> Result<(), Violation> {
         let irql = self.activities[id].irql;
+        self.activities[id].ran = 0;
         let broken = |what: String| Violation::new(Rule::Irql, what);
         if irql > function.irql {
             let what = format!(

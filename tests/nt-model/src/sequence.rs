@@ -29,6 +29,40 @@ pub enum Action {
     Sleep,
 }
 
+impl Action {
+    /// Does it, with the handles that are open; answers the reply of a request.
+    pub fn perform<P: Player>(
+        self,
+        player: &mut P,
+        workload: &Workload,
+        open: &mut BTreeMap<u32, P::Handle>,
+    ) -> Result<Option<(NtStatus, Vec<u8>)>, Violation> {
+        match self {
+            Self::Open(number, process, rights) => {
+                open.insert(number, player.open(process, &rights)?);
+            }
+            Self::Close(number) => {
+                if let Some(handle) = open.remove(&number) {
+                    player.close(handle)?;
+                }
+            }
+            Self::Request(number, code, input, room) => {
+                let Some(handle) = open.get(&number) else {
+                    return Ok(None);
+                };
+                let mut output = vec![0; room];
+                let (status, length) = player.request(handle, code, &input, &mut output)?;
+                output.truncate(length);
+                return Ok(Some((status, output)));
+            }
+            Self::Begin => player.begin(workload),
+            Self::Advance(nanoseconds) => player.advance(nanoseconds)?,
+            Self::Sleep => player.sleep_and_wake()?,
+        }
+        Ok(None)
+    }
+}
+
 /// Who plays.
 pub trait Player {
     /// What a handle is.
@@ -90,29 +124,15 @@ impl<'a> Sequence<'a> {
         for _ in 0..actions {
             for action in self.next_actions() {
                 told(&action);
-                match action {
-                    Action::Open(number, process, rights) => {
-                        open.insert(number, player.open(process, &rights)?);
-                    }
-                    Action::Close(number) => {
-                        if let Some(handle) = open.remove(&number) {
-                            player.close(handle)?;
-                        }
-                    }
-                    Action::Request(number, code, input, room) => {
-                        let Some(handle) = open.get(&number) else {
-                            continue;
-                        };
-                        let mut output = vec![0; room];
-                        let (status, length) = player.request(handle, code, &input, &mut output)?;
-                        output.truncate(length);
-                        self.learn(number, code, &output);
-                        replies.push((status, output));
-                    }
-                    Action::Begin => player.begin(self.workload),
-                    Action::Advance(nanoseconds) => player.advance(nanoseconds)?,
-                    Action::Sleep => player.sleep_and_wake()?,
+                let asked = match &action {
+                    Action::Request(number, code, ..) => Some((*number, *code)),
+                    _ => None,
+                };
+                let reply = action.perform(player, self.workload, &mut open)?;
+                if let (Some((number, code)), Some((_, output))) = (asked, &reply) {
+                    self.learn(number, code, output);
                 }
+                replies.extend(reply);
             }
         }
         for (_, handle) in open {

@@ -14,10 +14,15 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<bool> {
     Ok(true)
 }
 
-/// Copies a file; answers whether it was another.
+/// Copies a file and its permissions; answers whether it was another.
 pub(super) fn copy(from: &Path, to: &Path) -> Result<bool> {
     let bytes = fs::read(from).with_context(|| format!("read {}", from.display()))?;
-    write(to, &bytes)
+    let changed = write(to, &bytes)?;
+    if changed {
+        let permissions = from.metadata()?.permissions();
+        fs::set_permissions(to, permissions).with_context(|| format!("{}", to.display()))?;
+    }
+    Ok(changed)
 }
 
 /// Makes a symbolic link.

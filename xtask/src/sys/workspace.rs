@@ -7,22 +7,35 @@ use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use xshell::{Shell, cmd};
 
-/// wdk-build's lines that Windows alone compiles: file, text, how often, instead.
-///
-/// The first two refuse any other host, in functions that no build script calls; the other two
-/// serve cargo-make.
-const EDITS: [(&str, &str, usize, &str); 2] = [
-    ("src/utils.rs", "compile_error!(", 2, "unimplemented!("),
-    (
-        "src/cargo_make.rs",
-        "std::os::windows::fs::symlink_file",
-        2,
-        "std::os::unix::fs::symlink",
-    ),
+/// A change to a source of wdk-build.
+struct Edit {
+    file: &'static str,
+    text: &'static str,
+    /// How often the text must be there.
+    count: usize,
+    instead: &'static str,
+}
+
+/// The lines of wdk-build that Windows alone compiles.
+const EDITS: [Edit; 2] = [
+    // They refuse any other host, in functions that no build script calls.
+    Edit {
+        file: "src/utils.rs",
+        text: "compile_error!(",
+        count: 2,
+        instead: "unimplemented!(",
+    },
+    // For cargo-make.
+    Edit {
+        file: "src/cargo_make.rs",
+        text: "std::os::windows::fs::symlink_file",
+        count: 2,
+        instead: "std::os::unix::fs::symlink",
+    },
 ];
 
-/// Lays it out.
-pub(super) fn assemble(shell: &Shell, folders: &Folders) -> Result<()> {
+/// Lays it out; answers whether the driver is to be linked anew.
+pub(super) fn assemble(shell: &Shell, folders: &Folders) -> Result<bool> {
     let work = folders.workspace();
     for member in shell.read_dir(&folders.repository)? {
         let is_member = member.join("Cargo.toml").exists();
@@ -34,13 +47,12 @@ pub(super) fn assemble(shell: &Shell, folders: &Folders) -> Result<()> {
     lock(shell, folders)?;
     let ours = folders.sources().join("windows");
     files::link(&ours, &work.join("windows"))?;
-    files::link(&folders.sources().join("link.sh"), &work.join("link.sh"))?;
     let upstream = registry_source(shell, "wdk-build")?;
-    copy_edited(shell, &upstream, &work.join("wdk-build"), Path::new(""))?;
+    wdk_build(shell, &upstream, &work.join("wdk-build"))?;
     let crates = upstream.parent().context("no folder of crates")?;
     let configuration = configuration(folders, crates);
     files::write(&work.join(".cargo/config.toml"), configuration.as_bytes())?;
-    Ok(())
+    files::copy(&folders.sources().join("link.sh"), &work.join("link.sh"))
 }
 
 /// Gives the work folder the repository's `Cargo.lock`. Cargo then takes the replaced crates out of
@@ -53,31 +65,39 @@ fn lock(shell: &Shell, folders: &Folders) -> Result<()> {
     Ok(())
 }
 
-/// Copies an unpacked crate, with [`EDITS`].
-fn copy_edited(shell: &Shell, from: &Path, to: &Path, below: &Path) -> Result<()> {
+/// Copies wdk-build as cargo has unpacked it, with [`EDITS`].
+fn wdk_build(shell: &Shell, from: &Path, to: &Path) -> Result<()> {
+    copy_all(shell, from, to, Path::new(""))?;
+    for edit in &EDITS {
+        let source = shell.read_file(from.join(edit.file))?;
+        let edited = edit.apply(&source);
+        let edited = edited.with_context(|| from.join(edit.file).display().to_string())?;
+        files::write(&to.join(edit.file), edited.as_bytes())?;
+    }
+    Ok(())
+}
+
+fn copy_all(shell: &Shell, from: &Path, to: &Path, below: &Path) -> Result<()> {
     for path in shell.read_dir(from.join(below))? {
         let below = path.strip_prefix(from)?;
         if path.is_dir() {
-            copy_edited(shell, from, to, below)?;
-        } else {
-            files::write(&to.join(below), &edited(shell, &path, below)?)?;
+            copy_all(shell, from, to, below)?;
+        } else if EDITS.iter().all(|edit| below != Path::new(edit.file)) {
+            files::copy(&path, &to.join(below))?;
         }
     }
     Ok(())
 }
 
-fn edited(shell: &Shell, path: &Path, below: &Path) -> Result<Vec<u8>> {
-    let Some((_, text, count, instead)) = EDITS.iter().find(|edit| below == Path::new(edit.0))
-    else {
-        return Ok(shell.read_binary_file(path)?);
-    };
-    let source = shell.read_file(path)?;
-    ensure!(
-        source.matches(text).count() == *count,
-        "{} has changed: `{text}` is not in it {count} times; look what stops it on Linux now",
-        path.display()
-    );
-    Ok(source.replace(text, instead).into_bytes())
+impl Edit {
+    fn apply(&self, source: &str) -> Result<String> {
+        let Self { text, count, .. } = self;
+        ensure!(
+            source.matches(text).count() == *count,
+            "`{text}` is not there {count} times: look what stops this version on Linux"
+        );
+        Ok(source.replace(text, self.instead))
+    }
 }
 
 /// Where cargo has unpacked a package that the workspace depends on.
@@ -101,9 +121,16 @@ fn registry_source(shell: &Shell, package: &str) -> Result<PathBuf> {
 fn configuration(folders: &Folders, crates: &Path) -> String {
     let root = folders.content_root();
     let root = root.display();
-    let work = folders.workspace();
-    let work = work.display();
-    let crates = crates.display();
+    let core = Path::new(DEBIAN_SOURCES);
+    let core_itself = core.canonicalize().unwrap_or_else(|_| core.to_owned());
+    let remap = [
+        (folders.workspace().as_path(), "halprof"),
+        (crates, "crates"),
+        (core, "rust"),
+        (&core_itself, "rust"),
+    ]
+    .map(|(path, name)| format!("    \"--remap-path-prefix={}={name}\",\n", path.display()))
+    .concat();
     format!(
         r#"[build]
 target = "{TARGET}"
@@ -122,10 +149,7 @@ CFLAGS_x86_64_pc_windows_msvc = {{ value = "-w", force = true }}
 linker = "./link.sh"
 # No path of this machine in the image.
 rustflags = [
-    "--remap-path-prefix={work}=halprof",
-    "--remap-path-prefix={crates}=crates",
-    "--remap-path-prefix={DEBIAN_SOURCES}=rust",
-]
+{remap}]
 
 [profile.release]
 lto = "fat"
@@ -136,4 +160,22 @@ windows = {{ path = "windows" }}
 wdk-build = {{ path = "wdk-build" }}
 "#
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_edit_that_fits_no_more_is_refused() {
+        let edit = Edit {
+            file: "",
+            text: "old",
+            count: 2,
+            instead: "new",
+        };
+        assert_eq!(edit.apply("old, old").unwrap(), "new, new");
+        edit.apply("old").unwrap_err();
+        edit.apply("old, old, old").unwrap_err();
+    }
 }

@@ -1,0 +1,282 @@
+//! The image's code: its functions, and where each goes.
+
+use super::image::{Image, Symbol};
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+/// All functions of an image, by address.
+pub(crate) struct Code<'a> {
+    pub(crate) image: &'a Image,
+    pub(crate) functions: BTreeMap<u32, Function>,
+    slots: BTreeMap<u32, String>,
+}
+
+/// A function.
+pub(crate) struct Function {
+    pub(crate) names: Vec<String>,
+    pub(crate) range: Range<u32>,
+    pub(crate) instructions: Vec<Instruction>,
+}
+
+/// Where control goes beyond the function.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Place {
+    /// A function of the image.
+    Function(u32),
+    /// An imported function.
+    Import(String),
+    /// What control-flow guard lets through, at run time.
+    Guarded,
+    /// Anything at all.
+    Anywhere,
+}
+
+/// One way out of a function.
+pub(crate) struct Way {
+    pub(crate) at: u32,
+    pub(crate) to: Place,
+}
+
+impl Function {
+    /// The first of its names.
+    pub(crate) fn name(&self) -> &str {
+        &self.names[0]
+    }
+
+    pub(crate) fn is(&self, name: &str) -> bool {
+        self.names.iter().any(|one| one == name)
+    }
+
+    /// Whether a name of it begins so.
+    pub(crate) fn begins(&self, prefix: &str) -> bool {
+        self.names.iter().any(|one| one.starts_with(prefix))
+    }
+}
+
+impl<'a> Code<'a> {
+    /// Disassembles every function that has a name.
+    pub(crate) fn of(image: &'a Image) -> Self {
+        let mut symbols = image.symbols.clone();
+        for (pointer, name) in [
+            (
+                image.guard.check,
+                "the guard's check where Windows does not watch",
+            ),
+            (
+                image.guard.dispatch,
+                "the guard's dispatch where Windows does not watch",
+            ),
+        ] {
+            if pointer != 0 {
+                let base = image.headers.optional_header.image_base;
+                let target = image.u64_at(pointer) - base.get(object::LittleEndian);
+                let symbol = symbols.entry(target as u32).or_default();
+                symbol.names.push(name.to_owned());
+            }
+        }
+        let text = image.section(".text");
+        let all = text.address..text.address + text.size;
+        symbols.retain(|address, _| all.contains(address));
+        let starts: Vec<u32> = symbols.keys().copied().chain([all.end]).collect();
+        let functions = symbols.into_iter().zip(&starts[1..]);
+        let functions = functions
+            .map(|((start, symbol), next)| (start, disassemble(image, start, *next, symbol)));
+        let slot = |import: &super::image::Import| (import.slot, import.name.clone());
+        Self {
+            image,
+            functions: functions.collect(),
+            slots: image.imports.iter().map(slot).collect(),
+        }
+    }
+
+    /// The function of this name.
+    pub(crate) fn function(&self, name: &str) -> &Function {
+        &self.functions[&self.image.function(name)]
+    }
+
+    /// The name of a place.
+    pub(crate) fn name(&self, place: &Place) -> String {
+        match place {
+            Place::Function(at) => self.functions.get(at).map_or_else(
+                || format!("code without a name at {at:#x}"),
+                |f| f.name().to_owned(),
+            ),
+            Place::Import(name) => name.clone(),
+            Place::Guarded => "a guarded target".to_owned(),
+            Place::Anywhere => "an unguarded target".to_owned(),
+        }
+    }
+
+    /// All ways out of a function, but returns and traps.
+    pub(crate) fn ways(&self, function: &Function) -> Vec<Way> {
+        let way = |(index, instruction): (usize, &Instruction)| {
+            let to = match instruction.flow_control() {
+                FlowControl::Call
+                | FlowControl::UnconditionalBranch
+                | FlowControl::ConditionalBranch => {
+                    let target = instruction.near_branch_target() as u32;
+                    let inside = function.range.contains(&target)
+                        && instruction.flow_control() != FlowControl::Call;
+                    (!inside).then_some(Place::Function(target))
+                }
+                FlowControl::IndirectBranch if is_table_jump(function, index) => None,
+                FlowControl::IndirectCall | FlowControl::IndirectBranch => {
+                    Some(self.through(function, index))
+                }
+                _ => None,
+            };
+            to.map(|to| Way {
+                at: instruction.ip() as u32,
+                to,
+            })
+        };
+        let instructions = function.instructions.iter().enumerate();
+        instructions.filter_map(way).collect()
+    }
+
+    /// Where a jump or call through memory or a register goes.
+    fn through(&self, function: &Function, index: usize) -> Place {
+        let instruction = &function.instructions[index];
+        if instruction.op0_kind() == OpKind::Register {
+            // A guarded call at a function's end loads the guard's pointer before it restores
+            // registers.
+            let load = definition(function, index, instruction.op0_register());
+            let guarded = load.is_some_and(|load| {
+                load.mnemonic() == Mnemonic::Mov
+                    && load.op1_kind() == OpKind::Memory
+                    && self.slot(load) == Place::Guarded
+            });
+            return if guarded {
+                Place::Guarded
+            } else {
+                Place::Anywhere
+            };
+        }
+        self.slot(instruction)
+    }
+
+    /// What the memory that an instruction names points to.
+    fn slot(&self, instruction: &Instruction) -> Place {
+        if !instruction.is_ip_rel_memory_operand() {
+            return Place::Anywhere;
+        }
+        let slot = instruction.ip_rel_memory_address() as u32;
+        if slot == self.image.guard.dispatch {
+            return Place::Guarded;
+        }
+        let import = self.slots.get(&slot);
+        import.map_or(Place::Anywhere, |name| Place::Import(name.clone()))
+    }
+
+    /// Everything that can be reached from a function, each with the chain of names to it. A
+    /// guarded call goes to what `guarded` says of the function that makes it.
+    pub(crate) fn reach(
+        &self,
+        entry: u32,
+        guarded: &dyn Fn(&Function) -> Vec<u32>,
+    ) -> BTreeMap<Place, String> {
+        let mut reached = BTreeMap::new();
+        let mut left = vec![(Place::Function(entry), String::new())];
+        while let Some((place, before)) = left.pop() {
+            let chain = format!("{before}{}", self.name(&place));
+            if reached.insert(place.clone(), chain.clone()).is_some() {
+                continue;
+            }
+            if let Place::Function(at) = place
+                && let Some(function) = self.functions.get(&at)
+            {
+                for to in self.callees(function, guarded) {
+                    if !reached.contains_key(&to) {
+                        left.push((to, format!("{chain} -> ")));
+                    }
+                }
+            }
+        }
+        reached
+    }
+
+    /// Where a function goes, with guarded calls replaced by what `guarded` says, if anything.
+    pub(crate) fn callees(
+        &self,
+        function: &Function,
+        guarded: &dyn Fn(&Function) -> Vec<u32>,
+    ) -> BTreeSet<Place> {
+        let mut callees = BTreeSet::new();
+        for way in self.ways(function) {
+            let targets = if way.to == Place::Guarded {
+                guarded(function)
+            } else {
+                Vec::new()
+            };
+            if targets.is_empty() {
+                callees.insert(way.to);
+            }
+            callees.extend(targets.into_iter().map(Place::Function));
+        }
+        callees
+    }
+}
+
+fn disassemble(image: &Image, start: u32, next: u32, symbol: Symbol) -> Function {
+    let end = if symbol.length == 0 {
+        next
+    } else {
+        start + symbol.length
+    };
+    let at = image.offset(start);
+    let bytes = &image.bytes[at..at + (end - start) as usize];
+    let instructions = Decoder::with_ip(64, bytes, start.into(), DecoderOptions::NONE);
+    Function {
+        names: symbol.names,
+        range: start..end,
+        instructions: instructions.into_iter().collect(),
+    }
+}
+
+/// How far before a jump its register is loaded.
+const LOADED_BEFORE: usize = 40;
+
+/// The instruction that gives a register the value that it has at instruction `index`, as far as
+/// code is straight.
+fn definition(function: &Function, index: usize, register: Register) -> Option<&Instruction> {
+    let before = &function.instructions[index.saturating_sub(LOADED_BEFORE)..index];
+    let straight = before.iter().rev().take_while(|one| {
+        !matches!(
+            one.flow_control(),
+            FlowControl::UnconditionalBranch
+                | FlowControl::Return
+                | FlowControl::Call
+                | FlowControl::IndirectCall
+                | FlowControl::IndirectBranch
+        )
+    });
+    let mut defines = straight.filter(|one| {
+        one.op0_kind() == OpKind::Register
+            && one.op0_register().full_register() == register.full_register()
+            && !matches!(one.mnemonic(), Mnemonic::Cmp | Mnemonic::Test)
+    });
+    defines.next()
+}
+
+/// Whether a jump takes its target from a table of 32-bit distances, as a `match` compiles to:
+/// `movsxd a, [table + index*4]`, `add a, table`, `jmp a`. The compiler bounds the index.
+fn is_table_jump(function: &Function, index: usize) -> bool {
+    let jump = &function.instructions[index];
+    if jump.op0_kind() != OpKind::Register {
+        return false;
+    }
+    let Some(add) = definition(function, index, jump.op0_register()) else {
+        return false;
+    };
+    let add_at = function.instructions[..index]
+        .iter()
+        .rposition(|one| one.ip() == add.ip());
+    let reads_table = |register| {
+        let from = add_at.and_then(|at| definition(function, at, register));
+        from.is_some_and(|one| one.mnemonic() == Mnemonic::Movsxd && one.memory_index_scale() == 4)
+    };
+    add.mnemonic() == Mnemonic::Add
+        && add.op1_kind() == OpKind::Register
+        && (reads_table(add.op0_register()) || reads_table(add.op1_register()))
+}

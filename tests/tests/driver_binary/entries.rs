@@ -1,0 +1,94 @@
+//! What Windows calls in the driver.
+
+use super::code::{Code, Function};
+
+/// A function that Windows calls.
+pub(crate) struct Entry {
+    pub(crate) name: &'static str,
+    pub(crate) irql: Irql,
+}
+
+/// The highest IRQL at which it runs, by its own documentation; see the legend in the driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Irql {
+    Passive,
+    Dispatch,
+    Profile,
+}
+
+const fn at(irql: Irql, name: &'static str) -> Entry {
+    Entry { name, irql }
+}
+
+/// All of them; `FxDriverEntry` is the image's entry.
+pub(crate) const ENTRIES: [Entry; 18] = [
+    at(Irql::Passive, "FxDriverEntry"),
+    at(Irql::Passive, "Unload"),
+    at(Irql::Passive, "halprof_driver::callbacks::driver_entry"),
+    at(Irql::Passive, "halprof_driver::callbacks::device_add"),
+    at(Irql::Passive, "halprof_driver::callbacks::device_cleanup"),
+    at(Irql::Passive, "halprof_driver::callbacks::prepare_hardware"),
+    at(Irql::Passive, "halprof_driver::callbacks::release_hardware"),
+    at(Irql::Passive, "halprof_driver::callbacks::d0_entry"),
+    at(Irql::Passive, "halprof_driver::callbacks::d0_exit"),
+    at(Irql::Passive, "halprof_driver::callbacks::surprise_removal"),
+    at(Irql::Passive, "halprof_driver::callbacks::file_cleanup"),
+    at(Irql::Passive, "halprof_driver::callbacks::device_control"),
+    at(Irql::Passive, "halprof_driver::callbacks::processor_change"),
+    at(Irql::Dispatch, "halprof_driver::callbacks::work"),
+    at(Irql::Dispatch, "halprof_driver::callbacks::tick"),
+    at(Irql::Dispatch, "halprof_driver::callbacks::timer_expired"),
+    at(
+        Irql::Profile,
+        "halprof_driver::callbacks::overflow_callback",
+    ),
+    at(
+        Irql::Profile,
+        "halprof_driver::callbacks::overflow_interrupt",
+    ),
+];
+
+/// Who makes guarded calls that stay in the image, by a part of its name, and what the names of
+/// its targets have in common. All other guarded calls go to the framework and to Windows, as the
+/// image's other guarded functions are entries (see `headers`).
+const STAYS: [(&str, &str); 2] = [
+    // `Batch::run`: the work that one processor has been given.
+    (
+        "halprof_driver::callbacks::work",
+        "Local<halprof_driver::machine::Cpu>",
+    ),
+    // `Service::on_running`: the function that it was given.
+    ("on_running::closure", "hal_profile::service::impl$1::"),
+];
+
+/// Whether this is work for one processor, as the core gives `Processors::run_on` and
+/// `run_on_each`.
+pub(crate) fn is_closure(function: &Function) -> bool {
+    let is = |name: &String| {
+        let shim = name.starts_with("core::ops::function::FnOnce::call_once<")
+            && name.contains("Local<halprof_driver::machine::Cpu>");
+        shim || name.contains("::closure$")
+    };
+    function.names.iter().any(is)
+}
+
+/// Where a guarded call of `function` goes in the image.
+pub(crate) fn guarded(code: &Code<'_>, function: &Function) -> Vec<u32> {
+    let has = |function: &Function, part: &str| function.names.iter().any(|one| one.contains(part));
+    let Some((_, common)) = STAYS.iter().find(|(who, _)| has(function, who)) else {
+        return Vec::new();
+    };
+    let target = |at: &&u32| {
+        let target = code.functions.get(at);
+        target.is_some_and(|target| {
+            is_closure(target) && has(target, common) && target.range != function.range
+        })
+    };
+    code.image
+        .guard
+        .functions
+        .iter()
+        .filter(target)
+        .copied()
+        .collect()
+}

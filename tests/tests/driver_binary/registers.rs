@@ -1,0 +1,413 @@
+//! Which numbers can RDMSR and WRMSR be given?
+//!
+//! What these checks prove: no instruction of the driver puts a register's number into ECX that is
+//! not on the list, by itself or with an index added to it; and no number by which an AMD register is
+//! known is anywhere in code or data, unless it is listed.
+//!
+//! What they do not prove: numbers that come out of memory (a counter's base with its index, an
+//! entry of a table of 16-bit NetBurst registers) are not followed through it. Those come from
+//! `Capabilities` and tables, which the core's tests hold against the manuals on modelled
+//! processors that refuse every other register. Nor does the number decide alone: what is written
+//! is tested there too.
+
+use super::code::{Code, Function};
+use super::image::Image;
+use super::{Refusals, accepted, overwrite, refused};
+use iced_x86::{
+    FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
+};
+use object::pe::IMAGE_SCN_MEM_WRITE;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+
+/// Registers that the driver may touch: numbers, the manual's name, why.
+///
+/// Intel's are of SDM vol. 4, AMD's of APM vol. 2 ("Performance Monitoring Counters").
+const REGISTERS: [(RangeInclusive<u32>, &str, &str); 17] = [
+    (
+        0x11..=0x13,
+        "CESR, CTR0, CTR1",
+        "Pentium: selects and counters",
+    ),
+    (
+        0x1B..=0x1B,
+        "IA32_APIC_BASE",
+        "read: how the local APIC is reached",
+    ),
+    (0xC1..=0xC8, "IA32_PMC0 to 7", "general counters"),
+    (0x186..=0x18D, "IA32_PERFEVTSEL0 to 7", "their selects"),
+    (
+        0x1A0..=0x1A0,
+        "IA32_MISC_ENABLE",
+        "read: is performance monitoring there?",
+    ),
+    (
+        0x300..=0x311,
+        "MSR_BPU_COUNTER0 to MSR_IQ_COUNTER5",
+        "NetBurst: counters",
+    ),
+    (0x309..=0x318, "IA32_FIXED_CTR0 to 15", "fixed counters"),
+    (
+        0x345..=0x345,
+        "IA32_PERF_CAPABILITIES",
+        "read: full-width writes",
+    ),
+    (
+        0x360..=0x371,
+        "MSR_BPU_CCCR0 to MSR_IQ_CCCR5",
+        "NetBurst: counters' configuration",
+    ),
+    (
+        0x38D..=0x390,
+        "IA32_FIXED_CTR_CTRL, IA32_PERF_GLOBAL_*",
+        "global control and status",
+    ),
+    (
+        0x3A0..=0x3E1,
+        "MSR_BSU_ESCR0 to MSR_CRU_ESCR5",
+        "NetBurst: selects",
+    ),
+    (
+        0x3F1..=0x3F2,
+        "MSR_PEBS_ENABLE, MSR_PEBS_MATRIX_VERT",
+        "NetBurst: replay tags",
+    ),
+    (
+        0x4C1..=0x4C8,
+        "IA32_A_PMC0 to 7",
+        "general counters at full width",
+    ),
+    (
+        0x834..=0x834,
+        "x2APIC LVT performance monitoring",
+        "its mask bit alone",
+    ),
+    (
+        0xC000_0300..=0xC000_0302,
+        "PerfCntrGlobalStatus, Ctl, StatusClr",
+        "PerfMonV2",
+    ),
+    (
+        0xC001_0000..=0xC001_0007,
+        "PERF_LEGACY_CTL0 to CTR3",
+        "core counters",
+    ),
+    (
+        0xC001_0200..=0xC001_020B,
+        "PERF_CTL0 to PERF_CTR5",
+        "core counters, extended",
+    ),
+];
+
+/// Numbers that are seldom anything else than a register's, so that they are refused wherever
+/// they stand. NTSTATUS values begin with 0xC0000000 too; none that Windows documents for what
+/// this driver calls is among these.
+const KNOWN_BY_VALUE: [(RangeInclusive<u32>, &str); 4] = [
+    (
+        0xC000_0080..=0xC000_0084,
+        "EFER, STAR, LSTAR, CSTAR, SFMASK",
+    ),
+    (
+        0xC000_0100..=0xC000_0104,
+        "FS.base, GS.base, KernelGSbase, TSC_AUX, TSC_RATIO",
+    ),
+    (
+        0xC000_0300..=0xC000_030F,
+        "AMD: global performance monitoring",
+    ),
+    (
+        0xC001_0000..=0xC001_FFFF,
+        "AMD: implementation-specific registers",
+    ),
+];
+
+/// Whose functions may give RDMSR or WRMSR a number that is all from memory or arguments: they
+/// serve whichever counters the processor has.
+const FROM_DATA: [&str; 3] = [
+    "hal_profile::",
+    "halprof_driver::",
+    "core::ops::function::FnOnce::call_once<",
+];
+
+/// From here on a number that is added to another is a register's; below are strides and indices.
+const SMALLEST: u32 = 0x10;
+
+fn listed(number: u32) -> bool {
+    REGISTERS
+        .iter()
+        .any(|(numbers, _, _)| numbers.contains(&number))
+}
+
+/// Everything that comes together in ECX at each RDMSR and WRMSR.
+fn numbers(image: &Image) -> Refusals {
+    let code = Code::of(image);
+    let mut refusals = Refusals::new();
+    let (mut constants, mut sites) = (BTreeSet::new(), 0);
+    for function in code.functions.values() {
+        let flow = Flow::of(function);
+        for (index, one) in function.instructions.iter().enumerate() {
+            if !matches!(one.mnemonic(), Mnemonic::Rdmsr | Mnemonic::Wrmsr) {
+                continue;
+            }
+            sites += 1;
+            let numbers = flow.constants_in(index, Register::RCX);
+            for number in numbers.iter().filter(|number| !listed(**number)) {
+                refusals.push(format!(
+                    "register {number:#x} at {:#x} in {} is not on the list",
+                    one.ip(),
+                    function.name()
+                ));
+            }
+            let ours = FROM_DATA.iter().any(|name| function.begins(name));
+            if numbers.is_empty() && !ours {
+                refusals.push(format!("{} gives a number out of memory", function.name()));
+            }
+            constants.extend(numbers);
+        }
+    }
+    println!("{sites} accesses; by constant: {constants:#x?}");
+    if sites == 0 || constants.is_empty() {
+        refusals.push("no access was found".to_owned());
+    }
+    refusals
+}
+
+/// Constants of code and data, where they are a register's for sure.
+fn constants(image: &Image) -> Refusals {
+    let mut refusals = Refusals::new();
+    let mut refuse = |number: u32, place: &dyn Fn() -> String| {
+        let known = KNOWN_BY_VALUE
+            .iter()
+            .find(|(numbers, _)| numbers.contains(&number));
+        if let (Some((_, what)), false) = (known, listed(number)) {
+            refusals.push(format!("{number:#x} ({what}) {}", place()));
+        }
+    };
+    for function in Code::of(image).functions.values() {
+        for one in &function.instructions {
+            let immediates = (0..one.op_count())
+                .filter(|&operand| is_immediate(one, operand))
+                .map(|operand| one.immediate(operand));
+            let displacement =
+                (!one.is_ip_rel_memory_operand()).then(|| one.memory_displacement64());
+            for value in immediates.chain(displacement) {
+                let place = || format!("in {}", function.name());
+                refuse(value as u32, &place);
+                refuse((value >> 32) as u32, &place);
+            }
+        }
+    }
+    let data = image.sections.iter().filter(|section| {
+        section.name == ".rdata" || section.characteristics & IMAGE_SCN_MEM_WRITE != 0
+    });
+    for section in data {
+        let words = image.contents(section).chunks_exact(4);
+        for (index, word) in words.enumerate() {
+            let number = u32::from_le_bytes(word.try_into().expect("four bytes"));
+            refuse(number, &|| {
+                format!(
+                    "in {} at {:#x}",
+                    section.name,
+                    section.address as usize + index * 4
+                )
+            });
+        }
+    }
+    refusals
+}
+
+fn is_immediate(instruction: &Instruction, operand: u32) -> bool {
+    matches!(
+        instruction.op_kind(operand),
+        OpKind::Immediate32 | OpKind::Immediate64 | OpKind::Immediate32to64
+    )
+}
+
+/// A function's instructions, each with those that can come before it.
+struct Flow<'a> {
+    function: &'a Function,
+    before: BTreeMap<usize, Vec<usize>>,
+}
+
+impl<'a> Flow<'a> {
+    fn of(function: &'a Function) -> Self {
+        let all = &function.instructions;
+        let index_of: BTreeMap<u64, usize> = all
+            .iter()
+            .enumerate()
+            .map(|(index, one)| (one.ip(), index))
+            .collect();
+        let mut before: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        let mut add = |to: usize, from: usize| before.entry(to).or_default().push(from);
+        let mut table_jump = None;
+        for (index, one) in all.iter().enumerate() {
+            let flow = one.flow_control();
+            let branches = matches!(
+                flow,
+                FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch
+            );
+            if let (true, Some(&to)) = (branches, index_of.get(&one.near_branch_target())) {
+                add(to, index);
+            }
+            let ends = matches!(
+                flow,
+                FlowControl::UnconditionalBranch
+                    | FlowControl::Return
+                    | FlowControl::IndirectBranch
+            );
+            if flow == FlowControl::IndirectBranch {
+                table_jump = Some(index);
+            }
+            if !ends && index + 1 < all.len() {
+                add(index + 1, index);
+            }
+        }
+        // What nothing else comes before is a target of a table.
+        if let Some(jump) = table_jump {
+            for index in 1..all.len() {
+                before.entry(index).or_insert_with(|| vec![jump]);
+            }
+        }
+        Self { function, before }
+    }
+
+    /// Constants that are moved or added into `register` before instruction `index`, on any path.
+    fn constants_in(&self, index: usize, register: Register) -> BTreeSet<u32> {
+        let mut constants = BTreeSet::new();
+        let mut seen = BTreeSet::new();
+        let mut left = vec![(index, register)];
+        let mut factory = InstructionInfoFactory::new();
+        while let Some((index, register)) = left.pop() {
+            if !seen.insert((index, register)) {
+                continue;
+            }
+            for &before in self.before.get(&index).map_or(&[][..], Vec::as_slice) {
+                let one = &self.function.instructions[before];
+                let call = matches!(
+                    one.flow_control(),
+                    FlowControl::Call | FlowControl::IndirectCall
+                );
+                if call && VOLATILE.contains(&register) {
+                    continue;
+                }
+                let info = factory.info(one);
+                let writes = info.used_registers().iter().any(|used| {
+                    used.register().full_register() == register
+                        && !matches!(used.access(), OpAccess::Read | OpAccess::CondRead)
+                });
+                if writes {
+                    let (sources, values) = sources(one, register);
+                    constants.extend(values.into_iter().filter(|&value| value >= SMALLEST));
+                    left.extend(sources.into_iter().map(|register| (before, register)));
+                } else {
+                    left.push((before, register));
+                }
+            }
+        }
+        constants
+    }
+}
+
+/// What a call leaves undefined, on x64 Windows.
+const VOLATILE: [Register; 7] = [
+    Register::RAX,
+    Register::RCX,
+    Register::RDX,
+    Register::R8,
+    Register::R9,
+    Register::R10,
+    Register::R11,
+];
+
+/// Of what an instruction makes a register's new value: other registers, and constants. Products,
+/// masks and shifts make indices, and what comes from memory is not followed.
+fn sources(one: &Instruction, register: Register) -> (Vec<Register>, Vec<u32>) {
+    let (mut registers, mut constants) = (Vec::new(), Vec::new());
+    let mut operand = |operand: u32| match one.op_kind(operand) {
+        OpKind::Register => registers.push(one.op_register(operand).full_register()),
+        OpKind::Memory => {}
+        _ => constants.push(one.immediate(operand) as u32),
+    };
+    match one.mnemonic() {
+        Mnemonic::Mov => operand(1),
+        Mnemonic::Add | Mnemonic::Or | Mnemonic::Sub => {
+            operand(1);
+            registers.push(register);
+        }
+        Mnemonic::Inc | Mnemonic::Dec => registers.push(register),
+        // An address, not a number.
+        Mnemonic::Lea if one.is_ip_rel_memory_operand() => {}
+        Mnemonic::Lea => {
+            constants.push(one.memory_displacement32());
+            registers.extend([one.memory_base(), one.memory_index()].map(Register::full_register));
+        }
+        mnemonic if format!("{mnemonic:?}").starts_with("Cmov") => {
+            operand(1);
+            registers.push(register);
+        }
+        _ => {}
+    }
+    registers.retain(|&register| register != Register::None);
+    (registers, constants)
+}
+
+/// Where a constant's four bytes stand that is moved into ECX right before an instruction.
+fn constant_before(image: &Image, mnemonic: Mnemonic) -> u32 {
+    let code = Code::of(image);
+    let all = code
+        .functions
+        .values()
+        .flat_map(|function| function.instructions.windows(2));
+    let pair = all.into_iter().find(|pair| {
+        pair[1].mnemonic() == mnemonic
+            && pair[0].mnemonic() == Mnemonic::Mov
+            && pair[0].op0_register() == Register::ECX
+            && pair[0].op1_kind() == OpKind::Immediate32
+    });
+    pair.expect("a constant before the instruction")[0].ip() as u32 + 1
+}
+
+#[test]
+fn every_register_number_in_the_code_is_on_the_list() {
+    accepted(numbers);
+    // IA32_SYSENTER_EIP, IA32_FEATURE_CONTROL, LSTAR, IA32_DEBUGCTL.
+    for number in [0x176u32, 0x3A, 0xC000_0082, 0x1D9] {
+        for mnemonic in [Mnemonic::Rdmsr, Mnemonic::Wrmsr] {
+            refused(numbers, &format!("register {number:#x}"), |image, file| {
+                let at = constant_before(image, mnemonic);
+                overwrite(image, file, at, &number.to_le_bytes());
+            });
+        }
+    }
+    // A base to which an index is added.
+    refused(numbers, "register 0x400", |_, file| {
+        let fixed = [0x81, 0xC1, 0x09, 0x03, 0, 0];
+        let at = file
+            .windows(6)
+            .position(|bytes| bytes == fixed)
+            .expect("ADD ECX, 309h");
+        file[at + 2..at + 4].copy_from_slice(&[0, 4]);
+    });
+    // WRMSR in a function that has no business with it.
+    refused(
+        numbers,
+        "Unload gives a number out of memory",
+        |image, file| {
+            overwrite(image, file, image.function("Unload"), &[0x0F, 0x30]);
+        },
+    );
+}
+
+#[test]
+fn no_other_register_known_by_its_number_is_in_the_image() {
+    accepted(constants);
+    refused(constants, "0xc0000082", |image, file| {
+        let at = image.section(".rdata").address + 0x40;
+        overwrite(image, file, at, &0xC000_0082u32.to_le_bytes());
+    });
+    // PERF_CTL0 of the northbridge, which all cores of a node share.
+    refused(constants, "0xc0010240", |image, file| {
+        let at = constant_before(image, Mnemonic::Rdmsr);
+        overwrite(image, file, at, &0xC001_0240u32.to_le_bytes());
+    });
+}
