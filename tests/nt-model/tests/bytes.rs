@@ -13,7 +13,7 @@ use nt_model::sequence::{Action, Replies};
 use nt_model::{Device, Machine};
 use object::{Object, ObjectSection};
 use shared_types::request::session::{self, Session};
-use shared_types::request::{Plain, RequestCode, counts};
+use shared_types::request::{Plain, RequestCode, counts, machine, source};
 use sim::models::{find, repeat};
 use sim::workload;
 use std::collections::BTreeMap;
@@ -25,15 +25,23 @@ const SEED: u64 = 7;
 const WORK: &str = "instructions=300000,cycles=500000,branches=7000,processors=all";
 /// So many changes may lead elsewhere and come to the same: a longer way round, a refusal that
 /// nobody waits for.
-const UNTOLD: usize = 5;
+const UNTOLD: usize = 20;
 /// Of all changes, so many in a hundred must be told.
 const TOLD: usize = 70;
 
-/// What `halprof stat` asks, start to end.
+/// What `halprof info` and `halprof stat` ask, start to end.
 fn actions() -> Vec<Action> {
     const NUMBER: u32 = 1 << 8 | 1;
     let header = requests::header(session::KERNEL);
     let open = requests::bytes(&Plain { header }, &[]);
+    let header = requests::header(0);
+    let plain = requests::bytes(&Plain { header }, &[]);
+    let from = machine::From {
+        header,
+        first: 0,
+        reserved: 0,
+    };
+    let from = requests::bytes(&from, &[]);
     let specs = [2, 6].map(requests::spec);
     let about = Session {
         header: requests::header(0),
@@ -41,9 +49,13 @@ fn actions() -> Vec<Action> {
         reserved: 0,
     };
     let about = requests::bytes(&about, &[]);
-    let ask = |code: RequestCode, input: &[u8]| Action::Request(1, code, input.to_vec(), 4096);
+    let ask = |code: RequestCode, input: &[u8]| Action::Request(1, code, input.to_vec(), 1 << 16);
     vec![
         Action::Open(1, 1001, ALL_RIGHTS.to_vec()),
+        ask(machine::HELLO, &plain),
+        ask(machine::DESCRIBE, &plain),
+        ask(machine::PROCESSORS, &from),
+        ask(source::ENUMERATE, &from),
         ask(session::OPEN, &open),
         ask(session::CONFIGURE, &requests::configure(NUMBER, 0, &specs)),
         ask(session::START, &about),
