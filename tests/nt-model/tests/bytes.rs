@@ -278,14 +278,14 @@ fn silent<'a>(
     let work = || {
         let mut silent = Vec::new();
         while let Some(change) = changes.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let mut changed = file.to_vec();
-            changed[text.offset + change.at] ^= change.bits;
-            let Some(came) = outcome(&changed).filter(|came| came.result == right.result) else {
+            let mut wrong = file.to_vec();
+            wrong[text.offset + change.at] ^= change.bits;
+            let Some(came) = outcome(&wrong).filter(|came| came.result == right.result) else {
                 continue;
             };
-            let code = &changed[text.offset..text.offset + text.bytes.len()];
+            let code = &wrong[text.offset..text.offset + text.bytes.len()];
             let same = came.path == right.path;
-            let why = if longer_run_tells(&changed, longer) {
+            let why = if longer_run_tells(&wrong, longer) {
                 Neutral::Longer
             } else {
                 neutral(text, change, code, trace, same)
