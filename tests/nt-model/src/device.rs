@@ -11,6 +11,7 @@ use hal_profile::overflow::Interrupted;
 use shared_types::request::{Access, RequestCode};
 use shared_types::{Mode, NtStatus};
 use sim::cpuid::Leaves;
+use sim::hal;
 use sim::host::Cpu;
 use sim::model::io_manager_grants;
 use sim::run::{Answering, Run};
@@ -395,6 +396,28 @@ impl Device {
             self.machine.interrupt(index, interrupt)?;
             return self.machine.engine.bus().arena.free(frame, 0);
         }
+        if let Some((owner, Some(handler))) = self.machine.kernel.counters {
+            return self.call_back(index, handler, owner, who);
+        }
+        Ok(())
+    }
+
+    /// The HAL answers the interrupt, and tells the owner of the counters.
+    fn call_back(
+        &mut self,
+        index: usize,
+        handler: u64,
+        owner: u64,
+        who: (u32, u32),
+    ) -> Result<(), Violation> {
+        let stopped = hal::stop(&mut self.cpus()[index]);
+        let interrupt = Interrupt {
+            handler,
+            arguments: [stopped.overflowed, owner],
+            who,
+        };
+        self.machine.interrupt(index, interrupt)?;
+        hal::go_on(&mut self.cpus()[index], stopped);
         Ok(())
     }
 }

@@ -10,6 +10,7 @@
 //! | [`kernel`] | the functions of ntoskrnl and the HAL that the driver imports |
 //! | [`kmdf`] | the functions of the framework, by their index in its table |
 //! | [`device`] | what a user does: load, open, request, close, sleep, remove |
+//! | [`door`] | the tool's way in: every halprof command on the shipped driver |
 //! | [`sequence`] | what clients and the system do, from a seed, on this and on the model in process |
 //! | [`registers`] | which registers the driver may write, and what it must leave as it was |
 //! | [`rules`] | what a driver must not do, each with a name |
@@ -22,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 pub mod device;
+pub mod door;
 pub mod engine;
 pub mod image;
 pub mod kernel;

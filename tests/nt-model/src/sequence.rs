@@ -4,9 +4,9 @@ use crate::device::{Device, File};
 use crate::rules::Violation;
 use fastrand::Rng;
 use halprof_tests::requests::{self, ALL_RIGHTS};
+use shared_types::NtStatus;
 use shared_types::request::session::{self, NO_ADDRESS, Opened};
 use shared_types::request::{Access, Plain, RequestCode};
-use shared_types::{NtStatus, RequestHeader};
 use sim::model::{Handle, Model};
 use sim::workload::Workload;
 use std::collections::BTreeMap;
@@ -194,7 +194,7 @@ impl<'a> Sequence<'a> {
             .filter(|_| self.rng.bool())
             .map(requests::spec)
             .collect();
-        let flags = session::SAMPLE * self.rng.u32(..2);
+        let flags = [0, session::SAMPLE, session::SAMPLE | NO_ADDRESS][self.rng.usize(..3)];
         let configure = requests::configure(number, flags, &sources);
         let about = requests::bytes(
             &session::Session {
@@ -218,7 +218,7 @@ impl<'a> Sequence<'a> {
         let own = |(owner, _): &&(u32, u32)| *owner == handle;
         let numbers = self.sessions.iter().rev().filter(own);
         let numbers: Vec<u32> = numbers.map(|(_, number)| *number).take(2).collect();
-        let (code, mut input) = if rng.u8(..5) == 0 {
+        let (code, input) = if rng.u8(..5) == 0 {
             let (code, _) = RequestCode::ALL[rng.usize(..RequestCode::ALL.len())];
             let code = if rng.u8(..10) == 0 {
                 RequestCode(rng.u32(..))
@@ -229,21 +229,8 @@ impl<'a> Sequence<'a> {
         } else {
             requests::random_well_formed(rng, &numbers)
         };
-        with_addresses(code, &mut input);
         let room = [0, 23, 24, 100, 4096, 1 << 16, 1 << 16, 1 << 16][rng.usize(..8)];
         Action::Request(handle, code, input, room)
-    }
-}
-
-/// Sessions without addresses are served by the HAL's callback in the driver and by the handler's
-/// loop in process: they are not compared here.
-fn with_addresses(code: RequestCode, input: &mut [u8]) {
-    let offset = std::mem::offset_of!(RequestHeader, flags);
-    if code == session::CONFIGURE
-        && let Some(bytes) = input.get_mut(offset..offset + 4)
-    {
-        let flags = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-        bytes.copy_from_slice(&(flags & !NO_ADDRESS).to_le_bytes());
     }
 }
 
