@@ -328,7 +328,9 @@ fn wait_for_event(m: &mut Machine) -> Result<Outcome, Violation> {
 }
 
 fn delay(m: &mut Machine) -> Result<Outcome, Violation> {
-    let interval = m.engine.read_u64(m.engine.argument(2)).cast_signed();
+    let interval = m.engine.argument(2);
+    touch(m, interval, 8)?;
+    let interval = m.engine.read_u64(interval).cast_signed();
     if interval > 0 {
         return broken(Rule::Unmodelled, "a delay until an absolute time");
     }
@@ -422,6 +424,7 @@ fn flush_dpcs(m: &mut Machine) -> Result<Outcome, Violation> {
 
 fn processor_number(m: &mut Machine) -> Result<Outcome, Violation> {
     let (index, out) = (m.engine.argument(0), m.engine.argument(1));
+    touch(m, out, 4)?;
     if index >= m.processors() as u64 || m.kernel.fails() {
         return Ok(Outcome::Return(INVALID_PARAMETER));
     }
@@ -439,6 +442,7 @@ fn current_processor(m: &mut Machine) -> Result<Outcome, Violation> {
     let out = m.engine.argument(0);
     let index = m.current() as u64;
     if out != 0 {
+        touch(m, out, 4)?;
         m.engine.write_u32(out, number_of(index));
     }
     Ok(Outcome::Return(index))
@@ -466,6 +470,7 @@ fn deregister_change(m: &mut Machine) -> Result<Outcome, Violation> {
 fn performance_counter(m: &mut Machine) -> Result<Outcome, Violation> {
     let out = m.engine.argument(0);
     if out != 0 {
+        touch(m, out, 8)?;
         m.engine.write_u64(out, PERFORMANCE_FREQUENCY);
     }
     Ok(Outcome::Return(
@@ -476,6 +481,7 @@ fn performance_counter(m: &mut Machine) -> Result<Outcome, Violation> {
 fn timer_resolution(m: &mut Machine) -> Result<Outcome, Violation> {
     for (argument, value) in [156_250, 1, 156_250].into_iter().enumerate() {
         let out = m.engine.argument(argument);
+        touch(m, out, 4)?;
         m.engine.write_u32(out, value);
     }
     done()
@@ -563,6 +569,7 @@ const RESOURCE_OVERFLOW: u32 = 3;
 fn allocate_counters(m: &mut Machine) -> Result<Outcome, Violation> {
     let (groups, count) = (m.engine.argument(0), m.engine.argument(1));
     let (list, out) = (m.engine.argument(2), m.engine.argument(3));
+    touch(m, out, 8)?;
     if groups != 0 || count as u32 != 0 {
         return broken(Rule::Unmodelled, "counters of some processors only");
     }

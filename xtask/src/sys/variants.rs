@@ -203,3 +203,32 @@ pub(crate) fn test(shell: &Shell) -> Result<()> {
     .run()?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variant(file: &str, text: &str) -> Variant {
+        let edit = Edit {
+            file: file.into(),
+            text: text.to_owned(),
+            instead: "let".to_owned(),
+        };
+        Variant {
+            name: "a variant".to_owned(),
+            edit: vec![edit],
+        }
+    }
+
+    #[test]
+    fn an_edit_that_does_not_fit_once_is_refused() {
+        let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let sources = |file, text| variant(file, text).sources(&repository);
+        let file = "driver/src/lib.rs";
+        assert_eq!(sources(file, "#![no_std]").unwrap().len(), 1);
+        sources(file, "not there").unwrap_err();
+        sources(file, "mod ").unwrap_err();
+        sources("xtask/src/main.rs", "fn main()").unwrap_err();
+        sources("driver/src/none.rs", "").unwrap_err();
+    }
+}
