@@ -4,12 +4,12 @@
 use crate::image::Image;
 use crate::kernel::{self, number_of};
 use crate::kmdf::{self, Kind, Request, power};
-use crate::machine::{Interrupt, Machine};
+use crate::machine::Machine;
 use crate::rules::{Rule, Violation};
 use anyhow::Result;
 use hal_profile::overflow::Interrupted;
+use shared_types::NtStatus;
 use shared_types::request::{Access, RequestCode};
-use shared_types::{Mode, NtStatus};
 use sim::cpuid::Leaves;
 use sim::host::Cpu;
 use sim::model::io_manager_grants;
@@ -22,19 +22,20 @@ const D3_FINAL: u64 = 5;
 /// KeProcessorAddStartNotify and KeProcessorAddCompleteNotify.
 const ADD_START: u32 = 0;
 const ADD_COMPLETE: u32 = 1;
-/// The offset of KTRAP_FRAME's Rip and SegCs (ntddk.h, x64), and its size.
-const RIP: u64 = 0x168;
-const CS: u64 = 0x170;
-const TRAP_FRAME: u64 = 0x190;
-/// KGDT64_R0_CODE and KGDT64_R3_CODE with RPL 3.
-const KERNEL_CODE: u64 = 0x10;
-const USER_CODE: u64 = 0x33;
+/// A request that was submitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Submitted {
+    /// It is in the queue, or with the driver.
+    Queued(u64),
+    /// It did not come so far.
+    Refused(NtStatus),
+}
 
 /// A handle of the device.
 #[derive(Clone, Debug)]
 pub struct File {
-    object: u64,
-    process: u32,
+    pub(crate) object: u64,
+    pub(crate) process: u32,
     granted: Vec<Access>,
 }
 
@@ -44,9 +45,13 @@ enum Stage {
     Unloaded,
     Loaded,
     Added,
+    Released,
     Prepared,
     Working,
 }
+
+/// The size of a DRIVER_OBJECT (wdm.h, x64).
+const DRIVER_OBJECT: usize = 0x150;
 
 /// The driver on its machine.
 pub struct Device {
@@ -56,6 +61,8 @@ pub struct Device {
     run: Option<Run>,
     /// The first rule that was broken while nobody could be told.
     broken: Option<Violation>,
+    /// What can be written in the image, as the loader makes it.
+    writable: Vec<(u64, Vec<u8>)>,
 }
 
 fn failed(status: u64) -> bool {
@@ -71,6 +78,7 @@ impl Device {
             stage: Stage::Unloaded,
             run: None,
             broken: None,
+            writable: image.writable(),
         }
         .at(image.entry))
     }
@@ -82,8 +90,12 @@ impl Device {
 
     /// Loads the driver and starts its device, as far as it goes; the status that ended it.
     pub fn start(&mut self) -> Result<u32, Violation> {
+        for (at, bytes) in &self.writable {
+            self.machine.engine.write(*at, bytes);
+        }
         let entry = self.machine.kernel.entry;
         let driver = self.machine.framework.driver_object;
+        self.machine.engine.write(driver, &[0; DRIVER_OBJECT]);
         let path = self.registry_path()?;
         let status = self.machine.call("DriverEntry", entry, &[driver, path])?;
         self.machine.engine.bus().arena.free(path, 0)?;
@@ -147,10 +159,25 @@ impl Device {
 
     /// Closes a handle, as the I/O manager does for a process that ends.
     pub fn close(&mut self, file: &File) -> Result<(), Violation> {
+        self.clean_up(file)?;
+        self.end_file(file)
+    }
+
+    /// The handle is closed; requests of other threads may still come (IRP_MJ_CLEANUP's page).
+    pub fn clean_up(&mut self, file: &File) -> Result<(), Violation> {
         let cleanup = self.machine.framework.file_cleanup;
         if cleanup != 0 {
             self.machine
                 .call("EvtFileCleanup", cleanup, &[file.object])?;
+        }
+        Ok(())
+    }
+
+    /// The last request is completed, and the file object goes (IRP_MJ_CLOSE's page).
+    pub fn end_file(&mut self, file: &File) -> Result<(), Violation> {
+        let close = self.machine.framework.file_close;
+        if close != 0 {
+            self.machine.call("EvtFileClose", close, &[file.object])?;
         }
         kmdf::delete(&mut self.machine, file.object)
     }
@@ -163,24 +190,41 @@ impl Device {
         input: &[u8],
         output: &mut [u8],
     ) -> Result<(NtStatus, usize), Violation> {
-        if !io_manager_grants(code, &file.granted) {
-            return Ok((NtStatus::ACCESS_DENIED, 0));
+        match self.submit(file, code, input, output.len())? {
+            Submitted::Refused(status) => Ok((status, 0)),
+            Submitted::Queued(request) => {
+                self.machine.settle()?;
+                self.machine.check_nobody_waits()?;
+                let (status, reply) = self.finish_request(request)?;
+                output[..reply.len()].copy_from_slice(&reply);
+                Ok((status, reply.len()))
+            }
         }
-        let request = self.make_request(file, input, output.len())?;
-        let (callback, queue) = self.machine.framework.device_control;
-        let arguments = [
-            queue,
-            request,
-            output.len() as u64,
-            input.len() as u64,
-            code.0.into(),
-        ];
-        self.machine
-            .call("EvtIoDeviceControl", callback, &arguments)?;
-        self.finish_request(request, output)
     }
 
-    fn make_request(&mut self, file: &File, input: &[u8], output: usize) -> Result<u64, Violation> {
+    /// Puts one DeviceIoControl into the queue.
+    pub fn submit(
+        &mut self,
+        file: &File,
+        code: RequestCode,
+        input: &[u8],
+        output: usize,
+    ) -> Result<Submitted, Violation> {
+        if !io_manager_grants(code, &file.granted) {
+            return Ok(Submitted::Refused(NtStatus::ACCESS_DENIED));
+        }
+        let request = self.make_request(file, code, input, output)?;
+        self.machine.framework.enqueue(request);
+        Ok(Submitted::Queued(request))
+    }
+
+    fn make_request(
+        &mut self,
+        file: &File,
+        code: RequestCode,
+        input: &[u8],
+        output: usize,
+    ) -> Result<u64, Violation> {
         let none = || Violation::new(Rule::Unmodelled, "the arena is full");
         let length = input.len().max(output);
         let engine = &mut self.machine.engine;
@@ -195,39 +239,40 @@ impl Device {
             lengths: (input.len() as u64, output as u64),
             file: file.object,
             process: file.process,
+            code: code.0,
             completed: None,
         };
         kmdf::create(&mut self.machine, Kind::Request(request), 0)
     }
 
-    fn finish_request(
-        &mut self,
-        handle: u64,
-        output: &mut [u8],
-    ) -> Result<(NtStatus, usize), Violation> {
+    /// Takes what a request that is completed has answered.
+    pub fn finish_request(&mut self, handle: u64) -> Result<(NtStatus, Vec<u8>), Violation> {
         let request = self.machine.framework.take_request(handle);
         self.machine.engine.bus().arena.free(handle, 0)?;
         let completed = request.and_then(|request| Some((request.buffer, request.completed?)));
         let Some((buffer, (status, information))) = completed else {
             return Err(Violation::new(Rule::Request, "a request is not completed"));
         };
-        let length = information as usize;
-        let reply = self.machine.engine.bytes(buffer, length);
-        output[..length].copy_from_slice(&reply);
+        let reply = self.machine.engine.bytes(buffer, information as usize);
         self.machine.engine.bus().arena.free(buffer, 0)?;
-        Ok((NtStatus(status), length))
+        Ok((NtStatus(status), reply))
     }
 
     /// The system goes to sleep (S3): the device leaves D0, then every register is lost.
     pub fn sleep(&mut self) -> Result<(), Violation> {
         self.power(power::D0_EXIT, &[D3])?;
+        self.lose_registers();
+        Ok(())
+    }
+
+    /// Every processor is reset, and Windows starts it again.
+    pub(crate) fn lose_registers(&mut self) {
         for cpu in &mut self.machine.engine.bus().cpus {
             let now = cpu.processor.timestamp();
             cpu.processor.reset();
             cpu.processor.set_timestamp(now);
             cpu.processor.boot_windows();
         }
-        Ok(())
     }
 
     /// The system wakes.
@@ -244,40 +289,54 @@ impl Device {
                 self.machine.add_processor(Cpu::new(processor));
                 continue;
             };
-            let index = self.machine.processors() as u32;
-            self.tell_of_processor(callback, context, ADD_START, index)?;
+            self.tell_of_processor(callback, context, true)?;
             self.machine.add_processor(Cpu::new(processor));
-            self.tell_of_processor(callback, context, ADD_COMPLETE, index)?;
+            self.tell_of_processor(callback, context, false)?;
         }
         Ok(())
     }
 
-    /// KE_PROCESSOR_CHANGE_NOTIFY_CONTEXT: state, number, status, PROCESSOR_NUMBER.
     fn tell_of_processor(
         &mut self,
         callback: u64,
         context: u64,
-        state: u32,
-        index: u32,
+        starting: bool,
     ) -> Result<(), Violation> {
+        let (change, arguments) = self.processor_change(context, starting)?;
+        self.machine
+            .call("the processor callback", callback, &arguments)?;
+        self.machine.engine.bus().arena.free(change, 0)
+    }
+
+    /// What the callback for added processors is told of the next processor, before it is there
+    /// and after: the KE_PROCESSOR_CHANGE_NOTIFY_CONTEXT (state, number, status,
+    /// PROCESSOR_NUMBER), and the arguments with it.
+    pub(crate) fn processor_change(
+        &mut self,
+        context: u64,
+        starting: bool,
+    ) -> Result<(u64, Vec<u64>), Violation> {
         let none = || Violation::new(Rule::Unmodelled, "the arena is full");
+        let index = self.machine.processors() as u32;
+        let index = if starting { index } else { index - 1 };
         let engine = &mut self.machine.engine;
         let change = engine.allocate(16, 0).ok_or_else(none)?;
+        let state = if starting { ADD_START } else { ADD_COMPLETE };
         engine.write_u32(change, state);
         engine.write_u32(change + 4, index);
         engine.write_u32(change + 12, number_of(index.into()));
-        let status = change + 8;
-        self.machine.call(
-            "the processor callback",
-            callback,
-            &[context, change, status],
-        )?;
-        self.machine.engine.bus().arena.free(change, 0)
+        Ok((change, vec![context, change, change + 8]))
     }
 
     /// The device is gone without warning; its handles are still open.
     pub fn surprise_remove(&mut self) -> Result<(), Violation> {
         self.power(power::SURPRISE, &[]).map(|_| ())
+    }
+
+    /// The device has left D0 for good and its hardware is released, or will be before
+    /// [`Self::remove`].
+    pub(crate) fn hardware_released(&mut self) {
+        self.stage = Stage::Released;
     }
 
     /// Removes the device and unloads the driver, from wherever it is; checks that nothing is left.
@@ -286,7 +345,9 @@ impl Device {
             self.power(power::D0_EXIT, &[D3_FINAL])?;
         }
         if self.stage >= Stage::Added {
-            self.power(power::RELEASE, &[0])?;
+            if self.stage != Stage::Released {
+                self.power(power::RELEASE, &[0])?;
+            }
             self.delete_device()?;
         }
         if self.stage >= Stage::Loaded {
@@ -297,6 +358,7 @@ impl Device {
             }
         }
         self.stage = Stage::Unloaded;
+        kmdf::forget_driver(&mut self.machine)?;
         self.check_nothing_left()
     }
 
@@ -362,26 +424,6 @@ impl Device {
         self.run = Some(run);
         elapsed
     }
-
-    fn overflow(&mut self, index: usize, interrupted: &Interrupted) -> Result<(), Violation> {
-        let who = (interrupted.process, interrupted.thread);
-        if let Some(handler) = self.machine.kernel.interrupt_handler {
-            let none = || Violation::new(Rule::Unmodelled, "the arena is full");
-            let engine = &mut self.machine.engine;
-            let frame = engine.allocate(TRAP_FRAME, 0).ok_or_else(none)?;
-            engine.write_u64(frame + RIP, interrupted.ip);
-            let user = interrupted.mode == Mode::User;
-            engine.write_u64(frame + CS, if user { USER_CODE } else { KERNEL_CODE });
-            let interrupt = Interrupt {
-                handler,
-                arguments: [frame, 0],
-                who,
-            };
-            self.machine.interrupt(index, interrupt)?;
-            return self.machine.engine.bus().arena.free(frame, 0);
-        }
-        Ok(())
-    }
 }
 
 /// What stands for a WDFDEVICE_INIT.
@@ -400,15 +442,19 @@ impl Answering for Device {
 
     fn interrupt(&mut self, index: usize, interrupted: &Interrupted) {
         if self.broken.is_none()
-            && let Err(violation) = self.overflow(index, interrupted)
+            && let Err(violation) = self.machine.interrupt(index, *interrupted)
         {
             self.broken = Some(violation);
         }
     }
 
     fn tick(&mut self, _index: usize) {
-        if self.broken.is_none()
-            && let Err(violation) = kernel::expire_timers(&mut self.machine)
+        if self.broken.is_some() {
+            return;
+        }
+        kernel::expire_timers(&mut self.machine);
+        if !self.machine.disturbed
+            && let Err(violation) = self.machine.settle()
         {
             self.broken = Some(violation);
         }

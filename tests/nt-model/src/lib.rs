@@ -11,6 +11,8 @@
 //! | [`kmdf`] | the functions of the framework, by their index in its table |
 //! | [`device`] | what a user does: load, open, request, close, sleep, remove |
 //! | [`sequence`] | what clients and the system do, from a seed, on this and on the model in process |
+//! | [`traffic`] | what they do at the same time, at moments that a seed decides |
+//! | [`soak`] | machine after machine, each with many sequences |
 //! | [`rules`] | what a driver must not do, each with a name |
 //!
 //! Processors share one engine: a processor is a context that runs for a slice whose length and
@@ -29,6 +31,8 @@ pub mod machine;
 pub mod memory;
 pub mod rules;
 pub mod sequence;
+pub mod soak;
+pub mod traffic;
 
 pub use device::Device;
 pub use machine::Machine;

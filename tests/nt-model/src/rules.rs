@@ -23,6 +23,8 @@ pub enum Rule {
     Lock,
     /// Something of the driver's is alive after unload.
     Alive,
+    /// A register or a reservation is left as a session had it, though none is open.
+    Left,
     /// Silicon refused an access to a register.
     Register,
     /// Interrupts stayed masked for too many instructions.
@@ -49,6 +51,7 @@ impl Rule {
             Self::Object => "object",
             Self::Lock => "lock",
             Self::Alive => "alive",
+            Self::Left => "left",
             Self::Register => "register",
             Self::Masked => "masked",
             Self::Endless => "endless",
