@@ -201,6 +201,8 @@ pub struct Machine {
     pub disturbed: bool,
     /// Overflow interrupts that the driver was given.
     pub interrupts: u64,
+    /// Threads that had to wait for another's lock.
+    pub contended: u64,
     /// Of the order of all calls: two runs that differ in it have differed.
     pub calls: Fingerprint,
     stubs: Vec<Stub>,
@@ -231,6 +233,7 @@ impl Machine {
             unmodelled: Vec::new(),
             disturbed: false,
             interrupts: 0,
+            contended: 0,
             calls: Fingerprint::default(),
             stubs: vec![Stub::Return],
             processors,
@@ -829,6 +832,7 @@ impl Machine {
             let what = format!("{} waits at IRQL {irql}", function.name);
             return Err(self.engine.with_stack(Violation::new(Rule::Wait, what)));
         }
+        self.contended += u64::from(matches!(wait, Wait::Lock(_)));
         self.unload();
         self.activities[id].state = State::Waiting(wait);
         self.processors[index].pile.pop();

@@ -34,6 +34,10 @@ pub struct Life {
     pub instructions: u64,
     /// Overflow interrupts that it was given.
     pub interrupts: u64,
+    /// Threads that had to wait for another's lock.
+    pub contended: u64,
+    /// Calls that were made to fail.
+    pub faults: u64,
     /// Of the order of all calls that it made.
     pub calls: Fingerprint,
     /// Of all sequences.
@@ -91,6 +95,8 @@ pub fn live(file: &[u8], seed: u64, sequences: u64) -> Result<Life, Box<Failure>
         device.remove()?;
         life.instructions = device.machine.engine.bus().executed;
         life.interrupts = device.machine.interrupts;
+        life.contended = device.machine.contended;
+        life.faults = device.machine.kernel.failed.len() as u64;
         life.calls = device.machine.calls;
         Ok(())
     };
@@ -173,6 +179,8 @@ impl Life {
         self.sequences += other.sequences;
         self.instructions += other.instructions;
         self.interrupts += other.interrupts;
+        self.contended += other.contended;
+        self.faults += other.faults;
         self.told.add(&other.told);
     }
 }

@@ -233,7 +233,7 @@ impl<'a> Traffic<'a> {
             4 => Action::Sleep,
             5 if self.device.machine.kernel.added < ADDED => Action::Add,
             6 if self.rng.u8(..4) == 0 => Action::Surprise,
-            7 if self.rng.bool() => Action::Fault(self.rng.u64(..12)),
+            7 => Action::Fault(self.rng.u64(..4)),
             8 => Action::Begin,
             9..=17 => Action::Advance(self.rng.u64(..1_000_000)),
             18..=36 => self.sensible(client),

@@ -7,7 +7,7 @@ use std::num::NonZero;
 use std::time::Duration;
 
 /// Machines; `cargo run --release -p nt-model --bin soak` goes on for as long as one likes.
-const LIVES: u64 = 40;
+const LIVES: u64 = 20;
 /// Lives that broke a rule once, or the model's idea of one.
 const SEEDS: &[u64] = &[2, 3, 4, 5, 14, 20];
 
@@ -24,6 +24,7 @@ fn machines_live() {
     let told = life.told;
     assert!(told.granted * 10 > told.requests, "most refused: {told:?}");
     assert!(life.interrupts > 10_000, "{life:?}");
+    assert!(life.contended > 100 && life.faults > 100, "{life:?}");
     assert!(told.samples > 1000 && told.cancelled > 100, "{told:?}");
 }
 

@@ -65,7 +65,7 @@ fn run() -> Result<()> {
         Ok(life) => {
             let told = life.told;
             println!(
-                "{} sequences in {:.0} s: {} requests, {} granted, {} cancelled, {} samples, {} interrupts, {} instructions",
+                "{} sequences in {:.0} s: {} requests, {} granted, {} cancelled, {} samples, {} interrupts, {} waits for the lock, {} faults, {} instructions",
                 life.sequences,
                 began.elapsed().as_secs_f64(),
                 told.requests,
@@ -73,6 +73,8 @@ fn run() -> Result<()> {
                 told.cancelled,
                 told.samples,
                 life.interrupts,
+                life.contended,
+                life.faults,
                 life.instructions
             );
             Ok(())
