@@ -20,3 +20,13 @@ pub fn folder() -> Option<PathBuf> {
     );
     None
 }
+
+/// The driver's bytes.
+///
+/// # Panics
+/// As [`folder`], and where the file cannot be read.
+#[must_use]
+pub fn file() -> Option<Vec<u8>> {
+    let path = folder()?.join("halprof.sys");
+    Some(std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())))
+}

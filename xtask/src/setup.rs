@@ -106,6 +106,25 @@ const NODE: &[Package] = &[Package {
     proof: "/usr/bin/node",
 }];
 
+/// What builds the engine that runs the driver in `tests/nt-model`.
+const ENGINE: &[Package] = &[
+    Package {
+        name: "cmake",
+        what_for: "configures the engine of nt-model",
+        proof: "/usr/bin/cmake",
+    },
+    Package {
+        name: "make",
+        what_for: "builds it",
+        proof: "/usr/bin/make",
+    },
+    Package {
+        name: "g++",
+        what_for: "compiles it",
+        proof: "/usr/bin/g++",
+    },
+];
+
 impl Package {
     fn is_missing(&self) -> bool {
         !Path::new(self.proof).exists()

@@ -10,6 +10,9 @@ pub(crate) struct Options {
     /// How long each fuzz target runs.
     #[arg(long, default_value_t = 5)]
     fuzz_seconds: u32,
+    /// Modelled machines that the driver lives on, each with 50 sequences of clients and system.
+    #[arg(long, default_value_t = 400)]
+    soak_machines: u32,
 }
 
 /// Runs all of it.
@@ -27,11 +30,19 @@ pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
     sys::variants::test(shell)?;
     interleavings(shell)?;
     fuzz(shell, options.fuzz_seconds)?;
-    tests(shell)
+    tests(shell)?;
+    modelled_kernel(shell)?;
+    soak(shell, options.soak_machines)
 }
 
 fn lint(shell: &Shell) -> Result<()> {
     cmd!(shell, "cargo clippy --all-targets -- -D warnings").run()?;
+    // In release, as its tests: the engine is compiled once.
+    cmd!(
+        shell,
+        "cargo clippy --release -p nt-model --all-targets -- -D warnings"
+    )
+    .run()?;
     let _flags = shell.push_env("RUSTDOCFLAGS", "-D warnings");
     cmd!(shell, "cargo doc --no-deps").run()?;
     Ok(())
@@ -68,6 +79,33 @@ fn tests(shell: &Shell) -> Result<()> {
     } else {
         cmd!(shell, "cargo test --all-targets --no-fail-fast").run()?;
     }
+    Ok(())
+}
+
+/// The driver that was built, on a modelled kernel.
+fn modelled_kernel(shell: &Shell) -> Result<()> {
+    let _built = shell.push_env("HALPROF_REQUIRE_DRIVER", "1");
+    let test = if has_subcommand(shell, "nextest") {
+        &["nextest", "run"][..]
+    } else {
+        &["test"]
+    };
+    cmd!(
+        shell,
+        "cargo {test...} --release -p nt-model --no-fail-fast"
+    )
+    .run()?;
+    Ok(())
+}
+
+/// The same, for as many machines as wanted; their seeds are always the same.
+fn soak(shell: &Shell, machines: u32) -> Result<()> {
+    let machines = machines.to_string();
+    cmd!(
+        shell,
+        "cargo run --release -p nt-model --bin soak -- --seed 1 --lives {machines}"
+    )
+    .run()?;
     Ok(())
 }
 

@@ -5,14 +5,13 @@ use crate::cost::Cost;
 use crate::image::Image;
 use crate::kernel::{self, number_of};
 use crate::kmdf::{self, Kind, Request, power};
-use crate::machine::{Interrupt, Machine};
+use crate::machine::Machine;
 use crate::rules::{Rule, Violation};
 use anyhow::Result;
 use hal_profile::overflow::Interrupted;
+use shared_types::NtStatus;
 use shared_types::request::{Access, RequestCode};
-use shared_types::{Mode, NtStatus};
 use sim::cpuid::Leaves;
-use sim::hal;
 use sim::host::Cpu;
 use sim::model::io_manager_grants;
 use sim::run::{Answering, Run};
@@ -24,13 +23,14 @@ const D3_FINAL: u64 = 5;
 /// KeProcessorAddStartNotify and KeProcessorAddCompleteNotify.
 const ADD_START: u32 = 0;
 const ADD_COMPLETE: u32 = 1;
-/// The offset of KTRAP_FRAME's Rip and SegCs (ntddk.h, x64), and its size.
-const RIP: u64 = 0x168;
-const CS: u64 = 0x170;
-const TRAP_FRAME: u64 = 0x190;
-/// KGDT64_R0_CODE and KGDT64_R3_CODE with RPL 3.
-const KERNEL_CODE: u64 = 0x10;
-const USER_CODE: u64 = 0x33;
+/// A request that was submitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Submitted {
+    /// It is in the queue, or with the driver.
+    Queued(u64),
+    /// It did not come so far.
+    Refused(NtStatus),
+}
 
 /// What the I/O manager's buffers hold before anybody writes there, and how many such bytes in a
 /// row no reply has by itself.
@@ -40,8 +40,8 @@ const GARBAGE_IN_A_ROW: usize = 4;
 /// A handle of the device.
 #[derive(Clone, Debug)]
 pub struct File {
-    object: u64,
-    process: u32,
+    pub(crate) object: u64,
+    pub(crate) process: u32,
     granted: Vec<Access>,
 }
 
@@ -51,9 +51,13 @@ enum Stage {
     Unloaded,
     Loaded,
     Added,
+    Released,
     Prepared,
     Working,
 }
+
+/// The size of a DRIVER_OBJECT (wdm.h, x64).
+const DRIVER_OBJECT: usize = 0x150;
 
 /// The driver on its machine.
 pub struct Device {
@@ -65,6 +69,8 @@ pub struct Device {
     pub overflow_costs: Vec<Cost>,
     /// The first rule that was broken while nobody could be told.
     broken: Option<Violation>,
+    /// What can be written in the image, as the loader makes it.
+    writable: Vec<(u64, Vec<u8>)>,
 }
 
 fn failed(status: u64) -> bool {
@@ -81,6 +87,7 @@ impl Device {
             run: None,
             overflow_costs: Vec::new(),
             broken: None,
+            writable: image.writable(),
         }
         .at(image.entry))
     }
@@ -92,8 +99,12 @@ impl Device {
 
     /// Loads the driver and starts its device, as far as it goes; the status that ended it.
     pub fn start(&mut self) -> Result<u32, Violation> {
+        for (at, bytes) in &self.writable {
+            self.machine.engine.write(*at, bytes);
+        }
         let entry = self.machine.kernel.entry;
         let driver = self.machine.framework.driver_object;
+        self.machine.engine.write(driver, &[0; DRIVER_OBJECT]);
         let path = self.registry_path()?;
         let status = self.machine.call("DriverEntry", entry, &[driver, path])?;
         self.machine.engine.bus().arena.free(path, 0)?;
@@ -157,10 +168,25 @@ impl Device {
 
     /// Closes a handle, as the I/O manager does for a process that ends.
     pub fn close(&mut self, file: &File) -> Result<(), Violation> {
+        self.clean_up(file)?;
+        self.end_file(file)
+    }
+
+    /// The handle is closed; requests of other threads may still come (IRP_MJ_CLEANUP's page).
+    pub fn clean_up(&mut self, file: &File) -> Result<(), Violation> {
         let cleanup = self.machine.framework.file_cleanup;
         if cleanup != 0 {
             self.machine
                 .call("EvtFileCleanup", cleanup, &[file.object])?;
+        }
+        Ok(())
+    }
+
+    /// The last request is completed, and the file object goes (IRP_MJ_CLOSE's page).
+    pub fn end_file(&mut self, file: &File) -> Result<(), Violation> {
+        let close = self.machine.framework.file_close;
+        if close != 0 {
+            self.machine.call("EvtFileClose", close, &[file.object])?;
         }
         kmdf::delete(&mut self.machine, file.object)
     }
@@ -173,24 +199,41 @@ impl Device {
         input: &[u8],
         output: &mut [u8],
     ) -> Result<(NtStatus, usize), Violation> {
-        if !io_manager_grants(code, &file.granted) {
-            return Ok((NtStatus::ACCESS_DENIED, 0));
+        match self.submit(file, code, input, output.len())? {
+            Submitted::Refused(status) => Ok((status, 0)),
+            Submitted::Queued(request) => {
+                self.machine.settle()?;
+                self.machine.check_nobody_waits()?;
+                let (status, reply) = self.finish_request(request)?;
+                output[..reply.len()].copy_from_slice(&reply);
+                Ok((status, reply.len()))
+            }
         }
-        let request = self.make_request(file, input, output.len())?;
-        let (callback, queue) = self.machine.framework.device_control;
-        let arguments = [
-            queue,
-            request,
-            output.len() as u64,
-            input.len() as u64,
-            code.0.into(),
-        ];
-        self.machine
-            .call("EvtIoDeviceControl", callback, &arguments)?;
-        self.finish_request(request, output)
     }
 
-    fn make_request(&mut self, file: &File, input: &[u8], output: usize) -> Result<u64, Violation> {
+    /// Puts one DeviceIoControl into the queue.
+    pub fn submit(
+        &mut self,
+        file: &File,
+        code: RequestCode,
+        input: &[u8],
+        output: usize,
+    ) -> Result<Submitted, Violation> {
+        if !io_manager_grants(code, &file.granted) {
+            return Ok(Submitted::Refused(NtStatus::ACCESS_DENIED));
+        }
+        let request = self.make_request(file, code, input, output)?;
+        self.machine.framework.enqueue(request);
+        Ok(Submitted::Queued(request))
+    }
+
+    fn make_request(
+        &mut self,
+        file: &File,
+        code: RequestCode,
+        input: &[u8],
+        output: usize,
+    ) -> Result<u64, Violation> {
         let none = || Violation::new(Rule::Unmodelled, "the arena is full");
         let length = input.len().max(output);
         let engine = &mut self.machine.engine;
@@ -205,16 +248,14 @@ impl Device {
             lengths: (input.len() as u64, output as u64),
             file: file.object,
             process: file.process,
+            code: code.0,
             completed: None,
         };
         kmdf::create(&mut self.machine, Kind::Request(request), 0)
     }
 
-    fn finish_request(
-        &mut self,
-        handle: u64,
-        output: &mut [u8],
-    ) -> Result<(NtStatus, usize), Violation> {
+    /// Takes what a request that is completed has answered.
+    pub fn finish_request(&mut self, handle: u64) -> Result<(NtStatus, Vec<u8>), Violation> {
         let request = self.machine.framework.take_request(handle);
         self.machine.engine.bus().arena.free(handle, 0)?;
         let completed = request
@@ -230,14 +271,18 @@ impl Device {
             let what = format!("a reply of {length} bytes has bytes that the driver did not write");
             return Err(Violation::new(Rule::Uninitialised, what));
         }
-        output[..length].copy_from_slice(&reply);
         self.machine.engine.bus().arena.free(buffer, 0)?;
-        Ok((NtStatus(status), length))
+        Ok((NtStatus(status), reply))
     }
 
     /// The system goes to sleep (S3): the device leaves D0, then every register is lost.
     pub fn sleep(&mut self) -> Result<(), Violation> {
         self.power(power::D0_EXIT, &[D3])?;
+        self.lose_registers()
+    }
+
+    /// Every processor is reset, and Windows starts it again; before, the driver's bits are clear.
+    pub(crate) fn lose_registers(&mut self) -> Result<(), Violation> {
         let bus = self.machine.engine.bus();
         bus.registers.check(&mut bus.cpus)?;
         for cpu in &mut bus.cpus {
@@ -264,40 +309,54 @@ impl Device {
                 self.machine.add_processor(Cpu::new(processor));
                 continue;
             };
-            let index = self.machine.processors() as u32;
-            self.tell_of_processor(callback, context, ADD_START, index)?;
+            self.tell_of_processor(callback, context, true)?;
             self.machine.add_processor(Cpu::new(processor));
-            self.tell_of_processor(callback, context, ADD_COMPLETE, index)?;
+            self.tell_of_processor(callback, context, false)?;
         }
         Ok(())
     }
 
-    /// KE_PROCESSOR_CHANGE_NOTIFY_CONTEXT: state, number, status, PROCESSOR_NUMBER.
     fn tell_of_processor(
         &mut self,
         callback: u64,
         context: u64,
-        state: u32,
-        index: u32,
+        starting: bool,
     ) -> Result<(), Violation> {
+        let (change, arguments) = self.processor_change(context, starting)?;
+        self.machine
+            .call("the processor callback", callback, &arguments)?;
+        self.machine.engine.bus().arena.free(change, 0)
+    }
+
+    /// What the callback for added processors is told of the next processor, before it is there
+    /// and after: the KE_PROCESSOR_CHANGE_NOTIFY_CONTEXT (state, number, status,
+    /// PROCESSOR_NUMBER), and the arguments with it.
+    pub(crate) fn processor_change(
+        &mut self,
+        context: u64,
+        starting: bool,
+    ) -> Result<(u64, Vec<u64>), Violation> {
         let none = || Violation::new(Rule::Unmodelled, "the arena is full");
+        let index = self.machine.processors() as u32;
+        let index = if starting { index } else { index - 1 };
         let engine = &mut self.machine.engine;
         let change = engine.allocate(16, 0).ok_or_else(none)?;
+        let state = if starting { ADD_START } else { ADD_COMPLETE };
         engine.write_u32(change, state);
         engine.write_u32(change + 4, index);
         engine.write_u32(change + 12, number_of(index.into()));
-        let status = change + 8;
-        self.machine.call(
-            "the processor callback",
-            callback,
-            &[context, change, status],
-        )?;
-        self.machine.engine.bus().arena.free(change, 0)
+        Ok((change, vec![context, change, change + 8]))
     }
 
     /// The device is gone without warning; its handles are still open.
     pub fn surprise_remove(&mut self) -> Result<(), Violation> {
         self.power(power::SURPRISE, &[]).map(|_| ())
+    }
+
+    /// The device has left D0 for good and its hardware is released, or will be before
+    /// [`Self::remove`].
+    pub(crate) fn hardware_released(&mut self) {
+        self.stage = Stage::Released;
     }
 
     /// Removes the device and unloads the driver, from wherever it is; checks that nothing is left.
@@ -306,7 +365,9 @@ impl Device {
             self.power(power::D0_EXIT, &[D3_FINAL])?;
         }
         if self.stage >= Stage::Added {
-            self.power(power::RELEASE, &[0])?;
+            if self.stage != Stage::Released {
+                self.power(power::RELEASE, &[0])?;
+            }
             self.delete_device()?;
         }
         if self.stage >= Stage::Loaded {
@@ -317,6 +378,7 @@ impl Device {
             }
         }
         self.stage = Stage::Unloaded;
+        kmdf::forget_driver(&mut self.machine)?;
         self.check_nothing_left()
     }
 
@@ -382,57 +444,6 @@ impl Device {
         self.run = Some(run);
         elapsed
     }
-
-    fn overflow(&mut self, index: usize, interrupted: &Interrupted) -> Result<(), Violation> {
-        let who = (interrupted.process, interrupted.thread);
-        if let Some(handler) = self.machine.kernel.interrupt_handler {
-            let none = || Violation::new(Rule::Unmodelled, "the arena is full");
-            let engine = &mut self.machine.engine;
-            let frame = engine.allocate(TRAP_FRAME, 0).ok_or_else(none)?;
-            engine.write_u64(frame + RIP, interrupted.ip);
-            let user = interrupted.mode == Mode::User;
-            engine.write_u64(frame + CS, if user { USER_CODE } else { KERNEL_CODE });
-            let interrupt = Interrupt {
-                handler,
-                arguments: [frame, 0],
-                who,
-            };
-            self.interrupt(index, interrupt)?;
-            return self.machine.engine.bus().arena.free(frame, 0);
-        }
-        if let Some((owner, Some(handler))) = self.machine.kernel.counters {
-            return self.call_back(index, handler, owner, who);
-        }
-        Ok(())
-    }
-
-    /// The HAL answers the interrupt, and tells the owner of the counters.
-    fn call_back(
-        &mut self,
-        index: usize,
-        handler: u64,
-        owner: u64,
-        who: (u32, u32),
-    ) -> Result<(), Violation> {
-        let stopped = hal::stop(&mut self.cpus()[index]);
-        let interrupt = Interrupt {
-            handler,
-            arguments: [stopped.overflowed, owner],
-            who,
-        };
-        self.interrupt(index, interrupt)?;
-        hal::go_on(&mut self.cpus()[index], stopped);
-        Ok(())
-    }
-
-    /// The driver answers an overflow.
-    fn interrupt(&mut self, index: usize, interrupt: Interrupt) -> Result<(), Violation> {
-        let before = Cost::so_far(&self.machine);
-        self.machine.interrupt(index, interrupt)?;
-        self.overflow_costs
-            .push(Cost::so_far(&self.machine) - before);
-        Ok(())
-    }
 }
 
 /// What stands for a WDFDEVICE_INIT.
@@ -450,16 +461,24 @@ impl Answering for Device {
     }
 
     fn interrupt(&mut self, index: usize, interrupted: &Interrupted) {
-        if self.broken.is_none()
-            && let Err(violation) = self.overflow(index, interrupted)
-        {
+        if self.broken.is_some() {
+            return;
+        }
+        let before = Cost::so_far(&self.machine);
+        if let Err(violation) = self.machine.interrupt(index, *interrupted) {
             self.broken = Some(violation);
         }
+        let cost = Cost::so_far(&self.machine) - before;
+        self.overflow_costs.push(cost);
     }
 
     fn tick(&mut self, _index: usize) {
-        if self.broken.is_none()
-            && let Err(violation) = kernel::expire_timers(&mut self.machine)
+        if self.broken.is_some() {
+            return;
+        }
+        kernel::expire_timers(&mut self.machine);
+        if !self.machine.disturbed
+            && let Err(violation) = self.machine.settle()
         {
             self.broken = Some(violation);
         }

@@ -89,6 +89,8 @@ pub struct Bus {
     pub executed: u64,
     /// Stubs among them.
     pub calls: u64,
+    /// A slice ends when interrupts are not masked any more, so that one that waits comes at once.
+    pub stops_at_unmask: bool,
     /// Accesses that `sim` saw are counted there; these are the most instructions in one stretch
     /// with interrupts masked.
     pub masked_most: u64,
@@ -215,6 +217,7 @@ impl Engine {
             previous: 0,
             executed: 0,
             calls: 0,
+            stops_at_unmask: false,
             masked_most: 0,
             privileged: image.privileged.clone(),
             budget: 0,
@@ -418,6 +421,12 @@ impl Engine {
         self.set_register(Register::RIP, back);
     }
 
+    /// The stub that was called will be called again, when its caller goes on.
+    pub fn repeat_stub(&mut self) {
+        let after = self.register(Register::RIP);
+        self.set_register(Register::RIP, after - 1);
+    }
+
     /// What a function has returned.
     #[must_use]
     pub fn returned(&self) -> u64 {
@@ -528,7 +537,12 @@ fn execute(unicorn: &mut Unicorn<'_, Bus>, address: u64, size: u32) {
     match bus.privileged.get(&address).copied() {
         None => {}
         Some(Privileged::Mask) => bus.mask(true),
-        Some(Privileged::Unmask) => bus.mask(false),
+        Some(Privileged::Unmask) => {
+            bus.mask(false);
+            if bus.stops_at_unmask {
+                bus.budget = 0;
+            }
+        }
         Some(kind) => {
             serve(unicorn, kind);
             let next = address + u64::from(size);

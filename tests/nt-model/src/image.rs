@@ -111,6 +111,22 @@ impl Image {
     }
 }
 
+impl Image {
+    /// Address and bytes of what the driver may write: what a second load has to put right.
+    #[must_use]
+    pub fn writable(&self) -> Vec<(u64, Vec<u8>)> {
+        let sections = self.sections.iter().filter(|section| section.writable);
+        sections
+            .map(|section| {
+                let (start, end) = (section.offset, section.offset + section.size);
+                let end = end.min(self.bytes.len() as u64);
+                let bytes = &self.bytes[start as usize..end as usize];
+                (IMAGE + start, bytes.to_vec())
+            })
+            .collect()
+    }
+}
+
 fn relocate(pe: &PeFile64<'_>, bytes: &mut [u8], base: u64) -> Result<()> {
     let moved = IMAGE.wrapping_sub(base);
     let sections = pe.section_table();

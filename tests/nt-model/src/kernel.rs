@@ -16,6 +16,8 @@ use crate::machine::{
 use crate::memory::{APIC, ARENA, ARENA_SIZE, EXPORTS, PAGE};
 use crate::rules::{Rule, Violation};
 use anyhow::Result;
+use hal_profile::overflow::Interrupted;
+use shared_types::Mode;
 use std::collections::{BTreeMap, HashMap};
 
 const SUCCESS: u64 = 0;
@@ -47,6 +49,8 @@ pub struct Kernel {
     pub counters: Option<(u64, Option<u64>)>,
     /// Somebody else has the counters.
     pub counters_taken: bool,
+    /// Processors that were added.
+    pub added: usize,
     /// Mapped pages of the local APIC.
     pub mappings: u32,
     /// What was printed.
@@ -55,6 +59,10 @@ pub struct Kernel {
     pub fail_after: Option<u64>,
     /// Calls that may fail, so far.
     pub fallible: u64,
+    /// The function that is being called.
+    pub calling: &'static str,
+    /// The functions that were made to fail.
+    pub failed: Vec<&'static str>,
     next_handle: u64,
     /// HalSetSystemInformation's stub.
     set_system_information: u64,
@@ -128,6 +136,7 @@ impl Kernel {
         match &mut self.fail_after {
             Some(0) => {
                 self.fail_after = None;
+                self.failed.push(self.calling);
                 true
             }
             Some(left) => {
@@ -163,16 +172,16 @@ pub fn dpc_begins(machine: &mut Machine, queued: QueuedDpc) -> Result<(), Violat
     Ok(())
 }
 
-/// The timer expires once, on a processor that the seed chooses.
-pub fn expire_timers(machine: &mut Machine) -> Result<(), Violation> {
-    let set: Vec<(u64, Timer)> = machine
-        .kernel
-        .timers
-        .iter()
-        .filter(|(_, timer)| timer.period.is_some())
-        .map(|(at, timer)| (*at, *timer))
-        .collect();
+/// The timers that are set expire once, each on a processor that the seed chooses; one that is not
+/// through with the last time is left alone.
+pub fn expire_timers(machine: &mut Machine) {
+    let timers = machine.kernel.timers.iter();
+    let set = timers.filter(|(_, timer)| timer.period.is_some());
+    let set: Vec<(u64, Timer)> = set.map(|(at, timer)| (*at, *timer)).collect();
     for (object, timer) in set {
+        if machine.is_under_way(object) {
+            continue;
+        }
         let processor = machine.rng.usize(0..machine.processors());
         machine.queue_dpc(
             processor,
@@ -183,7 +192,25 @@ pub fn expire_timers(machine: &mut Machine) -> Result<(), Violation> {
             },
         );
     }
-    machine.settle()
+}
+
+/// The offset of KTRAP_FRAME's Rip and SegCs (ntddk.h, x64), and its size.
+const RIP: u64 = 0x168;
+const CS: u64 = 0x170;
+const TRAP_FRAME: u64 = 0x190;
+/// KGDT64_R0_CODE and KGDT64_R3_CODE with RPL 3.
+const KERNEL_CODE: u64 = 0x10;
+const USER_CODE: u64 = 0x33;
+
+/// What an interrupt saves of what it interrupts.
+pub fn trap_frame(machine: &mut Machine, interrupted: &Interrupted) -> Result<u64, Violation> {
+    let none = || Violation::new(Rule::Unmodelled, "the arena is full");
+    let engine = &mut machine.engine;
+    let frame = engine.allocate(TRAP_FRAME, 0).ok_or_else(none)?;
+    engine.write_u64(frame + RIP, interrupted.ip);
+    let user = interrupted.mode == Mode::User;
+    engine.write_u64(frame + CS, if user { USER_CODE } else { KERNEL_CODE });
+    Ok(frame)
 }
 
 macro_rules! functions {
@@ -415,9 +442,8 @@ fn insert_dpc(m: &mut Machine) -> Result<Outcome, Violation> {
 
 /// Waits until every DPC that is queued has run.
 fn flush_dpcs(m: &mut Machine) -> Result<Outcome, Violation> {
-    if m.kernel.dpcs.values().any(|dpc| dpc.queued) {
-        // The caller is called again: it waits for the shortest moment there is.
-        return Ok(Outcome::Wait(Wait::Time(m.now() + 1)));
+    if m.has_dpcs() {
+        return Ok(Outcome::Again(Wait::Dpc));
     }
     done()
 }
@@ -534,6 +560,13 @@ fn delete_timer(m: &mut Machine) -> Result<Outcome, Violation> {
     let was_set = timer(m)?.period.is_some();
     if was_set && cancel as u8 == 0 {
         return broken(Rule::Alive, "a timer is deleted while it is set");
+    }
+    if m.is_under_way(at) {
+        if wait as u8 == 0 {
+            return broken(Rule::Alive, "a timer is deleted while its callback runs");
+        }
+        timer(m)?.period = None;
+        return Ok(Outcome::Again(Wait::Dpc));
     }
     m.kernel.timers.remove(&at);
     m.engine.bus().arena.free(at, 0)?;

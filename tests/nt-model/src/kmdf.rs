@@ -12,7 +12,7 @@
 use crate::machine::{DISPATCH, Function, Machine, Outcome, PASSIVE, PROFILE, Wait};
 use crate::rules::{Rule, Violation};
 use anyhow::{Context, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Entries of the table (WdfFunctionTableNumEntries).
 const ENTRIES: usize = 458;
@@ -61,6 +61,8 @@ pub struct Request {
     pub file: u64,
     /// Who made it.
     pub process: u32,
+    /// Its code.
+    pub code: u32,
     /// Status and information, when it is completed.
     pub completed: Option<(u32, u64)>,
 }
@@ -77,10 +79,16 @@ pub struct Framework {
     pub device_add: u64,
     /// The device's PnP and power callbacks, by their offset in WDF_PNPPOWER_EVENT_CALLBACKS.
     pub power: BTreeMap<u64, u64>,
+    /// EvtFileClose, 0 for none.
+    pub file_close: u64,
     /// EvtFileCleanup.
     pub file_cleanup: u64,
     /// EvtIoDeviceControl, and its queue.
     pub device_control: (u64, u64),
+    /// Requests that wait in the queue.
+    waiting: VecDeque<u64>,
+    /// The request that the driver has: the queue gives it one at a time.
+    presented: Option<u64>,
     /// The device, once it is created.
     pub device: Option<u64>,
     /// What was said before it was created.
@@ -208,6 +216,46 @@ impl Framework {
         Ok(self.request(irp)?.process)
     }
 
+    /// A request comes into the queue.
+    pub fn enqueue(&mut self, request: u64) {
+        self.waiting.push_back(request);
+    }
+
+    /// Completes the requests of a file that wait in the queue, as the framework does when its
+    /// handle is closed or its process ends (WdfIoQueuePurge's page: requests that the driver has
+    /// not got are cancelled).
+    pub fn cancel(&mut self, file: u64) {
+        const CANCELLED: u32 = 0xC000_0120;
+        let objects = &mut self.objects;
+        self.waiting.retain(|handle| match objects.get_mut(handle) {
+            Some(Object {
+                kind: Kind::Request(request),
+                ..
+            }) if request.file == file => {
+                request.completed = Some((CANCELLED, 0));
+                false
+            }
+            _ => true,
+        });
+    }
+
+    /// Whether requests of a file are not completed.
+    #[must_use]
+    pub fn has_requests(&self, file: u64) -> bool {
+        self.objects.values().any(|object| {
+            matches!(&object.kind, Kind::Request(request)
+                if request.file == file && request.completed.is_none())
+        })
+    }
+
+    /// Whether a request is completed.
+    #[must_use]
+    pub fn is_completed(&self, handle: u64) -> bool {
+        self.objects.get(&handle).is_some_and(
+            |object| matches!(&object.kind, Kind::Request(request) if request.completed.is_some()),
+        )
+    }
+
     /// What became of a request; it is gone then.
     pub fn take_request(&mut self, handle: u64) -> Option<Request> {
         match self.objects.remove(&handle)?.kind {
@@ -244,6 +292,44 @@ impl Framework {
         let cleanup = self.objects.get(&handle)?.cleanup;
         (cleanup != 0).then_some(cleanup)
     }
+}
+
+/// Gives the driver the next request, if it has none. A request is presented when the one before
+/// is completed, though its callback may not have returned yet
+/// (WDF_IO_QUEUE_DISPATCH_TYPE's page: sequential).
+pub fn present(machine: &mut Machine) -> Result<(), Violation> {
+    if machine.framework.presented.is_some() {
+        return Ok(());
+    }
+    let Some(handle) = machine.framework.waiting.pop_front() else {
+        return Ok(());
+    };
+    let request = machine.framework.request(handle)?;
+    let ((input, output), code, process) = (request.lengths, request.code, request.process);
+    machine.framework.presented = Some(handle);
+    let (callback, queue) = machine.framework.device_control;
+    let arguments = [queue, handle, output, input, code.into()];
+    let who = (process, process + 4);
+    machine.spawn_detached("EvtIoDeviceControl", callback, &arguments, who)
+}
+
+/// The driver is gone, and all that it said of itself.
+pub fn forget_driver(machine: &mut Machine) -> Result<(), Violation> {
+    let framework = &mut machine.framework;
+    framework.power.clear();
+    framework.init = Init::default();
+    (
+        framework.device_add,
+        framework.file_cleanup,
+        framework.file_close,
+    ) = (0, 0, 0);
+    let objects = framework.objects.iter();
+    let drivers = objects.filter(|(_, object)| object.kind == Kind::Driver);
+    let drivers: Vec<u64> = drivers.map(|(handle, _)| *handle).collect();
+    for driver in drivers {
+        delete(machine, driver)?;
+    }
+    Ok(())
 }
 
 /// Deletes an object: handle and context are gone.
@@ -351,6 +437,7 @@ fn set_power_callbacks(m: &mut Machine) -> Result<Outcome, Violation> {
 /// (DeviceInit, Config, Attributes).
 fn set_file_config(m: &mut Machine) -> Result<Outcome, Violation> {
     let config = m.engine.argument(2);
+    m.framework.file_close = m.engine.read_u64(config + 16);
     m.framework.file_cleanup = m.engine.read_u64(config + 24);
     done()
 }
@@ -497,6 +584,9 @@ fn complete(m: &mut Machine) -> Result<Outcome, Violation> {
         .map(|object| &mut object.kind)
     {
         request.completed = Some((status, information));
+        if m.framework.presented == Some(handle) {
+            m.framework.presented = None;
+        }
         if information > request.lengths.1 {
             let what = format!("{information} bytes of reply for {}", request.lengths.1);
             return Err(Violation::new(Rule::Request, what));

@@ -13,6 +13,8 @@
 //! | [`cost`] | what the driver costs, counted |
 //! | [`door`] | the tool's way in: every halprof command on the shipped driver |
 //! | [`sequence`] | what clients and the system do, from a seed, on this and on the model in process |
+//! | [`traffic`] | what they do at the same time, at moments that a seed decides |
+//! | [`soak`] | machine after machine, each with many sequences |
 //! | [`registers`] | which registers the driver may write, and what it must leave as it was |
 //! | [`rules`] | what a driver must not do, each with a name |
 //!
@@ -35,6 +37,8 @@ pub mod memory;
 pub mod registers;
 pub mod rules;
 pub mod sequence;
+pub mod soak;
+pub mod traffic;
 
 pub use device::Device;
 pub use machine::Machine;

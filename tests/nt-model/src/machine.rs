@@ -8,11 +8,15 @@ use crate::engine::{Engine, MASKED_LIMIT, Registers, Stack, Stop};
 use crate::image::Image;
 use crate::kernel::{self, Kernel};
 use crate::kmdf::{self, Framework};
-use crate::memory::{STUB, STUBS};
+use crate::memory::{IMAGE, PAGE, STUB, STUBS};
 use crate::rules::{Rule, Violation};
 use anyhow::{Context, Result};
 use fastrand::Rng;
+use hal_profile::overflow::Interrupted;
+use shared_types::Mode;
 use sim::cpuid::Leaves;
+use sim::event::{Counts, Event};
+use sim::hal;
 use sim::host::Cpu;
 use std::collections::VecDeque;
 
@@ -64,6 +68,8 @@ pub enum Outcome {
     Return(u64),
     /// It waits, and returns 0 when that is over.
     Wait(Wait),
+    /// It waits, and looks again when that is over.
+    Again(Wait),
 }
 
 /// What a thread waits for.
@@ -75,6 +81,8 @@ pub enum Wait {
     Time(u64),
     /// A framework lock.
     Lock(u64),
+    /// The end of a DPC.
+    Dpc,
 }
 
 /// A thread, by number.
@@ -107,6 +115,14 @@ struct Activity {
     /// The process and the thread that PsGetCurrent... answer.
     who: (u32, u32),
     name: &'static str,
+    /// Nobody asks what it returned.
+    detached: bool,
+    /// The DPC or the timer that it runs for, 0 for none.
+    object: u64,
+    /// The trap frame that it was given, 0 for none.
+    frame: u64,
+    /// What the HAL goes on with when it is over.
+    stopped: Option<hal::Stopped>,
 }
 
 /// A DPC in a queue.
@@ -124,18 +140,37 @@ pub struct QueuedDpc {
 struct Processor {
     pile: Vec<usize>,
     dpcs: VecDeque<QueuedDpc>,
-    interrupt: Option<Interrupt>,
+    interrupt: Option<Interrupted>,
 }
 
-/// An overflow interrupt that waits for its processor.
-#[derive(Clone, Copy, Debug)]
-pub struct Interrupt {
-    /// What is called.
-    pub handler: u64,
-    /// With what.
-    pub arguments: [u64; 2],
-    /// The process and the thread that it interrupts.
-    pub who: (u32, u32),
+/// What comes at moments that the seed chooses, while a machine is disturbed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Disturbance {
+    /// An overflow interrupt though no counter has overflowed.
+    Spurious,
+    /// Events that make counters go on, perhaps over their end.
+    Events,
+    /// The timer, before its time.
+    Timer,
+}
+
+/// A number that two different histories do not share (64-bit FNV-1a).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fingerprint(pub u64);
+
+impl Default for Fingerprint {
+    fn default() -> Self {
+        Self(0xCBF2_9CE4_8422_2325)
+    }
+}
+
+impl Fingerprint {
+    /// These bytes come next.
+    pub fn add(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3);
+        }
+    }
 }
 
 /// The machine.
@@ -150,6 +185,14 @@ pub struct Machine {
     pub rng: Rng,
     /// Names of what is not modelled.
     pub unmodelled: Vec<String>,
+    /// Interrupts and timers come at any moment, not only from a workload.
+    pub disturbed: bool,
+    /// Overflow interrupts that the driver was given.
+    pub interrupts: u64,
+    /// Threads that had to wait for another's lock.
+    pub contended: u64,
+    /// Of the order of all calls: two runs that differ in it have differed.
+    pub calls: Fingerprint,
     stubs: Vec<Stub>,
     processors: Vec<Processor>,
     activities: Vec<Activity>,
@@ -182,6 +225,10 @@ impl Machine {
             framework: Framework::default(),
             rng: Rng::with_seed(seed),
             unmodelled: Vec::new(),
+            disturbed: false,
+            interrupts: 0,
+            contended: 0,
+            calls: Fingerprint::default(),
             stubs: vec![Stub::Return],
             processors,
             activities: Vec::new(),
@@ -285,6 +332,30 @@ impl Machine {
         Ok(ThreadId(id))
     }
 
+    /// Starts a thread that nobody waits for.
+    pub fn spawn_detached(
+        &mut self,
+        name: &'static str,
+        function: u64,
+        arguments: &[u64],
+        who: (u32, u32),
+    ) -> Result<(), Violation> {
+        let thread = self
+            .spawn(name, function, arguments, who)
+            .map_err(|error| Violation::new(Rule::Unmodelled, error.to_string()))?;
+        self.activities[thread.0].detached = true;
+        Ok(())
+    }
+
+    /// What a thread has returned, once it is done; it is forgotten then.
+    pub fn result_of(&mut self, thread: ThreadId) -> Option<u64> {
+        let State::Done(value) = self.activities[thread.0].state else {
+            return None;
+        };
+        self.idle.push(thread.0);
+        Some(value)
+    }
+
     fn activity(
         &mut self,
         name: &'static str,
@@ -308,6 +379,10 @@ impl Machine {
         activity.top = top;
         activity.who = who;
         activity.name = name;
+        activity.detached = irql != PASSIVE;
+        activity.object = 0;
+        activity.frame = 0;
+        activity.stopped = None;
         Ok(id)
     }
 
@@ -328,6 +403,10 @@ impl Machine {
             ran_in_all: 0,
             who: (0, 0),
             name: "",
+            detached: false,
+            object: 0,
+            frame: 0,
+            stopped: None,
         });
         Ok(self.activities.len() - 1)
     }
@@ -349,34 +428,46 @@ impl Machine {
     /// Runs until a thread is done and everything is quiet; answers what it returned.
     pub fn run_until_done(&mut self, thread: ThreadId) -> Result<u64, Violation> {
         self.settle()?;
-        match self.activities[thread.0].state {
-            State::Done(value) => {
-                self.idle.push(thread.0);
-                Ok(value)
-            }
-            state => Err(Violation::new(
-                Rule::Wait,
-                format!(
-                    "{} waits for what nobody does: {state:?}",
-                    self.activities[thread.0].name
-                ),
-            )),
-        }
+        self.check_nobody_waits()?;
+        self.result_of(thread)
+            .ok_or_else(|| Violation::new(Rule::Wait, "a thread is not done"))
+    }
+
+    /// When everything is quiet, nobody waits.
+    pub fn check_nobody_waits(&self) -> Result<(), Violation> {
+        let waits = self.activities.iter().find_map(|activity| {
+            let State::Waiting(wait) = activity.state else {
+                return None;
+            };
+            Some(format!(
+                "{} waits for what nobody does: {wait:?}",
+                activity.name
+            ))
+        });
+        waits.map_or(Ok(()), |what| Err(Violation::new(Rule::Wait, what)))
     }
 
     /// Runs until nobody can go on; time passes where somebody waits for it.
     pub fn settle(&mut self) -> Result<(), Violation> {
         for _ in 0..STEPS {
-            if self.step()? {
-                continue;
-            }
-            let Some(next) = self.next_moment() else {
+            if !self.go_on()? {
                 return Ok(());
-            };
-            self.pass_to(next);
-            self.wake(|wait| matches!(wait, Wait::Time(at) if *at <= next));
+            }
         }
         Err(Violation::new(Rule::Endless, "the machine does not settle"))
+    }
+
+    /// One slice, or time passes where everybody waits for it; `false` where nobody can go on.
+    pub fn go_on(&mut self) -> Result<bool, Violation> {
+        if self.step()? {
+            return Ok(true);
+        }
+        let Some(next) = self.next_moment() else {
+            return Ok(false);
+        };
+        self.pass_to(next);
+        self.wake(|wait| matches!(wait, Wait::Time(at) if *at <= next));
+        Ok(true)
     }
 
     fn next_moment(&self) -> Option<u64> {
@@ -416,10 +507,60 @@ impl Machine {
         self.processors[processor].dpcs.push_back(dpc);
     }
 
-    /// An interrupt comes to a processor, and everything runs until it is quiet.
-    pub fn interrupt(&mut self, processor: usize, interrupt: Interrupt) -> Result<(), Violation> {
-        self.processors[processor].interrupt = Some(interrupt);
-        self.settle()
+    /// Whether a DPC, or a timer's callback, is queued or runs.
+    #[must_use]
+    pub fn is_under_way(&self, object: u64) -> bool {
+        self.processors.iter().any(|processor| {
+            let queued = processor.dpcs.iter().any(|dpc| dpc.object == object);
+            let mut pile = processor.pile.iter();
+            queued || pile.any(|&id| self.activities[id].object == object)
+        })
+    }
+
+    /// Whether any DPC is queued or runs.
+    #[must_use]
+    pub fn has_dpcs(&self) -> bool {
+        self.processors.iter().any(|processor| {
+            let mut pile = processor.pile.iter();
+            !processor.dpcs.is_empty() || pile.any(|&id| self.activities[id].object != 0)
+        })
+    }
+
+    /// Whether all processors could lose their registers now: nobody is above PASSIVE_LEVEL or has
+    /// interrupts masked, and no DPC waits.
+    #[must_use]
+    pub fn can_halt(&self) -> bool {
+        let calm = |&id: &usize| {
+            let activity = &self.activities[id];
+            activity.irql == PASSIVE && !activity.masked
+        };
+        self.processors.iter().all(|processor| {
+            processor.interrupt.is_none()
+                && processor.dpcs.is_empty()
+                && processor.pile.iter().all(calm)
+        })
+    }
+
+    /// An overflow interrupt comes to a processor, and is handled.
+    pub fn interrupt(
+        &mut self,
+        processor: usize,
+        interrupted: Interrupted,
+    ) -> Result<(), Violation> {
+        self.processors[processor].interrupt = Some(interrupted);
+        for _ in 0..STEPS {
+            if !self.is_interrupted(processor) || !self.step()? {
+                return Ok(());
+            }
+        }
+        let what = "an interrupt is not handled to its end";
+        Err(Violation::new(Rule::Endless, what))
+    }
+
+    fn is_interrupted(&self, processor: usize) -> bool {
+        let processor = &self.processors[processor];
+        let handles = |&id: &usize| self.activities[id].irql == PROFILE;
+        processor.interrupt.is_some() || processor.pile.iter().any(handles)
     }
 
     /// Adds a processor.
@@ -434,6 +575,10 @@ impl Machine {
 
     /// One slice of one processor; `false` where none has anything to do.
     fn step(&mut self) -> Result<bool, Violation> {
+        kmdf::present(self)?;
+        if self.disturbed && self.rng.u8(0..16) == 0 {
+            self.disturb();
+        }
         let ready: Vec<usize> = (0..self.activities.len())
             .filter(|&id| self.activities[id].state == State::Ready)
             .collect();
@@ -456,8 +601,12 @@ impl Machine {
         self.load(id);
         let slice = self.slice();
         self.running_on = index;
+        self.engine.bus().stops_at_unmask = self.disturbed;
         let stop = self.run(index, id, slice)?;
         self.activities[id].masked = self.engine.masked();
+        if self.disturbed {
+            self.take_pending(index);
+        }
         if let Stop::Stub(number) = stop {
             self.called(index, id, number)?;
         }
@@ -516,16 +665,9 @@ impl Machine {
             return Ok(());
         }
         if irql < PROFILE
-            && let Some(interrupt) = self.processors[index].interrupt.take()
+            && let Some(interrupted) = self.processors[index].interrupt.take()
         {
-            return self.pile(
-                index,
-                "interrupt",
-                interrupt.handler,
-                &interrupt.arguments,
-                PROFILE,
-                interrupt.who,
-            );
+            return self.deliver(index, &interrupted);
         }
         let late = top.is_some() && self.rng.u8(0..4) == 0;
         if irql < DISPATCH
@@ -536,7 +678,9 @@ impl Machine {
             kernel::dpc_begins(self, dpc)?;
             let [context, first, second] = dpc.arguments;
             let arguments = [dpc.object, context, first, second];
-            return self.pile(index, "DPC", dpc.routine, &arguments, DISPATCH, who);
+            let id = self.pile(index, "DPC", dpc.routine, &arguments, DISPATCH, who)?;
+            self.activities[id].object = dpc.object;
+            return Ok(());
         }
         if top.is_none() && !ready.is_empty() {
             let id = ready[self.rng.usize(0..ready.len())];
@@ -554,13 +698,78 @@ impl Machine {
         arguments: &[u64],
         irql: u8,
         who: (u32, u32),
-    ) -> Result<(), Violation> {
+    ) -> Result<usize, Violation> {
         let id = self
             .activity(name, function, arguments, irql, who)
             .map_err(|error| Violation::new(Rule::Unmodelled, error.to_string()))?;
         self.activities[id].state = State::Running;
         self.processors[index].pile.push(id);
+        Ok(id)
+    }
+
+    /// The HAL takes an overflow interrupt: it calls the handler that is registered at this moment,
+    /// or the callback of who has the counters, or nobody.
+    fn deliver(&mut self, index: usize, interrupted: &Interrupted) -> Result<(), Violation> {
+        let who = (interrupted.process, interrupted.thread);
+        if let Some(handler) = self.kernel.interrupt_handler {
+            let frame = kernel::trap_frame(self, interrupted)?;
+            let id = self.pile(index, "interrupt", handler, &[frame, 0], PROFILE, who)?;
+            self.activities[id].frame = frame;
+            self.interrupts += 1;
+        } else if let Some((owner, Some(callback))) = self.kernel.counters {
+            let stopped = hal::stop(&mut self.engine.bus().cpus[index]);
+            let arguments = [stopped.overflowed, owner];
+            let id = self.pile(index, "callback", callback, &arguments, PROFILE, who)?;
+            self.activities[id].stopped = Some(stopped);
+            self.interrupts += 1;
+        }
         Ok(())
+    }
+
+    /// Something comes at this moment.
+    fn disturb(&mut self) {
+        const KINDS: [Disturbance; 3] = [
+            Disturbance::Spurious,
+            Disturbance::Events,
+            Disturbance::Timer,
+        ];
+        let index = self.rng.usize(0..self.processors.len());
+        match KINDS[self.rng.usize(0..KINDS.len())] {
+            Disturbance::Spurious => {
+                self.processors[index].interrupt = Some(self.interrupted(index));
+            }
+            Disturbance::Events => {
+                let mut events = Counts::default();
+                for event in [Event::Instructions, Event::Cycles] {
+                    let bits = self.rng.u32(1..21);
+                    let many = self.rng.u64(0..1 << bits);
+                    events.set(event, many, many / 2);
+                }
+                self.engine.bus().cpus[index].processor.exercise(events);
+                self.take_pending(index);
+            }
+            Disturbance::Timer => kernel::expire_timers(self),
+        }
+    }
+
+    /// An overflow that the processor's local APIC has to tell becomes an interrupt that waits.
+    fn take_pending(&mut self, index: usize) {
+        let cpu = &mut self.engine.bus().cpus[index];
+        if cpu.processor.acknowledge_interrupt().is_some() {
+            self.processors[index].interrupt = Some(self.interrupted(index));
+        }
+    }
+
+    /// What an interrupt would interrupt on a processor: code of this driver.
+    fn interrupted(&self, index: usize) -> Interrupted {
+        let top = self.processors[index].pile.last();
+        let (process, thread) = top.map_or((0, 0), |&id| self.activities[id].who);
+        Interrupted {
+            ip: IMAGE + PAGE,
+            mode: Mode::Kernel,
+            process,
+            thread,
+        }
     }
 
     fn unload(&mut self) {
@@ -612,9 +821,18 @@ impl Machine {
         self.loaded = None;
         let activity = &mut self.activities[id];
         activity.state = State::Done(value);
-        let stack = activity.stack;
-        if activity.irql != PASSIVE {
+        let (stack, frame, object) = (activity.stack, activity.frame, activity.object);
+        if activity.detached {
             self.idle.push(id);
+        }
+        if let Some(stopped) = activity.stopped.take() {
+            hal::go_on(&mut self.engine.bus().cpus[index], stopped);
+        }
+        if object != 0 {
+            self.wake(|wait| *wait == Wait::Dpc);
+        }
+        if frame != 0 {
+            self.engine.bus().arena.free(frame, 0)?;
         }
         self.engine.bus().arena.free(stack, 0)
     }
@@ -639,20 +857,40 @@ impl Machine {
             let what = format!("{} is called with interrupts masked", function.name);
             return Err(self.engine.with_stack(broken(what)));
         }
+        self.kernel.calling = function.name;
+        self.calls.add(function.name.as_bytes());
+        self.calls.add(&[index as u8, id as u8]);
         let outcome = (function.run)(self);
         match outcome.map_err(|violation| self.engine.with_stack(violation))? {
             Outcome::Return(value) => self.engine.return_from_stub(value),
             Outcome::Wait(wait) => {
-                if irql > APC {
-                    let what = format!("{} waits at IRQL {irql}", function.name);
-                    return Err(self.engine.with_stack(Violation::new(Rule::Wait, what)));
-                }
                 self.engine.return_from_stub(0);
-                self.unload();
-                self.activities[id].state = State::Waiting(wait);
-                self.processors[index].pile.pop();
+                self.wait(index, id, function, wait)?;
+            }
+            Outcome::Again(wait) => {
+                self.engine.repeat_stub();
+                self.wait(index, id, function, wait)?;
             }
         }
+        Ok(())
+    }
+
+    fn wait(
+        &mut self,
+        index: usize,
+        id: usize,
+        function: &Function,
+        wait: Wait,
+    ) -> Result<(), Violation> {
+        let irql = self.activities[id].irql;
+        if irql > APC {
+            let what = format!("{} waits at IRQL {irql}", function.name);
+            return Err(self.engine.with_stack(Violation::new(Rule::Wait, what)));
+        }
+        self.contended += u64::from(matches!(wait, Wait::Lock(_)));
+        self.unload();
+        self.activities[id].state = State::Waiting(wait);
+        self.processors[index].pile.pop();
         Ok(())
     }
 }

@@ -60,6 +60,8 @@ rules! {
     /// Something of the driver's is alive after unload, or in pool that is freed: bug checks 0xCE,
     /// DRIVER_UNLOADED_WITHOUT_CANCELLING_PENDING_OPERATIONS, and 0xC7, TIMER_OR_DPC_INVALID.
     Alive "alive";
+    /// With every handle closed, a register, a reservation or a session is left as if one were open.
+    Left "left";
     /// Silicon refused an access to a register: #GP (SDM vol. 2, RDMSR, WRMSR, RDPMC; AMD64 APM
     /// vol. 3).
     Register "register";

@@ -1,0 +1,186 @@
+//! Machine after machine, each with many sequences of [`crate::traffic`]: what a night of use is to
+//! a driver.
+//!
+//! A life is one machine: its seed decides the model, how many processors, and every sequence. So
+//! the seed of a life replays it.
+
+use crate::device::Device;
+use crate::machine::Fingerprint;
+use crate::rules::Violation;
+use crate::traffic::{Action, Told, Traffic};
+use anyhow::{Result, anyhow};
+use fastrand::Rng;
+use sim::models::{MODELS, repeat};
+use sim::workload;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Sequences on one machine.
+pub const SEQUENCES: u64 = 50;
+/// Actions in one sequence, at most; at least a few.
+const ACTIONS: usize = 60;
+const FEWEST_ACTIONS: usize = 8;
+/// Processors of one machine, at most.
+const PROCESSORS: usize = 3;
+const WORK: &str = "instructions=3000000,cycles=5000000,branches=70000,processors=all";
+
+/// What came of a life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Life {
+    /// Sequences that were played.
+    pub sequences: u64,
+    /// Instructions of the driver's that were executed.
+    pub instructions: u64,
+    /// Overflow interrupts that it was given.
+    pub interrupts: u64,
+    /// Threads that had to wait for another's lock.
+    pub contended: u64,
+    /// Calls that were made to fail.
+    pub faults: u64,
+    /// Of the order of all calls that it made.
+    pub calls: Fingerprint,
+    /// Of all sequences.
+    pub told: Told,
+}
+
+/// A life that broke a rule.
+#[derive(Debug)]
+pub struct Failure {
+    /// Its seed.
+    pub seed: u64,
+    /// The model, the sequence and its last actions.
+    pub story: String,
+    /// The rule.
+    pub violation: Violation,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "seed {}: {}\n{}\nreplay: cargo run --release -p nt-model --bin soak -- --seed {} --lives 1",
+            self.seed, self.violation, self.story, self.seed
+        )
+    }
+}
+
+/// Lives the life of a seed, with so many sequences.
+pub fn live(file: &[u8], seed: u64, sequences: u64) -> Result<Life, Box<Failure>> {
+    let mut rng = Rng::with_seed(seed);
+    let model = &MODELS[rng.usize(..MODELS.len())];
+    let leaves = repeat(&model.processors(), rng.usize(1..=PROCESSORS));
+    let work = workload::parse(WORK).unwrap_or_default();
+    let mut story = vec![format!(
+        "on {} with {} processors",
+        model.name,
+        leaves.len()
+    )];
+    let mut life = Life::default();
+    let mut play = || -> Result<(), Violation> {
+        let mut device = Device::new(file, &leaves, seed).map_err(|error| broken(&error))?;
+        let status = device.start()?;
+        if status != 0 {
+            return Err(broken(&anyhow!("the driver does not start: {status:#x}")));
+        }
+        for number in 0..sequences {
+            story.truncate(1);
+            story.push(format!("sequence {number}"));
+            let actions = rng.usize(FEWEST_ACTIONS..=ACTIONS);
+            let traffic = Traffic::new(&mut device, rng.u64(..), &work, &leaves[0]);
+            let told = traffic.play(actions, |action| story.push(short(action)))?;
+            life.told.add(&told);
+            life.sequences += 1;
+        }
+        device.remove()?;
+        life.instructions = device.machine.engine.bus().executed;
+        life.interrupts = device.machine.interrupts;
+        life.contended = device.machine.contended;
+        life.faults = device.machine.kernel.failed.len() as u64;
+        life.calls = device.machine.calls;
+        Ok(())
+    };
+    match play() {
+        Ok(()) => Ok(life),
+        Err(violation) => Err(Box::new(Failure {
+            seed,
+            story: story.join("\n  "),
+            violation,
+        })),
+    }
+}
+
+fn broken(error: &anyhow::Error) -> Violation {
+    Violation::new(crate::rules::Rule::Unmodelled, error.to_string())
+}
+
+fn short(action: &Action) -> String {
+    match action {
+        Action::Request(client, code, input, room) => {
+            format!(
+                "Request({client}, {code:?}, {} bytes, room {room})",
+                input.len()
+            )
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+/// How long to go on: at least one of the two ends it.
+#[derive(Clone, Copy, Debug)]
+pub struct Limit {
+    /// Lives.
+    pub lives: u64,
+    /// Time.
+    pub time: Duration,
+}
+
+/// Lives on every processor of this machine, seeds counting up from `first`; all that was told, or
+/// the failure with the lowest seed among those that came.
+pub fn soak(file: &[u8], first: u64, limit: Limit, threads: usize) -> Result<Life, Box<Failure>> {
+    let (next, failed) = (AtomicU64::new(0), AtomicBool::new(false));
+    let total = Mutex::new(Life::default());
+    let failure: Mutex<Option<Box<Failure>>> = Mutex::new(None);
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while !failed.load(Ordering::Relaxed) && began.elapsed() < limit.time {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= limit.lives {
+                        return;
+                    }
+                    match live(file, first + number, SEQUENCES) {
+                        Ok(life) => lock(&total).add(&life),
+                        Err(found) => {
+                            failed.store(true, Ordering::Relaxed);
+                            let mut kept = lock(&failure);
+                            if kept.as_ref().is_none_or(|kept| found.seed < kept.seed) {
+                                *kept = Some(found);
+                            }
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let failure = lock(&failure).take();
+    failure.map_or_else(|| Ok(*lock(&total)), Err)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+impl Life {
+    fn add(&mut self, other: &Self) {
+        self.sequences += other.sequences;
+        self.instructions += other.instructions;
+        self.interrupts += other.interrupts;
+        self.contended += other.contended;
+        self.faults += other.faults;
+        self.told.add(&other.told);
+    }
+}

@@ -1,0 +1,678 @@
+//! What clients and the system do at the same time, in an order and at moments that a seed decides.
+//!
+//! Requests, closed handles, sleep, added processors and removal are under way together, each in a
+//! thread of the machine. After a sequence everything is as it was before: see [`Traffic::play`].
+
+use crate::device::{Device, File, Submitted};
+use crate::kmdf::{self, power};
+use crate::machine::{Fingerprint, ThreadId};
+use crate::rules::{Rule, Violation};
+use fastrand::Rng;
+use halprof_tests::requests::{self, ALL_RIGHTS};
+use shared_types::request::samples::Drained;
+use shared_types::request::session::{self, Opened};
+use shared_types::request::{Plain, RequestCode, counts, samples};
+use shared_types::{NtStatus, ReplyHeader};
+use sim::cpuid::Leaves;
+use sim::host::Cpu;
+use sim::workload::Workload;
+use std::collections::VecDeque;
+use zerocopy::FromBytes;
+
+/// Handles that are open at once.
+const CLIENTS: usize = 4;
+/// Requests of one client that are under way at once: its threads.
+const THREADS: usize = 3;
+/// Processors that are added to one machine.
+const ADDED: usize = 2;
+/// Slices without an end that break [`Rule::Endless`].
+const SLICES: u64 = 5_000_000;
+
+/// One thing that begins.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// A client opens the device.
+    Open,
+    /// A client's request begins: code, bytes, room for the reply.
+    Request(usize, RequestCode, Vec<u8>, usize),
+    /// A client closes its handle, whatever of it is under way.
+    Close(usize),
+    /// A client's process ends: its requests that wait are cancelled, then its handle is closed.
+    Kill(usize),
+    /// The machine sleeps and wakes.
+    Sleep,
+    /// A processor is added.
+    Add,
+    /// The device is gone without warning.
+    Surprise,
+    /// A workload begins.
+    Begin,
+    /// It goes on for so many nanoseconds.
+    Advance(u64),
+    /// A call of the driver's fails, after so many.
+    Fault(u64),
+}
+
+/// What a client asks of a session, in this order and then again from the start.
+const LIFE: &[RequestCode] = &[
+    session::CONFIGURE,
+    session::START,
+    counts::SNAPSHOT,
+    samples::DRAIN,
+    counts::SNAPSHOT,
+    samples::DRAIN,
+    session::STOP,
+    samples::STATISTICS,
+];
+
+/// A client with a handle.
+struct Client {
+    file: File,
+    sessions: Vec<u32>,
+    pending: Vec<(u64, RequestCode)>,
+    /// Where it stands in [`LIFE`].
+    next: usize,
+    /// Its handle is being closed.
+    closing: bool,
+}
+
+/// A step of something that takes several.
+enum Step {
+    /// A function of the driver is called with these arguments.
+    Call(&'static str, u64, Vec<u64>),
+    /// All registers are lost, as soon as every processor can halt.
+    Lose,
+    /// The callback for added processors is called with this context, before or after.
+    Tell(u64, u64, bool),
+    /// The processor is there now.
+    Join(Box<Cpu>),
+    /// Requests of a file that wait are cancelled.
+    Cancel(u64),
+    /// Every request of a file is completed.
+    Completed(u64),
+    /// A file object is no more.
+    Delete(u64),
+    /// Memory of the kernel's is given back.
+    Free(u64),
+}
+
+/// Steps that come one after the other.
+#[derive(Default)]
+struct Lane {
+    steps: VecDeque<Step>,
+    thread: Option<ThreadId>,
+}
+
+impl Lane {
+    fn is_idle(&self) -> bool {
+        self.steps.is_empty() && self.thread.is_none()
+    }
+}
+
+/// What came of a sequence.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// Requests that were completed.
+    pub requests: u64,
+    /// Of these with success and no error in the reply.
+    pub granted: u64,
+    /// Of these cancelled.
+    pub cancelled: u64,
+    /// Samples that were read.
+    pub samples: u64,
+    /// Of all replies, in order.
+    pub replies: Fingerprint,
+}
+
+/// What is the same before and after a sequence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Level {
+    pool: u64,
+    processors: Vec<Vec<(u32, u64)>>,
+}
+
+/// A sequence being played.
+pub struct Traffic<'a> {
+    device: &'a mut Device,
+    rng: Rng,
+    workload: &'a Workload,
+    spare: &'a Leaves,
+    clients: Vec<Client>,
+    lanes: Vec<Lane>,
+    told: Told,
+    gone: bool,
+    added: bool,
+    /// Registers were lost in between.
+    slept: bool,
+    process: u32,
+}
+
+/// The lane of sleep, wake and removal, which the PnP manager does one after the other.
+const POWER: usize = 0;
+/// The lane of added processors.
+const PROCESSORS: usize = 1;
+
+impl<'a> Traffic<'a> {
+    /// The sequence of a seed on a device that is started, and on which nothing is under way.
+    /// Processors like `spare` may be added.
+    pub fn new(
+        device: &'a mut Device,
+        seed: u64,
+        workload: &'a Workload,
+        spare: &'a Leaves,
+    ) -> Self {
+        device.machine.disturbed = true;
+        device.machine.rng.seed(seed ^ 0x5EED);
+        Self {
+            device,
+            rng: Rng::with_seed(seed),
+            workload,
+            spare,
+            clients: Vec::new(),
+            lanes: vec![Lane::default(), Lane::default()],
+            told: Told::default(),
+            gone: false,
+            added: false,
+            slept: false,
+            process: 1000,
+        }
+    }
+
+    /// Plays so many actions, lets everything end, closes every handle, and compares: pool is at
+    /// its level, no register has a bit of ours, nobody has the counters. A device that was removed
+    /// is started again.
+    pub fn play(
+        mut self,
+        actions: usize,
+        mut tell: impl FnMut(&Action),
+    ) -> Result<Told, Violation> {
+        let before = level(self.device);
+        self.device.begin(self.workload);
+        for _ in 0..actions {
+            let action = self.next_action();
+            tell(&action);
+            self.begin(action)?;
+            let slices = [0, 4, 40, 400][self.rng.usize(..4)];
+            self.go_on(slices)?;
+        }
+        self.device.machine.kernel.fail_after = None;
+        self.finish()?;
+        self.device.machine.disturbed = false;
+        self.device.machine.settle()?;
+        self.device.machine.check_nobody_waits()?;
+        if self.gone {
+            self.device.remove()?;
+            let status = self.device.start()?;
+            if status != 0 {
+                let what = format!("the driver does not start again: {status:#x}");
+                return Err(Violation::new(Rule::Alive, what));
+            }
+        }
+        let mut before = before;
+        if self.slept {
+            before.reset();
+        }
+        before.compare(&level(self.device), self.added || self.gone)?;
+        held(self.device)?;
+        every_session_is_free(self.device)?;
+        Ok(self.told)
+    }
+
+    fn next_action(&mut self) -> Action {
+        let open: Vec<usize> = (0..self.clients.len())
+            .filter(|&client| !self.clients[client].closing)
+            .collect();
+        if open.is_empty() {
+            return Action::Open;
+        }
+        let client = open[self.rng.usize(..open.len())];
+        match self.rng.u8(..40) {
+            0..=1 if open.len() < CLIENTS => Action::Open,
+            2 => Action::Close(client),
+            3 => Action::Kill(client),
+            4 => Action::Sleep,
+            5 if self.device.machine.kernel.added < ADDED => Action::Add,
+            6 if self.rng.u8(..4) == 0 => Action::Surprise,
+            7 => Action::Fault(self.rng.u64(..4)),
+            8 => Action::Begin,
+            9..=17 => Action::Advance(self.rng.u64(..1_000_000)),
+            18..=36 => self.sensible(client),
+            _ => self.any_request(client),
+        }
+    }
+
+    /// The next request of a client that wants to count.
+    fn sensible(&mut self, client: usize) -> Action {
+        let Some(&number) = self.clients[client].sessions.last() else {
+            let head = Plain {
+                header: requests::header(session::KERNEL),
+            };
+            let input = requests::bytes(&head, &[]);
+            return Action::Request(client, session::OPEN, input, 4096);
+        };
+        let next = &mut self.clients[client].next;
+        *next = match self.rng.u8(..8) {
+            0 => self.rng.usize(..LIFE.len()),
+            _ => (*next + 1) % LIFE.len(),
+        };
+        let code = LIFE[*next];
+        let input = if code == session::CONFIGURE {
+            let all = [0, 2, 6, 0x0B, 0x13];
+            let many = [1, 1, 2, 2, all.len()][self.rng.usize(..5)];
+            let sources: Vec<_> = (0..many).map(|_| self.spec(&all)).collect();
+            let sample = session::SAMPLE * u32::from(self.rng.u8(..3) != 0);
+            let bare = sample != 0 && self.rng.u8(..4) == 0;
+            let flags = sample | if bare { session::NO_ADDRESS } else { 0 };
+            requests::configure(number, flags, &sources)
+        } else {
+            let about = session::Session {
+                header: requests::header(0),
+                session: number,
+                reserved: 0,
+            };
+            requests::bytes(&about, &[])
+        };
+        Action::Request(client, code, input, 1 << 14)
+    }
+
+    fn spec(&mut self, all: &[u32]) -> session::Spec {
+        let source = all[self.rng.usize(..all.len())];
+        let interval = 1 << self.rng.u32(10..20);
+        session::Spec {
+            interval,
+            ..requests::spec(source)
+        }
+    }
+
+    fn any_request(&mut self, client: usize) -> Action {
+        let rng = &mut self.rng;
+        let (code, input) = if rng.u8(..4) == 0 {
+            let (code, _) = RequestCode::ALL[rng.usize(..RequestCode::ALL.len())];
+            (code, (0..rng.usize(..400)).map(|_| rng.u8(..)).collect())
+        } else {
+            requests::random_well_formed(rng, &self.clients[client].sessions)
+        };
+        let room = [0, 23, 24, 100, 4096, 1 << 14][rng.usize(..6)];
+        Action::Request(client, code, input, room)
+    }
+
+    fn begin(&mut self, action: Action) -> Result<(), Violation> {
+        match action {
+            Action::Open => {
+                self.process += 8;
+                let file = self.device.open(self.process, ALL_RIGHTS)?;
+                self.clients.push(Client {
+                    file,
+                    sessions: Vec::new(),
+                    pending: Vec::new(),
+                    next: LIFE.len() - 1,
+                    closing: false,
+                });
+            }
+            Action::Request(client, code, input, room) => {
+                let client = &mut self.clients[client];
+                if client.pending.len() < THREADS {
+                    match self.device.submit(&client.file, code, &input, room)? {
+                        Submitted::Queued(request) => client.pending.push((request, code)),
+                        Submitted::Refused(status) => self.told.note(status, &[]),
+                    }
+                }
+            }
+            Action::Close(client) => self.close(client, false),
+            Action::Kill(client) => self.close(client, true),
+            Action::Sleep => self.sleep(),
+            Action::Add => self.add(),
+            Action::Surprise => self.surprise(),
+            Action::Begin => self.device.begin(self.workload),
+            Action::Advance(nanoseconds) => {
+                self.device.advance(nanoseconds)?;
+            }
+            Action::Fault(after) => self.device.machine.kernel.fail_after = Some(after),
+        }
+        Ok(())
+    }
+
+    /// The handle is closed while requests may be under way. A process that ends first has its
+    /// requests cancelled and waits for the one that the driver has; a thread that closes a handle
+    /// does not wait for the others (IRP_MJ_CLEANUP's page). The file object goes when its last
+    /// request is completed (IRP_MJ_CLOSE's page).
+    fn close(&mut self, client: usize, killed: bool) {
+        let client = &mut self.clients[client];
+        client.closing = true;
+        let file = client.file.object;
+        let framework = &self.device.machine.framework;
+        let cleanup = Step::Call("EvtFileCleanup", framework.file_cleanup, vec![file]);
+        let close = Step::Call("EvtFileClose", framework.file_close, vec![file]);
+        let cancel = Step::Cancel(file);
+        let mut steps = VecDeque::new();
+        if killed {
+            steps.extend([cancel, Step::Completed(file), cleanup]);
+        } else if self.rng.bool() {
+            steps.extend([cancel, cleanup]);
+        } else {
+            steps.extend([cleanup, cancel]);
+        }
+        steps.extend([Step::Completed(file), close, Step::Delete(file)]);
+        self.lanes.push(Lane {
+            steps,
+            thread: None,
+        });
+    }
+
+    fn power(&self, name: &'static str, callback: u64, more: &[u64]) -> Step {
+        let framework = &self.device.machine.framework;
+        let function = framework.power.get(&callback).copied().unwrap_or(0);
+        let device = framework.device.unwrap_or(0);
+        Step::Call(name, function, [&[device], more].concat())
+    }
+
+    fn sleep(&mut self) {
+        const D3: u64 = 4;
+        if self.gone {
+            return;
+        }
+        self.slept = true;
+        let steps = [
+            self.power("EvtDeviceD0Exit", power::D0_EXIT, &[D3]),
+            Step::Lose,
+            self.power("EvtDeviceD0Entry", power::D0_ENTRY, &[D3]),
+        ];
+        self.lanes[POWER].steps.extend(steps);
+    }
+
+    /// The device is gone: told at once, whatever power does (EvtDeviceSurpriseRemoval's page: not
+    /// synchronized with the power callbacks); then it leaves D0 and its hardware is released, while
+    /// handles are open. It is removed when all are closed.
+    fn surprise(&mut self) {
+        const D3_FINAL: u64 = 5;
+        if std::mem::replace(&mut self.gone, true) {
+            return;
+        }
+        let told = self.power("EvtDeviceSurpriseRemoval", power::SURPRISE, &[]);
+        let exit = self.power("EvtDeviceD0Exit", power::D0_EXIT, &[D3_FINAL]);
+        let release = self.power("EvtDeviceReleaseHardware", power::RELEASE, &[0]);
+        self.lanes.push(Lane {
+            steps: VecDeque::from([told]),
+            thread: None,
+        });
+        self.lanes[POWER].steps.extend([exit, release]);
+        self.device.hardware_released();
+    }
+
+    fn add(&mut self) {
+        let Some((callback, context)) = self.device.machine.kernel.processor_change else {
+            return;
+        };
+        if !self.lanes[PROCESSORS].is_idle() {
+            return;
+        }
+        self.device.machine.kernel.added += 1;
+        self.added = true;
+        for mut processor in sim::machine::processors(std::slice::from_ref(self.spare)) {
+            processor.boot_windows();
+            processor.set_timestamp(self.device.machine.now());
+            self.lanes[PROCESSORS].steps.extend([
+                Step::Tell(callback, context, true),
+                Step::Join(Box::new(Cpu::new(processor))),
+                Step::Tell(callback, context, false),
+            ]);
+        }
+    }
+
+    /// At most so many slices.
+    fn go_on(&mut self, slices: u64) -> Result<(), Violation> {
+        for _ in 0..slices {
+            let moved = self.go_on_in_lanes()?;
+            if !self.device.machine.go_on()? && !moved {
+                break;
+            }
+        }
+        self.collect()
+    }
+
+    fn finish(&mut self) -> Result<(), Violation> {
+        for client in 0..self.clients.len() {
+            if !self.clients[client].closing {
+                let killed = self.rng.bool();
+                self.close(client, killed);
+            }
+        }
+        for _ in 0..SLICES {
+            let moved = self.go_on_in_lanes()?;
+            if self.lanes.iter().all(Lane::is_idle) {
+                return self.collect();
+            }
+            if !self.device.machine.go_on()? && !moved {
+                self.device.machine.check_nobody_waits()?;
+                let what = "something waits for a request that is not completed";
+                return Err(Violation::new(Rule::Request, what));
+            }
+        }
+        Err(Violation::new(Rule::Endless, "a sequence does not end"))
+    }
+
+    /// The next step of each lane that can go on; whether any could.
+    fn go_on_in_lanes(&mut self) -> Result<bool, Violation> {
+        let mut moved = false;
+        for index in 0..self.lanes.len() {
+            let machine = &mut self.device.machine;
+            let lane = &mut self.lanes[index];
+            if let Some(thread) = lane.thread {
+                if machine.result_of(thread).is_none() {
+                    continue;
+                }
+                lane.thread = None;
+            }
+            let can = match lane.steps.front() {
+                None => false,
+                Some(Step::Lose) => machine.can_halt(),
+                Some(Step::Completed(file)) => !machine.framework.has_requests(*file),
+                Some(_) => true,
+            };
+            if can && let Some(step) = lane.steps.pop_front() {
+                moved = true;
+                self.step(index, step)?;
+            }
+        }
+        Ok(moved)
+    }
+
+    fn step(&mut self, lane: usize, step: Step) -> Result<(), Violation> {
+        let machine = &mut self.device.machine;
+        match step {
+            Step::Call(_, 0, _) | Step::Completed(_) => {}
+            Step::Call(name, function, arguments) => {
+                let thread = machine
+                    .spawn(name, function, &arguments, (4, 8))
+                    .map_err(|error| Violation::new(Rule::Unmodelled, error.to_string()))?;
+                self.lanes[lane].thread = Some(thread);
+            }
+            Step::Tell(callback, context, starting) => {
+                let (change, arguments) = self.device.processor_change(context, starting)?;
+                let call = Step::Call("the processor callback", callback, arguments);
+                let steps = &mut self.lanes[lane].steps;
+                steps.push_front(Step::Free(change));
+                steps.push_front(call);
+            }
+            Step::Lose => self.device.lose_registers()?,
+            Step::Join(cpu) => machine.add_processor(*cpu),
+            Step::Cancel(file) => machine.framework.cancel(file),
+            Step::Delete(object) => {
+                self.collect()?;
+                kmdf::delete(&mut self.device.machine, object)?;
+            }
+            Step::Free(at) => machine.engine.bus().arena.free(at, 0)?,
+        }
+        Ok(())
+    }
+
+    /// Takes the replies that are there.
+    fn collect(&mut self) -> Result<(), Violation> {
+        for client in &mut self.clients {
+            let framework = &self.device.machine.framework;
+            let pending = std::mem::take(&mut client.pending);
+            let (done, left) = pending
+                .into_iter()
+                .partition(|(request, _)| framework.is_completed(*request));
+            client.pending = left;
+            let done: Vec<(u64, RequestCode)> = done;
+            for (request, code) in done {
+                let (status, reply) = self.device.finish_request(request)?;
+                self.told.note(status, &reply);
+                if code == session::OPEN
+                    && let Ok((opened, _)) = Opened::read_from_prefix(&reply)
+                    && opened.header.error == 0
+                {
+                    client.sessions.push(opened.session);
+                }
+                if code == samples::DRAIN
+                    && let Ok((drained, _)) = Drained::read_from_prefix(&reply)
+                    && drained.header.error == 0
+                {
+                    self.told.samples += u64::from(drained.count);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Told {
+    /// This, and then that.
+    pub fn add(&mut self, later: &Self) {
+        self.requests += later.requests;
+        self.granted += later.granted;
+        self.cancelled += later.cancelled;
+        self.samples += later.samples;
+        self.replies.add(&later.replies.0.to_le_bytes());
+    }
+
+    fn note(&mut self, status: NtStatus, reply: &[u8]) {
+        const CANCELLED: u32 = 0xC000_0120;
+        self.requests += 1;
+        self.cancelled += u64::from(status.0 == CANCELLED);
+        let error = ReplyHeader::read_from_prefix(reply).map_or(1, |(header, _)| header.error);
+        self.granted += u64::from(status == NtStatus::SUCCESS && error == 0);
+        self.replies.add(&status.0.to_le_bytes());
+        self.replies.add(reply);
+    }
+}
+
+/// MSRs that select what is counted, start it, or are the local APIC's for overflows: every one
+/// that any modelled processor has (SDM 4, chapter 2; APM 2, appendix A).
+const CONTROLS: &[(u32, u32, usize)] = &[
+    (0x11, 1, 1),
+    (0x186, 1, 8),
+    (0x360, 1, 18),
+    (0x38D, 1, 1),
+    (GLOBAL_CTRL, 1, 1),
+    (0x3A0, 1, 0x42),
+    (0x3F1, 1, 2),
+    (0xC001_0000, 1, 4),
+    (0xC001_0200, 2, 6),
+    (AMD_GLOBAL_CTRL, 1, 1),
+];
+const GLOBAL_CTRL: u32 = 0x38F;
+const AMD_GLOBAL_CTRL: u32 = 0xC000_0301;
+/// Bits of the global controls that are of counters; those above are of others.
+const OF_COUNTERS: u64 = 0xFFFF_0000_FFFF;
+/// CCCR.ACTIVE_THREAD, which is written as 11B (SDM 3B, "CCCR MSRs").
+const CCCR_THREAD: u64 = 3 << 16;
+/// The local APIC's LVTPC: its place in the page, and its MSR in x2APIC mode.
+const LVTPC: u32 = 0x340;
+const X2APIC_LVTPC: u32 = 0x834;
+
+/// What [`Level`] compares.
+#[must_use]
+pub fn level(device: &mut Device) -> Level {
+    let bus = device.machine.engine.bus();
+    Level {
+        pool: bus.arena.pool.0,
+        processors: bus.cpus.iter_mut().map(controls).collect(),
+    }
+}
+
+fn controls(cpu: &mut Cpu) -> Vec<(u32, u64)> {
+    let processor = &mut cpu.processor;
+    let mut found = Vec::new();
+    for &(first, stride, count) in CONTROLS {
+        for msr in (first..).step_by(stride as usize).take(count) {
+            if let Ok(value) = processor.rdmsr(msr) {
+                found.push((msr, value));
+            }
+        }
+    }
+    let lvtpc = processor.rdmsr(X2APIC_LVTPC);
+    let lvtpc = lvtpc.or_else(|_| processor.read_apic(LVTPC).map(u64::from));
+    found.extend(lvtpc.map(|value| (LVTPC, value)));
+    found
+}
+
+impl Level {
+    /// Registers were lost meanwhile: the global controls are what reset makes them, all ones.
+    fn reset(&mut self) {
+        let registers = self.processors.iter_mut().flatten();
+        for (msr, value) in registers {
+            if [GLOBAL_CTRL, AMD_GLOBAL_CTRL].contains(msr) {
+                *value |= OF_COUNTERS;
+            }
+        }
+    }
+
+    /// Pool may have grown by what belongs to an added processor. Bits of the global controls may
+    /// be clear that were set, and the bits of a CCCR that must be written as ones may be; all else
+    /// is as it was.
+    pub fn compare(&self, after: &Self, pool_differs: bool) -> Result<(), Violation> {
+        if self.pool != after.pool && !pool_differs {
+            let what = format!(
+                "{} bytes before a sequence, {} after",
+                self.pool, after.pool
+            );
+            return Err(Violation::new(Rule::PoolLeak, what));
+        }
+        for (index, (before, after)) in self.processors.iter().zip(&after.processors).enumerate() {
+            for (&(msr, was), &(_, is)) in before.iter().zip(after) {
+                let (may_clear, may_set) = match msr {
+                    GLOBAL_CTRL | AMD_GLOBAL_CTRL => (OF_COUNTERS, 0),
+                    0x360..0x372 => (CCCR_THREAD, CCCR_THREAD),
+                    _ => (0, 0),
+                };
+                if is & !was & !may_set != 0 || was & !is & !may_clear != 0 {
+                    let what = format!("processor {index}: {msr:#x} was {was:#x} and is {is:#x}");
+                    return Err(Violation::new(Rule::Left, what));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// With no session, nobody of ours has the counters.
+fn held(device: &Device) -> Result<(), Violation> {
+    let kernel = &device.machine.kernel;
+    if kernel.counters.is_none() && kernel.interrupt_handler.is_none() {
+        return Ok(());
+    }
+    let what = "counters or handler are held though every handle is closed";
+    Err(Violation::new(Rule::Left, what))
+}
+
+/// With every handle closed, as many sessions as there may be can be opened.
+pub fn every_session_is_free(device: &mut Device) -> Result<(), Violation> {
+    const SESSIONS: usize = 7;
+    let file = device.open(4, ALL_RIGHTS)?;
+    let head = Plain {
+        header: requests::header(session::KERNEL),
+    };
+    let input = requests::bytes(&head, &[]);
+    for number in 0..SESSIONS {
+        let mut output = [0; size_of::<Opened>()];
+        let (status, _) = device.device_control(&file, session::OPEN, &input, &mut output)?;
+        let error = Opened::read_from_bytes(&output).map_or(1, |opened| opened.header.error);
+        if status != NtStatus::SUCCESS || error != 0 {
+            let what = format!("{number} sessions can be opened though none is: {error}");
+            return Err(Violation::new(Rule::Left, what));
+        }
+    }
+    device.close(&file)
+}

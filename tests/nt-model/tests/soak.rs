@@ -1,0 +1,50 @@
+//! Does the driver keep every rule while clients, sleep, removal, added processors, interrupts and
+//! timers come at the same time?
+
+use halprof_tests::driver;
+use nt_model::soak::{Limit, SEQUENCES, live, soak};
+use std::num::NonZero;
+use std::time::Duration;
+
+/// Machines; `cargo run --release -p nt-model --bin soak` goes on for as long as one likes.
+const LIVES: u64 = 20;
+/// Lives that broke a rule once, or the model's idea of one.
+const SEEDS: &[u64] = &[2, 3, 4, 5, 14, 20];
+
+#[test]
+fn machines_live() {
+    let Some(file) = driver::file() else { return };
+    let limit = Limit {
+        lives: LIVES,
+        time: Duration::MAX,
+    };
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let life = soak(&file, 1000, limit, threads).unwrap_or_else(|failure| panic!("{failure}"));
+    assert_eq!(life.sequences, LIVES * SEQUENCES);
+    let told = life.told;
+    assert!(told.granted * 10 > told.requests, "most refused: {told:?}");
+    assert!(life.interrupts > 10_000, "{life:?}");
+    assert!(life.contended > 100 && life.faults > 100, "{life:?}");
+    assert!(told.samples > 1000 && told.cancelled > 100, "{told:?}");
+}
+
+#[test]
+fn seeds_that_failed_once() {
+    let Some(file) = driver::file() else { return };
+    for &seed in SEEDS {
+        live(&file, seed, SEQUENCES).unwrap_or_else(|failure| panic!("{failure}"));
+    }
+}
+
+#[test]
+fn a_seed_given_twice_gives_the_same() {
+    let Some(file) = driver::file() else { return };
+    for seed in [1, 7, 4] {
+        let once = live(&file, seed, 20).unwrap_or_else(|failure| panic!("{failure}"));
+        let twice = live(&file, seed, 20).unwrap_or_else(|failure| panic!("{failure}"));
+        assert_eq!(once, twice);
+        assert_ne!(once.calls.0, 0);
+        let other = live(&file, seed + 100, 20).unwrap_or_else(|failure| panic!("{failure}"));
+        assert_ne!(once.calls, other.calls);
+    }
+}
