@@ -133,7 +133,7 @@ impl Package {
 
 /// Installs what is missing.
 pub(crate) fn install(shell: &Shell) -> Result<()> {
-    let mut wanted: Vec<&Package> = [DRIVER, SIGNING, MINGW, WINE, NODE]
+    let mut wanted: Vec<&Package> = [DRIVER, SIGNING, MINGW, WINE, NODE, ENGINE]
         .into_iter()
         .flatten()
         .collect();

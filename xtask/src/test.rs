@@ -27,12 +27,12 @@ pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
     lint(shell)?;
     package::make(shell)?;
     sys::lint(shell)?;
-    sys::variants::test(shell)?;
+    sys::variants::build(shell)?;
     interleavings(shell)?;
     fuzz(shell, options.fuzz_seconds)?;
-    tests(shell)?;
     modelled_kernel(shell)?;
-    soak(shell, options.soak_machines)
+    soak(shell, options.soak_machines)?;
+    tests(shell)
 }
 
 fn lint(shell: &Shell) -> Result<()> {

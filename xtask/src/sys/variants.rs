@@ -193,17 +193,6 @@ fn copy_changed(
     Ok(())
 }
 
-/// Builds them, and sees each caught.
-pub(crate) fn test(shell: &Shell) -> Result<()> {
-    build(shell)?;
-    cmd!(
-        shell,
-        "cargo test --release -p nt-model --test variants --test bytes"
-    )
-    .run()?;
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
