@@ -1,4 +1,7 @@
 //! One command of the tool: where to measure, what it says, and how it ends.
+//!
+//! [`run`] is the tool. [`run_with`] is the same with another way to open what `--machine` names,
+//! so that every command runs on whatever carries requests.
 
 mod args;
 mod check;
@@ -19,24 +22,32 @@ mod stat;
 mod stat_text;
 mod uninstall;
 
+use crate::{Connection, Error, Result};
 use args::{Arguments, Commands};
 use clap::Parser;
 use clap::error::ErrorKind;
-use halprof::{Connection, Error, Result};
 use output::{Output, Told};
-use place::Place;
+pub use place::{DRIVER, Place, spec};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Runs the tool with these arguments, the program's name first.
-pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    run_with(arguments, &Place::open)
+}
+
+/// Opens what `--machine` names.
+pub type Opener<'a> = &'a dyn Fn(&str) -> Result<Place>;
+
+/// Runs the tool with these arguments, the program's name first, on what `open` opens.
+pub fn run_with(arguments: impl IntoIterator<Item = OsString>, open: Opener<'_>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let parsed = match Arguments::try_parse_from(&arguments) {
         Ok(parsed) => parsed,
         Err(error) => return misused(&error, &arguments),
     };
     let output = Output::new(&parsed);
-    match execute(&parsed, &output) {
+    match execute(&parsed, open, &output) {
         Ok(status) => ExitCode::from(status),
         Err(error) => output.fail(&error),
     }
@@ -70,27 +81,28 @@ fn misused(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
 }
 
 /// Does what the command says; answers the exit status of one that did not fail.
-fn execute(arguments: &Arguments, output: &Output) -> Result<u8> {
+fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u8> {
+    let place = || open(arguments.machine());
     match &arguments.command {
         Commands::Machines => machines::run(output),
         Commands::Report(options) => report::run(options, output),
         Commands::Install(options) => install::run(options, output),
         Commands::Uninstall => uninstall::run(output),
-        Commands::Doctor => doctor::run(arguments.machine(), output),
-        Commands::Info => measuring(arguments, output, info::run),
-        Commands::List(options) => measuring(arguments, output, |on, output| {
+        Commands::Doctor => doctor::run(place(), output),
+        Commands::Info => measuring(place()?, output, info::run),
+        Commands::List(options) => measuring(place()?, output, |on, output| {
             list::run(options, on, output)
         }),
-        Commands::Check(options) => measuring(arguments, output, |on, output| {
+        Commands::Check(options) => measuring(place()?, output, |on, output| {
             check::run(options, on, output)
         }),
-        Commands::Registers(options) => measuring(arguments, output, |on, output| {
+        Commands::Registers(options) => measuring(place()?, output, |on, output| {
             registers::run(options, on, output)
         }),
-        Commands::Stat(options) => measuring(arguments, output, |on, output| {
+        Commands::Stat(options) => measuring(place()?, output, |on, output| {
             stat::run(options, on, output)
         }),
-        Commands::Record(options) => measuring(arguments, output, |on, output| {
+        Commands::Record(options) => measuring(place()?, output, |on, output| {
             record::run(options, on, output)
         }),
     }
@@ -103,12 +115,12 @@ struct On {
 }
 
 impl On {
-    fn open(machine: &str) -> Result<Self> {
-        let place = Place::open(machine)?;
+    fn open(place: Place) -> Result<Self> {
         let description = place.description().map(str::to_owned);
         let connection = Connection::new(place)?;
         let told = Told {
-            modelled: connection.modelled(),
+            // The shipped driver does not know that its machine is a model.
+            modelled: connection.modelled() || description.is_some(),
             machine: description.unwrap_or_else(|| connection.answerer().to_owned()),
         };
         Ok(Self { connection, told })
@@ -116,11 +128,11 @@ impl On {
 }
 
 fn measuring(
-    arguments: &Arguments,
+    place: Place,
     output: &Output,
     command: impl FnOnce(&mut On, &Output) -> Result<u8>,
 ) -> Result<u8> {
-    let mut on = On::open(arguments.machine())?;
+    let mut on = On::open(place)?;
     output.note_model(&on.told);
     command(&mut on, output)
 }

@@ -10,10 +10,15 @@
 //!                                    -> drain    -> recording -> report
 //! ```
 //!
-//! What a user types is read by [`selection`]; what came of it is worded by [`explain`],
+//! The tool itself is [`cli`]. What a user types is read by [`selection`]; what came of it is worded by [`explain`],
 //! [`registers`] and [`Error`], which says for every refusal what to do about it.
 #![cfg_attr(not(windows), forbid(unsafe_code))]
 
+#[expect(
+    clippy::format_push_string,
+    reason = "a report is a few lines; writing into a String has no error to handle"
+)]
+pub mod cli;
 mod connection;
 mod error;
 pub mod estimate;
@@ -33,7 +38,7 @@ mod windows;
 
 pub use connection::{Connection, Fit, Setup};
 pub use error::{Error, Refusal, Result};
-pub use modelled::Modelled;
+pub use modelled::{Modelled, ModelledMachine};
 pub use session::{Session, Settled};
 pub use transport::Transport;
 #[cfg(windows)]

@@ -7,7 +7,17 @@ use sim::cpuid::Leaves;
 use sim::model::{Handle, Model};
 use sim::workload::Workload;
 
-/// A modelled machine, open for reading and writing.
+/// A modelled machine: besides requests it answers what a [`Workload`] does, in modelled time.
+pub trait ModelledMachine: Transport {
+    /// Starts a workload on its processors.
+    fn begin(&mut self, workload: &Workload);
+    /// Runs at most so many modelled nanoseconds; answers whether work is left.
+    fn advance(&mut self, nanoseconds: u64) -> Result<bool>;
+    /// Modelled time since the workload began.
+    fn elapsed_ns(&mut self) -> u64;
+}
+
+/// The driver's own service on modelled processors, open for reading and writing.
 #[derive(Debug)]
 pub struct Modelled {
     model: Model,
@@ -50,6 +60,20 @@ impl Modelled {
             Some(fault) => Err(Error::Internal(fault.to_string())),
             None => Ok(()),
         }
+    }
+}
+
+impl ModelledMachine for Modelled {
+    fn begin(&mut self, workload: &Workload) {
+        Self::begin(self, workload);
+    }
+
+    fn advance(&mut self, nanoseconds: u64) -> Result<bool> {
+        Self::advance(self, nanoseconds)
+    }
+
+    fn elapsed_ns(&mut self) -> u64 {
+        Self::elapsed_ns(self)
     }
 }
 

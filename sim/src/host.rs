@@ -2,6 +2,7 @@
 
 use crate::event::{Counts, Event};
 use crate::fault::Fault;
+use crate::hal;
 use crate::processor::Processor;
 use hal_profile::machine::{
     CpuidResult, Local, Machine, Overflows, ProcessorSet, Processors, Unreserved,
@@ -126,6 +127,8 @@ pub struct Host {
     pub(crate) interrupt_taken: bool,
     /// The service has reserved the counters: it must give them back before it can again.
     counters_reserved: bool,
+    /// The HAL tells of overflows by its callback.
+    calls_back: bool,
     /// Most words that rings may take in all; above it there is no memory.
     pub(crate) ring_words_max: usize,
 }
@@ -142,6 +145,7 @@ impl Host {
             counters_taken: false,
             interrupt_taken: false,
             counters_reserved: false,
+            calls_back: false,
             ring_words_max: usize::MAX,
         };
         for processor in processors {
@@ -163,9 +167,16 @@ impl Host {
         }
     }
 
-    /// An overflow interrupt has come to one processor.
+    /// An overflow interrupt has come to one processor: to our handler, or to the HAL, where that
+    /// calls us back.
     pub fn interrupt(&mut self, index: usize, interrupted: &Interrupted) {
-        if let Some(mut local) = self.local(index) {
+        if self.calls_back
+            && let Some(cpu) = self.cpus.get_mut(index)
+        {
+            let stopped = hal::stop(cpu);
+            self.callback(index, stopped.overflowed);
+            hal::go_on(&mut self.cpus[index], stopped);
+        } else if let Some(mut local) = self.local(index) {
             overflow::interrupt(&mut local, interrupted);
         }
     }
@@ -259,11 +270,13 @@ impl Processors for Host {
             return Err(Unreserved::Interrupt(STATUS_UNSUCCESSFUL));
         }
         self.counters_reserved = true;
+        self.calls_back = matches!(overflows, Overflows::Callback { .. });
         Ok(())
     }
 
     fn release_counters(&mut self) {
         self.counters_reserved = false;
+        self.calls_back = false;
     }
 
     fn timestamp_frequency(&self) -> u64 {

@@ -20,6 +20,8 @@ enum Task {
     Setup,
     /// Builds the driver, target/driver/halprof.sys.
     Sys(sys::Options),
+    /// Builds the driver with each of the mistakes of tests/nt-model/variants.toml.
+    Variants,
     /// Builds the tool, target/exe/halprof.exe.
     Exe,
     /// Builds both and makes what Windows installs, target/package, signed for a test machine.
@@ -46,6 +48,7 @@ fn main() -> Result<()> {
             speakeasy::install(&shell)
         }
         Task::Sys(options) => sys::build(&shell, &options),
+        Task::Variants => sys::variants::build(&shell),
         Task::Exe => exe::build(&shell),
         Task::Package => package::make(&shell),
         Task::Test(options) => test::run(&shell, &options),

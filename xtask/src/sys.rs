@@ -7,6 +7,7 @@ mod content_root;
 mod files;
 mod reproducible;
 mod toolchain;
+pub(crate) mod variants;
 mod workspace;
 
 pub(crate) use toolchain::{Toolchain, rustup_can};

@@ -27,6 +27,7 @@ pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
     lint(shell)?;
     package::make(shell)?;
     sys::lint(shell)?;
+    sys::variants::test(shell)?;
     interleavings(shell)?;
     fuzz(shell, options.fuzz_seconds)?;
     tests(shell)?;

@@ -3,9 +3,10 @@
 //! Ends with 0 where events can be counted, with 3 where nothing answers and with 4 where there are
 //! no counters to be had; a warning alone stops nothing.
 
+use super::On;
 use super::output::{Output, Told, table, wrapped_to};
 use super::place::Place;
-use halprof::{Connection, Error, Result, explain};
+use crate::{Error, Result, explain};
 use serde::Serialize;
 use shared_types::request::machine::{Machine, Processor};
 use shared_types::{Delivery, ProfileInterface, Reason};
@@ -53,8 +54,8 @@ impl Check {
     }
 }
 
-pub(super) fn run(machine: &str, output: &Output) -> Result<u8> {
-    let (told, checks) = examine(machine)?;
+pub(super) fn run(place: Result<Place>, output: &Output) -> Result<u8> {
+    let (told, checks) = examine(place)?;
     output.note_model(&told);
     let ready = checks.iter().all(|check| check.state != State::Problem);
     let status = match checks.as_slice() {
@@ -66,15 +67,17 @@ pub(super) fn run(machine: &str, output: &Output) -> Result<u8> {
     Ok(status)
 }
 
-fn examine(machine: &str) -> Result<(Told, Vec<Check>)> {
-    let place = match Place::open(machine) {
+fn examine(place: Result<Place>) -> Result<(Told, Vec<Check>)> {
+    let place = match place {
         Ok(place) => place,
         Err(error @ Error::NoDriver { .. }) => return Ok(no_driver(&error)),
         Err(error) => return Err(error),
     };
-    let description = place.description().map(str::to_owned);
-    let mut connection = match Connection::new(place) {
-        Ok(connection) => connection,
+    let On {
+        mut connection,
+        told,
+    } = match On::open(place) {
+        Ok(on) => on,
         Err(error @ (Error::Refused(_) | Error::Device(_) | Error::Status(_))) => {
             return Ok(no_driver(&error));
         }
@@ -82,10 +85,6 @@ fn examine(machine: &str) -> Result<(Told, Vec<Check>)> {
     };
     let machine = connection.machine()?;
     let processors = connection.processors()?;
-    let told = Told {
-        modelled: connection.modelled(),
-        machine: description.unwrap_or_else(|| connection.answerer().to_owned()),
-    };
     let boot = processors.first().copied().unwrap_or_default();
     let checks = vec![
         Check::ok("driver", format!("{} answers", connection.answerer())),

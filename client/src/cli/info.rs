@@ -2,7 +2,7 @@
 
 use super::On;
 use super::output::{Output, seconds, table, wrapped_to};
-use halprof::{Error, Result, explain};
+use crate::{Error, Result, explain};
 use serde::Serialize;
 use shared_types::request::machine::{Machine, Processor};
 
@@ -166,7 +166,7 @@ fn alike(processors: &[Row]) -> Vec<Vec<String>> {
         }
     }
     let line = |(first, last, cells): (u32, u32, [String; 9])| {
-        let range = halprof::selection::format_processors(first..=last);
+        let range = crate::selection::format_processors(first..=last);
         std::iter::once(range).chain(cells).collect()
     };
     lines.into_iter().map(line).collect()

@@ -2,8 +2,8 @@
 
 use super::args::Install;
 use super::output::Output;
-use halprof::Result;
-use halprof::installation::{self, Installed};
+use crate::Result;
+use crate::installation::{self, Installed};
 
 pub(super) fn run(options: &Install, output: &Output) -> Result<u8> {
     let inf = options.inf.clone();

@@ -3,8 +3,8 @@
 use super::On;
 use super::args;
 use super::output::{Output, table};
-use halprof::selection::format_processors;
-use halprof::{Result, explain};
+use crate::selection::format_processors;
+use crate::{Result, explain};
 use serde::Serialize;
 use shared_types::request::machine::Processor;
 use shared_types::request::source::Source;

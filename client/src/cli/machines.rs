@@ -1,7 +1,7 @@
 //! `halprof machines`: the built-in models.
 
 use super::output::{Output, table};
-use halprof::Result;
+use crate::Result;
 use serde::Serialize;
 use sim::models::MODELS;
 

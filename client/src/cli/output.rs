@@ -1,7 +1,7 @@
 //! What goes to standard output and to standard error, for people and for programs.
 
 use super::args::Arguments;
-use halprof::{Error, Result};
+use crate::{Error, Result};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};

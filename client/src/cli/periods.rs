@@ -1,8 +1,8 @@
 //! The periods wanted and those in use, and what to say where they differ.
 
 use super::measure::Choice;
-use halprof::Settled;
-use halprof::selection::Chosen;
+use crate::Settled;
+use crate::selection::Chosen;
 use serde::Serialize;
 use shared_types::ProfileSource;
 use shared_types::request::session::UsedInterval;

@@ -1,46 +1,54 @@
 //! Where to measure: the installed driver, or a modelled machine.
 
-use halprof::{Error, Modelled, Result, Transport};
+use crate::{Error, Modelled, ModelledMachine, Result, Transport};
 use shared_types::request::RequestCode;
-use sim::spec::{self, SpecError};
+use sim::spec::{self, MachineSpec, SpecError};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
 /// No dump of 2048 processors is longer.
 const DUMP_BYTES_MAX: u64 = 64 << 20;
+/// What `--machine` calls the installed driver.
+pub const DRIVER: &str = "driver";
 
 /// What answers the requests.
-pub(crate) enum Place {
-    /// `halprof.sys`.
+pub struct Place {
+    answers: Answers,
+    /// What a modelled machine is a model of.
+    description: Option<String>,
+}
+
+enum Answers {
+    /// `halprof.sys` on Windows.
     #[cfg(windows)]
-    Driver(halprof::Driver),
-    /// A model, with its description.
-    Modelled(Box<Modelled>, String),
+    Driver(crate::Driver),
+    Modelled(Box<dyn ModelledMachine>),
 }
 
 impl Place {
-    /// Opens what `--machine` names.
-    pub(crate) fn open(machine: &str) -> Result<Self> {
-        if machine == "driver" {
+    /// What `--machine` names: the installed driver, or its service on a modelled machine.
+    pub fn open(machine: &str) -> Result<Self> {
+        if machine == DRIVER {
             return driver();
         }
-        let spec = spec::machine(machine, read_dump).map_err(|error| refused(machine, error))?;
+        let spec = spec(machine)?;
         let model = Modelled::new(&spec.leaves);
-        Ok(Self::Modelled(Box::new(model), spec.description))
+        Ok(Self::modelled(Box::new(model), spec.description))
+    }
+
+    /// A modelled machine, and what it is a model of.
+    #[must_use]
+    pub fn modelled(machine: Box<dyn ModelledMachine>, description: String) -> Self {
+        Self {
+            answers: Answers::Modelled(machine),
+            description: Some(description),
+        }
     }
 
     /// What a modelled machine is a model of.
-    #[cfg_attr(
-        not(windows),
-        expect(clippy::unnecessary_wraps, reason = "None on Windows")
-    )]
     pub(crate) fn description(&self) -> Option<&str> {
-        match self {
-            #[cfg(windows)]
-            Self::Driver(_) => None,
-            Self::Modelled(_, description) => Some(description),
-        }
+        self.description.as_deref()
     }
 
     /// The model, where this is one.
@@ -48,28 +56,31 @@ impl Place {
         not(windows),
         expect(clippy::unnecessary_wraps, reason = "None on Windows")
     )]
-    pub(crate) fn model(&mut self) -> Option<&mut Modelled> {
-        match self {
+    pub(crate) fn model(&mut self) -> Option<&mut dyn ModelledMachine> {
+        match &mut self.answers {
             #[cfg(windows)]
-            Self::Driver(_) => None,
-            Self::Modelled(model, _) => Some(model),
+            Answers::Driver(_) => None,
+            Answers::Modelled(model) => Some(model.as_mut()),
         }
     }
 }
 
 impl Transport for Place {
     fn request(&mut self, code: RequestCode, input: &[u8], output: &mut [u8]) -> Result<usize> {
-        match self {
+        match &mut self.answers {
             #[cfg(windows)]
-            Self::Driver(driver) => driver.request(code, input, output),
-            Self::Modelled(model, _) => model.request(code, input, output),
+            Answers::Driver(driver) => driver.request(code, input, output),
+            Answers::Modelled(model) => model.request(code, input, output),
         }
     }
 }
 
 #[cfg(windows)]
 fn driver() -> Result<Place> {
-    halprof::Driver::open().map(Place::Driver)
+    Ok(Place {
+        answers: Answers::Driver(crate::Driver::open()?),
+        description: None,
+    })
 }
 
 #[cfg(not(windows))]
@@ -78,6 +89,11 @@ fn driver() -> Result<Place> {
         message: "the driver runs on Windows only".to_owned(),
         hint: "Measure on a model: `--machine NAME`, see `halprof machines`.".to_owned(),
     })
+}
+
+/// The machine that `--machine` names, to be modelled.
+pub fn spec(machine: &str) -> Result<MachineSpec> {
+    spec::machine(machine, read_dump).map_err(|error| refused(machine, error))
 }
 
 fn read_dump(path: &Path) -> io::Result<Vec<u8>> {

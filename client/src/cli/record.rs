@@ -6,8 +6,8 @@ use super::measure::{Choice, rotation};
 use super::output::{Output, seconds, table, thousands};
 use super::periods::{self, Period};
 use super::runner::Runner;
-use halprof::recording::{self, Ending, Metadata, Module, Writer};
-use halprof::{Result, Session, explain};
+use crate::recording::{self, Ending, Metadata, Module, Writer};
+use crate::{Result, Session, explain};
 use serde::Serialize;
 use shared_types::LossCause;
 use shared_types::request::machine::Machine;
@@ -123,7 +123,7 @@ fn record(
 }
 
 /// Moves what is in the rings to the file.
-fn drain<T: halprof::Transport>(session: &mut Session<T>, writer: &mut Writer) -> Result<()> {
+fn drain<T: crate::Transport>(session: &mut Session<T>, writer: &mut Writer) -> Result<()> {
     loop {
         let (samples, left) = session.drain()?;
         writer.samples(&samples)?;

@@ -2,8 +2,8 @@
 
 use super::args;
 use super::output::{Output, Told, seconds, table, thousands};
-use halprof::Result;
-use halprof::report::Report;
+use crate::Result;
+use crate::report::Report;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

@@ -4,7 +4,7 @@ use super::On;
 use super::args::Work;
 use super::measure::{NANOSECONDS_MAX, no_processor, positive};
 use super::place::Place;
-use halprof::{Error, Result};
+use crate::{Error, Result};
 use sim::workload::{self, Workload};
 use std::ffi::OsString;
 use std::process::{Child, Command};

@@ -2,7 +2,7 @@
 
 use super::output::{lines, seconds, table, thousands};
 use super::stat::{Body, Figure, Interval, Row};
-use halprof::{Error, Result};
+use crate::{Error, Result};
 
 /// Counts, figures and the time it took.
 pub(super) fn text(body: &Body) -> String {

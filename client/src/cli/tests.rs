@@ -2,8 +2,8 @@
 
 use super::args::Arguments;
 use super::*;
-use halprof::registers::decode;
-use halprof::{Session, Setup};
+use crate::registers::decode;
+use crate::{Session, Setup};
 use shared_types::request::counts::Count;
 use shared_types::request::machine::Register;
 use shared_types::request::session::Spec;
@@ -15,6 +15,10 @@ fn parse(arguments: &[&str]) -> Arguments {
     Arguments::try_parse_from(all).expect("arguments")
 }
 
+fn on(machine: &str) -> On {
+    On::open(Place::open(machine).expect("a place")).expect("a machine")
+}
+
 /// The requests of one `stat` on a machine of so many processors.
 fn requests_of_stat(processors: u32) -> u64 {
     let folder = tempfile::tempdir().expect("a folder");
@@ -24,7 +28,7 @@ fn requests_of_stat(processors: u32) -> u64 {
     let Commands::Stat(options) = &parsed.command else {
         panic!("this is stat");
     };
-    let mut on = On::open(&format!("skylake,processors={processors}")).expect("a machine");
+    let mut on = on(&format!("skylake,processors={processors}"));
     let output = Output::new(&parsed);
     assert_eq!(stat::run(options, &mut on, &output).expect("counts"), 0);
     on.connection.requests()
@@ -54,7 +58,7 @@ fn counting(sources: u64) -> Setup {
 /// Runs 1000 instructions on all processors; answers the final counts, and how many requests the
 /// session took.
 fn measured(processors: u32, setup: &Setup) -> (Vec<Vec<Count>>, u64) {
-    let mut on = On::open(&format!("skylake,processors={processors}")).expect("a machine");
+    let mut on = on(&format!("skylake,processors={processors}"));
     let before = on.connection.requests();
     let mut session = Session::open(&mut on.connection, false, false).expect("a session");
     session.configure(setup, false).expect("configured");
@@ -92,7 +96,7 @@ fn the_largest_snapshot_comes_back_whole() {
 
 /// The registers of processor 0 while a source is counted there, by name and field.
 fn registers_while_counting(machine: &str, source: u32) -> Vec<(String, &'static str, u64)> {
-    let mut on = On::open(machine).expect("a machine");
+    let mut on = on(machine);
     let interface = on.connection.machine().expect("described").interface;
     let interface = ProfileInterface::from_wire(interface).expect("an interface");
     let spec = Spec {

@@ -1,8 +1,8 @@
 //! `halprof uninstall`: all that `halprof install` brings goes.
 
 use super::output::{Output, lines};
-use halprof::Result;
-use halprof::installation::{self, Removed};
+use crate::Result;
+use crate::installation::{self, Removed};
 use shared_types::device::SERVICE;
 
 pub(super) fn run(output: &Output) -> Result<u8> {

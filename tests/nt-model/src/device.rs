@@ -31,6 +31,11 @@ pub enum Submitted {
     Refused(NtStatus),
 }
 
+/// What the I/O manager's buffers hold before anybody writes there, and how many such bytes in a
+/// row no reply has by itself.
+const GARBAGE: u8 = 0xA5;
+const GARBAGE_IN_A_ROW: usize = 4;
+
 /// A handle of the device.
 #[derive(Clone, Debug)]
 pub struct File {
@@ -231,7 +236,7 @@ impl Device {
         let buffer = engine.allocate(length as u64, 0).ok_or_else(none)?;
         // The I/O manager's buffer comes from the pool as it is: what was there before may not
         // reach the client.
-        let garbage = vec![0xA5; length];
+        let garbage = vec![GARBAGE; length];
         engine.write(buffer, &garbage);
         engine.write(buffer, input);
         let request = Request {
@@ -249,11 +254,19 @@ impl Device {
     pub fn finish_request(&mut self, handle: u64) -> Result<(NtStatus, Vec<u8>), Violation> {
         let request = self.machine.framework.take_request(handle);
         self.machine.engine.bus().arena.free(handle, 0)?;
-        let completed = request.and_then(|request| Some((request.buffer, request.completed?)));
-        let Some((buffer, (status, information))) = completed else {
+        let completed = request
+            .and_then(|request| Some((request.buffer, request.lengths.0, request.completed?)));
+        let Some((buffer, input, (status, information))) = completed else {
             return Err(Violation::new(Rule::Request, "a request is not completed"));
         };
-        let reply = self.machine.engine.bytes(buffer, information as usize);
+        let length = information as usize;
+        let reply = self.machine.engine.bytes(buffer, length);
+        let written = (input as usize).min(length);
+        let mut rows = reply[written..].windows(GARBAGE_IN_A_ROW);
+        if rows.any(|row| row.iter().all(|&byte| byte == GARBAGE)) {
+            let what = format!("a reply of {length} bytes has bytes that the driver did not write");
+            return Err(Violation::new(Rule::Uninitialised, what));
+        }
         self.machine.engine.bus().arena.free(buffer, 0)?;
         Ok((NtStatus(status), reply))
     }
@@ -261,18 +274,21 @@ impl Device {
     /// The system goes to sleep (S3): the device leaves D0, then every register is lost.
     pub fn sleep(&mut self) -> Result<(), Violation> {
         self.power(power::D0_EXIT, &[D3])?;
-        self.lose_registers();
-        Ok(())
+        self.lose_registers()
     }
 
-    /// Every processor is reset, and Windows starts it again.
-    pub(crate) fn lose_registers(&mut self) {
-        for cpu in &mut self.machine.engine.bus().cpus {
+    /// Every processor is reset, and Windows starts it again; before, the driver's bits are clear.
+    pub(crate) fn lose_registers(&mut self) -> Result<(), Violation> {
+        let bus = self.machine.engine.bus();
+        bus.registers.check(&mut bus.cpus)?;
+        for cpu in &mut bus.cpus {
             let now = cpu.processor.timestamp();
             cpu.processor.reset();
             cpu.processor.set_timestamp(now);
             cpu.processor.boot_windows();
         }
+        bus.registers.renew(&mut bus.cpus);
+        Ok(())
     }
 
     /// The system wakes.

@@ -13,7 +13,7 @@ use crate::engine::Engine;
 use crate::machine::{
     APC, DISPATCH, Function, Machine, Outcome, PASSIVE, PROFILE, QueuedDpc, Wait,
 };
-use crate::memory::{APIC, EXPORTS, PAGE};
+use crate::memory::{APIC, ARENA, ARENA_SIZE, EXPORTS, PAGE};
 use crate::rules::{Rule, Violation};
 use anyhow::Result;
 use hal_profile::overflow::Interrupted;
@@ -322,6 +322,16 @@ fn free_pool(m: &mut Machine) -> Result<Outcome, Violation> {
 }
 
 fn free(m: &mut Machine, at: u64, tag: u32) -> Result<Outcome, Violation> {
+    let size = m.engine.bus().arena.size_of(at);
+    let within = |dpc: &u64| (at..at + size).contains(dpc);
+    let mut dpcs = m.kernel.dpcs.iter();
+    if let Some((dpc, _)) = dpcs.find(|(dpc, state)| state.queued && within(dpc)) {
+        return broken(
+            Rule::Alive,
+            format!("the DPC {dpc:#x} is queued, and its memory is freed"),
+        );
+    }
+    m.kernel.dpcs.retain(|dpc, _| !within(dpc));
     m.engine.bus().arena.free(at, tag)?;
     done()
 }
@@ -605,6 +615,8 @@ fn allocate_counters(m: &mut Machine) -> Result<Outcome, Violation> {
     m.kernel.next_handle += 4;
     let handle = m.kernel.next_handle;
     m.kernel.counters = Some((handle, callback));
+    let bus = m.engine.bus();
+    bus.registers.reserve(&mut bus.cpus);
     m.engine.write_u64(out, handle);
     done()
 }
@@ -618,6 +630,8 @@ fn free_counters(m: &mut Machine) -> Result<Outcome, Violation> {
         );
     }
     m.kernel.counters = None;
+    let bus = m.engine.bus();
+    bus.registers.release(&mut bus.cpus)?;
     done()
 }
 
@@ -673,7 +687,7 @@ fn copy_unicode(m: &mut Machine) -> Result<Outcome, Violation> {
 
 /// What the C functions touch is checked as the driver's own accesses are, where it is the arena's.
 fn touched(m: &mut Machine, at: u64, size: u64) -> Result<(), Violation> {
-    if size > 0 && at >= crate::memory::ARENA {
+    if size > 0 && (at >= ARENA || size > ARENA_SIZE) {
         touch(m, at, size)?;
     }
     Ok(())

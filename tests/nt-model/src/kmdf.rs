@@ -93,6 +93,8 @@ pub struct Framework {
     pub device: Option<u64>,
     /// What was said before it was created.
     init: Init,
+    /// The device's name, its security, its interface's GUID, its link, as they were told.
+    pub told: Vec<Vec<u8>>,
     /// Bound, by the loader.
     pub bound: bool,
 }
@@ -131,8 +133,8 @@ framework! {
     71 "WdfDeviceInitSetFileObjectConfig" PASSIVE set_file_config;
     66 "WdfDeviceInitSetDeviceType" PASSIVE |_| done();
     70 "WdfDeviceInitSetCharacteristics" PASSIVE set_characteristics;
-    67 "WdfDeviceInitAssignName" PASSIVE |m| { if m.kernel.fails() { return no_memory(); } m.framework.init.named = true; done() };
-    68 "WdfDeviceInitAssignSDDLString" PASSIVE |m| { if m.kernel.fails() { return no_memory(); } m.framework.init.secured = true; done() };
+    67 "WdfDeviceInitAssignName" PASSIVE |m| { if m.kernel.fails() { return no_memory(); } m.framework.init.named = true; told_text(m) };
+    68 "WdfDeviceInitAssignSDDLString" PASSIVE |m| { if m.kernel.fails() { return no_memory(); } m.framework.init.secured = true; told_text(m) };
     75 "WdfDeviceCreate" PASSIVE device_create;
     202 "WdfObjectGetTypedContextWorker" PROFILE typed_context;
     312 "WdfWaitLockCreate" DISPATCH wait_lock_create;
@@ -140,8 +142,8 @@ framework! {
     314 "WdfWaitLockRelease" DISPATCH wait_lock_release;
     152 "WdfIoQueueCreate" DISPATCH queue_create;
     157 "WdfIoQueueGetDevice" DISPATCH |m| { let queue = m.engine.argument(1); m.framework.object(queue)?; Ok(Outcome::Return(m.framework.device.unwrap_or(0))) };
-    77 "WdfDeviceCreateDeviceInterface" PASSIVE |m| if m.kernel.fails() { no_memory() } else { done() };
-    80 "WdfDeviceCreateSymbolicLink" PASSIVE |m| if m.kernel.fails() { no_memory() } else { done() };
+    77 "WdfDeviceCreateDeviceInterface" PASSIVE |m| if m.kernel.fails() { no_memory() } else { told_interface(m) };
+    80 "WdfDeviceCreateSymbolicLink" PASSIVE |m| if m.kernel.fails() { no_memory() } else { told_text(m) };
     269 "WdfRequestRetrieveInputBuffer" DISPATCH |m| retrieve(m, |lengths| lengths.0);
     270 "WdfRequestRetrieveOutputBuffer" DISPATCH |m| retrieve(m, |lengths| lengths.1);
     285 "WdfRequestWdmGetIrp" DISPATCH |m| { let request = m.engine.argument(1); m.framework.request(request)?; Ok(Outcome::Return(request)) };
@@ -260,6 +262,13 @@ impl Framework {
             Kind::Request(request) => Some(request),
             _ => None,
         }
+    }
+
+    /// Whether a thread holds a lock.
+    #[must_use]
+    pub fn holds_a_lock(&self, thread: usize) -> bool {
+        let held = Kind::WaitLock(Some(thread));
+        self.objects.values().any(|object| object.kind == held)
     }
 
     /// Objects that exist.
@@ -392,6 +401,23 @@ fn driver_create(m: &mut Machine) -> Result<Outcome, Violation> {
     if out != 0 {
         m.engine.write_u64(out, driver);
     }
+    done()
+}
+
+/// (Device or DeviceInit, UNICODE_STRING).
+fn told_text(m: &mut Machine) -> Result<Outcome, Violation> {
+    let text = m.engine.argument(2);
+    let length = m.engine.read_u32(text) & 0xFFFF;
+    let buffer = m.engine.read_u64(text + 8);
+    let bytes = m.engine.bytes(buffer, length as usize);
+    m.framework.told.push(bytes);
+    done()
+}
+
+/// (Device, GUID, ReferenceString).
+fn told_interface(m: &mut Machine) -> Result<Outcome, Violation> {
+    let bytes = m.engine.bytes(m.engine.argument(2), 16);
+    m.framework.told.push(bytes);
     done()
 }
 

@@ -10,9 +10,11 @@
 //! | [`kernel`] | the functions of ntoskrnl and the HAL that the driver imports |
 //! | [`kmdf`] | the functions of the framework, by their index in its table |
 //! | [`device`] | what a user does: load, open, request, close, sleep, remove |
+//! | [`door`] | the tool's way in: every halprof command on the shipped driver |
 //! | [`sequence`] | what clients and the system do, from a seed, on this and on the model in process |
 //! | [`traffic`] | what they do at the same time, at moments that a seed decides |
 //! | [`soak`] | machine after machine, each with many sequences |
+//! | [`registers`] | which registers the driver may write, and what it must leave as it was |
 //! | [`rules`] | what a driver must not do, each with a name |
 //!
 //! Processors share one engine: a processor is a context that runs for a slice whose length and
@@ -23,12 +25,14 @@
 #![forbid(unsafe_code)]
 
 pub mod device;
+pub mod door;
 pub mod engine;
 pub mod image;
 pub mod kernel;
 pub mod kmdf;
 pub mod machine;
 pub mod memory;
+pub mod registers;
 pub mod rules;
 pub mod sequence;
 pub mod soak;

@@ -4,7 +4,7 @@
 //! them; the topmost runs. In each step the seed chooses a processor that has something to do,
 //! whether a DPC that waits comes first, and how many instructions the slice has.
 
-use crate::engine::{Engine, Registers, Stop};
+use crate::engine::{Engine, MASKED_LIMIT, Registers, Stack, Stop};
 use crate::image::Image;
 use crate::kernel::{self, Kernel};
 use crate::kmdf::{self, Framework};
@@ -16,13 +16,20 @@ use hal_profile::overflow::Interrupted;
 use shared_types::Mode;
 use sim::cpuid::Leaves;
 use sim::event::{Counts, Event};
+use sim::hal;
 use sim::host::Cpu;
 use std::collections::VecDeque;
 
 /// A kernel stack (Windows Internals: 24 KiB on x64).
 const STACK: u64 = 24 << 10;
+/// Bytes of it that break [`Rule::Stack`]: the other half is for the interrupts that come on top,
+/// and for what is below the driver. The driver's most are 7936.
+const STACK_LIMIT: u64 = 12 << 10;
+/// Instructions without a call to the system that break [`Rule::Spin`]. The driver's most are
+/// 101,000, for a description of all processors' sources.
+const SPIN_LIMIT: u64 = 1_000_000;
 /// Steps without an end that break [`Rule::Endless`].
-const STEPS: u64 = 50_000_000;
+const STEPS: u64 = 1_000_000;
 
 /// PASSIVE_LEVEL.
 pub const PASSIVE: u8 = 0;
@@ -97,6 +104,14 @@ struct Activity {
     irql: u8,
     masked: bool,
     state: State,
+    /// Where its stack pointer is when it has returned.
+    top: u64,
+    /// The lowest address of its stack that was touched.
+    lowest: u64,
+    /// Instructions since it began or last called the system.
+    ran: u64,
+    /// Instructions since it began.
+    ran_in_all: u64,
     /// The process and the thread that PsGetCurrent... answer.
     who: (u32, u32),
     name: &'static str,
@@ -106,6 +121,8 @@ struct Activity {
     object: u64,
     /// The trap frame that it was given, 0 for none.
     frame: u64,
+    /// What the HAL goes on with when it is over.
+    stopped: Option<hal::Stopped>,
 }
 
 /// A DPC in a queue.
@@ -135,35 +152,6 @@ enum Disturbance {
     Events,
     /// The timer, before its time.
     Timer,
-}
-
-/// What the HAL does with an overflow interrupt besides calling who wants to know: it clears the
-/// overflows, and lets the local APIC tell of the next (SDM 3B, "Performance Monitoring Overflow",
-/// and APM 2, "Global overflow status").
-fn hal_ends_interrupt(processor: &mut sim::Processor) {
-    const CLEARS: [(u32, u32); 2] = [(0x38E, 0x390), (0xC000_0300, 0xC000_0302)];
-    const CCCRS: std::ops::Range<u32> = 0x360..0x372;
-    const CCCR_OVF: u64 = 1 << 31;
-    const LVTPC: u32 = 0x340;
-    const X2APIC_LVTPC: u32 = 0x834;
-    const MASKED: u32 = 1 << 16;
-    for (status, clear) in CLEARS {
-        if let Ok(overflows) = processor.rdmsr(status) {
-            let _ = processor.wrmsr(clear, overflows);
-        }
-    }
-    for cccr in CCCRS {
-        if let Ok(value) = processor.rdmsr(cccr)
-            && value & CCCR_OVF != 0
-        {
-            let _ = processor.wrmsr(cccr, value & !CCCR_OVF);
-        }
-    }
-    if let Ok(value) = processor.rdmsr(X2APIC_LVTPC) {
-        let _ = processor.wrmsr(X2APIC_LVTPC, value & !u64::from(MASKED));
-    } else if let Ok(value) = processor.read_apic(LVTPC) {
-        let _ = processor.write_apic(LVTPC, value & !MASKED);
-    }
 }
 
 /// A number that two different histories do not share (64-bit FNV-1a).
@@ -212,6 +200,12 @@ pub struct Machine {
     idle: Vec<usize>,
     loaded: Option<usize>,
     running_on: usize,
+    /// The most of any stack that was used, and by what.
+    pub stack_most: (u64, &'static str),
+    /// The most instructions of anything without a call to the system, and by what.
+    pub spin_most: (u64, &'static str),
+    /// The most instructions of a handler at PROFILE_LEVEL.
+    pub handler_most: u64,
 }
 
 impl Machine {
@@ -241,6 +235,9 @@ impl Machine {
             idle: Vec::new(),
             loaded: None,
             running_on: 0,
+            stack_most: (0, ""),
+            spin_most: (0, ""),
+            handler_most: 0,
         };
         machine.kernel.boot(&mut machine.engine)?;
         kmdf::boot(&mut machine)?;
@@ -370,6 +367,7 @@ impl Machine {
         let stack = self.engine.allocate(STACK, 0).context("no stack")?;
         self.unload();
         self.engine.begin_call(function, arguments, stack + STACK);
+        let top = self.engine.stack_pointer() + 8;
         let id = self.idle_activity()?;
         let activity = &mut self.activities[id];
         self.engine.save(&mut activity.registers);
@@ -377,11 +375,14 @@ impl Machine {
         activity.irql = irql;
         activity.masked = false;
         activity.state = State::Ready;
+        (activity.lowest, activity.ran, activity.ran_in_all) = (stack + STACK, 0, 0);
+        activity.top = top;
         activity.who = who;
         activity.name = name;
         activity.detached = irql != PASSIVE;
         activity.object = 0;
         activity.frame = 0;
+        activity.stopped = None;
         Ok(id)
     }
 
@@ -396,11 +397,16 @@ impl Machine {
             irql: PASSIVE,
             masked: false,
             state: State::Done(0),
+            top: 0,
+            lowest: 0,
+            ran: 0,
+            ran_in_all: 0,
             who: (0, 0),
             name: "",
             detached: false,
             object: 0,
             frame: 0,
+            stopped: None,
         });
         Ok(self.activities.len() - 1)
     }
@@ -559,7 +565,11 @@ impl Machine {
 
     /// Adds a processor.
     pub fn add_processor(&mut self, cpu: Cpu) {
-        self.engine.bus().cpus.push(cpu);
+        let bus = self.engine.bus();
+        bus.cpus.push(cpu);
+        if let Some(cpu) = bus.cpus.last_mut() {
+            bus.registers.add(cpu);
+        }
         self.processors.push(Processor::default());
     }
 
@@ -592,7 +602,7 @@ impl Machine {
         let slice = self.slice();
         self.running_on = index;
         self.engine.bus().stops_at_unmask = self.disturbed;
-        let stop = self.engine.run(index, slice)?;
+        let stop = self.run(index, id, slice)?;
         self.activities[id].masked = self.engine.masked();
         if self.disturbed {
             self.take_pending(index);
@@ -601,6 +611,43 @@ impl Machine {
             self.called(index, id, number)?;
         }
         Ok(true)
+    }
+
+    /// Runs a slice of an activity, and holds it against the rules of what it may take.
+    fn run(&mut self, index: usize, id: usize, slice: u64) -> Result<Stop, Violation> {
+        let activity = &self.activities[id];
+        let bus = self.engine.bus();
+        let before = bus.executed;
+        bus.stack = Stack {
+            start: activity.stack,
+            end: activity.stack + STACK,
+            lowest: activity.lowest,
+        };
+        let stop = self.engine.run(index, slice)?;
+        let bus = self.engine.bus();
+        let (executed, stack) = (bus.executed - before, bus.stack);
+        let activity = &mut self.activities[id];
+        activity.lowest = stack.lowest;
+        activity.ran += executed;
+        activity.ran_in_all += executed;
+        let (name, ran) = (activity.name, activity.ran);
+        self.stack_most = self.stack_most.max((stack.used(), name));
+        self.spin_most = self.spin_most.max((ran, name));
+        let broken = if stack.used() > STACK_LIMIT {
+            let what = format!("{name} uses {} bytes of its stack", stack.used());
+            Some(Violation::new(Rule::Stack, what))
+        } else if ran > SPIN_LIMIT {
+            let what = format!("{name} runs {ran} instructions without calling the system");
+            Some(Violation::new(Rule::Spin, what))
+        } else if activity.irql == PROFILE {
+            let ran = activity.ran_in_all;
+            self.handler_most = self.handler_most.max(ran);
+            let what = format!("{name} runs {ran} instructions at PROFILE_LEVEL");
+            (ran > MASKED_LIMIT).then(|| Violation::new(Rule::Masked, what))
+        } else {
+            None
+        };
+        broken.map_or(Ok(stop), |violation| Err(self.engine.with_stack(violation)))
     }
 
     fn slice(&mut self) -> u64 {
@@ -670,18 +717,11 @@ impl Machine {
             self.activities[id].frame = frame;
             self.interrupts += 1;
         } else if let Some((owner, Some(callback))) = self.kernel.counters {
-            // Which counters the HAL finds overflowed is for the driver to believe or not.
-            let overflowed = self.rng.u64(..) >> self.rng.u32(0..64);
-            self.pile(
-                index,
-                "callback",
-                callback,
-                &[overflowed, owner],
-                PROFILE,
-                who,
-            )?;
+            let stopped = hal::stop(&mut self.engine.bus().cpus[index]);
+            let arguments = [stopped.overflowed, owner];
+            let id = self.pile(index, "callback", callback, &arguments, PROFILE, who)?;
+            self.activities[id].stopped = Some(stopped);
             self.interrupts += 1;
-            hal_ends_interrupt(&mut self.engine.bus().cpus[index].processor);
         }
         Ok(())
     }
@@ -762,6 +802,17 @@ impl Machine {
 
     fn returned(&mut self, index: usize, id: usize) -> Result<(), Violation> {
         let value = self.engine.returned();
+        let moved = self.engine.stack_pointer() != self.activities[id].top;
+        let not_kept = self.engine.not_kept();
+        if let Some(what) = not_kept.or(moved.then(|| "RSP".to_owned())) {
+            let what = format!("{} does not keep {what}", self.activities[id].name);
+            let violation = Violation::new(Rule::Convention, what);
+            return Err(self.engine.with_stack(violation));
+        }
+        if self.framework.holds_a_lock(id) {
+            let what = format!("{} ends with a lock held", self.activities[id].name);
+            return Err(self.engine.with_stack(Violation::new(Rule::LockHeld, what)));
+        }
         if self.engine.masked() {
             let what = format!("{} ends with interrupts masked", self.activities[id].name);
             return Err(Violation::new(Rule::Masked, what));
@@ -773,6 +824,9 @@ impl Machine {
         let (stack, frame, object) = (activity.stack, activity.frame, activity.object);
         if activity.detached {
             self.idle.push(id);
+        }
+        if let Some(stopped) = activity.stopped.take() {
+            hal::go_on(&mut self.engine.bus().cpus[index], stopped);
         }
         if object != 0 {
             self.wake(|wait| *wait == Wait::Dpc);
@@ -790,6 +844,7 @@ impl Machine {
         function: &'static Function,
     ) -> Result<(), Violation> {
         let irql = self.activities[id].irql;
+        self.activities[id].ran = 0;
         let broken = |what: String| Violation::new(Rule::Irql, what);
         if irql > function.irql {
             let what = format!(

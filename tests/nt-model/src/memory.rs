@@ -124,6 +124,12 @@ impl Arena {
         Ok(())
     }
 
+    /// The bytes of an allocation; 0 where there is none.
+    #[must_use]
+    pub fn size_of(&self, at: u64) -> u64 {
+        self.live.get(&at).map_or(0, |allocation| allocation.size)
+    }
+
     /// The driver's allocations that are not freed.
     pub fn leaks(&self) -> impl Iterator<Item = (u64, &Allocation)> {
         let live = self.live.iter().map(|(at, allocation)| (*at, allocation));

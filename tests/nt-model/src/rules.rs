@@ -1,64 +1,98 @@
 //! What a driver must not do.
+//!
+//! Each rule names where Windows says so: a page of the Windows driver documentation
+//! (learn.microsoft.com/windows-hardware/drivers), the bug check or the Driver Verifier check that
+//! finds it there, or the processor's manual.
 
 use std::fmt;
 
-/// A rule's name, as it is printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Rule {
-    /// A function was called above its highest IRQL.
-    Irql,
-    /// Memory was touched that is not the driver's, or not any more.
-    Memory,
-    /// Pool was freed twice, with another tag, or never taken.
-    PoolFree,
-    /// Pool is left after unload.
-    PoolLeak,
-    /// Something waited where nothing may wait.
-    Wait,
-    /// A request was completed twice, or not at all.
-    Request,
-    /// A framework object was used after it was deleted, or is none.
-    Object,
-    /// A lock was taken twice by one thread, or released by another.
-    Lock,
-    /// Something of the driver's is alive after unload.
-    Alive,
-    /// A register or a reservation is left as a session had it, though none is open.
-    Left,
-    /// Silicon refused an access to a register.
-    Register,
-    /// Interrupts stayed masked for too many instructions.
-    Masked,
-    /// A function ran for too many instructions without an end.
-    Endless,
-    /// Something that is not modelled.
-    Unmodelled,
-    /// The driver stopped the system.
-    BugCheck,
+macro_rules! rules {
+    ($($(#[doc = $doc:literal])+ $rule:ident $name:literal;)*) => {
+        /// A rule's name, as it is printed.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Rule {
+            $($(#[doc = $doc])+ $rule,)*
+        }
+
+        impl Rule {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$rule),*];
+
+            /// The name.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$rule => $name,)*
+                }
+            }
+        }
+    };
 }
 
-impl Rule {
-    /// The name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Irql => "irql",
-            Self::Memory => "memory",
-            Self::PoolFree => "pool-free",
-            Self::PoolLeak => "pool-leak",
-            Self::Wait => "wait",
-            Self::Request => "request",
-            Self::Object => "object",
-            Self::Lock => "lock",
-            Self::Alive => "alive",
-            Self::Left => "left",
-            Self::Register => "register",
-            Self::Masked => "masked",
-            Self::Endless => "endless",
-            Self::Unmodelled => "unmodelled",
-            Self::BugCheck => "bug-check",
-        }
-    }
+rules! {
+    /// A function was called above its highest IRQL: the "IRQL" row of each function's page; Driver
+    /// Verifier, "Force IRQL checking".
+    Irql "irql";
+    /// Memory was touched that is not the driver's, or not any more: Driver Verifier, "Special
+    /// Pool"; bug checks 0xCD and 0xCC.
+    Memory "memory";
+    /// Bytes that the driver has not written went to the client: "Failure to Initialize Output
+    /// Buffers".
+    Uninitialised "uninitialised";
+    /// Pool was freed twice, with another tag, or never taken: bug check 0xC2, BAD_POOL_CALLER.
+    PoolFree "pool-free";
+    /// Pool is left after unload: Driver Verifier, "Pool Tracking"; bug check 0xC4 with 0x62.
+    PoolLeak "pool-leak";
+    /// Something waited where nothing may wait: page of KeWaitForSingleObject; bug check 0xB8,
+    /// ATTEMPTED_SWITCH_FROM_DPC.
+    Wait "wait";
+    /// A request was completed twice, or not at all, or with more bytes than it has room for: KMDF
+    /// rules DoubleCompletion and RequestCompleted.
+    Request "request";
+    /// A framework object was used after it was deleted, or is none: bug check 0x10D,
+    /// WDF_VIOLATION.
+    Object "object";
+    /// A lock was taken twice by one thread, or released by another: page of WdfWaitLockAcquire.
+    Lock "lock";
+    /// A lock was held when a thread returned to the system: Driver Verifier, "Deadlock
+    /// Detection".
+    LockHeld "lock-held";
+    /// Something of the driver's is alive after unload, or in pool that is freed: bug checks 0xCE,
+    /// DRIVER_UNLOADED_WITHOUT_CANCELLING_PENDING_OPERATIONS, and 0xC7, TIMER_OR_DPC_INVALID.
+    Alive "alive";
+    /// With every handle closed, a register, a reservation or a session is left as if one were open.
+    Left "left";
+    /// Silicon refused an access to a register: #GP (SDM vol. 2, RDMSR, WRMSR, RDPMC; AMD64 APM
+    /// vol. 3).
+    Register "register";
+    /// A register was written that is none of the driver's: see
+    /// [`registers`](crate::registers).
+    AllowList "allow-list";
+    /// A register of the PMU was written while the counters were not reserved: page of
+    /// HalAllocateHardwareCounters.
+    Unreserved "unreserved";
+    /// A bit of the driver's is still set in a register when its counters are given back: page of
+    /// HalFreeHardwareCounters, after which they are another's.
+    BitsLeft "bits-left";
+    /// A bit that is another owner's was changed.
+    ForeignBits "foreign-bits";
+    /// Interrupts stayed masked, or an interrupt's handler ran, for too many instructions: bug
+    /// check 0x101, CLOCK_WATCHDOG_TIMEOUT; [`crate::engine::MASKED_LIMIT`] says how many.
+    Masked "masked";
+    /// Code ran for too many instructions without calling the system or returning to it: bug check
+    /// 0x133, DPC_WATCHDOG_VIOLATION; "Guidelines for Writing DPC Routines" (100 microseconds).
+    Spin "spin";
+    /// A function returned to the system with another value in a register that it must keep, or
+    /// with the direction flag set: "x64 calling convention", "Register volatility".
+    Convention "convention";
+    /// More than half of a kernel stack was used: "Using the Kernel Stack"; bug check 0x7F with 8.
+    Stack "stack";
+    /// The machine did not come to rest.
+    Endless "endless";
+    /// Something that is not modelled.
+    Unmodelled "unmodelled";
+    /// The driver stopped the system: page of KeBugCheckEx.
+    BugCheck "bug-check";
 }
 
 /// A rule, broken.

@@ -4,9 +4,9 @@ use crate::device::{Device, File};
 use crate::rules::Violation;
 use fastrand::Rng;
 use halprof_tests::requests::{self, ALL_RIGHTS};
+use shared_types::NtStatus;
 use shared_types::request::session::{self, NO_ADDRESS, Opened};
 use shared_types::request::{Access, Plain, RequestCode};
-use shared_types::{NtStatus, RequestHeader};
 use sim::model::{Handle, Model};
 use sim::workload::Workload;
 use std::collections::BTreeMap;
@@ -27,6 +27,40 @@ pub enum Action {
     Advance(u64),
     /// The machine sleeps and wakes.
     Sleep,
+}
+
+impl Action {
+    /// Does it, with the handles that are open; answers the reply of a request.
+    pub fn perform<P: Player>(
+        self,
+        player: &mut P,
+        workload: &Workload,
+        open: &mut BTreeMap<u32, P::Handle>,
+    ) -> Result<Option<(NtStatus, Vec<u8>)>, Violation> {
+        match self {
+            Self::Open(number, process, rights) => {
+                open.insert(number, player.open(process, &rights)?);
+            }
+            Self::Close(number) => {
+                if let Some(handle) = open.remove(&number) {
+                    player.close(handle)?;
+                }
+            }
+            Self::Request(number, code, input, room) => {
+                let Some(handle) = open.get(&number) else {
+                    return Ok(None);
+                };
+                let mut output = vec![0; room];
+                let (status, length) = player.request(handle, code, &input, &mut output)?;
+                output.truncate(length);
+                return Ok(Some((status, output)));
+            }
+            Self::Begin => player.begin(workload),
+            Self::Advance(nanoseconds) => player.advance(nanoseconds)?,
+            Self::Sleep => player.sleep_and_wake()?,
+        }
+        Ok(None)
+    }
 }
 
 /// Who plays.
@@ -90,29 +124,15 @@ impl<'a> Sequence<'a> {
         for _ in 0..actions {
             for action in self.next_actions() {
                 told(&action);
-                match action {
-                    Action::Open(number, process, rights) => {
-                        open.insert(number, player.open(process, &rights)?);
-                    }
-                    Action::Close(number) => {
-                        if let Some(handle) = open.remove(&number) {
-                            player.close(handle)?;
-                        }
-                    }
-                    Action::Request(number, code, input, room) => {
-                        let Some(handle) = open.get(&number) else {
-                            continue;
-                        };
-                        let mut output = vec![0; room];
-                        let (status, length) = player.request(handle, code, &input, &mut output)?;
-                        output.truncate(length);
-                        self.learn(number, code, &output);
-                        replies.push((status, output));
-                    }
-                    Action::Begin => player.begin(self.workload),
-                    Action::Advance(nanoseconds) => player.advance(nanoseconds)?,
-                    Action::Sleep => player.sleep_and_wake()?,
+                let asked = match &action {
+                    Action::Request(number, code, ..) => Some((*number, *code)),
+                    _ => None,
+                };
+                let reply = action.perform(player, self.workload, &mut open)?;
+                if let (Some((number, code)), Some((_, output))) = (asked, &reply) {
+                    self.learn(number, code, output);
                 }
+                replies.extend(reply);
             }
         }
         for (_, handle) in open {
@@ -174,7 +194,7 @@ impl<'a> Sequence<'a> {
             .filter(|_| self.rng.bool())
             .map(requests::spec)
             .collect();
-        let flags = session::SAMPLE * self.rng.u32(..2);
+        let flags = [0, session::SAMPLE, session::SAMPLE | NO_ADDRESS][self.rng.usize(..3)];
         let configure = requests::configure(number, flags, &sources);
         let about = requests::bytes(
             &session::Session {
@@ -198,7 +218,7 @@ impl<'a> Sequence<'a> {
         let own = |(owner, _): &&(u32, u32)| *owner == handle;
         let numbers = self.sessions.iter().rev().filter(own);
         let numbers: Vec<u32> = numbers.map(|(_, number)| *number).take(2).collect();
-        let (code, mut input) = if rng.u8(..5) == 0 {
+        let (code, input) = if rng.u8(..5) == 0 {
             let (code, _) = RequestCode::ALL[rng.usize(..RequestCode::ALL.len())];
             let code = if rng.u8(..10) == 0 {
                 RequestCode(rng.u32(..))
@@ -209,21 +229,8 @@ impl<'a> Sequence<'a> {
         } else {
             requests::random_well_formed(rng, &numbers)
         };
-        with_addresses(code, &mut input);
         let room = [0, 23, 24, 100, 4096, 1 << 16, 1 << 16, 1 << 16][rng.usize(..8)];
         Action::Request(handle, code, input, room)
-    }
-}
-
-/// Sessions without addresses are served by the HAL's callback in the driver and by the handler's
-/// loop in process: they are not compared here.
-fn with_addresses(code: RequestCode, input: &mut [u8]) {
-    let offset = std::mem::offset_of!(RequestHeader, flags);
-    if code == session::CONFIGURE
-        && let Some(bytes) = input.get_mut(offset..offset + 4)
-    {
-        let flags = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-        bytes.copy_from_slice(&(flags & !NO_ADDRESS).to_le_bytes());
     }
 }
 

@@ -494,7 +494,7 @@ impl<'a> Traffic<'a> {
                 steps.push_front(Step::Free(change));
                 steps.push_front(call);
             }
-            Step::Lose => self.device.lose_registers(),
+            Step::Lose => self.device.lose_registers()?,
             Step::Join(cpu) => machine.add_processor(*cpu),
             Step::Cancel(file) => machine.framework.cancel(file),
             Step::Delete(object) => {

@@ -1,7 +1,18 @@
 //! Does the shipped file load, start, answer and go without a trace?
 
 use nt_model::Device;
+use shared_types::device::{INTERFACE, LINK_NAME, NT_NAME, SECURITY};
 use shared_types::request::Access;
+
+fn wide(text: &str) -> Vec<u8> {
+    text.encode_utf16().flat_map(u16::to_le_bytes).collect()
+}
+
+fn interface() -> Vec<u8> {
+    let first = INTERFACE.0.to_le_bytes();
+    let (second, third) = (INTERFACE.1.to_le_bytes(), INTERFACE.2.to_le_bytes());
+    [&first[..], &second, &third, &INTERFACE.3].concat()
+}
 
 #[test]
 fn it_starts_and_goes() {
@@ -12,7 +23,13 @@ fn it_starts_and_goes() {
         let leaves = sim::models::find("skylake").expect("a model").processors();
         let leaves = sim::models::repeat(&leaves, 2);
         let mut device = Device::new(&file, &leaves, seed).expect("a machine");
-        match device.start() {
+        let started = device.start();
+        let told = &device.machine.framework.told;
+        assert_eq!(
+            *told,
+            [wide(NT_NAME), wide(SECURITY), interface(), wide(LINK_NAME)]
+        );
+        match started {
             Ok(status) => assert_eq!(status, 0, "{status:#x}"),
             Err(violation) => panic!("seed {seed}: {violation}"),
         }

@@ -8,6 +8,7 @@
 //! | `headers` | subsystem, protections, sections, guarded functions, no path of the build machine |
 //! | `imports` | is every import on the list, and every export? |
 //! | `instructions` | which privileged instructions are there, is every indirect branch guarded? |
+//! | `linked` | checksum, security cookie, the symbols' name, no path in them |
 //! | `reach` | what can the code reach that Windows calls at a raised IRQL? |
 //! | `registers` | which numbers can RDMSR and WRMSR be given? |
 //! | `stack` | how deep does each entry go at most? |
@@ -18,6 +19,7 @@ mod headers;
 mod image;
 mod imports;
 mod instructions;
+mod linked;
 mod reach;
 mod registers;
 mod stack;

@@ -21,7 +21,7 @@ pub(crate) enum Toolchain {
 
 impl Toolchain {
     /// The one asked for, or else the first that can.
-    pub(super) fn choose(shell: &Shell, asked: Option<Self>) -> Result<Self> {
+    pub(crate) fn choose(shell: &Shell, asked: Option<Self>) -> Result<Self> {
         let chosen = asked.unwrap_or_else(|| {
             if rustup_can(shell) {
                 Self::Rustup

@@ -1,0 +1,91 @@
+//! The shipped driver as the tool measures on it: one machine, one handle.
+
+use crate::device::{Device, File};
+use crate::rules::Violation;
+use anyhow::{Context, Result};
+use halprof::{Error, ModelledMachine, Transport};
+use shared_types::NtStatus;
+use shared_types::request::{Access, RequestCode};
+use sim::cpuid::Leaves;
+use sim::workload::Workload;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// What a machine leaves behind: the first rule that was broken on it.
+pub type Broken = Rc<RefCell<Option<Violation>>>;
+
+/// A device that is started, and open for this process.
+pub struct Door {
+    device: Device,
+    file: File,
+    broken: Broken,
+}
+
+impl Door {
+    /// Loads a driver's file on a machine of these processors, starts its device and opens it.
+    pub fn open(file: &[u8], leaves: &[Leaves], seed: u64, broken: &Broken) -> Result<Self> {
+        let mut device = Device::new(file, leaves, seed)?;
+        let status = device.start()?;
+        anyhow::ensure!(status == 0, "the driver does not start: status {status:#x}");
+        let file = device
+            .open(std::process::id(), &[Access::Read, Access::Write])
+            .context("the device does not open")?;
+        Ok(Self {
+            device,
+            file,
+            broken: Rc::clone(broken),
+        })
+    }
+
+    /// A broken rule is a defect, and no result stands beside it.
+    fn kept<T>(&self, outcome: Result<T, Violation>) -> halprof::Result<T> {
+        outcome.map_err(|violation| {
+            let told = Error::Internal(violation.to_string());
+            self.broken.borrow_mut().get_or_insert(violation);
+            told
+        })
+    }
+}
+
+impl Transport for Door {
+    fn request(
+        &mut self,
+        code: RequestCode,
+        input: &[u8],
+        output: &mut [u8],
+    ) -> halprof::Result<usize> {
+        let outcome = self.device.device_control(&self.file, code, input, output);
+        match self.kept(outcome)? {
+            (NtStatus::SUCCESS, length) => Ok(length),
+            (refused, _) => Err(Error::Status(refused)),
+        }
+    }
+}
+
+impl ModelledMachine for Door {
+    fn begin(&mut self, workload: &Workload) {
+        self.device.begin(workload);
+    }
+
+    fn advance(&mut self, nanoseconds: u64) -> halprof::Result<bool> {
+        let outcome = self.device.advance(nanoseconds);
+        self.kept(outcome)
+    }
+
+    fn elapsed_ns(&mut self) -> u64 {
+        self.device.elapsed_ns()
+    }
+}
+
+impl Drop for Door {
+    /// The handle is closed and the driver removed, which may break rules too. After a broken rule
+    /// nothing more can be learnt from the machine.
+    fn drop(&mut self) {
+        if self.broken.borrow().is_some() {
+            return;
+        }
+        let device = &mut self.device;
+        let gone = device.close(&self.file).and_then(|()| device.remove());
+        *self.broken.borrow_mut() = gone.err();
+    }
+}

@@ -1,0 +1,352 @@
+//! Does each mistake that a driver can make get caught, by the rule that is there for it, and the
+//! shipped driver by none?
+//!
+//! variants.toml has the mistakes.
+
+use hal_profile::service::About;
+use halprof_tests::requests::{self, ALL_RIGHTS};
+use nt_model::sequence::{Action, Player, Replies};
+use nt_model::{Device, Violation};
+use serde::Deserialize;
+use shared_types::request::session::{self, SAMPLE, Session};
+use shared_types::request::{Plain, RequestCode, counts, machine, samples};
+use sim::cpuid::Leaves;
+use sim::host::Cpu;
+use sim::model::Model;
+use sim::models::{find, repeat};
+use sim::workload::{self, Workload};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The driver without a mistake.
+const SHIPPED: &str = "../../target/driver/halprof.sys";
+/// Where `cargo xtask variants` leaves those with one.
+const VARIANTS: &str = "../../target/variants";
+/// What the driver says of itself.
+const ABOUT: About = About {
+    answerer: concat!("halprof.sys ", env!("CARGO_PKG_VERSION")),
+    modelled: false,
+    ring_bytes_max: 256 << 20,
+};
+/// Interrupts come late by some positions, so that a residue is carried.
+const WORK: &str = "instructions=3000000,cycles=5000000,branches=70000,skid=300,processors=all";
+const PROCESSORS: usize = 2;
+/// Instructions, and branches: no scenario has more counters than every model.
+const SOURCES: [u32; 2] = [2, 6];
+/// The first fixed counter (Intel).
+const FIXED_INSTRUCTIONS: u32 = 0x8000_0100;
+/// The comparison with the service in process, in place of a rule.
+const DIFFERENTIAL: &str = "differential";
+
+#[derive(Deserialize)]
+struct Table {
+    variant: Vec<Variant>,
+}
+
+/// A row; its edits are the builder's to read.
+#[derive(Deserialize)]
+struct Variant {
+    name: String,
+    wrong: String,
+    scenario: String,
+    model: String,
+    seeds: Vec<u64>,
+    caught: String,
+}
+
+fn table() -> Vec<Variant> {
+    let table: Table = toml::from_str(include_str!("../variants.toml")).expect("a table");
+    table.variant
+}
+
+/// What a run came to.
+#[derive(Debug)]
+enum Outcome {
+    Clean,
+    Broken(Violation),
+    Differs(String),
+}
+
+impl Outcome {
+    fn caught_by(&self) -> Option<&'static str> {
+        match self {
+            Self::Clean => None,
+            Self::Broken(violation) => Some(violation.rule.name()),
+            Self::Differs(_) => Some(DIFFERENTIAL),
+        }
+    }
+}
+
+/// One step of a scenario.
+enum Step {
+    Do(Action),
+    /// From here on there is memory for sample rings, or none.
+    Rings(bool),
+}
+
+fn ask(handle: u32, code: RequestCode, input: Vec<u8>) -> Step {
+    Step::Do(Action::Request(handle, code, input, 4096))
+}
+
+/// A request that says a session's number and nothing else.
+fn about(handle: u32, code: RequestCode, session: u32) -> Step {
+    let header = requests::header(0);
+    let request = Session {
+        header,
+        session,
+        reserved: 0,
+    };
+    ask(handle, code, requests::bytes(&request, &[]))
+}
+
+/// A handle's first session, which counts these in both modes.
+fn configured(handle: u32, session: u32, flags: u32, sources: [u32; 2]) -> Vec<Step> {
+    let header = requests::header(session::KERNEL);
+    let open = requests::bytes(&Plain { header }, &[]);
+    let specs = sources.map(requests::spec);
+    let configure = requests::configure(session, flags, &specs);
+    vec![
+        Step::Do(Action::Open(handle, 1000 + handle, ALL_RIGHTS.to_vec())),
+        ask(handle, session::OPEN, open),
+        ask(handle, session::CONFIGURE, configure),
+    ]
+}
+
+/// The number of the session that first, second... takes the first place.
+fn session_number(uses: u32) -> u32 {
+    uses << 8 | 1
+}
+
+fn running(handle: u32, session: u32, flags: u32, sources: [u32; 2]) -> Vec<Step> {
+    let mut steps = configured(handle, session, flags, sources);
+    steps.push(about(handle, session::START, session));
+    steps.push(Step::Do(Action::Begin));
+    steps.push(advance());
+    steps
+}
+
+/// Not a multiple of the timer's period, which reads all counters.
+fn advance() -> Step {
+    Step::Do(Action::Advance(900_000))
+}
+
+/// What a scenario's client does.
+fn steps(scenario: &str) -> Vec<Step> {
+    let first = session_number(1);
+    let mut steps = match scenario {
+        "sampling" => running(1, first, SAMPLE, SOURCES),
+        "fixed" => running(1, first, 0, [SOURCES[0], FIXED_INSTRUCTIONS]),
+        "failing-start" => {
+            let mut steps = configured(1, first, SAMPLE, SOURCES);
+            steps.push(Step::Rings(false));
+            steps.push(about(1, session::START, first));
+            steps.push(Step::Rings(true));
+            steps.push(about(1, session::START, first));
+            steps
+        }
+        "client-killed" => {
+            let mut steps = running(1, first, 0, SOURCES);
+            steps.push(Step::Do(Action::Close(1)));
+            let handle = running(2, session_number(2), 0, SOURCES);
+            steps.extend(handle);
+            steps.push(about(2, session::STOP, session_number(2)));
+            steps
+        }
+        "refusals" => {
+            let hello = Plain {
+                header: requests::header(0),
+            };
+            let hello = requests::bytes(&hello, &[]);
+            vec![
+                Step::Do(Action::Open(1, 1001, ALL_RIGHTS.to_vec())),
+                ask(1, machine::HELLO, hello),
+                about(1, session::START, first),
+                ask(1, machine::HELLO, vec![0; 3]),
+                ask(1, RequestCode(machine::HELLO.0 + 0x1000), vec![0; 16]),
+            ]
+        }
+        _ => running(1, first, 0, SOURCES),
+    };
+    if scenario == "sleep" {
+        steps.push(Step::Do(Action::Sleep));
+    }
+    if scenario != "refusals" && scenario != "client-killed" {
+        steps.push(advance());
+        steps.push(about(1, counts::SNAPSHOT, first));
+        steps.push(about(1, samples::DRAIN, first));
+        steps.push(about(1, samples::STATISTICS, first));
+        steps.push(advance());
+        steps.push(about(1, session::STOP, first));
+        steps.push(about(1, samples::DRAIN, first));
+        steps.push(about(1, samples::STATISTICS, first));
+    }
+    steps
+}
+
+/// Who plays a scenario: the driver, or the service in process.
+trait Rig: Player {
+    fn rings_can_be_had(&mut self, can: bool);
+}
+
+impl Rig for Device {
+    /// A start that samples asks for the counters, for the interrupt, then for rings.
+    fn rings_can_be_had(&mut self, can: bool) {
+        self.machine.kernel.fail_after = (!can).then_some(2);
+    }
+}
+
+impl Rig for Model {
+    fn rings_can_be_had(&mut self, can: bool) {
+        self.limit_ring_memory(if can { usize::MAX } else { 0 });
+    }
+}
+
+fn play(rig: &mut impl Rig, scenario: &str, work: &Workload) -> Result<Replies, Violation> {
+    let mut open = BTreeMap::new();
+    let mut replies = Vec::new();
+    for step in steps(scenario) {
+        let action = match step {
+            Step::Rings(can) => {
+                rig.rings_can_be_had(can);
+                continue;
+            }
+            Step::Do(action) => action,
+        };
+        replies.extend(action.perform(rig, work, &mut open)?);
+    }
+    for (_, handle) in open {
+        rig.close(handle)?;
+    }
+    Ok(replies)
+}
+
+/// Another owner's bits in the registers that all counters share: a fixed counter that no scenario
+/// takes is on (IA32_FIXED_CTR_CTRL, IA32_PERF_GLOBAL_CTRL).
+fn another_owner(cpu: &mut Cpu) {
+    let processor = &mut cpu.processor;
+    let control = processor.rdmsr(0x38F).unwrap_or(0);
+    let _ = processor.wrmsr(0x38D, 0x3 << 8);
+    let _ = processor.wrmsr(0x38F, control | 1 << 34);
+}
+
+fn leaves(model: &str) -> Vec<Leaves> {
+    repeat(&find(model).expect("a model").processors(), PROCESSORS)
+}
+
+fn device(file: &[u8], leaves: &[Leaves], seed: u64) -> Device {
+    let mut device = Device::new(file, leaves, seed).expect("a machine");
+    let bus = device.machine.engine.bus();
+    bus.cpus.iter_mut().for_each(another_owner);
+    device
+}
+
+/// Plays a scenario, and compares with the service in process.
+fn run(file: &[u8], scenario: &str, model: &str, seed: u64) -> Outcome {
+    let leaves = leaves(model);
+    let played = if scenario == "failing-prepare" {
+        fail_prepare(file, &leaves, seed).map(|()| None)
+    } else {
+        compare(file, &leaves, scenario, seed)
+    };
+    match played {
+        Ok(None) => Outcome::Clean,
+        Ok(Some(difference)) => Outcome::Differs(difference),
+        Err(violation) => Outcome::Broken(violation),
+    }
+}
+
+fn compare(
+    file: &[u8],
+    leaves: &[Leaves],
+    scenario: &str,
+    seed: u64,
+) -> Result<Option<String>, Violation> {
+    let work = workload::parse(WORK).expect("a workload");
+    let mut device = device(file, leaves, seed);
+    assert_eq!(device.start()?, 0);
+    let mut in_process = Model::with_about(leaves, ABOUT);
+    for index in 0..leaves.len() {
+        let began = device.machine.now();
+        let processor = in_process.processor(index).expect("it");
+        processor.set_timestamp(began);
+    }
+    let by_driver = play(&mut device, scenario, &work)?;
+    device.remove()?;
+    let by_service = play(&mut in_process, scenario, &work)?;
+    let difference = (0..by_service.len()).find(|&i| by_driver.get(i) != by_service.get(i));
+    Ok(difference.map(|i| format!("reply {i} of {scenario}")))
+}
+
+/// Each call that may fail fails once while the device starts.
+fn fail_prepare(file: &[u8], leaves: &[Leaves], seed: u64) -> Result<(), Violation> {
+    for nth in 0.. {
+        let mut device = device(file, leaves, seed);
+        device.machine.kernel.fail_after = Some(nth);
+        let status = device.start()?;
+        device.remove()?;
+        if device.machine.kernel.fail_after.is_some() {
+            assert_eq!(status, 0);
+            break;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn each_mistake_is_caught_by_its_rule() {
+    let mut wrong = Vec::new();
+    for variant in table() {
+        let path = Path::new(VARIANTS).join(&variant.name).join("halprof.sys");
+        let Ok(file) = std::fs::read(&path) else {
+            wrong.push(format!(
+                "{} is not built: cargo xtask variants",
+                variant.name
+            ));
+            continue;
+        };
+        for &seed in &variant.seeds {
+            let outcome = run(&file, &variant.scenario, &variant.model, seed);
+            if outcome.caught_by() != Some(variant.caught.as_str()) {
+                let Variant { name, caught, .. } = &variant;
+                let told = match outcome {
+                    Outcome::Clean => format!("nobody sees that {}", variant.wrong),
+                    Outcome::Broken(violation) => violation.to_string(),
+                    Outcome::Differs(where_) => format!("differential: {where_}"),
+                };
+                wrong.push(format!("{name}, seed {seed}, by {caught}? {told}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_shipped_driver_makes_none() {
+    let file = std::fs::read(SHIPPED).expect("cargo xtask sys");
+    for variant in table() {
+        for &seed in &variant.seeds {
+            let outcome = run(&file, &variant.scenario, &variant.model, seed);
+            let Variant {
+                scenario, model, ..
+            } = &variant;
+            assert!(
+                matches!(outcome, Outcome::Clean),
+                "{scenario} on {model}, seed {seed}: {outcome:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn rows_are_of_rules_that_there_are() {
+    let mut names = std::collections::BTreeSet::new();
+    for variant in table() {
+        let known = nt_model::rules::Rule::ALL
+            .iter()
+            .any(|rule| rule.name() == variant.caught);
+        assert!(known || variant.caught == DIFFERENTIAL, "{}", variant.name);
+        assert!(!variant.seeds.is_empty(), "{}", variant.name);
+        assert!(names.insert(variant.name.clone()), "{}", variant.name);
+    }
+    assert!(names.len() >= 15);
+}
