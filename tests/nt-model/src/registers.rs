@@ -126,6 +126,8 @@ pub struct Watched {
     /// What the shared registers were when the counters were given.
     before: Vec<(u32, u64)>,
     lvtpc: u64,
+    /// The registers were lost since.
+    was_reset: bool,
 }
 
 /// All processors' registers.
@@ -197,10 +199,14 @@ impl Registers {
         self.watched = cpus.iter_mut().map(Watched::new).collect();
     }
 
-    /// All registers were lost in sleep.
+    /// All registers were lost in sleep. The counters that were the driver's still are, and what
+    /// reset has set for them is not for the driver to clear, nor to leave (SDM vol. 3A, table 10-1:
+    /// IA32_PERF_GLOBAL_CTRL has a bit set for each general counter).
     pub fn renew(&mut self, cpus: &mut [Cpu]) {
-        if self.reserved {
-            self.reserve(cpus);
+        for (watched, cpu) in self.watched.iter_mut().zip(cpus) {
+            let ours = watched.ours;
+            *watched = Watched::new(cpu);
+            (watched.ours, watched.was_reset) = (ours, true);
         }
     }
 
@@ -242,6 +248,7 @@ impl Watched {
         let read = |msr| Some((msr, read(cpu, msr)?));
         Self {
             ours: 0,
+            was_reset: false,
             before: msrs.into_iter().filter_map(read).collect(),
             lvtpc: lvtpc(cpu),
         }
@@ -255,7 +262,15 @@ impl Watched {
             };
             let now = read(cpu, msr).unwrap_or(before);
             let (ours, clear) = self.ours_in(role, number);
-            let (left, changed) = (now & ours & !clear, (now ^ before) & !ours);
+            let by_reset = role == Role::Global && self.was_reset;
+            let clear = if by_reset { clear | before } else { clear };
+            let nobodys = if role == Role::Global {
+                self.nobodys(cpu)
+            } else {
+                0
+            };
+            let changed = (now ^ before) & !ours & !(before & nobodys);
+            let left = now & ours & !clear;
             if left != 0 {
                 let what = format!("bits {left:#x} of register {msr:#x} are left set");
                 return Err((Rule::BitsLeft, what));
@@ -271,6 +286,27 @@ impl Watched {
             return Err((Rule::BitsLeft, "LVTPC is left masked".to_owned()));
         }
         Ok(())
+    }
+
+    /// Bits of the global registers whose counters nobody had turned on: reset sets them.
+    fn nobodys(&self, cpu: &Cpu) -> u64 {
+        let mut nobodys = u64::MAX;
+        for &(msr, value) in &self.before {
+            for row in rows(cpu) {
+                let Some(number) = row.index(msr) else {
+                    continue;
+                };
+                match row.4 {
+                    Role::Select(off) if value & !off != 0 => nobodys &= !(1 << number),
+                    Role::FixedControl => {
+                        let on = (0..8).filter(|fixed| value >> (4 * fixed) & 0xF != 0);
+                        on.for_each(|fixed| nobodys &= !(1 << (FIXED + fixed)));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        nobodys
     }
 
     /// Which bits of a register are the driver's, and which of them it need not clear.
