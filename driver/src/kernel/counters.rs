@@ -61,6 +61,8 @@ const _: () = {
 pub(crate) struct Reservation {
     handle: HANDLE,
     interrupt: bool,
+    /// What removing the handler answered.
+    removed: NTSTATUS,
 }
 
 impl Reservation {
@@ -87,6 +89,7 @@ impl Reservation {
                 Overflows::Ignored | Overflows::Interrupt => allocate(null_mut())?,
             },
             interrupt: false,
+            removed: STATUS_SUCCESS,
         };
         if overflows == Overflows::Interrupt {
             let status = set_interrupt_handler(Some(callbacks::overflow_interrupt));
@@ -95,22 +98,28 @@ impl Reservation {
         }
         Ok(reservation)
     }
+
+    /// Removes the handler of the overflow interrupt, where there is one; whether there was. It may
+    /// still be running on another processor. PASSIVE_LEVEL.
+    pub(crate) fn remove_interrupt(&mut self) -> bool {
+        let removed = core::mem::take(&mut self.interrupt);
+        if removed {
+            self.removed = set_interrupt_handler(None);
+        }
+        removed
+    }
 }
 
 impl Drop for Reservation {
     /// PASSIVE_LEVEL; our counters are stopped and cleared.
     fn drop(&mut self) {
-        let handler = if self.interrupt {
-            set_interrupt_handler(None)
-        } else {
-            STATUS_SUCCESS
-        };
+        self.remove_interrupt();
         // SAFETY: PASSIVE_LEVEL; the handle is ours, and given back once.
         let counters = unsafe { HalFreeHardwareCounters(self.handle) };
         HALPROF.trace.add(
             What::GivenBack,
             0,
-            handler.cast_unsigned().into(),
+            self.removed.cast_unsigned().into(),
             counters.cast_unsigned().into(),
         );
     }

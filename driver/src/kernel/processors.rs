@@ -484,12 +484,17 @@ impl Processors for Host {
     }
 
     fn release_counters(&mut self) {
-        let Some(reservation) = self.reservation.take() else {
+        let Some(mut reservation) = self.reservation.take() else {
             return;
         };
-        drop(reservation);
         // An overflow that was being handled on another processor when the handler was removed is
-        // over when a DPC has run there.
+        // over when a DPC has run there. Until then it may write LVTPC, so the counters are ours.
+        if reservation.remove_interrupt() {
+            self.shared().each(&ProcessorSet::ALL, &|_| {});
+            return;
+        }
+        // Giving the counters back is what removes the callback.
+        drop(reservation);
         self.shared().each(&ProcessorSet::ALL, &|_| {});
     }
 
