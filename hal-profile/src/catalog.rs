@@ -12,7 +12,12 @@ use shared_types::{ErrorCode, ProfileInterface, ProfileSource};
 /// interface first, then the interface in use, then halprof's own.
 pub fn rows(capabilities: &Capabilities) -> impl Iterator<Item = &'static Row> {
     let hal = table(capabilities, capabilities.judgement.hal.interface);
-    let used = table(capabilities, capabilities.interface());
+    // Mostly the two are the same, whose every row would be looked for in vain.
+    let used: &[Row] = if capabilities.interface() == capabilities.judgement.hal.interface {
+        &[]
+    } else {
+        table(capabilities, capabilities.interface())
+    };
     let (own, more) = own_tables(capabilities);
     let p6_processors = match capabilities.interface() {
         ProfileInterface::P6 => p6::processors(capabilities.identity.model.into()),
