@@ -25,11 +25,11 @@ const SEED: u64 = 7;
 const WORK: &str = "instructions=300000,cycles=500000,branches=7000,processors=all";
 /// So many changes may lead elsewhere and come to the same: a longer way round, a refusal that
 /// nobody waits for.
-const UNTOLD: usize = 6;
+const UNTOLD: usize = 12;
 /// Seeds of the longer runs, each on another model.
 const LONGER: std::ops::Range<u64> = 0..8;
 /// Of all changes, so many in a hundred must be told.
-const TOLD: usize = 75;
+const TOLD: usize = 70;
 
 /// What `halprof info` and `halprof stat` ask, start to end.
 fn actions() -> Vec<Action> {
