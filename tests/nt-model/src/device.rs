@@ -1,7 +1,6 @@
 //! What a user and the PnP manager do with the driver: load, open, request, close, sleep, wake,
 //! remove, unload.
 
-use crate::cost::Cost;
 use crate::image::Image;
 use crate::kernel::{self, number_of};
 use crate::kmdf::{self, Kind, Request, power};
@@ -65,8 +64,6 @@ pub struct Device {
     pub machine: Machine,
     stage: Stage,
     run: Option<Run>,
-    /// What each overflow cost the driver, from its entry to its return.
-    pub overflow_costs: Vec<Cost>,
     /// The first rule that was broken while nobody could be told.
     broken: Option<Violation>,
     /// What can be written in the image, as the loader makes it.
@@ -85,7 +82,6 @@ impl Device {
             machine: Machine::new(&image, leaves, seed)?,
             stage: Stage::Unloaded,
             run: None,
-            overflow_costs: Vec::new(),
             broken: None,
             writable: image.writable(),
         }
@@ -461,15 +457,11 @@ impl Answering for Device {
     }
 
     fn interrupt(&mut self, index: usize, interrupted: &Interrupted) {
-        if self.broken.is_some() {
-            return;
-        }
-        let before = Cost::so_far(&self.machine);
-        if let Err(violation) = self.machine.interrupt(index, *interrupted) {
+        if self.broken.is_none()
+            && let Err(violation) = self.machine.interrupt(index, *interrupted)
+        {
             self.broken = Some(violation);
         }
-        let cost = Cost::so_far(&self.machine) - before;
-        self.overflow_costs.push(cost);
     }
 
     fn tick(&mut self, _index: usize) {

@@ -4,6 +4,7 @@
 //! them; the topmost runs. In each step the seed chooses a processor that has something to do,
 //! whether a DPC that waits comes first, and how many instructions the slice has.
 
+use crate::cost::Cost;
 use crate::engine::{Engine, MASKED_LIMIT, Registers, Stack, Stop};
 use crate::image::Image;
 use crate::kernel::{self, Kernel};
@@ -123,6 +124,8 @@ struct Activity {
     frame: u64,
     /// What the HAL goes on with when it is over.
     stopped: Option<hal::Stopped>,
+    /// An overflow: what everything had cost when the driver began to answer it.
+    began: Option<Cost>,
 }
 
 /// A DPC in a queue.
@@ -183,6 +186,8 @@ pub struct Machine {
     pub framework: Framework,
     /// What decides.
     pub rng: Rng,
+    /// What each overflow cost the driver, from its entry to its return.
+    pub overflow_costs: Vec<Cost>,
     /// Names of what is not modelled.
     pub unmodelled: Vec<String>,
     /// Interrupts and timers come at any moment, not only from a workload.
@@ -224,6 +229,7 @@ impl Machine {
             kernel: Kernel::default(),
             framework: Framework::default(),
             rng: Rng::with_seed(seed),
+            overflow_costs: Vec::new(),
             unmodelled: Vec::new(),
             disturbed: false,
             interrupts: 0,
@@ -383,6 +389,7 @@ impl Machine {
         activity.object = 0;
         activity.frame = 0;
         activity.stopped = None;
+        activity.began = None;
         Ok(id)
     }
 
@@ -407,6 +414,7 @@ impl Machine {
             object: 0,
             frame: 0,
             stopped: None,
+            began: None,
         });
         Ok(self.activities.len() - 1)
     }
@@ -715,12 +723,14 @@ impl Machine {
             let frame = kernel::trap_frame(self, interrupted)?;
             let id = self.pile(index, "interrupt", handler, &[frame, 0], PROFILE, who)?;
             self.activities[id].frame = frame;
+            self.activities[id].began = Some(Cost::so_far(self));
             self.interrupts += 1;
         } else if let Some((owner, Some(callback))) = self.kernel.counters {
             let stopped = hal::stop(&mut self.engine.bus().cpus[index]);
             let arguments = [stopped.overflowed, owner];
             let id = self.pile(index, "callback", callback, &arguments, PROFILE, who)?;
             self.activities[id].stopped = Some(stopped);
+            self.activities[id].began = Some(Cost::so_far(self));
             self.interrupts += 1;
         }
         Ok(())
@@ -819,6 +829,10 @@ impl Machine {
         }
         self.processors[index].pile.pop();
         self.loaded = None;
+        if let Some(began) = self.activities[id].began.take() {
+            let cost = Cost::so_far(self) - began;
+            self.overflow_costs.push(cost);
+        }
         let activity = &mut self.activities[id];
         activity.state = State::Done(value);
         let (stack, frame, object) = (activity.stack, activity.frame, activity.object);

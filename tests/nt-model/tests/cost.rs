@@ -124,7 +124,7 @@ fn one_sample() {
             let mut bench = Bench::new(model, 1, flags, PERIOD);
             bench.about(session::START);
             bench.run(WORK);
-            let costs = &bench.device.overflow_costs;
+            let costs = &bench.device.machine.overflow_costs;
             assert_eq!(costs.len(), 50, "{model}");
             for cost in costs {
                 assert_eq!(accesses(cost), exact, "{model}");
@@ -144,7 +144,7 @@ fn requests_on_many_processors() {
             let mut bench = Bench::new(model, processors as usize, SAMPLE, PERIOD);
             let start = bench.about(session::START);
             bench.run(WORK);
-            let samples = bench.device.overflow_costs.len() as u64;
+            let samples = bench.device.machine.overflow_costs.len() as u64;
             assert_eq!(samples, 50 * processors);
             let snapshot = bench.about(counts::SNAPSHOT);
             let drain = bench.about(samples::DRAIN);
@@ -180,7 +180,7 @@ fn the_guard_ends_a_storm() {
     let mut bench = Bench::new("skylake", 1, SAMPLE, 1);
     bench.about(session::START);
     bench.run("instructions=100000000,cycles=100000000");
-    let interrupts = bench.device.overflow_costs.len() as u64;
+    let interrupts = bench.device.machine.overflow_costs.len() as u64;
     let (elapsed, window) = (bench.device.elapsed_ns(), 10_000_000);
     assert!(
         interrupts * INTERRUPT_COST < elapsed / 10 + window,
@@ -190,7 +190,7 @@ fn the_guard_ends_a_storm() {
     let (reply, _) = bench.request(samples::STATISTICS, &about);
     let (statistics, _) = Statistics::read_from_prefix(&reply).expect("statistics");
     assert!(statistics.throttled > 0);
-    let costs = &bench.device.overflow_costs;
+    let costs = &bench.device.machine.overflow_costs;
     let most = costs.iter().map(|cost| cost.instructions).max();
     let all: u64 = costs.iter().map(|cost| cost.instructions).sum();
     assert!(most < Some(OWN_HANDLER_MOST), "{most:?}");
