@@ -116,26 +116,11 @@ pub(crate) unsafe extern "C" fn surprise_removal(device: WDFDEVICE) {
     }
 }
 
-/// EVT_WDF_FILE_CLEANUP: the last handle of a file object was closed, or its process has ended.
-/// PASSIVE_LEVEL.
+/// EVT_WDF_FILE_CLEANUP and EVT_WDF_FILE_CLOSE: the last handle of a file object was closed, or its
+/// process has ended; and, later, no request of it is left. Another thread's request may have been
+/// served in between, and have opened a session. PASSIVE_LEVEL.
 pub(crate) unsafe extern "C" fn file_cleanup(file: WDFFILEOBJECT) {
     // SAFETY: the framework's file object.
-    unsafe { end_sessions(file) };
-}
-
-/// EVT_WDF_FILE_CLOSE: no request of a file object is left. Another thread's request may have been
-/// served after the cleanup, and have opened a session. PASSIVE_LEVEL.
-pub(crate) unsafe extern "C" fn file_close(file: WDFFILEOBJECT) {
-    // SAFETY: the framework's file object.
-    unsafe { end_sessions(file) };
-}
-
-/// Ends the sessions of a file object. PASSIVE_LEVEL.
-///
-/// # Safety
-/// `file` exists.
-unsafe fn end_sessions(file: WDFFILEOBJECT) {
-    // SAFETY: the caller's promise.
     let device = unsafe { framework::device_of_file(file) };
     // SAFETY: a file object's device outlives it.
     if let Some(device) = unsafe { framework::device(device) } {

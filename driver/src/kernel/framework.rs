@@ -140,7 +140,7 @@ unsafe fn describe(init: PWDFDEVICE_INIT) -> Result<(), Failed> {
     let mut files = WDF_FILEOBJECT_CONFIG {
         Size: size_of::<WDF_FILEOBJECT_CONFIG>() as u32,
         EvtDeviceFileCreate: None,
-        EvtFileClose: Some(callbacks::file_close),
+        EvtFileClose: Some(callbacks::file_cleanup),
         EvtFileCleanup: Some(callbacks::file_cleanup),
         AutoForwardCleanupClose: _WDF_TRI_STATE::WdfUseDefault,
         FileObjectClass: _WDF_FILEOBJECT_CLASS::WdfFileObjectWdfCanUseFsContext,
