@@ -130,7 +130,7 @@ impl Kinds {
 
 /// How often counters are read only so that none wraps unseen, in units of 100 ns: 5 s. The
 /// narrowest have 40 bits, and 8 events in each cycle of 6 GHz take 22 s to wrap them.
-const READ_PERIOD: u32 = 50_000_000;
+pub const READ_PERIOD: u32 = 50_000_000;
 
 impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
     /// Looks at every processor. `sessions` is the memory for sessions: one place more than can

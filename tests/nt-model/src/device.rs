@@ -8,6 +8,7 @@ use crate::machine::Machine;
 use crate::rules::{Rule, Violation};
 use anyhow::Result;
 use hal_profile::overflow::Interrupted;
+use hal_profile::service::READ_PERIOD;
 use shared_types::NtStatus;
 use shared_types::request::{Access, RequestCode};
 use sim::cpuid::Leaves;
@@ -451,9 +452,8 @@ impl Answering for Device {
     }
 
     fn rotates(&self) -> bool {
-        const READ_PERIOD: u64 = 50_000_000;
         let period = self.machine.kernel.timer_period();
-        period.is_some_and(|period| period < READ_PERIOD)
+        period.is_some_and(|period| period < READ_PERIOD.into())
     }
 
     fn interrupt(&mut self, index: usize, interrupted: &Interrupted) {
