@@ -27,7 +27,7 @@ const SAMPLES_SHOWN = 8;
 // A ring's words: hal-profile/src/ring.rs.
 const RING = { produced: 0, consumed: 8, slots: 16 };
 // A counter's number: hal-profile/src/counter.rs.
-const FIXED_COUNTER = 0x40;
+const FIXED_COUNTER = 0x20;
 const COUNTER_INDEX = 0x1f;
 // A session's number is its place, and above that how often the place was used.
 const PLACE_BITS = 8;
