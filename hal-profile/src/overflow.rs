@@ -215,9 +215,7 @@ fn guard<M: Machine>(local: &mut Local<'_, M>, entry: u64) {
         .statistics
         .handler_ticks
         .wrapping_add(exit.wrapping_sub(entry));
-    let verdict = state
-        .guard
-        .account(entry, exit, session.timestamp_frequency(), session.budget());
+    let verdict = state.guard.account(entry, exit, session.interrupt_time);
     if verdict == Verdict::Lengthen {
         state.statistics.throttled = state.statistics.throttled.wrapping_add(1);
         for total in state
