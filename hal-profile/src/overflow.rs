@@ -32,7 +32,7 @@ pub struct Interrupted {
     pub thread: u32,
 }
 
-/// What a session sees that asked for no addresses, as the HAL's callback has none.
+/// What the HAL's callback knows of it.
 const NOWHERE: Interrupted = Interrupted {
     ip: 0,
     mode: Mode::Unknown,
@@ -78,11 +78,6 @@ fn parted<'a, M: Machine>(
 /// Answers an overflow interrupt in own-handler mode.
 pub fn interrupt<M: Machine>(local: &mut Local<'_, M>, interrupted: &Interrupted) {
     let entry = local.machine.timestamp();
-    let interrupted = if local.program.configuration.no_address {
-        &NOWHERE
-    } else {
-        interrupted
-    };
     let Some((machine, mut handling)) = parted(local, entry, interrupted) else {
         return;
     };
