@@ -613,12 +613,12 @@ function seats(reader, active, ids) {
     const count = reader.count(active, "count", reader.length(seated));
     return Array.from({ length: count }, (_, place) => {
         const seat = seated[place];
-        const index = reader.number(reader.field(active, "sources")[place]);
-        const last = reader.wide(reader.field(active, "last")[place]);
+        const index = reader.number(seat, "source");
         const interrupts = reader.number(seat, "interrupts") !== 0 ? ", interrupts" : "";
         return `  ${counter(reader.number(seat, "counter"))}: source ${index} ` +
             `(${source(ids[index])}), select ${hex(reader.wide(seat, "control.select"))}, ` +
-            `preset ${hex(reader.wide(seat, "preset"))}, last ${hex(last)}${interrupts}`;
+            `preset ${hex(reader.wide(seat, "preset"))}, ` +
+            `last ${hex(reader.wide(seat, "last"))}${interrupts}`;
     });
 }
 
