@@ -5,6 +5,7 @@
 //! it is called with what the documentation of its type says, and at the IRQL given here.
 #![expect(unsafe_code, reason = "raw pointers and handles from Windows")]
 
+use crate::device::Device;
 use crate::kernel::framework;
 use crate::kernel::processors::{Batch, Block, Table};
 use core::ffi::c_void;
@@ -67,9 +68,16 @@ pub(crate) unsafe extern "C" fn prepare_hardware(
     _raw: WDFCMRESLIST,
     _translated: WDFCMRESLIST,
 ) -> NTSTATUS {
+    // SAFETY: the framework's device; its hardware is released before it goes.
+    let watching = unsafe { framework::watch_processors(device) };
     // SAFETY: the framework's device, which outlives the call.
-    let device = unsafe { framework::device(device) };
-    device.map_or(STATUS_SUCCESS, |device| status(device.prepare()))
+    let found = unsafe { framework::device(device) };
+    let prepared = watching.and_then(|()| found.map_or(Ok(()), Device::prepare));
+    if prepared.is_err() {
+        // SAFETY: the framework's device.
+        unsafe { framework::ignore_processors(device) };
+    }
+    status(prepared)
 }
 
 /// EVT_WDF_DEVICE_RELEASE_HARDWARE. PASSIVE_LEVEL.
@@ -77,6 +85,8 @@ pub(crate) unsafe extern "C" fn release_hardware(
     device: WDFDEVICE,
     _translated: WDFCMRESLIST,
 ) -> NTSTATUS {
+    // SAFETY: the framework's device.
+    unsafe { framework::ignore_processors(device) };
     // SAFETY: the framework's device, which outlives the call.
     if let Some(device) = unsafe { framework::device(device) } {
         device.release();

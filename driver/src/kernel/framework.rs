@@ -203,7 +203,19 @@ unsafe fn fill_context(device: WDFDEVICE) -> Result<(), Failed> {
     // SAFETY: complete now.
     let context = unsafe { &*context };
     context.ready.store(true, Ordering::Release);
-    // SAFETY: PASSIVE_LEVEL; the device is deregistered before its context goes.
+    Ok(())
+}
+
+/// From here on the device is told of processors that are added. PASSIVE_LEVEL.
+///
+/// # Safety
+/// `device` was created by [`create_device`]; [`ignore_processors`] comes before it is deleted.
+pub(crate) unsafe fn watch_processors(device: WDFDEVICE) -> Result<(), Failed> {
+    // SAFETY: the caller's promise.
+    let context = unsafe { context_of(device) };
+    // SAFETY: the framework's memory for this device.
+    let context = unsafe { &*context };
+    // SAFETY: PASSIVE_LEVEL; it is deregistered before the device goes.
     let added = unsafe {
         KeRegisterProcessorChangeCallback(Some(callbacks::processor_change), device.cast(), 0)
     };
@@ -212,6 +224,23 @@ unsafe fn fill_context(device: WDFDEVICE) -> Result<(), Failed> {
     }
     context.added.store(added, Ordering::Release);
     Ok(())
+}
+
+/// Ends [`watch_processors`], where that has begun. It cannot wait for the device's cleanup: the
+/// framework deletes a device's lock, which is its child, before that. PASSIVE_LEVEL, without the
+/// lock: a callback that runs may be waiting for it.
+///
+/// # Safety
+/// As for [`watch_processors`].
+pub(crate) unsafe fn ignore_processors(device: WDFDEVICE) {
+    // SAFETY: the caller's promise.
+    let context = unsafe { context_of(device) };
+    // SAFETY: the framework's memory for this device.
+    let added = unsafe { (*context).added.swap(null_mut(), Ordering::AcqRel) };
+    if !added.is_null() {
+        // SAFETY: registered by `watch_processors`; waits for a callback that is running.
+        unsafe { KeDeregisterProcessorChangeCallback(added) };
+    }
 }
 
 /// # Safety
@@ -252,13 +281,7 @@ pub(crate) unsafe fn device<'a>(device: WDFDEVICE) -> Option<&'a Device> {
 pub(crate) unsafe fn destroy_device(device: WDFDEVICE) {
     // SAFETY: the caller's promise.
     let context = unsafe { context_of(device) };
-    // SAFETY: the framework's memory for this device.
-    let added = unsafe { (*context).added.swap(null_mut(), Ordering::AcqRel) };
-    if !added.is_null() {
-        // SAFETY: registered by `fill_context`; waits for a callback that is running.
-        unsafe { KeDeregisterProcessorChangeCallback(added) };
-    }
-    // SAFETY: as above, and nobody else has a reference now.
+    // SAFETY: the framework's memory for this device, and nobody else has a reference now.
     let context = unsafe { &mut *context };
     if context.ready.swap(false, Ordering::AcqRel) {
         // SAFETY: it was written before `ready` was.

@@ -321,7 +321,7 @@ impl Device {
     ) -> Result<(), Violation> {
         let (change, arguments) = self.processor_change(context, starting)?;
         self.machine
-            .call("the processor callback", callback, &arguments)?;
+            .call(kernel::PROCESSOR_CALLBACK, callback, &arguments)?;
         self.machine.engine.bus().arena.free(change, 0)
     }
 
@@ -356,15 +356,53 @@ impl Device {
         self.stage = Stage::Released;
     }
 
-    /// Removes the device and unloads the driver, from wherever it is; checks that nothing is left.
-    pub fn remove(&mut self) -> Result<(), Violation> {
+    /// A processor is added while the device is being removed: its callback runs beside what comes
+    /// next, which is leaving D0, or with `released` what comes after the hardware's release.
+    pub fn remove_while_adding(
+        &mut self,
+        leaves: &Leaves,
+        released: bool,
+    ) -> Result<(), Violation> {
+        if released {
+            self.release()?;
+        } else {
+            self.power(power::D0_EXIT, &[D3_FINAL])?;
+            self.stage = Stage::Prepared;
+        }
+        let mut change = None;
+        if let Some((callback, context)) = self.machine.kernel.processor_change {
+            for processor in sim::machine::processors(std::slice::from_ref(leaves)) {
+                self.machine.add_processor(Cpu::new(processor));
+            }
+            let (at, arguments) = self.processor_change(context, false)?;
+            let name = kernel::PROCESSOR_CALLBACK;
+            self.machine
+                .spawn_detached(name, callback, &arguments, (4, 8))?;
+            change = Some(at);
+        }
+        self.remove()?;
+        if let Some(at) = change {
+            self.machine.engine.bus().arena.free(at, 0)?;
+        }
+        Ok(())
+    }
+
+    /// The device leaves D0 and its hardware is released, as far as that has not happened.
+    fn release(&mut self) -> Result<(), Violation> {
         if self.stage == Stage::Working {
             self.power(power::D0_EXIT, &[D3_FINAL])?;
         }
+        if self.stage >= Stage::Added && self.stage != Stage::Released {
+            self.power(power::RELEASE, &[0])?;
+            self.stage = Stage::Released;
+        }
+        Ok(())
+    }
+
+    /// Removes the device and unloads the driver, from wherever it is; checks that nothing is left.
+    pub fn remove(&mut self) -> Result<(), Violation> {
+        self.release()?;
         if self.stage >= Stage::Added {
-            if self.stage != Stage::Released {
-                self.power(power::RELEASE, &[0])?;
-            }
             self.delete_device()?;
         }
         if self.stage >= Stage::Loaded {

@@ -486,10 +486,18 @@ fn register_change(m: &mut Machine) -> Result<Outcome, Violation> {
 /// What KeRegisterProcessorChangeCallback answers.
 const CHANGE_HANDLE: u64 = 0xFFFF_F800_0BAD_0001;
 
+/// The name of a thread that calls the driver for an added processor.
+pub const PROCESSOR_CALLBACK: &str = "the processor callback";
+
+/// It is over when no callback runs any more, so that its context may go.
 fn deregister_change(m: &mut Machine) -> Result<Outcome, Violation> {
-    if m.engine.argument(0) != CHANGE_HANDLE || m.kernel.processor_change.take().is_none() {
+    if m.engine.argument(0) != CHANGE_HANDLE || m.kernel.processor_change.is_none() {
         return broken(Rule::Object, "a registration is ended that is not there");
     }
+    if m.is_calling(PROCESSOR_CALLBACK) {
+        return Ok(Outcome::Again(Wait::ProcessorCallback));
+    }
+    m.kernel.processor_change = None;
     done()
 }
 

@@ -84,6 +84,8 @@ pub enum Wait {
     Lock(u64),
     /// The end of a DPC.
     Dpc,
+    /// The end of a callback for added processors.
+    ProcessorCallback,
 }
 
 /// A thread, by number.
@@ -525,6 +527,13 @@ impl Machine {
         })
     }
 
+    /// Whether a thread of this name has not come to its end.
+    #[must_use]
+    pub fn is_calling(&self, name: &str) -> bool {
+        let mut activities = self.activities.iter();
+        activities.any(|one| one.name == name && !matches!(one.state, State::Done(_)))
+    }
+
     /// Whether any DPC is queued or runs.
     #[must_use]
     pub fn has_dpcs(&self) -> bool {
@@ -845,6 +854,7 @@ impl Machine {
         if object != 0 {
             self.wake(|wait| *wait == Wait::Dpc);
         }
+        self.wake(|wait| *wait == Wait::ProcessorCallback);
         if frame != 0 {
             self.engine.bus().arena.free(frame, 0)?;
         }

@@ -4,6 +4,7 @@
 //! thread of the machine. After a sequence everything is as it was before: see [`Traffic::play`].
 
 use crate::device::{Device, File, Submitted};
+use crate::kernel::PROCESSOR_CALLBACK;
 use crate::kmdf::{self, power};
 use crate::machine::{Fingerprint, ThreadId};
 use crate::rules::{Rule, Violation};
@@ -489,7 +490,7 @@ impl<'a> Traffic<'a> {
             }
             Step::Tell(callback, context, starting) => {
                 let (change, arguments) = self.device.processor_change(context, starting)?;
-                let call = Step::Call("the processor callback", callback, arguments);
+                let call = Step::Call(PROCESSOR_CALLBACK, callback, arguments);
                 let steps = &mut self.lanes[lane].steps;
                 steps.push_front(Step::Free(change));
                 steps.push_front(call);

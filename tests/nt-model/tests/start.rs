@@ -42,3 +42,20 @@ fn it_starts_and_goes() {
             .unwrap_or_else(|violation| panic!("{violation}"));
     }
 }
+
+/// The callback for it runs while the device goes.
+#[test]
+fn it_goes_while_a_processor_is_added() {
+    let Some(file) = halprof_tests::driver::file() else {
+        return;
+    };
+    for seed in 0..100 {
+        let leaves = sim::models::find("skylake").expect("a model").processors();
+        let leaves = sim::models::repeat(&leaves[..1], 1);
+        let mut device = Device::new(&file, &leaves, seed).expect("a machine");
+        assert_eq!(device.start().expect("it starts"), 0);
+        device
+            .remove_while_adding(&leaves[0], seed % 2 == 0)
+            .unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
+    }
+}
