@@ -23,7 +23,7 @@ const FLAGS: u64 = INTERRUPT_FLAG | 2;
 /// count as events: see [`Bus::count`].
 const SPIN: u64 = 500;
 /// Instructions with interrupts masked, or of a handler, that break [`Rule::Masked`]: 10
-/// microseconds at 2 instructions a nanosecond. The driver's longest stretch has 2592, 2000 of them
+/// microseconds at 2 instructions a nanosecond. The driver's longest stretch has 2524, 2000 of them
 /// its self-test's exercise; its longest handler 998.
 pub const MASKED_LIMIT: u64 = 20_000;
 /// RFLAGS.DF.
