@@ -280,10 +280,10 @@ fn device(file: &[u8], leaves: &[Leaves], seed: u64) -> Device {
 /// Plays a scenario, and compares with the service in process.
 fn run(file: &[u8], scenario: &str, model: &str, seed: u64) -> Outcome {
     let leaves = leaves(model);
-    let played = if scenario == "failing-prepare" {
-        fail_prepare(file, &leaves, seed).map(|()| None)
-    } else {
-        compare(file, &leaves, scenario, seed)
+    let played = match scenario {
+        "failing-prepare" => fail_prepare(file, &leaves, seed).map(|()| None),
+        "added-while-removed" => add_while_removed(file, &leaves, seed).map(|()| None),
+        _ => compare(file, &leaves, scenario, seed),
     };
     match played {
         Ok(None) => Outcome::Clean,
@@ -327,6 +327,13 @@ fn fail_prepare(file: &[u8], leaves: &[Leaves], seed: u64) -> Result<(), Violati
         }
     }
     Ok(())
+}
+
+/// A processor is added while the device goes: before its hardware is released, or after.
+fn add_while_removed(file: &[u8], leaves: &[Leaves], seed: u64) -> Result<(), Violation> {
+    let mut device = device(file, leaves, seed);
+    assert_eq!(device.start()?, 0);
+    device.remove_while_adding(&leaves[0], seed.is_multiple_of(2))
 }
 
 #[test]
