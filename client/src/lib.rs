@@ -30,6 +30,8 @@ pub mod installation;
 pub mod measure;
 pub mod metrics;
 mod modelled;
+
+pub mod passes;
 pub mod rates;
 pub mod recording;
 pub mod registers;
