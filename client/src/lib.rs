@@ -26,6 +26,7 @@ pub mod explain;
 pub mod installation;
 pub mod metrics;
 mod modelled;
+pub mod passes;
 pub mod recording;
 pub mod registers;
 pub mod report;
