@@ -170,8 +170,9 @@ fn it_is_watched_and_steered_on_a_terminal() {
         !after.contains("MODELLED") && after.contains("modelled machine"),
         "{after}"
     );
-    for setting in [" icanon", " echo ", " isig", " icrnl", " opost"] {
-        assert!(after.contains(setting), "{setting}: {after}");
+    let words: Vec<&str> = after.split_whitespace().collect();
+    for setting in ["icanon", "echo", "isig", "icrnl", "opost"] {
+        assert!(words.contains(&setting), "{setting}: {after}");
     }
     assert_log(&log);
 }
