@@ -20,6 +20,7 @@ mod report;
 mod runner;
 mod stat;
 mod stat_text;
+mod switch;
 mod uninstall;
 
 use crate::{Connection, Error, Result};
@@ -33,6 +34,8 @@ use std::process::ExitCode;
 
 /// Runs the tool with these arguments, the program's name first.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    #[cfg(windows)]
+    let _restored_at_the_end = crate::windows::console::Console::prepare();
     run_with(arguments, &Place::open)
 }
 
@@ -87,6 +90,8 @@ fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u
         Commands::Machines => machines::run(output),
         Commands::Report(options) => report::run(options, output),
         Commands::Install(options) => install::run(options, output),
+        Commands::Start => switch::start(output),
+        Commands::Stop => switch::stop(output),
         Commands::Uninstall => uninstall::run(output),
         Commands::Doctor => doctor::run(place(), output),
         Commands::Info => measuring(place()?, output, info::run),

@@ -57,6 +57,10 @@ pub(crate) enum Commands {
     Doctor,
     /// Install the driver, or update it (Windows, elevated)
     Install(Install),
+    /// Load the installed driver (Windows, elevated)
+    Start,
+    /// Unload the driver until it is started, or Windows is (Windows, elevated)
+    Stop,
     /// Remove the driver and all that came with it (Windows, elevated)
     Uninstall,
 }
