@@ -37,6 +37,7 @@ pub mod registers;
 pub mod report;
 pub mod selection;
 mod session;
+pub mod symbols;
 mod transport;
 #[cfg(windows)]
 #[expect(unsafe_code, reason = "the functions of Windows are foreign")]

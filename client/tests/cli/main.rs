@@ -1,6 +1,7 @@
 //! Is the built tool, run as a user runs it, what its contract says?
 
 mod bad_input;
+mod binaries;
 mod describe;
 mod dumps;
 mod errors;
@@ -12,5 +13,6 @@ mod recordings;
 mod schemas;
 mod serve;
 mod support;
+mod symbols;
 mod top;
 mod windows_script;
