@@ -30,7 +30,6 @@ pub mod installation;
 pub mod measure;
 pub mod metrics;
 mod modelled;
-
 pub mod passes;
 pub mod rates;
 pub mod recording;

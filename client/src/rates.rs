@@ -81,10 +81,18 @@ impl Rates {
     pub const fn totals(&self) -> &Snapshot {
         &self.before
     }
+
+    /// What each source has counted since the session's start, on all processors.
+    #[must_use]
+    pub fn estimates(&self) -> Vec<Estimate> {
+        let sources = self.before.first().map_or(0, Vec::len);
+        let estimate = |source| sum(&self.before, source);
+        (0..sources).map(estimate).collect()
+    }
 }
 
 /// What happened between two snapshots.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Interval {
     frequency: u64,
     /// Differences of counts.
@@ -92,6 +100,12 @@ pub struct Interval {
 }
 
 impl Interval {
+    /// Before there is any reading.
+    pub const NOTHING: Self = Self {
+        frequency: 0,
+        counts: Vec::new(),
+    };
+
     /// The differences themselves, exact.
     #[must_use]
     pub const fn counts(&self) -> &Snapshot {
@@ -122,8 +136,7 @@ impl Interval {
     /// What one source counted on all processors.
     #[must_use]
     pub fn estimate(&self, source: usize) -> Estimate {
-        let counts = self.counts.iter().filter_map(|counts| counts.get(source));
-        Estimate::sum(counts.map(Estimate::new))
+        sum(&self.counts, source)
     }
 
     fn known(&self, processor: usize, source: usize) -> Option<&Count> {
@@ -258,6 +271,11 @@ impl History {
         let rate = move |kept: &Kept| kept.rate(processor, source);
         self.intervals.iter().map(rate)
     }
+}
+
+fn sum(snapshot: &Snapshot, source: usize) -> Estimate {
+    let counts = snapshot.iter().filter_map(|counts| counts.get(source));
+    Estimate::sum(counts.map(Estimate::new))
 }
 
 /// Ticks of a clock of `frequency` in seconds.
