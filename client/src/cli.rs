@@ -93,7 +93,7 @@ fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u
         Commands::Start => switch::start(output),
         Commands::Stop => switch::stop(output),
         Commands::Uninstall => uninstall::run(output),
-        Commands::Doctor => doctor::run(place(), output),
+        Commands::Doctor => doctor::run(place(), arguments.machine() == DRIVER, output),
         Commands::Info => measuring(place()?, output, info::run),
         Commands::List(options) => measuring(place()?, output, |on, output| {
             list::run(options, on, output)
