@@ -20,10 +20,13 @@ mod record;
 mod registers;
 mod report;
 mod runner;
+mod serve;
 mod stat;
 mod stat_text;
 mod switch;
+mod top;
 mod uninstall;
+mod watch;
 
 use crate::{Connection, Error, Result};
 use args::{Arguments, Commands};
@@ -111,6 +114,12 @@ fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u
         }),
         Commands::Stat(options) => measuring(place()?, output, |on, output| {
             stat::run(options, on, output)
+        }),
+        Commands::Top(options) => {
+            measuring(place()?, output, |on, output| top::run(options, on, output))
+        }
+        Commands::Serve(options) => measuring(place()?, output, |on, output| {
+            serve::run(options, on, output)
         }),
         Commands::Record(options) => measuring(place()?, output, |on, output| {
             record::run(options, on, output)
