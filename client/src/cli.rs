@@ -6,10 +6,12 @@
 mod args;
 mod check;
 mod doctor;
+mod explain;
 mod info;
 mod install;
 mod list;
 mod machines;
+mod man;
 mod measure;
 mod output;
 mod periods;
@@ -93,10 +95,13 @@ fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u
         Commands::Machines => machines::run(output),
         Commands::Report(options) => report::run(options, output),
         Commands::Install(options) => install::run(options, output),
+        Commands::Explain(options) => explain::run(options.topic.as_deref(), place, output),
+        Commands::Man(options) => man::run(options, output),
+        Commands::Completions(options) => man::completions(options, output),
         Commands::Start => switch::start(output),
         Commands::Stop => switch::stop(output),
         Commands::Uninstall => uninstall::run(output),
-        Commands::Doctor => doctor::run(place(), output),
+        Commands::Doctor => doctor::run(place(), arguments.machine() == DRIVER, output),
         Commands::Info => measuring(place()?, output, info::run),
         Commands::List(options) => measuring(place()?, output, |on, output| {
             list::run(options, on, output)

@@ -23,6 +23,7 @@
 )]
 pub mod cli;
 mod connection;
+pub mod doctor;
 mod error;
 pub mod estimate;
 pub mod explain;

@@ -171,6 +171,14 @@ impl Symbols {
         }
     }
 
+    /// What is at an address of a process, for one who asks for each address once.
+    pub(crate) fn resolve(&mut self, process: u32, ip: u64, mode: Mode) -> Frame {
+        match self.module(process, ip, mode) {
+            Some(index) => self.look_up(index, ip - self.modules[index].start),
+            None => self.unplaced(ip, mode),
+        }
+    }
+
     /// What is at an address of a process. The answer is remembered.
     pub fn frame(&mut self, process: u32, ip: u64, mode: Mode) -> Frame {
         let Some(index) = self.module(process, ip, mode) else {
