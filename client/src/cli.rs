@@ -3,9 +3,12 @@
 //! [`run`] is the tool. [`run_with`] is the same with another way to open what `--machine` names,
 //! so that every command runs on whatever carries requests.
 
+mod annotate;
 mod args;
 mod check;
+mod diff;
 mod doctor;
+mod filters;
 mod info;
 mod install;
 mod list;
@@ -92,6 +95,7 @@ fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u
     match &arguments.command {
         Commands::Machines => machines::run(output),
         Commands::Report(options) => report::run(options, output),
+        Commands::Annotate(options) => annotate::run(options, output),
         Commands::Install(options) => install::run(options, output),
         Commands::Start => switch::start(output),
         Commands::Stop => switch::stop(output),

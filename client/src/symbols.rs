@@ -75,6 +75,12 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Whether it names functions.
+    #[must_use]
+    pub const fn names(self) -> bool {
+        !matches!(self, Self::None)
+    }
+
     /// Its stable name.
     #[must_use]
     pub const fn name(self) -> &'static str {
