@@ -203,9 +203,13 @@ fn no_function(functions: &FxHashMap<Function, Found>, hits: &Hits) -> Error {
         .collect();
     if most.is_empty() {
         let notes = notes(&hits.symbols);
+        let hint = match hits.recording.metadata.modelled {
+            true => "A model runs the code of a real file with `image=FILE` in `--workload`.",
+            false => "Name the folder of the modules and their symbols with `--symbols`.",
+        };
         return Error::Unavailable {
             message: format!("no sample is in a function that has a name{notes}"),
-            hint: "Name the folder of the modules and their symbols with `--symbols`.".to_owned(),
+            hint: hint.to_owned(),
         };
     }
     Error::usage(

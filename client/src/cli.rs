@@ -8,11 +8,14 @@ mod args;
 mod check;
 mod diff;
 mod doctor;
+mod explain;
 mod filters;
+mod image;
 mod info;
 mod install;
 mod list;
 mod machines;
+mod man;
 mod measure;
 mod output;
 mod periods;
@@ -97,10 +100,13 @@ fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u
         Commands::Report(options) => report::run(options, output),
         Commands::Annotate(options) => annotate::run(options, output),
         Commands::Install(options) => install::run(options, output),
+        Commands::Explain(options) => explain::run(options.topic.as_deref(), place, output),
+        Commands::Man(options) => man::run(options, output),
+        Commands::Completions(options) => man::completions(options, output),
         Commands::Start => switch::start(output),
         Commands::Stop => switch::stop(output),
         Commands::Uninstall => uninstall::run(output),
-        Commands::Doctor => doctor::run(place(), output),
+        Commands::Doctor => doctor::run(place(), arguments.machine() == DRIVER, output),
         Commands::Info => measuring(place()?, output, info::run),
         Commands::List(options) => measuring(place()?, output, |on, output| {
             list::run(options, on, output)

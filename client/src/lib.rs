@@ -24,6 +24,7 @@ pub mod annotate;
 )]
 pub mod cli;
 mod connection;
+pub mod doctor;
 mod error;
 pub mod estimate;
 pub mod explain;

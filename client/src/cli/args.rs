@@ -65,6 +65,12 @@ pub(crate) enum Commands {
     Registers(Registers),
     /// Tell what would stop a measurement, and what to do about it
     Doctor,
+    /// Explain an error code, a way to measure, or a source on this machine
+    Explain(Explain),
+    /// Write the manual pages, or print one
+    Man(Man),
+    /// Print a completion script
+    Completions(Completions),
     /// Install the driver, or update it (Windows, elevated)
     Install(Install),
     /// Load the installed driver (Windows, elevated)
@@ -403,4 +409,25 @@ pub(crate) struct Registers {
 pub(crate) struct Install {
     /// The package's install file; halprof.inf beside the tool without it
     pub(crate) inf: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Explain {
+    /// `busy`, `sampling`, `TotalIssues`, `r100C0`; without one, what there is
+    pub(crate) topic: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Man {
+    /// Where to write all pages; without it one is printed
+    pub(crate) folder: Option<PathBuf>,
+    /// The command whose page is printed
+    #[arg(long, value_name = "COMMAND", conflicts_with = "folder")]
+    pub(crate) page: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    /// The shell that reads it
+    pub(crate) shell: clap_complete::Shell,
 }

@@ -110,7 +110,7 @@ fn query(options: &args::Report) -> Result<Query> {
         ));
     }
     if tables.is_empty() {
-        tables = match options.csv {
+        tables = match options.csv || options.diff.is_some() {
             true => vec![vec![Key::Symbol]],
             false => DEFAULT.iter().map(|keys| keys.to_vec()).collect(),
         };
@@ -312,9 +312,14 @@ fn sources(report: &Report) -> String {
     });
     let head = ["source", "period", "samples", "events, estimated"];
     let mut text = table_of(head, rows, &[1, 2, 3]);
+    let mut told = Vec::new();
     for source in by_source(report) {
-        let start = format!("{}: {}", source.source, source.skid.explanation);
-        text += &format!("{start}\n");
+        if !told.contains(&source.skid.explanation) {
+            told.push(source.skid.explanation);
+        }
+    }
+    for explanation in told {
+        text += &format!("{explanation}\n");
     }
     text
 }

@@ -77,10 +77,10 @@ fn title_line<'a>(state: &'a State, look: &Look) -> Line<'a> {
         spans.push(Span::styled("PAUSED ", look.warning));
     }
     let elapsed = state.shown().elapsed.as_secs();
-    spans.push(Span::styled(format!("{elapsed} s "), look.strong));
-    spans.push(Span::raw(&state.machine));
+    spans.push(Span::styled(format!("{elapsed} s"), look.strong));
     let every = state.every.as_secs_f64();
-    spans.push(Span::styled(format!(", every {every} s"), look.quiet));
+    spans.push(Span::styled(format!(", every {every} s, "), look.quiet));
+    spans.push(Span::raw(&state.machine));
     Line::from(spans)
 }
 
