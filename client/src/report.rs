@@ -144,6 +144,49 @@ impl Report {
     }
 }
 
+/// Samples that count, address by address.
+pub(crate) struct Hits {
+    pub(crate) recording: Recording,
+    pub(crate) symbols: Symbols,
+    /// The sources that have some, the one with the most first.
+    pub(crate) sources: Vec<OfSource>,
+    /// Each with the index of its source in `sources`.
+    pub(crate) all: Vec<(tally::Place, usize, Sum)>,
+}
+
+impl Hits {
+    pub(crate) fn read(path: &Path, filter: Filter, symbol_path: &SymbolPath) -> Result<Self> {
+        let query = Query {
+            filter,
+            ..Query::default()
+        };
+        let apart = query.filter.apart().with(&[Key::Address]);
+        let (recording, tallies) = tallied(path, &query.filter, &[apart])?;
+        let mut symbols = Symbols::open(&recording, symbol_path);
+        let summing = Summing {
+            places: &Places::resolve(&tallies.places, &mut symbols, &query.filter, &[]),
+            names: Names::of(&recording, &query.filter)?,
+            tallies: &tallies,
+            query: &query,
+        };
+        let mut sources = summing.sources(apart, &recording);
+        sources.retain(|source| source.sum.samples != 0);
+        sources.sort_by_key(|source| std::cmp::Reverse(source.sum.samples));
+        let hit = |(entry, sum): (Entry, Sum)| {
+            let name = summing.names.source(entry.source);
+            let source = sources.iter().position(|source| source.name == name)?;
+            Some((*tallies.places.get(entry.place as usize)?, source, sum))
+        };
+        let all = summing.counted(apart).filter_map(hit).collect();
+        Ok(Self {
+            recording,
+            symbols,
+            sources,
+            all,
+        })
+    }
+}
+
 impl Filter {
     /// What tallies must tell apart for it; the time is looked at sample by sample.
     fn apart(&self) -> Apart {
@@ -170,7 +213,11 @@ impl Apart {
 }
 
 /// Reads a recording and sums up those of its samples that are in the filter's part of time.
-pub(crate) fn tallied(path: &Path, filter: &Filter, apart: &[Apart]) -> Result<(Recording, Tallies)> {
+pub(crate) fn tallied(
+    path: &Path,
+    filter: &Filter,
+    apart: &[Apart],
+) -> Result<(Recording, Tallies)> {
     let reader = Reader::open(path)?;
     let mut tallies = Tallies::new(apart);
     let Some((from, to)) = filter.time else {
@@ -214,7 +261,11 @@ struct Names {
 
 impl Names {
     fn of(recording: &Recording, filter: &Filter) -> Result<Self> {
-        let names = recording.metadata.sources.iter().map(|source| source.name.as_str());
+        let names = recording
+            .metadata
+            .sources
+            .iter()
+            .map(|source| source.name.as_str());
         for pattern in &filter.sources {
             if !names.clone().any(|name| meant(pattern, name)) {
                 let all: Vec<&str> = names.collect();
@@ -248,7 +299,10 @@ impl Names {
     /// Sources that the recording does not name pass where all do.
     fn source_passes(&self, index: u16) -> bool {
         let named = self.sources.get(usize::from(index));
-        named.map_or_else(|| self.sources.iter().all(|&(_, passes)| passes), |&(_, passes)| passes)
+        named.map_or_else(
+            || self.sources.iter().all(|&(_, passes)| passes),
+            |&(_, passes)| passes,
+        )
     }
 }
 
@@ -282,7 +336,9 @@ impl Summing<'_> {
         let metadata = &recording.metadata.sources;
         let of_source = |(index, sum): (u16, Sum)| OfSource {
             name: self.names.source(index),
-            period: metadata.get(usize::from(index)).map(|source| source.period.used),
+            period: metadata
+                .get(usize::from(index))
+                .map(|source| source.period.used),
             sum,
             addressed: self.tallies.addressed.get(&index).copied().unwrap_or(0),
         };
@@ -291,7 +347,9 @@ impl Summing<'_> {
 
     /// What the filter lets through of a tally.
     fn counted(&self, apart: Apart) -> impl Iterator<Item = (Entry, Sum)> {
-        self.tallies.entries(apart).filter(move |&(entry, _)| self.counts(entry))
+        self.tallies
+            .entries(apart)
+            .filter(move |&(entry, _)| self.counts(entry))
     }
 
     fn counts(&self, entry: Entry) -> bool {
@@ -314,7 +372,11 @@ impl Summing<'_> {
     }
 
     fn task(&self, task: u32) -> (u32, u32) {
-        self.tallies.tasks.get(task as usize).copied().unwrap_or_default()
+        self.tallies
+            .tasks
+            .get(task as usize)
+            .copied()
+            .unwrap_or_default()
     }
 
     fn table(&self, by: &[Key], apart: Apart) -> Table {
@@ -408,16 +470,19 @@ impl Summing<'_> {
     }
 
     fn values(&self, by: &[Key], numbers: Numbers) -> Vec<Value> {
-        let values = by.iter().zip(numbers).filter_map(|(&key, number)| match key {
-            Key::Source => Some(Value::Source(self.names.source(number as u16))),
-            Key::Process => Some(Value::Process {
-                id: number,
-                name: self.names.processes.get(&number).cloned(),
-            }),
-            Key::Thread => Some(Value::Thread(number)),
-            Key::Processor => Some(Value::Processor(number)),
-            _ => self.places.value(key, number),
-        });
+        let values = by
+            .iter()
+            .zip(numbers)
+            .filter_map(|(&key, number)| match key {
+                Key::Source => Some(Value::Source(self.names.source(number as u16))),
+                Key::Process => Some(Value::Process {
+                    id: number,
+                    name: self.names.processes.get(&number).cloned(),
+                }),
+                Key::Thread => Some(Value::Thread(number)),
+                Key::Processor => Some(Value::Processor(number)),
+                _ => self.places.value(key, number),
+            });
         values.collect()
     }
 }

@@ -77,12 +77,10 @@ fn page(command: &Command, tool: bool) -> Result<Page> {
         .unwrap_or_else(|| command.get_name());
     let man = Man::new(command.clone()).manual("halprof");
     let mut text = Vec::new();
-    let last = if tool {
-        exit_statuses()
-    } else {
-        see_also()
-    };
-    let made = man.render(&mut text).and_then(|()| last.to_writer(&mut text));
+    let last = if tool { exit_statuses() } else { see_also() };
+    let made = man
+        .render(&mut text)
+        .and_then(|()| last.to_writer(&mut text));
     made.map_err(|error| Error::Internal(error.to_string()))?;
     Ok(Page {
         name: name.to_owned(),

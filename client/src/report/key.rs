@@ -59,6 +59,21 @@ impl Key {
         Self::ALL.into_iter().find(|key| key.name() == name)
     }
 
+    /// The fields that [`Value::describe`] gives it, in that order.
+    #[must_use]
+    pub const fn columns(self) -> &'static [&'static str] {
+        match self {
+            Self::Source => &["source"],
+            Self::Process => &["process", "process_name"],
+            Self::Thread => &["thread"],
+            Self::Processor => &["processor"],
+            Self::Module => &["module"],
+            Self::Symbol => &["module", "symbol"],
+            Self::Line => &["module", "file", "line"],
+            Self::Address => &["address", "module", "symbol", "offset"],
+        }
+    }
+
     /// Whether the address decides it.
     pub(super) const fn is_place(self) -> bool {
         matches!(

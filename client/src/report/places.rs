@@ -63,7 +63,8 @@ impl Places {
         filter: &Filter,
         keys: &[Key],
     ) -> Self {
-        let needs_symbols = !filter.symbols.is_empty() || keys.iter().any(|key| key.needs_symbols());
+        let needs_symbols =
+            !filter.symbols.is_empty() || keys.iter().any(|key| key.needs_symbols());
         let mut resolved = Self::default();
         for &place in places {
             let here = match needs_symbols {
@@ -84,11 +85,19 @@ impl Places {
         }
     }
 
-    fn in_full(&mut self, place: Place, symbols: &mut Symbols, filter: &Filter, keys: &[Key]) -> Here {
+    fn in_full(
+        &mut self,
+        place: Place,
+        symbols: &mut Symbols,
+        filter: &Filter,
+        keys: &[Key],
+    ) -> Here {
         let frame = symbols.resolve(place.process, place.ip, place.mode());
         let name = frame.symbol.as_deref();
         let passes = any(&filter.modules, |pattern| pattern.matches(&frame.module))
-            && any(&filter.symbols, |pattern| name.is_some_and(|name| pattern.matches_symbol(name)));
+            && any(&filter.symbols, |pattern| {
+                name.is_some_and(|name| pattern.matches_symbol(name))
+            });
         let module = self.modules.number(frame.module);
         let symbol = self.symbols.number((module, frame.symbol));
         let mut here = Here {
@@ -111,7 +120,9 @@ impl Places {
 
     /// Whether the filter lets a place through.
     pub(super) fn passes(&self, place: u32) -> bool {
-        self.here.get(place as usize).is_some_and(|here| here.passes)
+        self.here
+            .get(place as usize)
+            .is_some_and(|here| here.passes)
     }
 
     /// The number of what a key is at a place.

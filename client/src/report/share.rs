@@ -63,7 +63,9 @@ pub fn differ((part, whole): (u64, u64), (other_part, other_whole): (u64, u64)) 
         return false;
     }
     let pooled = (part as f64 + other_part as f64) / (n + m);
-    let deviation = (pooled * (1.0 - pooled) * (1.0 / n + 1.0 / m)).max(0.0).sqrt();
+    let deviation = (pooled * (1.0 - pooled) * (1.0 / n + 1.0 / m))
+        .max(0.0)
+        .sqrt();
     (part as f64 / n - other_part as f64 / m).abs() > Z * deviation
 }
 
@@ -83,7 +85,10 @@ mod tests {
         ] {
             let share = Share::of(part, whole);
             assert!((share.low - low).abs() < 1e-5, "{part}/{whole}: {share:?}");
-            assert!((share.high - high).abs() < 1e-5, "{part}/{whole}: {share:?}");
+            assert!(
+                (share.high - high).abs() < 1e-5,
+                "{part}/{whole}: {share:?}"
+            );
         }
         assert_eq!(Share::of(0, 0).bound(), 1.0);
     }

@@ -157,7 +157,11 @@ impl Tallies {
 }
 
 /// The index of a value among those that were met.
-fn index<T: Copy + Eq + std::hash::Hash>(known: &mut FxHashMap<T, u32>, all: &mut Vec<T>, value: T) -> u32 {
+fn index<T: Copy + Eq + std::hash::Hash>(
+    known: &mut FxHashMap<T, u32>,
+    all: &mut Vec<T>,
+    value: T,
+) -> u32 {
     *known.entry(value).or_insert_with(|| {
         all.push(value);
         (all.len() - 1) as u32
