@@ -77,18 +77,22 @@ fn page(command: &Command, tool: bool) -> Result<Page> {
         .unwrap_or_else(|| command.get_name());
     let man = Man::new(command.clone()).manual("halprof");
     let mut text = Vec::new();
-    let last = if tool {
-        exit_statuses()
-    } else {
-        see_also()
-    };
-    let made = man.render(&mut text).and_then(|()| last.to_writer(&mut text));
+    let last = if tool { exit_statuses() } else { see_also() };
+    let made = man
+        .render(&mut text)
+        .and_then(|()| last.to_writer(&mut text));
     made.map_err(|error| Error::Internal(error.to_string()))?;
     Ok(Page {
         name: name.to_owned(),
         file: None,
-        text: Some(utf8(text)?),
+        text: Some(without_date(&utf8(text)?)),
     })
+}
+
+/// A build has no date, so that the same sources give the same bytes. The renderer writes nothing in
+/// its place, and readers would take the version for it.
+fn without_date(page: &str) -> String {
+    page.replacen(" 1  \"", " 1 \"\" \"", 1)
 }
 
 /// What each exit status means, and the error codes that lead to it.
@@ -108,6 +112,8 @@ const STATUSES: [(u8, &str); 7] = [
 fn exit_statuses() -> Roff {
     let mut roff = Roff::new();
     roff.control("SH", ["EXIT STATUS"]);
+    // A code is typed as it stands, and not taken apart at a line's end.
+    roff.control("nh", []);
     for (status, meaning) in STATUSES {
         let codes: Vec<&str> = CODES
             .iter()

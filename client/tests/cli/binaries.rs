@@ -28,7 +28,13 @@ pub(crate) fn pe() -> Option<Built> {
     let file = folder.path().join("work.exe");
     let compiled = run(
         "clang-19",
-        &["--target=x86_64-pc-windows-msvc", "-g", "-gcodeview", "-O1", "-c"],
+        &[
+            "--target=x86_64-pc-windows-msvc",
+            "-g",
+            "-gcodeview",
+            "-O1",
+            "-c",
+        ],
         &[SOURCE.as_ref(), "-o".as_ref(), &object],
     )?;
     assert!(compiled, "clang-19");

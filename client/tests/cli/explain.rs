@@ -12,7 +12,9 @@ fn on(machine: &str, topic: &str) -> Value {
 fn section<'a>(value: &'a Value, title: &str) -> &'a str {
     let sections = value["sections"].as_array().expect("a list");
     let found = sections.iter().find(|section| section["title"] == title);
-    found.and_then(|section| section["text"].as_str()).expect(title)
+    found
+        .and_then(|section| section["text"].as_str())
+        .expect(title)
 }
 
 /// The value of a field of the first register.
@@ -30,7 +32,10 @@ fn all_that_is_listed_can_be_explained() {
         let name = topic["topic"].as_str().expect("a name");
         // The machine does not matter, not even one that does not exist.
         let value = on("no-such-machine", name);
-        assert_eq!((&value["topic"], &value["kind"]), (&topic["topic"], &topic["kind"]));
+        assert_eq!(
+            (&value["topic"], &value["kind"]),
+            (&topic["topic"], &topic["kind"])
+        );
         assert_eq!(value["modelled"], false);
         let text = halprof(&["explain", name]).stdout;
         assert!(text.starts_with(name), "{text}");
@@ -42,7 +47,11 @@ fn all_that_is_listed_can_be_explained() {
 fn the_six_questions_are_answered_for_each_method() {
     for method in ["counting", "sampling", "regions"] {
         let value = json(&["explain", method]);
-        assert_eq!(value["sections"].as_array().map(Vec::len), Some(6), "{method}");
+        assert_eq!(
+            value["sections"].as_array().map(Vec::len),
+            Some(6),
+            "{method}"
+        );
         assert!(section(&value, "Hardware needed").len() > 10);
     }
     assert_eq!(json(&["explain", "record"])["topic"], "sampling");
@@ -55,7 +64,10 @@ fn an_intel_select_is_taken_apart() {
         let value = on("skylake", name);
         assert_eq!(value["topic"], "CacheMisses");
         assert_eq!(value["registers"][0]["name"], "IA32_PERFEVTSELx");
-        assert_eq!((field(&value, "EVENT_SELECT"), field(&value, "UMASK")), (0x2E, 0x41));
+        assert_eq!(
+            (field(&value, "EVENT_SELECT"), field(&value, "UMASK")),
+            (0x2E, 0x41)
+        );
         assert!(section(&value, "Windows").contains("counts the same"));
         assert!(section(&value, "Evidence").contains("Intel SDM"));
         assert_eq!(value["topics"][0]["topic"], "LLCMisses");
@@ -68,15 +80,30 @@ fn every_family_has_its_own_registers() {
     for (machine, name, register, bits, expected) in [
         ("zen4", "TotalIssues", "PERF_CTLx", "EventSelect[7:0]", 0xC0),
         ("pentium", "TotalIssues", "CESR", "ES0", 0x16),
-        ("pentium3", "TotalIssues", "PerfEvtSelx", "EVENT_SELECT", 0xC0),
+        (
+            "pentium3",
+            "TotalIssues",
+            "PerfEvtSelx",
+            "EVENT_SELECT",
+            0xC0,
+        ),
         ("pentium4", "TotalIssues", "ESCR", "EVENT_SELECT", 0x02),
     ] {
         let value = on(machine, name);
         assert_eq!(value["registers"][0]["name"], register, "{machine}");
         assert_eq!(field(&value, bits), expected, "{machine}");
     }
-    assert_eq!(on("pentium4", "TotalIssues")["registers"][1]["name"], "CCCR");
-    assert_eq!(field(&on("skylake", "r18300C4"), "CMASK"), 1);
+    assert_eq!(
+        on("pentium4", "TotalIssues")["registers"][1]["name"],
+        "CCCR"
+    );
+    assert_eq!(field(&on("skylake", "r1830000"), "CMASK"), 1);
+    // An event whose number is 0 is one.
+    let text = halprof(&["--machine", "skylake", "explain", "r10000"]).stdout;
+    assert!(
+        text.contains("EVENT_SELECT") && !text.contains("CMASK"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -89,13 +116,25 @@ fn where_windows_counts_something_else_it_says_so() {
         ("zen4", "TotalIssues", "counts the same"),
     ] {
         let value = on(machine, name);
-        assert!(section(&value, "Windows").contains(words), "{machine} {name}: {value}");
+        assert!(
+            section(&value, "Windows").contains(words),
+            "{machine} {name}: {value}"
+        );
     }
 }
 
 #[test]
 fn every_source_of_every_model_is_explained() {
-    for machine in ["skylake", "hybrid", "zen4", "k8", "pentium", "pentium3", "pentium4", "hyperv-masked"] {
+    for machine in [
+        "skylake",
+        "hybrid",
+        "zen4",
+        "k8",
+        "pentium",
+        "pentium3",
+        "pentium4",
+        "hyperv-masked",
+    ] {
         let list = json(&["--machine", machine, "list", "--all"]);
         let sources = list["sources"].as_array().expect("a list");
         // One in nine: all of them are the same code.
@@ -104,7 +143,10 @@ fn every_source_of_every_model_is_explained() {
             let value = on(machine, &id);
             assert_eq!(value["topic"], source["name"], "{machine}");
             let select = source["select"].is_string() && source["name"] != "Timer";
-            assert_eq!(!value["registers"].as_array().expect("a list").is_empty(), select);
+            assert_eq!(
+                !value["registers"].as_array().expect("a list").is_empty(),
+                select
+            );
         }
     }
 }
@@ -125,7 +167,11 @@ fn what_cannot_be_explained_is_refused() {
     refused(&["explain", "TotalIssues,TotalCycles"], 2, "usage");
     refused(&["explain", "{TotalIssues"], 2, "usage");
     #[cfg(not(windows))]
-    refused(&["--machine", "driver", "explain", "TotalIssues"], 3, "no-driver");
+    refused(
+        &["--machine", "driver", "explain", "TotalIssues"],
+        3,
+        "no-driver",
+    );
 }
 
 #[test]

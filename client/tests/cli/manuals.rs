@@ -13,7 +13,10 @@ fn commands() -> Vec<String> {
     // What an explanation needs a second line for stands far to the right.
     let names = lines.filter(|line| !line.starts_with("   "));
     let names = names.filter_map(|line| line.split_whitespace().next());
-    names.filter(|name| *name != "help").map(str::to_owned).collect()
+    names
+        .filter(|name| *name != "help")
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Runs a program of Debian; without it the test is left out, said aloud, or fails where all tools
@@ -25,7 +28,10 @@ fn tool(path: &str, arguments: &[&str]) -> Option<Output> {
         println!("skipped: {path} is absent");
         return None;
     }
-    let output = Command::new(path).args(arguments).env("HOME", "/nonexistent").output();
+    let output = Command::new(path)
+        .args(arguments)
+        .env("HOME", "/nonexistent")
+        .output();
     Some(output.expect("the tool runs"))
 }
 
@@ -40,21 +46,30 @@ fn each_command_has_a_page_that_mandoc_takes() {
     let place = folder.path().join("share/man1");
     let value = json(&["man", place.to_str().expect("UTF-8")]);
     let pages = value["pages"].as_array().expect("a list");
-    let files: Vec<&str> = pages.iter().filter_map(|page| page["file"].as_str()).collect();
+    let files: Vec<&str> = pages
+        .iter()
+        .filter_map(|page| page["file"].as_str())
+        .collect();
     let commands = commands();
     assert!(commands.len() > 15, "{commands:?}");
     assert_eq!(files.len(), 1 + commands.len());
     for name in &commands {
         let file = place.join(format!("halprof-{name}.1"));
         let page = std::fs::read_to_string(&file).expect("a page");
-        assert!(page.contains("SYNOPSIS") && page.contains("machine"), "{name}");
+        assert!(
+            page.contains("SYNOPSIS") && page.contains("machine"),
+            "{name}"
+        );
     }
     for file in files {
-        // Nothing that would be shown wrongly; STYLE, such as a missing date, is below that.
         let Some(lint) = tool("/usr/bin/mandoc", &["-T", "lint", "-W", "warning", file]) else {
             return;
         };
-        assert!(lint.status.success(), "{file}: {}", said(&lint));
+        // A build has no date, so that the same sources give the same pages.
+        let said = said(&lint);
+        let warnings = said.lines().filter(|line| !line.contains("missing date"));
+        assert_eq!(warnings.collect::<Vec<_>>(), [""; 0], "{file}");
+        assert!(said.contains("missing date"), "mandoc looked at it: {said}");
     }
 }
 
@@ -68,7 +83,12 @@ fn the_pages_of_a_manual_are_shown_by_man() {
         return;
     };
     let shown = said(&shown);
-    for words in ["EXIT STATUS", "counters-reserved", "halprof-stat(1)", "--machine"] {
+    for words in [
+        "EXIT STATUS",
+        "counters-reserved",
+        "halprof-stat(1)",
+        "--machine",
+    ] {
         assert!(shown.contains(words), "no {words}: {shown}");
     }
 }
@@ -81,7 +101,11 @@ fn one_page_is_printed_and_an_unknown_one_refused() {
         (&["man", "--page", "stat"], "halprof-stat"),
     ] {
         let ran = halprof(arguments);
-        assert!(ran.stdout.contains(&format!(".TH {title} 1")), "{}", ran.stdout);
+        assert!(
+            ran.stdout.contains(&format!(".TH {title} 1")),
+            "{}",
+            ran.stdout
+        );
         assert_eq!(json(arguments)["pages"][0]["name"], title);
     }
     refused(&["man", "--page", "nonsense"], 2, "usage");
@@ -114,7 +138,11 @@ fn bash_completes_commands_and_options() {
         return;
     };
     for name in commands() {
-        assert!(said(&commands_offered).contains(&name), "{name}: {}", said(&commands_offered));
+        assert!(
+            said(&commands_offered).contains(&name),
+            "{name}: {}",
+            said(&commands_offered)
+        );
     }
     let options = offer("halprof stat --per", 2).expect("bash");
     assert_eq!(said(&options).trim(), "--per-cpu");
@@ -162,7 +190,10 @@ fn the_script_for_powershell_is_whole() {
     assert!(script.contains("Register-ArgumentCompleter -Native -CommandName 'halprof'"));
     for name in commands() {
         assert!(script.contains(&format!("'halprof;{name}' {{")), "{name}");
-        assert!(script.contains(&format!("CompletionResult]::new('{name}'")), "{name}");
+        assert!(
+            script.contains(&format!("CompletionResult]::new('{name}'")),
+            "{name}"
+        );
     }
     let mut open: Vec<char> = Vec::new();
     let mut quoted = false;
