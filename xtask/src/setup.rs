@@ -113,6 +113,30 @@ const NODE: &[Package] = &[Package {
     proof: "/usr/bin/node",
 }];
 
+/// What reads the tool's manual pages and completions.
+const READERS: &[Package] = &[
+    Package {
+        name: "fish",
+        what_for: "reads the completions for fish",
+        proof: "/usr/bin/fish",
+    },
+    Package {
+        name: "zsh",
+        what_for: "reads those for zsh",
+        proof: "/usr/bin/zsh",
+    },
+    Package {
+        name: "man-db",
+        what_for: "shows the manual pages",
+        proof: "/usr/bin/man",
+    },
+    Package {
+        name: "mandoc",
+        what_for: "checks them",
+        proof: "/usr/bin/mandoc",
+    },
+];
+
 /// What builds the engine that runs the driver in `tests/nt-model`.
 const ENGINE: &[Package] = &[
     Package {
@@ -140,7 +164,7 @@ impl Package {
 
 /// Installs what is missing.
 pub(crate) fn install(shell: &Shell) -> Result<()> {
-    let mut wanted: Vec<&Package> = [DRIVER, SIGNING, MINGW, WINE, TERMINAL, NODE, ENGINE]
+    let mut wanted: Vec<&Package> = [DRIVER, SIGNING, MINGW, WINE, TERMINAL, NODE, READERS, ENGINE]
         .into_iter()
         .flatten()
         .collect();

@@ -73,6 +73,7 @@ fn fuzz(shell: &Shell, seconds: u32) -> Result<()> {
 
 fn tests(shell: &Shell) -> Result<()> {
     let _built = shell.push_env("HALPROF_REQUIRE_DRIVER", "1");
+    let _installed = shell.push_env("HALPROF_REQUIRE_TOOLS", "1");
     cmd!(shell, "cargo test --doc").run()?;
     if has_subcommand(shell, "nextest") {
         cmd!(shell, "cargo nextest run --no-fail-fast").run()?;
