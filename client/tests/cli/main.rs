@@ -1,5 +1,6 @@
 //! Is the built tool, run as a user runs it, what its contract says?
 
+mod annotate;
 mod bad_input;
 mod binaries;
 mod describe;
@@ -12,6 +13,7 @@ mod manuals;
 mod measure;
 mod readme;
 mod recordings;
+mod reports;
 mod schemas;
 mod serve;
 mod support;
