@@ -48,6 +48,17 @@ fn outputs() -> Vec<(&'static str, Value)> {
         ("record", on_hybrid(&record)),
         ("report", json(&["report", file])),
         (
+            "export",
+            json(&[
+                "export",
+                file,
+                "--format",
+                "chrome",
+                "-o",
+                &format!("{file}.json"),
+            ]),
+        ),
+        (
             "error",
             halprof(&["--json", "stat", "-e", "Nonsense"]).json(),
         ),
