@@ -8,6 +8,7 @@ use halprof::recording::{Metadata, Module, Period, Process, Recording, Source, S
 use halprof::selection::{self, Chosen};
 use halprof::symbols::{SymbolPath, Symbols};
 use halprof::{Connection, Error, Modelled, Result, Session, Setup, Transport};
+use shared_types::request::session::UsedInterval;
 use shared_types::{LossCause, ProfileInterface};
 
 /// What is sampled, every so many events.
@@ -101,8 +102,16 @@ fn sample<T: Transport>(
     };
     let mut session = Session::open(connection, true, false)?;
     let settled = session.configure(&setup, true)?;
-    let periods: Vec<u64> = settled.intervals.iter().map(|used| used.used).collect();
-    let mut gatherer = Gatherer::new(&periods, Lanes::Processor, false);
+    let source = |(chosen, used): (&Chosen, &UsedInterval)| Source {
+        name: chosen.label.clone(),
+        period: Period {
+            used: used.used,
+            ..Period::default()
+        },
+        ..Source::default()
+    };
+    recording.metadata.sources = chosen.iter().zip(&settled.intervals).map(source).collect();
+    let mut gatherer = Gatherer::new(&recording.metadata, Lanes::Processor, false);
     session.start()?;
     while work(session.transport())? {
         drain(&mut session, &mut gatherer)?;
@@ -115,15 +124,6 @@ fn sample<T: Transport>(
         lost: causes.zip(statistics.lost).collect(),
         ..Statistics::default()
     });
-    let source = |(chosen, &used): (&Chosen, &u64)| Source {
-        name: chosen.label.clone(),
-        period: Period {
-            used,
-            ..Period::default()
-        },
-        ..Source::default()
-    };
-    recording.metadata.sources = chosen.iter().zip(&periods).map(source).collect();
     recording.ending = Some(halprof::recording::Ending::default());
     draw(gatherer, recording)
 }

@@ -55,9 +55,8 @@ pub(super) fn run(options: &args::Export, output: &Output) -> Result<u8> {
 
 fn gather(options: &args::Export) -> Result<Gathered> {
     let reader = Reader::open(&options.file)?;
-    let sources = reader.metadata().sources.iter();
-    let periods: Vec<u64> = sources.map(|source| source.period.used).collect();
-    let mut gatherer = Gatherer::new(&periods, options.by, options.format.traits().moments);
+    let moments = options.format.traits().moments;
+    let mut gatherer = Gatherer::new(reader.metadata(), options.by, moments);
     let recording =
         reader.samples(|samples| samples.iter().for_each(|sample| gatherer.add(sample)))?;
     let mut symbols = Symbols::open(&recording, &options.naming.path());

@@ -1,7 +1,7 @@
 //! What pictures and exports are made of: a recording's samples, summed by place and by time.
 
 use super::binned::{Binned, Limit, Weight};
-use crate::recording::{Module, Recording};
+use crate::recording::{self, Metadata, Module, Recording};
 use crate::symbols::Frame;
 use shared_types::{Mode, Sample};
 use std::collections::{BTreeMap, HashMap};
@@ -92,7 +92,7 @@ pub struct Source {
     pub index: u16,
     /// Its name, with its filter if one was given.
     pub name: String,
-    /// Its period at the beginning; 0 where the recording does not tell.
+    /// Events between samples at the beginning; 0 where the recording does not tell.
     pub period: u64,
     /// All its samples.
     pub weight: Weight,
@@ -167,10 +167,10 @@ pub struct Gathered {
 }
 
 impl Gatherer {
-    /// For a recording whose sources began with these periods, by their index; with `moments` single
-    /// samples are kept too.
+    /// For the samples of a recording; with `moments` single ones are kept too.
     #[must_use]
-    pub fn new(periods: &[u64], lanes: Lanes, moments: bool) -> Self {
+    pub fn new(metadata: &Metadata, lanes: Lanes, moments: bool) -> Self {
+        let periods = (0..=u16::MAX).zip(metadata.sources.iter().map(period));
         Self {
             lanes,
             keys: HashMap::new(),
@@ -178,7 +178,7 @@ impl Gatherer {
             timeline: Binned::new(Limit::Bins(TIMELINE_BINS)),
             moments: moments.then(|| Binned::new(Limit::Sums(MOMENTS_MAX))),
             lengthened: Binned::new(Limit::Bins(TIMELINE_BINS)),
-            periods: (0..).zip(periods.iter().copied()).collect(),
+            periods: periods.collect(),
         }
     }
 
@@ -260,20 +260,8 @@ impl Gatherer {
         }
         spots.sort_unstable_by_key(|spot| (spot.source, spot.place));
         let moment_ticks = self.moments.as_ref().map_or(1, Binned::width);
-        let moments = self.moments.as_ref().map_or_else(Vec::new, |moments| {
-            let sums = moments.sums().into_iter();
-            sums.filter_map(|(bin, (index, processor), weight)| {
-                let &(source, place) = spot_of.get(index as usize)?;
-                Some(Moment {
-                    time: moments.begin(bin),
-                    processor,
-                    source,
-                    place,
-                    weight,
-                })
-            })
-            .collect()
-        });
+        let moments = self.moments.as_ref();
+        let moments = moments.map(|moments| single(moments, &spot_of));
         Gathered {
             sources: sources(&recording, &spots),
             recording,
@@ -282,10 +270,26 @@ impl Gatherer {
             lanes: self.lanes,
             timeline: self.timeline,
             lengthened: self.lengthened,
-            moments,
+            moments: moments.unwrap_or_default(),
             moment_ticks,
         }
     }
+}
+
+/// Moments in order of their times, with the source and the place of each spot.
+fn single(moments: &Binned<(u32, u32)>, spots: &[(u16, usize)]) -> Vec<Moment> {
+    let sums = moments.sums().into_iter();
+    let moment = |(bin, (spot, processor), weight): (u64, (u32, u32), Weight)| {
+        let &(source, place) = spots.get(spot as usize)?;
+        Some(Moment {
+            time: moments.begin(bin),
+            processor,
+            source,
+            place,
+            weight,
+        })
+    };
+    sums.filter_map(moment).collect()
 }
 
 /// Unknown where it is no number of a mode.
@@ -293,15 +297,23 @@ fn mode(wire: u8) -> Mode {
     Mode::from_wire(wire.into()).unwrap_or(Mode::Unknown)
 }
 
+/// How many events there were between samples at the beginning; 0 where that was not told.
+const fn period(source: &recording::Source) -> u64 {
+    match source.period.events {
+        0 => source.period.used,
+        events => events,
+    }
+}
+
 /// The recording's sources in its order, then those that only samples name.
 fn sources(recording: &Recording, spots: &[Spot]) -> Vec<Source> {
-    let told = (0..).zip(&recording.metadata.sources);
+    let told = (0..=u16::MAX).zip(&recording.metadata.sources);
     let mut sources: BTreeMap<u16, Source> = told
         .map(|(index, source)| {
             let source = Source {
                 index,
                 name: source.name.clone(),
-                period: source.period.used,
+                period: period(source),
                 weight: Weight::default(),
             };
             (index, source)

@@ -178,7 +178,7 @@ const SPOTS: &[Spot] = &[
 ];
 
 /// The periods of the two sources, Cycles and Misses.
-pub(crate) const PERIODS: [u64; 2] = [1000, 500];
+const PERIODS: [u64; 2] = [1000, 500];
 
 fn frame_of(process: u32, address: u64) -> (Frame, Option<usize>) {
     let mut spots = SPOTS.iter();
@@ -300,8 +300,8 @@ fn samples() -> Vec<Sample> {
 
 /// What the library makes of it, with the names of [`SPOTS`].
 pub(crate) fn gathered(path: &Path, lanes: Lanes) -> Gathered {
-    let mut gatherer = Gatherer::new(&PERIODS, lanes, true);
     let reader = Reader::open(path).expect("opened");
+    let mut gatherer = Gatherer::new(reader.metadata(), lanes, true);
     let recording = reader.samples(|samples| {
         for sample in samples {
             gatherer.add(sample);
