@@ -134,6 +134,30 @@ const BROWSER: &[Package] = &[
     },
 ];
 
+/// What reads the tool's manual pages and completions.
+const READERS: &[Package] = &[
+    Package {
+        name: "fish",
+        what_for: "reads the completions for fish",
+        proof: "/usr/bin/fish",
+    },
+    Package {
+        name: "zsh",
+        what_for: "reads those for zsh",
+        proof: "/usr/bin/zsh",
+    },
+    Package {
+        name: "man-db",
+        what_for: "shows the manual pages",
+        proof: "/usr/bin/man",
+    },
+    Package {
+        name: "mandoc",
+        what_for: "checks them",
+        proof: "/usr/bin/mandoc",
+    },
+];
+
 /// What builds the engine that runs the driver in `tests/nt-model`.
 const ENGINE: &[Package] = &[
     Package {
@@ -162,7 +186,7 @@ impl Package {
 /// Installs what is missing.
 pub(crate) fn install(shell: &Shell) -> Result<()> {
     let mut wanted: Vec<&Package> = [
-        DRIVER, SIGNING, MINGW, WINE, TERMINAL, NODE, BROWSER, ENGINE,
+        DRIVER, SIGNING, MINGW, WINE, TERMINAL, NODE, BROWSER, READERS, ENGINE,
     ]
     .into_iter()
     .flatten()
