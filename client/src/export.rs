@@ -103,7 +103,8 @@ pub struct View<'a> {
 
 impl<'a> View<'a> {
     /// Shows the source called `source`, whatever the case. Without a name a format of one source
-    /// shows the first that has samples, and any other format all sources.
+    /// shows the first that has samples, and any other format all that have; where none has, the
+    /// first.
     pub fn new(
         gathered: &'a Gathered,
         title: impl Into<String>,
@@ -113,11 +114,20 @@ impl<'a> View<'a> {
         let all = &gathered.sources;
         let sources = match source {
             Some(name) => vec![named(all, name)?],
-            None if format.traits().single_source => {
-                let sampled = all.iter().find(|source| source.weight.samples != 0);
-                sampled.or(all.first()).into_iter().collect()
+            None => {
+                let sampled = all.iter().filter(|source| source.weight.samples != 0);
+                let most = if format.traits().single_source {
+                    1
+                } else {
+                    all.len()
+                };
+                let sampled: Vec<_> = sampled.take(most).collect();
+                if sampled.is_empty() {
+                    all.first().into_iter().collect()
+                } else {
+                    sampled
+                }
             }
-            None => all.iter().collect(),
         };
         Ok(Self {
             gathered,
@@ -173,12 +183,25 @@ fn named<'a>(all: &'a [Source], name: &str) -> Result<&'a Source> {
         .iter()
         .filter(|source| source.name.eq_ignore_ascii_case(name));
     matching.next().ok_or_else(|| {
-        let names: Vec<&str> = all.iter().map(|source| source.name.as_str()).collect();
         Error::usage(
             format!("`{name}` was not recorded"),
-            format!("The recording has {}.", names.join(", ")),
+            format!("The recording has {}.", listed(all)),
         )
     })
+}
+
+/// The names of sources, or how many there are where they are too many to be read.
+pub(crate) fn listed<'a>(sources: impl IntoIterator<Item = &'a Source>) -> String {
+    const MOST: usize = 12;
+    let names: Vec<&str> = sources
+        .into_iter()
+        .map(|source| source.name.as_str())
+        .collect();
+    match names.len() {
+        0 => "no sources".to_owned(),
+        many if many > MOST => format!("{many} sources"),
+        _ => names.join(", "),
+    }
 }
 
 /// Writes a view in a format.

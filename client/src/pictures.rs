@@ -116,3 +116,16 @@ fn inline(label: &str, drawing: &Drawing) -> String {
         drawing.marks
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_a_name_is_markup() {
+        assert_eq!(
+            escaped("<a b='c'>&amp;\"\n\u{1}\u{FFFF}é"),
+            "&lt;a b=&#39;c&#39;&gt;&amp;amp;&quot; \u{FFFD}\u{FFFD}é"
+        );
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::args;
 use super::output::{Output, Told, thousands};
-use crate::export::{self, Format, Gathered, Gatherer, View};
+use crate::export::{self, Format, Gathered, Gatherer, View, listed};
 use crate::recording::Reader;
 use crate::symbols::Symbols;
 use crate::{Error, Result};
@@ -48,7 +48,7 @@ pub(super) fn run(options: &args::Export, output: &Output) -> Result<u8> {
         output.note(&note);
     }
     if place != Place::Stdout {
-        output.result("export", modelled, &body, text)?;
+        output.result("export", modelled, &body, |body| text(body, &view))?;
     }
     Ok(if body.flaw.is_some() { INCOMPLETE } else { 0 })
 }
@@ -203,16 +203,12 @@ fn notes(body: &Body, view: &View<'_>) -> Vec<String> {
         .iter()
         .map(|flaw| format!("warning: {flaw}"))
         .collect();
-    let others: Vec<&str> = view
-        .left_out()
-        .iter()
-        .map(|source| source.name.as_str())
-        .collect();
+    let others = view.left_out();
     if !others.is_empty() {
         notes.push(format!(
             "this shows {} alone; `--source` shows another of {}",
-            body.sources.join(", "),
-            others.join(", ")
+            listed(view.sources.iter().copied()),
+            listed(others)
         ));
     }
     if body.samples == 0 {
@@ -227,11 +223,11 @@ fn notes(body: &Body, view: &View<'_>) -> Vec<String> {
     notes
 }
 
-fn text(body: &Body) -> String {
+fn text(body: &Body, view: &View<'_>) -> String {
     format!(
         "{} samples of {}, {} lost, written to {} ({} bytes)\n",
         thousands(body.samples),
-        body.sources.join(", "),
+        listed(view.sources.iter().copied()),
         thousands(body.lost),
         body.file.as_deref().unwrap_or("standard output"),
         thousands(body.bytes)

@@ -54,7 +54,11 @@ pub(super) fn write(view: &View<'_>, out: &mut impl Write) -> io::Result<()> {
         rates(view, source, &mut events)?;
     }
     for moment in &view.gathered.moments {
-        if let Some(source) = view.sources.iter().find(|s| s.index == moment.source) {
+        // Sources stand in order of their indexes.
+        let source = view
+            .sources
+            .binary_search_by_key(&moment.source, |source| source.index);
+        if let Some(source) = source.ok().and_then(|at| view.sources.get(at)) {
             sample(view, source, moment, &mut events)?;
         }
     }
@@ -126,7 +130,7 @@ fn rates(view: &View<'_>, source: &Source, events: &mut Events<'_, impl Write>) 
             })
         };
         let mut behind = None;
-        for (bin, by_mode) in bins {
+        for (&bin, by_mode) in bins {
             if let Some(gap) = behind.filter(|&gap| gap != bin) {
                 put(gap, 0.0)?;
             }

@@ -158,6 +158,7 @@ pub struct Gathered {
     pub lanes: Lanes,
     /// The sums by time for each lane.
     pub timeline: Binned<Lane>,
+    rates: BTreeMap<u16, BTreeMap<u32, Bins>>,
     /// The samples by source whose period the interrupt-time guard had lengthened, in time.
     pub lengthened: Binned<u16>,
     /// Single samples, or what fell together in `moment_ticks`; empty where nobody asked for them.
@@ -268,6 +269,7 @@ impl Gatherer {
             places,
             spots,
             lanes: self.lanes,
+            rates: rates(&self.timeline),
             timeline: self.timeline,
             lengthened: self.lengthened,
             moments: moments.unwrap_or_default(),
@@ -399,28 +401,36 @@ impl Gathered {
         Some((index, self.recording.modules.get(index)?))
     }
 
-    /// The rates of one source over time, for each lane.
-    #[must_use]
-    pub fn lanes_of(&self, source: &Source) -> BTreeMap<u32, Bins> {
-        let mut lanes: BTreeMap<u32, Bins> = BTreeMap::new();
-        for (bin, lane, weight) in self.timeline.sums() {
-            if lane.source != source.index {
-                continue;
-            }
-            let mut by_mode = Bin::default();
-            if let Some(events) = by_mode.0.get_mut(usize::from(lane.mode)) {
-                *events = weight.events;
-            }
-            let bins = lanes.entry(lane.number).or_default();
-            bins.entry(bin).or_default().add(by_mode);
-        }
-        lanes
+    /// The rates of one source over time, for each lane by its number.
+    pub fn lanes_of(&self, source: &Source) -> impl Iterator<Item = (u32, &Bins)> {
+        let lanes = self.rates.get(&source.index).into_iter().flatten();
+        lanes.map(|(&number, bins)| (number, bins))
     }
 
     /// The spots of one source.
     pub fn spots_of(&self, source: &Source) -> impl Iterator<Item = (&Place, Weight)> {
+        let first = self
+            .spots
+            .partition_point(|spot| spot.source < source.index);
+        let spots = self.spots.iter().skip(first);
         let index = source.index;
-        let spots = self.spots.iter().filter(move |spot| spot.source == index);
-        spots.filter_map(|spot| Some((self.places.get(spot.place)?, spot.weight)))
+        spots
+            .take_while(move |spot| spot.source == index)
+            .filter_map(|spot| Some((self.places.get(spot.place)?, spot.weight)))
     }
+}
+
+/// The sums of a timeline by source and lane.
+fn rates(timeline: &Binned<Lane>) -> BTreeMap<u16, BTreeMap<u32, Bins>> {
+    let mut rates: BTreeMap<u16, BTreeMap<u32, Bins>> = BTreeMap::new();
+    for (bin, lane, weight) in timeline.sums() {
+        let mut by_mode = Bin::default();
+        if let Some(events) = by_mode.0.get_mut(usize::from(lane.mode)) {
+            *events = weight.events;
+        }
+        let lanes = rates.entry(lane.source).or_default();
+        let bins = lanes.entry(lane.number).or_default();
+        bins.entry(bin).or_default().add(by_mode);
+    }
+    rates
 }

@@ -65,7 +65,8 @@ struct Lanes {
 impl Lanes {
     fn new(view: &View<'_>, source: &Source) -> Self {
         let gathered = view.gathered;
-        let mut each = gathered.lanes_of(source);
+        let each = gathered.lanes_of(source);
+        let mut each: BTreeMap<u32, Bins> = each.map(|(n, bins)| (n, bins.clone())).collect();
         let mut sum = Bins::new();
         for (&bin, &events) in each.values().flatten() {
             sum.entry(bin).or_default().add(events);

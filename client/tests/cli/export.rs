@@ -420,7 +420,8 @@ fn a_recording_of_nonsense_makes_every_format() {
     let recording = folder.path().join("odd.rec");
     let metadata = Metadata {
         timestamp_frequency: 1,
-        sources: vec![Source::default()],
+        // More than a sample's index can tell apart.
+        sources: vec![Source::default(); 70_000],
         ..Metadata::default()
     };
     let mut writer = Writer::create(&recording, &metadata).expect("created");
