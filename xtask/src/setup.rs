@@ -164,10 +164,12 @@ impl Package {
 
 /// Installs what is missing.
 pub(crate) fn install(shell: &Shell) -> Result<()> {
-    let mut wanted: Vec<&Package> = [DRIVER, SIGNING, MINGW, WINE, TERMINAL, NODE, READERS, ENGINE]
-        .into_iter()
-        .flatten()
-        .collect();
+    let mut wanted: Vec<&Package> = [
+        DRIVER, SIGNING, MINGW, WINE, TERMINAL, NODE, READERS, ENGINE,
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     if !crate::sys::rustup_can(shell) {
         wanted.extend(RUST);
     }
