@@ -3,10 +3,14 @@
 //! [`run`] is the tool. [`run_with`] is the same with another way to open what `--machine` names,
 //! so that every command runs on whatever carries requests.
 
+mod annotate;
 mod args;
 mod check;
+mod diff;
 mod doctor;
 mod explain;
+mod filters;
+mod image;
 mod info;
 mod install;
 mod list;
@@ -94,6 +98,7 @@ fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u
     match &arguments.command {
         Commands::Machines => machines::run(output),
         Commands::Report(options) => report::run(options, output),
+        Commands::Annotate(options) => annotate::run(options, output),
         Commands::Install(options) => install::run(options, output),
         Commands::Explain(options) => explain::run(options.topic.as_deref(), place, output),
         Commands::Man(options) => man::run(options, output),

@@ -17,6 +17,7 @@
 //! [`registers`] and [`Error`], which says for every refusal what to do about it.
 #![cfg_attr(not(windows), forbid(unsafe_code))]
 
+pub mod annotate;
 #[expect(
     clippy::format_push_string,
     reason = "a report is a few lines; writing into a String has no error to handle"

@@ -99,6 +99,13 @@ const WINE: &[Package] = &[Package {
     proof: "/usr/lib/wine/wine64",
 }];
 
+/// What the live view is drawn on.
+const TERMINAL: &[Package] = &[Package {
+    name: "tmux",
+    what_for: "is a terminal that the tests can look at",
+    proof: "/usr/bin/tmux",
+}];
+
 /// What runs the debugger's extension.
 const NODE: &[Package] = &[Package {
     name: "nodejs",
@@ -157,7 +164,7 @@ impl Package {
 
 /// Installs what is missing.
 pub(crate) fn install(shell: &Shell) -> Result<()> {
-    let mut wanted: Vec<&Package> = [DRIVER, SIGNING, MINGW, WINE, NODE, READERS, ENGINE]
+    let mut wanted: Vec<&Package> = [DRIVER, SIGNING, MINGW, WINE, TERMINAL, NODE, READERS, ENGINE]
         .into_iter()
         .flatten()
         .collect();

@@ -5,7 +5,9 @@ use super::functions::{Function, Functions};
 use super::names;
 use crate::recording::Identity;
 use object::read::{ExportTarget, NameOrOrdinal, ReadCache, ReadRef};
-use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SectionKind, SymbolKind};
+use object::{
+    Architecture, Object, ObjectSection, ObjectSegment, ObjectSymbol, SectionKind, SymbolKind,
+};
 use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -15,8 +17,10 @@ use std::path::{Path, PathBuf};
 pub(super) struct Image {
     pub(super) path: PathBuf,
     pub(super) identity: Option<Identity>,
-    /// 16, 32 or 64.
-    pub(super) bitness: u32,
+    /// 32 or 64; `None` where its code is not x86's.
+    pub(super) bitness: Option<u32>,
+    /// From its start to its end in memory.
+    pub(super) size: u64,
     /// The address that its own tables give to its start.
     pub(super) base: u64,
     /// Whether it has DWARF lines.
@@ -55,7 +59,8 @@ impl Image {
         Ok(Self {
             path: path.to_owned(),
             identity: identity(file),
-            bitness: if file.is_64() { 64 } else { 32 },
+            bitness: bitness(file),
+            size: size(file, base),
             base,
             has_dwarf: file.section_by_name(".debug_info").is_some(),
             debug_link: debug_link(file),
@@ -107,6 +112,21 @@ fn identity<'a>(file: &object::File<'a, impl ReadRef<'a>>) -> Option<Identity> {
         return Some(Identity::pdb(pdb.guid(), pdb.age(), pdb.path()));
     }
     file.build_id().ok()?.map(Identity::build_id)
+}
+
+fn bitness<'a>(file: &object::File<'a, impl ReadRef<'a>>) -> Option<u32> {
+    match file.architecture() {
+        Architecture::X86_64 | Architecture::X86_64_X32 => Some(64),
+        Architecture::I386 => Some(32),
+        _ => None,
+    }
+}
+
+fn size<'a>(file: &object::File<'a, impl ReadRef<'a>>, base: u64) -> u64 {
+    let ends = file
+        .segments()
+        .map(|s| s.address().saturating_add(s.size()));
+    ends.max().unwrap_or(0).saturating_sub(base)
 }
 
 fn debug_link<'a>(file: &object::File<'a, impl ReadRef<'a>>) -> Option<String> {

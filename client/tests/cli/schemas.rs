@@ -52,6 +52,7 @@ fn outputs() -> Vec<(&'static str, Value)> {
             halprof(&["--json", "stat", "-e", "Nonsense"]).json(),
         ),
         ("install", installed()),
+        ("serve", crate::serve::Served::new(&[]).told.clone()),
         ("start", switched("start")),
         ("stop", switched("stop")),
         ("uninstall", removed()),
