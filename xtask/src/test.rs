@@ -33,6 +33,7 @@ pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
     fuzz(shell, options.fuzz_seconds)?;
     modelled_kernel(shell)?;
     soak(shell, options.soak_machines)?;
+    memory_image(shell)?;
     tests(shell)
 }
 
@@ -108,6 +109,12 @@ fn soak(shell: &Shell, machines: u32) -> Result<()> {
         "cargo run --release -p nt-model --bin soak -- --seed 1 --lives {machines}"
     )
     .run()?;
+    Ok(())
+}
+
+/// The memory of a machine that samples, which the debugger script's test reads.
+fn memory_image(shell: &Shell) -> Result<()> {
+    cmd!(shell, "cargo run --release -p nt-model --bin memory-image").run()?;
     Ok(())
 }
 
