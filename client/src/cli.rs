@@ -18,9 +18,13 @@ mod record;
 mod registers;
 mod report;
 mod runner;
+mod serve;
 mod stat;
 mod stat_text;
+mod switch;
+mod top;
 mod uninstall;
+mod watch;
 
 use crate::{Connection, Error, Result};
 use args::{Arguments, Commands};
@@ -33,6 +37,8 @@ use std::process::ExitCode;
 
 /// Runs the tool with these arguments, the program's name first.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    #[cfg(windows)]
+    let _restored_at_the_end = crate::windows::console::Console::prepare();
     run_with(arguments, &Place::open)
 }
 
@@ -87,6 +93,8 @@ fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u
         Commands::Machines => machines::run(output),
         Commands::Report(options) => report::run(options, output),
         Commands::Install(options) => install::run(options, output),
+        Commands::Start => switch::start(output),
+        Commands::Stop => switch::stop(output),
         Commands::Uninstall => uninstall::run(output),
         Commands::Doctor => doctor::run(place(), output),
         Commands::Info => measuring(place()?, output, info::run),
@@ -101,6 +109,12 @@ fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u
         }),
         Commands::Stat(options) => measuring(place()?, output, |on, output| {
             stat::run(options, on, output)
+        }),
+        Commands::Top(options) => {
+            measuring(place()?, output, |on, output| top::run(options, on, output))
+        }
+        Commands::Serve(options) => measuring(place()?, output, |on, output| {
+            serve::run(options, on, output)
         }),
         Commands::Record(options) => measuring(place()?, output, |on, output| {
             record::run(options, on, output)

@@ -7,8 +7,11 @@
 //!
 //! ```text
 //! Transport -> Connection -> Session -> snapshot -> estimate -> metrics
+//!                                             -> rates
 //!                                    -> drain    -> recording -> report
 //! ```
+//!
+//! [`measure`] is the short way: names of sources and a closure in, counts out.
 //!
 //! The tool itself is [`cli`]. What a user types is read by [`selection`]; what came of it is worded by [`explain`],
 //! [`registers`] and [`Error`], which says for every refusal what to do about it.
@@ -24,13 +27,17 @@ mod error;
 pub mod estimate;
 pub mod explain;
 pub mod installation;
+pub mod measure;
 pub mod metrics;
 mod modelled;
+pub mod passes;
+pub mod rates;
 pub mod recording;
 pub mod registers;
 pub mod report;
 pub mod selection;
 mod session;
+pub mod symbols;
 mod transport;
 #[cfg(windows)]
 #[expect(unsafe_code, reason = "the functions of Windows are foreign")]

@@ -1,7 +1,7 @@
 //! What a recording says: samples by source, processor, process, module and address.
 
 use crate::Result;
-use crate::recording::{self, Ending, Metadata};
+use crate::recording::{self, Module, Recording};
 use shared_types::{Mode, Sample};
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -10,12 +10,8 @@ use std::path::Path;
 /// A recording, summed up. Every list begins with the most samples.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// What was recorded, where.
-    pub metadata: Metadata,
-    /// What became of it.
-    pub ending: Ending,
-    /// Samples in the file.
-    pub samples: u64,
+    /// What the file has beside its samples.
+    pub recording: Recording,
     /// By source, with its filter if one was given.
     pub by_source: Vec<(String, u64)>,
     /// By processor's index.
@@ -33,7 +29,7 @@ struct Tallies {
     sources: HashMap<u16, u64>,
     processors: HashMap<u32, u64>,
     processes: HashMap<u32, u64>,
-    addresses: HashMap<(u64, u8), u64>,
+    addresses: HashMap<(u32, u64, u8), u64>,
 }
 
 impl Tallies {
@@ -41,7 +37,8 @@ impl Tallies {
         *self.sources.entry(sample.source).or_default() += 1;
         *self.processors.entry(sample.processor).or_default() += 1;
         *self.processes.entry(sample.process).or_default() += 1;
-        *self.addresses.entry((sample.ip, sample.mode)).or_default() += 1;
+        let place = (sample.process, sample.ip, sample.mode);
+        *self.addresses.entry(place).or_default() += 1;
     }
 }
 
@@ -49,15 +46,19 @@ impl Report {
     /// Reads and sums up a recording.
     pub fn read(path: &Path) -> Result<Self> {
         let mut tallies = Tallies::default();
-        let (metadata, ending) = recording::read(path, |_, sample| tallies.add(sample))?;
-        let source = |index: u16| match metadata.sources.get(usize::from(index)) {
-            Some(name) => name.clone(),
+        let recording = recording::read(path, |samples| {
+            for sample in samples {
+                tallies.add(sample);
+            }
+        })?;
+        let source = |index: u16| match recording.metadata.sources.get(usize::from(index)) {
+            Some(source) => source.name.clone(),
             None => format!("source {index}"),
         };
-        let place = |&(ip, mode): &(u64, u8)| module_of(&metadata, ip, mode);
+        let modules = &recording.modules;
+        let place = |&(process, ip, mode): &(u32, u64, u8)| module_of(modules, process, ip, mode);
         let addresses = &tallies.addresses;
         Ok(Self {
-            samples: ending.samples,
             by_source: sorted(
                 tallies
                     .sources
@@ -67,29 +68,24 @@ impl Report {
             by_processor: sorted(tallies.processors),
             by_process: sorted(tallies.processes),
             by_module: sorted(addresses.iter().map(|(key, &n)| (place(key), n))),
-            by_address: sorted(addresses.iter().map(|(&(ip, _), &n)| (ip, n))),
-            metadata,
-            ending,
+            by_address: sorted(addresses.iter().map(|(&(_, ip, _), &n)| (ip, n))),
+            recording,
         })
     }
 
     /// The module an address is in.
     #[must_use]
     pub fn module(&self, ip: u64) -> &str {
-        let module = self
-            .metadata
-            .modules
-            .iter()
-            .find(|module| (module.start..module.end).contains(&ip));
+        let mut modules = self.recording.modules.iter();
+        let module = modules.find(|module| module.contains(ip));
         module.map_or("unknown", |module| &module.name)
     }
 }
 
-fn module_of(metadata: &Metadata, ip: u64, mode: u8) -> String {
-    let module = metadata
-        .modules
-        .iter()
-        .find(|module| (module.start..module.end).contains(&ip));
+fn module_of(modules: &[Module], process: u32, ip: u64, mode: u8) -> String {
+    let here = |module: &&Module| module.process.is_none_or(|id| id == process);
+    let mut modules = modules.iter().filter(here);
+    let module = modules.find(|module| module.contains(ip));
     match (module, Mode::from_wire(mode.into())) {
         (Some(module), _) => module.name.clone(),
         (None, None | Some(Mode::Unknown)) => "no address".to_owned(),
@@ -111,20 +107,25 @@ fn sorted<K: Ord + Hash>(pairs: impl IntoIterator<Item = (K, u64)>) -> Vec<(K, u
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recording::{Module, Writer};
+    use crate::recording::{Metadata, Source, Statistics, Writer};
 
     #[test]
     fn samples_are_summed_by_every_key() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.rec");
         let metadata = Metadata {
-            sources: vec!["TotalCycles".to_owned()],
-            modules: vec![Module {
-                name: "a.exe".to_owned(),
-                start: 0x1000,
-                end: 0x2000,
+            sources: vec![Source {
+                name: "TotalCycles".to_owned(),
+                ..Source::default()
             }],
             ..Metadata::default()
+        };
+        let module = Module {
+            process: Some(7),
+            name: "a.exe".to_owned(),
+            start: 0x1000,
+            end: 0x2000,
+            ..Module::default()
         };
         let sample = |ip, processor, mode: Mode| Sample {
             ip,
@@ -134,6 +135,7 @@ mod tests {
             ..Sample::default()
         };
         let mut writer = Writer::create(&path, &metadata).expect("created");
+        writer.modules(&[module]).expect("written");
         writer
             .samples(&[
                 sample(0x1000, 0, Mode::User),
@@ -143,10 +145,7 @@ mod tests {
             ])
             .expect("written");
         writer
-            .finish(&Ending {
-                samples: 4,
-                ..Ending::default()
-            })
+            .finish(&Statistics::default(), false)
             .expect("finished");
         let report = Report::read(&path).expect("read");
         assert_eq!(report.by_source, [("TotalCycles".to_owned(), 4)]);

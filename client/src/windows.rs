@@ -3,6 +3,7 @@
 //! Each file wraps the functions of one concept; what it gives out is safe. [`installation`] has no
 //! unsafe code: it is the order in which the others are called.
 
+pub(crate) mod console;
 mod devices;
 mod driver;
 pub(crate) mod installation;

@@ -2,6 +2,7 @@
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// What `--machine` is where it is not given.
@@ -51,12 +52,20 @@ pub(crate) enum Commands {
     Record(Record),
     /// Show what was sampled
     Report(Report),
+    /// Watch rates live, on the terminal
+    Top(Top),
+    /// Answer Prometheus with counts
+    Serve(Serve),
     /// Show the registers of performance monitoring, field by field
     Registers(Registers),
     /// Tell what would stop a measurement, and what to do about it
     Doctor,
     /// Install the driver, or update it (Windows, elevated)
     Install(Install),
+    /// Load the installed driver (Windows, elevated)
+    Start,
+    /// Unload the driver until it is started, or Windows is (Windows, elevated)
+    Stop,
     /// Remove the driver and all that came with it (Windows, elevated)
     Uninstall,
 }
@@ -201,6 +210,56 @@ pub(crate) struct Report {
     /// Addresses to print (JSON has all)
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) top: usize,
+}
+
+/// How a machine is watched while it goes on.
+#[derive(Debug, Args)]
+pub(crate) struct Watching {
+    /// Read the counters so often
+    #[arg(
+        long = "interval",
+        short = 'I',
+        value_name = "MS",
+        default_value_t = 1000.0
+    )]
+    pub(crate) interval: f64,
+    /// What a modelled machine runs, over and over
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) workload: Option<String>,
+    /// How long sources that share counters each stay on them
+    #[arg(long, value_name = "MS")]
+    pub(crate) rotate: Option<f64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Top {
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    #[command(flatten)]
+    pub(crate) watching: Watching,
+    /// End after so long
+    #[arg(long, short, value_name = "SECONDS")]
+    pub(crate) duration: Option<f64>,
+    /// Write every reading to a file, as comma-separated values
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log: Option<PathBuf>,
+    /// Print the rates of one interval, and end
+    #[arg(long)]
+    pub(crate) once: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    #[command(flatten)]
+    pub(crate) watching: Watching,
+    /// Where to listen; port 0 takes a free one, and says which
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9464")]
+    pub(crate) listen: SocketAddr,
+    /// Let other machines ask, where the address is not a loopback one: without encryption
+    #[arg(long)]
+    pub(crate) allow_remote: bool,
 }
 
 #[derive(Debug, Args)]

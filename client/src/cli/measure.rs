@@ -116,6 +116,45 @@ impl Choice {
         source.is_none_or(|source| can_count(source, processor))
     }
 
+    /// What could be counted, by label: what is chosen, then every other supported source.
+    pub(crate) fn choosable(&self) -> Vec<String> {
+        let supported = |source: &&Source| source.flags & Source::SUPPORTED != 0;
+        let others = self.sources.iter().filter(supported);
+        let mut labels = self.labels();
+        for source in others {
+            let name = source.name.as_str();
+            if !labels.iter().any(|label| label == name) {
+                labels.push(name.to_owned());
+            }
+        }
+        labels
+    }
+
+    /// The same with other sources, by their labels.
+    pub(crate) fn with_sources(&self, labels: &[String]) -> Result<Self> {
+        let mut chosen = Vec::new();
+        for label in labels {
+            match self.chosen.iter().find(|chosen| chosen.label == *label) {
+                Some(kept) => chosen.push(kept.clone()),
+                None => chosen.extend(choose(label, &self.sources)?),
+            }
+        }
+        let mut setup = self.setup.clone();
+        setup.specs = chosen.iter().map(|chosen| chosen.spec).collect();
+        Ok(Self {
+            chosen,
+            setup,
+            sources: self.sources.clone(),
+            processors: self.processors.clone(),
+        })
+    }
+
+    /// The names of the sources, each with its filter if one was given.
+    pub(crate) fn labels(&self) -> Vec<String> {
+        let chosen = self.chosen.iter();
+        chosen.map(|chosen| chosen.label.clone()).collect()
+    }
+
     /// Whether any source counts in kernel mode.
     pub(crate) fn sees_kernel(&self) -> bool {
         self.setup

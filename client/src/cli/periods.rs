@@ -19,7 +19,7 @@ pub(super) struct Period {
     /// The request was outside the source's limits.
     clamped: bool,
     /// Sampled by reference cycles in place of time: halted time is not sampled.
-    by_reference_cycles: bool,
+    pub(super) by_reference_cycles: bool,
     #[serde(skip)]
     pub(super) time: bool,
 }

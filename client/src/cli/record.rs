@@ -5,15 +5,17 @@ use super::args;
 use super::measure::{Choice, rotation};
 use super::output::{Output, seconds, table, thousands};
 use super::periods::{self, Period};
-use super::runner::Runner;
-use crate::recording::{self, Ending, Metadata, Module, Writer};
+use super::runner::{Runner, interrupted};
+use crate::recording::{self, Metadata, Module, Process, Source, Writer};
 use crate::{Result, Session, explain};
 use serde::Serialize;
 use shared_types::LossCause;
 use shared_types::request::machine::Machine;
 use shared_types::request::samples::Statistics;
+use sim::run::PROCESS;
 use sim::workload::KERNEL_CODE;
 use std::collections::BTreeMap;
+use std::time::SystemTime;
 
 /// Rings hold two seconds of samples; they are drained far more often.
 const STEP_NS: u64 = 20_000_000;
@@ -38,8 +40,8 @@ pub(super) fn run(options: &args::Record, on: &mut On, output: &Output) -> Resul
     choice.setup.rotation = rotation;
     let mut runner = Runner::new(&options.work, on, choice.processor_count())?;
     let machine = on.connection.machine()?;
-    let metadata = metadata(&machine, on, &choice, &runner);
-    let body = record(options, on, &choice, &mut runner, &metadata, output);
+    let metadata = metadata(&machine, on, options);
+    let body = record(options, on, &choice, &mut runner, metadata, output);
     let body = body.map_err(|error| choice.name_source(error))?;
     for note in notes(&body) {
         output.note(&note);
@@ -48,31 +50,62 @@ pub(super) fn run(options: &args::Record, on: &mut On, output: &Output) -> Resul
     Ok(runner.program_status())
 }
 
-fn metadata(machine: &Machine, on: &On, choice: &Choice, runner: &Runner) -> Metadata {
-    let module = |name: &str, (start, end): (u64, u64)| Module {
-        name: name.to_owned(),
-        start,
-        end,
-    };
-    let code = runner.user_code().map(|code| {
-        vec![
-            module("modelled.exe", code),
-            module("modelled kernel", KERNEL_CODE),
-        ]
-    });
+fn metadata(machine: &Machine, on: &On, options: &args::Record) -> Metadata {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let program = options.work.program.iter();
+    let program = program.map(|part| part.to_string_lossy().into_owned());
     Metadata {
+        halprof: env!("CARGO_PKG_VERSION").to_owned(),
         machine: on.told.machine.clone(),
         modelled: on.told.modelled,
         interface: explain::interface_name(machine.interface).to_owned(),
         timestamp_frequency: machine.timestamp_frequency,
         processors: machine.processors,
-        sources: choice
-            .chosen
+        began: now.map_or(0, |since| since.as_secs()),
+        command: options
+            .work
+            .workload
             .iter()
-            .map(|chosen| chosen.label.clone())
+            .cloned()
+            .chain(program)
             .collect(),
-        modules: code.unwrap_or_default(),
+        sources: Vec::new(),
+        passes: 1,
     }
+}
+
+fn source(period: &Period) -> Source {
+    Source {
+        name: period.source.clone(),
+        period: recording::Period {
+            requested: period.requested,
+            used: period.used,
+            events: period.events,
+            by_reference_cycles: period.by_reference_cycles,
+        },
+        pass: 0,
+    }
+}
+
+/// What a model runs: one process with one module, and a kernel.
+fn modelled(code: (u64, u64)) -> (Process, [Module; 2]) {
+    let process = Process {
+        id: PROCESS,
+        name: "modelled.exe".to_owned(),
+        ..Process::default()
+    };
+    let module = |process, name: &str, (start, end): (u64, u64)| Module {
+        process,
+        name: name.to_owned(),
+        start,
+        end,
+        ..Module::default()
+    };
+    let modules = [
+        module(Some(PROCESS), "modelled.exe", code),
+        module(None, "modelled kernel", KERNEL_CODE),
+    ];
+    (process, modules)
 }
 
 fn record(
@@ -80,7 +113,7 @@ fn record(
     on: &mut On,
     choice: &Choice,
     runner: &mut Runner,
-    metadata: &Metadata,
+    mut metadata: Metadata,
     output: &Output,
 ) -> Result<Body> {
     let mut session = Session::open(
@@ -89,7 +122,14 @@ fn record(
         choice.setup.approximate,
     )?;
     let settled = session.configure(&choice.setup, true)?;
-    let mut writer = Writer::create(&options.output, metadata)?;
+    let periods = periods::of(choice, &settled);
+    metadata.sources = periods.iter().map(source).collect();
+    let mut writer = Writer::create(&options.output, &metadata)?;
+    if let Some(code) = runner.user_code() {
+        let (process, modules) = modelled(code);
+        writer.processes(&[process])?;
+        writer.modules(&modules)?;
+    }
     let progress = output.progress();
     session.start()?;
     runner.begin(session.transport())?;
@@ -110,7 +150,7 @@ fn record(
         machine: metadata.machine.clone(),
         file: options.output.display().to_string(),
         elapsed_ns,
-        periods: periods::of(choice, &settled),
+        periods,
         samples: writer.len(),
         lost: lost(&statistics),
         generated: statistics.generated,
@@ -118,7 +158,7 @@ fn record(
         throttled: statistics.throttled,
         longest_period: statistics.longest_period,
     };
-    writer.finish(&ending(&body))?;
+    writer.finish(&told(&statistics, elapsed_ns), interrupted())?;
     Ok(body)
 }
 
@@ -138,18 +178,16 @@ fn lost(statistics: &Statistics) -> BTreeMap<String, u64> {
     causes.zip(statistics.lost).collect()
 }
 
-fn ending(body: &Body) -> Ending {
-    let period = |row: &Period| recording::Period {
-        source: row.source.clone(),
-        requested: row.requested,
-        used: row.used,
-    };
-    Ending {
-        elapsed_ns: body.elapsed_ns,
-        samples: body.samples,
-        lost: body.lost.clone(),
-        periods: body.periods.iter().map(period).collect(),
-        throttled: body.throttled,
+/// What the file says of the samples.
+fn told(statistics: &Statistics, elapsed_ns: u64) -> recording::Statistics {
+    recording::Statistics {
+        elapsed_ns,
+        generated: statistics.generated,
+        lost: lost(statistics),
+        spurious: statistics.spurious,
+        throttled: statistics.throttled,
+        longest_period: statistics.longest_period,
+        handler_ticks: statistics.handler_ticks,
     }
 }
 

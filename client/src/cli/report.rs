@@ -7,6 +7,9 @@ use crate::report::Report;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
+/// The status that tells scripts that the file is not the whole recording.
+const INCOMPLETE: u8 = 5;
+
 #[derive(Serialize)]
 struct Body {
     file: String,
@@ -14,6 +17,8 @@ struct Body {
     interface: String,
     elapsed_ns: u64,
     samples: u64,
+    /// Why this is not the whole recording.
+    flaw: Option<String>,
     lost: BTreeMap<String, u64>,
     by_source: Vec<BySource>,
     by_processor: Vec<ByProcessor>,
@@ -56,23 +61,25 @@ struct ByAddress {
 
 pub(super) fn run(options: &args::Report, output: &Output) -> Result<u8> {
     let report = Report::read(&options.file)?;
-    let modelled = report.metadata.modelled;
+    let metadata = &report.recording.metadata;
+    let modelled = metadata.modelled;
     output.note_model(&Told {
         modelled,
-        machine: report.metadata.machine.clone(),
+        machine: metadata.machine.clone(),
     });
     let body = body(report, options);
+    if let Some(flaw) = &body.flaw {
+        output.note(&format!("warning: {flaw}"));
+    }
     output.result("report", modelled, &body, |body| text(body, options.top))?;
-    Ok(0)
+    Ok(if body.flaw.is_some() { INCOMPLETE } else { 0 })
 }
 
 fn body(report: Report, options: &args::Report) -> Body {
     let period = |source: &str| {
-        let periods = &report.ending.periods;
-        periods
-            .iter()
-            .find(|period| period.source == source)
-            .map(|period| period.used)
+        let mut sources = report.recording.metadata.sources.iter();
+        let source = sources.find(|row| row.name == source);
+        source.map(|source| source.period.used)
     };
     let by_source = report.by_source.iter().map(|(source, samples)| BySource {
         source: source.clone(),
@@ -106,11 +113,12 @@ fn body(report: Report, options: &args::Report) -> Body {
         by_process: by_process.collect(),
         by_module: by_module.collect(),
         by_address: by_address.collect(),
-        machine: report.metadata.machine,
-        interface: report.metadata.interface,
-        elapsed_ns: report.ending.elapsed_ns,
-        samples: report.samples,
-        lost: report.ending.lost,
+        elapsed_ns: report.recording.elapsed_ns(),
+        samples: report.recording.samples,
+        flaw: report.recording.flaw(),
+        lost: report.recording.lost(),
+        machine: report.recording.metadata.machine,
+        interface: report.recording.metadata.interface,
     }
 }
 

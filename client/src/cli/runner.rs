@@ -42,12 +42,7 @@ impl Runner {
         let modelled = on.connection.transport().model().is_some();
         let what = match modelled {
             true => What::Workload(Box::new(modelled_work(work, processors)?)),
-            false if work.workload.is_some() => {
-                return Err(Error::Unavailable {
-                    message: "only a modelled machine runs a `--workload`".to_owned(),
-                    hint: "Name a model with `--machine`, or a program behind `--`.".to_owned(),
-                });
-            }
+            false if work.workload.is_some() => return Err(no_workload()),
             false => What::Real {
                 program: work.program.clone(),
                 running: None,
@@ -128,6 +123,14 @@ impl Runner {
     }
 }
 
+/// A `--workload` for what is no model.
+pub(crate) fn no_workload() -> Error {
+    Error::Unavailable {
+        message: "only a modelled machine runs a `--workload`".to_owned(),
+        hint: "Name a model with `--machine`.".to_owned(),
+    }
+}
+
 fn modelled_work(work: &Work, processors: u32) -> Result<Workload> {
     if !work.program.is_empty() {
         return Err(Error::Unavailable {
@@ -136,7 +139,12 @@ fn modelled_work(work: &Work, processors: u32) -> Result<Workload> {
                 .to_owned(),
         });
     }
-    let Some(text) = &work.workload else {
+    workload_of(work.workload.as_deref(), processors)
+}
+
+/// What `--workload` says a modelled machine shall run; without it the default.
+pub(crate) fn workload_of(text: Option<&str>, processors: u32) -> Result<Workload> {
+    let Some(text) = text else {
         return Ok(Workload::default());
     };
     let workload = workload::parse(text).map_err(|error| {
@@ -194,7 +202,7 @@ impl Running {
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// Ctrl-C ends the measurement, not the process: what was counted so far is told.
-fn watch_for_interrupt() {
+pub(crate) fn watch_for_interrupt() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         // Where there can be no handler, Ctrl-C ends the process, and its handle ends the session.

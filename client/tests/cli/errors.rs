@@ -71,6 +71,8 @@ fn what_only_windows_does_ends_with_4_elsewhere() {
     for arguments in [
         &["install"][..],
         &["install", "no-such.inf"],
+        &["start"],
+        &["stop"],
         &["uninstall"],
     ] {
         refused(arguments, 4, "unavailable");

@@ -51,8 +51,27 @@ fn a_recording_has_one_sample_for_each_period() {
     }
     let text = halprof(&["report", file]);
     assert!(text.stdout.contains("modelled.exe") && text.stderr.contains("modelled machine"));
+}
+
+#[test]
+fn a_recording_that_is_cut_is_reported_with_a_warning_and_status_5() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.rec");
+    let file = path.to_str().expect("UTF-8");
+    json(&["record", "-o", file]);
     let whole = std::fs::read(&path).expect("read");
-    std::fs::write(&path, &whole[..whole.len() / 2]).expect("cut");
+    std::fs::write(&path, &whole[..whole.len() - 1]).expect("cut");
+    let ran = halprof(&["--json", "report", file]);
+    let report = ran.json();
+    assert_eq!(
+        (ran.status, &report["schema"]),
+        (5, &"halprof/report/1".into())
+    );
+    assert!(report["samples"].as_u64().expect("a number") > 100);
+    let flaw = report["flaw"].as_str().expect("a flaw");
+    assert!(flaw.contains("cut"), "{flaw}");
+    assert!(halprof(&["report", file]).stderr.contains(flaw));
+    std::fs::write(&path, &whole[..20]).expect("cut");
     refused(&["report", file], 5, "bad-file");
 }
 

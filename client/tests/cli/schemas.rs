@@ -1,7 +1,7 @@
 //! Does every schema catch what is missing and what is too much, wherever an object stands?
 
 use crate::support::{halprof, json, schema, violations};
-use halprof::installation::{Installed, Removed};
+use halprof::installation::{Installed, Removed, Switched};
 use serde_json::Value;
 use std::path::Path;
 
@@ -49,6 +49,8 @@ fn outputs() -> Vec<(&'static str, Value)> {
             halprof(&["--json", "stat", "-e", "Nonsense"]).json(),
         ),
         ("install", installed()),
+        ("start", switched("start")),
+        ("stop", switched("stop")),
         ("uninstall", removed()),
     ]
 }
@@ -62,6 +64,15 @@ fn installed() -> Value {
         restart: false,
     };
     printed("install", serde_json::to_value(installed))
+}
+
+fn switched(command: &str) -> Value {
+    let switched = Switched {
+        devices: vec![r"ROOT\HALPROF\0000".to_owned()],
+        changed: true,
+        restart: false,
+    };
+    printed(command, serde_json::to_value(switched))
 }
 
 fn removed() -> Value {
