@@ -72,6 +72,8 @@ enum Work {
 pub struct Device {
     /// The machine.
     pub machine: Machine,
+    /// Bytes of the driver's image in memory.
+    pub image_size: u64,
     stage: Stage,
     work: Work,
     /// The first rule that was broken while nobody could be told.
@@ -90,6 +92,7 @@ impl Device {
         let image = Image::load(file)?;
         Ok(Self {
             machine: Machine::new(&image, leaves, seed)?,
+            image_size: image.bytes.len() as u64,
             stage: Stage::Unloaded,
             work: Work::None,
             broken: None,
@@ -431,12 +434,11 @@ impl Device {
     }
 
     /// Begins a program on every processor, with [`Machine::feed_guest`].
-    pub fn begin_programs(&mut self, program: &Program, rounds: u32) -> Result<()> {
-        let code = program.code(rounds)?;
-        self.machine.pass_to(self.machine.now());
+    pub fn begin_programs(&mut self, program: &Program, rounds: u32) -> Result<(), Violation> {
+        let code = program.code(rounds);
+        let code = code.map_err(|error| Violation::new(Rule::Unmodelled, error.to_string()))?;
         self.machine.begin_programs(&code)?;
-        let now = self.machine.now();
-        self.work = Work::Programs(now);
+        self.work = Work::Programs(self.machine.now());
         Ok(())
     }
 

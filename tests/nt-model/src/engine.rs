@@ -377,9 +377,11 @@ impl Engine {
         let result = if self.bus().steps.is_some() {
             self.step_through(processor)
         } else {
-            self.unicorn.emu_start(start, 0, 0, 0)
+            let result = self.unicorn.emu_start(start, 0, 0, 0);
+            self.undo_halt();
+            self.end_slice(processor);
+            result
         };
-        self.end_slice(processor);
         if let Some(violation) = self.bus().violation.take() {
             return Err(self.with_stack(violation));
         }
@@ -414,51 +416,74 @@ impl Engine {
 
     /// Executes one instruction after the other, each seen from outside, until the slice ends.
     fn step_through(&mut self, processor: usize) -> Result<(), unicorn_engine::uc_error> {
+        let mut left = self.bus().budget;
         loop {
-            let address = self.register(Register::RIP);
-            let mut bytes = [0; 8];
-            self.read(address, &mut bytes);
-            let before = Step {
-                processor,
-                address,
-                bytes,
-                ring: self.ring(),
-                rcx: self.register(Register::RCX),
-                edx_eax: self.register(Register::RDX) << 32
-                    | self.register(Register::RAX) & 0xFFFF_FFFF,
-                next: 0,
-            };
-            let result = self.unicorn.emu_start(address, 0, 0, 1);
+            let before = self.seen(processor);
+            let address = before.address;
+            self.bus().budget = 1;
+            let result = self.unicorn.emu_start(address, 0, 0, 0);
+            self.undo_halt();
             let next = self.register(Register::RIP);
+            let arrives = self.end_slice(processor);
             let bus = self.bus();
-            let stands = next == address && bus.budget == 0;
-            if !stands && let Some(steps) = &mut bus.steps {
+            let executed = 1 - bus.budget;
+            left -= executed;
+            if executed == 1
+                && let Some(steps) = &mut bus.steps
+            {
                 steps.push(Step { next, ..before });
             }
-            self.end_slice(processor);
-            let in_stub = (STUBS..STUBS + STUBS_SIZE).contains(&address) && address != TO_RING_3;
-            let bus = self.bus();
-            if in_stub
-                || next == programs::EXIT
-                || bus.budget == 0
-                || bus.violation.is_some()
-                || result.is_err()
-            {
+            let unmasked =
+                bus.stops_at_unmask && bus.privileged.get(&address) == Some(&Privileged::Unmask);
+            let over = arrives || unmasked || left == 0;
+            if over || executed == 0 || bus.violation.is_some() || result.is_err() {
+                bus.budget = if over { 0 } else { left };
+                return result;
+            }
+            let in_stub = (STUBS..TO_RING_3).contains(&address);
+            if in_stub {
+                bus.budget = left;
                 return result;
             }
         }
     }
 
-    /// What has been executed retires.
-    fn end_slice(&mut self, processor: usize) {
+    /// What is seen of the instruction that comes.
+    fn seen(&self, processor: usize) -> Step {
+        let address = self.register(Register::RIP);
+        let mut bytes = [0; 8];
+        self.read(address, &mut bytes);
+        let [eax, edx] = [Register::RAX, Register::RDX].map(|one| self.register(one) as u32);
+        Step {
+            processor,
+            address,
+            bytes,
+            ring: self.ring(),
+            rcx: self.register(Register::RCX),
+            edx_eax: u64::from(edx) << 32 | u64::from(eax),
+            next: address,
+        }
+    }
+
+    /// The engine executes the HLT of a stub though it was told to stop before it: the guest feed
+    /// wants that boundary.
+    fn undo_halt(&mut self) {
+        let at = self.register(Register::RIP).wrapping_sub(1);
+        let bus = self.bus();
+        let halted = (STUBS..TO_RING_3).contains(&at) && (at - STUBS).is_multiple_of(STUB);
+        if halted && bus.previous != at && bus.guest.is_some() {
+            self.set_register(Register::RIP, at);
+        }
+    }
+
+    /// What has been executed retires; whether an interrupt arrives here.
+    fn end_slice(&mut self, processor: usize) -> bool {
         let next = self.register(Register::RIP);
         let bus = self.bus();
-        if let Some(guest) = &mut bus.guest
-            && let Some(cpu) = bus.cpus.get_mut(processor)
-            && guest.end_slice(cpu, processor, next)
-        {
-            bus.budget = 0;
-        }
+        bus.guest
+            .as_mut()
+            .zip(bus.cpus.get_mut(processor))
+            .is_some_and(|(guest, cpu)| guest.end_slice(cpu, processor, next))
     }
 
     /// The ring that the loaded registers are in.

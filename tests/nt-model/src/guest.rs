@@ -223,7 +223,9 @@ impl Guest {
 
     /// A slice begins: anything may have been done to the processor's registers since the last.
     pub fn begin_slice(&mut self, index: usize) {
-        self.tally(index).quiet = 0;
+        let tally = self.tally(index);
+        tally.quiet = 0;
+        tally.arrived = false;
     }
 
     /// The instruction at `next` would come; whether an interrupt arrives before it.
@@ -269,14 +271,19 @@ impl Guest {
         let skid = self.skid;
         let tally = self.tally(index);
         let executed = tally.current.is_some_and(|(address, _)| address != next);
-        let arrives = executed && tally.retire(cpu, skid);
+        if executed {
+            tally.retire(cpu, skid);
+        }
         tally.current = None;
         tally.tell(cpu);
-        arrives
+        tally.arrived
     }
 
-    /// Takes the interrupt that has arrived on a processor.
-    pub fn take_arrived(&mut self, index: usize) -> bool {
-        std::mem::take(&mut self.tally(index).arrived)
+    /// Whether an interrupt that a processor's unit has asked for may have arrived there: on the one
+    /// that ran when its instructions say so, on others at once, unless it is under way.
+    #[must_use]
+    pub fn arrived(&self, index: usize, ran: bool) -> bool {
+        let tally = self.tallies.get(index);
+        tally.is_some_and(|tally| tally.arrived || !ran && tally.late.is_none())
     }
 }

@@ -26,12 +26,11 @@ pub const ARENA: u64 = 0xFFFF_F800_2000_0000;
 pub const ARENA_SIZE: u64 = 0x4000_0000;
 /// Where the local APIC's page is mapped.
 pub const APIC: u64 = 0xFFFF_F800_0A00_0000;
-/// The stacks of programs: one for each processor, [`USER_STACK`] bytes long.
+/// The stacks of programs: one for each processor.
 pub const USER_STACKS: u64 = 0x10_0000;
-/// Bytes of one.
-pub const USER_STACK: u64 = 0x1_0000;
-/// Room for them.
-pub const USER_STACKS_SIZE: u64 = 0x1000_0000;
+/// Room for them: more than for the processors that Windows can have.
+pub const USER_STACKS_SIZE: u64 = 4096 * USER_STACK;
+const USER_STACK: u64 = PAGE;
 /// A page.
 pub const PAGE: u64 = 0x1000;
 
@@ -39,6 +38,12 @@ pub const PAGE: u64 = 0x1000;
 #[must_use]
 pub const fn physical(address: u64) -> u64 {
     address & 0xFFFF_FFFF | (is_user(address) as u64) << 32
+}
+
+/// The end of a program's stack, where it is empty.
+#[must_use]
+pub const fn user_stack(processor: usize) -> u64 {
+    USER_STACKS + USER_STACK * (processor as u64 + 1)
 }
 
 /// Whether an address is in the lower half, where programs are.

@@ -6,16 +6,15 @@
 
 use super::{Interrupted, Machine, PASSIVE, STACK, State};
 use crate::guest::Guest;
-use crate::memory::{USER_STACK, USER_STACKS, USER_STACKS_SIZE};
+use crate::memory::user_stack;
 use crate::programs::CODE;
 use crate::rules::{Rule, Violation};
-use anyhow::{Result, ensure};
 use shared_types::Mode;
+use sim::run::PROCESS;
 use sim::workload::KERNEL_CODE;
 
-/// The programs' process, and its first thread; those of the other processors follow.
-pub const PROCESS: u32 = 4096;
-const THREAD: u32 = 4100;
+/// The thread of the first processor's program; those of the others follow.
+const THREAD: u32 = PROCESS + 4;
 /// Nanoseconds in the unit of a timer's period.
 const TIMER_UNIT: u64 = 100;
 
@@ -42,33 +41,36 @@ impl Machine {
         self.engine.bus_ref().guest.is_some()
     }
 
-    /// Begins a program of this code on every processor.
-    pub fn begin_programs(&mut self, code: &[u8]) -> Result<()> {
-        let room = USER_STACKS_SIZE / USER_STACK;
-        ensure!(
-            self.processors.len() as u64 <= room,
-            "programs on more than {room} processors"
-        );
-        ensure!(
-            self.programs.left == 0,
-            "the programs before have not ended"
-        );
+    /// Begins a program of this code on every processor, at the same moment, in place of one that
+    /// has not returned.
+    pub fn begin_programs(&mut self, code: &[u8]) -> Result<(), Violation> {
         self.unload();
         self.engine.load_program(code);
+        self.pass_to(self.now());
         for index in 0..self.processors.len() {
-            let thread = THREAD + 4 * index as u32;
-            let id = self.activity("a program", CODE.0, &[], PASSIVE, (PROCESS, thread))?;
-            self.load(id);
-            let activity = &mut self.activities[id];
-            activity.program = true;
-            activity.state = State::Running;
-            let stack = USER_STACKS + USER_STACK * (index as u64 + 1);
-            let top = activity.stack + STACK;
-            self.engine.begin_program(stack, top);
-            self.processors[index].pile.insert(0, id);
-            self.programs.left += 1;
+            if self.has_program(index) {
+                let id = self.processors[index].pile.remove(0);
+                self.end_program(id)?;
+            }
+            self.begin_program(index)?;
         }
         self.unload();
+        Ok(())
+    }
+
+    fn begin_program(&mut self, index: usize) -> Result<(), Violation> {
+        let who = (PROCESS, THREAD + 4 * index as u32);
+        let id = self
+            .activity("a program", CODE.0, &[], PASSIVE, who)
+            .map_err(|error| Violation::new(Rule::Unmodelled, error.to_string()))?;
+        self.load(id);
+        let activity = &mut self.activities[id];
+        activity.program = true;
+        activity.state = State::Running;
+        let top = activity.stack + STACK;
+        self.engine.begin_program(user_stack(index), top);
+        self.processors[index].pile.insert(0, id);
+        self.programs.left += 1;
         Ok(())
     }
 
@@ -115,6 +117,10 @@ impl Machine {
     pub(super) fn program_returned(&mut self, index: usize, id: usize) -> Result<(), Violation> {
         self.processors[index].pile.pop();
         self.loaded = None;
+        self.end_program(id)
+    }
+
+    fn end_program(&mut self, id: usize) -> Result<(), Violation> {
         self.programs.left -= 1;
         let activity = &mut self.activities[id];
         activity.state = State::Done(0);
@@ -156,11 +162,12 @@ impl Machine {
     /// others whose counters its instructions or registers concern.
     pub(super) fn take_arrived(&mut self, index: usize) {
         let bus = self.engine.bus();
-        let Some(guest) = &mut bus.guest else { return };
-        let arrived = guest.take_arrived(index);
-        for other in 0..self.processors.len() {
-            let cpu = &mut self.engine.bus().cpus[other].processor;
-            if (other != index || arrived) && cpu.acknowledge_interrupt().is_some() {
+        let Some(guest) = &bus.guest else { return };
+        let came = |&other: &usize| guest.arrived(other, other == index);
+        let came: Vec<usize> = (0..self.processors.len()).filter(came).collect();
+        for other in came {
+            let processor = &mut self.engine.bus().cpus[other].processor;
+            if processor.acknowledge_interrupt().is_some() {
                 self.processors[other].interrupt = Some(self.interrupted(other));
             }
         }
