@@ -302,10 +302,11 @@ fn kernel_counts_are_what_a_second_count_says() {
 #[test]
 fn one_instruction_at_a_time_is_the_same_path() {
     let trace = |steps: Option<Vec<Step>>| {
-        let mut connection = open("hybrid", 7, program("copy", 50, 3));
+        let mut connection = open("zen4,processors=2", 7, program("copy", 4000, 3));
         connection.transport().device.machine.engine.bus().steps = steps;
         let setup = setup(&[TOTAL_ISSUES], Spec::USER | Spec::KERNEL, PERIOD);
         let samples = sample(&mut connection, &setup, 100);
+        assert!(samples.len() >= 4, "{}", samples.len());
         let bus = connection.transport().device.machine.engine.bus();
         (samples, bus.path, bus.executed)
     };
