@@ -135,6 +135,9 @@ fn record(
         writer.processes(&[process])?;
         writer.modules(&modules)?;
     }
+    if let Some(model) = session.transport().model() {
+        writer.modules(&model.modules())?;
+    }
     let progress = output.progress();
     session.start()?;
     runner.begin(session.transport())?;
