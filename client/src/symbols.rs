@@ -266,7 +266,9 @@ impl Symbols {
         files.collect()
     }
 
-    fn module(&self, process: u32, ip: u64, mode: Mode) -> Option<usize> {
+    /// The index in the recording of the module that an address of a process is in.
+    #[must_use]
+    pub fn module(&self, process: u32, ip: u64, mode: Mode) -> Option<usize> {
         if mode == Mode::Unknown {
             return None;
         }

@@ -42,7 +42,8 @@ fn collect(place: Result<Place>, here: bool) -> Result<(Told, Facts)> {
             error @ (Error::NoDriver { .. }
             | Error::Refused(_)
             | Error::Device(_)
-            | Error::Status(_)),
+            | Error::Status(_)
+            | Error::Protocol { .. }),
         ) => {
             let told = Told {
                 modelled: false,

@@ -311,7 +311,8 @@ fn text(body: &Body) -> String {
     };
     for register in &body.registers {
         text += &format!("\n{}  {}\n", register.name, register.value);
-        for field in register.fields.iter().filter(|field| field.value != 0) {
+        let told = |field: &&Field| field.value != 0 || field.meaning.starts_with("event");
+        for field in register.fields.iter().filter(told) {
             let bits = format!("[{}]", field.bits);
             text += &format!(
                 "  {bits:<8} {:<18} {:<#6x} {}\n",
@@ -346,6 +347,12 @@ fn text(body: &Body) -> String {
         text += &table(["topic", "kind", "what it is"], rows, &[]);
     }
     text
+}
+
+/// What a list's point needs a second line for stands below its text.
+fn paragraph(line: &str) -> String {
+    let indent = if line.starts_with("- ") { "\n  " } else { "\n" };
+    wrapped_to(74, line).replace('\n', indent)
 }
 
 fn kinds_text(kinds: &[Kind]) -> String {

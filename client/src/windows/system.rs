@@ -16,8 +16,7 @@ use windows_sys::Win32::System::Power::{
     ProcessorInformation, SYSTEM_POWER_STATUS,
 };
 use windows_sys::Win32::System::Registry::{
-    HKEY_LOCAL_MACHINE, REG_ROUTINE_FLAGS, RRF_RT_REG_DWORD, RRF_RT_REG_EXPAND_SZ, RRF_RT_REG_SZ,
-    RegGetValueW,
+    HKEY_LOCAL_MACHINE, REG_ROUTINE_FLAGS, RRF_RT_REG_DWORD, RRF_RT_REG_SZ, RegGetValueW,
 };
 use windows_sys::Win32::System::WindowsProgramming::SYSTEM_CODEINTEGRITY_INFORMATION;
 
@@ -143,12 +142,12 @@ fn number(key: &str, name: &str) -> Result<u32, u32> {
     if length == 4 { Ok(value) } else { Err(0) }
 }
 
-/// A text of the registry; what stands between percent signs is replaced as Windows does.
+/// A text of the registry. Asked for REG_SZ, Windows gives REG_EXPAND_SZ too, with what stands
+/// between percent signs replaced.
 fn text(key: &str, name: &str) -> Option<String> {
     let mut units = [0u16; 512];
     let length = size_of_val(&units) as u32;
-    let kinds = RRF_RT_REG_SZ | RRF_RT_REG_EXPAND_SZ;
-    value_into(key, name, kinds, units.as_mut_ptr().cast(), length).ok()?;
+    value_into(key, name, RRF_RT_REG_SZ, units.as_mut_ptr().cast(), length).ok()?;
     Some(wide::text(&units))
 }
 

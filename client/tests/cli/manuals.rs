@@ -62,11 +62,14 @@ fn each_command_has_a_page_that_mandoc_takes() {
         );
     }
     for file in files {
-        // Nothing that would be shown wrongly; STYLE, such as a missing date, is below that.
         let Some(lint) = tool("/usr/bin/mandoc", &["-T", "lint", "-W", "warning", file]) else {
             return;
         };
-        assert!(lint.status.success(), "{file}: {}", said(&lint));
+        // A build has no date, so that the same sources give the same pages.
+        let said = said(&lint);
+        let warnings = said.lines().filter(|line| !line.contains("missing date"));
+        assert_eq!(warnings.collect::<Vec<_>>(), [""; 0], "{file}");
+        assert!(said.contains("missing date"), "mandoc looked at it: {said}");
     }
 }
 

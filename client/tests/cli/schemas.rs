@@ -50,6 +50,17 @@ fn outputs() -> Vec<(&'static str, Value)> {
         ("report", json(&["report", file])),
         ("diff", json(&["report", file, "--diff", file])),
         (
+            "export",
+            json(&[
+                "export",
+                file,
+                "--format",
+                "chrome",
+                "-o",
+                &format!("{file}.json"),
+            ]),
+        ),
+        (
             "error",
             halprof(&["--json", "stat", "-e", "Nonsense"]).json(),
         ),
