@@ -5,6 +5,7 @@
 
 mod annotate;
 mod args;
+mod calibration;
 mod check;
 mod diff;
 mod doctor;
@@ -22,6 +23,7 @@ mod output;
 mod periods;
 mod place;
 mod record;
+mod recorder;
 mod registers;
 mod report;
 mod runner;
@@ -29,6 +31,7 @@ mod serve;
 mod stat;
 mod stat_text;
 mod switch;
+mod systems;
 mod top;
 mod uninstall;
 mod watch;

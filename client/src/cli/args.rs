@@ -255,6 +255,15 @@ pub(crate) struct Record {
     pub(crate) selection: Selection,
     #[command(flatten)]
     pub(crate) work: Work,
+    /// Choose the periods: try so many times at most (3 without a number, 0 for none), then record
+    #[arg(long, value_name = "RETRIES", num_args = 0..=1, require_equals = true, default_missing_value = "3", value_parser = clap::value_parser!(u32).range(..=100))]
+    pub(crate) calibrate: Option<u32>,
+    /// Choose the periods for so many samples a second, of all sources and processors together
+    #[arg(long, value_name = "HZ")]
+    pub(crate) rate: Option<f64>,
+    /// Sample sources that do not fit together one after the other: what runs is run again for each
+    #[arg(long)]
+    pub(crate) passes: bool,
     /// The file to write
     #[arg(long, short, value_name = "FILE", default_value = "halprof.rec")]
     pub(crate) output: PathBuf,

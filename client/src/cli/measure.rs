@@ -99,6 +99,13 @@ impl Choice {
         names.iter().find(supported).copied()
     }
 
+    /// Samples one source every so many events.
+    pub(crate) fn set_period(&mut self, index: usize, period: u64) {
+        let chosen = self.chosen.get_mut(index).map(|chosen| &mut chosen.spec);
+        let specs = chosen.into_iter().chain(self.setup.specs.get_mut(index));
+        specs.for_each(|spec| spec.interval = period);
+    }
+
     /// The processors that take part.
     pub(crate) fn selected(&self) -> impl Iterator<Item = &Processor> {
         let wanted = &self.setup.processors;

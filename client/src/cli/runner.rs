@@ -125,6 +125,24 @@ impl Runner {
         matches!(self.what, What::Workload { .. })
     }
 
+    /// Whether it ends without `--duration` or Ctrl-C.
+    pub(crate) const fn ends(&self) -> bool {
+        match &self.what {
+            What::Workload { .. } => true,
+            What::Real { program, .. } => !program.is_empty(),
+        }
+    }
+
+    /// How long the next run will take, as far as one of `elapsed_ns` tells; `None` where the user
+    /// will end it.
+    pub(crate) const fn planned_ns(&self, elapsed_ns: u64) -> Option<u64> {
+        if self.ends() {
+            Some(elapsed_ns)
+        } else {
+            self.limit
+        }
+    }
+
     /// The exit status of the program that was run, or 0.
     pub(crate) fn program_status(&self) -> u8 {
         match &self.what {

@@ -3,6 +3,7 @@
 mod annotate;
 mod bad_input;
 mod binaries;
+mod calibration;
 mod describe;
 mod dumps;
 mod errors;
@@ -15,6 +16,7 @@ mod manuals;
 mod measure;
 mod pictures;
 mod readme;
+mod recorder;
 mod recordings;
 mod reports;
 mod schemas;
