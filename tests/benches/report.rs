@@ -1,6 +1,9 @@
 //! Ten million samples, as one report reads them: beside the bare reading of the same file, and the
 //! most memory that the process had.
-#![expect(clippy::cast_precision_loss, reason = "ratios are printed with one decimal")]
+#![expect(
+    clippy::cast_precision_loss,
+    reason = "ratios are printed with one decimal"
+)]
 
 use halprof::recording::{self, Metadata, Module, Source, Statistics, Writer};
 use halprof::report::key::Key;
@@ -57,7 +60,9 @@ fn record(path: &Path) {
         }
     }
     writer.samples(&part).expect("written");
-    writer.finish(&Statistics::default(), false).expect("finished");
+    writer
+        .finish(&Statistics::default(), false)
+        .expect("finished");
 }
 
 fn best(mut run: impl FnMut()) -> Duration {
@@ -72,7 +77,9 @@ fn best(mut run: impl FnMut()) -> Duration {
 /// The most memory this process has had, in MB; `None` where the system does not tell.
 fn most_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kilobytes / 1024)
 }
@@ -87,7 +94,13 @@ fn main() {
         assert_eq!(recording.samples, SAMPLES);
     });
     assert_eq!(read as u64, SAMPLES * RUNS as u64);
-    let keys = [Key::Module, Key::Symbol, Key::Process, Key::Processor, Key::Address];
+    let keys = [
+        Key::Module,
+        Key::Symbol,
+        Key::Process,
+        Key::Processor,
+        Key::Address,
+    ];
     let query = Query {
         tables: keys.map(|key| vec![key]).into(),
         rows: Some(20),

@@ -26,7 +26,9 @@ fn record(path: &Path, samples: u64, places: u64) {
     for part in all.chunks(10_000) {
         writer.samples(part).expect("written");
     }
-    writer.finish(&Statistics::default(), false).expect("finished");
+    writer
+        .finish(&Statistics::default(), false)
+        .expect("finished");
 }
 
 /// The most bytes that a report of that file has at once.
@@ -50,7 +52,10 @@ fn most_bytes(samples: u64, places: u64) -> u64 {
 fn memory_is_for_places_not_for_samples() {
     let few = most_bytes(50_000, 10_000);
     let many = most_bytes(400_000, 10_000);
-    assert!(many <= few + 100_000, "{few} bytes for 50,000 samples, {many} for 400,000");
+    assert!(
+        many <= few + 100_000,
+        "{few} bytes for 50,000 samples, {many} for 400,000"
+    );
     let wide = most_bytes(400_000, 80_000);
     let each = wide.saturating_sub(many) / 70_000;
     // A million places fit into 500 MB with room for the symbols.

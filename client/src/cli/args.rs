@@ -277,7 +277,7 @@ pub(crate) struct Report {
     pub(crate) by: By,
     #[command(flatten)]
     pub(crate) filters: Filters,
-    /// The order of rows
+    /// The order of rows: the most samples or events first, or by name
     #[arg(long, value_enum, default_value_t = Sorting::Samples)]
     pub(crate) sort: Sorting,
     /// Rows to print of each table, 0 for all (JSON has all)
@@ -332,11 +332,8 @@ pub(crate) struct Filters {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Sorting {
-    /// The most samples first
     Samples,
-    /// The most events first
     Events,
-    /// By name
     Name,
 }
 
