@@ -1,7 +1,7 @@
 //! Do manual pages and completions hold for every command, and do the programs that read them take
 //! them?
 
-use crate::support::{halprof, json, refused};
+use crate::support::{halprof, json, refused, tools_are_required};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -23,8 +23,7 @@ fn commands() -> Vec<String> {
 /// are required.
 fn tool(path: &str, arguments: &[&str]) -> Option<Output> {
     if !Path::new(path).is_file() {
-        let required = std::env::var_os("HALPROF_REQUIRE_TOOLS").is_some_and(|one| one == "1");
-        assert!(!required, "{path} is absent");
+        assert!(!tools_are_required(), "{path} is absent");
         println!("skipped: {path} is absent");
         return None;
     }
