@@ -29,7 +29,7 @@ fn on_driver() -> Result<String> {
 }
 
 /// A modelled machine does what its workload says.
-pub fn on_model(machine: &str) -> Result<String> {
+pub(crate) fn on_model(machine: &str) -> Result<String> {
     let model = Modelled::new(&halprof::cli::spec(machine)?.leaves);
     let mut connection = Connection::new(model)?;
     let workload = sim::workload::parse("instructions=3000000,cycles=2000000,branches=400000");

@@ -30,7 +30,7 @@ fn on_driver(out: &mut impl Write) -> Result<()> {
 }
 
 /// Modelled time passes while the machine runs its workload, over and over.
-pub fn on_model(machine: &str, out: &mut impl Write) -> Result<()> {
+pub(crate) fn on_model(machine: &str, out: &mut impl Write) -> Result<()> {
     let mut connection = Connection::new(Modelled::new(&halprof::cli::spec(machine)?.leaves))?;
     let workload = sim::workload::Workload::default();
     connection.transport().begin(&workload);

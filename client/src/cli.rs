@@ -3,13 +3,20 @@
 //! [`run`] is the tool. [`run_with`] is the same with another way to open what `--machine` names,
 //! so that every command runs on whatever carries requests.
 
+mod annotate;
 mod args;
 mod check;
+mod diff;
 mod doctor;
+mod explain;
+mod export;
+mod filters;
+mod image;
 mod info;
 mod install;
 mod list;
 mod machines;
+mod man;
 mod measure;
 mod output;
 mod periods;
@@ -30,6 +37,7 @@ use crate::{Connection, Error, Result};
 use args::{Arguments, Commands};
 use clap::Parser;
 use clap::error::ErrorKind;
+pub(crate) use output::thousands;
 use output::{Output, Told};
 pub use place::{DRIVER, Place, spec};
 use std::ffi::OsString;
@@ -92,11 +100,16 @@ fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u
     match &arguments.command {
         Commands::Machines => machines::run(output),
         Commands::Report(options) => report::run(options, output),
+        Commands::Export(options) => export::run(options, output),
+        Commands::Annotate(options) => annotate::run(options, output),
         Commands::Install(options) => install::run(options, output),
+        Commands::Explain(options) => explain::run(options.topic.as_deref(), place, output),
+        Commands::Man(options) => man::run(options, output),
+        Commands::Completions(options) => man::completions(options, output),
         Commands::Start => switch::start(output),
         Commands::Stop => switch::stop(output),
         Commands::Uninstall => uninstall::run(output),
-        Commands::Doctor => doctor::run(place(), output),
+        Commands::Doctor => doctor::run(place(), arguments.machine() == DRIVER, output),
         Commands::Info => measuring(place()?, output, info::run),
         Commands::List(options) => measuring(place()?, output, |on, output| {
             list::run(options, on, output)

@@ -552,6 +552,15 @@ fn find(rows: &'static [Row], number: u32) -> Option<&'static Row> {
     rows.iter().find(|row| row.number == number)
 }
 
+/// The code of every obstacle.
+#[cfg(test)]
+pub(crate) fn codes() -> impl Iterator<Item = &'static str> {
+    let tables = [ERRORS, ANSWERS, STATUSES, PROBLEMS];
+    let rows = tables.into_iter().flatten();
+    rows.chain([&UNKNOWN_ERROR, &UNKNOWN_PROBLEM])
+        .map(|row| row.code)
+}
+
 impl Obstacle {
     fn row(self) -> &'static Row {
         match self {

@@ -8,7 +8,8 @@
 //! ```text
 //! Transport -> Connection -> Session -> snapshot -> estimate -> metrics
 //!                                             -> rates
-//!                                    -> drain    -> recording -> report
+//!                                    -> drain    -> recording -> report, annotate
+//!                                                             -> export, pictures
 //! ```
 //!
 //! [`measure`] is the short way: names of sources and a closure in, counts out.
@@ -17,20 +18,24 @@
 //! [`registers`] and [`Error`], which says for every refusal what to do about it.
 #![cfg_attr(not(windows), forbid(unsafe_code))]
 
+pub mod annotate;
 #[expect(
     clippy::format_push_string,
     reason = "a report is a few lines; writing into a String has no error to handle"
 )]
 pub mod cli;
 mod connection;
+pub mod doctor;
 mod error;
 pub mod estimate;
 pub mod explain;
+pub mod export;
 pub mod installation;
 pub mod measure;
 pub mod metrics;
 mod modelled;
 pub mod passes;
+pub mod pictures;
 pub mod rates;
 pub mod recording;
 pub mod registers;

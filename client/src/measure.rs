@@ -22,7 +22,7 @@
 
 use crate::estimate::Estimate;
 use crate::selection::{self, Chosen};
-use crate::{Connection, Result, Session, Setup, Transport};
+use crate::{Connection, Error, Result, Session, Setup, Transport};
 use shared_types::ProfileInterface;
 use shared_types::request::counts::Count;
 use shared_types::request::session::Spec;
@@ -94,9 +94,16 @@ impl Sources {
         let kernel = |spec: &Spec| spec.filter & Spec::KERNEL != 0;
         let sees_kernel = self.setup.specs.iter().any(kernel);
         let mut session = Session::open(connection, sees_kernel, false)?;
-        session.configure(&self.setup, false)?;
+        let named = |error: Error| error.about(|id| self.name(id));
+        session.configure(&self.setup, false).map_err(named)?;
         session.start()?;
         Ok(session)
+    }
+
+    fn name(&self, id: u32) -> Option<String> {
+        let mut chosen = self.chosen.iter();
+        let chosen = chosen.find(|chosen| chosen.spec.source == id);
+        chosen.map(|chosen| chosen.label.clone())
     }
 }
 

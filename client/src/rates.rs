@@ -263,6 +263,7 @@ impl History {
 
     /// The rates of one source, oldest first, on one processor or on all together; `None` where
     /// nothing is known.
+    #[must_use]
     pub fn rates(
         &self,
         processor: Option<usize>,

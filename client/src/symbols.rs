@@ -6,6 +6,7 @@
 //! [`Symbols::opened`] tells. Nothing is downloaded.
 
 mod dwarf;
+mod executable;
 mod functions;
 mod identity;
 mod image;
@@ -15,6 +16,7 @@ mod pdb;
 mod search;
 
 use crate::recording::{Module, Recording};
+pub use executable::Executable;
 pub use functions::Function;
 pub use image::identity_of;
 use lookup::Lookup;
@@ -75,6 +77,12 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Whether it names functions.
+    #[must_use]
+    pub const fn names(self) -> bool {
+        !matches!(self, Self::None)
+    }
+
     /// Its stable name.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -171,6 +179,14 @@ impl Symbols {
         }
     }
 
+    /// What is at an address of a process, for one who asks for each address once.
+    pub(crate) fn resolve(&mut self, process: u32, ip: u64, mode: Mode) -> Frame {
+        match self.module(process, ip, mode) {
+            Some(index) => self.look_up(index, ip - self.modules[index].start),
+            None => self.unplaced(ip, mode),
+        }
+    }
+
     /// What is at an address of a process. The answer is remembered.
     pub fn frame(&mut self, process: u32, ip: u64, mode: Mode) -> Frame {
         let Some(index) = self.module(process, ip, mode) else {
@@ -220,7 +236,8 @@ impl Symbols {
         if range.end.saturating_sub(range.start) > LONGEST {
             return Err("its function is longer than any".to_owned());
         }
-        let (bytes, bitness, file) = (image.bytes(range)?, image.bitness, image.path.clone());
+        let bitness = image.bitness.ok_or("its code is not of x86 or x64")?;
+        let (bytes, file) = (image.bytes(&range)?, image.path.clone());
         Ok(Code {
             module: frame.module,
             symbol: intern(&mut self.texts, &function.name),
@@ -249,7 +266,9 @@ impl Symbols {
         files.collect()
     }
 
-    fn module(&self, process: u32, ip: u64, mode: Mode) -> Option<usize> {
+    /// The index in the recording of the module that an address of a process is in.
+    #[must_use]
+    pub fn module(&self, process: u32, ip: u64, mode: Mode) -> Option<usize> {
         if mode == Mode::Unknown {
             return None;
         }

@@ -4,12 +4,14 @@
 //! unsafe code: it is the order in which the others are called.
 
 pub(crate) mod console;
+pub(crate) mod cpuid;
 mod devices;
 mod driver;
 pub(crate) mod installation;
 mod packages;
 mod process;
 mod service;
+pub(crate) mod system;
 mod wide;
 
 pub use driver::Driver;

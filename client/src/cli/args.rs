@@ -1,6 +1,10 @@
 //! The command line.
 
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand};
+use crate::export::{Format, Lanes};
+use crate::symbols::SymbolPath;
+use clap::{
+    Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand, ValueEnum,
+};
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -52,6 +56,10 @@ pub(crate) enum Commands {
     Record(Record),
     /// Show what was sampled
     Report(Report),
+    /// Show the code of a function with the samples of each instruction
+    Annotate(Annotate),
+    /// Write what was sampled as a picture, or for another profiler
+    Export(Export),
     /// Watch rates live, on the terminal
     Top(Top),
     /// Answer Prometheus with counts
@@ -60,6 +68,12 @@ pub(crate) enum Commands {
     Registers(Registers),
     /// Tell what would stop a measurement, and what to do about it
     Doctor,
+    /// Explain an error code, a way to measure, or a source on this machine
+    Explain(Explain),
+    /// Write the manual pages, or print one
+    Man(Man),
+    /// Print a completion script
+    Completions(Completions),
     /// Install the driver, or update it (Windows, elevated)
     Install(Install),
     /// Load the installed driver (Windows, elevated)
@@ -104,7 +118,17 @@ pub(crate) fn joined(arguments: &[String]) -> Option<String> {
     (!arguments.is_empty()).then(|| arguments.join(","))
 }
 
-/// One list for each `-g`, which clap's derive does not keep apart.
+/// One list for each time that an option is given, which clap's derive does not keep apart.
+fn occurrences(matches: &ArgMatches, id: &str) -> Vec<String> {
+    let lists = matches.get_occurrences::<String>(id).into_iter().flatten();
+    let lists = lists.map(|list| {
+        let arguments: Vec<&str> = list.map(String::as_str).collect();
+        arguments.join(",")
+    });
+    lists.collect()
+}
+
+/// One list for each `-g`.
 #[derive(Debug, Default)]
 pub(crate) struct Groups(pub(crate) Vec<String>);
 
@@ -131,12 +155,45 @@ impl Args for Groups {
 
 impl FromArgMatches for Groups {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let lists = matches.get_occurrences::<String>(Self::ID).into_iter();
-        let lists = lists.flatten().map(|list| {
-            let arguments: Vec<&str> = list.map(String::as_str).collect();
-            arguments.join(",")
-        });
-        Ok(Self(lists.collect()))
+        Ok(Self(occurrences(matches, Self::ID)))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// One list of keys for each `--by`.
+#[derive(Debug, Default)]
+pub(crate) struct By(pub(crate) Vec<String>);
+
+impl By {
+    const ID: &str = "by";
+}
+
+impl Args for By {
+    fn augment_args(command: Command) -> Command {
+        let by = Arg::new(Self::ID)
+            .long("by")
+            .value_name("KEYS")
+            .num_args(1..)
+            .action(ArgAction::Append)
+            .help(
+                "A table by module, symbol, line, address, process, thread, processor or source, or \
+                 by several of them, as in `--by process,symbol`; several `--by` are several tables",
+            );
+        command.arg(by)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for By {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Ok(Self(occurrences(matches, Self::ID)))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -207,9 +264,91 @@ pub(crate) struct Record {
 pub(crate) struct Report {
     /// A file that `record` wrote
     pub(crate) file: PathBuf,
-    /// Addresses to print (JSON has all)
+    #[command(flatten)]
+    pub(crate) by: By,
+    #[command(flatten)]
+    pub(crate) filters: Filters,
+    /// The order of rows
+    #[arg(long, value_enum, default_value_t = Sorting::Samples)]
+    pub(crate) sort: Sorting,
+    /// Rows to print of each table, 0 for all (JSON has all)
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) top: usize,
+    /// Print comma-separated values, all rows of one table
+    #[arg(long, conflicts_with = "diff")]
+    pub(crate) csv: bool,
+    /// Another recording: what has become more and less from FILE to it
+    #[arg(long, value_name = "FILE2")]
+    pub(crate) diff: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) naming: Naming,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Annotate {
+    /// A file that `record` wrote
+    pub(crate) file: PathBuf,
+    /// A function, `*` for any text in its name, or an address in it (0x...); the one with the most
+    /// samples without it
+    #[arg(value_name = "SYMBOL|ADDRESS")]
+    pub(crate) place: Option<String>,
+    #[command(flatten)]
+    pub(crate) filters: Filters,
+    #[command(flatten)]
+    pub(crate) naming: Naming,
+}
+
+/// Which samples count. Names may have `*` for any text, and options may be given several times.
+#[derive(Debug, Args)]
+pub(crate) struct Filters {
+    /// Only samples of this source
+    #[arg(long, value_name = "NAME")]
+    pub(crate) source: Vec<String>,
+    /// Only samples in this process, by its name or identifier
+    #[arg(long, value_name = "NAME|ID")]
+    pub(crate) process: Vec<String>,
+    /// Only samples in this module
+    #[arg(long, value_name = "NAME")]
+    pub(crate) module: Vec<String>,
+    /// Only samples in this function
+    #[arg(long, value_name = "NAME")]
+    pub(crate) symbol: Vec<String>,
+    /// Only samples of these processors, e.g. `0-3,8`
+    #[arg(long, short = 'C', alias = "processor", value_name = "CPUS", num_args = 1..)]
+    pub(crate) processors: Vec<String>,
+    /// Only samples of this time, in seconds since the first, e.g. `0.5-1.25` or `2-`
+    #[arg(long, value_name = "FROM-TO", allow_hyphen_values = true)]
+    pub(crate) time: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Sorting {
+    /// The most samples first
+    Samples,
+    /// The most events first
+    Events,
+    /// By name
+    Name,
+}
+
+/// Where the names of functions come from.
+#[derive(Debug, Args)]
+pub(crate) struct Naming {
+    /// Folders with symbols, parted by `;`, before those of `_NT_SYMBOL_PATH` and the modules' own
+    #[arg(long, value_name = "PATH")]
+    symbols: Option<OsString>,
+}
+
+impl Naming {
+    /// Where symbols are looked for.
+    pub(crate) fn path(&self) -> SymbolPath {
+        let environment = std::env::var_os("_NT_SYMBOL_PATH");
+        let mut path = SymbolPath::default();
+        for text in [&self.symbols, &environment].into_iter().flatten() {
+            path.extend(SymbolPath::parse(&text.to_string_lossy()));
+        }
+        path
+    }
 }
 
 /// How a machine is watched while it goes on.
@@ -263,6 +402,26 @@ pub(crate) struct Serve {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Export {
+    /// A file that `record` wrote
+    pub(crate) file: PathBuf,
+    /// What to write
+    #[arg(long, short, value_name = "FORMAT")]
+    pub(crate) format: Format,
+    /// The file to write, `-` for standard output; without it FILE with the format's ending
+    #[arg(long, short, value_name = "OUT")]
+    pub(crate) output: Option<PathBuf>,
+    /// One source only; formats that hold one take the first without it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) source: Option<String>,
+    /// What the lanes of timelines are
+    #[arg(long, value_name = "LANES", default_value = "processor")]
+    pub(crate) by: Lanes,
+    #[command(flatten)]
+    pub(crate) naming: Naming,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Registers {
     /// Processors, e.g. `0-3,8`; the boot processor without it
     #[arg(long = "processors", short = 'C', value_name = "CPUS", num_args = 1..)]
@@ -273,4 +432,25 @@ pub(crate) struct Registers {
 pub(crate) struct Install {
     /// The package's install file; halprof.inf beside the tool without it
     pub(crate) inf: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Explain {
+    /// `busy`, `sampling`, `TotalIssues`, `r100C0`; without one, what there is
+    pub(crate) topic: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Man {
+    /// Where to write all pages; without it one is printed
+    pub(crate) folder: Option<PathBuf>,
+    /// The command whose page is printed
+    #[arg(long, value_name = "COMMAND", conflicts_with = "folder")]
+    pub(crate) page: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    /// The shell that reads it
+    pub(crate) shell: clap_complete::Shell,
 }

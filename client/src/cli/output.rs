@@ -181,6 +181,17 @@ pub(crate) fn table<const N: usize>(
     aligned(builder, rows, right)
 }
 
+/// A table of as many columns as its head has.
+pub(crate) fn table_of<'a>(
+    head: impl IntoIterator<Item = &'a str>,
+    rows: impl IntoIterator<Item = impl IntoIterator<Item = String>>,
+    right: &[usize],
+) -> String {
+    let mut builder = Builder::default();
+    builder.push_record(head);
+    aligned(builder, rows, right)
+}
+
 /// A table without a head.
 pub(crate) fn lines(
     rows: impl IntoIterator<Item = impl IntoIterator<Item = String>>,

@@ -88,10 +88,10 @@ fn source(period: &Period) -> Source {
 }
 
 /// What a model runs: one process with one module, and a kernel.
-fn modelled(code: (u64, u64)) -> (Process, [Module; 2]) {
+fn modelled(code: (u64, u64), image: Option<&Module>) -> (Process, [Module; 2]) {
     let process = Process {
         id: PROCESS,
-        name: "modelled.exe".to_owned(),
+        name: image.map_or("modelled.exe", |image| &image.name).to_owned(),
         ..Process::default()
     };
     let module = |process, name: &str, (start, end): (u64, u64)| Module {
@@ -101,8 +101,13 @@ fn modelled(code: (u64, u64)) -> (Process, [Module; 2]) {
         end,
         ..Module::default()
     };
+    let made_up = || module(Some(PROCESS), "modelled.exe", code);
+    let of_image = |image: &Module| Module {
+        process: Some(PROCESS),
+        ..image.clone()
+    };
     let modules = [
-        module(Some(PROCESS), "modelled.exe", code),
+        image.map_or_else(made_up, of_image),
         module(None, "modelled kernel", KERNEL_CODE),
     ];
     (process, modules)
@@ -126,7 +131,7 @@ fn record(
     metadata.sources = periods.iter().map(source).collect();
     let mut writer = Writer::create(&options.output, &metadata)?;
     if let Some(code) = runner.user_code() {
-        let (process, modules) = modelled(code);
+        let (process, modules) = modelled(code, runner.image());
         writer.processes(&[process])?;
         writer.modules(&modules)?;
     }

@@ -2,8 +2,10 @@
 
 use super::On;
 use super::args::Work;
+use super::image;
 use super::measure::{NANOSECONDS_MAX, no_processor, positive};
 use super::place::Place;
+use crate::recording::Module;
 use crate::{Error, Result};
 use sim::workload::{self, Workload};
 use std::ffi::OsString;
@@ -20,7 +22,11 @@ pub(crate) struct Runner {
 
 enum What {
     /// A workload on a modelled machine.
-    Workload(Box<Workload>),
+    Workload {
+        workload: Box<Workload>,
+        /// The file whose code it runs.
+        image: Option<Module>,
+    },
     /// A program, or nothing but time.
     Real {
         program: Vec<OsString>,
@@ -41,7 +47,7 @@ impl Runner {
         let limit = work.duration.map(limit).transpose()?;
         let modelled = on.connection.transport().model().is_some();
         let what = match modelled {
-            true => What::Workload(Box::new(modelled_work(work, processors)?)),
+            true => modelled_work(work, processors)?,
             false if work.workload.is_some() => return Err(no_workload()),
             false => What::Real {
                 program: work.program.clone(),
@@ -55,7 +61,15 @@ impl Runner {
     /// The addresses that a modelled machine runs its user code from.
     pub(crate) fn user_code(&self) -> Option<(u64, u64)> {
         match &self.what {
-            What::Workload(workload) => Some(workload.code()),
+            What::Workload { workload, .. } => Some(workload.code()),
+            What::Real { .. } => None,
+        }
+    }
+
+    /// The real file whose code a modelled machine runs.
+    pub(crate) fn image(&self) -> Option<&Module> {
+        match &self.what {
+            What::Workload { image, .. } => image.as_ref(),
             What::Real { .. } => None,
         }
     }
@@ -63,9 +77,9 @@ impl Runner {
     /// Starts it.
     pub(crate) fn begin(&mut self, place: &mut Place) -> Result<()> {
         match (&mut self.what, place.model()) {
-            (What::Workload(workload), Some(model)) => model.begin(workload),
+            (What::Workload { workload, .. }, Some(model)) => model.begin(workload),
             (What::Real { program, running }, _) => *running = Some(Running::start(program)?),
-            (What::Workload(_), None) => {}
+            (What::Workload { .. }, None) => {}
         }
         Ok(())
     }
@@ -78,7 +92,7 @@ impl Runner {
         };
         let nanoseconds = nanoseconds.min(left);
         let more = match (&mut self.what, place.model()) {
-            (What::Workload(_), Some(model)) => model.advance(nanoseconds)?,
+            (What::Workload { .. }, Some(model)) => model.advance(nanoseconds)?,
             (
                 What::Real {
                     running: Some(running),
@@ -94,7 +108,7 @@ impl Runner {
     /// For how long it has been running: modelled time on a modelled machine.
     pub(crate) fn elapsed_ns(&self, place: &mut Place) -> u64 {
         match (&self.what, place.model()) {
-            (What::Workload(_), Some(model)) => model.elapsed_ns(),
+            (What::Workload { .. }, Some(model)) => model.elapsed_ns(),
             (
                 What::Real {
                     running: Some(running),
@@ -108,7 +122,7 @@ impl Runner {
 
     /// Whether this is modelled time, of which one step may take any amount.
     pub(crate) const fn is_modelled(&self) -> bool {
-        matches!(self.what, What::Workload(_))
+        matches!(self.what, What::Workload { .. })
     }
 
     /// The exit status of the program that was run, or 0.
@@ -131,7 +145,7 @@ pub(crate) fn no_workload() -> Error {
     }
 }
 
-fn modelled_work(work: &Work, processors: u32) -> Result<Workload> {
+fn modelled_work(work: &Work, processors: u32) -> Result<What> {
     if !work.program.is_empty() {
         return Err(Error::Unavailable {
             message: "a modelled machine runs no programs".to_owned(),
@@ -139,15 +153,25 @@ fn modelled_work(work: &Work, processors: u32) -> Result<Workload> {
                 .to_owned(),
         });
     }
-    workload_of(work.workload.as_deref(), processors)
+    let (workload, image) = planned(work.workload.as_deref(), processors)?;
+    Ok(What::Workload {
+        workload: Box::new(workload),
+        image,
+    })
 }
 
 /// What `--workload` says a modelled machine shall run; without it the default.
 pub(crate) fn workload_of(text: Option<&str>, processors: u32) -> Result<Workload> {
+    planned(text, processors).map(|(workload, _)| workload)
+}
+
+/// The same with the file whose code it runs.
+fn planned(text: Option<&str>, processors: u32) -> Result<(Workload, Option<Module>)> {
     let Some(text) = text else {
-        return Ok(Workload::default());
+        return Ok((Workload::default(), None));
     };
-    let workload = workload::parse(text).map_err(|error| {
+    let (image, rest) = image::Keys::take(text)?;
+    let mut workload = workload::parse(&rest).map_err(|error| {
         Error::usage(
             format!("`--workload`: {error}"),
             format!("{}.", error.hint()),
@@ -155,7 +179,10 @@ pub(crate) fn workload_of(text: Option<&str>, processors: u32) -> Result<Workloa
     })?;
     match workload.highest_processor() {
         Some(highest) if highest >= processors => Err(no_processor(highest, processors.into())),
-        _ => Ok(workload),
+        _ => {
+            let module = image.apply(&mut workload)?;
+            Ok((workload, module))
+        }
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) fn run(options: &args::Serve, on: &mut On, output: &Output) -> Result
     let mut watch = Watch::new(&options.selection, &options.watching, on)?;
     let interface = ProfileInterface::from_wire(on.connection.machine()?.interface);
     let machine = Machine {
-        machine: on.told.machine.clone(),
+        description: on.told.machine.clone(),
         modelled: on.told.modelled,
         interface: format!("{:?}", interface.unwrap_or(ProfileInterface::Default)),
         sources: watch.choice.labels(),

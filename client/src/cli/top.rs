@@ -36,7 +36,8 @@ pub(super) fn run(options: &args::Top, on: &mut On, output: &Output) -> Result<u
             "`halprof stat -I MS --json` has the counts of each interval.",
         ));
     }
-    if !options.once && !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
+    let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
+    if !(options.once || is_terminal) {
         return Err(Error::Unavailable {
             message: "`top` draws on a terminal, and here is none".to_owned(),
             hint: "`halprof top --once` prints one interval; `halprof stat -I MS` prints them as they come."

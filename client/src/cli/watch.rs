@@ -108,8 +108,8 @@ impl Clock {
     }
 
     /// Lets a modelled machine come to where the real time is.
-    pub(super) fn follow(&mut self, place: &mut Place) -> Result<()> {
-        match (&mut self.model, place.model()) {
+    pub(super) fn follow(&mut self, machine: &mut Place) -> Result<()> {
+        match (&mut self.model, machine.model()) {
             (Some(pace), Some(model)) => pace.follow(model, self.began.elapsed()),
             _ => Ok(()),
         }
@@ -132,7 +132,7 @@ impl Pace {
                 self.passed = real;
                 break;
             }
-            let step = MODELLED_STEP.min(real - self.passed);
+            let step = MODELLED_STEP.min(real.saturating_sub(self.passed));
             let before = model.elapsed_ns();
             let more = model.advance(u64::try_from(step.as_nanos()).unwrap_or(u64::MAX))?;
             let ran = Duration::from_nanos(model.elapsed_ns().saturating_sub(before));

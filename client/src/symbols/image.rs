@@ -5,7 +5,9 @@ use super::functions::{Function, Functions};
 use super::names;
 use crate::recording::Identity;
 use object::read::{ExportTarget, NameOrOrdinal, ReadCache, ReadRef};
-use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SectionKind, SymbolKind};
+use object::{
+    Architecture, Object, ObjectSection, ObjectSegment, ObjectSymbol, SectionKind, SymbolKind,
+};
 use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -15,8 +17,10 @@ use std::path::{Path, PathBuf};
 pub(super) struct Image {
     pub(super) path: PathBuf,
     pub(super) identity: Option<Identity>,
-    /// 16, 32 or 64.
-    pub(super) bitness: u32,
+    /// 32 or 64; `None` where its code is not x86's.
+    pub(super) bitness: Option<u32>,
+    /// From its start to its end in memory.
+    pub(super) size: u64,
     /// The address that its own tables give to its start.
     pub(super) base: u64,
     /// Whether it has DWARF lines.
@@ -55,7 +59,8 @@ impl Image {
         Ok(Self {
             path: path.to_owned(),
             identity: identity(file),
-            bitness: if file.is_64() { 64 } else { 32 },
+            bitness: bitness(file),
+            size: size(file, base),
             base,
             has_dwarf: file.section_by_name(".debug_info").is_some(),
             debug_link: debug_link(file),
@@ -64,22 +69,40 @@ impl Image {
         })
     }
 
-    /// The bytes of a range of code.
-    pub(super) fn bytes(&self, range: Range<u64>) -> Result<Vec<u8>, String> {
+    /// The bytes of sections of code, in the order of `code`.
+    pub(super) fn sections(&self) -> Result<Vec<Vec<u8>>, String> {
         let cache = ReadCache::new(open(&self.path)?);
         let file = object::File::parse(&cache).map_err(|error| error.to_string())?;
-        let length = range.end.saturating_sub(range.start);
-        let address = range.start.wrapping_add(self.base);
-        for section in file.sections() {
-            if let Ok(Some(bytes)) = section.data_range(address, length) {
-                return Ok(bytes.to_vec());
-            }
-        }
-        Err(format!(
-            "{:#x} to {:#x} are not within one of its sections",
-            range.start, range.end
-        ))
+        let bytes = |range: &Range<u64>| {
+            let address = range.start.wrapping_add(self.base);
+            let length = range.end.saturating_sub(range.start);
+            let mut sections = file.sections();
+            let found = sections.find_map(|s| s.data_range(address, length).ok().flatten());
+            found.map(<[u8]>::to_vec).unwrap_or_default()
+        };
+        Ok(self.code.iter().map(bytes).collect())
     }
+
+    /// The bytes of a range of code.
+    pub(super) fn bytes(&self, range: &Range<u64>) -> Result<Vec<u8>, String> {
+        let sections = self.sections()?;
+        within(&self.code, &sections, range).map(<[u8]>::to_vec)
+    }
+}
+
+/// The bytes of a range that is within one section.
+pub(super) fn within<'a>(
+    code: &[Range<u64>],
+    sections: &'a [Vec<u8>],
+    range: &Range<u64>,
+) -> Result<&'a [u8], String> {
+    let mut all = code.iter().zip(sections);
+    let found = all.find_map(|(section, bytes)| {
+        let start = usize::try_from(range.start.checked_sub(section.start)?).ok()?;
+        let end = usize::try_from(range.end.checked_sub(section.start)?).ok()?;
+        bytes.get(start..end)
+    });
+    found.ok_or_else(|| format!("its file does not have the code at {:#x}", range.start))
 }
 
 /// Which build a file is; `None` where its linker wrote none down.
@@ -107,6 +130,21 @@ fn identity<'a>(file: &object::File<'a, impl ReadRef<'a>>) -> Option<Identity> {
         return Some(Identity::pdb(pdb.guid(), pdb.age(), pdb.path()));
     }
     file.build_id().ok()?.map(Identity::build_id)
+}
+
+fn bitness<'a>(file: &object::File<'a, impl ReadRef<'a>>) -> Option<u32> {
+    match file.architecture() {
+        Architecture::X86_64 | Architecture::X86_64_X32 => Some(64),
+        Architecture::I386 => Some(32),
+        _ => None,
+    }
+}
+
+fn size<'a>(file: &object::File<'a, impl ReadRef<'a>>, base: u64) -> u64 {
+    let ends = file
+        .segments()
+        .map(|s| s.address().saturating_add(s.size()));
+    ends.max().unwrap_or(0).saturating_sub(base)
 }
 
 fn debug_link<'a>(file: &object::File<'a, impl ReadRef<'a>>) -> Option<String> {

@@ -65,8 +65,7 @@ impl Lookup {
     }
 
     fn find_image(&mut self, module: &Module, path: &SymbolPath) {
-        let name = module.path.as_deref().unwrap_or(&module.name);
-        let candidates = path.images(name);
+        let candidates = path.images(module);
         for file in existing(&candidates) {
             match image_of(file, module.identity.as_ref()) {
                 Ok(image) => {
@@ -77,12 +76,12 @@ impl Lookup {
             }
         }
         if self.notes.is_empty() {
-            let tried: Vec<_> = candidates
-                .iter()
-                .map(|at| at.display().to_string())
-                .collect();
-            self.notes
-                .push(format!("the module was not found at {}", tried.join(", ")));
+            let tried = candidates.iter().map(|at| at.display().to_string());
+            let tried: Vec<_> = tried.collect();
+            self.notes.push(match tried.is_empty() {
+                true => "the recording does not tell from which file it was loaded".to_owned(),
+                false => format!("the module was not found at {}", tried.join(", ")),
+            });
         }
     }
 

@@ -1,7 +1,7 @@
 //! Where files of symbols are looked for. Nothing is ever downloaded.
 
 use super::identity::file_name;
-use crate::recording::Identity;
+use crate::recording::{Identity, Module};
 use std::path::{Path, PathBuf};
 
 /// Where distributions put the symbols that they part from their programs.
@@ -66,11 +66,15 @@ impl SymbolPath {
     }
 
     /// Where a module itself may be: where it was loaded from, then by its name in the folders.
-    pub(super) fn images(&self, path: &str) -> Vec<PathBuf> {
-        let named = file_name(path).map(|name| self.folders.iter().map(move |at| at.join(name)));
-        let mut all = vec![loaded_from(path)];
-        all.extend(named.into_iter().flatten());
-        all
+    pub(super) fn images(&self, module: &Module) -> Vec<PathBuf> {
+        let path = module.path.as_deref();
+        let name = file_name(path.unwrap_or(&module.name));
+        let named = name.map(|name| self.folders.iter().map(move |at| at.join(name)));
+        let loaded = path.map(loaded_from);
+        loaded
+            .into_iter()
+            .chain(named.into_iter().flatten())
+            .collect()
     }
 
     /// Where the PDB of that identity may be: in the folders, beside the module, and where the

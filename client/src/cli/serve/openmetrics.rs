@@ -21,7 +21,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// What every exposition says, whatever was read.
 #[derive(Debug)]
 pub(super) struct Machine {
-    pub(super) machine: String,
+    pub(super) description: String,
     pub(super) modelled: bool,
     pub(super) interface: String,
     pub(super) sources: Vec<String>,
@@ -178,7 +178,7 @@ impl Reading {
     fn about(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let machine = &self.machine;
         let labels = vec![
-            ("machine", machine.machine.as_str()),
+            ("machine", machine.description.as_str()),
             ("interface", machine.interface.as_str()),
             ("version", env!("CARGO_PKG_VERSION")),
         ];

@@ -10,6 +10,15 @@ pub(super) struct Choosing {
     pub(super) at: usize,
 }
 
+/// What comes of a key.
+pub(super) enum Then {
+    Stay,
+    /// The list is done with, and nothing changes.
+    Close,
+    /// The list is done with, and these shall be counted.
+    Count(Vec<String>),
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Choice {
     pub(super) label: String,
@@ -28,11 +37,11 @@ impl Choosing {
         }
     }
 
-    /// What a key does. `Some` closes the list: with what shall be counted, or without a change.
-    pub(super) fn key(&mut self, key: KeyCode) -> Option<Option<Vec<String>>> {
+    /// What a key makes of the list.
+    pub(super) fn key(&mut self, key: KeyCode) -> Then {
         match key {
-            KeyCode::Esc | KeyCode::Char('q' | 'c') => return Some(None),
-            KeyCode::Enter => return Some(self.chosen()),
+            KeyCode::Esc | KeyCode::Char('q' | 'c') => return Then::Close,
+            KeyCode::Enter => return self.chosen(),
             KeyCode::Char(' ') => {
                 if let Some(row) = self.rows.get_mut(self.at) {
                     row.chosen = !row.chosen;
@@ -46,14 +55,18 @@ impl Choosing {
             KeyCode::End => self.step(isize::MAX),
             _ => {}
         }
-        None
+        Then::Stay
     }
 
-    /// The labels that are chosen; `None` where that is nothing, which cannot be counted.
-    fn chosen(&self) -> Option<Vec<String>> {
+    /// What is chosen; nothing at all cannot be counted.
+    fn chosen(&self) -> Then {
         let chosen = self.rows.iter().filter(|row| row.chosen);
         let labels: Vec<String> = chosen.map(|row| row.label.clone()).collect();
-        (!labels.is_empty()).then_some(labels)
+        if labels.is_empty() {
+            Then::Close
+        } else {
+            Then::Count(labels)
+        }
     }
 
     fn step(&mut self, rows: isize) {

@@ -108,3 +108,38 @@ fn failed(path: &Path, error: io::Error) -> Error {
         error,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rates::Rates;
+    use shared_types::request::counts::Count;
+
+    /// A file that was opened to be read stands for a disk that is full.
+    #[test]
+    fn a_log_that_fails_says_so_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("log.csv");
+        let mut log = Log::create(&path, false, 1).expect("a log");
+        let count = Count {
+            counted: 7,
+            enabled: 2,
+            running: 2,
+            ..Count::default()
+        };
+        let interval = Rates::new(1).take(vec![vec![count]]);
+        let rows = [Row { index: 0, core: "" }];
+        let second = Duration::from_secs(1);
+        let take = |log: &mut Log| log.take(second, &["A".to_owned()], &rows, &interval);
+        take(&mut log).expect("written");
+        let file = File::open(&path).expect("a file");
+        log.writer = Some(csv::Writer::from_writer(file));
+        let error = take(&mut log).expect_err("it cannot be written");
+        assert_eq!((error.code(), error.exit_status()), ("file", 5));
+        take(&mut log).expect("the log is closed");
+        drop(log);
+        let text = std::fs::read_to_string(&path).expect("a log");
+        let line = "1000000000,A,0,7,7,2000000000,2000000000,false,,3.500,false\n";
+        assert_eq!(text, HEAD.join(",") + "\n" + line);
+    }
+}

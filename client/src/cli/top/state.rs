@@ -1,6 +1,6 @@
 //! What is shown, and what each key makes of it.
 
-use super::choosing::Choosing;
+use super::choosing::{Choosing, Then};
 use crate::cli::output::Told;
 use crate::estimate::Estimate;
 use crate::rates::{History, Interval, Rate, Rates};
@@ -176,9 +176,13 @@ impl State {
             return (key.code == KeyCode::Char('c')).then_some(Asked::Quit);
         }
         if let Some(choosing) = &mut self.choosing {
-            let ended = choosing.key(key.code)?;
+            let asked = match choosing.key(key.code) {
+                Then::Stay => return None,
+                Then::Close => None,
+                Then::Count(labels) => Some(Asked::Count(labels)),
+            };
             self.choosing = None;
-            return ended.map(Asked::Count);
+            return asked;
         }
         if self.help {
             self.help = false;

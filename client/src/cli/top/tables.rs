@@ -187,6 +187,7 @@ fn sparkline(frame: &mut Frame<'_>, area: Rect, state: &State, source: usize, lo
     let rates: Vec<Option<f32>> = rates.skip(skipped).collect();
     let most = rates.iter().flatten().copied().fold(0.0, f32::max);
     // Thousandths of the highest bar, and an eighth of room above it.
+    #[expect(clippy::cast_sign_loss, reason = "nothing happens less than 0 times")]
     let height = |rate: Option<f32>| rate.map(|rate| (rate / most * 1000.0) as u64);
     let bars = Sparkline::default()
         .data(rates.iter().map(|&rate| height(rate)))

@@ -77,10 +77,10 @@ fn title_line<'a>(state: &'a State, look: &Look) -> Line<'a> {
         spans.push(Span::styled("PAUSED ", look.warning));
     }
     let elapsed = state.shown().elapsed.as_secs();
-    spans.push(Span::styled(format!("{elapsed} s "), look.strong));
-    spans.push(Span::raw(&state.machine));
+    spans.push(Span::styled(format!("{elapsed} s"), look.strong));
     let every = state.every.as_secs_f64();
-    spans.push(Span::styled(format!(", every {every} s"), look.quiet));
+    spans.push(Span::styled(format!(", every {every} s, "), look.quiet));
+    spans.push(Span::raw(&state.machine));
     Line::from(spans)
 }
 
@@ -121,18 +121,18 @@ fn trace(frame: &mut Frame<'_>, area: Rect, state: &State, look: &Look) {
     }
     let history = &state.shown().history;
     // A braille cell has two columns of dots.
-    let points = usize::from(area.width) * 2;
+    let points = u32::from(area.width) * 2;
     let rates = history
         .rates(state.processor, state.source)
         .rev()
-        .take(points);
-    let every = state.every.as_secs_f64();
-    let point = |(age, rate): (u32, Option<f32>)| Some((-f64::from(age) * every, f64::from(rate?)));
+        .take(points as usize);
+    let ago = |intervals: u32| state.every.saturating_mul(intervals).as_secs_f64();
+    let point = |(age, rate): (u32, Option<f32>)| Some((-ago(age), f64::from(rate?)));
     let points_shown: Vec<(f64, f64)> = (0..).zip(rates).filter_map(point).collect();
     let most = points_shown.iter().map(|point| point.1).fold(0.0, f64::max);
     let most = if most > 0.0 { most * 1.1 } else { 1.0 };
-    let span = (points.max(2) - 1) as f64 * every;
-    let span = span.min((history.len().max(20) - 1) as f64 * every);
+    // A new history is not stretched over the whole width.
+    let span = ago((history.len() as u32).clamp(20, points.max(20)) - 1);
     let source = state.sources.get(state.source).map_or("", String::as_str);
     let place = state
         .processor

@@ -4,7 +4,7 @@ use super::*;
 use crate::cli::top::state::tests::example;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
-use ratatui::buffer::Buffer;
+use ratatui::buffer::{Buffer, Cell};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::Color;
 
@@ -46,7 +46,7 @@ fn a_usual_terminal_has_everything() {
     for (columns, rows) in [(80, 24), (200, 50)] {
         let lines = lines(&example(true), columns, rows);
         assert!(
-            lines[0].starts_with("MODELLED 1 s a machine, every 1 s"),
+            lines[0].starts_with("MODELLED 1 s, every 1 s, a machine"),
             "{lines:#?}"
         );
         let issues = words(line(&lines, "TotalIssues"));
@@ -66,7 +66,7 @@ fn processors_have_a_row_each_below_all_of_them() {
     let mut state = example(false);
     press(&mut state, "v");
     let lines = lines(&state, 80, 24);
-    assert!(lines[0].starts_with("1 s a machine"));
+    assert!(lines[0].starts_with("1 s, every 1 s, a machine"));
     assert!(lines[1].contains("TotalIssues") && lines[1].contains("BranchInstructions"));
     for (row, numbers) in [
         (2, ["all", "3.000", "k", "12.00", "k", "30.00"]),
@@ -82,7 +82,7 @@ fn a_small_terminal_has_what_matters_most() {
     let mut state = example(true);
     press(&mut state, " ");
     let small = lines(&state, 20, 5);
-    assert_eq!(small[0], "MODELLED PAUSED 1 s");
+    assert_eq!(small[0], "MODELLED PAUSED 1 s,");
     assert_eq!(words(&small[2]), ["TotalIssue", "3.000", "k"]);
     assert_eq!(words(&small[3]), ["CacheMisse", "12.00", "k"]);
     press(&mut state, "v");
@@ -166,5 +166,5 @@ fn the_old_console_gets_signs_that_its_font_has() {
             || "\u{2500}\u{2502}\u{2514}\u{2580}\u{2584}\u{2588}\u{25B2}\u{25BC}".contains(symbol)
     };
     let strange = buffer.content.iter().find(|cell| !known(cell.symbol()));
-    assert_eq!(strange.map(|cell| cell.symbol()), None);
+    assert_eq!(strange.map(Cell::symbol), None);
 }
