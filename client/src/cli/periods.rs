@@ -30,10 +30,14 @@ pub(super) fn of(choice: &Choice, settled: &Settled) -> Vec<Period> {
     chosen.map(|(chosen, used)| period(chosen, used)).collect()
 }
 
-/// The periods that matter where sources are counted: the tick of time, and what was asked for.
-pub(super) fn of_counting(choice: &Choice, settled: &Settled) -> Vec<Period> {
-    let all = choice.chosen.iter().zip(of(choice, settled));
-    all.filter(|(chosen, period)| period.time || chosen.spec.interval != 0)
+/// The periods that matter where these of the chosen sources are counted: the tick of time, and
+/// what was asked for.
+pub(super) fn of_counting(choice: &Choice, sources: &[usize], settled: &Settled) -> Vec<Period> {
+    let chosen = sources.iter().filter_map(|&at| choice.chosen.get(at));
+    let periods = chosen.zip(&settled.intervals);
+    let periods = periods.map(|(chosen, used)| (chosen, period(chosen, used)));
+    periods
+        .filter(|(chosen, period)| period.time || chosen.spec.interval != 0)
         .map(|(_, period)| period)
         .collect()
 }
