@@ -245,7 +245,7 @@ fn notes(symbols: &Symbols) -> String {
 fn disassembled(code: &Code, sources: usize) -> Vec<Instruction> {
     let options = DecoderOptions::NONE;
     let mut decoder = Decoder::with_ip(code.bitness, &code.bytes, code.start, options);
-    let mut formatter = IntelFormatter::new();
+    let mut formatter = intel();
     let mut all = Vec::new();
     while decoder.can_decode() {
         let at = decoder.position();
@@ -263,6 +263,18 @@ fn disassembled(code: &Code, sources: usize) -> Vec<Instruction> {
         });
     }
     all
+}
+
+/// Intel's syntax with numbers as C writes them.
+fn intel() -> IntelFormatter {
+    let mut formatter = IntelFormatter::new();
+    let options = formatter.options_mut();
+    options.set_hex_prefix("0x");
+    options.set_hex_suffix("");
+    options.set_uppercase_hex(false);
+    options.set_branch_leading_zeros(false);
+    options.set_space_after_operand_separator(true);
+    formatter
 }
 
 /// Gives each instruction its samples; answers how many are at none.

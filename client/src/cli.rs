@@ -9,6 +9,7 @@ mod check;
 mod diff;
 mod doctor;
 mod explain;
+mod export;
 mod filters;
 mod image;
 mod info;
@@ -36,6 +37,7 @@ use crate::{Connection, Error, Result};
 use args::{Arguments, Commands};
 use clap::Parser;
 use clap::error::ErrorKind;
+pub(crate) use output::thousands;
 use output::{Output, Told};
 pub use place::{DRIVER, Place, spec};
 use std::ffi::OsString;
@@ -126,6 +128,7 @@ fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u
         }
         Commands::Machines => machines::run(output),
         Commands::Report(options) => report::run(options, output),
+        Commands::Export(options) => export::run(options, output),
         Commands::Annotate(options) => annotate::run(options, output),
         Commands::Install(options) => install::run(options, output),
         Commands::Explain(options) => explain::run(options.topic.as_deref(), place, output),

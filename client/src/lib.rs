@@ -8,7 +8,8 @@
 //! ```text
 //! Transport -> Connection -> Session -> snapshot -> estimate -> metrics
 //!                                             -> rates
-//!                                    -> drain    -> recording -> report
+//!                                    -> drain    -> recording -> report, annotate
+//!                                                             -> export, pictures
 //! ```
 //!
 //! [`measure`] is the short way: names of sources and a closure in, counts out.
@@ -28,11 +29,13 @@ pub mod doctor;
 mod error;
 pub mod estimate;
 pub mod explain;
+pub mod export;
 pub mod installation;
 pub mod measure;
 pub mod metrics;
 mod modelled;
 pub mod passes;
+pub mod pictures;
 pub mod rates;
 pub mod recording;
 pub mod registers;

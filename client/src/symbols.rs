@@ -237,7 +237,7 @@ impl Symbols {
             return Err("its function is longer than any".to_owned());
         }
         let bitness = image.bitness.ok_or("its code is not of x86 or x64")?;
-        let (bytes, file) = (image.bytes(range)?, image.path.clone());
+        let (bytes, file) = (image.bytes(&range)?, image.path.clone());
         Ok(Code {
             module: frame.module,
             symbol: intern(&mut self.texts, &function.name),
@@ -266,7 +266,9 @@ impl Symbols {
         files.collect()
     }
 
-    fn module(&self, process: u32, ip: u64, mode: Mode) -> Option<usize> {
+    /// The index in the recording of the module that an address of a process is in.
+    #[must_use]
+    pub fn module(&self, process: u32, ip: u64, mode: Mode) -> Option<usize> {
         if mode == Mode::Unknown {
             return None;
         }

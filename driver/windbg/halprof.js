@@ -27,7 +27,7 @@ const SAMPLES_SHOWN = 8;
 // A ring's words: hal-profile/src/ring.rs.
 const RING = { produced: 0, consumed: 8, slots: 16 };
 // A counter's number: hal-profile/src/counter.rs.
-const FIXED_COUNTER = 0x40;
+const FIXED_COUNTER = 0x20;
 const COUNTER_INDEX = 0x1f;
 // A session's number is its place, and above that how often the place was used.
 const PLACE_BITS = 8;
@@ -613,12 +613,12 @@ function seats(reader, active, ids) {
     const count = reader.count(active, "count", reader.length(seated));
     return Array.from({ length: count }, (_, place) => {
         const seat = seated[place];
-        const index = reader.number(reader.field(active, "sources")[place]);
-        const last = reader.wide(reader.field(active, "last")[place]);
+        const index = reader.number(seat, "source");
         const interrupts = reader.number(seat, "interrupts") !== 0 ? ", interrupts" : "";
         return `  ${counter(reader.number(seat, "counter"))}: source ${index} ` +
             `(${source(ids[index])}), select ${hex(reader.wide(seat, "control.select"))}, ` +
-            `preset ${hex(reader.wide(seat, "preset"))}, last ${hex(last)}${interrupts}`;
+            `preset ${hex(reader.wide(seat, "preset"))}, ` +
+            `last ${hex(reader.wide(seat, "last"))}${interrupts}`;
     });
 }
 

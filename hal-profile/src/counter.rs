@@ -1,11 +1,12 @@
 //! Counters: which one, how wide, and the arithmetic of presets.
 
-/// A counter of one processor.
+/// A counter of one processor: the number of its bit in the global registers, where general counters
+/// stand from bit 0 and fixed-function counters from bit 32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Counter(u8);
 
 impl Counter {
-    const FIXED: u8 = 0x40;
+    const FIXED: u8 = 32;
 
     /// The general counter of this index, below 32.
     #[must_use]
@@ -31,14 +32,10 @@ impl Counter {
         self.0 & 0x1F
     }
 
-    /// Its bit in the global registers: fixed counters stand at bit 32 and up.
+    /// Its bit in the global registers.
     #[must_use]
     pub const fn global_bit(self) -> u64 {
-        1 << if self.is_fixed() {
-            self.index() + 32
-        } else {
-            self.index()
-        }
+        1 << self.0
     }
 }
 

@@ -8,14 +8,13 @@
 //!   starts all of them, as close together as the hardware can.
 //! - [`disable_monitoring`]: stops all of them, reads each a last time, and leaves no bit of ours
 //!   set in any select or shared register.
-//! - [`check_overflow_status`]: answers a mask of the counters that have overflowed, stopped, with
-//!   the value each has. Where only the value can tell, the value tells: it is below the preset.
+//! - [`check_overflow_status`]: answers a mask of the counters that have overflowed, stopped and
+//!   read. Where only the value can tell, the value tells: it is below the preset.
 //! - SetInterval and QueryInformation touch no register: see
 //!   [`service`](crate::service).
 //!
 //! An overflow interrupt is answered by [`hold`], [`check_overflow_status`], [`reload`] for each
-//! counter of the mask, [`resume`]. [`read`] answers a counter's value in its own width, running or
-//! not.
+//! counter of the mask, [`resume`]. [`read`] reads a counter, running or not.
 //!
 //! Registers shared with others are changed by read-modify-write; bits that are not ours are never
 //! written from a saved copy. Status registers are acknowledged, not read: RDPMC costs less than
@@ -23,26 +22,80 @@
 
 use crate::capabilities::{Apic, Capabilities, Global};
 use crate::control::Control;
-use crate::counter::Counter;
+use crate::counter::{Counter, CounterWidth};
 use crate::machine::Machine;
-use crate::plan::MAX_COUNTERS;
 use crate::registers::apic::{IA32_X2APIC_LVT_PMI, LVTPC_OFFSET, LvtPc};
 use crate::registers::netburst::{CCCR_OFF, Cccr};
 use crate::registers::pentium::{CESR, CESR_HALF, CESR_HALF_MASK};
 use crate::registers::{amd, intel};
 use shared_types::ProfileInterface;
 
-/// A counter in use: where, with what, from which value.
+/// A counter in use: where, with what, from which value, and how far it has come. Values are in its
+/// own width.
 #[derive(Clone, Copy, Debug)]
 pub struct Seated {
     /// The counter.
     pub counter: Counter,
-    /// Its control value.
-    pub control: Control,
-    /// The value it was started from.
-    pub preset: u64,
+    /// Its width.
+    pub width: CounterWidth,
     /// It interrupts when it overflows.
     pub interrupts: bool,
+    /// The source that it counts: its index among the session's.
+    pub source: u16,
+    /// The MSR that its control value is written to, but for fixed counters.
+    pub select_msr: u32,
+    /// The MSR that its value is written to.
+    pub write_msr: u32,
+    /// Its control value.
+    pub control: Control,
+    /// The bit that starts it, where each counter has one.
+    pub enable: u64,
+    /// The value it was started from.
+    pub preset: u64,
+    /// The value it was last read as.
+    pub value: u64,
+    /// The value up to which its source's total has it.
+    pub last: u64,
+}
+
+impl Seated {
+    /// No counter.
+    pub const NONE: Self = Self {
+        counter: Counter::general(0),
+        width: CounterWidth::NARROWEST,
+        interrupts: false,
+        source: 0,
+        select_msr: 0,
+        write_msr: 0,
+        control: Control {
+            select: 0,
+            before: [(0, 0); 3],
+        },
+        enable: 0,
+        preset: 0,
+        value: 0,
+        last: 0,
+    };
+
+    /// A counter that counts from 0, for the first source, and does not interrupt.
+    #[must_use]
+    pub fn new(capabilities: &Capabilities, counter: Counter, control: Control) -> Self {
+        Self {
+            counter,
+            width: capabilities.width_of(counter),
+            select_msr: select_msr(capabilities, counter),
+            write_msr: write_msr(capabilities, counter),
+            control,
+            enable: enable_bit(capabilities),
+            ..Self::NONE
+        }
+    }
+
+    /// Its next value is this one.
+    pub fn start_from(&mut self, preset: u64) {
+        self.preset = preset;
+        self.last = preset;
+    }
 }
 
 /// What [`hold`] has to tell those that come after it.
@@ -53,9 +106,6 @@ pub struct Hold {
     /// The global control register as it was found.
     control: u64,
 }
-
-/// A value for each counter in use.
-pub type Values = [u64; MAX_COUNTERS];
 
 const EVENT_SELECT_EN: u64 = intel::PerfEvtSel::new().with_en(true).into_bits();
 const CCCR_ENABLE: u64 = Cccr::new().with_enable(true).into_bits() as u64;
@@ -112,42 +162,39 @@ pub fn enable_monitoring(
     start(machine, capabilities, seated);
 }
 
-/// See the module's contract. `values` gets the last value of each counter of `seated`, in order.
+/// See the module's contract.
 pub fn disable_monitoring(
     machine: &mut impl Machine,
     capabilities: &Capabilities,
-    seated: &[Seated],
-    values: &mut Values,
+    seated: &mut [Seated],
 ) {
     stop(machine, capabilities, seated);
-    for (value, one) in values.iter_mut().zip(seated) {
-        *value = read(machine, capabilities, one.counter);
+    for one in &mut *seated {
+        read(machine, capabilities, one);
     }
     clear(machine, capabilities, seated);
 }
 
-/// See the module's contract. The mask has a bit for each place of `seated`; `values` gets the
-/// value of each counter of the mask.
+/// See the module's contract. The mask has a bit for each place of `seated`.
 pub fn check_overflow_status(
     machine: &mut impl Machine,
     capabilities: &Capabilities,
-    seated: &[Seated],
+    seated: &mut [Seated],
     hold: &Hold,
-    values: &mut Values,
 ) -> u32 {
     let each = hold.gate == Gate::Each;
     let cheap = !each || seated.iter().filter(|one| one.interrupts).nth(1).is_none();
     let mut overflowed = 0;
-    for ((place, one), value) in seated.iter().enumerate().zip(values) {
+    for (place, one) in seated.iter_mut().enumerate() {
         if one.interrupts && may_have_overflowed(machine, capabilities, one, cheap) {
             if each {
-                stop_one(machine, capabilities, one);
+                stop_one(machine, one);
             }
-            *value = read(machine, capabilities, one.counter);
-            if *value < one.preset {
+            read(machine, capabilities, one);
+            if one.value < one.preset {
                 overflowed |= 1 << place;
             } else if each {
-                start_one(machine, capabilities, one);
+                start_one(machine, one);
             }
         }
     }
@@ -158,17 +205,23 @@ pub fn check_overflow_status(
 pub fn reload(machine: &mut impl Machine, capabilities: &Capabilities, hold: &Hold, one: &Seated) {
     preset(machine, capabilities, one);
     if hold.gate == Gate::Each {
-        start_one(machine, capabilities, one);
+        start_one(machine, one);
     }
 }
 
 /// Sets a stopped counter to its preset.
 pub fn preset(machine: &mut impl Machine, capabilities: &Capabilities, one: &Seated) {
-    write(machine, capabilities, one.counter, one.preset);
+    machine.write_msr(one.write_msr, one.preset);
+    // Errata N15, O8: a write while the input is active can carry into the upper bits; oprofile
+    // and Linux found a second write to be what helps.
+    if capabilities.interface() == ProfileInterface::NetBurst {
+        machine.write_msr(one.write_msr, one.preset);
+    }
 }
 
-/// A counter's value, in its own width.
-pub fn read(machine: &mut impl Machine, capabilities: &Capabilities, counter: Counter) -> u64 {
+/// Reads a counter.
+pub fn read(machine: &mut impl Machine, capabilities: &Capabilities, one: &mut Seated) {
+    let counter = one.counter;
     let index = u32::from(counter.index());
     let value = match capabilities.interface() {
         // RDPMC is not there before Pentium MMX and has errata on it.
@@ -179,7 +232,7 @@ pub fn read(machine: &mut impl Machine, capabilities: &Capabilities, counter: Co
         _ if counter.is_fixed() => machine.read_pmc(intel::RDPMC_FIXED | index),
         _ => machine.read_pmc(index),
     };
-    value & capabilities.width_of(counter).mask()
+    one.value = value & one.width.mask();
 }
 
 /// An overflow interrupt has come: stops all counters together where the hardware can.
@@ -276,8 +329,8 @@ fn set_up(machine: &mut impl Machine, capabilities: &Capabilities, seated: &[Sea
         match gate {
             Gate::Cesr => write_cesr_half(machine, one.counter, 0),
             Gate::Global(_) if one.counter.is_fixed() => {}
-            Gate::Global(_) => write_select(machine, capabilities, one, EVENT_SELECT_EN),
-            Gate::Each | Gate::First => write_select(machine, capabilities, one, 0),
+            Gate::Global(_) => write_select(machine, one, EVENT_SELECT_EN),
+            Gate::Each | Gate::First => write_select(machine, one, 0),
         }
         preset(machine, capabilities, one);
     }
@@ -302,7 +355,7 @@ fn start(machine: &mut impl Machine, capabilities: &Capabilities, seated: &[Seat
         }
         Gate::Each => {
             for one in seated {
-                start_one(machine, capabilities, one);
+                start_one(machine, one);
             }
         }
     }
@@ -320,7 +373,7 @@ fn stop(machine: &mut impl Machine, capabilities: &Capabilities, seated: &[Seate
         }
         Gate::Each => {
             for one in seated {
-                stop_one(machine, capabilities, one);
+                stop_one(machine, one);
             }
         }
     }
@@ -337,7 +390,7 @@ fn clear(machine: &mut impl Machine, capabilities: &Capabilities, seated: &[Seat
         machine.write_msr(capabilities.layout.select, 0);
     }
     for one in seated.iter().filter(|one| !one.counter.is_fixed()) {
-        machine.write_msr(select_msr(capabilities, one.counter), off);
+        machine.write_msr(one.select_msr, off);
         for (msr, _) in one.control.before {
             if msr != 0 {
                 machine.write_msr(msr, 0);
@@ -350,47 +403,36 @@ fn clear(machine: &mut impl Machine, capabilities: &Capabilities, seated: &[Seat
     }
 }
 
-/// Sets a counter's value.
-fn write(machine: &mut impl Machine, capabilities: &Capabilities, counter: Counter, value: u64) {
-    let msr = if counter.is_fixed() {
-        counter_msr(capabilities, counter)
-    } else {
-        capabilities.layout.counter_write + u32::from(counter.index()) * capabilities.layout.stride
-    };
-    machine.write_msr(msr, value);
-    // Errata N15, O8: a write while the input is active can carry into the upper bits; oprofile
-    // and Linux found a second write to be what helps.
-    if capabilities.interface() == ProfileInterface::NetBurst {
-        machine.write_msr(msr, value);
-    }
-}
-
 /// Whether a counter is worth looking at; `cheap` is one that is stopped already, or the only one
 /// that interrupts.
 fn may_have_overflowed(
     machine: &mut impl Machine,
     capabilities: &Capabilities,
-    one: &Seated,
+    one: &mut Seated,
     cheap: bool,
 ) -> bool {
     if capabilities.interface() == ProfileInterface::NetBurst {
-        let cccr = machine.read_msr(select_msr(capabilities, one.counter));
+        let cccr = machine.read_msr(one.select_msr);
         // A PMI can come without OVF (seen by Linux): the value then tells.
-        return Cccr::from_bits(cccr as u32).ovf()
-            || read(machine, capabilities, one.counter) < one.preset;
+        if Cccr::from_bits(cccr as u32).ovf() {
+            return true;
+        }
+    } else if cheap {
+        return true;
     }
-    cheap || read(machine, capabilities, one.counter) < one.preset
+    read(machine, capabilities, one);
+    one.value < one.preset
 }
 
 /// Stops one counter, where each has a bit of its own; NetBurst: clears OVF too, as it would keep
 /// the interrupt line asserted.
-fn stop_one(machine: &mut impl Machine, capabilities: &Capabilities, one: &Seated) {
-    write_select(machine, capabilities, one, 0);
+fn stop_one(machine: &mut impl Machine, one: &Seated) {
+    write_select(machine, one, 0);
 }
 
 /// Starts one counter again, where each has a bit of its own.
-fn start_one(machine: &mut impl Machine, capabilities: &Capabilities, one: &Seated) {
-    write_select(machine, capabilities, one, enable_bit(capabilities));
+fn start_one(machine: &mut impl Machine, one: &Seated) {
+    write_select(machine, one, one.enable);
 }
 
 fn global_bits(seated: &[Seated]) -> u64 {
@@ -418,11 +460,16 @@ fn counter_msr(capabilities: &Capabilities, counter: Counter) -> u32 {
     capabilities.layout.counter + u32::from(counter.index()) * capabilities.layout.stride
 }
 
-fn write_select(machine: &mut impl Machine, capabilities: &Capabilities, one: &Seated, bits: u64) {
-    machine.write_msr(
-        select_msr(capabilities, one.counter),
-        one.control.select | bits,
-    );
+/// The MSR that takes a whole value, where that is another.
+fn write_msr(capabilities: &Capabilities, counter: Counter) -> u32 {
+    if counter.is_fixed() {
+        return counter_msr(capabilities, counter);
+    }
+    capabilities.layout.counter_write + u32::from(counter.index()) * capabilities.layout.stride
+}
+
+fn write_select(machine: &mut impl Machine, one: &Seated, bits: u64) {
+    machine.write_msr(one.select_msr, one.control.select | bits);
 }
 
 fn write_cesr_half(machine: &mut impl Machine, counter: Counter, half: u64) {

@@ -7,10 +7,10 @@
 
 use crate::capabilities::Capabilities;
 use crate::guard::Verdict;
-use crate::interface::{self, Seated, Values};
+use crate::interface::{self, Seated};
 use crate::machine::{Local, Machine};
 use crate::plan::{MAX_COUNTERS, MAX_SOURCES};
-use crate::processor::{Active, ProcessorState, Total, preset};
+use crate::processor::{ProcessorState, Total, preset};
 use crate::ring::{Ring, Word};
 use crate::session::Configuration;
 use crate::statistics::SampleStatistics;
@@ -32,7 +32,7 @@ pub struct Interrupted {
     pub thread: u32,
 }
 
-/// What a session sees that asked for no addresses, as the HAL's callback has none.
+/// What the HAL's callback knows of it.
 const NOWHERE: Interrupted = Interrupted {
     ip: 0,
     mode: Mode::Unknown,
@@ -40,10 +40,9 @@ const NOWHERE: Interrupted = Interrupted {
     thread: 0,
 };
 
-/// What an overflow touches of its processor, but for the registers.
+/// What an overflow touches of its processor, but for the registers and the counters.
 struct Handling<'a> {
     capabilities: &'a Capabilities,
-    active: &'a mut Active,
     totals: &'a mut [Total; MAX_SOURCES],
     statistics: &'a mut SampleStatistics,
     session: &'a Configuration,
@@ -54,16 +53,16 @@ struct Handling<'a> {
     interrupted: &'a Interrupted,
 }
 
-/// Parts what handling needs from the registers; `None` where nothing is known of the processor.
+/// Parts the registers, the counters in use, and what handling needs besides; `None` where nothing is
+/// known of the processor.
 fn parted<'a, M: Machine>(
     local: &'a mut Local<'_, M>,
     entry: u64,
     interrupted: &'a Interrupted,
-) -> Option<(&'a mut M, Handling<'a>)> {
+) -> Option<(&'a mut M, &'a mut [Seated], Handling<'a>)> {
     let state = &mut *local.state;
     let handling = Handling {
         capabilities: state.capabilities.as_ref()?,
-        active: &mut state.active,
         totals: &mut state.totals,
         statistics: &mut state.statistics,
         session: &local.program.configuration,
@@ -72,29 +71,22 @@ fn parted<'a, M: Machine>(
         entry,
         interrupted,
     };
-    Some((local.machine, handling))
+    Some((local.machine, state.active.seated_mut(), handling))
 }
 
 /// Answers an overflow interrupt in own-handler mode.
 pub fn interrupt<M: Machine>(local: &mut Local<'_, M>, interrupted: &Interrupted) {
     let entry = local.machine.timestamp();
-    let interrupted = if local.program.configuration.no_address {
-        &NOWHERE
-    } else {
-        interrupted
-    };
-    let Some((machine, mut handling)) = parted(local, entry, interrupted) else {
+    let Some((machine, seated, mut handling)) = parted(local, entry, interrupted) else {
         return;
     };
     let capabilities = handling.capabilities;
-    let seated = handling.active.seated();
-    let mut values = [0; MAX_COUNTERS];
     let hold = interface::hold(machine, capabilities, seated);
-    let overflowed =
-        interface::check_overflow_status(machine, capabilities, seated, &hold, &mut values);
+    let overflowed = interface::check_overflow_status(machine, capabilities, seated, &hold);
     let mut reloaded = 0;
-    for (place, value) in places(overflowed, &values) {
-        if let Some(one) = handling.passed(place, value) {
+    for (place, one) in seated.iter_mut().enumerate() {
+        if overflowed >> place & 1 != 0 {
+            handling.passed(one);
             interface::reload(machine, capabilities, &hold, one);
             reloaded |= one.counter.global_bit();
         }
@@ -102,13 +94,7 @@ pub fn interrupt<M: Machine>(local: &mut Local<'_, M>, interrupted: &Interrupted
     if overflowed == 0 {
         handling.statistics.spurious = handling.statistics.spurious.wrapping_add(1);
     }
-    interface::resume(
-        machine,
-        capabilities,
-        handling.active.seated(),
-        &hold,
-        reloaded,
-    );
+    interface::resume(machine, capabilities, seated, &hold, reloaded);
     guard(local, entry);
 }
 
@@ -116,69 +102,52 @@ pub fn interrupt<M: Machine>(local: &mut Local<'_, M>, interrupted: &Interrupted
 /// (bits of the global registers' layout), and clears and restarts them itself.
 pub fn callback<M: Machine>(local: &mut Local<'_, M>, overflowed: u64) {
     let entry = local.machine.timestamp();
-    let Some((machine, mut handling)) = parted(local, entry, &NOWHERE) else {
+    let Some((machine, seated, mut handling)) = parted(local, entry, &NOWHERE) else {
         return;
     };
     let capabilities = handling.capabilities;
-    for place in 0..handling.active.count {
-        let Some(one) = handling.active.seated().get(place) else {
-            continue;
-        };
+    for one in seated {
         if overflowed & one.counter.global_bit() == 0 {
             continue;
         }
+        interface::read(machine, capabilities, one);
         // A counter that does not interrupt starts from 0 and is never below.
-        let value = interface::read(machine, capabilities, one.counter);
-        if value < one.preset
-            && let Some(one) = handling.passed(place, value)
-        {
+        if one.value < one.preset {
+            handling.passed(one);
             interface::preset(machine, capabilities, one);
         }
     }
     guard(local, entry);
 }
 
-/// The places of a mask, each with its value.
-fn places(mut mask: u32, values: &Values) -> impl Iterator<Item = (usize, u64)> {
-    core::iter::from_fn(move || {
-        // Of an empty mask this is 32, behind the last place.
-        let place = mask.trailing_zeros() as usize;
-        mask &= mask.wrapping_sub(1);
-        Some((place, *values.get(place)?))
-    })
-}
-
 const _: () = assert!(MAX_COUNTERS == u32::BITS as usize);
 
 impl Handling<'_> {
-    /// A counter has overflowed and stands at `value`: adds it up, records the periods that passed,
-    /// and answers the counter with its next preset.
+    /// A counter has overflowed: adds it up, records the periods that passed, and gives it its next
+    /// preset.
     #[expect(clippy::inline_always, reason = "a tenth of what a sample costs")]
     #[inline(always)]
-    fn passed(&mut self, place: usize, value: u64) -> Option<&Seated> {
-        let one = self.active.seated().get(place)?;
-        let width = self.capabilities.width_of(one.counter);
-        let came = width.distance(one.preset, value);
-        self.active.add_up(self.totals, width, place, value);
-        let source = self.active.source(place);
-        let total = self.totals.get_mut(source)?;
+    fn passed(&mut self, one: &mut Seated) {
+        let Some(total) = self.totals.get_mut(usize::from(one.source)) else {
+            return;
+        };
+        total.add_up(one);
         let period = total.period.max(1);
+        let came = one.width.distance(one.preset, one.value);
         let since = total.carried.saturating_add(came);
         let (periods, residue) = (since / period, since % period);
         total.carried = residue;
-        let next = preset(self.capabilities, width, period - residue);
-        self.active.preset(place, next);
+        one.start_from(preset(self.capabilities, one.width, period - residue));
         if periods > 0 {
-            self.record(source, periods, period);
+            self.record(one.source, periods, period);
         }
-        self.active.seated().get(place)
     }
 
     /// Puts one sample into the ring for `periods` that passed at once; the others are told as
     /// lost.
     #[expect(clippy::inline_always, reason = "a tenth of what a sample costs")]
     #[inline(always)]
-    fn record(&mut self, source: usize, periods: u64, period: u64) {
+    fn record(&mut self, source: u16, periods: u64, period: u64) {
         let (statistics, interrupted) = (&mut *self.statistics, self.interrupted);
         statistics.generated = statistics.generated.wrapping_add(periods);
         statistics.lose(LossCause::Coalesced, periods - 1);
@@ -193,7 +162,7 @@ impl Handling<'_> {
             process: interrupted.process,
             thread: interrupted.thread,
             processor: self.processor,
-            source: source as u16,
+            source,
             mode: interrupted.mode as u8,
             reserved: 0,
         };
@@ -215,9 +184,7 @@ fn guard<M: Machine>(local: &mut Local<'_, M>, entry: u64) {
         .statistics
         .handler_ticks
         .wrapping_add(exit.wrapping_sub(entry));
-    let verdict = state
-        .guard
-        .account(entry, exit, session.timestamp_frequency(), session.budget());
+    let verdict = state.guard.account(entry, exit, session.interrupt_time);
     if verdict == Verdict::Lengthen {
         state.statistics.throttled = state.statistics.throttled.wrapping_add(1);
         for total in state

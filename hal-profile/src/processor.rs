@@ -38,12 +38,8 @@ pub struct ProcessorState {
 /// The counters of the turn that runs now.
 #[derive(Debug)]
 pub(crate) struct Active {
-    pub(crate) seated: [Seated; MAX_COUNTERS],
-    /// Which source each counts.
-    pub(crate) sources: [u16; MAX_COUNTERS],
-    /// The value each had when it was last added to its total.
-    last: [u64; MAX_COUNTERS],
-    pub(crate) count: usize,
+    seated: [Seated; MAX_COUNTERS],
+    count: usize,
     turn: u16,
 }
 
@@ -82,16 +78,6 @@ enum Phase {
     Suspended,
 }
 
-const IDLE: Seated = Seated {
-    counter: Counter::general(0),
-    control: crate::control::Control {
-        select: 0,
-        before: [(0, 0); 3],
-    },
-    preset: 0,
-    interrupts: false,
-};
-
 impl Total {
     const ZERO: Self = Self {
         counted: 0,
@@ -104,6 +90,21 @@ impl Total {
         period: 0,
         carried: 0,
     };
+
+    /// Adds how far a counter has come since this was last done.
+    pub(crate) fn add_up(&mut self, one: &mut Seated) {
+        let came = one.width.distance(one.last, one.value);
+        self.counted = self.counted.wrapping_add(came);
+        one.last = one.value;
+    }
+
+    /// Keeps what a sampled counter has come to since its last sample for its next turn.
+    fn carry(&mut self, one: &Seated) {
+        if one.interrupts {
+            let came = one.width.distance(one.preset, one.last);
+            self.carried = self.carried.wrapping_add(came);
+        }
+    }
 
     fn end_turn(&mut self, ticks: u64) {
         let count = self.counted.wrapping_sub(self.at_turn_start);
@@ -119,9 +120,7 @@ impl Total {
 
 impl Active {
     const NONE: Self = Self {
-        seated: [IDLE; MAX_COUNTERS],
-        sources: [0; MAX_COUNTERS],
-        last: [0; MAX_COUNTERS],
+        seated: [Seated::NONE; MAX_COUNTERS],
         count: 0,
         turn: 0,
     };
@@ -131,45 +130,15 @@ impl Active {
         self.seated.get(..self.count).unwrap_or_default()
     }
 
-    /// The source that counter number `place` of the turn counts.
-    pub(crate) fn source(&self, place: usize) -> usize {
-        self.sources.get(place).copied().unwrap_or_default().into()
+    /// The counters in use.
+    pub(crate) fn seated_mut(&mut self) -> &mut [Seated] {
+        self.seated.get_mut(..self.count).unwrap_or_default()
     }
 
-    fn add(&mut self, source: usize, seated: Seated) {
-        if let (Some(seat), Some(its_source), Some(last)) = (
-            self.seated.get_mut(self.count),
-            self.sources.get_mut(self.count),
-            self.last.get_mut(self.count),
-        ) {
+    fn add(&mut self, seated: Seated) {
+        if let Some(seat) = self.seated.get_mut(self.count) {
             *seat = seated;
-            *its_source = source as u16;
-            *last = seated.preset;
             self.count += 1;
-        }
-    }
-
-    /// Adds how far a counter has come to its source's total.
-    pub(crate) fn add_up(
-        &mut self,
-        totals: &mut [Total; MAX_SOURCES],
-        width: CounterWidth,
-        place: usize,
-        value: u64,
-    ) {
-        let source = self.source(place);
-        if let (Some(last), Some(total)) = (self.last.get_mut(place), totals.get_mut(source)) {
-            let came = width.distance(*last, value);
-            total.counted = total.counted.wrapping_add(came);
-            *last = value;
-        }
-    }
-
-    /// Notes that a counter was started anew from `preset`.
-    pub(crate) fn preset(&mut self, place: usize, preset: u64) {
-        if let (Some(seat), Some(last)) = (self.seated.get_mut(place), self.last.get_mut(place)) {
-            seat.preset = preset;
-            *last = preset;
         }
     }
 }
@@ -184,12 +153,12 @@ impl<M: Machine> Local<'_, M> {
         let Some(one) = self_test(&capabilities) else {
             return true;
         };
-        let mut values = [0; MAX_COUNTERS];
+        let mut seated = [one];
         interface::initialize(self.machine, &capabilities);
-        interface::enable_monitoring(self.machine, &capabilities, &[one]);
+        interface::enable_monitoring(self.machine, &capabilities, &seated);
         self.machine.exercise();
-        interface::disable_monitoring(self.machine, &capabilities, &[one], &mut values);
-        values.first().is_some_and(|&value| value != 0)
+        interface::disable_monitoring(self.machine, &capabilities, &mut seated);
+        seated.iter().all(|one| one.value != 0)
     }
 
     /// Forgets an earlier program's totals, and starts the first turn.
@@ -255,12 +224,9 @@ fn self_test(capabilities: &Capabilities) -> Option<Seated> {
         user: true,
         kernel: true,
     };
-    matches!(select, Select::EventSelect(_)).then(|| Seated {
-        counter,
-        control: control(capabilities, &select, 0, both, false),
-        preset: 0,
-        interrupts: false,
-    })
+    let control = control(capabilities, &select, 0, both, false);
+    let seated = Seated::new(capabilities, counter, control);
+    matches!(select, Select::EventSelect(_)).then_some(seated)
 }
 
 impl ProcessorState {
@@ -449,22 +415,17 @@ impl ProcessorState {
             {
                 let total = self.totals.get(index).copied().unwrap_or(Total::ZERO);
                 let interrupts = total.period != 0;
-                let remaining = total.period.saturating_sub(total.carried);
-                let preset = if interrupts {
-                    preset(capabilities, capabilities.width_of(counter), remaining)
-                } else {
-                    0
-                };
                 let control = session.control(capabilities, index, side, interrupts);
-                self.active.add(
-                    index,
-                    Seated {
-                        counter,
-                        control,
-                        preset,
-                        interrupts,
-                    },
-                );
+                let mut one = Seated {
+                    interrupts,
+                    source: index as u16,
+                    ..Seated::new(capabilities, counter, control)
+                };
+                if interrupts {
+                    let remaining = total.period.saturating_sub(total.carried);
+                    one.start_from(preset(capabilities, one.width, remaining));
+                }
+                self.active.add(one);
             }
         }
         if self.active.count > 0 {
@@ -479,51 +440,28 @@ impl ProcessorState {
         let (Some(capabilities), 1..) = (self.capabilities, self.active.count) else {
             return now;
         };
-        let mut values = [0; MAX_COUNTERS];
-        interface::disable_monitoring(machine, &capabilities, self.active.seated(), &mut values);
-        for (place, value) in values.into_iter().enumerate().take(self.active.count) {
-            self.add_up(&capabilities, place, value);
-            self.carry(place);
-            if let Some(total) = self.totals.get_mut(self.active.source(place)) {
-                total.end_turn(now.wrapping_sub(self.clock.turn_began));
+        let ticks = now.wrapping_sub(self.clock.turn_began);
+        interface::disable_monitoring(machine, &capabilities, self.active.seated_mut());
+        for one in self.active.seated_mut() {
+            if let Some(total) = self.totals.get_mut(usize::from(one.source)) {
+                total.add_up(one);
+                total.carry(one);
+                total.end_turn(ticks);
             }
         }
         self.active.count = 0;
         now
     }
 
-    /// Keeps what a sampled counter has come to since its last sample for its next turn.
-    fn carry(&mut self, place: usize) {
-        let (Some(capabilities), Some(one)) = (&self.capabilities, self.active.seated().get(place))
-        else {
-            return;
-        };
-        if let (true, Some(last)) = (one.interrupts, self.active.last.get(place)) {
-            let came = capabilities
-                .width_of(one.counter)
-                .distance(one.preset, *last);
-            if let Some(total) = self.totals.get_mut(self.active.source(place)) {
-                total.carried = total.carried.wrapping_add(came);
-            }
-        }
-    }
-
     fn read_all(&mut self, machine: &mut impl Machine) {
-        let Some(capabilities) = self.capabilities else {
+        let Some(capabilities) = &self.capabilities else {
             return;
         };
-        for place in 0..self.active.count {
-            if let Some(one) = self.active.seated().get(place).copied() {
-                let value = interface::read(machine, &capabilities, one.counter);
-                self.add_up(&capabilities, place, value);
+        for one in self.active.seated_mut() {
+            interface::read(machine, capabilities, one);
+            if let Some(total) = self.totals.get_mut(usize::from(one.source)) {
+                total.add_up(one);
             }
-        }
-    }
-
-    fn add_up(&mut self, capabilities: &Capabilities, place: usize, value: u64) {
-        if let Some(one) = self.active.seated().get(place) {
-            let width = capabilities.width_of(one.counter);
-            self.active.add_up(&mut self.totals, width, place, value);
         }
     }
 

@@ -28,7 +28,7 @@ const SLOTS: usize = 16;
 pub struct Ring<'a> {
     produced: &'a Word,
     consumed: &'a Word,
-    slots: &'a [Word],
+    slots: &'a [[Word; WORDS_A_SAMPLE]],
     /// Capacity less 1; the capacity is a power of two.
     mask: u64,
 }
@@ -43,13 +43,12 @@ impl<'a> Ring<'a> {
     /// A ring over lent memory that began as zeros; `None` where it cannot hold one sample.
     #[must_use]
     pub fn new(words: &'a [Word]) -> Option<Self> {
-        let slots = words.get(SLOTS..)?;
-        let fit = (slots.len() / WORDS_A_SAMPLE) as u64;
-        let capacity = 1u64.checked_shl(fit.checked_ilog2()?)?;
+        let (slots, _) = words.get(SLOTS..)?.as_chunks();
+        let capacity = 1u64.checked_shl(slots.len().checked_ilog2()?)?;
         Some(Self {
             produced: words.get(PRODUCED)?,
             consumed: words.get(CONSUMED)?,
-            slots: slots.get(..capacity as usize * WORDS_A_SAMPLE)?,
+            slots,
             mask: capacity - 1,
         })
     }
@@ -82,7 +81,10 @@ impl<'a> Ring<'a> {
             return false;
         }
         let words: [u64; WORDS_A_SAMPLE] = zerocopy::transmute!(*sample);
-        for (slot, word) in self.slot(produced).iter().zip(words) {
+        let Some(slot) = self.slot(produced) else {
+            return false;
+        };
+        for (slot, word) in slot.iter().zip(words) {
             slot.store(word, Ordering::Relaxed);
         }
         self.produced
@@ -102,10 +104,8 @@ impl<'a> Ring<'a> {
             .take(waiting as usize)
         {
             let mut words = [0u64; WORDS_A_SAMPLE];
-            for (word, slot) in words
-                .iter_mut()
-                .zip(self.slot(consumed.wrapping_add(taken)))
-            {
+            let slot = self.slot(consumed.wrapping_add(taken));
+            for (word, slot) in words.iter_mut().zip(slot.into_iter().flatten()) {
                 *word = slot.load(Ordering::Relaxed);
             }
             place.copy_from_slice(words.as_bytes());
@@ -116,9 +116,8 @@ impl<'a> Ring<'a> {
         taken as usize * size_of::<Sample>()
     }
 
-    fn slot(&self, count: u64) -> &'a [Word] {
-        let at = (count & self.mask) as usize * WORDS_A_SAMPLE;
-        self.slots.get(at..at + WORDS_A_SAMPLE).unwrap_or_default()
+    fn slot(&self, count: u64) -> Option<&'a [Word; WORDS_A_SAMPLE]> {
+        self.slots.get((count & self.mask) as usize)
     }
 }
 

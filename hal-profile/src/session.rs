@@ -2,7 +2,7 @@
 
 use crate::capabilities::Capabilities;
 use crate::control::{Control, Filter, control};
-use crate::guard::DEFAULT_BUDGET;
+use crate::guard::Limits;
 use crate::machine::ProcessorSet;
 use crate::plan::{MAX_SOURCES, Plan, Wanted};
 use crate::source::{CounterSet, Select};
@@ -88,6 +88,8 @@ pub struct Configuration {
     pub(crate) rotation: u32,
     pub(crate) rotation_ticks: u64,
     pub(crate) frequency: u64,
+    /// What interrupts may take of a processor's time.
+    pub(crate) interrupt_time: Limits,
     pub(crate) ring_samples: u32,
 }
 
@@ -153,6 +155,7 @@ impl Configuration {
         rotation: 0,
         rotation_ticks: 0,
         frequency: 0,
+        interrupt_time: Limits::NONE,
         ring_samples: 0,
     };
 
@@ -167,6 +170,7 @@ impl Configuration {
             rotation,
             rotation_ticks,
             frequency,
+            interrupt_time,
             ring_samples,
         } = self;
         sources.copy_from_slice(&other.sources);
@@ -178,6 +182,7 @@ impl Configuration {
         *rotation = other.rotation;
         *rotation_ticks = other.rotation_ticks;
         *frequency = other.frequency;
+        *interrupt_time = other.interrupt_time;
         *ring_samples = other.ring_samples;
     }
 
@@ -191,18 +196,6 @@ impl Configuration {
     #[must_use]
     pub fn may_see_kernel(&self) -> bool {
         self.kernel
-    }
-
-    /// Ticks of the time-stamp counter in a second.
-    #[must_use]
-    pub fn timestamp_frequency(&self) -> u64 {
-        self.frequency
-    }
-
-    /// Thousandths of a processor's time that interrupts may take.
-    #[must_use]
-    pub fn budget(&self) -> u32 {
-        DEFAULT_BUDGET
     }
 
     /// How long a turn runs, in ticks of the time-stamp counter.

@@ -2,8 +2,9 @@
 //! not proved to be there?
 
 use hal_profile::capabilities::{Apic, Capabilities, Global, Layout};
+use hal_profile::control::Control;
 use hal_profile::counter::{Counter, CounterWidth};
-use hal_profile::interface;
+use hal_profile::interface::{self, Seated};
 use halprof::{Connection, Modelled};
 use halprof_tests::machines_from_table;
 use halprof_tests::silicon::{HV1, Silicon, signature};
@@ -303,8 +304,9 @@ fn perfmon_v2_silicon(extension: u32, ebx: u32) -> Silicon {
 fn core_counters_that_rdpmc_does_not_reach_are_registers() {
     let mut silicon = perfmon_v2_silicon(1 << 23, 15).msr(0xC001_020F, 77);
     let capabilities = silicon.discover();
-    let value = interface::read(&mut silicon, &capabilities, Counter::general(7));
-    assert_eq!(value, 77);
+    let mut one = Seated::new(&capabilities, Counter::general(7), Control::default());
+    interface::read(&mut silicon, &capabilities, &mut one);
+    assert_eq!(one.value, 77);
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! WinDbg's script and visualizers, against the driver's own PDB.
 //!
-//! The script's tests are in JavaScript, in `tests/windbg`: they run it in Node on memory that is
-//! laid out as `target/driver/halprof.pdb` says.
+//! The script's tests are in JavaScript, in `tests/windbg`: they run it in Node, on memory that is
+//! laid out as `target/driver/halprof.pdb` says, and on the memory of a run of the driver
+//! (`memory-image` of nt-model).
 
 use halprof_tests::driver;
 use roxmltree::Document;
@@ -15,15 +16,19 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
+/// Whether nothing may be skipped.
+fn required() -> bool {
+    std::env::var_os("HALPROF_REQUIRE_DRIVER").is_some_and(|value| value == "1")
+}
+
 /// Whether this program is installed.
 ///
 /// # Panics
 /// Where it is not though `HALPROF_REQUIRE_DRIVER=1` is set.
 fn installed(program: &str, package: &str) -> bool {
-    let required = std::env::var_os("HALPROF_REQUIRE_DRIVER").is_some_and(|value| value == "1");
     let found = Command::new(program).arg("--version").output().is_ok();
     assert!(
-        found || !required,
+        found || !required(),
         "{program} is absent; on Debian: apt-get install {package}"
     );
     if !found {
@@ -32,8 +37,8 @@ fn installed(program: &str, package: &str) -> bool {
     found
 }
 
-#[test]
-fn the_script_shows_what_the_driver_holds() {
+/// Runs a file of tests in Node, where there are a driver and the programs that it takes.
+fn node(tests: &str) {
     let all_installed = PROGRAMS
         .iter()
         .all(|(name, package)| installed(name, package));
@@ -41,7 +46,7 @@ fn the_script_shows_what_the_driver_holds() {
         return;
     }
     let output = Command::new("node")
-        .args(["--test", "tests/windbg/halprof.test.js"])
+        .args(["--test", tests])
         .current_dir(repository())
         .output()
         .expect("node runs");
@@ -50,6 +55,23 @@ fn the_script_shows_what_the_driver_holds() {
     let passed = text.lines().find_map(|line| line.strip_prefix("# pass "));
     assert_ne!(passed, Some("0"), "{text}");
     assert!(passed.is_some(), "{text}");
+}
+
+#[test]
+fn the_script_shows_what_memory_holds() {
+    node("tests/windbg/halprof.test.js");
+}
+
+#[test]
+fn the_script_shows_what_a_run_left() {
+    let found = repository().join("target/memory-image/known.json").exists();
+    let make = "cargo run --release -p nt-model --bin memory-image";
+    assert!(found || !required(), "no memory image: {make}");
+    if found {
+        node("tests/windbg/recorded.test.js");
+    } else {
+        println!("skipped: no memory image: {make}");
+    }
 }
 
 #[test]

@@ -119,20 +119,12 @@ fn a_session_does_not_pay_for_the_one_before() {
 #[test]
 fn the_handler_stops_our_counters_together_and_no_others() {
     const GLOBAL_CTRL: u32 = 0x38F;
-    let ours = |counter| Seated {
-        counter,
-        control: Control {
-            select: 0,
-            before: [(0, 0); 3],
-        },
-        preset: 0,
-        interrupts: true,
-    };
-    let seated = [Counter::general(1), Counter::fixed(0)].map(ours);
     for model in ["skylake", "sapphire-rapids"] {
         let mut bare = Bare::new(model, 1);
         let cpu = bare.cpu(0);
         let capabilities = Capabilities::discover(cpu);
+        let seated = [Counter::general(1), Counter::fixed(0)]
+            .map(|counter| Seated::new(&capabilities, counter, Control::default()));
         let found = 0x3_0000_0007;
         cpu.processor.wrmsr(GLOBAL_CTRL, found).expect("version 4");
         let hold = interface::hold(cpu, &capabilities, &seated);

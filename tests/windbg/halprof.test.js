@@ -279,7 +279,7 @@ for (const [field, command] of [
 
 test("a layout that has moved is followed", () => {
     const others = changed((record) => record
-        .replace(/(\[name = `preset`, .*offset = )56,/, "$10,")
+        .replace(/(\[name = `preset`, .*offset = )64,/, "$10,")
         .replace(/(\[name = `control`, .*offset = )0,/, "$18,"));
     assert.notStrictEqual(others.type("hal_profile::interface::Seated").fields.get("preset").offset,
         pdb.type("hal_profile::interface::Seated").fields.get("preset").offset);

@@ -78,16 +78,14 @@ const states = [
         active: {
             seated: [
                 {
-                    counter: 0, control: { select: 0x1300c0n }, preset: 0xfffffffe7960n,
-                    interrupts: true,
+                    counter: 0, source: 0, control: { select: 0x1300c0n },
+                    preset: 0xfffffffe7960n, last: 0xfffffffe8000n, interrupts: true,
                 },
                 {
-                    counter: 1, control: { select: 0x11412en }, preset: 0xffffffffb1e0n,
-                    interrupts: true,
+                    counter: 1, source: 1, control: { select: 0x11412en },
+                    preset: 0xffffffffb1e0n, last: 0xffffffffb200n, interrupts: true,
                 },
             ],
-            sources: [0, 1],
-            last: [0xfffffffe8000n, 0xffffffffb200n],
             count: 2,
             turn: 0,
         },

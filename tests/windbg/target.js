@@ -42,6 +42,17 @@ class Memory {
         return value;
     }
 
+    // Bytes that were recorded.
+    fill(address, bytes) {
+        this.room(address, bytes.length);
+        for (let from = 0; from < bytes.length; ) {
+            const within = Number((address + BigInt(from)) % PAGE);
+            const part = bytes.subarray(from, from + Number(PAGE) - within);
+            this.page(address + BigInt(from)).set(part, within);
+            from += part.length;
+        }
+    }
+
     page(address) {
         const page = this.pages.get(address / PAGE);
         if (page === undefined) {

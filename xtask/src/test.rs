@@ -1,6 +1,6 @@
 //! `cargo xtask test`: every check and every test.
 
-use crate::{has_subcommand, package, setup, speakeasy, sys};
+use crate::{foreign, has_subcommand, package, setup, speakeasy, sys};
 use anyhow::{Context, Result};
 use xshell::{Shell, cmd};
 
@@ -19,6 +19,7 @@ pub(crate) struct Options {
 pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
     setup::install(shell)?;
     speakeasy::install(shell)?;
+    foreign::install(shell)?;
     component(shell, "rustfmt")?;
     component(shell, "clippy")?;
     cmd!(shell, "cargo fmt --all --check")
@@ -32,6 +33,7 @@ pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
     fuzz(shell, options.fuzz_seconds)?;
     modelled_kernel(shell)?;
     soak(shell, options.soak_machines)?;
+    memory_image(shell)?;
     tests(shell)
 }
 
@@ -73,7 +75,7 @@ fn fuzz(shell: &Shell, seconds: u32) -> Result<()> {
 
 fn tests(shell: &Shell) -> Result<()> {
     let _built = shell.push_env("HALPROF_REQUIRE_DRIVER", "1");
-    let _installed = shell.push_env("HALPROF_REQUIRE_TOOLS", "1");
+    let _tools = shell.push_env("HALPROF_REQUIRE_TOOLS", "1");
     cmd!(shell, "cargo test --doc").run()?;
     if has_subcommand(shell, "nextest") {
         cmd!(shell, "cargo nextest run --no-fail-fast").run()?;
@@ -107,6 +109,12 @@ fn soak(shell: &Shell, machines: u32) -> Result<()> {
         "cargo run --release -p nt-model --bin soak -- --seed 1 --lives {machines}"
     )
     .run()?;
+    Ok(())
+}
+
+/// The memory of a machine that samples, which the debugger script's test reads.
+fn memory_image(shell: &Shell) -> Result<()> {
+    cmd!(shell, "cargo run --release -p nt-model --bin memory-image").run()?;
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::export::{Format, Lanes};
 use crate::symbols::SymbolPath;
 use clap::{
     Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand, ValueEnum,
@@ -62,6 +63,8 @@ pub(crate) enum Commands {
     Report(Report),
     /// Show the code of a function with the samples of each instruction
     Annotate(Annotate),
+    /// Write what was sampled as a picture, or for another profiler
+    Export(Export),
     /// Watch rates live, on the terminal
     Top(Top),
     /// Answer Prometheus with counts
@@ -426,6 +429,26 @@ pub(crate) struct Serve {
     /// Let other machines ask, where the address is not a loopback one: without encryption
     #[arg(long)]
     pub(crate) allow_remote: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Export {
+    /// A file that `record` wrote
+    pub(crate) file: PathBuf,
+    /// What to write
+    #[arg(long, short, value_name = "FORMAT")]
+    pub(crate) format: Format,
+    /// The file to write, `-` for standard output; without it FILE with the format's ending
+    #[arg(long, short, value_name = "OUT")]
+    pub(crate) output: Option<PathBuf>,
+    /// One source only; formats that hold one take the first without it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) source: Option<String>,
+    /// What the lanes of timelines are
+    #[arg(long, value_name = "LANES", default_value = "processor")]
+    pub(crate) by: Lanes,
+    #[command(flatten)]
+    pub(crate) naming: Naming,
 }
 
 #[derive(Debug, Args)]

@@ -91,7 +91,7 @@ fn source(period: &Period) -> Source {
 fn modelled(code: (u64, u64), image: Option<&Module>) -> (Process, [Module; 2]) {
     let process = Process {
         id: PROCESS,
-        name: "modelled.exe".to_owned(),
+        name: image.map_or("modelled.exe", |image| &image.name).to_owned(),
         ..Process::default()
     };
     let module = |process, name: &str, (start, end): (u64, u64)| Module {

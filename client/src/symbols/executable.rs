@@ -1,7 +1,7 @@
 //! An executable file and its symbols, before anything has run it.
 
 use super::functions::Function;
-use super::image::Image;
+use super::image::{Image, within};
 use super::lookup::Lookup;
 use super::search::SymbolPath;
 use crate::recording::Module;
@@ -84,25 +84,21 @@ impl Executable {
         if bytes.fold(0, u64::saturating_add) > LONGEST {
             return Err(format!("it has more than {LONGEST} bytes of code"));
         }
+        let bitness = self.image.bitness.ok_or("its code is not of x86 or x64")?;
+        let sections = self.image.sections()?;
         let mut all = Vec::new();
         for range in ranges {
-            self.decode(range, &mut all)?;
+            let bytes = within(code, &sections, &range)?;
+            let start = self.module.start.wrapping_add(range.start);
+            let decoder = Decoder::with_ip(bitness, bytes, start, DecoderOptions::NONE);
+            let valid = decoder
+                .into_iter()
+                .filter(|instruction| !instruction.is_invalid());
+            all.extend(valid.map(|instruction| instruction.ip()));
         }
         match all.is_empty() {
             true => Err("it has no code".to_owned()),
             false => Ok(all),
         }
-    }
-
-    fn decode(&self, range: Range<u64>, all: &mut Vec<u64>) -> Result<(), String> {
-        let bitness = self.image.bitness.ok_or("its code is not of x86 or x64")?;
-        let start = self.module.start.wrapping_add(range.start);
-        let bytes = self.image.bytes(range)?;
-        let decoder = Decoder::with_ip(bitness, &bytes, start, DecoderOptions::NONE);
-        let valid = decoder
-            .into_iter()
-            .filter(|instruction| !instruction.is_invalid());
-        all.extend(valid.map(|instruction| instruction.ip()));
-        Ok(())
     }
 }

@@ -69,22 +69,40 @@ impl Image {
         })
     }
 
-    /// The bytes of a range of code.
-    pub(super) fn bytes(&self, range: Range<u64>) -> Result<Vec<u8>, String> {
+    /// The bytes of sections of code, in the order of `code`.
+    pub(super) fn sections(&self) -> Result<Vec<Vec<u8>>, String> {
         let cache = ReadCache::new(open(&self.path)?);
         let file = object::File::parse(&cache).map_err(|error| error.to_string())?;
-        let length = range.end.saturating_sub(range.start);
-        let address = range.start.wrapping_add(self.base);
-        for section in file.sections() {
-            if let Ok(Some(bytes)) = section.data_range(address, length) {
-                return Ok(bytes.to_vec());
-            }
-        }
-        Err(format!(
-            "{:#x} to {:#x} are not within one of its sections",
-            range.start, range.end
-        ))
+        let bytes = |range: &Range<u64>| {
+            let address = range.start.wrapping_add(self.base);
+            let length = range.end.saturating_sub(range.start);
+            let mut sections = file.sections();
+            let found = sections.find_map(|s| s.data_range(address, length).ok().flatten());
+            found.map(<[u8]>::to_vec).unwrap_or_default()
+        };
+        Ok(self.code.iter().map(bytes).collect())
     }
+
+    /// The bytes of a range of code.
+    pub(super) fn bytes(&self, range: &Range<u64>) -> Result<Vec<u8>, String> {
+        let sections = self.sections()?;
+        within(&self.code, &sections, range).map(<[u8]>::to_vec)
+    }
+}
+
+/// The bytes of a range that is within one section.
+pub(super) fn within<'a>(
+    code: &[Range<u64>],
+    sections: &'a [Vec<u8>],
+    range: &Range<u64>,
+) -> Result<&'a [u8], String> {
+    let mut all = code.iter().zip(sections);
+    let found = all.find_map(|(section, bytes)| {
+        let start = usize::try_from(range.start.checked_sub(section.start)?).ok()?;
+        let end = usize::try_from(range.end.checked_sub(section.start)?).ok()?;
+        bytes.get(start..end)
+    });
+    found.ok_or_else(|| format!("its file does not have the code at {:#x}", range.start))
 }
 
 /// Which build a file is; `None` where its linker wrote none down.

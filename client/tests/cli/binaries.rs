@@ -23,44 +23,52 @@ impl Built {
 
 /// `work.exe` and `work.pdb`; `None`, said aloud, where a tool is absent.
 pub(crate) fn pe() -> Option<Built> {
+    pe_with(&[])
+}
+
+/// The same of another build.
+pub(crate) fn other_pe() -> Option<Built> {
+    pe_with(&["-DOTHER"])
+}
+
+fn pe_with(more: &[&str]) -> Option<Built> {
     let folder = tempfile::tempdir().expect("a folder");
     let object = folder.path().join("work.obj");
     let file = folder.path().join("work.exe");
-    let compiled = run(
-        "clang-19",
-        &[
-            "--target=x86_64-pc-windows-msvc",
-            "-g",
-            "-gcodeview",
-            "-O1",
-            "-c",
-        ],
-        &[SOURCE.as_ref(), "-o".as_ref(), &object],
-    )?;
-    assert!(compiled, "clang-19");
+    let target = "--target=x86_64-pc-windows-msvc";
+    let options = [&[target, "-g", "-gcodeview", "-O1", "-c"], more].concat();
+    let files = [SOURCE.as_ref(), "-o".as_ref(), object.as_path()];
+    assert!(run("clang-19", &options, &files)?, "clang-19");
     let out = format!("/out:{}", file.display());
-    let linked = run(
-        "lld-link-19",
-        &[
-            "/debug",
-            "/nodefaultlib",
-            "/entry:start",
-            "/subsystem:console",
-            &out,
-        ],
-        &[&object],
-    )?;
-    assert!(linked, "lld-link-19");
+    let options = [
+        "/debug",
+        "/nodefaultlib",
+        "/entry:start",
+        "/subsystem:console",
+        &out,
+    ];
+    assert!(run("lld-link-19", &options, &[&object])?, "lld-link-19");
     Some(Built { folder, file })
 }
 
 /// `work` with DWARF and a build-id.
 pub(crate) fn elf() -> Option<Built> {
+    elf_with(&[])
+}
+
+/// The same of another build.
+pub(crate) fn other_elf() -> Option<Built> {
+    elf_with(&["-DOTHER"])
+}
+
+fn elf_with(more: &[&str]) -> Option<Built> {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("work");
-    let options = ["-g", "-O1", "-Wl,--build-id"];
-    let built = run("cc", &options, &[SOURCE.as_ref(), "-o".as_ref(), &file])?;
-    assert!(built, "cc");
+    let options = [&["-g", "-O1", "-Wl,--build-id"], more].concat();
+    assert!(
+        run("cc", &options, &[SOURCE.as_ref(), "-o".as_ref(), &file])?,
+        "cc"
+    );
     Some(Built { folder, file })
 }
 

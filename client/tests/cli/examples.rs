@@ -4,6 +4,9 @@
 #[path = "../../examples/count.rs"]
 mod count;
 #[allow(dead_code, reason = "the test calls what the examples' main calls")]
+#[path = "../../examples/flame.rs"]
+mod flame;
+#[allow(dead_code, reason = "the test calls what the examples' main calls")]
 #[path = "../../examples/rates.rs"]
 mod rates;
 
@@ -42,4 +45,13 @@ fn rates_are_watched() {
         assert!((issues / 2e9 - 1.0).abs() < 1e-6, "{issues}");
         assert_eq!(line[1..], ["TotalIssues/s", "3000000000", "TotalCycles/s"]);
     }
+}
+
+#[test]
+fn the_example_draws_what_its_workload_does() {
+    let picture = flame::on_model("skylake").expect("a picture");
+    assert!(picture.starts_with("<svg") && picture.contains("not silicon"));
+    // 30 million instructions, sampled every 100,000 of them.
+    let whole = "modelled.exe (4096): 30,000,000 events, 100.0 %, 300 samples";
+    assert!(picture.contains(whole), "{picture}");
 }

@@ -1,5 +1,6 @@
 //! Is the built tool, run as a user runs it, what its contract says?
 
+mod annotate;
 mod bad_input;
 mod binaries;
 mod core_types;
@@ -8,14 +9,18 @@ mod dumps;
 mod errors;
 mod examples;
 mod explain;
+mod export;
 mod figures;
+mod foreign;
 mod lists;
 mod manuals;
 mod measure;
 mod outputs;
 mod passes;
+mod pictures;
 mod readme;
 mod recordings;
+mod reports;
 mod schemas;
 mod serve;
 mod streams;

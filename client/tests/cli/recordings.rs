@@ -36,10 +36,12 @@ fn a_recording_has_one_sample_for_each_period() {
             (&report["samples"], &report["modelled"]),
             (&100.into(), &true.into())
         );
-        assert_eq!(
-            report["by_source"],
-            serde_json::json!([{"source": "TotalIssues", "period": 100_000, "samples": 100}])
-        );
+        let sources = report["by_source"].as_array().expect("a list");
+        assert_eq!(sources.len(), 1);
+        let (source, period) = (&sources[0]["source"], &sources[0]["period"]);
+        assert_eq!((source, period), (&"TotalIssues".into(), &100_000.into()));
+        let (samples, events) = (&sources[0]["samples"], &sources[0]["events"]);
+        assert_eq!((samples, events), (&100.into(), &10_000_000.into()));
         assert_eq!(
             report["by_processor"],
             serde_json::json!([{"processor": 0, "samples": 100}])

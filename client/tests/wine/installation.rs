@@ -22,11 +22,16 @@ fn uninstall(wine: &Wine) -> Value {
 const RESTART: &[(&str, &str)] = &[("FAKE_RESTART", "1")];
 
 #[test]
-fn what_is_installed_is_removed_again() {
+fn it_installs_switches_and_removes_the_driver() {
     let Some(wine) = Wine::new() else {
         return;
     };
-    assert!(is_nothing(&uninstall(&wine)), "nothing is there yet");
+    what_is_installed_is_removed_again(&wine);
+    what_is_installed_is_stopped_and_started(&wine);
+}
+
+fn what_is_installed_is_removed_again(wine: &Wine) {
+    assert!(is_nothing(&uninstall(wine)), "nothing is there yet");
     assert_eq!(wine.refused(&["info"], &[]), (3, "no-driver".to_owned()));
 
     // What Windows refuses leaves no device behind.
@@ -37,7 +42,7 @@ fn what_is_installed_is_removed_again() {
     ] {
         let refused = wine.refused(&["install"], &[("FAKE_ERROR", error)]);
         assert_eq!(refused, (4, code.to_owned()), "{error}");
-        assert!(is_nothing(&uninstall(&wine)), "{error} left something");
+        assert!(is_nothing(&uninstall(wine)), "{error} left something");
     }
     assert_eq!(
         wine.refused(&["install", "other.inf"], &[]),
@@ -70,19 +75,17 @@ fn what_is_installed_is_removed_again() {
     assert_eq!(removed["devices"], json!([r"ROOT\HALPROF\0000"]));
     assert_eq!(removed["packages"], json!(["oem7.inf"]));
     assert_eq!(removed["service"], true);
-    assert!(is_nothing(&uninstall(&wine)), "something was left");
+    assert!(is_nothing(&uninstall(wine)), "something was left");
     let (_, installed) = wine.halprof(&["install"], RESTART);
     assert_eq!(installed["created"], true);
+    let (status, removed) = wine.halprof(&["uninstall"], RESTART);
+    assert_eq!(status, 0, "{removed}");
 }
 
 /// Wine's own cfgmgr32.dll tells how a device stands, and switches none.
 const SWITCHES: (&str, &str) = ("WINEDLLOVERRIDES", "newdev,cfgmgr32=n;mscoree=;mshtml=");
 
-#[test]
-fn what_is_installed_is_stopped_and_started() {
-    let Some(wine) = Wine::new() else {
-        return;
-    };
+fn what_is_installed_is_stopped_and_started(wine: &Wine) {
     for command in ["start", "stop"] {
         let refused = wine.refused(&[command], &[SWITCHES]);
         assert_eq!(refused, (3, "no-driver".to_owned()), "{command}");
@@ -127,5 +130,5 @@ fn what_is_installed_is_stopped_and_started() {
     }
     let (_, later) = wine.halprof(&["stop"], &[SWITCHES, ("FAKE_ANSWER", "22")]);
     assert_eq!(later["restart"], true);
-    uninstall(&wine);
+    uninstall(wine);
 }

@@ -6,6 +6,7 @@ use super::{Kinds, Service};
 use crate::capabilities::Capabilities;
 use crate::catalog;
 use crate::control::Filter;
+use crate::guard::{DEFAULT_BUDGET, Limits};
 use crate::machine::{ProcessorSet, Processors};
 use crate::plan::{MAX_SOURCES, Plan, Wanted};
 use crate::session::{Configuration, MAX_KINDS, Program, Session, SessionSource, ticks};
@@ -59,6 +60,7 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
         configuration.kernel = kernel;
         configuration.processors = processors;
         configuration.frequency = frequency;
+        configuration.interrupt_time = Limits::new(frequency, DEFAULT_BUDGET);
         configuration.rotation = rotation(request.rotation);
         configuration.rotation_ticks = ticks(configuration.rotation.into(), frequency);
         configuration.ring_samples = ring_samples(request, &processors, count, ring_bytes_max);

@@ -37,6 +37,17 @@ impl Door {
         })
     }
 
+    /// The machine, for who looks at it from outside.
+    pub fn device(&mut self) -> &mut Device {
+        &mut self.device
+    }
+
+    /// What the driver knows this handle by.
+    #[must_use]
+    pub fn handle(&self) -> u64 {
+        self.file.object
+    }
+
     /// A broken rule is a defect, and no result stands beside it.
     fn kept<T>(&self, outcome: Result<T, Violation>) -> halprof::Result<T> {
         outcome.map_err(|violation| {

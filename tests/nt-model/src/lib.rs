@@ -12,6 +12,7 @@
 //! | [`device`] | what a user does: load, open, request, close, sleep, remove |
 //! | [`cost`] | what the driver costs, counted |
 //! | [`door`] | the tool's way in: every halprof command on the shipped driver |
+//! | [`memory_image`] | what a kernel dump would hold, in a file |
 //! | [`sequence`] | what clients and the system do, from a seed, on this and on the model in process |
 //! | [`traffic`] | what they do at the same time, at moments that a seed decides |
 //! | [`soak`] | machine after machine, each with many sequences |
@@ -34,6 +35,7 @@ pub mod kernel;
 pub mod kmdf;
 pub mod machine;
 pub mod memory;
+pub mod memory_image;
 pub mod registers;
 pub mod rules;
 pub mod sequence;

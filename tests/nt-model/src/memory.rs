@@ -130,6 +130,13 @@ impl Arena {
         self.live.get(&at).map_or(0, |allocation| allocation.size)
     }
 
+    /// Everything that is allocated: where, and how many bytes.
+    pub fn allocated(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.live
+            .iter()
+            .map(|(at, allocation)| (*at, allocation.size))
+    }
+
     /// The driver's allocations that are not freed.
     pub fn leaks(&self) -> impl Iterator<Item = (u64, &Allocation)> {
         let live = self.live.iter().map(|(at, allocation)| (*at, allocation));

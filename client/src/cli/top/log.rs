@@ -130,7 +130,7 @@ mod tests {
         let interval = Rates::new(1).take(vec![vec![count]]);
         let rows = [Row { index: 0, core: "" }];
         let second = Duration::from_secs(1);
-        let mut take = |log: &mut Log| log.take(second, &["A".to_owned()], &rows, &interval);
+        let take = |log: &mut Log| log.take(second, &["A".to_owned()], &rows, &interval);
         take(&mut log).expect("written");
         let file = File::open(&path).expect("a file");
         log.writer = Some(csv::Writer::from_writer(file));

@@ -20,6 +20,9 @@ __declspec(dllexport)
 #endif
 __attribute__((noinline)) int wait(int turns) {
     sink = turns; /* line 22 */
+#ifdef OTHER
+    spin(1);
+#endif
     return spin(turns) + 1;
 }
 

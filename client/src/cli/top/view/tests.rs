@@ -4,7 +4,7 @@ use super::*;
 use crate::cli::top::state::tests::example;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
-use ratatui::buffer::Buffer;
+use ratatui::buffer::{Buffer, Cell};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::Color;
 
@@ -166,5 +166,5 @@ fn the_old_console_gets_signs_that_its_font_has() {
             || "\u{2500}\u{2502}\u{2514}\u{2580}\u{2584}\u{2588}\u{25B2}\u{25BC}".contains(symbol)
     };
     let strange = buffer.content.iter().find(|cell| !known(cell.symbol()));
-    assert_eq!(strange.map(|cell| cell.symbol()), None);
+    assert_eq!(strange.map(Cell::symbol), None);
 }

@@ -1,0 +1,177 @@
+//! `memory-image`: records the memory of a machine that samples, for the debugger script's test.
+//!
+//! Beside it stands what the run knows by other ways than the driver's memory: the replies that the
+//! client got, and the counters' registers as the modelled processors have them.
+#![forbid(unsafe_code)]
+
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
+use halprof::{Connection, ModelledMachine, Session, Setup};
+use nt_model::door::{Broken, Door};
+use nt_model::memory_image;
+use serde_json::{Value, json};
+use shared_types::request::counts::Count;
+use shared_types::request::machine::Processor;
+use shared_types::request::session::Spec;
+use shared_types::{Mode, ProfileInterface, Reason, Sample};
+use sim::host::Cpu;
+use sim::{models, workload};
+use std::fs;
+use std::path::PathBuf;
+
+/// Records the memory of a modelled machine on which the shipped halprof.sys samples.
+#[derive(Parser)]
+struct Options {
+    /// The driver.
+    #[arg(long, default_value = "target/driver/halprof.sys")]
+    driver: PathBuf,
+    /// Where to leave it.
+    #[arg(long, default_value = "target/memory-image")]
+    folder: PathBuf,
+}
+
+const PROCESSORS: usize = 3;
+const SEED: u64 = 1;
+/// Instructions, and branches of user mode alone; each in which modes, and every how many. The driver
+/// lengthens what is too short.
+const SOURCES: [(u32, u16, u64); 2] = [
+    (2, Spec::USER | Spec::KERNEL, 20_000),
+    (6, Spec::USER, 3_000),
+];
+const WORK: &str = "instructions=3000000,cycles=5000000,branches=700000,skid=300,processors=all";
+/// General counters of the model, and the first of their registers.
+const COUNTERS: u32 = 4;
+const IA32_PERFEVTSEL0: u32 = 0x186;
+const IA32_PMC0: u32 = 0xC1;
+
+fn main() -> Result<()> {
+    let options = Options::parse();
+    let file = fs::read(&options.driver).with_context(|| {
+        let driver = options.driver.display();
+        format!("no driver in {driver}: run `cargo xtask sys`")
+    })?;
+    let model = models::find("skylake").context("no model")?.processors();
+    let leaves = models::repeat(&model[..1], PROCESSORS);
+    let broken = Broken::default();
+    let mut connection = Connection::new(Door::open(&file, &leaves, SEED, &broken)?)?;
+    let known = sample(&mut connection, &options)?;
+    drop(connection);
+    if let Some(violation) = broken.take() {
+        anyhow::bail!("{violation}");
+    }
+    fs::write(options.folder.join("known.json"), format!("{known:#}"))?;
+    println!("{}", options.folder.display());
+    Ok(())
+}
+
+/// Samples on every processor, takes some samples, records, and then asks for the rest.
+fn sample(connection: &mut Connection<Door>, options: &Options) -> Result<Value> {
+    let answerer = connection.answerer().to_owned();
+    let processors = connection.processors()?;
+    let specs = SOURCES.map(|(source, filter, interval)| Spec {
+        source,
+        filter,
+        interval,
+        group: 0,
+        raw: 0,
+    });
+    let setup = Setup {
+        specs: specs.to_vec(),
+        ..Setup::default()
+    };
+    let mut session = Session::open(connection, true, false)?;
+    let settled = session.configure(&setup, true)?;
+    session.start()?;
+    let door = session.transport();
+    door.begin(&workload::parse(WORK)?);
+    door.advance(1_000_000)?;
+    let (drained, _) = session.drain()?;
+    let door = session.transport();
+    ensure!(door.advance(1_234_567)?, "the workload is over");
+    let device = door.device();
+    let registers: Vec<Value> = device
+        .machine
+        .engine
+        .bus()
+        .cpus
+        .iter_mut()
+        .map(registers)
+        .collect();
+    memory_image::write(&device.machine, &options.folder)?;
+    let handle = door.handle();
+    let statistics = session.statistics()?;
+    let counts = session.snapshot()?;
+    let (waiting, left) = session.drain()?;
+    ensure!(left == 0, "{left} samples are left");
+    drop(session);
+    let machine = connection.machine()?;
+    let sources = SOURCES.iter().zip(&settled.intervals);
+    let sources = sources.map(|((id, filter, _), interval)| {
+        let user_only = *filter == Spec::USER;
+        json!({ "id": id, "user_only": user_only, "every": interval.events })
+    });
+    Ok(json!({
+        "driver": answerer,
+        "interface": name(ProfileInterface::from_wire(machine.interface)),
+        "reason": name(Reason::from_wire(machine.reason)),
+        "frequency": machine.timestamp_frequency,
+        "handle": format!("{handle:#x}"),
+        "process": std::process::id(),
+        "sources": sources.collect::<Vec<_>>(),
+        "processors": processors.iter().map(processor).collect::<Vec<_>>(),
+        "registers": registers,
+        "counted": counts.iter().map(|counts| counted(counts)).collect::<Vec<_>>(),
+        "statistics": {
+            "generated": statistics.generated,
+            "stored": statistics.stored,
+            "lost": statistics.lost,
+            "spurious": statistics.spurious,
+            "throttled": statistics.throttled,
+            "handler_ticks": statistics.handler_ticks,
+        },
+        "drained": drained.iter().map(told).collect::<Vec<_>>(),
+        "waiting": waiting.iter().map(told).collect::<Vec<_>>(),
+    }))
+}
+
+fn name(known: Option<impl std::fmt::Debug>) -> String {
+    known.map_or_else(String::new, |one| format!("{one:?}"))
+}
+
+fn processor(one: &Processor) -> Value {
+    json!({
+        "group": one.group,
+        "number": one.number,
+        "vendor": String::from_utf8_lossy(&one.vendor),
+        "family": one.family,
+        "model": one.model,
+        "stepping": one.stepping,
+    })
+}
+
+/// The event select and the value of each general counter.
+fn registers(cpu: &mut Cpu) -> Value {
+    let mut read = |msr| cpu.processor.rdmsr(msr).unwrap_or_default();
+    let counters = (0..COUNTERS).map(|index| {
+        let (select, value) = (read(IA32_PERFEVTSEL0 + index), read(IA32_PMC0 + index));
+        json!({ "select": format!("{select:#x}"), "value": format!("{value:#x}") })
+    });
+    counters.collect()
+}
+
+fn counted(counts: &[Count]) -> Vec<u64> {
+    counts.iter().map(|count| count.counted).collect()
+}
+
+fn told(sample: &Sample) -> Value {
+    json!({
+        "timestamp": sample.timestamp,
+        "ip": format!("{:#x}", sample.ip),
+        "mode": name(Mode::from_wire(sample.mode.into())),
+        "process": sample.process,
+        "thread": sample.thread,
+        "processor": sample.processor,
+        "source": sample.source,
+        "period": sample.period,
+    })
+}
