@@ -1,9 +1,21 @@
 //! Is a terminal of any width drawn on properly, and in colours only where they are wanted?
 #![cfg(unix)]
 
+use crate::support::tools_are_required;
 use std::process::Command;
 
 const HALPROF: &str = env!("CARGO_BIN_EXE_halprof");
+
+/// Whether there is `script`, which draws on a terminal and keeps what was drawn; there must be where
+/// tools are required.
+fn has_script() -> bool {
+    let found = Command::new("script").arg("--version").output();
+    if let Err(error) = &found {
+        assert!(!tools_are_required(), "script: {error}");
+        println!("skipped: script: {error}");
+    }
+    found.is_ok()
+}
 
 /// Runs the tool on a terminal of so many columns; answers what it drew.
 fn on_terminal(columns: u32, environment: &str, arguments: &str) -> String {
@@ -42,6 +54,9 @@ fn piped(environment: &[(&str, &str)], arguments: &[&str]) -> String {
 
 #[test]
 fn colours_are_for_terminals_that_want_them() {
+    if !has_script() {
+        return;
+    }
     let is_coloured = |text: &str| text.contains("\u{1b}[1m");
     assert!(is_coloured(&on_terminal(80, "", "stat --quiet")));
     assert!(!is_coloured(&on_terminal(80, "NO_COLOR=1", "stat --quiet")));
@@ -67,6 +82,9 @@ fn a_file_has_no_colours() {
 
 #[test]
 fn progress_tells_the_time_left_and_keeps_to_the_width() {
+    if !has_script() {
+        return;
+    }
     let work = "stat -r 300 -I 1 -o /dev/null --workload cycles=10000000";
     for columns in [20, 40, 120] {
         let drawn = on_terminal(columns, "", work);
@@ -93,6 +111,9 @@ fn progress_tells_the_time_left_and_keeps_to_the_width() {
 
 #[test]
 fn narrow_terminals_get_everything() {
+    if !has_script() {
+        return;
+    }
     for arguments in [
         "stat",
         "stat -I 40",
