@@ -44,6 +44,7 @@ pub mod registers;
 pub mod report;
 pub mod selection;
 mod session;
+pub mod statistics;
 pub mod symbols;
 mod transport;
 #[cfg(windows)]

@@ -37,9 +37,11 @@ pub(super) fn of_pass(choice: &Choice, indexes: &[usize], settled: &Settled) -> 
     chosen.map(|(chosen, used)| period(chosen, used)).collect()
 }
 
-/// The periods that matter where sources are counted: the tick of time, and what was asked for.
-pub(super) fn of_counting(choice: &Choice, settled: &Settled) -> Vec<Period> {
-    let all = choice.chosen.iter().zip(of(choice, settled));
+/// The periods that matter where these of the chosen sources are counted: the tick of time, and
+/// what was asked for.
+pub(super) fn of_counting(choice: &Choice, indexes: &[usize], settled: &Settled) -> Vec<Period> {
+    let chosen = indexes.iter().filter_map(|&index| choice.chosen.get(index));
+    let all = chosen.zip(of_pass(choice, indexes, settled));
     all.filter(|(chosen, period)| period.time || chosen.spec.interval != 0)
         .map(|(_, period)| period)
         .collect()

@@ -55,7 +55,7 @@ struct Advised {
     message: String,
 }
 
-pub(super) fn run(options: &args::Record, on: &mut On, output: &Output) -> Result<u8> {
+pub(super) fn run(options: &args::Record, on: &mut On, output: &Output) -> Result<u32> {
     let rotation = rotation(&options.work)?;
     let mut choice = Choice::of(&options.selection, on, false)?;
     choice.setup.rotation = rotation;
