@@ -4,7 +4,7 @@ use crate::error::Refusal;
 use crate::{Error, Result, Transport};
 use shared_types::request::machine::{self, Hello, Machine, Page, Processor, Register};
 use shared_types::request::session::{
-    Configure, MAX_PROCESSORS, OPEN, Opened, ProcessorBits, Spec,
+    Configure, MAX_PROCESSORS, OPEN, Opened, ProcessorBits, SAMPLE, Spec,
 };
 use shared_types::request::source::{self, Placement, Plan, Source};
 use shared_types::request::{Plain, RequestCode};
@@ -54,6 +54,16 @@ pub struct Setup {
     pub rotation: u32,
     /// Sources that only approximate their names will do.
     pub approximate: bool,
+}
+
+impl Fit {
+    /// Whether no source waits for its turn anywhere: unlike `fits` also where a processor cannot
+    /// count one at all.
+    #[must_use]
+    pub fn at_once(&self) -> bool {
+        let mut placements = self.kinds.iter().flatten();
+        placements.all(|placement| placement.error != 0 || placement.turn == 0)
+    }
 }
 
 impl Setup {
@@ -153,13 +163,15 @@ impl<T: Transport> Connection<T> {
         elements("registers", body, page.count as usize)
     }
 
-    /// Whether sources fit together, and where.
+    /// Whether sources that are counted fit together, and where.
     pub fn plan(&mut self, setup: &Setup) -> Result<Fit> {
-        let flags = if setup.approximate {
-            source::APPROXIMATE
-        } else {
-            0
-        };
+        self.plan_for(setup, false)
+    }
+
+    /// The same for sources that are counted or sampled.
+    pub(crate) fn plan_for(&mut self, setup: &Setup, sampling: bool) -> Result<Fit> {
+        let flag = |set, flag| if set { flag } else { 0 };
+        let flags = flag(setup.approximate, source::APPROXIMATE) | flag(sampling, SAMPLE);
         let request = setup.request(0, flags);
         let (plan, body) = self.call::<Plan>(source::PLAN, "plan", &request)?;
         let sources = plan.sources as usize;

@@ -1,4 +1,9 @@
-//! Sentences for people about the machine, built from its values.
+//! Sentences for people: about the machine, built from its values; about error codes, ways to
+//! measure and sources, from tables.
+
+pub mod codes;
+pub mod methods;
+pub mod source;
 
 use shared_types::request::machine::{Machine, Processor};
 use shared_types::{Delivery, ProfileInterface, Reason};
@@ -66,6 +71,16 @@ fn no_delivery(machine: &Machine) -> &'static str {
         _ => {
             "Never: there is no local APIC to carry the interrupt (CPUID leaf 1 EDX bit 9 is clear). Counting works, sampling does not."
         }
+    }
+}
+
+/// Whether a processor is one for performance or for efficiency, where it tells.
+#[must_use]
+pub const fn core_type(processor: &Processor) -> Option<&'static str> {
+    match processor.core_type {
+        0x40 => Some("performance"),
+        0x20 => Some("efficiency"),
+        _ => None,
     }
 }
 

@@ -40,6 +40,17 @@ pub struct Removed {
     pub restart: bool,
 }
 
+/// What starting or stopping the driver came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Switched {
+    /// The device instances.
+    pub devices: Vec<String>,
+    /// Whether there was anything to do.
+    pub changed: bool,
+    /// Whether Windows asks for a restart to finish.
+    pub restart: bool,
+}
+
 /// Installs the driver package of this install file, making the device node where there is none.
 #[cfg(windows)]
 pub fn install(inf: &Path) -> Result<Installed> {
@@ -50,6 +61,18 @@ pub fn install(inf: &Path) -> Result<Installed> {
 #[cfg(windows)]
 pub fn uninstall() -> Result<Removed> {
     platform::uninstall()
+}
+
+/// Loads the driver, by enabling its device.
+#[cfg(windows)]
+pub fn start() -> Result<Switched> {
+    platform::start()
+}
+
+/// Unloads the driver, by disabling its device until [`start`] or the next start of Windows.
+#[cfg(windows)]
+pub fn stop() -> Result<Switched> {
+    platform::stop()
 }
 
 /// Refuses: the driver is Windows'.
@@ -64,6 +87,18 @@ pub fn uninstall() -> Result<Removed> {
     Err(windows_only("uninstall"))
 }
 
+/// Refuses: the driver is Windows'.
+#[cfg(not(windows))]
+pub fn start() -> Result<Switched> {
+    Err(windows_only("start"))
+}
+
+/// Refuses: the driver is Windows'.
+#[cfg(not(windows))]
+pub fn stop() -> Result<Switched> {
+    Err(windows_only("stop"))
+}
+
 /// Where the install file is looked for: beside the tool, where the package has it.
 #[cfg(not(windows))]
 #[must_use]
@@ -76,6 +111,16 @@ fn windows_only(command: &str) -> crate::Error {
     crate::Error::Unavailable {
         message: format!("`halprof {command}` is for Windows: the driver runs nowhere else"),
         hint: "Measure on a model here: `--machine NAME`, see `halprof machines`.".to_owned(),
+    }
+}
+
+/// There is no device of ours.
+#[cfg(windows)]
+pub(crate) fn not_installed() -> crate::Error {
+    crate::Error::NoDriver {
+        message: "the driver is not installed".to_owned(),
+        hint: "Run `halprof install` from the package's folder, or measure on a model: `--machine NAME`."
+            .to_owned(),
     }
 }
 
@@ -119,6 +164,13 @@ pub enum Obstacle {
         step: &'static str,
         /// GetLastError's number.
         error: u32,
+    },
+    /// The configuration manager refused a step.
+    Refused {
+        /// What was tried, as in "the device could not be ...".
+        step: &'static str,
+        /// CONFIGRET: cfgmgr32.h's number.
+        answer: u32,
     },
     /// The device is there, but its driver does not run.
     NotRunning {
@@ -318,6 +370,35 @@ const ERRORS: &[Row] = &[
     ),
 ];
 
+/// CONFIGRET: what the configuration manager answers.
+const ANSWERS: &[Row] = &[
+    row(
+        5,
+        "install-failed",
+        "the device is not there any more",
+        AGAIN,
+    ),
+    row(
+        13,
+        "install-failed",
+        "the device is not there any more",
+        AGAIN,
+    ),
+    row(
+        23,
+        "busy",
+        "a program has the device open",
+        "End the measurement that runs: `halprof info` tells which process it is.",
+    ),
+    row(
+        40,
+        "driver-failed",
+        "Windows does not let this device be disabled",
+        RESTART,
+    ),
+    row(51, "access-denied", "access is denied", ELEVATE),
+];
+
 /// NTSTATUS values behind a problem; they say more than the problem does.
 const STATUSES: &[Row] = &[
     row(
@@ -400,7 +481,7 @@ const PROBLEMS: &[Row] = &[
         22,
         "driver-disabled",
         "the device is disabled",
-        "Enable it: `pnputil /enable-device ROOT\\HALPROF\\0000`, or in Device Manager.",
+        "Run `halprof start`, or enable it in Device Manager.",
     ),
     row(
         28,
@@ -471,11 +552,21 @@ fn find(rows: &'static [Row], number: u32) -> Option<&'static Row> {
     rows.iter().find(|row| row.number == number)
 }
 
+/// The code of every obstacle.
+#[cfg(test)]
+pub(crate) fn codes() -> impl Iterator<Item = &'static str> {
+    let tables = [ERRORS, ANSWERS, STATUSES, PROBLEMS];
+    let rows = tables.into_iter().flatten();
+    rows.chain([&UNKNOWN_ERROR, &UNKNOWN_PROBLEM])
+        .map(|row| row.code)
+}
+
 impl Obstacle {
     fn row(self) -> &'static Row {
         match self {
             Self::NotElevated => find(ERRORS, 5).unwrap_or(&UNKNOWN_ERROR),
             Self::Failed { error, .. } => find(ERRORS, error).unwrap_or(&UNKNOWN_ERROR),
+            Self::Refused { answer, .. } => find(ANSWERS, answer).unwrap_or(&UNKNOWN_ERROR),
             Self::NotRunning { problem, status } => find(STATUSES, status)
                 .or_else(|| find(PROBLEMS, problem))
                 .unwrap_or(&UNKNOWN_PROBLEM),
@@ -500,9 +591,12 @@ impl fmt::Display for Obstacle {
         let why = self.row().why;
         match *self {
             Self::NotElevated => {
-                f.write_str("installing and removing a driver needs the rights of an administrator")
+                f.write_str("installing, starting, stopping and removing a driver need the rights of an administrator")
             }
             Self::Failed { step, error } => write!(f, "{step}: {why}: error {}", number(error)),
+            Self::Refused { step, answer } => {
+                write!(f, "{step}: {why}: CONFIGRET {answer:#04x}")
+            }
             Self::NotRunning { problem, status: 0 } => {
                 write!(f, "the driver does not run: {why}: code {problem}")
             }

@@ -7,30 +7,45 @@
 //!
 //! ```text
 //! Transport -> Connection -> Session -> snapshot -> estimate -> metrics
-//!                                    -> drain    -> recording -> report
+//!                                             -> rates
+//!                                    -> drain    -> recording -> report, annotate
+//!                                                             -> export, pictures
 //! ```
+//!
+//! [`measure`] is the short way: names of sources and a closure in, counts out.
 //!
 //! The tool itself is [`cli`]. What a user types is read by [`selection`]; what came of it is worded by [`explain`],
 //! [`registers`] and [`Error`], which says for every refusal what to do about it.
 #![cfg_attr(not(windows), forbid(unsafe_code))]
 
+pub mod annotate;
+pub mod calibrate;
 #[expect(
     clippy::format_push_string,
     reason = "a report is a few lines; writing into a String has no error to handle"
 )]
 pub mod cli;
 mod connection;
+pub mod doctor;
 mod error;
 pub mod estimate;
 pub mod explain;
+pub mod export;
 pub mod installation;
+pub mod inventory;
+pub mod measure;
 pub mod metrics;
 mod modelled;
+pub mod passes;
+pub mod pictures;
+pub mod rates;
 pub mod recording;
 pub mod registers;
 pub mod report;
 pub mod selection;
 mod session;
+pub mod statistics;
+pub mod symbols;
 mod transport;
 #[cfg(windows)]
 #[expect(unsafe_code, reason = "the functions of Windows are foreign")]

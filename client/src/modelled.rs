@@ -1,5 +1,6 @@
 //! A modelled machine in this process: the driver's own service on software processors.
 
+use crate::recording::Module;
 use crate::{Error, Result, Transport};
 use shared_types::NtStatus;
 use shared_types::request::{Access, RequestCode};
@@ -15,6 +16,10 @@ pub trait ModelledMachine: Transport {
     fn advance(&mut self, nanoseconds: u64) -> Result<bool>;
     /// Modelled time since the workload began.
     fn elapsed_ns(&mut self) -> u64;
+    /// Code that really runs on it, besides the places that a workload names.
+    fn modules(&self) -> Vec<Module> {
+        Vec::new()
+    }
 }
 
 /// The driver's own service on modelled processors, open for reading and writing.

@@ -1,45 +1,70 @@
-//! The file that `record` writes and `report` reads.
+//! The file that `record` writes and everything else reads.
 //!
 //! All numbers are little-endian. The file begins with [`MAGIC`] and a 32-bit [`VERSION`]; blocks
 //! follow, each with
 //!
 //! | bytes | meaning |
 //! |---|---|
-//! | 4 | tag: `META`, `SAMP` or `END ` |
+//! | 4 | tag |
 //! | 4 | length of the payload, at most [`PAYLOAD_MAX`] |
-//! | 4 | CRC-32 (IEEE 802.3) of tag, length and payload |
+//! | 4 | CRC-32 (IEEE 802.3) of the payload |
+//! | 4 | CRC-32 of the twelve bytes before |
 //! | length | payload |
 //!
-//! `META` comes first and once: [`Metadata`] as JSON. `SAMP` holds whole [`Sample`]s as they stand
-//! on the wire. `END ` comes last and once: [`Ending`] as JSON. A file without its end is cut, and
-//! said to be; it appears under its name only when the end has been written.
+//! | tag | payload | where |
+//! |---|---|---|
+//! | `META` | [`Metadata`] as JSON | first, once |
+//! | `SAMP` | whole [`Sample`]s as they stand on the wire | anywhere |
+//! | `PROC` | a list of [`Process`] as JSON | anywhere |
+//! | `MODU` | a list of [`Module`] as JSON | anywhere |
+//! | `STAT` | [`Statistics`] as JSON, each in place of the one before | anywhere, and before the end |
+//! | `END ` | [`Ending`] as JSON | last, once |
+//!
+//! Blocks with other tags are passed over. A process or module that comes again, with the same
+//! identifier or place and the same beginning, takes the place of its earlier self: that is how an
+//! end, or an identity found later, is told.
+//!
+//! A recorder writes to `FILE.partial` and gives the file its name when the end is written, so that
+//! a file of that name is never half of one. Each block goes to the system whole and at once: when
+//! the recorder is killed, `FILE.partial` holds every block up to then and lacks its end. What is
+//! whole in a file that is cut or damaged is read all the same, and [`Recording::flaw`] says what
+//! is missing.
 
-use crate::{Error, Result};
-use crc32fast::Hasher;
 use serde::{Deserialize, Serialize};
 use shared_types::Sample;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Write};
-use std::mem::size_of;
-use std::path::{Path, PathBuf};
-use tempfile::NamedTempFile;
-use zerocopy::{FromBytes, IntoBytes};
+
+mod background;
+mod reader;
+mod writer;
+
+pub use background::{Background, Part};
+pub use reader::{Reader, read};
+pub use writer::{Writer, write_whole};
 
 /// The first eight bytes of every recording.
 pub const MAGIC: [u8; 8] = *b"HALPROF\x1A";
 /// The version of this format.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// The longest payload of a block in bytes.
 pub const PAYLOAD_MAX: u32 = 1 << 24;
 
 const META: [u8; 4] = *b"META";
 const SAMPLES: [u8; 4] = *b"SAMP";
+const PROCESSES: [u8; 4] = *b"PROC";
+const MODULES: [u8; 4] = *b"MODU";
+const STATISTICS: [u8; 4] = *b"STAT";
 const END: [u8; 4] = *b"END ";
+
+/// What a block begins with.
+const HEAD_BYTES: usize = 16;
 
 /// What was recorded, where.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Metadata {
+    /// The version of halprof that wrote it.
+    pub halprof: String,
     /// Who answered: the driver, or what it is a model of.
     pub machine: String,
     /// Whether the machine was modelled, and no silicon.
@@ -50,321 +75,209 @@ pub struct Metadata {
     pub timestamp_frequency: u64,
     /// How many processors the machine has.
     pub processors: u32,
-    /// The sources by the index that samples have, with their filters.
-    pub sources: Vec<String>,
-    /// What was loaded where.
-    pub modules: Vec<Module>,
+    /// When it began: seconds since 1970-01-01 UTC, of the clock on the wall.
+    pub began: u64,
+    /// What ran: the program with its arguments, or the workload; empty where nothing was started.
+    pub command: Vec<String>,
+    /// The sources by the index that samples have.
+    pub sources: Vec<Source>,
+    /// How many passes there were: each measures sources of its own, one after the other.
+    pub passes: u32,
 }
 
-/// A range of addresses that belongs together.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// One source that was sampled.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Source {
+    /// Its name, with its filter if one was given.
+    pub name: String,
+    /// Its period at the beginning; each sample has its own.
+    pub period: Period,
+    /// The pass it was sampled in, from 0.
+    pub pass: u32,
+}
+
+/// How often one source is sampled. That of ProfileTime is in units of 100 ns, others in events.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Period {
+    /// As asked for, or the default.
+    pub requested: u64,
+    /// As used.
+    pub used: u64,
+    /// Events of the counter between samples.
+    pub events: u64,
+    /// Time is sampled by reference cycles: halted time is not sampled.
+    pub by_reference_cycles: bool,
+}
+
+/// A process that ran while it was recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Process {
+    /// Its identifier, which another process may have had before or have later.
+    pub id: u32,
+    /// The name of its program.
+    pub name: String,
+    /// When it was first seen, as a sample's timestamp; `None` where it ran before.
+    pub started: Option<u64>,
+    /// When it was first missed, as a sample's timestamp; `None` where it ran on.
+    pub ended: Option<u64>,
+}
+
+/// An image of code in memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Module {
+    /// The process it was loaded in; `None` for the kernel's own, which every process sees.
+    pub process: Option<u32>,
     /// Its name.
     pub name: String,
+    /// The file it was loaded from, where that is known.
+    pub path: Option<String>,
     /// Its first address.
     pub start: u64,
     /// The first address behind it.
     pub end: u64,
+    /// When it was first seen, as a sample's timestamp; `None` where it was there before.
+    pub loaded: Option<u64>,
+    /// When it was first missed, as a sample's timestamp; `None` where it stayed.
+    pub unloaded: Option<u64>,
+    /// What finds its symbols, where that was found out.
+    pub identity: Option<Identity>,
 }
 
-/// What became of the recording.
+impl Module {
+    /// Whether an address is within it.
+    #[must_use]
+    pub const fn contains(&self, address: u64) -> bool {
+        self.start <= address && address < self.end
+    }
+}
+
+/// What finds the symbols of a module.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Identity {
+    /// The debug directory of a PE file (CodeView RSDS).
+    Pdb {
+        /// The path or name of the PDB file, as the linker wrote it.
+        file: String,
+        /// Its GUID: 32 hexadecimal digits in capitals, as symbol servers write it.
+        guid: String,
+        /// Its age.
+        age: u32,
+    },
+    /// The build identifier of an ELF file, in hexadecimal.
+    BuildId(String),
+}
+
+/// What became of the samples from the beginning up to some moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ending {
-    /// How long it took in nanoseconds; modelled ones on a modelled machine.
+#[serde(default)]
+pub struct Statistics {
+    /// How long it has taken in nanoseconds; modelled ones on a modelled machine.
     pub elapsed_ns: u64,
-    /// Samples in the file.
-    pub samples: u64,
+    /// Periods that passed: what is in the file, what was lost, and what was not yet drained.
+    pub generated: u64,
     /// Samples lost, by cause.
     pub lost: BTreeMap<String, u64>,
-    /// The period of each source.
-    pub periods: Vec<Period>,
+    /// Interrupts that found no counter of ours overflowed.
+    pub spurious: u64,
     /// How often the interrupt-time guard lengthened the periods.
     pub throttled: u64,
+    /// The longest period in use for any source, in events.
+    pub longest_period: u64,
+    /// Ticks of the time-stamp counter spent in the interrupt handler, over all processors.
+    pub handler_ticks: u64,
 }
 
-/// How often one source was sampled.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Period {
-    /// The source, with its filter if one was given.
-    pub source: String,
-    /// Events between samples that were asked for, or the default.
-    pub requested: u64,
-    /// Events between samples at the beginning.
-    pub used: u64,
+/// What the recorder says when it has finished.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Ending {
+    /// Samples in the file.
+    pub samples: u64,
+    /// Whether it was ended by Ctrl-C.
+    pub interrupted: bool,
 }
 
-/// A recording being written.
-#[derive(Debug)]
-pub struct Writer {
-    path: PathBuf,
-    file: BufWriter<NamedTempFile>,
-    samples: u64,
+/// What a recording has beside its samples.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recording {
+    /// What was recorded, where.
+    pub metadata: Metadata,
+    /// Which processes ran, in the order in which they were seen.
+    pub processes: Vec<Process>,
+    /// What was loaded where, in the order in which it was seen.
+    pub modules: Vec<Module>,
+    /// What became of all samples, as told last.
+    pub statistics: Option<Statistics>,
+    /// Whole samples that were read.
+    pub samples: u64,
+    /// What the recorder said at the end; `None` where it died, or the file is cut.
+    pub ending: Option<Ending>,
+    /// The first damage that was found.
+    pub damage: Option<Damage>,
 }
 
-impl Writer {
-    /// Begins a recording that will be `path` once it is [finished](Self::finish).
-    pub fn create(path: &Path, metadata: &Metadata) -> Result<Self> {
-        let file = NamedTempFile::new_in(folder(path)).map_err(|error| written(path, error))?;
-        let mut writer = Self {
-            path: path.to_owned(),
-            file: BufWriter::new(file),
-            samples: 0,
-        };
-        writer.put(&MAGIC)?;
-        writer.put(&VERSION.to_le_bytes())?;
-        writer.block_of_json(META, metadata)?;
-        Ok(writer)
-    }
+/// Where a file is not what was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// Its place in bytes from the beginning of the file.
+    pub offset: u64,
+    /// What is wrong there, as a sentence's end.
+    pub why: &'static str,
+}
 
-    /// Appends samples.
-    pub fn samples(&mut self, samples: &[Sample]) -> Result<()> {
-        for part in samples.chunks(PAYLOAD_MAX as usize / size_of::<Sample>()) {
-            self.block(SAMPLES, part.as_bytes())?;
-            self.samples += part.len() as u64;
-        }
-        Ok(())
-    }
-
-    /// How many samples are in it.
+impl Recording {
+    /// Samples lost, by cause, as told last.
     #[must_use]
-    pub const fn len(&self) -> u64 {
-        self.samples
+    pub fn lost(&self) -> BTreeMap<String, u64> {
+        let statistics = self.statistics.as_ref();
+        statistics.map_or_else(BTreeMap::new, |statistics| statistics.lost.clone())
     }
 
-    /// Whether no sample is in it.
+    /// How long it took in nanoseconds, as told last.
     #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.samples == 0
+    pub fn elapsed_ns(&self) -> u64 {
+        let statistics = self.statistics.as_ref();
+        statistics.map_or(0, |statistics| statistics.elapsed_ns)
     }
 
-    /// Writes the end and gives the file its name.
-    pub fn finish(mut self, ending: &Ending) -> Result<()> {
-        self.block_of_json(END, ending)?;
-        let path = self.path;
-        let file = self
-            .file
-            .into_inner()
-            .map_err(|error| written(&path, error.into_error()))?;
-        file.persist(&path)
-            .map(drop)
-            .map_err(|error| written(&path, error.error))
-    }
-
-    fn block_of_json(&mut self, tag: [u8; 4], value: &impl Serialize) -> Result<()> {
-        let json = serde_json::to_vec(value).map_err(|error| written(&self.path, error.into()))?;
-        self.block(tag, &json)
-    }
-
-    fn block(&mut self, tag: [u8; 4], payload: &[u8]) -> Result<()> {
-        let length = u32::try_from(payload.len())
-            .ok()
-            .filter(|&length| length <= PAYLOAD_MAX)
-            .ok_or_else(|| written(&self.path, io::ErrorKind::FileTooLarge.into()))?;
-        self.put(&tag)?;
-        self.put(&length.to_le_bytes())?;
-        self.put(&checksum(tag, length, payload).to_le_bytes())?;
-        self.put(payload)
-    }
-
-    fn put(&mut self, bytes: &[u8]) -> Result<()> {
-        self.file
-            .write_all(bytes)
-            .map_err(|error| written(&self.path, error))
-    }
-}
-
-/// The folder a file stands in.
-fn folder(path: &Path) -> &Path {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    }
-}
-
-/// Writes a whole file at once: under its name stands the old one or the new one.
-pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
-    let mut file = NamedTempFile::new_in(folder(path)).map_err(|error| written(path, error))?;
-    file.write_all(content)
-        .map_err(|error| written(path, error))?;
-    file.persist(path)
-        .map(drop)
-        .map_err(|error| written(path, error.error))
-}
-
-fn written(path: &Path, error: io::Error) -> Error {
-    Error::File {
-        path: path.to_owned(),
-        doing: "written",
-        error,
-    }
-}
-
-fn checksum(tag: [u8; 4], length: u32, payload: &[u8]) -> u32 {
-    let mut hasher = Hasher::new();
-    hasher.update(&tag);
-    hasher.update(&length.to_le_bytes());
-    hasher.update(payload);
-    hasher.finalize()
-}
-
-/// Reads a recording, gives each sample to `visit`, and answers what stands before and behind them.
-///
-/// Memory grows with the longest block that is really there, never with a length that is claimed.
-pub fn read(path: &Path, mut visit: impl FnMut(&Metadata, &Sample)) -> Result<(Metadata, Ending)> {
-    let file = File::open(path).map_err(|error| Error::File {
-        path: path.to_owned(),
-        doing: "read",
-        error,
-    })?;
-    read_from(BufReader::new(file), &mut visit).map_err(|damage| damage.of(path))
-}
-
-/// What is wrong with a recording.
-#[derive(Debug)]
-enum Damage {
-    Io(io::Error),
-    Foreign,
-    Version(u32),
-    /// Damaged behind so many whole samples.
-    At {
-        samples: u64,
-        why: &'static str,
-    },
-}
-
-impl Damage {
-    fn of(self, path: &Path) -> Error {
-        let (why, hint) = match self {
-            Self::Io(error) => {
-                return Error::File {
-                    path: path.to_owned(),
-                    doing: "read",
-                    error,
-                };
-            }
-            Self::Foreign => (
-                "is no recording".to_owned(),
-                "`halprof record -o FILE` makes one.",
-            ),
-            Self::Version(version) => (
-                format!(
-                    "is a recording of version {version}; this halprof reads version {VERSION}"
-                ),
-                "Read it with the halprof that wrote it.",
-            ),
-            Self::At { samples, why } => (
-                format!("is damaged: {why}; {samples} samples before that are whole"),
-                "Record again, or get an undamaged copy of the file.",
-            ),
+    /// Why this is not the whole recording; `None` where it is.
+    #[must_use]
+    pub fn flaw(&self) -> Option<String> {
+        let damage = self.damage.as_ref();
+        let damage = damage.map(|damage| format!("at byte {} {}", damage.offset, damage.why));
+        let what = match (&self.ending, damage) {
+            (Some(_), None) => return None,
+            (Some(_), Some(damage)) => format!("the recording is damaged: {damage}"),
+            (None, None) => "the recorder ended before it had finished".to_owned(),
+            (None, Some(damage)) => format!("the recording has no end: {damage}"),
         };
-        Error::BadFile {
-            path: path.to_owned(),
-            why,
-            hint: hint.to_owned(),
-        }
+        Some(format!("{what}; {}", self.missing()))
     }
-}
 
-fn read_from(
-    mut file: impl Read,
-    visit: &mut impl FnMut(&Metadata, &Sample),
-) -> std::result::Result<(Metadata, Ending), Damage> {
-    let head = take(&mut file, 12)?;
-    let (magic, version) = head.split_at(head.len().min(8));
-    if magic != MAGIC {
-        return Err(Damage::Foreign);
-    }
-    let cut = |samples| Damage::At {
-        samples,
-        why: "it is cut",
-    };
-    let version = version
-        .try_into()
-        .map(u32::from_le_bytes)
-        .map_err(|_| cut(0))?;
-    if version != VERSION {
-        return Err(Damage::Version(version));
-    }
-    let metadata: Metadata = match next_block(&mut file, 0)? {
-        Some((META, payload)) => json(&payload, 0)?,
-        Some(_) => return Err(at(0, "it does not begin with its description")),
-        None => return Err(cut(0)),
-    };
-    let mut samples = 0;
-    loop {
-        match next_block(&mut file, samples)? {
-            Some((SAMPLES, payload)) => {
-                let whole = <[Sample]>::ref_from_bytes(&payload)
-                    .map_err(|_| at(samples, "a block does not hold whole samples"))?;
-                for sample in whole {
-                    visit(&metadata, sample);
-                }
-                samples += whole.len() as u64;
+    /// How much of what was sampled is not here.
+    fn missing(&self) -> String {
+        let whole = format!("{} samples are whole", self.samples);
+        let written = self.ending.as_ref().map(|ending| ending.samples);
+        let lost = self.lost().into_values().fold(0, u64::saturating_add);
+        let told = self.statistics.as_ref();
+        let generated = told.map(|told| told.generated.saturating_sub(lost));
+        match (written, generated) {
+            (Some(written), _) => {
+                format!("{whole}, {} are not", written.saturating_sub(self.samples))
             }
-            Some((END, payload)) => return finish(file, &payload, samples, metadata),
-            Some(_) => return Err(at(samples, "a block is of an unknown kind")),
-            None => return Err(cut(samples)),
+            (None, Some(stored)) if stored > self.samples => {
+                format!("{whole}, at least {} are missing", stored - self.samples)
+            }
+            (None, _) => {
+                format!("{whole}; those taken afterwards are missing, their number is not known")
+            }
         }
     }
-}
-
-fn finish(
-    mut file: impl Read,
-    payload: &[u8],
-    samples: u64,
-    metadata: Metadata,
-) -> std::result::Result<(Metadata, Ending), Damage> {
-    let ending: Ending = json(payload, samples)?;
-    if ending.samples != samples {
-        return Err(at(samples, "its end tells another number of samples"));
-    }
-    if !take(&mut file, 1)?.is_empty() {
-        return Err(at(samples, "something follows its end"));
-    }
-    Ok((metadata, ending))
-}
-
-const fn at(samples: u64, why: &'static str) -> Damage {
-    Damage::At { samples, why }
-}
-
-fn json<'a, T: Deserialize<'a>>(payload: &'a [u8], samples: u64) -> std::result::Result<T, Damage> {
-    serde_json::from_slice(payload).map_err(|_| at(samples, "a description makes no sense"))
-}
-
-type Block = ([u8; 4], Vec<u8>);
-
-/// The next block; `None` where the file ends before it begins.
-fn next_block(file: &mut impl Read, samples: u64) -> std::result::Result<Option<Block>, Damage> {
-    let head = take(file, 12)?;
-    if head.is_empty() {
-        return Ok(None);
-    }
-    let cut = || at(samples, "it is cut within a block");
-    let (tag, rest) = head.split_first_chunk::<4>().ok_or_else(cut)?;
-    let (length, sum) = rest.split_first_chunk::<4>().ok_or_else(cut)?;
-    let length = u32::from_le_bytes(*length);
-    let sum = sum.try_into().map(u32::from_le_bytes).map_err(|_| cut())?;
-    if length > PAYLOAD_MAX {
-        return Err(at(samples, "a block claims to be longer than any"));
-    }
-    let payload = take(file, u64::from(length))?;
-    if payload.len() != length as usize {
-        return Err(cut());
-    }
-    if checksum(*tag, length, &payload) != sum {
-        return Err(at(samples, "the checksum of a block is wrong"));
-    }
-    Ok(Some((*tag, payload)))
-}
-
-/// At most `length` bytes; fewer where the file ends.
-fn take(file: &mut impl Read, length: u64) -> std::result::Result<Vec<u8>, Damage> {
-    let mut bytes = Vec::new();
-    file.take(length)
-        .read_to_end(&mut bytes)
-        .map_err(Damage::Io)?;
-    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -3,15 +3,20 @@
 //! Each file wraps the functions of one concept; what it gives out is safe. [`installation`] has no
 //! unsafe code: it is the order in which the others are called.
 
+pub(crate) mod console;
+pub(crate) mod cpuid;
 mod devices;
 mod driver;
 pub(crate) mod installation;
 mod packages;
 mod process;
+mod running;
 mod service;
+pub(crate) mod system;
 mod wide;
 
 pub use driver::Driver;
+pub(crate) use running::Running;
 
 use crate::Error;
 use crate::installation::Obstacle;

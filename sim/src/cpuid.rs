@@ -1,6 +1,6 @@
 //! The CPUID leaves of one logical processor.
 
-use hal_profile::machine::CpuidResult;
+pub use hal_profile::machine::CpuidResult;
 use std::collections::BTreeMap;
 
 /// The leaves of one logical processor, as a dump or a built-in model gives them.

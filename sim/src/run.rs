@@ -16,8 +16,10 @@ const TICKS_MAX: u64 = 1 << 16;
 /// Interrupts taken one after the other before anything else happens.
 const INTERRUPTS_IN_A_ROW: usize = 100;
 /// What modelled samples were taken in.
-const PROCESS: u32 = 4096;
-const THREAD: u32 = 4100;
+/// The process that a workload is, in user mode and in the kernel.
+pub const PROCESS: u32 = 4096;
+/// Its thread.
+pub const THREAD: u32 = 4100;
 
 /// Who answers what happens on modelled processors: the service in process, or a driver.
 pub trait Answering {

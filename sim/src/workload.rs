@@ -15,6 +15,7 @@ pub use parse::{WorkloadError, parse};
 
 use crate::event::Event;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// The largest amount of one kind of event: 2^62.
 ///
@@ -52,6 +53,8 @@ pub(crate) struct Parts {
     pub(crate) processors: Option<BTreeSet<u32>>,
     /// Start inclusive, end exclusive, start below end.
     pub(crate) code: (u64, u64),
+    /// In ascending order and within `code`; `None`: one every four bytes of it.
+    pub(crate) instructions: Option<Arc<[u64]>>,
     pub(crate) seed: Option<u64>,
     pub(crate) skid: u64,
 }
@@ -99,6 +102,7 @@ impl Default for Workload {
             user: 90,
             processors: None,
             code: USER_CODE,
+            instructions: None,
             seed: None,
             skid: 0,
         })
@@ -141,6 +145,17 @@ impl Workload {
     #[must_use]
     pub fn code(&self) -> (u64, u64) {
         self.parts.code
+    }
+
+    /// Retires user instructions from these addresses alone, instead of from a range; does nothing
+    /// where there are none.
+    pub fn run_from(&mut self, mut addresses: Vec<u64>) {
+        addresses.sort_unstable();
+        addresses.dedup();
+        if let (Some(&first), Some(last)) = (addresses.first(), addresses.last()) {
+            self.parts.code = (first, last.saturating_add(1));
+            self.parts.instructions = Some(addresses.into());
+        }
     }
 
     /// How many positions after an overflow its interrupt comes.

@@ -307,6 +307,19 @@ Invoke-Step 'install again' {
     Assert-That (-not $answer.created) 'it made a second device'
     'the same device'
 }
+Invoke-Step 'stop and start' {
+    $stopped = Get-Answer 'stop' 'stop' 120
+    Assert-That $stopped.changed 'there was nothing to stop'
+    Assert-That (-not $stopped.restart) 'Windows asks for a restart'
+    Assert-That (-not (Get-Answer 'stop-again' 'stop' 120).changed) 'it was stopped a second time'
+    $ran = Invoke-Tool 'stopped-info' '--json info'
+    Assert-That ($ran.Status -eq 3) "a driver that is stopped answers: $($ran.Text)"
+    $started = Get-Answer 'start' 'start' 120
+    Assert-That ($started.changed -and -not $started.restart) 'it was not started, or Windows asks for a restart'
+    Assert-That (-not (Get-Answer 'start-again' 'start' 120).changed) 'it was started a second time'
+    [void](Get-Answer 'started-info' 'info')
+    'without a restart'
+}
 Invoke-Step 'Driver Verifier' {
     if (-not (Test-Verifier)) {
         Skip-Step 'off; -Verifier turns it on'
@@ -435,6 +448,8 @@ Invoke-Step 'a client is killed' {
     Assert-That (-not $client.HasExited) 'the measurement that was to be killed ended by itself: see killed.err in the log'
     $held = (Get-Answer 'held' 'info').holder
     Assert-That ($null -ne $held -and $held.process -eq $client.Id) 'info does not name the client that holds the counters'
+    $ran = Invoke-Tool 'stop-busy' '--json stop'
+    Assert-That ($ran.Status -eq 4 -and $ran.Text -match '"busy"') "stop of a driver in use ended with $($ran.Status): $($ran.Text)"
     $client.Kill()
     $client.WaitForExit()
     [void](Get-Answer 'after-kill' 'stat -d 1')

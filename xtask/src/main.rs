@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod exe;
+mod foreign;
 mod mutants;
 mod package;
 mod setup;
@@ -16,7 +17,7 @@ use xshell::{Shell, cmd};
 /// Builds and checks halprof.
 #[derive(Parser)]
 enum Task {
-    /// Installs the Debian packages that the other tasks need, and Speakeasy, where they are missing.
+    /// Installs the Debian packages that the other tasks need, and others' programs, where they are missing.
     Setup,
     /// Builds the driver, target/driver/halprof.sys.
     Sys(sys::Options),
@@ -45,7 +46,8 @@ fn main() -> Result<()> {
     match Task::parse() {
         Task::Setup => {
             setup::install(&shell)?;
-            speakeasy::install(&shell)
+            speakeasy::install(&shell)?;
+            foreign::install(&shell)
         }
         Task::Sys(options) => sys::build(&shell, &options),
         Task::Variants => sys::variants::build(&shell),

@@ -99,12 +99,71 @@ const WINE: &[Package] = &[Package {
     proof: "/usr/lib/wine/wine64",
 }];
 
-/// What runs the debugger's extension.
-const NODE: &[Package] = &[Package {
-    name: "nodejs",
-    what_for: "runs the tests of the debugger's extension",
-    proof: "/usr/bin/node",
-}];
+/// What is drawn on in the tests.
+const TERMINAL: &[Package] = &[
+    Package {
+        name: "tmux",
+        what_for: "is a terminal that the tests can look at",
+        proof: "/usr/bin/tmux",
+    },
+    Package {
+        name: "bsdutils",
+        what_for: "has `script`, a terminal of any width that keeps all that is drawn",
+        proof: "/usr/bin/script",
+    },
+];
+
+/// What runs the debugger's extension, and others' readers of what halprof writes.
+const NODE: &[Package] = &[
+    Package {
+        name: "nodejs",
+        what_for: "runs the tests of the debugger's extension",
+        proof: "/usr/bin/node",
+    },
+    Package {
+        name: "npm",
+        what_for: "installs others' readers of what halprof writes",
+        proof: "/usr/bin/npm",
+    },
+];
+
+/// What shows the pictures.
+const BROWSER: &[Package] = &[
+    Package {
+        name: "chromium",
+        what_for: "shows pictures and pages in the tests",
+        proof: "/usr/bin/chromium",
+    },
+    Package {
+        name: "chromium-driver",
+        what_for: "uses them as a person does",
+        proof: "/usr/bin/chromedriver",
+    },
+];
+
+/// What reads the tool's manual pages and completions.
+const READERS: &[Package] = &[
+    Package {
+        name: "fish",
+        what_for: "reads the completions for fish",
+        proof: "/usr/bin/fish",
+    },
+    Package {
+        name: "zsh",
+        what_for: "reads those for zsh",
+        proof: "/usr/bin/zsh",
+    },
+    Package {
+        name: "man-db",
+        what_for: "shows the manual pages",
+        proof: "/usr/bin/man",
+    },
+    Package {
+        name: "mandoc",
+        what_for: "checks them",
+        proof: "/usr/bin/mandoc",
+    },
+];
 
 /// What builds the engine that runs the driver in `tests/nt-model`.
 const ENGINE: &[Package] = &[
@@ -133,10 +192,12 @@ impl Package {
 
 /// Installs what is missing.
 pub(crate) fn install(shell: &Shell) -> Result<()> {
-    let mut wanted: Vec<&Package> = [DRIVER, SIGNING, MINGW, WINE, NODE, ENGINE]
-        .into_iter()
-        .flatten()
-        .collect();
+    let mut wanted: Vec<&Package> = [
+        DRIVER, SIGNING, MINGW, WINE, TERMINAL, NODE, BROWSER, READERS, ENGINE,
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     if !crate::sys::rustup_can(shell) {
         wanted.extend(RUST);
     }
@@ -170,6 +231,15 @@ pub(crate) fn apt_get(shell: &Shell, names: &[&str]) -> Result<()> {
         .args(names)
         .run()?;
     Ok(())
+}
+
+/// Makes a Python of its own, in place of what is there.
+pub(crate) fn python_venv(shell: &Shell, folder: &str) -> Result<()> {
+    let has_pip = cmd!(shell, "python3 -c 'import ensurepip, venv'");
+    if has_pip.quiet().ignore_stderr().run().is_err() {
+        apt_get(shell, &["python3-venv"]).context("install python3 with its module venv")?;
+    }
+    Ok(cmd!(shell, "python3 -m venv --clear {folder}").run()?)
 }
 
 /// Refuses to go on without these packages, and says what to do.

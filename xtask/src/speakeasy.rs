@@ -14,11 +14,7 @@ pub(crate) fn install(shell: &Shell) -> Result<()> {
     if shell.path_exists(format!("{FOLDER}/bin/speakeasy")) {
         return Ok(());
     }
-    let has_pip = cmd!(shell, "python3 -c 'import ensurepip, venv'");
-    if has_pip.quiet().ignore_stderr().run().is_err() {
-        setup::apt_get(shell, &["python3-venv"]).context("install python3 with its module venv")?;
-    }
-    cmd!(shell, "python3 -m venv --clear {FOLDER}").run()?;
+    setup::python_venv(shell, FOLDER)?;
     cmd!(shell, "{FOLDER}/bin/pip install --quiet {SPEAKEASY}")
         .run()
         .with_context(|| format!("install {SPEAKEASY} from PyPI: check the network"))?;

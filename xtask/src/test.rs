@@ -1,6 +1,6 @@
 //! `cargo xtask test`: every check and every test.
 
-use crate::{has_subcommand, package, setup, speakeasy, sys};
+use crate::{foreign, has_subcommand, package, setup, speakeasy, sys};
 use anyhow::{Context, Result};
 use xshell::{Shell, cmd};
 
@@ -19,6 +19,7 @@ pub(crate) struct Options {
 pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
     setup::install(shell)?;
     speakeasy::install(shell)?;
+    foreign::install(shell)?;
     component(shell, "rustfmt")?;
     component(shell, "clippy")?;
     cmd!(shell, "cargo fmt --all --check")
@@ -62,7 +63,7 @@ fn interleavings(shell: &Shell) -> Result<()> {
 
 fn fuzz(shell: &Shell, seconds: u32) -> Result<()> {
     let seconds = seconds.to_string();
-    for target in ["service", "dump"] {
+    for target in ["service", "dump", "recording"] {
         cmd!(
             shell,
             "cargo run --release -p halprof-tests --bin fuzz -- {target} --seconds {seconds}"
@@ -74,6 +75,7 @@ fn fuzz(shell: &Shell, seconds: u32) -> Result<()> {
 
 fn tests(shell: &Shell) -> Result<()> {
     let _built = shell.push_env("HALPROF_REQUIRE_DRIVER", "1");
+    let _tools = shell.push_env("HALPROF_REQUIRE_TOOLS", "1");
     cmd!(shell, "cargo test --doc").run()?;
     if has_subcommand(shell, "nextest") {
         cmd!(shell, "cargo nextest run --no-fail-fast").run()?;

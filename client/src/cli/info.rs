@@ -97,11 +97,7 @@ fn row(processor: &Processor) -> Row {
         family: processor.family,
         model: processor.model,
         stepping: processor.stepping,
-        core_type: match processor.core_type {
-            0x40 => Some("performance"),
-            0x20 => Some("efficiency"),
-            _ => None,
-        },
+        core_type: explain::core_type(processor),
         pmu_version: processor.pmu_version,
         counters: processor.counters,
         counter_width: processor.counter_width,

@@ -2,6 +2,7 @@
 
 use super::On;
 use super::args;
+use super::metrics;
 use super::output::{Output, table};
 use crate::selection::format_processors;
 use crate::{Result, explain};
@@ -48,21 +49,29 @@ struct Differs {
 }
 
 pub(super) fn run(options: &args::List, on: &mut On, output: &Output) -> Result<u8> {
+    if let Some(file) = &options.metrics {
+        metrics::run(file.as_deref(), options.approximate, on, output)?;
+        return Ok(0);
+    }
+    let body = body(options, on)?;
+    output.result("list", on.told.modelled, &body, |body| {
+        text(body, options.verbose)
+    })?;
+    Ok(0)
+}
+
+fn body(options: &args::List, on: &mut On) -> Result<Body> {
     let machine = on.connection.machine()?;
     let processors = on.connection.processors()?;
     let sources = on.connection.sources(options.approximate)?;
-    let body = Body {
+    Ok(Body {
         interface: explain::interface_name(machine.interface),
         sources: sources
             .iter()
             .map(|source| row(source, &processors))
             .filter(|row| options.all || row.supported)
             .collect(),
-    };
-    output.result("list", on.told.modelled, &body, |body| {
-        text(body, options.verbose)
-    })?;
-    Ok(0)
+    })
 }
 
 fn row(source: &Source, processors: &[Processor]) -> Row {
@@ -153,4 +162,30 @@ fn text(body: &Body, verbose: bool) -> String {
         "note",
     ];
     table(head, body.sources.iter().map(cells), &[0])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::Place;
+
+    /// What it asks for does not grow with the machine: one request for the machine, one for its
+    /// processors, one or a few for its sources.
+    #[test]
+    fn a_list_takes_few_requests_on_any_number_of_processors() {
+        let requests = |machine: &str| {
+            let mut on = On::open(Place::open(machine).expect("a place")).expect("a machine");
+            let options = args::List {
+                verbose: false,
+                all: true,
+                approximate: false,
+                metrics: None,
+            };
+            assert!(!body(&options, &mut on).expect("a list").sources.is_empty());
+            on.connection.requests()
+        };
+        assert_eq!(requests("sapphire-rapids"), 4);
+        assert_eq!(requests("sapphire-rapids,processors=2048"), 4);
+        assert_eq!(requests("zen4"), 4);
+    }
 }

@@ -2,12 +2,15 @@
 
 use super::On;
 use super::args::Work;
+use super::image;
 use super::measure::{NANOSECONDS_MAX, no_processor, positive};
 use super::place::Place;
+use crate::recording::Module;
 use crate::{Error, Result};
+use sim::event::Event;
 use sim::workload::{self, Workload};
 use std::ffi::OsString;
-use std::process::{Child, Command};
+use std::process::{Child, Command, ExitStatus};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -16,11 +19,17 @@ use std::time::{Duration, Instant};
 pub(crate) struct Runner {
     what: What,
     limit: Option<u64>,
+    /// The exit status of the program, the first that is not 0 where it was run several times.
+    status: u32,
 }
 
 enum What {
     /// A workload on a modelled machine.
-    Workload(Box<Workload>),
+    Workload {
+        workload: Box<Workload>,
+        /// The file whose code it runs.
+        image: Option<Module>,
+    },
     /// A program, or nothing but time.
     Real {
         program: Vec<OsString>,
@@ -31,8 +40,13 @@ enum What {
 struct Running {
     since: Instant,
     child: Option<Child>,
-    status: Option<u8>,
+    status: Option<u32>,
 }
+
+/// How long a program that was interrupted, as halprof was, may take to end by itself.
+const GRACE: Duration = Duration::from_secs(2);
+/// How often a program is looked at.
+const LOOK: Duration = Duration::from_millis(5);
 
 impl Runner {
     /// What the options name, if this machine can run it.
@@ -41,26 +55,33 @@ impl Runner {
         let limit = work.duration.map(limit).transpose()?;
         let modelled = on.connection.transport().model().is_some();
         let what = match modelled {
-            true => What::Workload(Box::new(modelled_work(work, processors)?)),
-            false if work.workload.is_some() => {
-                return Err(Error::Unavailable {
-                    message: "only a modelled machine runs a `--workload`".to_owned(),
-                    hint: "Name a model with `--machine`, or a program behind `--`.".to_owned(),
-                });
-            }
+            true => modelled_work(work, processors)?,
+            false if work.workload.is_some() => return Err(no_workload()),
             false => What::Real {
                 program: work.program.clone(),
                 running: None,
             },
         };
         watch_for_interrupt();
-        Ok(Self { what, limit })
+        Ok(Self {
+            what,
+            limit,
+            status: 0,
+        })
     }
 
     /// The addresses that a modelled machine runs its user code from.
     pub(crate) fn user_code(&self) -> Option<(u64, u64)> {
         match &self.what {
-            What::Workload(workload) => Some(workload.code()),
+            What::Workload { workload, .. } => Some(workload.code()),
+            What::Real { .. } => None,
+        }
+    }
+
+    /// The real file whose code a modelled machine runs.
+    pub(crate) fn image(&self) -> Option<&Module> {
+        match &self.what {
+            What::Workload { image, .. } => image.as_ref(),
             What::Real { .. } => None,
         }
     }
@@ -68,9 +89,9 @@ impl Runner {
     /// Starts it.
     pub(crate) fn begin(&mut self, place: &mut Place) -> Result<()> {
         match (&mut self.what, place.model()) {
-            (What::Workload(workload), Some(model)) => model.begin(workload),
+            (What::Workload { workload, .. }, Some(model)) => model.begin(workload),
             (What::Real { program, running }, _) => *running = Some(Running::start(program)?),
-            (What::Workload(_), None) => {}
+            (What::Workload { .. }, None) => {}
         }
         Ok(())
     }
@@ -83,7 +104,7 @@ impl Runner {
         };
         let nanoseconds = nanoseconds.min(left);
         let more = match (&mut self.what, place.model()) {
-            (What::Workload(_), Some(model)) => model.advance(nanoseconds)?,
+            (What::Workload { .. }, Some(model)) => model.advance(nanoseconds)?,
             (
                 What::Real {
                     running: Some(running),
@@ -99,7 +120,7 @@ impl Runner {
     /// For how long it has been running: modelled time on a modelled machine.
     pub(crate) fn elapsed_ns(&self, place: &mut Place) -> u64 {
         match (&self.what, place.model()) {
-            (What::Workload(_), Some(model)) => model.elapsed_ns(),
+            (What::Workload { .. }, Some(model)) => model.elapsed_ns(),
             (
                 What::Real {
                     running: Some(running),
@@ -113,22 +134,73 @@ impl Runner {
 
     /// Whether this is modelled time, of which one step may take any amount.
     pub(crate) const fn is_modelled(&self) -> bool {
-        matches!(self.what, What::Workload(_))
+        matches!(self.what, What::Workload { .. })
+    }
+
+    /// Whether it ends without `--duration` or Ctrl-C.
+    pub(crate) const fn ends(&self) -> bool {
+        match &self.what {
+            What::Workload { .. } => true,
+            What::Real { program, .. } => !program.is_empty(),
+        }
+    }
+
+    /// How long the next run will take, as far as one of `elapsed_ns` tells; `None` where the user
+    /// will end it.
+    pub(crate) const fn planned_ns(&self, elapsed_ns: u64) -> Option<u64> {
+        if self.ends() {
+            Some(elapsed_ns)
+        } else {
+            self.limit
+        }
+    }
+
+    /// How long it will take, where that is known.
+    pub(crate) fn length_ns(&self) -> Option<u64> {
+        let length = match &self.what {
+            What::Workload { workload, .. } => Some(
+                // Modelled processors run one instruction, or one cycle, in a nanosecond.
+                workload
+                    .amount(Event::Instructions)
+                    .max(workload.amount(Event::Cycles)),
+            ),
+            What::Real { .. } => None,
+        };
+        self.limit.into_iter().chain(length).min()
+    }
+
+    /// Lets nothing run on: a program that still does is ended, after Ctrl-C only if it does not end
+    /// by itself.
+    pub(crate) fn end(&mut self) -> Result<()> {
+        if let What::Real {
+            running: Some(running),
+            ..
+        } = &mut self.what
+        {
+            let grace = if interrupted() { GRACE } else { Duration::ZERO };
+            let status = running.end(grace)?;
+            if self.status == 0 {
+                self.status = status;
+            }
+        }
+        Ok(())
     }
 
     /// The exit status of the program that was run, or 0.
-    pub(crate) fn program_status(&self) -> u8 {
-        match &self.what {
-            What::Real {
-                running: Some(running),
-                ..
-            } => running.status.unwrap_or(0),
-            _ => 0,
-        }
+    pub(crate) const fn program_status(&self) -> u32 {
+        self.status
     }
 }
 
-fn modelled_work(work: &Work, processors: u32) -> Result<Workload> {
+/// A `--workload` for what is no model.
+pub(crate) fn no_workload() -> Error {
+    Error::Unavailable {
+        message: "only a modelled machine runs a `--workload`".to_owned(),
+        hint: "Name a model with `--machine`.".to_owned(),
+    }
+}
+
+fn modelled_work(work: &Work, processors: u32) -> Result<What> {
     if !work.program.is_empty() {
         return Err(Error::Unavailable {
             message: "a modelled machine runs no programs".to_owned(),
@@ -136,10 +208,25 @@ fn modelled_work(work: &Work, processors: u32) -> Result<Workload> {
                 .to_owned(),
         });
     }
-    let Some(text) = &work.workload else {
-        return Ok(Workload::default());
+    let (workload, image) = planned(work.workload.as_deref(), processors)?;
+    Ok(What::Workload {
+        workload: Box::new(workload),
+        image,
+    })
+}
+
+/// What `--workload` says a modelled machine shall run; without it the default.
+pub(crate) fn workload_of(text: Option<&str>, processors: u32) -> Result<Workload> {
+    planned(text, processors).map(|(workload, _)| workload)
+}
+
+/// The same with the file whose code it runs.
+fn planned(text: Option<&str>, processors: u32) -> Result<(Workload, Option<Module>)> {
+    let Some(text) = text else {
+        return Ok((Workload::default(), None));
     };
-    let workload = workload::parse(text).map_err(|error| {
+    let (image, rest) = image::Keys::take(text)?;
+    let mut workload = workload::parse(&rest).map_err(|error| {
         Error::usage(
             format!("`--workload`: {error}"),
             format!("{}.", error.hint()),
@@ -147,7 +234,10 @@ fn modelled_work(work: &Work, processors: u32) -> Result<Workload> {
     })?;
     match workload.highest_processor() {
         Some(highest) if highest >= processors => Err(no_processor(highest, processors.into())),
-        _ => Ok(workload),
+        _ => {
+            let module = image.apply(&mut workload)?;
+            Ok((workload, module))
+        }
     }
 }
 
@@ -175,30 +265,77 @@ impl Running {
     fn wait(&mut self, nanoseconds: u64) -> Result<bool> {
         let end = Instant::now() + Duration::from_nanos(nanoseconds.min(1 << 60));
         while !interrupted() {
-            if let Some(child) = &mut self.child
-                && let Some(status) = child.try_wait().map_err(Error::Device)?
-            {
-                self.status = Some(status.code().map_or(1, |code| code.cast_unsigned() as u8));
+            if self.has_ended()? {
                 return Ok(false);
             }
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Ok(true);
             }
-            std::thread::sleep(left.min(Duration::from_millis(5)));
+            std::thread::sleep(left.min(LOOK));
         }
         Ok(false)
     }
+
+    /// Whether there was a program, and it has ended.
+    fn has_ended(&mut self) -> Result<bool> {
+        let Some(child) = &mut self.child else {
+            return Ok(false);
+        };
+        if let Some(status) = child.try_wait().map_err(Error::Device)? {
+            self.status = Some(status_of(status));
+        }
+        Ok(self.status.is_some())
+    }
+
+    /// The program's status; one that does not end in time is ended, and that is no failure of it.
+    fn end(&mut self, grace: Duration) -> Result<u32> {
+        let until = Instant::now() + grace;
+        while self.child.is_some() && !self.has_ended()? && Instant::now() < until {
+            std::thread::sleep(LOOK);
+        }
+        Ok(self.status.unwrap_or(0))
+    }
+}
+
+impl Drop for Running {
+    /// Nothing is left running behind.
+    fn drop(&mut self) {
+        if let (Some(child), None) = (&mut self.child, self.status) {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// What the program ended with: on Windows 32 bits, such as an exception's code.
+#[cfg(windows)]
+fn status_of(status: ExitStatus) -> u32 {
+    status.code().map_or(1, i32::cast_unsigned)
+}
+
+/// What the program ended with; where a signal ended it, 128 and the signal's number, as shells say.
+#[cfg(unix)]
+fn status_of(status: ExitStatus) -> u32 {
+    use std::os::unix::process::ExitStatusExt;
+    let signalled = status.signal().map(|signal| signal + 128);
+    let code = status.code().or(signalled).unwrap_or(1);
+    code.cast_unsigned()
 }
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// Ctrl-C ends the measurement, not the process: what was counted so far is told.
-fn watch_for_interrupt() {
+pub(crate) fn watch_for_interrupt() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         // Where there can be no handler, Ctrl-C ends the process, and its handle ends the session.
-        let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
+        let _ = ctrlc::set_handler(|| {
+            if INTERRUPTED.swap(true, Ordering::Relaxed) {
+                // Whoever asks twice will not wait.
+                std::process::exit(130);
+            }
+        });
     });
 }
 

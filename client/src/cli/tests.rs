@@ -177,3 +177,18 @@ fn registers_show_what_is_counted() {
         }
     }
 }
+
+#[test]
+fn top_leaves_no_session_behind() {
+    let mut on = on("skylake");
+    let parsed = parse(&["--quiet", "top", "--once", "-I", "10"]);
+    let Commands::Top(options) = &parsed.command else {
+        panic!("this is top");
+    };
+    assert_eq!(
+        top::run(options, &mut on, &Output::new(&parsed)).expect("rates"),
+        0
+    );
+    let machine = on.connection.machine().expect("described");
+    assert_eq!((machine.holder_process, machine.holder_session), (0, 0));
+}

@@ -90,8 +90,34 @@ fn problems_are_numbered_as_in_cfg_h() {
 }
 
 #[test]
+fn answers_are_numbered_as_in_cfgmgr32_h() {
+    let headers = [
+        (setup::CR_INVALID_DEVNODE, "not there"),
+        (setup::CR_NO_SUCH_DEVINST, "not there"),
+        (setup::CR_REMOVE_VETOED, "open"),
+        (setup::CR_NOT_DISABLEABLE, "be disabled"),
+        (setup::CR_ACCESS_DENIED, "denied"),
+    ];
+    assert_eq!(headers.len(), ANSWERS.len());
+    for ((number, words), row) in headers.iter().zip(ANSWERS) {
+        assert!(
+            *number == row.number && row.why.contains(words),
+            "{}",
+            row.why
+        );
+    }
+    let refused = |answer| Obstacle::Refused {
+        step: "the device could not be disabled",
+        answer,
+    };
+    assert_eq!(refused(setup::CR_REMOVE_VETOED).code(), "busy");
+    assert_eq!(refused(setup::CR_FAILURE).code(), "install-failed");
+    assert!(refused(23).to_string().ends_with("CONFIGRET 0x17"));
+}
+
+#[test]
 fn no_number_stands_twice_and_each_has_a_remedy() {
-    for table in [ERRORS, STATUSES, PROBLEMS] {
+    for table in [ERRORS, ANSWERS, STATUSES, PROBLEMS] {
         let numbers: BTreeSet<u32> = table.iter().map(|row| row.number).collect();
         assert_eq!(numbers.len(), table.len());
         for row in table {

@@ -1,17 +1,19 @@
 //! The root-enumerated device nodes with our hardware id: SetupAPI, NewDev and CfgMgr32.
 
 use super::{last_error, wide};
-use crate::Result;
 use crate::installation::Obstacle;
+use crate::{Error, Result};
 use shared_types::device::HARDWARE_ID;
 use std::ptr;
 use windows_sys::Win32::Devices::DeviceAndDriverInstallation::{
-    CM_Get_DevNode_Status, CM_PROB_PHANTOM, CR_SUCCESS, DICD_GENERATE_ID, DIF_REGISTERDEVICE,
-    DIGCF_ALLCLASSES, DN_HAS_PROBLEM, DN_STARTED, DiUninstallDevice, HDEVINFO, MAX_DEVICE_ID_LEN,
-    SP_DEVINFO_DATA, SPDRP_HARDWAREID, SetupDiCallClassInstaller, SetupDiCreateDeviceInfoList,
-    SetupDiCreateDeviceInfoW, SetupDiDestroyDeviceInfoList, SetupDiEnumDeviceInfo,
-    SetupDiGetClassDevsW, SetupDiGetDeviceInstanceIdW, SetupDiGetDevicePropertyW,
-    SetupDiGetDeviceRegistryPropertyW, SetupDiSetDeviceRegistryPropertyW,
+    CM_DISABLE_UI_NOT_OK, CM_Disable_DevNode, CM_Enable_DevNode, CM_Get_DevNode_Status,
+    CM_PROB_DISABLED, CM_PROB_PHANTOM, CONFIGRET, CR_NEED_RESTART, CR_SUCCESS, DICD_GENERATE_ID,
+    DIF_REGISTERDEVICE, DIGCF_ALLCLASSES, DN_HAS_PROBLEM, DN_STARTED, DiUninstallDevice, HDEVINFO,
+    MAX_DEVICE_ID_LEN, SP_DEVINFO_DATA, SPDRP_HARDWAREID, SetupDiCallClassInstaller,
+    SetupDiCreateDeviceInfoList, SetupDiCreateDeviceInfoW, SetupDiDestroyDeviceInfoList,
+    SetupDiEnumDeviceInfo, SetupDiGetClassDevsW, SetupDiGetDeviceInstanceIdW,
+    SetupDiGetDevicePropertyW, SetupDiGetDeviceRegistryPropertyW,
+    SetupDiSetDeviceRegistryPropertyW,
 };
 use windows_sys::Win32::Devices::Properties::{
     DEVPKEY_Device_DriverInfPath, DEVPKEY_Device_ProblemStatus, DEVPROP_TYPE_NTSTATUS,
@@ -262,6 +264,33 @@ impl Node<'_> {
         (done != FALSE && kind == wanted).then_some(into)
     }
 
+    /// Whether somebody has disabled the device.
+    pub(super) fn is_disabled(&self) -> bool {
+        let problem = self.problem();
+        matches!(
+            problem,
+            Some(Obstacle::NotRunning {
+                problem: CM_PROB_DISABLED,
+                ..
+            })
+        )
+    }
+
+    /// Enables the device, which loads its driver; answers whether Windows asks for a restart.
+    pub(super) fn enable(&self) -> Result<bool> {
+        // SAFETY: takes no pointer; a device instance that is not present is refused.
+        let answer = unsafe { CM_Enable_DevNode(self.data.DevInst, 0) };
+        switched("the device could not be enabled", answer)
+    }
+
+    /// Disables the device until it is enabled, or Windows starts anew; that unloads its driver.
+    /// Answers whether Windows asks for a restart.
+    pub(super) fn disable(&self) -> Result<bool> {
+        // SAFETY: takes no pointer; a device instance that is not present is refused.
+        let answer = unsafe { CM_Disable_DevNode(self.data.DevInst, CM_DISABLE_UI_NOT_OK) };
+        switched("the device could not be disabled", answer)
+    }
+
     /// Removes the device; answers whether Windows asks for a restart to finish.
     pub(super) fn remove(&self) -> Result<bool> {
         let mut restart = FALSE;
@@ -280,6 +309,14 @@ impl Node<'_> {
             return Err(last_error("the device could not be removed"));
         }
         Ok(restart != FALSE)
+    }
+}
+
+fn switched(step: &'static str, answer: CONFIGRET) -> Result<bool> {
+    match answer {
+        CR_SUCCESS => Ok(false),
+        CR_NEED_RESTART => Ok(true),
+        answer => Err(Error::Installation(Obstacle::Refused { step, answer })),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The installed driver.
 
 use super::installation::{self, State};
+use crate::installation::not_installed;
 use crate::{Error, Result, Transport};
 use shared_types::NtStatus;
 use shared_types::device::{Guid, INTERFACE};
@@ -9,32 +10,92 @@ use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::windows::ffi::OsStringExt;
-use std::os::windows::io::AsRawHandle;
+use std::os::windows::fs::OpenOptionsExt;
+use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
 use std::ptr;
 use windows_sys::Win32::Devices::DeviceAndDriverInstallation::{
     CM_GET_DEVICE_INTERFACE_LIST_PRESENT, CM_Get_Device_Interface_List_SizeW,
     CM_Get_Device_Interface_ListW, CR_SUCCESS,
 };
-use windows_sys::Win32::System::IO::DeviceIoControl;
+use windows_sys::Win32::Foundation::{
+    ERROR_ACCESS_DENIED, ERROR_INVALID_FUNCTION, ERROR_IO_PENDING, ERROR_OPERATION_ABORTED, FALSE,
+    TRUE, WAIT_TIMEOUT,
+};
+use windows_sys::Win32::Storage::FileSystem::FILE_FLAG_OVERLAPPED;
+use windows_sys::Win32::System::IO::{
+    CancelIoEx, DeviceIoControl, GetOverlappedResult, OVERLAPPED,
+};
+use windows_sys::Win32::System::Threading::{CreateEventW, WaitForSingleObject};
 use windows_sys::core::GUID;
+
+/// How long a request may take, in milliseconds. The driver holds none, so one that takes longer is
+/// stuck behind another; it is taken back then, and the tool ends instead of hanging. Ctrl-C takes
+/// no request back: it ends a measurement by the last ones, which fetch what was counted so far.
+const ANSWER_MS: u32 = 30_000;
 
 /// A handle on the driver's device, open for reading and writing.
 #[derive(Debug)]
 pub struct Driver {
     device: File,
+    /// Signalled when the request has been answered.
+    answered: OwnedHandle,
 }
 
 impl Driver {
     /// Opens the device by its interface (CreateFileW, through the standard library).
     pub fn open() -> Result<Self> {
         let path = interface().ok_or_else(no_interface)?;
-        OpenOptions::new()
+        let device = OpenOptions::new()
             .read(true)
             .write(true)
+            .custom_flags(FILE_FLAG_OVERLAPPED)
             .open(path)
-            .map(|device| Self { device })
-            .map_err(|error| no_driver(&error))
+            .map_err(|error| no_driver(&error))?;
+        Ok(Self {
+            device,
+            answered: event()?,
+        })
     }
+
+    /// Waits for the answer; afterwards the request is over, whatever came of it.
+    ///
+    /// # Safety
+    /// `overlapped` is that of a request on our device, and stays where it is meanwhile.
+    unsafe fn wait(&self, overlapped: *const OVERLAPPED) -> io::Result<u32> {
+        // SAFETY: the handle is open as long as `self` lives.
+        let waited = unsafe { WaitForSingleObject(self.answered.as_raw_handle(), ANSWER_MS) };
+        if waited == WAIT_TIMEOUT {
+            // SAFETY: the handle is open, and `overlapped` is as the caller says. Where the request
+            // is answered meanwhile there is nothing to cancel, which is no failure.
+            unsafe { CancelIoEx(self.device.as_raw_handle(), overlapped) };
+        }
+        let mut returned = 0;
+        // SAFETY: the handle is open, `overlapped` is as the caller says, and `returned` is valid
+        // for a write.
+        let done = unsafe {
+            GetOverlappedResult(
+                self.device.as_raw_handle(),
+                overlapped,
+                &raw mut returned,
+                TRUE,
+            )
+        };
+        if done == FALSE {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(returned)
+    }
+}
+
+/// An event that stays signalled until the next request clears it.
+fn event() -> Result<OwnedHandle> {
+    // SAFETY: no security attributes and no name are given.
+    let event = unsafe { CreateEventW(ptr::null(), TRUE, FALSE, ptr::null()) };
+    if event.is_null() {
+        return Err(Error::Device(io::Error::last_os_error()));
+    }
+    // SAFETY: CreateEventW succeeded, so the handle is open and nobody else's.
+    Ok(unsafe { OwnedHandle::from_raw_handle(event) })
 }
 
 /// The path of the first device that has enabled our interface.
@@ -81,10 +142,7 @@ fn interface() -> Option<OsString> {
 /// No device has our interface: there is none, or its driver does not run, or it is another one.
 fn no_interface() -> Error {
     let (message, hint) = match installation::state() {
-        State::Absent => (
-            "the driver is not installed".to_owned(),
-            "Run `halprof install` from the package's folder, or measure on a model: `--machine NAME`.",
-        ),
+        State::Absent => return not_installed(),
         State::NotRunning(obstacle) => {
             (format!("it is installed, but {obstacle}"), obstacle.hint())
         }
@@ -113,15 +171,19 @@ fn no_driver(error: &io::Error) -> Error {
         hint: hint.to_owned(),
     }
 }
+
 impl Transport for Driver {
     fn request(&mut self, code: RequestCode, input: &[u8], output: &mut [u8]) -> Result<usize> {
         let input_length = length(input.len())?;
         let output_length = length(output.len())?;
-        let mut returned = 0u32;
-        // SAFETY: the handle is open as long as `self.device` lives. `input` is valid for reads of
-        // `input_length` bytes, `output` for writes of `output_length`, `returned` for a write,
-        // and none overlap: they are distinct borrows. The handle was opened without
-        // FILE_FLAG_OVERLAPPED, so no OVERLAPPED is needed and the call ends before they do.
+        let mut overlapped = OVERLAPPED {
+            hEvent: self.answered.as_raw_handle(),
+            ..OVERLAPPED::default()
+        };
+        // SAFETY: the handles are open as long as `self` lives. `input` is valid for reads of
+        // `input_length` bytes, `output` for writes of `output_length`, and neither overlaps the
+        // other or `overlapped`: they are distinct borrows. All three outlive the request: this
+        // function goes on only when `wait` says that it is over.
         let done = unsafe {
             DeviceIoControl(
                 self.device.as_raw_handle(),
@@ -130,26 +192,35 @@ impl Transport for Driver {
                 input_length,
                 output.as_mut_ptr().cast(),
                 output_length,
-                &raw mut returned,
                 ptr::null_mut(),
+                &raw mut overlapped,
             )
         };
-        if done == 0 {
-            return Err(failed(io::Error::last_os_error()));
+        let error = io::Error::last_os_error();
+        if done == FALSE && number(&error) != ERROR_IO_PENDING {
+            return Err(failed(error));
         }
-        Ok(returned as usize)
+        // SAFETY: this is the request that was sent just now.
+        let answer = unsafe { self.wait(&raw const overlapped) };
+        answer.map(|returned| returned as usize).map_err(failed)
     }
 }
 
 /// The NTSTATUS behind a Win32 error, where it is one that the driver itself gives.
 fn failed(error: io::Error) -> Error {
-    const ERROR_INVALID_FUNCTION: i32 = 1;
-    const ERROR_ACCESS_DENIED: i32 = 5;
-    match error.raw_os_error() {
-        Some(ERROR_INVALID_FUNCTION) => Error::Status(NtStatus::INVALID_DEVICE_REQUEST),
-        Some(ERROR_ACCESS_DENIED) => Error::Status(NtStatus::ACCESS_DENIED),
+    match number(&error) {
+        ERROR_INVALID_FUNCTION => Error::Status(NtStatus::INVALID_DEVICE_REQUEST),
+        ERROR_ACCESS_DENIED => Error::Status(NtStatus::ACCESS_DENIED),
+        ERROR_OPERATION_ABORTED => Error::Device(io::Error::new(
+            io::ErrorKind::TimedOut,
+            format!("there was no answer within {} s", ANSWER_MS / 1000),
+        )),
         _ => Error::Device(error),
     }
+}
+
+fn number(error: &io::Error) -> u32 {
+    error.raw_os_error().unwrap_or(0).cast_unsigned()
 }
 
 fn length(bytes: usize) -> Result<u32> {

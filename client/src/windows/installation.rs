@@ -1,7 +1,7 @@
 //! The order in which the driver comes and goes.
 
 use super::{devices, packages, process, service};
-use crate::installation::{INF, Installed, Obstacle, Removed, serves};
+use crate::installation::{INF, Installed, Obstacle, Removed, Switched, not_installed, serves};
 use crate::{Error, Result};
 use shared_types::device::HARDWARE_ID;
 use std::path::{self, Path, PathBuf};
@@ -83,6 +83,53 @@ fn remove_devices() -> Result<(Vec<String>, bool)> {
         removed.push(instance);
     }
     Ok((removed, restart))
+}
+
+/// Loads the driver, where it does not run.
+pub(crate) fn start() -> Result<Switched> {
+    switch(|node| match node.problem() {
+        None => Ok(None),
+        Some(_) if node.is_disabled() => node.enable().map(Some),
+        Some(problem) => Err(Error::Installation(problem)),
+    })
+    .and_then(running)
+}
+
+/// Unloads the driver, where it is not disabled already.
+pub(crate) fn stop() -> Result<Switched> {
+    switch(|node| {
+        if node.is_disabled() {
+            return Ok(None);
+        }
+        node.disable().map(Some)
+    })
+}
+
+/// Switches every device of ours; `change` answers whether a restart is needed, or `None` where
+/// nothing was to be done.
+fn switch(change: impl Fn(&devices::Node<'_>) -> Result<Option<bool>>) -> Result<Switched> {
+    elevated()?;
+    let ours = devices::Ours::find()?;
+    let mut switched = Switched::default();
+    for node in ours.nodes() {
+        switched.devices.push(node.instance());
+        if let Some(restart) = change(&node)? {
+            switched.changed = true;
+            switched.restart |= restart;
+        }
+    }
+    if switched.devices.is_empty() {
+        return Err(not_installed());
+    }
+    Ok(switched)
+}
+
+/// What was enabled runs now, or says why not.
+fn running(switched: Switched) -> Result<Switched> {
+    match state() {
+        State::NotRunning(problem) if !switched.restart => Err(Error::Installation(problem)),
+        _ => Ok(switched),
+    }
 }
 
 /// How the driver stands.

@@ -105,10 +105,15 @@ pub(super) fn remove(name: &str, in_use: bool) -> Result<()> {
 }
 
 fn inf_folder() -> Result<PathBuf> {
+    Ok(windows_folder()?.join("INF"))
+}
+
+/// The folder of Windows.
+pub(super) fn windows_folder() -> Result<PathBuf> {
     let mut path = [0u16; 260];
     // SAFETY: `path` is valid for writes of the characters given.
     let length = unsafe { GetSystemWindowsDirectoryW(path.as_mut_ptr(), path.len() as u32) };
     let windows = path.get(..length as usize).filter(|path| !path.is_empty());
     let windows = windows.ok_or_else(|| last_error("the folder of Windows could not be found"))?;
-    Ok(PathBuf::from(OsString::from_wide(windows)).join("INF"))
+    Ok(PathBuf::from(OsString::from_wide(windows)))
 }

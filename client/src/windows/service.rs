@@ -1,4 +1,4 @@
-//! The driver's service. Removing a device or a driver package leaves its registry entry behind.
+//! Services: the driver's, whose registry entry stays when its device and package go, and which run.
 
 use super::{last_error, wide};
 use crate::Result;
@@ -6,10 +6,12 @@ use shared_types::device;
 use std::io;
 use std::ptr;
 use windows_sys::Win32::Foundation::{
-    ERROR_SERVICE_DOES_NOT_EXIST, ERROR_SERVICE_MARKED_FOR_DELETE,
+    ERROR_MORE_DATA, ERROR_SERVICE_DOES_NOT_EXIST, ERROR_SERVICE_MARKED_FOR_DELETE, FALSE,
 };
 use windows_sys::Win32::System::Services::{
-    CloseServiceHandle, DeleteService, OpenSCManagerW, OpenServiceW, SC_HANDLE, SC_MANAGER_CONNECT,
+    CloseServiceHandle, DeleteService, ENUM_SERVICE_STATUS_PROCESSW, EnumServicesStatusExW,
+    OpenSCManagerW, OpenServiceW, SC_ENUM_PROCESS_INFO, SC_HANDLE, SC_MANAGER_CONNECT,
+    SC_MANAGER_ENUMERATE_SERVICE, SERVICE_ACTIVE, SERVICE_DRIVER, SERVICE_WIN32,
 };
 
 /// The access right DELETE (winnt.h), which OpenServiceW takes among its own.
@@ -27,14 +29,56 @@ impl Drop for Handle {
     }
 }
 
+fn manager(access: u32) -> Option<Handle> {
+    // SAFETY: null means this computer and its active database.
+    let manager = unsafe { OpenSCManagerW(ptr::null(), ptr::null(), access) };
+    (!manager.is_null()).then_some(Handle(manager))
+}
+
+/// The names of the services that run, drivers among them.
+pub(super) fn active() -> Option<Vec<String>> {
+    // The most that one call gives, in bytes; aligned as the structures in front are.
+    let mut room = vec![0u64; (256 << 10) / 8];
+    let manager = manager(SC_MANAGER_CONNECT | SC_MANAGER_ENUMERATE_SERVICE)?;
+    let (mut needed, mut count, mut resume) = (0, 0, 0);
+    let mut names = Vec::new();
+    loop {
+        // SAFETY: the manager's handle is open; `room` is valid for writes of the bytes given, the
+        // three numbers for writes; every group is meant.
+        let done = unsafe {
+            EnumServicesStatusExW(
+                manager.0,
+                SC_ENUM_PROCESS_INFO,
+                SERVICE_DRIVER | SERVICE_WIN32,
+                SERVICE_ACTIVE,
+                room.as_mut_ptr().cast(),
+                size_of_val(room.as_slice()) as u32,
+                &raw mut needed,
+                &raw mut count,
+                &raw mut resume,
+                ptr::null(),
+            )
+        };
+        let error = io::Error::last_os_error().raw_os_error();
+        if done == FALSE && error.map(i32::cast_unsigned) != Some(ERROR_MORE_DATA) {
+            return None;
+        }
+        let first = room.as_ptr().cast::<ENUM_SERVICE_STATUS_PROCESSW>();
+        // SAFETY: Windows has put `count` structures at the front of `room`.
+        let all = unsafe { std::slice::from_raw_parts(first, count as usize) };
+        for one in all {
+            // SAFETY: the name is in `room` too, and ends with a zero.
+            names.push(unsafe { wide::at(one.lpServiceName) });
+        }
+        if done != FALSE || count == 0 {
+            return Some(names);
+        }
+    }
+}
+
 /// Deletes the service; answers whether there was one to delete. It goes when the driver has been unloaded.
 pub(super) fn delete() -> Result<bool> {
-    // SAFETY: null means this computer and its active database.
-    let manager = unsafe { OpenSCManagerW(ptr::null(), ptr::null(), SC_MANAGER_CONNECT) };
-    if manager.is_null() {
-        return Err(last_error(STEP));
-    }
-    let manager = Handle(manager);
+    let manager = manager(SC_MANAGER_CONNECT).ok_or_else(|| last_error(STEP))?;
     let name = wide::terminated(device::SERVICE);
     // SAFETY: the manager's handle is open, and the name ends with a zero.
     let service = unsafe { OpenServiceW(manager.0, name.as_ptr(), DELETE) };

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::iter;
 use std::os::windows::ffi::OsStrExt;
+use windows_sys::Win32::Globalization::lstrlenW;
 
 /// The text with its terminating zero.
 pub(super) fn terminated(text: impl AsRef<OsStr>) -> Vec<u16> {
@@ -29,4 +30,16 @@ pub(super) fn texts(units: &[u16]) -> Vec<String> {
         .take_while(|text| !text.is_empty())
         .map(String::from_utf16_lossy)
         .collect()
+}
+
+/// The text that a pointer of Windows leads to.
+///
+/// # Safety
+/// It is valid for reads up to a terminating zero.
+pub(super) unsafe fn at(text: *const u16) -> String {
+    // SAFETY: the caller's.
+    let length = unsafe { lstrlenW(text) };
+    // SAFETY: so many characters stand before the zero.
+    let units = unsafe { std::slice::from_raw_parts(text, length.cast_unsigned() as usize) };
+    String::from_utf16_lossy(units)
 }

@@ -21,6 +21,11 @@ fn bad_usage_ends_with_2() {
         &["stat", "-d", "-1"],
         &["stat", "-d", "nan"],
         &["stat", "-I", "0"],
+        &["stat", "-I", "0.999"],
+        &["stat", "-I", "inf"],
+        &["stat", "-r", "1001"],
+        &["stat", "--per-cpu", "--per-core-type"],
+        &["stat", "-M", "nonsense"],
         &["stat", "--rotate", "0"],
         &["stat", "--workload", "nonsense=1"],
         &["stat", "--workload", "instructions=99999999999999999999"],
@@ -71,6 +76,8 @@ fn what_only_windows_does_ends_with_4_elsewhere() {
     for arguments in [
         &["install"][..],
         &["install", "no-such.inf"],
+        &["start"],
+        &["stop"],
         &["uninstall"],
     ] {
         refused(arguments, 4, "unavailable");

@@ -36,10 +36,12 @@ fn a_recording_has_one_sample_for_each_period() {
             (&report["samples"], &report["modelled"]),
             (&100.into(), &true.into())
         );
-        assert_eq!(
-            report["by_source"],
-            serde_json::json!([{"source": "TotalIssues", "period": 100_000, "samples": 100}])
-        );
+        let sources = report["by_source"].as_array().expect("a list");
+        assert_eq!(sources.len(), 1);
+        let (source, period) = (&sources[0]["source"], &sources[0]["period"]);
+        assert_eq!((source, period), (&"TotalIssues".into(), &100_000.into()));
+        let (samples, events) = (&sources[0]["samples"], &sources[0]["events"]);
+        assert_eq!((samples, events), (&100.into(), &10_000_000.into()));
         assert_eq!(
             report["by_processor"],
             serde_json::json!([{"processor": 0, "samples": 100}])
@@ -51,8 +53,27 @@ fn a_recording_has_one_sample_for_each_period() {
     }
     let text = halprof(&["report", file]);
     assert!(text.stdout.contains("modelled.exe") && text.stderr.contains("modelled machine"));
+}
+
+#[test]
+fn a_recording_that_is_cut_is_reported_with_a_warning_and_status_5() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.rec");
+    let file = path.to_str().expect("UTF-8");
+    json(&["record", "-o", file]);
     let whole = std::fs::read(&path).expect("read");
-    std::fs::write(&path, &whole[..whole.len() / 2]).expect("cut");
+    std::fs::write(&path, &whole[..whole.len() - 1]).expect("cut");
+    let ran = halprof(&["--json", "report", file]);
+    let report = ran.json();
+    assert_eq!(
+        (ran.status, &report["schema"]),
+        (5, &"halprof/report/1".into())
+    );
+    assert!(report["samples"].as_u64().expect("a number") > 100);
+    let flaw = report["flaw"].as_str().expect("a flaw");
+    assert!(flaw.contains("cut"), "{flaw}");
+    assert!(halprof(&["report", file]).stderr.contains(flaw));
+    std::fs::write(&path, &whole[..20]).expect("cut");
     refused(&["report", file], 5, "bad-file");
 }
 

@@ -2,7 +2,7 @@
 
 use assert_cmd::Command;
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What one run of the tool came to.
 pub(crate) struct Ran {
@@ -79,4 +79,28 @@ pub(crate) fn violations(schema: &Value, value: &Value) -> Vec<String> {
         .iter_errors(value)
         .map(|error| format!("{}: {error}", error.instance_path))
         .collect()
+}
+
+/// Whether tools that others wrote must be there; if not, a test that wants one says that it is
+/// skipped.
+pub(crate) fn tools_are_required() -> bool {
+    std::env::var_os("HALPROF_REQUIRE_TOOLS").is_some_and(|one| one == "1")
+}
+
+/// The Python that has the packages of tests/foreign/requirements.txt; `None` where it lacks this
+/// module and need not have it.
+pub(crate) fn foreign_python(module: &str) -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/foreign/python");
+    let python = folder.join("bin/python");
+    let import = format!("import {module}");
+    let has = std::process::Command::new(&python)
+        .args(["-c", &import])
+        .status();
+    if has.is_ok_and(|status| status.success()) {
+        return Some(python);
+    }
+    let missing = format!("no {module} in {}: `cargo xtask setup`", folder.display());
+    assert!(!tools_are_required(), "{missing}");
+    println!("skipped: {missing}");
+    None
 }

@@ -93,7 +93,8 @@ fn the_tool_takes_what_the_script_says() {
         let name = command.split(' ').next().unwrap_or_default();
         let ran = run(command);
         // What only Windows does, and what a model does not run, is understood and refused.
-        if command.contains("install") || command.contains("-- ") {
+        let windows_only = ["install", "uninstall", "start", "stop"].contains(&name);
+        if windows_only || command.contains("-- ") {
             assert_eq!(ran.status, 4, "{command}: {}", ran.stdout);
             continue;
         }

@@ -78,6 +78,7 @@ pub fn parse(text: &str) -> Result<Workload, WorkloadError> {
         user: 100,
         processors: Some(BTreeSet::from([0])),
         code: USER_CODE,
+        instructions: None,
         seed: None,
         skid: 0,
     };

@@ -68,8 +68,9 @@ impl Workload {
 
     /// The address at `position`, in the mode in which the latest `event` there happened.
     ///
-    /// Instructions are four bytes each, and those of each mode are scattered over its range, so
-    /// that no sampling period meets the same ones again and again.
+    /// Instructions are four bytes each unless [`run_from`](Self::run_from) has told their places,
+    /// and those of each mode are scattered over its range, so that no sampling period meets the
+    /// same ones again and again.
     #[must_use]
     pub fn ip_of(&self, event: Event, position: u64) -> (u64, bool) {
         let latest = self.total(event, position).max(1);
@@ -77,10 +78,10 @@ impl Workload {
             || (self.amount(event) == 0 && self.parts.user > 0);
         let instructions = self.total(Event::Instructions, position);
         let in_user = self.user(Event::Instructions, instructions);
-        let ip = if user {
-            scatter(self.parts.code, in_user)
-        } else {
-            scatter(KERNEL_CODE, instructions - in_user)
+        let ip = match &self.parts.instructions {
+            _ if !user => scatter(KERNEL_CODE, instructions - in_user),
+            None => scatter(self.parts.code, in_user),
+            Some(addresses) => addresses[scattered(addresses.len() as u64, in_user) as usize],
         };
         (ip, user)
     }
@@ -220,11 +221,15 @@ fn scale_up(value: u64, numerator: u64, denominator: u64) -> u64 {
     product.div_ceil(u128::from(denominator).max(1)) as u64
 }
 
-/// The address of the instruction after `instructions` ones (Fibonacci hashing).
+/// The address of the instruction after `instructions` ones.
 fn scatter((start, end): (u64, u64), instructions: u64) -> u64 {
-    let places = u128::from((end - start).div_ceil(4));
+    start + scattered((end - start).div_ceil(4), instructions) * 4
+}
+
+/// One of so many places (Fibonacci hashing).
+fn scattered(places: u64, instructions: u64) -> u64 {
     let hash = instructions.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    start + ((u128::from(hash) * places) >> 64) as u64 * 4
+    ((u128::from(hash) * u128::from(places)) >> 64) as u64
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use crate::image::Image;
 use crate::kernel::{self, number_of};
 use crate::kmdf::{self, Kind, Request, power};
 use crate::machine::Machine;
+use crate::programs::Program;
 use crate::rules::{Rule, Violation};
 use anyhow::Result;
 use hal_profile::overflow::Interrupted;
@@ -59,12 +60,22 @@ enum Stage {
 /// The size of a DRIVER_OBJECT (wdm.h, x64).
 const DRIVER_OBJECT: usize = 0x150;
 
+/// What the processors do besides the driver.
+enum Work {
+    None,
+    Workload(Run),
+    /// Programs, since this moment.
+    Programs(u64),
+}
+
 /// The driver on its machine.
 pub struct Device {
     /// The machine.
     pub machine: Machine,
+    /// Bytes of the driver's image in memory.
+    pub image_size: u64,
     stage: Stage,
-    run: Option<Run>,
+    work: Work,
     /// The first rule that was broken while nobody could be told.
     broken: Option<Violation>,
     /// What can be written in the image, as the loader makes it.
@@ -81,8 +92,9 @@ impl Device {
         let image = Image::load(file)?;
         Ok(Self {
             machine: Machine::new(&image, leaves, seed)?,
+            image_size: image.bytes.len() as u64,
             stage: Stage::Unloaded,
-            run: None,
+            work: Work::None,
             broken: None,
             writable: image.writable(),
         }
@@ -456,28 +468,52 @@ impl Device {
 
     /// Begins a workload on its processors.
     pub fn begin(&mut self, workload: &Workload) {
-        self.run = Some(Run::begin(workload, self));
+        self.work = Work::Workload(Run::begin(workload, self));
     }
 
-    /// Runs the workload for at most so many nanoseconds; whether any of it is left.
+    /// Begins a program on every processor, with [`Machine::feed_guest`].
+    pub fn begin_programs(&mut self, program: &Program, rounds: u32) -> Result<(), Violation> {
+        let code = program.code(rounds);
+        let code = code.map_err(|error| Violation::new(Rule::Unmodelled, error.to_string()))?;
+        self.machine.begin_programs(&code)?;
+        self.work = Work::Programs(self.machine.now());
+        Ok(())
+    }
+
+    /// Runs what was begun for at most so many nanoseconds; whether any of it is left.
     pub fn advance(&mut self, nanoseconds: u64) -> Result<bool, Violation> {
-        let Some(mut run) = self.run.take() else {
-            return Ok(false);
-        };
-        let left = run.advance(self, nanoseconds);
-        self.run = Some(run);
-        match self.broken.take() {
-            Some(violation) => Err(violation),
-            None => Ok(left),
+        match std::mem::replace(&mut self.work, Work::None) {
+            Work::None => Ok(false),
+            Work::Workload(mut run) => {
+                let left = run.advance(self, nanoseconds);
+                self.work = Work::Workload(run);
+                match self.broken.take() {
+                    Some(violation) => Err(violation),
+                    None => Ok(left),
+                }
+            }
+            Work::Programs(began) => {
+                self.work = Work::Programs(began);
+                let until = self.machine.now().saturating_add(nanoseconds);
+                self.machine.run_programs(until)
+            }
         }
     }
 
-    /// Modelled time since the workload began.
+    /// Modelled time since that began.
     pub fn elapsed_ns(&mut self) -> u64 {
-        let Some(run) = self.run.take() else { return 0 };
-        let elapsed = run.elapsed_ns(self);
-        self.run = Some(run);
-        elapsed
+        match std::mem::replace(&mut self.work, Work::None) {
+            Work::None => 0,
+            Work::Workload(run) => {
+                let elapsed = run.elapsed_ns(self);
+                self.work = Work::Workload(run);
+                elapsed
+            }
+            Work::Programs(began) => {
+                self.work = Work::Programs(began);
+                self.machine.now() - began
+            }
+        }
     }
 }
 

@@ -1,12 +1,16 @@
 //! The shipped driver as the tool measures on it: one machine, one handle.
 
 use crate::device::{Device, File};
+use crate::memory::{IMAGE, STUBS, STUBS_SIZE};
+use crate::programs::{self, Program};
 use crate::rules::Violation;
 use anyhow::{Context, Result};
+use halprof::recording::Module;
 use halprof::{Error, ModelledMachine, Transport};
 use shared_types::NtStatus;
 use shared_types::request::{Access, RequestCode};
 use sim::cpuid::Leaves;
+use sim::run::PROCESS;
 use sim::workload::Workload;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,17 +18,40 @@ use std::rc::Rc;
 /// What a machine leaves behind: the first rule that was broken on it.
 pub type Broken = Rc<RefCell<Option<Violation>>>;
 
+/// What runs on the guest feed.
+#[derive(Clone, Copy)]
+pub struct Guest {
+    /// The program, on every processor.
+    pub program: &'static Program,
+    /// Its rounds.
+    pub rounds: u32,
+    /// How many instructions late interrupts come.
+    pub skid: u64,
+}
+
 /// A device that is started, and open for this process.
 pub struct Door {
-    device: Device,
+    /// It.
+    pub device: Device,
     file: File,
+    guest: Option<Guest>,
     broken: Broken,
 }
 
 impl Door {
-    /// Loads a driver's file on a machine of these processors, starts its device and opens it.
-    pub fn open(file: &[u8], leaves: &[Leaves], seed: u64, broken: &Broken) -> Result<Self> {
+    /// Loads a driver's file on a machine of these processors, starts its device and opens it. The
+    /// PMUs are driven by the workloads, or by the guest.
+    pub fn open(
+        file: &[u8],
+        leaves: &[Leaves],
+        seed: u64,
+        guest: Option<Guest>,
+        broken: &Broken,
+    ) -> Result<Self> {
         let mut device = Device::new(file, leaves, seed)?;
+        if let Some(guest) = guest {
+            device.machine.feed_guest(guest.skid);
+        }
         let status = device.start()?;
         anyhow::ensure!(status == 0, "the driver does not start: status {status:#x}");
         let file = device
@@ -33,6 +60,7 @@ impl Door {
         Ok(Self {
             device,
             file,
+            guest,
             broken: Rc::clone(broken),
         })
     }
@@ -74,8 +102,15 @@ impl Transport for Door {
 }
 
 impl ModelledMachine for Door {
+    /// The guest's program in place of the workload, where there is one.
     fn begin(&mut self, workload: &Workload) {
-        self.device.begin(workload);
+        let Some(guest) = self.guest else {
+            self.device.begin(workload);
+            return;
+        };
+        let begun = self.device.begin_programs(guest.program, guest.rounds);
+        // What it says is told at the end.
+        let _ = self.kept(begun);
     }
 
     fn advance(&mut self, nanoseconds: u64) -> halprof::Result<bool> {
@@ -85,6 +120,27 @@ impl ModelledMachine for Door {
 
     fn elapsed_ns(&mut self) -> u64 {
         self.device.elapsed_ns()
+    }
+
+    fn modules(&self) -> Vec<Module> {
+        let Some(guest) = self.guest else {
+            return Vec::new();
+        };
+        let module = |process, name: &str, start, end| Module {
+            process,
+            name: name.to_owned(),
+            start,
+            end,
+            ..Module::default()
+        };
+        let (code, code_end) = programs::CODE;
+        let program = format!("{}.exe", guest.program.name);
+        vec![
+            module(Some(PROCESS), &program, code, code_end),
+            module(None, "halprof.sys", IMAGE, IMAGE + self.device.image_size),
+            // The functions that the driver calls: each is its first instruction.
+            module(None, "ntoskrnl.exe", STUBS, STUBS + STUBS_SIZE),
+        ]
     }
 }
 

@@ -1,10 +1,12 @@
 //! The engine: x86-64 instructions, and the privileged ones served by a modelled processor.
 
+use crate::guest::{Facts, Guest};
 use crate::image::{Image, Privileged};
 use crate::memory::{
     APIC, ARENA, ARENA_SIZE, Arena, EXPORTS, EXPORTS_SIZE, IMAGE, PAGE, STUB, STUBS, STUBS_SIZE,
-    physical,
+    USER_STACKS, USER_STACKS_SIZE, is_user, physical,
 };
+use crate::programs;
 use crate::registers::Registers as Watched;
 use crate::rules::{Rule, Violation};
 use anyhow::{Result, anyhow};
@@ -54,6 +56,24 @@ const KEPT_LONG: [Register; 10] = [
 /// What they hold when a function is called: no address, and another value in each.
 const CALLER: u64 = 0x5EED_0000_0000_0000;
 const HLT: u8 = 0xF4;
+/// The stub with which the kernel goes to ring 3.
+const TO_RING_3: u64 = STUBS + STUBS_SIZE - STUB;
+const IRETQ: [u8; 2] = [0x48, 0xCF];
+/// The global descriptor table: its address, and the descriptors that Windows has there (ntddk.h,
+/// KGDT64_R0_CODE to KGDT64_R3_CODE; SDM vol. 3A, 3.4.5): each present, 64-bit code or flat data.
+const GDT: u64 = EXPORTS + EXPORTS_SIZE / 2;
+const DESCRIPTORS: [u64; 7] = [
+    0,
+    0,
+    0x00AF_9B00_0000_FFFF,
+    0x00CF_9300_0000_FFFF,
+    0,
+    0x00CF_F300_0000_FFFF,
+    0x00AF_FB00_0000_FFFF,
+];
+/// KGDT64_R3_DATA and KGDT64_R3_CODE with RPL 3.
+const RING_3_DATA: u64 = 0x2B;
+const RING_3_CODE: u64 = 0x33;
 
 /// Why the engine stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +82,27 @@ pub enum Stop {
     Stub(usize),
     /// The slice is over.
     Slice,
+    /// A program has returned.
+    Exit,
+}
+
+/// One instruction, as it was seen from outside: before, and after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The processor.
+    pub processor: usize,
+    /// Where it stands.
+    pub address: u64,
+    /// Its first bytes.
+    pub bytes: [u8; 8],
+    /// The ring it ran in.
+    pub ring: u8,
+    /// RCX, and EDX:EAX, before.
+    pub rcx: u64,
+    /// See [`Self::rcx`].
+    pub edx_eax: u64,
+    /// What comes next.
+    pub next: u64,
 }
 
 /// Instructions, each with those that came next.
@@ -91,6 +132,10 @@ pub struct Bus {
     pub calls: u64,
     /// A slice ends when interrupts are not masked any more, so that one that waits comes at once.
     pub stops_at_unmask: bool,
+    /// What drives the PMUs, where it is the instructions themselves.
+    pub guest: Option<Guest>,
+    /// The instructions one by one, where somebody wants them: the engine is stopped behind each.
+    pub steps: Option<Vec<Step>>,
     /// Accesses that `sim` saw are counted there; these are the most instructions in one stretch
     /// with interrupts masked.
     pub masked_most: u64,
@@ -143,6 +188,15 @@ impl Bus {
         &mut self.stretches[self.current]
     }
 
+    /// The running processor's registers are about to be read or written.
+    fn touch_registers(&mut self) {
+        if let Some(guest) = &mut self.guest
+            && let Some(cpu) = self.cpus.get_mut(self.current)
+        {
+            guest.touch(cpu, self.current);
+        }
+    }
+
     /// A rule is broken: the run stops after this instruction.
     fn stop(&mut self, violation: Violation) {
         self.violation.get_or_insert(violation);
@@ -171,7 +225,7 @@ impl Bus {
 
     /// One more instruction.
     ///
-    /// On the workload feed events are the workload's alone, so the driver's own instructions are
+    /// Without the guest feed events are the workload's alone, so the driver's own instructions are
     /// none. But code that goes on for [`SPIN`] instructions with interrupts masked, and touches no
     /// register of the PMU meanwhile, waits for events to happen: then they do, besides the
     /// workload. The driver's self-test does that.
@@ -184,7 +238,10 @@ impl Bus {
             stretch.untouched += 1;
             let (length, spins) = (stretch.length, stretch.untouched == SPIN);
             self.masked_most = self.masked_most.max(length);
-            if spins && let Some(cpu) = self.cpus.get_mut(self.current) {
+            if spins
+                && self.guest.is_none()
+                && let Some(cpu) = self.cpus.get_mut(self.current)
+            {
                 cpu.exercise();
             }
         }
@@ -194,6 +251,8 @@ impl Bus {
 /// The engine.
 pub struct Engine {
     unicorn: Unicorn<'static, Bus>,
+    /// What the registers are in ring 0 when nothing has run.
+    kernel: Context,
 }
 
 /// The registers of one activity.
@@ -218,6 +277,8 @@ impl Engine {
             executed: 0,
             calls: 0,
             stops_at_unmask: false,
+            guest: None,
+            steps: None,
             masked_most: 0,
             privileged: image.privileged.clone(),
             budget: 0,
@@ -249,16 +310,21 @@ impl Engine {
         map(STUBS, STUBS_SIZE, Prot::READ | Prot::EXEC).map_err(broken)?;
         map(EXPORTS, EXPORTS_SIZE, Prot::READ).map_err(broken)?;
         map(ARENA, ARENA_SIZE, Prot::READ | Prot::WRITE).map_err(broken)?;
+        let (code, code_end) = programs::CODE;
+        map(code, code_end - code, Prot::READ | Prot::EXEC).map_err(broken)?;
+        map(USER_STACKS, USER_STACKS_SIZE, Prot::READ | Prot::WRITE).map_err(broken)?;
         u.mmio_map(
             physical(APIC),
             PAGE,
             Some(|u: &mut Unicorn<'_, Bus>, offset, _size| {
                 let bus = u.get_data_mut();
+                bus.touch_registers();
                 let cpu = &mut bus.cpus[bus.current];
                 cpu.read_apic(offset as u32).into()
             }),
             Some(|u: &mut Unicorn<'_, Bus>, offset, _size, value| {
                 let bus = u.get_data_mut();
+                bus.touch_registers();
                 let cpu = &mut bus.cpus[bus.current];
                 let allowed = bus.registers.write_apic(cpu, offset as u32, value as u32);
                 cpu.write_apic(offset as u32, value as u32);
@@ -272,11 +338,18 @@ impl Engine {
         u.mem_write(physical(IMAGE), &image.bytes).map_err(broken)?;
         let stubs = vec![HLT; STUBS_SIZE as usize];
         u.mem_write(physical(STUBS), &stubs).map_err(broken)?;
+        u.mem_write(physical(TO_RING_3), &IRETQ).map_err(broken)?;
+        u.mem_write(physical(GDT), &DESCRIPTORS.map(u64::to_le_bytes).concat())
+            .map_err(broken)?;
+        u.reg_write_long(Register::GDTR, &descriptor_table())
+            .map_err(broken)?;
         u.add_code_hook(1, 0, execute).map_err(broken)?;
         let (begin, end) = (physical(ARENA), physical(ARENA) + ARENA_SIZE - 1);
         let kinds = HookType::MEM_READ | HookType::MEM_WRITE;
         u.add_mem_hook(kinds, begin, end, touch).map_err(broken)?;
-        Ok(Self { unicorn })
+        let mut kernel = unicorn.context_alloc().map_err(broken)?;
+        unicorn.context_save(&mut kernel).map_err(broken)?;
+        Ok(Self { unicorn, kernel })
     }
 
     /// What the instructions see.
@@ -298,7 +371,17 @@ impl Engine {
         bus.budget = instructions;
         bus.previous = 0;
         let start = self.register(Register::RIP);
-        let result = self.unicorn.emu_start(start, 0, 0, 0);
+        if let Some(guest) = &mut self.bus().guest {
+            guest.begin_slice(processor);
+        }
+        let result = if self.bus().steps.is_some() {
+            self.step_through(processor)
+        } else {
+            let result = self.unicorn.emu_start(start, 0, 0, 0);
+            self.undo_halt();
+            self.end_slice(processor);
+            result
+        };
         if let Some(violation) = self.bus().violation.take() {
             return Err(self.with_stack(violation));
         }
@@ -323,11 +406,117 @@ impl Engine {
                 Ok(Stop::Stub((offset / STUB) as usize))
             }
             _ if bus.budget == 0 => Ok(Stop::Slice),
+            _ if at == programs::EXIT => Ok(Stop::Exit),
             _ => {
                 let what = format!("the processor halts before {}", place(at));
                 Err(self.with_stack(Violation::new(Rule::Unmodelled, what)))
             }
         }
+    }
+
+    /// Executes one instruction after the other, each seen from outside, until the slice ends.
+    fn step_through(&mut self, processor: usize) -> Result<(), unicorn_engine::uc_error> {
+        let mut left = self.bus().budget;
+        loop {
+            let before = self.seen(processor);
+            let address = before.address;
+            self.bus().budget = 1;
+            let result = self.unicorn.emu_start(address, 0, 0, 0);
+            self.undo_halt();
+            let next = self.register(Register::RIP);
+            let arrives = self.end_slice(processor);
+            let bus = self.bus();
+            let executed = 1 - bus.budget;
+            left -= executed;
+            if executed == 1
+                && let Some(steps) = &mut bus.steps
+            {
+                steps.push(Step { next, ..before });
+            }
+            let unmasked =
+                bus.stops_at_unmask && bus.privileged.get(&address) == Some(&Privileged::Unmask);
+            let over = arrives || unmasked || left == 0;
+            if over || executed == 0 || bus.violation.is_some() || result.is_err() {
+                bus.budget = if over { 0 } else { left };
+                return result;
+            }
+            let in_stub = (STUBS..TO_RING_3).contains(&address);
+            if in_stub {
+                bus.budget = left;
+                return result;
+            }
+        }
+    }
+
+    /// What is seen of the instruction that comes.
+    fn seen(&self, processor: usize) -> Step {
+        let address = self.register(Register::RIP);
+        let mut bytes = [0; 8];
+        self.read(address, &mut bytes);
+        let [eax, edx] = [Register::RAX, Register::RDX].map(|one| self.register(one) as u32);
+        Step {
+            processor,
+            address,
+            bytes,
+            ring: self.ring(),
+            rcx: self.register(Register::RCX),
+            edx_eax: u64::from(edx) << 32 | u64::from(eax),
+            next: address,
+        }
+    }
+
+    /// The engine executes the HLT of a stub though it was told to stop before it: the guest feed
+    /// wants that boundary.
+    fn undo_halt(&mut self) {
+        let at = self.register(Register::RIP).wrapping_sub(1);
+        let bus = self.bus();
+        let halted = (STUBS..TO_RING_3).contains(&at) && (at - STUBS).is_multiple_of(STUB);
+        if halted && bus.previous != at && bus.guest.is_some() {
+            self.set_register(Register::RIP, at);
+        }
+    }
+
+    /// What has been executed retires; whether an interrupt arrives here.
+    fn end_slice(&mut self, processor: usize) -> bool {
+        let next = self.register(Register::RIP);
+        let bus = self.bus();
+        bus.guest
+            .as_mut()
+            .zip(bus.cpus.get_mut(processor))
+            .is_some_and(|(guest, cpu)| guest.end_slice(cpu, processor, next))
+    }
+
+    /// The ring that the loaded registers are in.
+    #[must_use]
+    pub fn ring(&self) -> u8 {
+        (self.register(Register::CS) & 3) as u8
+    }
+
+    /// Puts a program's code in its place.
+    pub fn load_program(&mut self, code: &[u8]) {
+        let (start, end) = programs::CODE;
+        let mut page = vec![HLT; (end - start) as usize];
+        page[..code.len()].copy_from_slice(code);
+        self.write(start, &page);
+        let _ = self
+            .unicorn
+            .ctl_remove_cache(physical(start), physical(end));
+        if let Some(guest) = &mut self.bus().guest {
+            guest.forget();
+        }
+    }
+
+    /// Begins a program on a processor's stack: the kernel, whose stack ends at `top`, returns to
+    /// its first instruction in ring 3.
+    pub fn begin_program(&mut self, stack: u64, top: u64) {
+        let (code, _) = programs::CODE;
+        let stack = stack - 8;
+        self.write_u64(stack, programs::EXIT);
+        let frame = [code, RING_3_CODE, FLAGS, stack, RING_3_DATA];
+        let at = top - 0x30;
+        self.write(at, &frame.map(u64::to_le_bytes).concat());
+        self.set_register(Register::RSP, at);
+        self.set_register(Register::RIP, TO_RING_3);
     }
 
     /// Whether the registers that are loaded have interrupts masked.
@@ -354,6 +543,9 @@ impl Engine {
     /// Begins a call: `function` with these arguments on the stack whose end is `top`; when it
     /// returns, stub 0 is called.
     pub fn begin_call(&mut self, function: u64, arguments: &[u64], top: u64) {
+        if self.ring() != 0 {
+            let _ = self.unicorn.context_restore(&self.kernel);
+        }
         const IN_REGISTERS: [Register; 4] =
             [Register::RCX, Register::RDX, Register::R8, Register::R9];
         let more = arguments.len().saturating_sub(4) as u64;
@@ -520,17 +712,33 @@ fn long(number: u64) -> [u8; 16] {
     (u128::from(CALLER) << 64 | u128::from(number)).to_le_bytes()
 }
 
+/// What the engine takes for GDTR: selector, base, limit, flags (unicorn's uc_x86_mmr).
+fn descriptor_table() -> Vec<u8> {
+    let limit = size_of_val(&DESCRIPTORS) as u64 - 1;
+    [0, GDT, limit].map(u64::to_le_bytes).concat()
+}
+
 fn place(address: u64) -> String {
+    if is_user(address) {
+        return format!("{address:#x} of the program");
+    }
     format!("halprof.sys+{:#x}", address.wrapping_sub(IMAGE))
 }
 
 /// Before each instruction.
 fn execute(unicorn: &mut Unicorn<'_, Bus>, address: u64, size: u32) {
+    if unicorn.get_data().guest.is_some() {
+        retire(unicorn, address);
+    }
     let bus = unicorn.get_data_mut();
-    if bus.budget == 0 {
+    if bus.budget == 0 || address == programs::EXIT {
         let _ = unicorn.emu_stop();
         return;
     }
+    if bus.guest.is_some() {
+        feed(unicorn, address, size);
+    }
+    let bus = unicorn.get_data_mut();
     bus.count();
     bus.calls += u64::from((STUBS..STUBS + STUBS_SIZE).contains(&address));
     bus.follow(address);
@@ -548,6 +756,36 @@ fn execute(unicorn: &mut Unicorn<'_, Bus>, address: u64, size: u32) {
             let next = address + u64::from(size);
             let _ = unicorn.reg_write(Register::RIP, next);
         }
+    }
+}
+
+/// What was executed before retires, and the slice is over where an interrupt arrives behind it.
+fn retire(unicorn: &mut Unicorn<'_, Bus>, next: u64) {
+    let bus = unicorn.get_data_mut();
+    if let Some(guest) = &mut bus.guest
+        && guest.boundary(&mut bus.cpus[bus.current], bus.current, next)
+    {
+        bus.budget = 0;
+    }
+}
+
+/// Gives the guest feed the instruction that is executed now.
+fn feed(unicorn: &mut Unicorn<'_, Bus>, address: u64, size: u32) {
+    let known = unicorn.get_data().guest.as_ref();
+    let facts = known
+        .and_then(|guest| guest.facts(address))
+        .unwrap_or_else(|| {
+            let bytes = unicorn.mem_read_as_vec(physical(address), size as usize);
+            Facts::of(&bytes.unwrap_or_default())
+        });
+    let left = match facts.repeats {
+        true => unicorn.reg_read(Register::RCX).unwrap_or_default(),
+        false => 0,
+    };
+    let bus = unicorn.get_data_mut();
+    if let Some(guest) = &mut bus.guest {
+        guest.learn(address, facts);
+        guest.execute(bus.current, address, facts, left);
     }
 }
 
@@ -576,6 +814,7 @@ fn serve(unicorn: &mut Unicorn<'_, Bus>, kind: Privileged) {
     );
     let bus = unicorn.get_data_mut();
     bus.stretch().untouched = 0;
+    bus.touch_registers();
     let cpu = &mut bus.cpus[bus.current];
     let answer = match kind {
         Privileged::Cpuid => {

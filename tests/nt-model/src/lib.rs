@@ -17,6 +17,8 @@
 //! | [`traffic`] | what they do at the same time, at moments that a seed decides |
 //! | [`soak`] | machine after machine, each with many sequences |
 //! | [`registers`] | which registers the driver may write, and what it must leave as it was |
+//! | [`guest`] | what instructions retire, as it drives the PMUs |
+//! | [`programs`] | code for ring 3, and what it retires |
 //! | [`rules`] | what a driver must not do, each with a name |
 //!
 //! Processors share one engine: a processor is a context that runs for a slice whose length and
@@ -30,12 +32,14 @@ pub mod cost;
 pub mod device;
 pub mod door;
 pub mod engine;
+pub mod guest;
 pub mod image;
 pub mod kernel;
 pub mod kmdf;
 pub mod machine;
 pub mod memory;
 pub mod memory_image;
+pub mod programs;
 pub mod registers;
 pub mod rules;
 pub mod sequence;

@@ -4,6 +4,9 @@
 //! them; the topmost runs. In each step the seed chooses a processor that has something to do,
 //! whether a DPC that waits comes first, and how many instructions the slice has.
 
+pub mod programs;
+
+use self::programs::Programs;
 use crate::cost::Cost;
 use crate::engine::{Engine, MASKED_LIMIT, Registers, Stack, Stop};
 use crate::image::Image;
@@ -118,6 +121,8 @@ struct Activity {
     /// The process and the thread that PsGetCurrent... answer.
     who: (u32, u32),
     name: &'static str,
+    /// It is a program's thread, in ring 3 once it has begun.
+    program: bool,
     /// Nobody asks what it returned.
     detached: bool,
     /// The DPC or the timer that it runs for, 0 for none.
@@ -201,6 +206,7 @@ pub struct Machine {
     /// Of the order of all calls: two runs that differ in it have differed.
     pub calls: Fingerprint,
     stubs: Vec<Stub>,
+    programs: Programs,
     processors: Vec<Processor>,
     activities: Vec<Activity>,
     /// Activities that are over, and whose result nobody wants.
@@ -238,6 +244,7 @@ impl Machine {
             contended: 0,
             calls: Fingerprint::default(),
             stubs: vec![Stub::Return],
+            programs: Programs::default(),
             processors,
             activities: Vec::new(),
             idle: Vec::new(),
@@ -387,6 +394,7 @@ impl Machine {
         activity.top = top;
         activity.who = who;
         activity.name = name;
+        activity.program = false;
         activity.detached = irql != PASSIVE;
         activity.object = 0;
         activity.frame = 0;
@@ -412,6 +420,7 @@ impl Machine {
             ran_in_all: 0,
             who: (0, 0),
             name: "",
+            program: false,
             detached: false,
             object: 0,
             frame: 0,
@@ -599,13 +608,18 @@ impl Machine {
         let ready: Vec<usize> = (0..self.activities.len())
             .filter(|&id| self.activities[id].state == State::Ready)
             .collect();
-        let busy = |processor: &Processor| {
-            !processor.pile.is_empty()
+        let busy = |&index: &usize| {
+            let processor = &self.processors[index];
+            !self.is_below_threads(index)
                 || !processor.dpcs.is_empty()
                 || processor.interrupt.is_some()
         };
+        let quiet = ready.is_empty() && !(0..self.processors.len()).any(|index| busy(&index));
         let able: Vec<usize> = (0..self.processors.len())
-            .filter(|&index| !ready.is_empty() || busy(&self.processors[index]))
+            .filter(|&index| match self.has_program(index) {
+                true => !quiet || self.program_may_run(index) > 0,
+                false => !ready.is_empty() || busy(&index),
+            })
             .collect();
         if able.is_empty() {
             return Ok(false);
@@ -616,16 +630,22 @@ impl Machine {
             return Ok(true);
         };
         self.load(id);
-        let slice = self.slice();
+        let mut slice = self.slice();
+        if quiet && self.activities[id].program {
+            slice = slice.min(self.program_may_run(index));
+        }
         self.running_on = index;
-        self.engine.bus().stops_at_unmask = self.disturbed;
+        self.engine.bus().stops_at_unmask = self.disturbed || self.is_guest();
         let stop = self.run(index, id, slice)?;
         self.activities[id].masked = self.engine.masked();
         if self.disturbed {
             self.take_pending(index);
         }
-        if let Stop::Stub(number) = stop {
-            self.called(index, id, number)?;
+        self.take_arrived(index);
+        match stop {
+            Stop::Stub(number) => self.called(index, id, number)?,
+            Stop::Exit => self.program_returned(index, id)?,
+            Stop::Slice => {}
         }
         Ok(true)
     }
@@ -647,6 +667,9 @@ impl Machine {
         activity.lowest = stack.lowest;
         activity.ran += executed;
         activity.ran_in_all += executed;
+        if activity.program {
+            return Ok(stop);
+        }
         let (name, ran) = (activity.name, activity.ran);
         self.stack_most = self.stack_most.max((stack.used(), name));
         self.spin_most = self.spin_most.max((ran, name));
@@ -682,8 +705,12 @@ impl Machine {
             return Ok(());
         }
         if irql < PROFILE
-            && let Some(interrupted) = self.processors[index].interrupt.take()
+            && let Some(mut interrupted) = self.processors[index].interrupt.take()
         {
+            if self.is_guest() {
+                interrupted = self.interrupted_now(index);
+            }
+            self.wake_processor(index);
             return self.deliver(index, &interrupted);
         }
         let late = top.is_some() && self.rng.u8(0..4) == 0;
@@ -692,6 +719,7 @@ impl Machine {
             && let Some(dpc) = self.processors[index].dpcs.pop_front()
         {
             let who = top.map_or((0, 0), |id| self.activities[id].who);
+            self.wake_processor(index);
             kernel::dpc_begins(self, dpc)?;
             let [context, first, second] = dpc.arguments;
             let arguments = [dpc.object, context, first, second];
@@ -699,7 +727,8 @@ impl Machine {
             self.activities[id].object = dpc.object;
             return Ok(());
         }
-        if top.is_none() && !ready.is_empty() {
+        if self.is_below_threads(index) && !ready.is_empty() {
+            self.wake_processor(index);
             let id = ready[self.rng.usize(0..ready.len())];
             self.activities[id].state = State::Running;
             self.processors[index].pile.push(id);

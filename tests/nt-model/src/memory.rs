@@ -1,7 +1,7 @@
 //! Addresses, and which bytes the driver may touch.
 //!
 //! The driver's virtual addresses are high, as in a kernel; what the engine calls physical is their
-//! low half. All memory that the driver gets stands in one arena, where a shadow says of every byte
+//! low half. What programs have in ring 3 is above it. All memory that the driver gets stands in one arena, where a shadow says of every byte
 //! whether it may be touched: so an access one byte beyond an allocation, or into one that was
 //! freed, is found when it happens.
 
@@ -26,13 +26,30 @@ pub const ARENA: u64 = 0xFFFF_F800_2000_0000;
 pub const ARENA_SIZE: u64 = 0x4000_0000;
 /// Where the local APIC's page is mapped.
 pub const APIC: u64 = 0xFFFF_F800_0A00_0000;
+/// The stacks of programs: one for each processor.
+pub const USER_STACKS: u64 = 0x10_0000;
+/// Room for them: more than for the processors that Windows can have.
+pub const USER_STACKS_SIZE: u64 = 4096 * USER_STACK;
+const USER_STACK: u64 = PAGE;
 /// A page.
 pub const PAGE: u64 = 0x1000;
 
 /// The engine's address of a virtual one.
 #[must_use]
 pub const fn physical(address: u64) -> u64 {
-    address & 0xFFFF_FFFF
+    address & 0xFFFF_FFFF | (is_user(address) as u64) << 32
+}
+
+/// The end of a program's stack, where it is empty.
+#[must_use]
+pub const fn user_stack(processor: usize) -> u64 {
+    USER_STACKS + USER_STACK * (processor as u64 + 1)
+}
+
+/// Whether an address is in the lower half, where programs are.
+#[must_use]
+pub const fn is_user(address: u64) -> bool {
+    address >> 47 == 0
 }
 
 /// Bytes that one byte of the shadow tells of.

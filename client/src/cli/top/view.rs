@@ -1,0 +1,219 @@
+//! The picture: a title, a table, a chart, and what the keys do; less of it on a smaller terminal.
+
+use super::figures::{self, Format};
+use super::look::Look;
+use super::state::{State, View};
+use super::tables;
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Axis, Block, Chart, Clear, Dataset, GraphType, Paragraph, Wrap};
+
+const KEYS: &[(&str, &str)] = &[
+    ("q", "quit"),
+    ("space", "pause"),
+    ("v", "view"),
+    ("s", "sort"),
+    ("r", "reverse"),
+    ("c", "choose"),
+    ("?", "help"),
+];
+
+const HELP: &[&str] = &[
+    "q, Esc, Ctrl-C  quit",
+    "space, p        stop the picture; counting and the log go on",
+    "v, Tab          sources, or processors",
+    "up, down        choose a row; PgUp, PgDn, Home, End too",
+    "left, right     choose a source",
+    "s               sort by the next column",
+    "r               the other way round",
+    "c               choose what is counted",
+    "?, h            this",
+    "",
+    "k M G T P E: 10^3, 10^6, 10^9, 10^12, 10^15, 10^18",
+    "~: an estimate, where sources take turns on the counters",
+];
+
+/// From how many rows on there is a chart.
+const CHART_FROM: u16 = 16;
+/// One row in so many is for metrics.
+const METRICS_SHARE: u16 = 8;
+
+/// Draws all of it.
+pub(super) fn draw(frame: &mut Frame<'_>, state: &State, look: &Look) {
+    let area = frame.area();
+    let metrics = metrics(state, area.width, area.height / METRICS_SHARE);
+    let is_tall = area.height >= CHART_FROM;
+    let heights = [
+        Constraint::Length(1),
+        Constraint::Min(0),
+        Constraint::Length(if is_tall { area.height / 3 } else { 0 }),
+        Constraint::Length(metrics.len() as u16),
+        Constraint::Length(u16::from(area.height >= 3)),
+    ];
+    let [title, table, chart, figures, keys] = Layout::vertical(heights).areas(area);
+    frame.render_widget(title_line(state, look), title);
+    match state.view {
+        View::Sources => tables::sources(frame, table, state, look),
+        View::Processors => tables::processors(frame, table, state, look),
+    }
+    trace(frame, chart, state, look);
+    frame.render_widget(Paragraph::new(metrics.join("\n")), figures);
+    frame.render_widget(last_line(state, look), keys);
+    if state.help {
+        help(frame, look);
+    }
+    choosing(frame, state, look);
+}
+
+/// What matters most stands first: a narrow terminal cuts the rest.
+fn title_line<'a>(state: &'a State, look: &Look) -> Line<'a> {
+    let mut spans = Vec::new();
+    if state.modelled {
+        spans.push(Span::styled("MODELLED ", look.warning));
+    }
+    if state.is_paused() {
+        spans.push(Span::styled("PAUSED ", look.warning));
+    }
+    let elapsed = state.shown().elapsed.as_secs();
+    spans.push(Span::styled(format!("{elapsed} s"), look.strong));
+    let every = state.every.as_secs_f64();
+    spans.push(Span::styled(format!(", every {every} s, "), look.quiet));
+    spans.push(Span::raw(&state.machine));
+    Line::from(spans)
+}
+
+fn last_line<'a>(state: &'a State, look: &Look) -> Line<'a> {
+    if let Some(message) = &state.message {
+        return Line::styled(message.as_str(), look.warning);
+    }
+    let key = |&(key, does): &(&'a str, &'a str)| {
+        let key = Span::styled(key, look.strong);
+        [key, Span::styled(format!(" {does}  "), look.quiet)]
+    };
+    Line::from(KEYS.iter().flat_map(key).collect::<Vec<_>>())
+}
+
+/// The metrics, in at most so many lines.
+fn metrics(state: &State, width: u16, lines: u16) -> Vec<String> {
+    let shown = state.shown();
+    let metrics = figures::metrics(&state.sources, &shown.interval, state.processor);
+    let mut all: Vec<String> = Vec::new();
+    for (name, value) in metrics {
+        let metric = format!("{value} {name}");
+        match all.last_mut() {
+            Some(line) if line.len() + metric.len() + 2 <= width.into() => {
+                *line += "; ";
+                *line += &metric;
+            }
+            _ => all.push(metric),
+        }
+    }
+    all.truncate(lines.into());
+    all
+}
+
+/// The rate that is marked, as an oscilloscope shows it.
+fn trace(frame: &mut Frame<'_>, area: Rect, state: &State, look: &Look) {
+    if area.height < 4 {
+        return;
+    }
+    let history = &state.shown().history;
+    // A braille cell has two columns of dots.
+    let points = u32::from(area.width) * 2;
+    let rates = history
+        .rates(state.processor, state.source)
+        .rev()
+        .take(points as usize);
+    let ago = |intervals: u32| state.every.saturating_mul(intervals).as_secs_f64();
+    let point = |(age, rate): (u32, Option<f32>)| Some((-ago(age), f64::from(rate?)));
+    let points_shown: Vec<(f64, f64)> = (0..).zip(rates).filter_map(point).collect();
+    let most = points_shown.iter().map(|point| point.1).fold(0.0, f64::max);
+    let most = if most > 0.0 { most * 1.1 } else { 1.0 };
+    // A new history is not stretched over the whole width.
+    let span = ago((history.len() as u32).clamp(20, points.max(20)) - 1);
+    let source = state.sources.get(state.source).map_or("", String::as_str);
+    let place = state
+        .processor
+        .map_or("all processors".to_owned(), |processor| {
+            format!("processor {processor}")
+        });
+    let data = Dataset::default()
+        .marker(look.marker)
+        .graph_type(GraphType::Line)
+        .style(look.trace)
+        .data(&points_shown);
+    let x = Axis::default()
+        .bounds([-span, 0.0])
+        .labels([format!("-{span:.1} s"), "now".to_owned()])
+        .style(look.quiet);
+    let y = Axis::default()
+        .bounds([0.0, most])
+        .labels(["0".to_owned(), most.short()])
+        .style(look.quiet);
+    let chart = Chart::new(vec![data])
+        .block(Block::new().title(Line::styled(
+            format!("{source}, {place}, events a second"),
+            look.strong,
+        )))
+        .x_axis(x)
+        .y_axis(y);
+    frame.render_widget(chart, area);
+}
+
+/// A box in the middle, as large as its text or the terminal.
+fn popup(frame: &mut Frame<'_>, columns: u16, rows: u16, title: &str, look: &Look) -> Rect {
+    let area = frame.area();
+    let area = area.centered(
+        Constraint::Length(columns.saturating_add(2).min(area.width)),
+        Constraint::Length(rows.saturating_add(2).min(area.height)),
+    );
+    let block = Block::bordered().title(title).border_style(look.quiet);
+    let inner = block.inner(area);
+    frame.render_widget(Clear, area);
+    frame.render_widget(block, area);
+    inner
+}
+
+fn help(frame: &mut Frame<'_>, look: &Look) {
+    let columns = HELP.iter().map(|line| line.len()).max().unwrap_or(0) as u16;
+    let inner = popup(frame, columns, HELP.len() as u16, "keys", look);
+    frame.render_widget(
+        Paragraph::new(HELP.join("\n")).wrap(Wrap { trim: false }),
+        inner,
+    );
+}
+
+fn choosing(frame: &mut Frame<'_>, state: &State, look: &Look) {
+    let Some(choosing) = &state.choosing else {
+        return;
+    };
+    let columns = choosing
+        .rows
+        .iter()
+        .map(|row| row.label.chars().count())
+        .max();
+    let columns = u16::try_from(columns.unwrap_or(0))
+        .unwrap_or(u16::MAX)
+        .saturating_add(4)
+        .max(30);
+    let rows = u16::try_from(choosing.rows.len()).unwrap_or(u16::MAX);
+    let inner = popup(frame, columns, rows, "space: choose, Enter: count", look);
+    let shown = tables::window(choosing.rows.len(), choosing.at, inner.height);
+    let line = |index: usize| {
+        let row = choosing.rows.get(index)?;
+        let sign = if row.chosen { "[x]" } else { "[ ]" };
+        let style = if index == choosing.at {
+            look.marked
+        } else {
+            Style::new()
+        };
+        Some(Line::styled(format!("{sign} {}", row.label), style))
+    };
+    let lines: Vec<Line<'_>> = shown.filter_map(line).collect();
+    frame.render_widget(Paragraph::new(lines), inner);
+}
+
+#[cfg(test)]
+mod tests;

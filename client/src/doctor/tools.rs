@@ -1,0 +1,186 @@
+//! Other programs that use the counters, by the names that their makers give them.
+//!
+//! A name that is found is a candidate, no proof: Windows does not say who owns the counters.
+
+/// A program that uses the counters, or may.
+pub(super) struct Tool {
+    name: &'static str,
+    /// Services, drivers among them, by how their names begin, in small letters.
+    services: &'static [&'static str],
+    /// Programs, by their whole names without `.exe`, in small letters.
+    programs: &'static [&'static str],
+    /// How to end it.
+    remedy: &'static str,
+}
+
+const TOOLS: &[Tool] = &[
+    Tool {
+        name: "Intel VTune Profiler (SEP)",
+        services: &["sepdrv", "sepdal", "socperf", "vtss"],
+        programs: &["vtune", "vtune-gui", "vtune-backend", "sep", "emon"],
+        remedy: "end its collection; `amplxe-sepreg.exe -u` in VTune's bin64 folder unloads its drivers",
+    },
+    Tool {
+        name: "AMD uProf",
+        services: &["amdpowerprofiler", "amdcpuprofiler"],
+        programs: &["amduprof", "amduprofcli", "amduprofpcm", "amduprofsys"],
+        remedy: "end its profile",
+    },
+    Tool {
+        name: "Intel PCM",
+        services: &["pcm test msr", "pcmservice"],
+        programs: &[
+            "pcm",
+            "pcm-core",
+            "pcm-raw",
+            "pcm-memory",
+            "pcm-sensor-server",
+            "pcm-service",
+        ],
+        remedy: "end it, and `sc stop \"PCM Test MSR\"`",
+    },
+    Tool {
+        name: "WindowsPerf",
+        services: &["wperf"],
+        programs: &["wperf"],
+        remedy: "end it",
+    },
+    Tool {
+        name: "Windows Performance Toolkit",
+        services: &[],
+        programs: &["wpr", "wprui", "xperf", "tracelog"],
+        remedy: "`wpr -cancel`, or `xperf -stop`; a session that only traces may stay",
+    },
+    Tool {
+        name: "another program with access to every MSR (WinRing0, RWEverything, PawnIO)",
+        services: &["winring0", "rwdrv", "rweverything", "pawnio"],
+        programs: &["rw"],
+        remedy: "end the program that uses it; most only read temperatures and change nothing",
+    },
+];
+
+/// A tool that runs, and by what that is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Running {
+    /// The tool.
+    pub tool: &'static str,
+    /// Its services and programs that run.
+    pub seen: Vec<String>,
+    /// How to end it.
+    pub remedy: &'static str,
+}
+
+/// The tools among these running services and programs.
+pub(super) fn running(services: &[String], programs: &[String]) -> Vec<Running> {
+    let seen = |tool: &Tool| {
+        let services = services.iter().filter(|name| tool.has_service(name));
+        let programs = programs.iter().filter(|name| tool.has_program(name));
+        let mut seen: Vec<String> = services.chain(programs).cloned().collect();
+        seen.sort_unstable();
+        seen.dedup();
+        seen
+    };
+    let rows = TOOLS.iter().map(|tool| Running {
+        tool: tool.name,
+        seen: seen(tool),
+        remedy: tool.remedy,
+    });
+    rows.filter(|running| !running.seen.is_empty()).collect()
+}
+
+impl Tool {
+    fn has_service(&self, name: &str) -> bool {
+        let name = name.to_lowercase();
+        self.services.iter().any(|start| name.starts_with(start))
+    }
+
+    fn has_program(&self, name: &str) -> bool {
+        let name = name.to_lowercase();
+        let name = name.strip_suffix(".exe").unwrap_or(&name);
+        self.programs.contains(&name)
+    }
+}
+
+impl Running {
+    /// The tool, and by what it is known.
+    pub(super) fn text(&self) -> String {
+        format!("{} ({})", self.tool, self.seen.join(", "))
+    }
+}
+
+/// Who may own the counters, in a sentence.
+pub(super) fn candidates(names: Option<(&[String], &[String])>) -> String {
+    let found: Vec<String> = names
+        .map(|(services, programs)| running(services, programs))
+        .unwrap_or_default()
+        .iter()
+        .map(|running| format!("{}: {}", running.text(), running.remedy))
+        .collect();
+    if !found.is_empty() {
+        return format!("Candidates that run here: {}.", found.join("; "));
+    }
+    let all: Vec<&str> = TOOLS.iter().map(|tool| tool.name).collect();
+    format!(
+        "Candidates are {}, and virtual machines; none is known to run here.",
+        all.join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|&name| name.to_owned()).collect()
+    }
+
+    #[test]
+    fn a_tool_is_known_by_its_service_and_by_its_program() {
+        let services = names(&["Tcpip", "sepdrv5", "SEPDAL", "halprof"]);
+        let programs = names(&[
+            "explorer.exe",
+            "WPR.exe",
+            "pcmanager.exe",
+            "AMDuProfCLI.exe",
+        ]);
+        let found = running(&services, &programs);
+        let found: Vec<(&str, usize)> =
+            found.iter().map(|one| (one.tool, one.seen.len())).collect();
+        assert_eq!(
+            found,
+            [
+                ("Intel VTune Profiler (SEP)", 2),
+                ("AMD uProf", 1),
+                ("Windows Performance Toolkit", 1)
+            ]
+        );
+        assert!(running(&names(&["Tcpip"]), &names(&["halprof.exe"])).is_empty());
+    }
+
+    #[test]
+    fn names_in_the_table_are_as_they_are_compared() {
+        for tool in TOOLS {
+            let names = tool.services.iter().chain(tool.programs);
+            for name in names {
+                assert_eq!(*name, name.to_lowercase());
+                assert!(!name.contains("halprof") && name.len() > 1, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn candidates_are_those_that_run_or_else_all() {
+        let here = candidates(Some((&names(&["vtss"]), &[])));
+        assert!(
+            here.contains("run here: Intel VTune Profiler (SEP) (vtss)"),
+            "{here}"
+        );
+        for names in [None, Some((&[][..], &[][..]))] {
+            let all = candidates(names);
+            assert!(
+                all.contains("Intel PCM") && all.contains("none is known"),
+                "{all}"
+            );
+        }
+    }
+}

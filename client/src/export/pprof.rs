@@ -1,0 +1,308 @@
+//! pprof: <https://github.com/google/pprof/blob/main/proto/profile.proto>, in gzip.
+//!
+//! Each sample is one location with process and thread as labels, which `pprof -tagroot` makes
+//! levels of. Where no function is known the module stands for it, because most readers show
+//! nothing for a location without a name; the mapping then says that it has no functions.
+
+use super::{Place, View};
+use crate::recording::{Identity, Module};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use prost::Message;
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+#[derive(Message)]
+struct Profile {
+    #[prost(message, repeated, tag = "1")]
+    sample_type: Vec<ValueType>,
+    #[prost(message, repeated, tag = "2")]
+    sample: Vec<Sample>,
+    #[prost(message, repeated, tag = "3")]
+    mapping: Vec<Mapping>,
+    #[prost(message, repeated, tag = "4")]
+    location: Vec<Location>,
+    #[prost(message, repeated, tag = "5")]
+    function: Vec<Function>,
+    #[prost(string, repeated, tag = "6")]
+    string_table: Vec<String>,
+    #[prost(int64, tag = "9")]
+    time_nanos: i64,
+    #[prost(int64, tag = "10")]
+    duration_nanos: i64,
+    #[prost(message, optional, tag = "11")]
+    period_type: Option<ValueType>,
+    #[prost(int64, tag = "12")]
+    period: i64,
+    #[prost(int64, repeated, tag = "13")]
+    comment: Vec<i64>,
+    #[prost(int64, tag = "14")]
+    default_sample_type: i64,
+}
+
+#[derive(Clone, Copy, Message)]
+struct ValueType {
+    #[prost(int64, tag = "1")]
+    r#type: i64,
+    #[prost(int64, tag = "2")]
+    unit: i64,
+}
+
+#[derive(Message)]
+struct Sample {
+    #[prost(uint64, repeated, tag = "1")]
+    location_id: Vec<u64>,
+    #[prost(int64, repeated, tag = "2")]
+    value: Vec<i64>,
+    #[prost(message, repeated, tag = "3")]
+    label: Vec<Label>,
+}
+
+#[derive(Clone, Copy, Message)]
+struct Label {
+    #[prost(int64, tag = "1")]
+    key: i64,
+    #[prost(int64, tag = "2")]
+    str: i64,
+    #[prost(int64, tag = "3")]
+    num: i64,
+}
+
+#[derive(Clone, Copy, Message)]
+struct Mapping {
+    #[prost(uint64, tag = "1")]
+    id: u64,
+    #[prost(uint64, tag = "2")]
+    memory_start: u64,
+    #[prost(uint64, tag = "3")]
+    memory_limit: u64,
+    #[prost(int64, tag = "5")]
+    filename: i64,
+    #[prost(int64, tag = "6")]
+    build_id: i64,
+    #[prost(bool, tag = "7")]
+    has_functions: bool,
+}
+
+#[derive(Message)]
+struct Location {
+    #[prost(uint64, tag = "1")]
+    id: u64,
+    #[prost(uint64, tag = "2")]
+    mapping_id: u64,
+    #[prost(uint64, tag = "3")]
+    address: u64,
+    #[prost(message, repeated, tag = "4")]
+    line: Vec<Line>,
+}
+
+#[derive(Clone, Copy, Message)]
+struct Line {
+    #[prost(uint64, tag = "1")]
+    function_id: u64,
+    #[prost(int64, tag = "2")]
+    line: i64,
+}
+
+#[derive(Clone, Copy, Message)]
+struct Function {
+    #[prost(uint64, tag = "1")]
+    id: u64,
+    #[prost(int64, tag = "2")]
+    name: i64,
+    #[prost(int64, tag = "3")]
+    system_name: i64,
+    #[prost(int64, tag = "4")]
+    filename: i64,
+}
+
+/// Writes one source: its samples, and its events, which readers show unless told otherwise.
+pub(super) fn write(view: &View<'_>, out: &mut impl Write) -> io::Result<()> {
+    let mut gzip = GzEncoder::new(out, Compression::default());
+    gzip.write_all(&profile(view).encode_to_vec())?;
+    gzip.finish()?;
+    Ok(())
+}
+
+fn profile(view: &View<'_>) -> Profile {
+    let gathered = view.gathered;
+    let source = view.source();
+    let mut tables = Tables::default();
+    // The first string is always empty.
+    tables.string("");
+    let samples = tables.value_type("samples", "count");
+    let events = tables.value_type(&source.name, "events");
+    let keys = Keys {
+        process: tables.string("process"),
+        pid: tables.string("pid"),
+        tid: tables.string("tid"),
+        mode: tables.string("mode"),
+    };
+    let sample = gathered.spots_of(&source).map(|(place, weight)| Sample {
+        location_id: vec![tables.location(view, place)],
+        value: vec![signed(weight.samples), signed(weight.events)],
+        label: vec![
+            tables.label(keys.process, &gathered.process_name(place.process)),
+            number(keys.pid, place.process),
+            number(keys.tid, place.thread),
+            tables.label(keys.mode, place.mode.name()),
+        ],
+    });
+    let sample = sample.collect();
+    let comment = view.captions();
+    let comment = comment.iter().map(|line| tables.string(line)).collect();
+    let metadata = &gathered.recording.metadata;
+    Profile {
+        sample_type: vec![samples, events],
+        sample,
+        mapping: tables.mappings,
+        location: tables.locations,
+        function: tables.functions,
+        string_table: tables.strings,
+        time_nanos: signed(metadata.began.saturating_mul(1_000_000_000)),
+        duration_nanos: signed(gathered.recording.elapsed_ns()),
+        period_type: Some(events),
+        period: signed(source.period),
+        comment,
+        default_sample_type: events.r#type,
+    }
+}
+
+/// The names of the labels.
+struct Keys {
+    process: i64,
+    pid: i64,
+    tid: i64,
+    mode: i64,
+}
+
+const fn number(key: i64, number: u32) -> Label {
+    Label {
+        key,
+        str: 0,
+        num: number as i64,
+    }
+}
+
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// What samples name by number, each once. Numbers begin at 1, those of strings at 0.
+#[derive(Default)]
+struct Tables {
+    strings: Vec<String>,
+    string_index: HashMap<String, i64>,
+    functions: Vec<Function>,
+    function_index: HashMap<(i64, i64), u64>,
+    mappings: Vec<Mapping>,
+    mapping_index: HashMap<usize, u64>,
+    locations: Vec<Location>,
+    location_index: HashMap<(u64, u64, u64, u32), u64>,
+}
+
+impl Tables {
+    fn string(&mut self, text: &str) -> i64 {
+        if let Some(&index) = self.string_index.get(text) {
+            return index;
+        }
+        let index = self.strings.len() as i64;
+        self.strings.push(text.to_owned());
+        self.string_index.insert(text.to_owned(), index);
+        index
+    }
+
+    fn value_type(&mut self, name: &str, unit: &str) -> ValueType {
+        ValueType {
+            r#type: self.string(name),
+            unit: self.string(unit),
+        }
+    }
+
+    fn label(&mut self, key: i64, text: &str) -> Label {
+        Label {
+            key,
+            str: self.string(text),
+            num: 0,
+        }
+    }
+
+    fn location(&mut self, view: &View<'_>, place: &Place) -> u64 {
+        let mapping_id = self.mapping(view, place);
+        let function_id = self.function(place);
+        let key = (
+            mapping_id,
+            place.address,
+            function_id,
+            place.frame.line.unwrap_or(0),
+        );
+        let next = self.locations.len() as u64 + 1;
+        let id = *self.location_index.entry(key).or_insert(next);
+        if id == next {
+            let line = Line {
+                function_id,
+                line: place.frame.line.unwrap_or(0).into(),
+            };
+            self.locations.push(Location {
+                id,
+                mapping_id,
+                address: place.address,
+                line: vec![line],
+            });
+        }
+        id
+    }
+
+    /// The function, or the module where no function is known.
+    fn function(&mut self, place: &Place) -> u64 {
+        let name = place.frame.symbol.as_ref();
+        let name = self.string(name.unwrap_or(&place.frame.module));
+        let filename = self.string(place.frame.file.as_deref().unwrap_or(""));
+        let next = self.functions.len() as u64 + 1;
+        let id = *self.function_index.entry((name, filename)).or_insert(next);
+        if id == next {
+            self.functions.push(Function {
+                id,
+                name,
+                system_name: name,
+                filename,
+            });
+        }
+        id
+    }
+
+    /// 0 where the module is not known.
+    fn mapping(&mut self, view: &View<'_>, place: &Place) -> u64 {
+        let Some((index, module)) = view.gathered.module_of(place) else {
+            return 0;
+        };
+        let next = self.mappings.len() as u64 + 1;
+        let id = *self.mapping_index.entry(index).or_insert(next);
+        if id == next {
+            let mapping = Mapping {
+                id,
+                memory_start: module.start,
+                memory_limit: module.end,
+                filename: self.string(module.path.as_deref().unwrap_or(&module.name)),
+                build_id: self.string(&build_id(module)),
+                has_functions: false,
+            };
+            self.mappings.push(mapping);
+        }
+        if place.frame.symbol.is_some()
+            && let Some(mapping) = self.mappings.get_mut(id as usize - 1)
+        {
+            mapping.has_functions = true;
+        }
+        id
+    }
+}
+
+/// What pprof finds symbols by.
+fn build_id(module: &Module) -> String {
+    match &module.identity {
+        Some(Identity::Pdb { guid, age, .. }) => format!("{guid}{age:X}"),
+        Some(Identity::BuildId(id)) => id.clone(),
+        None => String::new(),
+    }
+}

@@ -1,0 +1,114 @@
+//! Numbers and names as people read them.
+
+/// With a prefix of SI: `1.5 G`.
+pub(super) fn si(value: f64) -> String {
+    const PREFIXES: [(f64, &str); 6] = [
+        (1e18, " E"),
+        (1e15, " P"),
+        (1e12, " T"),
+        (1e9, " G"),
+        (1e6, " M"),
+        (1e3, " k"),
+    ];
+    let prefix = PREFIXES.iter().find(|&&(unit, _)| value >= unit);
+    let &(unit, name) = prefix.unwrap_or(&(1.0, ""));
+    format!("{}{name}", short(value / unit))
+}
+
+/// Three digits, without zeros that say nothing.
+pub(super) fn short(value: f64) -> String {
+    let digits = match value.abs() {
+        v if v >= 100.0 => 0,
+        v if v >= 10.0 => 1,
+        _ => 2,
+    };
+    let text = format!("{value:.digits$}");
+    if text.contains('.') {
+        let text = text.trim_end_matches('0').trim_end_matches('.');
+        return text.to_owned();
+    }
+    text
+}
+
+/// The unit of time that suits so many nanoseconds, with its nanoseconds.
+pub(super) fn time_unit(nanoseconds: f64) -> (&'static str, f64) {
+    match nanoseconds {
+        ns if ns >= 1e9 => ("s", 1e9),
+        ns if ns >= 1e6 => ("ms", 1e6),
+        ns if ns >= 1e3 => ("µs", 1e3),
+        _ => ("ns", 1.0),
+    }
+}
+
+/// Nanoseconds in the unit that suits them.
+pub(super) fn duration(nanoseconds: f64) -> String {
+    let (unit, size) = time_unit(nanoseconds);
+    format!("{} {unit}", short(nanoseconds / size))
+}
+
+/// A step of 1, 2 or 5 times a power of ten that parts `length` at most `most` times.
+pub(super) fn step(length: f64, most: f64) -> f64 {
+    let rough = length / most;
+    if !rough.is_normal() {
+        return 1.0;
+    }
+    let power = 10f64.powf(rough.log10().floor());
+    let factors = [1.0, 2.0, 5.0, 10.0];
+    let factor = factors.into_iter().find(|f| f * power >= rough * 0.999_999);
+    factor.unwrap_or(10.0) * power
+}
+
+/// How much of a whole: `12.3 %`.
+pub(super) fn share(part: u64, whole: u64) -> String {
+    format!("{:.1} %", fraction(part, whole) * 100.0)
+}
+
+/// How much of a whole, from 0 to 1.
+pub(super) fn fraction(part: u64, whole: u64) -> f64 {
+    if whole == 0 {
+        0.0
+    } else {
+        part as f64 / whole as f64
+    }
+}
+
+/// So many characters at most.
+pub(super) fn fitting(name: &str, most: usize) -> String {
+    if name.chars().count() <= most {
+        return name.to_owned();
+    }
+    let kept: String = name.chars().take(most - 1).collect();
+    kept + "…"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        for (value, text) in [
+            (0.0, "0"),
+            (999.0, "999"),
+            (1500.0, "1.5 k"),
+            (2e9, "2 G"),
+            (123_456_789.0, "123 M"),
+            (0.25, "0.25"),
+        ] {
+            assert_eq!(si(value), text);
+        }
+        assert_eq!(duration(1_048_576.0), "1.05 ms");
+        assert_eq!(duration(150e6), "150 ms");
+    }
+
+    #[test]
+    fn steps_are_round() {
+        for (length, most, expected) in [(150.0, 10.0, 20.0), (1.0, 5.0, 0.2), (7e9, 4.0, 2e9)] {
+            let step = step(length, most);
+            assert!((step / expected - 1.0).abs() < 1e-9, "{length}: {step}");
+        }
+        for odd in [0.0, f64::NAN, f64::INFINITY] {
+            assert!((step(odd, 4.0) - 1.0).abs() < f64::EPSILON, "{odd}");
+        }
+    }
+}

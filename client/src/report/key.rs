@@ -1,0 +1,240 @@
+//! What samples can be summed up by, and how each is shown.
+
+use serde_json::{Map, Value as Json, json};
+use std::fmt;
+use std::sync::Arc;
+
+/// One thing that samples can be told apart by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Key {
+    /// The source, with its filter if one was given.
+    Source,
+    /// The process that was interrupted.
+    Process,
+    /// The thread that was interrupted.
+    Thread,
+    /// The processor.
+    Processor,
+    /// The module of the address.
+    Module,
+    /// The function of the address.
+    Symbol,
+    /// The source line of the address.
+    Line,
+    /// The address.
+    Address,
+}
+
+impl Key {
+    /// All, in the order in which help lists them.
+    pub const ALL: [Self; 8] = [
+        Self::Module,
+        Self::Symbol,
+        Self::Line,
+        Self::Address,
+        Self::Process,
+        Self::Thread,
+        Self::Processor,
+        Self::Source,
+    ];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Source => "source",
+            Self::Process => "process",
+            Self::Thread => "thread",
+            Self::Processor => "processor",
+            Self::Module => "module",
+            Self::Symbol => "symbol",
+            Self::Line => "line",
+            Self::Address => "address",
+        }
+    }
+
+    /// The one of that name.
+    #[must_use]
+    pub fn of(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|key| key.name() == name)
+    }
+
+    /// The fields that [`Value::describe`] gives it, in that order.
+    #[must_use]
+    pub const fn columns(self) -> &'static [&'static str] {
+        match self {
+            Self::Source => &["source"],
+            Self::Process => &["process", "process_name"],
+            Self::Thread => &["thread"],
+            Self::Processor => &["processor"],
+            Self::Module => &["module"],
+            Self::Symbol => &["module", "symbol"],
+            Self::Line => &["module", "file", "line"],
+            Self::Address => &["address", "module", "symbol", "offset"],
+        }
+    }
+
+    /// Whether the address decides it.
+    pub(super) const fn is_place(self) -> bool {
+        matches!(
+            self,
+            Self::Module | Self::Symbol | Self::Line | Self::Address
+        )
+    }
+
+    /// Whether files of symbols are needed for it.
+    pub(super) const fn needs_symbols(self) -> bool {
+        matches!(self, Self::Symbol | Self::Line | Self::Address)
+    }
+}
+
+/// What a key is in one row.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Value {
+    /// A source's name.
+    Source(Arc<str>),
+    /// A process.
+    Process {
+        /// Its identifier.
+        id: u32,
+        /// Its name, if the recording has it.
+        name: Option<Arc<str>>,
+    },
+    /// A thread's identifier.
+    Thread(u32),
+    /// A processor's index.
+    Processor(u32),
+    /// A module's name.
+    Module(Arc<str>),
+    /// A function.
+    Symbol {
+        /// Its module.
+        module: Arc<str>,
+        /// Its name, if it is known.
+        symbol: Option<Arc<str>>,
+    },
+    /// A line of source.
+    Line {
+        /// The module whose code it is.
+        module: Arc<str>,
+        /// The file and the line, if they are known.
+        line: Option<(Arc<str>, u32)>,
+    },
+    /// An address.
+    Address {
+        /// The address; 0 where samples have none.
+        address: u64,
+        /// The module it is in.
+        module: Arc<str>,
+        /// The function it is in, if that is known.
+        symbol: Option<Arc<str>>,
+        /// From the start of the function, or else of the module.
+        offset: u64,
+    },
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Source(text) | Self::Module(text) => f.write_str(text),
+            Self::Process {
+                id,
+                name: Some(name),
+            } => write!(f, "{name} ({id})"),
+            Self::Process { id, name: None } => write!(f, "{id}"),
+            Self::Thread(number) | Self::Processor(number) => write!(f, "{number}"),
+            Self::Symbol {
+                module,
+                symbol: Some(symbol),
+            } => write!(f, "{module}!{symbol}"),
+            Self::Symbol { module, .. } => f.write_str(module),
+            Self::Line {
+                line: Some((file, line)),
+                ..
+            } => write!(f, "{}:{line}", ending(file)),
+            Self::Line { module, .. } => write!(f, "{module}, no line"),
+            Self::Address {
+                address,
+                module,
+                symbol: Some(symbol),
+                offset,
+            } => write!(f, "{address:#x} {module}!{symbol}+{offset:#x}"),
+            Self::Address {
+                address, module, ..
+            } => write!(f, "{address:#x} {module}"),
+        }
+    }
+}
+
+impl Value {
+    /// Adds what it is to an object of JSON.
+    pub fn describe(&self, row: &mut Map<String, Json>) {
+        let mut put = |name: &str, value: Json| {
+            row.insert(name.to_owned(), value);
+        };
+        match self {
+            Self::Source(source) => put("source", json!(**source)),
+            Self::Process { id, name } => {
+                put("process", json!(id));
+                put("process_name", json!(name.as_deref()));
+            }
+            Self::Thread(thread) => put("thread", json!(thread)),
+            Self::Processor(processor) => put("processor", json!(processor)),
+            Self::Module(module) => put("module", json!(**module)),
+            Self::Symbol { module, symbol } => {
+                put("module", json!(**module));
+                put("symbol", json!(symbol.as_deref()));
+            }
+            Self::Line { module, line } => {
+                put("module", json!(**module));
+                put("file", json!(line.as_ref().map(|(file, _)| &**file)));
+                put("line", json!(line.as_ref().map(|(_, line)| line)));
+            }
+            Self::Address {
+                address,
+                module,
+                symbol,
+                offset,
+            } => {
+                put("address", json!(format!("{address:#x}")));
+                put("module", json!(**module));
+                put("symbol", json!(symbol.as_deref()));
+                put("offset", json!(offset));
+            }
+        }
+    }
+}
+
+/// The last two parts of a path: enough to tell most files of a program apart.
+fn ending(path: &str) -> &str {
+    let mut separators = path.rmatch_indices(['/', '\\']).map(|(at, _)| at);
+    let start = separators.nth(1).map_or(0, |at| at + 1);
+    // A separator is one byte long.
+    path.get(start..).unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_key_has_a_name_of_its_own() {
+        for key in Key::ALL {
+            assert_eq!(Key::of(key.name()), Some(key));
+        }
+        assert_eq!(Key::of("Symbol"), None);
+    }
+
+    #[test]
+    fn paths_are_shown_by_their_last_two_parts() {
+        for (path, shown) in [
+            ("/a/b/c.rs", "b/c.rs"),
+            (r"C:\a\b\c.c", r"b\c.c"),
+            ("a/c.rs", "a/c.rs"),
+            ("c.rs", "c.rs"),
+            ("", ""),
+        ] {
+            assert_eq!(ending(path), shown);
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Places resolved: each address's module, function and line as numbers that compare quickly.
+
+use super::filter::{Filter, Pattern};
+use super::key::{Key, Value};
+use super::tally::Place;
+use crate::symbols::Symbols;
+use rustc_hash::FxHashMap;
+use std::hash::Hash;
+use std::sync::Arc;
+
+/// Values by number, and numbers by value.
+struct Known<T> {
+    all: Vec<T>,
+    numbers: FxHashMap<T, u32>,
+}
+
+impl<T> Default for Known<T> {
+    fn default() -> Self {
+        Self {
+            all: Vec::new(),
+            numbers: FxHashMap::default(),
+        }
+    }
+}
+
+impl<T: Clone + Eq + Hash> Known<T> {
+    fn number(&mut self, value: T) -> u32 {
+        let (all, next) = (&mut self.all, self.numbers.len() as u32);
+        *self.numbers.entry(value).or_insert_with_key(|value| {
+            all.push(value.clone());
+            next
+        })
+    }
+}
+
+/// What is at one place, as numbers.
+#[derive(Clone, Copy, Default)]
+struct Here {
+    module: u32,
+    symbol: u32,
+    line: u32,
+    address: u32,
+    passes: bool,
+}
+
+/// What is at each place of a recording.
+#[derive(Default)]
+pub(super) struct Places {
+    here: Vec<Here>,
+    modules: Known<Arc<str>>,
+    symbols: Known<(u32, Option<Arc<str>>)>,
+    lines: Known<(u32, Option<(Arc<str>, u32)>)>,
+    addresses: Known<(u64, u32)>,
+    /// The function of each of `addresses`, and how far behind its start.
+    within: Vec<(u32, u64)>,
+}
+
+impl Places {
+    /// Looks up as much as `keys` and the filter need.
+    pub(super) fn resolve(
+        places: &[Place],
+        symbols: &mut Symbols,
+        filter: &Filter,
+        keys: &[Key],
+    ) -> Self {
+        let needs_symbols =
+            !filter.symbols.is_empty() || keys.iter().any(|key| key.needs_symbols());
+        let mut resolved = Self::default();
+        for &place in places {
+            let here = match needs_symbols {
+                true => resolved.in_full(place, symbols, filter, keys),
+                false => resolved.module_alone(place, symbols, filter),
+            };
+            resolved.here.push(here);
+        }
+        resolved
+    }
+
+    fn module_alone(&mut self, place: Place, symbols: &mut Symbols, filter: &Filter) -> Here {
+        let module = symbols.module_name(place.process, place.ip, place.mode());
+        Here {
+            passes: any(&filter.modules, |pattern| pattern.matches(&module)),
+            module: self.modules.number(module),
+            ..Here::default()
+        }
+    }
+
+    fn in_full(
+        &mut self,
+        place: Place,
+        symbols: &mut Symbols,
+        filter: &Filter,
+        keys: &[Key],
+    ) -> Here {
+        let frame = symbols.resolve(place.process, place.ip, place.mode());
+        let name = frame.symbol.as_deref();
+        let passes = any(&filter.modules, |pattern| pattern.matches(&frame.module))
+            && any(&filter.symbols, |pattern| {
+                name.is_some_and(|name| pattern.matches_symbol(name))
+            });
+        let module = self.modules.number(frame.module);
+        let symbol = self.symbols.number((module, frame.symbol));
+        let mut here = Here {
+            module,
+            symbol,
+            passes,
+            ..Here::default()
+        };
+        if keys.contains(&Key::Line) {
+            here.line = self.lines.number((module, frame.file.zip(frame.line)));
+        }
+        if keys.contains(&Key::Address) {
+            here.address = self.addresses.number((place.ip, module));
+            if here.address as usize == self.within.len() {
+                self.within.push((symbol, frame.offset));
+            }
+        }
+        here
+    }
+
+    /// Whether the filter lets a place through.
+    pub(super) fn passes(&self, place: u32) -> bool {
+        self.here
+            .get(place as usize)
+            .is_some_and(|here| here.passes)
+    }
+
+    /// The number of what a key is at a place.
+    pub(super) fn number(&self, place: u32, key: Key) -> u32 {
+        let here = self.here.get(place as usize).copied().unwrap_or_default();
+        match key {
+            Key::Module => here.module,
+            Key::Symbol => here.symbol,
+            Key::Line => here.line,
+            _ => here.address,
+        }
+    }
+
+    /// What a number of that key means.
+    pub(super) fn value(&self, key: Key, number: u32) -> Option<Value> {
+        let index = number as usize;
+        match key {
+            Key::Module => Some(Value::Module(self.module(number)?)),
+            Key::Symbol => {
+                let (module, symbol) = self.symbols.all.get(index)?.clone();
+                Some(Value::Symbol {
+                    module: self.module(module)?,
+                    symbol,
+                })
+            }
+            Key::Line => {
+                let (module, line) = self.lines.all.get(index)?.clone();
+                Some(Value::Line {
+                    module: self.module(module)?,
+                    line,
+                })
+            }
+            _ => {
+                let &(address, module) = self.addresses.all.get(index)?;
+                let &(symbol, offset) = self.within.get(index)?;
+                Some(Value::Address {
+                    address,
+                    module: self.module(module)?,
+                    symbol: self.symbols.all.get(symbol as usize)?.1.clone(),
+                    offset,
+                })
+            }
+        }
+    }
+
+    fn module(&self, number: u32) -> Option<Arc<str>> {
+        self.modules.all.get(number as usize).cloned()
+    }
+}
+
+/// Whether any pattern matches; none at all lets everything through.
+fn any(patterns: &[Pattern], matches: impl Fn(&Pattern) -> bool) -> bool {
+    patterns.is_empty() || patterns.iter().any(matches)
+}

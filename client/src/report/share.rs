@@ -1,0 +1,103 @@
+//! How large a part of all samples is, and how well that is known.
+//!
+//! A sample is in a part or not, so the number of samples in it is binomial. The bounds are
+//! Wilson's score interval (E. B. Wilson, Probable inference, the law of succession, and statistical
+//! inference, J. Am. Stat. Assoc. 22, 1927), which holds its 95 % also for few samples and for parts
+//! near 0 and 1 (Brown, Cai and DasGupta, Interval estimation for a binomial proportion, Statistical
+//! Science 16, 2001). It takes samples to be independent: code that runs in step with the period is
+//! seen more or less often than it runs, and no bound tells.
+
+/// The 97.5th percentile of the normal distribution.
+const Z: f64 = 1.959_963_985;
+
+/// A part of all samples: fractions from 0 to 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Share {
+    /// Its samples by all.
+    pub value: f64,
+    /// The lower end of the 95 % interval.
+    pub low: f64,
+    /// The upper end of the 95 % interval.
+    pub high: f64,
+}
+
+impl Share {
+    /// `part` samples of `whole`.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a share needs no 53 bits")]
+    pub fn of(part: u64, whole: u64) -> Self {
+        if whole == 0 {
+            return Self {
+                value: 0.0,
+                low: 0.0,
+                high: 1.0,
+            };
+        }
+        let n = whole as f64;
+        let value = part as f64 / n;
+        let square = Z * Z;
+        let middle = (value + square / (2.0 * n)) / (1.0 + square / n);
+        let spread = value * (1.0 - value) / n + square / (4.0 * n * n);
+        let half = Z * spread.max(0.0).sqrt() / (1.0 + square / n);
+        Self {
+            value,
+            low: (middle - half).clamp(0.0, value),
+            high: (middle + half).clamp(value, 1.0),
+        }
+    }
+
+    /// How far the farther end is away.
+    #[must_use]
+    pub fn bound(&self) -> f64 {
+        (self.high - self.value).max(self.value - self.low)
+    }
+}
+
+/// Whether two shares of different wholes differ by more than chance explains in 95 of 100 cases:
+/// the two-proportion z-test.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "a test needs no 53 bits")]
+pub fn differ((part, whole): (u64, u64), (other_part, other_whole): (u64, u64)) -> bool {
+    let (n, m) = (whole as f64, other_whole as f64);
+    if whole == 0 || other_whole == 0 {
+        return false;
+    }
+    let pooled = (part as f64 + other_part as f64) / (n + m);
+    let deviation = (pooled * (1.0 - pooled) * (1.0 / n + 1.0 / m))
+        .max(0.0)
+        .sqrt();
+    (part as f64 / n - other_part as f64 / m).abs() > Z * deviation
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Intervals that R's `prop.test(x, n, correct = FALSE)` prints.
+    #[test]
+    fn the_interval_is_wilson_s() {
+        for (part, whole, low, high) in [
+            (0, 10, 0.0, 0.277_532_8),
+            (1, 10, 0.017_875_7, 0.404_150_0),
+            (50, 100, 0.403_832_5, 0.596_167_5),
+            (1000, 10_000, 0.094_272_8, 0.106_033_6),
+            (10, 10, 0.722_467_2, 1.0),
+        ] {
+            let share = Share::of(part, whole);
+            assert!((share.low - low).abs() < 1e-5, "{part}/{whole}: {share:?}");
+            assert!(
+                (share.high - high).abs() < 1e-5,
+                "{part}/{whole}: {share:?}"
+            );
+        }
+        assert_eq!(Share::of(0, 0).bound(), 1.0);
+    }
+
+    #[test]
+    fn only_clear_differences_count() {
+        assert!(!differ((50, 100), (55, 100)));
+        assert!(differ((5000, 10_000), (5500, 10_000)));
+        assert!(!differ((0, 0), (5, 10)));
+        assert!(!differ((10, 10), (10, 10)));
+    }
+}

@@ -1,0 +1,81 @@
+//! Where the instruction is that made a counter overflow, seen from the address of the sample.
+
+/// What the address of a sample says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Skid {
+    /// The event's instruction comes before the address, in the order in which the code ran.
+    AtOrAfter,
+    /// There are no addresses.
+    NoAddress,
+    /// The interface is not known to this halprof.
+    Unknown,
+}
+
+/// What is known of each interface. The address is the one that the interrupt returns to (Intel SDM
+/// volume 3, the APIC and performance monitoring; AMD APM volume 2, performance-monitor counters).
+const INTERFACES: &[(&str, &str)] = &[
+    (
+        "Emon",
+        "the address is that of the next instruction when the interrupt was taken: the one that \
+         overflowed the counter ran before it, often a few instructions, sometimes many",
+    ),
+    (
+        "Amd64",
+        "the address is that of the next instruction when the interrupt was taken: the one that \
+         overflowed the counter ran before it, often a few instructions, sometimes many",
+    ),
+    (
+        "P6",
+        "the address is that of the next instruction when the interrupt was taken: the one that \
+         overflowed the counter ran before it, often a few instructions",
+    ),
+    (
+        "NetBurst",
+        "the interrupt is raised at the count behind the overflow, and the address is that of the \
+         next instruction then: the one that overflowed the counter ran before it",
+    ),
+];
+
+impl Skid {
+    /// Of samples of an interface, `addressed` of which have an address.
+    #[must_use]
+    pub fn of(interface: &str, samples: u64, addressed: u64) -> (Self, &'static str) {
+        if samples != 0 && addressed == 0 {
+            return (
+                Self::NoAddress,
+                "samples by way of the HAL's callback have no address: nothing is known of modules \
+                 and functions",
+            );
+        }
+        let known = INTERFACES.iter().find(|&&(name, _)| name == interface);
+        known.map_or(
+            (Self::Unknown, "not known for this interface"),
+            |&(_, text)| (Self::AtOrAfter, text),
+        )
+    }
+
+    /// Its stable name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AtOrAfter => "at-or-after",
+            Self::NoAddress => "no-address",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_interface_that_samples_is_known() {
+        for interface in ["Emon", "Amd64", "P6", "NetBurst"] {
+            assert_eq!(Skid::of(interface, 10, 10).0, Skid::AtOrAfter);
+        }
+        assert_eq!(Skid::of("Emon", 10, 0).0, Skid::NoAddress);
+        assert_eq!(Skid::of("Emon", 0, 0).0, Skid::AtOrAfter);
+        assert_eq!(Skid::of("Pentium", 1, 1).0, Skid::Unknown);
+    }
+}

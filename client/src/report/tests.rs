@@ -1,0 +1,254 @@
+use super::*;
+use crate::recording::{Metadata, Module, Process, Source, Statistics, Writer};
+use shared_types::{Mode, Sample};
+use std::collections::BTreeSet;
+use tempfile::TempDir;
+
+const PERIOD: u64 = 1000;
+
+fn sample(source: u16, process: u32, ip: u64, mode: Mode) -> Sample {
+    Sample {
+        source,
+        process,
+        thread: process + 1,
+        ip,
+        mode: mode as u8,
+        period: PERIOD,
+        ..Sample::default()
+    }
+}
+
+/// Two sources, two processes with a module each at the same addresses, and a kernel.
+fn recorded(samples: &[Sample]) -> (TempDir, std::path::PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.rec");
+    let source = |name: &str| Source {
+        name: name.to_owned(),
+        ..Source::default()
+    };
+    let metadata = Metadata {
+        interface: "Emon".to_owned(),
+        timestamp_frequency: 1000,
+        sources: vec![source("TotalCycles"), source("CacheMisses:u")],
+        ..Metadata::default()
+    };
+    let module = |process, name: &str, start| Module {
+        process,
+        name: name.to_owned(),
+        start,
+        end: start + 0x1000,
+        ..Module::default()
+    };
+    let process = |id, name: &str| Process {
+        id,
+        name: name.to_owned(),
+        ..Process::default()
+    };
+    let mut writer = Writer::create(&path, &metadata).expect("created");
+    let processes = [process(7, "a.exe"), process(8, "b.exe")];
+    writer.processes(&processes).expect("written");
+    let kernel = 0xFFFF_0000;
+    let modules = [
+        module(Some(7), "a.exe", 0x1000),
+        module(Some(8), "b.exe", 0x1000),
+        module(None, "nt", kernel),
+    ];
+    writer.modules(&modules).expect("written");
+    writer.samples(samples).expect("written");
+    let statistics = Statistics::default();
+    writer.finish(&statistics, false).expect("finished");
+    (folder, path)
+}
+
+fn read(samples: &[Sample], by: &[Key], filter: Filter) -> Report {
+    let (_folder, path) = recorded(samples);
+    let query = Query {
+        tables: vec![by.to_vec()],
+        filter,
+        ..Query::default()
+    };
+    Report::read(&path, &query, &SymbolPath::default()).expect("read")
+}
+
+/// The rows of the only table as text.
+fn rows(report: &Report) -> Vec<(String, u64, u64)> {
+    let parts = report.tables[0].parts.iter();
+    let rows = parts.flat_map(|part| {
+        part.rows.iter().map(|row| {
+            let values: Vec<_> = row.values.iter().map(ToString::to_string).collect();
+            let source = part.source.as_deref().unwrap_or("all");
+            let text = format!("{source}: {}", values.join(", "));
+            (text, row.sum.samples, row.sum.events)
+        })
+    });
+    rows.collect()
+}
+
+fn named(expected: &[(&str, u64)]) -> Vec<(String, u64, u64)> {
+    let row = |&(text, n): &(&str, u64)| (text.to_owned(), n, n * PERIOD);
+    expected.iter().map(row).collect()
+}
+
+fn some() -> Vec<Sample> {
+    vec![
+        sample(0, 7, 0x1000, Mode::User),
+        sample(0, 7, 0x1FFF, Mode::User),
+        sample(0, 8, 0x1000, Mode::User),
+        sample(0, 8, 0xFFFF_0010, Mode::Kernel),
+        sample(0, 7, 0xFFFF_0010, Mode::Kernel),
+        sample(0, 7, 0x2000, Mode::User),
+        sample(0, 7, 0, Mode::Unknown),
+        sample(1, 7, 0x1000, Mode::User),
+    ]
+}
+
+#[test]
+fn sources_are_not_added_up() {
+    let report = read(&some(), &[Key::Module], Filter::default());
+    let expected = [
+        ("TotalCycles: a.exe", 2),
+        ("TotalCycles: nt", 2),
+        ("TotalCycles: b.exe", 1),
+        ("TotalCycles: no address", 1),
+        ("TotalCycles: unknown", 1),
+        ("CacheMisses:u: a.exe", 1),
+    ];
+    assert_eq!(rows(&report), named(&expected));
+    assert_eq!(report.total.samples, 8);
+    assert_eq!(report.sources[0].addressed, 6);
+    let mixed = read(&some(), &[Key::Source, Key::Processor], Filter::default());
+    let expected = [("all: TotalCycles, 0", 7), ("all: CacheMisses:u, 0", 1)];
+    assert_eq!(rows(&mixed), named(&expected));
+}
+
+#[test]
+fn keys_part_rows_in_their_order() {
+    let report = read(&some(), &[Key::Process, Key::Module], Filter::default());
+    let expected = [
+        ("TotalCycles: a.exe (7), a.exe", 2),
+        ("TotalCycles: a.exe (7), no address", 1),
+        ("TotalCycles: a.exe (7), nt", 1),
+        ("TotalCycles: a.exe (7), unknown", 1),
+        ("TotalCycles: b.exe (8), b.exe", 1),
+        ("TotalCycles: b.exe (8), nt", 1),
+        ("CacheMisses:u: a.exe (7), a.exe", 1),
+    ];
+    assert_eq!(rows(&report), named(&expected));
+    let report = read(&some(), &[Key::Address], Filter::default());
+    // The kernel is one, whatever process it works for.
+    assert_eq!(
+        rows(&report)[0],
+        named(&[("TotalCycles: 0xffff0010 nt", 2)])[0]
+    );
+    assert_eq!(rows(&report).len(), 7);
+    let report = read(&some(), &[Key::Thread], Filter::default());
+    assert_eq!(rows(&report)[0], named(&[("TotalCycles: 8", 5)])[0]);
+}
+
+#[test]
+fn filters_let_through_what_they_name() {
+    let pattern = |text| vec![Pattern::new(text)];
+    let of = |filter: Filter| read(&some(), &[Key::Module], filter).total.samples;
+    let none = Filter::default;
+    assert_eq!(
+        of(Filter {
+            sources: pattern("cachemisses"),
+            ..none()
+        }),
+        1
+    );
+    assert_eq!(
+        of(Filter {
+            processes: pattern("8"),
+            ..none()
+        }),
+        2
+    );
+    assert_eq!(
+        of(Filter {
+            processes: pattern("B.*"),
+            ..none()
+        }),
+        2
+    );
+    assert_eq!(
+        of(Filter {
+            modules: pattern("*.exe"),
+            ..none()
+        }),
+        4
+    );
+    assert_eq!(
+        of(Filter {
+            symbols: pattern("*"),
+            ..none()
+        }),
+        0
+    );
+    assert_eq!(
+        of(Filter {
+            processors: Some(BTreeSet::from([1])),
+            ..none()
+        }),
+        0
+    );
+    let both = Filter {
+        processes: pattern("7"),
+        modules: pattern("nt"),
+        ..none()
+    };
+    assert_eq!(of(both), 1);
+    let (_folder, path) = recorded(&some());
+    let query = Query {
+        filter: Filter {
+            sources: pattern("Other"),
+            ..none()
+        },
+        ..Query::default()
+    };
+    let refused = Report::read(&path, &query, &SymbolPath::default());
+    assert_eq!(refused.expect_err("no such source").code(), "usage");
+}
+
+#[test]
+fn time_begins_with_the_first_sample_whichever_stands_first() {
+    let at = |timestamp| Sample {
+        timestamp,
+        ..sample(0, 7, 0x1000, Mode::User)
+    };
+    // A thousand ticks are a second.
+    let samples = [at(12_000), at(10_000), at(10_999), at(11_000), at(11_500)];
+    let of = |from: u64, to| {
+        let time = Some((from, to));
+        read(
+            &samples,
+            &[Key::Module],
+            Filter {
+                time,
+                ..Filter::default()
+            },
+        )
+        .total
+        .samples
+    };
+    assert_eq!(of(0, 1_000_000_000), 2);
+    assert_eq!(of(1_000_000_000, 1_500_000_000), 1);
+    assert_eq!(of(1_000_000_000, u64::MAX), 3);
+}
+
+#[test]
+fn rows_that_are_left_out_are_told() {
+    let (_folder, path) = recorded(&some());
+    let query = Query {
+        tables: vec![vec![Key::Module]],
+        rows: Some(2),
+        ..Query::default()
+    };
+    let report = Report::read(&path, &query, &SymbolPath::default()).expect("read");
+    let part = &report.tables[0].parts[0];
+    assert_eq!(
+        (part.rows.len(), part.more.0, part.more.1.samples),
+        (2, 3, 3)
+    );
+    assert_eq!(part.all.samples, 7);
+}

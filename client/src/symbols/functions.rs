@@ -1,0 +1,100 @@
+//! Functions as a table of symbols has them.
+
+use std::ops::{Deref, Range};
+
+/// A function by its addresses relative to the start of its module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// Its name, demangled.
+    pub name: String,
+    /// Its first address.
+    pub start: u64,
+    /// The first address behind it; where no table tells, that of the next function or the end of
+    /// its section.
+    pub end: u64,
+}
+
+/// Functions in order of their starts, none twice.
+#[derive(Debug, Default)]
+pub(super) struct Functions {
+    all: Vec<Function>,
+    only_exports: bool,
+}
+
+impl Functions {
+    /// Those of `found` whose starts are in `code`; an end not above its start is not known.
+    pub(super) fn new(mut all: Vec<Function>, code: &[Range<u64>], only_exports: bool) -> Self {
+        // Of several names for one place: one with a known end, the shortest, the first by letters.
+        all.sort_by(|a, b| {
+            let key = |f: &Function| (f.start, f.end <= f.start, f.name.len());
+            key(a).cmp(&key(b)).then_with(|| a.name.cmp(&b.name))
+        });
+        all.dedup_by_key(|function| function.start);
+        let mut next = None;
+        for function in all.iter_mut().rev() {
+            if function.end <= function.start {
+                let section = code.iter().find(|range| range.contains(&function.start));
+                let end = section.map_or(function.start, |range| range.end);
+                function.end = next.map_or(end, |next: u64| next.min(end));
+            }
+            next = Some(function.start);
+        }
+        Self { all, only_exports }
+    }
+
+    /// Whether only exported functions are in it.
+    pub(super) const fn only_exports(&self) -> bool {
+        self.only_exports
+    }
+
+    /// The function that an address is in.
+    pub(super) fn containing(&self, address: u64) -> Option<&Function> {
+        let next = self.all.partition_point(|f| f.start <= address);
+        let function = self.all.get(next.checked_sub(1)?)?;
+        (address < function.end).then_some(function)
+    }
+}
+
+impl Deref for Functions {
+    type Target = [Function];
+
+    fn deref(&self) -> &[Function] {
+        &self.all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn function(name: &str, start: u64, end: u64) -> Function {
+        Function {
+            name: name.to_owned(),
+            start,
+            end,
+        }
+    }
+
+    #[test]
+    fn an_unknown_end_is_the_next_start_or_that_of_the_section() {
+        let found = vec![
+            function("c", 0x30, 0x30),
+            function("alias", 0x10, 0x10),
+            function("a", 0x10, 0x18),
+            function("b", 0x20, 0x20),
+        ];
+        let functions = Functions::new(found, &[0x10..0x40], false);
+        let expected = [
+            function("a", 0x10, 0x18),
+            function("b", 0x20, 0x30),
+            function("c", 0x30, 0x40),
+        ];
+        assert_eq!(*functions, expected);
+        let name = |address| functions.containing(address).map(|f| f.name.as_str());
+        assert_eq!(name(0x0F), None);
+        assert_eq!(name(0x17), Some("a"));
+        assert_eq!(name(0x18), None, "behind its end is another's code");
+        assert_eq!(name(0x3F), Some("c"));
+        assert_eq!(name(0x40), None);
+    }
+}

@@ -1,0 +1,192 @@
+//! A PE or ELF file: which build it is, where its code is, and the functions that its own tables
+//! name.
+
+use super::functions::{Function, Functions};
+use super::names;
+use crate::recording::Identity;
+use object::read::{ExportTarget, NameOrOrdinal, ReadCache, ReadRef};
+use object::{
+    Architecture, Object, ObjectSection, ObjectSegment, ObjectSymbol, SectionKind, SymbolKind,
+};
+use std::fs::File;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// What is known of an executable file.
+#[derive(Debug)]
+pub(super) struct Image {
+    pub(super) path: PathBuf,
+    pub(super) identity: Option<Identity>,
+    /// 32 or 64; `None` where its code is not x86's.
+    pub(super) bitness: Option<u32>,
+    /// From its start to its end in memory.
+    pub(super) size: u64,
+    /// The address that its own tables give to its start.
+    pub(super) base: u64,
+    /// Whether it has DWARF lines.
+    pub(super) has_dwarf: bool,
+    /// The file with its separated symbols, by name.
+    pub(super) debug_link: Option<String>,
+    /// Sections of code, relative to the start.
+    pub(super) code: Vec<Range<u64>>,
+    pub(super) functions: Functions,
+}
+
+impl Image {
+    pub(super) fn open(path: &Path) -> Result<Self, String> {
+        let cache = ReadCache::new(open(path)?);
+        let file = object::File::parse(&cache).map_err(|error| error.to_string())?;
+        Self::of(path, &file)
+    }
+
+    fn of<'a, R: ReadRef<'a>>(path: &Path, file: &object::File<'a, R>) -> Result<Self, String> {
+        if !matches!(
+            file.format(),
+            object::BinaryFormat::Pe | object::BinaryFormat::Elf
+        ) {
+            return Err("it is neither PE nor ELF".to_owned());
+        }
+        let base = base(file);
+        let code: Vec<_> = file
+            .sections()
+            .filter(|section| section.kind() == SectionKind::Text)
+            .filter_map(|section| {
+                let start = section.address().checked_sub(base)?;
+                Some(start..start.checked_add(section.size())?)
+            })
+            .collect();
+        let functions = functions(file, base, &code);
+        Ok(Self {
+            path: path.to_owned(),
+            identity: identity(file),
+            bitness: bitness(file),
+            size: size(file, base),
+            base,
+            has_dwarf: file.section_by_name(".debug_info").is_some(),
+            debug_link: debug_link(file),
+            code,
+            functions,
+        })
+    }
+
+    /// The bytes of sections of code, in the order of `code`.
+    pub(super) fn sections(&self) -> Result<Vec<Vec<u8>>, String> {
+        let cache = ReadCache::new(open(&self.path)?);
+        let file = object::File::parse(&cache).map_err(|error| error.to_string())?;
+        let bytes = |range: &Range<u64>| {
+            let address = range.start.wrapping_add(self.base);
+            let length = range.end.saturating_sub(range.start);
+            let mut sections = file.sections();
+            let found = sections.find_map(|s| s.data_range(address, length).ok().flatten());
+            found.map(<[u8]>::to_vec).unwrap_or_default()
+        };
+        Ok(self.code.iter().map(bytes).collect())
+    }
+
+    /// The bytes of a range of code.
+    pub(super) fn bytes(&self, range: &Range<u64>) -> Result<Vec<u8>, String> {
+        let sections = self.sections()?;
+        within(&self.code, &sections, range).map(<[u8]>::to_vec)
+    }
+}
+
+/// The bytes of a range that is within one section.
+pub(super) fn within<'a>(
+    code: &[Range<u64>],
+    sections: &'a [Vec<u8>],
+    range: &Range<u64>,
+) -> Result<&'a [u8], String> {
+    let mut all = code.iter().zip(sections);
+    let found = all.find_map(|(section, bytes)| {
+        let start = usize::try_from(range.start.checked_sub(section.start)?).ok()?;
+        let end = usize::try_from(range.end.checked_sub(section.start)?).ok()?;
+        bytes.get(start..end)
+    });
+    found.ok_or_else(|| format!("its file does not have the code at {:#x}", range.start))
+}
+
+/// Which build a file is; `None` where its linker wrote none down.
+///
+/// # Errors
+/// In words, where the file cannot be read or is no executable.
+pub fn identity_of(path: &Path) -> Result<Option<Identity>, String> {
+    let cache = ReadCache::new(open(path)?);
+    let file = object::File::parse(&cache).map_err(|error| error.to_string())?;
+    Ok(identity(&file))
+}
+
+/// Opens a file, which a folder or a pipe is not.
+pub(super) fn open(path: &Path) -> Result<File, String> {
+    let file = File::open(path).map_err(|error| error.to_string())?;
+    let metadata = file.metadata().map_err(|error| error.to_string())?;
+    metadata
+        .is_file()
+        .then_some(file)
+        .ok_or_else(|| "it is no file".to_owned())
+}
+
+fn identity<'a>(file: &object::File<'a, impl ReadRef<'a>>) -> Option<Identity> {
+    if let Ok(Some(pdb)) = file.pdb_info() {
+        return Some(Identity::pdb(pdb.guid(), pdb.age(), pdb.path()));
+    }
+    file.build_id().ok()?.map(Identity::build_id)
+}
+
+fn bitness<'a>(file: &object::File<'a, impl ReadRef<'a>>) -> Option<u32> {
+    match file.architecture() {
+        Architecture::X86_64 | Architecture::X86_64_X32 => Some(64),
+        Architecture::I386 => Some(32),
+        _ => None,
+    }
+}
+
+fn size<'a>(file: &object::File<'a, impl ReadRef<'a>>, base: u64) -> u64 {
+    let ends = file
+        .segments()
+        .map(|s| s.address().saturating_add(s.size()));
+    ends.max().unwrap_or(0).saturating_sub(base)
+}
+
+fn debug_link<'a>(file: &object::File<'a, impl ReadRef<'a>>) -> Option<String> {
+    let (name, _) = file.gnu_debuglink().ok()??;
+    String::from_utf8(name.to_vec()).ok()
+}
+
+/// The image base of PE; of ELF the page of its lowest segment.
+fn base<'a>(file: &object::File<'a, impl ReadRef<'a>>) -> u64 {
+    if file.format() == object::BinaryFormat::Pe {
+        return file.relative_address_base();
+    }
+    let lowest = file.segments().map(|segment| segment.address()).min();
+    lowest.unwrap_or(0) & !0xFFF
+}
+
+/// By the table of symbols, or where there is none by the exports.
+fn functions<'a>(
+    file: &object::File<'a, impl ReadRef<'a>>,
+    base: u64,
+    code: &[Range<u64>],
+) -> Functions {
+    let place = |name: &[u8], address: u64, size: u64| {
+        let start = address.checked_sub(base)?;
+        let in_code = code.iter().any(|range| range.contains(&start));
+        let name = names::readable(&String::from_utf8_lossy(name));
+        let end = start.saturating_add(size);
+        (in_code && !name.is_empty()).then_some(Function { name, start, end })
+    };
+    let symbols = file.symbols().filter_map(|symbol| {
+        let function = matches!(symbol.kind(), SymbolKind::Text | SymbolKind::Unknown);
+        let name = symbol.name_bytes().ok().filter(|_| function)?;
+        place(name, symbol.address(), symbol.size())
+    });
+    let symbols: Vec<_> = symbols.collect();
+    if !symbols.is_empty() {
+        return Functions::new(symbols, code, false);
+    }
+    let exports = file.exports().into_iter().flatten().filter_map(Result::ok);
+    let exports = exports.filter_map(|export| match (export.name(), export.target()) {
+        (NameOrOrdinal::Name(name), ExportTarget::Address { address }) => place(name, address, 0),
+        _ => None,
+    });
+    Functions::new(exports.collect(), code, true)
+}

@@ -1,0 +1,86 @@
+//! Real programs with symbols, built from `binaries/work.c`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+
+/// The source that all are built from.
+pub(crate) const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/binaries/work.c");
+
+/// A program that was built for a test, in a folder of its own.
+pub(crate) struct Built {
+    pub(crate) folder: TempDir,
+    /// The program.
+    pub(crate) file: PathBuf,
+}
+
+impl Built {
+    /// Its path, for command lines.
+    pub(crate) fn path(&self) -> &str {
+        self.file.to_str().expect("UTF-8")
+    }
+}
+
+/// `work.exe` and `work.pdb`; `None`, said aloud, where a tool is absent.
+pub(crate) fn pe() -> Option<Built> {
+    pe_with(&[])
+}
+
+/// The same of another build.
+pub(crate) fn other_pe() -> Option<Built> {
+    pe_with(&["-DOTHER"])
+}
+
+fn pe_with(more: &[&str]) -> Option<Built> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let object = folder.path().join("work.obj");
+    let file = folder.path().join("work.exe");
+    let target = "--target=x86_64-pc-windows-msvc";
+    let options = [&[target, "-g", "-gcodeview", "-O1", "-c"], more].concat();
+    let files = [SOURCE.as_ref(), "-o".as_ref(), object.as_path()];
+    assert!(run("clang-19", &options, &files)?, "clang-19");
+    let out = format!("/out:{}", file.display());
+    let options = [
+        "/debug",
+        "/nodefaultlib",
+        "/entry:start",
+        "/subsystem:console",
+        &out,
+    ];
+    assert!(run("lld-link-19", &options, &[&object])?, "lld-link-19");
+    Some(Built { folder, file })
+}
+
+/// `work` with DWARF and a build-id.
+pub(crate) fn elf() -> Option<Built> {
+    elf_with(&[])
+}
+
+/// The same of another build.
+pub(crate) fn other_elf() -> Option<Built> {
+    elf_with(&["-DOTHER"])
+}
+
+fn elf_with(more: &[&str]) -> Option<Built> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("work");
+    let options = [&["-g", "-O1", "-Wl,--build-id"], more].concat();
+    assert!(
+        run("cc", &options, &[SOURCE.as_ref(), "-o".as_ref(), &file])?,
+        "cc"
+    );
+    Some(Built { folder, file })
+}
+
+/// Runs a tool of Debian; `None`, said aloud, where it is absent and need not be there.
+pub(crate) fn run(program: &str, options: &[&str], files: &[&Path]) -> Option<bool> {
+    match Command::new(program).args(options).args(files).status() {
+        Ok(status) => Some(status.success()),
+        Err(error) => {
+            let required = std::env::var_os("HALPROF_REQUIRE_TOOLS").is_some_and(|one| one == "1");
+            assert!(!required, "{program}: {error}");
+            println!("skipped: {program}: {error}");
+            None
+        }
+    }
+}

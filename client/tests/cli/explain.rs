@@ -1,0 +1,184 @@
+//! Does `explain` know every code, and tell of a source what counts, by which bits, and what Windows
+//! would count?
+
+use crate::support::{halprof, json, refused};
+use serde_json::Value;
+
+fn on(machine: &str, topic: &str) -> Value {
+    json(&["--machine", machine, "explain", topic])
+}
+
+/// The text of a section.
+fn section<'a>(value: &'a Value, title: &str) -> &'a str {
+    let sections = value["sections"].as_array().expect("a list");
+    let found = sections.iter().find(|section| section["title"] == title);
+    found
+        .and_then(|section| section["text"].as_str())
+        .expect(title)
+}
+
+/// The value of a field of the first register.
+fn field(value: &Value, name: &str) -> u64 {
+    let fields = value["registers"][0]["fields"].as_array().expect("a list");
+    let found = fields.iter().find(|field| field["name"] == name);
+    found.and_then(|field| field["value"].as_u64()).expect(name)
+}
+
+#[test]
+fn all_that_is_listed_can_be_explained() {
+    let contents = json(&["explain"]);
+    let topics = contents["topics"].as_array().expect("a list");
+    for topic in topics {
+        let name = topic["topic"].as_str().expect("a name");
+        // The machine does not matter, not even one that does not exist.
+        let value = on("no-such-machine", name);
+        assert_eq!(
+            (&value["topic"], &value["kind"]),
+            (&topic["topic"], &topic["kind"])
+        );
+        assert_eq!(value["modelled"], false);
+        let text = halprof(&["explain", name]).stdout;
+        assert!(text.starts_with(name), "{text}");
+    }
+    assert!(topics.len() > 40, "{}", topics.len());
+}
+
+#[test]
+fn the_six_questions_are_answered_for_each_method() {
+    for method in ["counting", "sampling", "regions"] {
+        let value = json(&["explain", method]);
+        assert_eq!(
+            value["sections"].as_array().map(Vec::len),
+            Some(6),
+            "{method}"
+        );
+        assert!(section(&value, "Hardware needed").len() > 10);
+    }
+    assert_eq!(json(&["explain", "record"])["topic"], "sampling");
+}
+
+#[test]
+fn an_intel_select_is_taken_apart() {
+    // The HAL's select of ProfileCacheMisses: event 0x2E with unit mask 0x41.
+    for name in ["CacheMisses", "profilecachemisses", "0xA", "CacheMisses:u"] {
+        let value = on("skylake", name);
+        assert_eq!(value["topic"], "CacheMisses");
+        assert_eq!(value["registers"][0]["name"], "IA32_PERFEVTSELx");
+        assert_eq!(
+            (field(&value, "EVENT_SELECT"), field(&value, "UMASK")),
+            (0x2E, 0x41)
+        );
+        assert!(section(&value, "Windows").contains("counts the same"));
+        assert!(section(&value, "Evidence").contains("Intel SDM"));
+        assert_eq!(value["topics"][0]["topic"], "LLCMisses");
+        assert_eq!(value["modelled"], true);
+    }
+}
+
+#[test]
+fn every_family_has_its_own_registers() {
+    for (machine, name, register, bits, expected) in [
+        ("zen4", "TotalIssues", "PERF_CTLx", "EventSelect[7:0]", 0xC0),
+        ("pentium", "TotalIssues", "CESR", "ES0", 0x16),
+        (
+            "pentium3",
+            "TotalIssues",
+            "PerfEvtSelx",
+            "EVENT_SELECT",
+            0xC0,
+        ),
+        ("pentium4", "TotalIssues", "ESCR", "EVENT_SELECT", 0x02),
+    ] {
+        let value = on(machine, name);
+        assert_eq!(value["registers"][0]["name"], register, "{machine}");
+        assert_eq!(field(&value, bits), expected, "{machine}");
+    }
+    assert_eq!(
+        on("pentium4", "TotalIssues")["registers"][1]["name"],
+        "CCCR"
+    );
+    assert_eq!(field(&on("skylake", "r1830000"), "CMASK"), 1);
+    // An event whose number is 0 is one.
+    let text = halprof(&["--machine", "skylake", "explain", "r10000"]).stdout;
+    assert!(
+        text.contains("EVENT_SELECT") && !text.contains("CMASK"),
+        "{text}"
+    );
+}
+
+#[test]
+fn where_windows_counts_something_else_it_says_so() {
+    for (machine, name, words) in [
+        ("skylake", "FixedCycles", "halprof's own"),
+        ("pentium", "TotalIssues", "interface Default"),
+        ("skylake", "ProfileTime", "timer"),
+        ("zen4", "0xAC", "node"),
+        ("zen4", "TotalIssues", "counts the same"),
+    ] {
+        let value = on(machine, name);
+        assert!(
+            section(&value, "Windows").contains(words),
+            "{machine} {name}: {value}"
+        );
+    }
+}
+
+#[test]
+fn every_source_of_every_model_is_explained() {
+    for machine in [
+        "skylake",
+        "hybrid",
+        "zen4",
+        "k8",
+        "pentium",
+        "pentium3",
+        "pentium4",
+        "hyperv-masked",
+    ] {
+        let list = json(&["--machine", machine, "list", "--all"]);
+        let sources = list["sources"].as_array().expect("a list");
+        // One in nine: all of them are the same code.
+        for source in sources.iter().step_by(9) {
+            let id = format!("{:#x}", source["id"].as_u64().expect("a number"));
+            let value = on(machine, &id);
+            assert_eq!(value["topic"], source["name"], "{machine}");
+            let select = source["select"].is_string() && source["name"] != "Timer";
+            assert_eq!(
+                !value["registers"].as_array().expect("a list").is_empty(),
+                select
+            );
+        }
+    }
+}
+
+#[test]
+fn a_hybrid_tells_what_each_kind_of_processor_counts() {
+    let value = on("hybrid", "TotalIssues");
+    let kinds = value["kinds"].as_array().expect("a list");
+    let types: Vec<&Value> = kinds.iter().map(|kind| &kind["core_type"]).collect();
+    assert_eq!(types, ["performance", "efficiency"]);
+    let text = halprof(&["--machine", "hybrid", "explain", "TotalIssues"]).stdout;
+    assert!(text.contains("efficiency"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_explained_is_refused() {
+    refused(&["explain", "Nonsense"], 4, "source-unknown");
+    refused(&["explain", "TotalIssues,TotalCycles"], 2, "usage");
+    refused(&["explain", "{TotalIssues"], 2, "usage");
+    #[cfg(not(windows))]
+    refused(
+        &["--machine", "driver", "explain", "TotalIssues"],
+        3,
+        "no-driver",
+    );
+}
+
+#[test]
+fn no_line_is_wider_than_a_terminal() {
+    for topic in ["counters-reserved", "sampling", "TotalIssues"] {
+        let text = halprof(&["--machine", "hybrid", "explain", topic]).stdout;
+        let widest = text.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(80), "{text}");
+    }
+}

@@ -1,0 +1,215 @@
+//! Do manual pages and completions hold for every command, and do the programs that read them take
+//! them?
+
+use crate::support::{halprof, json, refused, tools_are_required};
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// The commands that `halprof help` lists.
+fn commands() -> Vec<String> {
+    let help = halprof(&["help"]).stdout;
+    let (_, list) = help.split_once("Commands:\n").expect("the commands");
+    let lines = list.lines().take_while(|line| line.starts_with("  "));
+    // What an explanation needs a second line for stands far to the right.
+    let names = lines.filter(|line| !line.starts_with("   "));
+    let names = names.filter_map(|line| line.split_whitespace().next());
+    names
+        .filter(|name| *name != "help")
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Runs a program of Debian; without it the test is left out, said aloud, or fails where all tools
+/// are required.
+fn tool(path: &str, arguments: &[&str]) -> Option<Output> {
+    if !Path::new(path).is_file() {
+        assert!(!tools_are_required(), "{path} is absent");
+        println!("skipped: {path} is absent");
+        return None;
+    }
+    let output = Command::new(path)
+        .args(arguments)
+        .env("HOME", "/nonexistent")
+        .output();
+    Some(output.expect("the tool runs"))
+}
+
+fn said(output: &Output) -> String {
+    let texts = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    texts.concat()
+}
+
+#[test]
+fn each_command_has_a_page_that_mandoc_takes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = folder.path().join("share/man1");
+    let value = json(&["man", place.to_str().expect("UTF-8")]);
+    let pages = value["pages"].as_array().expect("a list");
+    let files: Vec<&str> = pages
+        .iter()
+        .filter_map(|page| page["file"].as_str())
+        .collect();
+    let commands = commands();
+    assert!(commands.len() > 15, "{commands:?}");
+    assert_eq!(files.len(), 1 + commands.len());
+    for name in &commands {
+        let file = place.join(format!("halprof-{name}.1"));
+        let page = std::fs::read_to_string(&file).expect("a page");
+        assert!(
+            page.contains("SYNOPSIS") && page.contains("machine"),
+            "{name}"
+        );
+    }
+    for file in files {
+        let Some(lint) = tool("/usr/bin/mandoc", &["-T", "lint", "-W", "warning", file]) else {
+            return;
+        };
+        // A build has no date, so that the same sources give the same pages; and where the renderer
+        // asks for two line breaks, one is left out.
+        let harmless = ["missing date", "skipping paragraph macro"];
+        let said = said(&lint);
+        let warnings = said
+            .lines()
+            .filter(|line| !harmless.iter().any(|words| line.contains(words)));
+        assert_eq!(warnings.collect::<Vec<_>>(), [""; 0], "{file}");
+        assert!(said.contains("missing date"), "mandoc looked at it: {said}");
+    }
+}
+
+#[test]
+fn the_pages_of_a_manual_are_shown_by_man() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("halprof.1");
+    let page = halprof(&["man"]).stdout;
+    std::fs::write(&file, &page).expect("written");
+    let Some(shown) = tool("/usr/bin/man", &["-l", file.to_str().expect("UTF-8")]) else {
+        return;
+    };
+    let shown = said(&shown);
+    for words in [
+        "EXIT STATUS",
+        "counters-reserved",
+        "halprof-stat(1)",
+        "--machine",
+    ] {
+        assert!(shown.contains(words), "no {words}: {shown}");
+    }
+}
+
+#[test]
+fn one_page_is_printed_and_an_unknown_one_refused() {
+    for (arguments, title) in [
+        (&["man"][..], "halprof"),
+        (&["man", "--page", "halprof"], "halprof"),
+        (&["man", "--page", "stat"], "halprof-stat"),
+    ] {
+        let ran = halprof(arguments);
+        assert!(
+            ran.stdout.contains(&format!(".TH {title} 1")),
+            "{}",
+            ran.stdout
+        );
+        assert_eq!(json(arguments)["pages"][0]["name"], title);
+    }
+    refused(&["man", "--page", "nonsense"], 2, "usage");
+    refused(&["completions", "tcsh"], 2, "usage");
+    refused(&["man", "/dev/null/x"], 5, "file");
+}
+
+/// The script for a shell, in a file.
+fn script(shell: &str, folder: &Path) -> String {
+    let file = folder.join(format!("halprof.{shell}"));
+    let script = halprof(&["completions", shell]);
+    assert_eq!(script.status, 0);
+    std::fs::write(&file, script.stdout).expect("written");
+    file.to_str().expect("UTF-8").to_owned()
+}
+
+/// What a shell has to offer for a command line is asked of the shell itself.
+#[test]
+fn bash_completes_commands_and_options() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = script("bash", folder.path());
+    let offer = |words: &str, last: usize| {
+        let ask = format!(
+            "source {script}; COMP_WORDS=({words}); COMP_CWORD={last}; \
+             _halprof halprof \"${{COMP_WORDS[{last}]}}\" \"${{COMP_WORDS[{last}-1]}}\"; echo ${{COMPREPLY[@]}}"
+        );
+        tool("/bin/bash", &["--norc", "-c", &ask])
+    };
+    let Some(commands_offered) = offer("halprof ''", 1) else {
+        return;
+    };
+    for name in commands() {
+        assert!(
+            said(&commands_offered).contains(&name),
+            "{name}: {}",
+            said(&commands_offered)
+        );
+    }
+    let options = offer("halprof stat --per", 2).expect("bash");
+    assert_eq!(said(&options).trim(), "--per-cpu");
+}
+
+#[test]
+fn fish_completes_commands_and_options() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = script("fish", folder.path());
+    let offer = |line: &str| {
+        let ask = format!("source {script}; complete -C '{line}'");
+        tool("/usr/bin/fish", &["--no-config", "-c", &ask])
+    };
+    let Some(offered) = offer("halprof do") else {
+        return;
+    };
+    assert!(said(&offered).starts_with("doctor"), "{}", said(&offered));
+    let options = said(&offer("halprof stat --per").expect("fish"));
+    assert!(options.contains("--per-cpu"), "{options}");
+}
+
+/// zsh completes only at a prompt; its own parser and its function for arguments take the script.
+#[test]
+fn zsh_takes_the_script() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = script("zsh", folder.path());
+    let ask = format!(
+        "autoload -U compinit; compinit -u -D -d {0}/dump; source {script}; \
+         whence -w _halprof; whence -w _halprof__stat_commands; print $_comps[halprof]",
+        folder.path().display()
+    );
+    let Some(taken) = tool("/usr/bin/zsh", &["-f", "-c", &ask]) else {
+        return;
+    };
+    let said = said(&taken);
+    assert!(taken.status.success(), "{said}");
+    assert!(said.contains("_halprof: function"), "{said}");
+    assert!(said.lines().any(|line| line == "_halprof"), "{said}");
+}
+
+/// There is no PowerShell here to ask: the script's own structure is looked at.
+#[test]
+fn the_script_for_powershell_is_whole() {
+    let script = halprof(&["completions", "powershell"]).stdout;
+    assert!(script.contains("Register-ArgumentCompleter -Native -CommandName 'halprof'"));
+    for name in commands() {
+        assert!(script.contains(&format!("'halprof;{name}' {{")), "{name}");
+        assert!(
+            script.contains(&format!("CompletionResult]::new('{name}'")),
+            "{name}"
+        );
+    }
+    let mut open: Vec<char> = Vec::new();
+    let mut quoted = false;
+    for character in script.chars() {
+        match character {
+            '\'' => quoted = !quoted,
+            '{' | '(' | '[' if !quoted => open.push(character),
+            '}' | ')' | ']' if !quoted => {
+                let opened = open.pop().expect("an opening one");
+                assert!(["{}", "()", "[]"].contains(&format!("{opened}{character}").as_str()));
+            }
+            _ => {}
+        }
+    }
+    assert!(!quoted && open.is_empty(), "{open:?}");
+}

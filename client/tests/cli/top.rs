@@ -1,0 +1,317 @@
+//! Does the live view work on a real terminal, and leave it as it was?
+
+use crate::support::{halprof, refused, tools_are_required};
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Instructions in every cycle of 1 GHz, a branch in every fourth, on every processor.
+const WORKLOAD: &str = "instructions=1000000,cycles=1000000,branches=250000,processors=all";
+/// What the shell does when the view has ended: it tells how, and what it left of the terminal.
+const AFTERWARDS: &str = "echo status $?; stty -a; sleep 60";
+const MACHINE: &str = "skylake,processors=2";
+
+/// A terminal of its own, kept by tmux.
+struct Terminal {
+    folder: TempDir,
+}
+
+impl Terminal {
+    /// Runs a shell command on a terminal of 100 columns and 30 rows; `None`, said aloud, where
+    /// there is no tmux and there need not be one.
+    fn new(command: &str) -> Option<Self> {
+        let folder = tempfile::tempdir().expect("a folder");
+        if let Err(error) = Command::new("tmux").arg("-V").output() {
+            assert!(!tools_are_required(), "tmux: {error}");
+            println!("skipped: tmux: {error}");
+            return None;
+        }
+        let terminal = Self { folder };
+        let size = ["-x", "100", "-y", "30"];
+        let start = [
+            &["-u", "-f", "/dev/null", "new-session", "-d"],
+            &size[..],
+            &[command],
+        ];
+        let output = terminal.tmux(&start.concat());
+        assert!(output.status.success(), "{output:?}");
+        Some(terminal)
+    }
+
+    fn tmux(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new("tmux");
+        command.arg("-S").arg(self.folder.path().join("socket"));
+        command.args(arguments).output().expect("tmux")
+    }
+
+    fn press(&self, keys: &[&str]) {
+        let output = self.tmux(&[&["send-keys"], keys].concat());
+        assert!(output.status.success(), "{output:?}");
+    }
+
+    /// What is on the screen; with `-e`, with its colours.
+    fn screen(&self, options: &[&str]) -> String {
+        let output = self.tmux(&[&["capture-pane", "-p"], options].concat());
+        String::from_utf8(output.stdout).expect("UTF-8")
+    }
+
+    /// Waits until the screen is as wanted; answers it.
+    fn until(&self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
+        let end = Instant::now() + Duration::from_secs(20);
+        loop {
+            let screen = self.screen(&[]);
+            if wanted(&screen) {
+                return screen;
+            }
+            assert!(Instant::now() < end, "never {what}:\n{screen}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        self.tmux(&["kill-server"]);
+    }
+}
+
+fn top(options: &str) -> String {
+    let tool = env!("CARGO_BIN_EXE_halprof");
+    format!("'{tool}' --machine {MACHINE} top -I 50 --workload {WORKLOAD} {options}")
+}
+
+/// In which row a source stands, and what comes behind its name.
+fn row<'a>(screen: &'a str, source: &str) -> Option<(usize, Vec<&'a str>)> {
+    screen.lines().enumerate().find_map(|(index, line)| {
+        let mut words = line.split_whitespace();
+        (words.next() == Some(source)).then(|| (index, words.collect()))
+    })
+}
+
+fn shows(screen: &str, source: &str, rate: [&str; 2]) -> bool {
+    row(screen, source).is_some_and(|(_, words)| words.starts_with(&rate))
+}
+
+/// Whether any foreground colour is set in a screen with its escape sequences.
+fn is_coloured(screen: &str) -> bool {
+    let sequences = screen.split("\u{1b}[").skip(1);
+    let mut parameters = sequences.filter_map(|rest| Some(rest.split_once('m')?.0));
+    parameters.any(|all| all.split(';').any(|one| matches!(one, "33" | "36" | "38")))
+}
+
+#[test]
+fn it_is_watched_and_steered_on_a_terminal() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("log.csv");
+    let options = format!(
+        "-e BranchInstructions,TotalIssues --log '{}'",
+        log.display()
+    );
+    let command = format!("{}; {AFTERWARDS}", top(&options));
+    let Some(terminal) = Terminal::new(&command) else {
+        return;
+    };
+    // Two processors of 1 GHz.
+    let screen = terminal.until("the rates of the workload", |screen| {
+        shows(screen, "TotalIssues", ["2.000", "G"])
+            && shows(screen, "BranchInstructions", ["500.0", "M"])
+    });
+    assert!(screen.starts_with("MODELLED "), "{screen}");
+    assert!(is_coloured(&terminal.screen(&["-e"])));
+    assert!(row(&screen, "BranchInstructions") < row(&screen, "TotalIssues"));
+
+    terminal.press(&["s"]);
+    terminal.until("sorted by rate", |screen| {
+        screen.contains("rate/s\u{25BC}")
+            && row(screen, "TotalIssues") < row(screen, "BranchInstructions")
+    });
+
+    terminal.press(&["Space"]);
+    terminal.until("paused", |screen| screen.contains(" PAUSED "));
+    // The rest of the frame comes behind its title.
+    std::thread::sleep(Duration::from_millis(200));
+    let paused = terminal.screen(&[]);
+    let bytes = || std::fs::metadata(&log).expect("a log").len();
+    let before = bytes();
+    std::thread::sleep(Duration::from_millis(1200));
+    assert_eq!(terminal.screen(&[]), paused, "the picture moves");
+    assert!(bytes() > before, "the log stands still");
+    terminal.press(&["Space"]);
+    terminal.until("going on", |screen| !screen.contains(" PAUSED "));
+
+    terminal.press(&["v"]);
+    terminal.until("processors", |screen| {
+        let each = ["500.0", "M", "2.000", "G"];
+        row(screen, "all").is_some_and(|(_, words)| words == each)
+            && row(screen, "1").is_some_and(|(_, words)| words == ["250.0", "M", "1.000", "G"])
+    });
+
+    terminal.press(&["c", "Space"]);
+    terminal.until("the list", |screen| {
+        screen.contains("[ ] BranchInstructions")
+    });
+    terminal.press(&["Enter"]);
+    terminal.until("one source less", |screen| {
+        !screen.contains("BranchInstructions")
+            && row(screen, "all").is_some_and(|(_, words)| words == ["2.000", "G"])
+    });
+
+    terminal.tmux(&["resize-window", "-x", "20", "-y", "5"]);
+    terminal.until("small", |screen| {
+        let lines: Vec<&str> = screen.lines().collect();
+        lines.len() == 5 && lines[2].split_whitespace().eq(["all", "2.000", "G"])
+    });
+    terminal.tmux(&["resize-window", "-x", "100", "-y", "30"]);
+    terminal.until("large again", |screen| screen.contains("? help"));
+
+    terminal.press(&["q"]);
+    let after = terminal.until("ended", |screen| screen.contains("-iuclc"));
+    assert!(after.contains("status 0"), "{after}");
+    // The alternate screen is gone, and the terminal reads lines and echoes them.
+    assert!(
+        !after.contains("MODELLED") && after.contains("modelled machine"),
+        "{after}"
+    );
+    let words: Vec<&str> = after.split_whitespace().collect();
+    for setting in ["icanon", "echo", "isig", "icrnl", "opost"] {
+        assert!(words.contains(&setting), "{setting}: {after}");
+    }
+    assert_log(&log);
+}
+
+/// Every line is whole, and every rate is the workload's.
+fn assert_log(path: &Path) {
+    let mut reader = csv::Reader::from_path(path).expect("a log");
+    let head: Vec<String> = reader
+        .headers()
+        .expect("a head")
+        .iter()
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(head[..3], ["time_ns", "source", "processor"]);
+    assert_eq!(head[9..], ["per_second", "modelled"]);
+    let (mut lines, mut time) = (0, 0);
+    for record in reader.records() {
+        let record = record.expect("a whole line");
+        let number = |column: usize| record[column].parse::<u64>().expect("a number");
+        assert!(number(0) >= time && number(2) < 2, "{record:?}");
+        time = number(0);
+        let (value, enabled) = (number(3), number(5));
+        match &record[1] {
+            "TotalIssues" => assert_eq!(value, enabled, "{record:?}"),
+            "BranchInstructions" => assert!(value.abs_diff(enabled / 4) <= 1, "{record:?}"),
+            other => panic!("{other}"),
+        }
+        assert_eq!((&record[7], &record[8], &record[10]), ("false", "", "true"));
+        lines += 1;
+    }
+    assert!(lines > 40, "{lines}");
+}
+
+#[test]
+fn it_ends_by_ctrl_c_by_a_signal_and_by_its_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let process = folder.path().join("process");
+    for how in ["C-c", "kill", "time"] {
+        let limit = if how == "time" { "-d 1" } else { "" };
+        let own = format!("echo \\$\\$ > '{}'; exec {}", process.display(), top(limit));
+        let command = format!("export NO_COLOR=1; sh -c \"{own}\"; {AFTERWARDS}");
+        let Some(terminal) = Terminal::new(&command) else {
+            return;
+        };
+        terminal.until("drawn", |screen| screen.starts_with("MODELLED "));
+        assert!(!is_coloured(&terminal.screen(&["-e"])), "{how}");
+        match how {
+            "C-c" => terminal.press(&["C-c"]),
+            "kill" => {
+                let process = std::fs::read_to_string(&process).expect("a number");
+                let killed = Command::new("kill")
+                    .args(["-TERM", process.trim()])
+                    .status();
+                assert!(killed.expect("kill").success());
+            }
+            _ => {}
+        }
+        let after = terminal.until("ended", |screen| screen.contains("-iuclc"));
+        assert!(
+            after.contains("status 0") && after.contains(" icanon"),
+            "{how}: {after}"
+        );
+    }
+}
+
+/// A window that is closed, with what runs in it.
+#[test]
+#[cfg(target_os = "linux")]
+fn it_ends_with_its_terminal() {
+    let Some(terminal) = Terminal::new(&format!("exec {}", top(""))) else {
+        return;
+    };
+    terminal.until("drawn", |screen| screen.starts_with("MODELLED "));
+    let process = terminal
+        .tmux(&["display-message", "-p", "#{pane_pid}"])
+        .stdout;
+    let process = String::from_utf8(process).expect("a number");
+    let stat = format!("/proc/{}/stat", process.trim());
+    assert!(
+        std::fs::read_to_string(&stat)
+            .expect("it runs")
+            .contains("(halprof)")
+    );
+    drop(terminal);
+    let end = Instant::now() + Duration::from_secs(10);
+    // Gone, or only waiting to be asked how it ended.
+    while std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {
+        assert!(Instant::now() < end, "it still runs");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn one_interval_is_printed_anywhere() {
+    let options = [
+        "top",
+        "--once",
+        "-I",
+        "50",
+        "-e",
+        "TotalIssues",
+        "--workload",
+        WORKLOAD,
+    ];
+    let ran = halprof(&[&["--machine", MACHINE], &options[..]].concat());
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    let row = row(&ran.stdout, "2.000").expect("a rate").1;
+    assert_eq!(row[..2], ["G", "TotalIssues"]);
+    assert!(ran.stderr.contains("modelled machine"));
+}
+
+#[test]
+fn what_it_cannot_do_is_refused() {
+    // Here is no terminal.
+    refused(&["top", "--once"], 2, "usage");
+    let ran = halprof(&["top"]);
+    assert_eq!((ran.status, ran.stdout.as_str()), (4, ""));
+    assert!(
+        ran.stderr.contains("terminal") && ran.stderr.contains("stat -I"),
+        "{}",
+        ran.stderr
+    );
+    for (arguments, status) in [
+        (&["top", "--once", "-I", "1"][..], 2),
+        (&["top", "--once", "-d", "0"], 2),
+        (&["top", "--once", "--workload", "x=1"], 2),
+        (&["top", "--once", "-e", "Nonsense"], 4),
+        (&["top", "--once", "--log", "/no/such/folder/log.csv"], 5),
+        #[cfg(target_os = "linux")]
+        (&["top", "--once", "--log", "/dev/full"], 5),
+    ] {
+        let ran = halprof(arguments);
+        assert_eq!(ran.status, status, "{arguments:?}: {}", ran.stderr);
+        assert!(
+            ran.stderr.contains("hint: ") && ran.stdout.is_empty(),
+            "{arguments:?}"
+        );
+    }
+}

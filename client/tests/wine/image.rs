@@ -1,0 +1,74 @@
+//! Does halprof.exe need nothing but Windows, and is it small?
+
+use crate::prefix::EXE;
+use object::LittleEndian as LE;
+use object::read::pe::{ImageNtHeaders, ImageOptionalHeader, PeFile64};
+use std::collections::BTreeSet;
+
+/// What every Windows 10 has in System32; msvcrt.dll is the C runtime that belongs to Windows.
+const SYSTEM: &[&str] = &[
+    "advapi32.dll",
+    "bcrypt.dll",
+    "bcryptprimitives.dll",
+    "cfgmgr32.dll",
+    "kernel32.dll",
+    "msvcrt.dll",
+    "newdev.dll",
+    "ntdll.dll",
+    "ole32.dll",
+    "oleaut32.dll",
+    "powrprof.dll",
+    "psapi.dll",
+    "setupapi.dll",
+    "shell32.dll",
+    "user32.dll",
+    "userenv.dll",
+    "version.dll",
+    "ws2_32.dll",
+];
+
+/// The promise to users, in bytes.
+const LARGEST: usize = 10 << 20;
+
+fn exe() -> Option<Vec<u8>> {
+    let exe = std::fs::read(EXE).ok();
+    if exe.is_none() {
+        let required = std::env::var_os("HALPROF_REQUIRE_DRIVER").is_some_and(|one| one == "1");
+        assert!(!required, "{EXE} is absent");
+        println!("skipped: {EXE} is absent");
+    }
+    exe
+}
+
+#[test]
+fn it_loads_on_a_bare_windows() {
+    let Some(exe) = exe() else {
+        return;
+    };
+    let file = PeFile64::parse(exe.as_slice()).expect("an image");
+    let table = file.import_table().expect("imports").expect("some");
+    let mut libraries = BTreeSet::new();
+    let mut descriptors = table.descriptors().expect("a list");
+    while let Some(descriptor) = descriptors.next().expect("a descriptor") {
+        let name = table.name(descriptor.name.get(LE)).expect("a name");
+        libraries.insert(String::from_utf8_lossy(name).to_lowercase());
+    }
+    assert!(libraries.contains("kernel32.dll"), "{libraries:?}");
+    for library in &libraries {
+        let known = SYSTEM.contains(&library.as_str()) || library.starts_with("api-ms-win-core-");
+        assert!(known, "{library} is no part of Windows");
+    }
+    // Addresses are not known beforehand, data is not executed.
+    let flags = file.nt_headers().optional_header().dll_characteristics();
+    let wanted = object::pe::IMAGE_DLLCHARACTERISTICS_DYNAMIC_BASE
+        | object::pe::IMAGE_DLLCHARACTERISTICS_NX_COMPAT;
+    assert_eq!(flags & wanted, wanted);
+}
+
+#[test]
+fn it_is_small() {
+    let Some(exe) = exe() else {
+        return;
+    };
+    assert!(exe.len() < LARGEST, "{} bytes", exe.len());
+}

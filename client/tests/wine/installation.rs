@@ -1,0 +1,134 @@
+//! Does halprof.exe put the driver there, start and stop it, and take all of it away again, as far as
+//! Wine is Windows?
+//!
+//! The device nodes, the registry and the services are Wine's; what Wine lacks stands beside this
+//! file.
+
+use crate::prefix::Wine;
+use serde_json::{Value, json};
+
+fn is_nothing(removed: &Value) -> bool {
+    removed["devices"] == Value::Array(Vec::new())
+        && removed["packages"] == Value::Array(Vec::new())
+        && removed["service"] == false
+}
+
+fn uninstall(wine: &Wine) -> Value {
+    let (status, value) = wine.halprof(&["uninstall"], &[]);
+    assert_eq!(status, 0, "{value}");
+    value
+}
+
+const RESTART: &[(&str, &str)] = &[("FAKE_RESTART", "1")];
+
+#[test]
+fn it_installs_switches_and_removes_the_driver() {
+    let Some(wine) = Wine::new() else {
+        return;
+    };
+    what_is_installed_is_removed_again(&wine);
+    what_is_installed_is_stopped_and_started(&wine);
+}
+
+fn what_is_installed_is_removed_again(wine: &Wine) {
+    assert!(is_nothing(&uninstall(wine)), "nothing is there yet");
+    assert_eq!(wine.refused(&["info"], &[]), (3, "no-driver".to_owned()));
+
+    // What Windows refuses leaves no device behind.
+    for (error, code) in [
+        ("E0000242", "not-signed"),
+        ("E0000248", "driver-blocked"),
+        ("57", "install-failed"),
+    ] {
+        let refused = wine.refused(&["install"], &[("FAKE_ERROR", error)]);
+        assert_eq!(refused, (4, code.to_owned()), "{error}");
+        assert!(is_nothing(&uninstall(wine)), "{error} left something");
+    }
+    assert_eq!(
+        wine.refused(&["install", "other.inf"], &[]),
+        (5, "bad-file".to_owned())
+    );
+    assert_eq!(
+        wine.refused(&["install", "none.inf"], &[]),
+        (5, "file".to_owned())
+    );
+
+    // Wine starts no driver on a device: without a restart to wait for, that is told.
+    assert_eq!(
+        wine.refused(&["install"], &[]),
+        (4, "driver-failed".to_owned())
+    );
+    for _ in 0..2 {
+        let (status, installed) = wine.halprof(&["install", "halprof.inf"], RESTART);
+        assert_eq!(status, 0, "{installed}");
+        assert_eq!(installed["device"], r"ROOT\HALPROF\0000");
+        assert_eq!(installed["created"], false);
+        assert_eq!(installed["restart"], true);
+    }
+    let (_, refused) = wine.halprof(&["info"], &[]);
+    let message = refused["error"]["message"].as_str().unwrap_or_default();
+    assert!(message.starts_with("it is installed, but"), "{message}");
+
+    // Wine 8 takes a package away only where that is forced, as it is before a restart.
+    let (status, removed) = wine.halprof(&["uninstall"], RESTART);
+    assert_eq!(status, 0, "{removed}");
+    assert_eq!(removed["devices"], json!([r"ROOT\HALPROF\0000"]));
+    assert_eq!(removed["packages"], json!(["oem7.inf"]));
+    assert_eq!(removed["service"], true);
+    assert!(is_nothing(&uninstall(wine)), "something was left");
+    let (_, installed) = wine.halprof(&["install"], RESTART);
+    assert_eq!(installed["created"], true);
+    let (status, removed) = wine.halprof(&["uninstall"], RESTART);
+    assert_eq!(status, 0, "{removed}");
+}
+
+/// Wine's own cfgmgr32.dll tells how a device stands, and switches none.
+const SWITCHES: (&str, &str) = ("WINEDLLOVERRIDES", "newdev,cfgmgr32=n;mscoree=;mshtml=");
+
+fn what_is_installed_is_stopped_and_started(wine: &Wine) {
+    for command in ["start", "stop"] {
+        let refused = wine.refused(&[command], &[SWITCHES]);
+        assert_eq!(refused, (3, "no-driver".to_owned()), "{command}");
+    }
+    let (status, installed) = wine.halprof(&["install"], RESTART);
+    assert_eq!(status, 0, "{installed}");
+    for (command, changed) in [
+        ("start", false),
+        ("stop", true),
+        ("stop", false),
+        ("start", true),
+        ("start", false),
+    ] {
+        let (status, switched) = wine.halprof(&[command], &[SWITCHES]);
+        assert_eq!(status, 0, "{switched}");
+        assert_eq!(switched["devices"], json!([r"ROOT\HALPROF\0000"]));
+        assert_eq!(switched["changed"], changed, "{command}");
+        assert_eq!(switched["restart"], false);
+        if command == "stop" {
+            let (status, refused) = wine.halprof(&["info"], &[SWITCHES]);
+            let told = &refused["error"];
+            assert_eq!((status, &told["code"]), (3, &json!("no-driver")));
+            assert!(
+                told["message"]
+                    .as_str()
+                    .is_some_and(|text| text.contains("disabled"))
+            );
+            assert!(
+                told["hint"]
+                    .as_str()
+                    .is_some_and(|text| text.contains("halprof start"))
+            );
+        }
+    }
+    for (answer, status, code) in [
+        ("17", 4, "busy"),
+        ("33", 4, "access-denied"),
+        ("13", 4, "install-failed"),
+    ] {
+        let refused = wine.refused(&["stop"], &[SWITCHES, ("FAKE_ANSWER", answer)]);
+        assert_eq!(refused, (status, code.to_owned()));
+    }
+    let (_, later) = wine.halprof(&["stop"], &[SWITCHES, ("FAKE_ANSWER", "22")]);
+    assert_eq!(later["restart"], true);
+    uninstall(wine);
+}

@@ -1,0 +1,35 @@
+//! The tool from its start to its end: `halprof list`, as a user types it.
+//!
+//! It has to be built beside the benchmarks: `cargo build --release -p halprof`.
+#![expect(missing_docs, reason = "criterion's macro writes a public function")]
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Benchmarks stand in `deps`, below what they were built with.
+fn tool() -> PathBuf {
+    let own = std::env::current_exe().expect("this program");
+    let folder = own.parent().and_then(|deps| deps.parent());
+    folder.expect("a folder").join("halprof")
+}
+
+fn start(criterion: &mut Criterion) {
+    let tool = tool();
+    assert!(tool.is_file(), "cargo build --release -p halprof");
+    for arguments in [
+        &["--version"][..],
+        &["list"],
+        &["--machine", "zen4", "list", "--all"],
+    ] {
+        criterion.bench_function(&format!("halprof {}", arguments.join(" ")), |bencher| {
+            bencher.iter(|| {
+                let output = Command::new(&tool).args(arguments).output();
+                assert!(output.expect("the tool runs").status.success());
+            });
+        });
+    }
+}
+
+criterion_group!(benches, start);
+criterion_main!(benches);

@@ -1,0 +1,289 @@
+//! The guest feed: instructions that the engine executes drive the PMUs as they retire.
+//!
+//! An instruction retires at the boundary behind it, in the ring it stands in, and counts with the
+//! registers as it leaves them: the WRMSR that starts a counter is counted by it, the one that stops
+//! it is not. What retires are the programs' instructions in ring 3 and the driver's own in ring 0;
+//! the functions of the kernel and the framework are no code here, and add nothing.
+//!
+//! | event | truth |
+//! |---|---|
+//! | instructions | each once; one with a REP prefix when it is through |
+//! | branches | calls, returns, and jumps taken or not |
+//! | accesses of the first-level data cache | loads and stores of data; what does both is two |
+//! | cycles, reference cycles | none: one for each instruction, the nanosecond that the model gives it |
+//! | all others | none, and stay 0 |
+//!
+//! An overflow asks for its interrupt at the boundary behind the instruction that overflowed, where
+//! an interrupt without skid arrives: interrupts are taken at instruction boundaries, and the pointer
+//! that is saved is the next instruction's (SDM vol. 3A, 6.6). With a skid of N it arrives N
+//! instructions later. Silicon also takes it between two iterations of a repeated instruction; here
+//! it waits for the last.
+
+use crate::memory::{STUBS, STUBS_SIZE, is_user};
+use iced_x86::{Decoder, DecoderOptions, FlowControl, InstructionInfoFactory, OpAccess};
+use sim::event::{Counts, Event};
+use sim::host::Cpu;
+use std::collections::HashMap;
+
+/// More data accesses than this has no instruction in one go (gathers have 16).
+const MOST_ACCESSES: u64 = 16;
+
+/// What an instruction adds when it retires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    branch: bool,
+    /// Each time, where it repeats.
+    accesses: u64,
+    /// It has a REP prefix that makes it repeat.
+    pub repeats: bool,
+}
+
+impl Facts {
+    /// Of the instruction with these bytes.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        let instruction = Decoder::new(64, bytes, DecoderOptions::NONE).decode();
+        let branch = matches!(
+            instruction.flow_control(),
+            FlowControl::UnconditionalBranch
+                | FlowControl::IndirectBranch
+                | FlowControl::ConditionalBranch
+                | FlowControl::Return
+                | FlowControl::Call
+                | FlowControl::IndirectCall
+        );
+        let accesses = |access| match access {
+            OpAccess::Read | OpAccess::CondRead | OpAccess::Write | OpAccess::CondWrite => 1,
+            OpAccess::ReadWrite | OpAccess::ReadCondWrite => 2,
+            OpAccess::None | OpAccess::NoMemAccess => 0,
+        };
+        let mut factory = InstructionInfoFactory::new();
+        let memory = factory.info(&instruction).used_memory();
+        Self {
+            branch,
+            accesses: memory.iter().map(|used| accesses(used.access())).sum(),
+            repeats: instruction.is_string_instruction()
+                && (instruction.has_rep_prefix() || instruction.has_repne_prefix()),
+        }
+    }
+}
+
+/// What has retired in one ring.
+#[derive(Clone, Copy, Default)]
+struct Retired {
+    instructions: u64,
+    branches: u64,
+    accesses: u64,
+}
+
+/// One processor.
+#[derive(Default)]
+struct Tally {
+    /// The instruction that is executed, and has not retired.
+    current: Option<(u64, Facts)>,
+    user: Retired,
+    kernel: Retired,
+    /// Instructions that the processor has been told of.
+    told: u64,
+    /// No counter overflows before so many more instructions have retired.
+    quiet: u64,
+    /// An interrupt that was asked for arrives when so many more instructions have retired.
+    late: Option<u64>,
+    /// It has arrived.
+    arrived: bool,
+}
+
+impl Tally {
+    fn instructions(&self) -> u64 {
+        self.user.instructions + self.kernel.instructions
+    }
+
+    fn add(&mut self, address: u64, facts: Facts) {
+        let ring = if is_user(address) {
+            &mut self.user
+        } else {
+            &mut self.kernel
+        };
+        ring.instructions += 1;
+        ring.branches += u64::from(facts.branch);
+        if !facts.repeats {
+            ring.accesses += facts.accesses;
+        }
+    }
+
+    fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        let (user, kernel) = (self.user, self.kernel);
+        let rows = [
+            (Event::Instructions, user.instructions, kernel.instructions),
+            (Event::Cycles, user.instructions, kernel.instructions),
+            (Event::RefCycles, user.instructions, kernel.instructions),
+            (Event::Branches, user.branches, kernel.branches),
+            (Event::L1dAccesses, user.accesses, kernel.accesses),
+        ];
+        for (event, user, kernel) in rows {
+            counts.set(event, user + kernel, user);
+        }
+        counts
+    }
+
+    /// Tells the processor what has retired, and lets as much time pass.
+    fn tell(&mut self, cpu: &mut Cpu) {
+        let instructions = self.instructions();
+        let since = instructions - self.told;
+        let now = cpu.processor.timestamp();
+        cpu.processor.set_timestamp(now.wrapping_add(since));
+        cpu.processor.retire(self.counts());
+        self.told = instructions;
+    }
+
+    /// How many instructions it takes at least until a counter overflows.
+    fn look_ahead(&mut self, cpu: &Cpu) {
+        let counts = self.counts();
+        let mut fewest = u64::MAX;
+        cpu.processor.watches(|watch| {
+            let left = watch.at.saturating_sub(watch.feed.amount(&counts));
+            let most = match watch.feed.event {
+                Event::L1dAccesses => MOST_ACCESSES,
+                _ => 1,
+            };
+            fewest = fewest.min(left.div_ceil(most));
+        });
+        self.quiet = fewest.max(1);
+    }
+
+    /// The instruction retires; whether an interrupt arrives behind it.
+    fn retire(&mut self, cpu: &mut Cpu, skid: u64) -> bool {
+        let Some((address, facts)) = self.current.take() else {
+            return false;
+        };
+        self.add(address, facts);
+        self.quiet = self.quiet.saturating_sub(1);
+        let mut arrives = false;
+        if let Some(late) = &mut self.late {
+            *late -= 1;
+            arrives = *late == 0;
+        }
+        if self.quiet == 0 || facts.repeats {
+            self.tell(cpu);
+            self.look_ahead(cpu);
+            if self.late.is_none() && cpu.processor.interrupt_pending().is_some() {
+                self.late = Some(skid);
+                arrives = skid == 0;
+            }
+        }
+        if arrives {
+            self.late = None;
+            self.arrived = true;
+        }
+        arrives
+    }
+}
+
+/// The feed.
+pub struct Guest {
+    skid: u64,
+    facts: HashMap<u64, Facts>,
+    tallies: Vec<Tally>,
+}
+
+impl Guest {
+    /// A feed whose interrupts come so many instructions late.
+    #[must_use]
+    pub fn new(skid: u64) -> Self {
+        Self {
+            skid,
+            facts: HashMap::new(),
+            tallies: Vec::new(),
+        }
+    }
+
+    fn tally(&mut self, index: usize) -> &mut Tally {
+        if self.tallies.len() <= index {
+            self.tallies.resize_with(index + 1, Tally::default);
+        }
+        &mut self.tallies[index]
+    }
+
+    /// What is known of the instruction at an address.
+    #[must_use]
+    pub fn facts(&self, address: u64) -> Option<Facts> {
+        self.facts.get(&address).copied()
+    }
+
+    /// An instruction that was not seen before.
+    pub fn learn(&mut self, address: u64, facts: Facts) {
+        self.facts.insert(address, facts);
+    }
+
+    /// New code is in memory.
+    pub fn forget(&mut self) {
+        self.facts.clear();
+    }
+
+    /// A slice begins: anything may have been done to the processor's registers since the last.
+    pub fn begin_slice(&mut self, index: usize) {
+        let tally = self.tally(index);
+        tally.quiet = 0;
+        tally.arrived = false;
+    }
+
+    /// The instruction at `next` would come; whether an interrupt arrives before it.
+    pub fn boundary(&mut self, cpu: &mut Cpu, index: usize, next: u64) -> bool {
+        let skid = self.skid;
+        let tally = self.tally(index);
+        let repeats = |&(address, facts): &(u64, Facts)| facts.repeats && address == next;
+        if tally.current.as_ref().is_some_and(repeats) {
+            return false;
+        }
+        tally.retire(cpu, skid)
+    }
+
+    /// An instruction is executed, or repeated; what repeats itself 0 times accesses nothing.
+    pub fn execute(&mut self, index: usize, address: u64, facts: Facts, repeats_left: u64) {
+        if (STUBS..STUBS + STUBS_SIZE).contains(&address) {
+            return;
+        }
+        let tally = self.tally(index);
+        tally.current = Some((address, facts));
+        if facts.repeats && repeats_left > 0 {
+            let ring = if is_user(address) {
+                &mut tally.user
+            } else {
+                &mut tally.kernel
+            };
+            ring.accesses += facts.accesses;
+        }
+    }
+
+    /// Software touches a register: the processor is told of all that has retired, and what is
+    /// executed now may change what overflows next.
+    pub fn touch(&mut self, cpu: &mut Cpu, index: usize) {
+        let tally = self.tally(index);
+        tally.tell(cpu);
+        tally.quiet = 0;
+    }
+
+    /// A slice ends before the instruction at `next`. One that would go on repeating has not
+    /// retired.
+    /// Answers whether an interrupt arrives here.
+    pub fn end_slice(&mut self, cpu: &mut Cpu, index: usize, next: u64) -> bool {
+        let skid = self.skid;
+        let tally = self.tally(index);
+        let executed = tally.current.is_some_and(|(address, _)| address != next);
+        if executed {
+            tally.retire(cpu, skid);
+        }
+        tally.current = None;
+        tally.tell(cpu);
+        tally.arrived
+    }
+
+    /// Whether an interrupt that a processor's unit has asked for may have arrived there: on the one
+    /// that ran when its instructions say so, on others at once, unless it is under way.
+    #[must_use]
+    pub fn arrived(&self, index: usize, ran: bool) -> bool {
+        let tally = self.tallies.get(index);
+        tally.is_some_and(|tally| tally.arrived || !ran && tally.late.is_none())
+    }
+}

@@ -1,0 +1,199 @@
+//! Programs on the processors, and what the guest feed changes in how they run.
+//!
+//! Each processor runs one thread of a program, below whatever the system has for it: interrupts,
+//! DPCs and the driver's own threads come on top. A processor whose program alone is left rests,
+//! unless somebody lets programs run; then it runs to a moment of its own clock.
+
+use super::{Interrupted, Machine, PASSIVE, STACK, State};
+use crate::guest::Guest;
+use crate::memory::user_stack;
+use crate::programs::CODE;
+use crate::rules::{Rule, Violation};
+use shared_types::Mode;
+use sim::run::PROCESS;
+use sim::workload::KERNEL_CODE;
+
+/// The thread of the first processor's program; those of the others follow.
+const THREAD: u32 = PROCESS + 4;
+/// Nanoseconds in the unit of a timer's period.
+const TIMER_UNIT: u64 = 100;
+
+/// What becomes of the programs.
+#[derive(Default)]
+pub(super) struct Programs {
+    /// How many have not returned.
+    left: usize,
+    /// Up to which moment one runs though nothing else does.
+    until: u64,
+    /// When the driver's timer expires next.
+    timer: Option<u64>,
+}
+
+impl Machine {
+    /// From now on instructions drive the PMUs, and interrupts come so many of them late.
+    pub fn feed_guest(&mut self, skid: u64) {
+        let bus = self.engine.bus();
+        bus.guest = Some(Guest::new(skid));
+        bus.stops_at_unmask = true;
+    }
+
+    pub(super) fn is_guest(&self) -> bool {
+        self.engine.bus_ref().guest.is_some()
+    }
+
+    /// Begins a program of this code on every processor, at the same moment, in place of one that
+    /// has not returned.
+    pub fn begin_programs(&mut self, code: &[u8]) -> Result<(), Violation> {
+        self.unload();
+        self.engine.load_program(code);
+        self.pass_to(self.now());
+        for index in 0..self.processors.len() {
+            if self.has_program(index) {
+                let id = self.processors[index].pile.remove(0);
+                self.end_program(id)?;
+            }
+            self.begin_program(index)?;
+        }
+        self.unload();
+        Ok(())
+    }
+
+    fn begin_program(&mut self, index: usize) -> Result<(), Violation> {
+        let who = (PROCESS, THREAD + 4 * index as u32);
+        let id = self
+            .activity("a program", CODE.0, &[], PASSIVE, who)
+            .map_err(|error| Violation::new(Rule::Unmodelled, error.to_string()))?;
+        self.load(id);
+        let activity = &mut self.activities[id];
+        activity.program = true;
+        activity.state = State::Running;
+        let top = activity.stack + STACK;
+        self.engine.begin_program(user_stack(index), top);
+        self.processors[index].pile.insert(0, id);
+        self.programs.left += 1;
+        Ok(())
+    }
+
+    /// Runs the programs until every processor's clock has come to a moment or they have all
+    /// returned, and until everything is quiet; whether any has not returned.
+    pub fn run_programs(&mut self, until: u64) -> Result<bool, Violation> {
+        self.programs.until = until;
+        let ran = self.run_programs_on();
+        self.programs.until = 0;
+        ran?;
+        let now = self.now();
+        self.pass_to(if self.programs.left > 0 {
+            now.max(until)
+        } else {
+            now
+        });
+        Ok(self.programs.left > 0)
+    }
+
+    fn run_programs_on(&mut self) -> Result<(), Violation> {
+        for _ in 0..super::STEPS {
+            if !self.go_on()? {
+                return Ok(());
+            }
+            self.expire_due_timers();
+        }
+        Err(Violation::new(Rule::Endless, "the programs do not end"))
+    }
+
+    fn expire_due_timers(&mut self) {
+        let Some(period) = self.kernel.timer_period() else {
+            self.programs.timer = None;
+            return;
+        };
+        let (now, period) = (self.now(), period * TIMER_UNIT);
+        let due = *self.programs.timer.get_or_insert(now + period);
+        if due <= now {
+            self.programs.timer = Some(now + period);
+            crate::kernel::expire_timers(self);
+        }
+    }
+
+    /// A program has returned.
+    pub(super) fn program_returned(&mut self, index: usize, id: usize) -> Result<(), Violation> {
+        self.processors[index].pile.pop();
+        self.loaded = None;
+        self.end_program(id)
+    }
+
+    fn end_program(&mut self, id: usize) -> Result<(), Violation> {
+        self.programs.left -= 1;
+        let activity = &mut self.activities[id];
+        activity.state = State::Done(0);
+        activity.program = false;
+        let stack = activity.stack;
+        self.idle.push(id);
+        self.engine.bus().arena.free(stack, 0)
+    }
+
+    /// Whether a processor has nothing above its program, or nothing at all.
+    pub(super) fn is_below_threads(&self, index: usize) -> bool {
+        let top = self.processors[index].pile.last();
+        top.is_none_or(|&id| self.activities[id].program)
+    }
+
+    /// For how many nanoseconds a processor may run a program though nothing else runs anywhere.
+    pub(super) fn program_may_run(&self, index: usize) -> u64 {
+        let cpus = &self.engine.bus_ref().cpus;
+        let now = cpus[index].processor.timestamp();
+        self.programs.until.saturating_sub(now)
+    }
+
+    /// Whether a processor has a program.
+    pub(super) fn has_program(&self, index: usize) -> bool {
+        let bottom = self.processors[index].pile.first();
+        bottom.is_some_and(|&id| self.activities[id].program)
+    }
+
+    /// A processor that had nothing to do has let time pass as the others have.
+    pub(super) fn wake_processor(&mut self, index: usize) {
+        if self.is_guest() && self.processors[index].pile.is_empty() {
+            let now = self.now();
+            let processor = &mut self.engine.bus().cpus[index].processor;
+            processor.set_timestamp(now.max(processor.timestamp()));
+        }
+    }
+
+    /// Interrupts that have arrived wait now to be delivered: on the processor that ran, and on
+    /// others whose counters its instructions or registers concern.
+    pub(super) fn take_arrived(&mut self, index: usize) {
+        let bus = self.engine.bus();
+        let Some(guest) = &bus.guest else { return };
+        let came = |&other: &usize| guest.arrived(other, other == index);
+        let came: Vec<usize> = (0..self.processors.len()).filter(came).collect();
+        for other in came {
+            let processor = &mut self.engine.bus().cpus[other].processor;
+            if processor.acknowledge_interrupt().is_some() {
+                self.processors[other].interrupt = Some(self.interrupted(other));
+            }
+        }
+    }
+
+    /// What an interrupt finds on a processor at this moment; the kernel's idle code where nothing
+    /// runs.
+    pub(super) fn interrupted_now(&mut self, index: usize) -> Interrupted {
+        let Some(&id) = self.processors[index].pile.last() else {
+            return Interrupted {
+                ip: KERNEL_CODE.0,
+                mode: Mode::Kernel,
+                process: 0,
+                thread: 0,
+            };
+        };
+        self.load(id);
+        let (process, thread) = self.activities[id].who;
+        Interrupted {
+            ip: self.engine.instruction_pointer(),
+            mode: match self.engine.ring() {
+                0 => Mode::Kernel,
+                _ => Mode::User,
+            },
+            process,
+            thread,
+        }
+    }
+}

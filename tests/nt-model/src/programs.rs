@@ -1,0 +1,161 @@
+//! Programs for the guest feed: real x86-64 code that runs in ring 3, and what it retires.
+//!
+//! A program is a function that its thread calls and that returns. What it retires follows from the
+//! code as it is written here, and is no measurement.
+
+use iced_x86::IcedError;
+use iced_x86::code_asm::{
+    CodeAssembler, cl, dword_ptr, eax, ecx, qword_ptr, r8d, rax, rcx, rdi, rdx, rsi, rsp,
+};
+
+/// Where a program's code stands: the modelled user code's place, the end exclusive.
+pub const CODE: (u64, u64) = sim::workload::USER_CODE;
+/// Where a program returns to: its thread is over there and retires nothing more.
+pub const EXIT: u64 = CODE.1 - 16;
+/// Rounds of a program unless somebody wants others.
+pub const ROUNDS: u32 = 100_000;
+
+/// What one run of a program retires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Amounts {
+    /// Instructions; one that repeats itself (REP) is one.
+    pub instructions: u64,
+    /// Calls, returns, and jumps taken or not.
+    pub branches: u64,
+    /// Loads and stores of data, the stack's among them; what loads and stores is both.
+    pub accesses: u64,
+}
+
+/// A program.
+pub struct Program {
+    /// Its name, and that of its module without `.exe`.
+    pub name: &'static str,
+    /// What it does.
+    pub what: &'static str,
+    /// What so many rounds of it retire.
+    pub amounts: fn(u64) -> Amounts,
+    write: fn(&mut CodeAssembler, u32) -> Result<(), IcedError>,
+}
+
+/// All of them.
+pub const PROGRAMS: &[Program] = &[
+    Program {
+        name: "loop",
+        what: "arithmetic on registers",
+        amounts: |rounds| Amounts {
+            instructions: 5 * rounds + 3,
+            branches: rounds + 1,
+            accesses: 1,
+        },
+        write: write_loop,
+    },
+    Program {
+        name: "branches",
+        what: "calls, returns, jumps taken and not",
+        amounts: |rounds| Amounts {
+            instructions: 7 * rounds + rounds.div_ceil(2) + 2,
+            branches: 5 * rounds + 1,
+            accesses: 2 * rounds + 1,
+        },
+        write: write_branches,
+    },
+    Program {
+        name: "loads",
+        what: "loads, stores, both at once, and the stack",
+        amounts: |rounds| Amounts {
+            instructions: 7 * rounds + 3,
+            branches: rounds + 1,
+            accesses: 6 * rounds + 1,
+        },
+        write: write_loads,
+    },
+    Program {
+        name: "copy",
+        what: "64 bytes copied by one repeated instruction",
+        amounts: |rounds| Amounts {
+            instructions: 6 * rounds + 2,
+            branches: rounds + 1,
+            accesses: 16 * rounds + 1,
+        },
+        write: write_copy,
+    },
+];
+
+impl Program {
+    /// The program of a name.
+    #[must_use]
+    pub fn find(name: &str) -> Option<&'static Self> {
+        PROGRAMS.iter().find(|program| program.name == name)
+    }
+
+    /// Its code for so many rounds, at least one, to stand at [`CODE`].
+    pub fn code(&self, rounds: u32) -> Result<Vec<u8>, IcedError> {
+        let mut code = CodeAssembler::new(64)?;
+        (self.write)(&mut code, rounds)?;
+        code.assemble(CODE.0)
+    }
+}
+
+fn write_loop(code: &mut CodeAssembler, rounds: u32) -> Result<(), IcedError> {
+    let mut round = code.create_label();
+    code.mov(ecx, rounds)?;
+    code.xor(eax, eax)?;
+    code.set_label(&mut round)?;
+    code.add(rax, rcx)?;
+    code.lea(rdx, qword_ptr(rax + rax * 2))?;
+    code.xor(rax, rdx)?;
+    code.dec(ecx)?;
+    code.jnz(round)?;
+    code.ret()
+}
+
+fn write_branches(code: &mut CodeAssembler, rounds: u32) -> Result<(), IcedError> {
+    let (mut round, mut even, mut next, mut function) = (
+        code.create_label(),
+        code.create_label(),
+        code.create_label(),
+        code.create_label(),
+    );
+    code.mov(ecx, rounds)?;
+    code.set_label(&mut round)?;
+    code.call(function)?;
+    code.test(cl, 1)?;
+    code.jz(even)?;
+    code.inc(eax)?;
+    code.set_label(&mut even)?;
+    code.jmp(next)?;
+    code.set_label(&mut next)?;
+    code.dec(ecx)?;
+    code.jnz(round)?;
+    code.ret()?;
+    code.set_label(&mut function)?;
+    code.ret()
+}
+
+fn write_loads(code: &mut CodeAssembler, rounds: u32) -> Result<(), IcedError> {
+    let mut round = code.create_label();
+    code.lea(rsi, qword_ptr(rsp - 0x80))?;
+    code.mov(ecx, rounds)?;
+    code.set_label(&mut round)?;
+    code.mov(rax, qword_ptr(rsi))?;
+    code.mov(qword_ptr(rsi + 8), rax)?;
+    code.add(dword_ptr(rsi), 1)?;
+    code.push(rax)?;
+    code.pop(rdx)?;
+    code.dec(ecx)?;
+    code.jnz(round)?;
+    code.ret()
+}
+
+fn write_copy(code: &mut CodeAssembler, rounds: u32) -> Result<(), IcedError> {
+    let mut round = code.create_label();
+    code.mov(r8d, rounds)?;
+    code.set_label(&mut round)?;
+    code.lea(rsi, qword_ptr(rsp - 0x200))?;
+    code.lea(rdi, qword_ptr(rsp - 0x100))?;
+    code.mov(ecx, 8)?;
+    code.rep().movsq()?;
+    code.dec(r8d)?;
+    code.jnz(round)?;
+    code.ret()
+}
