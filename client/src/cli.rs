@@ -5,6 +5,7 @@
 
 mod annotate;
 mod args;
+mod calibration;
 mod check;
 mod diff;
 mod doctor;
@@ -18,17 +19,19 @@ mod list;
 mod machines;
 mod man;
 mod measure;
+mod metrics;
 mod output;
 mod periods;
 mod place;
 mod record;
+mod recorder;
 mod registers;
 mod report;
 mod runner;
 mod serve;
 mod stat;
-mod stat_text;
 mod switch;
+mod systems;
 mod top;
 mod uninstall;
 mod watch;
@@ -45,9 +48,12 @@ use std::process::ExitCode;
 
 /// Runs the tool with these arguments, the program's name first.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    #[cfg(windows)]
-    let _restored_at_the_end = crate::windows::console::Console::prepare();
-    run_with(arguments, &Place::open)
+    let status = {
+        #[cfg(windows)]
+        let _restored_at_the_end = crate::windows::console::Console::prepare();
+        status(arguments, &Place::open)
+    };
+    exit_code(status)
 }
 
 /// Opens what `--machine` names.
@@ -55,31 +61,45 @@ pub type Opener<'a> = &'a dyn Fn(&str) -> Result<Place>;
 
 /// Runs the tool with these arguments, the program's name first, on what `open` opens.
 pub fn run_with(arguments: impl IntoIterator<Item = OsString>, open: Opener<'_>) -> ExitCode {
+    exit_code(status(arguments, open))
+}
+
+/// All has been said and given back: the status of a program on Windows has 32 bits, and only
+/// `exit` passes them on whole.
+fn exit_code(status: u32) -> ExitCode {
+    match u8::try_from(status) {
+        Ok(status) => ExitCode::from(status),
+        Err(_) => std::process::exit(status.cast_signed()),
+    }
+}
+
+fn status(arguments: impl IntoIterator<Item = OsString>, open: Opener<'_>) -> u32 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let parsed = match Arguments::try_parse_from(&arguments) {
         Ok(parsed) => parsed,
-        Err(error) => return misused(&error, &arguments),
+        Err(error) => return misused(&error, &arguments).into(),
     };
     let output = Output::new(&parsed);
     match execute(&parsed, open, &output) {
-        Ok(status) => ExitCode::from(status),
-        Err(error) => output.fail(&error),
+        Ok(status) => status,
+        Err(error) => output.fail(&error).into(),
     }
 }
 
 /// What clap has to say: help and version as they are, all else as a usage error.
-fn misused(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
+fn misused(error: &clap::Error, arguments: &[OsString]) -> u8 {
     if matches!(
         error.kind(),
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
     ) {
         let _ = error.print();
-        return ExitCode::SUCCESS;
+        return 0;
     }
     let own = arguments.iter().take_while(|&argument| argument != "--");
-    if !own.clone().any(|argument| argument == "--json") {
+    let lines = own.clone().any(|argument| argument == "--jsonl");
+    if !lines && !own.clone().any(|argument| argument == "--json") {
         let _ = error.print();
-        return ExitCode::from(2);
+        return 2;
     }
     let text = error.to_string();
     let message = text.lines().next().unwrap_or_default();
@@ -90,14 +110,25 @@ fn misused(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
     let driver = own
         .clone()
         .any(|argument| argument == "driver" || argument == "--machine=driver");
-    Output::json(!driver && (cfg!(not(windows)) || own.clone().any(|a| a == "--machine")))
-        .fail(&usage)
+    let modelled = !driver && (cfg!(not(windows)) || own.clone().any(|a| a == "--machine"));
+    Output::json(modelled, lines).fail(&usage)
 }
 
-/// Does what the command says; answers the exit status of one that did not fail.
-fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u8> {
+/// Does what the command says; answers the exit status of one that did not fail, which is that of
+/// the program where it ran one.
+fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u32> {
     let place = || open(arguments.machine());
-    match &arguments.command {
+    let status = match &arguments.command {
+        Commands::Stat(options) => {
+            return measuring(place()?, output, |on, output| {
+                stat::run(options, on, output)
+            });
+        }
+        Commands::Record(options) => {
+            return measuring(place()?, output, |on, output| {
+                record::run(options, on, output)
+            });
+        }
         Commands::Machines => machines::run(output),
         Commands::Report(options) => report::run(options, output),
         Commands::Export(options) => export::run(options, output),
@@ -120,19 +151,14 @@ fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u
         Commands::Registers(options) => measuring(place()?, output, |on, output| {
             registers::run(options, on, output)
         }),
-        Commands::Stat(options) => measuring(place()?, output, |on, output| {
-            stat::run(options, on, output)
-        }),
         Commands::Top(options) => {
             measuring(place()?, output, |on, output| top::run(options, on, output))
         }
         Commands::Serve(options) => measuring(place()?, output, |on, output| {
             serve::run(options, on, output)
         }),
-        Commands::Record(options) => measuring(place()?, output, |on, output| {
-            record::run(options, on, output)
-        }),
-    }
+    };
+    status.map(u32::from)
 }
 
 /// What a command measures on.
@@ -154,11 +180,11 @@ impl On {
     }
 }
 
-fn measuring(
+fn measuring<S>(
     place: Place,
     output: &Output,
-    command: impl FnOnce(&mut On, &Output) -> Result<u8>,
-) -> Result<u8> {
+    command: impl FnOnce(&mut On, &Output) -> Result<S>,
+) -> Result<S> {
     let mut on = On::open(place)?;
     output.note_model(&on.told);
     command(&mut on, output)

@@ -56,6 +56,16 @@ pub struct Setup {
     pub approximate: bool,
 }
 
+impl Fit {
+    /// Whether no source waits for its turn anywhere: unlike `fits` also where a processor cannot
+    /// count one at all.
+    #[must_use]
+    pub fn at_once(&self) -> bool {
+        let mut placements = self.kinds.iter().flatten();
+        placements.all(|placement| placement.error != 0 || placement.turn == 0)
+    }
+}
+
 impl Setup {
     /// The request that says so, its specs behind it.
     pub(crate) fn request(&self, session: u32, flags: u32) -> Vec<u8> {

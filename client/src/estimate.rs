@@ -13,6 +13,7 @@
 //! Source: W. G. Cochran, Sampling Techniques, 3rd edition, 6.3, 6.7 (optimum of the ratio
 //! estimator) and 6.13.
 
+use crate::statistics::student_t;
 use shared_types::request::counts::Count;
 
 /// What one source has counted, and what that says about all that happened.
@@ -112,7 +113,7 @@ impl Spread {
         } else {
             1.0
         };
-        student_t(freedom) * self.variance.sqrt()
+        student_t(0.99, freedom) * self.variance.sqrt()
     }
 }
 
@@ -141,31 +142,6 @@ fn spread(count: &Count) -> Option<Spread> {
         variance,
         by_freedom: variance * variance / (turns - 1.0),
     })
-}
-
-/// The 0.99 quantile of Student's t, for real degrees of freedom; less than 1 count as 1.
-///
-/// Up to 10 the published table, between its entries linear in the reciprocal; beyond it Fisher's
-/// expansion about the normal quantile, which is exact to three decimals there.
-fn student_t(freedom: f64) -> f64 {
-    const TABLE: [f64; 10] = [
-        31.821, 6.965, 4.541, 3.747, 3.365, 3.143, 2.998, 2.896, 2.821, 2.764,
-    ];
-    const Z: f64 = 2.326_348;
-    let freedom = freedom.max(1.0);
-    for (pair, degrees) in TABLE.windows(2).zip(1u32..) {
-        let (low, high) = (f64::from(degrees), f64::from(degrees + 1));
-        if let [at_low, at_high] = *pair
-            && freedom <= high
-        {
-            let part = (1.0 / low - 1.0 / freedom) / (1.0 / low - 1.0 / high);
-            return at_low + part * (at_high - at_low);
-        }
-    }
-    let first = (Z.powi(3) + Z) / 4.0;
-    let second = (5.0 * Z.powi(5) + 16.0 * Z.powi(3) + 3.0 * Z) / 96.0;
-    let third = (3.0 * Z.powi(7) + 19.0 * Z.powi(5) + 17.0 * Z.powi(3) - 15.0 * Z) / 384.0;
-    Z + first / freedom + second / freedom.powi(2) + third / freedom.powi(3)
 }
 
 /// What was counted between two snapshots of one session.
@@ -201,24 +177,6 @@ fn wide(halves: [u64; 2]) -> f64 {
 )]
 fn real(value: impl Into<u128>) -> f64 {
     value.into() as f64
-}
-
-/// Mean, to the nearest event, and standard deviation of repeated measurements; the deviation of
-/// one is `None`.
-#[must_use]
-pub fn mean_and_deviation(values: &[u128]) -> (u128, Option<f64>) {
-    let n = values.len().max(1) as u128;
-    let sum = values
-        .iter()
-        .fold(0u128, |sum, &value| sum.saturating_add(value));
-    let mean = sum.saturating_add(n / 2) / n;
-    // Differences from one of them are exact where the values themselves have too many bits.
-    let least = values.iter().copied().min().unwrap_or(0);
-    let above: Vec<f64> = values.iter().map(|value| real(value - least)).collect();
-    let mean_above = above.iter().sum::<f64>() / real(n);
-    let squares: f64 = above.iter().map(|value| (value - mean_above).powi(2)).sum();
-    let deviation = (values.len() > 1).then(|| (squares / (real(n) - 1.0)).sqrt());
-    (mean, deviation)
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@
 #![cfg_attr(not(windows), forbid(unsafe_code))]
 
 pub mod annotate;
+pub mod calibrate;
 #[expect(
     clippy::format_push_string,
     reason = "a report is a few lines; writing into a String has no error to handle"
@@ -31,6 +32,7 @@ pub mod estimate;
 pub mod explain;
 pub mod export;
 pub mod installation;
+pub mod inventory;
 pub mod measure;
 pub mod metrics;
 mod modelled;
@@ -42,6 +44,7 @@ pub mod registers;
 pub mod report;
 pub mod selection;
 mod session;
+pub mod statistics;
 pub mod symbols;
 mod transport;
 #[cfg(windows)]

@@ -1,239 +1,474 @@
-//! Figures derived from two counts, shown wherever both were counted.
+//! Metrics: ratios of what was counted, shown wherever enough was.
+//!
+//! They are data, not code: `metrics.toml` says what there is and what its form means, and
+//! [`Metrics::add_file`] adds a user's own.
 
-/// A quantity, by the names of the sources that count it, best first.
-type Quantity = &'static [&'static str];
+use crate::{Error, Result};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::ops::Range;
+use std::path::Path;
+use toml::Spanned;
 
-const CYCLES: Quantity = &["TotalCycles", "UnhaltedCoreCycles", "FixedCycles", "Cycles"];
-const REFERENCE_CYCLES: Quantity = &["UnhaltedReferenceCycles", "FixedReferenceCycles"];
-const INSTRUCTIONS: Quantity = &[
-    "TotalIssues",
-    "InstructionRetired",
-    "FixedInstructions",
-    "FRRetiredx86Instructions",
-];
-const BRANCHES: Quantity = &[
-    "BranchInstructions",
-    "BranchInstructionRetired",
-    "FRRetiredBranches",
-];
-const BRANCH_MISSES: Quantity = &[
-    "BranchMispredictions",
-    "BranchMispredictsRetired",
-    "FRRetiredBranchesMispredicted",
-];
-const LLC_REFERENCES: Quantity = &["LLCReference"];
-const LLC_MISSES: Quantity = &["CacheMisses", "LLCMisses"];
-const L1D_ACCESSES: Quantity = &["L1dAccesses", "DcacheAccesses", "DCAccess"];
-const L1D_MISSES: Quantity = &["L1dMisses", "DcacheMisses", "DCMiss"];
-const L1I_FETCHES: Quantity = &["L1iFetches", "IcacheIssues", "ICFetch"];
-const L1I_MISSES: Quantity = &["L1iMisses", "IcacheMisses", "ICMiss"];
-const FP_OPERATIONS: Quantity = &["FpOperations", "FpInstructions", "FRRetiredFPUInstructions"];
+const BUILT_IN: &str = include_str!("metrics.toml");
+/// No file of metrics is longer.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+/// The name of the time that was measured.
+const SECONDS: &str = "seconds";
+const FILTERS: [&str; 3] = ["", "u", "k"];
 
-/// A figure: so many of one quantity for each, hundred or thousand of another.
-#[derive(Clone, Copy, Debug)]
+/// What there is to show.
+#[derive(Clone, Debug, Default)]
+pub struct Metrics {
+    /// The names of the sources that count a quantity, best first.
+    quantities: BTreeMap<String, Vec<String>>,
+    all: Vec<Metric>,
+    default: Vec<String>,
+}
+
+/// One sum divided by another.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Metric {
+    /// What `-M` calls it.
+    pub id: String,
     /// Its name, for people.
-    pub name: &'static str,
+    pub name: String,
     /// Its unit, for people.
-    pub unit: &'static str,
-    /// 1, 100 or 1000.
-    scale: f64,
-    above: Quantity,
-    below: Quantity,
+    pub unit: String,
+    /// How to read it, for people.
+    pub note: String,
+    /// Times what the ratio is.
+    pub scale: f64,
+    /// What is divided.
+    pub above: Vec<Term>,
+    /// What it is divided by.
+    pub below: Vec<Term>,
+    /// Shown only to who asks for it.
+    pub asked: bool,
 }
 
-const fn row(
-    name: &'static str,
-    unit: &'static str,
-    scale: f64,
-    above: Quantity,
-    below: Quantity,
-) -> Metric {
-    Metric {
-        name,
-        unit,
-        scale,
-        above,
-        below,
-    }
+/// A quantity or a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Term {
+    /// Its name.
+    pub name: String,
+    /// `u` or `k` where it is always of that mode; else empty.
+    pub filter: String,
 }
 
-const EACH: f64 = 1.0;
-const PERCENT: f64 = 100.0;
-const THOUSAND: f64 = 1000.0;
+/// What was counted of one source.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Counted<'a> {
+    /// The source's name, with its filter if it has one.
+    pub label: &'a str,
+    /// Events.
+    pub value: u128,
+    /// Whether the value is an estimate, as the source was on a counter for part of the time.
+    pub scaled: bool,
+    /// The 95 % bound of the estimate, where it is known.
+    pub error: Option<f64>,
+    /// For how long it was measured, in nanoseconds, on all processors together.
+    pub enabled_ns: u128,
+    /// The group it ran in, or 0.
+    pub group: u16,
+}
 
-/// Every figure.
-pub const METRICS: &[Metric] = &[
-    row("instructions per cycle", "", EACH, INSTRUCTIONS, CYCLES),
-    row(
-        "core cycles per reference cycle",
-        "",
-        EACH,
-        CYCLES,
-        REFERENCE_CYCLES,
-    ),
-    row(
-        "branches mispredicted",
-        "%",
-        PERCENT,
-        BRANCH_MISSES,
-        BRANCHES,
-    ),
-    row(
-        "branch misses per 1000 instructions",
-        "",
-        THOUSAND,
-        BRANCH_MISSES,
-        INSTRUCTIONS,
-    ),
-    row(
-        "last-level cache misses",
-        "%",
-        PERCENT,
-        LLC_MISSES,
-        LLC_REFERENCES,
-    ),
-    row(
-        "last-level cache misses per 1000 instructions",
-        "",
-        THOUSAND,
-        LLC_MISSES,
-        INSTRUCTIONS,
-    ),
-    row(
-        "L1 data cache misses",
-        "%",
-        PERCENT,
-        L1D_MISSES,
-        L1D_ACCESSES,
-    ),
-    row(
-        "L1 data cache misses per 1000 instructions",
-        "",
-        THOUSAND,
-        L1D_MISSES,
-        INSTRUCTIONS,
-    ),
-    row(
-        "L1 instruction cache misses",
-        "%",
-        PERCENT,
-        L1I_MISSES,
-        L1I_FETCHES,
-    ),
-    row(
-        "floating-point operations per cycle",
-        "",
-        EACH,
-        FP_OPERATIONS,
-        CYCLES,
-    ),
-];
-
-/// What a default measurement counts, as far as the machine has it and it runs at once.
-///
-/// Fixed counters come first: they leave the general ones to what only those can count.
-pub const DEFAULT_QUANTITIES: &[&[&str]] = &[
-    &["FixedCycles", "TotalCycles", "Cycles"],
-    &["FixedInstructions", "TotalIssues"],
-    BRANCHES,
-    BRANCH_MISSES,
-    LLC_REFERENCES,
-    LLC_MISSES,
-    L1D_ACCESSES,
-    L1D_MISSES,
-];
-
-/// A figure of one measurement.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Derived {
-    /// [`Metric::name`].
-    pub name: &'static str,
-    /// The figure.
+/// A metric of one measurement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure<'a> {
+    /// Which.
+    pub metric: &'a Metric,
+    /// How much.
     pub value: f64,
-    /// [`Metric::unit`].
-    pub unit: &'static str,
+    /// The bound that the parts' own bounds set, where one of them is an estimate.
+    pub error: Option<f64>,
+    /// Whether a part is an estimate.
+    pub scaled: bool,
     /// Whether it is of user mode (`u`), of kernel mode (`k`), or of both (empty).
     pub filter: &'static str,
 }
 
-/// All figures that `counts`, pairs of a source's name with its filter and a value, are enough for.
-#[must_use]
-pub fn derive(counts: &[(&str, u128)]) -> Vec<Derived> {
-    ["", "u", "k"]
-        .into_iter()
-        .flat_map(|filter| {
-            METRICS
-                .iter()
-                .filter_map(move |metric| metric.derive(counts, filter))
-        })
-        .collect()
+/// A file of metrics, as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    #[serde(default)]
+    default: Vec<Spanned<String>>,
+    #[serde(default)]
+    quantity: BTreeMap<Spanned<String>, Vec<Spanned<String>>>,
+    #[serde(default)]
+    metric: Vec<Written>,
 }
 
-impl Metric {
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "a ratio is shown with three decimals"
-    )]
-    fn derive(&self, counts: &[(&str, u128)], filter: &'static str) -> Option<Derived> {
-        let above = value_of(self.above, counts, filter)?;
-        let below = value_of(self.below, counts, filter).filter(|&value| value != 0)?;
-        Some(Derived {
-            name: self.name,
-            value: self.scale * (above as f64) / (below as f64),
-            unit: self.unit,
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    id: Spanned<String>,
+    name: Spanned<String>,
+    #[serde(default)]
+    unit: String,
+    #[serde(default)]
+    note: String,
+    scale: Option<Spanned<f64>>,
+    above: Spanned<Vec<Spanned<String>>>,
+    below: Spanned<Vec<Spanned<String>>>,
+    #[serde(default)]
+    asked: bool,
+}
+
+/// What is wrong with a file, and where.
+struct Wrong {
+    at: Option<Range<usize>>,
+    why: String,
+}
+
+impl Metrics {
+    /// Those that are compiled in.
+    pub fn built_in() -> Result<Self> {
+        let mut metrics = Self::default();
+        match metrics.add(BUILT_IN) {
+            Ok(()) => Ok(metrics),
+            Err(wrong) => Err(Error::Internal(format!("metrics.toml: {}", wrong.why))),
+        }
+    }
+
+    /// Adds those of a file; what has the name of one that is there replaces it.
+    pub fn add_file(&mut self, path: &Path) -> Result<()> {
+        let text = read(path).map_err(|error| Error::File {
+            path: path.to_owned(),
+            doing: "read",
+            error,
+        })?;
+        self.add(&text).map_err(|wrong| Error::BadFile {
+            path: path.to_owned(),
+            why: wrong.in_words(&text),
+            hint: "A file of metrics is TOML: `[quantity]` has lists of sources, each `[[metric]]` an `id`, a `name`, what is `above` and what is `below`, as docs/cli.md shows."
+                .to_owned(),
+        })
+    }
+
+    fn add(&mut self, text: &str) -> std::result::Result<(), Wrong> {
+        let document: Document = toml::from_str(text).map_err(|error| Wrong {
+            at: error.span(),
+            why: error.message().to_owned(),
+        })?;
+        for (name, sources) in &document.quantity {
+            self.quantities.insert(
+                id_of(name, "a quantity's name")?,
+                sources.iter().map(source_of).collect::<Result2<_>>()?,
+            );
+            if sources.is_empty() {
+                return Err(wrong(name, "a quantity without sources"));
+            }
+        }
+        for name in document.default {
+            self.term(&name)?;
+            self.default.push(name.into_inner());
+        }
+        let mut ids: Vec<&str> = Vec::new();
+        for written in &document.metric {
+            let metric = self.metric(written)?;
+            if ids.contains(&written.id.get_ref().as_str()) {
+                return Err(wrong(&written.id, "the same id twice"));
+            }
+            ids.push(written.id.get_ref());
+            match self.all.iter_mut().find(|other| other.id == metric.id) {
+                Some(other) => *other = metric,
+                None => self.all.push(metric),
+            }
+        }
+        Ok(())
+    }
+
+    fn metric(&self, written: &Written) -> Result2<Metric> {
+        let terms = |terms: &Spanned<Vec<Spanned<String>>>| -> Result2<Vec<Term>> {
+            if terms.get_ref().is_empty() {
+                return Err(wrong(terms, "a ratio without a part"));
+            }
+            terms.get_ref().iter().map(|term| self.term(term)).collect()
+        };
+        let scale = match &written.scale {
+            Some(scale) if !(scale.get_ref().is_finite() && *scale.get_ref() > 0.0) => {
+                return Err(wrong(scale, "a scale that is no positive number"));
+            }
+            Some(scale) => *scale.get_ref(),
+            None => 1.0,
+        };
+        if !is_plain(written.name.get_ref()) {
+            return Err(wrong(&written.name, "a name that cannot be printed"));
+        }
+        let metric = Metric {
+            id: id_of(&written.id, "an id")?,
+            name: written.name.get_ref().clone(),
+            unit: written.unit.clone(),
+            note: written.note.clone(),
+            scale,
+            above: terms(&written.above)?,
+            below: terms(&written.below)?,
+            asked: written.asked,
+        };
+        if metric.terms().all(|term| term.name == SECONDS) {
+            return Err(wrong(&written.id, "a metric that counts nothing"));
+        }
+        Ok(metric)
+    }
+
+    fn term(&self, text: &Spanned<String>) -> Result2<Term> {
+        let (name, filter) = split_filter(text.get_ref());
+        if !matches!(filter, "" | "u" | "k") {
+            return Err(wrong(text, "a filter that is neither `:u` nor `:k`"));
+        }
+        if name.contains('-') && !self.quantities.contains_key(name) {
+            let known: Vec<&str> = self.quantities.keys().map(String::as_str).collect();
+            let why = format!("no quantity; there are {}", known.join(", "));
+            return Err(wrong(text, &why));
+        }
+        if !is_name(name) {
+            return Err(wrong(text, "neither a quantity nor a source"));
+        }
+        Ok(Term {
+            name: name.to_owned(),
+            filter: filter.to_owned(),
+        })
+    }
+
+    /// All, in the order of their files.
+    #[must_use]
+    pub fn all(&self) -> &[Metric] {
+        &self.all
+    }
+
+    /// The one that `-M` calls so.
+    pub fn named(&self, id: &str) -> Result<&Metric> {
+        let found = self
+            .all
+            .iter()
+            .find(|metric| metric.id.eq_ignore_ascii_case(id));
+        found.ok_or_else(|| {
+            Error::usage(
+                format!("there is no metric called `{id}`"),
+                "`halprof list --metrics` shows them; `--metrics FILE` adds more.",
+            )
+        })
+    }
+
+    /// What a default measurement counts: each by the names of the sources that can.
+    pub fn default_quantities(&self) -> impl Iterator<Item = Vec<&str>> {
+        self.default.iter().map(|name| self.names(name))
+    }
+
+    /// The names of the sources that count it, best first; none for time.
+    #[must_use]
+    pub fn names<'a>(&'a self, term: &'a str) -> Vec<&'a str> {
+        match self.quantities.get(term) {
+            _ if term == SECONDS => Vec::new(),
+            Some(names) => names.iter().map(String::as_str).collect(),
+            None => vec![term],
+        }
+    }
+
+    /// Every figure that `counts` are enough for, those first that are of all modes.
+    #[must_use]
+    pub fn derive<'a>(&'a self, counts: &[Counted<'_>]) -> Vec<Figure<'a>> {
+        let shown = self.all.iter().filter(|metric| !metric.asked);
+        let shown: Vec<&Metric> = shown.collect();
+        let of = |filter| {
+            let figures = shown
+                .iter()
+                .map(move |metric| self.figure(metric, counts, filter));
+            figures.flatten().collect::<Vec<_>>()
+        };
+        FILTERS.into_iter().flat_map(of).collect()
+    }
+
+    /// One figure, if `counts` are enough for it.
+    #[must_use]
+    pub fn figure<'a>(
+        &self,
+        metric: &'a Metric,
+        counts: &[Counted<'_>],
+        filter: &'static str,
+    ) -> Option<Figure<'a>> {
+        // A metric that names its modes has no others.
+        if !filter.is_empty() && metric.terms().any(|term| !term.filter.is_empty()) {
+            return None;
+        }
+        // What ran in one group was counted at the same time, and is a better ratio for it.
+        let mut groups: Vec<u16> = counts.iter().map(|counted| counted.group).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        let within = |group: u16| {
+            let among = counts.iter().filter(|counted| counted.group == group);
+            self.ratio(metric, &among.collect::<Vec<_>>(), filter)
+        };
+        let in_a_group = groups.into_iter().filter(|&group| group != 0);
+        in_a_group
+            .map(within)
+            .find_map(|figure| figure)
+            .or_else(|| self.ratio(metric, &counts.iter().collect::<Vec<_>>(), filter))
+    }
+
+    fn ratio<'a>(
+        &self,
+        metric: &'a Metric,
+        counts: &[&Counted<'_>],
+        filter: &'static str,
+    ) -> Option<Figure<'a>> {
+        let first = metric
+            .terms()
+            .find_map(|term| self.find(term, counts, filter))?;
+        let sum = |terms: &[Term]| -> Option<Sum> {
+            terms.iter().try_fold(Sum::default(), |sum, term| {
+                if term.name == SECONDS {
+                    return Some(sum.plus(real(first.enabled_ns) / 1e9, false, None));
+                }
+                let counted = self.find(term, counts, filter)?;
+                Some(sum.plus(real(counted.value), counted.scaled, counted.error))
+            })
+        };
+        let (above, below) = (sum(&metric.above)?, sum(&metric.below)?);
+        let ratio = above.value / below.value;
+        // 0 of 0 is nothing, and so is anything of nothing.
+        ratio.is_finite().then(|| Figure {
+            metric,
+            value: metric.scale * ratio,
+            error: bound(&above, &below).map(|error| metric.scale * error),
+            scaled: above.scaled || below.scaled,
             filter,
         })
     }
+
+    fn find<'a, 'b>(
+        &self,
+        term: &Term,
+        counts: &[&'a Counted<'b>],
+        filter: &str,
+    ) -> Option<&'a Counted<'b>> {
+        let filter = if term.filter.is_empty() {
+            filter
+        } else {
+            &term.filter
+        };
+        let is = |label: &str, name: &str| {
+            let (base, suffix) = split_filter(label);
+            let suffix = if suffix == "uk" { "" } else { suffix };
+            base.eq_ignore_ascii_case(name) && suffix == filter
+        };
+        let named = |name: &str| counts.iter().find(|counted| is(counted.label, name));
+        self.names(&term.name).into_iter().find_map(named).copied()
+    }
 }
 
-fn value_of(quantity: Quantity, counts: &[(&str, u128)], filter: &str) -> Option<u128> {
-    let matches = |name: &str, label: &str| {
-        let (base, suffix) = label.split_once(':').unwrap_or((label, ""));
-        let suffix = if suffix == "uk" { "" } else { suffix };
-        base == name && suffix == filter
-    };
-    quantity.iter().find_map(|name| {
-        let found = counts.iter().find(|(label, _)| matches(name, label));
-        found.map(|&(_, value)| value)
-    })
+impl Metric {
+    /// Its parts.
+    pub fn terms(&self) -> impl Iterator<Item = &Term> {
+        self.above.iter().chain(&self.below)
+    }
+}
+
+/// A sum of counts; the errors of estimates add up, as nothing says that they are independent.
+#[derive(Default)]
+struct Sum {
+    value: f64,
+    scaled: bool,
+    /// `None` once the bound of one part is not known.
+    error: Option<f64>,
+    unknown: bool,
+}
+
+impl Sum {
+    fn plus(mut self, value: f64, scaled: bool, error: Option<f64>) -> Self {
+        self.value += value;
+        self.scaled |= scaled;
+        self.unknown |= scaled && error.is_none();
+        self.error = error.map_or(self.error, |error| Some(self.error.unwrap_or(0.0) + error));
+        self
+    }
+}
+
+/// The bound of `above / below`, from theirs.
+fn bound(above: &Sum, below: &Sum) -> Option<f64> {
+    if above.unknown || below.unknown || !(above.scaled || below.scaled) {
+        return None;
+    }
+    let (over, under) = (above.error.unwrap_or(0.0), below.error.unwrap_or(0.0));
+    let least = below.value - under;
+    // The ratio is farthest off where the one is the largest and the other the smallest.
+    let most = (above.value + over) / least - above.value / below.value;
+    (least > 0.0 && most.is_finite()).then_some(most)
+}
+
+type Result2<T> = std::result::Result<T, Wrong>;
+
+impl Wrong {
+    /// As the rest of a sentence that begins with the file.
+    fn in_words(&self, text: &str) -> String {
+        match &self.at {
+            Some(at) => {
+                let before = text.get(..at.start).unwrap_or_default();
+                let line = before.matches('\n').count() + 1;
+                format!("is no file of metrics: line {line}: {}", self.why)
+            }
+            None => format!("is no file of metrics: {}", self.why),
+        }
+    }
+}
+
+fn wrong<T: std::fmt::Debug>(what: &Spanned<T>, why: &str) -> Wrong {
+    Wrong {
+        at: Some(what.span()),
+        why: format!("{:?}: {why}", what.get_ref()),
+    }
+}
+
+/// What `-M` or a metric may call something.
+fn id_of(text: &Spanned<String>, what: &str) -> Result2<String> {
+    let name = text.get_ref();
+    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    if !name.is_empty() && name != SECONDS && name.bytes().all(fits) {
+        return Ok(name.clone());
+    }
+    let why = format!("{what} is of lowercase letters, digits and `-`, and not `{SECONDS}`");
+    Err(wrong(text, &why))
+}
+
+fn source_of(text: &Spanned<String>) -> Result2<String> {
+    if is_name(text.get_ref()) {
+        return Ok(text.get_ref().clone());
+    }
+    Err(wrong(text, "no name of a source"))
+}
+
+fn is_name(text: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    !text.is_empty() && text.bytes().all(fits)
+}
+
+fn is_plain(text: &str) -> bool {
+    !text.trim().is_empty() && !text.contains(char::is_control)
+}
+
+fn split_filter(label: &str) -> (&str, &str) {
+    label.split_once(':').unwrap_or((label, ""))
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?
+        .take(FILE_BYTES_MAX)
+        .read_to_string(&mut text)?;
+    Ok(text)
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a ratio is shown with three decimals"
+)]
+const fn real(value: u128) -> f64 {
+    value as f64
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn figures_need_both_parts_with_one_filter() {
-        let figures = derive(&[
-            ("TotalIssues", 3000),
-            ("TotalCycles:uk", 1500),
-            ("BranchMispredictions", 6),
-            ("BranchInstructions:u", 100),
-            ("LLCReference", 0),
-            ("CacheMisses", 3),
-        ]);
-        let named: Vec<_> = figures
-            .iter()
-            .map(|figure| (figure.name, figure.value))
-            .collect();
-        assert_eq!(
-            named,
-            [
-                ("instructions per cycle", 2.0),
-                ("branch misses per 1000 instructions", 2.0),
-                ("last-level cache misses per 1000 instructions", 1.0),
-            ]
-        );
-    }
-
-    #[test]
-    fn the_first_name_of_a_quantity_wins() {
-        let figures = derive(&[
-            ("UnhaltedCoreCycles:u", 7),
-            ("InstructionRetired:u", 30),
-            ("TotalCycles:u", 10),
-        ]);
-        assert_eq!((figures[0].value, figures[0].filter), (3.0, "u"));
-    }
-}
+mod tests;

@@ -34,9 +34,11 @@ use serde::{Deserialize, Serialize};
 use shared_types::Sample;
 use std::collections::BTreeMap;
 
+mod background;
 mod reader;
 mod writer;
 
+pub use background::{Background, Part};
 pub use reader::{Reader, read};
 pub use writer::{Writer, write_whole};
 
@@ -261,7 +263,7 @@ impl Recording {
     fn missing(&self) -> String {
         let whole = format!("{} samples are whole", self.samples);
         let written = self.ending.as_ref().map(|ending| ending.samples);
-        let lost: u64 = self.lost().values().sum();
+        let lost = self.lost().into_values().fold(0, u64::saturating_add);
         let told = self.statistics.as_ref();
         let generated = told.map(|told| told.generated.saturating_sub(lost));
         match (written, generated) {

@@ -1,7 +1,8 @@
 //! What a user names: lists of sources, and lists of processors.
 //!
 //! A list of sources is comma-separated; each is a name, `Profile` and a name, an id, or `rHEX`,
-//! with an optional filter behind a colon. `{A,B}` runs together or not at all.
+//! with an optional filter behind a colon. `{A,B}` runs together or not at all. `all` is every
+//! source that the machine supports.
 
 use crate::{Error, Result};
 use shared_types::request::session::{MAX_PROCESSORS, Spec};
@@ -191,30 +192,48 @@ fn bad_list(list: &str, why: &str) -> Error {
     Error::usage(format!("`{list}` is no list of sources: {why}"), LIST_HINT)
 }
 
+/// What stands for every supported source.
+const ALL: &str = "all";
+
 /// Finds each item among the sources of a machine that is used through `interface`.
 pub fn resolve(
     items: &[Item],
     sources: &[Source],
     interface: ProfileInterface,
 ) -> Result<Vec<Chosen>> {
-    items
-        .iter()
-        .map(|item| resolve_one(item, sources, interface))
-        .collect()
+    let mut chosen = Vec::new();
+    for item in items {
+        if item.text.eq_ignore_ascii_case(ALL) {
+            let supported = |source: &&Source| source.flags & Source::SUPPORTED != 0;
+            let supported = sources.iter().filter(supported);
+            chosen.extend(supported.map(|source| of_source(item, source)));
+        } else {
+            chosen.push(resolve_one(item, sources, interface)?);
+        }
+    }
+    Ok(chosen)
+}
+
+fn of_source(item: &Item, source: &Source) -> Chosen {
+    chosen(item, source.id, 0, source.name.as_str(), item.filter)
 }
 
 fn resolve_one(item: &Item, sources: &[Source], interface: ProfileInterface) -> Result<Chosen> {
-    let (source, raw, name, filter) = match &item.what {
-        What::Named(text) => {
-            let source = find(text, sources).ok_or_else(|| Error::UnknownName(text.clone()))?;
-            (source.id, 0, source.name.as_str(), item.filter)
-        }
+    match &item.what {
+        What::Named(text) => match find(text, sources) {
+            Some(source) => Ok(of_source(item, source)),
+            None => Err(Error::UnknownName(text.clone())),
+        },
         What::Raw(select) => {
             let filter = raw_filter(item, *select, interface)?;
-            (ProfileSource::RAW.0, *select, item.text.as_str(), filter)
+            let id = ProfileSource::RAW.0;
+            Ok(chosen(item, id, *select, &item.text, filter))
         }
-    };
-    Ok(Chosen {
+    }
+}
+
+fn chosen(item: &Item, source: u32, raw: u64, name: &str, filter: Option<u16>) -> Chosen {
+    Chosen {
         spec: Spec {
             source,
             group: item.group,
@@ -223,7 +242,7 @@ fn resolve_one(item: &Item, sources: &[Source], interface: ProfileInterface) -> 
             raw,
         },
         label: format!("{name}{}", item.filter.map_or("", filter_suffix)),
-    })
+    }
 }
 
 const fn filter_suffix(filter: u16) -> &'static str {

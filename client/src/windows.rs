@@ -10,11 +10,13 @@ mod driver;
 pub(crate) mod installation;
 mod packages;
 mod process;
+mod running;
 mod service;
 pub(crate) mod system;
 mod wide;
 
 pub use driver::Driver;
+pub(crate) use running::Running;
 
 use crate::Error;
 use crate::installation::Obstacle;

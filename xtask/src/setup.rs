@@ -99,12 +99,19 @@ const WINE: &[Package] = &[Package {
     proof: "/usr/lib/wine/wine64",
 }];
 
-/// What the live view is drawn on.
-const TERMINAL: &[Package] = &[Package {
-    name: "tmux",
-    what_for: "is a terminal that the tests can look at",
-    proof: "/usr/bin/tmux",
-}];
+/// What is drawn on in the tests.
+const TERMINAL: &[Package] = &[
+    Package {
+        name: "tmux",
+        what_for: "is a terminal that the tests can look at",
+        proof: "/usr/bin/tmux",
+    },
+    Package {
+        name: "bsdutils",
+        what_for: "has `script`, a terminal of any width that keeps all that is drawn",
+        proof: "/usr/bin/script",
+    },
+];
 
 /// What runs the debugger's extension, and others' readers of what halprof writes.
 const NODE: &[Package] = &[

@@ -63,7 +63,7 @@ fn interleavings(shell: &Shell) -> Result<()> {
 
 fn fuzz(shell: &Shell, seconds: u32) -> Result<()> {
     let seconds = seconds.to_string();
-    for target in ["service", "dump"] {
+    for target in ["service", "dump", "recording"] {
         cmd!(
             shell,
             "cargo run --release -p halprof-tests --bin fuzz -- {target} --seconds {seconds}"

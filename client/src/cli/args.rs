@@ -34,6 +34,11 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
+    /// Whether JSON comes in lines, one object each.
+    pub(crate) const fn json_lines(&self) -> bool {
+        matches!(&self.command, Commands::Stat(stat) if stat.jsonl)
+    }
+
     /// Where to measure.
     pub(crate) fn machine(&self) -> &str {
         self.machine.as_deref().unwrap_or(DEFAULT_MACHINE)
@@ -95,12 +100,19 @@ pub(crate) struct List {
     /// Take sources that only approximate their names as supported
     #[arg(long)]
     pub(crate) approximate: bool,
+    /// List metrics instead, with those of a file if one is given
+    #[arg(long, value_name = "FILE")]
+    #[expect(
+        clippy::option_option,
+        reason = "not given, given alone, given with a file"
+    )]
+    pub(crate) metrics: Option<Option<PathBuf>>,
 }
 
 /// What to count or to sample.
 #[derive(Debug, Args)]
 pub(crate) struct Selection {
-    /// Sources: `NAME`, an id or `rHEX`, each with `:u`, `:k` or `:uk`; `{A,B}` run together
+    /// Sources: `NAME`, an id, `rHEX` or `all`, each with `:u`, `:k` or `:uk`; `{A,B}` run together
     #[arg(long = "event", short = 'e', value_name = "LIST", num_args = 1..)]
     pub(crate) events: Vec<String>,
     #[command(flatten)]
@@ -231,21 +243,39 @@ pub(crate) struct Stat {
     pub(crate) selection: Selection,
     #[command(flatten)]
     pub(crate) work: Work,
-    /// Print counts every so often
+    /// Count what these metrics need, and show them: `ipc`, or of one mode `ipc:u`
+    #[arg(long = "metric", short = 'M', value_name = "NAMES", num_args = 1..)]
+    pub(crate) wanted: Vec<String>,
+    /// Add the metrics of a file to those of `list --metrics`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) metrics: Option<PathBuf>,
+    /// Where counters are too few, run again for each set that fits, instead of taking turns
+    #[arg(long)]
+    pub(crate) passes: bool,
+    /// Print counts every so often, 1 ms or longer
     #[arg(long = "interval", short = 'I', value_name = "MS")]
     pub(crate) interval: Option<f64>,
-    /// Measure so many times; print mean and deviation
+    /// Measure so many times; print mean, confidence, deviation and what was unlike the others
     #[arg(long, short, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) repeat: u32,
+    /// Leave what is unlike the others out of mean, confidence and deviation
+    #[arg(long)]
+    pub(crate) trim: bool,
     /// One count for each processor
     #[arg(long)]
     pub(crate) per_cpu: bool,
+    /// One count for each type of core, where they differ
+    #[arg(long, conflicts_with = "per_cpu")]
+    pub(crate) per_core_type: bool,
     /// Write the result to a file
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Print comma-separated values
     #[arg(long)]
     pub(crate) csv: bool,
+    /// Print one JSON object on each line: one for each interval as it ends, the last for the whole
+    #[arg(long)]
+    pub(crate) jsonl: bool,
 }
 
 #[derive(Debug, Args)]
@@ -255,6 +285,15 @@ pub(crate) struct Record {
     pub(crate) selection: Selection,
     #[command(flatten)]
     pub(crate) work: Work,
+    /// Choose the periods: try so many times at most (3 without a number, 0 for none), then record
+    #[arg(long, value_name = "RETRIES", num_args = 0..=1, require_equals = true, default_missing_value = "3", value_parser = clap::value_parser!(u32).range(..=100))]
+    pub(crate) calibrate: Option<u32>,
+    /// Choose the periods for so many samples a second, of all sources and processors together
+    #[arg(long, value_name = "HZ")]
+    pub(crate) rate: Option<f64>,
+    /// Sample sources that do not fit together one after the other: what runs is run again for each
+    #[arg(long)]
+    pub(crate) passes: bool,
     /// The file to write
     #[arg(long, short, value_name = "FILE", default_value = "halprof.rec")]
     pub(crate) output: PathBuf,
@@ -268,7 +307,7 @@ pub(crate) struct Report {
     pub(crate) by: By,
     #[command(flatten)]
     pub(crate) filters: Filters,
-    /// The order of rows
+    /// The order of rows: the most samples or events first, or by name
     #[arg(long, value_enum, default_value_t = Sorting::Samples)]
     pub(crate) sort: Sorting,
     /// Rows to print of each table, 0 for all (JSON has all)
@@ -323,11 +362,8 @@ pub(crate) struct Filters {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Sorting {
-    /// The most samples first
     Samples,
-    /// The most events first
     Events,
-    /// By name
     Name,
 }
 

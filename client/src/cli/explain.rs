@@ -326,11 +326,7 @@ fn text(body: &Body) -> String {
         text += &kinds_text(&body.kinds);
     }
     for section in &body.sections {
-        let lines: Vec<String> = section
-            .text
-            .lines()
-            .map(|line| wrapped_to(76, line))
-            .collect();
+        let lines: Vec<String> = section.text.lines().map(paragraph).collect();
         let lines = lines.join("\n").replace('\n', "\n    ");
         text += &format!("\n{}\n    {lines}\n", section.title);
     }

@@ -2,6 +2,7 @@
 
 use super::On;
 use super::args;
+use super::metrics;
 use super::output::{Output, table};
 use crate::selection::format_processors;
 use crate::{Result, explain};
@@ -48,6 +49,10 @@ struct Differs {
 }
 
 pub(super) fn run(options: &args::List, on: &mut On, output: &Output) -> Result<u8> {
+    if let Some(file) = &options.metrics {
+        metrics::run(file.as_deref(), options.approximate, on, output)?;
+        return Ok(0);
+    }
     let body = body(options, on)?;
     output.result("list", on.told.modelled, &body, |body| {
         text(body, options.verbose)
@@ -174,6 +179,7 @@ mod tests {
                 verbose: false,
                 all: true,
                 approximate: false,
+                metrics: None,
             };
             assert!(!body(&options, &mut on).expect("a list").sources.is_empty());
             on.connection.requests()

@@ -2,19 +2,36 @@
 
 use super::args::Arguments;
 use crate::{Error, Result};
+use anstyle::{AnsiColor, Style};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
-use std::process::ExitCode;
 use std::time::Duration;
 use tabled::builder::Builder;
 use tabled::settings::object::Columns;
-use tabled::settings::{Alignment, Modify, Style};
+use tabled::settings::{self, Alignment, Modify};
 use textwrap::WordSplitter;
+
+/// The heads of tables.
+const HEAD: Style = Style::new().bold();
+const ERROR: Style = AnsiColor::Red.on_default().bold();
+const HINT: Style = AnsiColor::Cyan.on_default();
+/// What a reader of figures must not miss.
+pub(crate) const WARNING: Style = AnsiColor::Yellow.on_default();
+
+/// Whom results are for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Text,
+    /// One JSON object.
+    Json,
+    /// One JSON object on each line.
+    JsonLines,
+}
 
 /// How to say what is to be said.
 pub(crate) struct Output {
-    json: bool,
+    form: Form,
     quiet: bool,
     /// What an error says before anybody has answered.
     modelled: bool,
@@ -38,6 +55,22 @@ struct Object<T> {
     body: T,
 }
 
+impl<T> Object<T> {
+    fn new(command: &str, modelled: bool, body: T) -> Self {
+        Self {
+            schema: format!("halprof/{command}/1"),
+            modelled,
+            body,
+        }
+    }
+}
+
+fn written<T>(object: &T, write: fn(&T) -> serde_json::Result<String>) -> Result<String> {
+    write(object)
+        .map(|text| text + "\n")
+        .map_err(|error| Error::Internal(error.to_string()))
+}
+
 #[derive(Serialize)]
 struct Failure<'a> {
     error: FailureBody<'a>,
@@ -52,37 +85,52 @@ struct FailureBody<'a> {
 
 impl Output {
     pub(crate) fn new(arguments: &Arguments) -> Self {
+        let form = match (arguments.json_lines(), arguments.json) {
+            (true, _) => Form::JsonLines,
+            (false, true) => Form::Json,
+            (false, false) => Form::Text,
+        };
         Self {
-            json: arguments.json,
+            form,
             quiet: arguments.quiet,
             modelled: arguments.machine() != "driver",
         }
     }
 
     /// For errors before the arguments are known.
-    pub(crate) const fn json(modelled: bool) -> Self {
+    pub(crate) const fn json(modelled: bool, lines: bool) -> Self {
         Self {
-            json: true,
+            form: if lines { Form::JsonLines } else { Form::Json },
             quiet: true,
             modelled,
         }
     }
 
     /// Whether JSON is wanted.
-    pub(crate) const fn is_json(&self) -> bool {
-        self.json
+    pub(crate) fn is_json(&self) -> bool {
+        self.form != Form::Text
     }
 
     /// The JSON object of a result.
     pub(crate) fn object(command: &str, modelled: bool, body: impl Serialize) -> Result<String> {
-        let object = Object {
-            schema: format!("halprof/{command}/1"),
-            modelled,
-            body,
-        };
-        serde_json::to_string_pretty(&object)
-            .map(|text| text + "\n")
-            .map_err(|error| Error::Internal(error.to_string()))
+        written(
+            &Object::new(command, modelled, body),
+            serde_json::to_string_pretty,
+        )
+    }
+
+    /// The same, on one line where lines are wanted.
+    pub(crate) fn told(
+        &self,
+        command: &str,
+        modelled: bool,
+        body: impl Serialize,
+    ) -> Result<String> {
+        let object = Object::new(command, modelled, body);
+        match self.form {
+            Form::JsonLines => written(&object, serde_json::to_string),
+            _ => written(&object, serde_json::to_string_pretty),
+        }
     }
 
     /// Prints a result: as JSON, or as `text` words it.
@@ -93,26 +141,32 @@ impl Output {
         body: &T,
         text: impl FnOnce(&T) -> String,
     ) -> Result<()> {
-        if self.json {
-            self.print(&Self::object(command, modelled, body)?)
+        if self.is_json() {
+            self.print(&self.told(command, modelled, body)?)
         } else {
             self.print(&text(body))
         }
     }
 
     /// Prints to standard output. Who has stopped listening has heard enough.
+    pub(crate) fn print(&self, text: &str) -> Result<()> {
+        self.print_to_listener(text).map(drop)
+    }
+
+    /// The same; answers whether anybody still listens.
     #[expect(
         clippy::unused_self,
         reason = "all that is printed is printed by an Output"
     )]
-    pub(crate) fn print(&self, text: &str) -> Result<()> {
-        let mut stdout = io::stdout().lock();
+    pub(crate) fn print_to_listener(&self, text: &str) -> Result<bool> {
+        let mut stdout = anstream::stdout().lock();
         match stdout
             .write_all(text.as_bytes())
             .and_then(|()| stdout.flush())
         {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Error::Output(error)),
-            _ => Ok(()),
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+            Err(error) => Err(Error::Output(error)),
         }
     }
 
@@ -123,20 +177,21 @@ impl Output {
     )]
     pub(crate) fn note_model(&self, told: &Told) {
         if told.modelled {
-            note(&format!("modelled machine: {}; not silicon", told.machine));
+            let model = styled(WARNING, "modelled machine");
+            note(&format!("{model}: {}; not silicon", told.machine));
         }
     }
 
     /// Says something beside the result, to people only.
     pub(crate) fn note(&self, text: &str) {
-        if !self.quiet && !self.json {
+        if !self.quiet && !self.is_json() {
             note(text);
         }
     }
 
-    /// Ends with an error.
-    pub(crate) fn fail(&self, error: &Error) -> ExitCode {
-        if self.json {
+    /// Tells an error; answers the exit status.
+    pub(crate) fn fail(&self, error: &Error) -> u8 {
+        if self.is_json() {
             let body = Failure {
                 error: FailureBody {
                     code: error.code(),
@@ -144,21 +199,31 @@ impl Output {
                     hint: error.hint(),
                 },
             };
-            let object = Self::object("error", self.modelled, body);
+            let object = self.told("error", self.modelled, body);
             let _ = object.and_then(|text| self.print(&text));
         } else {
-            note(&format!("error: {error}\nhint: {}", error.hint()));
+            let (wrong, hint) = (styled(ERROR, "error:"), styled(HINT, "hint:"));
+            note(&format!("{wrong} {error}\n{hint} {}", error.hint()));
         }
-        ExitCode::from(error.exit_status())
+        error.exit_status()
     }
 
     /// A progress line on a terminal; hidden elsewhere, with `--quiet` and with `--json`.
     pub(crate) fn progress(&self) -> ProgressBar {
-        if self.quiet || self.json || !io::stderr().is_terminal() {
+        self.progress_of(None, "{spinner} {wide_msg}")
+    }
+
+    /// The same for what has a known end, in whatever unit: with a bar and the time left.
+    pub(crate) fn progress_to(&self, end: u64) -> ProgressBar {
+        self.progress_of(Some(end), "{percent:>3} %, {eta} left {wide_bar:.green}")
+    }
+
+    fn progress_of(&self, end: Option<u64>, template: &str) -> ProgressBar {
+        if self.quiet || self.is_json() || !io::stderr().is_terminal() {
             return ProgressBar::hidden();
         }
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
+        let bar = ProgressBar::with_draw_target(end, ProgressDrawTarget::stderr());
+        if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
         bar.enable_steady_tick(Duration::from_millis(100));
@@ -167,7 +232,17 @@ impl Output {
 }
 
 fn note(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "halprof: {text}");
+    let _ = writeln!(anstream::stderr().lock(), "halprof: {text}");
+}
+
+/// Text in a style; it is printed plain where colours are not wanted.
+pub(crate) fn styled(style: Style, text: &str) -> String {
+    format!("{style}{text}{style:#}")
+}
+
+/// Text without its styles, for files.
+pub(crate) fn plain(text: &str) -> String {
+    anstream::adapter::strip_str(text).to_string()
 }
 
 /// A table for people: a head, rows, and which columns stand at the right.
@@ -176,9 +251,7 @@ pub(crate) fn table<const N: usize>(
     rows: impl IntoIterator<Item = impl IntoIterator<Item = String>>,
     right: &[usize],
 ) -> String {
-    let mut builder = Builder::default();
-    builder.push_record(head);
-    aligned(builder, rows, right)
+    table_of(head, rows, right)
 }
 
 /// A table of as many columns as its head has.
@@ -189,7 +262,11 @@ pub(crate) fn table_of<'a>(
 ) -> String {
     let mut builder = Builder::default();
     builder.push_record(head);
-    aligned(builder, rows, right)
+    let text = aligned(builder, rows, right);
+    match text.split_once('\n') {
+        Some((head, rows)) => styled(HEAD, head) + "\n" + rows,
+        None => text,
+    }
 }
 
 /// A table without a head.
@@ -209,7 +286,7 @@ fn aligned(
         builder.push_record(row);
     }
     let mut table = builder.build();
-    table.with(Style::blank());
+    table.with(settings::Style::blank());
     for &column in right {
         table.with(Modify::new(Columns::one(column)).with(Alignment::right()));
     }

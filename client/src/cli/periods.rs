@@ -30,9 +30,18 @@ pub(super) fn of(choice: &Choice, settled: &Settled) -> Vec<Period> {
     chosen.map(|(chosen, used)| period(chosen, used)).collect()
 }
 
-/// The periods that matter where sources are counted: the tick of time, and what was asked for.
-pub(super) fn of_counting(choice: &Choice, settled: &Settled) -> Vec<Period> {
-    let all = choice.chosen.iter().zip(of(choice, settled));
+/// The periods of those sources of the choice that were settled together.
+pub(super) fn of_pass(choice: &Choice, indexes: &[usize], settled: &Settled) -> Vec<Period> {
+    let chosen = indexes.iter().filter_map(|&index| choice.chosen.get(index));
+    let chosen = chosen.zip(&settled.intervals);
+    chosen.map(|(chosen, used)| period(chosen, used)).collect()
+}
+
+/// The periods that matter where these of the chosen sources are counted: the tick of time, and
+/// what was asked for.
+pub(super) fn of_counting(choice: &Choice, indexes: &[usize], settled: &Settled) -> Vec<Period> {
+    let chosen = indexes.iter().filter_map(|&index| choice.chosen.get(index));
+    let all = chosen.zip(of_pass(choice, indexes, settled));
     all.filter(|(chosen, period)| period.time || chosen.spec.interval != 0)
         .map(|(_, period)| period)
         .collect()
@@ -55,9 +64,12 @@ fn period(chosen: &Chosen, interval: &UsedInterval) -> Period {
 }
 
 /// What was done otherwise than asked for.
-pub(super) fn notes(periods: &[Period]) -> Vec<String> {
+pub(super) fn notes<'a>(
+    periods: impl IntoIterator<Item = &'a Period, IntoIter: Clone>,
+) -> Vec<String> {
+    let periods = periods.into_iter();
     let clamped = periods
-        .iter()
+        .clone()
         .filter(|period| period.clamped)
         .map(|period| {
             let unit = if period.time { " x 100 ns" } else { "" };
@@ -66,7 +78,7 @@ pub(super) fn notes(periods: &[Period]) -> Vec<String> {
                 period.source, period.requested, period.used
             )
         });
-    let by_cycles = periods.iter().filter(|period| period.by_reference_cycles);
+    let by_cycles = periods.filter(|period| period.by_reference_cycles);
     let by_cycles = by_cycles.map(|period| {
         format!(
             "{}: time was sampled by reference cycles, one sample every {}; halted time is not sampled",

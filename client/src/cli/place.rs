@@ -20,9 +20,8 @@ pub struct Place {
 }
 
 enum Answers {
-    /// `halprof.sys` on Windows.
-    #[cfg(windows)]
-    Driver(crate::Driver),
+    /// `halprof.sys` on Windows, or whatever else measures in the time of this machine.
+    RealTime(Box<dyn Transport>),
     Modelled(Box<dyn ModelledMachine>),
 }
 
@@ -35,6 +34,15 @@ impl Place {
         let spec = spec(machine)?;
         let model = Modelled::new(&spec.leaves);
         Ok(Self::modelled(Box::new(model), spec.description))
+    }
+
+    /// Something that measures in the time of this machine, where programs run.
+    #[must_use]
+    pub fn real_time(transport: Box<dyn Transport>) -> Self {
+        Self {
+            answers: Answers::RealTime(transport),
+            description: None,
+        }
     }
 
     /// A modelled machine, and what it is a model of.
@@ -52,14 +60,9 @@ impl Place {
     }
 
     /// The model, where this is one.
-    #[cfg_attr(
-        not(windows),
-        expect(clippy::unnecessary_wraps, reason = "None on Windows")
-    )]
     pub(crate) fn model(&mut self) -> Option<&mut dyn ModelledMachine> {
         match &mut self.answers {
-            #[cfg(windows)]
-            Answers::Driver(_) => None,
+            Answers::RealTime(_) => None,
             Answers::Modelled(model) => Some(model.as_mut()),
         }
     }
@@ -68,8 +71,7 @@ impl Place {
 impl Transport for Place {
     fn request(&mut self, code: RequestCode, input: &[u8], output: &mut [u8]) -> Result<usize> {
         match &mut self.answers {
-            #[cfg(windows)]
-            Answers::Driver(driver) => driver.request(code, input, output),
+            Answers::RealTime(transport) => transport.request(code, input, output),
             Answers::Modelled(model) => model.request(code, input, output),
         }
     }
@@ -77,10 +79,7 @@ impl Transport for Place {
 
 #[cfg(windows)]
 fn driver() -> Result<Place> {
-    Ok(Place {
-        answers: Answers::Driver(crate::Driver::open()?),
-        description: None,
-    })
+    Ok(Place::real_time(Box::new(crate::Driver::open()?)))
 }
 
 #[cfg(not(windows))]

@@ -7,9 +7,10 @@ use super::measure::{NANOSECONDS_MAX, no_processor, positive};
 use super::place::Place;
 use crate::recording::Module;
 use crate::{Error, Result};
+use sim::event::Event;
 use sim::workload::{self, Workload};
 use std::ffi::OsString;
-use std::process::{Child, Command};
+use std::process::{Child, Command, ExitStatus};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -18,6 +19,8 @@ use std::time::{Duration, Instant};
 pub(crate) struct Runner {
     what: What,
     limit: Option<u64>,
+    /// The exit status of the program, the first that is not 0 where it was run several times.
+    status: u32,
 }
 
 enum What {
@@ -37,8 +40,13 @@ enum What {
 struct Running {
     since: Instant,
     child: Option<Child>,
-    status: Option<u8>,
+    status: Option<u32>,
 }
+
+/// How long a program that was interrupted, as halprof was, may take to end by itself.
+const GRACE: Duration = Duration::from_secs(2);
+/// How often a program is looked at.
+const LOOK: Duration = Duration::from_millis(5);
 
 impl Runner {
     /// What the options name, if this machine can run it.
@@ -55,7 +63,11 @@ impl Runner {
             },
         };
         watch_for_interrupt();
-        Ok(Self { what, limit })
+        Ok(Self {
+            what,
+            limit,
+            status: 0,
+        })
     }
 
     /// The addresses that a modelled machine runs its user code from.
@@ -125,15 +137,58 @@ impl Runner {
         matches!(self.what, What::Workload { .. })
     }
 
-    /// The exit status of the program that was run, or 0.
-    pub(crate) fn program_status(&self) -> u8 {
+    /// Whether it ends without `--duration` or Ctrl-C.
+    pub(crate) const fn ends(&self) -> bool {
         match &self.what {
-            What::Real {
-                running: Some(running),
-                ..
-            } => running.status.unwrap_or(0),
-            _ => 0,
+            What::Workload { .. } => true,
+            What::Real { program, .. } => !program.is_empty(),
         }
+    }
+
+    /// How long the next run will take, as far as one of `elapsed_ns` tells; `None` where the user
+    /// will end it.
+    pub(crate) const fn planned_ns(&self, elapsed_ns: u64) -> Option<u64> {
+        if self.ends() {
+            Some(elapsed_ns)
+        } else {
+            self.limit
+        }
+    }
+
+    /// How long it will take, where that is known.
+    pub(crate) fn length_ns(&self) -> Option<u64> {
+        let length = match &self.what {
+            What::Workload { workload, .. } => Some(
+                // Modelled processors run one instruction, or one cycle, in a nanosecond.
+                workload
+                    .amount(Event::Instructions)
+                    .max(workload.amount(Event::Cycles)),
+            ),
+            What::Real { .. } => None,
+        };
+        self.limit.into_iter().chain(length).min()
+    }
+
+    /// Lets nothing run on: a program that still does is ended, after Ctrl-C only if it does not end
+    /// by itself.
+    pub(crate) fn end(&mut self) -> Result<()> {
+        if let What::Real {
+            running: Some(running),
+            ..
+        } = &mut self.what
+        {
+            let grace = if interrupted() { GRACE } else { Duration::ZERO };
+            let status = running.end(grace)?;
+            if self.status == 0 {
+                self.status = status;
+            }
+        }
+        Ok(())
+    }
+
+    /// The exit status of the program that was run, or 0.
+    pub(crate) const fn program_status(&self) -> u32 {
+        self.status
     }
 }
 
@@ -210,20 +265,62 @@ impl Running {
     fn wait(&mut self, nanoseconds: u64) -> Result<bool> {
         let end = Instant::now() + Duration::from_nanos(nanoseconds.min(1 << 60));
         while !interrupted() {
-            if let Some(child) = &mut self.child
-                && let Some(status) = child.try_wait().map_err(Error::Device)?
-            {
-                self.status = Some(status.code().map_or(1, |code| code.cast_unsigned() as u8));
+            if self.has_ended()? {
                 return Ok(false);
             }
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Ok(true);
             }
-            std::thread::sleep(left.min(Duration::from_millis(5)));
+            std::thread::sleep(left.min(LOOK));
         }
         Ok(false)
     }
+
+    /// Whether there was a program, and it has ended.
+    fn has_ended(&mut self) -> Result<bool> {
+        let Some(child) = &mut self.child else {
+            return Ok(false);
+        };
+        if let Some(status) = child.try_wait().map_err(Error::Device)? {
+            self.status = Some(status_of(status));
+        }
+        Ok(self.status.is_some())
+    }
+
+    /// The program's status; one that does not end in time is ended, and that is no failure of it.
+    fn end(&mut self, grace: Duration) -> Result<u32> {
+        let until = Instant::now() + grace;
+        while self.child.is_some() && !self.has_ended()? && Instant::now() < until {
+            std::thread::sleep(LOOK);
+        }
+        Ok(self.status.unwrap_or(0))
+    }
+}
+
+impl Drop for Running {
+    /// Nothing is left running behind.
+    fn drop(&mut self) {
+        if let (Some(child), None) = (&mut self.child, self.status) {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// What the program ended with: on Windows 32 bits, such as an exception's code.
+#[cfg(windows)]
+fn status_of(status: ExitStatus) -> u32 {
+    status.code().map_or(1, i32::cast_unsigned)
+}
+
+/// What the program ended with; where a signal ended it, 128 and the signal's number, as shells say.
+#[cfg(unix)]
+fn status_of(status: ExitStatus) -> u32 {
+    use std::os::unix::process::ExitStatusExt;
+    let signalled = status.signal().map(|signal| signal + 128);
+    let code = status.code().or(signalled).unwrap_or(1);
+    code.cast_unsigned()
 }
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
@@ -233,7 +330,12 @@ pub(crate) fn watch_for_interrupt() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         // Where there can be no handler, Ctrl-C ends the process, and its handle ends the session.
-        let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
+        let _ = ctrlc::set_handler(|| {
+            if INTERRUPTED.swap(true, Ordering::Relaxed) {
+                // Whoever asks twice will not wait.
+                std::process::exit(130);
+            }
+        });
     });
 }
 

@@ -1,217 +1,294 @@
 //! `halprof stat`: count.
 
+mod body;
+mod csv;
+mod repeats;
+mod rows;
+mod teller;
+mod text;
+
 use super::On;
 use super::args;
-use super::measure::{Choice, NANOSECONDS_MAX, nanoseconds, positive, rotation};
-use super::output::{Output, seconds};
+use super::measure::{self, Choice, rotation};
+use super::output::{Output, plain, seconds};
 use super::periods::{self, Period};
 use super::runner::{Runner, interrupted};
-use super::stat_text;
-use crate::estimate::{Estimate, mean_and_deviation, since};
-use crate::metrics::{self, Derived};
+use crate::estimate::since;
+use crate::metrics::Metrics;
+use crate::passes::passes;
 use crate::recording::write_whole;
-use crate::selection::{Chosen, format_processors};
-use crate::{Error, Result, Session};
-use serde::Serialize;
+use crate::{Result, Session};
+use body::{Body, Interval, Pass, Run};
+use indicatif::ProgressBar;
+use rows::{By, View};
 use shared_types::request::counts::Count;
-use shared_types::request::machine::Processor;
+use std::time::{Duration, Instant};
+use teller::{Form, Teller};
 
-/// Steps of modelled time double from here, so that Ctrl-C is soon heard and long workloads end.
+/// Steps of modelled time begin with this,
 const FIRST_STEP_NS: u64 = 1_000_000_000;
+/// and grow and shrink so that each takes about so long: Ctrl-C is soon heard, and long workloads
+/// end.
+const STEP_TIME: Duration = Duration::from_millis(50);
 /// How often a real machine is looked at.
 const REAL_STEP_NS: u64 = 50_000_000;
 
-#[derive(Serialize)]
-pub(super) struct Body {
-    pub(super) machine: String,
-    /// Of one measurement; the mean of repeated ones.
-    pub(super) elapsed_ns: u128,
-    pub(super) interrupted: bool,
-    /// Turns of the rotation that the busiest processor needs.
-    pub(super) turns: u32,
-    pub(super) counts: Vec<Row>,
-    pub(super) derived: Vec<Figure>,
-    /// Of time, and of sources that were given one.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) periods: Vec<Period>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) intervals: Vec<Interval>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) runs: Vec<Run>,
-}
-
-#[derive(Clone, Serialize)]
-pub(super) struct Row {
-    pub(super) source: String,
-    pub(super) processor: Option<u32>,
-    pub(super) value: u128,
-    pub(super) counted: u128,
-    pub(super) enabled_ns: u128,
-    pub(super) running_ns: u128,
-    pub(super) scaled: bool,
-    pub(super) error: Option<f64>,
-    /// Standard deviation over repeated measurements.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) deviation: Option<f64>,
-    /// Processors that cannot count it and are left out.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) left_out: Option<String>,
-}
-
-#[derive(Serialize)]
-pub(super) struct Figure {
-    pub(super) name: &'static str,
-    pub(super) value: f64,
-    pub(super) unit: &'static str,
-    pub(super) filter: &'static str,
-}
-
-#[derive(Serialize)]
-pub(super) struct Interval {
-    pub(super) time_ns: u64,
-    pub(super) counts: Vec<Row>,
-}
-
-#[derive(Serialize)]
-pub(super) struct Run {
-    pub(super) elapsed_ns: u64,
-    pub(super) counts: Vec<Row>,
-}
-
-/// One measurement: for each processor, one count for each source.
+/// One measurement of the chosen sources, in one pass or in several.
+#[derive(Default)]
 struct Measured {
+    passes: Vec<OnePass>,
+    intervals: Vec<Interval>,
+    /// It was ended before it was done.
+    cut: bool,
+}
+
+/// What was counted at once.
+struct OnePass {
+    /// Which of the chosen sources.
+    sources: Vec<usize>,
     elapsed_ns: u64,
     turns: u32,
     periods: Vec<Period>,
+    /// For each processor, one count for each of the sources.
     counts: Vec<Vec<Count>>,
-    intervals: Vec<Interval>,
 }
 
-/// How counts become rows.
-struct View<'a> {
-    choice: &'a Choice,
-    frequency: u64,
-    per_cpu: bool,
-    /// Intervals are printed as they come.
-    live: bool,
+/// What a measurement is done with.
+struct Bench<'a> {
+    on: &'a mut On,
+    view: &'a View<'a>,
+    runner: Runner,
+    teller: Teller<'a>,
+    interval: Option<u64>,
+    progress: ProgressBar,
+    /// Of all runs and passes before the one that runs.
+    done_ns: u64,
 }
 
-pub(super) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<u8> {
-    if options.csv && output.is_json() {
-        let message = "`--csv` and `--json` together";
-        return Err(Error::usage(message, "Ask for one of them."));
-    }
-    let interval = |value| positive("--interval", value, 1e6, NANOSECONDS_MAX);
-    let interval = options.interval.map(interval).transpose()?;
+pub(super) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<u32> {
+    let form = Form::of(options, output)?;
+    let interval = options.interval.map(measure::interval).transpose()?;
     let rotation = rotation(&options.work)?;
-    let mut choice = Choice::of(&options.selection, on, true)?;
+    let mut metrics = Metrics::built_in()?;
+    if let Some(path) = &options.metrics {
+        metrics.add_file(path)?;
+    }
+    let wanted = measure::wanted(&metrics, &options.wanted)?;
+    let mut choice = if wanted.is_empty() {
+        Choice::of(&options.selection, on, true)?
+    } else {
+        Choice::with_metrics(&options.selection, on, &metrics, &wanted, !options.passes)?
+    };
     choice.setup.rotation = rotation;
-    let mut runner = Runner::new(&options.work, on, choice.processor_count())?;
     let view = View {
-        choice: &choice,
         frequency: on.connection.machine()?.timestamp_frequency,
-        per_cpu: options.per_cpu,
-        live: !output.is_json() && !options.csv && options.output.is_none(),
+        by: By::of(options, &choice, form),
+        choice: &choice,
+        metrics: &metrics,
+        wanted,
+    };
+    let sets = if options.passes {
+        passes(&mut on.connection, &choice.setup, false).map_err(|e| choice.name_source(e))?
+    } else {
+        vec![(0..choice.chosen.len()).collect()]
+    };
+    let runner = Runner::new(&options.work, on, choice.processor_count())?;
+    let told = on.told.clone();
+    let teller = Teller::new(options, form, told.modelled, output);
+    let measurements = sets.len() as u64 * u64::from(options.repeat);
+    let progress = match runner.length_ns() {
+        // Nothing is drawn among lines that come, or what a program prints.
+        _ if teller.is_live() || !options.work.program.is_empty() => ProgressBar::hidden(),
+        Some(length) => output.progress_to(length.saturating_mul(measurements)),
+        None => output.progress(),
+    };
+    let mut bench = Bench {
+        on,
+        view: &view,
+        runner,
+        teller,
+        interval,
+        progress,
+        done_ns: 0,
     };
     let mut measured = Vec::new();
-    for _ in 0..options.repeat {
-        let one = measure(&view, on, &mut runner, interval, output);
+    for run in 1..=options.repeat {
+        let run = (options.repeat > 1).then_some(run);
+        let one = bench.measure(&sets, run);
         measured.push(one.map_err(|error| choice.name_source(error))?);
-        if interrupted() {
+        if bench.is_over() {
             break;
         }
     }
-    let body = view.body(on.told.machine.clone(), measured);
+    bench.progress.finish_and_clear();
+    let Bench { runner, teller, .. } = bench;
+    let body = body(&view, told.machine, sets.len(), measured, options.trim);
     for note in periods::notes(&body.periods) {
         output.note(&note);
     }
-    let mut text = shown(options, on.told.modelled, &body, output)?;
-    if view.live && interval.is_some() {
-        text.insert_str(0, "in all\n");
-    }
+    let text = teller.whole(body)?;
     match &options.output {
-        Some(path) => write_whole(path, text.as_bytes())?,
+        Some(path) => write_whole(path, plain(&text).as_bytes())?,
         None => output.print(&text)?,
     }
     Ok(runner.program_status())
 }
 
-fn shown(options: &args::Stat, modelled: bool, body: &Body, output: &Output) -> Result<String> {
-    if output.is_json() {
-        Output::object("stat", modelled, body)
-    } else if options.csv {
-        stat_text::csv(body)
-    } else {
-        Ok(stat_text::text(body))
+impl Bench<'_> {
+    /// Nothing more is to be measured: the user has asked to stop, or has stopped listening.
+    fn is_over(&self) -> bool {
+        interrupted() || self.teller.is_closed()
     }
-}
 
-fn measure(
-    view: &View,
-    on: &mut On,
-    runner: &mut Runner,
-    interval: Option<u64>,
-    output: &Output,
-) -> Result<Measured> {
-    let choice = view.choice;
-    let mut session = Session::open(
-        &mut on.connection,
-        choice.sees_kernel(),
-        choice.setup.approximate,
-    )?;
-    let settled = session.configure(&choice.setup, false)?;
-    let progress = output.progress();
-    session.start()?;
-    runner.begin(session.transport())?;
-    let (mut intervals, mut before) = (Vec::new(), Vec::new());
-    let mut step = first_step(runner, interval);
-    let mut more = true;
-    while more {
-        more = runner.step(session.transport(), step)?;
-        let time_ns = runner.elapsed_ns(session.transport());
-        progress.set_message(format!("counting, {}", seconds(time_ns)));
-        if interval.is_none() {
-            step = next_step(runner, step);
-        } else if more {
-            let now = session.snapshot()?;
-            let counts = view.rows(&differences(&now, &before));
-            view.tell(Interval { time_ns, counts }, &mut intervals, output)?;
+    fn measure(&mut self, sets: &[Vec<usize>], run: Option<u32>) -> Result<Measured> {
+        let mut measured = Measured::default();
+        for (pass, set) in (1..).zip(sets) {
+            let pass = (sets.len() > 1).then_some(pass);
+            let told = Told { run, pass };
+            let one = self.pass(set, told, &mut measured.intervals)?;
+            self.done_ns = self.done_ns.saturating_add(one.elapsed_ns);
+            measured.passes.push(one);
+            if self.is_over() {
+                measured.cut = true;
+                break;
+            }
+        }
+        Ok(measured)
+    }
+
+    /// Lets it all run once, and counts these of the chosen sources.
+    fn pass(&mut self, set: &[usize], told: Told, kept: &mut Vec<Interval>) -> Result<OnePass> {
+        let choice = self.view.choice;
+        let setup = choice.setup.only(set);
+        let mut session = Session::open(
+            &mut self.on.connection,
+            choice.sees_kernel(),
+            setup.approximate,
+        )?;
+        let settled = session.configure(&setup, false)?;
+        session.start()?;
+        self.runner.begin(session.transport())?;
+        let mut pace = Pace::new(self.runner.is_modelled());
+        let mut before = Reading::default();
+        loop {
+            let until = self.interval.map(|interval| before.next(interval));
+            let mut more = true;
+            let mut now = self.runner.elapsed_ns(session.transport());
+            while more && until.is_none_or(|until| now < until) {
+                let left = until.map_or(u64::MAX, |until| until - now);
+                let began = Instant::now();
+                more = self.runner.step(session.transport(), pace.step(left))?;
+                pace.took(began.elapsed());
+                now = self.runner.elapsed_ns(session.transport());
+                self.progress.set_position(self.done_ns.saturating_add(now));
+                self.progress.set_message(seconds(now));
+            }
+            if !more || self.teller.is_closed() {
+                break;
+            }
+            let now = Reading {
+                time_ns: now,
+                counts: session.snapshot()?,
+            };
+            let interval = since_reading(self.view, set, told, &before, &now);
+            self.teller.tell(interval, kept)?;
             before = now;
         }
-    }
-    let elapsed_ns = runner.elapsed_ns(session.transport());
-    let counts = session.stop_and_read()?;
-    if interval.is_some() {
-        let last = view.rows(&differences(&counts, &before));
-        let last = Interval {
-            time_ns: elapsed_ns,
-            counts: last,
+        let end = Reading {
+            time_ns: self.runner.elapsed_ns(session.transport()),
+            counts: session.stop_and_read()?,
         };
-        view.tell(last, &mut intervals, output)?;
+        drop(session);
+        self.runner.end()?;
+        if self.interval.is_some() {
+            let mut last = since_reading(self.view, set, told, &before, &end);
+            last.last = true;
+            self.teller.tell(last, kept)?;
+        }
+        Ok(OnePass {
+            sources: set.to_vec(),
+            elapsed_ns: end.time_ns,
+            turns: settled.head.turns,
+            periods: periods::of_counting(choice, set, &settled),
+            counts: end.counts,
+        })
     }
-    progress.finish_and_clear();
-    Ok(Measured {
-        elapsed_ns,
-        turns: settled.head.turns,
-        periods: periods::of_counting(choice, &settled),
+}
+
+/// What was counted since the last reading.
+fn since_reading(
+    view: &View<'_>,
+    set: &[usize],
+    told: Told,
+    before: &Reading,
+    now: &Reading,
+) -> Interval {
+    let counts = differences(&now.counts, &before.counts);
+    let counts = view.rows(set, &counts, told.pass);
+    Interval {
+        run: told.run,
+        pass: told.pass,
+        start_ns: before.time_ns,
+        length_ns: now.time_ns.saturating_sub(before.time_ns),
+        time_ns: now.time_ns,
+        derived: view.figures(&counts),
         counts,
-        intervals,
-    })
+        last: false,
+    }
 }
 
-fn first_step(runner: &Runner, interval: Option<u64>) -> u64 {
-    interval.unwrap_or(if runner.is_modelled() {
-        FIRST_STEP_NS
-    } else {
-        REAL_STEP_NS
-    })
+/// Which of several runs, and of several passes.
+#[derive(Clone, Copy)]
+struct Told {
+    run: Option<u32>,
+    pass: Option<u32>,
 }
 
-const fn next_step(runner: &Runner, step: u64) -> u64 {
-    if runner.is_modelled() {
-        step.saturating_mul(2)
-    } else {
-        step
+/// All counts at one time.
+#[derive(Default)]
+struct Reading {
+    time_ns: u64,
+    counts: Vec<Vec<Count>>,
+}
+
+impl Reading {
+    /// When the next is due: intervals keep their places, and those that came too late are left out.
+    const fn next(&self, interval: u64) -> u64 {
+        (self.time_ns / interval)
+            .saturating_add(1)
+            .saturating_mul(interval)
+    }
+}
+
+/// How far to go in one step.
+struct Pace {
+    step: u64,
+    modelled: bool,
+}
+
+impl Pace {
+    const fn new(modelled: bool) -> Self {
+        let step = if modelled {
+            FIRST_STEP_NS
+        } else {
+            REAL_STEP_NS
+        };
+        Self { step, modelled }
+    }
+
+    fn step(&self, left: u64) -> u64 {
+        self.step.min(left)
+    }
+
+    /// Modelled time passes as fast as it can be computed.
+    fn took(&mut self, time: Duration) {
+        if self.modelled {
+            self.step = if time < STEP_TIME {
+                self.step.saturating_mul(2)
+            } else {
+                (self.step / 2).max(1)
+            };
+        }
     }
 }
 
@@ -230,152 +307,43 @@ fn differences(now: &[Vec<Count>], before: &[Vec<Count>]) -> Vec<Vec<Count>> {
     now.iter().enumerate().map(row).collect()
 }
 
-impl View<'_> {
-    /// Prints an interval, or keeps it for the result.
-    fn tell(&self, interval: Interval, kept: &mut Vec<Interval>, output: &Output) -> Result<()> {
-        if self.live {
-            return output.print(&stat_text::interval(&interval));
-        }
-        kept.push(interval);
-        Ok(())
-    }
-
-    fn body(&self, machine: String, measured: Vec<Measured>) -> Body {
-        let runs: Vec<Run> = measured.iter().map(|one| self.run(one)).collect();
-        let turns = measured.iter().map(|one| one.turns).max().unwrap_or(1);
-        let periods = measured.first().map(|one| one.periods.clone());
-        let intervals = measured.into_iter().flat_map(|one| one.intervals).collect();
-        let elapsed: Vec<u128> = runs.iter().map(|run| run.elapsed_ns.into()).collect();
-        let counts = combined(&runs);
-        Body {
-            machine,
-            elapsed_ns: mean_and_deviation(&elapsed).0,
-            interrupted: interrupted(),
-            turns,
-            derived: derived(&counts),
-            counts,
-            periods: periods.unwrap_or_default(),
-            intervals,
-            runs: if runs.len() > 1 { runs } else { Vec::new() },
-        }
-    }
-
-    fn run(&self, measured: &Measured) -> Run {
-        Run {
-            elapsed_ns: measured.elapsed_ns,
-            counts: self.rows(&measured.counts),
-        }
-    }
-
-    /// One row for each source, and with `--per-cpu` for each processor.
-    fn rows(&self, counts: &[Vec<Count>]) -> Vec<Row> {
-        let sources = self.choice.chosen.iter().enumerate();
-        sources
-            .flat_map(|(index, chosen)| self.source(index, chosen, counts))
-            .collect()
-    }
-
-    fn source(&self, index: usize, chosen: &Chosen, counts: &[Vec<Count>]) -> Vec<Row> {
-        let (able, unable): (Vec<&Processor>, Vec<&Processor>) = self
-            .choice
-            .selected()
-            .partition(|processor| self.choice.counts_on(chosen, processor));
-        let estimate = |processor: u32| {
-            let count = counts
-                .get(processor as usize)
-                .and_then(|counts| counts.get(index));
-            Estimate::new(&count.copied().unwrap_or_default())
+/// What is to be told of all measurements.
+fn body(
+    view: &View<'_>,
+    machine: String,
+    passes: usize,
+    measured: Vec<Measured>,
+    trim: bool,
+) -> Body {
+    let runs: Vec<Run> = measured.iter().map(|one| view.run(one)).collect();
+    let turns = measured.iter().flat_map(|one| &one.passes);
+    let turns = turns.map(|pass| pass.turns).max().unwrap_or(1);
+    let first = measured.first();
+    let of_first = |pass: &OnePass| pass.periods.clone();
+    let periods = first.map(|one| one.passes.iter().flat_map(of_first).collect());
+    let several = |one: &Measured| {
+        let of = |pass: &OnePass| Pass {
+            sources: view.labels(&pass.sources),
+            elapsed_ns: pass.elapsed_ns,
         };
-        if self.per_cpu {
-            let one = |processor: u32| self.row(chosen, Some(processor), &estimate(processor));
-            return able
-                .into_iter()
-                .map(|processor| one(processor.index))
-                .collect();
-        }
-        let sum = Estimate::sum(able.into_iter().map(|processor| estimate(processor.index)));
-        let unable = format_processors(unable.into_iter().map(|processor| processor.index));
-        let left_out = Some(unable).filter(|processors| !processors.is_empty());
-        vec![Row {
-            left_out,
-            ..self.row(chosen, None, &sum)
-        }]
-    }
-
-    fn row(&self, chosen: &Chosen, processor: Option<u32>, estimate: &Estimate) -> Row {
-        Row {
-            source: chosen.label.clone(),
-            processor,
-            value: estimate.value,
-            counted: estimate.counted,
-            enabled_ns: nanoseconds(estimate.enabled, self.frequency),
-            running_ns: nanoseconds(estimate.running, self.frequency),
-            scaled: estimate.scaled,
-            error: estimate.error.map(f64::ceil),
-            deviation: None,
-            left_out: None,
-        }
-    }
-}
-
-/// The rows of one run as they are; of several, their means, each with its deviation.
-fn combined(runs: &[Run]) -> Vec<Row> {
-    let Some((first, others)) = runs.split_first() else {
-        return Vec::new();
+        one.passes.iter().map(of).collect()
     };
-    if others.is_empty() {
-        return first.counts.clone();
+    let passes: Option<Vec<Pass>> = first.filter(|_| passes > 1).map(several);
+    let intervals = measured.into_iter().flat_map(|one| one.intervals).collect();
+    let (elapsed_ns, elapsed_repeats) = repeats::elapsed(&runs, trim);
+    let counts = repeats::combined(&runs, trim);
+    Body {
+        machine,
+        elapsed_ns,
+        elapsed_repeats,
+        interrupted: interrupted(),
+        turns,
+        derived: view.figures(&counts),
+        counts,
+        periods: periods.unwrap_or_default(),
+        passes: passes.unwrap_or_default(),
+        jitter: None,
+        intervals,
+        runs: if runs.len() > 1 { runs } else { Vec::new() },
     }
-    let mean = |index: usize, row: &Row| {
-        let over = |of: fn(&Row) -> u128| -> Vec<u128> {
-            runs.iter()
-                .filter_map(|run| run.counts.get(index))
-                .map(of)
-                .collect()
-        };
-        let (value, deviation) = mean_and_deviation(&over(|row| row.value));
-        let mean_of = |of| mean_and_deviation(&over(of)).0;
-        let errors = || {
-            runs.iter()
-                .filter_map(|run| run.counts.get(index))
-                .map(|row| row.error)
-        };
-        Row {
-            value,
-            counted: mean_of(|row| row.counted),
-            enabled_ns: mean_of(|row| row.enabled_ns),
-            running_ns: mean_of(|row| row.running_ns),
-            scaled: runs
-                .iter()
-                .filter_map(|run| run.counts.get(index))
-                .any(|row| row.scaled),
-            error: errors().flatten().reduce(f64::max),
-            deviation,
-            ..row.clone()
-        }
-    };
-    first
-        .counts
-        .iter()
-        .enumerate()
-        .map(|(index, row)| mean(index, row))
-        .collect()
-}
-
-/// Figures of the sums over processors.
-fn derived(counts: &[Row]) -> Vec<Figure> {
-    let mut sums: Vec<(&str, u128)> = Vec::new();
-    for row in counts {
-        match sums.iter_mut().find(|(source, _)| *source == row.source) {
-            Some((_, sum)) => *sum = sum.saturating_add(row.value),
-            None => sums.push((&row.source, row.value)),
-        }
-    }
-    let figure = |derived: Derived| Figure {
-        name: derived.name,
-        value: derived.value,
-        unit: derived.unit,
-        filter: derived.filter,
-    };
-    metrics::derive(&sums).into_iter().map(figure).collect()
 }

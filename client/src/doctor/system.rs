@@ -19,6 +19,8 @@ pub struct System {
     pub services: Option<Vec<String>>,
     /// Programs that run, by their files' names.
     pub processes: Option<Vec<String>>,
+    /// How many modules are seen in this process, and of the kernel's.
+    pub modules: Option<(usize, usize)>,
     /// How the processors are powered.
     pub power: Power,
     /// CPUID 0x80000007 EDX bit 8: the time-stamp counter runs at one rate in every state.
@@ -50,6 +52,7 @@ pub(super) fn checks(system: &System, runs: bool) -> Vec<Check> {
         secure_boot(system, runs),
         memory_integrity(system, runs),
         others(system),
+        modules(system),
         power(system),
     ]
 }
@@ -222,6 +225,32 @@ fn others(system: &System) -> Check {
         "It may own the counters, so that measuring is refused, or change them, so that counts are wrong.",
         format!("{}.", remedies.join("; ")),
     )
+}
+
+fn modules(system: &System) -> Check {
+    let check = |result: String| {
+        Check::new(
+            "modules",
+            "a tool help snapshot of this process, and K32EnumDeviceDrivers",
+            result,
+        )
+    };
+    let text = |own, kernel| format!("{own} seen in this process, {kernel} of the kernel's");
+    match system.modules {
+        Some((own @ 1.., kernel @ 1..)) => check(text(own, kernel)),
+        Some((own @ 1.., kernel)) => check(text(own, kernel)).warning(
+            "Samples from the kernel have addresses, but no names: Windows tells where its modules are only to who may debug programs.",
+            "Run it from an elevated prompt.",
+        ),
+        Some((own, kernel)) => check(text(own, kernel)).warning(
+            "Samples have addresses, but no names: what is loaded in programs is not seen.",
+            "Run it from an elevated prompt; where that does not help, look for software that guards processes.",
+        ),
+        None => check("not told".to_owned()).unknown(
+            "Where it is not seen what is loaded, samples have addresses, but no names.",
+            "Run it from an elevated prompt.",
+        ),
+    }
 }
 
 fn power(system: &System) -> Check {

@@ -44,6 +44,7 @@ fn good() -> System {
         signature: Some(Signature::Other),
         services: Some(vec!["Tcpip".to_owned()]),
         processes: Some(vec!["explorer.exe".to_owned()]),
+        modules: Some((30, 180)),
         power: Power {
             battery: Some(false),
             held: Some((3000, 3000)),
@@ -93,7 +94,7 @@ fn a_good_windows_has_nothing_to_tell() {
         states.values().all(|&state| state == State::Ok),
         "{states:?}"
     );
-    assert_eq!(states.len(), 16);
+    assert_eq!(states.len(), 17);
 }
 
 #[test]
@@ -175,6 +176,9 @@ fn each_fact_of_windows_has_its_finding_before_the_driver_runs() {
             Warning,
         ),
         (|system| system.processes = None, "other-tools", Unknown),
+        (|system| system.modules = Some((30, 0)), "modules", Warning),
+        (|system| system.modules = Some((0, 180)), "modules", Warning),
+        (|system| system.modules = None, "modules", Unknown),
         (
             |system| system.power.held = Some((3000, 1200)),
             "power",
@@ -210,7 +214,7 @@ fn what_is_not_told_is_unknown() {
     for (name, state) in states.iter().filter(|(name, _)| **name != "driver") {
         assert_eq!(*state, State::Unknown, "{name}");
     }
-    assert_eq!(states.len(), 8);
+    assert_eq!(states.len(), 9);
 }
 
 #[test]

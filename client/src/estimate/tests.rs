@@ -156,28 +156,6 @@ fn a_steady_workload_of_ten_rotations_is_bounded_within_five_percent() {
 }
 
 #[test]
-fn student_t_is_the_published_table() {
-    for (freedom, quantile) in [
-        (1.0, 31.821),
-        (2.0, 6.965),
-        (5.0, 3.365),
-        (10.0, 2.764),
-        (12.0, 2.681),
-        (15.0, 2.602),
-        (20.0, 2.528),
-        (30.0, 2.457),
-        (60.0, 2.390),
-        (120.0, 2.358),
-        (1e9, 2.326),
-    ] {
-        let error = (student_t(freedom) - quantile).abs();
-        assert!(error < 0.004, "{freedom}: {}", student_t(freedom));
-    }
-    assert!(student_t(0.3) > 31.0);
-    assert!(student_t(3.5) < 4.541 && student_t(3.5) > 3.747);
-}
-
-#[test]
 fn differences_of_snapshots_borrow_across_halves() {
     let before = Count {
         count_squared: [5, 0],
@@ -191,7 +169,7 @@ fn differences_of_snapshots_borrow_across_halves() {
 }
 
 #[test]
-fn sums_and_means_are_exact_beyond_64_bits() {
+fn sums_are_exact_beyond_64_bits() {
     let one = Estimate::new(&Count {
         counted: (1 << 62) + 1,
         enabled: u64::MAX,
@@ -204,23 +182,4 @@ fn sums_and_means_are_exact_beyond_64_bits() {
     assert_eq!(sum.counted, sum.value);
     assert_eq!((sum.scaled, sum.error), (false, None));
     assert_eq!(sum.running, u128::from(u64::MAX) * 2048);
-    let large = (1u128 << 73) + 1;
-    assert_eq!(mean_and_deviation(&[large; 3]), (large, Some(0.0)));
-    assert_eq!(mean_and_deviation(&[large, large + 2]).0, large + 1);
-}
-
-#[test]
-fn the_deviation_is_of_the_values_and_not_of_their_rounded_mean() {
-    for (values, mean, deviation) in [
-        (&[][..], 0, None),
-        (&[7], 7, None),
-        (&[1, 2], 2, Some(0.5f64.sqrt())),
-        (&[2, 4, 4, 4, 5, 5, 7, 9], 5, Some((32.0f64 / 7.0).sqrt())),
-    ] {
-        let (found_mean, found) = mean_and_deviation(values);
-        assert_eq!(found_mean, mean, "{values:?}");
-        assert_eq!(found.is_some(), deviation.is_some(), "{values:?}");
-        let miss = found.unwrap_or(0.0) - deviation.unwrap_or(0.0);
-        assert!(miss.abs() < 1e-12, "{values:?}: {found:?}");
-    }
 }

@@ -17,8 +17,7 @@ use std::mem::size_of;
 use std::path::{Path, PathBuf};
 use zerocopy::{FromZeros, IntoBytes};
 
-/// How many samples are read at a time: 320 KiB, which stay in the processor's cache while they
-/// are checked and visited.
+/// How many samples are read at a time: there is no room made for more before so many are there.
 const PIECE_SAMPLES: usize = 1 << 13;
 
 /// Reads a recording, gives its samples to `visit` in the order of the file, and answers what else
@@ -73,8 +72,8 @@ impl Reader<File> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads the head of the recording called `path`.
-    pub(super) fn new(path: &Path, file: R) -> Result<Self> {
+    /// Reads the head of the recording called `path`, wherever its bytes come from.
+    pub fn new(path: &Path, file: R) -> Result<Self> {
         let mut reader = Self {
             path: path.to_owned(),
             file,

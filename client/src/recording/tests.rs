@@ -292,6 +292,44 @@ fn a_device_is_written_to_and_never_replaced() {
     assert!(!std::fs::metadata(full).expect("it is there").is_file());
 }
 
+#[test]
+fn a_thread_writes_all_that_it_is_given() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.rec");
+    let writer = Writer::create(&path, &Metadata::default()).expect("created");
+    let mut background = Background::new(writer);
+    for first in (0..100_000).step_by(1000) {
+        let samples = (first..first + 1000).map(sample).collect();
+        background.put(Part::Samples(samples)).expect("written");
+    }
+    background
+        .finish(&statistics(100_001), true)
+        .expect("finished");
+    let mut ips = Vec::new();
+    let recording = read(&path, |samples| {
+        ips.extend(samples.iter().map(|one| one.ip))
+    });
+    let recording = recording.expect("whole");
+    assert!(ips.into_iter().eq(0..100_000), "in order, once each");
+    assert!(recording.ending.is_some_and(|ending| ending.interrupted));
+    assert_eq!(recording.statistics, Some(statistics(100_001)));
+}
+
+#[test]
+fn a_thread_that_is_left_keeps_what_it_was_given() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.rec");
+    let writer = Writer::create(&path, &Metadata::default()).expect("created");
+    let partial = writer.partial().expect("a file").to_owned();
+    let mut background = Background::new(writer);
+    background
+        .put(Part::Samples(vec![sample(1)]))
+        .expect("written");
+    drop(background);
+    assert!(!path.exists());
+    assert_eq!(read(&partial, |_| {}).expect("readable").samples, 1);
+}
+
 proptest! {
     #[test]
     fn any_bytes_are_answered(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {

@@ -11,7 +11,6 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::mem::size_of;
 use std::path::{Path, PathBuf};
-use tempfile::NamedTempFile;
 use zerocopy::IntoBytes;
 
 /// Samples in a block: 640 KiB, so that little is lost where one is damaged.
@@ -220,14 +219,30 @@ fn partial(path: &Path, number: u32) -> PathBuf {
     name.into()
 }
 
-/// Writes a whole file at once: under its name stands the old one or the new one.
+/// Writes a whole file at once: under its name stands the old one or the new one. What is no plain
+/// file, but a device, a pipe or a link, is written to and not replaced.
 pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
-    let mut file = NamedTempFile::new_in(folder(path)).map_err(|error| written(path, error))?;
+    if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
+        return fs::write(path, content).map_err(|error| written(path, error));
+    }
+    let file = unnamed().tempfile_in(folder(path));
+    let mut file = file.map_err(|error| written(path, error))?;
     file.write_all(content)
         .map_err(|error| written(path, error))?;
     file.persist(path)
         .map(drop)
         .map_err(|error| written(path, error.error))
+}
+
+/// A file for whoever may read what the user writes, as any other.
+fn unnamed() -> tempfile::Builder<'static, 'static> {
+    let mut builder = tempfile::Builder::new();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(fs::Permissions::from_mode(0o666));
+    }
+    builder
 }
 
 /// The folder a file stands in.

@@ -1,15 +1,12 @@
-//! What this process may do, and which programs run.
+//! What this process may do.
 
-use super::wide;
-use std::iter;
 use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
 use std::ptr;
-use windows_sys::Win32::Foundation::{FALSE, INVALID_HANDLE_VALUE};
+use windows_sys::Win32::Foundation::LUID;
 use windows_sys::Win32::Security::{
-    GetTokenInformation, TOKEN_ELEVATION, TOKEN_QUERY, TokenElevation,
-};
-use windows_sys::Win32::System::Diagnostics::ToolHelp::{
-    CreateToolhelp32Snapshot, PROCESSENTRY32W, Process32FirstW, Process32NextW, TH32CS_SNAPPROCESS,
+    AdjustTokenPrivileges, GetTokenInformation, LUID_AND_ATTRIBUTES, LookupPrivilegeValueW,
+    SE_DEBUG_NAME, SE_PRIVILEGE_ENABLED, TOKEN_ACCESS_MASK, TOKEN_ADJUST_PRIVILEGES,
+    TOKEN_ELEVATION, TOKEN_PRIVILEGES, TOKEN_QUERY, TokenElevation,
 };
 use windows_sys::Win32::System::Threading::{GetCurrentProcess, OpenProcessToken};
 
@@ -21,41 +18,48 @@ pub(super) fn is_elevated() -> bool {
 
 /// Whether the process has the rights of an administrator; `None` where Windows does not tell.
 pub(super) fn elevated() -> Option<bool> {
-    Some(elevation(&token()?)?.TokenIsElevated != 0)
+    Some(elevation(&token(TOKEN_QUERY)?)?.TokenIsElevated != 0)
 }
 
-/// The programs that run, by their files' names.
-pub(super) fn programs() -> Option<Vec<String>> {
-    // SAFETY: takes numbers only; no process is named.
-    let snapshot = unsafe { CreateToolhelp32Snapshot(TH32CS_SNAPPROCESS, 0) };
-    if snapshot == INVALID_HANDLE_VALUE {
-        return None;
-    }
-    // SAFETY: CreateToolhelp32Snapshot succeeded, so the handle is open and nobody else's.
-    let snapshot = unsafe { OwnedHandle::from_raw_handle(snapshot) };
-    let mut entry = PROCESSENTRY32W {
-        dwSize: size_of::<PROCESSENTRY32W>() as u32,
-        ..PROCESSENTRY32W::default()
+/// Asks to look into the processes of others: modules of services, and from Windows 11 24H2 on the
+/// kernel's addresses, are told to nobody else. Who may not is told less.
+pub(super) fn debug_others() {
+    let Some(token) = token(TOKEN_ADJUST_PRIVILEGES) else {
+        return;
     };
-    // SAFETY: the handle is open; `entry` is valid for a write and tells its size.
-    let first = unsafe { Process32FirstW(snapshot.as_raw_handle(), &raw mut entry) };
-    let mut more = first != FALSE;
-    let names = iter::from_fn(|| {
-        let name = more.then(|| wide::text(&entry.szExeFile))?;
-        // SAFETY: as for the first.
-        let next = unsafe { Process32NextW(snapshot.as_raw_handle(), &raw mut entry) };
-        more = next != FALSE;
-        Some(name)
-    });
-    Some(names.collect())
+    let mut luid = LUID::default();
+    // SAFETY: the name ends with a zero, `luid` is valid for a write, and this machine is meant.
+    let found = unsafe { LookupPrivilegeValueW(ptr::null(), SE_DEBUG_NAME, &raw mut luid) };
+    if found == 0 {
+        return;
+    }
+    let privileges = TOKEN_PRIVILEGES {
+        PrivilegeCount: 1,
+        Privileges: [LUID_AND_ATTRIBUTES {
+            Luid: luid,
+            Attributes: SE_PRIVILEGE_ENABLED,
+        }],
+    };
+    // SAFETY: the handle is open, `privileges` is valid for reads, and the state before is not
+    // asked for.
+    unsafe {
+        AdjustTokenPrivileges(
+            token.as_raw_handle(),
+            0,
+            &raw const privileges,
+            0,
+            ptr::null_mut(),
+            ptr::null_mut(),
+        )
+    };
 }
 
-fn token() -> Option<OwnedHandle> {
+fn token(access: TOKEN_ACCESS_MASK) -> Option<OwnedHandle> {
     // SAFETY: no argument, no failure; the pseudo handle needs no closing.
     let process = unsafe { GetCurrentProcess() };
     let mut token = ptr::null_mut();
     // SAFETY: `process` is valid, and `token` is valid for a write.
-    let done = unsafe { OpenProcessToken(process, TOKEN_QUERY, &raw mut token) };
+    let done = unsafe { OpenProcessToken(process, access, &raw mut token) };
     if done == 0 {
         return None;
     }

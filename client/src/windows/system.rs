@@ -1,6 +1,6 @@
 //! What Windows says of itself, for `doctor`: documented interfaces, read only.
 
-use super::{cpuid, process, service, wide};
+use super::{cpuid, process, running, service, wide};
 use crate::doctor::{Power, Signature, System};
 use shared_types::device::SERVICE;
 use std::ffi::c_void;
@@ -32,7 +32,8 @@ pub(crate) fn facts() -> System {
         secure_boot: secure_boot(),
         signature: signature(),
         services: service::active(),
-        processes: process::programs(),
+        processes: running::processes().map(|all| all.into_iter().map(|(_, name)| name).collect()),
+        modules: Some(running::seen()),
         power: Power {
             battery: on_battery(),
             held: held(),

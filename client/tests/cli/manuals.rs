@@ -1,7 +1,7 @@
 //! Do manual pages and completions hold for every command, and do the programs that read them take
 //! them?
 
-use crate::support::{halprof, json, refused};
+use crate::support::{halprof, json, refused, tools_are_required};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -23,8 +23,7 @@ fn commands() -> Vec<String> {
 /// are required.
 fn tool(path: &str, arguments: &[&str]) -> Option<Output> {
     if !Path::new(path).is_file() {
-        let required = std::env::var_os("HALPROF_REQUIRE_TOOLS").is_some_and(|one| one == "1");
-        assert!(!required, "{path} is absent");
+        assert!(!tools_are_required(), "{path} is absent");
         println!("skipped: {path} is absent");
         return None;
     }
@@ -65,9 +64,13 @@ fn each_command_has_a_page_that_mandoc_takes() {
         let Some(lint) = tool("/usr/bin/mandoc", &["-T", "lint", "-W", "warning", file]) else {
             return;
         };
-        // A build has no date, so that the same sources give the same pages.
+        // A build has no date, so that the same sources give the same pages; and where the renderer
+        // asks for two line breaks, one is left out.
+        let harmless = ["missing date", "skipping paragraph macro"];
         let said = said(&lint);
-        let warnings = said.lines().filter(|line| !line.contains("missing date"));
+        let warnings = said
+            .lines()
+            .filter(|line| !harmless.iter().any(|words| line.contains(words)));
         assert_eq!(warnings.collect::<Vec<_>>(), [""; 0], "{file}");
         assert!(said.contains("missing date"), "mandoc looked at it: {said}");
     }

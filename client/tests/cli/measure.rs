@@ -335,9 +335,11 @@ fn a_file_gets_what_would_be_printed() {
     assert_eq!((ran.status, ran.stdout.as_str()), (0, ""), "{}", ran.stderr);
     let text = std::fs::read_to_string(&path).expect("written");
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(
-        lines[0],
-        "time_ns,source,processor,value,counted,enabled_ns,running_ns,scaled,error"
+    assert!(
+        lines[0].starts_with(
+            "time_ns,source,processor,value,counted,enabled_ns,running_ns,scaled,error,start_ns,"
+        ),
+        "{text}"
     );
     assert!(lines[1].starts_with(",TotalIssues,,7,7,"), "{text}");
 }

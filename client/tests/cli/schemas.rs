@@ -19,10 +19,15 @@ fn outputs() -> Vec<(&'static str, Value)> {
         "TotalIssues",
         "TotalCycles",
         "ProfileTime",
+        "{LLCMisses,LLCReference}",
+        "-M",
+        "ipc",
         "-I",
         "1",
         "-r",
         "2",
+        "--passes",
+        "--per-core-type",
         "--workload",
         "cycles=3000000,instructions=3000000",
     ];
@@ -46,6 +51,8 @@ fn outputs() -> Vec<(&'static str, Value)> {
         ("man", json(&["man"])),
         ("completions", json(&["completions", "bash"])),
         ("stat", on_hybrid(&stat)),
+        ("stat-interval", interval(&[&hybrid[..], &stat].concat())),
+        ("metrics", on_hybrid(&["list", "--metrics"])),
         ("record", on_hybrid(&record)),
         ("report", json(&["report", file])),
         ("diff", json(&["report", file, "--diff", file])),
@@ -90,6 +97,16 @@ fn annotated(file: &str) -> Option<Value> {
         &workload,
     ]);
     Some(json(&["annotate", file]))
+}
+
+/// The first line of what `stat` streams.
+fn interval(stat: &[&str]) -> Value {
+    let ran = halprof(&[stat, &["--jsonl"]].concat());
+    let line = ran.stdout.lines().next().expect("a line");
+    let value = serde_json::from_str(line).expect("JSON");
+    let errors = violations(&schema("stat-interval"), &value);
+    assert!(errors.is_empty(), "{errors:?}");
+    value
 }
 
 /// The commands that only Windows does, as the tool prints what they came to.
@@ -150,10 +167,30 @@ fn objects(value: &Value, path: &str, found: &mut Vec<String>) {
 }
 
 /// Fields that are there only where they have something to say, by schema.
-const OPTIONAL: &[(&str, &[&str])] = &[(
-    "stat",
-    &["periods", "intervals", "runs", "deviation", "left_out"],
-)];
+const OPTIONAL: &[(&str, &[&str])] = &[
+    (
+        "stat",
+        &[
+            "periods",
+            "passes",
+            "jitter",
+            "intervals",
+            "runs",
+            "elapsed_repeats",
+            "repeats",
+            "deviation",
+            "left_out",
+            "core_type",
+            "group",
+            "pass",
+            "run",
+        ],
+    ),
+    (
+        "stat-interval",
+        &["core_type", "group", "left_out", "run", "pass"],
+    ),
+];
 
 fn is_optional(schema: &str, field: &str) -> bool {
     let mut rows = OPTIONAL.iter();

@@ -67,11 +67,6 @@ impl Wine {
         wine
     }
 
-    /// The folder that the tool runs in.
-    pub(crate) fn folder(&self) -> &Path {
-        self.folder.path()
-    }
-
     /// The tool with these arguments.
     pub(crate) fn tool(&self, arguments: &[&str]) -> Command {
         let mut wine = self.command(&program("wine64"));

@@ -1,12 +1,13 @@
-//! Arbitrary bytes against the two places where untrusted bytes come in.
+//! Arbitrary bytes against the places where untrusted bytes come in.
 //!
 //! `fuzz service --seconds 60` sends requests to the service of modelled machines: half random
 //! bytes, half well-formed requests with random fields, from several clients that come and go.
-//! `fuzz dump --seconds 60` feeds the dump parser random bytes and damaged dumps. A seed is
-//! printed; `--seed` replays it.
+//! `fuzz dump --seconds 60` feeds the dump parser random bytes and damaged dumps; `fuzz recording`
+//! does the same to the reader of recordings. A seed is printed; `--seed` replays it.
 
 use clap::{Parser, ValueEnum};
 use fastrand::Rng;
+use halprof::recording;
 use halprof_tests::requests::{self, ALL_RIGHTS};
 use shared_types::request::session::{self, Opened, Spec};
 use shared_types::request::{Access, Plain, RequestCode};
@@ -14,6 +15,7 @@ use shared_types::{ErrorCode, NtStatus, ReplyHeader};
 use sim::model::{Handle, Model};
 use sim::models::{self, MODELS};
 use sim::workload::{self, Workload};
+use std::path::Path;
 use std::time::{Duration, Instant};
 use zerocopy::FromBytes;
 
@@ -31,6 +33,7 @@ struct Arguments {
 enum Target {
     Service,
     Dump,
+    Recording,
 }
 
 fn main() {
@@ -38,6 +41,7 @@ fn main() {
     let case = match arguments.target {
         Target::Service => service_case,
         Target::Dump => dump_case,
+        Target::Recording => recording_case,
     };
     if let Some(seed) = arguments.seed {
         case(&mut Rng::with_seed(seed));
@@ -223,5 +227,74 @@ fn dump_case(rng: &mut Rng) {
             assert_eq!(machine.faults(), [], "silicon refused\n{text}");
         }
         Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+/// A recording of random blocks, whose checksums are right or not, with random damage: the reader
+/// answers, and gives out no more samples than there are bytes for.
+fn recording_case(rng: &mut Rng) {
+    let mut bytes = [&recording::MAGIC[..], &recording::VERSION.to_le_bytes()].concat();
+    bytes.extend(block(rng, *b"META", b"{}"));
+    for _ in 0..rng.usize(..8) {
+        let payload = payload(rng);
+        let tag = [
+            *b"SAMP", *b"PROC", *b"MODU", *b"STAT", *b"END ", *b"META", *b"NEW ",
+        ];
+        let tag = tag[rng.usize(..tag.len())];
+        bytes.extend(block(rng, tag, &payload));
+    }
+    for _ in 0..rng.usize(..3) {
+        let at = rng.usize(..bytes.len());
+        match rng.u8(..3) {
+            0 => bytes.truncate(at.max(1)),
+            1 => bytes[at] = rng.u8(..),
+            _ => bytes.insert(at, rng.u8(..)),
+        }
+    }
+    let mut samples = 0;
+    let reader = recording::Reader::new(Path::new("a.rec"), &bytes[..]);
+    match reader.and_then(|reader| reader.samples(|part| samples += part.len() as u64)) {
+        Ok(recording) => {
+            assert_eq!(recording.samples, samples);
+            assert!(samples * 40 <= bytes.len() as u64, "samples from nowhere");
+            let whole = recording.ending.is_some() && recording.damage.is_none();
+            assert_eq!(recording.flaw().is_none(), whole);
+        }
+        Err(error) => assert_eq!(error.exit_status(), 5, "{error}"),
+    }
+}
+
+fn block(rng: &mut Rng, tag: [u8; 4], payload: &[u8]) -> Vec<u8> {
+    let length = match rng.u8(..20) {
+        0 => rng.u32(..),
+        _ => payload.len() as u32,
+    };
+    let sum = match rng.u8(..20) {
+        0 => rng.u32(..),
+        _ => crc32fast::hash(payload),
+    };
+    let mut block = [tag, length.to_le_bytes(), sum.to_le_bytes()].concat();
+    block.extend(crc32fast::hash(&block).to_le_bytes());
+    block.extend(payload);
+    block
+}
+
+/// Samples, a description, or something else.
+fn payload(rng: &mut Rng) -> Vec<u8> {
+    let descriptions: [&[u8]; 9] = [
+        b"[]",
+        b"{}",
+        br#"[{"id": 4, "name": "System"}]"#,
+        br#"[{"process": 4, "name": "a", "start": 18446744073709551615, "end": 0}]"#,
+        br#"[{"name": "a", "start": 1, "end": 2, "identity": {"build-id": "00"}}]"#,
+        br#"{"generated": 18446744073709551615, "lost": {"ring-full": 18446744073709551615, "x": 1}}"#,
+        br#"{"samples": 18446744073709551615}"#,
+        br#"{"samples": 3, "interrupted": true}"#,
+        b"[[[[[[[[[[[[[[[[[[[[",
+    ];
+    match rng.u8(..3) {
+        0 => descriptions[rng.usize(..descriptions.len())].to_vec(),
+        1 => vec![rng.u8(..); 40 * rng.usize(..5)],
+        _ => (0..rng.usize(..100)).map(|_| rng.u8(..)).collect(),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::cli::output::thousands;
 use crate::estimate::Estimate;
-use crate::metrics;
+use crate::metrics::{Counted, Metrics};
 use crate::rates::{Interval, Rate};
 
 const PREFIXES: [&str; 7] = ["", " k", " M", " G", " T", " P", " E"];
@@ -72,32 +72,44 @@ pub(super) fn metrics(
     interval: &Interval,
     processor: Option<usize>,
 ) -> Vec<(String, String)> {
-    let value = |source: usize| match processor {
-        None => interval.estimate(source).value,
+    let estimate = |source: usize| match processor {
+        None => interval.estimate(source),
         Some(processor) => {
             let counts = interval.counts().get(processor);
             let count = counts.and_then(|counts| counts.get(source));
-            count.map_or(0, |count| Estimate::new(count).value)
+            count.map(Estimate::new).unwrap_or_default()
         }
     };
-    let named = sources.iter().enumerate();
-    let values: Vec<(&str, u128)> = named
-        .map(|(source, name)| (name.as_str(), value(source)))
-        .collect();
-    let metrics = metrics::derive(&values).into_iter().map(|metric| {
+    let counted = |(source, label)| {
+        let estimate = estimate(source);
+        Counted {
+            label,
+            value: estimate.value,
+            scaled: estimate.scaled,
+            error: estimate.error,
+            ..Counted::default()
+        }
+    };
+    let named = sources.iter().map(String::as_str).enumerate();
+    let counts: Vec<Counted<'_>> = named.map(counted).collect();
+    let Ok(known) = Metrics::built_in() else {
+        return Vec::new();
+    };
+    let metrics = known.derive(&counts).into_iter().map(|figure| {
+        let metric = figure.metric;
         let unit = if metric.unit.is_empty() {
             String::new()
         } else {
             format!(" {}", metric.unit)
         };
-        let filter = match metric.filter {
+        let filter = match figure.filter {
             "u" => ", user mode",
             "k" => ", kernel mode",
             _ => "",
         };
         (
             format!("{}{filter}", metric.name),
-            format!("{:.3}{unit}", metric.value),
+            format!("{:.3}{unit}", figure.value),
         )
     });
     metrics.collect()

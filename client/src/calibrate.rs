@@ -1,0 +1,208 @@
+//! Periods for as many samples as are wanted, and what to think of as many as there were.
+//!
+//! Too many interrupts a second disturb what is measured; too few samples in all say little. The
+//! guidance is Intel's for event-based sampling: about a thousand samples a second at most, about
+//! ten thousand in all.
+
+/// More samples a second, of all sources and processors together, disturb what is measured.
+pub const RATE: u64 = 1_000;
+/// Fewer samples in all say little.
+pub const SAMPLES: u64 = 10_000;
+
+/// How many samples are wanted, of all sources and processors together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Aim {
+    /// At most so many a second.
+    pub rate: u64,
+    /// About so many in all, where that matters.
+    pub samples: Option<u64>,
+}
+
+impl Default for Aim {
+    fn default() -> Self {
+        Self {
+            rate: RATE,
+            samples: Some(SAMPLES),
+        }
+    }
+}
+
+impl Aim {
+    /// How many samples one of `together` sources that run at once, and of `all` sources, shall
+    /// have in a measurement of so many nanoseconds. At least one.
+    #[must_use]
+    pub fn of_source(&self, elapsed_ns: u64, together: usize, all: usize) -> u64 {
+        let by_rate = u128::from(self.rate) * u128::from(elapsed_ns) / 1_000_000_000;
+        let by_rate = by_rate / together.max(1) as u128;
+        let in_all = self.samples.map(u128::from);
+        let wanted = in_all.map_or(by_rate, |samples| by_rate.min(samples / all.max(1) as u128));
+        u64::try_from(wanted).unwrap_or(u64::MAX).max(1)
+    }
+}
+
+/// The period that gives at most so many samples of so many events; `None` where there were none.
+#[must_use]
+pub fn period(events: u128, samples: u64) -> Option<u64> {
+    let samples = u128::from(samples.max(1));
+    let shorter = events / samples;
+    let period = match events.checked_div(shorter) {
+        Some(given) if given <= samples => shorter,
+        _ => events.div_ceil(samples),
+    };
+    let period = u64::try_from(period).unwrap_or(u64::MAX);
+    (period != 0).then_some(period)
+}
+
+/// How many samples a period gives where each processor counts so many events.
+#[must_use]
+pub fn samples(events: impl IntoIterator<Item = u128>, period: u64) -> u128 {
+    let each = events.into_iter();
+    each.map(|events| events.checked_div(period.into()).unwrap_or(0))
+        .fold(0, u128::saturating_add)
+}
+
+/// Whether two periods give nearly as many samples: within a tenth.
+#[must_use]
+pub const fn is_near(one: u64, other: u64) -> bool {
+    one.abs_diff(other) <= one / 10
+}
+
+/// By how many percent of all samples a share may be off, in 95 of 100 measurements: that of half of
+/// them, which is off by most. `None` without samples.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "an error needs few digits")]
+pub fn share_error(samples: u64) -> Option<f64> {
+    (samples != 0).then(|| 1.959_963_985 * 50.0 / (samples as f64).sqrt())
+}
+
+/// What to do otherwise another time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advice {
+    /// So many samples a second are too many.
+    TooMany {
+        /// Samples a second.
+        rate: u64,
+    },
+    /// So many samples in all are too few.
+    TooFew {
+        /// Samples in all.
+        samples: u64,
+        /// How many seconds would give enough, at this rate or at [`RATE`].
+        seconds: u64,
+    },
+}
+
+impl Advice {
+    /// What is to be said of so many samples in so many nanoseconds.
+    #[must_use]
+    pub fn on(samples: u64, elapsed_ns: u64) -> Vec<Self> {
+        let rate = (u128::from(samples) * 1_000_000_000).div_ceil(elapsed_ns.max(1).into());
+        let rate = u64::try_from(rate).unwrap_or(u64::MAX);
+        let too_many = (rate > RATE).then_some(Self::TooMany { rate });
+        let too_few = (samples < SAMPLES).then_some(Self::TooFew {
+            samples,
+            seconds: SAMPLES.div_ceil(rate.clamp(1, RATE)),
+        });
+        too_many.into_iter().chain(too_few).collect()
+    }
+
+    /// The stable name that programs may compare.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::TooMany { .. } => "too-many-samples",
+            Self::TooFew { .. } => "too-few-samples",
+        }
+    }
+}
+
+impl std::fmt::Display for Advice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::TooMany { rate } => write!(
+                f,
+                "{rate} samples a second are more than {RATE}: interrupts disturb what is measured; \
+                 lengthen the periods, or say --calibrate"
+            ),
+            Self::TooFew { samples: 0, .. } => f.write_str(
+                "there is no sample: shorten the periods, measure for longer, or say --calibrate",
+            ),
+            Self::TooFew { samples, seconds } => write!(
+                f,
+                "{samples} samples are fewer than {SAMPLES}: a share of them is off by up to {:.1} % (95 %); \
+                 measure for about {seconds} s",
+                share_error(*samples).unwrap_or(100.0)
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_aim_is_kept_by_the_rate_and_by_the_sum() {
+        let aim = Aim::default();
+        let second = 1_000_000_000;
+        for (seconds, together, all, expected) in [
+            (5, 1, 1, 5_000),
+            (20, 1, 1, 10_000),
+            (20, 2, 2, 5_000),
+            (20, 2, 4, 2_500),
+            (1, 2, 4, 500),
+            (0, 1, 1, 1),
+        ] {
+            let wanted = aim.of_source(seconds * second, together, all);
+            assert_eq!(wanted, expected, "{seconds} s, {together} of {all}");
+        }
+        let rate = Aim {
+            rate: 99,
+            samples: None,
+        };
+        assert_eq!(rate.of_source(1000 * second, 1, 1), 99_000);
+        assert_eq!(aim.of_source(u64::MAX, 1, 1), SAMPLES);
+    }
+
+    #[test]
+    fn no_period_gives_more_samples_than_wanted() {
+        for events in [1u128, 999, 1000, 1001, 123_456_789, 1 << 62] {
+            for wanted in [1, 7, 10_000] {
+                let period = period(events, wanted).expect("a period");
+                let got = samples([events], period);
+                assert!(got <= wanted.into(), "{events} / {wanted}: {got}");
+            }
+        }
+        assert_eq!(period(19, 10), Some(2), "1 would give 19");
+        assert_eq!(period(2_000_000_000, 198), Some(10_101_010));
+        assert_eq!(period(0, 10), None);
+        assert_eq!(
+            samples([10, 9, 20], 10),
+            3,
+            "each processor counts by itself"
+        );
+    }
+
+    #[test]
+    fn advice_is_by_rate_and_by_number() {
+        let codes = |samples, seconds: u64| {
+            let advice = Advice::on(samples, seconds * 1_000_000_000);
+            let codes = advice.iter().map(Advice::code);
+            codes.collect::<Vec<_>>()
+        };
+        assert!(codes(10_000, 10).is_empty());
+        assert_eq!(codes(10_001, 10), ["too-many-samples"]);
+        assert_eq!(codes(9_999, 10), ["too-few-samples"]);
+        assert_eq!(codes(2_000, 1), ["too-many-samples", "too-few-samples"]);
+        assert_eq!(codes(0, 0), ["too-few-samples"]);
+        let text = Advice::on(2_500, 25_000_000_000)[0].to_string();
+        assert!(text.contains("2.0 %") && text.contains("100 s"), "{text}");
+    }
+
+    #[test]
+    fn the_error_of_a_share_is_the_binomials() {
+        let error = share_error(10_000).expect("samples");
+        assert!((error - 0.98).abs() < 0.001, "{error}");
+        assert_eq!(share_error(0), None);
+    }
+}

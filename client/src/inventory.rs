@@ -1,0 +1,362 @@
+//! Which processes run and what is loaded in them, kept up while samples come in.
+//!
+//! Windows tells this only to who asks, so that a process that ends between two looks is missed.
+//! The samples say when a look is worth its cost: one from a process that nobody has seen, or from
+//! an address where nothing is known to be, asks for one.
+
+use crate::recording::{Identity, Module, Process};
+use shared_types::{Mode, Sample};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+/// Without anything new the processes are looked at this often.
+const LOOK_NS: u64 = 1_000_000_000;
+/// Samples that ask for a look get one this often at most.
+const LOOK_SOON_NS: u64 = 40_000_000;
+/// A process that asks and shows nothing new is left out of up to so many looks.
+const PATIENCE_MAX: u32 = 64;
+/// Samples of a process from one page belong to one module.
+const PAGE_BITS: u32 = 12;
+
+/// What runs on the machine that is measured.
+pub trait System {
+    /// The time, as samples have it.
+    fn now(&mut self) -> u64;
+    /// All processes: identifiers and names.
+    fn processes(&mut self) -> Vec<(u32, String)>;
+    /// What is loaded in a process; `None` where nobody may look into it.
+    fn modules(&mut self, process: u32) -> Option<Vec<Image>>;
+    /// The kernel's own modules.
+    fn kernel(&mut self) -> Vec<Image>;
+}
+
+/// An image of code in memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Image {
+    /// Its name.
+    pub name: String,
+    /// The file it was loaded from, where that is known.
+    pub path: Option<String>,
+    /// Its first address.
+    pub start: u64,
+    /// The first address behind it.
+    pub end: u64,
+    /// What finds its symbols, where that is known without looking into the file.
+    pub identity: Option<Identity>,
+}
+
+/// What has changed since the last look.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Processes that are new or gone.
+    pub processes: Vec<Process>,
+    /// Modules that are new or gone.
+    pub modules: Vec<Module>,
+}
+
+/// What could not be found out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Missed {
+    /// Processes that had ended before anybody looked.
+    pub processes: u64,
+    /// Their samples.
+    pub samples: u64,
+}
+
+/// Whose address space: a process's, or for `None` the kernel's.
+type Owner = Option<u32>;
+
+/// What is known of the processes and their modules.
+pub struct Inventory {
+    system: Box<dyn System>,
+    /// When the last look was, in nanoseconds since the beginning.
+    looked_ns: Option<u64>,
+    /// Those that run.
+    running: BTreeMap<u32, Process>,
+    spaces: BTreeMap<Owner, Space>,
+    /// How many samples each process has.
+    samples: HashMap<u32, u64>,
+    /// Every process that was ever seen.
+    seen: HashSet<u32>,
+    /// Modules that had samples and are there no more.
+    gone: Vec<Module>,
+    /// Where the last sample came from: most come from there again.
+    last: (Owner, u64),
+    /// A sample has asked for a look.
+    asked: bool,
+}
+
+/// An address space.
+#[derive(Default)]
+struct Space {
+    /// By their first address.
+    modules: BTreeMap<u64, Known>,
+    /// Pages that samples came from.
+    pages: HashSet<u64>,
+    /// A sample came from where nothing is known to be.
+    asks: bool,
+    /// How many looks it is left out of when it asks.
+    patience: u32,
+    left_out: u32,
+}
+
+struct Known {
+    module: Module,
+    sampled: bool,
+}
+
+impl std::fmt::Debug for Inventory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let processes = &self.running;
+        f.debug_struct("Inventory")
+            .field("running", processes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Inventory {
+    /// Nothing is known yet.
+    #[must_use]
+    pub fn new(system: Box<dyn System>) -> Self {
+        Self {
+            system,
+            looked_ns: None,
+            running: BTreeMap::new(),
+            spaces: BTreeMap::new(),
+            samples: HashMap::new(),
+            seen: HashSet::new(),
+            gone: Vec::new(),
+            last: (None, u64::MAX),
+            asked: false,
+        }
+    }
+
+    /// Takes note of where samples come from.
+    pub fn note(&mut self, samples: &[Sample]) {
+        for sample in samples {
+            *self.samples.entry(sample.process).or_default() += 1;
+            if sample.mode == Mode::Unknown as u8 {
+                continue;
+            }
+            let place = (owner(sample), sample.ip >> PAGE_BITS);
+            if self.last != place {
+                self.last = place;
+                self.page(place);
+            }
+        }
+    }
+
+    fn page(&mut self, (owner, page): (Owner, u64)) {
+        let space = self.spaces.entry(owner).or_default();
+        if space.pages.insert(page) && !space.mark(page) {
+            space.asks = true;
+            self.asked |= space.left_out == 0;
+        }
+    }
+
+    /// Looks, if it is time; `elapsed_ns` is the time since the beginning.
+    pub fn look_if_due(&mut self, elapsed_ns: u64) -> Changes {
+        let since = self
+            .looked_ns
+            .map(|looked| elapsed_ns.saturating_sub(looked));
+        let wait = if self.asked { LOOK_SOON_NS } else { LOOK_NS };
+        if since.is_some_and(|since| since < wait) {
+            return Changes::default();
+        }
+        self.look(elapsed_ns)
+    }
+
+    /// Looks at what runs and is loaded now.
+    pub fn look(&mut self, elapsed_ns: u64) -> Changes {
+        let since = self.looked_ns.map(|_| self.system.now());
+        self.looked_ns = Some(elapsed_ns);
+        self.asked = false;
+        self.last = (None, u64::MAX);
+        let mut changes = Changes::default();
+        let new = self.look_at_processes(since, &mut changes);
+        let spaces = self.spaces.iter_mut().map(|(&owner, space)| (owner, space));
+        let asking = spaces.filter_map(|(owner, space)| space.takes_its_turn().then_some(owner));
+        let mut owners: BTreeSet<Owner> = asking.chain(new.into_iter().map(Some)).collect();
+        if since.is_none() {
+            owners.insert(None);
+        }
+        for owner in owners {
+            self.look_at_modules(owner, since, &mut changes);
+        }
+        changes
+    }
+
+    /// Answers which are new.
+    fn look_at_processes(&mut self, since: Option<u64>, changes: &mut Changes) -> Vec<u32> {
+        let now: BTreeMap<u32, String> = self.system.processes().into_iter().collect();
+        let gone = |(id, process): &(&u32, &mut Process)| now.get(id) != Some(&process.name);
+        for (_, process) in self.running.iter_mut().filter(gone) {
+            process.ended = since;
+            changes.processes.push(process.clone());
+            let space = self.spaces.remove(&Some(process.id));
+            self.gone.extend(space.into_iter().flat_map(Space::sampled));
+        }
+        self.running.retain(|_, process| process.ended.is_none());
+        let mut new = Vec::new();
+        for (id, name) in now {
+            if let Entry::Vacant(place) = self.running.entry(id) {
+                let process = Process {
+                    id,
+                    name,
+                    started: since,
+                    ended: None,
+                };
+                changes.processes.push(process.clone());
+                place.insert(process);
+                self.seen.insert(id);
+                new.push(id);
+            }
+        }
+        new
+    }
+
+    fn look_at_modules(&mut self, owner: Owner, since: Option<u64>, changes: &mut Changes) {
+        let images = match owner {
+            Some(process) => self.system.modules(process),
+            None => Some(self.system.kernel()),
+        };
+        let space = self.spaces.entry(owner).or_default();
+        let before = changes.modules.len();
+        if let Some(images) = images {
+            let gone = space.update(owner, images, since, &mut changes.modules);
+            self.gone.extend(gone);
+        }
+        space.asks = false;
+        if changes.modules.len() > before {
+            space.patience = 0;
+            // What was loaded after its first samples has them all the same.
+            let pages = std::mem::take(&mut space.pages);
+            space.pages = pages.into_iter().filter(|&page| space.mark(page)).collect();
+        } else {
+            space.patience = (space.patience * 2 + 1).min(PATIENCE_MAX);
+        }
+        space.left_out = space.patience;
+    }
+
+    /// The modules that samples came from, each with what `identify` tells of its file; without
+    /// those of which it tells nothing.
+    pub fn identified(
+        &mut self,
+        mut identify: impl FnMut(&str) -> Option<Identity>,
+    ) -> Vec<Module> {
+        let spaces = std::mem::take(&mut self.spaces).into_values();
+        let mut modules = std::mem::take(&mut self.gone);
+        modules.extend(spaces.flat_map(Space::sampled));
+        let mut files: HashMap<String, Option<Identity>> = HashMap::new();
+        for module in &mut modules {
+            if let (Some(path), None) = (&module.path, &module.identity) {
+                let known = files.entry(path.clone());
+                module.identity = known.or_insert_with(|| identify(path)).clone();
+            }
+        }
+        modules.retain(|module| module.identity.is_some());
+        modules
+    }
+
+    /// Whose samples nobody will be able to name.
+    #[must_use]
+    pub fn missed(&self) -> Missed {
+        let strangers = self
+            .samples
+            .iter()
+            .filter(|(id, _)| !self.seen.contains(id));
+        strangers.fold(Missed::default(), |missed, (_, samples)| Missed {
+            processes: missed.processes + 1,
+            samples: missed.samples + samples,
+        })
+    }
+}
+
+impl Space {
+    /// Whether it is looked into now: it asks, and its patience is at its end.
+    const fn takes_its_turn(&mut self) -> bool {
+        let waited = self.left_out == 0;
+        self.left_out = self.left_out.saturating_sub(1);
+        self.asks && waited
+    }
+
+    /// Answers which modules with samples are there no more.
+    fn update(
+        &mut self,
+        process: Owner,
+        images: Vec<Image>,
+        since: Option<u64>,
+        changes: &mut Vec<Module>,
+    ) -> Vec<Module> {
+        let mut sampled = Vec::new();
+        let now: BTreeMap<u64, Image> = images
+            .into_iter()
+            .map(|image| (image.start, image))
+            .collect();
+        let gone = |known: &Module| {
+            now.get(&known.start)
+                .is_none_or(|image| image.end != known.end || image.name != known.name)
+        };
+        self.modules.retain(|_, known| {
+            let gone = gone(&known.module);
+            if gone {
+                known.module.unloaded = since;
+                changes.push(known.module.clone());
+                sampled.extend(known.sampled.then(|| known.module.clone()));
+            }
+            !gone
+        });
+        for (start, image) in now {
+            self.modules.entry(start).or_insert_with(|| {
+                let module = Module {
+                    process,
+                    name: image.name,
+                    path: image.path,
+                    start,
+                    end: image.end,
+                    loaded: since,
+                    unloaded: None,
+                    identity: image.identity,
+                };
+                changes.push(module.clone());
+                Known {
+                    module,
+                    sampled: false,
+                }
+            });
+        }
+        sampled
+    }
+
+    /// Notes that a sample came from a page; answers whether a module is there.
+    fn mark(&mut self, page: u64) -> bool {
+        let (first, last) = (
+            page << PAGE_BITS,
+            page << PAGE_BITS | ((1 << PAGE_BITS) - 1),
+        );
+        match self.modules.range_mut(..=last).next_back() {
+            Some((_, known)) if known.module.end > first => {
+                known.sampled = true;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn sampled(self) -> impl Iterator<Item = Module> {
+        let sampled = self.modules.into_values().filter(|known| known.sampled);
+        sampled.map(|known| known.module)
+    }
+}
+
+/// The upper half of the addresses is the kernel's.
+const fn owner(sample: &Sample) -> Owner {
+    if sample.ip >> 63 == 1 {
+        None
+    } else {
+        Some(sample.process)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,199 @@
+//! Is what a recording says of processes and modules what ran?
+
+use super::*;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// A system whose processes come and go as a test says.
+#[derive(Clone, Default)]
+struct Stage(Rc<RefCell<Played>>);
+
+#[derive(Default)]
+struct Played {
+    now: u64,
+    processes: BTreeMap<u32, (String, Vec<Image>)>,
+    /// How often modules were asked for.
+    looks: u32,
+}
+
+impl Stage {
+    fn run(&self, id: u32, name: &str, modules: &[&str]) {
+        let modules = modules.iter().zip(1..);
+        let images = modules.map(|(name, at)| image(name, at << 16)).collect();
+        let mut played = self.0.borrow_mut();
+        played.processes.insert(id, (name.to_owned(), images));
+    }
+
+    fn end(&self, id: u32) {
+        self.0.borrow_mut().processes.remove(&id);
+    }
+}
+
+impl System for Stage {
+    fn now(&mut self) -> u64 {
+        let mut played = self.0.borrow_mut();
+        played.now += 1;
+        played.now
+    }
+
+    fn processes(&mut self) -> Vec<(u32, String)> {
+        let played = self.0.borrow();
+        let processes = played.processes.iter();
+        processes
+            .map(|(&id, (name, _))| (id, name.clone()))
+            .collect()
+    }
+
+    fn modules(&mut self, process: u32) -> Option<Vec<Image>> {
+        let mut played = self.0.borrow_mut();
+        played.looks += 1;
+        let process = played.processes.get(&process);
+        process.map(|(_, modules)| modules.clone())
+    }
+
+    fn kernel(&mut self) -> Vec<Image> {
+        vec![image("ntoskrnl.exe", KERNEL)]
+    }
+}
+
+const KERNEL: u64 = 0xFFFF_F800_0000_0000;
+
+fn image(name: &str, start: u64) -> Image {
+    Image {
+        name: name.to_owned(),
+        path: Some(format!("C:\\{name}")),
+        start,
+        end: start + 0x8000,
+        identity: None,
+    }
+}
+
+fn sample(process: u32, ip: u64) -> Sample {
+    Sample {
+        process,
+        ip,
+        mode: Mode::User as u8,
+        ..Sample::default()
+    }
+}
+
+fn inventory() -> (Stage, Inventory) {
+    let stage = Stage::default();
+    stage.run(4, "System", &[]);
+    stage.run(7, "a.exe", &["a.exe", "b.dll"]);
+    (stage.clone(), Inventory::new(Box::new(stage)))
+}
+
+fn names(modules: &[Module]) -> Vec<&str> {
+    modules.iter().map(|module| module.name.as_str()).collect()
+}
+
+fn identify(path: &str) -> Option<Identity> {
+    Some(Identity::BuildId(path.to_owned()))
+}
+
+#[test]
+fn the_first_look_sees_what_ran_before() {
+    let (_, mut inventory) = inventory();
+    let changes = inventory.look(0);
+    assert_eq!(changes.processes.len(), 2);
+    assert_eq!(names(&changes.modules), ["ntoskrnl.exe", "a.exe", "b.dll"]);
+    assert_eq!(changes.modules[0].process, None);
+    assert_eq!(changes.modules[1].process, Some(7));
+    assert!(changes.processes.iter().all(|one| one.started.is_none()));
+    assert!(changes.modules.iter().all(|one| one.loaded.is_none()));
+    assert_eq!(inventory.look(1), Changes::default());
+}
+
+#[test]
+fn what_comes_and_goes_is_told_with_its_time() {
+    let (stage, mut inventory) = inventory();
+    inventory.look(0);
+    stage.run(9, "new.exe", &["new.exe"]);
+    let changes = inventory.look(1);
+    assert_eq!(changes.processes[0].started, Some(1));
+    assert_eq!(changes.modules[0].loaded, Some(1));
+    stage.end(9);
+    let changes = inventory.look(2);
+    assert_eq!(
+        (changes.processes[0].id, changes.processes[0].ended),
+        (9, Some(2))
+    );
+    stage.run(9, "other.exe", &["other.exe"]);
+    inventory.look(3);
+    stage.run(9, "third.exe", &["third.exe"]);
+    let changes = inventory.look(4);
+    let told: Vec<_> = changes.processes.iter().map(|one| &one.name[..]).collect();
+    assert_eq!(told, ["other.exe", "third.exe"], "one number, two programs");
+}
+
+#[test]
+fn a_sample_from_nowhere_asks_for_a_look() {
+    let (stage, mut inventory) = inventory();
+    inventory.look(0);
+    inventory.note(&[sample(7, 0x1_1000)]);
+    assert_eq!(inventory.look_if_due(LOOK_SOON_NS), Changes::default());
+    stage.run(7, "a.exe", &["a.exe", "b.dll", "late.dll"]);
+    assert_eq!(
+        inventory.look_if_due(LOOK_SOON_NS),
+        Changes::default(),
+        "nothing asks"
+    );
+    inventory.note(&[sample(7, 0x3_1000)]);
+    assert_eq!(inventory.look_if_due(LOOK_SOON_NS - 1), Changes::default());
+    let changes = inventory.look_if_due(LOOK_SOON_NS);
+    assert_eq!(names(&changes.modules), ["late.dll"]);
+    stage.run(11, "short.exe", &["short.exe"]);
+    inventory.note(&[sample(11, 0x1_0000)]);
+    let changes = inventory.look_if_due(3 * LOOK_SOON_NS);
+    assert_eq!(names(&changes.modules), ["short.exe"]);
+}
+
+#[test]
+fn code_without_a_module_is_not_asked_for_at_every_look() {
+    let (stage, mut inventory) = inventory();
+    inventory.look(0);
+    let before = stage.0.borrow().looks;
+    for page in 0..1000 {
+        inventory.note(&[sample(7, 0x100_0000 + (page << PAGE_BITS))]);
+        inventory.look(page);
+    }
+    let looks = stage.0.borrow().looks - before;
+    assert!((5..40).contains(&looks), "{looks} looks");
+}
+
+#[test]
+fn modules_with_samples_are_identified_and_no_others() {
+    let (stage, mut inventory) = inventory();
+    inventory.look(0);
+    inventory.note(&[sample(7, 0x1_0000), sample(7, KERNEL + 1)]);
+    stage.run(9, "brief.exe", &["brief.exe"]);
+    // Its samples come before anybody has looked, and it is gone when the end comes.
+    inventory.note(&[sample(9, 0x1_7FFF)]);
+    inventory.look(1);
+    stage.end(9);
+    inventory.look(2);
+    let mut asked = Vec::new();
+    let mut modules = inventory.identified(|path| {
+        asked.push(path.to_owned());
+        identify(path)
+    });
+    modules.sort_by(|a, b| a.name.cmp(&b.name));
+    assert_eq!(names(&modules), ["a.exe", "brief.exe", "ntoskrnl.exe"]);
+    assert_eq!(asked.len(), 3);
+    assert_eq!(modules[1].identity, identify("C:\\brief.exe"));
+}
+
+#[test]
+fn samples_of_processes_that_nobody_saw_are_counted() {
+    let (_, mut inventory) = inventory();
+    inventory.look(0);
+    inventory.note(&[sample(7, 0x1_0000), sample(21, 0x1000), sample(21, 0x1000)]);
+    inventory.note(&[sample(22, 0x1000)]);
+    inventory.look(1);
+    let expected = Missed {
+        processes: 2,
+        samples: 3,
+    };
+    assert_eq!(inventory.missed(), expected);
+}

@@ -1,0 +1,233 @@
+//! Are figures the ratios that the file says, and is what is wrong in a file told with its line?
+
+use super::*;
+
+fn counted(label: &str, value: u128) -> Counted<'_> {
+    Counted {
+        label,
+        value,
+        enabled_ns: 2_000_000_000,
+        ..Counted::default()
+    }
+}
+
+fn estimated(label: &str, value: u128, error: f64, group: u16) -> Counted<'_> {
+    Counted {
+        scaled: true,
+        error: Some(error),
+        group,
+        ..counted(label, value)
+    }
+}
+
+fn built_in() -> Metrics {
+    Metrics::built_in().expect("metrics.toml is right")
+}
+
+#[test]
+fn figures_need_both_parts_with_one_filter() {
+    let metrics = built_in();
+    let figures = metrics.derive(&[
+        counted("TotalIssues", 3000),
+        counted("TotalCycles:uk", 1500),
+        counted("BranchMispredictions", 6),
+        counted("BranchInstructions:u", 100),
+        counted("LLCReference", 0),
+        counted("CacheMisses", 3),
+    ]);
+    let named: Vec<_> = figures
+        .iter()
+        .map(|figure| (figure.metric.id.as_str(), figure.value, figure.error))
+        .collect();
+    assert_eq!(
+        named,
+        [
+            ("ipc", 2.0, None),
+            ("branch-mpki", 2.0, None),
+            ("llc-mpki", 1.0, None)
+        ]
+    );
+}
+
+#[test]
+fn the_first_name_of_a_quantity_wins() {
+    let metrics = built_in();
+    let figures = metrics.derive(&[
+        counted("UnhaltedCoreCycles:u", 7),
+        counted("InstructionRetired:u", 30),
+        counted("TotalCycles:u", 10),
+    ]);
+    assert_eq!((figures[0].value, figures[0].filter), (3.0, "u"));
+}
+
+#[test]
+fn modes_that_a_metric_names_are_those_it_takes() {
+    let metrics = built_in();
+    let figures = metrics.derive(&[
+        counted("TotalIssues:u", 300),
+        counted("TotalIssues:k", 100),
+        counted("TotalIssues", 999),
+    ]);
+    let shares: Vec<_> = figures
+        .iter()
+        .filter(|figure| figure.metric.id == "kernel-share")
+        .map(|figure| (figure.value, figure.filter))
+        .collect();
+    assert_eq!(shares, [(25.0, "")]);
+}
+
+#[test]
+fn what_is_asked_for_is_by_time() {
+    let metrics = built_in();
+    let counts = [counted("TotalCycles", 5_000_000_000)];
+    assert!(metrics.derive(&counts).is_empty());
+    let metric = metrics.named("GHz").expect("there is one");
+    let figure = metrics.figure(metric, &counts, "").expect("a figure");
+    assert!((figure.value - 2.5).abs() < 1e-12);
+}
+
+/// Two sources of one quantity: what ran together is taken, though the other stands first.
+#[test]
+fn a_ratio_is_taken_within_a_group() {
+    let metrics = built_in();
+    let figures = metrics.derive(&[
+        estimated("FixedCycles", 1000, 10.0, 0),
+        estimated("TotalCycles", 1500, 15.0, 1),
+        estimated("TotalIssues", 3000, 30.0, 1),
+    ]);
+    assert!((figures[0].value - 2.0).abs() < 1e-12);
+    // 3030 / 1485 - 2
+    let error = figures[0].error.expect("a bound");
+    assert!((error - 0.040_404).abs() < 1e-6, "{error}");
+    assert!(figures[0].scaled);
+}
+
+#[test]
+fn a_bound_that_a_part_does_not_know_is_not_known() {
+    let metrics = built_in();
+    let mut cycles = estimated("TotalCycles", 1500, 0.0, 0);
+    cycles.error = None;
+    let counts = [cycles, counted("TotalIssues", 3000)];
+    let figures = metrics.derive(&counts);
+    assert_eq!((figures[0].scaled, figures[0].error), (true, None));
+}
+
+#[test]
+fn a_file_adds_and_replaces() {
+    let mut metrics = built_in();
+    let before = metrics.all().len();
+    let added = metrics.add(
+        r#"
+[quantity]
+cycles = ["Ticks"]
+stalls = ["StallCycles"]
+[[metric]]
+id = "ipc"
+name = "mine"
+above = ["instructions"]
+below = ["cycles"]
+[[metric]]
+id = "stall-share"
+name = "cycles stalled"
+unit = "%"
+scale = 100
+above = ["stalls"]
+below = ["cycles"]
+"#,
+    );
+    assert!(added.is_ok());
+    assert_eq!(metrics.all().len(), before + 1);
+    let counts = [
+        counted("Ticks", 200),
+        counted("TotalCycles", 7),
+        counted("StallCycles", 50),
+        counted("TotalIssues", 100),
+    ];
+    let figures = metrics.derive(&counts);
+    let named: Vec<_> = figures
+        .iter()
+        .map(|figure| (figure.metric.name.as_str(), figure.value))
+        .collect();
+    assert_eq!(named, [("mine", 0.5), ("cycles stalled", 25.0)]);
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_line() {
+    const HEAD: &str = "# a comment\n[[metric]]\nid = \"x\"\nname = \"x\"\n";
+    for (text, line, word) in [
+        ("[[metric]\n", 1, ""),
+        ("\n\nmetric = 7\n", 3, ""),
+        ("[[metric]]\nid = \"x\"\n", 1, "name"),
+        (
+            &format!("{HEAD}above = []\nbelow = [\"cycles\"]\n"),
+            5,
+            "without a part",
+        ),
+        (
+            &format!(
+                "{HEAD}above = [\"cycles\"]\nbelow = [\n\"instructions\",\n\"branch-mises\"]\n"
+            ),
+            8,
+            "branch-misses",
+        ),
+        (
+            &format!("{HEAD}above = [\"cycles:x\"]\nbelow = [\"cycles\"]\n"),
+            5,
+            "filter",
+        ),
+        (
+            &format!("{HEAD}above = [\"a b\"]\nbelow = [\"cycles\"]\n"),
+            5,
+            "neither",
+        ),
+        (
+            &format!("{HEAD}above = [\"cycles\"]\nbelow = [\"cycles\"]\nscale = 0\n"),
+            7,
+            "positive",
+        ),
+        (
+            &format!("{HEAD}above = [\"cycles\"]\nbelow = [\"cycles\"]\nscale = nan\n"),
+            7,
+            "positive",
+        ),
+        (
+            &format!("{HEAD}above = [\"seconds\"]\nbelow = [\"seconds\"]\n"),
+            3,
+            "counts nothing",
+        ),
+        (
+            &format!("{HEAD}above = [\"cycles\"]\nbelow = [\"cycles\"]\ncolour = 1\n"),
+            7,
+            "colour",
+        ),
+        (
+            "[[metric]]\nid = \"No Id\"\nname = \"x\"\nabove = [\"A\"]\nbelow = [\"B\"]\n",
+            2,
+            "lowercase",
+        ),
+        (
+            "[[metric]]\nid = \"x\"\nname = \"\\u001b[31m\"\nabove = [\"A\"]\nbelow = [\"B\"]\n",
+            3,
+            "printed",
+        ),
+        ("[quantity]\nstalls = []\n", 2, "without sources"),
+        ("[quantity]\nseconds = [\"A\"]\n", 2, "seconds"),
+    ] {
+        let mut metrics = built_in();
+        let told = match metrics.add(text) {
+            Ok(()) => panic!("taken: {text}"),
+            Err(wrong) => wrong.in_words(text),
+        };
+        let start = format!("is no file of metrics: line {line}: ");
+        assert!(
+            told.starts_with(&start) && told.contains(word),
+            "{text}{told}"
+        );
+    }
+    let twice =
+        "[[metric]]\nid = \"x\"\nname = \"x\"\nabove = [\"A\"]\nbelow = [\"B\"]\n".repeat(2);
+    let Err(wrong) = built_in().add(&twice) else {
+        panic!("taken twice");
+    };
+    assert!(wrong.in_words(&twice).contains("line 7"));
+}

@@ -1,0 +1,240 @@
+//! What repeated measurements say: mean, spread, confidence, and which are unlike the others.
+
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// Of values that are measured again and again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    /// How many the mean is of.
+    pub values: usize,
+    /// To the nearest whole.
+    pub mean: u128,
+    /// Standard deviation of one value.
+    pub deviation: f64,
+    /// The true mean is this near to the one here, in 95 of 100 cases (Student's t).
+    pub confidence: f64,
+    /// The least of all.
+    pub min: u128,
+    /// The middle of all, to the nearest whole.
+    pub median: u128,
+    /// The greatest of all.
+    pub max: u128,
+    /// Which values are unlike the others, by index: outside Tukey's fences, which stand one and a
+    /// half times the distance of the quartiles beside them. Fewer than five values have none.
+    pub outliers: Vec<usize>,
+}
+
+/// The fewest values whose quartiles mean something.
+const QUARTILES_MIN: usize = 5;
+
+impl Summary {
+    /// Of at least two values; `None` of fewer. With `trim`, mean, deviation and confidence leave
+    /// out the outliers.
+    #[must_use]
+    pub fn of(values: &[u128], trim: bool) -> Option<Self> {
+        if values.len() < 2 {
+            return None;
+        }
+        let mut sorted = values.to_vec();
+        sorted.sort_unstable();
+        let outliers = outliers(values, &sorted);
+        let kept = values.iter().enumerate();
+        let kept = kept.filter(|(index, _)| !trim || !outliers.contains(index));
+        let kept: Vec<u128> = kept.map(|(_, &value)| value).collect();
+        let (mean, deviation) = mean_and_deviation(&kept);
+        let deviation = deviation.unwrap_or(0.0);
+        Some(Self {
+            values: kept.len(),
+            mean,
+            deviation,
+            confidence: confidence(deviation, kept.len()),
+            min: *sorted.first()?,
+            median: median(&sorted),
+            max: *sorted.last()?,
+            outliers,
+        })
+    }
+}
+
+/// Half the width of the 95 % confidence interval of a mean.
+fn confidence(deviation: f64, values: usize) -> f64 {
+    let values = real(values as u128);
+    if values < 2.0 {
+        return 0.0;
+    }
+    student_t(0.975, values - 1.0) * deviation / values.sqrt()
+}
+
+/// A quantile of Student's t, for real degrees of freedom; fewer than 1 count as 1.
+pub(crate) fn student_t(probability: f64, freedom: f64) -> f64 {
+    match StudentsT::new(0.0, 1.0, freedom.max(1.0)) {
+        Ok(t) => t.inverse_cdf(probability),
+        Err(_) => f64::INFINITY,
+    }
+}
+
+fn outliers(values: &[u128], sorted: &[u128]) -> Vec<usize> {
+    let Some(&least) = sorted.first().filter(|_| sorted.len() >= QUARTILES_MIN) else {
+        return Vec::new();
+    };
+    let (low, high) = (quantile(sorted, least, 0.25), quantile(sorted, least, 0.75));
+    let reach = 1.5 * (high - low);
+    let outside = |value: u128| {
+        let above = real(value - least);
+        above < low - reach || above > high + reach
+    };
+    let values = values.iter().enumerate();
+    values
+        .filter(|&(_, &value)| outside(value))
+        .map(|(index, _)| index)
+        .collect()
+}
+
+/// A quantile, linear between the values beside it, as its distance from the least.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a place among the values"
+)]
+fn quantile(sorted: &[u128], least: u128, part: f64) -> f64 {
+    let place = part * real(sorted.len() as u128 - 1);
+    let at = |index: usize| sorted.get(index).map_or(0.0, |&value| real(value - least));
+    let below = at(place.floor() as usize);
+    below + (at(place.ceil() as usize) - below) * place.fract()
+}
+
+fn median(sorted: &[u128]) -> u128 {
+    let at = |index: usize| sorted.get(index).copied().unwrap_or_default();
+    let half = sorted.len() / 2;
+    if sorted.len() % 2 == 1 {
+        return at(half);
+    }
+    let (low, high) = (at(half.saturating_sub(1)), at(half));
+    low + (high - low).div_ceil(2)
+}
+
+/// Mean, to the nearest whole, and standard deviation; the deviation of one value is `None`.
+#[must_use]
+pub fn mean_and_deviation(values: &[u128]) -> (u128, Option<f64>) {
+    let n = values.len().max(1) as u128;
+    let sum = values
+        .iter()
+        .fold(0u128, |sum, &value| sum.saturating_add(value));
+    let mean = sum.saturating_add(n / 2) / n;
+    // Differences from one of them are exact where the values themselves have too many bits.
+    let least = values.iter().copied().min().unwrap_or(0);
+    let above: Vec<f64> = values.iter().map(|value| real(value - least)).collect();
+    let mean_above = above.iter().sum::<f64>() / real(n);
+    let squares: f64 = above.iter().map(|value| (value - mean_above).powi(2)).sum();
+    let deviation = (values.len() > 1).then(|| (squares / (real(n) - 1.0)).sqrt());
+    (mean, deviation)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a spread needs no more bits")]
+const fn real(value: u128) -> f64 {
+    value as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// NIST's Statistical Reference Datasets, univariate: certified means and deviations.
+    #[test]
+    fn certified_sets_come_out() {
+        let alternating: Vec<u128> = (0..1001)
+            .map(|index| match index {
+                0 => 10_000_002,
+                odd if odd % 2 == 1 => 10_000_001,
+                _ => 10_000_003,
+            })
+            .collect();
+        // NumAcc1, and NumAcc4 times ten.
+        for (values, mean, deviation) in [
+            (vec![10_000_001, 10_000_003, 10_000_002], 10_000_002, 1.0),
+            (
+                alternating.iter().map(|value| value * 10 - 9).collect(),
+                100_000_011,
+                10.0,
+            ),
+        ] {
+            let summary = Summary::of(&values, false).expect("values");
+            assert_eq!(summary.mean, mean);
+            assert!((summary.deviation - deviation).abs() < 1e-9, "{summary:?}");
+        }
+        // The same, where doubles have no bits left for it.
+        let far = [1u128, 3, 2].map(|value| (1 << 90) + value);
+        let summary = Summary::of(&far, false).expect("values");
+        assert_eq!((summary.mean, summary.deviation), ((1 << 90) + 2, 1.0));
+    }
+
+    /// Two-sided 95 % and one-sided 99 %, of any textbook's table.
+    #[test]
+    fn quantiles_are_the_tables() {
+        for (freedom, at_95, at_98) in [
+            (1.0, 12.706, 31.821),
+            (2.0, 4.303, 6.965),
+            (3.0, 3.182, 4.541),
+            (4.0, 2.776, 3.747),
+            (9.0, 2.262, 2.821),
+            (29.0, 2.045, 2.462),
+            (120.0, 1.980, 2.358),
+            (1e6, 1.960, 2.326),
+        ] {
+            assert!(
+                (student_t(0.975, freedom) - at_95).abs() < 6e-4,
+                "{freedom}"
+            );
+            assert!((student_t(0.99, freedom) - at_98).abs() < 6e-4, "{freedom}");
+        }
+        let inside = student_t(0.975, 3.5);
+        assert!(inside > 2.776 && inside < 3.182, "{inside}");
+    }
+
+    #[test]
+    fn the_confidence_of_five_values_is_by_t() {
+        // Mean 30, deviation sqrt(250); t(4) = 2.776: 2.776 * 15.811 / sqrt(5).
+        let summary = Summary::of(&[10, 20, 30, 40, 50], false).expect("values");
+        assert!((summary.confidence - 19.63).abs() < 0.01, "{summary:?}");
+        assert_eq!((summary.min, summary.median, summary.max), (10, 30, 50));
+        assert!(summary.outliers.is_empty());
+        let even = Summary::of(&[7, 1, 4, 10], false).expect("values");
+        assert_eq!(even.median, 6);
+        assert_eq!(Summary::of(&[7], false), None);
+        assert_eq!(Summary::of(&[], true), None);
+    }
+
+    #[test]
+    fn what_is_unlike_the_others_is_told_and_can_be_left_out() {
+        let values = [100, 101, 99, 100, 5000, 102, 98];
+        let all = Summary::of(&values, false).expect("values");
+        assert_eq!((all.outliers.as_slice(), all.values), (&[4][..], 7));
+        assert_eq!(all.mean, 800);
+        let trimmed = Summary::of(&values, true).expect("values");
+        assert_eq!((trimmed.values, trimmed.mean, trimmed.max), (6, 100, 5000));
+        assert!(trimmed.deviation < 2.0 && trimmed.confidence < all.confidence);
+    }
+
+    #[test]
+    fn the_deviation_is_of_the_values_and_not_of_their_rounded_mean() {
+        for (values, mean, deviation) in [
+            (&[][..], 0, None),
+            (&[7], 7, None),
+            (&[1, 2], 2, Some(0.5f64.sqrt())),
+            (&[2, 4, 4, 4, 5, 5, 7, 9], 5, Some((32.0f64 / 7.0).sqrt())),
+        ] {
+            let (found_mean, found) = mean_and_deviation(values);
+            assert_eq!(found_mean, mean, "{values:?}");
+            assert_eq!(found.is_some(), deviation.is_some(), "{values:?}");
+            let miss = found.unwrap_or(0.0) - deviation.unwrap_or(0.0);
+            assert!(miss.abs() < 1e-12, "{values:?}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn means_are_exact_beyond_64_bits() {
+        let large = (1u128 << 73) + 1;
+        assert_eq!(mean_and_deviation(&[large; 3]), (large, Some(0.0)));
+        assert_eq!(mean_and_deviation(&[large, large + 2]).0, large + 1);
+    }
+}

@@ -1,0 +1,108 @@
+//! Are cores of different types counted apart, and together as before?
+
+use crate::support::{halprof, json};
+use serde_json::Value;
+
+/// Processors 0 to 3 are performance cores, 4 to 11 efficiency cores.
+const ON_BOTH: &str = "instructions=1000,cycles=2000,processors=2-5";
+
+fn rows(stat: &Value) -> Vec<(Option<&str>, u64)> {
+    let counts = stat["counts"].as_array().expect("a list").iter();
+    counts
+        .map(|row| {
+            (
+                row["core_type"].as_str(),
+                row["value"].as_u64().expect("a count"),
+            )
+        })
+        .collect()
+}
+
+fn on_hybrid(arguments: &[&str]) -> Vec<String> {
+    let common = [
+        "--machine",
+        "hybrid",
+        "stat",
+        "-e",
+        "TotalIssues",
+        "--workload",
+        ON_BOTH,
+    ];
+    [&common, arguments]
+        .concat()
+        .iter()
+        .map(|&argument| argument.to_owned())
+        .collect()
+}
+
+fn run_json(arguments: &[&str]) -> Value {
+    let arguments = on_hybrid(arguments);
+    json(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+#[test]
+fn programs_get_sums_unless_they_ask() {
+    assert_eq!(rows(&run_json(&[])), [(None, 4000)]);
+    let apart = run_json(&["--per-core-type"]);
+    assert_eq!(
+        rows(&apart),
+        [(Some("performance"), 2000), (Some("efficiency"), 2000)]
+    );
+    // Of one type alone, there is nothing to take apart.
+    assert_eq!(
+        rows(&run_json(&["--per-core-type", "-C", "0-3"])),
+        [(None, 2000)]
+    );
+}
+
+#[test]
+fn people_see_types_apart() {
+    let arguments = on_hybrid(&[]);
+    let text = halprof(&arguments.iter().map(String::as_str).collect::<Vec<_>>()).stdout;
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let row = |name: &str| lines.iter().find(|line| line.starts_with(name));
+    for name in ["performance", "efficiency"] {
+        assert!(
+            row(name).is_some_and(|line| line.contains("2,000")),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn metrics_are_of_each_type() {
+    let stat = run_json(&["--per-core-type", "-M", "ipc"]);
+    let derived = stat["derived"].as_array().expect("a list").iter();
+    let figures: Vec<_> = derived
+        .map(|figure| (figure["core_type"].as_str(), figure["value"].as_f64()))
+        .collect();
+    assert_eq!(
+        figures,
+        [
+            (Some("performance"), Some(0.5)),
+            (Some("efficiency"), Some(0.5))
+        ]
+    );
+}
+
+#[test]
+fn what_one_type_cannot_count_is_told() {
+    let stat = json(&[
+        "--machine",
+        "hybrid",
+        "stat",
+        "-e",
+        "TopdownSlots",
+        "--per-core-type",
+    ]);
+    let counts = stat["counts"].as_array().expect("a list");
+    assert_eq!(counts.len(), 1, "{counts:?}");
+    assert_eq!(counts[0]["core_type"], "performance");
+    assert_eq!(counts[0]["left_out"], "4-11");
+}
+
+#[test]
+fn processors_and_types_exclude_each_other() {
+    let ran = halprof(&["stat", "--per-cpu", "--per-core-type"]);
+    assert_eq!(ran.status, 2);
+}

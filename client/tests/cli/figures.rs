@@ -1,0 +1,199 @@
+//! Are metrics what the counts say, whoever defines them, and is what is wrong with them told?
+
+use crate::support::{halprof, json, refused};
+use serde_json::Value;
+
+const WORKLOAD: &str = "instructions=3000000,cycles=1500000,branches=600000,branch-misses=3000,llc-references=9000,llc-misses=900,user=80";
+
+fn figure<'a>(stat: &'a Value, metric: &str) -> &'a Value {
+    let derived = stat["derived"].as_array().expect("a list");
+    let mut found = derived.iter().filter(|figure| figure["metric"] == metric);
+    let first = found
+        .next()
+        .unwrap_or_else(|| panic!("no {metric}: {stat}"));
+    assert!(found.next().is_none(), "{metric} twice");
+    first
+}
+
+fn value(stat: &Value, metric: &str) -> f64 {
+    figure(stat, metric)["value"].as_f64().expect("a number")
+}
+
+fn on_skylake(arguments: &[&str]) -> Value {
+    let machine = [
+        "--machine",
+        "skylake,processors=1",
+        "stat",
+        "--workload",
+        WORKLOAD,
+    ];
+    json(&[&machine, arguments].concat())
+}
+
+#[test]
+fn what_is_asked_for_is_counted_and_shown() {
+    let stat = on_skylake(&["-M", "ipc,branch-mpki", "ghz"]);
+    assert_eq!(stat["derived"].as_array().map(Vec::len), Some(3));
+    assert!((value(&stat, "ipc") - 2.0).abs() < 1e-9);
+    assert!((value(&stat, "branch-mpki") - 1.0).abs() < 1e-9);
+    // Modelled time is as long as the most frequent event: 3 ms for 1.5 million cycles.
+    assert!((value(&stat, "ghz") - 0.5).abs() < 1e-9);
+    let sources: Vec<_> = stat["counts"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|count| count["source"].as_str())
+        .collect();
+    assert_eq!(
+        sources,
+        ["FixedInstructions", "FixedCycles", "BranchMispredictions"]
+    );
+}
+
+#[test]
+fn a_metric_may_be_of_one_mode() {
+    let stat = on_skylake(&["-M", "branch-mpki:u,kernel-share"]);
+    assert!((value(&stat, "kernel-share") - 20.0).abs() < 1e-9);
+    let figure = figure(&stat, "branch-mpki");
+    assert_eq!(
+        (&figure["value"], &figure["filter"]),
+        (&1.0.into(), &"u".into())
+    );
+}
+
+#[test]
+fn sources_that_are_counted_anyway_are_taken() {
+    let stat = on_skylake(&["-e", "TotalIssues,TotalCycles", "-M", "ipc"]);
+    assert_eq!(stat["counts"].as_array().map(Vec::len), Some(2));
+    assert!((value(&stat, "ipc") - 2.0).abs() < 1e-9);
+}
+
+/// What was never on a counter is no zero.
+#[test]
+fn there_is_no_figure_of_what_was_not_counted() {
+    let stat = on_skylake(&["-e", "{FixedInstructions:u},{FixedInstructions:k}"]);
+    assert_eq!(stat["counts"][1]["running_ns"], 0);
+    assert_eq!(stat["derived"].as_array().map(Vec::len), Some(0), "{stat}");
+}
+
+/// Two general counters, five sources: those of a metric run together, so that the ratio of what was
+/// counted at the same time is exact where the workload is steady.
+#[test]
+fn a_metric_that_takes_turns_is_a_group() {
+    let stat = json(&[
+        "--machine",
+        "pentium3",
+        "stat",
+        "-M",
+        "ipc,branch-miss-rate",
+        "--rotate",
+        "1",
+        "--workload",
+        "instructions=90000000,cycles=60000000,branches=9000000,branch-misses=90000,seed=7",
+    ]);
+    let counts = stat["counts"].as_array().expect("a list");
+    let groups: Vec<_> = counts.iter().map(|count| count["group"].as_u64()).collect();
+    assert_eq!(groups, [Some(1), Some(1), Some(2), Some(2)]);
+    for (metric, truth) in [("ipc", 1.5), ("branch-miss-rate", 1.0)] {
+        let figure = figure(&stat, metric);
+        assert_eq!(figure["scaled"], true);
+        let miss = (value(&stat, metric) - truth).abs();
+        let error = figure["error"].as_f64().expect("a bound");
+        assert!(miss > 0.0 && miss <= error, "{metric}: {miss} of {error}");
+        let running = |index: usize| &counts[index]["running_ns"];
+        assert_eq!((running(0), running(2)), (running(1), running(3)));
+    }
+}
+
+#[test]
+fn a_user_may_add_metrics() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("mine.toml");
+    let file = path.to_str().expect("UTF-8");
+    std::fs::write(
+        &path,
+        "[[metric]]\nid = \"mine\"\nname = \"branches per 100 cycles\"\nabove = [\"branches\"]\nbelow = [\"cycles\"]\nscale = 100\n",
+    )
+    .expect("written");
+    let stat = on_skylake(&["--metrics", file, "-M", "mine"]);
+    assert!((value(&stat, "mine") - 40.0).abs() < 1e-9);
+    let list = json(&["--machine", "skylake", "list", "--metrics", file]);
+    let all = list["metrics"].as_array().expect("a list");
+    let mine = all
+        .iter()
+        .find(|metric| metric["id"] == "mine")
+        .expect("there");
+    assert_eq!(mine["supported"], true);
+    assert_eq!(mine["below"][0]["source"], "FixedCycles");
+    std::fs::write(&path, "[[metric]]\nid = \"mine\"\nabove = 7\n").expect("written");
+    refused(&["stat", "--metrics", file], 5, "bad-file");
+    let told = halprof(&["stat", "--metrics", file]).stderr;
+    assert!(
+        told.contains("mine.toml is no file of metrics: line"),
+        "{told}"
+    );
+    std::fs::write(&path, [0xFF, 0xFE, 0]).expect("written");
+    refused(&["stat", "--metrics", file], 5, "file");
+    let nowhere = folder.path().join("nowhere");
+    refused(
+        &["stat", "--metrics", nowhere.to_str().expect("UTF-8")],
+        5,
+        "file",
+    );
+    refused(
+        &["list", "--metrics", folder.path().to_str().expect("UTF-8")],
+        5,
+        "file",
+    );
+}
+
+#[test]
+fn what_cannot_be_had_is_refused() {
+    let on = ["--machine", "skylake", "stat", "-M"];
+    for (metric, status, code) in [
+        ("nonsense", 2, "usage"),
+        ("", 2, "usage"),
+        ("ipc:x", 2, "usage"),
+        ("kernel-share:u", 2, "usage"),
+        ("l1d-mpki", 4, "unavailable"),
+        ("retiring", 4, "unavailable"),
+    ] {
+        refused(&[&on[..], &[metric]].concat(), status, code);
+    }
+}
+
+/// Each is supported or not, and what is supported can be had.
+#[test]
+fn the_list_is_true() {
+    for machine in ["skylake", "hybrid", "zen4", "pentium"] {
+        let list = json(&["--machine", machine, "list", "--metrics"]);
+        for metric in list["metrics"].as_array().expect("a list") {
+            let id = metric["id"].as_str().expect("an id");
+            let ran = halprof(&["--machine", machine, "stat", "-M", id]);
+            let status = if metric["supported"] == true { 0 } else { 4 };
+            assert_eq!(ran.status, status, "{machine} {id}: {}", ran.stderr);
+        }
+    }
+}
+
+#[test]
+fn comma_separated_values_have_metrics_where_asked() {
+    let arguments = [
+        "--machine",
+        "skylake,processors=1",
+        "stat",
+        "--csv",
+        "--workload",
+        WORKLOAD,
+        "-e",
+        "TotalIssues,TotalCycles",
+    ];
+    let without = halprof(&arguments).stdout;
+    assert_eq!(without.lines().count(), 3);
+    let with = halprof(&[&arguments[..], &["-M", "ipc"]].concat()).stdout;
+    let last = with.lines().last().expect("lines");
+    assert!(
+        last.starts_with(",,,") && last.ends_with(",ipc,2,,true"),
+        "{with}"
+    );
+}

@@ -1,0 +1,142 @@
+//! Is a terminal of any width drawn on properly, and in colours only where they are wanted?
+#![cfg(unix)]
+
+use crate::support::tools_are_required;
+use std::process::Command;
+
+const HALPROF: &str = env!("CARGO_BIN_EXE_halprof");
+
+/// Whether there is `script`, which draws on a terminal and keeps what was drawn; there must be where
+/// tools are required.
+fn has_script() -> bool {
+    let found = Command::new("script").arg("--version").output();
+    if let Err(error) = &found {
+        assert!(!tools_are_required(), "script: {error}");
+        println!("skipped: script: {error}");
+    }
+    found.is_ok()
+}
+
+/// Runs the tool on a terminal of so many columns; answers what it drew.
+fn on_terminal(columns: u32, environment: &str, arguments: &str) -> String {
+    let command = format!(
+        "stty cols {columns} rows 24; {environment} {HALPROF} --machine skylake {arguments}"
+    );
+    let output = Command::new("script")
+        .args(["-qec", &command, "/dev/null"])
+        .env_remove("NO_COLOR")
+        .env_remove("CLICOLOR_FORCE")
+        .env("TERM", "xterm-256color")
+        .output()
+        .expect("script of util-linux runs");
+    let drawn = String::from_utf8(output.stdout).expect("UTF-8");
+    assert!(
+        output.status.success(),
+        "{columns} columns, {arguments}: {drawn}"
+    );
+    assert!(!drawn.contains("panic"), "{drawn}");
+    drawn
+}
+
+/// What a pipe gets.
+fn piped(environment: &[(&str, &str)], arguments: &[&str]) -> String {
+    let output = Command::new(HALPROF)
+        .args(["--machine", "skylake"])
+        .args(arguments)
+        .env_remove("NO_COLOR")
+        .env_remove("CLICOLOR_FORCE")
+        .envs(environment.iter().copied())
+        .output()
+        .expect("the tool runs");
+    let both = [output.stdout, output.stderr].concat();
+    String::from_utf8(both).expect("UTF-8")
+}
+
+#[test]
+fn colours_are_for_terminals_that_want_them() {
+    if !has_script() {
+        return;
+    }
+    let is_coloured = |text: &str| text.contains("\u{1b}[1m");
+    assert!(is_coloured(&on_terminal(80, "", "stat --quiet")));
+    assert!(!is_coloured(&on_terminal(80, "NO_COLOR=1", "stat --quiet")));
+    assert!(!is_coloured(&on_terminal(80, "TERM=dumb", "stat --quiet")));
+    assert!(!piped(&[], &["stat"]).contains('\u{1b}'));
+    assert!(is_coloured(&piped(&[("CLICOLOR_FORCE", "1")], &["stat"])));
+    let refused = piped(&[("CLICOLOR_FORCE", "1")], &["stat", "-e", "Nonsense"]);
+    assert!(refused.contains("\u{1b}[31merror:"), "{refused}");
+}
+
+#[test]
+fn a_file_has_no_colours() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("out");
+    let name = file.to_str().expect("UTF-8");
+    piped(&[("CLICOLOR_FORCE", "1")], &["stat", "-o", name]);
+    let text = std::fs::read_to_string(file).expect("written");
+    assert!(
+        text.contains("count") && !text.contains('\u{1b}'),
+        "{text:?}"
+    );
+}
+
+#[test]
+fn progress_tells_the_time_left_and_keeps_to_the_width() {
+    if !has_script() {
+        return;
+    }
+    let work = "stat -r 300 -I 1 -o /dev/null --workload cycles=10000000";
+    for columns in [20, 40, 120] {
+        let drawn = on_terminal(columns, "", work);
+        // Each state of the line stands behind a carriage return.
+        let bars: Vec<String> = drawn
+            .split(['\r', '\n'])
+            .map(without_escapes)
+            .filter(|line| line.contains(" %"))
+            .collect();
+        assert!(!bars.is_empty(), "{columns} columns: {drawn:?}");
+        for bar in &bars {
+            assert!(
+                bar.chars().count() <= columns as usize,
+                "{columns}: {bar:?}"
+            );
+        }
+        assert!(
+            columns == 20 || bars.iter().any(|bar| bar.contains("left")),
+            "{bars:?}"
+        );
+    }
+    assert!(!on_terminal(80, "", &format!("{work} --quiet")).contains(" %"));
+}
+
+#[test]
+fn narrow_terminals_get_everything() {
+    if !has_script() {
+        return;
+    }
+    for arguments in [
+        "stat",
+        "stat -I 40",
+        "stat -r 5 -M ipc",
+        "list",
+        "list --metrics",
+        "help stat",
+    ] {
+        for columns in [1, 20] {
+            on_terminal(columns, "", arguments);
+        }
+    }
+}
+
+fn without_escapes(text: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = text.chars();
+    while let Some(next) = rest.next() {
+        if next == '\u{1b}' {
+            rest.by_ref().find(char::is_ascii_alphabetic);
+        } else {
+            plain.push(next);
+        }
+    }
+    plain
+}

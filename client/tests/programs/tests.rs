@@ -1,0 +1,331 @@
+//! What each test expects of one run of the tool.
+
+use libtest_mimic::{Failed, Trial};
+use serde_json::Value;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+const SOON: Duration = Duration::from_secs(20);
+
+pub(crate) fn all() -> Vec<Trial> {
+    let trial = |name: &str, test: fn()| {
+        Trial::test(name, move || {
+            test();
+            Ok::<(), Failed>(())
+        })
+    };
+    vec![
+        trial("statuses_are_passed_on", statuses_are_passed_on),
+        trial(
+            "the_first_failure_of_several_runs",
+            the_first_failure_of_several_runs,
+        ),
+        trial(
+            "what_does_not_start_is_an_error",
+            what_does_not_start_is_an_error,
+        ),
+        trial("what_dies_at_once_is_counted", what_dies_at_once_is_counted),
+        trial("a_duration_ends_the_program", a_duration_ends_the_program),
+        trial("ctrl_c_ends_both", ctrl_c_ends_both),
+        trial(
+            "ctrl_c_leaves_no_program_behind",
+            ctrl_c_leaves_no_program_behind,
+        ),
+        trial(
+            "intervals_tell_their_own_lengths",
+            intervals_tell_their_own_lengths,
+        ),
+        trial("repeats_have_a_spread", repeats_have_a_spread),
+    ]
+}
+
+fn halprof(arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("this file"));
+    command.arg("halprof").args(arguments);
+    command
+}
+
+fn ran(arguments: &[&str]) -> Output {
+    halprof(arguments).output().expect("it runs")
+}
+
+fn json(text: &[u8]) -> Value {
+    let text = String::from_utf8_lossy(text);
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+fn is_alive(process: &str) -> bool {
+    let mut kill = Command::new("kill");
+    let status = kill.args(["-0", process]).stderr(Stdio::null()).status();
+    status.expect("kill").success()
+}
+
+fn interrupt(target: &str) {
+    let status = Command::new("kill").args(["-INT", "--", target]).status();
+    assert!(status.expect("kill").success());
+}
+
+/// What is in the file once there is something.
+fn read_when_written(path: &str) -> String {
+    let since = Instant::now();
+    loop {
+        match std::fs::read_to_string(path) {
+            Ok(text) if text.ends_with('\n') => return text.trim().to_owned(),
+            _ if since.elapsed() > SOON => panic!("{path} stays empty"),
+            _ => sleep(Duration::from_millis(5)),
+        }
+    }
+}
+
+fn ended_soon(mut child: Child) -> Output {
+    let since = Instant::now();
+    while child.try_wait().expect("a status").is_none() {
+        if since.elapsed() > SOON {
+            let _ = child.kill();
+            panic!("it does not end");
+        }
+        sleep(Duration::from_millis(5));
+    }
+    child.wait_with_output().expect("its output")
+}
+
+fn statuses_are_passed_on() {
+    for (script, status) in [
+        ("exit 0", 0),
+        ("exit 7", 7),
+        ("exit 255", 255),
+        ("kill -SEGV $$", 128 + 11),
+        ("kill -KILL $$", 128 + 9),
+    ] {
+        let ran = ran(&[
+            "--json",
+            "stat",
+            "-e",
+            "TotalCycles",
+            "--",
+            "sh",
+            "-c",
+            script,
+        ]);
+        assert_eq!(ran.status.code(), Some(status), "{script}");
+        let stat = json(&ran.stdout);
+        assert_eq!(stat["schema"], "halprof/stat/1", "{script}");
+        assert_eq!(stat["interrupted"], false, "{script}");
+    }
+}
+
+fn the_first_failure_of_several_runs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("count");
+    let script = format!("echo >> {0}; exit $(wc -l < {0})", file.display());
+    let arguments = [
+        "stat",
+        "-e",
+        "TotalCycles",
+        "-r",
+        "3",
+        "--",
+        "sh",
+        "-c",
+        &script,
+    ];
+    assert_eq!(ran(&arguments).status.code(), Some(1));
+    let runs = std::fs::read(file).expect("written").len();
+    assert_eq!(runs, 3);
+}
+
+fn what_does_not_start_is_an_error() {
+    for program in ["/no/such/program", "/", "no-such-program-anywhere"] {
+        let ran = ran(&["--json", "stat", "-e", "TotalCycles", "--", program]);
+        let error = json(&ran.stdout);
+        assert_eq!(
+            (ran.status.code(), &error["error"]["code"]),
+            (Some(5), &"file".into()),
+            "{error}"
+        );
+        let message = error["error"]["message"].as_str().expect("a message");
+        assert!(
+            message.contains(program) && message.contains("started"),
+            "{message}"
+        );
+    }
+}
+
+fn what_dies_at_once_is_counted() {
+    let ran = ran(&["--json", "stat", "-e", "TotalCycles", "--", "true"]);
+    let stat = json(&ran.stdout);
+    assert_eq!(ran.status.code(), Some(0), "{stat}");
+    assert!(stat["counts"][0]["value"].as_u64() > Some(0), "{stat}");
+}
+
+fn a_duration_ends_the_program() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("pid");
+    let script = format!("echo $$ > {}; exec sleep 600", file.display());
+    let since = Instant::now();
+    let ran = ran(&[
+        "--json",
+        "stat",
+        "-e",
+        "TotalCycles",
+        "-d",
+        "0.3",
+        "--",
+        "sh",
+        "-c",
+        &script,
+    ]);
+    let stat = json(&ran.stdout);
+    assert!(since.elapsed() < SOON);
+    assert_eq!(ran.status.code(), Some(0), "{stat}");
+    assert!(stat["elapsed_ns"].as_u64() >= Some(300_000_000), "{stat}");
+    assert!(!is_alive(&read_when_written(file.to_str().expect("UTF-8"))));
+}
+
+/// As a terminal does: the signal goes to the tool and to the program.
+fn ctrl_c_ends_both() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("ready");
+    let file = file.to_str().expect("UTF-8");
+    let script = format!("trap 'exit 3' INT; echo > {file}; while :; do sleep 0.02; done");
+    let arguments = [
+        "--json",
+        "stat",
+        "-e",
+        "TotalCycles",
+        "--",
+        "sh",
+        "-c",
+        &script,
+    ];
+    let child = halprof(&arguments)
+        .stdout(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .expect("it runs");
+    read_when_written_blank(file);
+    interrupt(&format!("-{}", child.id()));
+    let ran = ended_soon(child);
+    let stat = json(&ran.stdout);
+    assert_eq!(
+        (ran.status.code(), ran.status.signal()),
+        (Some(3), None),
+        "{stat}"
+    );
+    assert_eq!(stat["interrupted"], true);
+    assert!(stat["counts"][0]["value"].as_u64() > Some(0), "{stat}");
+}
+
+fn read_when_written_blank(path: &str) {
+    assert_eq!(read_when_written(path), "");
+}
+
+fn ctrl_c_leaves_no_program_behind() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("pid");
+    let file = file.to_str().expect("UTF-8");
+    let script = format!("trap '' INT; echo $$ > {file}; while :; do sleep 0.02; done");
+    let arguments = ["stat", "-e", "TotalCycles", "--", "sh", "-c", &script];
+    let child = halprof(&arguments)
+        .stdout(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .expect("it runs");
+    let program = read_when_written(file);
+    interrupt(&format!("-{}", child.id()));
+    let ran = ended_soon(child);
+    let text = String::from_utf8_lossy(&ran.stdout);
+    assert_eq!(ran.status.code(), Some(0), "{text}");
+    assert!(text.contains(", interrupted"), "{text}");
+    assert!(!is_alive(&program));
+}
+
+fn intervals_tell_their_own_lengths() {
+    let ran = ran(&[
+        "stat",
+        "-e",
+        "TotalCycles",
+        "-I",
+        "1",
+        "-d",
+        "0.1",
+        "--jsonl",
+    ]);
+    assert_eq!(ran.status.code(), Some(0));
+    let lines: Vec<Value> = ran
+        .stdout
+        .split(|&byte| byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(json)
+        .collect();
+    let (whole, intervals) = lines.split_last().expect("lines");
+    assert!(intervals.len() > 10, "{}", intervals.len());
+    let number = |value: &Value| value.as_u64().expect("a number");
+    let (mut end, mut sum, mut deviations) = (0, 0, Vec::new());
+    for interval in intervals {
+        assert_eq!(number(&interval["start_ns"]), end);
+        end = number(&interval["time_ns"]);
+        assert_eq!(
+            number(&interval["length_ns"]),
+            end - number(&interval["start_ns"])
+        );
+        sum += number(&interval["counts"][0]["value"]);
+        deviations.push(number(&interval["length_ns"]).abs_diff(1_000_000));
+    }
+    assert_eq!(
+        (end, sum),
+        (
+            number(&whole["elapsed_ns"]),
+            number(&whole["counts"][0]["value"])
+        )
+    );
+    deviations.pop();
+    let (mean, most) = (
+        deviations.iter().sum::<u64>() / deviations.len() as u64,
+        deviations.iter().copied().max().expect("intervals"),
+    );
+    let jitter = &whole["jitter"];
+    assert_eq!(number(&jitter["intervals"]), deviations.len() as u64);
+    assert_eq!(
+        (number(&jitter["mean_ns"]), number(&jitter["max_ns"])),
+        (mean, most)
+    );
+    // No machine keeps time to the nanosecond.
+    assert!(most > 0);
+}
+
+fn repeats_have_a_spread() {
+    let ran = ran(&[
+        "--json",
+        "stat",
+        "-e",
+        "TotalCycles",
+        "-r",
+        "5",
+        "--",
+        "true",
+    ]);
+    let stat = json(&ran.stdout);
+    let (count, elapsed) = (&stat["counts"][0], &stat["elapsed_repeats"]);
+    let runs: Vec<u64> = stat["runs"]
+        .as_array()
+        .expect("runs")
+        .iter()
+        .map(|run| run["counts"][0]["value"].as_u64().expect("a count"))
+        .collect();
+    let repeats = &count["repeats"];
+    assert_eq!(repeats["runs"], 5);
+    assert_eq!(repeats["min"].as_u64(), runs.iter().copied().min());
+    assert_eq!(repeats["max"].as_u64(), runs.iter().copied().max());
+    let deviation = repeats["deviation"].as_f64().expect("a number");
+    let confidence = repeats["confidence"].as_f64().expect("a number");
+    assert!(deviation > 0.0, "{count}");
+    // Student's t of four degrees of freedom over the root of five.
+    assert!(
+        (confidence / deviation - 2.776 / 5f64.sqrt()).abs() < 1e-3,
+        "{count}"
+    );
+    assert_eq!(elapsed["runs"], 5);
+}

@@ -1,0 +1,63 @@
+//! Does a report's memory grow with the places that samples were taken at, and not with samples?
+
+use allocation_counter::measure;
+use halprof::recording::{Metadata, Source, Statistics, Writer};
+use halprof::report::key::Key;
+use halprof::report::{Query, Report};
+use halprof::symbols::SymbolPath;
+use shared_types::{Mode, Sample};
+use std::path::Path;
+
+/// A recording of `samples` at so many places.
+fn record(path: &Path, samples: u64, places: u64) {
+    let metadata = Metadata {
+        sources: vec![Source::default()],
+        ..Metadata::default()
+    };
+    let mut writer = Writer::create(path, &metadata).expect("created");
+    let sample = |n: u64| Sample {
+        timestamp: n,
+        ip: 0x1000 + n % places * 4,
+        period: 1000,
+        mode: Mode::User as u8,
+        ..Sample::default()
+    };
+    let all: Vec<Sample> = (0..samples).map(sample).collect();
+    for part in all.chunks(10_000) {
+        writer.samples(part).expect("written");
+    }
+    writer
+        .finish(&Statistics::default(), false)
+        .expect("finished");
+}
+
+/// The most bytes that a report of that file has at once.
+fn most_bytes(samples: u64, places: u64) -> u64 {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.rec");
+    record(&path, samples, places);
+    let query = Query {
+        tables: vec![vec![Key::Symbol], vec![Key::Address], vec![Key::Processor]],
+        rows: Some(20),
+        ..Query::default()
+    };
+    let allocated = measure(|| {
+        let report = Report::read(&path, &query, &SymbolPath::default()).expect("read");
+        assert_eq!(report.total.samples, samples);
+    });
+    allocated.bytes_max
+}
+
+#[test]
+fn memory_is_for_places_not_for_samples() {
+    let few = most_bytes(50_000, 10_000);
+    let many = most_bytes(400_000, 10_000);
+    assert!(
+        many <= few + 100_000,
+        "{few} bytes for 50,000 samples, {many} for 400,000"
+    );
+    let wide = most_bytes(400_000, 80_000);
+    let each = wide.saturating_sub(many) / 70_000;
+    // A million places fit into 500 MB with room for the symbols.
+    assert!(each < 300, "{each} bytes for one more place");
+}
