@@ -436,13 +436,10 @@ impl Engine {
             let unmasked =
                 bus.stops_at_unmask && bus.privileged.get(&address) == Some(&Privileged::Unmask);
             let over = arrives || unmasked || left == 0;
-            if over || executed == 0 || bus.violation.is_some() || result.is_err() {
-                bus.budget = if over { 0 } else { left };
-                return result;
-            }
             let in_stub = (STUBS..TO_RING_3).contains(&address);
-            if in_stub {
-                bus.budget = left;
+            let broken = bus.violation.is_some() || result.is_err();
+            if over || in_stub || executed == 0 || broken {
+                bus.budget = if over { 0 } else { left };
                 return result;
             }
         }
@@ -778,9 +775,10 @@ fn feed(unicorn: &mut Unicorn<'_, Bus>, address: u64, size: u32) {
             let bytes = unicorn.mem_read_as_vec(physical(address), size as usize);
             Facts::of(&bytes.unwrap_or_default())
         });
-    let left = match facts.repeats {
-        true => unicorn.reg_read(Register::RCX).unwrap_or_default(),
-        false => 0,
+    let left = if facts.repeats {
+        unicorn.reg_read(Register::RCX).unwrap_or_default()
+    } else {
+        0
     };
     let bus = unicorn.get_data_mut();
     if let Some(guest) = &mut bus.guest {

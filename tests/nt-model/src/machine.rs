@@ -616,9 +616,12 @@ impl Machine {
         };
         let quiet = ready.is_empty() && !(0..self.processors.len()).any(|index| busy(&index));
         let able: Vec<usize> = (0..self.processors.len())
-            .filter(|&index| match self.has_program(index) {
-                true => !quiet || self.program_may_run(index) > 0,
-                false => !ready.is_empty() || busy(&index),
+            .filter(|&index| {
+                if self.has_program(index) {
+                    !quiet || self.program_may_run(index) > 0
+                } else {
+                    !ready.is_empty() || busy(&index)
+                }
             })
             .collect();
         if able.is_empty() {

@@ -4,8 +4,9 @@
 //! DPCs and the driver's own threads come on top. A processor whose program alone is left rests,
 //! unless somebody lets programs run; then it runs to a moment of its own clock.
 
-use super::{Interrupted, Machine, PASSIVE, STACK, State};
+use super::{Interrupted, Machine, PASSIVE, STACK, STEPS, State};
 use crate::guest::Guest;
+use crate::kernel;
 use crate::memory::user_stack;
 use crate::programs::CODE;
 use crate::rules::{Rule, Violation};
@@ -91,7 +92,7 @@ impl Machine {
     }
 
     fn run_programs_on(&mut self) -> Result<(), Violation> {
-        for _ in 0..super::STEPS {
+        for _ in 0..STEPS {
             if !self.go_on()? {
                 return Ok(());
             }
@@ -109,7 +110,7 @@ impl Machine {
         let due = *self.programs.timer.get_or_insert(now + period);
         if due <= now {
             self.programs.timer = Some(now + period);
-            crate::kernel::expire_timers(self);
+            kernel::expire_timers(self);
         }
     }
 
