@@ -87,12 +87,11 @@ fn record(
     let periods = settle(on, choice, &passes)?;
     let machine = on.connection.machine()?;
     let metadata = metadata(&machine, on, options, &periods, passes.len());
-    let mut writer = Writer::create(&options.output, &metadata)?;
-    if let Some(model) = on.connection.transport().model() {
-        writer.modules(&model.modules())?;
-    }
+    let writer = Writer::create(&options.output, &metadata)?;
+    let model = on.connection.transport().model();
+    let modules = model.map_or_else(Vec::new, |model| model.modules());
     let progress = output.progress();
-    let mut recorder = Recorder::new(writer, choice, runner, &progress)?;
+    let mut recorder = Recorder::new(writer, choice, runner, &modules, &progress)?;
     for indexes in &passes {
         recorder.pass(on, indexes, runner)?;
     }

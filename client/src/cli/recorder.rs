@@ -7,7 +7,7 @@ use super::output::{seconds, thousands};
 use super::runner::{Runner, interrupted};
 use super::systems;
 use crate::inventory::{Changes, Inventory, Missed};
-use crate::recording::{Background, Identity, Part, Statistics, Writer};
+use crate::recording::{Background, Identity, Module, Part, Statistics, Writer};
 use crate::{Result, Session, Transport, recording, symbols};
 use indicatif::ProgressBar;
 use shared_types::request::samples;
@@ -41,17 +41,18 @@ pub(super) struct Recorded {
 }
 
 impl<'a> Recorder<'a> {
-    /// Begins to write what `runner` will run.
+    /// Begins to write what `runner` will run; `modules` are what a model has of its own.
     pub(super) fn new(
         writer: Writer,
         choice: &'a Choice,
         runner: &Runner,
+        modules: &[Module],
         progress: &'a ProgressBar,
     ) -> Result<Self> {
         let mut recorder = Self {
             choice,
             writer: Background::new(writer),
-            inventory: Inventory::new(systems::system(runner)),
+            inventory: Inventory::new(systems::system(runner, modules)),
             progress,
             sum: Statistics {
                 lost: lost(&samples::Statistics::default()),

@@ -9,14 +9,20 @@ use sim::workload::KERNEL_CODE;
 /// What a workload is called that is no real program.
 const PROGRAM: &str = "modelled.exe";
 
-/// The system behind what the runner runs.
-pub(super) fn system(runner: &Runner) -> Box<dyn System> {
-    match runner.user_code() {
-        Some(code) => Box::new(Modelled {
-            program: runner.image().map_or_else(|| made_up(PROGRAM, code), real),
-        }),
-        None => windows(),
-    }
+/// The system behind what the runner runs; `modules` are what a model has of its own.
+pub(super) fn system(runner: &Runner, modules: &[Module]) -> Box<dyn System> {
+    let Some(code) = runner.user_code() else {
+        return windows();
+    };
+    let mut programs = modules.iter().filter(|one| one.process == Some(PROCESS));
+    let program = programs.next().or(runner.image());
+    let kernel = modules.iter().filter(|one| one.process.is_none());
+    let mut kernel: Vec<Image> = kernel.map(real).collect();
+    kernel.push(made_up("modelled kernel", KERNEL_CODE));
+    Box::new(Modelled {
+        program: program.map_or_else(|| made_up(PROGRAM, code), real),
+        kernel,
+    })
 }
 
 #[cfg(windows)]
@@ -29,12 +35,14 @@ fn windows() -> Box<dyn System> {
 fn windows() -> Box<dyn System> {
     Box::new(Modelled {
         program: Image::default(),
+        kernel: Vec::new(),
     })
 }
 
 /// A model runs one process with one module, and a kernel.
 struct Modelled {
     program: Image,
+    kernel: Vec<Image>,
 }
 
 impl System for Modelled {
@@ -51,7 +59,7 @@ impl System for Modelled {
     }
 
     fn kernel(&mut self) -> Vec<Image> {
-        vec![made_up("modelled kernel", KERNEL_CODE)]
+        self.kernel.clone()
     }
 }
 
