@@ -24,12 +24,6 @@ pub(super) struct Period {
     pub(super) time: bool,
 }
 
-/// The period of every source, in the order of the choice.
-pub(super) fn of(choice: &Choice, settled: &Settled) -> Vec<Period> {
-    let chosen = choice.chosen.iter().zip(&settled.intervals);
-    chosen.map(|(chosen, used)| period(chosen, used)).collect()
-}
-
 /// The periods of those sources of the choice that were settled together.
 pub(super) fn of_pass(choice: &Choice, indexes: &[usize], settled: &Settled) -> Vec<Period> {
     let chosen = indexes.iter().filter_map(|&index| choice.chosen.get(index));

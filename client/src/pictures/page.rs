@@ -235,7 +235,7 @@ fn line(view: &View<'_>, row: &Row, weight: Weight) -> String {
         number(weight.samples.to_string(), thousands(weight.samples), ""),
         text(&view.gathered.process_name(row.process)),
         text(&row.module),
-        text(&row.symbol),
+        format!("<td class=\"symbol\">{}</td>", escaped(&row.symbol)),
         text(&row.line),
     ];
     format!("<tr>{}</tr>\n", cells.concat())
