@@ -112,21 +112,20 @@ impl<'a> View<'a> {
         source: Option<&str>,
     ) -> Result<Self> {
         let all = &gathered.sources;
-        let sources = match source {
-            Some(name) => vec![named(all, name)?],
-            None => {
-                let sampled = all.iter().filter(|source| source.weight.samples != 0);
-                let most = if format.traits().single_source {
-                    1
-                } else {
-                    all.len()
-                };
-                let sampled: Vec<_> = sampled.take(most).collect();
-                if sampled.is_empty() {
-                    all.first().into_iter().collect()
-                } else {
-                    sampled
-                }
+        let sources = if let Some(name) = source {
+            vec![named(all, name)?]
+        } else {
+            let most = if format.traits().single_source {
+                1
+            } else {
+                all.len()
+            };
+            let sampled = all.iter().filter(|source| source.weight.samples != 0);
+            let sampled: Vec<_> = sampled.take(most).collect();
+            if sampled.is_empty() {
+                all.first().into_iter().collect()
+            } else {
+                sampled
             }
         };
         Ok(Self {

@@ -30,6 +30,10 @@ pub mod doctor;
 mod error;
 pub mod estimate;
 pub mod explain;
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "rates, and places in a picture, are never exact"
+)]
 pub mod export;
 pub mod installation;
 pub mod inventory;
@@ -37,6 +41,10 @@ pub mod measure;
 pub mod metrics;
 mod modelled;
 pub mod passes;
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "rates, and places in a picture, are never exact"
+)]
 pub mod pictures;
 pub mod rates;
 pub mod recording;

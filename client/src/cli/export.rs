@@ -146,7 +146,7 @@ fn put<W: Write>(view: &View<'_>, format: Format, out: W) -> io::Result<(u64, W)
     let mut out = counted
         .out
         .into_inner()
-        .map_err(|error| error.into_error())?;
+        .map_err(io::IntoInnerError::into_error)?;
     out.flush()?;
     Ok((bytes, out))
 }

@@ -96,16 +96,15 @@ impl<'a> Writer<'a> {
             let Some(&thread) = self.threads.get(&(place.process, place.thread)) else {
                 continue;
             };
-            let stack = match self.stacks.get(&moment.place) {
-                Some(&known) => known,
-                None => {
-                    let frame = self.frame(place);
-                    let stack = self
-                        .profile
-                        .intern_stack_frames(thread, [frame].into_iter());
-                    self.stacks.insert(moment.place, stack);
-                    stack
-                }
+            let stack = if let Some(&known) = self.stacks.get(&moment.place) {
+                known
+            } else {
+                let frame = self.frame(place);
+                let stack = self
+                    .profile
+                    .intern_stack_frames(thread, [frame].into_iter());
+                self.stacks.insert(moment.place, stack);
+                stack
             };
             let time = Timestamp::from_nanos_since_reference(gathered.nanoseconds(moment.time));
             let weight = i32::try_from(moment.weight.samples).unwrap_or(i32::MAX);
@@ -135,13 +134,12 @@ impl<'a> Writer<'a> {
     fn library_frame(&mut self, place: &Place) -> Option<Frame> {
         let (index, module) = self.view.gathered.module_of(place)?;
         let address = u32::try_from(place.address.checked_sub(module.start)?).ok()?;
-        let library = match self.libraries.get(&index) {
-            Some(&known) => known,
-            None => {
-                let library = self.profile.add_lib(self.library(index, module));
-                self.libraries.insert(index, library);
-                library
-            }
+        let library = if let Some(&known) = self.libraries.get(&index) {
+            known
+        } else {
+            let library = self.profile.add_lib(self.library(index, module));
+            self.libraries.insert(index, library);
+            library
         };
         Some(Frame::RelativeAddressFromInstructionPointer(
             library, address,

@@ -206,7 +206,7 @@ impl Tables {
         if let Some(&index) = self.string_index.get(text) {
             return index;
         }
-        let index = self.strings.len() as i64;
+        let index = signed(self.strings.len() as u64);
         self.strings.push(text.to_owned());
         self.string_index.insert(text.to_owned(), index);
         index

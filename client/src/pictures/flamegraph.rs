@@ -127,7 +127,7 @@ impl Drawer<'_> {
     /// Draws what is within a node, the most first, from `x` on: 0 is the left end, 1 the right.
     fn row(&mut self, node: &Node, mut x: f64, level: usize) {
         let mut within: Vec<_> = node.within.iter().collect();
-        within.sort_by(|a, b| b.1.weight.events.cmp(&a.1.weight.events));
+        within.sort_by_key(|(_, inner)| std::cmp::Reverse(inner.weight.events));
         for (name, inner) in within {
             let width = fraction(inner.weight.events, self.whole);
             if width < NARROWEST {

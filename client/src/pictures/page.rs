@@ -212,7 +212,7 @@ fn rows(view: &View<'_>) -> Vec<(Row, Weight)> {
         }
     }
     let mut rows: Vec<_> = rows.into_iter().collect();
-    rows.sort_by(|a, b| b.1.events.cmp(&a.1.events));
+    rows.sort_by_key(|(_, weight)| std::cmp::Reverse(weight.events));
     rows
 }
 
