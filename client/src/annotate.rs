@@ -203,9 +203,10 @@ fn no_function(functions: &FxHashMap<Function, Found>, hits: &Hits) -> Error {
         .collect();
     if most.is_empty() {
         let notes = notes(&hits.symbols);
-        let hint = match hits.recording.metadata.modelled {
-            true => "A model runs the code of a real file with `image=FILE` in `--workload`.",
-            false => "Name the folder of the modules and their symbols with `--symbols`.",
+        let hint = if hits.recording.metadata.modelled {
+            "A model runs the code of a real file with `image=FILE` in `--workload`."
+        } else {
+            "Name the folder of the modules and their symbols with `--symbols`."
         };
         return Error::Unavailable {
             message: format!("no sample is in a function that has a name{notes}"),
@@ -239,7 +240,9 @@ fn no_code((module, name): &Function, why: &str, hits: &Hits) -> Error {
 fn notes(symbols: &Symbols) -> String {
     let opened = symbols.opened();
     let notes = opened.iter().flat_map(|opened| &opened.notes);
-    notes.take(3).map(|note| format!("; {note}")).collect()
+    notes
+        .take(3)
+        .fold(String::new(), |text, note| text + "; " + note)
 }
 
 fn disassembled(code: &Code, sources: usize) -> Vec<Instruction> {

@@ -354,6 +354,3 @@ fn intern(texts: &mut HashSet<Arc<str>>, text: &str) -> Arc<str> {
     texts.insert(Arc::clone(&new));
     new
 }
-
-#[cfg(test)]
-mod tests;

@@ -34,6 +34,10 @@ struct Body {
 }
 
 #[derive(Serialize)]
+#[expect(
+    clippy::struct_field_names,
+    reason = "`source` is the field's name in every JSON object"
+)]
 struct Source {
     source: String,
     /// In the function.

@@ -110,9 +110,10 @@ fn query(options: &args::Report) -> Result<Query> {
         ));
     }
     if tables.is_empty() {
-        tables = match options.csv || options.diff.is_some() {
-            true => vec![vec![Key::Symbol]],
-            false => DEFAULT.iter().map(|keys| keys.to_vec()).collect(),
+        tables = if options.csv || options.diff.is_some() {
+            vec![vec![Key::Symbol]]
+        } else {
+            DEFAULT.iter().map(|keys| keys.to_vec()).collect()
         };
     }
     let all = options.csv || options.diff.is_some() || options.top == 0;

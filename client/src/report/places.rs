@@ -43,13 +43,16 @@ struct Here {
     passes: bool,
 }
 
+/// A source file and a line of it.
+type Line = (Arc<str>, u32);
+
 /// What is at each place of a recording.
 #[derive(Default)]
 pub(super) struct Places {
     here: Vec<Here>,
     modules: Known<Arc<str>>,
     symbols: Known<(u32, Option<Arc<str>>)>,
-    lines: Known<(u32, Option<(Arc<str>, u32)>)>,
+    lines: Known<(u32, Option<Line>)>,
     addresses: Known<(u64, u32)>,
     /// The function of each of `addresses`, and how far behind its start.
     within: Vec<(u32, u64)>,
@@ -67,9 +70,10 @@ impl Places {
             !filter.symbols.is_empty() || keys.iter().any(|key| key.needs_symbols());
         let mut resolved = Self::default();
         for &place in places {
-            let here = match needs_symbols {
-                true => resolved.in_full(place, symbols, filter, keys),
-                false => resolved.module_alone(place, symbols, filter),
+            let here = if needs_symbols {
+                resolved.in_full(place, symbols, filter, keys)
+            } else {
+                resolved.module_alone(place, symbols, filter)
             };
             resolved.here.push(here);
         }

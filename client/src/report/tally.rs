@@ -5,6 +5,10 @@ use shared_types::{Mode, Sample};
 
 /// What a tally tells apart beside the source. What it does not is 0 in its keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each stands for a key, and any may be with any"
+)]
 pub(crate) struct Apart {
     pub(crate) place: bool,
     pub(crate) process: bool,
@@ -93,7 +97,7 @@ pub(crate) struct Tallies {
     pub(crate) addressed: FxHashMap<u16, u64>,
     place_index: FxHashMap<Place, u32>,
     task_index: FxHashMap<Task, u32>,
-    tallies: Vec<(Apart, FxHashMap<u128, Sum>)>,
+    all: Vec<(Apart, FxHashMap<u128, Sum>)>,
     needs_place: bool,
 }
 
@@ -114,26 +118,28 @@ impl Tallies {
             place_index: FxHashMap::default(),
             task_index: FxHashMap::default(),
             needs_place: apart.iter().any(|apart| apart.place),
-            tallies,
+            all: tallies,
         }
     }
 
     pub(crate) fn add(&mut self, sample: &Sample) {
-        let place = match self.needs_place {
-            true => index(&mut self.place_index, &mut self.places, Place::of(sample)),
-            false => 0,
+        let place = if self.needs_place {
+            index(&mut self.place_index, &mut self.places, Place::of(sample))
+        } else {
+            0
         };
         if sample.mode != Mode::Unknown as u8 {
             *self.addressed.entry(sample.source).or_default() += 1;
         }
         let (first, last) = self.span.unwrap_or((u64::MAX, 0));
         self.span = Some((first.min(sample.timestamp), last.max(sample.timestamp)));
-        for (apart, sums) in &mut self.tallies {
+        for (apart, sums) in &mut self.all {
             let process = if apart.process { sample.process } else { 0 };
             let thread = if apart.thread { sample.thread } else { 0 };
-            let task = match apart.process || apart.thread {
-                true => index(&mut self.task_index, &mut self.tasks, (process, thread)),
-                false => 0,
+            let task = if apart.process || apart.thread {
+                index(&mut self.task_index, &mut self.tasks, (process, thread))
+            } else {
+                0
             };
             let entry = Entry {
                 place: if apart.place { place } else { 0 },
@@ -150,7 +156,7 @@ impl Tallies {
 
     /// What the tally that tells so much apart has.
     pub(crate) fn entries(&self, apart: Apart) -> impl Iterator<Item = (Entry, Sum)> + '_ {
-        let tally = self.tallies.iter().find(|&&(other, _)| other == apart);
+        let tally = self.all.iter().find(|&&(other, _)| other == apart);
         let sums = tally.into_iter().flat_map(|(_, sums)| sums);
         sums.map(|(&key, &sum)| (Entry::unpacked(key), sum))
     }
@@ -190,7 +196,7 @@ mod tests {
             ..Apart::default()
         };
         let mut tallies = Tallies::new(&[place, Apart::default(), place]);
-        assert_eq!(tallies.tallies.len(), 2);
+        assert_eq!(tallies.all.len(), 2);
         for ip in [1, 2, 1] {
             tallies.add(&Sample {
                 ip,

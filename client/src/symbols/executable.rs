@@ -96,9 +96,9 @@ impl Executable {
                 .filter(|instruction| !instruction.is_invalid());
             all.extend(valid.map(|instruction| instruction.ip()));
         }
-        match all.is_empty() {
-            true => Err("it has no code".to_owned()),
-            false => Ok(all),
+        if all.is_empty() {
+            return Err("it has no code".to_owned());
         }
+        Ok(all)
     }
 }

@@ -78,9 +78,10 @@ impl Lookup {
         if self.notes.is_empty() {
             let tried = candidates.iter().map(|at| at.display().to_string());
             let tried: Vec<_> = tried.collect();
-            self.notes.push(match tried.is_empty() {
-                true => "the recording does not tell from which file it was loaded".to_owned(),
-                false => format!("the module was not found at {}", tried.join(", ")),
+            self.notes.push(if tried.is_empty() {
+                "the recording does not tell from which file it was loaded".to_owned()
+            } else {
+                format!("the module was not found at {}", tried.join(", "))
             });
         }
     }
@@ -151,16 +152,15 @@ impl Lookup {
             return;
         };
         self.table = std::mem::take(&mut image.functions);
-        let (kind, why) = match self.table.only_exports() {
-            _ if self.table.is_empty() => return,
-            false => (
-                Kind::Table,
-                "only its table of symbols is used: it has no lines",
-            ),
-            true => (
-                Kind::Exports,
-                "only its exports have names: what lies behind one is counted to it",
-            ),
+        if self.table.is_empty() {
+            return;
+        }
+        let (kind, why) = if self.table.only_exports() {
+            let why = "only its exports have names: what lies behind one is counted to it";
+            (Kind::Exports, why)
+        } else {
+            let why = "only its table of symbols is used: it has no lines";
+            (Kind::Table, why)
         };
         (self.kind, self.file) = (kind, Some(image.path.clone()));
         self.notes.push(why.to_owned());
