@@ -291,7 +291,7 @@ fn every_format_is_written_and_told() {
         .map(|line| line.rsplit(' ').next().expect("a number").parse::<u64>())
         .map(|events| events.expect("a number"))
         .sum();
-    assert_eq!(events, 10_000_000, "{folded}");
+    assert_eq!(events, 10_000_000, "{lines}");
 }
 
 #[test]
