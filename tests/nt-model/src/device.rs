@@ -63,7 +63,7 @@ const DRIVER_OBJECT: usize = 0x150;
 /// What the processors do besides the driver.
 enum Work {
     None,
-    Workload(Run),
+    Workload(Box<Run>),
     /// Programs, since this moment.
     Programs(u64),
 }
@@ -468,7 +468,7 @@ impl Device {
 
     /// Begins a workload on its processors.
     pub fn begin(&mut self, workload: &Workload) {
-        self.work = Work::Workload(Run::begin(workload, self));
+        self.work = Work::Workload(Box::new(Run::begin(workload, self)));
     }
 
     /// Begins a program on every processor, with [`Machine::feed_guest`].

@@ -540,11 +540,11 @@ impl Engine {
     /// Begins a call: `function` with these arguments on the stack whose end is `top`; when it
     /// returns, stub 0 is called.
     pub fn begin_call(&mut self, function: u64, arguments: &[u64], top: u64) {
+        const IN_REGISTERS: [Register; 4] =
+            [Register::RCX, Register::RDX, Register::R8, Register::R9];
         if self.ring() != 0 {
             let _ = self.unicorn.context_restore(&self.kernel);
         }
-        const IN_REGISTERS: [Register; 4] =
-            [Register::RCX, Register::RDX, Register::R8, Register::R9];
         let more = arguments.len().saturating_sub(4) as u64;
         let frame = (0x20 + 8 * more).next_multiple_of(16) + 8;
         let stack = top - top % 16 - frame;
