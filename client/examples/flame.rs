@@ -151,11 +151,11 @@ fn drain<T: Transport>(session: &mut Session<'_, T>, gatherer: &mut Gatherer) ->
 
 fn draw(gatherer: Gatherer, recording: Recording) -> Result<String> {
     let mut symbols = Symbols::open(&recording, &SymbolPath::default());
-    let gathered = gatherer.finish(recording, |process, address, mode| {
+    let samples = gatherer.finish(recording, |process, address, mode| {
         let module = symbols.module(process, address, mode);
         (symbols.frame(process, address, mode), module)
     });
-    let view = View::new(&gathered, "flame", Format::Flamegraph, None)?;
+    let view = View::new(&samples, "flame", Format::Flamegraph, None)?;
     let mut svg = Vec::new();
     export::write(&view, Format::Flamegraph, &mut svg).map_err(Error::Output)?;
     String::from_utf8(svg).map_err(|error| Error::Internal(error.to_string()))

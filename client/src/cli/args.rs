@@ -238,6 +238,10 @@ pub(crate) struct Work {
 }
 
 #[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of the command line"
+)]
 pub(crate) struct Stat {
     #[command(flatten)]
     pub(crate) selection: Selection,

@@ -97,6 +97,9 @@ fn a_good_windows_has_nothing_to_tell() {
     assert_eq!(states.len(), 17);
 }
 
+/// What is otherwise than good, the check that tells, and how it ends.
+type Case = (fn(&mut System), &'static str, State);
+
 #[test]
 fn each_fact_of_windows_has_its_finding_before_the_driver_runs() {
     use State::{Ok, Problem, Unknown, Warning};
@@ -105,7 +108,7 @@ fn each_fact_of_windows_has_its_finding_before_the_driver_runs() {
         change(&mut system);
         Facts::unanswered(&absent(), None, Some(system))
     };
-    let cases: &[(fn(&mut System), &str, State)] = &[
+    let cases: &[Case] = &[
         (|_| {}, "signing", Ok),
         (|system| system.build = Some((18363, 1)), "windows", Problem),
         (

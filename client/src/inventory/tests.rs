@@ -88,8 +88,8 @@ fn names(modules: &[Module]) -> Vec<&str> {
     modules.iter().map(|module| module.name.as_str()).collect()
 }
 
-fn identify(path: &str) -> Option<Identity> {
-    Some(Identity::BuildId(path.to_owned()))
+fn identity(path: &str) -> Identity {
+    Identity::BuildId(path.to_owned())
 }
 
 #[test]
@@ -176,12 +176,12 @@ fn modules_with_samples_are_identified_and_no_others() {
     let mut asked = Vec::new();
     let mut modules = inventory.identified(|path| {
         asked.push(path.to_owned());
-        identify(path)
+        Some(identity(path))
     });
     modules.sort_by(|a, b| a.name.cmp(&b.name));
     assert_eq!(names(&modules), ["a.exe", "brief.exe", "ntoskrnl.exe"]);
     assert_eq!(asked.len(), 3);
-    assert_eq!(modules[1].identity, identify("C:\\brief.exe"));
+    assert_eq!(modules[1].identity, Some(identity("C:\\brief.exe")));
 }
 
 #[test]

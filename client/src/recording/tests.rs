@@ -307,7 +307,7 @@ fn a_thread_writes_all_that_it_is_given() {
         .expect("finished");
     let mut ips = Vec::new();
     let recording = read(&path, |samples| {
-        ips.extend(samples.iter().map(|one| one.ip))
+        ips.extend(samples.iter().map(|one| one.ip));
     });
     let recording = recording.expect("whole");
     assert!(ips.into_iter().eq(0..100_000), "in order, once each");

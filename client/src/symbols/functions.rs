@@ -83,7 +83,7 @@ mod tests {
             function("a", 0x10, 0x18),
             function("b", 0x20, 0x20),
         ];
-        let functions = Functions::new(found, &[0x10..0x40], false);
+        let functions = Functions::new(found, std::slice::from_ref(&(0x10..0x40)), false);
         let expected = [
             function("a", 0x10, 0x18),
             function("b", 0x20, 0x30),

@@ -285,13 +285,13 @@ fn every_format_is_written_and_told() {
         (&told["sources"], &told["samples"]),
         (&value!(["TotalCycles"]), &50.into())
     );
-    let folded = std::fs::read_to_string(out).expect("read");
-    let events: u64 = folded
+    let lines = std::fs::read_to_string(out).expect("read");
+    let events: u64 = lines
         .lines()
         .map(|line| line.rsplit(' ').next().expect("a number").parse::<u64>())
         .map(|events| events.expect("a number"))
         .sum();
-    assert_eq!(events, 10_000_000, "{folded}");
+    assert_eq!(events, 10_000_000, "{lines}");
 }
 
 #[test]

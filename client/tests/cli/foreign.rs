@@ -93,7 +93,7 @@ impl Firefox {
             std::thread::sleep(Duration::from_millis(250));
             firefox.run(&["status"]).status.success()
         });
-        assert!(ready, "{:?} is not loaded", file);
+        assert!(ready, "{} is not loaded", file.display());
         firefox
     }
 

@@ -33,6 +33,10 @@ impl Form {
 }
 
 /// Tells intervals as they end where they can be told one by one, and keeps them where not.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "what was asked for, and what has come of it: each is asked alone"
+)]
 pub(super) struct Teller<'a> {
     form: Form,
     modelled: bool,

@@ -53,7 +53,8 @@ fn main() -> Result<()> {
     let model = models::find("skylake").context("no model")?.processors();
     let leaves = models::repeat(&model[..1], PROCESSORS);
     let broken = Broken::default();
-    let mut connection = Connection::new(Door::open(&file, &leaves, SEED, None, &broken)?)?;
+    let door = Door::open(&file, &leaves, SEED, None, &broken)?;
+    let mut connection = Connection::new(door)?;
     let known = sample(&mut connection, &options)?;
     drop(connection);
     if let Some(violation) = broken.take() {
