@@ -147,7 +147,7 @@ fn bash_completes_commands_and_options() {
             said(&commands_offered)
         );
     }
-    let options = offer("halprof stat --per", 2).expect("bash");
+    let options = offer("halprof stat --per-cp", 2).expect("bash");
     assert_eq!(said(&options).trim(), "--per-cpu");
 }
 
