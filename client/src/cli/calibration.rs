@@ -176,6 +176,8 @@ fn count(
     while runner.step(session.transport(), step)? && runner.ends() {}
     let elapsed_ns = runner.elapsed_ns(session.transport());
     let counts = session.stop_and_read()?;
+    drop(session);
+    runner.end()?;
     let is_time = |place: usize| {
         let spec = setup.specs.get(place);
         spec.is_some_and(|spec| spec.source == ProfileSource::TIME.0)

@@ -102,8 +102,10 @@ impl<'a> Recorder<'a> {
         session.stop()?;
         self.drain(&mut session, indexes)?;
         self.sum = self.with(&session.statistics()?, elapsed_ns);
+        drop(session);
         let changes = self.inventory.look(self.sum.elapsed_ns);
-        self.tell(changes)
+        self.tell(changes)?;
+        runner.end()
     }
 
     /// Writes the end.

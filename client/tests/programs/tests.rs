@@ -19,6 +19,10 @@ pub(crate) fn all() -> Vec<Trial> {
     vec![
         trial("statuses_are_passed_on", statuses_are_passed_on),
         trial(
+            "statuses_are_passed_on_where_it_is_sampled",
+            statuses_are_passed_on_where_it_is_sampled,
+        ),
+        trial(
             "the_first_failure_of_several_runs",
             the_first_failure_of_several_runs,
         ),
@@ -114,6 +118,29 @@ fn statuses_are_passed_on() {
         assert_eq!(stat["schema"], "halprof/stat/1", "{script}");
         assert_eq!(stat["interrupted"], false, "{script}");
     }
+}
+
+fn statuses_are_passed_on_where_it_is_sampled() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("a.rec");
+    let file = file.to_str().expect("UTF-8");
+    let pid = folder.path().join("pid");
+    let lasting = format!("echo $$ > {}; exec sleep 600", pid.display());
+    for (more, script, status) in [
+        (&[][..], "exit 0", 0),
+        (&[], "sleep 0.1; exit 7", 7),
+        (&["--calibrate=1"], "sleep 0.1; exit 7", 7),
+        (&["-d", "0.2"], &lasting, 0),
+    ] {
+        let record = ["--json", "record", "-e", "TotalCycles", "-o", file];
+        let program = ["--", "sh", "-c", script];
+        let ran = ran(&[&record[..], more, &program].concat());
+        let told = json(&ran.stdout);
+        assert_eq!(ran.status.code(), Some(status), "{script}: {told}");
+        assert_eq!(told["schema"], "halprof/record/1", "{script}");
+    }
+    let process = read_when_written(pid.to_str().expect("UTF-8"));
+    assert!(!is_alive(&process));
 }
 
 fn the_first_failure_of_several_runs() {
