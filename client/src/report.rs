@@ -1,7 +1,7 @@
 //! What a recording says: samples and the events they stand for, summed up by whatever tells them
 //! apart.
 //!
-//! A first pass over the file sums up ([`tally`]); what is left, one entry for each address rather
+//! A first pass over the file sums up; what is left, one entry for each address rather
 //! than for each sample, is looked up in the symbols and put into tables. Samples of different
 //! sources are never added up unless `source` is one of the keys: a cycle and a cache miss are not
 //! of one kind.
