@@ -235,14 +235,18 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
 }
 
 /// A file for whoever may read what the user writes, as any other.
+#[cfg(unix)]
 fn unnamed() -> tempfile::Builder<'static, 'static> {
+    use std::os::unix::fs::PermissionsExt;
     let mut builder = tempfile::Builder::new();
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(fs::Permissions::from_mode(0o666));
-    }
+    builder.permissions(fs::Permissions::from_mode(0o666));
     builder
+}
+
+/// A file with the rights that its folder gives.
+#[cfg(not(unix))]
+fn unnamed() -> tempfile::Builder<'static, 'static> {
+    tempfile::Builder::new()
 }
 
 /// The folder a file stands in.
