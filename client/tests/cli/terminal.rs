@@ -26,6 +26,8 @@ fn on_terminal(columns: u32, environment: &str, arguments: &str) -> String {
         .args(["-qec", &command, "/dev/null"])
         .env_remove("NO_COLOR")
         .env_remove("CLICOLOR_FORCE")
+        // Where it is set, output is taken to be coloured in a log.
+        .env_remove("CI")
         .env("TERM", "xterm-256color")
         .output()
         .expect("script of util-linux runs");
