@@ -4,6 +4,7 @@ use super::On;
 use super::list::can_count;
 use super::output::{Output, table, wrapped_to};
 use super::place::Place;
+use super::registers::Field;
 use crate::explain::codes::{CODES, Code};
 use crate::explain::methods::{METHODS, Method, QUESTIONS};
 use crate::explain::source::{evidence, kinds, programmed, windows};
@@ -37,14 +38,6 @@ struct Register {
     name: &'static str,
     value: String,
     fields: Vec<Field>,
-}
-
-#[derive(Serialize)]
-struct Field {
-    name: &'static str,
-    bits: String,
-    value: u64,
-    meaning: &'static str,
 }
 
 /// Processors that are alike.
@@ -271,18 +264,12 @@ fn sections(machine: &Machine, source: &Source) -> Vec<Section> {
 }
 
 fn registers(interface: ProfileInterface, select: u64) -> Vec<Register> {
-    let field = |(field, value): (crate::registers::Field, u64)| Field {
-        name: field.name,
-        bits: field.bits(),
-        value,
-        meaning: field.meaning,
-    };
     programmed(interface, select)
         .into_iter()
         .map(|register| Register {
             name: register.name,
             value: format!("{:#x}", register.value),
-            fields: register.fields.into_iter().map(field).collect(),
+            fields: register.fields.into_iter().map(Field::from).collect(),
         })
         .collect()
 }

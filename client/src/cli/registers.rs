@@ -4,7 +4,7 @@ use super::On;
 use super::args;
 use super::measure::processors_of;
 use super::output::Output;
-use crate::registers::decode;
+use crate::registers::{self, decode};
 use crate::{Result, selection};
 use serde::Serialize;
 use shared_types::ProfileInterface;
@@ -30,12 +30,24 @@ struct Row {
     fields: Vec<Field>,
 }
 
+/// A part of a register, and what is in it.
 #[derive(Serialize)]
-struct Field {
-    name: &'static str,
-    bits: String,
-    value: u64,
-    meaning: &'static str,
+pub(super) struct Field {
+    pub(super) name: &'static str,
+    pub(super) bits: String,
+    pub(super) value: u64,
+    pub(super) meaning: &'static str,
+}
+
+impl From<(registers::Field, u64)> for Field {
+    fn from((field, value): (registers::Field, u64)) -> Self {
+        Self {
+            name: field.name,
+            bits: field.bits(),
+            value,
+            meaning: field.meaning,
+        }
+    }
 }
 
 pub(super) fn run(options: &args::Registers, on: &mut On, output: &Output) -> Result<u8> {
@@ -65,12 +77,7 @@ pub(super) fn run(options: &args::Registers, on: &mut On, output: &Output) -> Re
 
 fn row(interface: ProfileInterface, number: u32, value: u64) -> Row {
     let decoded = decode(interface, number, value);
-    let fields = decoded.fields.into_iter().map(|(field, value)| Field {
-        name: field.name,
-        bits: field.bits(),
-        value,
-        meaning: field.meaning,
-    });
+    let fields = decoded.fields.into_iter().map(Field::from);
     Row {
         number,
         name: decoded.name,

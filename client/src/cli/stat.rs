@@ -1,7 +1,7 @@
 //! `halprof stat`: count.
 
 mod body;
-mod csv;
+pub(super) mod csv;
 mod repeats;
 mod rows;
 mod teller;

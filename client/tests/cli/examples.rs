@@ -1,12 +1,12 @@
 //! Do the library's examples run, and say what the workload did?
 
-#[allow(dead_code, reason = "the test calls what the examples' main calls")]
+#[expect(dead_code, reason = "the test calls what the examples' main calls")]
 #[path = "../../examples/count.rs"]
 mod count;
-#[allow(dead_code, reason = "the test calls what the examples' main calls")]
+#[expect(dead_code, reason = "the test calls what the examples' main calls")]
 #[path = "../../examples/flame.rs"]
 mod flame;
-#[allow(dead_code, reason = "the test calls what the examples' main calls")]
+#[expect(dead_code, reason = "the test calls what the examples' main calls")]
 #[path = "../../examples/rates.rs"]
 mod rates;
 

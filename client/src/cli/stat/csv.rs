@@ -4,9 +4,8 @@
 use super::body::{Body, Figure, Interval, Row};
 use crate::{Error, Result};
 
-const COLUMNS: usize = 24;
-/// The columns; new ones come last.
-const HEAD: [&str; COLUMNS] = [
+/// What every line of a count begins with, in other files too.
+pub(in crate::cli) const COUNT: [&str; 9] = [
     "time_ns",
     "source",
     "processor",
@@ -16,6 +15,9 @@ const HEAD: [&str; COLUMNS] = [
     "running_ns",
     "scaled",
     "error",
+];
+/// The columns behind those; new ones come last.
+const MORE: [&str; 15] = [
     "start_ns",
     "run",
     "pass",
@@ -32,6 +34,10 @@ const HEAD: [&str; COLUMNS] = [
     "unit",
     "modelled",
 ];
+
+/// What a line has under the names of its columns, the first where a name is there twice; nothing
+/// under the others.
+type Line = Vec<(&'static str, String)>;
 
 /// What the lines have.
 #[derive(Clone, Copy)]
@@ -72,14 +78,20 @@ pub(super) fn whole(body: &Body, has: Lines) -> Result<String> {
 fn lines(place: Place, rows: &[Row], figures: &[Figure], has: Lines) -> Result<String> {
     let mut writer = ::csv::Writer::from_writer(Vec::new());
     let failed = |error: ::csv::Error| Error::Internal(error.to_string());
+    let head = || COUNT.iter().chain(&MORE);
     if has.head {
-        writer.write_record(HEAD).map_err(failed)?;
+        writer.write_record(head()).map_err(failed)?;
     }
-    let counts = rows.iter().map(|row| count(place, row));
+    let counts = rows.iter().map(count);
     let figures = figures.iter().filter(|_| has.metrics);
-    for mut record in counts.chain(figures.map(|figure| metric(place, figure))) {
-        record[COLUMNS - 1] = has.modelled.to_string();
-        writer.write_record(record).map_err(failed)?;
+    for mut line in counts.chain(figures.map(metric)) {
+        line.extend(place.columns());
+        line.push(("modelled", has.modelled.to_string()));
+        let value = |name: &&str| {
+            let column = line.iter().find(|(column, _)| column == name);
+            column.map_or("", |(_, value)| value.as_str())
+        };
+        writer.write_record(head().map(value)).map_err(failed)?;
     }
     let bytes = writer
         .into_inner()
@@ -91,62 +103,59 @@ fn optional(value: Option<impl ToString>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
 
-fn count(place: Place, row: &Row) -> [String; COLUMNS] {
-    let repeats = row.repeats.as_ref();
-    let outliers = repeats.map(|repeats| {
-        let runs = repeats.outliers.iter().map(|one| one.run.to_string());
-        runs.collect::<Vec<_>>().join(" ")
-    });
-    [
-        optional(place.time_ns),
-        row.source.clone(),
-        optional(row.processor),
-        row.value.to_string(),
-        row.counted.to_string(),
-        row.enabled_ns.to_string(),
-        row.running_ns.to_string(),
-        row.scaled.to_string(),
-        optional(row.error.map(|error| format!("{error:.0}"))),
-        optional(place.start_ns),
-        optional(place.run),
-        optional(row.pass),
-        optional(row.core_type),
-        optional(row.group),
-        optional(repeats.map(|repeats| format!("{:.3}", repeats.deviation))),
-        optional(repeats.map(|repeats| format!("{:.3}", repeats.confidence))),
-        optional(repeats.map(|repeats| repeats.min)),
-        optional(repeats.map(|repeats| repeats.median)),
-        optional(repeats.map(|repeats| repeats.max)),
-        optional(outliers),
-        String::new(),
-        String::new(),
-        String::new(),
-        String::new(),
-    ]
+impl Place {
+    fn columns(self) -> [(&'static str, String); 4] {
+        [
+            ("time_ns", optional(self.time_ns)),
+            ("start_ns", optional(self.start_ns)),
+            ("run", optional(self.run)),
+            ("pass", optional(self.pass)),
+        ]
+    }
 }
 
-fn metric(place: Place, figure: &Figure) -> [String; COLUMNS] {
+fn count(row: &Row) -> Line {
+    let mut line = vec![
+        ("source", row.source.clone()),
+        ("processor", optional(row.processor)),
+        ("value", row.value.to_string()),
+        ("counted", row.counted.to_string()),
+        ("enabled_ns", row.enabled_ns.to_string()),
+        ("running_ns", row.running_ns.to_string()),
+        ("scaled", row.scaled.to_string()),
+        (
+            "error",
+            optional(row.error.map(|error| format!("{error:.0}"))),
+        ),
+        ("pass", optional(row.pass)),
+        ("core_type", optional(row.core_type)),
+        ("group", optional(row.group)),
+    ];
+    if let Some(repeats) = &row.repeats {
+        let outliers = repeats.outliers.iter().map(|one| one.run.to_string());
+        line.extend([
+            ("deviation", format!("{:.3}", repeats.deviation)),
+            ("confidence", format!("{:.3}", repeats.confidence)),
+            ("min", repeats.min.to_string()),
+            ("median", repeats.median.to_string()),
+            ("max", repeats.max.to_string()),
+            ("outliers", outliers.collect::<Vec<_>>().join(" ")),
+        ]);
+    }
+    line
+}
+
+fn metric(figure: &Figure) -> Line {
     let filter = match figure.filter {
         "" => String::new(),
         filter => format!(":{filter}"),
     };
-    let mut record: [String; COLUMNS] = Default::default();
-    let columns = [
-        (0, optional(place.time_ns)),
-        (7, figure.scaled.to_string()),
-        (8, optional(figure.error)),
-        (9, optional(place.start_ns)),
-        (10, optional(place.run)),
-        (11, optional(place.pass)),
-        (12, optional(figure.core_type)),
-        (20, format!("{}{filter}", figure.metric)),
-        (21, figure.value.to_string()),
-        (22, figure.unit.clone()),
-    ];
-    for (column, value) in columns {
-        if let Some(place) = record.get_mut(column) {
-            *place = value;
-        }
-    }
-    record
+    vec![
+        ("scaled", figure.scaled.to_string()),
+        ("error", optional(figure.error)),
+        ("core_type", optional(figure.core_type)),
+        ("metric", format!("{}{filter}", figure.metric)),
+        ("figure", figure.value.to_string()),
+        ("unit", figure.unit.clone()),
+    ]
 }

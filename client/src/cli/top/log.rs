@@ -2,6 +2,7 @@
 
 use super::state::Row;
 use crate::cli::measure::nanoseconds;
+use crate::cli::stat::csv::COUNT;
 use crate::estimate::Estimate;
 use crate::rates::Interval;
 use crate::{Error, Result};
@@ -10,19 +11,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-const HEAD: [&str; 11] = [
-    "time_ns",
-    "source",
-    "processor",
-    "value",
-    "counted",
-    "enabled_ns",
-    "running_ns",
-    "scaled",
-    "error",
-    "per_second",
-    "modelled",
-];
+/// The columns behind those of every count.
+const MORE: [&str; 2] = ["per_second", "modelled"];
 
 /// A log that is being written. One that fails is closed; what was written before stays.
 pub(super) struct Log {
@@ -42,7 +32,7 @@ impl Log {
             modelled,
             frequency,
         };
-        log.write(|writer| writer.write_record(HEAD))?;
+        log.write(|writer| writer.write_record(COUNT.iter().chain(&MORE)))?;
         Ok(log)
     }
 
@@ -140,6 +130,8 @@ mod tests {
         drop(log);
         let text = std::fs::read_to_string(&path).expect("a log");
         let line = "1000000000,A,0,7,7,2000000000,2000000000,false,,3.500,false\n";
-        assert_eq!(text, HEAD.join(",") + "\n" + line);
+        let head = "time_ns,source,processor,value,counted,enabled_ns,running_ns,scaled,error,\
+            per_second,modelled\n";
+        assert_eq!(text, head.to_owned() + line);
     }
 }
