@@ -76,6 +76,8 @@ impl Setup {
             sources: self.specs.len() as u32,
             rotation: self.rotation,
             ring_samples: 0,
+            rotation_seed: 0,
+            reserved: 0,
             processors: processor_bits(&self.processors),
         };
         [head.as_bytes(), self.specs.as_bytes()].concat()

@@ -312,6 +312,18 @@ fn refused(refusal: &Refusal) -> String {
         E::CountersDead => format!(
             "the counters of processor {subject} were given and do not count: this machine shows a PMU that it does not have"
         ),
+        E::InterruptsDead => format!(
+            "the counters of processor {subject} count, but no overflow interrupt arrives there (LVTPC {detail:#x})"
+        ),
+        E::InterruptStorm => format!(
+            "processor {subject} was interrupted again and again although no counter had overflowed: sampling was ended (LVTPC {detail:#x})"
+        ),
+        E::KernelAddressesNotGranted => format!(
+            "sampling {source} in kernel mode shows kernel addresses, and that needs the privilege SeDebugPrivilege"
+        ),
+        E::FixedCounterTaken => format!(
+            "only a fixed counter counts {source}, and on processor {detail} somebody else is using it"
+        ),
         E::Suspended => "the machine is going to sleep".to_owned(),
     }
 }
@@ -371,6 +383,18 @@ const fn hint_for(code: ErrorCode) -> &'static str {
         }
         E::CountersDead => {
             "In a virtual machine, give it a virtual PMU (Hyper-V: Set-VMProcessor -Perfmon; VMware: virtualize CPU performance counters)."
+        }
+        E::InterruptsDead => {
+            "Count instead, with `halprof stat`, or try `record --no-address`; `halprof doctor` looks for the cause."
+        }
+        E::InterruptStorm => {
+            "Another profiler may have left an overflow pending: end it, then start again."
+        }
+        E::KernelAddressesNotGranted => {
+            "Add `:u` to sample user mode only, or run from an account that has the privilege."
+        }
+        E::FixedCounterTaken => {
+            "End the profiler that uses it, or count another event; `halprof info` shows the counter."
         }
         E::Suspended => "Try again when it is awake.",
     }

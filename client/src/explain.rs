@@ -150,6 +150,9 @@ fn why(reason: Reason, boot: &Processor) -> String {
         Reason::TooManyKinds => {
             "There are more kinds of processor than halprof keeps apart.".to_owned()
         }
+        Reason::LegacyNotBuilt => format!(
+            "{vendor} family {family} model {model:#x} is a Pentium or P6 processor. No 64-bit Windows boots on one, so halprof.sys is built without their interfaces."
+        ),
         Reason::MonitoringDisabled => {
             "Performance monitoring is not available: IA32_MISC_ENABLE bit 7 is clear, or CPUID leaf 1 EDX bit 5 (MSR) is.".to_owned()
         }

@@ -122,4 +122,17 @@ error_codes! {
     InterruptTaken = 31 "interrupt-taken"
     /// The counters were given and do not count: `subject` is the index of a processor.
     CountersDead = 32 "counters-dead"
+    /// The counters count, and no overflow interrupt came: `subject` is the index of a processor,
+    /// `detail` the value of its LVTPC.
+    InterruptsDead = 33 "interrupts-dead"
+    /// Interrupts without an overflow of ours came one after the other, and the session was ended:
+    /// `subject` is the index of the processor, `detail` the value of its LVTPC, which is left
+    /// masked.
+    InterruptStorm = 34 "interrupt-storm"
+    /// Samples of kernel mode have kernel addresses, and the client lacks SeDebugPrivilege:
+    /// `subject` is the source.
+    KernelAddressesNotGranted = 35 "kernel-addresses-not-granted"
+    /// Only a fixed-function counter counts the source, and somebody else has it enabled:
+    /// `subject` is the source, `detail` the index of a processor.
+    FixedCounterTaken = 36 "fixed-counter-taken"
 }

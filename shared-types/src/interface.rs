@@ -86,6 +86,9 @@ wire_enum! {
         /// Performance monitoring is not available: IA32_MISC_ENABLE bit 7 is clear, or CPUID leaf 1
         /// EDX bit 5 (MSR) is.
         MonitoringDisabled = 14 "monitoring-disabled"
+        /// A Pentium or P6 processor, which no 64-bit Windows boots on: halprof.sys is built
+        /// without their interfaces.
+        LegacyNotBuilt = 15 "legacy-not-built"
     }
 }
 

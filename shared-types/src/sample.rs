@@ -53,5 +53,7 @@ wire_enum! {
         KernelHidden = 1 "kernel-hidden"
         /// Several periods passed before one interrupt was taken.
         Coalesced = 2 "coalesced"
+        /// No interrupt told of the overflow: a look every 250 ms, or the one at the end, found it.
+        Missed = 3 "missed"
     }
 }

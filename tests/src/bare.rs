@@ -121,6 +121,8 @@ impl Bare {
             sources: specs.len() as u32,
             rotation,
             ring_samples: 64,
+            rotation_seed: 0,
+            reserved: 0,
             processors: [0; 32],
         };
         self.request(CONFIGURE, &bytes(&head, specs));

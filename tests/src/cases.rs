@@ -135,6 +135,8 @@ pub fn on_processor(session: u32, processor: u32) -> Vec<u8> {
         sources: 1,
         rotation: 0,
         ring_samples: 0,
+        rotation_seed: 0,
+        reserved: 0,
         processors,
     };
     requests::bytes(&head, &[spec(TOTAL_ISSUES)])

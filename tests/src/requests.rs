@@ -44,6 +44,8 @@ pub fn configure(session: u32, flags: u32, specs: &[Spec]) -> Vec<u8> {
         sources: specs.len() as u32,
         rotation: 0,
         ring_samples: 0,
+        rotation_seed: 0,
+        reserved: 0,
         processors: [0; 32],
     };
     bytes(&head, specs)
@@ -106,6 +108,8 @@ pub fn random_well_formed(rng: &mut Rng, sessions: &[u32]) -> (RequestCode, Vec<
                 sources: specs.len() as u32 + u32::from(rng.u8(..10) == 0),
                 rotation: rng.u32(..) >> rng.u32(..32),
                 ring_samples: rng.u32(..) >> rng.u32(..32),
+                rotation_seed: 0,
+                reserved: 0,
                 processors: match rng.u8(..8) {
                     0 => [0; 32].map(|_: u64| rng.u64(..) >> rng.u32(..64)),
                     1 => std::array::from_fn(|word| if word == 0 { rng.u64(..8) } else { 0 }),

@@ -23,6 +23,8 @@ fn head(session: u32, flags: u32) -> Configure {
         sources: 1,
         rotation: 0,
         ring_samples: 0,
+        rotation_seed: 0,
+        reserved: 0,
         processors: [0; 32],
     }
 }

@@ -118,6 +118,7 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
             hypervisor: identity.hypervisor_vendor,
             counter_mask: found.counters,
             fixed_mask: found.fixed,
+            ..Processor::default()
         }
     }
 

@@ -79,7 +79,7 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
             &Drained {
                 header: ReplyHeader::done(length),
                 count: (taken / size_of::<Sample>()) as u32,
-                reserved: 0,
+                ended: 0,
                 left,
             },
         );

@@ -121,7 +121,7 @@ pub struct Processor {
     pub fixed_counters: u8,
     /// Their width in bits.
     pub fixed_width: u8,
-    /// Which processors share this number have the same capabilities.
+    /// Processors with the same number have identical capabilities.
     pub kind: u8,
     /// [`crate::ProfileInterface`] that this processor alone would get.
     pub interface: u32,
@@ -135,6 +135,29 @@ pub struct Processor {
     pub counter_mask: u32,
     /// Fixed-function counters that are really there, as a mask.
     pub fixed_mask: u32,
+    /// General counters that somebody else had enabled when counting last began here, as a mask.
+    pub found_counters: u32,
+    /// Fixed-function counters that somebody else had enabled then, or has when no session runs:
+    /// they are left alone.
+    pub found_fixed: u32,
+    /// [`Self::STORM`] and what the hypervisor shows of itself.
+    pub flags: u32,
+    /// The vendor string at leaf 0x40000100 of a hypervisor that shows another one's face at
+    /// 0x40000000 (KVM and Xen with Hyper-V enlightenments), or zeros.
+    pub hypervisor_behind: [u8; 12],
+}
+
+impl Processor {
+    /// A storm of interrupts ended a session here, and LVTPC is left masked.
+    pub const STORM: u32 = 1 << 0;
+    /// The hypervisor's interface is Hv#1.
+    pub const HV1: u32 = 1 << 1;
+    /// Hv#1: this is the root partition (0x40000003 EBX bits 0 and 12).
+    pub const HV1_ROOT: u32 = 1 << 2;
+    /// Hv#1: performance monitors are offered (0x40000003 EDX bit 2).
+    pub const HV1_COUNTERS: u32 = 1 << 3;
+    /// Hv#1: an architectural PMU is available (0x40000003 ECX bit 7).
+    pub const HV1_ARCHITECTURAL: u32 = 1 << 4;
 }
 
 /// One register of one processor.
@@ -156,6 +179,6 @@ const _: () = {
     assert!(size_of::<Machine>() == 96);
     assert!(size_of::<From>() == 24);
     assert!(size_of::<Page>() == 32);
-    assert!(size_of::<Processor>() == 64);
+    assert!(size_of::<Processor>() == 88);
     assert!(size_of::<Register>() == 16);
 };

@@ -22,8 +22,8 @@ pub struct Drained {
     pub header: ReplyHeader,
     /// Samples that follow.
     pub count: u32,
-    /// 0.
-    pub reserved: u32,
+    /// [`crate::ErrorCode`] for which the driver has ended the session, or 0.
+    pub ended: u32,
     /// Samples that are left in the rings.
     pub left: u64,
 }
@@ -40,6 +40,8 @@ pub struct Statistics {
     pub stored: u64,
     /// Samples not stored, by [`LossCause`].
     pub lost: [u64; LossCause::ALL.len()],
+    /// The events that those stand for: the sum of their periods.
+    pub lost_events: [u64; LossCause::ALL.len()],
     /// Interrupts that found no counter of ours overflowed.
     pub spurious: u64,
     /// How often the interrupt-time guard lengthened the periods.
@@ -48,9 +50,13 @@ pub struct Statistics {
     pub longest_period: u64,
     /// Ticks of the time-stamp counter spent in the interrupt handler.
     pub handler_ticks: u64,
+    /// [`crate::ErrorCode`] for which the driver has ended the session, or 0.
+    pub ended: u32,
+    /// The processor for which it has.
+    pub ended_processor: u32,
 }
 
 const _: () = {
     assert!(size_of::<Drained>() == 40);
-    assert!(size_of::<Statistics>() == 24 + 8 * 9);
+    assert!(size_of::<Statistics>() == 24 + 8 * 15);
 };

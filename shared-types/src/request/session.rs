@@ -64,8 +64,8 @@ pub type ProcessorBits = [u64; MAX_PROCESSORS / 64];
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Configure {
-    /// The header; [`SAMPLE`] and [`NO_ADDRESS`] as wanted (PLAN: [`SAMPLE`] and
-    /// [`super::source::APPROXIMATE`]).
+    /// The header; [`SAMPLE`] and [`NO_ADDRESS`] as wanted (PLAN:
+    /// [`super::source::APPROXIMATE`] too).
     pub header: RequestHeader,
     /// The session; 0 in a PLAN.
     pub session: u32,
@@ -75,6 +75,10 @@ pub struct Configure {
     pub rotation: u32,
     /// Samples that each processor's ring can hold; 0 for the default.
     pub ring_samples: u32,
+    /// Rotations come in an order shuffled from this number.
+    pub rotation_seed: u32,
+    /// 0.
+    pub reserved: u32,
     /// Where to count.
     pub processors: ProcessorBits,
 }
@@ -143,6 +147,10 @@ impl UsedInterval {
     pub const CLAMPED: u32 = 1 << 0;
     /// Sampling by time, served by reference cycles: halted time is not sampled.
     pub const BY_REFERENCE_CYCLES: u32 = 1 << 1;
+    /// Sampling by time, served by core cycles at a rate taken from the time-stamp counter's:
+    /// halted time is not sampled, and a core that runs faster or slower is sampled more or less
+    /// often.
+    pub const BY_CORE_CYCLES: u32 = 1 << 2;
 }
 
 /// Request of [`SET_INTERVAL`].
@@ -172,7 +180,7 @@ pub struct IntervalSet {
 const _: () = {
     assert!(size_of::<Opened>() == 32);
     assert!(size_of::<Session>() == 24);
-    assert!(size_of::<Configure>() == 288);
+    assert!(size_of::<Configure>() == 296);
     assert!(size_of::<Spec>() == 24);
     assert!(size_of::<Configured>() == 40);
     assert!(size_of::<UsedInterval>() == 32);
