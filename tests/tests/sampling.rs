@@ -135,7 +135,7 @@ fn samples_are(name: &str, sampled: &Sampled, processor: u32, expected: &[usize]
     let statistics = &sampled.statistics;
     let counts = (statistics.generated, statistics.stored);
     assert_eq!(counts, (all as u64, all as u64), "{name}");
-    assert_eq!(statistics.lost, [0; 3], "{name}");
+    assert_eq!(statistics.lost, [0; 4], "{name}");
     assert_eq!(statistics.throttled, 0, "{name}");
     accounts_for_all(sampled);
 }
@@ -167,7 +167,7 @@ fn all_processors_sample_at_once() {
         for processor in 0..4 {
             assert_eq!(sampled.of(processor, 0), 199, "{model} {processor}");
         }
-        assert_eq!(sampled.statistics.lost, [0; 3], "{model}");
+        assert_eq!(sampled.statistics.lost, [0; 4], "{model}");
         accounts_for_all(&sampled);
     }
 }
@@ -329,7 +329,7 @@ fn a_period_within_the_budget_is_never_lengthened() {
         assert_eq!(sampled.statistics.throttled > 0, throttled, "{period}");
         if !throttled {
             assert_eq!(sampled.statistics.generated, 1_000_000_000 / period);
-            assert_eq!(sampled.statistics.lost, [0; 3], "{period}");
+            assert_eq!(sampled.statistics.lost, [0; 4], "{period}");
             assert_eq!(sampled.statistics.longest_period, period);
         }
     }

@@ -67,6 +67,8 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
             holder_ticks: holder.map_or(0, |holder| now.wrapping_sub(holder.since)),
             sources_max: MAX_SOURCES as u32,
             interrupt_budget: DEFAULT_BUDGET,
+            flags: 0,
+            reserved: 0,
         })
     }
 

@@ -63,6 +63,15 @@ pub struct Machine {
     pub sources_max: u32,
     /// Most of a processor's time that interrupts may take, in thousandths.
     pub interrupt_budget: u32,
+    /// [`Self::HANDLER_STUCK`].
+    pub flags: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+impl Machine {
+    /// Windows refused to remove the overflow handler: counters and driver stay until a restart.
+    pub const HANDLER_STUCK: u32 = 1 << 0;
 }
 
 /// Request for a list from an index on.
@@ -176,7 +185,7 @@ pub struct Register {
 
 const _: () = {
     assert!(size_of::<Hello>() == 128);
-    assert!(size_of::<Machine>() == 96);
+    assert!(size_of::<Machine>() == 104);
     assert!(size_of::<From>() == 24);
     assert!(size_of::<Page>() == 32);
     assert!(size_of::<Processor>() == 88);
