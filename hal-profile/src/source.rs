@@ -1,11 +1,17 @@
 //! Profile sources: rows of tables, nothing else.
 //!
 //! A row says what number Windows gives a source, what it is called, what the processor is told to
-//! count for it, and how well that fits the name. The tables stand in the modules below, one for
-//! each interface; the CSV files that they are tested against are in `tests/data`.
+//! count for it, and how well that fits the name. The facts are the CSV files of `data/`; the build
+//! script turns them into the tables of the modules below, one for each interface.
 
 use shared_types::ProfileSource;
 
+/// A table that the build script made of a CSV.
+macro_rules! generated {
+    ($name:literal) => {
+        const { &include!(concat!(env!("OUT_DIR"), "/", $name, ".rs")) }
+    };
+}
 pub mod amd;
 pub mod amd64;
 pub mod amd64_events;
@@ -13,7 +19,9 @@ pub mod default;
 pub mod emon;
 pub mod intel;
 pub mod netburst;
+#[cfg(feature = "legacy")]
 pub mod p6;
+#[cfg(feature = "legacy")]
 pub mod pentium;
 pub mod raw;
 
@@ -31,6 +39,10 @@ pub struct Row {
     /// The general counters that can count it, by index; [`ANY`] where the event has no constraint,
     /// [`NO_COUNTER`] where none can.
     pub counters: CounterSet,
+    /// The fixed-function counters that count the very same event, by index; [`NO_COUNTER`] where
+    /// none does. A near relative is not named here: fixed counter 2 counts at another clock than
+    /// event 3Ch with unit mask 01h does on many parts.
+    pub fixed: CounterSet,
     /// How well the event fits the name.
     pub fit: Fit,
     /// The manual's name of the event, e.g. `INST_RETIRED`; empty where nothing is counted.
@@ -48,6 +60,7 @@ impl Row {
             symbol: "ProfileTime",
             select,
             counters: NO_COUNTER,
+            fixed: NO_COUNTER,
             fit: Fit::Timer,
             counts: "",
             note,
@@ -62,6 +75,7 @@ impl Row {
             symbol,
             select: Select::None,
             counters: NO_COUNTER,
+            fixed: NO_COUNTER,
             fit: Fit::Unsupported,
             counts: "",
             note,

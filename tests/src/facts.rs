@@ -75,6 +75,18 @@ pub const GENERATIONS: [AmdGeneration; 12] = [
     AmdGeneration::Zen5,
 ];
 
+/// The records of `hal-profile/data/$name.csv`, which the rows of sources are generated from.
+#[macro_export]
+macro_rules! source_data {
+    ($name:literal) => {
+        $crate::facts::records(include_str!(concat!(
+            "../../hal-profile/data/",
+            $name,
+            ".csv"
+        )))
+    };
+}
+
 /// The records of `data/$name.csv`.
 #[macro_export]
 macro_rules! data {
