@@ -1,6 +1,6 @@
 //! Does the server answer what a scraper asks, exactly, and nobody else anything?
 
-use crate::support::{foreign_python, refused, schema, violations};
+use crate::cli::support::{foreign_python, refused, schema, violations};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

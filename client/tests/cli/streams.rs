@@ -1,7 +1,7 @@
 //! Do intervals come as they end, in every form, and does the measurement end when nobody listens or
 //! Ctrl-C is pressed?
 
-use crate::support::{halprof, schema, violations};
+use crate::cli::support::{halprof, schema, violations};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};

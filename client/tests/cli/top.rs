@@ -1,6 +1,6 @@
 //! Does the live view work on a real terminal, and leave it as it was?
 
-use crate::support::{halprof, refused, tools_are_required};
+use crate::cli::support::{halprof, refused, tools_are_required};
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! Do the commands that need no driver say the same as elsewhere, the others that there is none, and
 //! does Ctrl-C leave a result?
 
-use crate::prefix::Wine;
+use crate::wine::prefix::Wine;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};

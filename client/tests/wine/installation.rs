@@ -4,7 +4,7 @@
 //! The device nodes, the registry and the services are Wine's; what Wine lacks stands beside this
 //! file.
 
-use crate::prefix::Wine;
+use crate::wine::prefix::Wine;
 use serde_json::{Value, json};
 
 fn is_nothing(removed: &Value) -> bool {
