@@ -36,4 +36,5 @@ mod sessions;
 mod settled;
 mod sim_events;
 mod sources;
+mod suite;
 mod wire;
