@@ -1,6 +1,6 @@
 //! Counting.
 
-use crate::layout::{self, EN, Layout, USR_OS, counts, everything, split};
+use crate::kvm_unit_tests::layout::{self, EN, Layout, USR_OS, counts, everything, split};
 use sim::event::{Counts, Event};
 use sim::fault::Fault;
 

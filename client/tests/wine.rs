@@ -2,7 +2,6 @@
 //!
 //! `cargo xtask exe` makes it. Without it, or without Wine, the tests are left out and say so; with
 //! `HALPROF_REQUIRE_DRIVER=1` they fail.
-#![cfg(unix)]
 
 mod commands;
 mod image;
