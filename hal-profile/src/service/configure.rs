@@ -15,7 +15,7 @@ use crate::processor_set::ProcessorSet;
 use crate::program::{
     KindProgram, MAX_KINDS, MAX_SOURCES, Program, Scratch, Settings, Slot, Source, ticks,
 };
-use crate::source::{CounterSet, Fit, Select, limits, raw};
+use crate::source::{ANY, CounterSet, Fit, NO_COUNTER, Select, limits, raw};
 use core::mem::size_of;
 use shared_types::request::session::{Configure, NO_ADDRESS, SAMPLE, Spec, UsedInterval};
 use shared_types::{Delivery, ErrorCode, ProfileInterface, ProfileSource};
@@ -441,25 +441,24 @@ fn make_program(terms: &Terms<'_>, scratch: &mut Scratch, kind: usize) -> Result
 fn want(terms: &Terms<'_>, source: &Source, settings: &Settings) -> Result<Wanted, ErrorCode> {
     let found = terms.found;
     let id = ProfileSource(source.id);
-    let (select, counters) = if id == ProfileSource::RAW {
+    let (select, counters, fixed) = if id == ProfileSource::RAW {
         let family = catalog::raw_family(found).ok_or(ErrorCode::SourceNotSupported)?;
         let event = raw::parse(family, source.raw).map_err(|_| ErrorCode::SourceNotSupported)?;
-        (event.select, event.counters)
+        (event.select, event.counters, NO_COUNTER)
     } else {
         let row = catalog::find(found, id).ok_or(ErrorCode::SourceNotSupported)?;
         catalog::support(found, row, terms.approximate).map_err(|refusal| refusal.error)?;
         match row.fit {
             Fit::Timer if source.timer => return Ok(wanted(Filter::BOTH, source.group)),
-            Fit::Timer => (sampled_time(found, terms.taken)?.0, u32::MAX),
-            _ => (row.select, catalog::counters(found, row)),
+            Fit::Timer => (sampled_time(found, terms.taken)?.0, ANY, NO_COUNTER),
+            _ => (row.select, catalog::counters(found, row), row.fixed),
         }
     };
     if settings.samples && found.delivery == Delivery::None {
         return Err(ErrorCode::SamplingUnavailable);
     }
-    let named = id != ProfileSource::RAW;
     let mut wanted = wanted(source.filter, source.group);
-    wanted.candidates = candidates(terms, settings, &select, counters, named);
+    wanted.candidates = candidates(terms, settings, &select, counters, fixed);
     let select = general_select(&select).unwrap_or(select);
     wanted.encodings =
         [0, 1].map(|side| encode(found, &select, side, source.filter, settings.samples));
@@ -486,37 +485,27 @@ fn without_counter(select: &Select, settings: &Settings) -> ErrorCode {
     }
 }
 
-/// Architectural events that a fixed counter counts too: instructions retired and core cycles.
-/// Reference cycles are no such pair: event 3C/01 counts the ticks of a clock of its own on some
-/// processors.
-const FIXED_TWINS: [(u64, u8); 2] = [(0x00C0, 0), (0x003C, 1)];
-
-/// The fixed counter that counts the same as an event select.
-fn fixed_twin(select: u64) -> Option<u8> {
-    const MODES: u64 = 0x3_0000;
-    let twin = FIXED_TWINS
-        .iter()
-        .find(|(event, _)| *event == select & !MODES);
-    twin.map(|(_, index)| *index)
-}
+/// Event selects of what a fixed counter counts: instructions retired and core cycles. Reference
+/// cycles have none: event 3C/01 counts the ticks of a clock of its own on some processors.
+const GENERAL_TWINS: [(u8, u64); 2] = [(0, 0x00C0), (1, 0x003C)];
 
 /// The event select that counts the same as a fixed counter.
 fn general_select(select: &Select) -> Option<Select> {
     let Select::Fixed(index) = select else {
         return None;
     };
-    let twin = FIXED_TWINS.iter().find(|(_, fixed)| fixed == index);
-    twin.map(|(event, _)| Select::EventSelect(*event))
+    let twin = GENERAL_TWINS.iter().find(|(fixed, _)| fixed == index);
+    twin.map(|(_, event)| Select::EventSelect(*event))
 }
 
-/// The counters that can count it on each side. Named sources use a fixed counter that counts the
-/// same; raw selects stay where they are asked for.
+/// The counters that can count it on each side: the general ones of `counters`, and the fixed ones of
+/// `fixed`, which count the very same.
 fn candidates(
     terms: &Terms<'_>,
     settings: &Settings,
     select: &Select,
     counters: CounterSet,
-    named: bool,
+    fixed: CounterSet,
 ) -> [u64; 2] {
     let found = terms.found;
     let reserved = if settings.no_address {
@@ -526,24 +515,22 @@ fn candidates(
         u32::MAX
     };
     let general = found.counters & counters & reserved;
-    let fixed = |index: u8| {
-        let free = !settings.no_address && found.fixed & !terms.taken & 1 << index != 0;
-        let counter = Counter::fixed(index).filter(|_| free);
-        counter.map_or(0, Counter::global_bit)
+    let free = if settings.no_address {
+        NO_COUNTER
+    } else {
+        found.fixed & !terms.taken
     };
     match select {
         Select::None => [0; 2],
-        Select::EventSelect(bits) => {
-            let twin =
-                fixed_twin(*bits).filter(|_| named && found.interface() == ProfileInterface::Emon);
-            [u64::from(general) | twin.map_or(0, fixed), 0]
-        }
+        Select::EventSelect(_) => [u64::from(general) | u64::from(fixed & free) << 32, 0],
         Select::Cesr { .. } => [general.into(), 0],
-        Select::Fixed(index) => match (fixed(*index), general_select(select)) {
-            // Its counter is somebody else's, or not reserved: a general one counts the same.
-            (0, Some(_)) => [(found.counters & reserved).into(), 0],
-            (fixed, _) => [fixed, 0],
-        },
+        // Its counter is somebody else's, or not reserved: a general one counts the same.
+        Select::Fixed(index)
+            if free >> (index % 32) & 1 == 0 && general_select(select).is_some() =>
+        {
+            [(found.counters & reserved).into(), 0]
+        }
+        Select::Fixed(index) => [u64::from(free & 1 << (index % 32)) << 32, 0],
         Select::NetBurst(event) => {
             let side = |escr_msr: u16, counters: CounterSet| {
                 if escr_msr == 0 {
