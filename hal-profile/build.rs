@@ -172,13 +172,11 @@ fn amd64(hal: &[Record]) -> Vec<String> {
         if is_timer(row) {
             return format!("Row::timer(Select::EventSelect({select}), TIMER_NOTE)");
         }
-        match row["spelling_differs"].as_str() {
-            "no" => format!("row({value}, {symbol:?}, {select})"),
-            _ => {
-                let name = &row["name_listed_by_windows10"];
-                format!("spelled({value}, {symbol:?}, {select}, {name:?})")
-            }
+        if row["spelling_differs"] == *"no" {
+            return format!("row({value}, {symbol:?}, {select})");
         }
+        let name = &row["name_listed_by_windows10"];
+        format!("spelled({value}, {symbol:?}, {select}, {name:?})")
     };
     hal.iter().map(row).collect()
 }

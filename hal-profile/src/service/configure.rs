@@ -602,7 +602,7 @@ fn prove(terms: &Terms<'_>, settings: &Settings, made: &mut KindProgram) {
                     settings,
                     &row.select,
                     catalog::counters(found, row),
-                    false,
+                    NO_COUNTER,
                 );
                 let side = candidates
                     .iter()
