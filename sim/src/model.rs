@@ -250,8 +250,8 @@ impl Answering for Service<Host, Vec<Session>> {
         &mut self.processors().cpus
     }
 
-    fn rotates(&self) -> bool {
-        Self::rotates(self)
+    fn timer_period(&self) -> Option<u32> {
+        Self::timer_period(self)
     }
 
     fn interrupt(&mut self, index: usize, interrupted: &Interrupted) {

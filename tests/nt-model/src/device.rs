@@ -9,7 +9,6 @@ use crate::programs::Program;
 use crate::rules::{Rule, Violation};
 use anyhow::Result;
 use hal_profile::overflow::Interrupted;
-use hal_profile::service::READ_PERIOD;
 use shared_types::NtStatus;
 use shared_types::request::{Access, RequestCode};
 use sim::cpuid::Leaves;
@@ -525,9 +524,9 @@ impl Answering for Device {
         &mut self.machine.engine.bus().cpus
     }
 
-    fn rotates(&self) -> bool {
-        let period = self.machine.kernel.timer_period();
-        period.is_some_and(|period| period < READ_PERIOD.into())
+    fn timer_period(&self) -> Option<u32> {
+        let period = self.machine.kernel.timer_period()?;
+        Some(u32::try_from(period).unwrap_or(u32::MAX))
     }
 
     fn interrupt(&mut self, index: usize, interrupted: &Interrupted) {
