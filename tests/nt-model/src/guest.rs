@@ -198,6 +198,11 @@ impl Guest {
         }
     }
 
+    /// Interrupts come so many instructions late from now on.
+    pub fn set_skid(&mut self, skid: u64) {
+        self.skid = skid;
+    }
+
     fn tally(&mut self, index: usize) -> &mut Tally {
         if self.tallies.len() <= index {
             self.tallies.resize_with(index + 1, Tally::default);

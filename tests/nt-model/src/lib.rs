@@ -44,6 +44,7 @@ pub mod registers;
 pub mod rules;
 pub mod sequence;
 pub mod soak;
+pub mod sweep;
 pub mod traffic;
 
 pub use device::Device;

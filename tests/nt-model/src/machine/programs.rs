@@ -38,6 +38,13 @@ impl Machine {
         bus.stops_at_unmask = true;
     }
 
+    /// The guest feed's interrupts come so many instructions late from now on.
+    pub fn set_skid(&mut self, skid: u64) {
+        if let Some(guest) = &mut self.engine.bus().guest {
+            guest.set_skid(skid);
+        }
+    }
+
     pub(super) fn is_guest(&self) -> bool {
         self.engine.bus_ref().guest.is_some()
     }
