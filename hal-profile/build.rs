@@ -172,7 +172,7 @@ fn amd64(hal: &[Record]) -> Vec<String> {
         if is_timer(row) {
             return format!("Row::timer(Select::EventSelect({select}), TIMER_NOTE)");
         }
-        if row["spelling_differs"] == *"no" {
+        if row["spelling_differs"] == "no" {
             return format!("row({value}, {symbol:?}, {select})");
         }
         let name = &row["name_listed_by_windows10"];
@@ -451,18 +451,19 @@ fn netburst_own(escrs: &Escrs) -> Vec<String> {
             "" => documented,
             mask => number(mask),
         };
+        // CCCR bits 18 (COMPARE) and 24 (EDGE).
         let filter = match row["cccr_filter"].as_str() {
-            "" => "0",
-            "compare+edge" => "COMPARE | EDGE",
+            "" => 0,
+            "compare+edge" => 1 << 18 | 1 << 24,
             other => panic!("p4-events.csv: filter {other:?}"),
         };
         format!(
-            "own({}, {:?}, {documented:#x}, {}, count({:#x}, {} << 13 | {filter}, {}, Upstream::None), {:?})",
+            "own({}, {:?}, {documented:#x}, {}, count({:#x}, {:#x}, {}, Upstream::None), {:?})",
             row["halprof_id"],
             row["event"],
             row["models"].split(',').next().unwrap_or_default(),
             number(&row["escr_event_select"]) << 25 | mask << 9,
-            row["cccr_escr_select"],
+            number(&row["cccr_escr_select"]) << 13 | filter,
             escrs.pair([&row["escr_a"], &row["escr_b"]]),
             row["note"],
         )

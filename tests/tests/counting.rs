@@ -65,6 +65,7 @@ const MEANINGS: [(&str, Event); 25] = [
     ("LastLevelCacheReferences", Event::LlcReferences),
     ("LastLevelCacheMisses", Event::LlcMisses),
     ("CacheMisses", Event::LlcMisses),
+    ("L2Misses", Event::LlcMisses),
     ("DcacheAccesses", Event::L1dAccesses),
     ("DcacheMisses", Event::L1dMisses),
     ("IcacheIssues", Event::L1iFetches),
@@ -108,8 +109,8 @@ fn netburst_select(encoding: &str) -> u64 {
 
 /// What the selects of the fact tables count.
 fn facts(of: Facts) -> BTreeMap<Key, Event> {
-    let modern = halprof_tests::data!("events-modern");
-    let mapping = halprof_tests::data!("mapping");
+    let modern = halprof_tests::source_data!("events-modern");
+    let mapping = halprof_tests::source_data!("mapping");
     let family = |name: &'static str| {
         let rows = mapping.iter().filter(move |row| row["family"] == name);
         rows.filter(|row| ["yes", "optional"].contains(&row["offer"].as_str()))

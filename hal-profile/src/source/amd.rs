@@ -51,6 +51,10 @@ const fn row_of_family15h(
 ///
 /// Source: AMD's BKDG and PPR of each family, by way of libpfm4 and Linux's perf.
 #[must_use]
+#[expect(
+    clippy::match_same_arms,
+    reason = "a table for each generation, though two may have the same rows"
+)]
 pub const fn own_rows(generation: AmdGeneration) -> &'static [Row] {
     match generation {
         AmdGeneration::K8 => generated!("amd_k8"),

@@ -20,15 +20,15 @@ pub enum AmdGeneration {
     Family15h,
     /// Family 16h.
     Family16h,
-    /// Family 17h models 00h to 2Fh: Zen and Zen+.
+    /// Family 17h models 00h to 2Fh and 50h to 5Fh: Zen and Zen+.
     Zen1,
-    /// Family 17h models 30h to 4Fh, 60h to 7Fh, 84h to 87h, 90h to AFh.
+    /// Family 17h models 30h to 4Fh, 60h to 7Fh, 90h, 91h and A0h to AFh.
     Zen2,
     /// Family 19h models 00h to 0Fh and 20h to 5Fh.
     Zen3,
     /// Family 19h models 10h to 1Fh and 60h to AFh.
     Zen4,
-    /// Family 1Ah models 00h to 4Fh and 60h to 7Fh.
+    /// Family 1Ah models 00h to 2Fh, 40h to 4Fh and 60h to 7Fh.
     Zen5,
     /// None of these: what its events mean is not known.
     Unknown,
@@ -39,7 +39,7 @@ impl AmdGeneration {
     /// A model outside the ranges that are known is [`AmdGeneration::Unknown`], not the newest of
     /// its family: Zen 6 shares family 1Ah with Zen 5 (models 50h to 5Fh, 80h to AFh, C0h on).
     ///
-    /// Source: Linux, arch/x86/kernel/cpu/amd.c, `bsp_init_amd` and `early_init_amd`.
+    /// Source: Linux, arch/x86/kernel/cpu/amd.c.
     #[must_use]
     pub const fn from(family: u32, model: u32) -> Self {
         match (family, model) {
@@ -50,11 +50,11 @@ impl AmdGeneration {
             (0x14, _) => Self::Family14h,
             (0x15, _) => Self::Family15h,
             (0x16, _) => Self::Family16h,
-            (0x17, 0x00..=0x2F) => Self::Zen1,
-            (0x17, 0x30..=0x4F | 0x60..=0x7F | 0x84..=0x87 | 0x90..=0xAF) => Self::Zen2,
+            (0x17, 0x00..=0x2F | 0x50..=0x5F) => Self::Zen1,
+            (0x17, 0x30..=0x4F | 0x60..=0x7F | 0x90..=0x91 | 0xA0..=0xAF) => Self::Zen2,
             (0x19, 0x00..=0x0F | 0x20..=0x5F) => Self::Zen3,
             (0x19, 0x10..=0x1F | 0x60..=0xAF) => Self::Zen4,
-            (0x1A, 0x00..=0x4F | 0x60..=0x7F) => Self::Zen5,
+            (0x1A, 0x00..=0x2F | 0x40..=0x4F | 0x60..=0x7F) => Self::Zen5,
             _ => Self::Unknown,
         }
     }
