@@ -240,6 +240,8 @@ functions! {
     "KeRegisterProcessorChangeCallback" PASSIVE register_change;
     "KeDeregisterProcessorChangeCallback" PASSIVE deregister_change;
     "KeQueryPerformanceCounter" PROFILE performance_counter;
+    "KeEnterCriticalRegion" APC |m| { m.enter_critical_region(); done() };
+    "KeLeaveCriticalRegion" APC |m| { m.leave_critical_region()?; done() };
     "ExQueryTimerResolution" APC timer_resolution;
     "ExAllocateTimer" DISPATCH allocate_timer;
     "ExSetTimer" DISPATCH set_timer;

@@ -9,8 +9,8 @@ use clap::Parser;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use halprof::Error;
 use halprof::cli::{self, Place};
-use nt_model::door::{Broken, Door, Guest};
 use nt_model::programs::{PROGRAMS, Program, ROUNDS};
+use nt_model::transport::{Broken, DriverTransport, Guest};
 use sim::cpuid::Leaves;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -74,9 +74,9 @@ fn main() -> Result<ExitCode> {
     let broken = Broken::default();
     let open = |machine: &str| {
         let (description, leaves) = described(machine, sys)?;
-        let door = Door::open(&file, &leaves, arguments.seed, guest, &broken)
+        let transport = DriverTransport::open(&file, &leaves, arguments.seed, guest, &broken)
             .map_err(|error| Error::Internal(format!("{error:#}")))?;
-        Ok(Place::modelled(Box::new(door), description))
+        Ok(Place::modelled(Box::new(transport), description))
     };
     let program = std::iter::once(OsString::from("halprof"));
     let ended = cli::run_with(program.chain(arguments.halprof.clone()), &open);

@@ -57,6 +57,9 @@ rules! {
     /// A lock was held when a thread returned to the system: Driver Verifier, "Deadlock
     /// Detection".
     LockHeld "lock-held";
+    /// A thread left a critical region that it was not in, or returned to the system in one that it
+    /// had entered: page of KeEnterCriticalRegion; bug check 0x1, APC_INDEX_MISMATCH.
+    CriticalRegion "critical-region";
     /// Something of the driver's is alive after unload, or in pool that is freed: bug checks 0xCE,
     /// DRIVER_UNLOADED_WITHOUT_CANCELLING_PENDING_OPERATIONS, and 0xC7, TIMER_OR_DPC_INVALID.
     Alive "alive";
