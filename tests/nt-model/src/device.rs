@@ -42,6 +42,14 @@ pub struct File {
     granted: Vec<Access>,
 }
 
+impl File {
+    /// The framework's file object.
+    #[must_use]
+    pub fn object(&self) -> u64 {
+        self.object
+    }
+}
+
 /// What the processors do besides the driver.
 enum Work {
     None,

@@ -127,6 +127,8 @@ pub struct Framework {
     /// The PnP and power callbacks that were called, in order: each by its offset in
     /// WDF_PNPPOWER_EVENT_CALLBACKS, with what it got besides the device.
     pub called: Vec<(u64, Vec<u64>)>,
+    /// Requests that were presented by a thread of another process than their own.
+    pub presented_elsewhere: u64,
     /// Buffers that the driver has retrieved though their client can write them meanwhile.
     pub shared_buffers: u64,
     /// A request may come without a file object: the driver has said so.
@@ -367,6 +369,7 @@ pub fn present(machine: &mut Machine) -> Result<(), Violation> {
     let (callback, queue) = machine.framework.device_control;
     let arguments = [queue, handle, output, input, code.into()];
     let who = presenter.unwrap_or((process, process + 4));
+    machine.framework.presented_elsewhere += u64::from(who.0 != process);
     machine.spawn_detached("EvtIoDeviceControl", callback, &arguments, who)
 }
 

@@ -8,6 +8,7 @@
 
 use crate::rules::{Rule, Violation};
 use hal_profile::machine::Machine as _;
+use sim::cpuid::Leaves;
 use sim::host::Cpu;
 
 /// The mask bit of LVTPC (SDM vol. 3A, 10.5.1): the one that the driver may change there.
@@ -111,6 +112,14 @@ fn unit(cpu: &Cpu) -> Option<Unit> {
         (b"Genu", 15) => Some(Unit::NetBurst),
         _ => None,
     }
+}
+
+/// Whether processors have counters that the shipped driver does not serve: Pentium's or P6's.
+#[must_use]
+pub fn is_legacy(leaves: &[Leaves]) -> bool {
+    sim::machine::processors(leaves)
+        .into_iter()
+        .any(|processor| matches!(unit(&Cpu::new(processor)), Some(Unit::P6 | Unit::Pentium)))
 }
 
 fn rows(cpu: &Cpu) -> impl Iterator<Item = &'static Row> {
