@@ -12,13 +12,16 @@ use crate::rules::{Rule, Violation};
 use anyhow::Result;
 use hal_profile::overflow::Interrupted;
 use hal_profile::service::READ_PERIOD;
-use shared_types::NtStatus;
+use shared_types::request::machine::{self, Page, Processor};
 use shared_types::request::{Access, RequestCode};
+use shared_types::{NtStatus, RequestHeader, WIRE_VERSION};
 use sim::cpuid::Leaves;
 use sim::host::Cpu;
 use sim::model::io_manager_grants;
 use sim::run::{Answering, Run};
 use sim::workload::Workload;
+use std::collections::BTreeSet;
+use zerocopy::{FromBytes, IntoBytes};
 
 /// A request that was submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +68,8 @@ pub struct Device {
     /// Bytes of the driver's image in memory.
     pub image_size: u64,
     stage: pnp::Stage,
+    /// Processors that the driver has told a storm of.
+    storms: BTreeSet<usize>,
     /// D0Entry, when it is next called, answers this in place of its own status.
     pub d0_entry_answers: Option<u32>,
     work: Work,
@@ -93,6 +98,7 @@ impl Device {
             machine: Machine::new(&image, leaves, seed)?,
             image_size: image.bytes.len() as u64,
             stage: pnp::Stage::Unloaded,
+            storms: BTreeSet::new(),
             d0_entry_answers: None,
             work: Work::None,
             broken: None,
@@ -140,7 +146,49 @@ impl Device {
         if close != 0 {
             self.machine.call("EvtFileClose", close, &[file.object])?;
         }
-        kmdf::delete(&mut self.machine, file.object)
+        kmdf::delete(&mut self.machine, file.object)?;
+        self.check_masks()
+    }
+
+    /// LVTPC may be masked after the counters were given back where the driver tells of a storm, and
+    /// nowhere else.
+    pub fn check_masks(&mut self) -> Result<(), Violation> {
+        let registers = &mut self.machine.engine.bus().registers;
+        let masked = std::mem::take(&mut registers.left_masked);
+        if !masked.is_empty() && self.machine.framework.device.is_some() {
+            self.ask_for_storms()?;
+        }
+        let Some(index) = masked.iter().find(|index| !self.storms.contains(index)) else {
+            return Ok(());
+        };
+        let what = format!("LVTPC is left masked on processor {index}, where no storm is told of");
+        Err(Violation::new(Rule::BitsLeft, what))
+    }
+
+    fn ask_for_storms(&mut self) -> Result<(), Violation> {
+        let file = self.open(SYSTEM.0, &[Access::Read])?;
+        for first in 0..self.machine.processors() as u32 {
+            let from = machine::From {
+                header: RequestHeader {
+                    size: size_of::<machine::From>() as u32,
+                    version: WIRE_VERSION,
+                    flags: 0,
+                    reserved: 0,
+                },
+                first,
+                reserved: 0,
+            };
+            let mut output = [0; size_of::<Page>() + size_of::<Processor>()];
+            let code = machine::PROCESSORS;
+            let (_, length) = self.device_control(&file, code, from.as_bytes(), &mut output)?;
+            let told = output.get(size_of::<Page>()..length).unwrap_or_default();
+            if let Ok(processor) = Processor::read_from_bytes(told)
+                && processor.flags & Processor::STORM != 0
+            {
+                self.storms.insert(first as usize);
+            }
+        }
+        self.close(&file)
     }
 
     /// One DeviceIoControl: the status it completes with, and the bytes written to `output`.
@@ -158,6 +206,7 @@ impl Device {
                 self.machine.check_nobody_waits()?;
                 let (status, reply) = self.finish_request(request)?;
                 output[..reply.len()].copy_from_slice(&reply);
+                self.check_masks()?;
                 Ok((status, reply.len()))
             }
         }

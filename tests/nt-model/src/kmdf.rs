@@ -12,7 +12,10 @@
 use crate::machine::{DISPATCH, Function, Machine, Outcome, PASSIVE, Wait};
 use crate::rules::{Rule, Violation};
 use anyhow::{Context, Result};
+use shared_types::Sample;
+use shared_types::request::samples::{self, Drained};
 use std::collections::{BTreeMap, VecDeque};
+use zerocopy::FromBytes;
 
 /// Entries of the table (WdfFunctionTableNumEntries).
 const ENTRIES: usize = 458;
@@ -370,7 +373,10 @@ pub fn present(machine: &mut Machine) -> Result<(), Violation> {
     let arguments = [queue, handle, output, input, code.into()];
     let who = presenter.unwrap_or((process, process + 4));
     machine.framework.presented_elsewhere += u64::from(who.0 != process);
-    machine.spawn_detached("EvtIoDeviceControl", callback, &arguments, who)
+    let room = output / size_of::<Sample>() as u64;
+    let drains = code == samples::DRAIN.0;
+    let cost = (code, if drains { room } else { 0 });
+    machine.spawn_request(cost, callback, &arguments, who)
 }
 
 /// A client writes the pages that it has given for a direct method's output, at any moment.
@@ -696,7 +702,14 @@ fn file_of_request(m: &mut Machine) -> Result<Outcome, Violation> {
 fn complete(m: &mut Machine) -> Result<Outcome, Violation> {
     let handle = m.engine.argument(1);
     let (status, information) = (m.engine.argument(2) as u32, m.engine.argument(3));
-    m.framework.request(handle)?;
+    let request = m.framework.request(handle)?;
+    if status == 0 && request.code == samples::DRAIN.0 {
+        let head = m.engine.bytes(request.buffer, size_of::<Drained>());
+        let moved = Drained::read_from_bytes(&head).map_or(0, |drained| drained.count.into());
+        if let Some(number) = m.request_of_caller() {
+            m.budget.moved(number, moved);
+        }
+    }
     let who = m.who();
     if let Some(Kind::Request(request)) = m
         .framework

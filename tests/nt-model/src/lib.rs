@@ -9,7 +9,7 @@
 //! | [`memory`] | addresses, and which bytes the driver may touch |
 //! | [`kernel`] | the functions of ntoskrnl and the HAL that the driver imports |
 //! | [`kmdf`] | the functions of the framework, by their index in its table |
-//! | [`device`] | what a user does: load, open, request, close, sleep, remove |
+//! | [`device`] | what a user does: open, request, close; [`device::pnp`]: load, start, stop, sleep, remove |
 //! | [`cost`] | what the driver costs, counted |
 //! | [`transport`] | the tool's transport: every halprof command on the shipped driver |
 //! | [`memory_image`] | what a kernel dump would hold, in a file |

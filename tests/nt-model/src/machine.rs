@@ -11,7 +11,7 @@ pub mod programs;
 mod scheduler;
 
 use self::programs::Programs;
-use crate::cost::Cost;
+use crate::cost::{Budget, Cost};
 use crate::engine::{Engine, Registers};
 use crate::image::Image;
 use crate::kernel::{self, Kernel};
@@ -131,6 +131,8 @@ struct Activity {
     frame: u64,
     /// What the HAL goes on with when it is over.
     stopped: Option<hal::Stopped>,
+    /// The request that it serves, in whose thread or as its DPC.
+    request: Option<u64>,
     /// An overflow: what everything had cost when the driver began to answer it.
     began: Option<Cost>,
 }
@@ -144,6 +146,8 @@ pub struct QueuedDpc {
     pub routine: u64,
     /// With what.
     pub arguments: [u64; 3],
+    /// The request whose thread has queued it.
+    pub request: Option<u64>,
 }
 
 #[derive(Default)]
@@ -184,6 +188,8 @@ pub struct Machine {
     pub rng: Rng,
     /// What each overflow cost the driver, from its entry to its return.
     pub overflow_costs: Vec<Cost>,
+    /// What requests take, held against their budget.
+    pub budget: Budget,
     /// Names of what is not modelled.
     pub unmodelled: Vec<String>,
     /// Interrupts and timers come at any moment, not only from a workload.
@@ -227,6 +233,7 @@ impl Machine {
             framework: Framework::default(),
             rng: Rng::with_seed(seed),
             overflow_costs: Vec::new(),
+            budget: Budget::default(),
             unmodelled: Vec::new(),
             disturbed: false,
             interrupts: 0,
@@ -295,6 +302,13 @@ impl Machine {
     #[must_use]
     pub fn who(&self) -> (u32, u32) {
         self.caller().map_or(SYSTEM, |activity| activity.who)
+    }
+
+    /// The request whose thread calls.
+    #[must_use]
+    pub fn request_of_caller(&self) -> Option<u64> {
+        let caller = self.caller()?;
+        caller.request.filter(|_| caller.irql == PASSIVE)
     }
 
     /// The caller, as a number that tells threads apart.

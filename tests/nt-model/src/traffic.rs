@@ -152,8 +152,8 @@ pub struct Traffic<'a> {
     added: bool,
     /// The device was stopped and started again.
     restarted: bool,
-    /// Registers were lost in between.
-    slept: bool,
+    /// What the registers were when the machine woke last.
+    woken: Option<Level>,
     process: u32,
 }
 
@@ -184,7 +184,7 @@ impl<'a> Traffic<'a> {
             gone: false,
             added: false,
             restarted: false,
-            slept: false,
+            woken: None,
             process: 1000,
         }
     }
@@ -211,6 +211,7 @@ impl<'a> Traffic<'a> {
         self.device.machine.disturbed = false;
         self.device.machine.settle()?;
         self.device.machine.check_nobody_waits()?;
+        self.device.check_masks()?;
         if self.gone {
             self.device.remove()?;
             let status = self.device.start()?;
@@ -220,8 +221,8 @@ impl<'a> Traffic<'a> {
             }
         }
         let mut before = before;
-        if self.slept {
-            before.reset();
+        if let Some(woken) = self.woken.take() {
+            before.processors = woken.processors;
         }
         before.compare(
             &level(self.device),
@@ -381,7 +382,6 @@ impl<'a> Traffic<'a> {
         if self.gone {
             return;
         }
-        self.slept = true;
         let steps = [
             Step::Power(power::D0_EXIT, vec![D3]),
             Step::Lose,
@@ -557,7 +557,10 @@ impl<'a> Traffic<'a> {
                 steps.push_front(Step::Free(change));
                 steps.push_front(call);
             }
-            Step::Lose => self.device.lose_registers()?,
+            Step::Lose => {
+                self.device.lose_registers()?;
+                self.woken = Some(level(self.device));
+            }
             Step::Join(cpu) => machine.add_processor(*cpu),
             Step::Cancel(file) => machine.framework.cancel(file),
             Step::Delete(object) => {
@@ -622,7 +625,7 @@ impl Told {
 }
 
 /// MSRs that select what is counted, start it, or are the local APIC's for overflows: every one
-/// that any modelled processor has (SDM 4, chapter 2; APM 2, appendix A).
+/// that any modelled processor has (SDM, "Model-Specific Registers (MSRs)"; APM, "MSR Cross-Reference").
 const CONTROLS: &[(u32, u32, usize)] = &[
     (0x11, 1, 1),
     (0x186, 1, 8),
@@ -637,9 +640,7 @@ const CONTROLS: &[(u32, u32, usize)] = &[
 ];
 const GLOBAL_CTRL: u32 = 0x38F;
 const AMD_GLOBAL_CTRL: u32 = 0xC000_0301;
-/// Bits of the global controls that are of counters; those above are of others.
-const OF_COUNTERS: u64 = 0xFFFF_0000_FFFF;
-/// CCCR.ACTIVE_THREAD, which is written as 11B (SDM 3B, "CCCR MSRs").
+/// CCCR.ACTIVE_THREAD, which is written as 11B (SDM, "CCCR MSRs").
 const CCCR_THREAD: u64 = 3 << 16;
 /// The local APIC's LVTPC: its place in the page, and its MSR in x2APIC mode.
 const LVTPC: u32 = 0x340;
@@ -672,19 +673,8 @@ fn controls(cpu: &mut Cpu) -> Vec<(u32, u64)> {
 }
 
 impl Level {
-    /// Registers were lost meanwhile: the global controls are what reset makes them, all ones.
-    fn reset(&mut self) {
-        let registers = self.processors.iter_mut().flatten();
-        for (msr, value) in registers {
-            if [GLOBAL_CTRL, AMD_GLOBAL_CTRL].contains(msr) {
-                *value |= OF_COUNTERS;
-            }
-        }
-    }
-
-    /// Pool may have grown by what belongs to an added processor. Bits of the global controls may
-    /// be clear that were set, and the bits of a CCCR that must be written as ones may be; all else
-    /// is as it was.
+    /// Pool may have grown by what belongs to an added processor. The bits of a CCCR that must be
+    /// written as ones may differ; all else is as it was.
     pub fn compare(&self, after: &Self, pool_differs: bool) -> Result<(), Violation> {
         if self.pool != after.pool && !pool_differs {
             let what = format!(
@@ -695,12 +685,11 @@ impl Level {
         }
         for (index, (before, after)) in self.processors.iter().zip(&after.processors).enumerate() {
             for (&(msr, was), &(_, is)) in before.iter().zip(after) {
-                let (may_clear, may_set) = match msr {
-                    GLOBAL_CTRL | AMD_GLOBAL_CTRL => (OF_COUNTERS, 0),
-                    0x360..0x372 => (CCCR_THREAD, CCCR_THREAD),
-                    _ => (0, 0),
+                let may_differ = match msr {
+                    0x360..0x372 => CCCR_THREAD,
+                    _ => 0,
                 };
-                if is & !was & !may_set != 0 || was & !is & !may_clear != 0 {
+                if (is ^ was) & !may_differ != 0 {
                     let what = format!("processor {index}: {msr:#x} was {was:#x} and is {is:#x}");
                     return Err(Violation::new(Rule::Left, what));
                 }

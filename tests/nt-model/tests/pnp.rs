@@ -398,3 +398,37 @@ fn what_waits_at_cleanup() {
     every_session_is_free(&mut device).expect("none is left");
     end(device, &other);
 }
+
+/// A kernel caller can send one (WDF_FILEOBJECT_CLASS's page, WdfFileObjectCanBeOptional).
+#[test]
+fn requests_without_a_file_object() {
+    let Some(mut device) = working(1) else { return };
+    for &(code, name) in RequestCode::ALL {
+        let answer = device.device_control_without_file(code, &plain(session::KERNEL), 4096);
+        let (status, reply) = answer.unwrap_or_else(|v| panic!("{name}: {v}"));
+        assert_ne!(status, NtStatus::SUCCESS, "{name}");
+        assert!(reply.is_empty(), "{name}");
+    }
+    let file = device.open(4096, ALL_RIGHTS).expect("a handle");
+    assert_eq!(greets(&mut device, &file), NtStatus::SUCCESS);
+    every_session_is_free(&mut device).expect("none was opened");
+    end(device, &file);
+}
+
+/// The second buffer of a direct method is the client's, which writes it meanwhile: the driver looks
+/// at the code first, and takes no such buffer.
+#[test]
+fn no_buffer_that_the_client_can_write() {
+    let Some(mut device) = working(1) else { return };
+    let file = device.open(4096, ALL_RIGHTS).expect("a handle");
+    for method in [1, 2] {
+        for &(code, _) in RequestCode::ALL {
+            let code = RequestCode(code.0 | method);
+            let mut output = vec![0; 4096];
+            let answer = device.device_control(&file, code, &plain(0), &mut output);
+            answer.unwrap_or_else(|violation| panic!("{violation}"));
+        }
+    }
+    assert_eq!(device.machine.framework.shared_buffers, 0);
+    end(device, &file);
+}

@@ -32,6 +32,24 @@ impl Machine {
         Ok(thread)
     }
 
+    /// Starts a thread that serves a request of this code, with room for so many samples in its reply;
+    /// nobody waits for it.
+    pub fn spawn_request(
+        &mut self,
+        (code, room): (u32, u64),
+        function: u64,
+        arguments: &[u64],
+        who: (u32, u32),
+    ) -> Result<(), Violation> {
+        let thread = self
+            .spawn("EvtIoDeviceControl", function, arguments, who)
+            .map_err(|error| Violation::new(Rule::Unmodelled, error.to_string()))?;
+        let request = self.budget.begin(code, room);
+        let activity = &mut self.activities[thread.0];
+        (activity.detached, activity.request) = (true, Some(request));
+        Ok(())
+    }
+
     /// Starts a thread that nobody waits for.
     pub fn spawn_detached(
         &mut self,
@@ -80,6 +98,7 @@ impl Machine {
         activity.who = who;
         activity.name = name;
         activity.critical = (0, 0);
+        activity.request = None;
         activity.program = false;
         activity.detached = irql != PASSIVE;
         activity.object = 0;
@@ -106,6 +125,7 @@ impl Machine {
             ran_in_all: 0,
             who: (0, 0),
             name: "",
+            request: None,
             critical: (0, 0),
             program: false,
             detached: false,

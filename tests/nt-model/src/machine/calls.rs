@@ -1,6 +1,6 @@
 //! Calls between the driver and the system: each slice, call and return is held against the rules.
 
-use super::{APC, Function, Machine, Outcome, PROFILE, STACK, State, Stub, Wait};
+use super::{APC, Function, Machine, Outcome, PASSIVE, PROFILE, STACK, State, Stub, Wait};
 use crate::cost::Cost;
 use crate::engine::{MASKED_LIMIT, Stack, Stop};
 use crate::rules::{Rule, Violation};
@@ -9,8 +9,8 @@ use sim::hal;
 /// Bytes of it that break [`Rule::Stack`]: the other half is for the interrupts that come on top,
 /// and for what is below the driver. The driver's most are 7936.
 const STACK_LIMIT: u64 = 12 << 10;
-/// Instructions without a call to the system that break [`Rule::Spin`]. The driver's most are
-/// 101,000, for a description of all processors' sources.
+/// Instructions without a call to the system that break [`Rule::Spin`] in callbacks that are no
+/// request: [`crate::cost::Budget`] has what a request may take.
 const SPIN_LIMIT: u64 = 1_000_000;
 
 impl Machine {
@@ -18,7 +18,7 @@ impl Machine {
     pub(super) fn run(&mut self, index: usize, id: usize, slice: u64) -> Result<Stop, Violation> {
         let activity = &self.activities[id];
         let bus = self.engine.bus();
-        let before = bus.executed;
+        let (before, calls) = (bus.executed, bus.calls);
         bus.stack = Stack {
             start: activity.stack,
             end: activity.stack + STACK,
@@ -27,12 +27,18 @@ impl Machine {
         let stop = self.engine.run(index, slice)?;
         let bus = self.engine.bus();
         let (executed, stack) = (bus.executed - before, bus.stack);
+        let own = executed - (bus.calls - calls);
         let activity = &mut self.activities[id];
         activity.lowest = stack.lowest;
         activity.ran += executed;
         activity.ran_in_all += executed;
         if activity.program {
             return Ok(stop);
+        }
+        if let Some(request) = activity.request {
+            let on = (activity.irql != PASSIVE).then_some(index);
+            let charged = self.budget.charge(request, on, own, self.processors.len());
+            charged.map_err(|violation| self.engine.with_stack(violation))?;
         }
         let (name, ran) = (activity.name, activity.ran);
         self.stack_most = self.stack_most.max((stack.used(), name));
@@ -95,6 +101,11 @@ impl Machine {
         if self.engine.masked() {
             let what = format!("{} ends with interrupts masked", self.activities[id].name);
             return Err(Violation::new(Rule::Masked, what));
+        }
+        if let Some(request) = self.activities[id].request.take()
+            && self.activities[id].irql == PASSIVE
+        {
+            self.budget.end(request, self.processors.len())?;
         }
         self.processors[index].pile.pop();
         self.loaded = None;

@@ -238,6 +238,7 @@ impl Machine {
             let arguments = [dpc.object, context, first, second];
             let id = self.pile(index, "DPC", dpc.routine, &arguments, DISPATCH, who)?;
             self.activities[id].object = dpc.object;
+            self.activities[id].request = dpc.request;
             return Ok(());
         }
         if self.is_below_threads(index) && !ready.is_empty() {
