@@ -4,7 +4,7 @@ use halprof_tests::driver;
 use halprof_tests::requests::{ALL_RIGHTS, bytes, configure, header, spec};
 use nt_model::Device;
 use nt_model::device::File;
-use shared_types::request::counts::{self, Snapshot};
+use shared_types::request::counts::{self, Count, Snapshot};
 use shared_types::request::session::{self, Opened, Session};
 use shared_types::request::{Plain, RequestCode, machine};
 use shared_types::{NtStatus, ReplyHeader};
@@ -63,8 +63,8 @@ fn counted(order: [usize; ADDED]) -> Option<(u32, usize)> {
     let described = ask(&mut device, &file, machine::DESCRIBE, &plain);
     let (described, _) = machine::Machine::read_from_prefix(&described).expect("a machine");
     let full = (INSTRUCTIONS as u64).to_le_bytes();
-    let counts = reply[size_of_val(&snapshot)..].chunks_exact(8);
-    let counting = counts.filter(|count| **count == full).count();
+    let counts = reply[size_of_val(&snapshot)..].chunks_exact(size_of::<Count>());
+    let counting = counts.filter(|count| count.starts_with(&full)).count();
     device.close(&file).expect("no rule");
     device.remove().expect("nothing is left");
     Some((described.processors, counting))
