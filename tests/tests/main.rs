@@ -37,4 +37,5 @@ mod settled;
 mod sim_events;
 mod sources;
 mod suite;
+mod unkind;
 mod wire;

@@ -14,6 +14,7 @@ use crate::machine::{
     APC, DISPATCH, Function, Machine, Outcome, PASSIVE, PROFILE, QueuedDpc, Wait,
 };
 use crate::memory::{APIC, ARENA, ARENA_SIZE, EXPORTS, PAGE};
+use crate::registers::{FIXED, WHOLE_UNIT};
 use crate::rules::{Rule, Violation};
 use anyhow::Result;
 use hal_profile::overflow::Interrupted;
@@ -189,6 +190,7 @@ pub fn expire_timers(machine: &mut Machine) {
                 object,
                 routine: timer.callback,
                 arguments: [timer.context, 0, 0],
+                request: None,
             },
         );
     }
@@ -240,6 +242,8 @@ functions! {
     "KeRegisterProcessorChangeCallback" PASSIVE register_change;
     "KeDeregisterProcessorChangeCallback" PASSIVE deregister_change;
     "KeQueryPerformanceCounter" PROFILE performance_counter;
+    "KeEnterCriticalRegion" APC |m| { m.enter_critical_region(); done() };
+    "KeLeaveCriticalRegion" APC |m| { m.leave_critical_region()?; done() };
     "ExQueryTimerResolution" APC timer_resolution;
     "ExAllocateTimer" DISPATCH allocate_timer;
     "ExSetTimer" DISPATCH set_timer;
@@ -418,7 +422,7 @@ fn insert_dpc(m: &mut Machine) -> Result<Outcome, Violation> {
         m.engine.argument(1),
         m.engine.argument(2),
     );
-    let current = m.current();
+    let (current, request) = (m.current(), m.request_of_caller());
     let one = dpc(m, at)?;
     if one.queued {
         return Ok(Outcome::Return(0));
@@ -434,6 +438,7 @@ fn insert_dpc(m: &mut Machine) -> Result<Outcome, Violation> {
         object: at,
         routine: one.routine,
         arguments: [one.context, first, second],
+        request,
     };
     let target = one.target.unwrap_or(current);
     m.queue_dpc(target, queued);
@@ -604,8 +609,38 @@ fn unmap_io(m: &mut Machine) -> Result<Outcome, Violation> {
     done()
 }
 
-/// ResourceTypeOverflow of PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR_TYPE.
+/// PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR_TYPE (ntddk.h): one counter, a range of them, a callback for
+/// overflows.
+const RESOURCE_SINGLE: u32 = 0;
+const RESOURCE_RANGE: u32 = 1;
 const RESOURCE_OVERFLOW: u32 = 3;
+
+/// What a PHYSICAL_COUNTER_RESOURCE_LIST asks for: counters, as a mask, and a callback. No list is the
+/// whole unit.
+fn asked_for(m: &mut Machine, list: u64) -> (u64, Option<u64>) {
+    if list == 0 {
+        return (WHOLE_UNIT, None);
+    }
+    let (mut counters, mut callback) = (0, None);
+    for index in 0..u64::from(m.engine.read_u32(list)) {
+        let descriptor = list + 8 + index * 0x18;
+        let (first, last) = (
+            m.engine.read_u32(descriptor + 8),
+            m.engine.read_u32(descriptor + 12),
+        );
+        let general = |counter: &u32| *counter < FIXED;
+        match m.engine.read_u32(descriptor) {
+            RESOURCE_SINGLE if general(&first) => counters |= 1 << first,
+            RESOURCE_RANGE => {
+                let range = (first..=last).take_while(general);
+                counters = range.fold(counters, |all, counter| all | 1 << counter);
+            }
+            RESOURCE_OVERFLOW => callback = Some(m.engine.read_u64(descriptor + 8)),
+            _ => {}
+        }
+    }
+    (counters, callback)
+}
 
 fn allocate_counters(m: &mut Machine) -> Result<Outcome, Violation> {
     let (groups, count) = (m.engine.argument(0), m.engine.argument(1));
@@ -618,20 +653,12 @@ fn allocate_counters(m: &mut Machine) -> Result<Outcome, Violation> {
         m.engine.write_u64(out, 0);
         return Ok(Outcome::Return(INSUFFICIENT_RESOURCES));
     }
-    let mut callback = None;
-    if list != 0 {
-        for index in 0..u64::from(m.engine.read_u32(list)) {
-            let descriptor = list + 8 + index * 0x18;
-            if m.engine.read_u32(descriptor) == RESOURCE_OVERFLOW {
-                callback = Some(m.engine.read_u64(descriptor + 8));
-            }
-        }
-    }
+    let (counters, callback) = asked_for(m, list);
     m.kernel.next_handle += 4;
     let handle = m.kernel.next_handle;
     m.kernel.counters = Some((handle, callback));
     let bus = m.engine.bus();
-    bus.registers.reserve(&mut bus.cpus);
+    bus.registers.reserve(&mut bus.cpus, counters);
     m.engine.write_u64(out, handle);
     done()
 }

@@ -4,12 +4,13 @@
 //! DPCs and the driver's own threads come on top. A processor whose program alone is left rests,
 //! unless somebody lets programs run; then it runs to a moment of its own clock.
 
-use super::{Interrupted, Machine, PASSIVE, STACK, STEPS, State};
+use super::{Machine, PASSIVE, STACK, STEPS, State};
 use crate::guest::Guest;
 use crate::kernel;
 use crate::memory::user_stack;
 use crate::programs::CODE;
 use crate::rules::{Rule, Violation};
+use hal_profile::overflow::Interrupted;
 use shared_types::Mode;
 use sim::run::PROCESS;
 use sim::workload::KERNEL_CODE;

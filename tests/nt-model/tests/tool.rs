@@ -119,14 +119,16 @@ fn record_samples_the_same() {
     }
 }
 
-/// The driver with another name in place of one of its imports, which no kernel has.
-fn without(import: &str) -> (tempfile::TempDir, std::path::PathBuf) {
+/// The driver with another name in place of one of its imports.
+fn with(import: &str, instead: &str) -> (tempfile::TempDir, std::path::PathBuf) {
+    assert!(instead.len() <= import.len());
     let mut file = std::fs::read(SYS).expect("cargo xtask sys");
     let at = file
         .windows(import.len())
         .position(|bytes| bytes == import.as_bytes())
         .expect("it is imported");
-    file[at] = b'X';
+    file[at..at + import.len()].fill(0);
+    file[at..at + instead.len()].copy_from_slice(instead.as_bytes());
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("halprof.sys");
     std::fs::write(&path, file).expect("written");
@@ -141,11 +143,49 @@ fn a_broken_rule_ends_the_command() {
         "IoGetRequestorProcessId",
         "KeDeregisterProcessorChangeCallback",
     ] {
-        let (_folder, sys) = without(import);
+        let (_folder, sys) = with(import, "NoKernelHasThis");
         let ran = on_driver(&sys, &["--machine", "k8", "list"]);
         let told = String::from_utf8_lossy(&ran.stderr);
         assert_eq!(ran.status.code(), Some(1), "{import}: {told}");
         assert!(told.contains("rule unmodelled"), "{import}: {told}");
+    }
+}
+
+/// A PnP callback that has entered a critical region and returns in it, and one that leaves its
+/// caller's.
+#[test]
+fn a_critical_region_is_left_as_it_was() {
+    for instead in ["KeEnterCriticalRegion", "KeLeaveCriticalRegion"] {
+        let (_folder, sys) = with("KeQueryPerformanceCounter", instead);
+        let ran = on_driver(&sys, &["--machine", "k8", "list"]);
+        let told = String::from_utf8_lossy(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(1), "{told}");
+        assert!(told.contains("rule critical-region"), "{told}");
+    }
+}
+
+/// Without `--sys`, from the workspace's root.
+#[test]
+fn the_tool_says_which_driver_runs() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let legacy = Path::new(root)
+        .join("target/driver/halprof-legacy.sys")
+        .is_file();
+    for (machine, old) in [("skylake", false), ("pentium3", true), ("pentium", true)] {
+        let ran = Command::new(env!("CARGO_BIN_EXE_nt-model"))
+            .current_dir(root)
+            .args(["--machine", machine, "list"])
+            .output()
+            .expect("it runs");
+        let told = String::from_utf8_lossy(&ran.stderr);
+        let name = if old && legacy {
+            "halprof-legacy.sys"
+        } else {
+            "halprof.sys"
+        };
+        assert!(told.contains(&format!("{name} on a modelled")), "{told}");
+        let missing = told.contains("there is no target/driver/halprof-legacy.sys");
+        assert_eq!(missing, old && !legacy, "{told}");
     }
 }
 

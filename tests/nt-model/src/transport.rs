@@ -1,4 +1,4 @@
-//! The shipped driver as the tool measures on it: one machine, one handle.
+//! The tool's transport to the shipped driver: one modelled machine, one handle.
 
 use crate::device::{Device, File};
 use crate::memory::{IMAGE, STUBS, STUBS_SIZE};
@@ -30,15 +30,15 @@ pub struct Guest {
 }
 
 /// A device that is started, and open for this process.
-pub struct Door {
-    /// It.
+pub struct DriverTransport {
+    /// The device under test.
     pub device: Device,
     file: File,
     guest: Option<Guest>,
     broken: Broken,
 }
 
-impl Door {
+impl DriverTransport {
     /// Loads a driver's file on a machine of these processors, starts its device and opens it. The
     /// PMUs are driven by the workloads, or by the guest.
     pub fn open(
@@ -86,7 +86,7 @@ impl Door {
     }
 }
 
-impl Transport for Door {
+impl Transport for DriverTransport {
     fn request(
         &mut self,
         code: RequestCode,
@@ -101,7 +101,7 @@ impl Transport for Door {
     }
 }
 
-impl ModelledMachine for Door {
+impl ModelledMachine for DriverTransport {
     /// The guest's program in place of the workload, where there is one.
     fn begin(&mut self, workload: &Workload) {
         let Some(guest) = self.guest else {
@@ -144,7 +144,7 @@ impl ModelledMachine for Door {
     }
 }
 
-impl Drop for Door {
+impl Drop for DriverTransport {
     /// The handle is closed and the driver removed, which may break rules too. After a broken rule
     /// nothing more can be learnt from the machine.
     fn drop(&mut self) {
