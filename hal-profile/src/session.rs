@@ -19,6 +19,9 @@ pub struct Client {
     pub handle: u64,
     /// The process that opened it.
     pub process: u32,
+    /// It holds SeDebugPrivilege, as Windows asks of who wants the kernel's addresses. The host
+    /// looks only for CONFIGURE.
+    pub kernel_addresses: bool,
 }
 
 /// A place for a session, lent by the host.

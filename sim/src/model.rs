@@ -127,6 +127,7 @@ impl Model {
         let client = Client {
             handle: handle.0,
             process: opened.process,
+            kernel_addresses: true,
         };
         self.buffer.clear();
         self.buffer.extend_from_slice(input);

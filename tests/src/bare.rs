@@ -28,6 +28,7 @@ const BUFFER: usize = 1 << 20;
 const CLIENT: Client = Client {
     handle: 1,
     process: 1,
+    kernel_addresses: true,
 };
 /// What an interrupt comes upon.
 const INTERRUPTED: Interrupted = Interrupted {
