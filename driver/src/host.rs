@@ -105,7 +105,7 @@ impl Host {
 
     /// Does `work` with interrupts masked on each processor of `wanted`, and waits for all.
     /// PASSIVE_LEVEL.
-    fn each(&mut self, wanted: &ProcessorSet, work: &(dyn Fn(&mut Local<'_, Cpu>) + Sync)) {
+    fn each(&mut self, wanted: &ProcessorSet, work: impl Fn(&mut Local<'_, Cpu>) + Sync) {
         self.parts::<()>(wanted, &mut [], |local, _| work(local));
     }
 
@@ -253,12 +253,12 @@ impl Processors for Host {
                 // An overflow that was being handled on another processor when the handler was
                 // removed is over when a DPC has run there. Until then it may write LVTPC, so the
                 // counters are ours; one that came after it has left LVTPC masked.
-                self.each(&ProcessorSet::ALL, &|local| apic::unmask(local.machine));
+                self.each(&ProcessorSet::ALL, |local| apic::unmask(local.machine));
             }
             Overflows::Callback { .. } => {
                 // Giving the counters back is what removes the callback.
                 drop(reservation);
-                self.each(&ProcessorSet::ALL, &|local| apic::unmask(local.machine));
+                self.each(&ProcessorSet::ALL, |local| apic::unmask(local.machine));
             }
         }
     }
