@@ -104,7 +104,7 @@ const NAMES = {
     "shared_types::interface::Reason": [
         "Architectural", "AmdVendor", "PentiumModel", "P6Model", "NetBurstModel", "OtherVendor",
         "Gate32", "NoLeaf0A", "VersionZero", "NoEventBits", "NoCoreCycles", "HypervisorMasks",
-        "HypervisorUnproved", "TooManyKinds", "MonitoringDisabled",
+        "HypervisorUnproved", "TooManyKinds", "MonitoringDisabled", "LegacyNotBuilt",
     ],
     "shared_types::interface::Delivery": ["None", "ByValue", "Acknowledged", "CccrFlag"],
     "hal_profile::capabilities::Apic": ["None", "XApic", "X2Apic"],
@@ -116,10 +116,11 @@ const NAMES = {
         "DoesNotFit", "RawRefused", "BadFilter", "ProcessorUnknown", "SamplingUnavailable",
         "NoReferenceCycles", "KernelNotGranted", "Busy", "Running", "NotRunning", "NotConfigured",
         "SourceNotInSession", "NoMemory", "NotSampling", "BadValue", "CountersReserved",
-        "Suspended", "InterruptTaken", "CountersDead",
+        "Suspended", "InterruptTaken", "CountersDead", "InterruptsDead", "InterruptStorm",
+        "KernelAddressesNotGranted", "FixedCounterTaken",
     ],
     "shared_types::sample::Mode": ["Unknown", "User", "Kernel"],
-    "shared_types::sample::LossCause": ["RingFull", "KernelHidden", "Coalesced"],
+    "shared_types::sample::LossCause": ["RingFull", "KernelHidden", "Coalesced", "Missed"],
     "halprof_driver::trace::What": [
         undefined, "Ready", "Released", "Awake", "Asleep", "SurpriseRemoved", "ProcessorAdded",
         "Closed", "Refused", "Reserved", "GivenBack", "NotReady", "HandlerStuck",
@@ -219,7 +220,7 @@ const WRAPPERS = ["value", "v", "p", "pointer", "__0"];
 const NONE = [
     ["Option<hal_profile::session::Client>", 2],
     ["Option<hal_profile::service::Holder>", 2],
-    ["Option<halprof_driver::overflow::Reservation>", 2],
+    ["Option<halprof_driver::overflow::Reservation>", 3],
     ["Option<halprof_driver::timer::Setting>", 2],
 ];
 

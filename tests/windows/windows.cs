@@ -138,6 +138,26 @@ namespace Halprof
         // Samples one source with Windows' own profiling; answers how many samples there were.
         public static long Sample(uint source, int milliseconds, string file)
         {
+            return Sample(milliseconds, file, session =>
+            {
+                Set(session, TraceProfileSourceConfigInfo, new int[] { (int)source });
+                // PERFINFO_GROUPMASK: eight words; PERF_PMC_PROFILE is bit 0x400 of the second.
+                Set(session, TraceSystemTraceEnableFlagsInfo, new int[] { 0, 0x400, 0, 0, 0, 0, 0, 0 });
+            });
+        }
+
+        // Samples the CPU with Windows' own profiling (SampledProfile); answers how many samples.
+        public static long SampleCpu(int milliseconds, string file)
+        {
+            return Sample(milliseconds, file, session =>
+            {
+                // EVENT_TRACE_FLAG_PROFILE (evntrace.h) in the first word.
+                Set(session, TraceSystemTraceEnableFlagsInfo, new int[] { 0x01000000, 0, 0, 0, 0, 0, 0, 0 });
+            });
+        }
+
+        static long Sample(int milliseconds, string file, Action<ulong> enable)
+        {
             const string name = "halprof-test";
             Privilege.Enable("SeSystemProfilePrivilege");
             IntPtr properties = Properties(file);
@@ -150,9 +170,7 @@ namespace Halprof
                 Check(StartTrace(out session, name, properties), "StartTrace");
                 try
                 {
-                    Set(session, TraceProfileSourceConfigInfo, new int[] { (int)source });
-                    // PERFINFO_GROUPMASK: eight words; PERF_PMC_PROFILE is bit 0x400 of the second.
-                    Set(session, TraceSystemTraceEnableFlagsInfo, new int[] { 0, 0x400, 0, 0, 0, 0, 0, 0 });
+                    enable(session);
                     Spin(milliseconds);
                 }
                 finally
