@@ -126,7 +126,7 @@ impl Block {
     /// At least DISPATCH_LEVEL.
     pub(crate) fn enter<R>(
         &self,
-        here: Here,
+        here: &mut Here,
         program: &Program,
         ring: &[Word],
         work: impl FnOnce(&mut Local<'_, Cpu>) -> R,
@@ -156,7 +156,7 @@ impl Block {
 
     /// Runs `work` for a timer tick or an overflow interrupt on this processor. At least
     /// DISPATCH_LEVEL.
-    fn happened(&self, here: Here, table: &Table, work: impl FnOnce(&mut Local<'_, Cpu>)) {
+    fn happened(&self, here: &mut Here, table: &Table, work: impl FnOnce(&mut Local<'_, Cpu>)) {
         // Running ends only by work done on this processor, so not before this is over.
         let (program, ring) = if self.running.load(Ordering::Relaxed) {
             (table.program(), self.ring())
@@ -268,12 +268,12 @@ unsafe extern "C" fn tick(
     _second: *mut c_void,
 ) {
     // SAFETY: a DPC runs at DISPATCH_LEVEL to its end.
-    let here = unsafe { Here::now() };
+    let mut here = unsafe { Here::now() };
     // SAFETY: a DPC of the published table.
     if let Some(table) = unsafe { published() }
         && let Some(block) = table.block(here.index())
     {
-        block.happened(here, table, |local| {
+        block.happened(&mut here, table, |local| {
             local.tick();
         });
     }
@@ -300,14 +300,15 @@ pub(crate) unsafe extern "C" fn timer_expired(_timer: PEX_TIMER, _context: *mut 
 /// The caller is an overflow interrupt.
 pub(crate) unsafe fn overflowed(work: impl FnOnce(&mut Local<'_, Cpu>)) {
     // SAFETY: PROFILE_LEVEL to the interrupt's end.
-    let here = unsafe { Here::now() };
+    let mut here = unsafe { Here::now() };
     // SAFETY: giving the counters back waits until the interrupt is over.
     let table = unsafe { published() };
-    match table.and_then(|table| Some((table, table.block(here.index())?))) {
-        Some((table, block)) => block.happened(here, table, work),
-        None => {
-            let page = table.and_then(|table| table.apic);
-            masked(|| apic::unmask(&mut Cpu::new(page)));
-        }
+    if let Some(table) = table
+        && let Some(block) = table.block(here.index())
+    {
+        block.happened(&mut here, table, work);
+    } else {
+        let page = table.and_then(|table| table.apic);
+        masked(|| apic::unmask(&mut Cpu::new(page)));
     }
 }

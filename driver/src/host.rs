@@ -120,9 +120,9 @@ impl Host {
         let dpcs = table.all().filter(|block| wanted.contains(block.index()));
         let count = table.count();
         self.rounds
-            .parts(dpcs.map(Block::work), slots, count, |here, part| {
+            .parts(dpcs.map(Block::work), slots, count, |mut here, part| {
                 if let Some(block) = table.block(here.index()) {
-                    block.enter(here, table.program(), block.ring(), |local| {
+                    block.enter(&mut here, table.program(), block.ring(), |local| {
                         work(local, part);
                     });
                 }
@@ -189,8 +189,8 @@ impl Processors for Host {
         // SAFETY: the table is there as long as the host.
         let table = unsafe { self.table.place().as_ref() };
         let block = table.block(index)?;
-        self.rounds.one(block.work(), |here| {
-            block.enter(here, table.program(), block.ring(), work)
+        self.rounds.one(block.work(), |mut here| {
+            block.enter(&mut here, table.program(), block.ring(), work)
         })?
     }
 

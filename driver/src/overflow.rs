@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "calls into the HAL, and what the HAL calls")]
 
 use crate::block;
-use crate::status::check;
+use crate::status::{Failed, check};
 use crate::trace::{self, What};
 use core::ffi::c_void;
 use core::mem::size_of;
@@ -138,7 +138,7 @@ impl Reservation {
     /// The status with which Windows has refused to remove the handler.
     #[must_use]
     pub(crate) fn stuck(&self) -> Option<u32> {
-        check(self.removed).err().map(|failed| failed.code())
+        check(self.removed).err().map(Failed::code)
     }
 }
 

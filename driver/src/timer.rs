@@ -64,7 +64,7 @@ impl Timers {
 
 #[derive(Debug)]
 struct Timer {
-    timer: Option<NonNull<_EX_TIMER>>,
+    object: Option<NonNull<_EX_TIMER>>,
     wakes: bool,
     period: Option<u32>,
 }
@@ -77,14 +77,14 @@ impl Timer {
         // SAFETY: the callback is given no context; `Timers::new` tells how long it may run.
         let timer = unsafe { ExAllocateTimer(callback, null_mut(), attributes) };
         Some(Self {
-            timer: Some(NonNull::new(timer)?),
+            object: Some(NonNull::new(timer)?),
             wakes: attributes & EX_TIMER_NO_WAKE == 0,
             period: None,
         })
     }
 
     fn set(&mut self, period: Option<u32>) {
-        let Some(timer) = self.timer.filter(|_| period != self.period) else {
+        let Some(timer) = self.object.filter(|_| period != self.period) else {
             return;
         };
         self.period = period;
@@ -107,7 +107,7 @@ impl Timer {
     }
 
     fn delete(&mut self) {
-        if let Some(timer) = self.timer.take() {
+        if let Some(timer) = self.object.take() {
             // SAFETY: PASSIVE_LEVEL, as it waits; the timer is not used after this.
             unsafe { ExDeleteTimer(timer.as_ptr(), 1, 1, null_mut()) };
         }

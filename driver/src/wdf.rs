@@ -273,11 +273,11 @@ unsafe fn fill_context<T>(
     // SAFETY: the caller's promise. The framework has zeroed the context, and as zeros each of its
     // fields means that it is not there.
     let context = unsafe { context.of(device) };
-    let made = make(Owner(device))?;
+    let new = make(Owner(device))?;
     // SAFETY: the context is the framework's memory for this device.
     let value = unsafe { addr_of_mut!((*context).value) };
     // SAFETY: as above.
-    unsafe { value.write(MaybeUninit::new(made)) };
+    unsafe { value.write(MaybeUninit::new(new)) };
     // SAFETY: complete now.
     let context = unsafe { &*context };
     context.ready.store(true, Ordering::Release);
