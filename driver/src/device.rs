@@ -2,15 +2,15 @@
 //!
 //! Everything here runs at PASSIVE_LEVEL under the device's lock.
 
-use crate::global::HALPROF;
-use crate::kernel::Failed;
-use crate::kernel::framework::Parent;
-use crate::kernel::lock::WaitLock;
-use crate::kernel::pool::Pool;
-use crate::kernel::processors::{Host, trace_added};
-use crate::trace::What;
+use crate::host::Host;
+use crate::lock::WaitLock;
+use crate::pool::Pool;
+use crate::status::Failed;
+use crate::timer::Setting;
+use crate::trace::{self, What};
+use crate::wdf::Owner;
 use core::ptr::null_mut;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicPtr, Ordering};
 use hal_profile::machine::Processors;
 use hal_profile::service::{About, Completion, Service};
 use hal_profile::session::{Client, Session};
@@ -34,8 +34,12 @@ const GRANTED: [Access; 2] = [Access::Read, Access::Write];
 
 static EMPTY_SESSION: Session = Session::EMPTY;
 
+/// The hardware that is ready, null for none: for debuggers.
+pub(crate) static HARDWARE: AtomicPtr<Hardware> = AtomicPtr::new(null_mut());
+
 /// A device.
 pub(crate) struct Device {
+    owner: Owner,
     hardware: WaitLock<Option<Pool<Hardware>>>,
 }
 
@@ -46,27 +50,24 @@ pub(crate) struct Hardware {
 
 impl Device {
     /// A device without hardware yet.
-    pub(crate) fn new(parent: Parent) -> Result<Self, Failed> {
+    pub(crate) fn new(owner: Owner) -> Result<Self, Failed> {
         Ok(Self {
-            hardware: WaitLock::new(parent, None)?,
+            owner,
+            hardware: WaitLock::new(owner, None)?,
         })
     }
 
     /// Looks at all processors, and is ready for requests; where something fails, nothing is left.
     pub(crate) fn prepare(&self) -> Result<(), Failed> {
         let mut held = self.hardware.hold();
-        match Hardware::new() {
+        match Hardware::new(self.owner) {
             Ok(hardware) => {
-                HALPROF
-                    .hardware
-                    .store(hardware.place().as_ptr(), Ordering::Release);
+                HARDWARE.store(hardware.place().as_ptr(), Ordering::Release);
                 *held = Some(hardware);
                 Ok(())
             }
             Err(failed) => {
-                HALPROF
-                    .trace
-                    .add(What::NotReady, 0, failed.code().into(), 0);
+                trace::add(What::NotReady, 0, failed.code().into(), 0);
                 Err(failed)
             }
         }
@@ -80,19 +81,19 @@ impl Device {
 
     /// In D0 again: the running session is armed.
     pub(crate) fn wake(&self) {
-        HALPROF.trace.add(What::Awake, 0, 0, 0);
+        trace::add(What::Awake, 0, 0, 0);
         self.with(|hardware| hardware.service.resume());
     }
 
     /// On the way out of D0, for the power state `target`: totals are read, counters stopped.
     pub(crate) fn sleep(&self, target: u32) {
-        HALPROF.trace.add(What::Asleep, 0, target.into(), 0);
+        trace::add(What::Asleep, 0, target.into(), 0);
         self.with(|hardware| hardware.service.suspend());
     }
 
     /// Gone without warning: every session ends.
     pub(crate) fn surprise_removed(&self) {
-        HALPROF.trace.add(What::SurpriseRemoved, 0, 0, 0);
+        trace::add(What::SurpriseRemoved, 0, 0, 0);
         self.with(|hardware| hardware.service.end_all());
     }
 
@@ -100,7 +101,8 @@ impl Device {
     pub(crate) fn processor_added(&self, index: usize) {
         self.with(|hardware| {
             let added = hardware.service.processors().add(index);
-            trace_added(index, added);
+            let status = added.err().map_or(0, Failed::code);
+            trace::add(What::ProcessorAdded, 0, index as u64, status.into());
             if added.is_ok() {
                 hardware.service.processor_added(index);
             }
@@ -109,7 +111,7 @@ impl Device {
 
     /// A handle was closed, for whatever cause.
     pub(crate) fn handle_closed(&self, handle: u64) {
-        HALPROF.trace.add(What::Closed, 0, handle, 0);
+        trace::add(What::Closed, 0, handle, 0);
         self.with(|hardware| hardware.service.handle_closed(handle));
     }
 
@@ -133,9 +135,7 @@ impl Device {
         let error = refusal(&completion, buffer);
         if completion.status != NtStatus::SUCCESS || error != 0 {
             let status = completion.status.0;
-            HALPROF
-                .trace
-                .refuse(client.process, code, status, error, frequency);
+            trace::refuse(client.process, code, status, error, frequency);
         }
         completion
     }
@@ -145,8 +145,8 @@ impl Device {
         let mut held = self.hardware.hold();
         let hardware = held.as_mut()?.first_mut()?;
         let result = work(hardware);
-        let period = hardware.service.timer_period();
-        hardware.service.processors().set_timer(period);
+        let setting = hardware.timer();
+        hardware.service.processors().set_timer(setting);
         Some(result)
     }
 }
@@ -165,21 +165,29 @@ fn refusal(completion: &Completion, buffer: &[u8]) -> u32 {
 impl Drop for Hardware {
     fn drop(&mut self) {
         self.service.end_all();
-        HALPROF.hardware.store(null_mut(), Ordering::Release);
-        HALPROF.trace.add(What::Released, 0, 0, 0);
+        HARDWARE.store(null_mut(), Ordering::Release);
+        trace::add(What::Released, 0, 0, 0);
     }
 }
 
 impl Hardware {
-    fn new() -> Result<Pool<Self>, Failed> {
+    fn new(owner: Owner) -> Result<Pool<Self>, Failed> {
         let none = Failed(STATUS_INSUFFICIENT_RESOURCES);
-        let host = Host::new()?;
+        let host = Host::new(owner)?;
         let sessions = Pool::copies(SESSION_PLACES, &EMPTY_SESSION).ok_or(none)?;
         let (frequency, count) = (host.frequency(), host.count() as u64);
         let hardware = Pool::one(|| Self {
             service: Service::new(host, sessions, ABOUT),
         });
-        HALPROF.trace.add(What::Ready, 0, count, frequency);
+        trace::add(What::Ready, 0, count, frequency);
         hardware.ok_or(none)
+    }
+
+    /// How the timer has to be set.
+    fn timer(&self) -> Option<Setting> {
+        Some(Setting {
+            period: self.service.timer_period()?,
+            precise: self.service.rotates(),
+        })
     }
 }

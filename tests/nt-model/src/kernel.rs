@@ -83,6 +83,8 @@ struct Dpc {
 struct Timer {
     callback: u64,
     context: u64,
+    /// Of high resolution.
+    precise: bool,
     /// In units of 100 ns, where it is set.
     period: Option<u64>,
 }
@@ -105,6 +107,13 @@ impl Kernel {
     #[must_use]
     pub fn timer_period(&self) -> Option<u64> {
         self.timers.values().find_map(|timer| timer.period)
+    }
+
+    /// Whether the timer that is set is of high resolution.
+    #[must_use]
+    pub fn timer_is_precise(&self) -> Option<bool> {
+        let set = |timer: &&Timer| timer.period.is_some();
+        self.timers.values().find(set).map(|timer| timer.precise)
     }
 
     /// What is alive though the driver is unloaded.
@@ -254,6 +263,7 @@ functions! {
     "PsGetCurrentProcessId" PROFILE |m| Ok(Outcome::Return(m.who().0.into()));
     "PsGetCurrentThreadId" PROFILE |m| Ok(Outcome::Return(m.who().1.into()));
     "IoGetRequestorProcessId" DISPATCH |m| { let irp = m.engine.argument(0); Ok(Outcome::Return(m.framework.process_of_irp(irp)?.into())) };
+    "SeSinglePrivilegeCheck" PASSIVE privilege;
     "HalAllocateHardwareCounters" PASSIVE allocate_counters;
     "HalFreeHardwareCounters" PASSIVE free_counters;
     "DbgPrintEx" PROFILE print;
@@ -319,6 +329,19 @@ fn allocate_pool(m: &mut Machine) -> Result<Outcome, Violation> {
     }
     let at = m.engine.allocate(size, tag as u32).unwrap_or(0);
     Ok(Outcome::Return(at))
+}
+
+/// SeSinglePrivilegeCheck, of SeDebugPrivilege (20, wdm.h) for a caller in user mode: every client
+/// of the model holds it.
+fn privilege(m: &mut Machine) -> Result<Outcome, Violation> {
+    const SE_DEBUG_PRIVILEGE: u64 = 20;
+    const USER_MODE: u8 = 1;
+    let (privilege, mode) = (m.engine.argument(0), m.engine.argument(1) as u8);
+    if (privilege, mode) != (SE_DEBUG_PRIVILEGE, USER_MODE) {
+        let what = format!("SeSinglePrivilegeCheck of {privilege} for mode {mode}");
+        return broken(Rule::Unmodelled, what);
+    }
+    Ok(Outcome::Return(1))
 }
 
 fn free_pool(m: &mut Machine) -> Result<Outcome, Violation> {
@@ -528,6 +551,14 @@ fn timer_resolution(m: &mut Machine) -> Result<Outcome, Violation> {
 
 fn allocate_timer(m: &mut Machine) -> Result<Outcome, Violation> {
     let (callback, context) = (m.engine.argument(0), m.engine.argument(1));
+    let attributes = m.engine.argument(2) as u32;
+    // ExAllocateTimer: "do not set both the EX_TIMER_HIGH_RESOLUTION and EX_TIMER_NO_WAKE flags".
+    if attributes & !(EX_TIMER_HIGH_RESOLUTION | EX_TIMER_NO_WAKE) != 0
+        || attributes == EX_TIMER_HIGH_RESOLUTION | EX_TIMER_NO_WAKE
+    {
+        let what = format!("ExAllocateTimer with attributes {attributes:#x}");
+        return broken(Rule::BugCheck, what);
+    }
     if m.kernel.fails() {
         return Ok(Outcome::Return(0));
     }
@@ -537,11 +568,16 @@ fn allocate_timer(m: &mut Machine) -> Result<Outcome, Violation> {
     let timer = Timer {
         callback,
         context,
+        precise: attributes & EX_TIMER_HIGH_RESOLUTION != 0,
         period: None,
     };
     m.kernel.timers.insert(at, timer);
     Ok(Outcome::Return(at))
 }
+
+/// EX_TIMER_HIGH_RESOLUTION and EX_TIMER_NO_WAKE (wdm.h).
+const EX_TIMER_HIGH_RESOLUTION: u32 = 4;
+const EX_TIMER_NO_WAKE: u32 = 8;
 
 fn timer(m: &mut Machine) -> Result<&mut Timer, Violation> {
     let at = m.engine.argument(0);

@@ -148,6 +148,8 @@ pub struct Framework {
     pub told: Vec<Vec<u8>>,
     /// Bound, by the loader.
     pub bound: bool,
+    /// The device refuses to be stopped and removed (WdfDeviceSetStaticStopRemove).
+    pub stays: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -197,6 +199,7 @@ framework! {
     314 "WdfWaitLockRelease" DISPATCH wait_lock_release;
     152 "WdfIoQueueCreate" DISPATCH queue_create;
     157 "WdfIoQueueGetDevice" DISPATCH |m| { let queue = m.engine.argument(1); m.framework.object(queue)?; Ok(Outcome::Return(m.framework.device.unwrap_or(0))) };
+    76 "WdfDeviceSetStaticStopRemove" DISPATCH |m| { let stoppable = m.engine.argument(2) as u8; m.framework.stays = stoppable == 0; done() };
     77 "WdfDeviceCreateDeviceInterface" PASSIVE |m| if m.kernel.fails() { no_memory() } else { told_interface(m) };
     80 "WdfDeviceCreateSymbolicLink" PASSIVE |m| if m.kernel.fails() { no_memory() } else { m.framework.linked = true; told_text(m) };
     269 "WdfRequestRetrieveInputBuffer" DISPATCH |m| retrieve(m, Side::Input);

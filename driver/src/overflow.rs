@@ -1,14 +1,19 @@
-//! The counters, reserved with Windows, and what becomes of overflows.
+//! The counters, reserved with Windows, and the overflow interrupt's handlers.
+#![expect(unsafe_code, reason = "calls into the HAL, and what the HAL calls")]
 
-use super::check;
-use crate::callbacks::{self, TrapFrame};
-use crate::global::HALPROF;
-use crate::trace::What;
+use crate::block;
+use crate::status::{Failed, check};
+use crate::trace::{self, What};
 use core::ffi::c_void;
 use core::mem::size_of;
 use core::ptr::null_mut;
 use hal_profile::machine::{Overflows, Unreserved};
-use wdk_sys::ntddk::{HalAllocateHardwareCounters, HalFreeHardwareCounters};
+use hal_profile::overflow::{self, Interrupted};
+use shared_types::Mode;
+use wdk_sys::ntddk::{
+    HalAllocateHardwareCounters, HalFreeHardwareCounters, PsGetCurrentProcessId,
+    PsGetCurrentThreadId,
+};
 use wdk_sys::{
     _PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR__bindgen_ty_1 as Resource,
     _PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR__bindgen_ty_1__bindgen_ty_1 as Range,
@@ -56,11 +61,24 @@ const _: () = {
     assert!(core::mem::offset_of!(CallbackResources, descriptors) == 8);
 };
 
+/// The members of KTRAP_FRAME (ntddk.h, x64) that tell what was interrupted.
+#[repr(C)]
+struct TrapFrame {
+    _before: [u8; 0x168],
+    rip: u64,
+    cs: u16,
+}
+
+/// The privilege level in a code selector; 3 is user mode.
+const REQUESTED_PRIVILEGE: u16 = 3;
+
 /// The counters, ours until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     handle: HANDLE,
+    /// Our handler of the overflow interrupt is registered.
     interrupt: bool,
+    overflows: Overflows,
     /// What removing the handler answered.
     removed: NTSTATUS,
 }
@@ -78,7 +96,7 @@ impl Reservation {
             Overflows::Interrupt => 1,
             Overflows::Callback { .. } => 2,
         };
-        HALPROF.trace.add(What::Reserved, 0, kind, status.into());
+        trace::add(What::Reserved, 0, kind, status.into());
         reserved
     }
 
@@ -89,38 +107,55 @@ impl Reservation {
                 Overflows::Ignored | Overflows::Interrupt => allocate(null_mut())?,
             },
             interrupt: false,
+            overflows,
             removed: STATUS_SUCCESS,
         };
         if overflows == Overflows::Interrupt {
-            let status = set_interrupt_handler(Some(callbacks::overflow_interrupt));
+            let status = set_interrupt_handler(Some(overflow_interrupt));
             check(status).map_err(|failed| Unreserved::Interrupt(failed.code()))?;
             reservation.interrupt = true;
         }
         Ok(reservation)
     }
 
-    /// Removes the handler of the overflow interrupt, where there is one; whether there was. It may
-    /// still be running on another processor. PASSIVE_LEVEL.
-    pub(crate) fn remove_interrupt(&mut self) -> bool {
-        let removed = core::mem::take(&mut self.interrupt);
-        if removed {
+    /// Which overflows it is for.
+    #[must_use]
+    pub(crate) const fn overflows(&self) -> Overflows {
+        self.overflows
+    }
+
+    /// Removes the handler of the overflow interrupt, where there is one. It may still be running
+    /// on another processor. Where Windows refuses, it stays registered. PASSIVE_LEVEL.
+    pub(crate) fn remove_interrupt(&mut self) -> Result<(), Unreserved> {
+        if self.interrupt {
             self.removed = set_interrupt_handler(None);
+            check(self.removed).map_err(|failed| Unreserved::Interrupt(failed.code()))?;
+            self.interrupt = false;
         }
-        removed
+        Ok(())
+    }
+
+    /// The status with which Windows has refused to remove the handler.
+    #[must_use]
+    pub(crate) fn stuck(&self) -> Option<u32> {
+        check(self.removed).err().map(Failed::code)
     }
 }
 
 impl Drop for Reservation {
-    /// PASSIVE_LEVEL; our counters are stopped and cleared.
+    /// PASSIVE_LEVEL; our counters are stopped and cleared. A handler that still cannot be removed
+    /// keeps the counters, so that nobody makes them interrupt.
     fn drop(&mut self) {
-        self.remove_interrupt();
-        // SAFETY: PASSIVE_LEVEL; the handle is ours, and given back once.
-        let counters = unsafe { HalFreeHardwareCounters(self.handle) };
-        HALPROF.trace.add(
+        let freed = match self.remove_interrupt() {
+            // SAFETY: PASSIVE_LEVEL; the handle is ours, and given back once.
+            Ok(()) => unsafe { HalFreeHardwareCounters(self.handle) },
+            Err(_) => self.removed,
+        };
+        trace::add(
             What::GivenBack,
             0,
             self.removed.cast_unsigned().into(),
-            counters.cast_unsigned().into(),
+            freed.cast_unsigned().into(),
         );
     }
 }
@@ -154,7 +189,7 @@ fn allocate_for_callback(general: u32) -> Result<HANDLE, Unreserved> {
             descriptor(
                 ResourceType::ResourceTypeOverflow,
                 Resource {
-                    OverflowHandler: Some(callbacks::overflow_callback),
+                    OverflowHandler: Some(overflow_callback),
                 },
             ),
         ],
@@ -189,5 +224,45 @@ fn set_interrupt_handler(mut handler: InterruptHandler) -> NTSTATUS {
             size_of::<InterruptHandler>() as u32,
             (&raw mut handler).cast(),
         )
+    }
+}
+
+/// What HalProfileSourceInterruptHandler registers. PROFILE_LEVEL, on the processor whose counter
+/// has overflowed; Windows' HAL has entered the interrupt and ends it.
+unsafe extern "C" fn overflow_interrupt(frame: *mut TrapFrame) {
+    // SAFETY: Windows' trap frame, which outlives the call.
+    let interrupted = unsafe { frame.as_ref() }.map_or(UNKNOWN, interrupted);
+    // SAFETY: an overflow interrupt.
+    unsafe { block::overflowed(|local| overflow::interrupt(local, &interrupted)) };
+}
+
+/// PHYSICAL_COUNTER_OVERFLOW_HANDLER. PROFILE_LEVEL, on the processor whose counters have
+/// overflowed; Windows' HAL clears their overflows.
+unsafe extern "C" fn overflow_callback(overflowed: u64, _owner: HANDLE) {
+    // SAFETY: an overflow interrupt.
+    unsafe { block::overflowed(|local| overflow::callback(local, overflowed)) };
+}
+
+const UNKNOWN: Interrupted = Interrupted {
+    ip: 0,
+    mode: Mode::Unknown,
+    process: 0,
+    thread: 0,
+};
+
+fn interrupted(frame: &TrapFrame) -> Interrupted {
+    // SAFETY: any IRQL.
+    let process = unsafe { PsGetCurrentProcessId() };
+    // SAFETY: any IRQL.
+    let thread = unsafe { PsGetCurrentThreadId() };
+    Interrupted {
+        ip: frame.rip,
+        mode: if frame.cs & REQUESTED_PRIVILEGE == REQUESTED_PRIVILEGE {
+            Mode::User
+        } else {
+            Mode::Kernel
+        },
+        process: process.addr() as u32,
+        thread: thread.addr() as u32,
     }
 }

@@ -1,12 +1,14 @@
 //! The device's lock: a framework wait lock with the value that it guards.
+#![expect(unsafe_code, reason = "the framework's wait lock")]
 
-use super::{Failed, check};
+use crate::status::{Failed, check};
+use crate::wdf::{self, Owner};
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
 use core::ptr::null_mut;
-use wdk_sys::{WDFOBJECT, WDFWAITLOCK, call_unsafe_wdf_function_binding};
+use wdk_sys::{WDFWAITLOCK, call_unsafe_wdf_function_binding};
 
-/// A value that one thread has at a time.
+/// A value protected by a WDFWAITLOCK.
 #[derive(Debug)]
 pub(crate) struct WaitLock<T> {
     lock: WDFWAITLOCK,
@@ -21,10 +23,10 @@ unsafe impl<T: Send> Sync for WaitLock<T> {}
 pub(crate) struct Held<'a, T>(&'a WaitLock<T>);
 
 impl<T> WaitLock<T> {
-    /// A lock that is deleted with `parent`, which must outlive it. PASSIVE_LEVEL.
-    pub(crate) fn new(parent: WDFOBJECT, value: T) -> Result<Self, Failed> {
-        let mut attributes = super::framework::attributes();
-        attributes.ParentObject = parent;
+    /// A lock that is deleted with its owner, which must outlive it. PASSIVE_LEVEL.
+    pub(crate) fn new(owner: Owner, value: T) -> Result<Self, Failed> {
+        let mut attributes = wdf::attributes();
+        attributes.ParentObject = owner.object();
         let mut lock: WDFWAITLOCK = null_mut();
         // SAFETY: the attributes are initialised, `lock` is written.
         let status = unsafe {

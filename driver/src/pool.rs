@@ -1,12 +1,15 @@
 //! Memory: non-paged, not executable, zeroed, fallible.
+#![expect(unsafe_code, reason = "the kernel's pool")]
 
-use super::TAG;
 use core::mem::{ManuallyDrop, needs_drop};
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 use wdk_sys::POOL_FLAG_NON_PAGED;
 use wdk_sys::ntddk::{ExAllocatePool2, ExFreePoolWithTag};
 use zerocopy::FromZeros;
+
+/// The tag of all pool that the driver takes: `Hprf` in `!poolused`.
+pub(crate) const TAG: u32 = u32::from_le_bytes(*b"Hprf");
 
 /// A slice in non-paged pool. From a page on it is page-aligned (ExAllocatePool2).
 #[derive(Debug)]
@@ -58,7 +61,7 @@ impl<T> Pool<T> {
 }
 
 impl<T> Pool<T> {
-    /// Where it stands; aliasing is the caller's affair.
+    /// Address of the allocation; the caller upholds aliasing.
     #[must_use]
     pub(crate) const fn place(&self) -> NonNull<T> {
         self.at

@@ -1,61 +1,25 @@
-//! To the processor: the instructions that [`hal_profile::machine::Machine`] stands for.
+//! The instructions that [`hal_profile::machine::Machine`] stands for.
 //!
-//! One of the three rooms where unsafe code stands. Everything here is done on the processor that
-//! it concerns; which registers may be touched is decided in `hal_profile`, from CPUID.
-#![expect(
-    unsafe_code,
-    reason = "privileged instructions, and the local APIC's page"
-)]
+//! Everything here is done on the processor that it concerns; which registers may be touched is
+//! decided in `hal_profile`, from CPUID.
+#![expect(unsafe_code, reason = "privileged instructions")]
 
+use crate::apic::ApicPage;
 use core::arch::asm;
 use core::arch::x86_64::{__cpuid_count, _rdtsc};
-use core::ptr::NonNull;
 use hal_profile::machine::{CpuidResult, Machine};
 
 /// RFLAGS.IF.
 const INTERRUPT_FLAG: u64 = 1 << 9;
-/// Rounds of an exercise, of two instructions each.
-const EXERCISE: u64 = 1000;
+/// Rounds of the counted loop, of two instructions each: 700 instructions.
+const EXERCISE: u64 = 350;
 
 /// The processor that runs this code.
 ///
-/// It is of use only on one processor with interrupts masked: the host of the core lends it only
-/// there.
+/// Valid only on the current processor with interrupts masked: `Block::enter` lends it only there.
 #[derive(Debug)]
 pub(crate) struct Cpu {
     apic: Option<ApicPage>,
-}
-
-/// The local APIC's registers, mapped: the one mapping that the driver makes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ApicPage(NonNull<u32>);
-
-// SAFETY: the mapping is valid on every processor, and each sees its own local APIC through it.
-unsafe impl Send for ApicPage {}
-// SAFETY: as above; all accesses are volatile.
-unsafe impl Sync for ApicPage {}
-
-impl ApicPage {
-    /// The page at an address where it has been mapped.
-    ///
-    /// # Safety
-    /// The 4 KiB at `at` are the local APIC's page, mapped uncached, for as long as this or a copy
-    /// of it is used.
-    pub(crate) const unsafe fn mapped(at: NonNull<u32>) -> Self {
-        Self(at)
-    }
-
-    /// Where it is mapped.
-    #[must_use]
-    pub(crate) const fn address(self) -> NonNull<u32> {
-        self.0
-    }
-
-    fn register(self, offset: u32) -> NonNull<u32> {
-        let words = (offset & 0xFF0) as usize / size_of::<u32>();
-        // SAFETY: below 4 KiB, so within the page that is mapped.
-        unsafe { self.0.add(words) }
-    }
 }
 
 impl Cpu {
@@ -113,17 +77,13 @@ impl Machine for Cpu {
 
     #[inline]
     fn read_apic(&mut self, offset: u32) -> u32 {
-        self.apic.map_or(0, |page| {
-            // SAFETY: a register of the mapped page.
-            unsafe { page.register(offset).read_volatile() }
-        })
+        self.apic.map_or(0, |page| page.read(offset))
     }
 
     #[inline]
     fn write_apic(&mut self, offset: u32, value: u32) {
         if let Some(page) = self.apic {
-            // SAFETY: a register of the mapped page; the core writes LVTPC alone.
-            unsafe { page.register(offset).write_volatile(value) }
+            page.write(offset, value);
         }
     }
 
@@ -133,10 +93,15 @@ impl Machine for Cpu {
     }
 
     fn exercise(&mut self) {
-        // SAFETY: a loop on a register.
-        unsafe {
-            asm!("2:", "dec {0}", "jnz 2b", inout(reg) EXERCISE => _, options(nomem, nostack));
-        }
+        exercise();
+    }
+}
+
+/// Executes a loop of 700 instructions, for counters to count. Any IRQL.
+pub(crate) fn exercise() {
+    // SAFETY: a loop on a register.
+    unsafe {
+        asm!("2:", "dec {0}", "jnz 2b", inout(reg) EXERCISE => _, options(nomem, nostack));
     }
 }
 

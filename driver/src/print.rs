@@ -1,4 +1,8 @@
 //! The debug output: `ed nt!Kd_IHVDRIVER_Mask 0xf` in WinDbg shows it.
+#![expect(
+    unsafe_code,
+    reason = "a function of C with a variable list of arguments"
+)]
 
 use wdk_sys::ntddk::DbgPrintEx;
 
@@ -8,7 +12,7 @@ const COMPONENT: u32 = 77;
 const WARNING: u32 = 1;
 
 /// A request was refused. Any IRQL.
-pub(crate) fn print_refusal(process: u32, code: u32, status: u32, error: u32) {
+pub(crate) fn refusal(process: u32, code: u32, status: u32, error: u32) {
     // SAFETY: the format names four 32-bit numbers, and four are given.
     let _ = unsafe {
         DbgPrintEx(
