@@ -4,16 +4,16 @@
 use crate::apic::{self, ApicPage};
 use crate::cpu::{Cpu, masked};
 use crate::dpc::{Dpc, Here};
-use crate::pool::Pool;
+use crate::pool::{Pool, Zeroed};
 use crate::status::{Failed, check};
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
-use hal_profile::machine::Local;
-use hal_profile::processor::ProcessorState;
+use hal_profile::host::Local;
+use hal_profile::program::Program;
 use hal_profile::ring::Word;
-use hal_profile::session::Program;
+use hal_profile::state::ProcessorState;
 use shared_types::request::session::MAX_PROCESSORS;
 use wdk_sys::ntddk::{
     KeGetProcessorNumberFromIndex, KeQueryActiveProcessorCountEx, KeQueryMaximumProcessorCountEx,
@@ -22,10 +22,6 @@ use wdk_sys::{KDPC, PEX_TIMER, PROCESSOR_NUMBER, STATUS_INSUFFICIENT_RESOURCES};
 
 /// ALL_PROCESSOR_GROUPS (wdm.h).
 const ALL_GROUPS: u16 = 0xFFFF;
-
-static NEW_STATE: ProcessorState = ProcessorState::EMPTY;
-/// What a processor has to do that runs nothing.
-static IDLE: Program = Program::EMPTY;
 
 /// The table of the device whose hardware is ready, null for none.
 pub(crate) static TABLE: AtomicPtr<Table> = AtomicPtr::new(null_mut());
@@ -55,6 +51,8 @@ pub(crate) struct Table {
     blocks: Pool<AtomicPtr<Block>>,
     /// Written only while nothing runs.
     program: Pool<Program>,
+    /// What a processor has to do that runs nothing.
+    idle: Zeroed<Program>,
     apic: Option<ApicPage>,
 }
 
@@ -70,7 +68,7 @@ impl Block {
         let mut number = PROCESSOR_NUMBER::default();
         // SAFETY: the number is written.
         check(unsafe { KeGetProcessorNumberFromIndex(index as u32, &raw mut number) })?;
-        let state = Pool::copies(1, &NEW_STATE).ok_or(none)?;
+        let state = Pool::zeroed(1).ok_or(none)?;
         let work = Dpc::for_rounds(number)?;
         // SAFETY: `tick` looks whether there is something to do.
         let tick = unsafe { Dpc::new(number, Some(tick)) }?;
@@ -156,14 +154,19 @@ impl Block {
 
     /// Runs `work` for a timer tick or an overflow interrupt on this processor. At least
     /// DISPATCH_LEVEL.
-    fn happened(&self, here: &mut Here, table: &Table, work: impl FnOnce(&mut Local<'_, Cpu>)) {
+    fn happened<R>(
+        &self,
+        here: &mut Here,
+        table: &Table,
+        work: impl FnOnce(&mut Local<'_, Cpu>) -> R,
+    ) -> Option<R> {
         // Running ends only by work done on this processor, so not before this is over.
         let (program, ring) = if self.running.load(Ordering::Relaxed) {
             (table.program(), self.ring())
         } else {
-            (&IDLE, Default::default())
+            (&*table.idle, Default::default())
         };
-        let _ = self.enter(here, program, ring, work);
+        self.enter(here, program, ring, work)
     }
 }
 
@@ -174,11 +177,13 @@ impl Table {
         // SAFETY: no requirement.
         let most = unsafe { KeQueryMaximumProcessorCountEx(ALL_GROUPS) } as usize;
         let blocks = Pool::zeroed(most.min(MAX_PROCESSORS))?;
-        let program = Pool::copies(1, &IDLE)?;
+        let program = Pool::zeroed(1)?;
+        let idle = Zeroed::new()?;
         Pool::one(|| Self {
             count: AtomicU32::new(0),
             blocks,
             program,
+            idle,
             apic,
         })
     }
@@ -273,9 +278,11 @@ unsafe extern "C" fn tick(
     if let Some(table) = unsafe { published() }
         && let Some(block) = table.block(here.index())
     {
-        block.happened(&mut here, table, |local| {
-            local.tick();
-        });
+        let waits = block.happened(&mut here, table, |local| local.tick());
+        if waits == Some(true) {
+            // Interrupts were let in: one that waited has been handled.
+            let _ = block.happened(&mut here, table, |local| local.settle());
+        }
     }
 }
 
@@ -306,7 +313,7 @@ pub(crate) unsafe fn overflowed(work: impl FnOnce(&mut Local<'_, Cpu>)) {
     if let Some(table) = table
         && let Some(block) = table.block(here.index())
     {
-        block.happened(&mut here, table, work);
+        let _ = block.happened(&mut here, table, work);
     } else {
         let page = table.and_then(|table| table.apic);
         masked(|| apic::unmask(&mut Cpu::new(page)));

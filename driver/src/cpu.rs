@@ -91,10 +91,6 @@ impl Machine for Cpu {
     fn timestamp(&mut self) -> u64 {
         timestamp()
     }
-
-    fn exercise(&mut self) {
-        exercise();
-    }
 }
 
 /// Executes a loop of 700 instructions, for counters to count. Any IRQL.

@@ -4,23 +4,24 @@
 
 use crate::host::Host;
 use crate::lock::WaitLock;
-use crate::pool::Pool;
+use crate::pool::{Pool, Zeroed};
 use crate::status::Failed;
 use crate::timer::Setting;
 use crate::trace::{self, What};
 use crate::wdf::Owner;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering};
-use hal_profile::machine::Processors;
-use hal_profile::service::{About, Completion, Service};
+use hal_profile::host::Processors;
+use hal_profile::program::Scratch;
+use hal_profile::service::{self, About, Completion, Service};
 use hal_profile::session::{Client, Session};
 use shared_types::request::{Access, RequestCode};
 use shared_types::{NtStatus, ReplyHeader};
 use wdk_sys::STATUS_INSUFFICIENT_RESOURCES;
 use zerocopy::FromBytes;
 
-/// Sessions that can be open at once, and one place for the service's own work.
-const SESSION_PLACES: usize = 7 + 1;
+/// Sessions that can be open at once.
+const SESSIONS: usize = 7;
 /// What all rings together may take.
 const RING_BYTES_MAX: u64 = 256 << 20;
 const ABOUT: About = About {
@@ -31,8 +32,6 @@ const ABOUT: About = About {
 /// The I/O manager has checked the handle's rights against those that the code names, before the
 /// driver sees the request (IoControlCode's access bits; METHOD_BUFFERED, no FILE_ANY_ACCESS).
 const GRANTED: [Access; 2] = [Access::Read, Access::Write];
-
-static EMPTY_SESSION: Session = Session::EMPTY;
 
 /// The hardware that is ready, null for none: for debuggers.
 pub(crate) static HARDWARE: AtomicPtr<Hardware> = AtomicPtr::new(null_mut());
@@ -45,7 +44,13 @@ pub(crate) struct Device {
 
 /// The service and all that it needs.
 pub(crate) struct Hardware {
-    service: Service<Host, Pool<Session>>,
+    service: Service<Self>,
+}
+
+impl service::Host for Hardware {
+    type Processors = Host;
+    type Sessions = Pool<Session>;
+    type Scratch = Zeroed<Scratch>;
 }
 
 impl Device {
@@ -174,10 +179,11 @@ impl Hardware {
     fn new(owner: Owner) -> Result<Pool<Self>, Failed> {
         let none = Failed(STATUS_INSUFFICIENT_RESOURCES);
         let host = Host::new(owner)?;
-        let sessions = Pool::copies(SESSION_PLACES, &EMPTY_SESSION).ok_or(none)?;
+        let sessions = Pool::zeroed(SESSIONS).ok_or(none)?;
+        let scratch = Zeroed::new().ok_or(none)?;
         let (frequency, count) = (host.frequency(), host.count() as u64);
         let hardware = Pool::one(|| Self {
-            service: Service::new(host, sessions, ABOUT),
+            service: Service::new(host, sessions, scratch, ABOUT),
         });
         trace::add(What::Ready, 0, count, frequency);
         hardware.ok_or(none)
@@ -185,9 +191,10 @@ impl Hardware {
 
     /// How the timer has to be set.
     fn timer(&self) -> Option<Setting> {
+        let timer = self.service.timer()?;
         Some(Setting {
-            period: self.service.timer_period()?,
-            precise: self.service.rotates(),
+            period: timer.period,
+            precise: timer.precise,
         })
     }
 }

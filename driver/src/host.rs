@@ -1,7 +1,7 @@
 //! The host of the core: all processors, and what it lends.
 #![expect(unsafe_code, reason = "says when state of processors may be changed")]
 
-use crate::apic::{self, Mapping};
+use crate::apic::Mapping;
 use crate::block::{Block, TABLE, Table, timer_expired};
 use crate::clock;
 use crate::cpu::{self, Cpu, masked};
@@ -15,9 +15,10 @@ use crate::wdf::Owner;
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
 use hal_profile::capabilities::apic_page;
-use hal_profile::machine::{Local, Overflows, ProcessorSet, Processors, Unreserved};
+use hal_profile::host::{Local, Overflows, Processors, Unreserved};
+use hal_profile::processor_set::ProcessorSet;
+use hal_profile::program::Program;
 use hal_profile::ring::Word;
-use hal_profile::session::Program;
 use wdk_sys::STATUS_INSUFFICIENT_RESOURCES;
 
 /// The processors of one device, from PrepareHardware to ReleaseHardware.
@@ -78,27 +79,8 @@ impl Host {
         self.timers.set(setting);
     }
 
-    /// Executes about a thousand instructions on each processor of `wanted`, at DISPATCH_LEVEL with
-    /// interrupts let in, and waits for all. PASSIVE_LEVEL.
-    #[expect(
-        dead_code,
-        reason = "START's proof that interrupts arrive will call it"
-    )]
-    pub(crate) fn exercise(&mut self, wanted: &ProcessorSet) {
-        // SAFETY: the table is there as long as the host.
-        let table = unsafe { self.table.place().as_ref() };
-        let dpcs = table.all().filter(|block| wanted.contains(block.index()));
-        self.rounds
-            .each(dpcs.map(Block::work), &|_| cpu::exercise());
-    }
-
-    /// Windows has refused to remove the overflow interrupt's handler. It stays, with the counters
-    /// reserved and the driver loaded, until Windows restarts.
-    #[must_use]
-    pub(crate) fn handler_stuck(&self) -> bool {
-        self.stuck().is_some()
-    }
-
+    /// Windows has refused to remove the overflow interrupt's handler, and why. It stays, with the
+    /// counters reserved and the driver loaded, until Windows restarts.
     fn stuck(&self) -> Option<u32> {
         self.reservation.as_ref()?.stuck()
     }
@@ -203,6 +185,14 @@ impl Processors for Host {
         self.parts(wanted, slots, work);
     }
 
+    fn exercise(&mut self, wanted: &ProcessorSet) {
+        // SAFETY: the table is there as long as the host.
+        let table = unsafe { self.table.place().as_ref() };
+        let dpcs = table.all().filter(|block| wanted.contains(block.index()));
+        self.rounds
+            .each(dpcs.map(Block::work), &|_| cpu::exercise());
+    }
+
     fn ring(&self, index: usize) -> &[Word] {
         self.table().block(index).map_or(&[], Block::ring)
     }
@@ -236,6 +226,10 @@ impl Processors for Host {
         Ok(())
     }
 
+    fn handler_stuck(&self) -> bool {
+        self.stuck().is_some()
+    }
+
     fn release_counters(&mut self) {
         if self.handler_stuck() {
             return;
@@ -253,12 +247,12 @@ impl Processors for Host {
                 // An overflow that was being handled on another processor when the handler was
                 // removed is over when a DPC has run there. Until then it may write LVTPC, so the
                 // counters are ours; one that came after it has left LVTPC masked.
-                self.each(&ProcessorSet::ALL, |local| apic::unmask(local.machine));
+                self.each(&ProcessorSet::ALL, |local| local.unmask());
             }
             Overflows::Callback { .. } => {
                 // Giving the counters back is what removes the callback.
                 drop(reservation);
-                self.each(&ProcessorSet::ALL, |local| apic::unmask(local.machine));
+                self.each(&ProcessorSet::ALL, |local| local.unmask());
             }
         }
     }

@@ -7,8 +7,8 @@ use crate::trace::{self, What};
 use core::ffi::c_void;
 use core::mem::size_of;
 use core::ptr::null_mut;
-use hal_profile::machine::{Overflows, Unreserved};
-use hal_profile::overflow::{self, Interrupted};
+use hal_profile::host::{Overflows, Unreserved};
+use hal_profile::overflow::Interrupted;
 use shared_types::Mode;
 use wdk_sys::ntddk::{
     HalAllocateHardwareCounters, HalFreeHardwareCounters, PsGetCurrentProcessId,
@@ -233,14 +233,14 @@ unsafe extern "C" fn overflow_interrupt(frame: *mut TrapFrame) {
     // SAFETY: Windows' trap frame, which outlives the call.
     let interrupted = unsafe { frame.as_ref() }.map_or(UNKNOWN, interrupted);
     // SAFETY: an overflow interrupt.
-    unsafe { block::overflowed(|local| overflow::interrupt(local, &interrupted)) };
+    unsafe { block::overflowed(|local| local.interrupt(&interrupted)) };
 }
 
 /// PHYSICAL_COUNTER_OVERFLOW_HANDLER. PROFILE_LEVEL, on the processor whose counters have
 /// overflowed; Windows' HAL clears their overflows.
 unsafe extern "C" fn overflow_callback(overflowed: u64, _owner: HANDLE) {
     // SAFETY: an overflow interrupt.
-    unsafe { block::overflowed(|local| overflow::callback(local, overflowed)) };
+    unsafe { block::overflowed(|local| local.callback(overflowed)) };
 }
 
 const UNKNOWN: Interrupted = Interrupted {

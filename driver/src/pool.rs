@@ -1,7 +1,7 @@
 //! Memory: non-paged, not executable, zeroed, fallible.
 #![expect(unsafe_code, reason = "the kernel's pool")]
 
-use core::mem::{ManuallyDrop, needs_drop};
+use core::mem::ManuallyDrop;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 use wdk_sys::POOL_FLAG_NON_PAGED;
@@ -33,22 +33,6 @@ impl<T> Pool<T> {
         // SAFETY: no requirement but IRQL at most DISPATCH_LEVEL, as this function says.
         let at = unsafe { ExAllocatePool2(POOL_FLAG_NON_PAGED, bytes as u64, TAG) };
         NonNull::new(at.cast())
-    }
-
-    /// As many copies of a value as `length`, copied in place: it may be too large for a stack.
-    /// At most DISPATCH_LEVEL.
-    #[must_use]
-    pub(crate) fn copies(length: usize, value: &'static T) -> Option<Self> {
-        const { assert!(!needs_drop::<T>()) };
-        let at = Self::room(length)?;
-        for index in 0..length {
-            // SAFETY: within the room made above.
-            let place = unsafe { at.add(index) };
-            // SAFETY: `place` is unused room for one value. The bits of a static are a value of
-            // their own where nothing is dropped.
-            unsafe { place.copy_from_nonoverlapping(NonNull::from(value), 1) };
-        }
-        Some(Self { at, length })
     }
 
     /// One value, made by `make`. At most DISPATCH_LEVEL.
@@ -116,5 +100,33 @@ impl<T> Drop for Pool<T> {
         unsafe { all.drop_in_place() };
         // SAFETY: taken from the pool with this tag, given back once.
         unsafe { ExFreePoolWithTag(self.at.as_ptr().cast(), TAG) };
+    }
+}
+
+/// One value in non-paged pool, zeros at first.
+#[derive(Debug)]
+pub(crate) struct Zeroed<T>(Pool<T>);
+
+impl<T: FromZeros> Zeroed<T> {
+    /// At most DISPATCH_LEVEL.
+    #[must_use]
+    pub(crate) fn new() -> Option<Self> {
+        Pool::zeroed(1).map(Self)
+    }
+}
+
+impl<T> Deref for Zeroed<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: one value stands there, and `self` is borrowed.
+        unsafe { self.0.at.as_ref() }
+    }
+}
+
+impl<T> DerefMut for Zeroed<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: one value stands there, and `self` is borrowed alone.
+        unsafe { self.0.at.as_mut() }
     }
 }
