@@ -3,7 +3,7 @@
 //!
 //! A malformed table ends the build, with the file and the column.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::{env, fs};
 
@@ -22,8 +22,11 @@ fn main() {
     write("emon_bits", &emon_bits());
     write("intel_fixed", &intel_fixed());
     write("intel_architectural", &intel_architectural(&modern));
+    let texts = Texts::of(&meanings);
     write("amd64", &amd64(&hal_amd64));
-    write("amd64_events", &amd64_events(&meanings));
+    write("amd64_spellings", &amd64_spellings(&hal_amd64));
+    write("amd64_texts", &texts.listed());
+    write("amd64_events", &amd64_events(&meanings, &texts));
     write("amd64_nothing", &amd64_nothing(&meanings));
     for (generation, rows) in amd_own(&modern) {
         write(&format!("amd_{generation}"), &rows);
@@ -92,7 +95,7 @@ fn is_timer(row: &Record) -> bool {
 }
 
 fn default_rows() -> Vec<String> {
-    let row = |row: &Record| format!("Row::timer(Select::None, {:?})", row["note"]);
+    let row = |row: &Record| format!("Row::timer(RowSelect::None, {:?})", row["note"]);
     records("default-sources").iter().map(row).collect()
 }
 
@@ -108,7 +111,7 @@ fn emon(modern: &[Record]) -> Vec<String> {
     let row = |row: &Record| {
         let (select, note) = (&row["select"], &row["note"]);
         if is_timer(row) {
-            return format!("Row::timer(Select::EventSelect({select}), {note:?})");
+            return format!("Row::timer(RowSelect::EventSelect({select}), {note:?})");
         }
         let twin = row["same_as_specific_source"].strip_prefix("Profile");
         let note = twin.map_or(note.clone(), |twin| format!("same as {twin}"));
@@ -170,44 +173,70 @@ fn amd64(hal: &[Record]) -> Vec<String> {
     let row = |row: &Record| {
         let (value, symbol, select) = (&row["value"], &row["symbol"], &row["select"]);
         if is_timer(row) {
-            return format!("Row::timer(Select::EventSelect({select}), TIMER_NOTE)");
+            return format!("Row::timer(RowSelect::EventSelect({select}), TIMER_NOTE)");
         }
-        if row["spelling_differs"] == "no" {
-            return format!("row({value}, {symbol:?}, {select})");
-        }
-        let name = &row["name_listed_by_windows10"];
-        format!("spelled({value}, {symbol:?}, {select}, {name:?})")
+        format!("row({value}, {symbol:?}, {select})")
     };
     hal.iter().map(row).collect()
 }
 
-/// `-` in the table is an event that is not documented.
-fn names(row: &Record, columns: &[&str]) -> String {
-    let names: Vec<&str> = columns
-        .iter()
-        .map(|column| {
-            Some(row[*column].as_str())
-                .filter(|name| *name != "-")
-                .unwrap_or_default()
-        })
-        .collect();
-    format!("{names:?}")
+/// By number: symbols, and the names that Windows prints in another spelling.
+fn amd64_spellings(hal: &[Record]) -> Vec<String> {
+    let spelling = |row: &Record| {
+        let (symbol, name) = (&row["symbol"], &row["name_listed_by_windows10"]);
+        format!("({}, {symbol:?}, {name:?})", row["value"])
+    };
+    let differing = hal.iter().filter(|row| row["spelling_differs"] != "no");
+    differing.map(spelling).collect()
 }
 
-fn amd64_events(meanings: &[Record]) -> Vec<String> {
+/// The columns of an AMD event's names, in the order of `NAMED` in the module.
+const NAMED: [&str; 8] = ["K8", "10h", "15h", "Zen1", "Zen2", "Zen3", "Zen4", "Zen5"];
+
+/// The names and verdicts of AMD's events, once each; number 0 is of no text.
+struct Texts(Vec<String>);
+
+impl Texts {
+    fn of(meanings: &[Record]) -> Self {
+        let columns = || NAMED.into_iter().chain(["verdict_on_zen"]);
+        let all: BTreeSet<&str> = meanings
+            .iter()
+            .flat_map(|row| columns().map(|column| documented(&row[column])))
+            .chain([""])
+            .collect();
+        Self(all.into_iter().map(str::to_owned).collect())
+    }
+
+    fn listed(&self) -> Vec<String> {
+        self.0.iter().map(|text| format!("{text:?}")).collect()
+    }
+
+    fn number(&self, text: &str) -> u8 {
+        let number = self.0.iter().position(|known| known == text);
+        let number = number.expect("every text of the table is listed");
+        number.try_into().expect("at most 256 texts")
+    }
+}
+
+/// `-` in the table is an event that is not documented.
+fn documented(name: &str) -> &str {
+    if name == "-" { "" } else { name }
+}
+
+/// An entry for each event code up to the highest of the table.
+fn amd64_events(meanings: &[Record], texts: &Texts) -> Vec<String> {
     let by_code: BTreeMap<u64, &Record> = meanings
         .iter()
         .map(|row| (number(&row["event"]), row))
         .collect();
-    by_code
-        .iter()
-        .map(|(code, row)| {
-            format!(
-                "event({code:#04x}, {}, {}, {:?})",
-                names(row, &["K8", "10h", "15h"]),
-                names(row, &["Zen1", "Zen2", "Zen3", "Zen4", "Zen5"]),
-                row["verdict_on_zen"],
-            )
+    let last = by_code.keys().last().copied().unwrap_or_default();
+    let of = |row: &Record, column: &str| texts.number(documented(&row[column]));
+    (0..=last)
+        .map(|code| {
+            let row = by_code.get(&code);
+            let names = NAMED.map(|column| row.map_or(0, |row| of(row, column)));
+            let verdict = row.map_or(0, |row| of(row, "verdict_on_zen"));
+            format!("event({names:?}, {verdict})")
         })
         .collect()
 }
@@ -298,7 +327,7 @@ fn mapped(mapping: &[Record], family: &str, select: impl Fn(&Record) -> String) 
     let row = |row: &Record| {
         let (id, symbol, reason) = (&row["source"], &row["name"], &row["reason"]);
         let fit = match row["offer"].as_str() {
-            "timer" => return format!("Row::timer(Select::None, {reason:?})"),
+            "timer" => return format!("Row::timer(RowSelect::None, {reason:?})"),
             "no" => return format!("Row::unsupported({id}, {symbol:?}, {reason:?})"),
             "yes" => "Exact",
             "optional" => "Approximate",
@@ -432,7 +461,7 @@ impl Escrs {
             other => panic!("mapping.csv: upstream {other:?}"),
         };
         format!(
-            "count({:#x}, {:#x}, {}, {upstream})",
+            "const {{ &count({:#x}, {:#x}, {}, {upstream}) }}",
             register(escr, "ESCR="),
             register(cccr, "CCCR=") & !ACTIVE_THREAD,
             self.pair([even, &odd]),
@@ -458,7 +487,7 @@ fn netburst_own(escrs: &Escrs) -> Vec<String> {
             other => panic!("p4-events.csv: filter {other:?}"),
         };
         format!(
-            "own({}, {:?}, {documented:#x}, {}, count({:#x}, {:#x}, {}, Upstream::None), {:?})",
+            "own({}, {:?}, {documented:#x}, {}, const {{ &count({:#x}, {:#x}, {}, Upstream::None) }}, {:?})",
             row["halprof_id"],
             row["event"],
             row["models"].split(',').next().unwrap_or_default(),

@@ -18,10 +18,12 @@ pub fn rows(capabilities: &Capabilities) -> impl Iterator<Item = &'static Row> {
     } else {
         table(capabilities, capabilities.interface())
     };
-    let not_in_hal = move |row: &&Row| !hal.iter().any(|other| other.id == row.id);
+    let not_in_hal = move |row: &&Row| source::find(hal, row.id).is_none();
+    let (own, more) = own_tables(capabilities);
     hal.iter()
         .chain(used.iter().filter(not_in_hal))
-        .chain(own_tables(capabilities))
+        .chain(own)
+        .chain(more)
         .chain(own_netburst(capabilities))
         .chain(own_legacy(capabilities))
 }
@@ -29,18 +31,29 @@ pub fn rows(capabilities: &Capabilities) -> impl Iterator<Item = &'static Row> {
 /// The row of a number, if the machine has it.
 #[must_use]
 pub fn find(capabilities: &Capabilities, id: ProfileSource) -> Option<&'static Row> {
-    let used = table(capabilities, capabilities.interface());
-    used.iter()
-        .find(|row| row.id == id)
-        .or_else(|| rows(capabilities).find(|row| row.id == id))
+    if id.is_own() {
+        return find_own(capabilities, id);
+    }
+    let hal = capabilities.judgement.hal.interface;
+    source::find(table(capabilities, capabilities.interface()), id)
+        .or_else(|| source::find(table(capabilities, hal), id))
+}
+
+fn find_own(capabilities: &Capabilities, id: ProfileSource) -> Option<&'static Row> {
+    if capabilities.interface() == ProfileInterface::NetBurst {
+        return netburst::own_row(capabilities.identity.model.into(), id);
+    }
+    let (own, more) = own_tables(capabilities);
+    source::find(own, id)
+        .or_else(|| source::find(more, id))
+        .or_else(|| own_legacy(capabilities).find(|row| row.id == id))
 }
 
 /// Whether the table of the HAL's own interface has the row.
 #[must_use]
 pub fn is_hal(capabilities: &Capabilities, id: ProfileSource) -> bool {
-    table(capabilities, capabilities.judgement.hal.interface)
-        .iter()
-        .any(|row| row.id == id)
+    let hal = capabilities.judgement.hal.interface;
+    source::find(table(capabilities, hal), id).is_some()
 }
 
 fn table(capabilities: &Capabilities, interface: ProfileInterface) -> &'static [Row] {
@@ -66,13 +79,13 @@ fn legacy_table(_: &Capabilities, _: ProfileInterface) -> &'static [Row] {
     source::default::ROWS
 }
 
-fn own_tables(capabilities: &Capabilities) -> impl Iterator<Item = &'static Row> + use<> {
-    let (own, more): (&'static [Row], &'static [Row]) = match capabilities.interface() {
+/// halprof's own rows, in at most two tables; NetBurst's depend on the model, and are not here.
+fn own_tables(capabilities: &Capabilities) -> (&'static [Row], &'static [Row]) {
+    match capabilities.interface() {
         ProfileInterface::Emon => (intel::FIXED, intel::ARCHITECTURAL),
         ProfileInterface::Amd64 => (amd::own_rows(generation(capabilities)), &[]),
         _ => (&[], &[]),
-    };
-    own.iter().chain(more)
+    }
 }
 
 fn own_netburst(capabilities: &Capabilities) -> impl Iterator<Item = &'static Row> + use<> {
@@ -205,7 +218,7 @@ fn known_on_amd(capabilities: &Capabilities, row: &Row) -> Result<(), Refusal> {
 
 /// The generation, the event and the unit mask of a row of the HAL's Amd64 table that counts.
 fn hal_amd_event(capabilities: &Capabilities, row: &Row) -> Option<(AmdGeneration, u16, u8)> {
-    match row.select {
+    match row.select() {
         Select::EventSelect(select)
             if capabilities.interface() == ProfileInterface::Amd64
                 && !row.id.is_own()
@@ -234,7 +247,7 @@ fn available(capabilities: &Capabilities, row: &Row) -> Result<(), Refusal> {
             );
         }
     }
-    match row.select {
+    match row.select() {
         Select::Fixed(index) if capabilities.fixed >> index & 1 == 0 => {
             unsupported("this processor does not have the fixed counter")
         }
@@ -272,7 +285,7 @@ fn netburst_available(
 /// The counters that can count a row, in general.
 #[must_use]
 pub fn counters(capabilities: &Capabilities, row: &Row) -> CounterSet {
-    match row.select {
+    match row.select() {
         Select::EventSelect(select) if generation_is_15h(capabilities) => {
             row.counters & amd::family15h_counters(amd_event(select))
         }

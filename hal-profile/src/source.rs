@@ -30,12 +30,9 @@ pub mod raw;
 pub struct Row {
     /// The source's number.
     pub id: ProfileSource,
-    /// The name that Windows' own tools print, e.g. `TotalIssues`.
-    pub name: &'static str,
     /// The name in the enumeration, e.g. `ProfileTotalIssues`.
     pub symbol: &'static str,
-    /// What the processor is told to count.
-    pub select: Select,
+    select: RowSelect,
     /// The general counters that can count it, by index; [`ANY`] where the event has no constraint,
     /// [`NO_COUNTER`] where none can.
     pub counters: CounterSet,
@@ -53,10 +50,9 @@ pub struct Row {
 
 impl Row {
     /// ProfileTime.
-    const fn timer(select: Select, note: &'static str) -> Self {
+    const fn timer(select: RowSelect, note: &'static str) -> Self {
         Self {
             id: ProfileSource::TIME,
-            name: "Timer",
             symbol: "ProfileTime",
             select,
             counters: NO_COUNTER,
@@ -71,9 +67,8 @@ impl Row {
     const fn unsupported(id: u32, symbol: &'static str, note: &'static str) -> Self {
         Self {
             id: ProfileSource(id),
-            name: listed_name(symbol),
             symbol,
-            select: Select::None,
+            select: RowSelect::None,
             counters: NO_COUNTER,
             fixed: NO_COUNTER,
             fit: Fit::Unsupported,
@@ -81,11 +76,51 @@ impl Row {
             note,
         }
     }
+
+    /// The name that Windows' own tools print, e.g. `TotalIssues`: the symbol without `Profile`,
+    /// but for ProfileTime and what they spell in another way.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        if self.fit == Fit::Timer {
+            return "Timer";
+        }
+        let name = self.symbol.strip_prefix("Profile").unwrap_or(self.symbol);
+        amd64::spelling(self).unwrap_or(name)
+    }
+
+    /// What the processor is told to count.
+    #[must_use]
+    pub const fn select(&self) -> Select {
+        match self.select {
+            RowSelect::None => Select::None,
+            RowSelect::EventSelect(bits) => Select::EventSelect(bits),
+            #[cfg(feature = "legacy")]
+            RowSelect::Cesr { event, clocks } => Select::Cesr { event, clocks },
+            RowSelect::NetBurst(event) => Select::NetBurst(*event),
+            RowSelect::Fixed(index) => Select::Fixed(index),
+        }
+    }
 }
 
-/// The name that Windows' tools print: the symbol without `Profile`.
-const fn listed_name(symbol: &'static str) -> &'static str {
-    symbol.split_at("Profile".len()).1
+/// [`Select`] as a row holds it: NetBurst's, which few rows have, lies elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RowSelect {
+    None,
+    EventSelect(u64),
+    #[cfg(feature = "legacy")]
+    Cesr {
+        event: u8,
+        clocks: bool,
+    },
+    NetBurst(&'static NetBurstSelect),
+    Fixed(u8),
+}
+
+/// The row of a number in a table sorted by number.
+#[must_use]
+pub fn find(table: &'static [Row], id: ProfileSource) -> Option<&'static Row> {
+    let at = table.binary_search_by_key(&id.0, |row| row.id.0).ok()?;
+    table.get(at)
 }
 
 /// The intervals that a source takes: events between two overflows or, for ProfileTime, units of

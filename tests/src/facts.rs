@@ -47,8 +47,8 @@ pub fn counter_set(text: &str) -> CounterSet {
 /// The PerfEvtSel of a row.
 #[must_use]
 pub fn event_select(row: &Row) -> u64 {
-    let Select::EventSelect(select) = row.select else {
-        panic!("{} is not a PerfEvtSel", row.name)
+    let Select::EventSelect(select) = row.select() else {
+        panic!("{} is not a PerfEvtSel", row.name())
     };
     select
 }

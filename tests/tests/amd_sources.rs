@@ -66,7 +66,7 @@ fn amd_own_rows_are_those_of_the_familys_lists() {
         (Zen4, "L1iMisses", 0x1_0003_188E, Fit::Exact),
     ] {
         let rows = amd::own_rows(generation).iter();
-        let row = rows.clone().find(|row| row.name == name).expect(name);
+        let row = rows.clone().find(|row| row.name() == name).expect(name);
         assert_eq!(
             (event_select(row), row.fit),
             (select, fit),
@@ -82,9 +82,9 @@ fn amd_own_rows_are_those_of_the_familys_lists() {
                 (Family15h, _) => 0b11_1111,
                 _ => ANY,
             };
-            assert_eq!(row.counters, counters, "{generation:?} {}", row.name);
+            assert_eq!(row.counters, counters, "{generation:?} {}", row.name());
             if let Some(name) = meaning(generation, event) {
-                assert_eq!(row.counts, name, "{generation:?} {}", row.name);
+                assert_eq!(row.counts, name, "{generation:?} {}", row.name());
             }
         }
         let cycles = amd::own_rows(generation).first().expect("a row");
@@ -102,7 +102,7 @@ fn an_l2_miss_is_not_called_a_last_level_miss() {
                 event_select(row) & 0xFFFF,
                 0x077E | 0x0F7E | 0x177E | 0x0964
             );
-            assert_eq!(row.name == "L2Misses", of_l2, "{generation:?} {}", row.name);
+            assert_eq!(row.name() == "L2Misses", of_l2, "{generation:?} {}", row.name());
         }
     }
 }

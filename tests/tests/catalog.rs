@@ -189,7 +189,7 @@ fn the_hals_rows_are_told_apart() {
                 _ => default::ROWS,
             };
             let in_table = table.iter().any(|other| other.id == row.id);
-            assert_eq!(is_hal(&capabilities, row.id), in_table, "{}", row.name);
+            assert_eq!(is_hal(&capabilities, row.id), in_table, "{}", row.name());
         }
         assert!(!is_hal(&capabilities, ProfileSource(0x8000_0100)));
     }
@@ -224,7 +224,7 @@ fn default_counts_nothing() {
                     judged(&capabilities, row, approximate),
                     expected,
                     "{}",
-                    row.name
+                    row.name()
                 );
             }
         }
@@ -257,7 +257,7 @@ fn emon_sources_need_a_clear_bit_within_the_length() {
                     judged(&capabilities, row, false),
                     expected,
                     "{ebx:#x} {length} {}",
-                    row.name
+                    row.name()
                 );
             }
         }
@@ -284,7 +284,7 @@ fn leaf_0x23_tells_of_halprofs_own_rows_alone() {
                 judged(&extended, row, false),
                 expected(own_bit == bit),
                 "{}",
-                row.name
+                row.name()
             );
             assert_eq!(judged(&plain, row, false), NOT_SUPPORTED);
         }
@@ -292,7 +292,7 @@ fn leaf_0x23_tells_of_halprofs_own_rows_alone() {
             let own_bit = emon::ebx_bit(row.id).expect("a bit");
             let by_0a = own_bit == 0 || u32::from(own_bit) == bit;
             let expected = if by_0a { Ok(()) } else { NOT_SUPPORTED };
-            assert_eq!(judged(&plain, row, false), expected, "{}", row.name);
+            assert_eq!(judged(&plain, row, false), expected, "{}", row.name());
         }
     }
 }
@@ -307,7 +307,7 @@ fn fixed_counters_that_are_there() {
             if there { Ok(()) } else { NOT_SUPPORTED },
             "{index}"
         );
-        assert_eq!(select_word(&row.select), None);
+        assert_eq!(select_word(&row.select()), None);
     }
 }
 
@@ -319,7 +319,7 @@ fn amd_sources_on_each_family() {
         for fact in &facts {
             let row = find(&capabilities, id(&fact["value"])).expect("the row");
             let (event, mask) = (number(&fact["event"]), number(&fact["umask"]));
-            assert_eq!(select_word(&row.select), Some(0x3_0000 | mask << 8 | event));
+            assert_eq!(select_word(&row.select()), Some(0x3_0000 | mask << 8 | event));
             let timer = row.id == ProfileSource::TIME;
             let northbridge = event >= 0xE0;
             let nothing =
@@ -333,7 +333,7 @@ fn amd_sources_on_each_family() {
                 }
             });
             let got = [false, true].map(|approximate| judged(&capabilities, row, approximate));
-            assert_eq!(got, expected, "{column} {}", row.name);
+            assert_eq!(got, expected, "{column} {}", row.name());
             let everywhere = if timer || northbridge { 0 } else { ANY };
             let tied = if generation == AmdGeneration::Family15h {
                 amd::family15h_counters(event as u16)
@@ -344,7 +344,7 @@ fn amd_sources_on_each_family() {
                 counters(&capabilities, row),
                 everywhere & tied,
                 "{column} {}",
-                row.name
+                row.name()
             );
             if timer {
                 continue;
@@ -355,7 +355,7 @@ fn amd_sources_on_each_family() {
                 counts,
                 if name == "-" { "" } else { name },
                 "{column} {}",
-                row.name
+                row.name()
             );
             let nothing = mask_selects_nothing(generation, event as u16, mask as u8);
             if name == "-" {
@@ -363,9 +363,9 @@ fn amd_sources_on_each_family() {
             } else if nothing {
                 assert!(note.contains("unit mask"), "{column} {note}");
             } else if column.starts_with("Zen") {
-                assert_eq!(note, fact["verdict_on_zen"], "{column} {}", row.name);
+                assert_eq!(note, fact["verdict_on_zen"], "{column} {}", row.name());
             } else {
-                assert_eq!(note, row.note, "{column} {}", row.name);
+                assert_eq!(note, row.note, "{column} {}", row.name());
             }
         }
     }
@@ -382,7 +382,7 @@ fn an_unknown_amd_model_has_approximate_sources_alone() {
             _ => [Err(ErrorCode::SourceApproximate), Ok(())],
         };
         let got = [false, true].map(|approximate| judged(&capabilities, row, approximate));
-        assert_eq!(got, expected, "{}", row.name);
+        assert_eq!(got, expected, "{}", row.name());
     }
     assert!(rows(&capabilities).all(|row| !row.id.is_own()));
 }
@@ -394,7 +394,7 @@ fn a_source_needs_a_counter_that_can_count_it() {
     capabilities.counters = 0;
     let supported: Vec<&str> = rows(&capabilities)
         .filter(|row| support(&capabilities, row, true).is_ok())
-        .map(|row| row.name)
+        .map(|row| row.name())
         .collect();
     assert_eq!(
         supported,
@@ -425,7 +425,7 @@ fn own_rows_are_named_for_what_they_count() {
                 judged(&capabilities, row, false),
                 Ok(()),
                 "{generation:?} {}",
-                row.name
+                row.name()
             );
             assert_eq!(describe(&capabilities, row), (row.counts, row.note));
         }
@@ -462,7 +462,7 @@ fn approximate_sources_only_on_request() {
                 _ => [Ok(()); 2],
             };
             let got = [false, true].map(|approximate| judged(&capabilities, row, approximate));
-            assert_eq!(got, expected, "{family} {}", row.name);
+            assert_eq!(got, expected, "{family} {}", row.name());
             *offers.entry(fact["offer"].clone()).or_insert(0) += 1;
             for approximate in [false, true] {
                 if let Err(refusal) = support(&capabilities, row, approximate) {
@@ -477,7 +477,7 @@ fn approximate_sources_only_on_request() {
                 judged(&capabilities, row, false),
                 Ok(()),
                 "{family} {}",
-                row.name
+                row.name()
             );
         }
     }
@@ -489,7 +489,7 @@ fn a_netburst_thread_counts_on_its_own_side() {
     let mut missing = [0; 2];
     for (thread, capabilities) in [(0, pentium_4(Some(0))), (1, pentium_4(Some(1)))] {
         for row in rows(&capabilities) {
-            let Select::NetBurst(event) = row.select else {
+            let Select::NetBurst(event) = row.select() else {
                 continue;
             };
             let replay = matches!(event.upstream, Upstream::Replay { .. });
@@ -499,7 +499,7 @@ fn a_netburst_thread_counts_on_its_own_side() {
                 judged(&capabilities, row, true),
                 expected,
                 "{thread} {}",
-                row.name
+                row.name()
             );
             missing[thread] += usize::from(!there);
         }
@@ -519,5 +519,5 @@ fn selects_as_one_number() {
         .iter()
         .find(|row| row.symbol == "ProfileTotalIssues")
         .expect("a row");
-    assert_eq!(select_word(&row.select), Some(0x0000_8000_0400_0600));
+    assert_eq!(select_word(&row.select()), Some(0x0000_8000_0400_0600));
 }

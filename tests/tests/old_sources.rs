@@ -7,7 +7,7 @@ use halprof_tests::facts::{Record, event_select, number};
 use halprof_tests::source_data;
 
 fn named<'a>(mut rows: impl Iterator<Item = &'a Row>, name: &str) -> &'a Row {
-    rows.find(|row| row.name == name)
+    rows.find(|row| row.name() == name)
         .unwrap_or_else(|| panic!("no {name}"))
 }
 
@@ -23,11 +23,11 @@ fn pentium_selects_events_by_code_and_counter() {
     ] {
         let row = named(pentium::own_rows(true), name);
         let id = 0x8000_0500 + u32::from(event) + if counters == 0b10 { 0x100 } else { 0 };
-        assert_eq!(row.select, Select::Cesr { event, clocks }, "{name}");
+        assert_eq!(row.select(), Select::Cesr { event, clocks }, "{name}");
         assert_eq!((row.id.0, row.counters), (id, counters), "{name}");
         assert_eq!(row.fit, Fit::Exact, "{name}");
     }
-    assert!(pentium::own_rows(false).all(|row| !row.name.contains("MMX")));
+    assert!(pentium::own_rows(false).all(|row| !row.name().contains("MMX")));
 }
 
 /// "D1 starvation" is described as a number of times, not as clocks.
@@ -38,19 +38,19 @@ fn rows_in_doubt_are_approximate() {
     let mut rows = 0;
     for fact in facts.iter().filter(doubted) {
         let row = named(pentium::own_rows(true), &fact["name"]);
-        assert_eq!(row.fit, Fit::Approximate, "{}", row.name);
+        assert_eq!(row.fit, Fit::Approximate, "{}", row.name());
         rows += 1;
     }
     assert_eq!(rows, 4);
     for row in pentium::own_rows(true).chain(pentium::rows(true)) {
-        let Select::Cesr { event, clocks } = row.select else {
+        let Select::Cesr { event, clocks } = row.select() else {
             continue;
         };
         if event == 0x33 {
-            assert_eq!((clocks, row.fit), (false, Fit::Approximate), "{}", row.name);
+            assert_eq!((clocks, row.fit), (false, Fit::Approximate), "{}", row.name());
         }
         if matches!(event, 0x1B | 0x1F) {
-            assert_eq!((clocks, row.fit), (true, Fit::Approximate), "{}", row.name);
+            assert_eq!((clocks, row.fit), (true, Fit::Approximate), "{}", row.name());
         }
     }
 }
@@ -89,12 +89,12 @@ fn p6_ties_some_events_to_a_counter() {
         assert_eq!(p6::counters(event), expected, "{event:#x}");
     }
     for row in p6::ROWS.iter().chain(p6::own_rows(p6::PIII | p6::PM)) {
-        if let Select::EventSelect(select) = row.select {
+        if let Select::EventSelect(select) = row.select() {
             let expected = match row.fit {
                 Fit::Timer => 0,
                 _ => p6::counters(select as u8),
             };
-            assert_eq!(row.counters, expected, "{}", row.name);
+            assert_eq!(row.counters, expected, "{}", row.name());
         }
     }
 }
@@ -149,11 +149,11 @@ fn netburst_selects_an_escr_pair_and_its_counters() {
         counters: [1 << 12 | 1 << 13 | 1 << 16, 1 << 14 | 1 << 15 | 1 << 17],
         upstream: Upstream::None,
     };
-    assert_eq!(row.select, Select::NetBurst(expected));
+    assert_eq!(row.select(), Select::NetBurst(expected));
     let row = named(netburst::ROWS.iter(), "IcacheMisses");
     assert_eq!(row.counters, 0b1101);
     let row = named(netburst::own_rows(2), "bsq_active_entries");
-    let Select::NetBurst(select) = row.select else {
+    let Select::NetBurst(select) = row.select() else {
         panic!("not NetBurst's")
     };
     assert_eq!(
@@ -176,7 +176,7 @@ fn netburst_tags_upstream_where_the_event_needs_it() {
         ),
         ("BranchInstructions", Upstream::None),
     ] {
-        let Select::NetBurst(select) = named(netburst::ROWS.iter(), name).select else {
+        let Select::NetBurst(select) = named(netburst::ROWS.iter(), name).select() else {
             panic!("{name} is not NetBurst's")
         };
         assert_eq!(select.upstream, upstream, "{name}");
@@ -197,7 +197,7 @@ fn netburst_offers_every_event_that_counts_alone() {
             })
             .map(|fact| fact["event"].as_str())
             .collect();
-        let names: Vec<&str> = netburst::own_rows(model).map(|row| row.name).collect();
+        let names: Vec<&str> = netburst::own_rows(model).map(|row| row.name()).collect();
         assert_eq!(names, expected, "model {model}");
     }
 }
@@ -206,7 +206,7 @@ fn netburst_offers_every_event_that_counts_alone() {
 #[test]
 fn fsb_data_activity_leaves_out_what_excludes_its_own() {
     let row = named(netburst::own_rows(2), "FSB_data_activity");
-    let Select::NetBurst(select) = row.select else {
+    let Select::NetBurst(select) = row.select() else {
         panic!("not NetBurst's")
     };
     assert_eq!(select.escr, 0x17 << 25 | 0b01_1011 << 9);

@@ -44,7 +44,7 @@ fn architectural_events_are_the_manuals() {
     for (bit, event, names) in ARCHITECTURAL {
         for name in names {
             let rows = emon::ROWS.iter().chain(intel::ARCHITECTURAL);
-            let row = rows.clone().find(|row| row.name == *name).expect(name);
+            let row = rows.clone().find(|row| row.name() == *name).expect(name);
             assert_eq!(event_select(row), 0x3_0000 | event, "{name}");
             assert_eq!(
                 emon::ebx_bit(row.id).or(intel::ebx_bit(row.id)),
@@ -68,7 +68,7 @@ fn architectural_events_are_the_manuals() {
 fn a_fixed_counter_stands_in_for_its_own_event_alone() {
     for (interface, rows) in interfaces() {
         for row in rows {
-            let expected = match row.select {
+            let expected = match row.select() {
                 Select::Fixed(index) => 1 << index,
                 Select::EventSelect(0x3_00C0) if interface == "Emon" => 1 << 0,
                 Select::EventSelect(0x3_003C) if interface == "Emon" && row.fit != Fit::Timer => {
@@ -76,7 +76,7 @@ fn a_fixed_counter_stands_in_for_its_own_event_alone() {
                 }
                 _ => 0,
             };
-            assert_eq!(row.fixed, expected, "{interface} {}", row.name);
+            assert_eq!(row.fixed, expected, "{interface} {}", row.name());
         }
     }
 }
@@ -85,7 +85,7 @@ fn a_fixed_counter_stands_in_for_its_own_event_alone() {
 fn the_northbridges_events_are_listed_and_never_counted() {
     for row in amd64::ROWS {
         let northbridge = event_select(row) & 0xE0 == 0xE0;
-        assert_eq!(row.fit == Fit::Northbridge, northbridge, "{}", row.name);
+        assert_eq!(row.fit == Fit::Northbridge, northbridge, "{}", row.name());
     }
     let rows = amd64::ROWS.iter();
     assert_eq!(rows.filter(|row| row.fit == Fit::Northbridge).count(), 43);
@@ -103,11 +103,11 @@ fn fixed_counters_are_numbered_by_index() {
         "FixedTopdownRetiring",
     ];
     assert_eq!(
-        intel::FIXED.iter().map(|row| row.name).collect::<Vec<_>>(),
+        intel::FIXED.iter().map(|row| row.name()).collect::<Vec<_>>(),
         names
     );
     for (row, index) in intel::FIXED.iter().zip(0..) {
-        assert_eq!(row.select, Select::Fixed(index));
+        assert_eq!(row.select(), Select::Fixed(index));
         assert_eq!(row.id, ProfileSource(0x8000_0100 + u32::from(index)));
         assert_eq!((row.counters, row.fit), (NO_COUNTER, Fit::Exact));
     }
@@ -170,7 +170,7 @@ fn numbers_and_names_are_unique_within_an_interface() {
     for (interface, rows) in interfaces() {
         let ids: BTreeSet<_> = rows.iter().map(|row| row.id).collect();
         assert_eq!(ids.len(), rows.len(), "{interface}");
-        let names: BTreeSet<_> = rows.iter().map(|row| row.name.to_lowercase()).collect();
+        let names: BTreeSet<_> = rows.iter().map(|row| row.name().to_lowercase()).collect();
         assert_eq!(names.len(), rows.len(), "{interface}");
         assert!(!ids.contains(&ProfileSource::RAW), "{interface}");
     }
@@ -184,38 +184,38 @@ fn selects_hold_what_the_interface_does_not_add_later() {
         .iter()
         .flat_map(|(interface, rows)| rows.iter().map(move |row| (interface, row)))
     {
-        match row.select {
+        match row.select() {
             Select::None => assert!(
                 matches!(row.fit, Fit::Timer | Fit::Unsupported),
                 "{interface} {}",
-                row.name
+                row.name()
             ),
             Select::EventSelect(select) => {
                 assert_eq!(
                     select & ENABLE_INT_PC_AND_RESERVED,
                     0,
                     "{interface} {}",
-                    row.name
+                    row.name()
                 );
-                assert_eq!(select & USR_OS, USR_OS, "{interface} {}", row.name);
-                assert_eq!(select >> 36, 0, "{interface} {}", row.name);
+                assert_eq!(select & USR_OS, USR_OS, "{interface} {}", row.name());
+                assert_eq!(select >> 36, 0, "{interface} {}", row.name());
             }
-            Select::Cesr { event, .. } => assert!(event < 0x40, "{interface} {}", row.name),
+            Select::Cesr { event, .. } => assert!(event < 0x40, "{interface} {}", row.name()),
             Select::NetBurst(select) => {
-                assert_eq!(select.escr & !0x7FFF_FE00, 0, "{interface} {}", row.name);
-                assert_eq!(select.cccr & !0x01FC_E000, 0, "{interface} {}", row.name);
+                assert_eq!(select.escr & !0x7FFF_FE00, 0, "{interface} {}", row.name());
+                assert_eq!(select.cccr & !0x01FC_E000, 0, "{interface} {}", row.name());
             }
-            Select::Fixed(index) => assert!(index < 7, "{interface} {}", row.name),
+            Select::Fixed(index) => assert!(index < 7, "{interface} {}", row.name()),
         }
         let countable = matches!(row.fit, Fit::Exact | Fit::Approximate)
-            && !matches!(row.select, Select::Fixed(_));
+            && !matches!(row.select(), Select::Fixed(_));
         assert_eq!(
             row.counters != NO_COUNTER,
             countable,
             "{interface} {}",
-            row.name
+            row.name()
         );
-        assert!(!row.name.is_empty() && !row.symbol.is_empty());
+        assert!(!row.name().is_empty() && !row.symbol.is_empty());
     }
 }
 
@@ -249,20 +249,20 @@ fn windows_own_listings_agree() {
             .iter()
             .find(|row| row.id == id)
             .unwrap_or_else(|| panic!("{listing} {id:?}"));
-        assert_eq!(row.name, fact["name"], "{listing}");
+        assert_eq!(row.name(), fact["name"], "{listing}");
         let IntervalLimits { default, min, max } = limits(id);
         assert_eq!(
             [u64::from(min), u64::from(max)],
             [number(&fact["min"]), number(&fact["max"])],
             "{listing} {}",
-            row.name
+            row.name()
         );
-        if !CHANGED_DEFAULTS.contains(&(listing, row.name)) {
+        if !CHANGED_DEFAULTS.contains(&(listing, row.name())) {
             assert_eq!(
                 u64::from(default),
                 number(&fact["interval"]),
                 "{listing} {}",
-                row.name
+                row.name()
             );
         }
         *seen.entry(listing.to_owned()).or_default() += 1;

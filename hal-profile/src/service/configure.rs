@@ -253,7 +253,7 @@ pub(super) fn sampled_time(found: &Capabilities, taken: u32) -> Result<(Select, 
     let cycles = catalog::find(found, ProfileSource::TOTAL_CYCLES)
         .filter(|row| catalog::support(found, row, true).is_ok());
     cycles
-        .map(|row| (row.select, UsedInterval::BY_CORE_CYCLES))
+        .map(|row| (row.select(), UsedInterval::BY_CORE_CYCLES))
         .ok_or(ErrorCode::NoReferenceCycles)
 }
 
@@ -451,7 +451,7 @@ fn want(terms: &Terms<'_>, source: &Source, settings: &Settings) -> Result<Wante
         match row.fit {
             Fit::Timer if source.timer => return Ok(wanted(Filter::BOTH, source.group)),
             Fit::Timer => (sampled_time(found, terms.taken)?.0, ANY, NO_COUNTER),
-            _ => (row.select, catalog::counters(found, row), row.fixed),
+            _ => (row.select(), catalog::counters(found, row), row.fixed),
         }
     };
     if settings.samples && found.delivery == Delivery::None {
@@ -586,7 +586,7 @@ fn prove(terms: &Terms<'_>, settings: &Settings, made: &mut KindProgram) {
         .into_iter()
         .filter_map(|id| catalog::find(found, id))
         .find(|row| {
-            !matches!(row.select, Select::None | Select::Fixed(_))
+            !matches!(row.select(), Select::None | Select::Fixed(_))
                 && catalog::support(found, row, true).is_ok()
         });
     let mut proof = made.proof.iter_mut();
@@ -600,7 +600,7 @@ fn prove(terms: &Terms<'_>, settings: &Settings, made: &mut KindProgram) {
                 let candidates = candidates(
                     terms,
                     settings,
-                    &row.select,
+                    &row.select(),
                     catalog::counters(found, row),
                     NO_COUNTER,
                 );
@@ -610,7 +610,7 @@ fn prove(terms: &Terms<'_>, settings: &Settings, made: &mut KindProgram) {
                 // Two NetBurst counters of one side would share an ESCR with the same value.
                 Some(encode(
                     found,
-                    &row.select,
+                    &row.select(),
                     side as u8,
                     Filter::BOTH,
                     interrupts,

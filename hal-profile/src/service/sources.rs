@@ -51,7 +51,7 @@ impl<H: Host> Service<H> {
     fn source(&self, boot: &Capabilities, row: &'static Row, approximate: bool) -> Source {
         let support = self.support(boot, row, approximate);
         let (counts, note) = catalog::describe(boot, row);
-        let select = catalog::select_word(&row.select);
+        let select = catalog::select_word(&row.select());
         let limits = limits(row.id);
         let kinds = self.kinds.iter().filter(|(_, kind)| {
             catalog::find(kind, row.id)
@@ -76,7 +76,7 @@ impl<H: Host> Service<H> {
             min_interval: limits.min,
             max_interval: limits.max,
             kinds: kinds.fold(0, |mask, (kind, _)| mask | 1 << kind),
-            name: Text::new(row.name),
+            name: Text::new(row.name()),
             symbol: Text::new(row.symbol),
             counts: Text::new(counts),
             note: Text::new(match support {

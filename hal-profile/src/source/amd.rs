@@ -4,7 +4,7 @@
 use shared_types::ProfileSource;
 
 use super::amd64_events::{AmdGeneration, is_northbridge};
-use super::{ANY, CounterSet, Fit, NO_COUNTER, Row, Select};
+use super::{ANY, CounterSet, Fit, NO_COUNTER, Row, RowSelect};
 
 const fn row(
     id: u32,
@@ -16,9 +16,8 @@ const fn row(
 ) -> Row {
     Row {
         id: ProfileSource(id),
-        name,
         symbol: name,
-        select: Select::EventSelect(select),
+        select: RowSelect::EventSelect(select),
         counters: ANY,
         fixed: NO_COUNTER,
         fit,

@@ -3,14 +3,9 @@
 use shared_types::ProfileSource;
 
 use super::amd64_events::{AmdGeneration, is_northbridge, meaning};
-use super::{ANY, Fit, NO_COUNTER, Row, Select, listed_name};
+use super::{ANY, Fit, NO_COUNTER, Row, RowSelect};
 
 const fn row(id: u32, symbol: &'static str, select: u64) -> Row {
-    spelled(id, symbol, select, listed_name(symbol))
-}
-
-/// A row whose name Windows prints in another spelling than the enumeration's.
-const fn spelled(id: u32, symbol: &'static str, select: u64, name: &'static str) -> Row {
     let event = (select & 0xFF) as u16;
     let (counters, fit, note) = if is_northbridge(event) {
         (
@@ -23,9 +18,8 @@ const fn spelled(id: u32, symbol: &'static str, select: u64, name: &'static str)
     };
     Row {
         id: ProfileSource(id),
-        name,
         symbol,
-        select: Select::EventSelect(select),
+        select: RowSelect::EventSelect(select),
         counters,
         fixed: NO_COUNTER,
         fit,
@@ -56,3 +50,14 @@ const fn first_name(event: u16) -> &'static str {
 pub static ROWS: &[Row] = generated!("amd64");
 
 const TIMER_NOTE: &str = "the HAL's table holds a select for it that is never programmed";
+
+/// The name that Windows prints for a row in another spelling than the enumeration's.
+pub(super) fn spelling(row: &Row) -> Option<&'static str> {
+    let at = SPELLINGS
+        .binary_search_by_key(&row.id.0, |(id, ..)| *id)
+        .ok()?;
+    let (_, symbol, name) = SPELLINGS.get(at)?;
+    (*symbol == row.symbol).then_some(*name)
+}
+
+static SPELLINGS: &[(u32, &str, &str)] = generated!("amd64_spellings");

@@ -60,28 +60,16 @@ impl AmdGeneration {
     }
 }
 
-/// One event code and its names.
+/// What one event code means: numbers of [`TEXTS`].
 struct Event {
-    code: u16,
-    /// On K8, family 10h and family 15h; empty where it is not documented.
-    before_zen: [&'static str; 3],
-    /// On Zen 1 to Zen 5; empty where it is not documented.
-    zen: [&'static str; 5],
-    verdict: &'static str,
+    /// On K8, family 10h, family 15h and Zen 1 to Zen 5; 0 where it is not documented.
+    names: [u8; 8],
+    /// 0 for a code that the HAL's table does not use.
+    verdict: u8,
 }
 
-const fn event(
-    code: u16,
-    before_zen: [&'static str; 3],
-    zen: [&'static str; 5],
-    verdict: &'static str,
-) -> Event {
-    Event {
-        code,
-        before_zen,
-        zen,
-        verdict,
-    }
+const fn event(names: [u8; 8], verdict: u8) -> Event {
+    Event { names, verdict }
 }
 
 /// Whether a code belongs to the northbridge, where one set of counters serves all cores of a node:
@@ -95,26 +83,26 @@ pub const fn is_northbridge(event: u16) -> bool {
 #[must_use]
 pub const fn meaning(generation: AmdGeneration, event: u16) -> Option<&'static str> {
     let Some(row) = find(event) else { return None };
-    let name = match generation {
-        AmdGeneration::K8 => row.before_zen[0],
-        AmdGeneration::Family10h => row.before_zen[1],
-        AmdGeneration::Family15h => row.before_zen[2],
+    let [k8, family10h, family15h, zen1, zen2, zen3, zen4, zen5] = row.names;
+    text(match generation {
+        AmdGeneration::K8 => k8,
+        AmdGeneration::Family10h => family10h,
+        AmdGeneration::Family15h => family15h,
         AmdGeneration::Family11h
         | AmdGeneration::Family12h
         | AmdGeneration::Family14h
         | AmdGeneration::Family16h
             if kept_from_k8(event) =>
         {
-            row.before_zen[0]
+            k8
         }
-        AmdGeneration::Zen1 => row.zen[0],
-        AmdGeneration::Zen2 => row.zen[1],
-        AmdGeneration::Zen3 => row.zen[2],
-        AmdGeneration::Zen4 => row.zen[3],
-        AmdGeneration::Zen5 => row.zen[4],
-        _ => "",
-    };
-    if name.is_empty() { None } else { Some(name) }
+        AmdGeneration::Zen1 => zen1,
+        AmdGeneration::Zen2 => zen2,
+        AmdGeneration::Zen3 => zen3,
+        AmdGeneration::Zen4 => zen4,
+        AmdGeneration::Zen5 => zen5,
+        _ => 0,
+    })
 }
 
 /// The events whose K8 meaning families 11h, 12h, 14h and 16h keep (their BKDGs).
@@ -126,7 +114,7 @@ const fn kept_from_k8(event: u16) -> bool {
 #[must_use]
 pub const fn verdict(event: u16) -> Option<&'static str> {
     match find(event) {
-        Some(row) => Some(row.verdict),
+        Some(row) => text(row.verdict),
         None => None,
     }
 }
@@ -144,18 +132,29 @@ pub fn mask_selects_nothing(generation: AmdGeneration, event: u16, unit_mask: u8
 static NOTHING: &[(u16, u8, &[AmdGeneration])] = generated!("amd64_nothing");
 
 const fn find(event: u16) -> Option<&'static Event> {
-    let mut rest: &[Event] = EVENTS;
-    while let [row, after @ ..] = rest {
-        if row.code == event {
-            return Some(row);
-        }
-        rest = after;
-    }
-    None
+    at(EVENTS, event as usize)
 }
 
-/// The event codes of the HAL's Amd64 table.
+const fn text(number: u8) -> Option<&'static str> {
+    match (number, at(TEXTS, number as usize)) {
+        (0, _) | (_, None) => None,
+        (_, Some(text)) => Some(*text),
+    }
+}
+
+/// As `get`, which is not const.
+const fn at<T>(table: &[T], index: usize) -> Option<&T> {
+    match table.split_at_checked(index) {
+        Some((_, [entry, ..])) => Some(entry),
+        _ => None,
+    }
+}
+
+/// By event code, those that the HAL's Amd64 table does not use included.
 ///
 /// Source: the event lists of libpfm4 and Linux's perf, which name events as the BKDG and PPR of
 /// each family do.
 static EVENTS: &[Event] = generated!("amd64_events");
+
+/// Every name and verdict of [`EVENTS`], once.
+static TEXTS: &[&str] = generated!("amd64_texts");

@@ -1,6 +1,6 @@
 //! The Default interface: ProfileTime, and nothing that counts.
 
-use super::{Row, Select};
+use super::{Row, RowSelect};
 
 /// The one source of the Default interface.
 ///

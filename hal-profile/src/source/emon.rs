@@ -2,7 +2,7 @@
 
 use shared_types::ProfileSource;
 
-use super::{ANY, CounterSet, Fit, NO_COUNTER, Row, Select, listed_name};
+use super::{ANY, CounterSet, Fit, NO_COUNTER, Row, RowSelect};
 
 const fn row(
     id: u32,
@@ -14,9 +14,8 @@ const fn row(
 ) -> Row {
     Row {
         id: ProfileSource(id),
-        name: listed_name(symbol),
         symbol,
-        select: Select::EventSelect(select),
+        select: RowSelect::EventSelect(select),
         counters: ANY,
         fixed,
         fit: Fit::Exact,

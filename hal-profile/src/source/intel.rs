@@ -3,7 +3,7 @@
 
 use shared_types::ProfileSource;
 
-use super::{ANY, CounterSet, Fit, NO_COUNTER, Row, Select};
+use super::{ANY, CounterSet, Fit, NO_COUNTER, Row, RowSelect};
 
 /// The first number of the architectural events' sources; the event's EBX bit is added.
 pub const FIRST_ARCHITECTURAL: u32 = 0x8000_0200;
@@ -11,7 +11,7 @@ pub const FIRST_ARCHITECTURAL: u32 = 0x8000_0200;
 const fn own(
     id: u32,
     name: &'static str,
-    select: Select,
+    select: RowSelect,
     counters: CounterSet,
     fixed: CounterSet,
     counts: &'static str,
@@ -19,7 +19,6 @@ const fn own(
 ) -> Row {
     Row {
         id: ProfileSource(id),
-        name,
         symbol: name,
         select,
         counters,
@@ -34,7 +33,7 @@ const fn fixed(id: u32, index: u8, name: &'static str, counts: &'static str) -> 
     own(
         id,
         name,
-        Select::Fixed(index),
+        RowSelect::Fixed(index),
         NO_COUNTER,
         1 << index,
         counts,
@@ -52,7 +51,7 @@ const fn architectural(
     own(
         id,
         name,
-        Select::EventSelect(select),
+        RowSelect::EventSelect(select),
         ANY,
         NO_COUNTER,
         counts,

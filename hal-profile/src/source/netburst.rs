@@ -6,7 +6,7 @@
 
 use shared_types::ProfileSource;
 
-use super::{CounterSet, Fit, NO_COUNTER, NetBurstSelect, Row, Select, Upstream, listed_name};
+use super::{CounterSet, Fit, NO_COUNTER, NetBurstSelect, Row, RowSelect, Upstream};
 
 /// ESCR bits 30:25: event select.
 pub const EVENT_SELECT: u32 = 0x3F << 25;
@@ -54,14 +54,13 @@ const fn row(
     symbol: &'static str,
     fit: Fit,
     counts: &'static str,
-    select: NetBurstSelect,
+    select: &'static NetBurstSelect,
     note: &'static str,
 ) -> Row {
     Row {
         id: ProfileSource(id),
-        name: listed_name(symbol),
         symbol,
-        select: Select::NetBurst(select),
+        select: RowSelect::NetBurst(select),
         counters: select.counters[0] | select.counters[1],
         fixed: NO_COUNTER,
         fit,
@@ -84,14 +83,13 @@ const fn own(
     name: &'static str,
     mask: u32,
     first_model: u8,
-    select: NetBurstSelect,
+    select: &'static NetBurstSelect,
     note: &'static str,
 ) -> Event {
     let row = Row {
         id: ProfileSource(id),
-        name,
         symbol: name,
-        select: Select::NetBurst(select),
+        select: RowSelect::NetBurst(select),
         counters: select.counters[0] | select.counters[1],
         fixed: NO_COUNTER,
         fit: Fit::Exact,
@@ -116,6 +114,16 @@ pub fn own_rows(model: u32) -> impl Iterator<Item = &'static Row> {
     events(model).map(|event| &event.row)
 }
 
+/// The row of a number among [`own_rows`].
+#[must_use]
+pub fn own_row(model: u32, id: ProfileSource) -> Option<&'static Row> {
+    let at = OWN
+        .binary_search_by_key(&id.0, |event| event.row.id.0)
+        .ok()?;
+    let event = OWN.get(at)?;
+    (u32::from(event.first_model) <= model).then_some(&event.row)
+}
+
 /// The documented event with this event select, ESCR select and group of counters (0 BPU, 1 MS,
 /// 2 FLAME, 3 IQ): where it is counted, with every event mask bit that it documents.
 pub(super) fn documented(
@@ -126,7 +134,7 @@ pub(super) fn documented(
 ) -> Option<NetBurstSelect> {
     let group = GROUPS.get(group)?;
     events(model).find_map(|event| match event.row.select {
-        Select::NetBurst(select)
+        RowSelect::NetBurst(select)
             if select.escr & EVENT_SELECT == event_select
                 && select.cccr & ESCR_SELECT == escr_select
                 && (select.counters[0] == group[0] || select.counters[1] == group[1]) =>
@@ -134,7 +142,7 @@ pub(super) fn documented(
             Some(NetBurstSelect {
                 escr: select.escr | event.documented,
                 cccr: escr_select,
-                ..select
+                ..*select
             })
         }
         _ => None,
@@ -147,6 +155,8 @@ pub(super) fn documented(
 /// choice, after the HAL design note.
 pub static ROWS: &[Row] = generated!("netburst");
 
+/// By number.
+///
 /// Source: Intel SDM, "Pentium 4 and Intel Xeon Processor Performance Monitoring Events".
 /// IOQ_allocation, BSQ_allocation and FSB_data_activity count by edge, as the manual asks.
 static OWN: &[Event] = generated!("netburst_own");

@@ -2,7 +2,7 @@
 
 use shared_types::ProfileSource;
 
-use super::{ANY, CounterSet, Fit, NO_COUNTER, Row, Select, listed_name};
+use super::{ANY, CounterSet, Fit, NO_COUNTER, Row, RowSelect};
 
 /// A set of P6 processors, as the manual names them.
 pub type Processors = u8;
@@ -54,9 +54,8 @@ const fn row(
 ) -> Row {
     Row {
         id: ProfileSource(id),
-        name: listed_name(symbol),
         symbol,
-        select: Select::EventSelect(select),
+        select: RowSelect::EventSelect(select),
         counters,
         fixed: NO_COUNTER,
         fit,
@@ -81,9 +80,8 @@ const fn event(
 ) -> Event {
     let row = Row {
         id: ProfileSource(FIRST_OWN + code as u32),
-        name,
         symbol: name,
-        select: Select::EventSelect(0x30000 | (unit_mask as u64) << 8 | code as u64),
+        select: RowSelect::EventSelect(0x30000 | (unit_mask as u64) << 8 | code as u64),
         counters,
         fixed: NO_COUNTER,
         fit: Fit::Exact,

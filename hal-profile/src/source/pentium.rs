@@ -4,7 +4,7 @@
 
 use shared_types::ProfileSource;
 
-use super::{ANY, CounterSet, Fit, NO_COUNTER, Row, Select, listed_name};
+use super::{ANY, CounterSet, Fit, NO_COUNTER, Row, RowSelect};
 
 const COUNTER1: CounterSet = 0b10;
 
@@ -32,9 +32,8 @@ const fn row(
 ) -> Row {
     Row {
         id: ProfileSource(id),
-        name: listed_name(symbol),
         symbol,
-        select: Select::Cesr { event, clocks },
+        select: RowSelect::Cesr { event, clocks },
         counters,
         fixed: NO_COUNTER,
         fit,
@@ -66,9 +65,8 @@ const fn own(
     };
     let row = Row {
         id: ProfileSource(FIRST_OWN + meaning + event as u32),
-        name,
         symbol: name,
-        select: Select::Cesr { event, clocks },
+        select: RowSelect::Cesr { event, clocks },
         counters,
         fixed: NO_COUNTER,
         fit,
