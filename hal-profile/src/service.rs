@@ -114,7 +114,7 @@ impl<H: Host> Service<H> {
             sessions,
             scratch,
             about,
-            kinds: Kinds::NONE,
+            kinds: Kinds::none(),
             holder: None,
             results_of: None,
             ring_bytes: 0,

@@ -15,12 +15,15 @@ pub(super) struct Kinds {
 }
 
 impl Kinds {
-    pub(super) const NONE: Self = Self {
-        list: [None; MAX_KINDS],
-        taken: [0; MAX_KINDS],
-        of: [0; MAX_PROCESSORS],
-        processors: 0,
-    };
+    /// Made at run time: as a constant it would lie in the driver's file as thousands of zeros.
+    pub(super) fn none() -> Self {
+        Self {
+            list: [None; MAX_KINDS],
+            taken: [0; MAX_KINDS],
+            of: [0; MAX_PROCESSORS],
+            processors: 0,
+        }
+    }
 
     /// How many processors are known.
     pub(super) fn processors(&self) -> usize {
