@@ -3,8 +3,9 @@
 //!
 //! A malformed table ends the build, with the file and the column.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
+use std::sync::Mutex;
 use std::{env, fs};
 
 type Record = HashMap<String, String>;
@@ -17,26 +18,32 @@ fn main() {
     let meanings = records("amd64-hal-on-zen");
     let mapping = records("mapping");
     let escrs = Escrs::read();
+    // First, as an AMD event holds numbers of eight bits.
+    write("amd64_events", &amd64_events(&meanings));
     write("default", &default_rows());
     write("emon", &emon(&modern));
     write("emon_bits", &emon_bits());
     write("intel_fixed", &intel_fixed());
     write("intel_architectural", &intel_architectural(&modern));
-    let texts = Texts::of(&meanings);
     write("amd64", &amd64(&hal_amd64));
     write("amd64_spellings", &amd64_spellings(&hal_amd64));
-    write("amd64_texts", &texts.listed());
-    write("amd64_events", &amd64_events(&meanings, &texts));
     write("amd64_nothing", &amd64_nothing(&meanings));
     for (generation, rows) in amd_own(&modern) {
         write(&format!("amd_{generation}"), &rows);
     }
     write("netburst", &mapped(&mapping, "P4", |row| escrs.mapped(row)));
     write("netburst_own", &netburst_own(&escrs));
-    write("p6", &mapped(&mapping, "P6", p6_mapped));
+    if env::var_os("CARGO_FEATURE_LEGACY").is_some() {
+        legacy(&mapping);
+    }
+    write("texts", &texts());
+}
+
+fn legacy(mapping: &[Record]) {
+    write("p6", &mapped(mapping, "P6", p6_mapped));
     write("p6_own", &p6_own());
     for (file, family) in [("p5", "P5"), ("p5mmx", "P5MMX")] {
-        write(file, &mapped(&mapping, family, p5_mapped));
+        write(file, &mapped(mapping, family, p5_mapped));
     }
     write("p5_own", &p5_own());
 }
@@ -95,7 +102,7 @@ fn is_timer(row: &Record) -> bool {
 }
 
 fn default_rows() -> Vec<String> {
-    let row = |row: &Record| format!("Row::timer(RowSelect::None, {:?})", row["note"]);
+    let row = |row: &Record| format!("Row::timer(RowSelect::None, {})", text(&row["note"]));
     records("default-sources").iter().map(row).collect()
 }
 
@@ -111,16 +118,18 @@ fn emon(modern: &[Record]) -> Vec<String> {
     let row = |row: &Record| {
         let (select, note) = (&row["select"], &row["note"]);
         if is_timer(row) {
-            return format!("Row::timer(RowSelect::EventSelect({select}), {note:?})");
+            let note = text(note);
+            return format!("Row::timer(RowSelect::EventSelect({select}), {note})");
         }
         let twin = row["same_as_specific_source"].strip_prefix("Profile");
         let note = twin.map_or(note.clone(), |twin| format!("same as {twin}"));
         format!(
-            "row({}, {:?}, {select}, {:?}, {}, {note:?})",
+            "row({}, {:?}, {select}, {}, {}, {})",
             row["value"],
             row["symbol"],
-            manual_name(&row["cpuid_0a_ebx_bit"]),
+            text(manual_name(&row["cpuid_0a_ebx_bit"])),
             fixed_set(&row["fixed_counter"]),
+            text(&note),
         )
     };
     records("emon-sources").iter().map(row).collect()
@@ -145,8 +154,11 @@ fn emon_bits() -> Vec<String> {
 fn intel_fixed() -> Vec<String> {
     let row = |row: &Record| {
         format!(
-            "fixed({}, {}, {:?}, {:?})",
-            row["id"], row["index"], row["name"], row["manual_name"]
+            "fixed({}, {}, {:?}, {})",
+            row["id"],
+            row["index"],
+            row["name"],
+            text(&row["manual_name"])
         )
     };
     records("intel-fixed").iter().map(row).collect()
@@ -158,12 +170,12 @@ fn intel_architectural(modern: &[Record]) -> Vec<String> {
         .filter(|row| ebx_bit(row).is_some() && !row["halprof_id"].is_empty())
         .map(|row| {
             format!(
-                "architectural({}, {:?}, {}, {:?}, {:?})",
+                "architectural({}, {:?}, {}, {}, {})",
                 row["halprof_id"],
                 row["halprof_name"],
                 row["select_with_os_usr"],
-                row["manual_name"],
-                row["halprof_note"],
+                text(&row["manual_name"]),
+                text(&row["halprof_note"]),
             )
         })
         .collect()
@@ -173,9 +185,11 @@ fn amd64(hal: &[Record]) -> Vec<String> {
     let row = |row: &Record| {
         let (value, symbol, select) = (&row["value"], &row["symbol"], &row["select"]);
         if is_timer(row) {
-            return format!("Row::timer(RowSelect::EventSelect({select}), TIMER_NOTE)");
+            let note = text("the HAL's table holds a select for it that is never programmed");
+            return format!("Row::timer(RowSelect::EventSelect({select}), {note})");
         }
-        format!("row({value}, {symbol:?}, {select})")
+        let northbridge = text("one set of counters serves all cores of a node");
+        format!("row({value}, {symbol:?}, {select}, {northbridge})")
     };
     hal.iter().map(row).collect()
 }
@@ -190,32 +204,30 @@ fn amd64_spellings(hal: &[Record]) -> Vec<String> {
     differing.map(spelling).collect()
 }
 
-/// The columns of an AMD event's names, in the order of `NAMED` in the module.
+/// The columns of an AMD event's names, in the order that the module takes them.
 const NAMED: [&str; 8] = ["K8", "10h", "15h", "Zen1", "Zen2", "Zen3", "Zen4", "Zen5"];
 
-/// The names and verdicts of AMD's events, once each; number 0 is of no text.
-struct Texts(Vec<String>);
+/// What the rows name, once each; number 0 is of no text.
+static TEXTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-impl Texts {
-    fn of(meanings: &[Record]) -> Self {
-        let columns = || NAMED.into_iter().chain(["verdict_on_zen"]);
-        let all: BTreeSet<&str> = meanings
-            .iter()
-            .flat_map(|row| columns().map(|column| documented(&row[column])))
-            .chain([""])
-            .collect();
-        Self(all.into_iter().map(str::to_owned).collect())
+/// The number of a text that rows share.
+fn text(text: &str) -> usize {
+    let mut texts = TEXTS.lock().expect("nothing panics while it is held");
+    if texts.is_empty() {
+        texts.push(String::new());
     }
+    texts
+        .iter()
+        .position(|known| known == text)
+        .unwrap_or_else(|| {
+            texts.push(text.to_owned());
+            texts.len() - 1
+        })
+}
 
-    fn listed(&self) -> Vec<String> {
-        self.0.iter().map(|text| format!("{text:?}")).collect()
-    }
-
-    fn number(&self, text: &str) -> u8 {
-        let number = self.0.iter().position(|known| known == text);
-        let number = number.expect("every text of the table is listed");
-        number.try_into().expect("at most 256 texts")
-    }
+fn texts() -> Vec<String> {
+    let texts = TEXTS.lock().expect("nothing panics while it is held");
+    texts.iter().map(|text| format!("{text:?}")).collect()
 }
 
 /// `-` in the table is an event that is not documented.
@@ -224,13 +236,16 @@ fn documented(name: &str) -> &str {
 }
 
 /// An entry for each event code up to the highest of the table.
-fn amd64_events(meanings: &[Record], texts: &Texts) -> Vec<String> {
+fn amd64_events(meanings: &[Record]) -> Vec<String> {
     let by_code: BTreeMap<u64, &Record> = meanings
         .iter()
         .map(|row| (number(&row["event"]), row))
         .collect();
     let last = by_code.keys().last().copied().unwrap_or_default();
-    let of = |row: &Record, column: &str| texts.number(documented(&row[column]));
+    let of = |row: &Record, column: &str| -> u8 {
+        let number = text(documented(&row[column]));
+        number.try_into().expect("at most 256 names and verdicts")
+    };
     (0..=last)
         .map(|code| {
             let row = by_code.get(&code);
@@ -304,12 +319,12 @@ fn amd_own(modern: &[Record]) -> BTreeMap<&'static str, Vec<String>> {
         rows.push((
             &row["halprof_id"],
             format!(
-                "{constructor}({}, {:?}, {}, Fit::{fit}, {:?}, {:?})",
+                "{constructor}({}, {:?}, {}, Fit::{fit}, {}, {})",
                 row["halprof_id"],
                 row["halprof_name"],
                 row["select_with_os_usr"],
-                row["manual_name"],
-                row["halprof_note"],
+                text(&row["manual_name"]),
+                text(&row["halprof_note"]),
             ),
         ));
     }
@@ -325,18 +340,18 @@ fn amd_own(modern: &[Record]) -> BTreeMap<&'static str, Vec<String>> {
 /// from the select on.
 fn mapped(mapping: &[Record], family: &str, select: impl Fn(&Record) -> String) -> Vec<String> {
     let row = |row: &Record| {
-        let (id, symbol, reason) = (&row["source"], &row["name"], &row["reason"]);
+        let (id, symbol, reason) = (&row["source"], &row["name"], text(&row["reason"]));
         let fit = match row["offer"].as_str() {
-            "timer" => return format!("Row::timer(RowSelect::None, {reason:?})"),
-            "no" => return format!("Row::unsupported({id}, {symbol:?}, {reason:?})"),
+            "timer" => return format!("Row::timer(RowSelect::None, {reason})"),
+            "no" => return format!("Row::unsupported({id}, {symbol:?}, {reason})"),
             "yes" => "Exact",
             "optional" => "Approximate",
             other => panic!("mapping.csv: offer {other:?}"),
         };
         let select = select(row);
         format!(
-            "row({id}, {symbol:?}, Fit::{fit}, {:?}, {select}, {reason:?})",
-            row["event"]
+            "row({id}, {symbol:?}, Fit::{fit}, {}, {select}, {reason})",
+            text(&row["event"])
         )
     };
     mapping
@@ -358,13 +373,14 @@ fn p6_mapped(row: &Record) -> String {
 fn p6_own() -> Vec<String> {
     let row = |row: &Record| {
         format!(
-            "event({}, {:?}, {}, {}, {}, {:?})",
+            "event({}, {:?}, {}, {}, {}, {}, {})",
             row["code_hex"],
             row["name"],
             row["default_umask"],
             counters_of_two(&row["counter"]),
             row["processors"].to_uppercase().replace(';', " | "),
-            row["note"],
+            text(&row["name"]),
+            text(&row["note"]),
         )
     };
     records("p6-events").iter().map(row).collect()
@@ -394,12 +410,13 @@ fn p5_own() -> Vec<String> {
             other => panic!("p5-events.csv: type {other:?}"),
         };
         format!(
-            "own({}, {:?}, {clocks}, {}, Fit::{fit}, {}, {:?})",
+            "own({}, {:?}, {clocks}, {}, Fit::{fit}, {}, {}, {})",
             row["code_hex"],
             row["name"],
             counters_of_two(&row["counter"]),
             !row["processors"].split(';').any(|name| name == "P5"),
-            row["note"],
+            text(&row["name"]),
+            text(&row["note"]),
         )
     };
     records("p5-events").iter().map(row).collect()
@@ -487,14 +504,15 @@ fn netburst_own(escrs: &Escrs) -> Vec<String> {
             other => panic!("p4-events.csv: filter {other:?}"),
         };
         format!(
-            "own({}, {:?}, {documented:#x}, {}, const {{ &count({:#x}, {:#x}, {}, Upstream::None) }}, {:?})",
+            "own({}, {:?}, {documented:#x}, {}, const {{ &count({:#x}, {:#x}, {}, Upstream::None) }}, {}, {})",
             row["halprof_id"],
             row["event"],
             row["models"].split(',').next().unwrap_or_default(),
             number(&row["escr_event_select"]) << 25 | mask << 9,
             number(&row["cccr_escr_select"]) << 13 | filter,
             escrs.pair([&row["escr_a"], &row["escr_b"]]),
-            row["note"],
+            text(&row["event"]),
+            text(&row["note"]),
         )
     };
     records("p4-events")

@@ -172,12 +172,12 @@ pub fn support(capabilities: &Capabilities, row: &Row, approximate: bool) -> Res
         Fit::Northbridge => {
             return unsupported("northbridge: one shared set of counters for all cores of a node");
         }
-        Fit::Unsupported => return unsupported(row.note),
+        Fit::Unsupported => return unsupported(row.note()),
         // halprof's own rows are named for what they count.
         Fit::Approximate if !approximate && !row.id.is_own() => {
             return Err(Refusal {
                 error: ErrorCode::SourceApproximate,
-                why: row.note,
+                why: row.note(),
             });
         }
         Fit::Exact | Fit::Approximate => {}
@@ -307,7 +307,7 @@ const fn amd_event(select: u64) -> u16 {
 #[must_use]
 pub fn describe(capabilities: &Capabilities, row: &'static Row) -> (&'static str, &'static str) {
     let Some((generation, event, unit_mask)) = hal_amd_event(capabilities, row) else {
-        return (row.counts, row.note);
+        return (row.counts(), row.note());
     };
     let Some(name) = meaning(generation, event) else {
         return match generation {
@@ -318,9 +318,9 @@ pub fn describe(capabilities: &Capabilities, row: &'static Row) -> (&'static str
     let note = if mask_selects_nothing(generation, event, unit_mask) {
         NEEDS_A_UNIT_MASK
     } else if generation >= AmdGeneration::Zen1 {
-        verdict(event).unwrap_or(row.note)
+        verdict(event).unwrap_or(row.note())
     } else {
-        row.note
+        row.note()
     };
     (name, note)
 }

@@ -42,15 +42,13 @@ pub struct Row {
     pub fixed: CounterSet,
     /// How well the event fits the name.
     pub fit: Fit,
-    /// The manual's name of the event, e.g. `INST_RETIRED`; empty where nothing is counted.
-    pub counts: &'static str,
-    /// What a user should know before trusting it; may be empty.
-    pub note: &'static str,
+    counts: u16,
+    note: u16,
 }
 
 impl Row {
     /// ProfileTime.
-    const fn timer(select: RowSelect, note: &'static str) -> Self {
+    const fn timer(select: RowSelect, note: u16) -> Self {
         Self {
             id: ProfileSource::TIME,
             symbol: "ProfileTime",
@@ -58,13 +56,13 @@ impl Row {
             counters: NO_COUNTER,
             fixed: NO_COUNTER,
             fit: Fit::Timer,
-            counts: "",
+            counts: 0,
             note,
         }
     }
 
     /// A source that no event of the family fits.
-    const fn unsupported(id: u32, symbol: &'static str, note: &'static str) -> Self {
+    const fn unsupported(id: u32, symbol: &'static str, note: u16) -> Self {
         Self {
             id: ProfileSource(id),
             symbol,
@@ -72,7 +70,7 @@ impl Row {
             counters: NO_COUNTER,
             fixed: NO_COUNTER,
             fit: Fit::Unsupported,
-            counts: "",
+            counts: 0,
             note,
         }
     }
@@ -88,6 +86,18 @@ impl Row {
         amd64::spelling(self).unwrap_or(name)
     }
 
+    /// The manual's name of the event, e.g. `INST_RETIRED`; empty where nothing is counted.
+    #[must_use]
+    pub const fn counts(&self) -> &'static str {
+        text(self.counts)
+    }
+
+    /// What a user should know before trusting it; may be empty.
+    #[must_use]
+    pub const fn note(&self) -> &'static str {
+        text(self.note)
+    }
+
     /// What the processor is told to count.
     #[must_use]
     pub const fn select(&self) -> Select {
@@ -101,6 +111,25 @@ impl Row {
         }
     }
 }
+
+/// The text of a number, which is empty for 0.
+const fn text(number: u16) -> &'static str {
+    match at(TEXTS, number as usize) {
+        Some(text) => text,
+        None => "",
+    }
+}
+
+/// As `get`, which is not const.
+const fn at<T>(table: &[T], index: usize) -> Option<&T> {
+    match table.split_at_checked(index) {
+        Some((_, [entry, ..])) => Some(entry),
+        _ => None,
+    }
+}
+
+/// What rows say of what they count, and AMD's events' names and verdicts: once each.
+static TEXTS: &[&str] = generated!("texts");
 
 /// [`Select`] as a row holds it: NetBurst's, which few rows have, lies elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

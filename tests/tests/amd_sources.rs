@@ -84,11 +84,11 @@ fn amd_own_rows_are_those_of_the_familys_lists() {
             };
             assert_eq!(row.counters, counters, "{generation:?} {}", row.name());
             if let Some(name) = meaning(generation, event) {
-                assert_eq!(row.counts, name, "{generation:?} {}", row.name());
+                assert_eq!(row.counts(), name, "{generation:?} {}", row.name());
             }
         }
         let cycles = amd::own_rows(generation).first().expect("a row");
-        assert_eq!((cycles.name, event_select(cycles)), ("Cycles", 0x0003_0076));
+        assert_eq!((cycles.name(), event_select(cycles)), ("Cycles", 0x0003_0076));
     }
     assert!(amd::own_rows(AmdGeneration::Unknown).is_empty());
 }

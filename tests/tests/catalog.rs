@@ -174,7 +174,7 @@ fn a_number_means_one_source_on_one_machine() {
     }
     // ProfileTime is that of the interface in use, whose note is about it.
     let time =
-        |capabilities: &Capabilities| find(capabilities, ProfileSource::TIME).map(|row| row.note);
+        |capabilities: &Capabilities| find(capabilities, ProfileSource::TIME).map(|row| row.note());
     assert_eq!(time(&pentium_iii()), Some(p6::ROWS[0].note));
     assert_eq!(time(&hv1_masked()), Some(default::ROWS[0].note));
 }
@@ -365,7 +365,7 @@ fn amd_sources_on_each_family() {
             } else if column.starts_with("Zen") {
                 assert_eq!(note, fact["verdict_on_zen"], "{column} {}", row.name());
             } else {
-                assert_eq!(note, row.note, "{column} {}", row.name());
+                assert_eq!(note, row.note(), "{column} {}", row.name());
             }
         }
     }
@@ -427,7 +427,7 @@ fn own_rows_are_named_for_what_they_count() {
                 "{generation:?} {}",
                 row.name()
             );
-            assert_eq!(describe(&capabilities, row), (row.counts, row.note));
+            assert_eq!(describe(&capabilities, row), (row.counts(), row.note()));
         }
     }
     assert!(approximate > 0);
@@ -437,7 +437,7 @@ fn own_rows_are_named_for_what_they_count() {
         (modern_intel(), &intel::FIXED[0]),
         (amd(0x17, 1), &amd64::ROWS[0]),
     ] {
-        assert_eq!(describe(&capabilities, row), (row.counts, row.note));
+        assert_eq!(describe(&capabilities, row), (row.counts(), row.note()));
     }
 }
 
@@ -466,7 +466,7 @@ fn approximate_sources_only_on_request() {
             *offers.entry(fact["offer"].clone()).or_insert(0) += 1;
             for approximate in [false, true] {
                 if let Err(refusal) = support(&capabilities, row, approximate) {
-                    assert_eq!(refusal.why, row.note);
+                    assert_eq!(refusal.why, row.note());
                 }
             }
         }

@@ -6,14 +6,7 @@ use shared_types::ProfileSource;
 use super::amd64_events::{AmdGeneration, is_northbridge};
 use super::{ANY, CounterSet, Fit, NO_COUNTER, Row, RowSelect};
 
-const fn row(
-    id: u32,
-    name: &'static str,
-    select: u64,
-    fit: Fit,
-    counts: &'static str,
-    note: &'static str,
-) -> Row {
+const fn row(id: u32, name: &'static str, select: u64, fit: Fit, counts: u16, note: u16) -> Row {
     Row {
         id: ProfileSource(id),
         symbol: name,
@@ -32,8 +25,8 @@ const fn row_of_family15h(
     name: &'static str,
     select: u64,
     fit: Fit,
-    counts: &'static str,
-    note: &'static str,
+    counts: u16,
+    note: u16,
 ) -> Row {
     Row {
         counters: family15h_counters((select & 0xFF) as u16),

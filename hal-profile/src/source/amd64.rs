@@ -2,19 +2,16 @@
 
 use shared_types::ProfileSource;
 
-use super::amd64_events::{AmdGeneration, is_northbridge, meaning};
+use super::amd64_events::{first_name, is_northbridge};
 use super::{ANY, Fit, NO_COUNTER, Row, RowSelect};
 
-const fn row(id: u32, symbol: &'static str, select: u64) -> Row {
+/// `northbridge`: the note on rows that one set of counters serves.
+const fn row(id: u32, symbol: &'static str, select: u64, northbridge: u16) -> Row {
     let event = (select & 0xFF) as u16;
     let (counters, fit, note) = if is_northbridge(event) {
-        (
-            NO_COUNTER,
-            Fit::Northbridge,
-            "one set of counters serves all cores of a node",
-        )
+        (NO_COUNTER, Fit::Northbridge, northbridge)
     } else {
-        (ANY, Fit::Exact, "")
+        (ANY, Fit::Exact, 0)
     };
     Row {
         id: ProfileSource(id),
@@ -28,28 +25,15 @@ const fn row(id: u32, symbol: &'static str, select: u64) -> Row {
     }
 }
 
-/// The event's name on K8, or on family 10h where K8 has none; empty where neither has.
-const fn first_name(event: u16) -> &'static str {
-    match (
-        meaning(AmdGeneration::K8, event),
-        meaning(AmdGeneration::Family10h, event),
-    ) {
-        (Some(name), _) | (None, Some(name)) => name,
-        (None, None) => "",
-    }
-}
-
 /// The sources of Amd64, by number.
 ///
-/// `counts` is the event's name on the processors that the table was made for; what the same select
-/// counts on a later family is [`meaning`]'s answer. [`Fit::Exact`] says that the row is the HAL's
+/// [`Row::counts`] is the event's name on the processors that the table was made for; what the same select
+/// counts on a later family is [`meaning`](super::amd64_events::meaning)'s answer. [`Fit::Exact`] says that the row is the HAL's
 /// own, not that its name still holds.
 ///
 /// Source: G. Chappell, "Hardware Performance Counters: AMD64"; the names are those that Windows
 /// 10's tools print.
 pub static ROWS: &[Row] = generated!("amd64");
-
-const TIMER_NOTE: &str = "the HAL's table holds a select for it that is never programmed";
 
 /// The name that Windows prints for a row in another spelling than the enumeration's.
 pub(super) fn spelling(row: &Row) -> Option<&'static str> {

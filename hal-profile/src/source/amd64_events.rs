@@ -60,7 +60,7 @@ impl AmdGeneration {
     }
 }
 
-/// What one event code means: numbers of [`TEXTS`].
+/// What one event code means: numbers of texts.
 struct Event {
     /// On K8, family 10h, family 15h and Zen 1 to Zen 5; 0 where it is not documented.
     names: [u8; 8],
@@ -105,6 +105,20 @@ pub const fn meaning(generation: AmdGeneration, event: u16) -> Option<&'static s
     })
 }
 
+/// The number of the event's name on K8, or on family 10h where K8 has none; 0 where neither has.
+pub(super) const fn first_name(event: u16) -> u16 {
+    match find(event) {
+        Some(Event {
+            names: [0, family10h, ..],
+            ..
+        }) => *family10h as u16,
+        Some(Event {
+            names: [k8, ..], ..
+        }) => *k8 as u16,
+        None => 0,
+    }
+}
+
 /// The events whose K8 meaning families 11h, 12h, 14h and 16h keep (their BKDGs).
 const fn kept_from_k8(event: u16) -> bool {
     matches!(event, 0x40 | 0x41 | 0x76 | 0x80 | 0x81 | 0xC0 | 0xC2 | 0xC3)
@@ -132,21 +146,13 @@ pub fn mask_selects_nothing(generation: AmdGeneration, event: u16, unit_mask: u8
 static NOTHING: &[(u16, u8, &[AmdGeneration])] = generated!("amd64_nothing");
 
 const fn find(event: u16) -> Option<&'static Event> {
-    at(EVENTS, event as usize)
+    super::at(EVENTS, event as usize)
 }
 
 const fn text(number: u8) -> Option<&'static str> {
-    match (number, at(TEXTS, number as usize)) {
-        (0, _) | (_, None) => None,
-        (_, Some(text)) => Some(*text),
-    }
-}
-
-/// As `get`, which is not const.
-const fn at<T>(table: &[T], index: usize) -> Option<&T> {
-    match table.split_at_checked(index) {
-        Some((_, [entry, ..])) => Some(entry),
-        _ => None,
+    match number {
+        0 => None,
+        number => Some(super::text(number as u16)),
     }
 }
 
@@ -155,6 +161,3 @@ const fn at<T>(table: &[T], index: usize) -> Option<&T> {
 /// Source: the event lists of libpfm4 and Linux's perf, which name events as the BKDG and PPR of
 /// each family do.
 static EVENTS: &[Event] = generated!("amd64_events");
-
-/// Every name and verdict of [`EVENTS`], once.
-static TEXTS: &[&str] = generated!("amd64_texts");

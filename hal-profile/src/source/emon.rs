@@ -8,9 +8,9 @@ const fn row(
     id: u32,
     symbol: &'static str,
     select: u64,
-    counts: &'static str,
+    counts: u16,
     fixed: CounterSet,
-    note: &'static str,
+    note: u16,
 ) -> Row {
     Row {
         id: ProfileSource(id),

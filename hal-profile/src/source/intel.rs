@@ -14,8 +14,8 @@ const fn own(
     select: RowSelect,
     counters: CounterSet,
     fixed: CounterSet,
-    counts: &'static str,
-    note: &'static str,
+    counts: u16,
+    note: u16,
 ) -> Row {
     Row {
         id: ProfileSource(id),
@@ -29,7 +29,7 @@ const fn own(
     }
 }
 
-const fn fixed(id: u32, index: u8, name: &'static str, counts: &'static str) -> Row {
+const fn fixed(id: u32, index: u8, name: &'static str, counts: u16) -> Row {
     own(
         id,
         name,
@@ -37,17 +37,11 @@ const fn fixed(id: u32, index: u8, name: &'static str, counts: &'static str) -> 
         NO_COUNTER,
         1 << index,
         counts,
-        "",
+        0,
     )
 }
 
-const fn architectural(
-    id: u32,
-    name: &'static str,
-    select: u64,
-    counts: &'static str,
-    note: &'static str,
-) -> Row {
+const fn architectural(id: u32, name: &'static str, select: u64, counts: u16, note: u16) -> Row {
     own(
         id,
         name,

@@ -53,9 +53,9 @@ const fn row(
     id: u32,
     symbol: &'static str,
     fit: Fit,
-    counts: &'static str,
+    counts: u16,
     select: &'static NetBurstSelect,
-    note: &'static str,
+    note: u16,
 ) -> Row {
     Row {
         id: ProfileSource(id),
@@ -84,7 +84,8 @@ const fn own(
     mask: u32,
     first_model: u8,
     select: &'static NetBurstSelect,
-    note: &'static str,
+    counts: u16,
+    note: u16,
 ) -> Event {
     let row = Row {
         id: ProfileSource(id),
@@ -93,7 +94,7 @@ const fn own(
         counters: select.counters[0] | select.counters[1],
         fixed: NO_COUNTER,
         fit: Fit::Exact,
-        counts: name,
+        counts,
         note,
     };
     Event {

@@ -47,10 +47,10 @@ const fn row(
     id: u32,
     symbol: &'static str,
     fit: Fit,
-    counts: &'static str,
+    counts: u16,
     select: u64,
     counters: CounterSet,
-    note: &'static str,
+    note: u16,
 ) -> Row {
     Row {
         id: ProfileSource(id),
@@ -76,7 +76,8 @@ const fn event(
     unit_mask: u8,
     counters: CounterSet,
     processors: Processors,
-    note: &'static str,
+    counts: u16,
+    note: u16,
 ) -> Event {
     let row = Row {
         id: ProfileSource(FIRST_OWN + code as u32),
@@ -85,7 +86,7 @@ const fn event(
         counters,
         fixed: NO_COUNTER,
         fit: Fit::Exact,
-        counts: name,
+        counts,
         note,
     };
     Event { processors, row }

@@ -24,11 +24,11 @@ const fn row(
     id: u32,
     symbol: &'static str,
     fit: Fit,
-    counts: &'static str,
+    counts: u16,
     event: u8,
     clocks: bool,
     counters: CounterSet,
-    note: &'static str,
+    note: u16,
 ) -> Row {
     Row {
         id: ProfileSource(id),
@@ -56,7 +56,8 @@ const fn own(
     counters: CounterSet,
     fit: Fit,
     mmx_only: bool,
-    note: &'static str,
+    counts: u16,
+    note: u16,
 ) -> Event {
     let meaning = if counters == COUNTER1 {
         COUNTER1_MEANING
@@ -70,7 +71,7 @@ const fn own(
         counters,
         fixed: NO_COUNTER,
         fit,
-        counts: name,
+        counts,
         note,
     };
     Event { row, mmx_only }
