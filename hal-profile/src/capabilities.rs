@@ -219,6 +219,21 @@ impl Capabilities {
         }
     }
 
+    /// The MSR of a general counter's select.
+    #[must_use]
+    pub fn select_msr(&self, counter: Counter) -> u32 {
+        self.layout.select + u32::from(counter.index()) * self.layout.stride
+    }
+
+    /// The MSR that a counter's value is written to.
+    #[must_use]
+    pub fn write_msr(&self, counter: Counter) -> u32 {
+        if counter.is_fixed() {
+            return intel::IA32_FIXED_CTR0 + u32::from(counter.index());
+        }
+        self.layout.counter_write + u32::from(counter.index()) * self.layout.stride
+    }
+
     /// All counters that are used, in the layout of the global registers.
     #[must_use]
     pub fn all_counters(&self) -> u64 {

@@ -269,13 +269,24 @@ impl Processors for Host {
         }
     }
 
-    fn exercise(&mut self, wanted: &ProcessorSet) {
+    fn exercise(
+        &mut self,
+        wanted: &ProcessorSet,
+        before: impl Fn(&mut Local<'_, Cpu>) + Sync,
+        after: impl Fn(&mut Local<'_, Cpu>) + Sync,
+    ) {
         let mut events = Counts::default();
         events.set(Event::Instructions, EXERCISE, 0);
         events.set(Event::Cycles, EXERCISE, 0);
+        events.set(Event::RefCycles, EXERCISE, 0);
         for index in (0..self.count()).filter(|&index| wanted.contains(index)) {
-            if let Some(cpu) = self.cpus.get_mut(index) {
-                cpu.processor.exercise(events);
+            if let Some(mut local) = self.local(index) {
+                before(&mut local);
+                local.machine.processor.exercise(events);
+            }
+            self.let_in(index);
+            if let Some(mut local) = self.local(index) {
+                after(&mut local);
             }
             self.let_in(index);
         }
@@ -345,6 +356,7 @@ impl Processors for Host {
 }
 
 /// Zeroed memory, as the driver's pool gives it.
+#[expect(clippy::unnecessary_box_returns, reason = "too large for a stack")]
 pub(crate) fn zeroed<T: FromZeros>() -> Box<T> {
     T::new_box_zeroed().unwrap_or_else(|_| std::process::abort())
 }

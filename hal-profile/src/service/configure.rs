@@ -306,12 +306,23 @@ impl Program {
         };
         let by = UsedInterval::BY_REFERENCE_CYCLES | UsedInterval::BY_CORE_CYCLES;
         let mut set = None;
-        let sources = self.sources.iter_mut().take(self.settings.count);
-        for source in sources.filter(|source| source.id == id) {
+        let sources = self
+            .sources
+            .iter_mut()
+            .enumerate()
+            .take(self.settings.count);
+        for (index, source) in sources.filter(|(_, source)| source.id == id) {
             let flags = source.interval.flags & by;
             source.interval = used_interval(ProfileSource(id), wanted, source.timer, clock);
             source.interval.flags |= flags;
             set = Some(source.interval);
+            let slots = self
+                .kinds
+                .iter_mut()
+                .filter_map(|kind| kind.slots.get_mut(index));
+            for slot in slots.filter(|slot| slot.interrupts) {
+                slot.period = source.interval.events;
+            }
         }
         set
     }
@@ -431,7 +442,7 @@ fn make_program(terms: &Terms<'_>, scratch: &mut Scratch, kind: usize) -> Result
         }
     }
     let solved = assignment.solve(settings.count);
-    fill(terms.found, settings, assignment, made);
+    fill(terms.found, settings, sources, assignment, made);
     made.proof = [Slot::refused(ErrorCode::SourceNotInSession); crate::program::MAX_COUNTERS];
     prove(terms, settings, made);
     refused_group.map_or(solved, Err)
@@ -549,13 +560,19 @@ fn candidates(
 fn fill(
     found: &Capabilities,
     settings: &Settings,
+    sources: &[Source],
     assignment: &Assignment,
     made: &mut KindProgram,
 ) {
     made.first = *assignment.first();
     made.rotations = assignment.rotations();
     made.counters = 0;
-    for (index, slot) in made.slots.iter_mut().enumerate().take(settings.count) {
+    for (index, (slot, source)) in made.slots.iter_mut().zip(sources).enumerate() {
+        let period = if settings.samples {
+            source.interval.events
+        } else {
+            0
+        };
         let Some((wanted, assigned)) = assignment.assigned(index) else {
             continue;
         };
@@ -568,6 +585,7 @@ fn fill(
         };
         *slot = Slot {
             interrupts: settings.samples,
+            period,
             source: index as u16,
             rotation: assigned.rotation,
             next: assigned.next,

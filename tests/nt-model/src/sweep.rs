@@ -4,7 +4,7 @@
 //! A run is right where every period is accounted for: generated is floor(events / period) within
 //! one, every event is in a sample or in a loss that has a cause, and no rule is broken.
 
-use crate::door::{Broken, Door, Guest};
+use crate::transport::{Broken, DriverTransport, Guest};
 use crate::programs::Program;
 use anyhow::{Context, Result};
 use halprof::{Connection, ModelledMachine, Session, Setup};
@@ -104,19 +104,19 @@ fn try_machine(file: &[u8], machine: &str, skids: &[u64]) -> Vec<String> {
     failures
 }
 
-fn connect(file: &[u8], machine: &str, broken: &Broken) -> Result<Connection<Door>> {
+fn connect(file: &[u8], machine: &str, broken: &Broken) -> Result<Connection<DriverTransport>> {
     let spec = halprof::cli::spec(&format!("{machine},processors=1"))?;
     let guest = Guest {
         program: Program::find("loop").context("no program")?,
         rounds: ROUNDS,
         skid: 0,
     };
-    let door = Door::open(file, &spec.leaves, 0, Some(guest), broken)?;
-    Ok(Connection::new(door)?)
+    let transport = DriverTransport::open(file, &spec.leaves, 0, Some(guest), broken)?;
+    Ok(Connection::new(transport)?)
 }
 
 /// One run; what is wrong with it is the error.
-fn sample(connection: &mut Connection<Door>, skid: u64) -> Result<()> {
+fn sample(connection: &mut Connection<DriverTransport>, skid: u64) -> Result<()> {
     connection.transport().device().machine.set_skid(skid);
     let spec = Spec {
         source: SOURCE,
