@@ -1,8 +1,8 @@
 //! What does it cost: register accesses of each operation, against the budget; and no allocation.
 
-use hal_profile::processor::ProcessorState;
 use hal_profile::ring::{Word, words_for};
 use hal_profile::session::Session;
+use hal_profile::state::ProcessorState;
 use halprof_tests::bare::Bare;
 use halprof_tests::machines::{machine, specs};
 use halprof_tests::requests::{bytes, configure, header};

@@ -52,7 +52,7 @@ const MACHINES: [(&str, Facts); 17] = [
 
 /// What each name of the fact tables is in a workload. Names that are not here have no amount
 /// there: they count 0.
-const MEANINGS: [(&str, Event); 25] = [
+const MEANINGS: [(&str, Event); 26] = [
     ("TotalIssues", Event::Instructions),
     ("InstructionsRetired", Event::Instructions),
     ("TotalCycles", Event::Cycles),

@@ -1,7 +1,7 @@
 //! Does a session do what it was configured to do: in which modes, on a timer or a counter, sampled
 //! or counted, in which turns?
 
-use hal_profile::session::ticks;
+use hal_profile::program::ticks;
 use halprof::{Connection, Modelled, Session, Setup};
 use halprof_tests::bare::Bare;
 use halprof_tests::requests::spec;
