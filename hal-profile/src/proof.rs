@@ -5,6 +5,7 @@
 //! Each try has three steps: [`Local::begin_proof`] starts the counters on instructions, the host
 //! executes some with interrupts let in, and [`Local::end_proof`] looks.
 
+use crate::guard::STORM;
 use crate::host::Local;
 use crate::machine::Machine;
 use crate::pmu::{self, Active};
@@ -48,6 +49,9 @@ impl<M: Machine> Local<'_, M> {
         }
         let before = pmu::take_over(self.machine, capabilities, kind, whole);
         state.found.control = before.control;
+        if first {
+            state.found.counters = before.counters;
+        }
         if samples && whole {
             if state.storm && pmu::status(self.machine, capabilities) != 0 {
                 state.lvtpc = pmu::lvtpc(self.machine, capabilities).into();
@@ -77,7 +81,7 @@ impl<M: Machine> Local<'_, M> {
         state.phase = Phase::Proving;
     }
 
-    /// An interrupt has come while the proof runs.
+    /// An interrupt has come while the proof runs. One after the other without end are a storm.
     pub(crate) fn proof_interrupt(&mut self) {
         let state = &mut *self.state;
         let capabilities = &state.capabilities;
@@ -86,7 +90,10 @@ impl<M: Machine> Local<'_, M> {
         pmu::stop(self.machine, capabilities, active);
         let overflows = active.iter().fold(0, |bits, one| bits | one.slot.bit());
         pmu::acknowledge(self.machine, capabilities, overflows);
-        if capabilities.masks_lvtpc {
+        if state.proof_interrupts >= STORM {
+            pmu::set_lvtpc_mask(self.machine, capabilities, true);
+            state.storm = true;
+        } else if capabilities.masks_lvtpc {
             pmu::set_lvtpc_mask(self.machine, capabilities, false);
         }
     }
@@ -103,12 +110,17 @@ impl<M: Machine> Local<'_, M> {
         let mut alive = true;
         for counter in &mut *active {
             pmu::read(self.machine, counter);
-            alive &= counter.value != counter.preset;
+            // One that is not there reads as 0, which is also where an interrupt may stop it.
+            let absent = counter.value == 0 && state.proof_interrupts == 0;
+            alive &= counter.value != counter.preset && !absent;
         }
         pmu::clear(self.machine, capabilities, active);
         let counters = active.iter().fold(0, |bits, one| bits | one.slot.bit());
         let interrupts = active.iter().any(|counter| counter.slot.interrupts);
-        state.proof = if !alive {
+        state.proof = if state.storm {
+            state.lvtpc = pmu::lvtpc(self.machine, capabilities).into();
+            Proof::Storm
+        } else if !alive {
             Proof::CountersDead
         } else if interrupts && state.proof_interrupts == 0 {
             state.lvtpc = pmu::lvtpc(self.machine, capabilities).into();

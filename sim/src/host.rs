@@ -23,7 +23,7 @@ pub const INTERRUPT_COST: u64 = 1000;
 
 /// A status for a handler that is registered already; no document says which Windows gives.
 const STATUS_UNSUCCESSFUL: u32 = 0xC000_0001;
-/// Instructions and cycles of an exercise; references cycles pass too.
+/// Instructions, cycles and reference cycles of an exercise.
 const EXERCISE: u64 = 1000;
 
 /// What HalAllocateHardwareCounters answers where somebody else has them.
@@ -273,6 +273,7 @@ impl Processors for Host {
         let mut events = Counts::default();
         events.set(Event::Instructions, EXERCISE, 0);
         events.set(Event::Cycles, EXERCISE, 0);
+        events.set(Event::RefCycles, EXERCISE, 0);
         for index in (0..self.count()).filter(|&index| wanted.contains(index)) {
             if let Some(cpu) = self.cpus.get_mut(index) {
                 cpu.processor.exercise(events);

@@ -138,9 +138,14 @@ impl Bare {
         self.request(code, self.session_request().as_bytes())
     }
 
+    /// The same, which may be refused; answers the reply's header.
+    pub fn try_about_session(&mut self, code: RequestCode) -> ReplyHeader {
+        self.send(code, self.session_request().as_bytes())
+    }
+
     /// Starts the session, or is refused; answers the reply.
     pub fn try_start(&mut self) -> ReplyHeader {
-        self.send(START, self.session_request().as_bytes())
+        self.try_about_session(START)
     }
 
     fn session_request(&self) -> OfSession {

@@ -51,6 +51,9 @@ impl<H: Host> Service<H> {
         request: &Configure,
         rights: Rights,
     ) -> Result<(), Refused> {
+        if self.sessions.is_empty() {
+            return Err(refused(ErrorCode::NoMemory, 0, 0));
+        }
         check_size(exchange, request)?;
         let processors = ProcessorSet::from_bits(request.processors);
         let count = self.kinds.processors();
@@ -72,7 +75,7 @@ impl<H: Host> Service<H> {
             count: 0,
             samples: request.header.flags & SAMPLE != 0,
             no_address: request.header.flags & NO_ADDRESS != 0,
-            kernel: rights.kernel,
+            kernel: rights.kernel && rights.kernel_addresses,
             processors,
             rotation,
             rotation_ticks: ticks(rotation.into(), frequency),
