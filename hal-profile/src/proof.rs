@@ -117,7 +117,7 @@ impl<M: Machine> Local<'_, M> {
         pmu::clear(self.machine, capabilities, active);
         let counters = active.iter().fold(0, |bits, one| bits | one.slot.bit());
         let interrupts = active.iter().any(|counter| counter.slot.interrupts);
-        state.proof = if state.storm {
+        state.proof = if interrupts && state.storm {
             state.lvtpc = pmu::lvtpc(self.machine, capabilities).into();
             Proof::Storm
         } else if !alive {

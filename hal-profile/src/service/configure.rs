@@ -176,7 +176,7 @@ fn resolve(
     };
     let mut interval = used_interval(ProfileSource(id), spec.interval, timer, clock);
     if ProfileSource(id) == ProfileSource::TIME && !timer {
-        let (_, flag) = sampled_time(boot, kinds.taken(kinds.kind_of(0)))
+        let (_, _, flag) = sampled_time(boot, kinds.taken(kinds.kind_of(0)))
             .map_err(|error| refused(error, id, 0))?;
         interval.flags |= flag;
     }
@@ -244,19 +244,29 @@ fn add_source(scratch: &mut Scratch, index: usize, source: Source) -> Result<(),
 
 /// A timer's callback has no address, so sampling by time counts cycles: reference cycles at the
 /// time-stamp counter's rate, or where those cannot be had core cycles. With the flag that says so.
-pub(super) fn sampled_time(found: &Capabilities, taken: u32) -> Result<(Select, u32), ErrorCode> {
+pub(super) fn sampled_time(
+    found: &Capabilities,
+    taken: u32,
+) -> Result<(Select, CounterSet, u32), ErrorCode> {
     if found.delivery == Delivery::None {
         return Err(ErrorCode::SamplingUnavailable);
     }
     let emon = found.interface() == ProfileInterface::Emon;
     if emon && found.fixed & !taken & 1 << REFERENCE_CYCLES != 0 {
         let select = Select::Fixed(REFERENCE_CYCLES);
-        return Ok((select, UsedInterval::BY_REFERENCE_CYCLES));
+        return Ok((select, ANY, UsedInterval::BY_REFERENCE_CYCLES));
     }
-    let cycles = catalog::find(found, ProfileSource::TOTAL_CYCLES)
-        .filter(|row| catalog::support(found, row, true).is_ok());
+    // AMD's table has cycles as the select of ProfileTime alone.
+    let rows = [ProfileSource::TOTAL_CYCLES, ProfileSource::TIME];
+    let mut rows = rows.iter().filter_map(|&id| catalog::find(found, id));
+    let cycles = rows.find(|row| {
+        !matches!(row.select, Select::None) && catalog::support(found, row, true).is_ok()
+    });
     cycles
-        .map(|row| (row.select, UsedInterval::BY_CORE_CYCLES))
+        .map(|row| {
+            let counters = catalog::counters(found, row);
+            (row.select, counters, UsedInterval::BY_CORE_CYCLES)
+        })
         .ok_or(ErrorCode::NoReferenceCycles)
 }
 
@@ -453,7 +463,10 @@ fn want(terms: &Terms<'_>, source: &Source, settings: &Settings) -> Result<Wante
         catalog::support(found, row, terms.approximate).map_err(|refusal| refusal.error)?;
         match row.fit {
             Fit::Timer if source.timer => return Ok(wanted(Filter::BOTH, source.group)),
-            Fit::Timer => (sampled_time(found, terms.taken)?.0, ANY, NO_COUNTER),
+            Fit::Timer => {
+                let (select, counters, _) = sampled_time(found, terms.taken)?;
+                (select, counters, NO_COUNTER)
+            }
             _ => (row.select, catalog::counters(found, row), row.fixed),
         }
     };
@@ -581,7 +594,8 @@ fn fill(
 }
 
 /// Slots that prove at START that the session's counters count: general ones count instructions, or
-/// core cycles where those are not to be had, fixed ones what they always do.
+/// core cycles where those are not to be had; of the fixed ones those that always have something to
+/// count, 0 to 2.
 fn prove(terms: &Terms<'_>, settings: &Settings, made: &mut KindProgram) {
     let found = terms.found;
     let interrupts = settings.samples;
@@ -597,7 +611,8 @@ fn prove(terms: &Terms<'_>, settings: &Settings, made: &mut KindProgram) {
     while let Some(counter) = Counter::lowest(left) {
         left &= !counter.global_bit();
         let encoding = if counter.is_fixed() {
-            Some(encode::fixed(Filter::BOTH, interrupts))
+            let sure = counter.index() <= REFERENCE_CYCLES;
+            sure.then(|| encode::fixed(Filter::BOTH, interrupts))
         } else {
             row.and_then(|row| {
                 let candidates = candidates(
