@@ -256,18 +256,15 @@ pub(super) fn sampled_time(
         let select = Select::Fixed(REFERENCE_CYCLES);
         return Ok((select, ANY, UsedInterval::BY_REFERENCE_CYCLES));
     }
+    let by = UsedInterval::BY_CORE_CYCLES;
+    let cycles = catalog::find(found, ProfileSource::TOTAL_CYCLES)
+        .filter(|row| catalog::support(found, row, true).is_ok())
+        .map(|row| (row.select, catalog::counters(found, row), by));
     // AMD's table has cycles as the select of ProfileTime alone.
-    let rows = [ProfileSource::TOTAL_CYCLES, ProfileSource::TIME];
-    let mut rows = rows.iter().filter_map(|&id| catalog::find(found, id));
-    let cycles = rows.find(|row| {
-        !matches!(row.select, Select::None) && catalog::support(found, row, true).is_ok()
-    });
-    cycles
-        .map(|row| {
-            let counters = catalog::counters(found, row);
-            (row.select, counters, UsedInterval::BY_CORE_CYCLES)
-        })
-        .ok_or(ErrorCode::NoReferenceCycles)
+    let own = catalog::find(found, ProfileSource::TIME)
+        .filter(|row| !matches!(row.select, Select::None))
+        .map(|row| (row.select, catalog::constraint(found, &row.select), by));
+    cycles.or(own).ok_or(ErrorCode::NoReferenceCycles)
 }
 
 /// The interval in use for one that was asked for: within the source's limits, and in whole steps
