@@ -346,6 +346,10 @@ impl Processors for Host {
 }
 
 /// Zeroed memory, as the driver's pool gives it.
+#[expect(
+    clippy::unnecessary_box_returns,
+    reason = "what the core is lent is too large for a stack"
+)]
 pub(crate) fn zeroed<T: FromZeros>() -> Box<T> {
     T::new_box_zeroed().unwrap_or_else(|_| std::process::abort())
 }

@@ -157,8 +157,9 @@ fn expected(capabilities: &Capabilities, sources: &[Source]) -> Result<Vec<Optio
             })
             .ok_or(first)?;
         rotations[rotation].extend(&unit);
-        unit.iter()
-            .for_each(|&index| rotation_of[index] = Some(rotation as u16));
+        for &index in &unit {
+            rotation_of[index] = Some(rotation as u16);
+        }
         rotations.retain(|rotation| !rotation.is_empty());
     }
     Ok(rotation_of)

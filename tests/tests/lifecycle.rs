@@ -33,9 +33,6 @@ const GLOBAL_CTRL: u32 = 0x38F;
 const FIXED_CTR_CTRL: u32 = 0x38D;
 const AMD_GLOBAL_CTL: u32 = 0xC000_0301;
 const CESR: u32 = 0x11;
-/// The bits that one source of instructions may have in the global control: general counter 0's
-/// and fixed counter 0's.
-const FIRST_COUNTERS: u64 = 1 << 32 | 1;
 const INTEL_GLOBAL: &[u32] = &[FIXED_CTR_CTRL, GLOBAL_CTRL];
 /// CCCR with ACTIVE_THREAD 11b, which P4's manual asks for, and nothing else.
 const CCCR_OFF: u64 = 3 << 16;

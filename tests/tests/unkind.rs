@@ -143,7 +143,7 @@ fn untold(sampled: &Sampled, period: u64) -> Option<String> {
 }
 
 /// Tries all, and tells all that fail.
-fn none_fails(failures: Vec<String>) {
+fn none_fails(failures: &[String]) {
     assert!(
         failures.is_empty(),
         "{} fail:\n{}",
@@ -186,7 +186,7 @@ fn unkind_machines_account_for_every_event() {
             failures.extend(wrong.map(|wrong| format!("{machine}: {wrong}")));
         }
     }
-    none_fails(failures);
+    none_fails(&failures);
 }
 
 /// Sampling goes on: the last eighth of twelve seconds has samples.
@@ -217,7 +217,7 @@ fn sampling_does_not_die() {
             failures.extend(wrong.map(|wrong| format!("{machine}: {wrong}")));
         }
     }
-    none_fails(failures);
+    none_fails(&failures);
 }
 
 /// What a session may not change: the global control register, who freezes, and fixed counters
@@ -268,7 +268,7 @@ fn registers_are_left_as_they_were_found() {
             }
         }
     }
-    none_fails(failures);
+    none_fails(&failures);
 }
 
 #[test]

@@ -180,7 +180,6 @@ fn a_reply_that_does_not_fit_says_what_it_needs_and_then_works() {
 }
 
 /// The least room that a code's right request needs, from the shapes on the wire.
-#[expect(clippy::match_same_arms, reason = "each line is one reply's shape")]
 fn needed(code: RequestCode) -> usize {
     let header = size_of::<ReplyHeader>();
     match code {
