@@ -4,8 +4,8 @@ use crate::counter::{Counter, CounterWidth};
 use crate::machine::Machine;
 use crate::registers::apic::{ApicBase, IA32_APIC_BASE};
 use crate::registers::cpuid::{
-    LEAF7_1_EAX_ARCH_PERFMON_EXT, LEAF80000001_ECX_PERF_CTR_EXT_CORE, LEAF80000022_EAX_PERFMON_V2,
-    PerfMonEax, PerfMonEdx, available_events, leaf1_ecx, leaf1_edx,
+    LEAF7_1_EAX_ARCH_PERFMON_EXT, LEAF80000001_ECX_PERF_CTR_EXT_CORE, LEAF80000022_EAX_FREEZE,
+    LEAF80000022_EAX_PERFMON_V2, PerfMonEax, PerfMonEdx, available_events, leaf1_ecx, leaf1_edx,
 };
 use crate::registers::netburst::{CCCR_OFF, Cccr};
 use crate::registers::{amd, intel, netburst, p6, pentium};
@@ -96,7 +96,7 @@ pub struct Global {
     pub acknowledge: u32,
     /// The overflow bits, read only.
     pub status: u32,
-    /// Acknowledged with every overflow: CTR_FRZ, where there is that bit.
+    /// Acknowledged with every overflow: the bit that freezes all counters, where there is one.
     pub freeze: u64,
 }
 
@@ -344,7 +344,11 @@ impl Capabilities {
                 control: amd::GLOBAL_CTL,
                 acknowledge: amd::GLOBAL_STATUS_CLR,
                 status: amd::GLOBAL_STATUS,
-                freeze: 0,
+                freeze: if self.identity.leaf_80000022.eax & LEAF80000022_EAX_FREEZE != 0 {
+                    amd::GLOBAL_STATUS_COUNTERS_FROZEN
+                } else {
+                    0
+                },
             };
             // In the handler they are stopped one by one: that is one register access less, and
             // AMD's local APIC keeps what overflows meanwhile.

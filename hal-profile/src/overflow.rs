@@ -137,7 +137,7 @@ impl<M: Machine> Local<'_, M> {
         pmu::acknowledge(machine, capabilities, reloaded);
         if owns_lvtpc && interrupted.is_some() && capabilities.masks_lvtpc {
             pmu::set_lvtpc_mask(machine, capabilities, false);
-        } else if owns_lvtpc && overflowed != 0 {
+        } else if owns_lvtpc && interrupted.is_none() && overflowed != 0 {
             pmu::unmask_lvtpc(machine, capabilities);
         }
         if running {

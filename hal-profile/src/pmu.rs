@@ -57,6 +57,7 @@ impl Active {
     #[inline]
     pub fn start_from(&mut self, preset: u64) {
         self.preset = preset;
+        self.value = preset;
         self.last = preset;
     }
 

@@ -37,7 +37,7 @@ pub(crate) struct Settings {
     pub(crate) samples: bool,
     /// Overflows come through the HAL's callback.
     pub(crate) no_address: bool,
-    /// The client may count and see kernel mode.
+    /// The client may see kernel addresses.
     pub(crate) kernel: bool,
     pub(crate) processors: ProcessorSet,
     /// How long each rotation runs, in units of 100 ns.

@@ -5,6 +5,7 @@
 //! Each try has three steps: [`Local::begin_proof`] starts the counters on instructions, the host
 //! executes some with interrupts let in, and [`Local::end_proof`] looks.
 
+use crate::guard::STORM;
 use crate::host::Local;
 use crate::machine::Machine;
 use crate::pmu;
@@ -70,7 +71,8 @@ impl<M: Machine> Local<'_, M> {
         true
     }
 
-    /// An interrupt has come while the proof runs, or right after a try that did not see it come.
+    /// An interrupt has come while the proof runs, or right after a try that did not see it come. One
+    /// after the other without end are a storm.
     pub(crate) fn proof_interrupt(&mut self) {
         let state = &mut *self.state;
         let capabilities = &state.capabilities;
@@ -81,7 +83,10 @@ impl<M: Machine> Local<'_, M> {
         }
         let overflows = active.iter().fold(0, |bits, one| bits | one.slot.bit());
         pmu::acknowledge(self.machine, capabilities, overflows);
-        if capabilities.masks_lvtpc {
+        if state.proof_interrupts >= STORM {
+            pmu::set_lvtpc_mask(self.machine, capabilities, true);
+            state.storm = true;
+        } else if capabilities.masks_lvtpc {
             pmu::set_lvtpc_mask(self.machine, capabilities, false);
         }
     }
@@ -102,11 +107,16 @@ impl<M: Machine> Local<'_, M> {
         let (mut alive, mut interrupts) = (true, false);
         for counter in &mut *active {
             pmu::read(self.machine, counter);
-            alive &= counter.value != counter.preset;
+            // One that is not there reads as 0, which is also where an interrupt may stop it.
+            let absent = counter.value == 0 && state.proof_interrupts == 0;
+            alive &= counter.value != counter.preset && !absent;
             interrupts |= counter.slot.interrupts;
         }
         pmu::clear(self.machine, capabilities, active);
-        state.proof = if !alive {
+        state.proof = if interrupts && state.storm {
+            state.lvtpc = pmu::lvtpc(self.machine, capabilities).into();
+            Proof::Storm
+        } else if !alive {
             Proof::CountersDead
         } else if interrupts && state.proof_interrupts == 0 {
             state.lvtpc = pmu::lvtpc(self.machine, capabilities).into();

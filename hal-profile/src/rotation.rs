@@ -58,6 +58,7 @@ impl<M: Machine> Local<'_, M> {
     /// After sleep: goes on with the rotation that was interrupted.
     pub(crate) fn resume(&mut self) {
         if self.state.phase == Phase::Suspended {
+            self.state.found.counters = 0;
             self.arm();
         }
     }
@@ -230,7 +231,7 @@ impl<M: Machine> Local<'_, M> {
         state.clock.rotation_began = self.machine.timestamp();
     }
 
-    /// Adds up what the halted counters have come to.
+    /// Adds up what the halted counters had come to when they were last read.
     fn end_rotation(&mut self) {
         let state = &mut *self.state;
         let clock = &state.clock;
@@ -239,7 +240,6 @@ impl<M: Machine> Local<'_, M> {
             return;
         }
         for counter in state.active.get_mut() {
-            pmu::read(self.machine, counter);
             if let Some(total) = state.totals.get_mut(usize::from(counter.slot.source)) {
                 total.add_up(counter);
                 total.carry(counter);

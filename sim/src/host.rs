@@ -23,7 +23,7 @@ pub const INTERRUPT_COST: u64 = 1000;
 
 /// A status for a handler that is registered already; no document says which Windows gives.
 const STATUS_UNSUCCESSFUL: u32 = 0xC000_0001;
-/// Instructions and cycles of an exercise; references cycles pass too.
+/// Instructions, cycles and reference cycles of an exercise.
 const EXERCISE: u64 = 1000;
 
 /// What HalAllocateHardwareCounters answers where somebody else has them.
@@ -356,7 +356,10 @@ impl Processors for Host {
 }
 
 /// Zeroed memory, as the driver's pool gives it.
-#[expect(clippy::unnecessary_box_returns, reason = "too large for a stack")]
+#[expect(
+    clippy::unnecessary_box_returns,
+    reason = "what the core is lent is too large for a stack"
+)]
 pub(crate) fn zeroed<T: FromZeros>() -> Box<T> {
     T::new_box_zeroed().unwrap_or_else(|_| std::process::abort())
 }

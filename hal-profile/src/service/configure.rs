@@ -51,6 +51,9 @@ impl<H: Host> Service<H> {
         request: &Configure,
         rights: Rights,
     ) -> Result<(), Refused> {
+        if self.sessions.is_empty() {
+            return Err(refused(ErrorCode::NoMemory, 0, 0));
+        }
         check_size(exchange, request)?;
         let processors = ProcessorSet::from_bits(request.processors);
         let count = self.kinds.processors();
@@ -72,7 +75,7 @@ impl<H: Host> Service<H> {
             count: 0,
             samples: request.header.flags & SAMPLE != 0,
             no_address: request.header.flags & NO_ADDRESS != 0,
-            kernel: rights.kernel,
+            kernel: rights.kernel && rights.kernel_addresses,
             processors,
             rotation,
             rotation_ticks: ticks(rotation.into(), frequency),
@@ -173,7 +176,7 @@ fn resolve(
     };
     let mut interval = used_interval(ProfileSource(id), spec.interval, timer, clock);
     if ProfileSource(id) == ProfileSource::TIME && !timer {
-        let (_, flag) = sampled_time(boot, kinds.taken(kinds.kind_of(0)))
+        let (_, _, flag) = sampled_time(boot, kinds.taken(kinds.kind_of(0)))
             .map_err(|error| refused(error, id, 0))?;
         interval.flags |= flag;
     }
@@ -241,20 +244,27 @@ fn add_source(scratch: &mut Scratch, index: usize, source: Source) -> Result<(),
 
 /// A timer's callback has no address, so sampling by time counts cycles: reference cycles at the
 /// time-stamp counter's rate, or where those cannot be had core cycles. With the flag that says so.
-pub(super) fn sampled_time(found: &Capabilities, taken: u32) -> Result<(Select, u32), ErrorCode> {
+pub(super) fn sampled_time(
+    found: &Capabilities,
+    taken: u32,
+) -> Result<(Select, CounterSet, u32), ErrorCode> {
     if found.delivery == Delivery::None {
         return Err(ErrorCode::SamplingUnavailable);
     }
     let emon = found.interface() == ProfileInterface::Emon;
     if emon && found.fixed & !taken & 1 << REFERENCE_CYCLES != 0 {
         let select = Select::Fixed(REFERENCE_CYCLES);
-        return Ok((select, UsedInterval::BY_REFERENCE_CYCLES));
+        return Ok((select, ANY, UsedInterval::BY_REFERENCE_CYCLES));
     }
+    let by = UsedInterval::BY_CORE_CYCLES;
     let cycles = catalog::find(found, ProfileSource::TOTAL_CYCLES)
-        .filter(|row| catalog::support(found, row, true).is_ok());
-    cycles
-        .map(|row| (row.select(), UsedInterval::BY_CORE_CYCLES))
-        .ok_or(ErrorCode::NoReferenceCycles)
+        .filter(|row| catalog::support(found, row, true).is_ok())
+        .map(|row| (row.select(), catalog::counters(found, row), by));
+    // AMD's table has cycles as the select of ProfileTime alone.
+    let own = catalog::find(found, ProfileSource::TIME)
+        .filter(|row| !matches!(row.select(), Select::None))
+        .map(|row| (row.select(), catalog::constraint(found, &row.select()), by));
+    cycles.or(own).ok_or(ErrorCode::NoReferenceCycles)
 }
 
 /// The interval in use for one that was asked for: within the source's limits, and in whole steps
@@ -461,7 +471,10 @@ fn want(terms: &Terms<'_>, source: &Source, settings: &Settings) -> Result<Wante
         catalog::support(found, row, terms.approximate).map_err(|refusal| refusal.error)?;
         match row.fit {
             Fit::Timer if source.timer => return Ok(wanted(Filter::BOTH, source.group)),
-            Fit::Timer => (sampled_time(found, terms.taken)?.0, ANY, NO_COUNTER),
+            Fit::Timer => {
+                let (select, counters, _) = sampled_time(found, terms.taken)?;
+                (select, counters, NO_COUNTER)
+            }
             _ => (row.select(), catalog::counters(found, row), row.fixed),
         }
     };
@@ -596,7 +609,8 @@ fn fill(
 }
 
 /// Slots that prove at START that the session's counters count: general ones count instructions, or
-/// core cycles where those are not to be had, fixed ones what they always do.
+/// core cycles where those are not to be had; of the fixed ones those that always have something to
+/// count, 0 to 2.
 fn prove(terms: &Terms<'_>, settings: &Settings, made: &mut KindProgram) {
     let found = terms.found;
     let interrupts = settings.samples;
@@ -612,7 +626,8 @@ fn prove(terms: &Terms<'_>, settings: &Settings, made: &mut KindProgram) {
     while let Some(counter) = Counter::lowest(left) {
         left &= !counter.global_bit();
         let encoding = if counter.is_fixed() {
-            Some(encode::fixed(Filter::BOTH, interrupts))
+            let sure = counter.index() <= REFERENCE_CYCLES;
+            sure.then(|| encode::fixed(Filter::BOTH, interrupts))
         } else {
             row.and_then(|row| {
                 let candidates = candidates(
