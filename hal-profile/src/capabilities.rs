@@ -8,7 +8,9 @@ use crate::registers::cpuid::{
     LEAF80000022_EAX_PERFMON_V2, PerfMonEax, PerfMonEdx, available_events, leaf1_ecx, leaf1_edx,
 };
 use crate::registers::netburst::{CCCR_OFF, Cccr};
-use crate::registers::{amd, intel, netburst, p6, pentium};
+use crate::registers::{amd, intel, netburst};
+#[cfg(feature = "legacy")]
+use crate::registers::{p6, pentium};
 use crate::selection::{Choice, Identity, Judgement, judge};
 use shared_types::{Delivery, ProfileInterface, Reason};
 use zerocopy::FromZeros;
@@ -193,8 +195,12 @@ impl Capabilities {
             ProfileInterface::Default => return found,
             ProfileInterface::Emon => found.architectural(machine),
             ProfileInterface::Amd64 => found.amd(),
+            #[cfg(feature = "legacy")]
             ProfileInterface::Pentium => found.pentium(),
+            #[cfg(feature = "legacy")]
             ProfileInterface::P6 => found.p6(),
+            #[cfg(not(feature = "legacy"))]
+            ProfileInterface::Pentium | ProfileInterface::P6 => return found,
             ProfileInterface::NetBurst => found.netburst(machine),
         }
         // KVM from 6.6 to 6.8 masks LVTPC for AMD guests too (Linux a16eb25b09c0, 49ff3b4aec51).
@@ -356,6 +362,7 @@ impl Capabilities {
         }
     }
 
+    #[cfg(feature = "legacy")]
     fn pentium(&mut self) {
         self.declared_counters = pentium::COUNTERS;
         self.counters = low_bits(pentium::COUNTERS);
@@ -369,6 +376,7 @@ impl Capabilities {
         };
     }
 
+    #[cfg(feature = "legacy")]
     fn p6(&mut self) {
         self.declared_counters = p6::COUNTERS;
         self.counters = low_bits(p6::COUNTERS);

@@ -23,6 +23,7 @@ use crate::program::{KindProgram, Slot};
 use crate::registers::apic::{IA32_X2APIC_LVT_PMI, LVTPC_OFFSET, LvtPc};
 use crate::registers::intel;
 use crate::registers::netburst::Cccr;
+#[cfg(feature = "legacy")]
 use crate::registers::pentium::{CESR, CESR_HALF, CESR_HALF_MASK};
 use shared_types::Delivery;
 use zerocopy::FromZeros;
@@ -449,6 +450,11 @@ fn first_select(active: &[Active]) -> u64 {
         .map_or(0, |counter| counter.slot.select)
 }
 
+/// No processor that halprof.sys uses has CESR.
+#[cfg(not(feature = "legacy"))]
+fn write_cesr_half(_machine: &mut impl Machine, _counter: Counter, _half: u64) {}
+
+#[cfg(feature = "legacy")]
 fn write_cesr_half(machine: &mut impl Machine, counter: Counter, half: u64) {
     let shift = u32::from(counter.index() % 2) * CESR_HALF;
     modify(machine, CESR, CESR_HALF_MASK << shift, half << shift);

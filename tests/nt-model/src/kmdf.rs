@@ -14,6 +14,7 @@ use crate::rules::{Rule, Violation};
 use anyhow::{Context, Result};
 use shared_types::Sample;
 use shared_types::request::samples::{self, Drained};
+use shared_types::request::session::{self, Configure, Spec};
 use std::collections::{BTreeMap, VecDeque};
 use zerocopy::FromBytes;
 
