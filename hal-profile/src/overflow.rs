@@ -104,7 +104,8 @@ impl<M: Machine> Local<'_, M> {
     /// Records and reloads every counter that has overflowed, and starts it again unless counters
     /// are halted. Answers them as a mask.
     fn collect(&mut self, entry: u64, interrupted: Option<&Interrupted>) -> u32 {
-        let owns_lvtpc = !self.program.settings.no_address && !self.state.storm;
+        let whole_pmu = !self.program.settings.no_address;
+        let owns_lvtpc = whole_pmu && !self.state.storm;
         let (mut recorder, state, machine) = recorder(self, entry, interrupted);
         let capabilities = state.capabilities;
         let active = state.active.get_mut();
@@ -134,7 +135,11 @@ impl<M: Machine> Local<'_, M> {
             // A bit of ours that is still set would raise the interrupt again.
             reloaded = active.iter().fold(0, |bits, one| bits | one.slot.bit());
         }
-        pmu::acknowledge(machine, capabilities, reloaded);
+        if whole_pmu {
+            pmu::acknowledge_freeze(machine, capabilities, reloaded);
+        } else {
+            pmu::acknowledge(machine, capabilities, reloaded);
+        }
         if owns_lvtpc && interrupted.is_some() && capabilities.masks_lvtpc {
             pmu::set_lvtpc_mask(machine, capabilities, false);
         } else if owns_lvtpc && interrupted.is_none() && overflowed != 0 {

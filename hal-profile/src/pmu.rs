@@ -9,7 +9,7 @@
 //!   pending before the first starts, and all start as close together as the hardware can.
 //! - [`stop`], [`read`] and [`clear`] end it.
 //! - An overflow: [`hold`], [`overflowed`], [`reload`] for each counter that it names, then
-//!   [`acknowledge`], [`set_lvtpc_mask`], [`resume`]. In that order: an overflow that comes while
+//!   [`acknowledge_freeze`], [`set_lvtpc_mask`], [`resume`]. In that order: an overflow that comes while
 //!   LVTPC is masked is lost, so counters start last.
 //!
 //! Registers shared with others are changed by read-modify-write; bits that are not ours are never
@@ -101,12 +101,11 @@ pub(crate) fn take_over(
                 before.counters |= counter.global_bit() as u32;
             }
         }
-        let ours = if whole_pmu {
-            capabilities.all_counters()
+        if whole_pmu {
+            acknowledge_freeze(machine, capabilities, capabilities.all_counters());
         } else {
-            kind.counters
-        };
-        acknowledge(machine, capabilities, ours);
+            acknowledge(machine, capabilities, kind.counters);
+        }
     }
     before
 }
@@ -322,13 +321,25 @@ pub fn reload(machine: &mut impl Machine, capabilities: &Capabilities, counter: 
     }
 }
 
-/// Acknowledges overflows, given as bits of the global registers' layout, and a freeze of the
-/// counters that came with them.
+/// Acknowledges overflows, given as bits of the global registers' layout.
 #[inline]
 pub fn acknowledge(machine: &mut impl Machine, capabilities: &Capabilities, overflows: u64) {
     let global = &capabilities.global;
     if global.acknowledge != 0 && overflows != 0 {
-        machine.write_msr(global.acknowledge, overflows | global.freeze);
+        machine.write_msr(global.acknowledge, overflows);
+    }
+}
+
+/// As [`acknowledge`], and a freeze of the counters that came with the overflows: for who has the
+/// whole PMU.
+#[inline]
+pub fn acknowledge_freeze(machine: &mut impl Machine, capabilities: &Capabilities, overflows: u64) {
+    if overflows != 0 {
+        acknowledge(
+            machine,
+            capabilities,
+            overflows | capabilities.global.freeze,
+        );
     }
 }
 

@@ -82,7 +82,7 @@ impl<M: Machine> Local<'_, M> {
             pmu::stop(self.machine, capabilities, active);
         }
         let overflows = active.iter().fold(0, |bits, one| bits | one.slot.bit());
-        pmu::acknowledge(self.machine, capabilities, overflows);
+        pmu::acknowledge_freeze(self.machine, capabilities, overflows);
         if state.proof_interrupts >= STORM {
             pmu::set_lvtpc_mask(self.machine, capabilities, true);
             state.storm = true;
