@@ -5,7 +5,7 @@ use hal_profile::capabilities::{Apic, Capabilities, Global, Layout};
 use hal_profile::control::Control;
 use hal_profile::counter::{Counter, CounterWidth};
 use hal_profile::interface::{self, Seated};
-use halprof::{Connection, Modelled};
+use halprof_measure::{Connection, Modelled};
 use halprof_tests::machines_from_table;
 use halprof_tests::silicon::{HV1, Silicon, signature};
 use shared_types::{Delivery, ProfileInterface, Reason};

@@ -3,7 +3,7 @@
 //! The model runs at 1 GHz and one instruction a nanosecond; an interrupt costs 1000 ns. The budget
 //! is a tenth of a processor's time: 1,000,000 ns in a window of 10 ms, so 1000 interrupts.
 
-use halprof::{Connection, Modelled, Session, Setup};
+use halprof_measure::{Connection, Modelled, Session, Setup};
 use halprof_tests::requests::spec;
 use shared_types::Sample;
 use shared_types::request::samples::Statistics;

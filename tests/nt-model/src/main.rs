@@ -7,8 +7,8 @@
 use anyhow::{Context, Result};
 use clap::Parser;
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use halprof::Error;
-use halprof::cli::{self, Place};
+use halprof::{DRIVER, Place};
+use halprof_measure::Error;
 use nt_model::door::{Broken, Door, Guest};
 use nt_model::programs::{PROGRAMS, Program, ROUNDS};
 use sim::cpuid::Leaves;
@@ -79,7 +79,7 @@ fn main() -> Result<ExitCode> {
         Ok(Place::modelled(Box::new(door), description))
     };
     let program = std::iter::once(OsString::from("halprof"));
-    let ended = cli::run_with(program.chain(arguments.halprof.clone()), &open);
+    let ended = halprof::run_with(program.chain(arguments.halprof.clone()), &open);
     let Some(violation) = broken.take() else {
         return Ok(ended);
     };
@@ -88,15 +88,14 @@ fn main() -> Result<ExitCode> {
 }
 
 /// What `--machine` names, with the driver on it, in words, and its processors.
-fn described(machine: &str, sys: &Path) -> halprof::Result<(String, Vec<Leaves>)> {
-    if machine == cli::DRIVER {
-        return Err(Error::Unavailable {
-            message: "the driver that Windows has loaded is not this one".to_owned(),
-            hint: "Name a model with `--machine`; `halprof --machine driver` measures on Windows."
-                .to_owned(),
-        });
+fn described(machine: &str, sys: &Path) -> halprof_measure::Result<(String, Vec<Leaves>)> {
+    if machine == DRIVER {
+        return Err(Error::unavailable(
+            "the driver that Windows has loaded is not this one",
+            "Name a model with `--machine`; `halprof --machine driver` measures on Windows.",
+        ));
     }
-    let spec = cli::spec(machine)?;
+    let spec = halprof_measure::spec(machine)?;
     let name = sys.file_name().unwrap_or(sys.as_os_str());
     let description = format!(
         "{} on a modelled kernel and processor, {}",

@@ -2,8 +2,7 @@
 //!
 //! Both are the tool's own commands, given the same arguments.
 
-use halprof::cli;
-use halprof::recording::{self, Recording};
+use halprof_profile::recording::{self, Recording};
 use halprof_tests::dumps;
 use serde_json::Value;
 use shared_types::Sample;
@@ -66,7 +65,7 @@ fn both<T>(arguments: &[&str], read: impl Fn(&Path) -> T) -> (T, T) {
         "{told}"
     );
     let program = std::iter::once("halprof".to_owned());
-    cli::run(program.chain(to(&in_process)).map(OsString::from));
+    halprof::run(program.chain(to(&in_process)).map(OsString::from));
     (read(&by_driver), read(&in_process))
 }
 
