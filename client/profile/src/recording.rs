@@ -79,6 +79,9 @@ pub struct Metadata {
     pub began: u64,
     /// What ran: the program with its arguments, or the workload; empty where nothing was started.
     pub command: Vec<String>,
+    /// On which machine it was made, for that machine alone to know: see
+    /// [`origin`](crate::symbols::origin). Empty where that is not known.
+    pub origin: String,
     /// The sources by the index that samples have.
     pub sources: Vec<Source>,
     /// How many passes there were: each measures sources of its own, one after the other.

@@ -3,7 +3,7 @@
 //!
 //! A module's files are opened when the first of its addresses is asked for. Every file must be of
 //! the build that was recorded ([`Identity`](crate::recording::Identity)); one that is not is passed over, and
-//! [`Symbols::opened`] tells. Nothing is downloaded.
+//! [`Symbols::opened`] tells. Nothing is downloaded, and no path of a stranger is opened.
 
 mod dwarf;
 mod executable;
@@ -14,6 +14,7 @@ mod lookup;
 mod names;
 mod pdb;
 mod search;
+mod trust;
 
 use crate::recording::{Module, Recording};
 pub use executable::Executable;
@@ -26,6 +27,7 @@ use shared_types::Mode;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
+pub use trust::origin;
 
 /// What is shown for a sample without an address.
 pub const NO_ADDRESS: &str = "no address";
@@ -168,7 +170,7 @@ impl Symbols {
         }
         let files = file_of.iter().map(|_| None).collect();
         Self {
-            path: path.clone(),
+            path: path.for_recording(&recording.metadata),
             everywhere: Places::new(&modules, everywhere),
             of_process: of_process.collect(),
             file_of,

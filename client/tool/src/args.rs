@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::this_machine;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{
     Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand, ValueEnum,
@@ -336,6 +337,9 @@ pub(crate) struct Annotate {
     /// samples without it
     #[arg(value_name = "SYMBOL|ADDRESS")]
     pub(crate) place: Option<String>,
+    /// A folder with source files: those below it are opened to show their lines
+    #[arg(long, value_name = "DIR")]
+    pub(crate) sources: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) filters: Filters,
     #[command(flatten)]
@@ -388,7 +392,7 @@ impl Naming {
         for text in [&self.symbols, &environment].into_iter().flatten() {
             path.extend(SymbolPath::parse(&text.to_string_lossy()));
         }
-        path
+        path.on_machine(this_machine::secret())
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::Result;
 use crate::args;
 use crate::output::{Output, table_of, thousands};
+use crate::shown::Shown;
 use halprof_profile::report::key::Value;
 use halprof_profile::report::share::{Share, differ};
 use halprof_profile::report::{Part, Report, Sum, Table};
@@ -152,11 +153,11 @@ fn text(table: &Table, part: &Compared<'_>, several: bool, top: usize) -> String
                 "chance".to_owned()
             },
         ];
-        cells.extend(names.iter().cloned());
+        cells.extend(names.iter().map(|name| Shown(name).to_string()));
         cells
     });
     let source = part.source.filter(|_| several);
-    let title = source.map_or_else(String::new, |source| format!("{source}\n"));
+    let title = source.map_or_else(String::new, |source| format!("{}\n", Shown(source)));
     title + &table_of(head, rows, &[0, 1, 2, 3, 4])
 }
 

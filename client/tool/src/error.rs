@@ -35,7 +35,7 @@ impl From<halprof_setup::Error> for Error {
                 "Run `halprof install` from the package's folder, or measure on a model: `--machine NAME`.",
             ),
             Setup::WindowsOnly => Self::unavailable(
-                "the driver runs on Windows only",
+                "this is for Windows: the driver runs nowhere else",
                 "Measure on a model here: `--machine NAME`, see `halprof machines`.",
             ),
         }

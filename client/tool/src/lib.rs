@@ -22,7 +22,9 @@ mod periods;
 mod place;
 mod recorder;
 mod runner;
+mod shown;
 mod systems;
+mod this_machine;
 mod watch;
 
 use args::{Arguments, Commands};

@@ -1,6 +1,7 @@
 //! What goes to standard output and to standard error, for people and for programs.
 
 use crate::args::Arguments;
+use crate::shown::{Shown, visible, visible_json};
 use crate::{Error, Result};
 use anstyle::{AnsiColor, Style};
 pub(crate) use halprof_profile::thousands;
@@ -154,12 +155,24 @@ impl Output {
         self.print_to_listener(text).map(drop)
     }
 
+    /// Prints what is for programs and is no JSON. It goes as it is to whatever is no terminal.
+    pub(crate) fn print_data(&self, text: &str) -> Result<()> {
+        if io::stdout().is_terminal() {
+            return self.print(text);
+        }
+        Self::put(text).map(drop)
+    }
+
     /// The same; answers whether anybody still listens.
-    #[expect(
-        clippy::unused_self,
-        reason = "all that is printed is printed by an Output"
-    )]
     pub(crate) fn print_to_listener(&self, text: &str) -> Result<bool> {
+        Self::put(&if self.is_json() {
+            visible_json(text)
+        } else {
+            visible(text)
+        })
+    }
+
+    fn put(text: &str) -> Result<bool> {
         let mut stdout = anstream::stdout().lock();
         match stdout
             .write_all(text.as_bytes())
@@ -179,14 +192,14 @@ impl Output {
     pub(crate) fn note_model(&self, told: &Told) {
         if told.modelled {
             let model = styled(WARNING, "modelled machine");
-            note(&format!("{model}: {}; not silicon", told.machine));
+            note(&format!("{model}: {}; not silicon", Shown(&told.machine)));
         }
     }
 
     /// Says something beside the result, to people only.
     pub(crate) fn note(&self, text: &str) {
         if !self.quiet && !self.is_json() {
-            note(text);
+            note(&Shown(text).to_string());
         }
     }
 
@@ -204,7 +217,8 @@ impl Output {
             let _ = object.and_then(|text| self.print(&text));
         } else {
             let (wrong, hint) = (styled(ERROR, "error:"), styled(HINT, "hint:"));
-            note(&format!("{wrong} {error}\n{hint} {}", error.hint()));
+            let (what, advice) = (Shown(error), Shown(error.hint()));
+            note(&format!("{wrong} {what}\n{hint} {advice}"));
         }
         error.exit_status()
     }
@@ -233,7 +247,7 @@ impl Output {
 }
 
 fn note(text: &str) {
-    let _ = writeln!(anstream::stderr().lock(), "halprof: {text}");
+    let _ = writeln!(anstream::stderr().lock(), "halprof: {}", visible(text));
 }
 
 /// Text in a style; it is printed plain where colours are not wanted.

@@ -94,6 +94,7 @@ fn recorded(file: &Path) -> (Recording, Vec<Sample>) {
     assert!(recording.metadata.modelled && recording.flaw().is_none());
     recording.metadata.machine.clear();
     recording.metadata.began = 0;
+    recording.metadata.origin.clear();
     let first = samples.iter().map(|sample| sample.timestamp).min();
     for sample in &mut samples {
         sample.timestamp -= first.unwrap_or(0);

@@ -45,7 +45,7 @@ impl Executable {
             identity: image.identity.clone(),
             ..Module::default()
         };
-        let lookup = Lookup::open(&module, symbols);
+        let lookup = Lookup::open(&module, &symbols.clone().loaded_here());
         Ok(Self {
             image,
             lookup,

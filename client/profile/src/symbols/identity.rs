@@ -1,5 +1,6 @@
 //! Which build of a file is meant: names and dates do not tell, these do.
 
+use super::trust::is_device;
 use crate::recording::Identity;
 use std::fmt;
 
@@ -80,7 +81,8 @@ impl fmt::Display for Identity {
 /// The last part of a path of Windows or of others, if it names a file.
 pub(super) fn file_name(path: &str) -> Option<&str> {
     let name = path.rsplit(['\\', '/']).next()?;
-    (!matches!(name, "" | "." | "..") && !name.contains(':')).then_some(name)
+    let is_file = !matches!(name, "" | "." | "..") && !name.contains([':', '\0']);
+    (is_file && !is_device(name)).then_some(name)
 }
 
 fn is_hex(text: &str) -> bool {
@@ -113,7 +115,16 @@ mod tests {
 
     #[test]
     fn what_a_file_claims_does_not_leave_its_folder() {
-        for name in ["..", "a/..", "C:", "a\\", "", "x/c:evil"] {
+        for name in [
+            "..",
+            "a/..",
+            "C:",
+            "a\\",
+            "",
+            "x/c:evil",
+            "NUL",
+            "a/com1.pdb",
+        ] {
             assert_eq!(file_name(name), None, "{name}");
         }
         let hostile = |guid: &str| Identity::Pdb {

@@ -9,6 +9,9 @@ use super::{Inlined, Kind};
 use crate::recording::{Identity, Module};
 use std::path::{Path, PathBuf};
 
+/// Why a path that a recording names is left alone.
+const NOT_OURS: &str = "it was recorded on another machine, or is not a local file, and lies below no folder of the symbol path";
+
 /// What is known of an address.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Found {
@@ -78,10 +81,18 @@ impl Lookup {
         if self.notes.is_empty() {
             let tried = candidates.iter().map(|at| at.display().to_string());
             let tried: Vec<_> = tried.collect();
-            self.notes.push(if tried.is_empty() {
-                "the recording does not tell from which file it was loaded".to_owned()
-            } else {
-                format!("the module was not found at {}", tried.join(", "))
+            let refused = module.path.as_ref();
+            let refused = refused.filter(|named| path.loaded_from(named).is_none());
+            self.notes.push(match (refused, tried.is_empty()) {
+                (None, true) => {
+                    "the recording does not tell from which file it was loaded".to_owned()
+                }
+                (None, false) => format!("the module was not found at {}", tried.join(", ")),
+                (Some(named), true) => format!("{named} was not opened: {NOT_OURS}"),
+                (Some(named), false) => format!(
+                    "the module was not found at {}; {named} was not opened: {NOT_OURS}",
+                    tried.join(", ")
+                ),
             });
         }
     }
@@ -110,7 +121,7 @@ impl Lookup {
                 format!("{missing}; halprof downloads nothing, {server} was not asked; {fill}")
             }
             None => format!(
-                "{missing}; put it beside the module or name its folder or store with `--symbols`; \
+                "{missing}; put it beside the module, or its folder or store into the symbol path; \
                  {fill}"
             ),
         });

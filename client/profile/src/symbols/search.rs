@@ -1,7 +1,8 @@
 //! Where files of symbols are looked for. Nothing is ever downloaded.
 
 use super::identity::file_name;
-use crate::recording::{Identity, Module};
+use super::trust::{is_below, local, origin};
+use crate::recording::{Identity, Metadata, Module};
 use std::path::{Path, PathBuf};
 
 /// Where distributions put the symbols that they part from their programs.
@@ -12,6 +13,10 @@ const SYSTEM_FOLDER: &str = "/usr/lib/debug";
 pub struct SymbolPath {
     folders: Vec<PathBuf>,
     servers: Vec<String>,
+    /// What only this machine knows.
+    secret: Option<Vec<u8>>,
+    /// The recording was made on this machine.
+    here: bool,
 }
 
 impl SymbolPath {
@@ -39,6 +44,11 @@ impl SymbolPath {
         path
     }
 
+    /// Searches one more folder, which the user named.
+    pub fn add_folder(&mut self, folder: &Path) {
+        self.folders.push(folder.to_owned());
+    }
+
     fn add(&mut self, store: &str) {
         match store.trim() {
             "" => {}
@@ -51,6 +61,49 @@ impl SymbolPath {
     pub fn extend(&mut self, other: Self) {
         self.folders.extend(other.folders);
         self.servers.extend(other.servers);
+    }
+
+    /// The same for a user of the machine with this secret: files that a recording names are
+    /// opened where they were loaded from if the recording was made on it.
+    #[must_use]
+    pub fn on_machine(mut self, secret: Option<Vec<u8>>) -> Self {
+        self.secret = secret;
+        self
+    }
+
+    /// The same for what was loaded on this machine.
+    #[must_use]
+    pub fn loaded_here(mut self) -> Self {
+        self.here = true;
+        self
+    }
+
+    /// The same for one recording.
+    pub(super) fn for_recording(&self, metadata: &Metadata) -> Self {
+        let mut path = self.clone();
+        let secret = self.secret.as_ref();
+        path.here |= secret.is_some_and(|secret| origin(secret, metadata) == metadata.origin);
+        path
+    }
+
+    /// A file that debug information or a recording names, where it lies below a folder that the
+    /// user named.
+    #[must_use]
+    pub fn below(&self, named: &str) -> Option<PathBuf> {
+        let path = local(named)?;
+        let mut folders = self.folders.iter();
+        folders
+            .any(|folder| is_below(&path, folder))
+            .then_some(path)
+    }
+
+    /// The file that a module was loaded from, if it may be opened.
+    pub(super) fn loaded_from(&self, named: &str) -> Option<PathBuf> {
+        if self.here {
+            local(named)
+        } else {
+            self.below(named)
+        }
     }
 
     /// The folders that are searched.
@@ -70,7 +123,7 @@ impl SymbolPath {
         let path = module.path.as_deref();
         let name = file_name(path.unwrap_or(&module.name));
         let named = name.map(|name| self.folders.iter().map(move |at| at.join(name)));
-        let loaded = path.map(loaded_from);
+        let loaded = path.and_then(|path| self.loaded_from(path));
         loaded
             .into_iter()
             .chain(named.into_iter().flatten())
@@ -78,7 +131,7 @@ impl SymbolPath {
     }
 
     /// Where the PDB of that identity may be: in the folders, beside the module, and where the
-    /// linker wrote it.
+    /// linker wrote it if the user named that folder.
     pub(super) fn pdbs(&self, identity: &Identity, image: Option<&Path>) -> Vec<PathBuf> {
         let (Some(name), Some(build)) = (identity.pdb_name(), identity.folder()) else {
             return Vec::new();
@@ -94,7 +147,7 @@ impl SymbolPath {
         }
         all.extend(image.map(|image| image.with_file_name(name)));
         if let Identity::Pdb { file, .. } = identity {
-            all.push(file.into());
+            all.extend(self.below(file));
         }
         all
     }
@@ -129,18 +182,6 @@ impl SymbolPath {
     }
 }
 
-/// A path as this system opens it. The kernel of Windows names files from its own roots.
-fn loaded_from(path: &str) -> PathBuf {
-    let native = path.strip_prefix(r"\??\").unwrap_or(path);
-    let root = r"\SystemRoot\";
-    match native.get(..root.len()) {
-        Some(start) if start.eq_ignore_ascii_case(root) => {
-            Path::new(r"C:\Windows").join(native.get(root.len()..).unwrap_or_default())
-        }
-        _ => native.into(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pdb_is_looked_for_in_stores_then_beside_then_where_it_was_linked() {
+    fn a_pdb_is_looked_for_in_stores_then_beside_and_not_where_it_was_linked() {
         let identity = Identity::pdb([0; 16], 2, b"/build/a.pdb");
         let found = SymbolPath::parse("/s").pdbs(&identity, Some(Path::new("/bin/a.exe")));
         let build = "000000000000000000000000000000002";
@@ -168,7 +209,6 @@ mod tests {
             format!("/s/a.pdb/{build}/a.pdb"),
             format!("/s/a./a.pdb/{build}/a.pdb"),
             "/bin/a.pdb".to_owned(),
-            "/build/a.pdb".to_owned(),
         ];
         assert_eq!(found, expected.map(PathBuf::from));
     }
@@ -191,9 +231,24 @@ mod tests {
     }
 
     #[test]
-    fn paths_of_the_kernel_of_windows() {
-        assert_eq!(loaded_from(r"\??\C:\a.sys"), Path::new(r"C:\a.sys"));
-        let hal = loaded_from(r"\SystemRoot\system32\hal.dll");
-        assert_eq!(hal, Path::new(r"C:\Windows").join(r"system32\hal.dll"));
+    fn a_module_is_opened_where_it_was_loaded_only_on_the_same_machine() {
+        let module = Module {
+            name: "a".to_owned(),
+            path: Some("/bin/a".to_owned()),
+            ..Module::default()
+        };
+        let metadata = |secret: &[u8]| {
+            let mut metadata = Metadata::default();
+            metadata.origin = origin(secret, &metadata);
+            metadata
+        };
+        let path = SymbolPath::default().on_machine(Some(b"ours".to_vec()));
+        let images =
+            |path: &SymbolPath, secret| path.for_recording(&metadata(secret)).images(&module);
+        assert_eq!(images(&path, b"ours"), [PathBuf::from("/bin/a")]);
+        assert!(images(&path, b"theirs").is_empty());
+        let nobody = SymbolPath::default();
+        let unknown = nobody.for_recording(&Metadata::default());
+        assert!(unknown.images(&module).is_empty());
     }
 }

@@ -1,8 +1,8 @@
 //! Driver packages: their install files, their class, and the driver store.
 
 use super::{last_error, wide};
-use crate::installation::serves;
 use crate::Result;
+use crate::installation::serves;
 use shared_types::device::HARDWARE_ID;
 use std::ffi::OsString;
 use std::fs;

@@ -44,6 +44,12 @@ pub fn facts() -> System {
     }
 }
 
+/// What Windows calls this machine since it was installed.
+#[must_use]
+pub fn machine_guid() -> Option<String> {
+    text(r"SOFTWARE\Microsoft\Cryptography", "MachineGuid")
+}
+
 fn build() -> Option<(u32, u32)> {
     let build = text(VERSION, "CurrentBuild")?.parse().ok()?;
     let revision = number(VERSION, "UBR").ok().unwrap_or(0);

@@ -2,13 +2,16 @@
 
 use crate::Result;
 use crate::output::{Output, thousands};
+use crate::shown::Shown;
 use crate::{args, filters};
 use halprof_profile::annotate::{Annotated, Instruction, Target};
 use halprof_profile::report::share::Share;
 use halprof_profile::report::skid::Skid;
+use halprof_profile::symbols::SymbolPath;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::fs;
+use std::path::{Path, PathBuf};
 
 /// Columns of percentages that fit beside the code.
 const SOURCES_SHOWN: usize = 3;
@@ -67,7 +70,8 @@ pub(crate) fn run(options: &args::Annotate, output: &Output) -> Result<u8> {
         .as_deref()
         .map_or(Target::Hottest, Target::parse);
     let filter = filters::filter(&options.filters)?;
-    let annotated = Annotated::read(&options.file, &target, filter, &options.naming.path())?;
+    let path = options.naming.path();
+    let annotated = Annotated::read(&options.file, &target, filter, &path)?;
     let status = filters::introduce(&annotated.recording, output);
     let warnings = warnings(&annotated);
     for warning in &warnings {
@@ -76,7 +80,8 @@ pub(crate) fn run(options: &args::Annotate, output: &Output) -> Result<u8> {
     filters::note_symbols(&annotated.symbols, output);
     let modelled = annotated.recording.metadata.modelled;
     let body = body(options, &annotated, warnings);
-    output.result("annotate", modelled, &body, |_| text(&annotated))?;
+    let sources = SourceLines::below(&path, &options.sources);
+    output.result("annotate", modelled, &body, |_| text(&annotated, sources))?;
     Ok(status)
 }
 
@@ -150,9 +155,10 @@ fn hexadecimal(bytes: &[u8]) -> String {
         .fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
-fn text(annotated: &Annotated) -> String {
+fn text(annotated: &Annotated, mut lines: SourceLines) -> String {
     let code = &annotated.code;
-    let mut text = format!("{}!{} at {:#x}\n", code.module, code.symbol, code.start);
+    let (module, symbol) = (Shown(&code.module), Shown(&code.symbol));
+    let mut text = format!("{module}!{symbol} at {:#x}\n", code.start);
     let shown = annotated.sources.len().min(SOURCES_SHOWN);
     let interface = &annotated.recording.metadata.interface;
     for (source, sum) in annotated.sources.iter().zip(&annotated.sums) {
@@ -160,7 +166,7 @@ fn text(annotated: &Annotated) -> String {
         let (_, skid) = Skid::of(interface, source.sum.samples, source.addressed);
         text += &format!(
             "{}: {} samples here, {:.2} % of all; {skid}\n",
-            source.name,
+            Shown(&source.name),
             thousands(sum.samples),
             share.value * 100.0,
         );
@@ -172,7 +178,6 @@ fn text(annotated: &Annotated) -> String {
         );
     }
     text += "\n";
-    let mut lines = SourceLines::default();
     let mut last = None;
     for instruction in &annotated.instructions {
         if instruction.line != last && instruction.line.is_some() {
@@ -194,29 +199,47 @@ fn text(annotated: &Annotated) -> String {
 }
 
 /// The lines of source files, as far as they are on this machine.
-#[derive(Default)]
-struct SourceLines(HashMap<String, Vec<String>>);
+struct SourceLines {
+    /// Folders that the user named: nothing outside them is opened.
+    folders: SymbolPath,
+    read: HashMap<String, Vec<String>>,
+}
 
 impl SourceLines {
+    fn below(path: &SymbolPath, folders: &[PathBuf]) -> Self {
+        let mut all = path.clone();
+        for folder in folders {
+            all.add_folder(folder);
+        }
+        Self {
+            folders: all,
+            read: HashMap::new(),
+        }
+    }
+
     /// The file, the line and what it says.
     fn heading(&mut self, instruction: &Instruction) -> String {
         let Some((file, line)) = &instruction.line else {
             return String::new();
         };
-        let lines = self.0.entry(file.to_string()).or_insert_with(|| read(file));
+        let folders = &self.folders;
+        let lines = self.read.entry(file.to_string());
+        let lines =
+            lines.or_insert_with(|| folders.below(file).map_or_else(Vec::new, |at| read(&at)));
         let index = usize::try_from(*line).unwrap_or(usize::MAX).wrapping_sub(1);
         let said = lines.get(index).map_or("", String::as_str);
         let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
         let inlined = instruction.inlined.first();
         let inlined = inlined.map_or_else(String::new, |name| format!(" ({name}, inlined)"));
-        format!("{name}:{line}{inlined}  {}", said.trim())
+        Shown(format!("{name}:{line}{inlined}  {}", said.trim()))
+            .to_string()
             .trim_end()
             .to_owned()
     }
 }
 
 /// The lines of a text file; none where there is no such file, or where it is no text.
-fn read(path: &str) -> Vec<String> {
+fn read(path: &Path) -> Vec<String> {
     let readable = fs::metadata(path).is_ok_and(|data| data.is_file() && data.len() <= LONGEST);
     let text = readable.then(|| fs::read_to_string(path).ok()).flatten();
     text.map_or_else(Vec::new, |text| text.lines().map(str::to_owned).collect())

@@ -2,6 +2,7 @@
 
 use crate::args;
 use crate::output::{Output, Told, thousands};
+use crate::shown::Shown;
 use crate::{Error, Result};
 use halprof_profile::export::{self, Format, Gathered, Gatherer, View, listed};
 use halprof_profile::recording::Reader;
@@ -9,7 +10,7 @@ use halprof_profile::symbols::Symbols;
 use serde::Serialize;
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
@@ -80,6 +81,12 @@ fn place(options: &args::Export, output: &Output) -> Result<Place> {
                 return Err(Error::usage(
                     "`-o -` and `--json` both want standard output",
                     "Name a file with `-o`, or leave out `--json`.",
+                ));
+            }
+            if io::stdout().is_terminal() {
+                return Err(Error::usage(
+                    "an export is for other programs, and standard output is a terminal",
+                    "Name a file with `-o`, or send it on: `-o - > FILE`.",
                 ));
             }
             Ok(Place::Stdout)
@@ -223,7 +230,7 @@ fn text(body: &Body, view: &View<'_>) -> String {
     format!(
         "{} samples of {}, {} lost, written to {} ({} bytes)\n",
         thousands(body.samples),
-        listed(view.sources.iter().copied()),
+        Shown(listed(view.sources.iter().copied())),
         thousands(body.lost),
         body.file.as_deref().unwrap_or("standard output"),
         thousands(body.bytes)

@@ -9,10 +9,12 @@ use crate::output::{Output, seconds, table, thousands};
 use crate::periods::{self, Period};
 use crate::recorder::{Recorder, source};
 use crate::runner::Runner;
+use crate::this_machine;
 use halprof_measure::calibrate::Advice;
 use halprof_measure::passes::passes;
 use halprof_measure::{Session, describe};
 use halprof_profile::recording::{Metadata, Writer};
+use halprof_profile::symbols;
 use serde::Serialize;
 use shared_types::request::machine::Machine;
 use std::collections::BTreeMap;
@@ -161,7 +163,7 @@ fn metadata(
     let program = work.program.iter();
     let program = program.map(|part| part.to_string_lossy().into_owned());
     let sources = periods.iter().map(|row| source(&row.period, row.pass));
-    Metadata {
+    let mut metadata = Metadata {
         halprof: env!("CARGO_PKG_VERSION").to_owned(),
         machine: on.told.machine.clone(),
         modelled: on.told.modelled,
@@ -172,7 +174,12 @@ fn metadata(
         command: work.workload.iter().cloned().chain(program).collect(),
         sources: sources.collect(),
         passes: u32::try_from(passes).unwrap_or(u32::MAX),
-    }
+        origin: String::new(),
+    };
+    metadata.origin = this_machine::secret()
+        .map(|secret| symbols::origin(&secret, &metadata))
+        .unwrap_or_default();
+    metadata
 }
 
 /// Part of the time that so many processors had.

@@ -1,6 +1,7 @@
 //! `halprof report`: what was sampled.
 
 use crate::output::{Output, seconds, table_of, thousands};
+use crate::shown::Shown;
 use crate::{Error, Result};
 use crate::{args, diff, filters};
 use halprof_profile::recording::Recording;
@@ -94,7 +95,7 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u8> {
             body,
         )?)?;
     } else if options.csv {
-        output.print(&csv(&report)?)?;
+        output.print_data(&csv(&report)?)?;
     } else {
         output.print(&text(&report, options.by.0.is_empty()))?;
     }
@@ -294,7 +295,7 @@ fn head(recording: &Recording, counted: Sum) -> String {
         thousands(lost.values().sum::<u64>())
     );
     for (cause, n) in lost.iter().filter(|&(_, &n)| n != 0) {
-        text += &format!(", {cause} {}", thousands(*n));
+        text += &format!(", {} {}", Shown(cause), thousands(*n));
     }
     if counted.samples != recording.samples {
         text += &format!("; {} pass the filters", thousands(counted.samples));
@@ -305,7 +306,7 @@ fn head(recording: &Recording, counted: Sum) -> String {
 fn sources(report: &Report) -> String {
     let rows = report.sources.iter().map(|source| {
         vec![
-            source.name.to_string(),
+            Shown(&source.name).to_string(),
             source.period.map_or_else(String::new, thousands),
             thousands(source.sum.samples),
             thousands(source.sum.events),
@@ -336,11 +337,11 @@ fn section(table: &Table, part: &Part, several: bool) -> String {
             thousands(row.sum.samples),
             thousands(row.sum.events),
         ];
-        cells.extend(row.values.iter().map(ToString::to_string));
+        cells.extend(row.values.iter().map(|value| Shown(value).to_string()));
         cells
     });
     let source = part.source.as_deref().filter(|_| several);
-    let title = source.map_or_else(String::new, |source| format!("{source}\n"));
+    let title = source.map_or_else(String::new, |source| format!("{}\n", Shown(source)));
     let mut text = title + &table_of(head, rows, &[0, 1, 2, 3]);
     let (rows, sum) = part.more;
     if rows != 0 {

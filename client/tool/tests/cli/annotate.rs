@@ -5,6 +5,9 @@ use crate::reports::Recorded;
 use crate::support::{halprof, json, refused};
 use serde_json::Value;
 
+/// Where the source of the programs is.
+const SOURCES: &str = env!("CARGO_MANIFEST_DIR");
+
 fn numbers<'a>(annotated: &'a Value, field: &'a str) -> impl Iterator<Item = u64> + 'a {
     let rows = annotated["instructions"].as_array().expect("instructions");
     rows.iter()
@@ -41,7 +44,7 @@ fn every_sample_is_at_an_instruction_of_its_line() {
             let same = json(&["annotate", recorded.file(), place]);
             assert_eq!(same["instructions"], annotated["instructions"], "{place}");
         }
-        let text = halprof(&["annotate", recorded.file(), "spin"]);
+        let text = halprof(&["annotate", recorded.file(), "spin", "--sources", SOURCES]);
         for said in [
             "sum ^= i << 3;",
             "ret",
@@ -50,6 +53,12 @@ fn every_sample_is_at_an_instruction_of_its_line() {
         ] {
             assert!(text.stdout.contains(said), "{said}: {}", text.stdout);
         }
+        let unnamed = halprof(&["annotate", recorded.file(), "spin"]);
+        assert!(
+            !unnamed.stdout.contains("sum ^= i << 3;"),
+            "{}",
+            unnamed.stdout
+        );
         assert!(
             !text.stdout.contains('\u{1b}'),
             "no colours where no terminal is"

@@ -13,6 +13,7 @@ mod explain;
 mod export;
 mod figures;
 mod foreign;
+mod hostile;
 mod lists;
 mod manuals;
 mod measure;

@@ -111,7 +111,10 @@ fn a_pdb_names_functions_and_lines() {
     let Some(built) = binaries::pe() else { return };
     let module = module(&built.file);
     assert!(matches!(module.identity, Some(Identity::Pdb { .. })));
-    let mut symbols = Symbols::open(&recording(vec![module]), &SymbolPath::default());
+    let mut symbols = Symbols::open(
+        &recording(vec![module]),
+        &SymbolPath::default().loaded_here(),
+    );
     assert_eq!(
         symbols.opened(),
         [],
@@ -126,14 +129,14 @@ fn dwarf_names_functions_and_lines() {
     let Some(built) = binaries::elf() else { return };
     let mut symbols = Symbols::open(
         &recording(vec![module(&built.file)]),
-        &SymbolPath::default(),
+        &SymbolPath::default().loaded_here(),
     );
     let frames = all_frames(&mut symbols, &built.file);
     assert_true(&built, &symbols.opened(), &frames, Kind::Dwarf);
 }
 
 fn opened(modules: Vec<Module>, path: &str, ip: u64) -> (Frame, Opened) {
-    let mut symbols = Symbols::open(&recording(modules), &SymbolPath::parse(path));
+    let mut symbols = Symbols::open(&recording(modules), &SymbolPath::parse(path).loaded_here());
     let frame = symbols.frame(7, ip, Mode::User);
     (frame, symbols.opened().remove(0))
 }
@@ -254,7 +257,7 @@ fn addresses_are_those_of_their_process_and_of_the_kernel() {
         at(None, "kernel", 0xFFFF_0000, 0xFFFF_1000),
         at(None, "reversed", 0x9000, 0x8000),
     ];
-    let mut symbols = Symbols::open(&recording(modules), &SymbolPath::default());
+    let mut symbols = Symbols::open(&recording(modules), &SymbolPath::default().loaded_here());
     for (process, ip, mode, name) in [
         (1, 0x1000, Mode::User, "a"),
         (1, 0x2000, Mode::User, "unknown"),
@@ -285,7 +288,10 @@ fn provoke(file: &Path, wanted: Option<Identity>) {
             ..Module::default()
         }
     };
-    let mut symbols = Symbols::open(&recording(vec![module]), &SymbolPath::default());
+    let mut symbols = Symbols::open(
+        &recording(vec![module]),
+        &SymbolPath::default().loaded_here(),
+    );
     for offset in (0..0x4000)
         .step_by(64)
         .chain([u64::from(u32::MAX), 1 << 40])
