@@ -54,6 +54,9 @@ pub struct Setup {
     pub rotation: u32,
     /// Sources that only approximate their names will do.
     pub approximate: bool,
+    /// Samples may be without an address: overflows come through the HAL's callback, which takes
+    /// no overflow handler of its own.
+    pub no_address: bool,
 }
 
 impl Fit {

@@ -19,6 +19,20 @@ pub fn interface(machine: &Machine, boot: &Processor) -> String {
     format!("{why} Windows' own HAL would choose {hal}: {hal_why}")
 }
 
+/// The part that Windows has on a hypervisor with the interface Hv#1: `root` or `guest`; `None`
+/// where there is no such hypervisor.
+#[must_use]
+pub const fn partition(processor: &Processor) -> Option<&'static str> {
+    if processor.flags & Processor::HV1 == 0 {
+        return None;
+    }
+    Some(if processor.flags & Processor::HV1_ROOT == 0 {
+        "guest"
+    } else {
+        "root"
+    })
+}
+
 /// The name of an interface's number.
 #[must_use]
 pub fn interface_name(number: u32) -> &'static str {

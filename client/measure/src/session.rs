@@ -2,6 +2,7 @@
 
 use crate::connection::{Setup, elements};
 use crate::{Connection, Error, Result, Transport};
+use shared_types::ErrorCode;
 use shared_types::hal::HalProfileSourceInterval64;
 use shared_types::request::RequestCode;
 use shared_types::request::counts::{Count, SNAPSHOT, Snapshot};
@@ -10,6 +11,7 @@ use shared_types::request::session::{self, Configured, IntervalSet, SetInterval,
 use shared_types::request::source;
 use shared_types::{ReplyHeader, RequestHeader, Sample};
 use std::mem::size_of;
+use std::time::{Duration, Instant};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// A session of this connection. Dropping it closes it.
@@ -19,7 +21,12 @@ pub struct Session<'a, T: Transport> {
     number: u32,
     /// What a reply with every count takes.
     counts_bytes: usize,
+    /// Why the other side has ended it.
+    ended: Option<ErrorCode>,
 }
+
+/// How long a start is tried again while the machine goes to sleep or wakes up.
+const AWAKE: Duration = Duration::from_secs(1);
 
 /// What will be counted or sampled, as the other side has settled it.
 #[derive(Clone, Debug)]
@@ -44,12 +51,15 @@ impl<'a, T: Transport> Session<'a, T> {
             connection,
             number,
             counts_bytes: size_of::<Snapshot>(),
+            ended: None,
         })
     }
 
     /// Says what to count, or with `sample` what to sample.
     pub fn configure(&mut self, setup: &Setup, sample: bool) -> Result<Settled> {
-        let flags = if sample { session::SAMPLE } else { 0 };
+        let flag = |set, flag| if set { flag } else { 0 };
+        let flags =
+            flag(sample, session::SAMPLE) | flag(sample && setup.no_address, session::NO_ADDRESS);
         let request = setup.request(self.number, flags);
         let (head, body) =
             self.connection
@@ -60,9 +70,19 @@ impl<'a, T: Transport> Session<'a, T> {
         Ok(Settled { head, intervals })
     }
 
-    /// Starts counting everywhere.
+    /// Starts counting everywhere. A machine that is just waking up is given a second.
     pub fn start(&mut self) -> Result<()> {
-        self.bare(session::START, "start")
+        let until = Instant::now() + AWAKE;
+        loop {
+            match self.bare(session::START, "start") {
+                Err(Error::Refused(refusal))
+                    if refusal.code == ErrorCode::Suspended && Instant::now() < until =>
+                {
+                    std::thread::sleep(AWAKE / 20);
+                }
+                started => return started,
+            }
+        }
     }
 
     /// Reads every counter a last time and stops.
@@ -121,7 +141,15 @@ impl<'a, T: Transport> Session<'a, T> {
             request.as_bytes(),
             DRAIN_BYTES_MAX,
         )?;
-        Ok((elements("drain", body, head.count as usize)?, head.left))
+        let samples = elements("drain", body, head.count as usize)?;
+        self.ended = ErrorCode::from_wire(head.ended);
+        Ok((samples, head.left))
+    }
+
+    /// Why the other side has ended sampling by itself, as the last [`Self::drain`] told.
+    #[must_use]
+    pub const fn ended(&self) -> Option<ErrorCode> {
+        self.ended
     }
 
     /// What became of all samples.

@@ -112,6 +112,41 @@ pub struct Period {
     pub events: u64,
     /// Time is sampled by reference cycles: halted time is not sampled.
     pub by_reference_cycles: bool,
+    /// Time is sampled by core cycles: halted time is not sampled, and the rate follows the core's
+    /// speed.
+    pub by_core_cycles: bool,
+}
+
+/// How long a source was on a counter where sources took turns.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Turns {
+    /// The source's index.
+    pub source: u32,
+    /// For how long the processors together sampled its pass, in ticks of the time-stamp counter.
+    pub enabled: u64,
+    /// For how long it was on a counter.
+    pub running: u64,
+    /// The 95 % bound of an estimate for the whole time, in millionths of it; `None` where there
+    /// were too few turns to know.
+    pub error_ppm: Option<u64>,
+}
+
+impl Turns {
+    /// Events for the whole time, of those while it was on a counter.
+    #[must_use]
+    pub fn scale(&self, events: u64) -> u64 {
+        let product = u128::from(events) * u128::from(self.enabled) + u128::from(self.running / 2);
+        let scaled = product.checked_div(self.running.into());
+        scaled.map_or(0, |scaled| u64::try_from(scaled).unwrap_or(u64::MAX))
+    }
+
+    /// The 95 % bound of so many scaled events, where it is known.
+    #[must_use]
+    pub fn error(&self, scaled: u64) -> Option<u64> {
+        let error = u128::from(scaled) * u128::from(self.error_ppm?) / 1_000_000;
+        Some(u64::try_from(error).unwrap_or(u64::MAX))
+    }
 }
 
 /// A process that ran while it was recorded.
@@ -185,8 +220,14 @@ pub struct Statistics {
     pub generated: u64,
     /// Samples lost, by cause.
     pub lost: BTreeMap<String, u64>,
+    /// Events that the lost samples stand for, by cause.
+    pub lost_events: BTreeMap<String, u64>,
     /// Interrupts that found no counter of ours overflowed.
     pub spurious: u64,
+    /// Why the driver ended sampling by itself, as an error's code.
+    pub ended: Option<String>,
+    /// The sources that took turns on the counters, as far as their passes are over.
+    pub turns: Vec<Turns>,
     /// How often the interrupt-time guard lengthened the periods.
     pub throttled: u64,
     /// The longest period in use for any source, in events.
@@ -239,6 +280,12 @@ impl Recording {
     pub fn lost(&self) -> BTreeMap<String, u64> {
         let statistics = self.statistics.as_ref();
         statistics.map_or_else(BTreeMap::new, |statistics| statistics.lost.clone())
+    }
+
+    /// Whether it is known how many samples were lost: not of a file that is cut or damaged.
+    #[must_use]
+    pub fn losses_are_known(&self) -> bool {
+        self.flaw().is_none()
     }
 
     /// How long it took in nanoseconds, as told last.

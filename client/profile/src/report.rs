@@ -13,7 +13,7 @@ pub mod share;
 pub mod skid;
 pub(crate) mod tally;
 
-use crate::recording::{Reader, Recording};
+use crate::recording::{Reader, Recording, Turns};
 use crate::symbols::{Opened, SymbolPath, Symbols};
 use filter::{Filter, Pattern};
 use halprof_measure::{Error, Result};
@@ -77,6 +77,9 @@ pub struct OfSource {
     pub sum: Sum,
     /// How many of them have an address.
     pub addressed: u64,
+    /// Where it took turns on the counters: for how long it was on one. All events are scaled by
+    /// it, to the whole time.
+    pub turns: Option<Turns>,
 }
 
 /// Samples by some keys.
@@ -126,6 +129,7 @@ impl Report {
             places: &Places::resolve(&tallies.places, &mut symbols, &query.filter, &keys),
             names: Names::of(&recording, &query.filter)?,
             tallies: &tallies,
+            turns: turns(&recording),
             query,
         };
         let sources = summing.sources(base, &recording);
@@ -167,6 +171,7 @@ impl Hits {
             places: &Places::resolve(&tallies.places, &mut symbols, &query.filter, &[]),
             names: Names::of(&recording, &query.filter)?,
             tallies: &tallies,
+            turns: turns(&recording),
             query: &query,
         };
         let mut sources = summing.sources(apart, &recording);
@@ -318,6 +323,14 @@ struct Summing<'a> {
     tallies: &'a Tallies,
     places: &'a Places,
     query: &'a Query,
+    /// The sources that were not on a counter all the time.
+    turns: FxHashMap<u16, Turns>,
+}
+
+fn turns(recording: &Recording) -> FxHashMap<u16, Turns> {
+    let told = recording.statistics.iter().flat_map(|told| &told.turns);
+    told.filter_map(|turns| Some((u16::try_from(turns.source).ok()?, turns.clone())))
+        .collect()
 }
 
 impl Summing<'_> {
@@ -340,16 +353,24 @@ impl Summing<'_> {
                 .get(usize::from(index))
                 .map(|source| source.period.used),
             sum,
+            turns: self.turns.get(&index).cloned(),
             addressed: self.tallies.addressed.get(&index).copied().unwrap_or(0),
         };
         all.into_iter().map(of_source).collect()
     }
 
-    /// What the filter lets through of a tally.
+    /// What the filter lets through of a tally, its events for the whole time.
     fn counted(&self, apart: Apart) -> impl Iterator<Item = (Entry, Sum)> {
         self.tallies
             .entries(apart)
             .filter(move |&(entry, _)| self.counts(entry))
+            .map(|(entry, sum)| match self.turns.get(&entry.source) {
+                None => (entry, sum),
+                Some(turns) => {
+                    let events = turns.scale(sum.events);
+                    (entry, Sum { events, ..sum })
+                }
+            })
     }
 
     fn counts(&self, entry: Entry) -> bool {

@@ -297,6 +297,10 @@ pub(crate) struct Record {
     /// Choose the periods for so many samples a second, of all sources and processors together
     #[arg(long, value_name = "HZ")]
     pub(crate) rate: Option<f64>,
+    /// Sample without addresses, through the HAL's documented callback: where the overflow handler
+    /// is refused
+    #[arg(long)]
+    pub(crate) no_address: bool,
     /// Sample sources that do not fit together one after the other: what runs is run again for each
     #[arg(long)]
     pub(crate) passes: bool,

@@ -217,7 +217,7 @@ const fn hint_for(code: ErrorCode) -> &'static str {
             "Stop other profilers and virtual machines that use the counters; `halprof doctor` lists candidates."
         }
         E::InterruptTaken => {
-            "Another profiler takes it, or Windows does not give it: end that one, or sample without addresses."
+            "End the profiler that has it, or sample without addresses: `record --no-address`."
         }
         E::CountersDead => {
             "In a virtual machine, give it a virtual PMU (Hyper-V: Set-VMProcessor -Perfmon; VMware: virtualize CPU performance counters)."

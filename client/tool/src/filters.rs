@@ -65,12 +65,13 @@ pub(super) fn introduce(recording: &Recording, output: &Output) -> u8 {
     });
     let flaw = recording.flaw();
     if let Some(flaw) = &flaw {
-        output.note(&format!("warning: {flaw}"));
+        output.warn(flaw);
     }
     if flaw.is_some() { INCOMPLETE } else { 0 }
 }
 
 /// Why numbers are worth less than they look.
+#[expect(clippy::cast_precision_loss, reason = "a percentage needs few digits")]
 pub(super) fn warnings(report: &Report) -> Vec<String> {
     let mut warnings = Vec::new();
     for source in &report.sources {
@@ -86,6 +87,21 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
                 bound * 100.0
             ));
         }
+    }
+    for source in &report.sources {
+        if let Some(turns) = &source.turns {
+            let percent = 100.0 * turns.running as f64 / turns.enabled.max(1) as f64;
+            warnings.push(format!(
+                "{} took turns on the counters and was sampled {percent:.1} % of the time: its events are scaled",
+                source.name
+            ));
+        }
+    }
+    let told = report.recording.statistics.as_ref();
+    if let Some(code) = told.and_then(|told| told.ended.as_ref()) {
+        warnings.push(format!(
+            "the driver ended sampling by itself ({code}): what came afterwards is not here"
+        ));
     }
     let lost: u64 = report.recording.lost().values().sum();
     let all = report.recording.samples.saturating_add(lost);

@@ -203,6 +203,14 @@ impl Output {
         }
     }
 
+    /// Says what makes a result worth less than it looks. With `--quiet` too: a figure without its
+    /// warning would be another figure.
+    pub(crate) fn warn(&self, text: &str) {
+        if !self.is_json() {
+            note(&format!("{} {}", styled(WARNING, "warning:"), Shown(text)));
+        }
+    }
+
     /// Tells an error; answers the exit status.
     pub(crate) fn fail(&self, error: &Error) -> u8 {
         if self.is_json() {

@@ -9,6 +9,10 @@ use shared_types::request::session::UsedInterval;
 
 /// The period of one source. ProfileTime's is in units of 100 ns, all others' in events.
 #[derive(Clone, PartialEq, Eq, Serialize)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a field of the JSON object"
+)]
 pub(super) struct Period {
     pub(super) source: String,
     /// As asked for, or the source's default.
@@ -20,6 +24,9 @@ pub(super) struct Period {
     clamped: bool,
     /// Sampled by reference cycles in place of time: halted time is not sampled.
     pub(super) by_reference_cycles: bool,
+    /// Sampled by core cycles in place of time: halted time is not sampled, and the rate follows
+    /// the core's speed.
+    pub(super) by_core_cycles: bool,
     #[serde(skip)]
     pub(super) time: bool,
 }
@@ -53,6 +60,7 @@ fn period(chosen: &Chosen, interval: &UsedInterval) -> Period {
         events: interval.events,
         clamped: interval.flags & UsedInterval::CLAMPED != 0,
         by_reference_cycles: interval.flags & UsedInterval::BY_REFERENCE_CYCLES != 0,
+        by_core_cycles: interval.flags & UsedInterval::BY_CORE_CYCLES != 0,
         time: chosen.spec.source == ProfileSource::TIME.0,
     }
 }
@@ -72,6 +80,13 @@ pub(super) fn notes<'a>(
                 period.source, period.requested, period.used
             )
         });
+    let by_core = periods.clone().filter(|period| period.by_core_cycles);
+    let by_core = by_core.map(|period| {
+        format!(
+            "{}: time is sampled by core cycles, one sample every {}; halted time is not sampled, and a faster core is sampled more often",
+            period.source, period.events
+        )
+    });
     let by_cycles = periods.filter(|period| period.by_reference_cycles);
     let by_cycles = by_cycles.map(|period| {
         format!(
@@ -79,5 +94,5 @@ pub(super) fn notes<'a>(
             period.source, period.events
         )
     });
-    clamped.chain(by_cycles).collect()
+    clamped.chain(by_cycles).chain(by_core).collect()
 }

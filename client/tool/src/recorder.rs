@@ -8,13 +8,15 @@ use crate::output::{seconds, thousands};
 use crate::runner::{Runner, interrupted};
 use crate::systems;
 use halprof_measure::Code;
-use halprof_measure::{Session, Transport};
+use halprof_measure::estimate::Estimate;
+use halprof_measure::{Error as Cause, Refusal, Session, Transport};
 use halprof_profile::inventory::{Changes, Inventory, Missed};
-use halprof_profile::recording::{Background, Identity, Part, Statistics, Writer};
+use halprof_profile::recording::{Background, Identity, Part, Statistics, Turns, Writer};
 use halprof_profile::{recording, symbols};
 use indicatif::ProgressBar;
+use shared_types::request::counts::Count;
 use shared_types::request::samples;
-use shared_types::{LossCause, Sample};
+use shared_types::{ErrorCode, LossCause, Sample};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -33,6 +35,8 @@ pub(super) struct Recorder<'a> {
     sum: Statistics,
     /// Samples handed to the writer.
     samples: u64,
+    /// Why the driver ended a pass.
+    ended: Option<Refusal>,
 }
 
 /// What a recording came to.
@@ -41,6 +45,8 @@ pub(super) struct Recorded {
     pub(super) statistics: Statistics,
     pub(super) missed: Missed,
     pub(super) interrupted: bool,
+    /// Why the driver ended it.
+    pub(super) ended: Option<Refusal>,
 }
 
 impl<'a> Recorder<'a> {
@@ -58,10 +64,12 @@ impl<'a> Recorder<'a> {
             inventory: Inventory::new(systems::system(runner, modules)),
             progress,
             sum: Statistics {
-                lost: lost(&samples::Statistics::default()),
+                lost: by_cause(samples::Statistics::default().lost),
+                lost_events: by_cause(samples::Statistics::default().lost_events),
                 ..Statistics::default()
             },
             samples: 0,
+            ended: None,
         };
         let there = recorder.inventory.look(0);
         recorder.tell(there)?;
@@ -86,6 +94,9 @@ impl<'a> Recorder<'a> {
         let mut told_ns = 0;
         while runner.step(session.transport(), STEP_NS)? {
             self.drain(&mut session, indexes)?;
+            if session.ended().is_some() {
+                break;
+            }
             let elapsed_ns = runner.elapsed_ns(session.transport());
             let changes = self
                 .inventory
@@ -94,7 +105,7 @@ impl<'a> Recorder<'a> {
             if elapsed_ns.saturating_sub(told_ns) >= STATISTICS_NS {
                 told_ns = elapsed_ns;
                 let now = self.with(&session.statistics()?, elapsed_ns);
-                self.writer.put(Part::Statistics(now))?;
+                self.writer.put(Part::Statistics(Box::new(now)))?;
             }
             let elapsed = seconds(self.sum.elapsed_ns + elapsed_ns);
             let samples = thousands(self.samples);
@@ -102,13 +113,27 @@ impl<'a> Recorder<'a> {
                 .set_message(format!("sampling, {elapsed}, {samples} samples"));
         }
         let elapsed_ns = runner.elapsed_ns(session.transport());
-        session.stop()?;
+        match session.stop() {
+            // What the driver has ended need not be stopped.
+            Err(Cause::Refused(refusal))
+                if refusal.code == ErrorCode::NotRunning && session.ended().is_some() => {}
+            stopped => stopped?,
+        }
         self.drain(&mut session, indexes)?;
-        self.sum = self.with(&session.statistics()?, elapsed_ns);
+        let statistics = session.statistics()?;
+        let mut turns = turns(&session.snapshot()?, indexes);
+        self.sum = self.with(&statistics, elapsed_ns);
+        self.sum.turns.append(&mut turns);
+        self.ended = ended(&statistics);
         drop(session);
         let changes = self.inventory.look(self.sum.elapsed_ns);
         self.tell(changes)?;
         runner.end()
+    }
+
+    /// Whether the driver has ended sampling by itself.
+    pub(super) const fn has_ended(&self) -> bool {
+        self.ended.is_some()
     }
 
     /// Writes the end.
@@ -119,6 +144,7 @@ impl<'a> Recorder<'a> {
         let interrupted = interrupted();
         self.writer.finish(&self.sum, interrupted)?;
         Ok(Recorded {
+            ended: self.ended,
             samples: self.samples,
             statistics: self.sum,
             missed,
@@ -155,14 +181,13 @@ impl<'a> Recorder<'a> {
 
     /// The sum over the passes that have ended and this one.
     fn with(&self, pass: &samples::Statistics, elapsed_ns: u64) -> Statistics {
-        let lost = lost(pass).into_iter().map(|(cause, n)| {
-            let before = self.sum.lost.get(&cause).copied().unwrap_or(0);
-            (cause, before.saturating_add(n))
-        });
         Statistics {
             elapsed_ns: self.sum.elapsed_ns.saturating_add(elapsed_ns),
             generated: self.sum.generated.saturating_add(pass.generated),
-            lost: lost.collect(),
+            lost: added(&self.sum.lost, by_cause(pass.lost)),
+            lost_events: added(&self.sum.lost_events, by_cause(pass.lost_events)),
+            ended: ended(pass).map(|refusal| refusal.code.code().to_owned()),
+            turns: self.sum.turns.clone(),
             spurious: self.sum.spurious.saturating_add(pass.spurious),
             throttled: self.sum.throttled.saturating_add(pass.throttled),
             longest_period: self.sum.longest_period.max(pass.longest_period),
@@ -185,9 +210,58 @@ fn identity(path: &str) -> Option<Identity> {
     symbols::identity_of(Path::new(path)).ok().flatten()
 }
 
-fn lost(statistics: &samples::Statistics) -> BTreeMap<String, u64> {
+fn by_cause(numbers: [u64; LossCause::ALL.len()]) -> BTreeMap<String, u64> {
     let causes = LossCause::ALL.iter().map(|cause| cause.name().to_owned());
-    causes.zip(statistics.lost).collect()
+    causes.zip(numbers).collect()
+}
+
+fn added(before: &BTreeMap<String, u64>, more: BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+    let sums = more.into_iter().map(|(cause, n)| {
+        let before = before.get(&cause).copied().unwrap_or(0);
+        (cause, before.saturating_add(n))
+    });
+    sums.collect()
+}
+
+/// Why the driver ended sampling by itself.
+fn ended(statistics: &samples::Statistics) -> Option<Refusal> {
+    ErrorCode::from_wire(statistics.ended).map(|code| Refusal {
+        code,
+        subject: statistics.ended_processor,
+        detail: 0,
+        source: None,
+    })
+}
+
+/// The sources of a pass that were on a counter for a part of the time only.
+fn turns(counts: &[Vec<Count>], indexes: &[usize]) -> Vec<Turns> {
+    let of_source = |(place, &index): (usize, &usize)| {
+        let counts = counts.iter().filter_map(|counts| counts.get(place));
+        let estimate = Estimate::sum(counts.map(Estimate::new));
+        let narrow = |ticks: u128| u64::try_from(ticks).unwrap_or(u64::MAX);
+        estimate.scaled.then(|| Turns {
+            source: u32::try_from(index).unwrap_or(u32::MAX),
+            enabled: narrow(estimate.enabled),
+            running: narrow(estimate.running),
+            error_ppm: estimate
+                .error
+                .map(|error| millionths(error, estimate.value)),
+        })
+    };
+    indexes.iter().enumerate().filter_map(of_source).collect()
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "a bound needs few digits, and no float is too large for the conversion"
+)]
+fn millionths(error: f64, value: u128) -> u64 {
+    if value == 0 {
+        return 0;
+    }
+    (error / value as f64 * 1e6).ceil() as u64
 }
 
 /// What the file says of a period.
@@ -199,6 +273,7 @@ pub(super) fn source(period: &crate::periods::Period, pass: u32) -> recording::S
             used: period.used,
             events: period.events,
             by_reference_cycles: period.by_reference_cycles,
+            by_core_cycles: period.by_core_cycles,
         },
         pass,
     }

@@ -7,7 +7,8 @@ use halprof_measure::{Session, Setup};
 use shared_types::request::counts::Count;
 use shared_types::request::machine::Register;
 use shared_types::request::session::Spec;
-use shared_types::{ProfileInterface, ProfileSource};
+use shared_types::request::{RequestCode, samples, session};
+use shared_types::{ErrorCode, ProfileInterface, ProfileSource};
 use sim::workload;
 
 fn parse(arguments: &[&str]) -> Arguments {
@@ -191,4 +192,128 @@ fn top_leaves_no_session_behind() {
     );
     let machine = on.connection.machine().expect("described");
     assert_eq!((machine.holder_process, machine.holder_session), (0, 0));
+}
+
+/// A modelled machine that answers otherwise from some request on.
+struct Changed {
+    model: halprof_measure::Modelled,
+    /// How often each code was asked.
+    asked: std::collections::HashMap<u32, usize>,
+    change: fn(RequestCode, usize, &mut [u8]),
+}
+
+impl halprof_measure::Transport for Changed {
+    fn request(
+        &mut self,
+        code: RequestCode,
+        input: &[u8],
+        output: &mut [u8],
+    ) -> halprof_measure::Result<usize> {
+        let length = self.model.request(code, input, output)?;
+        let asked = self.asked.entry(code.0).or_default();
+        *asked += 1;
+        (self.change)(code, *asked, &mut output[..length]);
+        Ok(length)
+    }
+}
+
+impl halprof_measure::ModelledMachine for Changed {
+    fn begin(&mut self, workload: &workload::Workload) {
+        self.model.begin(workload);
+    }
+
+    fn advance(&mut self, nanoseconds: u64) -> halprof_measure::Result<bool> {
+        self.model.advance(nanoseconds)
+    }
+
+    fn elapsed_ns(&mut self) -> u64 {
+        self.model.elapsed_ns()
+    }
+}
+
+fn changed(change: fn(RequestCode, usize, &mut [u8])) -> On {
+    let spec = halprof_measure::spec("skylake").expect("a model");
+    let machine = Changed {
+        model: halprof_measure::Modelled::new(&spec.leaves),
+        asked: std::collections::HashMap::new(),
+        change,
+    };
+    let place = Place::modelled(Box::new(machine), "skylake".to_owned());
+    On::open(place).expect("a machine")
+}
+
+/// From the third drain on the driver has ended sampling: a storm on processor 3.
+fn storm(code: RequestCode, asked: usize, reply: &mut [u8]) {
+    let storm = (ErrorCode::InterruptStorm as u32).to_le_bytes();
+    if code == samples::DRAIN && asked >= 3 {
+        let at = std::mem::offset_of!(samples::Drained, ended);
+        reply[at..at + 4].copy_from_slice(&storm);
+    }
+    if code == samples::STATISTICS {
+        let at = std::mem::offset_of!(samples::Statistics, ended);
+        reply[at..at + 4].copy_from_slice(&storm);
+        reply[at + 4..at + 8].copy_from_slice(&3u32.to_le_bytes());
+    }
+}
+
+#[test]
+fn a_storm_ends_a_recording_with_4_and_the_file_is_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.rec");
+    let file = path.to_str().expect("UTF-8");
+    let parsed = parse(&["--quiet", "record", "-e", "TotalIssues:10000", "-o", file]);
+    let Commands::Record(options) = &parsed.command else {
+        panic!("this is record");
+    };
+    let status = record::run(options, &mut changed(storm), &Output::new(&parsed));
+    assert_eq!(status.expect("a result"), 4);
+    let reader = halprof_profile::recording::Reader::open(&path).expect("a recording");
+    let mut count = 0;
+    let recording = reader.samples(|part| count += part.len()).expect("whole");
+    assert!(count > 0 && recording.flaw().is_none(), "{recording:?}");
+    let told = recording.statistics.expect("statistics").ended;
+    assert_eq!(told.as_deref(), Some("interrupt-storm"));
+    // All of the default workload would be 80,000.
+    assert!(count < 60_000, "{count} samples: it went on");
+}
+
+/// The first two starts meet a machine that is waking up.
+fn waking(code: RequestCode, asked: usize, reply: &mut [u8]) {
+    if code == session::START && asked <= 2 {
+        let at = std::mem::offset_of!(shared_types::ReplyHeader, error);
+        let suspended = (ErrorCode::Suspended as u32).to_le_bytes();
+        reply[at..at + 4].copy_from_slice(&suspended);
+    }
+}
+
+#[test]
+fn a_start_is_tried_again_while_the_machine_wakes_up() {
+    let mut on = changed(waking);
+    let mut session = Session::open(&mut on.connection, false, false).expect("a session");
+    session.configure(&counting(1), false).expect("configured");
+    let began = std::time::Instant::now();
+    let outcome = session.start();
+    // The model did start at the first request; what matters is that it was asked again.
+    let refused = outcome.expect_err("it runs already");
+    assert_eq!(refused.code(), "running");
+    assert!(began.elapsed() < std::time::Duration::from_secs(1));
+}
+
+#[test]
+fn no_address_is_asked_for_where_it_is_sampled() {
+    let mut on = on("skylake");
+    let mut setup = counting(1);
+    setup.specs[0].raw = 0xC0;
+    setup.specs[0].interval = 10_000;
+    setup.no_address = true;
+    let mut session = Session::open(&mut on.connection, false, false).expect("a session");
+    session.configure(&setup, true).expect("configured");
+    session.start().expect("started");
+    let model = session.transport().model().expect("a model");
+    model.begin(&workload::parse("instructions=1000000").expect("a workload"));
+    while model.advance(1 << 40).expect("no fault") {}
+    session.stop().expect("stopped");
+    let (samples, _) = session.drain().expect("samples");
+    assert!(!samples.is_empty());
+    assert!(samples.iter().all(|sample| sample.ip == 0), "{samples:?}");
 }

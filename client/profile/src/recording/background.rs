@@ -18,7 +18,7 @@ pub enum Part {
     /// Modules, or what more is known of them.
     Modules(Vec<Module>),
     /// What has become of the samples so far.
-    Statistics(Statistics),
+    Statistics(Box<Statistics>),
 }
 
 /// A [`Writer`] on a thread of its own. Dropped, it writes what waits and leaves the recording

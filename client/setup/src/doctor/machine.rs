@@ -71,7 +71,7 @@ fn no_counters(reason: Option<Reason>, boot: &Processor) -> String {
                 | R::NoCoreCycles,
             ),
             Some(hypervisor),
-        ) => how_to_show(&hypervisor),
+        ) => how_to_show(&hypervisor, boot),
         (Some(R::MonitoringDisabled), _) => {
             "Enable performance monitoring in the firmware's setup.".to_owned()
         }
@@ -83,12 +83,8 @@ fn no_counters(reason: Option<Reason>, boot: &Processor) -> String {
 /// How each hypervisor is told to show the counters, by its name in CPUID leaf 0x40000000.
 const HYPERVISORS: &[(&str, &str)] = &[
     (
-        "Microsoft Hv",
-        "Hyper-V guest: on the host, with the machine off, `Set-VMProcessor -VMName NAME -Perfmon @(\"pmu\")`. On a computer of your own Windows itself runs on this hypervisor: turn Memory integrity and virtualisation-based security off, and Hyper-V where nothing else needs it (`bcdedit /set hypervisorlaunchtype off`), then restart.",
-    ),
-    (
         "VMwareVMware",
-        "VMware: in the machine's settings, Processors, Virtualize CPU performance counters (`vpmc.enable = \"TRUE\"` in the .vmx file).",
+        "VMware: in the machine's settings, Processors, Virtualize CPU performance counters (`vpmc.enable = \"TRUE\"` in the .vmx file), with Hyper-V and virtualization-based security off on the host; then run `halprof doctor` again, which tests the counters.",
     ),
     ("KVMKVMKVM", "KVM: `-cpu host,pmu=on`."),
     (
@@ -97,7 +93,7 @@ const HYPERVISORS: &[(&str, &str)] = &[
     ),
     (
         "VBoxVBoxVBox",
-        "VirtualBox has no counters for its guests: use another hypervisor.",
+        "VirtualBox gives its guests no counters: use another hypervisor, or measure on the host.",
     ),
     (
         "TCGTCGTCGTCG",
@@ -105,7 +101,31 @@ const HYPERVISORS: &[(&str, &str)] = &[
     ),
 ];
 
-fn how_to_show(hypervisor: &str) -> String {
+/// Hyper-V's root partition on Intel: old builds mask the counters, later ones offer them.
+const ROOT_INTEL: &str = "Windows runs on its own hypervisor here. Windows 10 version 1809 and later give the counters to Windows itself: update Windows, or turn Memory integrity and virtualization-based security off, and Hyper-V with `bcdedit /set hypervisorlaunchtype off`; then restart.";
+/// Hyper-V's root partition on AMD.
+const ROOT_AMD: &str = "Windows masks AMD's counters while its hypervisor runs. Only turning the hypervisor off helps: Memory integrity and virtualization-based security off, `bcdedit /set hypervisorlaunchtype off`, then restart.";
+/// A guest of Hyper-V.
+const GUEST: &str = "Hyper-V guest: on the host, which must have an Intel processor, with the machine off, `Set-VMProcessor -VMName NAME -Perfmon @(\"pmu\")`. Azure does not offer this.";
+/// KVM or Xen with Hyper-V's enlightenments.
+const BEHIND: &str = "It shows Hyper-V's face, whose enlightenments can hide the counters (CPUID 0x40000003 EDX bit 2): leave them out for this guest, or let them offer performance monitors.";
+
+fn how_to_show(hypervisor: &str, boot: &Processor) -> String {
+    if let Some(behind) = describe::vendor(&boot.hypervisor_behind) {
+        return format!("{} {BEHIND}", by_name(&behind));
+    }
+    match describe::partition(boot) {
+        Some("root") if describe::vendor(&boot.vendor).as_deref() == Some("GenuineIntel") => {
+            ROOT_INTEL.to_owned()
+        }
+        Some("root") => ROOT_AMD.to_owned(),
+        Some(_) => GUEST.to_owned(),
+        None if hypervisor == "Microsoft Hv" => GUEST.to_owned(),
+        None => by_name(hypervisor),
+    }
+}
+
+fn by_name(hypervisor: &str) -> String {
     let mut rows = HYPERVISORS.iter();
     let row = rows.find(|(name, _)| *name == hypervisor);
     row.map_or_else(
@@ -223,6 +243,14 @@ fn sampling(facts: &Facts, machine: &Machine) -> Check {
             looked_at,
             "the overflow interrupt was had and given back",
         ),
+        Some(Err(failure)) if failure.code == ErrorCode::InterruptTaken.code() => {
+            Check::new("sampling", looked_at, &failure.message)
+                .warning(
+                    "`halprof record` is refused as it is; counting works.",
+                    "`halprof record --no-address` samples through the HAL's callback, which gives processes and processors but no addresses. To have addresses, end the profiler that holds the overflow handler.",
+                )
+                .code(failure.code)
+        }
         Some(Err(failure)) => Check::new("sampling", looked_at, &failure.message)
             .warning(
                 "`halprof record` is refused; counting works.",

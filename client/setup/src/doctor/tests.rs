@@ -374,3 +374,61 @@ fn the_trial_leaves_nothing_behind() {
     let after = connection.registers(0).expect("registers");
     assert_eq!(selects(&after), selects(&before));
 }
+
+#[test]
+fn each_kind_of_hypervisor_has_its_own_advice() {
+    let root = Processor::HV1 | Processor::HV1_ROOT;
+    let kvm = *b"KVMKVMKVM\0\0\0";
+    for (vendor, hypervisor, flags, behind, said) in [
+        (
+            b"GenuineIntel",
+            b"Microsoft Hv",
+            root,
+            [0; 12],
+            "update Windows",
+        ),
+        (
+            b"AuthenticAMD",
+            b"Microsoft Hv",
+            root,
+            [0; 12],
+            "AMD's counters",
+        ),
+        (
+            b"GenuineIntel",
+            b"Microsoft Hv",
+            Processor::HV1,
+            [0; 12],
+            "Set-VMProcessor",
+        ),
+        (
+            b"GenuineIntel",
+            b"Microsoft Hv",
+            Processor::HV1,
+            kvm,
+            "enlightenments",
+        ),
+        (b"GenuineIntel", b"VMwareVMware", 0, [0; 12], "vpmc.enable"),
+    ] {
+        let mut facts = modelled("hyperv-masked", None);
+        let described = facts.described.as_mut().expect("a machine");
+        for boot in &mut described.processors {
+            (boot.vendor, boot.hypervisor) = (*vendor, *hypervisor);
+            (boot.flags, boot.hypervisor_behind) = (flags, behind);
+        }
+        let checks = examine(&facts);
+        let check = checks.iter().find(|check| check.name == "interface");
+        let remedy = check.and_then(|check| check.remedy.clone()).expect("one");
+        assert!(remedy.contains(said), "{said}: {remedy}");
+    }
+}
+
+#[test]
+fn a_refused_handler_leads_to_samples_without_addresses() {
+    let mut facts = modelled("skylake", None);
+    facts.trials.sampling = Some(Err(refusal(ErrorCode::InterruptTaken)));
+    let checks = examine(&facts);
+    let check = checks.iter().find(|check| check.name == "sampling");
+    let remedy = check.and_then(|check| check.remedy.clone()).expect("one");
+    assert!(remedy.contains("record --no-address"), "{remedy}");
+}

@@ -75,7 +75,7 @@ pub(crate) fn run(options: &args::Annotate, output: &Output) -> Result<u8> {
     let status = filters::introduce(&annotated.recording, output);
     let warnings = warnings(&annotated);
     for warning in &warnings {
-        output.note(&format!("warning: {warning}"));
+        output.warn(warning);
     }
     filters::note_symbols(&annotated.symbols, output);
     let modelled = annotated.recording.metadata.modelled;

@@ -45,6 +45,9 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u8> {
     let view = View::new(&gathered, title, options.format, options.source.as_deref())?;
     let bytes = write(&view, options.format, &place)?;
     let body = body(options, &view, &place, bytes);
+    if let Some(flaw) = &body.flaw {
+        output.warn(flaw);
+    }
     for note in notes(&body, &view) {
         output.note(&note);
     }
@@ -201,11 +204,7 @@ fn body(options: &args::Export, view: &View<'_>, place: &Place, bytes: u64) -> B
 
 /// What is otherwise than one might think.
 fn notes(body: &Body, view: &View<'_>) -> Vec<String> {
-    let mut notes: Vec<String> = body
-        .flaw
-        .iter()
-        .map(|flaw| format!("warning: {flaw}"))
-        .collect();
+    let mut notes = Vec::new();
     let others = view.left_out();
     if !others.is_empty() {
         notes.push(format!(

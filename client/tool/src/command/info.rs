@@ -23,6 +23,8 @@ struct Body {
     ring_bytes: u64,
     ring_bytes_max: u64,
     interrupt_budget: f64,
+    /// Windows refused to remove the overflow handler: counters and driver stay until a restart.
+    handler_stuck: bool,
     processors: Vec<Row>,
 }
 
@@ -50,6 +52,18 @@ struct Row {
     fixed_counters: u8,
     fixed_width: u8,
     hypervisor: Option<String>,
+    /// What shows itself behind that hypervisor's face.
+    hypervisor_behind: Option<String>,
+    /// The part that Windows has on Hv#1: `root` or `guest`.
+    partition: Option<&'static str>,
+    /// Whether Hv#1 offers performance monitors.
+    monitors_offered: Option<bool>,
+    /// General counters that somebody else had enabled when counting last began, as a mask.
+    found_counters: u32,
+    /// Fixed counters that somebody else has, which are left alone, as a mask.
+    found_fixed: u32,
+    /// Whether a storm of interrupts ended a session here: its overflow interrupt stays masked.
+    storm: bool,
     interface: &'static str,
     reason: &'static str,
 }
@@ -77,6 +91,7 @@ pub(crate) fn run(on: &mut On, output: &Output) -> Result<u8> {
         ring_bytes: machine.ring_bytes,
         ring_bytes_max: machine.ring_bytes_max,
         interrupt_budget: f64::from(machine.interrupt_budget) / 1000.0,
+        handler_stuck: machine.flags & Machine::HANDLER_STUCK != 0,
         processors: processors.iter().map(row).collect(),
     };
     output.result("info", on.told.modelled, &body, text)?;
@@ -107,6 +122,13 @@ fn row(processor: &Processor) -> Row {
         fixed_counters: processor.fixed_counters,
         fixed_width: processor.fixed_width,
         hypervisor: describe::vendor(&processor.hypervisor),
+        hypervisor_behind: describe::vendor(&processor.hypervisor_behind),
+        partition: describe::partition(processor),
+        monitors_offered: describe::partition(processor)
+            .map(|_| processor.flags & Processor::HV1_COUNTERS != 0),
+        found_counters: processor.found_counters,
+        found_fixed: processor.found_fixed,
+        storm: processor.flags & Processor::STORM != 0,
         interface: describe::interface_name(processor.interface),
         reason: describe::reason_name(processor.reason),
     }
@@ -146,7 +168,58 @@ fn text(body: &Body) -> String {
         "fixed",
         "hypervisor",
     ];
-    head + &table(columns, alike(&body.processors), &[2, 3, 4])
+    head + &table(columns, alike(&body.processors), &[2, 3, 4]) + &remarks(body)
+}
+
+/// What is out of the ordinary, each on lines of its own.
+fn remarks(body: &Body) -> String {
+    let on = |wanted: &dyn Fn(&Row) -> bool| {
+        let rows = body.processors.iter().filter(|row| wanted(row));
+        let indexes = rows.map(|row| row.index).collect::<Vec<_>>();
+        (!indexes.is_empty()).then(|| halprof_measure::selection::format_processors(indexes))
+    };
+    let mut remarks = Vec::new();
+    if body.handler_stuck {
+        remarks.push(
+            "Windows refused to remove the overflow handler: the driver keeps the counters until a restart."
+                .to_owned(),
+        );
+    }
+    if let Some(processors) = on(&|row| row.storm) {
+        remarks.push(format!(
+            "Interrupt storm on processors {processors}: the overflow interrupt stays masked there until a start finds its cause gone."
+        ));
+    }
+    if let Some(processors) = on(&|row| row.found_counters != 0) {
+        remarks.push(format!(
+            "Somebody else had general counters enabled on processors {processors} when counting last began."
+        ));
+    }
+    if let Some(processors) = on(&|row| row.found_fixed != 0) {
+        remarks.push(format!(
+            "Somebody else uses fixed counters on processors {processors}: they are left alone, and their events take general counters."
+        ));
+    }
+    let first = body.processors.first();
+    if let Some(behind) = first.and_then(|row| row.hypervisor_behind.as_ref()) {
+        remarks.push(format!(
+            "The hypervisor is {behind}, behind Hyper-V's face."
+        ));
+    }
+    if let Some(row) = first.filter(|row| row.partition.is_some()) {
+        remarks.push(format!(
+            "Windows is the {} partition of this hypervisor, which {} performance monitors.",
+            row.partition.unwrap_or_default(),
+            if row.monitors_offered == Some(true) {
+                "offers"
+            } else {
+                "does not offer"
+            }
+        ));
+    }
+    remarks.iter().fold(String::new(), |text, remark| {
+        text + "\n" + &wrapped_to(80, remark) + "\n"
+    })
 }
 
 /// Lines of 80 columns, the second and later ones below what the labels leave free.
@@ -187,4 +260,55 @@ fn cells(row: &Row) -> [String; 9] {
         counters(row.fixed_counters, row.fixed_width),
         row.hypervisor.clone().unwrap_or_else(|| "-".to_owned()),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_out_of_the_ordinary_is_told() {
+        let processor = Processor {
+            flags: Processor::STORM | Processor::HV1 | Processor::HV1_ROOT,
+            hypervisor_behind: *b"XenVMMXenVMM",
+            found_counters: 1,
+            found_fixed: 2,
+            ..Processor::default()
+        };
+        let plain = Body {
+            machine: String::new(),
+            hal_interface: "Emon",
+            interface: "Emon",
+            reason: "",
+            hal_reason: "",
+            explanation: String::new(),
+            overflow: "",
+            overflow_explanation: "",
+            timestamp_frequency: 0,
+            holder: None,
+            ring_bytes: 0,
+            ring_bytes_max: 0,
+            interrupt_budget: 0.1,
+            handler_stuck: false,
+            processors: vec![row(&Processor::default())],
+        };
+        assert_eq!(remarks(&plain), "");
+        let odd = Body {
+            handler_stuck: true,
+            processors: vec![row(&processor)],
+            ..plain
+        };
+        let text = remarks(&odd).replace('\n', " ");
+        for said in [
+            "until a restart",
+            "Interrupt storm on processors 0",
+            "general counters enabled on processors 0",
+            "fixed counters on processors 0",
+            "XenVMMXenVMM, behind",
+            "root partition",
+            "does not offer performance monitors",
+        ] {
+            assert!(text.contains(said), "{said}: {text}");
+        }
+    }
 }

@@ -1,7 +1,6 @@
 //! `halprof record`: sample to a file.
 
 use crate::On;
-use crate::Result;
 use crate::args;
 use crate::calibration::{self, Calibration};
 use crate::choice::{Choice, nanoseconds, rotation};
@@ -10,10 +9,11 @@ use crate::periods::{self, Period};
 use crate::recorder::{Recorder, source};
 use crate::runner::Runner;
 use crate::this_machine;
+use crate::{Error, Result};
 use halprof_measure::calibrate::Advice;
 use halprof_measure::passes::passes;
 use halprof_measure::{Session, describe};
-use halprof_profile::recording::{Metadata, Writer};
+use halprof_profile::recording::{self, Metadata, Writer};
 use halprof_profile::symbols;
 use serde::Serialize;
 use shared_types::request::machine::Machine;
@@ -31,6 +31,12 @@ struct Body {
     periods: Vec<InPass>,
     samples: u64,
     lost: BTreeMap<String, u64>,
+    /// Events that those stand for.
+    lost_events: BTreeMap<String, u64>,
+    /// Why the driver ended sampling by itself.
+    ended: Option<Ended>,
+    /// Sources that took turns on the counters; empty where all were sampled all the time.
+    turns: Vec<Turn>,
     generated: u64,
     spurious: u64,
     throttled: u64,
@@ -53,6 +59,21 @@ struct InPass {
 }
 
 #[derive(Serialize)]
+struct Ended {
+    code: &'static str,
+    message: String,
+    hint: String,
+}
+
+/// A source that was not on a counter all the time.
+#[derive(Serialize)]
+struct Turn {
+    source: String,
+    /// Part of the time.
+    on_counter: f64,
+}
+
+#[derive(Serialize)]
 struct Advised {
     code: &'static str,
     message: String,
@@ -62,14 +83,27 @@ pub(crate) fn run(options: &args::Record, on: &mut On, output: &Output) -> Resul
     let rotation = rotation(&options.work)?;
     let mut choice = Choice::of(&options.selection, on, false)?;
     choice.setup.rotation = rotation;
+    choice.setup.no_address = options.no_address;
+    #[cfg(windows)]
+    if choice.sees_kernel() {
+        // The driver shows kernel addresses to nobody else.
+        halprof_measure::privilege::debug_others();
+    }
     let mut runner = Runner::new(&options.work, on, choice.processor_count())?;
     let body = record(options, on, &mut choice, &mut runner, output);
-    let body = body.map_err(|error| choice.name_source(error))?;
+    let (body, ended) = body.map_err(|error| choice.name_source(error))?;
+    for warning in warnings(&body) {
+        output.warn(&warning);
+    }
     for note in notes(&body) {
         output.note(&note);
     }
     output.result("record", on.told.modelled, &body, text)?;
-    Ok(runner.program_status())
+    // The file has what was sampled until then.
+    Ok(match ended {
+        Some(error) => error.exit_status().into(),
+        None => runner.program_status(),
+    })
 }
 
 fn record(
@@ -78,7 +112,7 @@ fn record(
     choice: &mut Choice,
     runner: &mut Runner,
     output: &Output,
-) -> Result<Body> {
+) -> Result<(Body, Option<Error>)> {
     let passes = if options.passes {
         passes(&mut on.connection, &choice.setup, true)?
     } else {
@@ -97,13 +131,24 @@ fn record(
     let mut recorder = Recorder::new(writer, choice, runner, &modules, &progress)?;
     for indexes in &passes {
         recorder.pass(on, indexes, runner)?;
+        if recorder.has_ended() {
+            break;
+        }
     }
     let sum = recorder.finish()?;
     progress.finish_and_clear();
     let handler_ns = nanoseconds(sum.statistics.handler_ticks, machine.timestamp_frequency);
     let handler_ns = u64::try_from(handler_ns).unwrap_or(u64::MAX);
     let elapsed_ns = sum.statistics.elapsed_ns;
-    Ok(Body {
+    let ended = sum.ended.map(Error::refused);
+    let body = Body {
+        ended: ended.as_ref().map(|error| Ended {
+            code: error.code(),
+            message: error.to_string(),
+            hint: error.hint(),
+        }),
+        turns: turns(&sum.statistics.turns, choice),
+        lost_events: sum.statistics.lost_events,
         machine: on.told.machine.clone(),
         file: options.output.display().to_string(),
         elapsed_ns,
@@ -122,7 +167,27 @@ fn record(
         missed_samples: sum.missed.samples,
         calibration,
         advice: advice(sum.statistics.generated, elapsed_ns),
-    })
+    };
+    Ok((body, ended))
+}
+
+fn turns(turns: &[recording::Turns], choice: &Choice) -> Vec<Turn> {
+    let turn = |turns: &recording::Turns| {
+        let chosen = choice.chosen.get(turns.source as usize)?;
+        Some(Turn {
+            source: chosen.label.clone(),
+            on_counter: part(turns.running, turns.enabled),
+        })
+    };
+    turns.iter().filter_map(turn).collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a share needs few digits")]
+fn part(part: u64, whole: u64) -> f64 {
+    if whole == 0 {
+        return 0.0;
+    }
+    part as f64 / whole as f64
 }
 
 fn advice(samples: u64, elapsed_ns: u64) -> Vec<Advised> {
@@ -193,15 +258,42 @@ fn share(part_ns: u64, elapsed_ns: u64, processors: usize) -> f64 {
     }
 }
 
-/// What was done otherwise than asked for, and what to do otherwise another time.
-fn notes(body: &Body) -> Vec<String> {
-    let mut notes = periods::notes(body.periods.iter().map(|row| &row.period));
+/// What was done otherwise than asked for.
+fn warnings(body: &Body) -> Vec<String> {
+    let mut warnings = periods::notes(body.periods.iter().map(|row| &row.period));
+    if let Some(ended) = &body.ended {
+        warnings.push(format!(
+            "the driver ended sampling: {}; the file has what was sampled until then. {}",
+            ended.message, ended.hint
+        ));
+    }
+    for turn in &body.turns {
+        warnings.push(format!(
+            "sources took turns on the counters: {} was sampled {:.1} % of the time; `report` scales its events",
+            turn.source,
+            turn.on_counter * 100.0
+        ));
+    }
     if body.throttled != 0 {
-        notes.push(format!(
+        warnings.push(format!(
             "interrupts took too much time: periods were lengthened {} times, up to {}",
             body.throttled, body.longest_period
         ));
     }
+    let lost: u64 = body.lost.values().sum();
+    if lost != 0 {
+        warnings.push(format!(
+            "{} of {} samples were lost",
+            thousands(lost),
+            thousands(body.generated)
+        ));
+    }
+    warnings
+}
+
+/// What else there is to know, and what to do otherwise another time.
+fn notes(body: &Body) -> Vec<String> {
+    let mut notes = Vec::new();
     if body.missed_processes != 0 {
         notes.push(format!(
             "{} samples are of {} processes that ended before they could be looked at: their modules are not known",
@@ -246,7 +338,14 @@ fn text(body: &Body) -> String {
     };
     text += "\n";
     for (cause, n) in &body.lost {
-        text += &format!("lost, {cause}: {}\n", thousands(*n));
+        let events = body.lost_events.get(cause).copied().unwrap_or(0);
+        if *n != 0 {
+            text += &format!(
+                "lost, {cause}: {} ({} events)\n",
+                thousands(*n),
+                thousands(events)
+            );
+        }
     }
     text += &format!(
         "interrupt handler: {} in all, {:.2} % of the processors' time\n",

@@ -8,7 +8,7 @@ use halprof_profile::recording::Recording;
 use halprof_profile::report::key::{Key, Value};
 use halprof_profile::report::share::Share;
 use halprof_profile::report::skid::Skid;
-use halprof_profile::report::{Part, Query, Report, Row, Sort, Sum, Table};
+use halprof_profile::report::{OfSource, Part, Query, Report, Row, Sort, Sum, Table};
 use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
@@ -34,7 +34,8 @@ struct Body {
     counted: u64,
     /// Why this is not the whole recording.
     flaw: Option<String>,
-    lost: BTreeMap<String, u64>,
+    /// Null where the file is cut or damaged: `flaw` says how.
+    lost: Option<BTreeMap<String, u64>>,
     throttled: u64,
     longest_period: u64,
     warnings: Vec<String>,
@@ -53,6 +54,10 @@ struct BySource {
     period: Option<u64>,
     samples: u64,
     events: u64,
+    /// Whether the source took turns on the counters, so that `events` is scaled to the whole time.
+    scaled: bool,
+    /// The 95 % bound of scaled events, where it is known.
+    error: Option<u64>,
     skid: SkidTold,
 }
 
@@ -84,7 +89,7 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u8> {
     }
     let warnings = filters::warnings(&report);
     for warning in &warnings {
-        output.note(&format!("warning: {warning}"));
+        output.warn(warning);
     }
     filters::note_symbols(&report.symbols, output);
     if output.is_json() {
@@ -145,7 +150,7 @@ fn body(options: &args::Report, report: &Report, asked: usize, warnings: Vec<Str
         samples: recording.samples,
         counted: report.total.samples,
         flaw: recording.flaw(),
-        lost: recording.lost(),
+        lost: recording.losses_are_known().then(|| recording.lost()),
         throttled: statistics.throttled,
         longest_period: statistics.longest_period,
         warnings,
@@ -172,6 +177,11 @@ fn by_source(report: &Report) -> Vec<BySource> {
             period: source.period,
             samples: source.sum.samples,
             events: source.sum.events,
+            scaled: source.turns.is_some(),
+            error: source
+                .turns
+                .as_ref()
+                .and_then(|turns| turns.error(source.sum.events)),
             skid: SkidTold {
                 direction: skid.name(),
                 explanation,
@@ -289,10 +299,14 @@ fn text(report: &Report, is_default: bool) -> String {
 fn head(recording: &Recording, counted: Sum) -> String {
     let lost = recording.lost();
     let mut text = format!(
-        "{} samples in {}, {} lost",
+        "{} samples in {}, {}",
         thousands(recording.samples),
         seconds(recording.elapsed_ns()),
-        thousands(lost.values().sum::<u64>())
+        if recording.losses_are_known() {
+            format!("{} lost", thousands(lost.values().sum::<u64>()))
+        } else {
+            "losses unknown".to_owned()
+        }
     );
     for (cause, n) in lost.iter().filter(|&(_, &n)| n != 0) {
         text += &format!(", {} {}", Shown(cause), thousands(*n));
@@ -309,7 +323,7 @@ fn sources(report: &Report) -> String {
             Shown(&source.name).to_string(),
             source.period.map_or_else(String::new, thousands),
             thousands(source.sum.samples),
-            thousands(source.sum.events),
+            estimated(source),
         ]
     });
     let head = ["source", "period", "samples", "events, estimated"];
@@ -324,6 +338,16 @@ fn sources(report: &Report) -> String {
         text += &format!("{explanation}\n");
     }
     text
+}
+
+/// The events of a source, with the bound of those that were scaled.
+fn estimated(source: &OfSource) -> String {
+    let events = thousands(source.sum.events);
+    let error = source.turns.as_ref();
+    match error.and_then(|turns| turns.error(source.sum.events)) {
+        Some(error) => format!("{events} ±{}", thousands(error)),
+        None => events,
+    }
 }
 
 fn section(table: &Table, part: &Part, several: bool) -> String {

@@ -125,7 +125,7 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
     let Bench { runner, teller, .. } = bench;
     let body = body(&view, told.machine, sets.len(), measured, options.trim);
     for note in periods::notes(&body.periods) {
-        output.note(&note);
+        output.warn(&note);
     }
     let text = teller.whole(body)?;
     match &options.output {

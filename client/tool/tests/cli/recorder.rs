@@ -174,3 +174,37 @@ fn a_device_that_is_full_is_an_error_and_stays_a_device() {
         assert!(!device.is_file());
     }
 }
+
+/// Four sources on two counters: each is sampled half of the time, and told as if always.
+#[test]
+fn sources_that_take_turns_are_scaled_and_it_is_said() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.rec");
+    let file = path.to_str().expect("UTF-8");
+    let sources = "TotalCycles,TotalIssues,CacheMisses,LLCReference";
+    let record = ["--machine", "yonah", "record", "-e", sources, "-o", file];
+    let ran = halprof(&record);
+    assert!(ran.stderr.contains("took turns"), "{}", ran.stderr);
+    let told = json(&record);
+    let turns = told["turns"].as_array().expect("turns");
+    assert_eq!(turns.len(), 4, "{told}");
+    let report = json(&["report", file]);
+    let cycles = &report["by_source"][0];
+    assert_eq!(
+        (&cycles["source"], &cycles["scaled"]),
+        (&"TotalCycles".into(), &true.into())
+    );
+    let (events, error) = (cycles["events"].as_u64(), cycles["error"].as_u64());
+    let (events, error) = (events.expect("events"), error.expect("a bound"));
+    // The default workload has 300 million cycles on two processors.
+    assert!(
+        events.abs_diff(300_000_000) < error.max(15_000_000),
+        "{events} ±{error}"
+    );
+    let ran = halprof(&["--quiet", "report", file]);
+    assert!(
+        ran.stderr.contains("took turns"),
+        "warnings show: {}",
+        ran.stderr
+    );
+}
