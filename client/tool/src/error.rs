@@ -1,9 +1,9 @@
 //! What goes wrong, as the tool tells it: a code, an exit status, and what to do about it.
 
+use crate::codes::Code;
 use halprof_measure::Error as Measure;
 use halprof_measure::Refusal;
 use halprof_setup::installation::Obstacle;
-use shared_types::{ErrorCode, NtStatus};
 use std::io;
 use std::path::PathBuf;
 
@@ -92,12 +92,8 @@ impl Error {
 
     /// The exit status of a process that ends with this.
     #[must_use]
-    pub const fn exit_status(&self) -> u8 {
-        match self {
-            Self::Installation(_) => 4,
-            Self::Output(_) => 5,
-            Self::Measure(error) => measured_exit_status(error),
-        }
+    pub fn exit_status(&self) -> u8 {
+        Code::of(self.code()).status
     }
 
     /// What to do about it, as a sentence.
@@ -106,7 +102,7 @@ impl Error {
         match self {
             Self::Measure(error) => hint_of(error),
             Self::Installation(obstacle) => obstacle.hint().to_owned(),
-            Self::Output(_) => "Check where standard output goes.".to_owned(),
+            Self::Output(_) => Code::of(self.code()).hint.to_owned(),
         }
     }
 
@@ -120,120 +116,13 @@ impl Error {
     }
 }
 
-const fn measured_exit_status(error: &Measure) -> u8 {
-    match error {
-        Measure::Internal(_) => 1,
-        Measure::Usage { .. } => 2,
-        Measure::NoDriver { .. } | Measure::NoMachine(_) | Measure::Device(_) => 3,
-        Measure::UnknownName(_)
-        | Measure::Unavailable { .. }
-        | Measure::Status(NtStatus::ACCESS_DENIED) => 4,
-        Measure::File { .. } | Measure::BadFile { .. } => 5,
-        Measure::Status(_) | Measure::Protocol { .. } => 6,
-        Measure::Refused(refusal) => refused_exit_status(refusal.code),
-    }
-}
-
-/// What to do about what went wrong while measuring.
+/// What to do about what went wrong while measuring: what the error says itself, or its code.
 pub(crate) fn hint_of(error: &Measure) -> String {
-    let hint = match error {
+    match error {
         Measure::Usage { hint, .. }
         | Measure::NoDriver { hint, .. }
         | Measure::Unavailable { hint, .. }
-        | Measure::BadFile { hint, .. } => hint,
-        Measure::NoMachine(_) => {
-            "`halprof machines` lists the built-in models; a CPUID dump of any machine will do as well."
-        }
-        Measure::UnknownName(_) => "`halprof list --all` shows every source.",
-        Measure::Refused(refusal) => hint_for(refusal.code),
-        Measure::Status(NtStatus::ACCESS_DENIED) => {
-            "Run it from an elevated prompt: measuring needs the rights of an administrator."
-        }
-        Measure::Device(_) => "`halprof doctor` tells what state the driver is in.",
-        Measure::Status(_) | Measure::Protocol { .. } => {
-            "Install halprof.exe and halprof.sys of the same release."
-        }
-        Measure::File { .. } => "Check that the path exists and that you may use it.",
-        Measure::Internal(_) => {
-            "This is a defect of halprof; please report it with the command line and the dump."
-        }
-    };
-    hint.to_owned()
-}
-
-/// Both sides disagree about the bytes (6), or the request cannot be served (4).
-const fn refused_exit_status(code: ErrorCode) -> u8 {
-    use ErrorCode as E;
-    match code {
-        E::VersionMismatch
-        | E::WrongSize
-        | E::ReplyTooSmall
-        | E::UnknownFlags
-        | E::ReservedNotZero => 6,
-        _ => 4,
-    }
-}
-
-const fn hint_for(code: ErrorCode) -> &'static str {
-    use ErrorCode as E;
-    match code {
-        E::VersionMismatch
-        | E::WrongSize
-        | E::ReplyTooSmall
-        | E::UnknownFlags
-        | E::ReservedNotZero => "Install halprof.exe and halprof.sys of the same release.",
-        E::UnknownSession | E::Running | E::NotRunning | E::NotConfigured | E::NotSampling => {
-            "This is a defect of the client: please report the command line."
-        }
-        E::TooManySessions => "End another measurement first.",
-        E::NoSources => "Name at least one, e.g. `-e TotalIssues`.",
-        E::TooManySources => "Count fewer at a time.",
-        E::SourceUnknown => "`halprof list --all` shows every source.",
-        E::SourceNotSupported => {
-            "`halprof list --all -v` says why; `halprof list` shows what can be counted."
-        }
-        E::SourceApproximate => {
-            "Say `--approximate` to count it all the same; `halprof list -v --approximate` tells what it counts."
-        }
-        E::SourceDuplicate => "Name it once, or with different filters (`:u`, `:k`).",
-        E::DoesNotFit => {
-            "Take the group apart: sources outside a group take turns on the counters."
-        }
-        E::RawRefused => {
-            "Event, unit mask, edge, invert and counter mask may be set; user and kernel bits are the filter."
-        }
-        E::BadFilter => "Use `:u`, `:k` or `:uk`.",
-        E::ProcessorUnknown => "`halprof info` lists the processors, from 0.",
-        E::SamplingUnavailable => "Count it instead, with `halprof stat`.",
-        E::NoReferenceCycles => {
-            "Sample another source, e.g. cycles; `halprof list` shows which can be sampled."
-        }
-        E::KernelNotGranted => "Add `:u` to count user mode only.",
-        E::Busy => "Wait until it ends, or end it; `halprof info` shows who it is.",
-        E::SourceNotInSession => "Name it with `-e`.",
-        E::NoMemory => "Sample less often, or on fewer processors with `-C`.",
-        E::BadValue => "`halprof list -v` shows the limits of each source.",
-        E::CountersReserved => {
-            "Stop other profilers and virtual machines that use the counters; `halprof doctor` lists candidates."
-        }
-        E::InterruptTaken => {
-            "End the profiler that has it, or sample without addresses: `record --no-address`."
-        }
-        E::CountersDead => {
-            "In a virtual machine, give it a virtual PMU (Hyper-V: Set-VMProcessor -Perfmon; VMware: virtualize CPU performance counters)."
-        }
-        E::InterruptsDead => {
-            "Count instead, with `halprof stat`, or try `record --no-address`; `halprof doctor` looks for the cause."
-        }
-        E::InterruptStorm => {
-            "Another profiler may have left an overflow pending: end it, then start again."
-        }
-        E::KernelAddressesNotGranted => {
-            "Add `:u` to sample user mode only, or run from an account that has the privilege."
-        }
-        E::FixedCounterTaken => {
-            "End the profiler that uses it, or count another event; `halprof info` shows the counter."
-        }
-        E::Suspended => "Try again when it is awake.",
+        | Measure::BadFile { hint, .. } => hint.clone(),
+        _ => Code::of(error.code()).hint.to_owned(),
     }
 }

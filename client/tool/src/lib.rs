@@ -11,6 +11,7 @@
 mod args;
 mod calibration;
 mod choice;
+mod codes;
 mod command;
 mod diff;
 mod error;

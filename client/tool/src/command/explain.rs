@@ -1,13 +1,12 @@
 //! `halprof explain`: an error code, a way to measure, or a source on this machine.
 
-pub(crate) mod codes;
 mod methods;
 mod source;
 
-use self::codes::{CODES, Code};
 use self::methods::{METHODS, Method, QUESTIONS};
 use self::source::{evidence, kinds, programmed, windows};
 use crate::On;
+use crate::codes::{CODES, Code};
 use crate::command::list::can_count;
 use crate::command::registers::Field;
 use crate::output::{Output, table, wrapped_to};

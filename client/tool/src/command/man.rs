@@ -1,7 +1,7 @@
 //! `halprof man` and `halprof completions`: both made of the command line's own definitions.
 
 use crate::args::{self, Arguments};
-use crate::command::explain::codes::CODES;
+use crate::codes::CODES;
 use crate::output::Output;
 use crate::{Error, Result};
 use clap::{Command, CommandFactory};
