@@ -13,7 +13,6 @@ mod firefox;
 mod folded;
 mod gathered;
 mod pprof;
-mod speedscope;
 
 pub use gathered::{Bin, Bins, Gathered, Gatherer, Lane, Lanes, Moment, Place, Source, Spot};
 
@@ -35,8 +34,6 @@ pub enum Format {
     Firefox,
     /// pprof, protocol buffer in gzip
     Pprof,
-    /// speedscope, JSON
-    Speedscope,
     /// Folded stacks, text
     Folded,
     /// Trace events for Perfetto and chrome://tracing, JSON
@@ -56,13 +53,12 @@ pub struct Traits {
 
 impl Format {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 7] = [
         Self::Flamegraph,
         Self::Timeline,
         Self::Html,
         Self::Firefox,
         Self::Pprof,
-        Self::Speedscope,
         Self::Folded,
         Self::Chrome,
     ];
@@ -76,7 +72,6 @@ impl Format {
             Self::Html => "One page with both and a table",
             Self::Firefox => "Firefox Profiler, JSON",
             Self::Pprof => "pprof, protocol buffer in gzip",
-            Self::Speedscope => "speedscope, JSON",
             Self::Folded => "Folded stacks, text",
             Self::Chrome => "Trace events for Perfetto and chrome://tracing, JSON",
         }
@@ -91,7 +86,6 @@ impl Format {
             Self::Html => "html",
             Self::Firefox => "firefox",
             Self::Pprof => "pprof",
-            Self::Speedscope => "speedscope",
             Self::Folded => "folded",
             Self::Chrome => "chrome",
         }
@@ -106,7 +100,6 @@ impl Format {
             Self::Html => (".html", false, false),
             Self::Firefox => (".firefox.json", true, true),
             Self::Pprof => (".pb.gz", true, false),
-            Self::Speedscope => (".speedscope.json", false, false),
             Self::Folded => (".folded", true, false),
             Self::Chrome => (".trace.json", false, true),
         };
@@ -240,7 +233,6 @@ pub fn write(view: &View<'_>, format: Format, out: &mut impl Write) -> io::Resul
         Format::Html => out.write_all(pictures::page(view).as_bytes()),
         Format::Firefox => firefox::write(view, out),
         Format::Pprof => pprof::write(view, out),
-        Format::Speedscope => speedscope::write(view, out),
         Format::Folded => folded::write(view, out),
         Format::Chrome => chrome::write(view, out),
     }

@@ -9,7 +9,7 @@ use halprof_profile::export::{Format, Lanes};
 use halprof_profile::symbols::SymbolPath;
 use std::ffi::OsString;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What `--machine` is where it is not given.
 const DEFAULT_MACHINE: &str = if cfg!(windows) {
@@ -33,6 +33,15 @@ pub(crate) struct Arguments {
     pub(crate) quiet: bool,
     #[command(subcommand)]
     pub(crate) command: Commands,
+}
+
+impl Stat {
+    /// The file that results go to; `-` is standard output, as without the option.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.output
+            .as_deref()
+            .filter(|path| path.as_os_str() != "-")
+    }
 }
 
 impl Arguments {
@@ -226,13 +235,13 @@ pub(crate) struct Check {
 #[derive(Debug, Args)]
 pub(crate) struct Work {
     /// Measure for so long (modelled time on a modelled machine)
-    #[arg(long, short, value_name = "SECONDS")]
+    #[arg(long, short, value_name = "SECONDS", allow_negative_numbers = true)]
     pub(crate) duration: Option<f64>,
     /// What a modelled machine runs, e.g. `instructions=1000000,cycles=2000000`
     #[arg(long, value_name = "SPEC")]
     pub(crate) workload: Option<String>,
     /// How long sources that share counters each stay on them
-    #[arg(long, value_name = "MS")]
+    #[arg(long, value_name = "MS", allow_negative_numbers = true)]
     pub(crate) rotate: Option<f64>,
     /// A program to run while measuring, with its arguments
     #[arg(last = true, value_name = "PROGRAM")]
@@ -259,7 +268,12 @@ pub(crate) struct Stat {
     #[arg(long)]
     pub(crate) passes: bool,
     /// Print counts every so often, 1 ms or longer
-    #[arg(long = "interval", short = 'I', value_name = "MS")]
+    #[arg(
+        long = "interval",
+        short = 'I',
+        value_name = "MS",
+        allow_negative_numbers = true
+    )]
     pub(crate) interval: Option<f64>,
     /// Measure so many times; print mean, confidence, deviation and what was unlike the others
     #[arg(long, short, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -295,7 +309,7 @@ pub(crate) struct Record {
     #[arg(long, value_name = "RETRIES", num_args = 0..=1, require_equals = true, default_missing_value = "3", value_parser = clap::value_parser!(u32).range(..=100))]
     pub(crate) calibrate: Option<u32>,
     /// Choose the periods for so many samples a second, of all sources and processors together
-    #[arg(long, value_name = "HZ")]
+    #[arg(long, value_name = "HZ", allow_negative_numbers = true)]
     pub(crate) rate: Option<f64>,
     /// Sample without addresses, through the HAL's documented callback: where the overflow handler
     /// is refused
@@ -304,7 +318,7 @@ pub(crate) struct Record {
     /// Sample sources that do not fit together one after the other: what runs is run again for each
     #[arg(long)]
     pub(crate) passes: bool,
-    /// The file to write
+    /// The file to write, `-` for standard output
     #[arg(long, short, value_name = "FILE", default_value = "halprof.rec")]
     pub(crate) output: PathBuf,
 }
@@ -321,7 +335,12 @@ pub(crate) struct Report {
     #[arg(long, value_enum, default_value_t = Sorting::Samples)]
     pub(crate) sort: Sorting,
     /// Rows to print of each table, 0 for all (JSON has all)
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 20,
+        allow_negative_numbers = true
+    )]
     pub(crate) top: usize,
     /// Print comma-separated values, all rows of one table
     #[arg(long, conflicts_with = "diff")]
@@ -408,14 +427,15 @@ pub(crate) struct Watching {
         long = "interval",
         short = 'I',
         value_name = "MS",
-        default_value_t = 1000.0
+        default_value_t = 1000.0,
+        allow_negative_numbers = true
     )]
     pub(crate) interval: f64,
     /// What a modelled machine runs, over and over
     #[arg(long, value_name = "SPEC")]
     pub(crate) workload: Option<String>,
     /// How long sources that share counters each stay on them
-    #[arg(long, value_name = "MS")]
+    #[arg(long, value_name = "MS", allow_negative_numbers = true)]
     pub(crate) rotate: Option<f64>,
 }
 
@@ -426,7 +446,7 @@ pub(crate) struct Top {
     #[command(flatten)]
     pub(crate) watching: Watching,
     /// End after so long
-    #[arg(long, short, value_name = "SECONDS")]
+    #[arg(long, short, value_name = "SECONDS", allow_negative_numbers = true)]
     pub(crate) duration: Option<f64>,
     /// Write every reading to a file, as comma-separated values
     #[arg(long, value_name = "FILE")]

@@ -18,7 +18,11 @@ use halprof_profile::symbols;
 use serde::Serialize;
 use shared_types::request::machine::Machine;
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+use tempfile::TempDir;
 
 #[derive(Serialize)]
 struct Body {
@@ -90,7 +94,8 @@ pub(crate) fn run(options: &args::Record, on: &mut On, output: &Output) -> Resul
         halprof_measure::privilege::debug_others();
     }
     let mut runner = Runner::new(&options.work, on, choice.processor_count())?;
-    let body = record(options, on, &mut choice, &mut runner, output);
+    let target = Target::of(&options.output, output)?;
+    let body = record(options, target.path(), on, &mut choice, &mut runner, output);
     let (body, ended) = body.map_err(|error| choice.name_source(error))?;
     for warning in warnings(&body) {
         output.warn(&warning);
@@ -98,7 +103,11 @@ pub(crate) fn run(options: &args::Record, on: &mut On, output: &Output) -> Resul
     for note in notes(&body) {
         output.note(&note);
     }
-    output.result("record", on.told.modelled, &body, text)?;
+    if target.send()? {
+        output.note(text(&body).lines().next().unwrap_or_default());
+    } else {
+        output.result("record", on.told.modelled, &body, text)?;
+    }
     // The file has what was sampled until then.
     Ok(match ended {
         Some(error) => error.exit_status().into(),
@@ -106,8 +115,52 @@ pub(crate) fn run(options: &args::Record, on: &mut On, output: &Output) -> Resul
     })
 }
 
+/// Where a recording goes. A file is written and then sent to standard output, because the
+/// beginning of a recording is known last.
+struct Target {
+    path: PathBuf,
+    /// Holds the file on its way to standard output.
+    folder: Option<TempDir>,
+}
+
+impl Target {
+    fn of(path: &Path, output: &Output) -> Result<Self> {
+        if path.as_os_str() != "-" {
+            let (path, folder) = (path.to_owned(), None);
+            return Ok(Self { path, folder });
+        }
+        if output.is_json() || io::stdout().is_terminal() {
+            return Err(Error::usage(
+                "`-o -` is a recording on standard output, which is a terminal or has the JSON object",
+                "Name a file with `-o`, or send it on: `-o - > FILE`.",
+            ));
+        }
+        let folder = tempfile::tempdir().map_err(|error| Error::writing("-", error))?;
+        let path = folder.path().join("halprof.rec");
+        let folder = Some(folder);
+        Ok(Self { path, folder })
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Sends the file to standard output, if that is where it goes.
+    fn send(self) -> Result<bool> {
+        if self.folder.is_none() {
+            return Ok(false);
+        }
+        let mut file = File::open(&self.path).map_err(Error::Output)?;
+        match io::copy(&mut file, &mut io::stdout().lock()) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(true),
+            sent => sent.map(|_| true).map_err(Error::Output),
+        }
+    }
+}
+
 fn record(
     options: &args::Record,
+    path: &Path,
     on: &mut On,
     choice: &mut Choice,
     runner: &mut Runner,
@@ -124,7 +177,7 @@ fn record(
     let periods = settle(on, choice, &passes)?;
     let machine = on.connection.machine()?;
     let metadata = metadata(&machine, on, options, &periods, passes.len());
-    let writer = Writer::create(&options.output, &metadata)?;
+    let writer = Writer::create(path, &metadata)?;
     let model = on.connection.transport().model();
     let modules = model.map_or_else(Vec::new, |model| model.modules());
     let progress = output.progress();

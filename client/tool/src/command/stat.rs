@@ -128,7 +128,7 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
         output.warn(&note);
     }
     let text = teller.whole(body)?;
-    match &options.output {
+    match options.file() {
         Some(path) => write_whole(path, plain(&text).as_bytes())?,
         None => output.print(&text)?,
     }

@@ -232,3 +232,25 @@ fn a_period_outside_the_limits_is_told_with_the_one_used() {
     let none = json(&["--machine", "skylake", "stat", "-e", "TotalIssues"]);
     assert!(none.get("periods").is_none());
 }
+
+#[test]
+fn a_negative_number_is_an_error_about_the_number() {
+    for arguments in [
+        &["stat", "--interval", "-1"][..],
+        &["stat", "-I", "-1"],
+        &["stat", "-d", "-1"],
+        &["stat", "--rotate", "-1"],
+        &["record", "--rate", "-1"],
+        &["top", "--once", "-I", "-1"],
+        &["report", "missing.rec", "--top", "-1"],
+    ] {
+        let ran = halprof(arguments);
+        assert_eq!(ran.status, 2, "{arguments:?}: {}", ran.stderr);
+        assert!(
+            !ran.stderr.contains("unexpected argument"),
+            "{}",
+            ran.stderr
+        );
+        assert!(ran.stderr.contains("-1"), "{}", ran.stderr);
+    }
+}

@@ -101,3 +101,29 @@ fn a_path_may_be_of_any_bytes() {
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(told.contains("could not be written"), "{told}");
 }
+
+#[test]
+fn a_dash_is_standard_output() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = |arguments: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_halprof"))
+            .args(arguments)
+            .current_dir(folder.path())
+            .output()
+            .expect("it runs")
+    };
+    let plain = run(&["stat", "-e", "TotalIssues"]);
+    let dashed = run(&["stat", "-e", "TotalIssues", "-o", "-"]);
+    assert_eq!(dashed.stdout, plain.stdout);
+    let recorded = run(&["record", "-e", "TotalIssues", "-o", "-"]);
+    assert!(recorded.stdout.starts_with(b"HALPROF\x1a"));
+    let path = folder.path().join("a.rec");
+    std::fs::write(&path, &recorded.stdout).expect("written");
+    assert_eq!(run(&["report", "a.rec"]).status.code(), Some(0));
+    let refused = run(&["--json", "record", "-e", "TotalIssues", "-o", "-"]);
+    assert_eq!(refused.status.code(), Some(2));
+    let left: Vec<_> = std::fs::read_dir(folder.path())
+        .expect("the folder")
+        .collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+}

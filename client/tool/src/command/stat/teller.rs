@@ -77,8 +77,8 @@ impl<'a> Teller<'a> {
         Self {
             form,
             modelled,
-            live: options.output.is_none() && interval.is_some() && form != Form::Json,
-            file: options.output.is_some(),
+            live: options.file().is_none() && interval.is_some() && form != Form::Json,
+            file: options.file().is_some(),
             metrics: !options.wanted.is_empty(),
             output,
             jitter: interval.and_then(Result::ok).map(watch),
