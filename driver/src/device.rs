@@ -2,25 +2,26 @@
 //!
 //! Everything here runs at PASSIVE_LEVEL under the device's lock.
 
-use crate::global::HALPROF;
-use crate::kernel::Failed;
-use crate::kernel::framework::Parent;
-use crate::kernel::lock::WaitLock;
-use crate::kernel::pool::Pool;
-use crate::kernel::processors::{Host, trace_added};
-use crate::trace::What;
+use crate::host::Host;
+use crate::lock::WaitLock;
+use crate::pool::{Pool, Zeroed};
+use crate::status::Failed;
+use crate::timer::Setting;
+use crate::trace::{self, What};
+use crate::wdf::Owner;
 use core::ptr::null_mut;
-use core::sync::atomic::Ordering;
-use hal_profile::machine::Processors;
-use hal_profile::service::{About, Completion, Service};
+use core::sync::atomic::{AtomicPtr, Ordering};
+use hal_profile::host::Processors;
+use hal_profile::program::Scratch;
+use hal_profile::service::{self, About, Completion, Service};
 use hal_profile::session::{Client, Session};
 use shared_types::request::{Access, RequestCode};
 use shared_types::{NtStatus, ReplyHeader};
 use wdk_sys::STATUS_INSUFFICIENT_RESOURCES;
 use zerocopy::FromBytes;
 
-/// Sessions that can be open at once, and one place for the service's own work.
-const SESSION_PLACES: usize = 7 + 1;
+/// Sessions that can be open at once.
+const SESSIONS: usize = 7;
 /// What all rings together may take.
 const RING_BYTES_MAX: u64 = 256 << 20;
 const ABOUT: About = About {
@@ -32,41 +33,46 @@ const ABOUT: About = About {
 /// driver sees the request (IoControlCode's access bits; METHOD_BUFFERED, no FILE_ANY_ACCESS).
 const GRANTED: [Access; 2] = [Access::Read, Access::Write];
 
-static EMPTY_SESSION: Session = Session::EMPTY;
+/// The hardware that is ready, null for none: for debuggers.
+pub(crate) static HARDWARE: AtomicPtr<Hardware> = AtomicPtr::new(null_mut());
 
 /// A device.
 pub(crate) struct Device {
+    owner: Owner,
     hardware: WaitLock<Option<Pool<Hardware>>>,
 }
 
 /// The service and all that it needs.
 pub(crate) struct Hardware {
-    service: Service<Host, Pool<Session>>,
+    service: Service<Self>,
+}
+
+impl service::Host for Hardware {
+    type Processors = Host;
+    type Sessions = Pool<Session>;
+    type Scratch = Zeroed<Scratch>;
 }
 
 impl Device {
     /// A device without hardware yet.
-    pub(crate) fn new(parent: Parent) -> Result<Self, Failed> {
+    pub(crate) fn new(owner: Owner) -> Result<Self, Failed> {
         Ok(Self {
-            hardware: WaitLock::new(parent, None)?,
+            owner,
+            hardware: WaitLock::new(owner, None)?,
         })
     }
 
     /// Looks at all processors, and is ready for requests; where something fails, nothing is left.
     pub(crate) fn prepare(&self) -> Result<(), Failed> {
         let mut held = self.hardware.hold();
-        match Hardware::new() {
+        match Hardware::new(self.owner) {
             Ok(hardware) => {
-                HALPROF
-                    .hardware
-                    .store(hardware.place().as_ptr(), Ordering::Release);
+                HARDWARE.store(hardware.place().as_ptr(), Ordering::Release);
                 *held = Some(hardware);
                 Ok(())
             }
             Err(failed) => {
-                HALPROF
-                    .trace
-                    .add(What::NotReady, 0, failed.code().into(), 0);
+                trace::add(What::NotReady, 0, failed.code().into(), 0);
                 Err(failed)
             }
         }
@@ -80,19 +86,19 @@ impl Device {
 
     /// In D0 again: the running session is armed.
     pub(crate) fn wake(&self) {
-        HALPROF.trace.add(What::Awake, 0, 0, 0);
+        trace::add(What::Awake, 0, 0, 0);
         self.with(|hardware| hardware.service.resume());
     }
 
     /// On the way out of D0, for the power state `target`: totals are read, counters stopped.
     pub(crate) fn sleep(&self, target: u32) {
-        HALPROF.trace.add(What::Asleep, 0, target.into(), 0);
+        trace::add(What::Asleep, 0, target.into(), 0);
         self.with(|hardware| hardware.service.suspend());
     }
 
     /// Gone without warning: every session ends.
     pub(crate) fn surprise_removed(&self) {
-        HALPROF.trace.add(What::SurpriseRemoved, 0, 0, 0);
+        trace::add(What::SurpriseRemoved, 0, 0, 0);
         self.with(|hardware| hardware.service.end_all());
     }
 
@@ -100,7 +106,8 @@ impl Device {
     pub(crate) fn processor_added(&self, index: usize) {
         self.with(|hardware| {
             let added = hardware.service.processors().add(index);
-            trace_added(index, added);
+            let status = added.err().map_or(0, Failed::code);
+            trace::add(What::ProcessorAdded, 0, index as u64, status.into());
             if added.is_ok() {
                 hardware.service.processor_added(index);
             }
@@ -109,7 +116,7 @@ impl Device {
 
     /// A handle was closed, for whatever cause.
     pub(crate) fn handle_closed(&self, handle: u64) {
-        HALPROF.trace.add(What::Closed, 0, handle, 0);
+        trace::add(What::Closed, 0, handle, 0);
         self.with(|hardware| hardware.service.handle_closed(handle));
     }
 
@@ -133,9 +140,7 @@ impl Device {
         let error = refusal(&completion, buffer);
         if completion.status != NtStatus::SUCCESS || error != 0 {
             let status = completion.status.0;
-            HALPROF
-                .trace
-                .refuse(client.process, code, status, error, frequency);
+            trace::refuse(client.process, code, status, error, frequency);
         }
         completion
     }
@@ -145,8 +150,8 @@ impl Device {
         let mut held = self.hardware.hold();
         let hardware = held.as_mut()?.first_mut()?;
         let result = work(hardware);
-        let period = hardware.service.timer_period();
-        hardware.service.processors().set_timer(period);
+        let setting = hardware.timer();
+        hardware.service.processors().set_timer(setting);
         Some(result)
     }
 }
@@ -165,21 +170,31 @@ fn refusal(completion: &Completion, buffer: &[u8]) -> u32 {
 impl Drop for Hardware {
     fn drop(&mut self) {
         self.service.end_all();
-        HALPROF.hardware.store(null_mut(), Ordering::Release);
-        HALPROF.trace.add(What::Released, 0, 0, 0);
+        HARDWARE.store(null_mut(), Ordering::Release);
+        trace::add(What::Released, 0, 0, 0);
     }
 }
 
 impl Hardware {
-    fn new() -> Result<Pool<Self>, Failed> {
+    fn new(owner: Owner) -> Result<Pool<Self>, Failed> {
         let none = Failed(STATUS_INSUFFICIENT_RESOURCES);
-        let host = Host::new()?;
-        let sessions = Pool::copies(SESSION_PLACES, &EMPTY_SESSION).ok_or(none)?;
+        let host = Host::new(owner)?;
+        let sessions = Pool::zeroed(SESSIONS).ok_or(none)?;
+        let scratch = Zeroed::new().ok_or(none)?;
         let (frequency, count) = (host.frequency(), host.count() as u64);
         let hardware = Pool::one(|| Self {
-            service: Service::new(host, sessions, ABOUT),
+            service: Service::new(host, sessions, scratch, ABOUT),
         });
-        HALPROF.trace.add(What::Ready, 0, count, frequency);
+        trace::add(What::Ready, 0, count, frequency);
         hardware.ok_or(none)
+    }
+
+    /// How the timer has to be set.
+    fn timer(&self) -> Option<Setting> {
+        let timer = self.service.timer()?;
+        Some(Setting {
+            period: timer.period,
+            precise: timer.precise,
+        })
     }
 }

@@ -3,24 +3,34 @@
 //! # Where what stands
 //! | module | is | unsafe |
 //! |---|---|---|
-//! | `callbacks` | in from Windows: the entry, and everything that Windows calls | yes |
-//! | `kernel` | out to Windows: memory, DPCs, timers, counters, framework objects | yes |
-//! | `machine` | to the processor: RDMSR, WRMSR, RDPMC, the local APIC's page | yes |
+//! | `entry` | DriverEntry, and the table of what the framework calls | yes |
+//! | `wdf` | framework objects, given that table; requests | yes |
 //! | `device` | what one device has between PrepareHardware and ReleaseHardware | no |
-//! | `trace` | what happened lately, for a debugger, and refusals for the debug output | no |
-//! | `global` | the one global that a debugger starts from | no |
+//! | `host` | all processors, as the core sees them | yes |
+//! | `overflow` | the counters, reserved with Windows, and the overflow interrupt | yes |
+//! | `block` | what belongs to each processor; ticks | yes |
+//! | `dpc` | work on a chosen processor | yes |
+//! | `apic` | the local APIC's page, and LVTPC's mask | yes |
+//! | `cpu` | RDMSR, WRMSR, RDPMC, and masking interrupts | yes |
+//! | `timer`, `clock`, `pool`, `lock` | Windows' own, each behind a safe type or function | yes |
+//! | `status` | NTSTATUS as a result | no |
+//! | `trace` | what happened lately, for a debugger | no |
+//! | `print` | refusals in the debug output | yes |
+//! | `debugger` | the global that a debugger starts from; nobody imports it | no |
+//!
+//! Arrows go down this table only.
 //!
 //! # IRQL legend
 //! Every function says where it runs, in these words:
 //! - **PASSIVE_LEVEL** (0): may wait and take the device's lock. All requests, PnP and power.
 //! - **DISPATCH_LEVEL** (2): a DPC or a timer's callback; does not wait, takes no lock.
 //! - **Masked**: any IRQL, with interrupts masked on this processor for a bounded stretch; on x64
-//!   this is as good as PROFILE_LEVEL. Registers are changed only here.
+//!   this is equivalent to PROFILE_LEVEL (15). Registers are changed only here.
 //! - **PROFILE_LEVEL** (15 on x64): the overflow interrupt; touches what belongs to its processor,
 //!   and atomics. No pool, no lock, no wait, no panic.
 //!
 //! # Who may touch what
-//! - `kernel::processors::Block`: a processor's state and machine, only on that processor, masked
+//! - `block::Block`: a processor's state and machine, only on that processor, masked
 //!   or at PROFILE_LEVEL; its ring by atomics.
 //! - `device::Hardware`: under the device's lock, at PASSIVE_LEVEL.
 //! - The program that processors run: written while none runs, read by those that run.
@@ -37,12 +47,23 @@
 
 extern crate wdk_panic;
 
-mod callbacks;
+mod apic;
+mod block;
+mod clock;
+mod cpu;
+mod debugger;
 mod device;
-mod global;
-mod kernel;
-mod machine;
+mod dpc;
+mod entry;
+mod host;
+mod lock;
+mod overflow;
+mod pool;
+mod print;
+mod status;
+mod timer;
 mod trace;
+mod wdf;
 
 use wdk_alloc::WdkAllocator;
 

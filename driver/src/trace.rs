@@ -3,8 +3,8 @@
 //!
 //! Atomics alone, so that any IRQL may add an entry.
 
-use crate::kernel::debug;
-use crate::machine::timestamp;
+use crate::cpu::timestamp;
+use crate::print;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Entries that are kept; a power of two.
@@ -39,6 +39,8 @@ pub(crate) enum What {
     GivenBack = 10,
     /// The hardware could not be made ready: the status.
     NotReady = 11,
+    /// Windows has refused to remove the overflow interrupt's handler: the status.
+    HandlerStuck = 12,
 }
 
 /// The ring. Its layout is what `driver/windbg/halprof.js` reads.
@@ -76,42 +78,38 @@ impl Entry {
     }
 }
 
-impl Trace {
-    /// Nothing yet.
-    pub(crate) const fn empty() -> Self {
-        Self {
-            made: AtomicU64::new(0),
-            printed_since: AtomicU64::new(0),
-            printed: AtomicU32::new(0),
-            reserved: AtomicU32::new(0),
-            entries: [const { Entry::none() }; ENTRIES],
-        }
-    }
+/// The driver's trace.
+pub(crate) static TRACE: Trace = Trace {
+    made: AtomicU64::new(0),
+    printed_since: AtomicU64::new(0),
+    printed: AtomicU32::new(0),
+    reserved: AtomicU32::new(0),
+    entries: [const { Entry::none() }; ENTRIES],
+};
 
-    /// Adds an entry. Any IRQL.
-    pub(crate) fn add(&self, what: What, process: u32, first: u64, second: u64) {
-        let number = self.made.fetch_add(1, Relaxed) as usize;
-        if let Some(entry) = self.entries.get(number % ENTRIES) {
-            entry.timestamp.store(timestamp(), Relaxed);
-            entry.what.store(what as u32, Relaxed);
-            entry.process.store(process, Relaxed);
-            entry.first.store(first, Relaxed);
-            entry.second.store(second, Relaxed);
-        }
+/// Adds an entry. Any IRQL.
+pub(crate) fn add(what: What, process: u32, first: u64, second: u64) {
+    let number = TRACE.made.fetch_add(1, Relaxed) as usize;
+    if let Some(entry) = TRACE.entries.get(number % ENTRIES) {
+        entry.timestamp.store(timestamp(), Relaxed);
+        entry.what.store(what as u32, Relaxed);
+        entry.process.store(process, Relaxed);
+        entry.first.store(first, Relaxed);
+        entry.second.store(second, Relaxed);
     }
+}
 
-    /// Adds an entry for a refusal, and prints it unless too many were printed in this second of
-    /// `frequency` ticks. At most DISPATCH_LEVEL.
-    pub(crate) fn refuse(&self, process: u32, code: u32, status: u32, error: u32, frequency: u64) {
-        let second = u64::from(status) << 32 | u64::from(error);
-        self.add(What::Refused, process, code.into(), second);
-        let now = timestamp();
-        if now.wrapping_sub(self.printed_since.load(Relaxed)) >= frequency {
-            self.printed_since.store(now, Relaxed);
-            self.printed.store(0, Relaxed);
-        }
-        if self.printed.fetch_add(1, Relaxed) < PRINTED_A_SECOND {
-            debug::print_refusal(process, code, status, error);
-        }
+/// Adds an entry for a refusal, and prints it unless too many were printed in this second of
+/// `frequency` ticks. At most DISPATCH_LEVEL.
+pub(crate) fn refuse(process: u32, code: u32, status: u32, error: u32, frequency: u64) {
+    let second = u64::from(status) << 32 | u64::from(error);
+    add(What::Refused, process, code.into(), second);
+    let now = timestamp();
+    if now.wrapping_sub(TRACE.printed_since.load(Relaxed)) >= frequency {
+        TRACE.printed_since.store(now, Relaxed);
+        TRACE.printed.store(0, Relaxed);
+    }
+    if TRACE.printed.fetch_add(1, Relaxed) < PRINTED_A_SECOND {
+        print::refusal(process, code, status, error);
     }
 }

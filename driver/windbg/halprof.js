@@ -13,12 +13,12 @@
 // learn.microsoft.com.
 
 const MODULE = "halprof";
-const GLOBAL = "halprof_driver::global::HALPROF";
-const GLOBAL_TYPE = "halprof_driver::global::Global";
+const GLOBAL = "halprof_driver::debugger::HALPROF";
+const GLOBAL_TYPE = "halprof_driver::debugger::Global";
 const SAMPLE_TYPE = "shared_types::sample::Sample";
 const MAGIC = "halprof\0";
-// The layout of the global that this script reads: `version` in driver/src/global.rs.
-const LAYOUT = 1;
+// The layout of the global that this script reads: `version` in driver/src/debugger.rs.
+const LAYOUT = 2;
 
 // Entries of the trace and samples of a ring that are shown unless more are asked for.
 const TRACE_SHOWN = 32;
@@ -104,7 +104,7 @@ const NAMES = {
     "shared_types::interface::Reason": [
         "Architectural", "AmdVendor", "PentiumModel", "P6Model", "NetBurstModel", "OtherVendor",
         "Gate32", "NoLeaf0A", "VersionZero", "NoEventBits", "NoCoreCycles", "HypervisorMasks",
-        "HypervisorUnproved", "TooManyKinds", "MonitoringDisabled",
+        "HypervisorUnproved", "TooManyKinds", "MonitoringDisabled", "LegacyNotBuilt",
     ],
     "shared_types::interface::Delivery": ["None", "ByValue", "Acknowledged", "CccrFlag"],
     "hal_profile::capabilities::Apic": ["None", "XApic", "X2Apic"],
@@ -116,13 +116,14 @@ const NAMES = {
         "DoesNotFit", "RawRefused", "BadFilter", "ProcessorUnknown", "SamplingUnavailable",
         "NoReferenceCycles", "KernelNotGranted", "Busy", "Running", "NotRunning", "NotConfigured",
         "SourceNotInSession", "NoMemory", "NotSampling", "BadValue", "CountersReserved",
-        "Suspended", "InterruptTaken", "CountersDead",
+        "Suspended", "InterruptTaken", "CountersDead", "InterruptsDead", "InterruptStorm",
+        "KernelAddressesNotGranted", "FixedCounterTaken",
     ],
     "shared_types::sample::Mode": ["Unknown", "User", "Kernel"],
-    "shared_types::sample::LossCause": ["RingFull", "KernelHidden", "Coalesced"],
+    "shared_types::sample::LossCause": ["RingFull", "KernelHidden", "Coalesced", "Missed"],
     "halprof_driver::trace::What": [
         undefined, "Ready", "Released", "Awake", "Asleep", "SurpriseRemoved", "ProcessorAdded",
-        "Closed", "Refused", "Reserved", "GivenBack", "NotReady",
+        "Closed", "Refused", "Reserved", "GivenBack", "NotReady", "HandlerStuck",
     ],
 };
 // What requests are called, by their number: shared-types/src/request.rs.
@@ -157,6 +158,7 @@ const ENTRIES = {
     GivenBack: (first, second) =>
         `status of the interrupt ${status(first.low)}, of the counters ${status(second.low)}`,
     NotReady: (first) => `status ${status(first.low)}`,
+    HandlerStuck: (first) => `the overflow handler stays, status ${status(first.low)}`,
 };
 
 function name(names, number) {
@@ -216,10 +218,10 @@ const WRAPPERS = ["value", "v", "p", "pointer", "__0"];
 // The tag of None in each Option that is read, as rustc lays it out. Where the debugger shows the
 // PDB's own constant, that decides.
 const NONE = [
-    ["Option<hal_profile::session::Client>", 0],
+    ["Option<hal_profile::session::Client>", 2],
     ["Option<hal_profile::service::Holder>", 2],
-    ["Option<halprof_driver::kernel::counters::Reservation>", 2],
-    ["Option<u32>", 0],
+    ["Option<halprof_driver::overflow::Reservation>", 3],
+    ["Option<halprof_driver::timer::Setting>", 2],
 ];
 
 class Reader {
@@ -433,7 +435,7 @@ function typeName(object) {
 // The ways through the driver's structures that several commands take.
 
 function service(reader, global) {
-    const hardware = reader.target(global, "hardware");
+    const hardware = reader.target(reader.target(global, "hardware"));
     if (hardware === undefined) {
         throw new Refusal(
             "The driver is loaded, and its hardware is not ready: the device was not started, " +
@@ -443,7 +445,7 @@ function service(reader, global) {
 }
 
 function table(reader, global) {
-    const found = reader.target(global, "table");
+    const found = reader.target(reader.target(global, "table"));
     if (found === undefined) {
         throw new Refusal(
             "The driver is loaded, and has no processors: its hardware is not ready " +
@@ -529,8 +531,11 @@ function reservation(reader, found) {
 }
 
 function timer(reader, host) {
-    const period = reader.some(reader.field(host, "timer.period"));
-    return period === undefined ? "off" : `every ${reader.number(period) / 10000} ms`;
+    const setting = reader.some(reader.field(host, "timers.setting"));
+    return setting === undefined
+        ? "off"
+        : `every ${reader.number(setting, "period") / 10000} ms, ` +
+            (reader.number(setting, "precise") ? "high-resolution" : "without waking processors");
 }
 
 function kinds(reader, found) {
@@ -581,14 +586,14 @@ function capabilities(reader, found, kind, processors) {
 
 function showProcessors(reader) {
     const found = table(reader, reader.global());
-    const program = reader.target(found, "program");
+    const program = reader.target(found, "program.at");
     const ids = sources(reader, reader.field(program, "configuration"))
         .map((one) => reader.number(one, "id"));
     return each(blocks(reader, found), (block) => processor(reader, block, ids));
 }
 
 function processor(reader, block, ids) {
-    const state = reader.target(block, "state");
+    const state = reader.target(block, "state.at");
     const phase = name(NAMES["hal_profile::processor::Phase"], reader.number(state, "phase"));
     const active = reader.field(state, "active");
     const lines = [
@@ -796,7 +801,7 @@ function attempt(show, who) {
 function showTrace(reader, most) {
     const shown = most === undefined ? TRACE_SHOWN : near(wide(most));
     const global = reader.global();
-    const trace = reader.field(global, "trace");
+    const trace = reader.target(global, "trace");
     const entries = reader.field(trace, "entries");
     const kept = reader.length(entries);
     const made = reader.wide(trace, "made");
@@ -833,7 +838,7 @@ function ticksASecond(reader, global, newestFirst) {
     if (ready !== undefined) {
         return near(ready.second);
     }
-    const hardware = reader.target(global, "hardware");
+    const hardware = reader.target(reader.target(global, "hardware"));
     return hardware && reader.number(hardware, "service.processors.frequency");
 }
 

@@ -1,26 +1,30 @@
 //! What one processor can do, discovered once; nothing else asks for models.
 
-use crate::counter::CounterWidth;
+use crate::counter::{Counter, CounterWidth};
 use crate::machine::Machine;
 use crate::registers::apic::{ApicBase, IA32_APIC_BASE};
 use crate::registers::cpuid::{
     LEAF7_1_EAX_ARCH_PERFMON_EXT, LEAF80000001_ECX_PERF_CTR_EXT_CORE, LEAF80000022_EAX_PERFMON_V2,
     PerfMonEax, PerfMonEdx, available_events, leaf1_ecx, leaf1_edx,
 };
+use crate::registers::netburst::{CCCR_OFF, Cccr};
 use crate::registers::{amd, intel, netburst, p6, pentium};
 use crate::selection::{Choice, Identity, Judgement, judge};
 use shared_types::{Delivery, ProfileInterface, Reason};
+use zerocopy::FromZeros;
 
-/// General counters whose MSRs the manuals name: IA32_PMC0 to 9 (SDM vol. 4). What leaf 0x0A
-/// declares beyond them would run into other registers and is not used.
+/// General counters whose MSRs the manuals name: IA32_PMC0 to 9 (SDM, "Model-Specific Registers").
+/// What leaf 0x0A declares beyond them would run into other registers and is not used.
 const ARCHITECTURAL_COUNTERS: u32 = 0x3FF;
 /// Fixed counters whose meaning is known: 0 to 6.
 const FIXED_COUNTERS: u32 = 0x7F;
 /// The newest architectural version that is known; a higher one is used as this.
 const NEWEST_VERSION: u8 = 6;
+/// The version from which an overflow can freeze counters by a status bit of its own.
+const FREEZE_STATUS_VERSION: u8 = 4;
 
-/// One processor's capabilities.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// One processor's capabilities. All zeros: a processor that nobody has looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
 pub struct Capabilities {
     /// Who it is.
     pub identity: Identity,
@@ -34,24 +38,36 @@ pub struct Capabilities {
     pub declared_counters: u8,
     /// Fixed counters that leaf 0x0A declares.
     pub declared_fixed: u8,
-    /// General counters that are there and used, as a mask.
+    /// General counters that are there and used, as a mask; may be none.
     pub counters: u32,
-    /// Their width; `None` where there are none.
-    pub width: Option<CounterWidth>,
-    /// Fixed counters that are there and used, as a mask.
+    /// Their width.
+    pub width: CounterWidth,
+    /// Fixed counters that are there and used, as a mask; may be none.
     pub fixed: u32,
     /// Their width.
-    pub fixed_width: Option<CounterWidth>,
+    pub fixed_width: CounterWidth,
     /// Where the registers are.
     pub layout: Layout,
-    /// The registers that gate and acknowledge all counters together, if there are any.
-    pub global: Option<Global>,
+    /// The registers that gate and acknowledge all counters together; zeros where there are none.
+    pub global: Global,
+    /// How counters are started and stopped.
+    pub gate: Gate,
+    /// How they are stopped in the overflow handler.
+    pub handler_gate: Gate,
+    /// The bit of a select that starts its counter.
+    pub enable: u64,
+    /// The value of a select that counts nothing.
+    pub off: u64,
     /// How an overflow becomes known.
     pub delivery: Delivery,
     /// The local APIC.
     pub apic: Apic,
-    /// The local APIC sets LVTPC's mask bit when it delivers the interrupt.
+    /// LVTPC's mask bit is set when the interrupt is delivered.
     pub masks_lvtpc: bool,
+    /// A hypervisor is present, so that registers and interrupts cost more.
+    pub virtualized: bool,
+    /// Where the processor differs from its manual.
+    pub errata: Errata,
     /// Architectural events that are available, as a mask of leaf 0x0A EBX's bits.
     pub events: u32,
     /// NetBurst: which counters this logical processor uses.
@@ -59,7 +75,7 @@ pub struct Capabilities {
 }
 
 /// MSRs of select and counter `n`: base plus `n` times the stride.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
 pub struct Layout {
     /// The first select register.
     pub select: u32,
@@ -72,7 +88,7 @@ pub struct Layout {
 }
 
 /// The global registers of Intel version 2 and later, and of AMD PerfMonV2.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
 pub struct Global {
     /// One enable bit for each counter.
     pub control: u32,
@@ -80,24 +96,57 @@ pub struct Global {
     pub acknowledge: u32,
     /// The overflow bits, read only.
     pub status: u32,
+    /// Acknowledged with every overflow: CTR_FRZ, where there is that bit.
+    pub freeze: u64,
+}
+
+/// How counters are started and stopped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
+#[repr(u8)]
+pub enum Gate {
+    /// Each by a bit of its own select.
+    #[default]
+    Each = 0,
+    /// All by PerfEvtSel0's EN.
+    First = 1,
+    /// Each by a bit of its own select, all by the global control register.
+    Global = 2,
+    /// CESR: a half with CC 0 is off.
+    Cesr = 3,
+}
+
+/// Errata and peculiarities, by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
+pub struct Errata {
+    /// N15, O8 (Pentium 4 and Xeon specification updates): a write while the input is active can
+    /// carry into the upper bits; a second write helps (oprofile, Linux).
+    pub write_counter_twice: bool,
+    /// The interrupt comes on the count after the overflow (SDM, NetBurst: "Generating an Interrupt
+    /// on Overflow"), so a preset is one event nearer.
+    pub interrupts_one_late: bool,
+    /// A counter that was left armed keeps running and interrupts a thread that did not arm it
+    /// (seen by Linux after a crash): all are turned off before the first is used.
+    pub turn_all_off_first: bool,
 }
 
 /// Bits of an address within a page.
 const PAGE_BITS: u32 = 12;
 
 /// The local APIC, through which an overflow interrupts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
+#[repr(u8)]
 pub enum Apic {
     /// None, or disabled.
-    None,
+    #[default]
+    None = 0,
     /// Registers in a page of memory.
-    XApic,
+    XApic = 1,
     /// Registers as MSRs.
-    X2Apic,
+    X2Apic = 2,
 }
 
 /// NetBurst's own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
 pub struct NetBurst {
     /// Two logical processors share the counters.
     pub hyper_threading: bool,
@@ -109,33 +158,19 @@ impl Capabilities {
     /// A processor that is not used, and why.
     #[must_use]
     pub fn unused(identity: Identity, reason: Reason) -> Self {
-        let mut judgement = judge(&identity);
-        judgement.used = Choice {
+        let mut unused = Self::bare(identity);
+        unused.judgement.used = Choice {
             interface: ProfileInterface::Default,
             reason,
         };
-        Self::bare(identity, judgement)
+        unused
     }
 
-    fn bare(identity: Identity, judgement: Judgement) -> Self {
+    fn bare(identity: Identity) -> Self {
         Self {
             identity,
-            judgement,
-            core_type: 0,
-            pmu_version: 0,
-            declared_counters: 0,
-            declared_fixed: 0,
-            counters: 0,
-            width: None,
-            fixed: 0,
-            fixed_width: None,
-            layout: Layout::default(),
-            global: None,
-            delivery: Delivery::None,
-            apic: Apic::None,
-            masks_lvtpc: false,
-            events: 0,
-            netburst: NetBurst::default(),
+            judgement: judge(&identity),
+            ..Self::new_zeroed()
         }
     }
 
@@ -143,15 +178,17 @@ impl Capabilities {
     /// nothing.
     pub fn discover(machine: &mut impl Machine) -> Self {
         let identity = Identity::read(machine);
-        let mut found = Self::bare(identity, judge(&identity));
+        let mut found = Self::bare(identity);
         found.core_type = core_type(machine, &identity);
         found.pmu_version = pmu_version(&identity);
+        found.virtualized = identity.leaf1_ecx & leaf1_ecx::HYPERVISOR != 0;
         if monitoring_disabled(machine, &found) {
             found.judgement.used = Choice {
                 interface: ProfileInterface::Default,
                 reason: Reason::MonitoringDisabled,
             };
         }
+        found.enable = intel::PerfEvtSel::new().with_en(true).into_bits();
         match found.interface() {
             ProfileInterface::Default => return found,
             ProfileInterface::Emon => found.architectural(machine),
@@ -160,6 +197,8 @@ impl Capabilities {
             ProfileInterface::P6 => found.p6(),
             ProfileInterface::NetBurst => found.netburst(machine),
         }
+        // KVM from 6.6 to 6.8 masks LVTPC for AMD guests too (Linux a16eb25b09c0, 49ff3b4aec51).
+        found.masks_lvtpc |= found.virtualized;
         found.deliver(machine);
         found
     }
@@ -172,13 +211,29 @@ impl Capabilities {
 
     /// Width of a general or a fixed counter.
     #[must_use]
-    pub fn width_of(&self, counter: crate::counter::Counter) -> CounterWidth {
-        let width = if counter.is_fixed() {
+    pub fn width_of(&self, counter: Counter) -> CounterWidth {
+        if counter.is_fixed() {
             self.fixed_width
         } else {
             self.width
-        };
-        width.unwrap_or(CounterWidth::NARROWEST)
+        }
+    }
+
+    /// All counters that are used, in the layout of the global registers.
+    #[must_use]
+    pub fn all_counters(&self) -> u64 {
+        u64::from(self.counters) | u64::from(self.fixed) << 32
+    }
+
+    /// The narrowest counter that is used; `None` where there is none.
+    #[must_use]
+    pub fn narrowest(&self) -> Option<CounterWidth> {
+        let general = (self.counters != 0).then_some(self.width);
+        let fixed = (self.fixed != 0).then_some(self.fixed_width);
+        general
+            .into_iter()
+            .chain(fixed)
+            .min_by_key(|width| width.bits())
     }
 
     fn architectural(&mut self, machine: &mut impl Machine) {
@@ -187,7 +242,7 @@ impl Capabilities {
         let version = eax.version().min(NEWEST_VERSION);
         self.declared_counters = eax.counters();
         self.counters = low_bits(eax.counters());
-        self.width = CounterWidth::new(eax.width());
+        self.width = CounterWidth::new(eax.width()).unwrap_or_default();
         self.events = available_events(self.identity.leaf_0a);
         if version > 1 {
             self.declared_fixed = edx.fixed_counters();
@@ -195,24 +250,22 @@ impl Capabilities {
             if version >= 5 {
                 self.fixed |= self.identity.leaf_0a.ecx;
             }
-            self.fixed_width = CounterWidth::new(edx.fixed_width());
-            self.global = Some(Global {
+            self.fixed_width = CounterWidth::new(edx.fixed_width()).unwrap_or_default();
+            self.global = Global {
                 control: intel::IA32_PERF_GLOBAL_CTRL,
                 acknowledge: intel::IA32_PERF_GLOBAL_OVF_CTRL,
                 status: intel::IA32_PERF_GLOBAL_STATUS,
-            });
+                freeze: if version >= FREEZE_STATUS_VERSION {
+                    intel::GLOBAL_STATUS_CTR_FRZ
+                } else {
+                    0
+                },
+            };
+            (self.gate, self.handler_gate) = (Gate::Global, Gate::Global);
         }
         self.extended_leaf(machine);
-        self.counters &= if self.width.is_some() {
-            ARCHITECTURAL_COUNTERS
-        } else {
-            0
-        };
-        self.fixed &= if self.fixed_width.is_some() {
-            FIXED_COUNTERS
-        } else {
-            0
-        };
+        self.counters &= mask_if(self.width, ARCHITECTURAL_COUNTERS);
+        self.fixed &= mask_if(self.fixed_width, FIXED_COUNTERS);
         self.layout = Layout {
             select: intel::IA32_PERFEVTSEL0,
             counter: intel::IA32_PMC0,
@@ -255,7 +308,7 @@ impl Capabilities {
             (false, false) => 4,
         };
         self.counters = low_bits(self.declared_counters);
-        self.width = CounterWidth::new(amd::COUNTER_WIDTH);
+        self.width = CounterWidth::new(amd::COUNTER_WIDTH).unwrap_or_default();
         self.layout = if extended {
             Layout {
                 select: amd::PERF_CTL0,
@@ -271,17 +324,24 @@ impl Capabilities {
                 stride: 1,
             }
         };
-        self.global = v2.then_some(Global {
-            control: amd::GLOBAL_CTL,
-            acknowledge: amd::GLOBAL_STATUS_CLR,
-            status: amd::GLOBAL_STATUS,
-        });
+        if v2 {
+            self.global = Global {
+                control: amd::GLOBAL_CTL,
+                acknowledge: amd::GLOBAL_STATUS_CLR,
+                status: amd::GLOBAL_STATUS,
+                freeze: 0,
+            };
+            // In the handler they are stopped one by one: that is one register access less, and
+            // AMD's local APIC keeps what overflows meanwhile.
+            (self.gate, self.handler_gate) = (Gate::Global, Gate::Each);
+        }
     }
 
     fn pentium(&mut self) {
         self.declared_counters = pentium::COUNTERS;
         self.counters = low_bits(pentium::COUNTERS);
-        self.width = CounterWidth::new(pentium::COUNTER_WIDTH);
+        self.width = CounterWidth::new(pentium::COUNTER_WIDTH).unwrap_or_default();
+        (self.gate, self.handler_gate) = (Gate::Cesr, Gate::Cesr);
         self.layout = Layout {
             select: pentium::CESR,
             counter: pentium::CTR0,
@@ -293,7 +353,8 @@ impl Capabilities {
     fn p6(&mut self) {
         self.declared_counters = p6::COUNTERS;
         self.counters = low_bits(p6::COUNTERS);
-        self.width = CounterWidth::new(p6::COUNTER_WIDTH);
+        self.width = CounterWidth::new(p6::COUNTER_WIDTH).unwrap_or_default();
+        (self.gate, self.handler_gate) = (Gate::First, Gate::First);
         self.layout = Layout {
             select: intel::IA32_PERFEVTSEL0,
             counter: intel::IA32_PMC0,
@@ -329,7 +390,14 @@ impl Capabilities {
                 (true, 0) => netburst::EVEN_SIDE,
                 (true, _) => netburst::ODD_SIDE,
             };
-        self.width = CounterWidth::new(netburst::COUNTER_WIDTH);
+        self.width = CounterWidth::new(netburst::COUNTER_WIDTH).unwrap_or_default();
+        self.enable = Cccr::new().with_enable(true).into_bits().into();
+        self.off = CCCR_OFF.into_bits().into();
+        self.errata = Errata {
+            write_counter_twice: true,
+            interrupts_one_late: true,
+            turn_all_off_first: true,
+        };
         self.layout = Layout {
             select: netburst::CCCR0,
             counter: netburst::COUNTER0,
@@ -352,10 +420,10 @@ impl Capabilities {
             (true, false) => Apic::XApic,
             (true, true) => Apic::X2Apic,
         };
-        self.delivery = match (self.interface(), self.global) {
+        self.delivery = match (self.interface(), self.gate) {
             (ProfileInterface::NetBurst, _) => Delivery::CccrFlag,
-            (_, Some(_)) => Delivery::Acknowledged,
-            (_, None) => Delivery::ByValue,
+            (_, Gate::Global) => Delivery::Acknowledged,
+            _ => Delivery::ByValue,
         };
     }
 }
@@ -387,7 +455,7 @@ fn pmu_version(identity: &Identity) -> u8 {
 }
 
 /// Without RDMSR there is nothing to monitor with. NetBurst and Pentium M tell in IA32_MISC_ENABLE
-/// whether monitoring is available (SDM vol. 4).
+/// whether monitoring is available (SDM, "Model-Specific Registers").
 fn monitoring_disabled(machine: &mut impl Machine, found: &Capabilities) -> bool {
     if found.identity.leaf1_edx & leaf1_edx::MSR == 0 {
         return found.interface() != ProfileInterface::Default;
@@ -408,6 +476,11 @@ fn full_width_write(machine: &mut impl Machine, identity: &Identity) -> bool {
     identity.leaf1_ecx & leaf1_ecx::PDCM != 0
         && intel::PerfCapabilities::from_bits(machine.read_msr(intel::IA32_PERF_CAPABILITIES))
             .full_width_write()
+}
+
+/// `mask`, where counters have a width that can be used.
+fn mask_if(width: CounterWidth, mask: u32) -> u32 {
+    if width == CounterWidth::NONE { 0 } else { mask }
 }
 
 /// A mask of the low `count` bits.

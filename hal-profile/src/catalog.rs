@@ -3,9 +3,9 @@
 use crate::capabilities::Capabilities;
 use crate::source::amd64_events::{AmdGeneration, mask_selects_nothing, meaning, verdict};
 use crate::source::raw::Family;
-use crate::source::{
-    self, CounterSet, Fit, Row, Select, amd, amd64, emon, intel, netburst, p6, pentium,
-};
+use crate::source::{self, CounterSet, Fit, Row, Select, amd, amd64, emon, intel, netburst};
+#[cfg(feature = "legacy")]
+use crate::source::{p6, pentium};
 use shared_types::{ErrorCode, ProfileInterface, ProfileSource};
 
 /// Every source of a machine whose boot processor has these capabilities: the table of the HAL's
@@ -18,57 +18,105 @@ pub fn rows(capabilities: &Capabilities) -> impl Iterator<Item = &'static Row> {
     } else {
         table(capabilities, capabilities.interface())
     };
+    let not_in_hal = move |row: &&Row| source::find(hal, row.id).is_none();
     let (own, more) = own_tables(capabilities);
-    let p6_processors = match capabilities.interface() {
-        ProfileInterface::P6 => p6::processors(capabilities.identity.model.into()),
-        _ => 0,
-    };
-    let not_in_hal = move |row: &&Row| !hal.iter().any(|other| other.id == row.id);
     hal.iter()
         .chain(used.iter().filter(not_in_hal))
         .chain(own)
         .chain(more)
-        .chain(p6::own_rows(p6_processors))
+        .chain(own_netburst(capabilities))
+        .chain(own_legacy(capabilities))
 }
 
 /// The row of a number, if the machine has it.
 #[must_use]
 pub fn find(capabilities: &Capabilities, id: ProfileSource) -> Option<&'static Row> {
-    let used = table(capabilities, capabilities.interface());
-    used.iter()
-        .find(|row| row.id == id)
-        .or_else(|| rows(capabilities).find(|row| row.id == id))
+    if id.is_own() {
+        return find_own(capabilities, id);
+    }
+    let hal = capabilities.judgement.hal.interface;
+    source::find(table(capabilities, capabilities.interface()), id)
+        .or_else(|| source::find(table(capabilities, hal), id))
+}
+
+fn find_own(capabilities: &Capabilities, id: ProfileSource) -> Option<&'static Row> {
+    if capabilities.interface() == ProfileInterface::NetBurst {
+        return netburst::own_row(capabilities.identity.model.into(), id);
+    }
+    let (own, more) = own_tables(capabilities);
+    source::find(own, id)
+        .or_else(|| source::find(more, id))
+        .or_else(|| own_legacy(capabilities).find(|row| row.id == id))
 }
 
 /// Whether the table of the HAL's own interface has the row.
 #[must_use]
 pub fn is_hal(capabilities: &Capabilities, id: ProfileSource) -> bool {
-    table(capabilities, capabilities.judgement.hal.interface)
-        .iter()
-        .any(|row| row.id == id)
+    let hal = capabilities.judgement.hal.interface;
+    source::find(table(capabilities, hal), id).is_some()
 }
 
 fn table(capabilities: &Capabilities, interface: ProfileInterface) -> &'static [Row] {
     match interface {
-        ProfileInterface::Default => &source::default::ROWS,
-        ProfileInterface::Emon => &emon::ROWS,
-        ProfileInterface::Amd64 => &amd64::ROWS,
-        ProfileInterface::Pentium => pentium::rows(has_mmx(capabilities)),
-        ProfileInterface::P6 => &p6::ROWS,
-        ProfileInterface::NetBurst => &netburst::ROWS,
+        ProfileInterface::Emon => emon::ROWS,
+        ProfileInterface::Amd64 => amd64::ROWS,
+        ProfileInterface::NetBurst => netburst::ROWS,
+        ProfileInterface::Default => source::default::ROWS,
+        ProfileInterface::Pentium | ProfileInterface::P6 => legacy_table(capabilities, interface),
     }
 }
 
+#[cfg(feature = "legacy")]
+fn legacy_table(capabilities: &Capabilities, interface: ProfileInterface) -> &'static [Row] {
+    match interface {
+        ProfileInterface::P6 => p6::ROWS,
+        _ => pentium::rows(has_mmx(capabilities)),
+    }
+}
+
+#[cfg(not(feature = "legacy"))]
+fn legacy_table(_: &Capabilities, _: ProfileInterface) -> &'static [Row] {
+    source::default::ROWS
+}
+
+/// halprof's own rows, in at most two tables; NetBurst's depend on the model, and are not here.
 fn own_tables(capabilities: &Capabilities) -> (&'static [Row], &'static [Row]) {
     match capabilities.interface() {
-        ProfileInterface::Default | ProfileInterface::P6 => (&[], &[]),
-        ProfileInterface::Emon => (&intel::FIXED, &intel::ARCHITECTURAL),
+        ProfileInterface::Emon => (intel::FIXED, intel::ARCHITECTURAL),
         ProfileInterface::Amd64 => (amd::own_rows(generation(capabilities)), &[]),
-        ProfileInterface::Pentium => (pentium::own_rows(has_mmx(capabilities)), &[]),
-        ProfileInterface::NetBurst => (netburst::own_rows(capabilities.identity.model.into()), &[]),
+        _ => (&[], &[]),
     }
 }
 
+fn own_netburst(capabilities: &Capabilities) -> impl Iterator<Item = &'static Row> + use<> {
+    let used = capabilities.interface() == ProfileInterface::NetBurst;
+    let model = capabilities.identity.model.into();
+    used.then(|| netburst::own_rows(model))
+        .into_iter()
+        .flatten()
+}
+
+#[cfg(feature = "legacy")]
+fn own_legacy(capabilities: &Capabilities) -> impl Iterator<Item = &'static Row> + use<> {
+    let interface = capabilities.interface();
+    let mmx = has_mmx(capabilities);
+    let pentium = (interface == ProfileInterface::Pentium).then(|| pentium::own_rows(mmx));
+    let processors = match interface {
+        ProfileInterface::P6 => p6::processors(capabilities.identity.model.into()),
+        _ => 0,
+    };
+    pentium
+        .into_iter()
+        .flatten()
+        .chain(p6::own_rows(processors))
+}
+
+#[cfg(not(feature = "legacy"))]
+fn own_legacy(_: &Capabilities) -> impl Iterator<Item = &'static Row> + use<> {
+    core::iter::empty()
+}
+
+#[cfg(feature = "legacy")]
 fn has_mmx(capabilities: &Capabilities) -> bool {
     capabilities.identity.leaf1_edx & crate::registers::cpuid::leaf1_edx::MMX != 0
 }
@@ -82,14 +130,16 @@ fn generation(capabilities: &Capabilities) -> AmdGeneration {
 #[must_use]
 pub fn raw_family(capabilities: &Capabilities) -> Option<Family> {
     match capabilities.interface() {
-        ProfileInterface::Default => None,
         ProfileInterface::Emon => Some(Family::Emon),
         ProfileInterface::Amd64 => Some(Family::Amd64(generation(capabilities))),
+        #[cfg(feature = "legacy")]
         ProfileInterface::Pentium => Some(Family::Pentium),
+        #[cfg(feature = "legacy")]
         ProfileInterface::P6 => Some(Family::P6),
         ProfileInterface::NetBurst => Some(Family::NetBurst {
             model: capabilities.identity.model.into(),
         }),
+        _ => None,
     }
 }
 
@@ -122,17 +172,66 @@ pub fn support(capabilities: &Capabilities, row: &Row, approximate: bool) -> Res
         Fit::Northbridge => {
             return unsupported("northbridge: one shared set of counters for all cores of a node");
         }
-        Fit::Unsupported => return unsupported(row.note),
+        Fit::Unsupported => return unsupported(row.note()),
         // halprof's own rows are named for what they count.
         Fit::Approximate if !approximate && !row.id.is_own() => {
             return Err(Refusal {
                 error: ErrorCode::SourceApproximate,
-                why: row.note,
+                why: row.note(),
             });
         }
         Fit::Exact | Fit::Approximate => {}
     }
+    if !approximate {
+        known_on_amd(capabilities, row)?;
+    }
     available(capabilities, row)
+}
+
+const NOT_DOCUMENTED: &str =
+    "counts nothing here: the event of the HAL's row is not documented on this family";
+const NEEDS_A_UNIT_MASK: &str =
+    "counts nothing here: the event needs a unit mask on this family, and the HAL's row has none";
+const UNKNOWN_MODEL: &str =
+    "this model's events are not known: the HAL's row may count something else than its name";
+
+/// The HAL offers the rows of its Amd64 table on every AMD processor; what the family does not
+/// count is there for who asks for approximate sources.
+fn known_on_amd(capabilities: &Capabilities, row: &Row) -> Result<(), Refusal> {
+    let Some((generation, event, unit_mask)) = hal_amd_event(capabilities, row) else {
+        return Ok(());
+    };
+    if generation == AmdGeneration::Unknown {
+        return Err(Refusal {
+            error: ErrorCode::SourceApproximate,
+            why: UNKNOWN_MODEL,
+        });
+    }
+    if meaning(generation, event).is_none() {
+        return unsupported(NOT_DOCUMENTED);
+    }
+    if mask_selects_nothing(generation, event, unit_mask) {
+        return unsupported(NEEDS_A_UNIT_MASK);
+    }
+    Ok(())
+}
+
+/// The generation, the event and the unit mask of a row of the HAL's Amd64 table that counts.
+fn hal_amd_event(capabilities: &Capabilities, row: &Row) -> Option<(AmdGeneration, u16, u8)> {
+    match row.select() {
+        Select::EventSelect(select)
+            if capabilities.interface() == ProfileInterface::Amd64
+                && !row.id.is_own()
+                && row.fit != Fit::Timer =>
+        {
+            Some((
+                generation(capabilities),
+                amd_event(select),
+                (select >> 8) as u8,
+            ))
+        }
+        _ => None,
+    }
 }
 
 fn available(capabilities: &Capabilities, row: &Row) -> Result<(), Refusal> {
@@ -148,11 +247,17 @@ fn available(capabilities: &Capabilities, row: &Row) -> Result<(), Refusal> {
             );
         }
     }
-    match row.select {
+    match row.select() {
         Select::Fixed(index) if capabilities.fixed >> index & 1 == 0 => {
             unsupported("this processor does not have the fixed counter")
         }
+        Select::Fixed(_) => Ok(()),
         Select::NetBurst(event) => netburst_available(capabilities, &event),
+        _ if counters(capabilities, row) & capabilities.counters == 0
+            && row.fixed & capabilities.fixed == 0 =>
+        {
+            unsupported("this processor has no counter that can count the event")
+        }
         _ => Ok(()),
     }
 }
@@ -180,7 +285,7 @@ fn netburst_available(
 /// The counters that can count a row, in general.
 #[must_use]
 pub fn counters(capabilities: &Capabilities, row: &Row) -> CounterSet {
-    match row.select {
+    match row.select() {
         Select::EventSelect(select) if generation_is_15h(capabilities) => {
             row.counters & amd::family15h_counters(amd_event(select))
         }
@@ -201,26 +306,21 @@ const fn amd_event(select: u64) -> u16 {
 /// What a row counts on this processor, by its manual's name, and what to know about that.
 #[must_use]
 pub fn describe(capabilities: &Capabilities, row: &'static Row) -> (&'static str, &'static str) {
-    let (ProfileInterface::Amd64, Select::EventSelect(select), false) = (
-        capabilities.interface(),
-        row.select,
-        row.id.is_own() || row.fit == Fit::Timer,
-    ) else {
-        return (row.counts, row.note);
+    let Some((generation, event, unit_mask)) = hal_amd_event(capabilities, row) else {
+        return (row.counts(), row.note());
     };
-    let (generation, event) = (generation(capabilities), amd_event(select));
     let Some(name) = meaning(generation, event) else {
-        return (
-            "",
-            "not documented on this family: the HAL offers it, expect no counts",
-        );
+        return match generation {
+            AmdGeneration::Unknown => ("", UNKNOWN_MODEL),
+            _ => ("", NOT_DOCUMENTED),
+        };
     };
-    let note = if mask_selects_nothing(generation, event, (select >> 8) as u8) {
-        "needs a unit mask on this family, and the HAL's row has none: expect no counts"
+    let note = if mask_selects_nothing(generation, event, unit_mask) {
+        NEEDS_A_UNIT_MASK
     } else if generation >= AmdGeneration::Zen1 {
-        verdict(event).unwrap_or(row.note)
+        verdict(event).unwrap_or(row.note())
     } else {
-        row.note
+        row.note()
     };
     (name, note)
 }

@@ -1,15 +1,23 @@
 //! The guard of interrupt time: a hung machine is worse than a poor profile.
 //!
-//! Time spent in the handler is added up over a window. Where it exceeds the budget the periods of
-//! all sampled sources are lengthened, at once and not only at the window's end.
+//! What interrupts cost is added up over a window: the time in the handler, and a fixed cost for
+//! each interrupt that the handler cannot see. Above the budget the periods of all sampled sources
+//! are doubled, at once and not only at the window's end; after a calm second they are halved again.
+//! Interrupts without an overflow of ours are counted too: too many in a window are a storm.
+
+use zerocopy::FromZeros;
 
 /// What the guard decides after an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Within the budget.
     Allow,
-    /// Above it.
-    Lengthen,
+    /// Above it: periods are to be doubled.
+    Throttle,
+    /// Far below it for a second: periods may be halved again.
+    Relax,
+    /// One spurious interrupt after the other.
+    Storm,
 }
 
 /// Thousandths of a processor's time that interrupts may take by default.
@@ -17,61 +25,117 @@ pub(crate) const DEFAULT_BUDGET: u32 = 100;
 
 /// Windows in a second.
 const WINDOWS_A_SECOND: u64 = 100;
+/// Spurious interrupts in a window that are a storm; Linux gives up after as many in a row.
+const STORM: u32 = 100;
+/// Below this part of the budget a window is calm: a doubled load is still half the budget.
+const CALM_PART: u64 = 4;
+/// What entering and leaving an interrupt costs besides the handler, in nanoseconds: an assumption.
+const UNSEEN_NS: u64 = 500;
+/// The same where a hypervisor injects the interrupt and sees its end.
+const UNSEEN_VIRTUALIZED_NS: u64 = 5_000;
 
 /// What interrupts may take of a processor's time, in ticks of the time-stamp counter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
 pub(crate) struct Limits {
-    /// Of a window so long
+    /// How long a window is.
     window: u64,
-    /// so much.
+    /// What interrupts may take of it.
     allowed: u64,
+    /// What an interrupt costs that the handler does not see, on bare metal and in a virtual
+    /// machine.
+    unseen: [u64; 2],
 }
 
 impl Limits {
-    /// Nothing.
-    pub(crate) const NONE: Self = Self {
-        window: 0,
-        allowed: 0,
-    };
-
     /// So many thousandths, where the time-stamp counter has this frequency.
     pub(crate) const fn new(frequency: u64, thousandths: u32) -> Self {
         let window = frequency / WINDOWS_A_SECOND;
         Self {
             window,
             allowed: window / 1000 * thousandths as u64,
+            unseen: [
+                frequency / 1_000 * UNSEEN_NS / 1_000_000,
+                frequency / 1_000 * UNSEEN_VIRTUALIZED_NS / 1_000_000,
+            ],
         }
     }
 }
 
-/// One processor's guard. Times are ticks of the time-stamp counter.
+/// One interrupt, as the guard sees it. Times are ticks of the time-stamp counter.
 #[derive(Clone, Copy, Debug)]
+pub(crate) struct Handled {
+    pub(crate) entry: u64,
+    pub(crate) exit: u64,
+    /// No counter of ours had overflowed.
+    pub(crate) spurious: bool,
+    /// A hypervisor injected it.
+    pub(crate) virtualized: bool,
+}
+
+/// One processor's guard.
+#[derive(Clone, Copy, Debug, FromZeros)]
 pub(crate) struct Guard {
-    window_began: Option<u64>,
+    /// Whether a window is open.
+    open: bool,
+    began: u64,
     spent: u64,
+    spurious: u32,
+    calm_windows: u64,
 }
 
 impl Guard {
-    pub(crate) const NEW: Self = Self {
-        window_began: None,
-        spent: 0,
-    };
-
-    /// Accounts for an interrupt from `entry` to `exit`.
-    pub(crate) fn account(&mut self, entry: u64, exit: u64, limits: Limits) -> Verdict {
-        let began = *self.window_began.get_or_insert(entry);
-        self.spent = self.spent.saturating_add(exit.wrapping_sub(entry));
-        let exceeded = self.spent > limits.allowed;
-        if exceeded || exit.wrapping_sub(began) >= limits.window {
-            *self = Self {
-                window_began: Some(exit),
-                spent: 0,
-            };
+    /// Accounts for an interrupt.
+    pub(crate) fn account(&mut self, handled: Handled, limits: Limits) -> Verdict {
+        if !self.open {
+            (self.open, self.began) = (true, handled.entry);
         }
-        if exceeded {
-            Verdict::Lengthen
+        let [bare, virtualized] = limits.unseen;
+        let unseen = if handled.virtualized {
+            virtualized
         } else {
-            Verdict::Allow
+            bare
+        };
+        let cost = handled
+            .exit
+            .wrapping_sub(handled.entry)
+            .wrapping_add(unseen);
+        self.spent = self.spent.saturating_add(cost);
+        self.spurious += u32::from(handled.spurious);
+        if self.spurious >= STORM {
+            return Verdict::Storm;
         }
+        if self.spent > limits.allowed {
+            self.calm_windows = 0;
+            self.begin(handled.exit);
+            return Verdict::Throttle;
+        }
+        let elapsed = handled.exit.wrapping_sub(self.began);
+        if elapsed < limits.window {
+            return Verdict::Allow;
+        }
+        self.end_window(elapsed, limits);
+        self.begin(handled.exit);
+        if self.calm_windows >= WINDOWS_A_SECOND {
+            self.calm_windows = 0;
+            return Verdict::Relax;
+        }
+        Verdict::Allow
+    }
+
+    /// A window is over that took `elapsed`, which is more than one where interrupts are rare.
+    fn end_window(&mut self, elapsed: u64, limits: Limits) {
+        let windows = elapsed / limits.window.max(1);
+        let calm = self.spent / windows.max(1) < limits.allowed / CALM_PART;
+        self.calm_windows = if calm {
+            self.calm_windows.saturating_add(windows)
+        } else {
+            0
+        };
+    }
+
+    fn begin(&mut self, now: u64) {
+        self.began = now;
+        self.spent = 0;
+        self.spurious = 0;
     }
 }

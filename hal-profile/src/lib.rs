@@ -2,15 +2,17 @@
 //!
 //! The story in one page. A processor is asked what it is ([`selection`]), which gives a profile
 //! interface and the reason; what it can do is discovered once ([`capabilities`]). Profile sources
-//! are rows of tables ([`mod@source`], judged by [`catalog`]). A session names sources; a [`plan`]
-//! says which counter counts which, in turns where they do not all fit. Values for the registers
-//! are built without touching a machine ([`control`]), then written ([`interface`]). Each processor
-//! keeps totals from register reads ([`processor`]); an overflow is answered by one loop
-//! ([`overflow`]) that records into a [`ring`]. All requests come through one door ([`service`]).
+//! are rows of tables ([`mod@source`], judged by [`catalog`]). A session names sources; [`assign`]
+//! says which counter counts which, in rotations where they do not all fit; [`encode`] has the
+//! register values, and the [`program`] that a configuration leaves has both, so that a processor
+//! only executes it. Registers are written by [`pmu`] alone. Each processor keeps its totals in
+//! [`state`]; [`rotation`] runs the counters, [`overflow`] answers their interrupts and records into
+//! a [`ring`], [`proof`] shows first that both work. Every request enters through [`service`].
 //!
 //! Principles: no_std, no allocation, no `unsafe`, no panic; whatever touches hardware goes
-//! through [`machine`], so that all of it runs on modelled processors; policy above [`interface`],
-//! addresses and bits below; what is not proved to be there is not touched.
+//! through [`machine`], so that all of it runs on modelled processors; all memory is lent by the
+//! [`host`], and all zeros is its empty state; policy above [`pmu`], addresses and bits below; what
+//! is not proved to be there is not touched.
 #![no_std]
 #![forbid(unsafe_code)]
 // No panic: nothing here indexes, unwraps or formats.
@@ -27,20 +29,25 @@
 #[cfg(loom)]
 extern crate std;
 
+pub mod assign;
 pub mod capabilities;
 pub mod catalog;
-pub mod control;
 pub mod counter;
+pub mod encode;
 mod guard;
-pub mod interface;
+pub mod host;
 pub mod machine;
 pub mod overflow;
-pub mod plan;
-pub mod processor;
+pub mod pmu;
+pub mod processor_set;
+pub mod program;
+mod proof;
 pub mod registers;
 pub mod ring;
+mod rotation;
 pub mod selection;
 pub mod service;
 pub mod session;
 pub mod source;
+pub mod state;
 pub mod statistics;

@@ -1,7 +1,7 @@
 //! A ring of samples over lent memory: one producer in the interrupt, one consumer, no lock.
 //!
-//! The memory is a slice of 64-bit atomics: the producer's count, the consumer's count, then the
-//! slots. Both counts only grow; a slot is `count` modulo the capacity. The producer publishes a
+//! The memory is a slice of 64-bit atomics: the producer's count and whether it has ended, the
+//! consumer's count, then the slots. Both counts only grow; a slot is `count` modulo the capacity. The producer publishes a
 //! filled slot by a release store of its count, the consumer frees slots by a release store of
 //! its own, and each reads the other's with acquire.
 
@@ -18,8 +18,9 @@ use core::sync::atomic::{AtomicU64, Ordering};
 pub type Word = AtomicU64;
 
 const WORDS_A_SAMPLE: usize = size_of::<Sample>() / size_of::<u64>();
-/// The two counts stand in cache lines of their own.
+/// The two counts stand in cache lines of their own; the producer's has its end beside it.
 const PRODUCED: usize = 0;
+const ENDED: usize = 1;
 const CONSUMED: usize = 8;
 const SLOTS: usize = 16;
 
@@ -27,6 +28,7 @@ const SLOTS: usize = 16;
 #[derive(Clone, Copy, Debug)]
 pub struct Ring<'a> {
     produced: &'a Word,
+    ended: &'a Word,
     consumed: &'a Word,
     slots: &'a [[Word; WORDS_A_SAMPLE]],
     /// Capacity less 1; the capacity is a power of two.
@@ -47,10 +49,22 @@ impl<'a> Ring<'a> {
         let capacity = 1u64.checked_shl(slots.len().checked_ilog2()?)?;
         Some(Self {
             produced: words.get(PRODUCED)?,
+            ended: words.get(ENDED)?,
             consumed: words.get(CONSUMED)?,
             slots,
             mask: capacity - 1,
         })
+    }
+
+    /// Nothing more will come: the producer has ended its session. Producer only.
+    pub fn end(&self) {
+        self.ended.store(1, Ordering::Release);
+    }
+
+    /// Whether the producer has ended its session.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire) != 0
     }
 
     /// How many samples it can hold.

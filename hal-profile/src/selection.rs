@@ -6,15 +6,16 @@
 
 use crate::machine::{CpuidResult, Machine};
 use crate::registers::cpuid::{
-    HYPERVISOR_INTERFACE_HV1, HYPERVISOR_INTERFACE_NANOVISOR,
-    LEAF40000003_EDX_PERFORMANCE_MONITORS, LEAF80000001_ECX_PERF_CTR_EXT_CORE,
-    LEAF80000001_EDX_LONG_MODE, LEAF80000022_EAX_PERFMON_V2, PerfMonEax, Signature,
-    hypervisor_vendor, leaf1_ecx, leaf1_edx, vendor,
+    HYPERVISOR_INTERFACE_HV1, HYPERVISOR_INTERFACE_NANOVISOR, LEAF40000003_EBX_ROOT,
+    LEAF40000003_ECX_ARCHITECTURAL_PMU, LEAF40000003_EDX_PERFORMANCE_MONITORS,
+    LEAF80000001_ECX_PERF_CTR_EXT_CORE, LEAF80000001_EDX_LONG_MODE, LEAF80000022_EAX_PERFMON_V2,
+    PerfMonEax, Signature, hypervisor_vendor, leaf1_ecx, leaf1_edx, vendor,
 };
 use shared_types::{ProfileInterface, Reason};
+use zerocopy::FromZeros;
 
 /// What CPUID says that decides, read once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromZeros)]
 pub struct Identity {
     /// Leaf 0's vendor string.
     pub vendor: [u8; 12],
@@ -42,23 +43,36 @@ pub struct Identity {
     pub leaf_80000022: CpuidResult,
     /// The hypervisor's vendor string, zeros where none shows itself.
     pub hypervisor_vendor: [u8; 12],
+    /// The vendor string at leaf 0x40000100 of a hypervisor that shows Hyper-V's face at
+    /// 0x40000000 (QEMU, "Hyper-V Enlightenments"), zeros where there is none.
+    pub hypervisor_behind: [u8; 12],
     /// What Windows would make of the hypervisor.
     pub hypervisor: Hypervisor,
 }
 
 /// A hypervisor, as Windows sees it (HviIsAnyHypervisorPresent,
 /// HviIsHypervisorMicrosoftCompatible).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromZeros)]
+#[repr(u8)]
 pub enum Hypervisor {
     /// None, or the Xbox nanovisor.
-    None,
-    /// Microsoft-compatible; `counters` is PerformanceMonitorsAvailable.
-    Hv1 {
-        /// Leaf 0x40000003 EDX bit 2.
-        counters: bool,
-    },
+    None = 0,
+    /// Microsoft-compatible.
+    Hv1(Hv1) = 1,
     /// Any other: it promises nothing about counters.
-    Other,
+    Other = 2,
+}
+
+/// What an Hv#1 hypervisor says in leaf 0x40000003 (TLFS, "Hypervisor CPUID Leaf Range",
+/// feature identification).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, FromZeros)]
+pub struct Hv1 {
+    /// EDX bit 2: performance monitors are available.
+    pub counters: bool,
+    /// ECX bit 7: an architectural PMU is available. Shown, and not judged by.
+    pub architectural: bool,
+    /// EBX bits 0 and 12, CreatePartitions and CpuManagement: the root partition.
+    pub root: bool,
 }
 
 impl Identity {
@@ -98,6 +112,11 @@ impl Identity {
             } else {
                 [0; 12]
             },
+            hypervisor_behind: if hypervisor_there {
+                behind(machine)
+            } else {
+                [0; 12]
+            },
             hypervisor: if hypervisor_there {
                 Hypervisor::read(machine)
             } else {
@@ -119,17 +138,44 @@ impl Hypervisor {
     fn read(machine: &impl Machine) -> Self {
         match machine.cpuid(0x4000_0001, 0).eax {
             HYPERVISOR_INTERFACE_NANOVISOR => Self::None,
-            HYPERVISOR_INTERFACE_HV1 => Self::Hv1 {
-                counters: machine.cpuid(0x4000_0003, 0).edx & LEAF40000003_EDX_PERFORMANCE_MONITORS
-                    != 0,
-            },
+            HYPERVISOR_INTERFACE_HV1 => {
+                let features = machine.cpuid(0x4000_0003, 0);
+                Self::Hv1(Hv1 {
+                    counters: features.edx & LEAF40000003_EDX_PERFORMANCE_MONITORS != 0,
+                    architectural: features.ecx & LEAF40000003_ECX_ARCHITECTURAL_PMU != 0,
+                    root: features.ebx & LEAF40000003_EBX_ROOT == LEAF40000003_EBX_ROOT,
+                })
+            }
             _ => Self::Other,
         }
     }
+
+    /// It is Hv#1 and does not offer the counters.
+    #[must_use]
+    pub fn masks_counters(self) -> bool {
+        matches!(
+            self,
+            Self::Hv1(Hv1 {
+                counters: false,
+                ..
+            })
+        )
+    }
 }
 
+/// KVM and Xen move their own leaves up where they show Hyper-V's.
+fn behind(machine: &impl Machine) -> [u8; 12] {
+    match hypervisor_vendor(machine.cpuid(0x4000_0100, 0)) {
+        name @ (KVM | XEN) => name,
+        _ => [0; 12],
+    }
+}
+
+const KVM: [u8; 12] = *b"KVMKVMKVM\0\0\0";
+const XEN: [u8; 12] = *b"XenVMMXenVMM";
+
 /// An interface, and the rule that chose it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromZeros)]
 pub struct Choice {
     /// The interface.
     pub interface: ProfileInterface,
@@ -138,7 +184,7 @@ pub struct Choice {
 }
 
 /// What Windows 10's HAL would choose, and what halprof uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromZeros)]
 pub struct Judgement {
     /// Windows 10's HAL: Default, Emon or Amd64.
     pub hal: Choice,
@@ -150,10 +196,10 @@ pub struct Judgement {
 #[must_use]
 pub fn judge(id: &Identity) -> Judgement {
     let hal = hal_choice(id);
-    let masked = id.hypervisor == Hypervisor::Hv1 { counters: false };
+    let masked = id.hypervisor.masks_counters();
     let used = match hal.interface {
         ProfileInterface::Default if !masked => old_interface(id).unwrap_or(hal),
-        ProfileInterface::Amd64 if id.hypervisor == Hypervisor::Other && !proved_by_cpuid(id) => {
+        ProfileInterface::Amd64 if id.hypervisor != Hypervisor::None && !proved_by_cpuid(id) => {
             default(Reason::HypervisorUnproved)
         }
         _ => hal,
@@ -175,8 +221,8 @@ fn hal_choice(id: &Identity) -> Choice {
     } else {
         default(Reason::OtherVendor)
     };
-    match (tentative.interface, id.hypervisor) {
-        (ProfileInterface::Emon | ProfileInterface::Amd64, Hypervisor::Hv1 { counters: false }) => {
+    match tentative.interface {
+        ProfileInterface::Emon | ProfileInterface::Amd64 if id.hypervisor.masks_counters() => {
             default(Reason::HypervisorMasks)
         }
         _ => tentative,
@@ -212,18 +258,29 @@ fn emon(id: &Identity) -> Choice {
 /// Families and models of the HAL design document's older interfaces, which no current Windows
 /// boots on: they serve modelled machines.
 fn old_interface(id: &Identity) -> Option<Choice> {
-    let choice = |interface, reason| Some(Choice { interface, reason });
     // Who declares architectural monitoring has its registers, and not the older ones.
     if !id.is_intel() || PerfMonEax::from_bits(id.leaf_0a.eax).version() != 0 {
         return None;
     }
-    match (id.family, id.model) {
+    Some(match (id.family, id.model) {
         (5, 1..=8) if id.leaf1_edx & leaf1_edx::MSR != 0 => {
-            choice(ProfileInterface::Pentium, Reason::PentiumModel)
+            legacy(ProfileInterface::Pentium, Reason::PentiumModel)
         }
-        (6, 1 | 3 | 5..=0x0B | 0x0D | 0x15) => choice(ProfileInterface::P6, Reason::P6Model),
-        (15, 0..=4 | 6) => choice(ProfileInterface::NetBurst, Reason::NetBurstModel),
-        _ => None,
+        (6, 1 | 3 | 5..=0x0B | 0x0D | 0x15) => legacy(ProfileInterface::P6, Reason::P6Model),
+        (15, 0..=4 | 6) => Choice {
+            interface: ProfileInterface::NetBurst,
+            reason: Reason::NetBurstModel,
+        },
+        _ => return None,
+    })
+}
+
+/// An interface of processors that no 64-bit Windows boots on: in halprof.sys there is none.
+const fn legacy(interface: ProfileInterface, reason: Reason) -> Choice {
+    if cfg!(feature = "legacy") {
+        Choice { interface, reason }
+    } else {
+        default(Reason::LegacyNotBuilt)
     }
 }
 

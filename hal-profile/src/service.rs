@@ -4,24 +4,41 @@
 //! PASSIVE_LEVEL, and tells it of handles closed, timers, interrupts, sleep and new processors.
 //! Nothing is held: every request is answered when the call returns.
 
+mod configure;
 mod describe;
 mod exchange;
-mod preparation;
-mod reading;
+mod kinds;
+mod read;
+mod run;
 mod sessions;
 mod sources;
 
 pub use exchange::Refused;
 
 use crate::capabilities::Capabilities;
-use crate::machine::{Local, ProcessorSet, Processors};
+use crate::host::{Local, Processors};
+use crate::pmu;
+use crate::processor_set::ProcessorSet;
+use crate::program::{MAX_KINDS, Scratch};
 use crate::selection::Identity;
-use crate::session::{Client, MAX_KINDS, Session};
+use crate::session::{Client, Session};
 use core::ops::DerefMut;
-use exchange::{Answer, Exchange};
+use core::sync::atomic::{AtomicU32, Ordering};
+use exchange::{Answer, Exchange, refused};
+use kinds::Kinds;
 use shared_types::request::session::MAX_PROCESSORS;
 use shared_types::request::{Access, RequestCode, counts, machine, samples, session, source};
-use shared_types::{NtStatus, Reason, ReplyHeader};
+use shared_types::{ErrorCode, NtStatus, Reason, ReplyHeader};
+
+/// What a host builds a service from.
+pub trait Host {
+    /// Its processors.
+    type Processors: Processors;
+    /// Memory for as many sessions as can be open at once.
+    type Sessions: DerefMut<Target = [Session]>;
+    /// Memory in which a configuration is made before it replaces a session's.
+    type Scratch: DerefMut<Target = Scratch>;
+}
 
 /// What the service says of itself.
 #[derive(Clone, Copy, Debug)]
@@ -44,10 +61,10 @@ pub struct Completion {
 }
 
 /// The service of one device.
-pub struct Service<P, S> {
-    processors: P,
-    /// The first place is for making a configuration before it replaces another.
-    sessions: S,
+pub struct Service<H: Host> {
+    processors: H::Processors,
+    sessions: H::Sessions,
+    scratch: H::Scratch,
     about: About,
     kinds: Kinds,
     holder: Option<Holder>,
@@ -60,92 +77,44 @@ pub struct Service<P, S> {
 /// The session that holds the counters.
 #[derive(Clone, Copy, Debug)]
 struct Holder {
-    place: usize,
+    slot: usize,
     since: u64,
     /// The counters were asked of their owner; a session of ProfileTime alone takes none.
     reserved: bool,
 }
 
-/// Processors with the same capabilities are of one kind.
-struct Kinds {
-    list: [Option<Capabilities>; MAX_KINDS],
-    of: [u8; MAX_PROCESSORS],
-    processors: usize,
+/// How often [`Local::tick`] is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timer {
+    /// In units of 100 ns.
+    pub period: u32,
+    /// It ends rotations, and must come on time; else it may come late and need not wake an idle
+    /// processor.
+    pub precise: bool,
 }
 
-impl Kinds {
-    fn kind_of(&self, processor: usize) -> usize {
-        self.of.get(processor).copied().unwrap_or_default().into()
-    }
+/// While sampling every processor is looked at this often, in units of 100 ns: 250 ms.
+const LOOK_PERIOD: u32 = 2_500_000;
+/// Counters are read at least this often, in units of 100 ns: 5 s.
+const READ_PERIOD: u64 = 50_000_000;
+/// More events than any counter can take in a second: 8 in each cycle of 6 GHz.
+const MOST_EVENTS_A_SECOND: u64 = 48_000_000_000;
 
-    fn get(&self, kind: usize) -> Option<&Capabilities> {
-        self.list.get(kind)?.as_ref()
-    }
-
-    fn boot(&self) -> Option<&Capabilities> {
-        self.get(self.kind_of(0))
-    }
-
-    fn iter(&self) -> impl Iterator<Item = (usize, &Capabilities)> {
-        self.list
-            .iter()
-            .enumerate()
-            .filter_map(|(kind, found)| Some((kind, found.as_ref()?)))
-    }
-
-    /// The kind of a processor with these capabilities, a new one if need be. The last kind is
-    /// kept for processors that are not used because there are too many kinds.
-    fn enter(&mut self, processor: usize, found: &Capabilities) -> u8 {
-        let known = self
-            .list
-            .iter()
-            .position(|kind| kind.as_ref() == Some(found));
-        let free = self
-            .list
-            .iter()
-            .take(MAX_KINDS - 1)
-            .position(Option::is_none);
-        let kind = known.or(free).unwrap_or(MAX_KINDS - 1);
-        if let Some(place) = self.list.get_mut(kind) {
-            place.get_or_insert(*found);
-        }
-        if let Some(of) = self.of.get_mut(processor) {
-            *of = kind as u8;
-        }
-        self.processors = self.processors.max(processor + 1);
-        kind as u8
-    }
-
-    fn has_room_for(&self, found: &Capabilities) -> bool {
-        let mut kinds = self.list.iter().take(MAX_KINDS - 1);
-        kinds.any(Option::is_none) || self.list.contains(&Some(*found))
-    }
-
-    /// How many general counters every kind has that has any.
-    fn general(&self) -> u32 {
-        let counters = self.iter().map(|(_, kind)| kind.counters.trailing_ones());
-        counters.filter(|&count| count > 0).min().unwrap_or(0)
-    }
-}
-
-/// How often counters are read only so that none wraps unseen, in units of 100 ns: 5 s. The
-/// narrowest have 40 bits, and 8 events in each cycle of 6 GHz take 22 s to wrap them.
-pub const READ_PERIOD: u32 = 50_000_000;
-
-impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
-    /// Looks at every processor. `sessions` is the memory for sessions: one place more than can
-    /// be open at once. Where the host has none to lend, every source is unsupported, as in the
-    /// HAL's Emon interface.
-    pub fn new(processors: P, sessions: S, about: About) -> Self {
+impl<H: Host> Service<H> {
+    /// Looks at every processor. The memory is zeroed. Where the host has none for sessions, every
+    /// source is unsupported, as in the HAL's Emon interface.
+    pub fn new(
+        processors: H::Processors,
+        sessions: H::Sessions,
+        scratch: H::Scratch,
+        about: About,
+    ) -> Self {
         let mut service = Self {
             processors,
             sessions,
+            scratch,
             about,
-            kinds: Kinds {
-                list: [None; MAX_KINDS],
-                of: [0; MAX_PROCESSORS],
-                processors: 0,
-            },
+            kinds: Kinds::none(),
             holder: None,
             results_of: None,
             ring_bytes: 0,
@@ -166,8 +135,28 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
                 found = Capabilities::unused(identity, Reason::TooManyKinds);
             }
             local.state.kind = kinds.enter(index, &found);
-            local.state.capabilities = Some(found);
+            local.state.capabilities = found;
+            local.state.known = true;
         });
+    }
+
+    /// Looks which fixed counters somebody else has enabled, while nothing of ours runs.
+    fn survey(&mut self) {
+        if self.holder.is_some() || !self.kinds.any_fixed() {
+            return;
+        }
+        let taken = [const { AtomicU32::new(0) }; MAX_KINDS];
+        self.processors
+            .run_on_each::<()>(&ProcessorSet::ALL, &mut [], |local, _| {
+                let fixed = pmu::enabled_fixed(local.machine, &local.state.capabilities);
+                local.state.found.fixed = fixed;
+                if let Some(taken) = taken.get(usize::from(local.state.kind)) {
+                    taken.fetch_or(fixed, Ordering::Relaxed);
+                }
+            });
+        for (kind, taken) in taken.into_iter().enumerate() {
+            self.kinds.set_taken(kind, taken.into_inner());
+        }
     }
 
     /// Answers one DeviceIoControl. The first `input` bytes of `buffer` are the request; the reply
@@ -228,16 +217,18 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
             session::SET_INTERVAL => self.set_interval(client, exchange),
             counts::SNAPSHOT => self.snapshot(client, exchange),
             samples::DRAIN => self.drain(client, exchange),
-            _ => self.statistics(client, exchange),
+            samples::STATISTICS => self.statistics(client, exchange),
+            // A code of `RequestCode::ALL` that is not served here is a defect of this table.
+            _ => Err(refused(ErrorCode::BadValue, 0, 0)),
         }
     }
 
     /// A handle was closed, for whatever cause: its sessions end, and what they held is free.
     pub fn handle_closed(&mut self, handle: u64) {
-        for place in 1..self.sessions.len() {
-            let owner = self.sessions.get(place).and_then(|session| session.owner);
+        for slot in 0..self.sessions.len() {
+            let owner = self.sessions.get(slot).and_then(Session::owner);
             if owner.is_some_and(|owner| owner.handle == handle) {
-                self.end_session(place);
+                self.end_session(slot);
             }
         }
     }
@@ -246,11 +237,14 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
     pub fn suspend(&mut self) {
         self.suspended = true;
         self.on_running(|local| {
+            local.halt();
+        });
+        self.on_running(|local| {
             local.suspend();
         });
     }
 
-    /// After sleep: arms the running session again from its plan.
+    /// After sleep: arms the running session again.
     pub fn resume(&mut self) {
         self.suspended = false;
         self.on_running(|local| {
@@ -259,23 +253,23 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
     }
 
     /// Does `work` on each processor of the running session.
-    fn on_running(&mut self, work: fn(&mut Local<'_, P::Machine>)) {
+    fn on_running(&mut self, work: impl Fn(&mut LocalOf<'_, H>) + Sync) {
         if let Some(session) = running(self.holder, &self.sessions) {
-            let wanted = &session.program.configuration.processors;
+            let wanted = &session.program.settings.processors;
             self.processors
                 .run_on_each::<()>(wanted, &mut [], |local, _| work(local));
         }
     }
 
     /// A processor was added: it is looked at, and joins a running session that counts everywhere,
-    /// where its kind is one that the session was planned for.
+    /// where its kind is one that the session was configured for.
     pub fn processor_added(&mut self, index: usize) {
         let kinds_before = self.kinds.iter().count();
         self.discover(index);
-        let planned = self.kinds.kind_of(index) < kinds_before;
+        let configured = self.kinds.kind_of(index) < kinds_before;
         let everywhere = running(self.holder, &self.sessions)
-            .is_some_and(|session| session.program.configuration.processors == ProcessorSet::ALL);
-        if planned && everywhere {
+            .is_some_and(|session| session.program.settings.processors == ProcessorSet::ALL);
+        if configured && everywhere {
             self.lend_ring_to_added(index);
             let suspended = self.suspended;
             self.processors.run_on(index, |local| {
@@ -290,39 +284,50 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
 
     /// Ends every session, as when every handle is closed: the device is being removed.
     pub fn end_all(&mut self) {
-        for place in 1..self.sessions.len() {
-            self.end_session(place);
+        for slot in 0..self.sessions.len() {
+            self.end_session(slot);
         }
     }
 
     /// The processors, for their host.
-    pub fn processors(&mut self) -> &mut P {
+    pub fn processors(&mut self) -> &mut H::Processors {
         &mut self.processors
     }
 
-    /// How often [`Local::tick`] is due on each processor, in units of 100 ns; `None` while no
-    /// counter runs.
+    /// When [`Local::tick`] is due on each processor; `None` while no counter runs.
     ///
-    /// A quarter of a turn where sources take turns, so that a turn is over by at most that; else
-    /// often enough that no counter wraps twice between two reads.
+    /// Once a rotation where sources rotate; while sampling often enough to find an overflow that no
+    /// interrupt has told of; else often enough that no counter wraps twice between two reads.
     #[must_use]
-    pub fn timer_period(&self) -> Option<u32> {
-        let session = running(self.holder, &self.sessions)?;
-        match preparation::turns(&session.program.plans) {
+    pub fn timer(&self) -> Option<Timer> {
+        let program = &running(self.holder, &self.sessions)?.program;
+        match program.rotations() {
             0 => None,
-            1 => Some(READ_PERIOD),
-            _ => {
-                let resolution = self.processors.timer_resolution();
-                Some((session.program.configuration.rotation / 4).max(resolution))
-            }
+            1 => Some(Timer {
+                period: self.read_period(program.settings.samples),
+                precise: false,
+            }),
+            _ => Some(Timer {
+                period: program
+                    .settings
+                    .rotation
+                    .max(self.processors.timer_resolution()),
+                precise: true,
+            }),
         }
     }
 
-    /// Whether a session is running whose sources take turns, so that its timer must tick.
-    #[must_use]
-    pub fn rotates(&self) -> bool {
-        running(self.holder, &self.sessions)
-            .is_some_and(|session| preparation::turns(&session.program.plans) > 1)
+    /// A quarter of the time in which the narrowest counter can wrap, in units of 100 ns.
+    fn read_period(&self, samples: bool) -> u32 {
+        let widths = self.kinds.iter().filter_map(|(_, kind)| kind.narrowest());
+        let wraps = widths.map(|width| width.mask() / (MOST_EVENTS_A_SECOND / 10_000_000));
+        let quarter = wraps.min().unwrap_or(u64::MAX) / 4;
+        let most = if samples {
+            LOOK_PERIOD.into()
+        } else {
+            READ_PERIOD
+        };
+        quarter.min(most) as u32
     }
 
     /// Whether a session is running.
@@ -332,6 +337,8 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
     }
 }
 
+type LocalOf<'a, H> = Local<'a, <<H as Host>::Processors as Processors>::Machine>;
+
 fn running(holder: Option<Holder>, sessions: &[Session]) -> Option<&Session> {
-    sessions.get(holder?.place)
+    sessions.get(holder?.slot)
 }

@@ -1,11 +1,17 @@
 //! Profile sources: rows of tables, nothing else.
 //!
 //! A row says what number Windows gives a source, what it is called, what the processor is told to
-//! count for it, and how well that fits the name. The tables stand in the modules below, one for
-//! each interface; the CSV files that they are tested against are in `tests/data`.
+//! count for it, and how well that fits the name. The facts are the CSV files of `data/`; the build
+//! script turns them into the tables of the modules below, one for each interface.
 
 use shared_types::ProfileSource;
 
+/// A table that the build script made of a CSV.
+macro_rules! generated {
+    ($name:literal) => {
+        const { &include!(concat!(env!("OUT_DIR"), "/", $name, ".rs")) }
+    };
+}
 pub mod amd;
 pub mod amd64;
 pub mod amd64_events;
@@ -13,7 +19,9 @@ pub mod default;
 pub mod emon;
 pub mod intel;
 pub mod netburst;
+#[cfg(feature = "legacy")]
 pub mod p6;
+#[cfg(feature = "legacy")]
 pub mod pentium;
 pub mod raw;
 
@@ -22,56 +30,126 @@ pub mod raw;
 pub struct Row {
     /// The source's number.
     pub id: ProfileSource,
-    /// The name that Windows' own tools print, e.g. `TotalIssues`.
-    pub name: &'static str,
     /// The name in the enumeration, e.g. `ProfileTotalIssues`.
     pub symbol: &'static str,
-    /// What the processor is told to count.
-    pub select: Select,
+    select: RowSelect,
     /// The general counters that can count it, by index; [`ANY`] where the event has no constraint,
     /// [`NO_COUNTER`] where none can.
     pub counters: CounterSet,
+    /// The fixed-function counters that count the very same event, by index; [`NO_COUNTER`] where
+    /// none does. A near relative is not named here: fixed counter 2 counts at another clock than
+    /// event 3Ch with unit mask 01h does on many parts.
+    pub fixed: CounterSet,
     /// How well the event fits the name.
     pub fit: Fit,
-    /// The manual's name of the event, e.g. `INST_RETIRED`; empty where nothing is counted.
-    pub counts: &'static str,
-    /// What a user should know before trusting it; may be empty.
-    pub note: &'static str,
+    counts: u16,
+    note: u16,
 }
 
 impl Row {
     /// ProfileTime.
-    const fn timer(select: Select, note: &'static str) -> Self {
+    const fn timer(select: RowSelect, note: u16) -> Self {
         Self {
             id: ProfileSource::TIME,
-            name: "Timer",
             symbol: "ProfileTime",
             select,
             counters: NO_COUNTER,
+            fixed: NO_COUNTER,
             fit: Fit::Timer,
-            counts: "",
+            counts: 0,
             note,
         }
     }
 
     /// A source that no event of the family fits.
-    const fn unsupported(id: u32, symbol: &'static str, note: &'static str) -> Self {
+    const fn unsupported(id: u32, symbol: &'static str, note: u16) -> Self {
         Self {
             id: ProfileSource(id),
-            name: listed_name(symbol),
             symbol,
-            select: Select::None,
+            select: RowSelect::None,
             counters: NO_COUNTER,
+            fixed: NO_COUNTER,
             fit: Fit::Unsupported,
-            counts: "",
+            counts: 0,
             note,
+        }
+    }
+
+    /// The name that Windows' own tools print, e.g. `TotalIssues`: the symbol without `Profile`,
+    /// but for ProfileTime and what they spell in another way.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        if self.fit == Fit::Timer {
+            return "Timer";
+        }
+        let name = self.symbol.strip_prefix("Profile").unwrap_or(self.symbol);
+        amd64::spelling(self).unwrap_or(name)
+    }
+
+    /// The manual's name of the event, e.g. `INST_RETIRED`; empty where nothing is counted.
+    #[must_use]
+    pub const fn counts(&self) -> &'static str {
+        text(self.counts)
+    }
+
+    /// What a user should know before trusting it; may be empty.
+    #[must_use]
+    pub const fn note(&self) -> &'static str {
+        text(self.note)
+    }
+
+    /// What the processor is told to count.
+    #[must_use]
+    pub const fn select(&self) -> Select {
+        match self.select {
+            RowSelect::None => Select::None,
+            RowSelect::EventSelect(bits) => Select::EventSelect(bits),
+            #[cfg(feature = "legacy")]
+            RowSelect::Cesr { event, clocks } => Select::Cesr { event, clocks },
+            RowSelect::NetBurst(event) => Select::NetBurst(*event),
+            RowSelect::Fixed(index) => Select::Fixed(index),
         }
     }
 }
 
-/// The name that Windows' tools print: the symbol without `Profile`.
-const fn listed_name(symbol: &'static str) -> &'static str {
-    symbol.split_at("Profile".len()).1
+/// The text of a number, which is empty for 0.
+const fn text(number: u16) -> &'static str {
+    match at(TEXTS, number as usize) {
+        Some(text) => text,
+        None => "",
+    }
+}
+
+/// As `get`, which is not const.
+const fn at<T>(table: &[T], index: usize) -> Option<&T> {
+    match table.split_at_checked(index) {
+        Some((_, [entry, ..])) => Some(entry),
+        _ => None,
+    }
+}
+
+/// What rows say of what they count, and AMD's events' names and verdicts: once each.
+static TEXTS: &[&str] = generated!("texts");
+
+/// [`Select`] as a row holds it: NetBurst's, which few rows have, lies elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RowSelect {
+    None,
+    EventSelect(u64),
+    #[cfg(feature = "legacy")]
+    Cesr {
+        event: u8,
+        clocks: bool,
+    },
+    NetBurst(&'static NetBurstSelect),
+    Fixed(u8),
+}
+
+/// The row of a number in a table sorted by number.
+#[must_use]
+pub fn find(table: &'static [Row], id: ProfileSource) -> Option<&'static Row> {
+    let at = table.binary_search_by_key(&id.0, |row| row.id.0).ok()?;
+    table.get(at)
 }
 
 /// The intervals that a source takes: events between two overflows or, for ProfileTime, units of

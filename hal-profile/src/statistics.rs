@@ -1,9 +1,10 @@
 //! What became of the samples.
 
 use shared_types::LossCause;
+use zerocopy::FromZeros;
 
 /// Counts of one processor's samples and interrupts: generated = stored + all lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
 pub struct SampleStatistics {
     /// Periods that passed.
     pub generated: u64,
@@ -11,6 +12,8 @@ pub struct SampleStatistics {
     pub stored: u64,
     /// Samples not stored, by cause.
     pub lost: [u64; LossCause::ALL.len()],
+    /// The events that those stand for, by cause.
+    pub lost_events: [u64; LossCause::ALL.len()],
     /// Interrupts without an overflow of ours.
     pub spurious: u64,
     /// How often the guard lengthened the periods.
@@ -20,19 +23,14 @@ pub struct SampleStatistics {
 }
 
 impl SampleStatistics {
-    /// Nothing yet.
-    pub const ZERO: Self = Self {
-        generated: 0,
-        stored: 0,
-        lost: [0; LossCause::ALL.len()],
-        spurious: 0,
-        throttled: 0,
-        handler_ticks: 0,
-    };
-
-    pub(crate) fn lose(&mut self, cause: LossCause, count: u64) {
-        if let Some(lost) = self.lost.get_mut(cause as usize) {
-            *lost = lost.wrapping_add(count);
+    /// Periods of so many events each passed and are not stored.
+    pub(crate) fn lose(&mut self, cause: LossCause, periods: u64, period: u64) {
+        let cause = cause as usize;
+        if let (Some(lost), Some(events)) =
+            (self.lost.get_mut(cause), self.lost_events.get_mut(cause))
+        {
+            *lost = lost.wrapping_add(periods);
+            *events = events.wrapping_add(periods.wrapping_mul(period));
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Profile interfaces, the reasons for choosing them, and how overflows are told.
 
 macro_rules! wire_enum {
-    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $number:literal $text:literal)* }) => {
+    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $number:tt $text:literal)* }) => {
         $(#[$meta])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, zerocopy::FromZeros)]
         #[repr(u32)]
         pub enum $name {
             $($(#[$doc])* $variant = $number,)*

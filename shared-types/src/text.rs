@@ -17,8 +17,8 @@ impl<const N: usize> Text<N> {
             end -= 1;
         }
         let mut bytes = [0; N];
-        for (to, from) in bytes.iter_mut().zip(text.as_bytes().iter().take(end)) {
-            *to = *from;
+        if let (Some(to), Some(from)) = (bytes.get_mut(..end), text.as_bytes().get(..end)) {
+            to.copy_from_slice(from);
         }
         Self(bytes)
     }

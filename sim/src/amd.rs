@@ -1,6 +1,6 @@
 //! AMD's units: K7's four counters, the core extension of family 15h, PerfMonV2 of Zen 4.
 //!
-//! Not modelled: northbridge, L2 and L3 counters, LBR, freezing on PMI.
+//! Not modelled: northbridge, L2 and L3 counters, LBR.
 
 use crate::amd_events::{self, Generation};
 use crate::counter::Counter;
@@ -24,6 +24,12 @@ const PERF_CNTR_GLOBAL_CTL: u32 = 0xC000_0301;
 const PERF_CNTR_GLOBAL_STATUS_CLR: u32 = 0xC000_0302;
 const PERF_CNTR_GLOBAL_STATUS_SET: u32 = 0xC000_0303;
 
+/// DebugCtl; modelled where its bit 12 can freeze (CPUID 0x80000022, EAX[2] LbrAndPmcFreeze).
+const DEBUG_CTL: u32 = 0x1D9;
+/// LBR, BTF, the four pins, and both freezes.
+const DEBUG_CTL_BITS: u64 = 0x3F | 0b11 << 11;
+const FREEZE_ON_PMI: u64 = 1 << 12;
+
 const WIDTH: u32 = 48;
 /// Bit 21 of a select is reserved everywhere; before family 10h all above 31 is.
 const SELECT_BITS: u64 = 0xFFDF_FFFF;
@@ -31,6 +37,7 @@ const SELECT_BITS: u64 = 0xFFDF_FFFF;
 const SELECT_BITS_10H: u64 = SELECT_BITS | 0xF << 32 | 0b11 << 40;
 /// PerfCntrGlobalStatus: LBR frozen (58), counters frozen (59).
 const FROZEN: u64 = 0b11 << 58;
+const COUNTERS_FROZEN: u64 = 1 << 59;
 
 /// A register of this unit, once it is known to be there.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +48,7 @@ enum Register {
     Control,
     StatusClear,
     StatusSet,
+    DebugCtl,
 }
 
 /// The unit of one logical processor.
@@ -50,10 +58,12 @@ pub(crate) struct Amd {
     select_bits: u64,
     extended: bool,
     perf_mon_v2: bool,
+    freezes: bool,
     selects: Vec<EventSelect>,
     counters: Vec<Counter>,
     control: u64,
     status: u64,
+    debug_ctl: u64,
 }
 
 impl Amd {
@@ -75,10 +85,12 @@ impl Amd {
             },
             extended,
             perf_mon_v2,
+            freezes: perf_mon_v2 && leaves.get(0x8000_0022, 0).eax >> 2 & 1 == 1,
             selects: vec![EventSelect::new(); counters],
             counters: vec![Counter::new(WIDTH); counters],
             control: 0,
             status: 0,
+            debug_ctl: 0,
         };
         unit.reset();
         Some(unit)
@@ -90,6 +102,7 @@ impl Amd {
             PERF_CNTR_GLOBAL_CTL if self.perf_mon_v2 => Some(Register::Control),
             PERF_CNTR_GLOBAL_STATUS_CLR if self.perf_mon_v2 => Some(Register::StatusClear),
             PERF_CNTR_GLOBAL_STATUS_SET if self.perf_mon_v2 => Some(Register::StatusSet),
+            DEBUG_CTL if self.freezes => Some(Register::DebugCtl),
             PERF_CTL0.. if self.extended => {
                 let offset = msr - PERF_CTL0;
                 let i = self.index(offset / 2)?;
@@ -119,6 +132,7 @@ impl Amd {
             Register::Status => self.status,
             Register::Control => self.control,
             Register::StatusClear | Register::StatusSet => 0,
+            Register::DebugCtl => self.debug_ctl,
         }
     }
 
@@ -135,6 +149,7 @@ impl Amd {
             Register::Control => self.control = value,
             Register::StatusClear => self.status &= !value,
             Register::StatusSet => self.status |= value,
+            Register::DebugCtl => self.debug_ctl = value,
         }
         true
     }
@@ -148,6 +163,7 @@ impl Amd {
             Register::StatusClear | Register::StatusSet => {
                 value & !(self.all_counters() | FROZEN) == 0
             }
+            Register::DebugCtl => value & !DEBUG_CTL_BITS == 0,
         }
     }
 
@@ -165,7 +181,8 @@ impl Amd {
 
     fn feed(&self, i: usize) -> Option<Feed> {
         let select = self.selects[i];
-        let globally_on = !self.perf_mon_v2 || self.control >> i & 1 == 1;
+        let frozen = self.status & COUNTERS_FROZEN != 0;
+        let globally_on = !self.perf_mon_v2 || self.control >> i & 1 == 1 && !frozen;
         if !(select.en() && globally_on && counts_here(select)) {
             return None;
         }
@@ -209,6 +226,10 @@ impl Unit for Amd {
                 pmi |= self.selects[i].int();
             }
         }
+        if pmi && self.debug_ctl & FREEZE_ON_PMI != 0 {
+            self.status |= COUNTERS_FROZEN;
+            self.reconnect(now);
+        }
         u8::from(pmi) << thread
     }
 
@@ -242,6 +263,24 @@ impl Unit for Amd {
             .for_each(|counter| counter.break_bit(bit));
     }
 
+    fn set_status(&mut self, bits: u64) {
+        if self.perf_mon_v2 {
+            self.status |= bits;
+        }
+    }
+
+    fn counter_status(&self) -> u64 {
+        if self.perf_mon_v2 {
+            self.all_counters()
+        } else {
+            0
+        }
+    }
+
+    fn stop_late(&mut self) {
+        self.counters.iter_mut().for_each(Counter::stop_late);
+    }
+
     /// PerfCntrGlobalCtl has every counter's bit set: software written for K7's registers, such as
     /// the HAL, does not know it and must still count (as Intel's version 2 does; Linux,
     /// arch/x86/kvm/pmu.c says it of both).
@@ -254,6 +293,7 @@ impl Unit for Amd {
             0
         };
         self.status = 0;
+        self.debug_ctl = 0;
     }
 }
 

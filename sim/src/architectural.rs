@@ -1,12 +1,12 @@
 //! Intel's architectural performance monitoring, versions 1 to 6 (SDM 3B, "Architectural
 //! Performance Monitoring").
 //!
-//! Not modelled: PEBS, LBR, freezing on PMI, top-down metrics, transactions (a counter that asks
+//! Not modelled: PEBS, LBR, top-down metrics, transactions (a counter that asks
 //! for events inside one counts nothing), the EQ comparison and UMASK2 (likewise).
 
 mod capabilities;
 
-use crate::architectural_events::{FIXED, ROWS};
+use crate::architectural_events::{FIXED, REFERENCE_CYCLES, REFERENCE_RATIO, ROWS};
 use crate::counter::Counter;
 use crate::cpuid::Leaves;
 use crate::event::{Compare, Counts, Event, Feed};
@@ -18,6 +18,7 @@ use capabilities::Capabilities;
 const IA32_PMC0: u32 = 0xC1;
 const IA32_PERFEVTSEL0: u32 = 0x186;
 const IA32_MISC_ENABLE: u32 = 0x1A0;
+const IA32_DEBUGCTL: u32 = 0x1D9;
 const IA32_FIXED_CTR0: u32 = 0x309;
 const IA32_PERF_CAPABILITIES: u32 = 0x345;
 const IA32_FIXED_CTR_CTRL: u32 = 0x38D;
@@ -39,6 +40,14 @@ const MISC_ENABLE_READ_ONLY: u64 = 1 << 7 | 1 << 11 | 1 << 12;
 const MISC_ENABLE_WRITABLE: u64 = 1 << 0 | 1 << 3 | 1 << 16 | 1 << 18 | 1 << 22 | 1 << 23 | 1 << 34;
 /// After reset: fast strings on.
 const MISC_ENABLE_RESET: u64 = MISC_ENABLE_READ_ONLY | 1;
+
+/// IA32_DEBUGCTL (SDM 4, table 2-2): LBR, BTF, TR, BTS and its modes, both freezes,
+/// FREEZE_WHILE_SMM.
+const DEBUGCTL_WRITABLE: u64 = 0b11 | 0x1FC0 | 1 << 14;
+/// FREEZE_PERFMON_ON_PMI.
+const FREEZE_PERFMON_ON_PMI: u64 = 1 << 12;
+/// IA32_PERF_GLOBAL_STATUS: CTR_FRZ.
+const CTR_FRZ: u64 = 1 << 59;
 
 /// IA32_PERF_GLOBAL_STATUS_SET does not take CondChgd; IA32_PERF_GLOBAL_INUSE shows PMI there.
 const BIT_63: u64 = 1 << 63;
@@ -62,6 +71,7 @@ enum Register {
     InUse,
     PerfCapabilities,
     MiscEnable,
+    DebugCtl,
 }
 
 /// The unit of one logical processor.
@@ -75,6 +85,7 @@ pub(crate) struct Architectural {
     control: u64,
     status: u64,
     misc_enable: u64,
+    debugctl: u64,
 }
 
 impl Architectural {
@@ -91,6 +102,7 @@ impl Architectural {
             control: 0,
             status: 0,
             misc_enable: 0,
+            debugctl: 0,
         };
         unit.reset();
         Some(unit)
@@ -100,6 +112,7 @@ impl Architectural {
         let version = self.capabilities.version;
         match msr {
             IA32_MISC_ENABLE => Some(Register::MiscEnable),
+            IA32_DEBUGCTL if self.capabilities.freezes() => Some(Register::DebugCtl),
             IA32_PERF_CAPABILITIES => self
                 .capabilities
                 .perf_caps
@@ -140,6 +153,7 @@ impl Architectural {
             Register::InUse => self.in_use(),
             Register::PerfCapabilities => self.capabilities.perf_caps.unwrap_or(0),
             Register::MiscEnable => self.misc_enable,
+            Register::DebugCtl => self.debugctl,
         }
     }
 
@@ -162,6 +176,7 @@ impl Architectural {
                 return false;
             }
             Register::MiscEnable => self.misc_enable = value,
+            Register::DebugCtl => self.debugctl = value,
             Register::Status | Register::InUse | Register::PerfCapabilities => return false,
         }
         true
@@ -179,6 +194,7 @@ impl Architectural {
             Register::StatusReset => self.capabilities.status_reset_bits,
             Register::StatusSet => self.capabilities.status_reset_bits & !BIT_63,
             Register::MiscEnable => MISC_ENABLE_READ_ONLY | MISC_ENABLE_WRITABLE,
+            Register::DebugCtl => DEBUGCTL_WRITABLE,
             Register::Status | Register::InUse | Register::PerfCapabilities => 0,
         }
     }
@@ -213,7 +229,21 @@ impl Architectural {
         let select = self.selects[i];
         let on = select.en() && self.globally_on(i);
         let event = event_of(select, self.capabilities.absent_events)?;
-        on.then(|| select.feed(event))
+        on.then(|| Feed {
+            compare: self.compare(select, event),
+            ..select.feed(event)
+        })
+    }
+
+    /// Reference cycles tick slower than fixed counter 2 from version 3 on.
+    fn compare(&self, select: EventSelect, event: Event) -> Compare {
+        let compare = select.feed(event).compare;
+        let reference = (select.event(), select.unit_mask()) == REFERENCE_CYCLES;
+        if reference && self.capabilities.version >= 3 && compare == Compare::Off {
+            Compare::Every(REFERENCE_RATIO)
+        } else {
+            compare
+        }
     }
 
     fn fixed_feed(&self, i: usize) -> Option<Feed> {
@@ -232,7 +262,27 @@ impl Architectural {
     }
 
     fn globally_on(&self, bit: usize) -> bool {
-        !self.capabilities.has_global() || self.control >> bit & 1 == 1
+        !self.capabilities.has_global() || self.control >> bit & 1 == 1 && !self.is_frozen()
+    }
+
+    /// CTR_FRZ stops all counters, whoever has set it.
+    fn is_frozen(&self) -> bool {
+        self.capabilities.version >= 4 && self.status & CTR_FRZ != 0
+    }
+
+    /// A counter asks for its interrupt, and FREEZE_PERFMON_ON_PMI stops all: up to version 3 by
+    /// clearing IA32_PERF_GLOBAL_CTRL, from version 4 on by CTR_FRZ (SDM 3B, "Freezing LBR and
+    /// Performance Counters on PMI").
+    fn freeze(&mut self, now: &Counts) {
+        if self.debugctl & FREEZE_PERFMON_ON_PMI == 0 {
+            return;
+        }
+        if self.capabilities.version >= 4 {
+            self.status |= CTR_FRZ;
+        } else {
+            self.control = 0;
+        }
+        self.reconnect(now);
     }
 
     /// Whether the overflow of the counter with this status bit asks for an interrupt.
@@ -291,6 +341,9 @@ impl Unit for Architectural {
             .fold(0, |bits, bit| bits | 1_u64 << bit);
         self.status |= overflowed;
         let pmi = (0..64).any(|bit| overflowed >> bit & 1 == 1 && self.interrupts(bit));
+        if pmi {
+            self.freeze(now);
+        }
         u8::from(pmi) << thread
     }
 
@@ -320,6 +373,24 @@ impl Unit for Architectural {
             .for_each(|counter| counter.break_bit(bit));
     }
 
+    fn set_status(&mut self, bits: u64) {
+        if self.capabilities.has_global() {
+            self.status |= bits;
+        }
+    }
+
+    fn counter_status(&self) -> u64 {
+        if self.capabilities.has_global() {
+            self.capabilities.global_bits()
+        } else {
+            0
+        }
+    }
+
+    fn stop_late(&mut self) {
+        self.counters_mut().for_each(Counter::stop_late);
+    }
+
     /// General counters are enabled in IA32_PERF_GLOBAL_CTRL, for software that knows version 1
     /// only (SDM 3A, "Processor State After Reset").
     fn reset(&mut self) {
@@ -329,6 +400,7 @@ impl Unit for Architectural {
         self.control = u64::from(self.capabilities.general);
         self.status = 0;
         self.misc_enable = MISC_ENABLE_RESET;
+        self.debugctl = 0;
     }
 }
 

@@ -36,6 +36,16 @@ pub const ROWS: [Row; 7] = [
     row(6, 0xC5, 0x00, Event::BranchMisses),
 ];
 
+/// Select and unit mask of UnHalted Reference Cycles.
+pub const REFERENCE_CYCLES: (u8, u8) = (0x3C, 0x01);
+
+/// Cycles of fixed counter 2 for one of [`REFERENCE_CYCLES`], from version 3 on.
+///
+/// The fixed counter runs with the time-stamp counter, the event with the bus clock or the core
+/// crystal (SDM 3B, "Pre-defined Architectural Performance Events"); a bus of 100 MHz under the
+/// model's time stamps of 1 GHz.
+pub const REFERENCE_RATIO: u64 = 10;
+
 /// What the fixed counters count, by index (SDM 3B, "Fixed-Function Counters"); the later ones count nothing that
 /// a workload has.
 pub const FIXED: [Event; 3] = [Event::Instructions, Event::Cycles, Event::RefCycles];

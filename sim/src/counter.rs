@@ -1,6 +1,7 @@
 //! One counter register and its input.
 
 use crate::event::{Counts, Feed};
+use crate::unkind::LATE_STOP;
 
 /// What a counter holds: so many bits, of which broken ones are stuck at 0.
 #[derive(Clone, Debug)]
@@ -9,6 +10,8 @@ pub(crate) struct Value {
     width: u32,
     /// Bits that work.
     sound: u64,
+    /// How many counts it was from its top when it was last set.
+    span: u64,
 }
 
 impl Value {
@@ -17,6 +20,7 @@ impl Value {
             bits: 0,
             width,
             sound: u64::MAX,
+            span: 0,
         }
     }
 
@@ -26,20 +30,30 @@ impl Value {
 
     /// Sets the value; bits above the width are dropped.
     pub(crate) fn set(&mut self, value: u64) {
+        self.hold(value);
+        self.span = self.until_wrap();
+    }
+
+    fn hold(&mut self, value: u64) {
         self.bits = value & self.mask() & self.sound;
+    }
+
+    /// How many counts it was from its top when it was last set.
+    pub(crate) fn span(&self) -> u64 {
+        self.span
     }
 
     /// Adds; answers how often the value passed its top.
     pub(crate) fn add(&mut self, added: u64) -> u64 {
         let sum = u128::from(self.bits) + u128::from(added);
-        self.set(sum as u64);
+        self.hold(sum as u64);
         (sum >> self.width) as u64
     }
 
     /// Makes a bit stuck at 0 from now on; a bit above the width changes nothing.
     pub(crate) fn break_bit(&mut self, bit: u32) {
         self.sound &= !1_u64.checked_shl(bit).unwrap_or(0);
-        self.set(self.bits);
+        self.hold(self.bits);
     }
 
     /// All ones in the width.
@@ -49,7 +63,7 @@ impl Value {
 
     /// How many more counts bring the value to its top and over, to 0.
     pub(crate) fn until_wrap(&self) -> u64 {
-        self.mask() - self.bits + 1
+        (self.mask() - self.bits).saturating_add(1)
     }
 }
 
@@ -59,6 +73,28 @@ pub(crate) struct Input {
     feed: Option<Feed>,
     /// The highest amount of the feed so far.
     seen: u64,
+    /// It stops [`LATE_STOP`] events late.
+    stops_late: bool,
+    /// What it is about to stop counting.
+    ending: Option<Ending>,
+}
+
+/// A feed that is disconnected and still counts a few events.
+#[derive(Clone, Copy, Debug)]
+struct Ending {
+    feed: Feed,
+    seen: u64,
+    left: u64,
+}
+
+impl Ending {
+    fn take(&mut self, now: &Counts) -> u64 {
+        let amount = self.feed.amount(now);
+        let added = amount.saturating_sub(self.seen).min(self.left);
+        self.seen = amount;
+        self.left -= added;
+        added
+    }
 }
 
 impl Input {
@@ -67,9 +103,28 @@ impl Input {
     pub(crate) fn connect(&mut self, feed: Option<Feed>, now: &Counts) {
         let feed = feed.filter(|feed| feed.user || feed.kernel);
         if self.feed != feed {
-            let seen = feed.map_or(0, |feed| feed.amount(now));
-            *self = Self { feed, seen };
+            let stopped = self.feed.filter(|_| self.stops_late && feed.is_none());
+            self.ending = stopped.map(|feed| Ending {
+                feed,
+                seen: feed.amount(now),
+                left: LATE_STOP,
+            });
+            self.seen = feed.map_or(0, |feed| feed.amount(now));
+            self.feed = feed;
         }
+    }
+
+    /// From now on it stops late.
+    pub(crate) fn stop_late(&mut self) {
+        self.stops_late = true;
+    }
+
+    /// Back to nothing connected.
+    pub(crate) fn reset(&mut self) {
+        *self = Self {
+            stops_late: self.stops_late,
+            ..Self::default()
+        };
     }
 
     /// What has happened since the last call, up to `now`; nothing while an amount that has fallen
@@ -78,7 +133,7 @@ impl Input {
         let amount = self.feed.map_or(0, |feed| feed.amount(now));
         let added = amount.saturating_sub(self.seen);
         self.seen += added;
-        added
+        added + self.ending.as_mut().map_or(0, |ending| ending.take(now))
     }
 
     /// What is connected.
@@ -94,6 +149,9 @@ impl Input {
     /// What has happened is `now`, whatever it was; nothing is added.
     pub(crate) fn count_from(&mut self, now: &Counts) {
         self.seen = self.feed.map_or(0, |feed| feed.amount(now));
+        if let Some(ending) = &mut self.ending {
+            ending.seen = ending.feed.amount(now);
+        }
     }
 }
 
@@ -130,7 +188,17 @@ impl Counter {
     /// Back to what power-on leaves: 0 and no input; broken bits stay broken.
     pub(crate) fn reset(&mut self) {
         self.value.set(0);
-        self.input = Input::default();
+        self.input.reset();
+    }
+
+    /// From now on it stops some events late.
+    pub(crate) fn stop_late(&mut self) {
+        self.input.stop_late();
+    }
+
+    /// How many counts it was preset for when it was last written.
+    pub(crate) fn span(&self) -> u64 {
+        self.value.span()
     }
 
     /// All ones in the counter's width.

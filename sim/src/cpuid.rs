@@ -1,12 +1,15 @@
 //! The CPUID leaves of one logical processor.
 
+use crate::unkind::Unkind;
 pub use hal_profile::machine::CpuidResult;
 use std::collections::BTreeMap;
 
-/// The leaves of one logical processor, as a dump or a built-in model gives them.
+/// The leaves of one logical processor, as a dump or a built-in model gives them, and what it does
+/// besides that no leaf tells.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Leaves {
     leaves: BTreeMap<u32, Leaf>,
+    unkind: Unkind,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -55,6 +58,18 @@ impl Leaves {
             Some(leaf) => leaf.edx,
             None => self.get(1, 0).ebx >> 24,
         }
+    }
+
+    /// Its unkind behaviours.
+    #[must_use]
+    pub fn unkind(&self) -> Unkind {
+        self.unkind
+    }
+
+    /// Sets its unkind behaviours; leaves that follow from them are
+    /// [`with_unkind`](crate::unkind::with_unkind)'s.
+    pub(crate) fn set_unkind(&mut self, unkind: Unkind) {
+        self.unkind = unkind;
     }
 
     /// Whether the leaf is there at all.

@@ -130,6 +130,8 @@ pub enum Compare {
     Below(u64),
     /// One where the comparison with this many becomes true, inverted or not.
     Edge(u64),
+    /// No comparison: one for each so many events, as a slower clock ticks.
+    Every(u64),
 }
 
 impl Compare {
@@ -155,6 +157,7 @@ impl Feed {
         match self.compare {
             Compare::Off => happened,
             Compare::Edge(_) if self.event.is_clock() => 0,
+            Compare::Every(n) => happened / n.max(1),
             Compare::AtLeast(n) | Compare::Edge(n) => self.busy_cycles(happened, n),
             Compare::Below(n) => {
                 let cycles = self.in_modes(counts, self.clock());
@@ -168,6 +171,7 @@ impl Feed {
     pub(crate) fn events_for(&self, amount: u64) -> Option<u64> {
         let n = match self.compare {
             Compare::Off => return Some(amount),
+            Compare::Every(n) => return amount.checked_mul(n.max(1)),
             Compare::Below(_) => return None,
             Compare::Edge(_) if self.event.is_clock() => return None,
             Compare::AtLeast(n) | Compare::Edge(n) => n.max(1),

@@ -4,13 +4,17 @@ use crate::event::{Counts, Event};
 use crate::fault::Fault;
 use crate::hal;
 use crate::processor::Processor;
-use hal_profile::machine::{
-    CpuidResult, Local, Machine, Overflows, ProcessorSet, Processors, Unreserved,
-};
-use hal_profile::overflow::{self, Interrupted};
-use hal_profile::processor::ProcessorState;
+use hal_profile::host::{Local, Overflows, Processors, Unreserved};
+use hal_profile::machine::{CpuidResult, Machine};
+use hal_profile::overflow::Interrupted;
+use hal_profile::processor_set::ProcessorSet;
+use hal_profile::program::{Program, Scratch};
 use hal_profile::ring::Word;
-use hal_profile::session::Program;
+use hal_profile::service;
+use hal_profile::session::Session;
+use hal_profile::state::ProcessorState;
+use shared_types::Mode;
+use zerocopy::FromZeros;
 
 /// Modelled time runs at 1 GHz, and so do all time-stamp counters.
 pub const TIMESTAMP_FREQUENCY: u64 = 1_000_000_000;
@@ -19,7 +23,7 @@ pub const INTERRUPT_COST: u64 = 1000;
 
 /// A status for a handler that is registered already; no document says which Windows gives.
 const STATUS_UNSUCCESSFUL: u32 = 0xC000_0001;
-/// Instructions and cycles of an exercise.
+/// Instructions and cycles of an exercise; references cycles pass too.
 const EXERCISE: u64 = 1000;
 
 /// What HalAllocateHardwareCounters answers where somebody else has them.
@@ -105,20 +109,32 @@ impl Machine for Cpu {
         self.end_interrupt();
         now
     }
-
-    fn exercise(&mut self) {
-        let mut events = Counts::default();
-        events.set(Event::Instructions, EXERCISE, 0);
-        events.set(Event::Cycles, EXERCISE, 0);
-        self.processor.exercise(events);
-    }
 }
+
+/// What a modelled machine's service is built from.
+pub struct Modelled;
+
+impl service::Host for Modelled {
+    type Processors = Host;
+    type Sessions = Vec<Session>;
+    type Scratch = Box<Scratch>;
+}
+
+/// Where a processor is while it does the core's work: in the kernel, in a DPC.
+const IN_A_DPC: Interrupted = Interrupted {
+    ip: 0xFFFF_F800_0000_1000,
+    mode: Mode::Kernel,
+    process: 0,
+    thread: 0,
+};
+/// Interrupts that are let in one after the other before the work goes on.
+const INTERRUPTS_IN_A_ROW: usize = 1000;
 
 /// All processors, with the memory that they lend the core.
 pub struct Host {
     /// The processors, in order of their index.
     pub cpus: Vec<Cpu>,
-    states: Vec<ProcessorState>,
+    states: Vec<Box<ProcessorState>>,
     rings: Vec<Vec<Word>>,
     program: Box<Program>,
     /// Somebody else owns the counters and does not give them.
@@ -140,7 +156,7 @@ impl Host {
             cpus: Vec::with_capacity(processors.len()),
             states: Vec::with_capacity(processors.len()),
             rings: Vec::new(),
-            program: Box::new(Program::EMPTY),
+            program: zeroed(),
             counters_taken: false,
             interrupt_taken: false,
             reserved: None,
@@ -154,14 +170,31 @@ impl Host {
 
     pub(crate) fn add(&mut self, processor: Processor) {
         self.cpus.push(Cpu::new(processor));
-        self.states.push(ProcessorState::EMPTY);
+        self.states.push(zeroed());
         self.rings.push(Vec::new());
     }
 
     /// The timer of one processor.
     pub fn tick(&mut self, index: usize) {
-        if let Some(mut local) = self.local(index) {
-            local.tick();
+        if self.local(index).is_some_and(|mut local| local.tick()) {
+            self.let_in(index);
+            if let Some(mut local) = self.local(index) {
+                local.settle();
+            }
+        }
+    }
+
+    /// Interrupts are not masked any more: one that waits is taken.
+    fn let_in(&mut self, index: usize) {
+        for _ in 0..INTERRUPTS_IN_A_ROW {
+            let taken = self
+                .cpus
+                .get_mut(index)
+                .and_then(|cpu| cpu.processor.acknowledge_interrupt());
+            if taken.is_none() {
+                break;
+            }
+            self.interrupt(index, &IN_A_DPC);
         }
     }
 
@@ -175,14 +208,14 @@ impl Host {
             self.callback(index, stopped.overflowed);
             hal::go_on(&mut self.cpus[index], stopped);
         } else if let Some(mut local) = self.local(index) {
-            overflow::interrupt(&mut local, interrupted);
+            local.interrupt(interrupted);
         }
     }
 
     /// The HAL's overflow callback has come to one processor.
     pub fn callback(&mut self, index: usize, overflowed: u64) {
         if let Some(mut local) = self.local(index) {
-            overflow::callback(&mut local, overflowed);
+            local.callback(overflowed);
         }
     }
 
@@ -190,7 +223,7 @@ impl Host {
         Some(Local {
             index,
             machine: self.cpus.get_mut(index)?,
-            state: self.states.get_mut(index)?,
+            state: self.states.get_mut(index)?.as_mut(),
             ring: self.rings.get(index)?,
             program: &self.program,
         })
@@ -213,7 +246,9 @@ impl Processors for Host {
         index: usize,
         work: impl FnOnce(&mut Local<'_, Cpu>) -> T + Send,
     ) -> Option<T> {
-        self.local(index).map(|mut local| work(&mut local))
+        let result = self.local(index).map(|mut local| work(&mut local));
+        self.let_in(index);
+        result
     }
 
     fn run_on_each<T: Send>(
@@ -230,6 +265,19 @@ impl Processors for Host {
             if let Some(mut local) = self.local(index) {
                 work(&mut local, own);
             }
+            self.let_in(index);
+        }
+    }
+
+    fn exercise(&mut self, wanted: &ProcessorSet) {
+        let mut events = Counts::default();
+        events.set(Event::Instructions, EXERCISE, 0);
+        events.set(Event::Cycles, EXERCISE, 0);
+        for index in (0..self.count()).filter(|&index| wanted.contains(index)) {
+            if let Some(cpu) = self.cpus.get_mut(index) {
+                cpu.processor.exercise(events);
+            }
+            self.let_in(index);
         }
     }
 
@@ -272,7 +320,19 @@ impl Processors for Host {
     }
 
     fn release_counters(&mut self) {
-        self.reserved = None;
+        let interrupted = self
+            .reserved
+            .take()
+            .is_some_and(|was| was != Overflows::Ignored);
+        for index in (0..self.count()).filter(|_| interrupted) {
+            if let Some(mut local) = self.local(index) {
+                local.unmask();
+            }
+        }
+    }
+
+    fn handler_stuck(&self) -> bool {
+        false
     }
 
     fn timestamp_frequency(&self) -> u64 {
@@ -282,4 +342,9 @@ impl Processors for Host {
     fn timer_resolution(&self) -> u32 {
         1
     }
+}
+
+/// Zeroed memory, as the driver's pool gives it.
+pub(crate) fn zeroed<T: FromZeros>() -> Box<T> {
+    T::new_box_zeroed().unwrap_or_else(|_| std::process::abort())
 }

@@ -32,6 +32,7 @@ mod select;
 mod signature;
 pub mod spec;
 mod unit;
+pub mod unkind;
 pub mod workload;
 
 pub use processor::{Accesses, Processor};

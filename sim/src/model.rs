@@ -1,9 +1,8 @@
 //! A whole modelled machine: processors, the service that the driver would run, and modelled time.
-//!
 
 use crate::cpuid::Leaves;
 use crate::fault::Fault;
-use crate::host::{Cpu, Host};
+use crate::host::{Cpu, Host, Modelled, zeroed};
 use crate::machine::processors;
 use crate::processor::Processor;
 use crate::run::{Answering, Run};
@@ -15,6 +14,7 @@ use shared_types::NtStatus;
 use shared_types::request::{Access, RequestCode};
 use std::collections::BTreeMap;
 use std::fmt;
+use zerocopy::FromZeros;
 
 /// Sessions that can be open at once.
 const SESSIONS: usize = 7;
@@ -33,7 +33,7 @@ pub struct Handle(pub u64);
 
 /// A modelled machine with the service on it.
 pub struct Model {
-    service: Service<Host, Vec<Session>>,
+    service: Service<Modelled>,
     handles: BTreeMap<Handle, Opened>,
     next_handle: u64,
     buffer: Vec<u8>,
@@ -44,6 +44,7 @@ pub struct Model {
 struct Opened {
     process: u32,
     granted: Vec<Access>,
+    kernel_addresses: bool,
 }
 
 impl fmt::Debug for Model {
@@ -76,12 +77,9 @@ impl Model {
     fn made(leaves: &[Leaves], sessions: usize, about: About) -> Self {
         let mut processors = processors(leaves);
         processors.iter_mut().for_each(Processor::boot_windows);
-        let places = if sessions == 0 { 0 } else { sessions + 1 };
-        let sessions = std::iter::repeat_with(|| Session::EMPTY)
-            .take(places)
-            .collect();
+        let sessions = Session::new_vec_zeroed(sessions).unwrap_or_default();
         Self {
-            service: Service::new(Host::new(processors), sessions, about),
+            service: Service::new(Host::new(processors), sessions, zeroed(), about),
             handles: BTreeMap::new(),
             next_handle: 1,
             buffer: Vec::new(),
@@ -98,9 +96,17 @@ impl Model {
             Opened {
                 process,
                 granted: granted.to_vec(),
+                kernel_addresses: true,
             },
         );
         handle
+    }
+
+    /// A handle's process loses the privilege to see kernel addresses.
+    pub fn hide_kernel_addresses(&mut self, handle: Handle) {
+        if let Some(opened) = self.handles.get_mut(&handle) {
+            opened.kernel_addresses = false;
+        }
     }
 
     /// Closes a handle, as the I/O manager does for a process that ends.
@@ -127,6 +133,7 @@ impl Model {
         let client = Client {
             handle: handle.0,
             process: opened.process,
+            kernel_addresses: opened.kernel_addresses,
         };
         self.buffer.clear();
         self.buffer.extend_from_slice(input);
@@ -245,13 +252,13 @@ pub fn io_manager_grants(code: RequestCode, granted: &[Access]) -> bool {
     needs(1, Access::Read) && needs(2, Access::Write)
 }
 
-impl Answering for Service<Host, Vec<Session>> {
+impl Answering for Service<Modelled> {
     fn cpus(&mut self) -> &mut [Cpu] {
         &mut self.processors().cpus
     }
 
-    fn rotates(&self) -> bool {
-        Self::rotates(self)
+    fn timer_period(&self) -> Option<u32> {
+        self.timer().map(|timer| timer.period)
     }
 
     fn interrupt(&mut self, index: usize, interrupted: &Interrupted) {

@@ -3,7 +3,7 @@
 //! Most values are read from dumps of processors of the kind. Not backed by a dump at hand, and to be
 //! compared with one: `sapphire-rapids`, `bulldozer`, `zen2`, `zen4` and `kvm-amd`. Adapted from a
 //! dump: `skylake` (Hyper-Threading, so half the counters), `pentium3` (local APIC enabled),
-//! `hyperv-masked` (leaf 0x40000003 of a Hyper-V guest on AMD), and the processors' number.
+//! the leaves of Hyper-V (each constant says from which machine), and the processors' number.
 
 use crate::cpuid::Leaves;
 use hal_profile::machine::CpuidResult;
@@ -56,9 +56,16 @@ impl Kind {
     }
 }
 
-/// The model of that name, in either case.
+/// Other names of models.
+pub const ALIASES: [(&str, &str); 1] = [("hyperv-masked", "hyperv-root-2012")];
+
+/// The model of that name or alias, in either case.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Model> {
+    let alias = ALIASES
+        .iter()
+        .find(|(alias, _)| alias.eq_ignore_ascii_case(name));
+    let name = alias.map_or(name, |(_, name)| name);
     MODELS
         .iter()
         .find(|model| model.name.eq_ignore_ascii_case(name))
@@ -270,11 +277,61 @@ pub const MODELS: &[Model] = &[
         }],
     },
     Model {
-        name: "hyperv-masked",
-        description: "An Intel guest of Hyper-V, which shows the counters but does not lend them",
+        name: "hyperv-root-intel",
+        description: "Windows on Hyper-V (VBS, or its root partition) on Intel: the counters are \
+                      lent to it",
+        kinds: &[Kind {
+            count: 8,
+            rows: &[SAPPHIRE_RAPIDS, VIRTUAL_INTEL, HYPERV, ROOT_INTEL],
+        }],
+    },
+    Model {
+        name: "hyperv-root-amd",
+        description: "Windows on Hyper-V (VBS, or its root partition) on AMD: the counters are \
+                      masked",
+        kinds: &[Kind {
+            count: 8,
+            rows: &[ZEN2, ZEN_UNDER_HYPERV, HYPERV, ROOT_AMD],
+        }],
+    },
+    Model {
+        name: "hyperv-guest-intel",
+        description: "An Intel guest of Hyper-V with `Set-VMProcessor -Perfmon @(\"pmu\")`",
         kinds: &[Kind {
             count: 4,
-            rows: &[SAPPHIRE_RAPIDS, UNDER_HYPERV],
+            rows: &[SAPPHIRE_RAPIDS, VIRTUAL_INTEL, HYPERV, GUEST_OFFERED],
+        }],
+    },
+    Model {
+        name: "hyperv-guest-masked",
+        description: "An Intel guest of Hyper-V as it comes: no counters",
+        kinds: &[Kind {
+            count: 4,
+            rows: &[SAPPHIRE_RAPIDS, VIRTUAL_INTEL, HYPERV, GUEST, NO_COUNTERS],
+        }],
+    },
+    Model {
+        name: "hyperv-root-2012",
+        description: "An Intel root partition of 2013 (Windows Server 2012 R2): Hyper-V masks the \
+                      counters, and hides them in CPUID",
+        kinds: &[Kind {
+            count: 4,
+            rows: &[
+                SAPPHIRE_RAPIDS,
+                VIRTUAL_INTEL,
+                HYPERV,
+                ROOT_2012,
+                NO_COUNTERS,
+            ],
+        }],
+    },
+    Model {
+        name: "kvm-hyperv-face",
+        description: "An Intel guest of KVM with `pmu=on` and hv_* enlightenments: Hv#1 stands \
+                      first, and does not say that there are counters",
+        kinds: &[Kind {
+            count: 4,
+            rows: &[SAPPHIRE_RAPIDS, VIRTUAL_INTEL, HYPERV, KVM_BEHIND_HYPERV],
         }],
     },
     Model {
@@ -493,16 +550,59 @@ const ZEN5: &[Row] = &[
     (0x80000022, None, [0x7, 0x00104106, 0xF, 0]),
 ];
 
-/// Leaf 1 with the hypervisor bit, Hv#1, and PerformanceMonitorsAvailable (0x40000003 EDX[2]) clear.
-const UNDER_HYPERV: &[Row] = &[
-    (0x1, None, [0x000806F8, 0x00100800, 0xFFFEFBFF, 0xBFEBFBFF]),
+/// Leaf 1 with the hypervisor bit.
+const VIRTUAL_INTEL: &[Row] = &[(0x1, None, [0x000806F8, 0x00100800, 0xFFFEFBFF, 0xBFEBFBFF])];
+
+/// `Microsoft Hv` and Hv#1.
+const HYPERV: &[Row] = &[
     (
         0x40000000,
         None,
-        [0x40000006, 0x7263694D, 0x666F736F, 0x76482074],
+        [0x4000000A, 0x7263694D, 0x666F736F, 0x76482074],
     ),
     (0x40000001, None, [0x31237648, 0, 0, 0]),
-    (0x40000003, None, [0x1FFF, 0x39FF, 0x12, 0x3BB3]),
+];
+
+/// 0x40000003 of an Intel root of build 18362 (Comet Lake): CreatePartitions (EBX\[0\]),
+/// CpuManagement (EBX\[12\]), and performance-monitor support (EDX\[2\]). Its EAX and ECX are not
+/// in the list at hand: EAX is the privileges that every partition has, ECX is left 0.
+const ROOT_INTEL: &[Row] = &[(0x40000003, None, [0x3FFF, 0x002BB9FF, 0, 0x19FFFBF6])];
+
+/// The same of an AMD root of build 14393 (Zen 1): EDX\[2\] is clear.
+const ROOT_AMD: &[Row] = &[(0x40000003, None, [0x3FFF, 0x002BB9FF, 0, 0x000FFBF2])];
+
+/// Leaf 1 with the hypervisor bit; 0x80000001 with PerfCtrExtCore (ECX\[23\]) and IBS (ECX\[10\])
+/// hidden, as in every AMD root.
+const ZEN_UNDER_HYPERV: &[Row] = &[
+    (0x1, None, [0x00870F10, 0x00100800, 0xFED8320B, 0x178BFBFF]),
+    (
+        0x80000001,
+        None,
+        [0x00870F10, 0x20000000, 0x754233FF, 0x2FD3FBFF],
+    ),
+];
+
+/// 0x40000003 of an ordinary guest: neither CreatePartitions nor CpuManagement, EDX\[2\] clear.
+const GUEST: &[Row] = &[(0x40000003, None, [0x2E7F, 0x003B8030, 0, 0xE0BED7B2])];
+
+/// The same with EDX\[2\] set, as the Perfmon setting does.
+const GUEST_OFFERED: &[Row] = &[(0x40000003, None, [0x2E7F, 0x003B8030, 0, 0xE0BED7B6])];
+
+/// 0x40000003 of an Intel root of build 9600 (Nehalem-EX): EDX\[2\] is clear.
+const ROOT_2012: &[Row] = &[(0x40000003, None, [0x1FFF, 0x39FF, 0x12, 0x3BB3])];
+
+/// Where an Intel partition has no counters, leaf 0x0A is 0 and PDCM (CPUID.1:ECX\[15\]) hidden.
+const NO_COUNTERS: &[Row] = &[
+    (0x1, None, [0x000806F8, 0x00100800, 0xFFFE7BFF, 0xBFEBFBFF]),
+    (0xA, None, [0, 0, 0, 0]),
+];
+
+/// QEMU with hv_* flags: KVM's own leaves move to 0x40000100, and EDX of 0x40000003 has never the
+/// bit for counters, whatever leaf 0x0A offers (its EDX\[3\] is CPU_DYNAMIC_PARTITIONING).
+const KVM_BEHIND_HYPERV: &[Row] = &[
+    (0x40000003, None, [0xE7F, 0, 0, 0x8]),
+    (0x40000100, None, [0x40000101, 0x4B4D564B, 0x564B4D56, 0x4D]),
+    (0x40000101, None, [0x01007EFB, 0, 0, 0]),
 ];
 
 /// `KVMKVMKVM`; 0x80000001 ECX[23] is clear and leaf 0x80000022 absent.
@@ -543,6 +643,46 @@ mod tests {
             assert!(!model.processors().is_empty(), "{}", model.name);
         }
         assert!(find("skylark").is_none());
+        for (alias, name) in ALIASES {
+            assert_eq!(find(alias).map(|model| model.name), Some(name));
+        }
+    }
+
+    /// 0x40000003 tells a root partition by CreatePartitions (EBX\[0\]) and CpuManagement
+    /// (EBX\[12\]), and whether it lends counters by EDX\[2\] (TLFS, "Feature Discovery"); where an
+    /// Intel one does not, leaf 0x0A is 0, and an AMD root hides PerfCtrExtCore and IBS.
+    #[test]
+    fn partitions_of_hyperv_are_what_dumps_of_them_show() {
+        for (name, root, lends, architectural) in [
+            ("hyperv-root-intel", true, true, 0x08300805),
+            ("hyperv-root-amd", true, false, 0),
+            ("hyperv-guest-intel", false, true, 0x08300805),
+            ("hyperv-guest-masked", false, false, 0),
+            ("hyperv-masked", true, false, 0),
+            ("kvm-hyperv-face", false, false, 0x08300805),
+        ] {
+            for leaves in model(name) {
+                let privileges = leaves.get(0x40000003, 0);
+                assert_eq!(leaves.get(1, 0).ecx >> 31, 1, "{name}");
+                assert_eq!(leaves.get(0x40000000, 0).ebx, 0x7263694D, "{name}");
+                assert_eq!(leaves.get(0x40000001, 0).eax, 0x31237648, "{name}");
+                assert_eq!(privileges.ebx & 0x1001 == 0x1001, root, "{name}");
+                assert_eq!(privileges.ebx >> 22 & 1, 0, "{name}: isolated");
+                assert_eq!(privileges.edx >> 2 & 1 == 1, lends, "{name}");
+                assert_eq!(privileges.edx >> 26 & 1, 0, "{name}: LBR");
+                assert_eq!(leaves.get(0xA, 0).eax, architectural, "{name}");
+            }
+        }
+        for name in ["hyperv-guest-masked", "hyperv-masked"] {
+            assert_eq!(model(name)[0].get(1, 0).ecx >> 15 & 1, 0, "{name}: PDCM");
+        }
+        let amd = model("hyperv-root-amd")[0].get(0x80000001, 0).ecx;
+        assert_eq!(amd & (1 << 23 | 1 << 10), 0);
+        let face = model("kvm-hyperv-face")[0].get(0x40000100, 0);
+        let signature = [face.ebx, face.ecx, face.edx]
+            .map(u32::to_le_bytes)
+            .concat();
+        assert_eq!(signature, b"KVMKVMKVM\0\0\0");
     }
 
     /// What each model is there for: leaf, sub-leaf, and the EAX that makes it so.

@@ -387,6 +387,10 @@ impl Unit for NetBurst {
         }
     }
 
+    fn stop_late(&mut self) {
+        self.counters.iter_mut().for_each(Counter::stop_late);
+    }
+
     fn unflag_overflows(&mut self) {
         self.flags_overflow = false;
     }

@@ -175,6 +175,10 @@ impl Unit for P6 {
             .for_each(|counter| counter.break_bit(bit));
     }
 
+    fn stop_late(&mut self) {
+        self.counters.iter_mut().for_each(Counter::stop_late);
+    }
+
     fn reset(&mut self) {
         self.selects = [EventSelect::new(); 2];
         self.counters.iter_mut().for_each(Counter::reset);

@@ -169,6 +169,10 @@ impl Unit for Pentium {
             .for_each(|counter| counter.break_bit(bit));
     }
 
+    fn stop_late(&mut self) {
+        self.counters.iter_mut().for_each(Counter::stop_late);
+    }
+
     fn reset(&mut self) {
         self.cesr = 0;
         self.counters.iter_mut().for_each(Counter::reset);

@@ -11,12 +11,48 @@ use crate::p6::P6;
 use crate::pentium::Pentium;
 use crate::signature::Signature;
 use crate::unit::{Unit, Watch};
+use crate::unkind::{Behaviour, Delivery, FOREIGN_STATUS, STORM_STATUS, Unkind};
 use hal_profile::machine::CpuidResult;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const IA32_TIME_STAMP_COUNTER: u32 = 0x10;
 /// Windows' performance interrupt: the vector of PROFILE_LEVEL, fixed delivery, not masked.
 const WINDOWS_LVTPC: u32 = 0xFE;
+
+/// LVTPC's mask bit.
+const LVTPC_MASK: u32 = 1 << 16;
+
+/// A register as it is found: these bits cleared, then those set.
+struct Found {
+    behaviour: Behaviour,
+    msr: u32,
+    cleared: u64,
+    set: u64,
+}
+
+const fn found(behaviour: Behaviour, msr: u32, cleared: u64, set: u64) -> Found {
+    Found {
+        behaviour,
+        msr,
+        cleared,
+        set,
+    }
+}
+
+/// A select that counts instructions retired in all modes without interrupts: EN, OS, USR, 0xC0.
+const INSTRUCTIONS: u64 = 0x43_00C0;
+
+/// IA32_PERF_GLOBAL_CTRL and PerfCntrGlobalCtl, IA32_DEBUGCTL's FREEZE_PERFMON_ON_PMI (AMD's has
+/// the same number), PERFEVTSEL0 of Intel and of AMD, IA32_FIXED_CTR_CTRL.
+const FOUND: [Found; 7] = [
+    found(Behaviour::ClearedGlobal, 0x38F, u64::MAX, 0),
+    found(Behaviour::ClearedGlobal, 0xC000_0301, u64::MAX, 0),
+    found(Behaviour::Frozen, 0x1D9, 0, 1 << 12),
+    found(Behaviour::CountersOn, 0x186, u64::MAX, INSTRUCTIONS),
+    found(Behaviour::CountersOn, 0xC001_0000, u64::MAX, INSTRUCTIONS),
+    found(Behaviour::FixedTaken, 0x38D, 0xFF, 0x33),
+    found(Behaviour::FixedTaken, 0x38F, 0, 0b11 << 32),
+];
 
 /// How often software touched this processor's registers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,6 +95,7 @@ pub struct Processor {
     counts: Counts,
     timestamp: u64,
     accesses: Accesses,
+    delivery: Delivery,
 }
 
 impl Processor {
@@ -66,11 +103,17 @@ impl Processor {
     /// see [`processors`](crate::machine::processors).
     #[must_use]
     pub fn new(leaves: Leaves) -> Self {
-        let unit = select_unit(&leaves);
+        let mut unit = select_unit(&leaves);
+        if leaves.unkind().has(Behaviour::LateStop)
+            && let Some(unit) = &mut unit
+        {
+            unit.stop_late();
+        }
         Self::with_unit(leaves, unit)
     }
 
     fn with_unit(leaves: Leaves, unit: Option<Box<dyn Unit>>) -> Self {
+        let delivery = Delivery::new(leaves.unkind(), leaves.apic_id());
         let threads = unit.as_ref().map_or(1, |unit| unit.threads() as u32);
         Self {
             apic: Apic::new(&leaves),
@@ -80,6 +123,7 @@ impl Processor {
             counts: Counts::default(),
             timestamp: 0,
             accesses: Accesses::default(),
+            delivery,
         }
     }
 
@@ -188,11 +232,44 @@ impl Processor {
     pub fn retire(&mut self, counts: Counts) {
         self.counts = counts;
         let thread = self.thread;
+        let counted = self.counted();
+        let overflow = self.overflow(&counted);
         if let Some(mut package) = self.package() {
-            let requests = package.unit.count(thread, &counts);
+            let requests = package.unit.count(thread, &counted);
             package.requests |= requests;
         }
-        self.take_requests();
+        self.take_requests_of(overflow);
+        if self.delivery.arrives(|watch| watch.feed.amount(&counts)) {
+            self.deliver();
+        }
+    }
+
+    /// What its counters are told of all that has happened.
+    fn counted(&self) -> Counts {
+        if self.unkind().has(Behaviour::DeadCounters) {
+            Counts::default()
+        } else {
+            self.counts
+        }
+    }
+
+    fn unkind(&self) -> Unkind {
+        self.leaves.unkind()
+    }
+
+    /// The overflow that comes by then; of several the one whose counter was preset furthest from
+    /// it. Looked for only where it matters.
+    fn overflow(&self, counted: &Counts) -> Option<Watch> {
+        let mut found: Option<Watch> = None;
+        if !self.unkind().is_empty() {
+            self.watches_of_unit(&mut |watch| {
+                let overflows = watch.feed.amount(counted) >= watch.at;
+                if overflows && found.is_none_or(|other| other.span < watch.span) {
+                    found = Some(watch);
+                }
+            });
+        }
+        found
     }
 
     /// All that happens here is counted from 0 again. Counters keep what they have added up.
@@ -209,10 +286,16 @@ impl Processor {
     }
 
     fn count_from(&mut self, now: Counts) {
+        let before = self.counts;
+        self.delivery.count_from(
+            |watch| watch.feed.amount(&before),
+            |watch| watch.feed.amount(&now),
+        );
         self.counts = now;
         let thread = self.thread;
+        let counted = self.counted();
         if let Some(mut package) = self.package() {
-            package.unit.count_from(thread, &now);
+            package.unit.count_from(thread, &counted);
         }
     }
 
@@ -226,10 +309,18 @@ impl Processor {
         }
     }
 
-    /// Calls `visit` for each counter of this processor that will ask for an interrupt.
+    /// Calls `visit` for each counter of this processor that will ask for an interrupt, and for an
+    /// interrupt that is under way.
     pub fn watches(&self, mut visit: impl FnMut(Watch)) {
+        if !self.unkind().has(Behaviour::DeadCounters) {
+            self.watches_of_unit(&mut visit);
+        }
+        self.delivery.under_way().into_iter().for_each(visit);
+    }
+
+    fn watches_of_unit(&self, visit: &mut dyn FnMut(Watch)) {
         if let Some(package) = self.package() {
-            package.unit.watches(self.thread, &mut visit);
+            package.unit.watches(self.thread, visit);
         }
     }
 
@@ -278,6 +369,34 @@ impl Processor {
             self.apic.enter_x2apic();
         }
         self.apic.preset_lvtpc(WINDOWS_LVTPC);
+        self.leave_as_found();
+    }
+
+    /// Firmware, and whoever was here before, have left registers as an unkind processor's are
+    /// found. What it has not is left out.
+    fn leave_as_found(&mut self) {
+        let unkind = self.unkind();
+        for row in FOUND.iter().filter(|row| unkind.has(row.behaviour)) {
+            self.unobserved(|processor| {
+                if let Ok(value) = processor.rdmsr(row.msr) {
+                    let value = value & !row.cleared | row.set;
+                    // A bit that is not there on this one stays clear.
+                    let _ = processor.wrmsr(row.msr, value);
+                }
+            });
+        }
+        if unkind.has(Behaviour::Masked) {
+            self.apic.preset_lvtpc(WINDOWS_LVTPC | LVTPC_MASK);
+        }
+        if let Some(mut package) = self.package() {
+            if unkind.has(Behaviour::StaleStatus) {
+                let bits = package.unit.counter_status();
+                package.unit.set_status(bits);
+            }
+            if unkind.has(Behaviour::ForeignStatus) {
+                package.unit.set_status(FOREIGN_STATUS);
+            }
+        }
     }
 
     /// As [`Self::boot_windows`], with the local APIC in x2APIC mode whatever its id; answers
@@ -295,6 +414,7 @@ impl Processor {
             package.requests = 0;
         }
         self.apic.reset();
+        self.delivery.reset();
         self.timestamp = 0;
     }
 
@@ -324,28 +444,55 @@ impl Processor {
         };
         package
             .unit
-            .write_msr(self.thread, msr, value, &self.counts)
+            .write_msr(self.thread, msr, value, &self.counted())
             .unwrap_or(refused)
     }
 
     /// Sends what the unit has asked of this thread through LVTPC.
     fn take_requests(&mut self) {
+        self.take_requests_of(None);
+    }
+
+    /// The same, for this overflow if it is known.
+    fn take_requests_of(&mut self, overflow: Option<Watch>) {
         let own = 1 << self.thread;
+        let foreign = self.unkind().has(Behaviour::ForeignStatus);
         let Some(mut package) = self.package() else {
             return;
         };
         let requested = package.requests & own != 0;
         package.requests &= !own;
-        let masks = package.unit.masks_on_delivery();
-        drop(package);
-        if requested {
-            self.apic.deliver(masks);
+        if requested && foreign {
+            package.unit.set_status(FOREIGN_STATUS);
         }
+        drop(package);
+        if requested && self.delivery.ask(overflow) {
+            self.deliver();
+        }
+    }
+
+    /// The interrupt comes to LVTPC.
+    fn deliver(&mut self) {
+        let hypervisor = self.unkind().has(Behaviour::HypervisorMasks);
+        let storming = self.delivery.is_storming();
+        let Some(mut package) = self.package() else {
+            return;
+        };
+        let masks = hypervisor || package.unit.masks_on_delivery();
+        if storming {
+            package.unit.set_status(STORM_STATUS);
+        }
+        drop(package);
+        self.apic.deliver(masks);
     }
 
     /// A line still held active is seen again as soon as LVTPC is not masked.
     fn take_asserted(&mut self) {
         if !self.apic.accepts() {
+            return;
+        }
+        if self.delivery.is_storming() {
+            self.deliver();
             return;
         }
         let own = 1 << self.thread;

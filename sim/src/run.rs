@@ -1,6 +1,5 @@
 //! A workload, run on modelled processors in stretches that end where something happens: an
-//! interrupt, a timer tick, a counter that would otherwise wrap unseen. Within a stretch all
-//! counters advance at once.
+//! overflow, its interrupt, a timer tick. Within a stretch all counters advance at once.
 
 use crate::event::{Counts, Event};
 use crate::host::{Cpu, INTERRUPT_COST};
@@ -9,10 +8,11 @@ use crate::workload::Workload;
 use hal_profile::overflow::Interrupted;
 use shared_types::Mode;
 
-/// A modelled timer ticks once in a modelled millisecond,
-const TICK: u64 = 1_000_000;
-/// but not more often than this in one workload, as time is free to pass in larger steps.
+/// A timer ticks not more often than this in one workload, as time is free to pass in larger
+/// steps; but never are ticks left out for longer than a counter takes to wrap.
 const TICKS_MAX: u64 = 1 << 16;
+/// Nanoseconds in a timer's unit.
+const TIMER_UNIT: u64 = 100;
 /// Interrupts taken one after the other before anything else happens.
 const INTERRUPTS_IN_A_ROW: usize = 100;
 /// What modelled samples were taken in.
@@ -25,8 +25,9 @@ pub const THREAD: u32 = 4100;
 pub trait Answering {
     /// The processors, in order of their index.
     fn cpus(&mut self) -> &mut [Cpu];
-    /// Whether sources take turns, so that timers must tick.
-    fn rotates(&self) -> bool;
+    /// The period of the timers that the answerer has set, in units of 100 ns; `None` while none is
+    /// set.
+    fn timer_period(&self) -> Option<u32>;
     /// An overflow interrupt has come to a processor.
     fn interrupt(&mut self, index: usize, interrupted: &Interrupted);
     /// A processor's timer is due.
@@ -37,7 +38,6 @@ pub trait Answering {
 pub struct Run {
     workload: Workload,
     runners: Vec<Runner>,
-    tick: u64,
     /// Workload time up to which every processor has come.
     time: u64,
 }
@@ -54,9 +54,8 @@ struct Runner {
     sibling: Option<usize>,
     /// Time since then that was not the workload's: interrupts, and waiting for others.
     overhead: u64,
-    next_tick: u64,
-    /// The position at which its counters were last read.
-    read_at: u64,
+    /// The workload time at which the timer last ticked, or began.
+    ticked: u64,
     /// An interrupt has been asked for and comes at this position, by this event.
     interrupt: Option<(u64, Event)>,
 }
@@ -64,8 +63,6 @@ struct Runner {
 impl Run {
     /// At the start of a workload.
     pub fn begin(workload: &Workload, answering: &mut impl Answering) -> Self {
-        let length = workload.time_at(workload.length());
-        let tick = TICK.max(length / TICKS_MAX);
         let cpus = answering.cpus();
         for cpu in cpus.iter_mut() {
             cpu.processor.begin_anew();
@@ -76,15 +73,13 @@ impl Run {
             works: workload.runs_on(index as u32),
             sibling: sibling(cpus, index),
             overhead: 0,
-            next_tick: tick,
-            read_at: 0,
+            ticked: 0,
             interrupt: None,
         };
         let runners = (0..cpus.len()).map(runner).collect();
         Self {
             workload: workload.clone(),
             runners,
-            tick,
             time: 0,
         }
     }
@@ -114,35 +109,60 @@ impl Run {
     }
 
     fn run_to(&mut self, answering: &mut impl Answering, index: usize, limit: u64) {
-        let rotates = answering.rotates();
+        let tick = self.tick_after(answering, index);
         while self.runners[index].position < limit {
-            let runner = &mut self.runners[index];
-            let start = runner.position;
+            let runner = &self.runners[index];
+            let (start, works) = (runner.position, runner.works);
+            let due = tick.map(|tick| runner.ticked.saturating_add(tick));
             let mut next = limit;
-            if rotates && let Some(tick) = self.workload.position_at(runner.next_tick) {
-                next = next.min(tick);
+            if let Some(at) = due.and_then(|due| self.workload.position_at(due)) {
+                next = next.min(at);
             }
-            let works = runner.works;
-            let (width, fired) = if works {
-                look_ahead(answering, &self.workload, index, start)
-            } else {
-                (u64::MAX, None)
-            };
-            next = next.min(runner.read_at.saturating_add(width));
-            let runner = &mut self.runners[index];
-            if let Some((at, event)) = fired
-                && runner.interrupt.is_none()
-                && at <= next
-            {
-                runner.interrupt = Some((at.saturating_add(self.workload.skid()), event));
+            if works && let Some(at) = self.overflow(answering, index, start, next) {
+                next = next.min(at);
             }
-            if let Some((at, _)) = runner.interrupt {
+            if let Some((at, _)) = self.runners[index].interrupt {
                 next = next.min(at);
             }
             let next = next.max(start + 1).min(limit);
             self.retire(answering, index, next);
-            self.tick(answering, index, width);
+            self.tick(answering, index, due);
         }
+    }
+
+    /// How long after its last tick a processor's timer ticks again, in nanoseconds; `None` where
+    /// none is set.
+    ///
+    /// A workload of many periods has ticks left out that would only add up: what is passed at once
+    /// are whole periods, and never half of what wraps the narrowest counter.
+    fn tick_after(&self, answering: &mut impl Answering, index: usize) -> Option<u64> {
+        let period = u64::from(answering.timer_period()?.max(1)) * TIMER_UNIT;
+        let end = self.workload.time_at(self.workload.length());
+        let width = processor(answering, index).map_or(0, |processor| processor.counter_width());
+        let wrap = 1_u64.checked_shl(width).unwrap_or(u64::MAX);
+        let safe = self.workload.time_at(wrap / 2).max(period);
+        let few = (end / TICKS_MAX).max(period).min(safe);
+        Some(few / period * period)
+    }
+
+    /// The position of the next overflow where that is not behind `last`; its interrupt comes as
+    /// much later as the workload says.
+    fn overflow(
+        &mut self,
+        answering: &mut impl Answering,
+        index: usize,
+        start: u64,
+        last: u64,
+    ) -> Option<u64> {
+        let (at, event) = look_ahead(answering, &self.workload, index, start)?;
+        let runner = &mut self.runners[index];
+        if at > last {
+            return None;
+        }
+        if runner.interrupt.is_none() {
+            runner.interrupt = Some((at.saturating_add(self.workload.skid()), event));
+        }
+        Some(at)
     }
 
     /// Lets everything up to a position happen on one processor, and takes the interrupts that are
@@ -203,17 +223,12 @@ impl Run {
         }
     }
 
-    /// Ticks one processor's timer where it is due, or where a counter could wrap `width` positions
-    /// after it was last read.
-    fn tick(&mut self, answering: &mut impl Answering, index: usize, width: u64) {
+    /// Ticks one processor's timer where it is `due`, in workload time.
+    fn tick(&mut self, answering: &mut impl Answering, index: usize, due: Option<u64>) {
         let runner = &mut self.runners[index];
         let time = self.workload.time_at(runner.position);
-        let due = time >= runner.next_tick;
-        if due {
-            runner.next_tick = time - time % self.tick + self.tick;
-        }
-        if due || runner.position - runner.read_at >= width {
-            runner.read_at = runner.position;
+        if due.is_some_and(|due| time >= due) {
+            runner.ticked = time;
             answering.tick(index);
         }
     }
@@ -244,19 +259,15 @@ fn processor(answering: &mut impl Answering, index: usize) -> Option<&mut Proces
     Some(&mut cpu.processor)
 }
 
-/// How far a processor may go before a counter could wrap unseen, and which event asks for the
-/// next interrupt, where.
+/// Which event asks for the next interrupt, and where.
 fn look_ahead(
     answering: &mut impl Answering,
     workload: &Workload,
     index: usize,
     position: u64,
-) -> (u64, Option<(u64, Event)>) {
-    let Some(processor) = processor(answering, index) else {
-        return (u64::MAX, None);
-    };
+) -> Option<(u64, Event)> {
     let mut first: Option<(u64, Event)> = None;
-    processor.watches(|watch| {
+    processor(answering, index)?.watches(|watch| {
         if let Some(at) = workload.position_of(watch.feed, watch.at)
             && at > position
             && first.is_none_or(|(other, _)| at < other)
@@ -264,11 +275,7 @@ fn look_ahead(
             first = Some((at, watch.feed.event));
         }
     });
-    let width = match processor.counter_width() {
-        width @ 1..=63 => (1 << width) - 1,
-        _ => u64::MAX,
-    };
-    (width, first)
+    first
 }
 
 /// The processor that shares its unit with this one.

@@ -3,6 +3,7 @@
 use crate::cpuid::Leaves;
 use crate::dump::{self, DumpError, MAX_PROCESSORS};
 use crate::models;
+use crate::unkind::{Unkind, UnkindError, with_unkind};
 use std::io;
 use std::path::Path;
 use thiserror::Error;
@@ -52,9 +53,15 @@ pub enum SpecError {
         /// What follows the comma.
         option: String,
     },
-    /// `processors` twice.
-    #[error("`processors` is given twice")]
-    DuplicateOption,
+    /// An option twice.
+    #[error("`{option}` is given twice")]
+    DuplicateOption {
+        /// The option's name.
+        option: String,
+    },
+    /// Not names of unkind behaviours.
+    #[error("{0}")]
+    Unkind(#[from] UnkindError),
     /// Not a number from 1 to 2048.
     #[error("`processors={value}`: not a number from 1 to {MAX_PROCESSORS}")]
     Processors {
@@ -73,15 +80,16 @@ impl SpecError {
             }
             Self::Read { .. } => "check the path and its permissions",
             Self::Dump { error, .. } => error.hint(),
-            Self::UnknownOption { .. } | Self::DuplicateOption => {
-                "write NAME,processors=N or FILE,processors=N"
+            Self::UnknownOption { .. } | Self::DuplicateOption { .. } => {
+                "write NAME or FILE, then ,processors=N and ,unkind=BEHAVIOUR+BEHAVIOUR"
             }
+            Self::Unkind(_) => "`halprof machines --unkind` lists the behaviours",
             Self::Processors { .. } => "Windows has at most 2048 processors, in 32 groups of 64",
         }
     }
 }
 
-/// Reads `NAME`, `FILE`, `NAME,processors=N` or `FILE,processors=N`.
+/// Reads `NAME` or `FILE`, followed by `,processors=N`, `,unkind=BEHAVIOUR+BEHAVIOUR`, or both.
 ///
 /// A model's name goes before a file of the same name (write `./NAME` for that). What exists as a
 /// file is one, commas and all. `read` reads a whole file.
@@ -89,33 +97,60 @@ pub fn machine(
     spec: &str,
     read: impl Fn(&Path) -> io::Result<Vec<u8>>,
 ) -> Result<MachineSpec, SpecError> {
-    if let Some(whole) = base(spec, &read)? {
-        return Ok(whole.counted());
-    }
-    let Some((name, option)) = spec.rsplit_once(',') else {
-        return Err(unknown(spec));
-    };
-    let Some((key, value)) = option.split_once('=') else {
-        return Err(unknown(spec));
-    };
-    if key != "processors" {
-        return Err(SpecError::UnknownOption {
-            option: option.to_owned(),
-        });
-    }
-    let count = processors(value)?;
-    let Some(mut machine) = base(name, &read)? else {
-        let again = name
+    let mut name = spec;
+    let mut options = Options::default();
+    loop {
+        if let Some(machine) = base(name, &read)? {
+            return Ok(options.applied(machine));
+        }
+        let option = name
             .rsplit_once(',')
-            .is_some_and(|(_, option)| option.starts_with("processors="));
-        return Err(if again {
-            SpecError::DuplicateOption
-        } else {
-            unknown(name)
-        });
-    };
-    machine.leaves = models::repeat(&machine.leaves, count);
-    Ok(machine.counted())
+            .and_then(|(rest, option)| Some((rest, option, option.split_once('=')?)));
+        let Some((rest, option, (key, value))) = option else {
+            return Err(unknown(name));
+        };
+        options.take(option, key, value)?;
+        name = rest;
+    }
+}
+
+/// What follows the commas.
+#[derive(Default)]
+struct Options {
+    processors: Option<usize>,
+    unkind: Option<Unkind>,
+}
+
+impl Options {
+    fn take(&mut self, option: &str, key: &str, value: &str) -> Result<(), SpecError> {
+        let again = match key {
+            "processors" => self.processors.replace(processors(value)?).is_some(),
+            "unkind" => self.unkind.replace(Unkind::parse(value)?).is_some(),
+            _ => {
+                return Err(SpecError::UnknownOption {
+                    option: option.to_owned(),
+                });
+            }
+        };
+        if again {
+            return Err(SpecError::DuplicateOption {
+                option: key.to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    fn applied(&self, mut machine: MachineSpec) -> MachineSpec {
+        if let Some(unkind) = self.unkind {
+            let leaves = machine.leaves.iter();
+            machine.leaves = leaves.map(|one| with_unkind(one, unkind)).collect();
+            machine.description = format!("{}, unkind: {unkind}", machine.description);
+        }
+        if let Some(count) = self.processors {
+            machine.leaves = models::repeat(&machine.leaves, count);
+        }
+        machine.counted()
+    }
 }
 
 fn unknown(name: &str) -> SpecError {
@@ -209,6 +244,9 @@ mod tests {
             ("a,b.txt,processors=7", 7),
             ("c,processors=2", 1),
             ("c,processors=2,processors=4", 4),
+            ("skylake,unkind=late,processors=3", 3),
+            ("skylake,processors=3,unkind=late+FROZEN", 3),
+            ("dump.txt,unkind=masked", 1),
         ] {
             let machine = machine(spec, read).expect(spec);
             assert_eq!(machine.leaves.len(), count, "{spec}");
@@ -217,6 +255,25 @@ mod tests {
                 "{spec}"
             );
         }
+    }
+
+    #[test]
+    fn every_processor_is_unkind_and_the_description_says_so() {
+        let machine = machine("skylake,unkind=late+no-fixed,processors=9", read).expect("one");
+        let unkind = Unkind::parse("no-fixed+late").expect("behaviours");
+        assert!(machine.leaves.iter().all(|one| one.unkind() == unkind));
+        assert!(
+            machine
+                .leaves
+                .iter()
+                .all(|one| one.get(0xA, 0).edx & 0x1F == 0)
+        );
+        let says = ", unkind: late+no-fixed, 9 processors";
+        assert!(
+            machine.description.ends_with(says),
+            "{}",
+            machine.description
+        );
     }
 
     #[test]
@@ -242,6 +299,13 @@ mod tests {
                 "skylake,processors=2,processors=2",
                 "`processors` is given twice",
             ),
+            (
+                "skylake,unkind=late,processors=2,unkind=lost",
+                "`unkind` is given twice",
+            ),
+            ("skylake,unkind=rude", "`rude` is no unkind behaviour"),
+            ("skylake,unkind=", "`` is no unkind behaviour"),
+            ("skylake,unkind=late+late", "`late` is given twice"),
             (
                 "skylake,processors=0",
                 "`processors=0`: not a number from 1 to 2048",
@@ -274,6 +338,7 @@ mod tests {
             "",
             "skylark",
             "skylake,cores=2",
+            "skylake,unkind=rude",
             "skylake,processors=2049",
             "empty.txt",
             "secret.txt",

@@ -11,6 +11,8 @@ pub struct Watch {
     pub feed: Feed,
     /// The interrupt is asked for when the feed's [`amount`](Feed::amount) reaches this.
     pub at: u64,
+    /// How many counts the counter was preset for when it was last written.
+    pub span: u64,
 }
 
 impl Watch {
@@ -20,6 +22,7 @@ impl Watch {
         Some(Self {
             feed,
             at: counter.amount_at_wrap(),
+            span: counter.span(),
         })
     }
 }
@@ -65,6 +68,14 @@ pub(crate) trait Unit: Send {
     fn break_counter_bit(&mut self, bit: u32);
     /// Makes overflows interrupt without setting their flag, where that is a known erratum.
     fn unflag_overflows(&mut self) {}
+    /// Bits of its global status register become set; without the register nothing happens.
+    fn set_status(&mut self, _bits: u64) {}
+    /// The bits of its global status register that are counters'; 0 without the register.
+    fn counter_status(&self) -> u64 {
+        0
+    }
+    /// From now on its counters stop some events late.
+    fn stop_late(&mut self) {}
     /// Power-on reset.
     fn reset(&mut self);
 }

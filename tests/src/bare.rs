@@ -7,8 +7,9 @@
 )]
 
 use crate::requests::{ALL_RIGHTS, bytes, header};
-use hal_profile::machine::Processors as _;
+use hal_profile::host::Processors as _;
 use hal_profile::overflow::Interrupted;
+use hal_profile::program::Scratch;
 use hal_profile::service::{About, Service};
 use hal_profile::session::{Client, Session};
 use shared_types::request::counts::{Count, SNAPSHOT, Snapshot};
@@ -19,15 +20,16 @@ use shared_types::request::session::{
 use shared_types::request::{Plain, RequestCode};
 use shared_types::{Mode, NtStatus, ReplyHeader, RequestHeader, Sample};
 use sim::event::{Counts, Event};
-use sim::host::{Cpu, Host};
+use sim::host::{Cpu, Host, Modelled};
 use sim::{Accesses, Processor};
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 /// Room for any reply of these tests.
 const BUFFER: usize = 1 << 20;
 const CLIENT: Client = Client {
     handle: 1,
     process: 1,
+    kernel_addresses: true,
 };
 /// What an interrupt comes upon.
 const INTERRUPTED: Interrupted = Interrupted {
@@ -40,7 +42,7 @@ const INTERRUPTED: Interrupted = Interrupted {
 /// A service with one session.
 pub struct Bare {
     /// The service; its host has the processors.
-    pub service: Service<Host, Vec<Session>>,
+    pub service: Service<Modelled>,
     session: u32,
     buffer: Vec<u8>,
 }
@@ -74,9 +76,10 @@ impl Bare {
             modelled: true,
             ring_bytes_max,
         };
-        let sessions = std::iter::repeat_with(|| Session::EMPTY).take(2).collect();
+        let sessions = Session::new_vec_zeroed(1).expect("memory");
+        let scratch = Scratch::new_box_zeroed().expect("memory");
         let mut bare = Self {
-            service: Service::new(Host::new(processors), sessions, about),
+            service: Service::new(Host::new(processors), sessions, scratch, about),
             session: 0,
             buffer: vec![0; BUFFER],
         };

@@ -47,8 +47,8 @@ pub fn counter_set(text: &str) -> CounterSet {
 /// The PerfEvtSel of a row.
 #[must_use]
 pub fn event_select(row: &Row) -> u64 {
-    let Select::EventSelect(select) = row.select else {
-        panic!("{} is not a PerfEvtSel", row.name)
+    let Select::EventSelect(select) = row.select() else {
+        panic!("{} is not a PerfEvtSel", row.name())
     };
     select
 }
@@ -74,6 +74,18 @@ pub const GENERATIONS: [AmdGeneration; 12] = [
     AmdGeneration::Zen4,
     AmdGeneration::Zen5,
 ];
+
+/// The records of `hal-profile/data/$name.csv`, which the rows of sources are generated from.
+#[macro_export]
+macro_rules! source_data {
+    ($name:literal) => {
+        $crate::facts::records(include_str!(concat!(
+            "../../hal-profile/data/",
+            $name,
+            ".csv"
+        )))
+    };
+}
 
 /// The records of `data/$name.csv`.
 #[macro_export]

@@ -158,6 +158,4 @@ impl Machine for Silicon {
     fn timestamp(&mut self) -> u64 {
         0
     }
-
-    fn exercise(&mut self) {}
 }

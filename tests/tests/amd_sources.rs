@@ -1,68 +1,13 @@
 //! What do AMD's event codes mean on each family, which sources does halprof add there, and on which
 //! counters does family 15h count them?
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use hal_profile::source::amd64_events::{
     AmdGeneration, is_northbridge, mask_selects_nothing, meaning, verdict,
 };
-use hal_profile::source::{ANY, Fit, amd, amd64};
-use halprof_tests::data;
-use halprof_tests::facts::{GENERATIONS, Record, event_select, number};
-
-#[test]
-fn amd_events_mean_what_each_familys_list_says() {
-    let columns = [
-        ("K8", AmdGeneration::K8),
-        ("10h", AmdGeneration::Family10h),
-        ("15h", AmdGeneration::Family15h),
-        ("Zen1", AmdGeneration::Zen1),
-        ("Zen2", AmdGeneration::Zen2),
-        ("Zen3", AmdGeneration::Zen3),
-        ("Zen4", AmdGeneration::Zen4),
-        ("Zen5", AmdGeneration::Zen5),
-    ];
-    let facts = data!("amd64-hal-on-zen");
-    assert_eq!(facts.len(), amd64::ROWS.len());
-    let mut documented = BTreeSet::new();
-    for (row, fact) in amd64::ROWS.iter().zip(&facts) {
-        let event = number(&fact["event"]) as u16;
-        documented.insert(event);
-        for (column, generation) in columns {
-            let expected = Some(fact[column].as_str()).filter(|&name| name != "-");
-            assert_eq!(
-                meaning(generation, event),
-                expected,
-                "{event:#x} on {column}"
-            );
-        }
-        assert_eq!(verdict(event), Some(fact["verdict_on_zen"].as_str()));
-        let first = [&fact["K8"], &fact["10h"]]
-            .into_iter()
-            .find(|&name| name != "-");
-        let expected = if row.fit == Fit::Timer {
-            ""
-        } else {
-            first.map_or("", String::as_str)
-        };
-        assert_eq!(row.counts, expected, "{}", row.name);
-        let nothing = fact["verdict_on_zen"].contains("with 0x00 expect no counts");
-        let unit_mask = number(&fact["umask"]) as u8;
-        assert_eq!(
-            mask_selects_nothing(AmdGeneration::Zen1, event, unit_mask),
-            nothing && event != 0x47 || (event, unit_mask) == (0xCB, 8)
-        );
-    }
-    for event in (0..0x1000).filter(|event| !documented.contains(event)) {
-        assert_eq!(verdict(event), None, "{event:#x}");
-        assert!(
-            GENERATIONS
-                .into_iter()
-                .all(|generation| meaning(generation, event).is_none()),
-            "{event:#x}"
-        );
-    }
-}
+use hal_profile::source::{ANY, Fit, amd};
+use halprof_tests::facts::{GENERATIONS, event_select};
 
 #[test]
 fn the_small_amd_families_keep_eight_events_of_k8() {
@@ -78,6 +23,87 @@ fn the_small_amd_families_keep_eight_events_of_k8() {
             assert_eq!(meaning(generation, event), expected, "{event:#x}");
         }
         assert_eq!(meaning(Unknown, event), None);
+    }
+}
+
+/// The PPR's names, one for each way that a code can fare.
+#[test]
+fn amd_codes_change_their_meaning() {
+    use AmdGeneration::{Family10h, Family15h, K8, Zen1, Zen2, Zen3, Zen5};
+    for (generation, event, name) in [
+        (K8, 0xC0, Some("RETIRED_INSTRUCTIONS")),
+        (Zen5, 0xC0, Some("RETIRED_INSTRUCTIONS")),
+        (Family10h, 0x24, Some("LOCKED_OPS")),
+        (Zen1, 0x24, None),
+        (Zen2, 0x24, Some("BAD_STATUS_2")),
+        (Family15h, 0xD1, Some("DISPATCH_STALLS")),
+        (Zen1, 0xD1, Some("RETIRED_CONDITIONAL_BRANCH_INSTRUCTIONS")),
+        (Zen3, 0x80, None),
+        (Family15h, 0x44, None),
+        (Zen3, 0x44, Some("ANY_DATA_CACHE_FILLS_FROM_SYSTEM")),
+        (Zen5, 0x7E, None),
+        (Zen5, 0x18E, None),
+    ] {
+        assert_eq!(
+            meaning(generation, event),
+            name,
+            "{generation:?} {event:#x}"
+        );
+    }
+    assert_eq!(verdict(0xC0), Some("same meaning"));
+    assert_eq!(verdict(0x18E), None);
+}
+
+/// A row of halprof's own where the HAL's row is absent or counts something else.
+#[test]
+fn amd_own_rows_are_those_of_the_familys_lists() {
+    use AmdGeneration::{Family15h, K8, Zen2, Zen4};
+    for (generation, name, select, fit) in [
+        (K8, "L2Misses", 0x0003_077E, Fit::Exact),
+        (Family15h, "L1dMisses", 0x0003_0341, Fit::Exact),
+        (Zen2, "L1dMisses", 0x0003_C860, Fit::Approximate),
+        (Zen2, "L2Misses", 0x0003_0964, Fit::Approximate),
+        (Zen4, "L1iMisses", 0x1_0003_188E, Fit::Exact),
+    ] {
+        let rows = amd::own_rows(generation).iter();
+        let row = rows.clone().find(|row| row.name() == name).expect(name);
+        assert_eq!(
+            (event_select(row), row.fit),
+            (select, fit),
+            "{generation:?}"
+        );
+    }
+    for generation in GENERATIONS {
+        for row in amd::own_rows(generation) {
+            let event =
+                (event_select(row) & 0xFF) as u16 | (event_select(row) >> 24) as u16 & 0xF00;
+            let counters = match (generation, event) {
+                (Family15h, 0x76 | 0x7E) => 0b00_0111,
+                (Family15h, _) => 0b11_1111,
+                _ => ANY,
+            };
+            assert_eq!(row.counters, counters, "{generation:?} {}", row.name());
+            if let Some(name) = meaning(generation, event) {
+                assert_eq!(row.counts(), name, "{generation:?} {}", row.name());
+            }
+        }
+        let cycles = amd::own_rows(generation).first().expect("a row");
+        assert_eq!((cycles.name(), event_select(cycles)), ("Cycles", 0x0003_0076));
+    }
+    assert!(amd::own_rows(AmdGeneration::Unknown).is_empty());
+}
+
+/// L3 misses are counted outside the core, on every AMD processor that has an L3.
+#[test]
+fn an_l2_miss_is_not_called_a_last_level_miss() {
+    for generation in GENERATIONS {
+        for row in amd::own_rows(generation) {
+            let of_l2 = matches!(
+                event_select(row) & 0xFFFF,
+                0x077E | 0x0F7E | 0x177E | 0x0964
+            );
+            assert_eq!(row.name() == "L2Misses", of_l2, "{generation:?} {}", row.name());
+        }
     }
 }
 
@@ -130,8 +156,19 @@ fn amd_generations_follow_family_and_model() {
         (0x19, 0x1F, AmdGeneration::Zen4),
         (0x19, 0x20, AmdGeneration::Zen3),
         (0x19, 0x5F, AmdGeneration::Zen3),
+        (0x17, 0x50, AmdGeneration::Zen1),
+        (0x17, 0xA0, AmdGeneration::Zen2),
+        (0x17, 0xB0, AmdGeneration::Unknown),
         (0x19, 0x60, AmdGeneration::Zen4),
+        (0x19, 0xAF, AmdGeneration::Zen4),
+        (0x19, 0xB0, AmdGeneration::Unknown),
         (0x1A, 0x02, AmdGeneration::Zen5),
+        (0x1A, 0x44, AmdGeneration::Zen5),
+        (0x1A, 0x60, AmdGeneration::Zen5),
+        (0x1A, 0x50, AmdGeneration::Unknown),
+        (0x1A, 0x80, AmdGeneration::Unknown),
+        (0x1A, 0xAF, AmdGeneration::Unknown),
+        (0x1A, 0xC0, AmdGeneration::Unknown),
         (0x1B, 0x00, AmdGeneration::Unknown),
     ];
     for (family, model, generation) in table {
@@ -141,83 +178,6 @@ fn amd_generations_follow_family_and_model() {
             "{family:#x} {model:#x}"
         );
     }
-}
-
-/// The generation that a row of events-modern.csv is about.
-fn generation_of(fact: &Record) -> AmdGeneration {
-    match (fact["family"].as_str(), fact["core"].as_str()) {
-        ("0Fh", _) => AmdGeneration::K8,
-        ("10h", _) => AmdGeneration::Family10h,
-        ("11h", _) => AmdGeneration::Family11h,
-        ("12h", _) => AmdGeneration::Family12h,
-        ("14h", _) => AmdGeneration::Family14h,
-        ("15h", _) => AmdGeneration::Family15h,
-        ("16h", _) => AmdGeneration::Family16h,
-        ("17h", "Zen 1/Zen+") => AmdGeneration::Zen1,
-        ("17h", "Zen 2") => AmdGeneration::Zen2,
-        ("19h", "Zen 3") => AmdGeneration::Zen3,
-        ("19h", "Zen 4") => AmdGeneration::Zen4,
-        ("1Ah", "Zen 5") => AmdGeneration::Zen5,
-        other => panic!("{other:?} is no generation"),
-    }
-}
-
-#[test]
-fn amd_has_own_rows_exactly_where_the_hals_row_is_absent_or_another() {
-    let own_names = HashMap::from([
-        ("ProfileTotalCycles", (0x8000_0300, "Cycles")),
-        ("ProfileCacheMisses", (0x8000_0301, "CacheMisses")),
-        ("ProfileDcacheAccesses", (0x8000_0302, "L1dAccesses")),
-        ("ProfileDcacheMisses", (0x8000_0303, "L1dMisses")),
-        ("ProfileIcacheIssues", (0x8000_0304, "L1iFetches")),
-        ("ProfileIcacheMisses", (0x8000_0305, "L1iMisses")),
-        ("ProfileFpInstructions", (0x8000_0306, "FpOperations")),
-    ]);
-    let mut expected: HashMap<AmdGeneration, BTreeMap<u32, (&str, u64, Fit)>> = HashMap::new();
-    let facts = data!("events-modern");
-    for fact in facts
-        .iter()
-        .filter(|fact| fact["vendor"] == "AMD" && fact["fit"] != "note")
-    {
-        let select = number(&fact["select_with_os_usr"]);
-        let rows = expected.entry(generation_of(fact)).or_default();
-        let hal = amd64::ROWS.iter().find(|row| row.symbol == fact["source"]);
-        if hal.is_none_or(|row| event_select(row) != select) {
-            let (id, name) = own_names[fact["source"].as_str()];
-            let fit = if fact["fit"] == "exact" {
-                Fit::Exact
-            } else {
-                Fit::Approximate
-            };
-            rows.insert(id, (name, select, fit));
-        }
-    }
-    assert_eq!(expected.len(), GENERATIONS.len());
-    for generation in GENERATIONS {
-        let own: BTreeMap<_, _> = amd::own_rows(generation)
-            .iter()
-            .map(|row| (row.id.0, (row.name, event_select(row), row.fit)))
-            .collect();
-        assert_eq!(own, expected[&generation], "{generation:?}");
-        for row in amd::own_rows(generation) {
-            let event =
-                (event_select(row) & 0xFF) as u16 | (event_select(row) >> 24) as u16 & 0xF00;
-            let counters = match (generation, event) {
-                (AmdGeneration::Family15h, 0x76 | 0x7E) => 0b00_0111,
-                (AmdGeneration::Family15h, _) => 0b11_1111,
-                _ => ANY,
-            };
-            assert_eq!(
-                (row.symbol, row.counters),
-                (row.name, counters),
-                "{generation:?}"
-            );
-            if let Some(name) = meaning(generation, event) {
-                assert_eq!(row.counts, name, "{generation:?} {}", row.name);
-            }
-        }
-    }
-    assert!(amd::own_rows(AmdGeneration::Unknown).is_empty());
 }
 
 #[test]

@@ -93,13 +93,13 @@ fn approximate() -> u32 {
 fn northbridge() -> u32 {
     let event =
         |row: &halprof_tests::facts::Record| halprof_tests::facts::number(&row["event"]) >= 0xE0;
-    let rows = halprof_tests::data!("amd64-sources");
+    let rows = halprof_tests::source_data!("amd64-sources");
     let row = rows.iter().find(|row| event(row));
     halprof_tests::facts::id(&row.expect("a row")["value"]).0
 }
 
 fn row(family: &str, which: impl Fn(&halprof_tests::facts::Record) -> bool) -> u32 {
-    let rows = halprof_tests::data!("mapping");
+    let rows = halprof_tests::source_data!("mapping");
     let row = rows
         .iter()
         .find(|row| row["family"] == family && which(row));

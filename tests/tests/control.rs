@@ -105,7 +105,7 @@ fn instr_retired() -> NetBurstSelect {
     let row = netburst::ROWS
         .iter()
         .find(|row| row.symbol == "ProfileTotalIssues");
-    match row.expect("a row").select {
+    match row.expect("a row").select() {
         Select::NetBurst(event) => event,
         other => panic!("{other:?}"),
     }

@@ -69,7 +69,7 @@ fn above_the_budget_the_period_doubles() {
             (statistics.throttled, statistics.longest_period),
             (1, 2 * period)
         );
-        assert_eq!(statistics.lost, [0; 3]);
+        assert_eq!(statistics.lost, [0; 4]);
         let (before, after) = samples.split_at(1_001);
         assert!(
             before.iter().all(|sample| sample.period == period),

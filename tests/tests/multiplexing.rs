@@ -66,7 +66,7 @@ const ROTATIONS: [(&str, &str, &[Event], u32); 5] = [
     (
         "zen4",
         "TotalIssues,BranchInstructions,BranchMispredictions,L1dMisses,L1dAccesses,L1iFetches,\
-         L1iMisses,FpOperations,Cycles,CacheMisses",
+         L1iMisses,FpOperations,Cycles,L2Misses",
         &[
             Event::Instructions,
             Event::Branches,

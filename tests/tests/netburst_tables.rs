@@ -5,8 +5,8 @@ use sim::netburst_tables::{COUNTERS, Counter, ESCRS, Escr, Group};
 use std::error::Error;
 
 fn records(file: &str) -> Result<Vec<csv::StringRecord>, csv::Error> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/data/");
-    csv::Reader::from_path(format!("{folder}{file}"))?
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    csv::Reader::from_path(format!("{root}/{file}"))?
         .records()
         .collect()
 }
@@ -26,7 +26,7 @@ fn group_name(counter: &Counter) -> &'static str {
 
 #[test]
 fn counters_are_those_of_the_manual() -> Result<(), Box<dyn Error>> {
-    let records = records("p4-counters.csv")?;
+    let records = records("tests/data/p4-counters.csv")?;
     assert_eq!(records.len(), COUNTERS.len());
     for (record, counter) in records.iter().zip(&COUNTERS) {
         let name = counter.name;
@@ -44,7 +44,7 @@ fn counters_are_those_of_the_manual() -> Result<(), Box<dyn Error>> {
 
 #[test]
 fn escrs_are_those_of_the_manual() -> Result<(), Box<dyn Error>> {
-    let records = records("p4-escr.csv")?;
+    let records = records("hal-profile/data/p4-escr.csv")?;
     assert_eq!(records.len(), ESCRS.len());
     for (record, escr) in records.iter().zip(&ESCRS) {
         assert_eq!(&record[0], escr.name);
@@ -59,7 +59,7 @@ fn escrs_are_those_of_the_manual() -> Result<(), Box<dyn Error>> {
 
 #[test]
 fn an_escr_feeds_counters_of_one_group() -> Result<(), Box<dyn Error>> {
-    for (record, escr) in records("p4-escr.csv")?.iter().zip(&ESCRS) {
+    for (record, escr) in records("hal-profile/data/p4-escr.csv")?.iter().zip(&ESCRS) {
         for &number in escr.counters {
             let counter = &COUNTERS[usize::from(number)];
             assert_eq!(&record[3], group_name(counter), "{}", escr.name);
@@ -80,7 +80,7 @@ fn a_counter_and_a_select_mean_one_escr() {
 
 #[test]
 fn events_are_those_of_the_manual() -> Result<(), Box<dyn Error>> {
-    let records = records("p4-events.csv")?;
+    let records = records("hal-profile/data/p4-events.csv")?;
     assert_eq!(records.len(), netburst_events::ROWS.len());
     for (record, row) in records.iter().zip(&netburst_events::ROWS) {
         assert_eq!(&record[0], row.name);

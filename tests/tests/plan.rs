@@ -332,13 +332,13 @@ fn pentium_4(thread: Option<u32>) -> Capabilities {
 fn netburst_rows() -> Vec<(&'static str, Wanted)> {
     netburst::ROWS
         .iter()
-        .filter(|row| matches!(row.select, Select::NetBurst(_)))
+        .filter(|row| matches!(row.select(), Select::NetBurst(_)))
         .map(|row| {
             let wanted = Wanted {
-                select: row.select,
+                select: row.select(),
                 ..on(row.counters)
             };
-            (row.name, wanted)
+            (row.name(), wanted)
         })
         .collect()
 }

@@ -183,7 +183,7 @@ fn escrs_of_each_model() {
         assert_eq!(msrs.contains(&0x3BB), count == 45);
         assert!(msrs.is_sorted() && msrs.contains(&0x3A0) && msrs.contains(&0x3E1));
     }
-    let facts = halprof_tests::data!("p4-escr");
+    let facts = halprof_tests::source_data!("p4-escr");
     let mut known: Vec<u64> = facts
         .iter()
         .map(|fact| halprof_tests::facts::number(&fact["msr"]))

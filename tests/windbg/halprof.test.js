@@ -75,7 +75,7 @@ for (const command of COMMANDS) {
         });
         const stripped = debug({ types });
         types.isStripped = true;
-        assert.match(stripped[`halprof_${command}`](), /have no type halprof_driver::global/);
+        assert.match(stripped[`halprof_${command}`](), /have no type halprof_driver::debugger/);
     });
 
     test(`!halprof_${command} refuses a global without the magic`, () => {
@@ -86,8 +86,8 @@ for (const command of COMMANDS) {
 
     test(`!halprof_${command} refuses another version`, () => {
         const change = (target, { global }) =>
-            target.write(global, scenario.GLOBAL, { version: 2 });
-        assert.match(printed(command, { change }), /layout is version 2, this script reads 1/);
+            target.write(global, scenario.GLOBAL, { version: 3 });
+        assert.match(printed(command, { change }), /layout is version 3, this script reads 2/);
     });
 }
 
@@ -98,8 +98,10 @@ test("the script asks for the API that has function aliases, and names every com
 });
 
 test("where nothing is ready the trace is shown all the same", () => {
-    const change = (target, { global }) =>
-        target.write(global, scenario.GLOBAL, { table: 0, hardware: 0 });
+    const change = (target, { cells }) => {
+        target.write(cells.table, `${scenario.POINTER}<${scenario.TABLE}>`, 0n);
+        target.write(cells.hardware, `${scenario.POINTER}<${scenario.HARDWARE}>`, 0n);
+    };
     const ready = debug({ change });
     for (const command of ["state", "processors", "sessions", "rings"]) {
         assert.match(ready[`halprof_${command}`](), /hardware is not ready/);
@@ -112,7 +114,7 @@ test("a processor without memory does not hide the others", () => {
         const blocks = target.type(scenario.TABLE).fields.get("blocks");
         const pool = table + BigInt(blocks.offset);
         const at = target.memory.get(pool, 8);
-        target.write(at, "core::sync::atomic::AtomicPtr<halprof_driver::kernel::processors::Block>",
+        target.write(at, "core::sync::atomic::AtomicPtr<halprof_driver::block::Block>",
             0n);
     };
     for (const command of ["processors", "rings"]) {
@@ -163,14 +165,14 @@ test("a count beyond its array is refused", () => {
 });
 
 test("the trace goes round, and takes the frequency of the hardware when Ready is gone", () => {
-    const change = (target, { global }) => {
+    const change = (target, { trace }) => {
         const entries = Array.from({ length: 256 }, (_, place) => ({
             // Entry 299 stands in place 43, and is the newest.
             timestamp: scenario.STARTED + BigInt(2_500 * ((place + 256 - 44) % 256)),
             what: 7,
             first: 0x1000 + place,
         }));
-        target.write(global, scenario.GLOBAL, { trace: { made: 300, entries } });
+        target.write(trace, scenario.TRACE, { made: 300, entries });
     };
     const lines = printed("trace", { change }).split("\n");
     assert.match(lines[0], /^300 entries made, the newest 32 of 256 that are kept; ms/);
@@ -189,17 +191,18 @@ for (const [what, first, second, text] of [
     [9, 2, 0xc0000022, "Reserved: overflows: callback; status 0xc0000022"],
     [10, 1, 2, "GivenBack: status of the interrupt 0x1, of the counters 0x2"],
     [11, 0xc000009a, 0, "NotReady: status 0xc000009a"],
+    [12, 0xc0000001, 0, "HandlerStuck: the overflow handler stays, status 0xc0000001"],
 ]) {
     test(`the trace says: ${text}`, () => {
-        const change = (target, { global }) => target.write(global, scenario.GLOBAL,
-            { trace: { made: 1, entries: [{ what, first, second, process: 0 }] } });
+        const change = (target, { trace }) => target.write(trace, scenario.TRACE,
+            { made: 1, entries: [{ what, first, second, process: 0 }] });
         assert.ok(printed("trace", { change }).endsWith(`  ${text}\n`));
     });
 }
 
 test("an entry that this script does not know is shown as it is", () => {
-    const change = (target, { global }) => target.write(global, scenario.GLOBAL,
-        { trace: { made: 1, entries: [{ what: 77, first: 1, second: 2 }] } });
+    const change = (target, { trace }) => target.write(trace, scenario.TRACE,
+        { made: 1, entries: [{ what: 77, first: 1, second: 2 }] });
     assert.match(printed("trace", { change }), /77 \(unknown\): 0x1 0x2\n/);
 });
 
@@ -208,7 +211,7 @@ test("a service without holder, reservation and timer says so", () => {
         service: {
             holder: null,
             suspended: true,
-            processors: { reservation: null, timer: { period: null } },
+            processors: { reservation: null, timers: { setting: null } },
         },
     });
     const text = printed("state", { change });
@@ -313,7 +316,7 @@ test("what the PDB does not tell is as in the sources", () => {
     assert.strictEqual(inside("FIXED_COUNTER"), constant("hal-profile/src/counter.rs", "FIXED"));
     assert.strictEqual(inside("PLACE_BITS"),
         constant("hal-profile/src/service/sessions.rs", "PLACE_BITS"));
-    assert.match(file("driver/src/global.rs"), new RegExp(`version: ${inside("LAYOUT")},`));
+    assert.match(file("driver/src/debugger.rs"), new RegExp(`version: ${inside("LAYOUT")},`));
 });
 
 test("the layout that is documented is the PDB's", () => {
@@ -321,7 +324,7 @@ test("the layout that is documented is the PDB's", () => {
     const trace = offset(scenario.GLOBAL, "trace");
     const offsets = [
         offset(scenario.GLOBAL, "table"), offset(scenario.GLOBAL, "hardware"), trace,
-        trace + offset("halprof_driver::trace::Trace", "entries"),
+        offset(scenario.TRACE, "entries"),
     ];
     const [sentence] = /^At 0x[^]*?\. /m.exec(file("docs/windbg.md"));
     assert.deepStrictEqual(sentence.match(/0x[0-9a-f]+/g).map(Number), offsets);

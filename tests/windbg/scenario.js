@@ -3,10 +3,12 @@
 // What the driver's memory holds in the tests: two processors that sample two sources for one
 // session. Each structure is written at the PDB's offsets; pointers come from `write`.
 
-const GLOBAL = "halprof_driver::global::Global";
-const BLOCK = "halprof_driver::kernel::processors::Block";
-const TABLE = "halprof_driver::kernel::processors::Table";
+const GLOBAL = "halprof_driver::debugger::Global";
+const BLOCK = "halprof_driver::block::Block";
+const TABLE = "halprof_driver::block::Table";
 const HARDWARE = "halprof_driver::device::Hardware";
+const TRACE = "halprof_driver::trace::Trace";
+const POINTER = "core::sync::atomic::AtomicPtr";
 const SESSION = "hal_profile::session::Session";
 const SAMPLE = "shared_types::sample::Sample";
 const WORD = "core::sync::atomic::AtomicU64";
@@ -137,23 +139,26 @@ function write(target) {
     const program = written(target, "hal_profile::session::Program", { configuration });
     const table = written(target, TABLE, {
         count: blocks.length,
-        pending: 0,
-        blocks: pool(target, `core::sync::atomic::AtomicPtr<${BLOCK}>`, [...blocks, 0n]),
-        program,
+        blocks: pool(target, `${POINTER}<${BLOCK}>`, [...blocks, 0n]),
+        program: { at: program, length: 1 },
     });
     const pooled = sessions(target);
     const hardware = written(target, HARDWARE, { service: service(target, table, pooled) });
-    const global = target.symbol("halprof_driver::global::HALPROF");
+    const global = target.symbol("halprof_driver::debugger::HALPROF");
     target.memory.room(global, target.type(GLOBAL).size);
+    const cells = {
+        table: written(target, `${POINTER}<${TABLE}>`, table),
+        hardware: written(target, `${POINTER}<${HARDWARE}>`, hardware),
+    };
+    const trace = written(target, TRACE, { made: entries.length, entries });
     target.write(global, GLOBAL, {
         magic: Buffer.from("halprof\0"),
-        version: 1,
-        table,
-        hardware,
-        trace: { made: entries.length, entries },
+        version: 2,
+        ...cells,
+        trace,
     });
     return {
-        global, table, hardware, blocks, program, ring: rings[0].at,
+        global, cells, trace, table, hardware, blocks, program, ring: rings[0].at,
         sessions: Array.from({ length: pooled.length }, (_, place) =>
             pooled.at + BigInt(place * target.type(SESSION).size)),
     };
@@ -174,7 +179,7 @@ function service(target, table, sessions) {
     return {
         processors: {
             table: { at: table, length: 1 },
-            timer: { period: { some: 50_000_000 } },
+            timers: { setting: { some: { period: 50_000_000, precise: false } } },
             reservation: { some: { handle: HANDLE, interrupt: true } },
             frequency: 2_500_000_000n,
             resolution: 5000,
@@ -198,7 +203,7 @@ function block(target, index, state, ring) {
         index,
         number: { Group: index, Number: index + 4 },
         running: state.phase === "Running",
-        state: written(target, "hal_profile::processor::ProcessorState", state),
+        state: { at: written(target, "hal_profile::processor::ProcessorState", state), length: 1 },
         // A cell; its value is the Option.
         ring: { value: ring && { some: ring } },
     });
@@ -236,5 +241,5 @@ function written(target, type, value) {
 }
 
 module.exports = {
-    GLOBAL, TABLE, HARDWARE, SESSION, STARTED, unused, write, writeCounts,
+    GLOBAL, TABLE, HARDWARE, TRACE, POINTER, SESSION, STARTED, unused, write, writeCounts,
 };

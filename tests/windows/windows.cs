@@ -138,6 +138,27 @@ namespace Halprof
         // Samples one source with Windows' own profiling; answers how many samples there were.
         public static long Sample(uint source, int milliseconds, string file)
         {
+            return Sample(47, milliseconds, file, session =>
+            {
+                Set(session, TraceProfileSourceConfigInfo, new int[] { (int)source });
+                // PERFINFO_GROUPMASK: eight words; PERF_PMC_PROFILE is bit 0x400 of the second.
+                Set(session, TraceSystemTraceEnableFlagsInfo, new int[] { 0, 0x400, 0, 0, 0, 0, 0, 0 });
+            });
+        }
+
+        // Samples the CPU with Windows' own profiling (SampledProfile); answers how many samples.
+        public static long SampleCpu(int milliseconds, string file)
+        {
+            return Sample(46, milliseconds, file, session =>
+            {
+                // EVENT_TRACE_FLAG_PROFILE (evntrace.h) in the first word.
+                Set(session, TraceSystemTraceEnableFlagsInfo, new int[] { 0x01000000, 0, 0, 0, 0, 0, 0, 0 });
+            });
+        }
+
+        static long Sample(byte opcode, int milliseconds, string file, Action<ulong> enable)
+        {
+            wanted = opcode;
             const string name = "halprof-test";
             Privilege.Enable("SeSystemProfilePrivilege");
             IntPtr properties = Properties(file);
@@ -150,9 +171,7 @@ namespace Halprof
                 Check(StartTrace(out session, name, properties), "StartTrace");
                 try
                 {
-                    Set(session, TraceProfileSourceConfigInfo, new int[] { (int)source });
-                    // PERFINFO_GROUPMASK: eight words; PERF_PMC_PROFILE is bit 0x400 of the second.
-                    Set(session, TraceSystemTraceEnableFlagsInfo, new int[] { 0, 0x400, 0, 0, 0, 0, 0, 0 });
+                    enable(session);
                     Spin(milliseconds);
                 }
                 finally
@@ -194,14 +213,15 @@ namespace Halprof
 
         static readonly Guid PerfInfo = new Guid("ce1dbfb4-137e-4da6-87b0-3f59aa102cbc");
         static long samples;
+        static byte wanted;
 
-        // EVENT_HEADER: ProviderId at 24, EventDescriptor.Opcode at 45. PerfInfo's opcode 47 is the
-        // sample of a performance counter.
+        // EVENT_HEADER: ProviderId at 24, EventDescriptor.Opcode at 45. PerfInfo's opcode 46 is
+        // a sample of the CPU, 47 of a performance counter.
         static void OnEvent(IntPtr record)
         {
             var provider = new byte[16];
             Marshal.Copy(IntPtr.Add(record, 24), provider, 0, 16);
-            if (new Guid(provider) == PerfInfo && Marshal.ReadByte(record, 45) == 47)
+            if (new Guid(provider) == PerfInfo && Marshal.ReadByte(record, 45) == wanted)
             {
                 samples++;
             }

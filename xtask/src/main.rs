@@ -5,8 +5,10 @@ mod exe;
 mod foreign;
 mod mutants;
 mod package;
+mod prove;
 mod setup;
 mod speakeasy;
+mod suite;
 mod sys;
 mod test;
 
@@ -27,8 +29,10 @@ enum Task {
     Exe,
     /// Builds both and makes what Windows installs, target/package, signed for a test machine.
     Package,
-    /// Installs what is missing, then runs every check and every test.
+    /// Runs every check and the tests that are fast, as anyone does before a commit.
     Test(test::Options),
+    /// Runs the slow rest: long soak and fuzzing, every wrong driver, Wine, a browser, others' programs.
+    Prove(prove::Options),
     /// Breaks hal-profile on purpose, one change at a time, and tells which the tests miss.
     Mutants {
         /// Arguments for cargo-mutants, such as `--file hal-profile/src/plan.rs`.
@@ -45,7 +49,7 @@ fn main() -> Result<()> {
     shell.change_dir("..");
     match Task::parse() {
         Task::Setup => {
-            setup::install(&shell)?;
+            setup::install(&shell, &setup::all(&shell))?;
             speakeasy::install(&shell)?;
             foreign::install(&shell)
         }
@@ -54,6 +58,7 @@ fn main() -> Result<()> {
         Task::Exe => exe::build(&shell),
         Task::Package => package::make(&shell),
         Task::Test(options) => test::run(&shell, &options),
+        Task::Prove(options) => prove::run(&shell, &options),
         Task::Mutants { arguments } => mutants::run(&shell, &arguments),
         Task::Bench => Ok(cmd!(shell, "cargo bench -p halprof-tests").run()?),
     }

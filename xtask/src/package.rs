@@ -57,7 +57,7 @@ const FILES: [&str; 6] = [
 
 /// Makes the package in `target/package`, and the zip of it, from the sources.
 pub(crate) fn make(shell: &Shell) -> Result<()> {
-    setup::install(shell)?;
+    setup::install(shell, &setup::all(shell))?;
     sys::build(shell, &sys::Options::default())?;
     exe::build(shell)?;
     for folder in [PACKAGE, WORK] {

@@ -190,18 +190,29 @@ impl Package {
     }
 }
 
+/// What `cargo xtask test` needs.
+pub(crate) fn for_tests(shell: &Shell) -> Vec<&'static Package> {
+    let rust = if crate::sys::rustup_can(shell) {
+        &[]
+    } else {
+        RUST
+    };
+    [DRIVER, TERMINAL, NODE, READERS, ENGINE, rust]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// What every task needs.
+pub(crate) fn all(shell: &Shell) -> Vec<&'static Package> {
+    let mut all = for_tests(shell);
+    all.extend([SIGNING, MINGW, WINE, BROWSER].into_iter().flatten());
+    all
+}
+
 /// Installs what is missing.
-pub(crate) fn install(shell: &Shell) -> Result<()> {
-    let mut wanted: Vec<&Package> = [
-        DRIVER, SIGNING, MINGW, WINE, TERMINAL, NODE, BROWSER, READERS, ENGINE,
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    if !crate::sys::rustup_can(shell) {
-        wanted.extend(RUST);
-    }
-    let missing: Vec<_> = wanted.into_iter().filter(|p| p.is_missing()).collect();
+pub(crate) fn install(shell: &Shell, wanted: &[&Package]) -> Result<()> {
+    let missing: Vec<_> = wanted.iter().filter(|p| p.is_missing()).collect();
     if missing.is_empty() {
         return Ok(());
     }

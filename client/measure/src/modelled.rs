@@ -149,7 +149,8 @@ fn refused(machine: &str, error: SpecError) -> Error {
         },
         SpecError::Empty
         | SpecError::UnknownOption { .. }
-        | SpecError::DuplicateOption
+        | SpecError::DuplicateOption { .. }
+        | SpecError::Unkind(_)
         | SpecError::Processors { .. } => Error::Usage {
             message: format!("`{machine}`: {error}"),
             hint,

@@ -22,7 +22,8 @@ const DEFAULT_MACHINE: &str = if cfg!(windows) {
 #[derive(Debug, Parser)]
 #[command(name = "halprof", version, subcommand_required = true)]
 pub(crate) struct Arguments {
-    /// Where to measure: `driver`, a CPUID dump, or a built-in model; with `,processors=N` repeated
+    /// Where to measure: `driver`, a CPUID dump, or a built-in model; with `,processors=N` repeated,
+    /// with `,unkind=A+B` as unkind as silicon
     #[arg(long, value_name = "SPEC", global = true)]
     machine: Option<String>,
     /// Print one JSON object
@@ -59,7 +60,7 @@ impl Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Commands {
     /// List the built-in models
-    Machines,
+    Machines(Machines),
     /// Show the interface chosen and why, and each processor's capabilities
     Info,
     /// List profile sources
@@ -223,6 +224,13 @@ impl FromArgMatches for By {
         *self = Self::from_arg_matches(matches)?;
         Ok(())
     }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Machines {
+    /// List what `,unkind=A+B` after a model's name makes it do, as real processors do
+    #[arg(long)]
+    pub(crate) unkind: bool,
 }
 
 #[derive(Debug, Args)]

@@ -125,7 +125,7 @@ fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u
                 record::run(options, on, output)
             });
         }
-        Commands::Machines => machines::run(output),
+        Commands::Machines(options) => machines::run(options, output),
         Commands::Report(options) => report::run(options, output),
         Commands::Export(options) => export::run(options, output),
         Commands::Annotate(options) => annotate::run(options, output),

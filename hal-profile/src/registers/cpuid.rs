@@ -118,6 +118,10 @@ pub const LEAF80000022_EAX_PERFMON_V2: u32 = 1 << 0;
 pub const HYPERVISOR_INTERFACE_HV1: u32 = 0x3123_7648;
 /// Leaf 0x40000001 EAX of the Xbox nanovisor, which Windows does not take for a hypervisor.
 pub const HYPERVISOR_INTERFACE_NANOVISOR: u32 = 0x766E_6258;
+/// Leaf 0x40000003 EBX: CreatePartitions and CpuManagement, which only the root partition has.
+pub const LEAF40000003_EBX_ROOT: u32 = 1 << 0 | 1 << 12;
+/// Leaf 0x40000003 ECX: an architectural PMU is available.
+pub const LEAF40000003_ECX_ARCHITECTURAL_PMU: u32 = 1 << 7;
 /// Leaf 0x40000003 EDX: PerformanceMonitorsAvailable.
 pub const LEAF40000003_EDX_PERFORMANCE_MONITORS: u32 = 1 << 2;
 

@@ -24,8 +24,9 @@ pub const IA32_PERF_GLOBAL_OVF_CTRL: u32 = 0x390;
 pub const IA32_MISC_ENABLE: u32 = 0x1A0;
 /// IA32_MISC_ENABLE bit 7: performance monitoring available.
 pub const MISC_ENABLE_PERFMON: u64 = 1 << 7;
-/// Fixed counters stand at this bit and up in the global registers.
-pub const GLOBAL_FIXED_SHIFT: u32 = 32;
+/// IA32_PERF_GLOBAL_STATUS bit 59, CTR_FRZ, from version 4 on: an overflow has frozen the counters
+/// (IA32_DEBUGCTL.FREEZE_PERFMON_ON_PMI), until the bit is acknowledged.
+pub const GLOBAL_STATUS_CTR_FRZ: u64 = 1 << 59;
 /// RDPMC: ECX bit that asks for a fixed counter.
 pub const RDPMC_FIXED: u32 = 1 << 30;
 

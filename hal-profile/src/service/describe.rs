@@ -1,17 +1,18 @@
-//! Who is there, the machine, its processors and their registers.
+//! Answers HELLO, DESCRIBE, PROCESSORS and REGISTERS.
 
-use super::Service;
 use super::exchange::{Answer, Exchange, refused};
-use crate::capabilities::{Apic, Capabilities};
-use crate::counter::CounterWidth;
+use super::{Host, Service};
+use crate::capabilities::{Apic, Capabilities, Gate};
 use crate::guard::DEFAULT_BUDGET;
-use crate::machine::{Machine, Processors};
-use crate::plan::MAX_SOURCES;
+use crate::host::Processors;
+use crate::machine::Machine;
+use crate::program::MAX_SOURCES;
 use crate::registers::apic::{IA32_APIC_BASE, IA32_X2APIC_LVT_PMI, LVTPC_OFFSET};
 use crate::registers::{intel, netburst};
+use crate::selection::{Choice, Hv1, Hypervisor};
 use crate::session::Session;
+use crate::state::ProcessorState;
 use core::mem::size_of;
-use core::ops::DerefMut;
 use shared_types::request::Plain;
 use shared_types::request::machine::{Hello, Machine as Description, Page, Processor, Register};
 use shared_types::{Delivery, ErrorCode, ProfileInterface, Reason, ReplyHeader, Text};
@@ -21,7 +22,7 @@ const APIC_PAGE: u32 = 0xFFFF_0000;
 /// Most registers of one processor that are shown.
 const MAX_REGISTERS: usize = 112;
 
-impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
+impl<H: Host> Service<H> {
     pub(super) fn hello(&self, exchange: &mut Exchange<'_>) -> Answer {
         exchange.request::<Plain>(0)?;
         exchange.reply(&Hello {
@@ -37,7 +38,7 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
         let holder = self.holder;
         let session = super::running(holder, &self.sessions);
         let process = session
-            .and_then(|session| session.owner)
+            .and_then(Session::owner)
             .map_or(0, |owner| owner.process);
         let now = self.now();
         let boot = self.kinds.boot();
@@ -47,7 +48,7 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
                 (ProfileInterface::Default, Reason::OtherVendor),
             ),
             |boot| {
-                let choice = |choice: crate::selection::Choice| (choice.interface, choice.reason);
+                let choice = |choice: Choice| (choice.interface, choice.reason);
                 (choice(boot.judgement.hal), choice(boot.judgement.used))
             },
         );
@@ -58,16 +59,20 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
             interface: used.0 as u32,
             reason: used.1 as u32,
             delivery: boot.map_or(Delivery::None, |boot| boot.delivery) as u32,
-            processors: self.kinds.processors as u32,
+            processors: self.kinds.processors() as u32,
             timestamp_frequency: self.processors.timestamp_frequency(),
             ring_bytes_max: self.about.ring_bytes_max,
             ring_bytes: self.ring_bytes,
             holder_process: process,
-            holder_session: holder.map_or(0, |holder| self.number(holder.place)),
+            holder_session: holder.map_or(0, |holder| self.number(holder.slot)),
             holder_ticks: holder.map_or(0, |holder| now.wrapping_sub(holder.since)),
             sources_max: MAX_SOURCES as u32,
             interrupt_budget: DEFAULT_BUDGET,
-            flags: 0,
+            flags: if self.processors.handler_stuck() {
+                Description::HANDLER_STUCK
+            } else {
+                0
+            },
             reserved: 0,
         })
     }
@@ -79,9 +84,9 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
             .unwrap_or_default()
     }
 
-    pub(super) fn list_processors(&self, exchange: &mut Exchange<'_>) -> Answer {
+    pub(super) fn list_processors(&mut self, exchange: &mut Exchange<'_>) -> Answer {
         let first = exchange.from(0)?.first as usize;
-        let total = self.kinds.processors;
+        let total = self.kinds.processors();
         if first > total {
             return Err(refused(
                 ErrorCode::ProcessorUnknown,
@@ -92,10 +97,13 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
         page(exchange, first, total, |index| self.processor(index))
     }
 
-    fn processor(&self, index: usize) -> Processor {
+    fn processor(&mut self, index: usize) -> Processor {
         let kind = self.kinds.kind_of(index);
         let (group, number) = self.processors.number(index);
-        let Some(found) = self.kinds.get(kind) else {
+        let state = self
+            .processors
+            .run_on(index, |local| (local.state.found, local.state.storm));
+        let (Some(found), Some((before, storm))) = (self.kinds.get(kind), state) else {
             return Processor::default();
         };
         let identity = &found.identity;
@@ -110,9 +118,9 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
             core_type: found.core_type,
             pmu_version: found.pmu_version,
             counters: found.declared_counters,
-            counter_width: found.width.map_or(0, CounterWidth::bits),
+            counter_width: found.width.bits(),
             fixed_counters: found.declared_fixed,
-            fixed_width: found.fixed_width.map_or(0, CounterWidth::bits),
+            fixed_width: found.fixed_width.bits(),
             kind: kind as u8,
             interface: found.interface() as u32,
             reason: found.judgement.used.reason as u32,
@@ -120,7 +128,10 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
             hypervisor: identity.hypervisor_vendor,
             counter_mask: found.counters,
             fixed_mask: found.fixed,
-            ..Processor::default()
+            found_counters: before.counters,
+            found_fixed: before.fixed,
+            flags: hypervisor_flags(found) | if storm { Processor::STORM } else { 0 },
+            hypervisor_behind: identity.hypervisor_behind,
         }
     }
 
@@ -128,21 +139,47 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
         let index = exchange.from(0)?.first as usize;
         let mut list = [Register::default(); MAX_REGISTERS];
         let count = self.processors.run_on(index, |local| {
-            let Some(capabilities) = &local.state.capabilities else {
+            let ProcessorState {
+                capabilities,
+                known: true,
+                ..
+            } = &*local.state
+            else {
                 return 0;
             };
             read_registers(local.machine, capabilities, &mut list)
         });
         let Some(count) = count else {
-            let total = self.kinds.processors as u64;
+            let total = self.kinds.processors() as u64;
             return Err(refused(ErrorCode::ProcessorUnknown, index as u32, total));
         };
         // There is no asking for the rest of one processor's registers.
         exchange.need(size_of::<Page>() + count * size_of::<Register>())?;
-        page(exchange, 0, count, |place| {
-            list.get(place).copied().unwrap_or_default()
+        page(exchange, 0, count, |index| {
+            list.get(index).copied().unwrap_or_default()
         })
     }
+}
+
+/// What an Hv#1 hypervisor shows of itself.
+fn hypervisor_flags(found: &Capabilities) -> u32 {
+    let Hypervisor::Hv1(Hv1 {
+        counters,
+        architectural,
+        root,
+    }) = found.identity.hypervisor
+    else {
+        return 0;
+    };
+    [
+        (true, Processor::HV1),
+        (root, Processor::HV1_ROOT),
+        (counters, Processor::HV1_COUNTERS),
+        (architectural, Processor::HV1_ARCHITECTURAL),
+    ]
+    .iter()
+    .filter(|(set, _)| *set)
+    .fold(0, |bits, (_, bit)| bits | bit)
 }
 
 /// Reads the registers that belong to performance monitoring on this processor.
@@ -151,16 +188,16 @@ fn read_registers(
     capabilities: &Capabilities,
     list: &mut [Register],
 ) -> usize {
-    let mut places = list.iter_mut();
+    let mut list = list.iter_mut();
     let mut count = 0;
     each_register(capabilities, &mut |number| {
-        if let Some(place) = places.next() {
+        if let Some(register) = list.next() {
             let value = if number >= APIC_PAGE {
                 machine.read_apic(number - APIC_PAGE).into()
             } else {
                 machine.read_msr(number)
             };
-            *place = Register {
+            *register = Register {
                 value,
                 number,
                 reserved: 0,
@@ -200,9 +237,9 @@ fn each_register(capabilities: &Capabilities, visit: &mut impl FnMut(u32)) {
             .filter(|index| capabilities.fixed >> index & 1 != 0)
             .for_each(|index| visit(intel::IA32_FIXED_CTR0 + index));
     }
-    if let Some(global) = capabilities.global {
-        visit(global.control);
-        visit(global.status);
+    if capabilities.gate == Gate::Global {
+        visit(capabilities.global.control);
+        visit(capabilities.global.status);
     }
     match capabilities.apic {
         Apic::None => {}
@@ -220,14 +257,14 @@ pub(super) fn page<T: zerocopy::IntoBytes + zerocopy::Immutable>(
     exchange: &mut Exchange<'_>,
     first: usize,
     total: usize,
-    element: impl Fn(usize) -> T,
+    mut element: impl FnMut(usize) -> T,
 ) -> Answer {
     let head = size_of::<Page>();
     let wanted = total.saturating_sub(first);
     exchange.need(head + if wanted == 0 { 0 } else { size_of::<T>() })?;
     let count = wanted.min((exchange.output() - head) / size_of::<T>());
-    for place in 0..count {
-        exchange.put(head + place * size_of::<T>(), &element(first + place));
+    for index in 0..count {
+        exchange.put(head + index * size_of::<T>(), &element(first + index));
     }
     let length = head + count * size_of::<T>();
     let header = ReplyHeader::done(length);

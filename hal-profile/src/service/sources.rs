@@ -1,25 +1,23 @@
-//! Sources: enumerated, queried, planned.
+//! Answers ENUMERATE, QUERY and PLAN.
 
-use super::Service;
-use super::exchange::{Answer, Exchange, refused};
-use super::preparation::{no_memory, time_by_reference_cycles, uses_kind};
+use super::configure::{Rights, sampled_time};
+use super::exchange::{Answer, Exchange, must_be_zero, refused};
+use super::{Host, Service};
 use crate::capabilities::Capabilities;
 use crate::catalog;
-use crate::machine::Processors;
-use crate::plan::Seat;
-use crate::session::{Client, Session};
+use crate::program::{Seat, Slot};
+use crate::session::Client;
 use crate::source::{Fit, Row, limits};
-use core::mem::size_of;
-use core::ops::DerefMut;
+use core::mem::{offset_of, size_of};
 use shared_types::hal::HalProfileSourceInformationEx64;
 use shared_types::request::machine::Page;
-use shared_types::request::session::{Configure, SAMPLE};
+use shared_types::request::session::{Configure, NO_ADDRESS, SAMPLE};
 use shared_types::request::source::{
     APPROXIMATE, Information, Placement, Plan as PlanReply, Query, Source,
 };
 use shared_types::{Delivery, ErrorCode, ProfileInterface, ProfileSource, ReplyHeader, Text};
 
-impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
+impl<H: Host> Service<H> {
     pub(super) fn enumerate(&self, exchange: &mut Exchange<'_>) -> Answer {
         let request = exchange.from(APPROXIMATE)?;
         let approximate = request.header.flags & APPROXIMATE != 0;
@@ -53,7 +51,7 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
     fn source(&self, boot: &Capabilities, row: &'static Row, approximate: bool) -> Source {
         let support = self.support(boot, row, approximate);
         let (counts, note) = catalog::describe(boot, row);
-        let select = catalog::select_word(&row.select);
+        let select = catalog::select_word(&row.select());
         let limits = limits(row.id);
         let kinds = self.kinds.iter().filter(|(_, kind)| {
             catalog::find(kind, row.id)
@@ -78,7 +76,7 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
             min_interval: limits.min,
             max_interval: limits.max,
             kinds: kinds.fold(0, |mask, (kind, _)| mask | 1 << kind),
-            name: Text::new(row.name),
+            name: Text::new(row.name()),
             symbol: Text::new(row.symbol),
             counts: Text::new(counts),
             note: Text::new(match support {
@@ -97,7 +95,7 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
         row: &Row,
         approximate: bool,
     ) -> Result<(), catalog::Refusal> {
-        if self.sessions.len() < 2 {
+        if self.sessions.is_empty() {
             return Err(catalog::Refusal {
                 error: ErrorCode::NoMemory,
                 why: "no memory could be had for the counters, so no source is supported",
@@ -118,12 +116,9 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
         let interval = match request.session {
             0 => limits.default.into(),
             number => {
-                let place = self.place(client, number)?;
-                let configuration = self
-                    .sessions
-                    .get(place)
-                    .map(|session| &session.program.configuration);
-                configuration
+                let slot = self.slot(client, number)?;
+                let program = self.sessions.get(slot).map(|session| &session.program);
+                program
                     .and_then(|all| all.sources().iter().find(|source| source.id == id.0))
                     .map(|source| source.interval.used)
                     .ok_or(refused(ErrorCode::SourceNotInSession, id.0, 0))?
@@ -146,34 +141,27 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
     }
 
     pub(super) fn plan(&mut self, exchange: &mut Exchange<'_>) -> Answer {
-        let request = exchange.head::<Configure>(APPROXIMATE | SAMPLE)?;
-        if request.session != 0 {
-            return Err(refused(
-                ErrorCode::ReservedNotZero,
-                16,
-                request.session.into(),
-            ));
-        }
-        let approximate = request.header.flags & APPROXIMATE != 0;
-        self.prepare(exchange, &request, approximate, true)?;
+        let request = exchange.head::<Configure>(APPROXIMATE | SAMPLE | NO_ADDRESS)?;
+        must_be_zero(offset_of!(Configure, session) as u32, request.session)?;
+        must_be_zero(offset_of!(Configure, reserved) as u32, request.reserved)?;
+        let rights = Rights {
+            approximate: request.header.flags & APPROXIMATE != 0,
+            kernel: true,
+            kernel_addresses: true,
+        };
+        self.prepare(exchange, &request, rights)?;
         let sources = request.sources as usize;
-        let kinds = self
-            .kinds
-            .iter()
-            .map(|(kind, _)| kind + 1)
-            .max()
-            .unwrap_or(0);
+        let kinds = self.kinds.iter().map(|(kind, _)| kind + 1);
+        let kinds = kinds.max().unwrap_or(0);
         let head = size_of::<PlanReply>();
         let length = head + kinds * sources * size_of::<Placement>();
         exchange.need(length)?;
         let mut fits = true;
-        let Some(scratch) = self.sessions.first() else {
-            return Err(no_memory());
-        };
-        for (kind, plan) in scratch.program.plans.iter().enumerate().take(kinds) {
-            let used = uses_kind(&self.kinds, &scratch.program.configuration.processors, kind);
-            for index in 0..sources {
-                let placement = placement(plan.seat(index));
+        let program = &self.scratch.program;
+        for (kind, made) in program.kinds.iter().enumerate().take(kinds) {
+            let used = self.kinds.uses(&program.settings.processors, kind);
+            for (index, slot) in made.slots.iter().enumerate().take(sources) {
+                let placement = placement(slot);
                 fits &= !used || (placement.error == 0 && placement.turn == 0);
                 let at = head + (kind * sources + index) * size_of::<Placement>();
                 exchange.put(at, &placement);
@@ -195,8 +183,7 @@ impl<P: Processors, S: DerefMut<Target = [Session]>> Service<P, S> {
 
 /// Whether a supported source can be sampled.
 fn samples(found: &Capabilities, row: &Row) -> bool {
-    found.delivery != Delivery::None
-        && (row.fit != Fit::Timer || time_by_reference_cycles(found, row.id.0).is_ok())
+    found.delivery != Delivery::None && (row.fit != Fit::Timer || sampled_time(found, 0).is_ok())
 }
 
 fn no_sampling(found: &Capabilities, row: &Row) -> &'static str {
@@ -207,18 +194,18 @@ fn no_sampling(found: &Capabilities, row: &Row) -> &'static str {
             "counting only: no local APIC is enabled to carry the interrupt"
         }
         _ if row.fit == Fit::Timer => {
-            "counting only: a timer's callback has no address, and this processor has no counter of reference cycles"
+            "counting only: a timer's callback has no address, and this processor has no counter of cycles"
         }
         _ => "counting only",
     }
 }
 
-fn placement(seat: Seat) -> Placement {
-    match seat {
-        Seat::Counter { counter, turn, .. } => Placement {
-            turn,
-            counter: u16::from(counter.index())
-                + if counter.is_fixed() {
+fn placement(slot: &Slot) -> Placement {
+    match slot.seat {
+        Seat::Counter => Placement {
+            turn: slot.rotation,
+            counter: u16::from(slot.counter.index())
+                + if slot.counter.is_fixed() {
                     Placement::FIXED
                 } else {
                     0
@@ -230,10 +217,10 @@ fn placement(seat: Seat) -> Placement {
             counter: Placement::TIMER,
             error: 0,
         },
-        Seat::Refused(error) => Placement {
+        Seat::None | Seat::Refused => Placement {
             turn: 0,
             counter: 0,
-            error: error as u32,
+            error: slot.error,
         },
     }
 }

@@ -2,232 +2,46 @@
 
 use shared_types::ProfileSource;
 
-use super::amd64_events::{AmdGeneration, is_northbridge, meaning};
-use super::{ANY, Fit, NO_COUNTER, Row, Select, listed_name};
+use super::amd64_events::{first_name, is_northbridge};
+use super::{ANY, Fit, NO_COUNTER, Row, RowSelect};
 
-const fn row(id: u32, symbol: &'static str, select: u64) -> Row {
-    spelled(id, symbol, select, listed_name(symbol))
-}
-
-/// A row whose name Windows prints in another spelling than the enumeration's.
-const fn spelled(id: u32, symbol: &'static str, select: u64, name: &'static str) -> Row {
+/// `northbridge`: the note on rows that one set of counters serves.
+const fn row(id: u32, symbol: &'static str, select: u64, northbridge: u16) -> Row {
     let event = (select & 0xFF) as u16;
     let (counters, fit, note) = if is_northbridge(event) {
-        (
-            NO_COUNTER,
-            Fit::Northbridge,
-            "one set of counters serves all cores of a node",
-        )
+        (NO_COUNTER, Fit::Northbridge, northbridge)
     } else {
-        (ANY, Fit::Exact, "")
+        (ANY, Fit::Exact, 0)
     };
     Row {
         id: ProfileSource(id),
-        name,
         symbol,
-        select: Select::EventSelect(select),
+        select: RowSelect::EventSelect(select),
         counters,
+        fixed: NO_COUNTER,
         fit,
         counts: first_name(event),
         note,
     }
 }
 
-/// The event's name on K8, or on family 10h where K8 has none; empty where neither has.
-const fn first_name(event: u16) -> &'static str {
-    match (
-        meaning(AmdGeneration::K8, event),
-        meaning(AmdGeneration::Family10h, event),
-    ) {
-        (Some(name), _) | (None, Some(name)) => name,
-        (None, None) => "",
-    }
-}
-
 /// The sources of Amd64, by number.
 ///
-/// `counts` is the event's name on the processors that the table was made for; what the same select
-/// counts on a later family is [`meaning`]'s answer. [`Fit::Exact`] says that the row is the HAL's
+/// [`Row::counts`] is the event's name on the processors that the table was made for; what the same select
+/// counts on a later family is [`meaning`](super::amd64_events::meaning)'s answer. [`Fit::Exact`] says that the row is the HAL's
 /// own, not that its name still holds.
 ///
 /// Source: G. Chappell, "Hardware Performance Counters: AMD64"; the names are those that Windows
 /// 10's tools print.
-#[rustfmt::skip]
-pub static ROWS: [Row; 176] = [
-    Row::timer(Select::EventSelect(0x00030076), "the HAL's table holds a select for it that is never programmed"),
-    row(0x02, "ProfileTotalIssues", 0x000300C0),
-    row(0x06, "ProfileBranchInstructions", 0x000300C2),
-    row(0x08, "ProfileDcacheMisses", 0x00030041),
-    row(0x09, "ProfileIcacheMisses", 0x00030081),
-    row(0x0B, "ProfileBranchMispredictions", 0x000300C3),
-    row(0x0D, "ProfileFpInstructions", 0x00030FCB),
-    row(0x14, "ProfileIcacheIssues", 0x00030080),
-    row(0x15, "ProfileDcacheAccesses", 0x00030040),
-    row(0x19, "ProfileFPDispatchedFPUOps", 0x00033F00),
-    row(0x1A, "ProfileFPDispatchedFPUOpsAddExcludeJunk", 0x00030100),
-    row(0x1B, "ProfileFPDispatchedFPUOpsMulExcludeJunk", 0x00030200),
-    row(0x1C, "ProfileFPDispatchedFPUOpsStoreExcludeJunk", 0x00030400),
-    row(0x1D, "ProfileFPDispatchedFPUOpsAddJunk", 0x00030800),
-    row(0x1E, "ProfileFPDispatchedFPUOpsMulJunk", 0x00031000),
-    row(0x1F, "ProfileFPDispatchedFPUOpsStoreJunk", 0x00032000),
-    row(0x20, "ProfileFPCyclesNoFPUOpsRetired", 0x00030001),
-    spelled(0x21, "ProfileFPDispatchedFPUOpsWithFastFlag", 0x00030002, "FPDispathedFPUOpsWithFastFlag"),
-    row(0x22, "ProfileLSSegmentRegisterLoad", 0x00037F20),
-    row(0x23, "ProfileLSSegmentRegisterLoadES", 0x00030120),
-    row(0x24, "ProfileLSSegmentRegisterLoadCS", 0x00030220),
-    row(0x25, "ProfileLSSegmentRegisterLoadSS", 0x00030420),
-    row(0x26, "ProfileLSSegmentRegisterLoadDS", 0x00030820),
-    row(0x27, "ProfileLSSegmentRegisterLoadFS", 0x00031020),
-    row(0x28, "ProfileLSSegmentRegisterLoadGS", 0x00032020),
-    row(0x29, "ProfileLSSegmentRegisterLoadHS", 0x00034020),
-    row(0x2A, "ProfileLSResyncBySelfModifyingCode", 0x00030021),
-    row(0x2B, "ProfileLSResyncBySnoop", 0x00030022),
-    row(0x2C, "ProfileLSBuffer2Full", 0x00030023),
-    row(0x2D, "ProfileLSLockedOperation", 0x00030024),
-    row(0x2E, "ProfileLSLateCancelOperation", 0x00030025),
-    row(0x2F, "ProfileLSRetiredCFLUSH", 0x00030026),
-    row(0x30, "ProfileLSRetiredCPUID", 0x00030027),
-    row(0x31, "ProfileDCAccess", 0x00030040),
-    row(0x32, "ProfileDCMiss", 0x00030041),
-    row(0x33, "ProfileDCRefillFromL2", 0x00031F42),
-    row(0x34, "ProfileDCRefillFromL2Invalid", 0x00030142),
-    row(0x35, "ProfileDCRefillFromL2Shared", 0x00030242),
-    row(0x36, "ProfileDCRefillFromL2Exclusive", 0x00030442),
-    row(0x37, "ProfileDCRefillFromL2Owner", 0x00030842),
-    row(0x38, "ProfileDCRefillFromL2Modified", 0x00031042),
-    row(0x39, "ProfileDCRefillFromSystem", 0x00031F43),
-    row(0x3A, "ProfileDCRefillFromSystemInvalid", 0x00030143),
-    row(0x3B, "ProfileDCRefillFromSystemShared", 0x00030243),
-    row(0x3C, "ProfileDCRefillFromSystemExclusive", 0x00030443),
-    row(0x3D, "ProfileDCRefillFromSystemOwner", 0x00030843),
-    row(0x3E, "ProfileDCRefillFromSystemModified", 0x00031043),
-    row(0x3F, "ProfileDCRefillCopyBack", 0x00031F44),
-    row(0x40, "ProfileDCRefillCopyBackInvalid", 0x00030144),
-    row(0x41, "ProfileDCRefillCopyBackShared", 0x00030244),
-    row(0x42, "ProfileDCRefillCopyBackExclusive", 0x00030444),
-    row(0x43, "ProfileDCRefillCopyBackOwner", 0x00030844),
-    row(0x44, "ProfileDCRefillCopyBackModified", 0x00031044),
-    row(0x45, "ProfileDCL1DTLBMissL2DTLBHit", 0x00030745),
-    row(0x46, "ProfileDCL1DTLBMissL2DTLBMiss", 0x00030746),
-    spelled(0x47, "ProfileDCMisaligndDataReference", 0x00030047, "DCMisalignedDataReference"),
-    spelled(0x48, "ProfileDCLateCancelOfAccess", 0x00030048, "DCLateCancelOfAnAccess"),
-    spelled(0x49, "ProfileDCEarlyCancelOfAccess", 0x00030049, "DCEarlyCancelOfAnAccess"),
-    row(0x4A, "ProfileDCOneBitECCError", 0x0003034A),
-    row(0x4B, "ProfileDCOneBitECCErrorScrubberError", 0x0003014A),
-    row(0x4C, "ProfileDCOneBitECCErrorPiggybackScrubberError", 0x0003024A),
-    row(0x4D, "ProfileDCDispatchedPrefetchInstructions", 0x0003074B),
-    row(0x4E, "ProfileDCDispatchedPrefetchInstructionsLoad", 0x0003014B),
-    row(0x4F, "ProfileDCDispatchedPrefetchInstructionsStore", 0x0003024B),
-    row(0x50, "ProfileDCDispatchedPrefetchInstructionsNTA", 0x0003044B),
-    row(0x51, "ProfileBUInternalL2Request", 0x00031F7D),
-    row(0x52, "ProfileBUInternalL2RequestICFill", 0x0003017D),
-    row(0x53, "ProfileBUInternalL2RequestDCFill", 0x0003027D),
-    row(0x54, "ProfileBUInternalL2RequestTLBReload", 0x0003047D),
-    row(0x55, "ProfileBUInternalL2RequestTagSnoopRequest", 0x0003087D),
-    row(0x56, "ProfileBUInternalL2RequestCancelledRequest", 0x0003107D),
-    row(0x57, "ProfileBUFillRequestMissedInL2", 0x0003077E),
-    row(0x58, "ProfileBUFillRequestMissedInL2ICFill", 0x0003017E),
-    row(0x59, "ProfileBUFillRequestMissedInL2DCFill", 0x0003027E),
-    row(0x5A, "ProfileBUFillRequestMissedInL2TLBLoad", 0x0003047E),
-    row(0x5B, "ProfileBUFillIntoL2", 0x0003037F),
-    row(0x5C, "ProfileBUFillIntoL2DirtyL2Victim", 0x0003017F),
-    row(0x5D, "ProfileBUFillIntoL2VictimFromL1", 0x0003027F),
-    row(0x5E, "ProfileICFetch", 0x00030080),
-    row(0x5F, "ProfileICMiss", 0x00030081),
-    row(0x60, "ProfileICRefillFromL2", 0x00030082),
-    row(0x61, "ProfileICRefillFromSystem", 0x00030083),
-    row(0x62, "ProfileICL1TLBMissL2TLBHit", 0x00030084),
-    row(0x63, "ProfileICL1TLBMissL2TLBMiss", 0x00030385),
-    row(0x64, "ProfileICResyncBySnoop", 0x00030086),
-    row(0x65, "ProfileICInstructionFetchStall", 0x00030087),
-    row(0x66, "ProfileICReturnStackHit", 0x00030088),
-    row(0x67, "ProfileICReturnStackOverflow", 0x00030089),
-    row(0x68, "ProfileFRRetiredx86Instructions", 0x000300C0),
-    row(0x69, "ProfileFRRetireduops", 0x000300C1),
-    row(0x6A, "ProfileFRRetiredBranches", 0x000300C2),
-    row(0x6B, "ProfileFRRetiredBranchesMispredicted", 0x000300C3),
-    row(0x6C, "ProfileFRRetiredTakenBranches", 0x000300C4),
-    row(0x6D, "ProfileFRRetiredTakenBranchesMispredicted", 0x000300C5),
-    row(0x6E, "ProfileFRRetiredFarControlTransfers", 0x000300C6),
-    row(0x6F, "ProfileFRRetiredResyncsNonControlTransferBranches", 0x000300C7),
-    row(0x70, "ProfileFRRetiredNearReturns", 0x000300C8),
-    row(0x71, "ProfileFRRetiredNearReturnsMispredicted", 0x000300C9),
-    spelled(0x72, "ProfileFRRetiredTakenBranchMispredictedByAddressMiscompare", 0x000300CA, "FRRetiredTakenBranchesMispredictedByAddressMiscompare"),
-    row(0x73, "ProfileFRRetiredFPUInstructions", 0x00030FCB),
-    row(0x74, "ProfileFRRetiredFPUInstructionsx87", 0x000301CB),
-    row(0x75, "ProfileFRRetiredFPUInstructionsMMXAnd3DNow", 0x000302CB),
-    row(0x76, "ProfileFRRetiredFPUInstructionsPackedSSEAndSSE2", 0x000304CB),
-    row(0x77, "ProfileFRRetiredFPUInstructionsScalarSSEAndSSE2", 0x000308CB),
-    row(0x78, "ProfileFRRetiredFastpathDoubleOpInstructions", 0x000307CC),
-    row(0x79, "ProfileFRRetiredFastpathDoubleOpInstructionsLowOpInPosition0", 0x000301CC),
-    row(0x7A, "ProfileFRRetiredFastpathDoubleOpInstructionsLowOpInPosition1", 0x000302CC),
-    row(0x7B, "ProfileFRRetiredFastpathDoubleOpInstructionsLowOpInPosition2", 0x000304CC),
-    row(0x7C, "ProfileFRInterruptsMaskedCycles", 0x000300CD),
-    row(0x7D, "ProfileFRInterruptsMaskedWhilePendingCycles", 0x000300CE),
-    row(0x7E, "ProfileFRTakenHardwareInterrupts", 0x000300CF),
-    row(0x7F, "ProfileFRNothingToDispatch", 0x000300D0),
-    row(0x80, "ProfileFRDispatchStalls", 0x000300D1),
-    row(0x81, "ProfileFRDispatchStallsFromBranchAbortToRetire", 0x000300D2),
-    row(0x82, "ProfileFRDispatchStallsForSerialization", 0x000300D3),
-    spelled(0x83, "ProfileFRDispachStallsForSegmentLoad", 0x000300D4, "FRDispatchStallsForSegmentLoad"),
-    row(0x84, "ProfileFRDispatchStallsWhenReorderBufferFull", 0x000300D5),
-    row(0x85, "ProfileFRDispatchStallsWhenReservationStationsFull", 0x000300D6),
-    row(0x86, "ProfileFRDispatchStallsWhenFPUFull", 0x000300D7),
-    row(0x87, "ProfileFRDispatchStallsWhenLSFull", 0x000300D8),
-    row(0x88, "ProfileFRDispatchStallsWhenWaitingForAllQuiet", 0x000300D9),
-    row(0x89, "ProfileFRDispatchStallsWhenFarControlOrResyncBranchPending", 0x000300DA),
-    row(0x8A, "ProfileFRFPUExceptions", 0x00030FDB),
-    spelled(0x8B, "ProfileFRFPUExcpetionsx87ReclassMicroFaults", 0x000301DB, "FRFPUExceptionsx87ReclassMicroFaults"),
-    row(0x8C, "ProfileFRFPUExceptionsSSERetypeMicroFaults", 0x000302DB),
-    row(0x8D, "ProfileFRFPUExceptionsSSEReclassMicroFaults", 0x000304DB),
-    row(0x8E, "ProfileFRFPUExceptionsSSEAndx87MicroTraps", 0x000308DB),
-    row(0x8F, "ProfileFRNumberOfBreakPointsForDR0", 0x000300DC),
-    row(0x90, "ProfileFRNumberOfBreakPointsForDR1", 0x000300DD),
-    row(0x91, "ProfileFRNumberOfBreakPointsForDR2", 0x000300DE),
-    row(0x92, "ProfileFRNumberOfBreakPointsForDR3", 0x000300DF),
-    row(0x93, "ProfileNBMemoryControllerPageAccessEvent", 0x000307E0),
-    row(0x94, "ProfileNBMemoryControllerPageAccessEventPageHit", 0x000301E0),
-    row(0x95, "ProfileNBMemoryControllerPageAccessEventPageMiss", 0x000302E0),
-    row(0x96, "ProfileNBMemoryControllerPageAccessEventPageConflict", 0x000304E0),
-    row(0x97, "ProfileNBMemoryControllerPageTableOverflow", 0x000300E1),
-    row(0x98, "ProfileNBMemoryControllerDRAMCommandSlotsMissed", 0x000300E2),
-    row(0x99, "ProfileNBMemoryControllerTurnAround", 0x000307E3),
-    row(0x9A, "ProfileNBMemoryControllerTurnAroundDIMM", 0x000301E3),
-    row(0x9B, "ProfileNBMemoryControllerTurnAroundReadToWrite", 0x000302E3),
-    row(0x9C, "ProfileNBMemoryControllerTurnAroundWriteToRead", 0x000304E3),
-    row(0x9D, "ProfileNBMemoryControllerBypassCounter", 0x00030FE4),
-    row(0x9E, "ProfileNBMemoryControllerBypassCounterHighPriority", 0x000301E4),
-    row(0x9F, "ProfileNBMemoryControllerBypassCounterLowPriority", 0x000302E4),
-    row(0xA0, "ProfileNBMemoryControllerBypassCounterDRAMControllerInterface", 0x000304E4),
-    row(0xA1, "ProfileNBMemoryControllerBypassCounterDRAMControllerQueue", 0x000308E4),
-    row(0xA2, "ProfileNBSizedCommands", 0x00037FEB),
-    row(0xA3, "ProfileNBSizedCommandsNonPostWrSzByte", 0x000301EB),
-    row(0xA4, "ProfileNBSizedCommandsNonPostWrSzDword", 0x000302EB),
-    row(0xA5, "ProfileNBSizedCommandsWrSzByte", 0x000304EB),
-    row(0xA6, "ProfileNBSizedCommandsWrSzDword", 0x000308EB),
-    row(0xA7, "ProfileNBSizedCommandsRdSzByte", 0x000310EB),
-    row(0xA8, "ProfileNBSizedCommandsRdSzDword", 0x000320EB),
-    row(0xA9, "ProfileNBSizedCommandsRdModWr", 0x000340EB),
-    row(0xAA, "ProfileNBProbeResult", 0x00030FEC),
-    row(0xAB, "ProfileNBProbeResultMiss", 0x000301EC),
-    row(0xAC, "ProfileNBProbeResultHit", 0x000302EC),
-    spelled(0xAD, "ProfileNBProbeResultHitDirtyWithoutMemoryCanceL", 0x000304EC, "NBProbeResultHitDirtyWithoutMemoryCancel"),
-    row(0xAE, "ProfileNBProbeResultHitDirtyWithMemoryCancel", 0x000308EC),
-    row(0xAF, "ProfileNBHyperTransportBus0Bandwidth", 0x00030FF6),
-    row(0xB0, "ProfileNBHyperTransportBus0BandwidthCommandSent", 0x000301F6),
-    row(0xB1, "ProfileNBHyperTransportBus0BandwidthDataSent", 0x000302F6),
-    row(0xB2, "ProfileNBHyperTransportBus0BandwidthBufferReleaseSent", 0x000304F6),
-    spelled(0xB3, "ProfileNBHyperTransportBug0BandwidthNopSent", 0x000308F6, "NBHyperTransportBus0BandwidthNopSent"),
-    row(0xB4, "ProfileNBHyperTransportBus1Bandwidth", 0x00030FF7),
-    row(0xB5, "ProfileNBHyperTransportBus1BandwidthCommandSent", 0x000301F7),
-    row(0xB6, "ProfileNBHyperTransportBus1BandwidthDataSent", 0x000302F7),
-    row(0xB7, "ProfileNBHyperTransportBus1BandwidthBufferReleaseSent", 0x000304F7),
-    row(0xB8, "ProfileNBHyperTransportBus1BandwidthNopSent", 0x000308F7),
-    row(0xB9, "ProfileNBHyperTransportBus2Bandwidth", 0x00030FF8),
-    row(0xBA, "ProfileNBHyperTransportBus2BandwidthCommandSent", 0x000301F8),
-    row(0xBB, "ProfileNBHyperTransportBus2BandwidthDataSent", 0x000302F8),
-    row(0xBC, "ProfileNBHyperTransportBus2BandwidthBufferReleaseSent", 0x000304F8),
-    spelled(0xBD, "ProfileNBHyperTransportBus2BandwidthNopSen", 0x000308F8, "NBHyperTransportBus2BandwidthNopSent"),
-    row(0xBE, "ProfileBUCleanToDirty", 0x00031063),
-    row(0xBF, "ProfileBUSharedToDirty", 0x00032063),
-];
+pub static ROWS: &[Row] = generated!("amd64");
+
+/// The name that Windows prints for a row in another spelling than the enumeration's.
+pub(super) fn spelling(row: &Row) -> Option<&'static str> {
+    let at = SPELLINGS
+        .binary_search_by_key(&row.id.0, |(id, ..)| *id)
+        .ok()?;
+    let (_, symbol, name) = SPELLINGS.get(at)?;
+    (*symbol == row.symbol).then_some(*name)
+}
+
+static SPELLINGS: &[(u32, &str, &str)] = generated!("amd64_spellings");

@@ -1,8 +1,8 @@
 //! The Default interface: ProfileTime, and nothing that counts.
 
-use super::{Row, Select};
+use super::{Row, RowSelect};
 
 /// The one source of the Default interface.
 ///
 /// Source: G. Chappell, "Hardware Performance Counters" (HAL of Windows 10).
-pub static ROWS: [Row; 1] = [Row::timer(Select::None, "driven by a timer")];
+pub static ROWS: &[Row] = generated!("default");

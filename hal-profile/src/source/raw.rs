@@ -9,7 +9,9 @@ use super::amd64_events::{AmdGeneration, is_northbridge};
 use super::netburst::{
     self, COMPARE, COMPLEMENT, EDGE, ESCR_SELECT, EVENT_MASK, EVENT_SELECT, THRESHOLD,
 };
-use super::{ANY, CounterSet, NetBurstSelect, Select, p6};
+#[cfg(feature = "legacy")]
+use super::p6;
+use super::{ANY, CounterSet, NetBurstSelect, Select};
 
 /// Whose layout a raw select is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,8 +22,10 @@ pub enum Family {
     Amd64(AmdGeneration),
     /// One half of CESR: ES in bits 5:0 and, as CC0's third bit stands, clocks in bit 8. Codes from
     /// 0x2A on mean one thing on each counter; a raw select means counter 0's.
+    #[cfg(feature = "legacy")]
     Pentium,
     /// PerfEvtSelx of P6.
+    #[cfg(feature = "legacy")]
     P6,
     /// ESCR in the low half (event select and event mask), CCCR in the high half (ESCR select,
     /// COMPARE, COMPLEMENT, THRESHOLD, EDGE), and in the high half's bits 1:0, which CCCR reserves,
@@ -56,8 +60,11 @@ const CMASK: u64 = 0xFF << 24;
 const EVENT_HIGH: u64 = 0xF << 32;
 const P6_STYLE: u64 = EVENT | UNIT_MASK | USR | OS | EDGE_DETECT | INV | CMASK;
 
+#[cfg(feature = "legacy")]
 const ES: u64 = 0x3F;
+#[cfg(feature = "legacy")]
 const CESR_CLOCKS: u64 = 1 << 8;
+#[cfg(feature = "legacy")]
 /// The first code that means different things on the Pentium's two counters.
 const FIRST_SPLIT_CODE: u8 = 0x2A;
 
@@ -72,8 +79,11 @@ const CCCR_FILTER: u32 = COMPARE | COMPLEMENT | THRESHOLD | EDGE;
 #[must_use]
 pub const fn allowed(family: Family) -> u64 {
     match family {
-        Family::Emon | Family::P6 | Family::Amd64(AmdGeneration::K8) => P6_STYLE,
+        #[cfg(feature = "legacy")]
+        Family::P6 => P6_STYLE,
+        Family::Emon | Family::Amd64(AmdGeneration::K8) => P6_STYLE,
         Family::Amd64(_) => P6_STYLE | EVENT_HIGH,
+        #[cfg(feature = "legacy")]
         Family::Pentium => ES | CESR_CLOCKS | USR | OS,
         Family::NetBurst { .. } => {
             NETBURST_EVENT | EVENT_MASK as u64 | (CCCR_FILTER as u64) << 32 | ESCR_USR | ESCR_OS
@@ -94,8 +104,10 @@ pub fn parse(family: Family, raw: u64) -> Result<RawEvent, u64> {
     }
     match family {
         Family::Emon => Ok(event_select(raw, ANY)),
+        #[cfg(feature = "legacy")]
         Family::P6 => Ok(event_select(raw, p6::counters((raw & EVENT) as u8))),
         Family::Amd64(generation) => amd64(generation, raw),
+        #[cfg(feature = "legacy")]
         Family::Pentium => Ok(pentium(raw)),
         Family::NetBurst { model } => net_burst(model, raw),
     }
@@ -123,6 +135,7 @@ const fn amd64(generation: AmdGeneration, raw: u64) -> Result<RawEvent, u64> {
     Ok(event_select(raw, counters))
 }
 
+#[cfg(feature = "legacy")]
 const fn pentium(raw: u64) -> RawEvent {
     let event = (raw & ES) as u8;
     RawEvent {

@@ -85,6 +85,12 @@ impl Capabilities {
         self.version >= 2
     }
 
+    /// Whether IA32_DEBUGCTL can freeze the counters (SDM 4, table 2-2: CPUID.1:ECX\[15\] and
+    /// version 2).
+    pub(super) fn freezes(&self) -> bool {
+        self.version >= 2 && self.perf_caps.is_some()
+    }
+
     /// Whether IA32_A_PMCx are there.
     pub(super) fn has_full_width(&self) -> bool {
         self.perf_caps.is_some_and(|bits| bits & FW_WRITE != 0)

@@ -38,8 +38,13 @@ impl Counter {
     /// Back to what power-on leaves; broken bits stay broken.
     pub(super) fn reset(&mut self) {
         self.value.set(0);
-        self.inputs = [Input::default(); 2];
+        self.inputs.iter_mut().for_each(Input::reset);
         self.acknowledge();
+    }
+
+    /// From now on it stops some events late.
+    pub(super) fn stop_late(&mut self) {
+        self.inputs.iter_mut().for_each(Input::stop_late);
     }
 
     pub(super) fn value(&self) -> u64 {
@@ -97,6 +102,7 @@ impl Counter {
         input.feed().map(|feed| Watch {
             feed,
             at: input.amount_after(more),
+            span: self.value.span(),
         })
     }
 

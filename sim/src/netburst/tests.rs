@@ -451,7 +451,7 @@ fn events_count_what_the_mapping_says() {
         ("ProfileFpInstructions", Event::FpOperations),
     ];
     let mut mapping =
-        csv::Reader::from_reader(include_str!("../../../tests/data/mapping.csv").as_bytes());
+        csv::Reader::from_reader(include_str!("../../../hal-profile/data/mapping.csv").as_bytes());
     let records: Vec<csv::StringRecord> = mapping
         .records()
         .collect::<Result<_, _>>()

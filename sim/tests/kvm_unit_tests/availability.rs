@@ -1,6 +1,6 @@
 //! Which registers are there (the selftest forces versions 0 to 5 by CPUID; so does this).
 
-use crate::layout::{self, EN, USR_OS, counts, leaf};
+use crate::kvm_unit_tests::layout::{self, EN, USR_OS, counts, leaf};
 use sim::Processor;
 use sim::event::Event;
 use sim::fault::Fault;

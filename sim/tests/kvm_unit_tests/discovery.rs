@@ -1,6 +1,6 @@
 //! Discovery and setup.
 
-use crate::layout::{self, Layout, counts, leaf};
+use crate::kvm_unit_tests::layout::{self, Layout, counts, leaf};
 use sim::Processor;
 use sim::event::Event;
 use sim::fault::Fault;

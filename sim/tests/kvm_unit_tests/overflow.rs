@@ -1,6 +1,6 @@
 //! Overflow, and writing while running.
 
-use crate::layout::{self, EN, INT, Layout, USR_OS, VECTOR, counts};
+use crate::kvm_unit_tests::layout::{self, EN, INT, Layout, USR_OS, VECTOR, counts};
 use sim::Processor;
 use sim::event::Event;
 use sim::fault::Fault;

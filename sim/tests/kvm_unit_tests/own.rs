@@ -1,7 +1,9 @@
 //! What the public tests do not cover: reset, edge, INV, the pin bit, reserved bits, status set,
 //! guest and host bits, families' own events, the processor without a unit.
 
-use crate::layout::{self, EN, INT, Layout, USR_OS, VECTOR, counts, everything, leaf};
+use crate::kvm_unit_tests::layout::{
+    self, EN, INT, Layout, USR_OS, VECTOR, counts, everything, leaf,
+};
 use sim::Processor;
 use sim::event::Event;
 use sim::fault::Fault;

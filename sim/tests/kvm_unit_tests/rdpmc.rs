@@ -1,6 +1,6 @@
 //! RDPMC.
 
-use crate::layout;
+use crate::kvm_unit_tests::layout;
 use sim::fault::Fault;
 
 type TestResult = Result<(), Fault>;

@@ -1,6 +1,8 @@
 //! What the driver costs: instructions of its own, and accesses to the processor's registers.
 
 use crate::machine::Machine;
+use crate::rules::{Rule, Violation};
+use std::collections::BTreeMap;
 use std::ops::Sub;
 
 /// Amounts of work, on all processors together.
@@ -49,5 +51,122 @@ impl Sub for Cost {
             rdpmc: self.rdpmc - earlier.rdpmc,
             apic: self.apic - earlier.apic,
         }
+    }
+}
+
+/// Instructions of a request on the thread that makes it, whatever the machine.
+const THREAD_MOST: u64 = 100_000;
+/// More of them for each processor, and for each sample that is moved.
+const EACH_PROCESSOR: u64 = 400;
+const EACH_SAMPLE: u64 = 60;
+/// Instructions of a request on each processor, in all its DPCs there.
+const PROCESSOR_MOST: u64 = 3_000;
+
+/// What one request has taken.
+#[derive(Clone, Debug, Default)]
+struct Account {
+    code: u32,
+    samples: u64,
+    thread: u64,
+    each: BTreeMap<usize, u64>,
+}
+
+/// The most that requests of one code have taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Most {
+    /// Instructions on the thread that made it.
+    pub thread: u64,
+    /// What that request might have taken there.
+    pub thread_limit: u64,
+    /// Instructions on one processor.
+    pub processor: u64,
+}
+
+/// What requests may take, and what they took: instructions of the driver's own.
+#[derive(Debug, Default)]
+pub struct Budget {
+    next: u64,
+    open: BTreeMap<u64, Account>,
+    /// By the requests' codes.
+    pub most: BTreeMap<u32, Most>,
+    /// Nobody holds requests against the budget, so that all they take is measured.
+    pub only_measures: bool,
+}
+
+impl Budget {
+    /// A request begins, which moves at most so many samples.
+    pub fn begin(&mut self, code: u32, samples: u64) -> u64 {
+        self.next += 1;
+        let account = Account {
+            code,
+            samples,
+            ..Account::default()
+        };
+        self.open.insert(self.next, account);
+        self.next
+    }
+
+    /// A request has moved so many samples.
+    pub fn moved(&mut self, request: u64, samples: u64) {
+        if let Some(account) = self.open.get_mut(&request) {
+            account.samples = samples;
+        }
+    }
+
+    /// A request takes so many instructions: in a DPC on a processor, or on its thread.
+    pub fn charge(
+        &mut self,
+        request: u64,
+        on: Option<usize>,
+        instructions: u64,
+        processors: usize,
+    ) -> Result<(), Violation> {
+        let Some(account) = self.open.get_mut(&request) else {
+            return Ok(());
+        };
+        let most = self.most.entry(account.code).or_default();
+        let (took, limit) = match on {
+            Some(index) => {
+                let took = account.each.entry(index).or_default();
+                *took += instructions;
+                most.processor = most.processor.max(*took);
+                (*took, PROCESSOR_MOST)
+            }
+            None => {
+                account.thread += instructions;
+                (account.thread, account.thread_limit(processors))
+            }
+        };
+        if took <= limit || self.only_measures {
+            return Ok(());
+        }
+        let whose = on.map_or("its thread".to_owned(), |index| {
+            format!("processor {index}")
+        });
+        let what = format!(
+            "request {:#x} runs {took} instructions on {whose}, at most {limit}",
+            account.code
+        );
+        Err(Violation::new(Rule::Spin, what))
+    }
+
+    /// A request's callback has returned.
+    pub fn end(&mut self, request: u64, processors: usize) -> Result<(), Violation> {
+        self.charge(request, None, 0, processors)?;
+        let Some(account) = self.open.remove(&request) else {
+            return Ok(());
+        };
+        let most = self.most.entry(account.code).or_default();
+        if account.thread > most.thread {
+            most.thread = account.thread;
+            most.thread_limit = account.thread_limit(processors);
+        }
+        Ok(())
+    }
+}
+
+impl Account {
+    fn thread_limit(&self, processors: usize) -> u64 {
+        THREAD_MOST + EACH_PROCESSOR * processors as u64 + EACH_SAMPLE * self.samples
     }
 }

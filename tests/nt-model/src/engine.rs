@@ -60,7 +60,7 @@ const HLT: u8 = 0xF4;
 const TO_RING_3: u64 = STUBS + STUBS_SIZE - STUB;
 const IRETQ: [u8; 2] = [0x48, 0xCF];
 /// The global descriptor table: its address, and the descriptors that Windows has there (ntddk.h,
-/// KGDT64_R0_CODE to KGDT64_R3_CODE; SDM vol. 3A, 3.4.5): each present, 64-bit code or flat data.
+/// KGDT64_R0_CODE to KGDT64_R3_CODE; SDM, "Segment Descriptors"): each present, 64-bit code or flat data.
 const GDT: u64 = EXPORTS + EXPORTS_SIZE / 2;
 const DESCRIPTORS: [u64; 7] = [
     0,

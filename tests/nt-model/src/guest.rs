@@ -15,7 +15,7 @@
 //!
 //! An overflow asks for its interrupt at the boundary behind the instruction that overflowed, where
 //! an interrupt without skid arrives: interrupts are taken at instruction boundaries, and the pointer
-//! that is saved is the next instruction's (SDM vol. 3A, 6.6). With a skid of N it arrives N
+//! that is saved is the next instruction's (SDM, "Program or Task Restart"). With a skid of N it arrives N
 //! instructions later. Silicon also takes it between two iterations of a repeated instruction; here
 //! it waits for the last.
 
@@ -196,6 +196,11 @@ impl Guest {
             facts: HashMap::new(),
             tallies: Vec::new(),
         }
+    }
+
+    /// Interrupts come so many instructions late from now on.
+    pub fn set_skid(&mut self, skid: u64) {
+        self.skid = skid;
     }
 
     fn tally(&mut self, index: usize) -> &mut Tally {

@@ -14,6 +14,7 @@ use crate::machine::{
     APC, DISPATCH, Function, Machine, Outcome, PASSIVE, PROFILE, QueuedDpc, Wait,
 };
 use crate::memory::{APIC, ARENA, ARENA_SIZE, EXPORTS, PAGE};
+use crate::registers::{FIXED, WHOLE_UNIT};
 use crate::rules::{Rule, Violation};
 use anyhow::Result;
 use hal_profile::overflow::Interrupted;
@@ -82,6 +83,8 @@ struct Dpc {
 struct Timer {
     callback: u64,
     context: u64,
+    /// Of high resolution.
+    precise: bool,
     /// In units of 100 ns, where it is set.
     period: Option<u64>,
 }
@@ -104,6 +107,13 @@ impl Kernel {
     #[must_use]
     pub fn timer_period(&self) -> Option<u64> {
         self.timers.values().find_map(|timer| timer.period)
+    }
+
+    /// Whether the timer that is set is of high resolution.
+    #[must_use]
+    pub fn timer_is_precise(&self) -> Option<bool> {
+        let set = |timer: &&Timer| timer.period.is_some();
+        self.timers.values().find(set).map(|timer| timer.precise)
     }
 
     /// What is alive though the driver is unloaded.
@@ -189,6 +199,7 @@ pub fn expire_timers(machine: &mut Machine) {
                 object,
                 routine: timer.callback,
                 arguments: [timer.context, 0, 0],
+                request: None,
             },
         );
     }
@@ -240,6 +251,8 @@ functions! {
     "KeRegisterProcessorChangeCallback" PASSIVE register_change;
     "KeDeregisterProcessorChangeCallback" PASSIVE deregister_change;
     "KeQueryPerformanceCounter" PROFILE performance_counter;
+    "KeEnterCriticalRegion" APC |m| { m.enter_critical_region(); done() };
+    "KeLeaveCriticalRegion" APC |m| { m.leave_critical_region()?; done() };
     "ExQueryTimerResolution" APC timer_resolution;
     "ExAllocateTimer" DISPATCH allocate_timer;
     "ExSetTimer" DISPATCH set_timer;
@@ -250,6 +263,7 @@ functions! {
     "PsGetCurrentProcessId" PROFILE |m| Ok(Outcome::Return(m.who().0.into()));
     "PsGetCurrentThreadId" PROFILE |m| Ok(Outcome::Return(m.who().1.into()));
     "IoGetRequestorProcessId" DISPATCH |m| { let irp = m.engine.argument(0); Ok(Outcome::Return(m.framework.process_of_irp(irp)?.into())) };
+    "SeSinglePrivilegeCheck" PASSIVE privilege;
     "HalAllocateHardwareCounters" PASSIVE allocate_counters;
     "HalFreeHardwareCounters" PASSIVE free_counters;
     "DbgPrintEx" PROFILE print;
@@ -315,6 +329,19 @@ fn allocate_pool(m: &mut Machine) -> Result<Outcome, Violation> {
     }
     let at = m.engine.allocate(size, tag as u32).unwrap_or(0);
     Ok(Outcome::Return(at))
+}
+
+/// SeSinglePrivilegeCheck, of SeDebugPrivilege (20, wdm.h) for a caller in user mode: every client
+/// of the model holds it.
+fn privilege(m: &mut Machine) -> Result<Outcome, Violation> {
+    const SE_DEBUG_PRIVILEGE: u64 = 20;
+    const USER_MODE: u8 = 1;
+    let (privilege, mode) = (m.engine.argument(0), m.engine.argument(1) as u8);
+    if (privilege, mode) != (SE_DEBUG_PRIVILEGE, USER_MODE) {
+        let what = format!("SeSinglePrivilegeCheck of {privilege} for mode {mode}");
+        return broken(Rule::Unmodelled, what);
+    }
+    Ok(Outcome::Return(1))
 }
 
 fn free_pool(m: &mut Machine) -> Result<Outcome, Violation> {
@@ -418,7 +445,7 @@ fn insert_dpc(m: &mut Machine) -> Result<Outcome, Violation> {
         m.engine.argument(1),
         m.engine.argument(2),
     );
-    let current = m.current();
+    let (current, request) = (m.current(), m.request_of_caller());
     let one = dpc(m, at)?;
     if one.queued {
         return Ok(Outcome::Return(0));
@@ -434,6 +461,7 @@ fn insert_dpc(m: &mut Machine) -> Result<Outcome, Violation> {
         object: at,
         routine: one.routine,
         arguments: [one.context, first, second],
+        request,
     };
     let target = one.target.unwrap_or(current);
     m.queue_dpc(target, queued);
@@ -523,6 +551,14 @@ fn timer_resolution(m: &mut Machine) -> Result<Outcome, Violation> {
 
 fn allocate_timer(m: &mut Machine) -> Result<Outcome, Violation> {
     let (callback, context) = (m.engine.argument(0), m.engine.argument(1));
+    let attributes = m.engine.argument(2) as u32;
+    // ExAllocateTimer: "do not set both the EX_TIMER_HIGH_RESOLUTION and EX_TIMER_NO_WAKE flags".
+    if attributes & !(EX_TIMER_HIGH_RESOLUTION | EX_TIMER_NO_WAKE) != 0
+        || attributes == EX_TIMER_HIGH_RESOLUTION | EX_TIMER_NO_WAKE
+    {
+        let what = format!("ExAllocateTimer with attributes {attributes:#x}");
+        return broken(Rule::BugCheck, what);
+    }
     if m.kernel.fails() {
         return Ok(Outcome::Return(0));
     }
@@ -532,11 +568,16 @@ fn allocate_timer(m: &mut Machine) -> Result<Outcome, Violation> {
     let timer = Timer {
         callback,
         context,
+        precise: attributes & EX_TIMER_HIGH_RESOLUTION != 0,
         period: None,
     };
     m.kernel.timers.insert(at, timer);
     Ok(Outcome::Return(at))
 }
+
+/// EX_TIMER_HIGH_RESOLUTION and EX_TIMER_NO_WAKE (wdm.h).
+const EX_TIMER_HIGH_RESOLUTION: u32 = 4;
+const EX_TIMER_NO_WAKE: u32 = 8;
 
 fn timer(m: &mut Machine) -> Result<&mut Timer, Violation> {
     let at = m.engine.argument(0);
@@ -604,8 +645,38 @@ fn unmap_io(m: &mut Machine) -> Result<Outcome, Violation> {
     done()
 }
 
-/// ResourceTypeOverflow of PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR_TYPE.
+/// PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR_TYPE (ntddk.h): one counter, a range of them, a callback for
+/// overflows.
+const RESOURCE_SINGLE: u32 = 0;
+const RESOURCE_RANGE: u32 = 1;
 const RESOURCE_OVERFLOW: u32 = 3;
+
+/// What a PHYSICAL_COUNTER_RESOURCE_LIST asks for: counters, as a mask, and a callback. No list is the
+/// whole unit.
+fn asked_for(m: &mut Machine, list: u64) -> (u64, Option<u64>) {
+    if list == 0 {
+        return (WHOLE_UNIT, None);
+    }
+    let (mut counters, mut callback) = (0, None);
+    for index in 0..u64::from(m.engine.read_u32(list)) {
+        let descriptor = list + 8 + index * 0x18;
+        let (first, last) = (
+            m.engine.read_u32(descriptor + 8),
+            m.engine.read_u32(descriptor + 12),
+        );
+        let general = |counter: &u32| *counter < FIXED;
+        match m.engine.read_u32(descriptor) {
+            RESOURCE_SINGLE if general(&first) => counters |= 1 << first,
+            RESOURCE_RANGE => {
+                let range = (first..=last).take_while(general);
+                counters = range.fold(counters, |all, counter| all | 1 << counter);
+            }
+            RESOURCE_OVERFLOW => callback = Some(m.engine.read_u64(descriptor + 8)),
+            _ => {}
+        }
+    }
+    (counters, callback)
+}
 
 fn allocate_counters(m: &mut Machine) -> Result<Outcome, Violation> {
     let (groups, count) = (m.engine.argument(0), m.engine.argument(1));
@@ -618,20 +689,12 @@ fn allocate_counters(m: &mut Machine) -> Result<Outcome, Violation> {
         m.engine.write_u64(out, 0);
         return Ok(Outcome::Return(INSUFFICIENT_RESOURCES));
     }
-    let mut callback = None;
-    if list != 0 {
-        for index in 0..u64::from(m.engine.read_u32(list)) {
-            let descriptor = list + 8 + index * 0x18;
-            if m.engine.read_u32(descriptor) == RESOURCE_OVERFLOW {
-                callback = Some(m.engine.read_u64(descriptor + 8));
-            }
-        }
-    }
+    let (counters, callback) = asked_for(m, list);
     m.kernel.next_handle += 4;
     let handle = m.kernel.next_handle;
     m.kernel.counters = Some((handle, callback));
     let bus = m.engine.bus();
-    bus.registers.reserve(&mut bus.cpus);
+    bus.registers.reserve(&mut bus.cpus, counters);
     m.engine.write_u64(out, handle);
     done()
 }

@@ -9,15 +9,24 @@
     reason = "every row of a table has the same signature"
 )]
 
-use crate::machine::{DISPATCH, Function, Machine, Outcome, PASSIVE, PROFILE, Wait};
+use crate::machine::{DISPATCH, Function, Machine, Outcome, PASSIVE, Wait};
 use crate::rules::{Rule, Violation};
 use anyhow::{Context, Result};
+use shared_types::Sample;
+use shared_types::request::samples::{self, Drained};
 use std::collections::{BTreeMap, VecDeque};
+use zerocopy::FromBytes;
 
 /// Entries of the table (WdfFunctionTableNumEntries).
 const ENTRIES: usize = 458;
 const INSUFFICIENT_RESOURCES: u64 = 0xC000_009A;
 const BUFFER_TOO_SMALL: u64 = 0xC000_0023;
+const INVALID_DEVICE_REQUEST: u64 = 0xC000_0010;
+const OBJECT_NAME_COLLISION: u64 = 0xC000_0035;
+/// The highest IRQL of WdfObjectGetTypedContextWorker (wdfobject.h).
+const ABOVE_DISPATCH: u8 = DISPATCH + 1;
+/// WdfFileObjectCanBeOptional of WDF_FILEOBJECT_CLASS (wdfdevice.h).
+const FILE_CAN_BE_OPTIONAL: u32 = 0x8000_0000;
 
 /// A framework object, by its handle.
 #[derive(Clone, Debug, Default)]
@@ -53,11 +62,14 @@ pub enum Kind {
 /// A request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// The buffer that both sides share.
+    /// The I/O manager's buffer: both sides share it with METHOD_BUFFERED, the input has it with
+    /// the direct methods.
     pub buffer: u64,
+    /// The client's own pages for the output of a direct method, which it can write meanwhile.
+    pub pages: Option<u64>,
     /// Bytes of input, and of output.
     pub lengths: (u64, u64),
-    /// Its file object.
+    /// Its file object; 0 where a kernel caller sent it without.
     pub file: u64,
     /// Who made it.
     pub process: u32,
@@ -65,6 +77,30 @@ pub struct Request {
     pub code: u32,
     /// Status and information, when it is completed.
     pub completed: Option<(u32, u64)>,
+}
+
+/// How a control code has its buffers transferred: its lowest two bits ("Defining I/O Control
+/// Codes").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// METHOD_BUFFERED.
+    Buffered,
+    /// METHOD_IN_DIRECT and METHOD_OUT_DIRECT.
+    Direct,
+    /// METHOD_NEITHER.
+    Neither,
+}
+
+impl Method {
+    /// The method of a control code.
+    #[must_use]
+    pub const fn of(code: u32) -> Self {
+        match code & 3 {
+            0 => Self::Buffered,
+            3 => Self::Neither,
+            _ => Self::Direct,
+        }
+    }
 }
 
 /// What the framework keeps.
@@ -89,6 +125,21 @@ pub struct Framework {
     waiting: VecDeque<u64>,
     /// The request that the driver has: the queue gives it one at a time.
     presented: Option<u64>,
+    /// The thread that has completed the request before, which presents the next.
+    presenter: Option<(u32, u32)>,
+    /// The PnP and power callbacks that were called, in order: each by its offset in
+    /// WDF_PNPPOWER_EVENT_CALLBACKS, with what it got besides the device.
+    pub called: Vec<(u64, Vec<u64>)>,
+    /// Requests that were presented by a thread of another process than their own.
+    pub presented_elsewhere: u64,
+    /// Buffers that the driver has retrieved though their client can write them meanwhile.
+    pub shared_buffers: u64,
+    /// A request may come without a file object: the driver has said so.
+    file_optional: bool,
+    /// Whether a client finds the device by its interface: from D0Entry to ReleaseHardware.
+    pub interface_enabled: bool,
+    /// Whether a client finds it by its link: until it is removed.
+    pub linked: bool,
     /// The device, once it is created.
     pub device: Option<u64>,
     /// What was said before it was created.
@@ -97,6 +148,8 @@ pub struct Framework {
     pub told: Vec<Vec<u8>>,
     /// Bound, by the loader.
     pub bound: bool,
+    /// The device refuses to be stopped and removed (WdfDeviceSetStaticStopRemove).
+    pub stays: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -104,6 +157,10 @@ struct Init {
     named: bool,
     secured: bool,
     secure_open: bool,
+    power: BTreeMap<u64, u64>,
+    file_close: u64,
+    file_cleanup: u64,
+    file_optional: bool,
 }
 
 /// Offsets in WDF_PNPPOWER_EVENT_CALLBACKS.
@@ -129,25 +186,26 @@ macro_rules! framework {
 
 framework! {
     116 "WdfDriverCreate" PASSIVE driver_create;
-    55 "WdfDeviceInitSetPnpPowerEventCallbacks" PASSIVE set_power_callbacks;
-    71 "WdfDeviceInitSetFileObjectConfig" PASSIVE set_file_config;
-    66 "WdfDeviceInitSetDeviceType" PASSIVE |_| done();
-    70 "WdfDeviceInitSetCharacteristics" PASSIVE set_characteristics;
+    55 "WdfDeviceInitSetPnpPowerEventCallbacks" DISPATCH set_power_callbacks;
+    71 "WdfDeviceInitSetFileObjectConfig" DISPATCH set_file_config;
+    66 "WdfDeviceInitSetDeviceType" DISPATCH |_| done();
+    70 "WdfDeviceInitSetCharacteristics" DISPATCH set_characteristics;
     67 "WdfDeviceInitAssignName" PASSIVE |m| { if m.kernel.fails() { return no_memory(); } m.framework.init.named = true; told_text(m) };
     68 "WdfDeviceInitAssignSDDLString" PASSIVE |m| { if m.kernel.fails() { return no_memory(); } m.framework.init.secured = true; told_text(m) };
     75 "WdfDeviceCreate" PASSIVE device_create;
-    202 "WdfObjectGetTypedContextWorker" PROFILE typed_context;
+    202 "WdfObjectGetTypedContextWorker" ABOVE_DISPATCH typed_context;
     312 "WdfWaitLockCreate" DISPATCH wait_lock_create;
     313 "WdfWaitLockAcquire" PASSIVE wait_lock_acquire;
     314 "WdfWaitLockRelease" DISPATCH wait_lock_release;
     152 "WdfIoQueueCreate" DISPATCH queue_create;
     157 "WdfIoQueueGetDevice" DISPATCH |m| { let queue = m.engine.argument(1); m.framework.object(queue)?; Ok(Outcome::Return(m.framework.device.unwrap_or(0))) };
+    76 "WdfDeviceSetStaticStopRemove" DISPATCH |m| { let stoppable = m.engine.argument(2) as u8; m.framework.stays = stoppable == 0; done() };
     77 "WdfDeviceCreateDeviceInterface" PASSIVE |m| if m.kernel.fails() { no_memory() } else { told_interface(m) };
-    80 "WdfDeviceCreateSymbolicLink" PASSIVE |m| if m.kernel.fails() { no_memory() } else { told_text(m) };
-    269 "WdfRequestRetrieveInputBuffer" DISPATCH |m| retrieve(m, |lengths| lengths.0);
-    270 "WdfRequestRetrieveOutputBuffer" DISPATCH |m| retrieve(m, |lengths| lengths.1);
+    80 "WdfDeviceCreateSymbolicLink" PASSIVE |m| if m.kernel.fails() { no_memory() } else { m.framework.linked = true; told_text(m) };
+    269 "WdfRequestRetrieveInputBuffer" DISPATCH |m| retrieve(m, Side::Input);
+    270 "WdfRequestRetrieveOutputBuffer" DISPATCH |m| retrieve(m, Side::Output);
     285 "WdfRequestWdmGetIrp" DISPATCH |m| { let request = m.engine.argument(1); m.framework.request(request)?; Ok(Outcome::Return(request)) };
-    277 "WdfRequestGetFileObject" DISPATCH |m| { let request = m.engine.argument(1); Ok(Outcome::Return(m.framework.request(request)?.file)) };
+    277 "WdfRequestGetFileObject" DISPATCH file_of_request;
     265 "WdfRequestCompleteWithInformation" DISPATCH complete;
     139 "WdfFileObjectGetDevice" DISPATCH |m| { let file = m.engine.argument(1); m.framework.object(file)?; Ok(Outcome::Return(m.framework.device.unwrap_or(0))) };
 }
@@ -221,9 +279,13 @@ impl Framework {
         self.waiting.push_back(request);
     }
 
-    /// Completes the requests of a file that wait in the queue, as the framework does when its
-    /// handle is closed or its process ends (WdfIoQueuePurge's page: requests that the driver has
-    /// not got are cancelled).
+    /// EvtDriverDeviceAdd is about to be called, with a new WDFDEVICE_INIT.
+    pub fn begin_init(&mut self) {
+        self.init = Init::default();
+    }
+
+    /// Cancels the requests of a file that wait in the queue: the framework does it when
+    /// EvtFileCleanup has returned, the I/O manager when the process ends (IRP_MJ_CLEANUP's page).
     pub fn cancel(&mut self, file: u64) {
         const CANCELLED: u32 = 0xC000_0120;
         let objects = &mut self.objects;
@@ -296,11 +358,14 @@ impl Framework {
 
 /// Gives the driver the next request, if it has none. A request is presented when the one before
 /// is completed, though its callback may not have returned yet
-/// (WDF_IO_QUEUE_DISPATCH_TYPE's page: sequential).
+/// (WDF_IO_QUEUE_DISPATCH_TYPE's page: sequential). One that waited is presented by the thread that
+/// completed the one before, in whatever process that is ("Request Handlers").
 pub fn present(machine: &mut Machine) -> Result<(), Violation> {
-    if machine.framework.presented.is_some() {
+    if let Some(presented) = machine.framework.presented {
+        write_meanwhile(machine, presented);
         return Ok(());
     }
+    let presenter = machine.framework.presenter.take();
     let Some(handle) = machine.framework.waiting.pop_front() else {
         return Ok(());
     };
@@ -309,20 +374,40 @@ pub fn present(machine: &mut Machine) -> Result<(), Violation> {
     machine.framework.presented = Some(handle);
     let (callback, queue) = machine.framework.device_control;
     let arguments = [queue, handle, output, input, code.into()];
-    let who = (process, process + 4);
-    machine.spawn_detached("EvtIoDeviceControl", callback, &arguments, who)
+    let who = presenter.unwrap_or((process, process + 4));
+    machine.framework.presented_elsewhere += u64::from(who.0 != process);
+    let room = output / size_of::<Sample>() as u64;
+    let drains = code == samples::DRAIN.0;
+    let cost = (code, if drains { room } else { 0 });
+    machine.spawn_request(cost, callback, &arguments, who)
+}
+
+/// A client writes the pages that it has given for a direct method's output, at any moment.
+fn write_meanwhile(machine: &mut Machine, request: u64) {
+    let Ok(request) = machine.framework.request(request) else {
+        return;
+    };
+    let (pages, length) = (request.pages, request.lengths.1);
+    if let Some(pages) = pages
+        && length > 0
+        && machine.rng.u8(0..4) == 0
+    {
+        let (at, byte) = (machine.rng.u64(0..length), machine.rng.u8(..));
+        machine.engine.write(pages + at, &[byte]);
+    }
 }
 
 /// The driver is gone, and all that it said of itself.
 pub fn forget_driver(machine: &mut Machine) -> Result<(), Violation> {
     let framework = &mut machine.framework;
     framework.power.clear();
-    framework.init = Init::default();
+    framework.begin_init();
     (
         framework.device_add,
         framework.file_cleanup,
         framework.file_close,
     ) = (0, 0, 0);
+    (framework.linked, framework.interface_enabled) = (false, false);
     let objects = framework.objects.iter();
     let drivers = objects.filter(|(_, object)| object.kind == Kind::Driver);
     let drivers: Vec<u64> = drivers.map(|(handle, _)| *handle).collect();
@@ -428,7 +513,7 @@ fn set_power_callbacks(m: &mut Machine) -> Result<Outcome, Violation> {
     for offset in (8..size).step_by(8) {
         let callback = m.engine.read_u64(callbacks + offset);
         if callback != 0 {
-            m.framework.power.insert(offset, callback);
+            m.framework.init.power.insert(offset, callback);
         }
     }
     done()
@@ -437,8 +522,9 @@ fn set_power_callbacks(m: &mut Machine) -> Result<Outcome, Violation> {
 /// (DeviceInit, Config, Attributes).
 fn set_file_config(m: &mut Machine) -> Result<Outcome, Violation> {
     let config = m.engine.argument(2);
-    m.framework.file_close = m.engine.read_u64(config + 16);
-    m.framework.file_cleanup = m.engine.read_u64(config + 24);
+    m.framework.init.file_close = m.engine.read_u64(config + 16);
+    m.framework.init.file_cleanup = m.engine.read_u64(config + 24);
+    m.framework.init.file_optional = m.engine.read_u32(config + 36) & FILE_CAN_BE_OPTIONAL != 0;
     done()
 }
 
@@ -449,7 +535,8 @@ fn set_characteristics(m: &mut Machine) -> Result<Outcome, Violation> {
     done()
 }
 
-/// (in out DeviceInit, Attributes, out Device).
+/// (in out DeviceInit, Attributes, out Device). A name that another device has is refused
+/// (WdfDeviceInitAssignName's page).
 fn device_create(m: &mut Machine) -> Result<Outcome, Violation> {
     if m.kernel.fails() {
         return no_memory();
@@ -458,6 +545,9 @@ fn device_create(m: &mut Machine) -> Result<Outcome, Violation> {
     if !(init.named && init.secured && init.secure_open) {
         let what = format!("a device that anybody may open: {init:?}");
         return Err(Violation::new(Rule::Object, what));
+    }
+    if m.framework.device.is_some() {
+        return Ok(Outcome::Return(OBJECT_NAME_COLLISION));
     }
     let (attributes, out) = (m.engine.argument(2), m.engine.argument(3));
     let device = create(m, Kind::Device, 0)?;
@@ -470,7 +560,12 @@ fn device_create(m: &mut Machine) -> Result<Outcome, Violation> {
         object.cleanup = cleanup;
         object.context = Some((kind, memory));
     }
-    m.framework.device = Some(device);
+    let framework = &mut m.framework;
+    framework.power = init.power;
+    framework.file_close = init.file_close;
+    framework.file_cleanup = init.file_cleanup;
+    framework.file_optional = init.file_optional;
+    framework.device = Some(device);
     m.engine.write_u64(out, device);
     done()
 }
@@ -512,21 +607,24 @@ fn holder(m: &mut Machine, lock: u64) -> Result<&mut Option<usize>, Violation> {
     }
 }
 
-/// (Lock, Timeout).
+/// (Lock, Timeout). Who has a lock, or waits for it, is in a critical region
+/// (WdfWaitLockAcquire's page).
 fn wait_lock_acquire(m: &mut Machine) -> Result<Outcome, Violation> {
     let (lock, caller) = (m.engine.argument(1), m.caller_number());
     let holder = holder(m, lock)?;
-    match *holder {
-        Some(other) if other == caller => Err(Violation::new(
-            Rule::Lock,
-            "a lock is taken twice by one thread",
-        )),
-        Some(_) => Ok(Outcome::Wait(Wait::Lock(lock))),
+    let outcome = match *holder {
+        Some(other) if other == caller => {
+            let what = "a lock is taken twice by one thread";
+            return Err(Violation::new(Rule::Lock, what));
+        }
+        Some(_) => Outcome::Wait(Wait::Lock(lock)),
         None => {
             *holder = Some(caller);
-            done()
+            Outcome::Return(0)
         }
-    }
+    };
+    m.enter_critical_region();
+    Ok(outcome)
 }
 
 /// (Lock).
@@ -540,6 +638,7 @@ fn wait_lock_release(m: &mut Machine) -> Result<Outcome, Violation> {
     }
     let next = m.wake_one(|wait| *wait == Wait::Lock(lock));
     *holder(m, lock)? = next;
+    m.leave_critical_region()?;
     done()
 }
 
@@ -556,15 +655,33 @@ fn queue_create(m: &mut Machine) -> Result<Outcome, Violation> {
     done()
 }
 
-/// (Request, MinimumRequiredLength, out Buffer, out Length).
-fn retrieve(m: &mut Machine, side: fn((u64, u64)) -> u64) -> Result<Outcome, Violation> {
+/// A side of a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Input,
+    Output,
+}
+
+/// (Request, MinimumRequiredLength, out Buffer, out Length). By the method of the code
+/// (WdfRequestRetrieveInputBuffer's and WdfRequestRetrieveOutputBuffer's pages).
+fn retrieve(m: &mut Machine, side: Side) -> Result<Outcome, Violation> {
     let (request, least) = (m.engine.argument(1), m.engine.argument(2));
     let (out, length_out) = (m.engine.argument(3), m.engine.argument(4));
     let request = m.framework.request(request)?;
-    let (buffer, length) = (request.buffer, side(request.lengths));
+    let method = Method::of(request.code);
+    let length = match side {
+        Side::Input => request.lengths.0,
+        Side::Output => request.lengths.1,
+    };
+    let pages = request.pages.filter(|_| side == Side::Output);
+    let buffer = pages.unwrap_or(request.buffer);
+    if method == Method::Neither {
+        return Ok(Outcome::Return(INVALID_DEVICE_REQUEST));
+    }
     if length == 0 || length < least {
         return Ok(Outcome::Return(BUFFER_TOO_SMALL));
     }
+    m.framework.shared_buffers += u64::from(pages.is_some());
     m.engine.write_u64(out, buffer);
     if length_out != 0 {
         m.engine.write_u64(length_out, length);
@@ -572,11 +689,31 @@ fn retrieve(m: &mut Machine, side: fn((u64, u64)) -> u64) -> Result<Outcome, Vio
     done()
 }
 
+/// (Request). NULL for a request without a file object, at which the framework's verifier breaks
+/// unless the driver has said that file objects are optional (WDF_FILEOBJECT_CLASS's page).
+fn file_of_request(m: &mut Machine) -> Result<Outcome, Violation> {
+    let request = m.engine.argument(1);
+    let file = m.framework.request(request)?.file;
+    if file == 0 && !m.framework.file_optional {
+        let what = "a request has no file object, and the driver has not said that it may";
+        return Err(Violation::new(Rule::Request, what));
+    }
+    Ok(Outcome::Return(file))
+}
+
 /// (Request, Status, Information).
 fn complete(m: &mut Machine) -> Result<Outcome, Violation> {
     let handle = m.engine.argument(1);
     let (status, information) = (m.engine.argument(2) as u32, m.engine.argument(3));
-    m.framework.request(handle)?;
+    let request = m.framework.request(handle)?;
+    if status == 0 && request.code == samples::DRAIN.0 {
+        let head = m.engine.bytes(request.buffer, size_of::<Drained>());
+        let moved = Drained::read_from_bytes(&head).map_or(0, |drained| drained.count.into());
+        if let Some(number) = m.request_of_caller() {
+            m.budget.moved(number, moved);
+        }
+    }
+    let who = m.who();
     if let Some(Kind::Request(request)) = m
         .framework
         .objects
@@ -586,6 +723,7 @@ fn complete(m: &mut Machine) -> Result<Outcome, Violation> {
         request.completed = Some((status, information));
         if m.framework.presented == Some(handle) {
             m.framework.presented = None;
+            m.framework.presenter = Some(who);
         }
         if information > request.lengths.1 {
             let what = format!("{information} bytes of reply for {}", request.lengths.1);

@@ -9,9 +9,9 @@
 //! | [`memory`] | addresses, and which bytes the driver may touch |
 //! | [`kernel`] | the functions of ntoskrnl and the HAL that the driver imports |
 //! | [`kmdf`] | the functions of the framework, by their index in its table |
-//! | [`device`] | what a user does: load, open, request, close, sleep, remove |
+//! | [`device`] | what a user does: open, request, close; [`device::pnp`]: load, start, stop, sleep, remove |
 //! | [`cost`] | what the driver costs, counted |
-//! | [`door`] | the tool's way in: every halprof command on the shipped driver |
+//! | [`transport`] | the tool's transport: every halprof command on the shipped driver |
 //! | [`memory_image`] | what a kernel dump would hold, in a file |
 //! | [`sequence`] | what clients and the system do, from a seed, on this and on the model in process |
 //! | [`traffic`] | what they do at the same time, at moments that a seed decides |
@@ -30,7 +30,6 @@
 
 pub mod cost;
 pub mod device;
-pub mod door;
 pub mod engine;
 pub mod guest;
 pub mod image;
@@ -44,7 +43,9 @@ pub mod registers;
 pub mod rules;
 pub mod sequence;
 pub mod soak;
+pub mod sweep;
 pub mod traffic;
+pub mod transport;
 
 pub use device::Device;
 pub use machine::Machine;

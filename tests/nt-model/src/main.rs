@@ -4,24 +4,31 @@
 //! `halprof`.
 #![forbid(unsafe_code)]
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Parser;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use halprof::{DRIVER, Place};
 use halprof_measure::Error;
-use nt_model::door::{Broken, Door, Guest};
 use nt_model::programs::{PROGRAMS, Program, ROUNDS};
+use nt_model::registers;
+use nt_model::transport::{Broken, DriverTransport, Guest};
 use sim::cpuid::Leaves;
+use sim::spec::MachineSpec;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+/// The driver, and the one with the interfaces that no processor of Windows 10 x64 has.
+const SHIPPED: &str = "target/driver/halprof.sys";
+const LEGACY: &str = "target/driver/halprof-legacy.sys";
+
 /// Runs halprof on the shipped driver, on a modelled kernel and processor
 #[derive(Parser)]
 struct Arguments {
-    /// The driver
-    #[arg(long, value_name = "FILE", default_value = "target/driver/halprof.sys")]
-    sys: PathBuf,
+    /// The driver; by default target/driver/halprof.sys, and halprof-legacy.sys beside it on
+    /// machines with Pentium or P6 counters
+    #[arg(long, value_name = "FILE")]
+    sys: Option<PathBuf>,
     /// What decides everything that Windows does not document
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -51,6 +58,26 @@ impl Arguments {
         })
     }
 
+    /// The file that runs: the one that is named; else the shipped driver, or where that does not
+    /// serve these processors the one that does.
+    fn driver_for(&self, leaves: &[Leaves]) -> PathBuf {
+        if let Some(named) = &self.sys {
+            return named.clone();
+        }
+        let shipped = PathBuf::from(SHIPPED);
+        if !registers::is_legacy(leaves) {
+            return shipped;
+        }
+        let legacy = PathBuf::from(LEGACY);
+        if legacy.is_file() {
+            return legacy;
+        }
+        eprintln!(
+            "nt-model: this machine has Pentium or P6 counters, and there is no {LEGACY}: {SHIPPED} runs"
+        );
+        shipped
+    }
+
     fn names_a_workload(&self) -> bool {
         let named = |argument: &OsString| argument.to_string_lossy().starts_with("--workload");
         self.halprof.iter().any(named)
@@ -64,19 +91,14 @@ fn main() -> Result<ExitCode> {
         guest.is_none() || !arguments.names_a_workload(),
         "`--guest` and `--workload` are two things to run: name one of them"
     );
-    let sys = &arguments.sys;
-    let file = std::fs::read(sys).with_context(|| {
-        format!(
-            "no driver in {}: build it, `cargo xtask sys`",
-            sys.display()
-        )
-    })?;
     let broken = Broken::default();
     let open = |machine: &str| {
-        let (description, leaves) = described(machine, sys)?;
-        let door = Door::open(&file, &leaves, arguments.seed, guest, &broken)
+        let spec = spec(machine)?;
+        let sys = arguments.driver_for(&spec.leaves);
+        let file = read(&sys)?;
+        let transport = DriverTransport::open(&file, &spec.leaves, arguments.seed, guest, &broken)
             .map_err(|error| Error::Internal(format!("{error:#}")))?;
-        Ok(Place::modelled(Box::new(door), description))
+        Ok(Place::modelled(Box::new(transport), described(&spec, &sys)))
     };
     let program = std::iter::once(OsString::from("halprof"));
     let ended = halprof::run_with(program.chain(arguments.halprof.clone()), &open);
@@ -87,20 +109,32 @@ fn main() -> Result<ExitCode> {
     Ok(ExitCode::FAILURE)
 }
 
-/// What `--machine` names, with the driver on it, in words, and its processors.
-fn described(machine: &str, sys: &Path) -> halprof_measure::Result<(String, Vec<Leaves>)> {
+/// What `--machine` names: no installed driver.
+fn spec(machine: &str) -> halprof_measure::Result<MachineSpec> {
     if machine == DRIVER {
         return Err(Error::unavailable(
             "the driver that Windows has loaded is not this one",
             "Name a model with `--machine`; `halprof --machine driver` measures on Windows.",
         ));
     }
-    let spec = halprof_measure::spec(machine)?;
+    halprof_measure::spec(machine)
+}
+
+fn read(sys: &Path) -> halprof_measure::Result<Vec<u8>> {
+    std::fs::read(sys).map_err(|error| {
+        Error::unavailable(
+            format!("no driver in {}: {error}", sys.display()),
+            "Build it: `cargo xtask sys`.",
+        )
+    })
+}
+
+/// The machine with the driver on it, in words.
+fn described(spec: &MachineSpec, sys: &Path) -> String {
     let name = sys.file_name().unwrap_or(sys.as_os_str());
-    let description = format!(
+    format!(
         "{} on a modelled kernel and processor, {}",
         name.to_string_lossy(),
         spec.description
-    );
-    Ok((description, spec.leaves))
+    )
 }

@@ -1,16 +1,19 @@
 //! Which registers the driver may write, and what it must leave as it was.
 //!
-//! The counters are the driver's from HalAllocateHardwareCounters to HalFreeHardwareCounters. The
-//! control registers that all counters share are not: another owner's bits in them (Windows' own,
-//! a hypervisor's agent's) stay as they are. A counter is the driver's once it has written it. When
-//! it gives the counters back, and when the machine goes to sleep, every bit of its own is clear
-//! and every other bit is what it was.
+//! The counters are the driver's from HalAllocateHardwareCounters to HalFreeHardwareCounters: all of
+//! them, or those of the ranges that it has asked for. The control registers that all counters
+//! share are not: another owner's bits in them (Windows' own, a hypervisor's agent's) stay as they
+//! are. A counter is the driver's once it has written it. When it gives the counters back, and when
+//! the machine goes to sleep, its selects, its fields of the fixed counters' control and its
+//! counters are 0, its bits of the global control are what they were when it came or the machine
+//! woke, and every other bit is what it was.
 
 use crate::rules::{Rule, Violation};
 use hal_profile::machine::Machine as _;
+use sim::cpuid::Leaves;
 use sim::host::Cpu;
 
-/// The mask bit of LVTPC (SDM vol. 3A, 10.5.1): the one that the driver may change there.
+/// The mask bit of LVTPC (SDM, "Local Vector Table"): the one that the driver may change there.
 const LVTPC_MASK: u64 = 1 << 16;
 /// LVTPC, in x2APIC mode and in the page.
 const LVTPC_MSR: u32 = 0x834;
@@ -55,10 +58,10 @@ struct Row(Unit, u32, u32, u32, Role);
 /// A CCCR that is off: ACTIVE_THREAD is 3 always.
 const CCCR_OFF: u64 = 3 << 16;
 
-/// What may be written. Intel: SDM vol. 4, the table of each family; AMD: APM vol. 2, 13.2, and the
+/// What may be written. Intel: SDM, "Model-Specific Registers (MSRs)"; AMD: APM, "Performance Monitoring Counters", and the
 /// PPR's "Core Performance Monitor Counters".
 const WRITABLE: &[Row] = &[
-    // IA32_PERFEVTSELx, IA32_PMCx, IA32_A_PMCx (table 2-2).
+    // IA32_PERFEVTSELx, IA32_PMCx, IA32_A_PMCx (architectural MSRs).
     Row(Unit::Architectural, 0x186, 10, 1, Role::Select(0)),
     Row(Unit::Architectural, 0xC1, 10, 1, Role::Counter),
     Row(Unit::Architectural, 0x4C1, 10, 1, Role::Counter),
@@ -89,7 +92,7 @@ const WRITABLE: &[Row] = &[
 ];
 
 /// Where fixed counters begin in the global registers.
-const FIXED: u32 = 32;
+pub const FIXED: u32 = 32;
 
 impl Row {
     fn index(&self, msr: u32) -> Option<u32> {
@@ -113,6 +116,14 @@ fn unit(cpu: &Cpu) -> Option<Unit> {
     }
 }
 
+/// Whether processors have counters that the shipped driver does not serve: Pentium's or P6's.
+#[must_use]
+pub fn is_legacy(leaves: &[Leaves]) -> bool {
+    sim::machine::processors(leaves)
+        .into_iter()
+        .any(|processor| matches!(unit(&Cpu::new(processor)), Some(Unit::P6 | Unit::Pentium)))
+}
+
 fn rows(cpu: &Cpu) -> impl Iterator<Item = &'static Row> {
     let unit = unit(cpu);
     WRITABLE.iter().filter(move |row| Some(row.0) == unit)
@@ -123,19 +134,24 @@ fn rows(cpu: &Cpu) -> impl Iterator<Item = &'static Row> {
 pub struct Watched {
     /// The counters that the driver has written, as bits of the global registers.
     ours: u64,
-    /// What the shared registers were when the counters were given.
+    /// What the shared registers were when the counters were given, or when the machine woke.
     before: Vec<(u32, u64)>,
-    lvtpc: u64,
-    /// The registers were lost since.
-    was_reset: bool,
 }
 
 /// All processors' registers.
 #[derive(Default)]
 pub struct Registers {
-    reserved: bool,
+    /// The counters that are reserved, as bits of the global registers; none where there is no
+    /// reservation.
+    reserved: Option<u64>,
     watched: Vec<Watched>,
+    /// Processors on which LVTPC was masked when the counters were given back: that is a
+    /// violation unless the driver tells of a storm there.
+    pub left_masked: Vec<usize>,
 }
+
+/// Every counter: the whole unit is reserved.
+pub const WHOLE_UNIT: u64 = u64::MAX;
 
 impl Registers {
     /// The driver is about to write an MSR.
@@ -154,14 +170,12 @@ impl Registers {
             let what = format!("WRMSR of {msr:#x} with {value:#x}, which is not the driver's");
             return Err(Violation::new(Rule::AllowList, what));
         };
-        self.must_be_reserved(msr)?;
-        let bit = match role {
-            Role::Counter => number,
-            Role::Fixed => FIXED + number,
-            _ => return Ok(()),
-        };
-        if let Some(watched) = self.watched.get_mut(index) {
-            watched.ours |= 1 << bit;
+        let touched = touched(cpu, role, number, msr, value);
+        self.must_be_reserved(msr, touched)?;
+        if let Some(watched) = self.watched.get_mut(index)
+            && matches!(role, Role::Counter | Role::Fixed)
+        {
+            watched.ours |= touched;
         }
         Ok(())
     }
@@ -176,7 +190,7 @@ impl Registers {
     }
 
     fn write_lvtpc(&self, cpu: &mut Cpu, value: u64) -> Result<(), Violation> {
-        self.must_be_reserved(LVTPC_MSR)?;
+        self.must_be_reserved(LVTPC_MSR, 0)?;
         let changed = (lvtpc(cpu) ^ value) & !LVTPC_MASK;
         if changed == 0 {
             return Ok(());
@@ -185,34 +199,39 @@ impl Registers {
         Err(Violation::new(Rule::ForeignBits, what))
     }
 
-    fn must_be_reserved(&self, msr: u32) -> Result<(), Violation> {
-        if self.reserved {
-            return Ok(());
-        }
-        let what = format!("register {msr:#x} is written, and the counters are not reserved");
+    fn must_be_reserved(&self, msr: u32, counters: u64) -> Result<(), Violation> {
+        let what = match self.reserved {
+            None => {
+                format!("register {msr:#x} is written, and the counters are not reserved")
+            }
+            Some(reserved) if counters & !reserved != 0 => {
+                let others = counters & !reserved;
+                format!("register {msr:#x} is written for counters {others:#x}, not reserved")
+            }
+            Some(_) => return Ok(()),
+        };
         Err(Violation::new(Rule::Unreserved, what))
     }
 
-    /// The counters are the driver's now.
-    pub fn reserve(&mut self, cpus: &mut [Cpu]) {
-        self.reserved = true;
+    /// These counters are the driver's now, as bits of the global registers.
+    pub fn reserve(&mut self, cpus: &mut [Cpu], counters: u64) {
+        self.reserved = Some(counters);
         self.watched = cpus.iter_mut().map(Watched::new).collect();
     }
 
     /// All registers were lost in sleep. The counters that were the driver's still are, and what
-    /// reset has set for them is not for the driver to clear, nor to leave (SDM vol. 3A, table 10-1:
-    /// IA32_PERF_GLOBAL_CTRL has a bit set for each general counter).
+    /// reset has made of the registers is what it finds.
     pub fn renew(&mut self, cpus: &mut [Cpu]) {
         for (watched, cpu) in self.watched.iter_mut().zip(cpus) {
             let ours = watched.ours;
             *watched = Watched::new(cpu);
-            (watched.ours, watched.was_reset) = (ours, true);
+            watched.ours = ours;
         }
     }
 
     /// A processor was added.
     pub fn add(&mut self, cpu: &mut Cpu) {
-        if self.reserved {
+        if self.reserved.is_some() {
             self.watched.push(Watched::new(cpu));
         }
     }
@@ -220,13 +239,16 @@ impl Registers {
     /// The driver gives the counters back.
     pub fn release(&mut self, cpus: &mut [Cpu]) -> Result<(), Violation> {
         self.check(cpus)?;
-        self.reserved = false;
+        let masked =
+            |(index, cpu): (usize, &mut Cpu)| (lvtpc(cpu) & LVTPC_MASK != 0).then_some(index);
+        self.left_masked = cpus.iter_mut().enumerate().filter_map(masked).collect();
+        self.reserved = None;
         Ok(())
     }
 
     /// Nothing of the driver's may be left, and nothing of another's changed.
     pub fn check(&self, cpus: &mut [Cpu]) -> Result<(), Violation> {
-        if !self.reserved {
+        if self.reserved.is_none() {
             return Ok(());
         }
         for (index, (cpu, watched)) in cpus.iter_mut().zip(&self.watched).enumerate() {
@@ -241,16 +263,14 @@ impl Registers {
 
 impl Watched {
     fn new(cpu: &mut Cpu) -> Self {
-        let rows = rows(cpu);
-        let shared = rows.filter(|row| !matches!(row.4, Role::Counter | Role::Fixed | Role::Other));
-        let shared = shared.flat_map(|row| (0..row.2).map(move |i| row.1 + i * row.3));
-        let msrs: Vec<u32> = shared.collect();
+        let shared = rows(cpu).filter(|row| !matches!(row.4, Role::Other));
+        let msrs: Vec<u32> = shared
+            .flat_map(|row| (0..row.2).map(move |i| row.1 + i * row.3))
+            .collect();
         let read = |msr| Some((msr, read(cpu, msr)?));
         Self {
             ours: 0,
-            was_reset: false,
             before: msrs.into_iter().filter_map(read).collect(),
-            lvtpc: lvtpc(cpu),
         }
     }
 
@@ -261,71 +281,74 @@ impl Watched {
                 continue;
             };
             let now = read(cpu, msr).unwrap_or(before);
-            let (ours, clear) = self.ours_in(role, number);
-            let by_reset = role == Role::Global && self.was_reset;
-            let clear = if by_reset { clear | before } else { clear };
-            let nobodys = if role == Role::Global {
-                self.nobodys(cpu)
-            } else {
-                0
+            let (ours, end) = self.end_of(role, number, before);
+            let either = match role {
+                Role::Select(off) => off,
+                _ => 0,
             };
-            let changed = (now ^ before) & !ours & !(before & nobodys);
-            let left = now & ours & !clear;
+            let left = (now ^ end) & ours & !either;
             if left != 0 {
-                let what = format!("bits {left:#x} of register {msr:#x} are left set");
+                let what = format!("register {msr:#x} is left {now:#x}, not {end:#x} in {ours:#x}");
                 return Err((Rule::BitsLeft, what));
             }
-            if changed != 0 {
+            let counts = matches!(role, Role::Counter | Role::Fixed);
+            let changed = (now ^ before) & !ours & !either;
+            if changed != 0 && !counts {
                 let what = format!("bits {changed:#x} of register {msr:#x} are another's");
                 return Err((Rule::ForeignBits, what));
             }
         }
-        // An interrupt that waits has masked it, and its handler lets it through.
-        let masked = lvtpc(cpu) & !self.lvtpc & LVTPC_MASK != 0;
-        if masked && cpu.processor.interrupt_pending().is_none() {
-            return Err((Rule::BitsLeft, "LVTPC is left masked".to_owned()));
-        }
         Ok(())
     }
 
-    /// Bits of the global registers whose counters nobody had turned on: reset sets them.
-    fn nobodys(&self, cpu: &Cpu) -> u64 {
-        let mut nobodys = u64::MAX;
-        for &(msr, value) in &self.before {
-            for row in rows(cpu) {
-                let Some(number) = row.index(msr) else {
-                    continue;
-                };
-                match row.4 {
-                    Role::Select(off) if value & !off != 0 => nobodys &= !(1 << number),
-                    Role::FixedControl => {
-                        let on = (0..8).filter(|fixed| value >> (4 * fixed) & 0xF != 0);
-                        on.for_each(|fixed| nobodys &= !(1 << (FIXED + fixed)));
-                    }
-                    _ => {}
-                }
-            }
-        }
-        nobodys
-    }
-
-    /// Which bits of a register are the driver's, and which of them it need not clear.
-    fn ours_in(&self, role: Role, number: u32) -> (u64, u64) {
+    /// Which bits of a register are the driver's, and what they must be in the end.
+    fn end_of(&self, role: Role, number: u32, before: u64) -> (u64, u64) {
         let parts = |first: u32, bits: u32| {
             let all = (0..64 / bits).filter(|part| self.ours >> (first + part) & 1 != 0);
             all.fold(0, |ours, part| ours | ((1 << bits) - 1) << (part * bits))
         };
+        let whole = |bit: u32| {
+            if self.ours >> bit & 1 == 0 {
+                0
+            } else {
+                u64::MAX
+            }
+        };
         match role {
-            Role::Select(off) if self.ours >> number & 1 != 0 => (u64::MAX, off),
-            // Off is off, whoever has it: the driver turns those off that it could be given.
-            Role::Select(off) => (off, off),
-            Role::Global => (self.ours, 0),
+            // ACTIVE_THREAD must be written as ones, whatever reset has made of it.
+            Role::Select(off) => (whole(number), off),
+            Role::Counter => (whole(number), 0),
+            Role::Fixed => (whole(FIXED + number), 0),
+            Role::Global => (self.ours, before),
             Role::FixedControl => (parts(FIXED, 4), 0),
             Role::Halves => (parts(0, 16), 0),
-            Role::Counter | Role::Fixed | Role::Other => (0, 0),
+            Role::Other => (0, 0),
         }
     }
 }
+
+/// The counters that a write concerns, as bits of the global registers. In a register that several
+/// share it is those whose part changes; an acknowledgement concerns those whose bits are set.
+fn touched(cpu: &mut Cpu, role: Role, number: u32, msr: u32, value: u64) -> u64 {
+    let changed = value ^ read(cpu, msr).unwrap_or(value);
+    let parts = |first: u32, bits: u32| {
+        let one = |part: &u32| changed >> (part * bits) & ((1 << bits) - 1) != 0;
+        let parts = (0..(64 - first) / bits).filter(one);
+        parts.fold(0, |all, part| all | 1 << (first + part))
+    };
+    match role {
+        Role::Counter | Role::Select(_) => 1 << number,
+        Role::Fixed => 1 << (FIXED + number),
+        Role::Global => changed,
+        Role::FixedControl => parts(FIXED, 4),
+        Role::Halves => parts(0, 16),
+        Role::Other if ACKNOWLEDGEMENTS.contains(&msr) => value,
+        Role::Other => 0,
+    }
+}
+
+/// IA32_PERF_GLOBAL_STATUS_RESET and PerfCntrGlobalStatusClr.
+const ACKNOWLEDGEMENTS: [u32; 2] = [0x390, 0xC000_0302];
 
 /// A register, where it is there.
 fn read(cpu: &mut Cpu, msr: u32) -> Option<u64> {

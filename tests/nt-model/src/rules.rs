@@ -57,30 +57,36 @@ rules! {
     /// A lock was held when a thread returned to the system: Driver Verifier, "Deadlock
     /// Detection".
     LockHeld "lock-held";
+    /// A thread left a critical region that it was not in, or returned to the system in one that it
+    /// had entered: page of KeEnterCriticalRegion; bug check 0x1, APC_INDEX_MISMATCH.
+    CriticalRegion "critical-region";
     /// Something of the driver's is alive after unload, or in pool that is freed: bug checks 0xCE,
     /// DRIVER_UNLOADED_WITHOUT_CANCELLING_PENDING_OPERATIONS, and 0xC7, TIMER_OR_DPC_INVALID.
     Alive "alive";
     /// With every handle closed, a register, a reservation or a session is left as if one were open.
     Left "left";
-    /// Silicon refused an access to a register: #GP (SDM vol. 2, RDMSR, WRMSR, RDPMC; AMD64 APM
-    /// vol. 3).
+    /// Silicon refused an access to a register: #GP (SDM, "RDMSR - Read From Model Specific
+    /// Register", "WRMSR - Write to Model Specific Register", "RDPMC - Read Performance-Monitoring
+    /// Counters"; AMD64 APM, the same instructions).
     Register "register";
     /// A register was written that is none of the driver's: see
     /// [`registers`](crate::registers).
     AllowList "allow-list";
-    /// A register of the PMU was written while the counters were not reserved: page of
+    /// A register of the PMU was written for a counter that is not reserved: page of
     /// HalAllocateHardwareCounters.
     Unreserved "unreserved";
-    /// A bit of the driver's is still set in a register when its counters are given back: page of
-    /// HalFreeHardwareCounters, after which they are another's.
+    /// A register of the driver's is not as it must be when its counters are given back: page of
+    /// HalFreeHardwareCounters, after which they are another's. Or LVTPC is masked then, and the
+    /// driver tells of no storm there.
     BitsLeft "bits-left";
     /// A bit that is another owner's was changed.
     ForeignBits "foreign-bits";
     /// Interrupts stayed masked, or an interrupt's handler ran, for too many instructions: bug
     /// check 0x101, CLOCK_WATCHDOG_TIMEOUT; [`crate::engine::MASKED_LIMIT`] says how many.
     Masked "masked";
-    /// Code ran for too many instructions without calling the system or returning to it: bug check
-    /// 0x133, DPC_WATCHDOG_VIOLATION; "Guidelines for Writing DPC Routines" (100 microseconds).
+    /// A request took more instructions than [`crate::cost::Budget`] allows it, or another callback
+    /// ran too many without calling the system: bug check 0x133, DPC_WATCHDOG_VIOLATION;
+    /// "Guidelines for Writing DPC Routines" (100 microseconds).
     Spin "spin";
     /// A function returned to the system with another value in a register that it must keep, or
     /// with the direction flag set: "x64 calling convention", "Register volatility".

@@ -1,5 +1,4 @@
-//! Machine after machine, each with many sequences of [`crate::traffic`]: what a night of use is to
-//! a driver.
+//! A long randomized run: machine after machine, each with many sequences of [`crate::traffic`].
 //!
 //! A life is one machine: its seed decides the model, how many processors, and every sequence. So
 //! the seed of a life replays it.

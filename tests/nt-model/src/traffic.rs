@@ -3,10 +3,11 @@
 //! Requests, closed handles, sleep, added processors and removal are under way together, each in a
 //! thread of the machine. After a sequence everything is as it was before: see [`Traffic::play`].
 
+use crate::device::pnp::{D3, D3_FINAL, failed};
 use crate::device::{Device, File, Submitted};
 use crate::kernel::PROCESSOR_CALLBACK;
 use crate::kmdf::{self, power};
-use crate::machine::{Fingerprint, ThreadId};
+use crate::machine::{Fingerprint, SYSTEM, ThreadId};
 use crate::rules::{Rule, Violation};
 use fastrand::Rng;
 use halprof_tests::requests::{self, ALL_RIGHTS};
@@ -42,6 +43,8 @@ pub enum Action {
     Kill(usize),
     /// The machine sleeps and wakes.
     Sleep,
+    /// The device is stopped and started again, to rebalance resources.
+    Restart,
     /// A processor is added.
     Add,
     /// The device is gone without warning.
@@ -81,6 +84,8 @@ struct Client {
 enum Step {
     /// A function of the driver is called with these arguments.
     Call(&'static str, u64, Vec<u64>),
+    /// One of the device's PnP or power callbacks is called, with what it gets besides the device.
+    Power(u64, Vec<u64>),
     /// All registers are lost, as soon as every processor can halt.
     Lose,
     /// The callback for added processors is called with this context, before or after.
@@ -102,6 +107,8 @@ enum Step {
 struct Lane {
     steps: VecDeque<Step>,
     thread: Option<ThreadId>,
+    /// The power callback that the thread runs, 0 for none.
+    callback: u64,
 }
 
 impl Lane {
@@ -143,8 +150,10 @@ pub struct Traffic<'a> {
     told: Told,
     gone: bool,
     added: bool,
-    /// Registers were lost in between.
-    slept: bool,
+    /// The device was stopped and started again.
+    restarted: bool,
+    /// What the registers were when the machine woke last.
+    woken: Option<Level>,
     process: u32,
 }
 
@@ -174,7 +183,8 @@ impl<'a> Traffic<'a> {
             told: Told::default(),
             gone: false,
             added: false,
-            slept: false,
+            restarted: false,
+            woken: None,
             process: 1000,
         }
     }
@@ -201,6 +211,7 @@ impl<'a> Traffic<'a> {
         self.device.machine.disturbed = false;
         self.device.machine.settle()?;
         self.device.machine.check_nobody_waits()?;
+        self.device.check_masks()?;
         if self.gone {
             self.device.remove()?;
             let status = self.device.start()?;
@@ -210,10 +221,13 @@ impl<'a> Traffic<'a> {
             }
         }
         let mut before = before;
-        if self.slept {
-            before.reset();
+        if let Some(woken) = self.woken.take() {
+            before.processors = woken.processors;
         }
-        before.compare(&level(self.device), self.added || self.gone)?;
+        before.compare(
+            &level(self.device),
+            self.added || self.gone || self.restarted,
+        )?;
         held(self.device)?;
         every_session_is_free(self.device)?;
         Ok(self.told)
@@ -233,6 +247,7 @@ impl<'a> Traffic<'a> {
             3 => Action::Kill(client),
             4 => Action::Sleep,
             5 if self.device.machine.kernel.added < ADDED => Action::Add,
+            38 if self.rng.u8(..4) == 0 => Action::Restart,
             6 if self.rng.u8(..4) == 0 => Action::Surprise,
             7 => Action::Fault(self.rng.u64(..4)),
             8 => Action::Begin,
@@ -300,6 +315,9 @@ impl<'a> Traffic<'a> {
     fn begin(&mut self, action: Action) -> Result<(), Violation> {
         match action {
             Action::Open => {
+                if !self.device.machine.framework.linked {
+                    return Ok(());
+                }
                 self.process += 8;
                 let file = self.device.open(self.process, ALL_RIGHTS)?;
                 self.clients.push(Client {
@@ -322,6 +340,7 @@ impl<'a> Traffic<'a> {
             Action::Close(client) => self.close(client, false),
             Action::Kill(client) => self.close(client, true),
             Action::Sleep => self.sleep(),
+            Action::Restart => self.restart(),
             Action::Add => self.add(),
             Action::Surprise => self.surprise(),
             Action::Begin => self.device.begin(self.workload),
@@ -335,8 +354,9 @@ impl<'a> Traffic<'a> {
 
     /// The handle is closed while requests may be under way. A process that ends first has its
     /// requests cancelled and waits for the one that the driver has; a thread that closes a handle
-    /// does not wait for the others (IRP_MJ_CLEANUP's page). The file object goes when its last
-    /// request is completed (IRP_MJ_CLOSE's page).
+    /// does not wait for the others (IRP_MJ_CLEANUP's page), and the framework cancels its file
+    /// object's requests when EvtFileCleanup has returned. The file object goes when its last request
+    /// is completed (IRP_MJ_CLOSE's page).
     fn close(&mut self, client: usize, killed: bool) {
         let client = &mut self.clients[client];
         client.closing = true;
@@ -348,55 +368,74 @@ impl<'a> Traffic<'a> {
         let mut steps = VecDeque::new();
         if killed {
             steps.extend([cancel, Step::Completed(file), cleanup]);
-        } else if self.rng.bool() {
-            steps.extend([cancel, cleanup]);
         } else {
             steps.extend([cleanup, cancel]);
         }
         steps.extend([Step::Completed(file), close, Step::Delete(file)]);
         self.lanes.push(Lane {
             steps,
-            thread: None,
+            ..Lane::default()
         });
     }
 
-    fn power(&self, name: &'static str, callback: u64, more: &[u64]) -> Step {
-        let framework = &self.device.machine.framework;
-        let function = framework.power.get(&callback).copied().unwrap_or(0);
-        let device = framework.device.unwrap_or(0);
-        Step::Call(name, function, [&[device], more].concat())
-    }
-
     fn sleep(&mut self) {
-        const D3: u64 = 4;
         if self.gone {
             return;
         }
-        self.slept = true;
         let steps = [
-            self.power("EvtDeviceD0Exit", power::D0_EXIT, &[D3]),
+            Step::Power(power::D0_EXIT, vec![D3]),
             Step::Lose,
-            self.power("EvtDeviceD0Entry", power::D0_ENTRY, &[D3]),
+            Step::Power(power::D0_ENTRY, vec![D3]),
         ];
         self.lanes[POWER].steps.extend(steps);
     }
 
-    /// The device is gone: told at once, whatever power does (EvtDeviceSurpriseRemoval's page: not
-    /// synchronized with the power callbacks); then it leaves D0 and its hardware is released, while
-    /// handles are open. It is removed when all are closed.
+    fn restart(&mut self) {
+        if self.gone {
+            return;
+        }
+        self.restarted = true;
+        let steps = [
+            Step::Power(power::D0_EXIT, vec![D3_FINAL]),
+            Step::Power(power::RELEASE, vec![0]),
+            Step::Power(power::PREPARE, vec![0, 0]),
+            Step::Power(power::D0_ENTRY, vec![D3_FINAL]),
+        ];
+        self.lanes[POWER].steps.extend(steps);
+    }
+
+    /// The device is gone: it is told, leaves D0 and its hardware is released, while handles are open.
+    /// It is removed when all are closed. Being told is not synchronized with the power callbacks
+    /// (EvtDeviceSurpriseRemoval's page), so that the seed chooses: at once, or in the power manager's
+    /// order, where one that sleeps is told when the system is awake and before D0Entry.
     fn surprise(&mut self) {
-        const D3_FINAL: u64 = 5;
         if std::mem::replace(&mut self.gone, true) {
             return;
         }
-        let told = self.power("EvtDeviceSurpriseRemoval", power::SURPRISE, &[]);
-        let exit = self.power("EvtDeviceD0Exit", power::D0_EXIT, &[D3_FINAL]);
-        let release = self.power("EvtDeviceReleaseHardware", power::RELEASE, &[0]);
-        self.lanes.push(Lane {
-            steps: VecDeque::from([told]),
-            thread: None,
-        });
+        let told = Step::Power(power::SURPRISE, Vec::new());
+        if self.rng.bool() {
+            self.lanes.push(Lane {
+                steps: VecDeque::from([told]),
+                ..Lane::default()
+            });
+        } else {
+            let steps = &mut self.lanes[POWER].steps;
+            let wakes = |step: &Step| matches!(step, Step::Power(power::D0_ENTRY, _));
+            let at = steps.iter().rposition(wakes).unwrap_or(steps.len());
+            steps.insert(at, told);
+        }
+        let exit = Step::Power(power::D0_EXIT, vec![D3_FINAL]);
+        let release = Step::Power(power::RELEASE, vec![0]);
         self.lanes[POWER].steps.extend([exit, release]);
+        self.device.hardware_released();
+    }
+
+    /// A start or a wake-up has failed: the hardware is released at once, no D0Exit comes, and the
+    /// device is removed.
+    fn not_started(&mut self) {
+        self.gone = true;
+        let release = Step::Power(power::RELEASE, vec![0]);
+        self.lanes[POWER].steps = VecDeque::from([release]);
         self.device.hardware_released();
     }
 
@@ -459,10 +498,16 @@ impl<'a> Traffic<'a> {
             let machine = &mut self.device.machine;
             let lane = &mut self.lanes[index];
             if let Some(thread) = lane.thread {
-                if machine.result_of(thread).is_none() {
+                let Some(status) = machine.result_of(thread) else {
                     continue;
-                }
+                };
                 lane.thread = None;
+                let starts = [power::PREPARE, power::D0_ENTRY].contains(&lane.callback);
+                if starts && failed(status) {
+                    self.not_started();
+                }
+                moved = true;
+                continue;
             }
             let can = match lane.steps.front() {
                 None => false,
@@ -484,18 +529,38 @@ impl<'a> Traffic<'a> {
             Step::Call(_, 0, _) | Step::Completed(_) => {}
             Step::Call(name, function, arguments) => {
                 let thread = machine
-                    .spawn(name, function, &arguments, (4, 8))
+                    .spawn(name, function, &arguments, SYSTEM)
                     .map_err(|error| Violation::new(Rule::Unmodelled, error.to_string()))?;
                 self.lanes[lane].thread = Some(thread);
+                self.lanes[lane].callback = 0;
+            }
+            Step::Power(callback, more) => {
+                let framework = &machine.framework;
+                let Some(&function) = framework.power.get(&callback) else {
+                    return Ok(());
+                };
+                let device = framework.device.unwrap_or(0);
+                machine.framework.called.push((callback, more.clone()));
+                let arguments = [&[device], &more[..]].concat();
+                let name = "a PnP or power callback";
+                let thread = machine.spawn_in_critical_region(name, function, &arguments)?;
+                self.lanes[lane].thread = Some(thread);
+                self.lanes[lane].callback = callback;
             }
             Step::Tell(callback, context, starting) => {
+                if machine.kernel.processor_change.is_none() {
+                    return Ok(());
+                }
                 let (change, arguments) = self.device.processor_change(context, starting)?;
                 let call = Step::Call(PROCESSOR_CALLBACK, callback, arguments);
                 let steps = &mut self.lanes[lane].steps;
                 steps.push_front(Step::Free(change));
                 steps.push_front(call);
             }
-            Step::Lose => self.device.lose_registers()?,
+            Step::Lose => {
+                self.device.lose_registers()?;
+                self.woken = Some(level(self.device));
+            }
             Step::Join(cpu) => machine.add_processor(*cpu),
             Step::Cancel(file) => machine.framework.cancel(file),
             Step::Delete(object) => {
@@ -560,7 +625,7 @@ impl Told {
 }
 
 /// MSRs that select what is counted, start it, or are the local APIC's for overflows: every one
-/// that any modelled processor has (SDM 4, chapter 2; APM 2, appendix A).
+/// that any modelled processor has (SDM, "Model-Specific Registers (MSRs)"; APM, "MSR Cross-Reference").
 const CONTROLS: &[(u32, u32, usize)] = &[
     (0x11, 1, 1),
     (0x186, 1, 8),
@@ -575,9 +640,7 @@ const CONTROLS: &[(u32, u32, usize)] = &[
 ];
 const GLOBAL_CTRL: u32 = 0x38F;
 const AMD_GLOBAL_CTRL: u32 = 0xC000_0301;
-/// Bits of the global controls that are of counters; those above are of others.
-const OF_COUNTERS: u64 = 0xFFFF_0000_FFFF;
-/// CCCR.ACTIVE_THREAD, which is written as 11B (SDM 3B, "CCCR MSRs").
+/// CCCR.ACTIVE_THREAD, which is written as 11B (SDM, "CCCR MSRs").
 const CCCR_THREAD: u64 = 3 << 16;
 /// The local APIC's LVTPC: its place in the page, and its MSR in x2APIC mode.
 const LVTPC: u32 = 0x340;
@@ -610,19 +673,8 @@ fn controls(cpu: &mut Cpu) -> Vec<(u32, u64)> {
 }
 
 impl Level {
-    /// Registers were lost meanwhile: the global controls are what reset makes them, all ones.
-    fn reset(&mut self) {
-        let registers = self.processors.iter_mut().flatten();
-        for (msr, value) in registers {
-            if [GLOBAL_CTRL, AMD_GLOBAL_CTRL].contains(msr) {
-                *value |= OF_COUNTERS;
-            }
-        }
-    }
-
-    /// Pool may have grown by what belongs to an added processor. Bits of the global controls may
-    /// be clear that were set, and the bits of a CCCR that must be written as ones may be; all else
-    /// is as it was.
+    /// Pool may have grown by what belongs to an added processor. The bits of a CCCR that must be
+    /// written as ones may differ; all else is as it was.
     pub fn compare(&self, after: &Self, pool_differs: bool) -> Result<(), Violation> {
         if self.pool != after.pool && !pool_differs {
             let what = format!(
@@ -633,12 +685,11 @@ impl Level {
         }
         for (index, (before, after)) in self.processors.iter().zip(&after.processors).enumerate() {
             for (&(msr, was), &(_, is)) in before.iter().zip(after) {
-                let (may_clear, may_set) = match msr {
-                    GLOBAL_CTRL | AMD_GLOBAL_CTRL => (OF_COUNTERS, 0),
-                    0x360..0x372 => (CCCR_THREAD, CCCR_THREAD),
-                    _ => (0, 0),
+                let may_differ = match msr {
+                    0x360..0x372 => CCCR_THREAD,
+                    _ => 0,
                 };
-                if is & !was & !may_set != 0 || was & !is & !may_clear != 0 {
+                if (is ^ was) & !may_differ != 0 {
                     let what = format!("processor {index}: {msr:#x} was {was:#x} and is {is:#x}");
                     return Err(Violation::new(Rule::Left, what));
                 }

@@ -3,10 +3,10 @@
 use halprof_measure::{Connection, ModelledMachine, Session, Setup};
 use halprof_tests::{dumps, requests};
 use iced_x86::{Decoder, DecoderOptions, Instruction};
-use nt_model::door::{Broken, Door, Guest};
 use nt_model::engine::Step;
 use nt_model::memory::{IMAGE, STUBS, STUBS_SIZE};
 use nt_model::programs::{Amounts, CODE, EXIT, PROGRAMS, Program, ROUNDS};
+use nt_model::transport::{Broken, DriverTransport, Guest};
 use serde_json::Value;
 use shared_types::request::counts::Count;
 use shared_types::request::session::Spec;
@@ -94,11 +94,11 @@ fn program(name: &str, rounds: u32, skid: u64) -> Guest {
     }
 }
 
-fn open(machine: &str, seed: u64, guest: Guest) -> Connection<Door> {
+fn open(machine: &str, seed: u64, guest: Guest) -> Connection<DriverTransport> {
     let file = std::fs::read(SYS).expect("cargo xtask sys");
     let leaves = halprof_measure::spec(machine).expect("a machine").leaves;
-    let door = Door::open(&file, &leaves, seed, Some(guest), &Broken::default());
-    Connection::new(door.expect("a device")).expect("it greets")
+    let transport = DriverTransport::open(&file, &leaves, seed, Some(guest), &Broken::default());
+    Connection::new(transport.expect("a device")).expect("it greets")
 }
 
 fn setup(sources: &[u32], filter: u16, interval: u64) -> Setup {
@@ -115,9 +115,9 @@ fn setup(sources: &[u32], filter: u16, interval: u64) -> Setup {
 
 /// Runs the program to its end in steps of so many nanoseconds, with `meanwhile` after each.
 fn run(
-    session: &mut Session<'_, Door>,
+    session: &mut Session<'_, DriverTransport>,
     step: u64,
-    mut meanwhile: impl FnMut(&mut Session<'_, Door>),
+    mut meanwhile: impl FnMut(&mut Session<'_, DriverTransport>),
 ) {
     session.transport().begin(&Workload::default());
     while session
@@ -130,7 +130,11 @@ fn run(
 }
 
 /// Counts these sources while the guest runs once.
-fn count(connection: &mut Connection<Door>, setup: &Setup, step: u64) -> Vec<Vec<Count>> {
+fn count(
+    connection: &mut Connection<DriverTransport>,
+    setup: &Setup,
+    step: u64,
+) -> Vec<Vec<Count>> {
     let mut session = Session::open(connection, true, false).expect("a session");
     session.configure(setup, false).expect("it fits");
     session.start().expect("it starts");
@@ -141,13 +145,13 @@ fn count(connection: &mut Connection<Door>, setup: &Setup, step: u64) -> Vec<Vec
 }
 
 /// Samples these sources while the guest runs once, reading them as they come.
-fn sample(connection: &mut Connection<Door>, setup: &Setup, step: u64) -> Vec<Sample> {
+fn sample(connection: &mut Connection<DriverTransport>, setup: &Setup, step: u64) -> Vec<Sample> {
     sample_and_drain(connection, setup, step, 0)
 }
 
 /// The same, and then reads so many times more.
 fn sample_and_drain(
-    connection: &mut Connection<Door>,
+    connection: &mut Connection<DriverTransport>,
     setup: &Setup,
     step: u64,
     more: u32,
@@ -156,7 +160,7 @@ fn sample_and_drain(
     session.configure(setup, true).expect("it fits");
     session.start().expect("it starts");
     let mut samples = Vec::new();
-    let mut drain = |session: &mut Session<'_, Door>| {
+    let mut drain = |session: &mut Session<'_, DriverTransport>| {
         samples.extend(session.drain().expect("samples").0);
     };
     run(&mut session, step, &mut drain);

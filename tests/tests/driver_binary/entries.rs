@@ -24,27 +24,24 @@ const fn at(irql: Irql, name: &'static str) -> Entry {
 pub(crate) const ENTRIES: [Entry; 18] = [
     at(Irql::Passive, "FxDriverEntry"),
     at(Irql::Passive, "Unload"),
-    at(Irql::Passive, "halprof_driver::callbacks::driver_entry"),
-    at(Irql::Passive, "halprof_driver::callbacks::device_add"),
-    at(Irql::Passive, "halprof_driver::callbacks::device_cleanup"),
-    at(Irql::Passive, "halprof_driver::callbacks::prepare_hardware"),
-    at(Irql::Passive, "halprof_driver::callbacks::release_hardware"),
-    at(Irql::Passive, "halprof_driver::callbacks::d0_entry"),
-    at(Irql::Passive, "halprof_driver::callbacks::d0_exit"),
-    at(Irql::Passive, "halprof_driver::callbacks::surprise_removal"),
-    at(Irql::Passive, "halprof_driver::callbacks::file_cleanup"),
-    at(Irql::Passive, "halprof_driver::callbacks::device_control"),
-    at(Irql::Passive, "halprof_driver::callbacks::processor_change"),
-    at(Irql::Dispatch, "halprof_driver::callbacks::work"),
-    at(Irql::Dispatch, "halprof_driver::callbacks::tick"),
-    at(Irql::Dispatch, "halprof_driver::callbacks::timer_expired"),
+    at(Irql::Passive, "halprof_driver::entry::driver_entry"),
+    at(Irql::Passive, "halprof_driver::entry::device_add"),
+    at(Irql::Passive, "halprof_driver::entry::device_cleanup"),
+    at(Irql::Passive, "halprof_driver::entry::prepare_hardware"),
+    at(Irql::Passive, "halprof_driver::entry::release_hardware"),
+    at(Irql::Passive, "halprof_driver::entry::d0_entry"),
+    at(Irql::Passive, "halprof_driver::entry::d0_exit"),
+    at(Irql::Passive, "halprof_driver::entry::surprise_removal"),
+    at(Irql::Passive, "halprof_driver::entry::file_cleanup"),
+    at(Irql::Passive, "halprof_driver::entry::device_control"),
+    at(Irql::Passive, "halprof_driver::entry::processor_change"),
+    at(Irql::Dispatch, "halprof_driver::dpc::work"),
+    at(Irql::Dispatch, "halprof_driver::block::tick"),
+    at(Irql::Dispatch, "halprof_driver::block::timer_expired"),
+    at(Irql::Profile, "halprof_driver::overflow::overflow_callback"),
     at(
         Irql::Profile,
-        "halprof_driver::callbacks::overflow_callback",
-    ),
-    at(
-        Irql::Profile,
-        "halprof_driver::callbacks::overflow_interrupt",
+        "halprof_driver::overflow::overflow_interrupt",
     ),
 ];
 
@@ -52,11 +49,8 @@ pub(crate) const ENTRIES: [Entry; 18] = [
 /// its targets have in common. All other guarded calls go to the framework and to Windows, as the
 /// image's other guarded functions are entries (see `headers`).
 const STAYS: [(&str, &str); 2] = [
-    // `Batch::run`: the work that one processor has been given.
-    (
-        "halprof_driver::callbacks::work",
-        "Local<halprof_driver::machine::Cpu>",
-    ),
+    // The work of a round, which each processor has been given.
+    ("halprof_driver::dpc::work", "halprof_driver::dpc::Here"),
     // `Service::on_running`: the function that it was given.
     ("on_running::closure", "hal_profile::service::impl$1::"),
 ];
@@ -66,7 +60,8 @@ const STAYS: [(&str, &str); 2] = [
 pub(crate) fn is_closure(function: &Function) -> bool {
     let is = |name: &String| {
         let shim = name.starts_with("core::ops::function::FnOnce::call_once<")
-            && name.contains("Local<halprof_driver::machine::Cpu>");
+            && (name.contains("Local<halprof_driver::cpu::Cpu>")
+                || name.contains("halprof_driver::dpc::Here"));
         shim || name.contains("::closure$")
     };
     function.names.iter().any(is)

@@ -7,7 +7,7 @@ use super::{Refusals, accepted, refused};
 ///
 /// No C run-time library, no exceptions, no registry, no files, no other process's memory: what
 /// is not here is not called.
-const IMPORTS: [(&str, &str, &str); 41] = [
+const IMPORTS: [(&str, &str, &str); 42] = [
     (
         "WDFLDR.SYS",
         "WdfVersionBind",
@@ -34,11 +34,11 @@ const IMPORTS: [(&str, &str, &str); 41] = [
     (
         "ntoskrnl.exe",
         "ExAllocateTimer",
-        "the timer that reads counters before they wrap",
+        "the timers that rotate sources, and read counters before they wrap",
     ),
-    ("ntoskrnl.exe", "ExSetTimer", "the timer"),
-    ("ntoskrnl.exe", "ExCancelTimer", "the timer"),
-    ("ntoskrnl.exe", "ExDeleteTimer", "the timer"),
+    ("ntoskrnl.exe", "ExSetTimer", "the timers"),
+    ("ntoskrnl.exe", "ExCancelTimer", "the timers"),
+    ("ntoskrnl.exe", "ExDeleteTimer", "the timers"),
     (
         "ntoskrnl.exe",
         "ExQueryTimerResolution",
@@ -62,7 +62,7 @@ const IMPORTS: [(&str, &str, &str); 41] = [
     (
         "ntoskrnl.exe",
         "KeGetCurrentProcessorNumberEx",
-        "which processor an overflow is on",
+        "which processor a DPC or an overflow is on",
     ),
     (
         "ntoskrnl.exe",
@@ -121,6 +121,11 @@ const IMPORTS: [(&str, &str, &str); 41] = [
         "ntoskrnl.exe",
         "IoGetRequestorProcessId",
         "who holds the counters, for who is refused",
+    ),
+    (
+        "ntoskrnl.exe",
+        "SeSinglePrivilegeCheck",
+        "whether a client may have the kernel's addresses",
     ),
     (
         "ntoskrnl.exe",

@@ -68,7 +68,7 @@ fn call(image: &Image, file: &mut [u8], from: &str, to: &str) {
 #[test]
 fn nothing_at_a_raised_irql_waits_allocates_or_panics() {
     accepted(reached);
-    let overflow = "halprof_driver::callbacks::overflow_interrupt";
+    let overflow = "halprof_driver::overflow::overflow_interrupt";
     let forbidden = [
         (overflow, "core::panicking::panic_bounds_check"),
         (overflow, "wdk_panic::kernel_panic_handler::panic"),
@@ -77,9 +77,9 @@ fn nothing_at_a_raised_irql_waits_allocates_or_panics() {
         (overflow, "ExFreePoolWithTag"),
         (overflow, "KeWaitForSingleObject"),
         (overflow, "KeSetEvent"),
-        ("halprof_driver::callbacks::overflow_callback", "DbgPrintEx"),
-        ("halprof_driver::callbacks::tick", "KeDelayExecutionThread"),
-        ("halprof_driver::callbacks::timer_expired", "ExDeleteTimer"),
+        ("halprof_driver::overflow::overflow_callback", "DbgPrintEx"),
+        ("halprof_driver::block::tick", "KeDelayExecutionThread"),
+        ("halprof_driver::block::timer_expired", "ExDeleteTimer"),
     ];
     for (from, to) in forbidden {
         refused(reached, to, |image, file| call(image, file, from, to));
@@ -87,7 +87,7 @@ fn nothing_at_a_raised_irql_waits_allocates_or_panics() {
     // Through a closure, which `work` calls by pointer.
     refused(reached, "ExFreePoolWithTag", |image, file| {
         let code = Code::of(image);
-        let work = code.function("halprof_driver::callbacks::work");
+        let work = code.function("halprof_driver::dpc::work");
         let closure = guarded(&code, work)[0];
         let closure = code.functions[&closure].name();
         call(image, file, closure, "ExFreePoolWithTag");

@@ -202,7 +202,7 @@ fn no_entry_goes_deeper_than_its_limit() {
         }
     }
     accepted(depths);
-    let overflow = "halprof_driver::callbacks::overflow_interrupt";
+    let overflow = "halprof_driver::overflow::overflow_interrupt";
     refused(depths, "more than 4096", |image, file| {
         let at = large_frame(image, overflow);
         overwrite(image, file, at, &4096u16.to_le_bytes());

@@ -1,8 +1,8 @@
 //! Does annotate show the code that ran, each instruction with its samples?
 
-use crate::binaries;
-use crate::reports::Recorded;
-use crate::support::{halprof, json, refused};
+use crate::cli::binaries;
+use crate::cli::reports::Recorded;
+use crate::cli::support::{halprof, json, refused};
 use serde_json::Value;
 
 /// Where the source of the programs is.

@@ -1,6 +1,6 @@
 //! Is every kind of bad input told for what it is, in text and in JSON, with nothing left behind?
 
-use crate::support::{halprof, json, refused};
+use crate::cli::support::{halprof, json, refused};
 use std::fmt::Write;
 use std::path::PathBuf;
 use tempfile::TempDir;

@@ -1,6 +1,6 @@
 //! Are periods chosen that give as many samples as are wanted, and passes that sample everything?
 
-use crate::support::{halprof, json, refused};
+use crate::cli::support::{halprof, json, refused};
 use serde_json::Value;
 
 /// Records on one processor of a model.

@@ -1,6 +1,6 @@
 //! Are cores of different types counted apart, and together as before?
 
-use crate::support::{halprof, json};
+use crate::cli::support::{halprof, json};
 use serde_json::Value;
 
 /// Processors 0 to 3 are performance cores, 4 to 11 efficiency cores.

@@ -1,6 +1,6 @@
 //! Do machines, info, list, check, registers and doctor say what the model is, valid by schema?
 
-use crate::support::{halprof, json, refused};
+use crate::cli::support::{halprof, json, refused};
 use serde_json::Value;
 
 fn models() -> Vec<String> {

@@ -1,7 +1,7 @@
 //! Is every command right by its schema, errors included, for every dump of a real processor at
 //! hand?
 
-use crate::support::{halprof, json, refused};
+use crate::cli::support::{halprof, json, refused};
 use std::path::PathBuf;
 
 /// The dumps in `../shared/cpuid`, relative to the workspace; none where they are absent, which

@@ -1,6 +1,6 @@
 //! Does every kind of bad input end with the right status, a stable code and a hint?
 
-use crate::support::{halprof, refused};
+use crate::cli::support::{halprof, refused};
 
 #[test]
 fn bad_usage_ends_with_2() {

@@ -1,7 +1,7 @@
 //! Does `explain` know every code, and tell of a source what counts, by which bits, and what Windows
 //! would count?
 
-use crate::support::{halprof, json, refused};
+use crate::cli::support::{halprof, json, refused};
 use serde_json::Value;
 
 fn on(machine: &str, topic: &str) -> Value {

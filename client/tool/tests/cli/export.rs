@@ -1,7 +1,7 @@
 //! Do programs that others wrote read in each export exactly what was sampled?
 
-use crate::foreign::{Foreign, HOSTILE, gathered, invented};
-use crate::support::{halprof, json, refused};
+use crate::cli::foreign::{Foreign, HOSTILE, gathered, invented};
+use crate::cli::support::{halprof, json, refused};
 use halprof_profile::export::{self, Format, Lanes, View};
 use halprof_profile::recording::{Metadata, Module, Source, Statistics, Writer};
 use serde_json::{Value, json as value};

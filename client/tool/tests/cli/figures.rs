@@ -1,6 +1,6 @@
 //! Are metrics what the counts say, whoever defines them, and is what is wrong with them told?
 
-use crate::support::{halprof, json, refused};
+use crate::cli::support::{halprof, json, refused};
 use serde_json::Value;
 
 const WORKLOAD: &str = "instructions=3000000,cycles=1500000,branches=600000,branch-misses=3000,llc-references=9000,llc-misses=900,user=80";

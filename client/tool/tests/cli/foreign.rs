@@ -1,6 +1,6 @@
 //! Programs that others wrote, as `cargo xtask setup` installs them, and a recording for them.
 
-use crate::support::{foreign_python, tools_are_required};
+use crate::cli::support::{foreign_python, tools_are_required};
 use halprof_profile::export::{Gathered, Gatherer, Lanes};
 use halprof_profile::recording::{
     Identity, Metadata, Module, Period, Process, Reader, Source, Statistics, Writer,

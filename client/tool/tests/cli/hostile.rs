@@ -1,6 +1,6 @@
 //! Does a stranger's recording reach the terminal, or files that it names?
 
-use crate::support::{halprof, json};
+use crate::cli::support::{halprof, json};
 use halprof_profile::recording::{Identity, Metadata, Module, Process, Source, Statistics, Writer};
 use shared_types::{Mode, Sample};
 use std::collections::BTreeMap;
@@ -151,7 +151,7 @@ fn no_path_of_another_machines_recording_is_opened() {
 
 #[test]
 fn a_pdb_is_not_opened_where_the_recording_says_it_is() {
-    let Some(built) = crate::binaries::pe() else {
+    let Some(built) = crate::cli::binaries::pe() else {
         return;
     };
     let identity = halprof_profile::symbols::identity_of(&built.file).expect("an executable");

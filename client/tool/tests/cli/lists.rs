@@ -1,6 +1,6 @@
 //! Is a list that a shell has taken apart at its commas the same list?
 
-use crate::support::{halprof, json, refused};
+use crate::cli::support::{halprof, json, refused};
 use serde_json::Value;
 
 const SKYLAKE: [&str; 2] = ["--machine", "skylake"];

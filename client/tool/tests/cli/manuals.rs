@@ -1,7 +1,7 @@
 //! Do manual pages and completions hold for every command, and do the programs that read them take
 //! them?
 
-use crate::support::{halprof, json, refused, tools_are_required};
+use crate::cli::support::{halprof, json, refused, tools_are_required};
 use std::path::Path;
 use std::process::{Command, Output};
 

@@ -1,6 +1,6 @@
 //! Does stat give exactly what the workload did?
 
-use crate::support::{halprof, json};
+use crate::cli::support::{halprof, json};
 use serde_json::Value;
 
 fn count<'a>(stat: &'a Value, source: &str) -> &'a Value {

@@ -1,6 +1,6 @@
 //! Does a result that cannot be written end with 5, and leave what was there as it was?
 
-use crate::support::{halprof, refused};
+use crate::cli::support::{halprof, refused};
 use std::process::{Command, Stdio};
 
 const STAT: [&str; 4] = ["--machine", "skylake", "stat", "-o"];

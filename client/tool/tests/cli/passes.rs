@@ -1,6 +1,6 @@
 //! Is what does not fit counted exactly in several passes?
 
-use crate::support::{halprof, json};
+use crate::cli::support::{halprof, json};
 use serde_json::Value;
 
 const WORKLOAD: &str = "instructions=1000003,cycles=2000005,branches=200001,branch-misses=5003,llc-references=70001,llc-misses=7003";

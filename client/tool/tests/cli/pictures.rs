@@ -1,6 +1,6 @@
 //! Are pages and pictures what they should be in a real browser?
 
-use crate::foreign::{Foreign, HOSTILE, gathered, invented};
+use crate::cli::foreign::{Foreign, HOSTILE, gathered, invented};
 use halprof_profile::export::{self, Format, Lanes, View};
 use serde_json::{Value, json};
 use std::fs::File;

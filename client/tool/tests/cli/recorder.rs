@@ -1,7 +1,7 @@
 //! Does a recording survive what happens to recorders, and does it say what it could not do?
 #![cfg(unix)]
 
-use crate::support::{halprof, json, refused};
+use crate::cli::support::{halprof, json, refused};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

@@ -1,6 +1,6 @@
 //! Do record and report give exactly what the workload did?
 
-use crate::support::{halprof, json, refused};
+use crate::cli::support::{halprof, json, refused};
 
 #[test]
 fn a_recording_has_one_sample_for_each_period() {

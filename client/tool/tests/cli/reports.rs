@@ -1,7 +1,7 @@
 //! Does a report say what the workload did, in real functions and lines, however it is asked?
 
-use crate::binaries::{self, Built};
-use crate::support::{halprof, json, refused};
+use crate::cli::binaries::{self, Built};
+use crate::cli::support::{halprof, json, refused};
 use serde_json::Value;
 use tempfile::TempDir;
 

@@ -1,6 +1,6 @@
 //! Does every schema catch what is missing and what is too much, wherever an object stands?
 
-use crate::support::{halprof, json, schema, violations};
+use crate::cli::support::{halprof, json, schema, violations};
 use halprof_profile::report::key::Key;
 use halprof_setup::installation::{Installed, Removed, Switched};
 use serde_json::Value;
@@ -72,7 +72,7 @@ fn outputs() -> Vec<(&'static str, Value)> {
             halprof(&["--json", "stat", "-e", "Nonsense"]).json(),
         ),
         ("install", installed()),
-        ("serve", crate::serve::Served::new(&[]).told.clone()),
+        ("serve", crate::cli::serve::Served::new(&[]).told.clone()),
         ("start", switched("start")),
         ("stop", switched("stop")),
         ("uninstall", removed()),
@@ -85,7 +85,7 @@ fn outputs() -> Vec<(&'static str, Value)> {
 
 /// A real program's code; `None` where there is no compiler.
 fn annotated(file: &str) -> Option<Value> {
-    let built = crate::binaries::elf()?;
+    let built = crate::cli::binaries::elf()?;
     let workload = format!("instructions=3000000,image={}", built.path());
     json(&[
         "record",

@@ -1,6 +1,6 @@
 //! Are functions, lines and inlined functions those of the source that a program was built from?
 
-use crate::binaries::{self, Built, SOURCE};
+use crate::cli::binaries::{self, Built, SOURCE};
 use halprof_profile::recording::{Identity, Module, Recording};
 use halprof_profile::symbols::{Frame, Kind, Opened, SymbolPath, Symbols, identity_of};
 use object::read::{ExportTarget, NameOrOrdinal};

@@ -1,7 +1,7 @@
 //! Is a terminal of any width drawn on properly, and in colours only where they are wanted?
 #![cfg(unix)]
 
-use crate::support::tools_are_required;
+use crate::cli::support::tools_are_required;
 use std::process::Command;
 
 const HALPROF: &str = env!("CARGO_BIN_EXE_halprof");

@@ -2,7 +2,7 @@
 //!
 //! The script runs on Windows alone; what it says to the tool can be said to a model anywhere.
 
-use crate::support::{Ran, halprof};
+use crate::cli::support::{Ran, halprof};
 use serde_json::Value;
 use std::path::Path;
 

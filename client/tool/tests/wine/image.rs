@@ -1,6 +1,6 @@
 //! Does halprof.exe need nothing but Windows, and is it small?
 
-use crate::prefix::EXE;
+use crate::wine::prefix::EXE;
 use object::LittleEndian as LE;
 use object::read::pe::{ImageNtHeaders, ImageOptionalHeader, PeFile64};
 use std::collections::BTreeSet;

@@ -4,13 +4,17 @@
 //! The device nodes, the registry and the services are Wine's; what Wine lacks stands beside this
 //! file.
 
-use crate::prefix::Wine;
+use crate::wine::prefix::Wine;
 use serde_json::{Value, json};
 
-fn is_nothing(removed: &Value) -> bool {
-    removed["devices"] == Value::Array(Vec::new())
-        && removed["packages"] == Value::Array(Vec::new())
-        && removed["service"] == false
+fn assert_nothing(removed: &Value, why: &str) {
+    let left = (
+        &removed["devices"],
+        &removed["packages"],
+        &removed["service"],
+    );
+    let nothing = json!([]);
+    assert_eq!(left, (&nothing, &nothing, &json!(false)), "{why}");
 }
 
 fn uninstall(wine: &Wine) -> Value {
@@ -31,7 +35,7 @@ fn it_installs_switches_and_removes_the_driver() {
 }
 
 fn what_is_installed_is_removed_again(wine: &Wine) {
-    assert!(is_nothing(&uninstall(wine)), "nothing is there yet");
+    assert_nothing(&uninstall(wine), "nothing is there yet");
     assert_eq!(wine.refused(&["info"], &[]), (3, "no-driver".to_owned()));
 
     // What Windows refuses leaves no device behind.
@@ -42,7 +46,7 @@ fn what_is_installed_is_removed_again(wine: &Wine) {
     ] {
         let refused = wine.refused(&["install"], &[("FAKE_ERROR", error)]);
         assert_eq!(refused, (4, code.to_owned()), "{error}");
-        assert!(is_nothing(&uninstall(wine)), "{error} left something");
+        assert_nothing(&uninstall(wine), &format!("{error} left something"));
     }
     assert_eq!(
         wine.refused(&["install", "other.inf"], &[]),
@@ -75,7 +79,7 @@ fn what_is_installed_is_removed_again(wine: &Wine) {
     assert_eq!(removed["devices"], json!([r"ROOT\HALPROF\0000"]));
     assert_eq!(removed["packages"], json!(["oem7.inf"]));
     assert_eq!(removed["service"], true);
-    assert!(is_nothing(&uninstall(wine)), "something was left");
+    assert_nothing(&uninstall(wine), "something was left");
     let (_, installed) = wine.halprof(&["install"], RESTART);
     assert_eq!(installed["created"], true);
     let (status, removed) = wine.halprof(&["uninstall"], RESTART);

@@ -51,6 +51,11 @@ impl Wine {
             assert!(gcc.status().expect("gcc-mingw-w64-x86-64").success());
         }
         let wine = Self { folder };
+        // Three seconds after its last program Wine ends its services, also under a program that
+        // comes then: on a busy machine that was the next one, which found no service manager.
+        let mut server = wine.command(&program("wineserver64"));
+        let started = server.arg("--persistent").status();
+        assert!(started.expect("Wine's server").success());
         // Wine sets itself up with its own newdev.dll; the stand-in has too little for that.
         let mut first = wine.command(&program("wine64"));
         let ready = first.args(["halprof.exe", "--version"]).output();

@@ -7,8 +7,8 @@
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use halprof_measure::{Connection, ModelledMachine, Session, Setup};
-use nt_model::door::{Broken, Door};
 use nt_model::memory_image;
+use nt_model::transport::{Broken, DriverTransport};
 use serde_json::{Value, json};
 use shared_types::request::counts::Count;
 use shared_types::request::machine::Processor;
@@ -53,8 +53,8 @@ fn main() -> Result<()> {
     let model = models::find("skylake").context("no model")?.processors();
     let leaves = models::repeat(&model[..1], PROCESSORS);
     let broken = Broken::default();
-    let door = Door::open(&file, &leaves, SEED, None, &broken)?;
-    let mut connection = Connection::new(door)?;
+    let transport = DriverTransport::open(&file, &leaves, SEED, None, &broken)?;
+    let mut connection = Connection::new(transport)?;
     let known = sample(&mut connection, &options)?;
     drop(connection);
     if let Some(violation) = broken.take() {
@@ -66,7 +66,7 @@ fn main() -> Result<()> {
 }
 
 /// Samples on every processor, takes some samples, records, and then asks for the rest.
-fn sample(connection: &mut Connection<Door>, options: &Options) -> Result<Value> {
+fn sample(connection: &mut Connection<DriverTransport>, options: &Options) -> Result<Value> {
     let answerer = connection.answerer().to_owned();
     let processors = connection.processors()?;
     let specs = SOURCES.map(|(source, filter, interval)| Spec {
@@ -83,13 +83,13 @@ fn sample(connection: &mut Connection<Door>, options: &Options) -> Result<Value>
     let mut session = Session::open(connection, true, false)?;
     let settled = session.configure(&setup, true)?;
     session.start()?;
-    let door = session.transport();
-    door.begin(&workload::parse(WORK)?);
-    door.advance(1_000_000)?;
+    let transport = session.transport();
+    transport.begin(&workload::parse(WORK)?);
+    transport.advance(1_000_000)?;
     let (drained, _) = session.drain()?;
-    let door = session.transport();
-    ensure!(door.advance(1_234_567)?, "the workload is over");
-    let device = door.device();
+    let transport = session.transport();
+    ensure!(transport.advance(1_234_567)?, "the workload is over");
+    let device = transport.device();
     let registers: Vec<Value> = device
         .machine
         .engine
@@ -99,7 +99,7 @@ fn sample(connection: &mut Connection<Door>, options: &Options) -> Result<Value>
         .map(registers)
         .collect();
     memory_image::write(&device.machine, &options.folder)?;
-    let handle = door.handle();
+    let handle = transport.handle();
     let statistics = session.statistics()?;
     let counts = session.snapshot()?;
     let (waiting, left) = session.drain()?;

@@ -4,12 +4,13 @@
 //! DPCs and the driver's own threads come on top. A processor whose program alone is left rests,
 //! unless somebody lets programs run; then it runs to a moment of its own clock.
 
-use super::{Interrupted, Machine, PASSIVE, STACK, STEPS, State};
+use super::{Machine, PASSIVE, STACK, STEPS, State};
 use crate::guest::Guest;
 use crate::kernel;
 use crate::memory::user_stack;
 use crate::programs::CODE;
 use crate::rules::{Rule, Violation};
+use hal_profile::overflow::Interrupted;
 use shared_types::Mode;
 use sim::run::PROCESS;
 use sim::workload::KERNEL_CODE;
@@ -36,6 +37,13 @@ impl Machine {
         let bus = self.engine.bus();
         bus.guest = Some(Guest::new(skid));
         bus.stops_at_unmask = true;
+    }
+
+    /// The guest feed's interrupts come so many instructions late from now on.
+    pub fn set_skid(&mut self, skid: u64) {
+        if let Some(guest) = &mut self.engine.bus().guest {
+            guest.set_skid(skid);
+        }
     }
 
     pub(super) fn is_guest(&self) -> bool {

@@ -446,6 +446,7 @@ typedef enum _WDFFUNCENUM {
     WdfDeviceInitSetCharacteristicsTableIndex = 70,
     WdfDeviceInitSetFileObjectConfigTableIndex = 71,
     WdfDeviceCreateTableIndex = 75,
+    WdfDeviceSetStaticStopRemoveTableIndex = 76,
     WdfDeviceCreateDeviceInterfaceTableIndex = 77,
     WdfDeviceCreateSymbolicLinkTableIndex = 80,
     WdfDeviceSetFailedTableIndex = 87,
@@ -545,6 +546,11 @@ typedef NTSTATUS (NTAPI *PFN_WDFDEVICECREATESYMBOLICLINK)(
     PWDF_DRIVER_GLOBALS DriverGlobals,
     WDFDEVICE Device,
     PCUNICODE_STRING SymbolicLinkName);
+
+typedef VOID (NTAPI *PFN_WDFDEVICESETSTATICSTOPREMOVE)(
+    PWDF_DRIVER_GLOBALS DriverGlobals,
+    WDFDEVICE Device,
+    BOOLEAN Stoppable);
 
 typedef VOID (NTAPI *PFN_WDFDEVICESETFAILED)(
     PWDF_DRIVER_GLOBALS DriverGlobals,

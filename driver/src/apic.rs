@@ -1,0 +1,118 @@
+//! The local APIC: its page of registers, the one mapping that the driver makes, and LVTPC's mask.
+#![expect(unsafe_code, reason = "maps a page of registers, and accesses them")]
+
+use core::ptr::NonNull;
+use hal_profile::machine::Machine;
+use hal_profile::registers::apic::{
+    ApicBase, IA32_APIC_BASE, IA32_X2APIC_LVT_PMI, LVTPC_OFFSET, LvtPc,
+};
+use wdk_sys::LARGE_INTEGER;
+use wdk_sys::ntddk::{MmMapIoSpaceEx, MmUnmapIoSpace};
+
+const PAGE: u64 = 4096;
+/// PAGE_READWRITE and PAGE_NOCACHE (wdm.h).
+const UNCACHED: u32 = 0x04 | 0x200;
+
+/// The local APIC's registers, mapped. Valid while its [`Mapping`] lives.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ApicPage(NonNull<u32>);
+
+// SAFETY: the mapping is valid on every processor, and each sees its own local APIC through it.
+unsafe impl Send for ApicPage {}
+// SAFETY: as above; all accesses are volatile.
+unsafe impl Sync for ApicPage {}
+
+impl ApicPage {
+    fn register(self, offset: u32) -> NonNull<u32> {
+        let words = (offset & 0xFF0) as usize / size_of::<u32>();
+        // SAFETY: below 4 KiB, so within the page that is mapped.
+        unsafe { self.0.add(words) }
+    }
+
+    /// Reads a register. Any IRQL.
+    #[inline]
+    pub(crate) fn read(self, offset: u32) -> u32 {
+        // SAFETY: a register of the mapped page.
+        unsafe { self.register(offset).read_volatile() }
+    }
+
+    /// Writes a register. Any IRQL.
+    #[inline]
+    pub(crate) fn write(self, offset: u32, value: u32) {
+        // SAFETY: a register of the mapped page; the driver writes LVTPC alone.
+        unsafe { self.register(offset).write_volatile(value) }
+    }
+}
+
+/// The local APIC's page, mapped for as long as this lives, where it is reached by a page.
+pub(crate) struct Mapping {
+    page: Option<ApicPage>,
+    failed: bool,
+}
+
+impl Mapping {
+    /// Maps the page at this physical address, if there is one. PASSIVE_LEVEL.
+    ///
+    /// # Safety
+    /// The address is the local APIC's; copies of [`Self::page`] are not used once this is dropped.
+    pub(crate) unsafe fn new(physical: Option<u64>) -> Self {
+        let page = physical.and_then(|physical| {
+            let address = LARGE_INTEGER {
+                QuadPart: physical.cast_signed(),
+            };
+            // SAFETY: PASSIVE_LEVEL; the page holds the local APIC's registers, and no memory.
+            let at = unsafe { MmMapIoSpaceEx(address, PAGE, UNCACHED) };
+            NonNull::new(at).map(|at| ApicPage(at.cast()))
+        });
+        Self {
+            page,
+            failed: physical.is_some() && page.is_none(),
+        }
+    }
+
+    /// The page; `None` in x2APIC mode, and where it could not be mapped.
+    #[must_use]
+    pub(crate) const fn page(&self) -> Option<ApicPage> {
+        self.page
+    }
+
+    /// There is a page, and it could not be mapped.
+    #[must_use]
+    pub(crate) const fn failed(&self) -> bool {
+        self.failed
+    }
+}
+
+impl Drop for Mapping {
+    /// At most DISPATCH_LEVEL.
+    fn drop(&mut self) {
+        if let Some(page) = self.page {
+            // SAFETY: mapped by `Mapping::new`, of this length.
+            unsafe { MmUnmapIoSpace(page.0.as_ptr().cast(), PAGE) };
+        }
+    }
+}
+
+/// Clears LVTPC's mask bit where it is set, whatever the local APIC's mode; nothing else of the
+/// register changes, as it is the HAL's. Masked, on the processor that `machine` is.
+pub(crate) fn unmask(machine: &mut impl Machine) {
+    let base = ApicBase::from_bits(machine.read_msr(IA32_APIC_BASE));
+    if !base.en() {
+        return;
+    }
+    let entry = if base.extd() {
+        machine.read_msr(IA32_X2APIC_LVT_PMI) as u32
+    } else {
+        machine.read_apic(LVTPC_OFFSET)
+    };
+    let entry = LvtPc::from_bits(entry);
+    if !entry.mask() {
+        return;
+    }
+    let entry = entry.with_mask(false).into_bits();
+    if base.extd() {
+        machine.write_msr(IA32_X2APIC_LVT_PMI, entry.into());
+    } else {
+        machine.write_apic(LVTPC_OFFSET, entry);
+    }
+}

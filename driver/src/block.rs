@@ -1,0 +1,321 @@
+//! What belongs to each processor, and the table of all that DPCs, timers and interrupts find it by.
+#![expect(unsafe_code, reason = "state that one processor alone may touch")]
+
+use crate::apic::{self, ApicPage};
+use crate::cpu::{Cpu, masked};
+use crate::dpc::{Dpc, Here};
+use crate::pool::{Pool, Zeroed};
+use crate::status::{Failed, check};
+use core::cell::UnsafeCell;
+use core::ffi::c_void;
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use hal_profile::host::Local;
+use hal_profile::program::Program;
+use hal_profile::ring::Word;
+use hal_profile::state::ProcessorState;
+use shared_types::request::session::MAX_PROCESSORS;
+use wdk_sys::ntddk::{
+    KeGetProcessorNumberFromIndex, KeQueryActiveProcessorCountEx, KeQueryMaximumProcessorCountEx,
+};
+use wdk_sys::{KDPC, PEX_TIMER, PROCESSOR_NUMBER, STATUS_INSUFFICIENT_RESOURCES};
+
+/// ALL_PROCESSOR_GROUPS (wdm.h).
+const ALL_GROUPS: u16 = 0xFFFF;
+
+/// The table of the device whose hardware is ready, null for none.
+pub(crate) static TABLE: AtomicPtr<Table> = AtomicPtr::new(null_mut());
+
+/// What belongs to one processor.
+#[repr(C)]
+pub(crate) struct Block {
+    index: u32,
+    number: PROCESSOR_NUMBER,
+    /// It runs a program. For the timer and for debuggers; the truth is in the state.
+    running: AtomicBool,
+    /// Touched only on this processor with interrupts masked.
+    state: Pool<ProcessorState>,
+    /// Touched only on this processor with interrupts masked.
+    cpu: UnsafeCell<Cpu>,
+    /// Changed only while nothing runs on this processor.
+    ring: UnsafeCell<Option<Pool<Word>>>,
+    work: Dpc,
+    tick: Dpc,
+}
+
+/// All processors.
+#[repr(C)]
+pub(crate) struct Table {
+    /// Blocks that there may be; those from here on are null, and so is one without memory.
+    count: AtomicU32,
+    blocks: Pool<AtomicPtr<Block>>,
+    /// Written only while nothing runs.
+    program: Pool<Program>,
+    /// What a processor has to do that runs nothing.
+    idle: Zeroed<Program>,
+    apic: Option<ApicPage>,
+}
+
+// SAFETY: what is not atomic is touched only as its field says.
+unsafe impl Send for Block {}
+// SAFETY: as above.
+unsafe impl Sync for Block {}
+
+impl Block {
+    /// A processor that has not been looked at. PASSIVE_LEVEL.
+    fn new(index: usize, apic: Option<ApicPage>) -> Result<Pool<Self>, Failed> {
+        let none = Failed(STATUS_INSUFFICIENT_RESOURCES);
+        let mut number = PROCESSOR_NUMBER::default();
+        // SAFETY: the number is written.
+        check(unsafe { KeGetProcessorNumberFromIndex(index as u32, &raw mut number) })?;
+        let state = Pool::zeroed(1).ok_or(none)?;
+        let work = Dpc::for_rounds(number)?;
+        // SAFETY: `tick` looks whether there is something to do.
+        let tick = unsafe { Dpc::new(number, Some(tick)) }?;
+        Pool::one(|| Self {
+            index: index as u32,
+            number,
+            running: AtomicBool::new(false),
+            state,
+            cpu: UnsafeCell::new(Cpu::new(apic)),
+            ring: UnsafeCell::new(None),
+            work,
+            tick,
+        })
+        .ok_or(none)
+    }
+
+    /// Its processor's index over all groups.
+    #[must_use]
+    pub(crate) const fn index(&self) -> usize {
+        self.index as usize
+    }
+
+    /// Its processor's group, and number in the group.
+    #[must_use]
+    pub(crate) fn number(&self) -> (u16, u16) {
+        (self.number.Group, self.number.Number.into())
+    }
+
+    /// The DPC for rounds of work.
+    #[must_use]
+    pub(crate) const fn work(&self) -> &Dpc {
+        &self.work
+    }
+
+    /// The ring, empty where none is lent.
+    pub(crate) fn ring(&self) -> &[Word] {
+        // SAFETY: it changes only while nothing runs on this processor, under the device's lock;
+        // who reads it holds that lock or runs there.
+        let ring = unsafe { &*self.ring.get() };
+        ring.as_deref().unwrap_or_default()
+    }
+
+    /// Replaces the ring.
+    ///
+    /// # Safety
+    /// Nothing runs on this processor, and nobody has its ring; under the device's lock.
+    pub(crate) unsafe fn set_ring(&self, ring: Option<Pool<Word>>) {
+        // SAFETY: the caller's promise.
+        drop(unsafe { self.ring.get().replace(ring) });
+    }
+
+    /// Does `work` with interrupts masked, where this block is of the processor that runs this.
+    /// At least DISPATCH_LEVEL.
+    pub(crate) fn enter<R>(
+        &self,
+        here: &mut Here,
+        program: &Program,
+        ring: &[Word],
+        work: impl FnOnce(&mut Local<'_, Cpu>) -> R,
+    ) -> Option<R> {
+        if here.index() != self.index() {
+            return None;
+        }
+        Some(masked(|| {
+            // SAFETY: only this processor makes a reference to its state, only here, and nothing
+            // comes between while interrupts are masked.
+            let state = unsafe { &mut *self.state.place().as_ptr() };
+            // SAFETY: as above.
+            let machine = unsafe { &mut *self.cpu.get() };
+            let mut local = Local {
+                index: self.index(),
+                machine,
+                state,
+                ring,
+                program,
+            };
+            let result = work(&mut local);
+            let running = local.state.is_running();
+            self.running.store(running, Ordering::Relaxed);
+            result
+        }))
+    }
+
+    /// Runs `work` for a timer tick or an overflow interrupt on this processor. At least
+    /// DISPATCH_LEVEL.
+    fn happened<R>(
+        &self,
+        here: &mut Here,
+        table: &Table,
+        work: impl FnOnce(&mut Local<'_, Cpu>) -> R,
+    ) -> Option<R> {
+        // Running ends only by work done on this processor, so not before this is over.
+        let (program, ring) = if self.running.load(Ordering::Relaxed) {
+            (table.program(), self.ring())
+        } else {
+            (&*table.idle, Default::default())
+        };
+        self.enter(here, program, ring, work)
+    }
+}
+
+impl Table {
+    /// A table without blocks, with room for all processors that there may come to be.
+    /// At most DISPATCH_LEVEL.
+    pub(crate) fn new(apic: Option<ApicPage>) -> Option<Pool<Self>> {
+        // SAFETY: no requirement.
+        let most = unsafe { KeQueryMaximumProcessorCountEx(ALL_GROUPS) } as usize;
+        let blocks = Pool::zeroed(most.min(MAX_PROCESSORS))?;
+        let program = Pool::zeroed(1)?;
+        let idle = Zeroed::new()?;
+        Pool::one(|| Self {
+            count: AtomicU32::new(0),
+            blocks,
+            program,
+            idle,
+            apic,
+        })
+    }
+
+    /// How many processors there are.
+    pub(crate) fn count(&self) -> usize {
+        self.count.load(Ordering::Acquire) as usize
+    }
+
+    /// A processor's block, where it has one. Any IRQL.
+    pub(crate) fn block(&self, index: usize) -> Option<&Block> {
+        let block = self.blocks.get(index)?.load(Ordering::Acquire);
+        // SAFETY: a block stays where it is until the table is dropped.
+        unsafe { block.as_ref() }
+    }
+
+    /// All blocks. Any IRQL.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Block> {
+        (0..self.count()).filter_map(|index| self.block(index))
+    }
+
+    /// Makes the blocks of all processors that are active now. PASSIVE_LEVEL.
+    pub(crate) fn add_active(&self) -> Result<(), Failed> {
+        // SAFETY: no requirement.
+        let active = unsafe { KeQueryActiveProcessorCountEx(ALL_GROUPS) } as usize;
+        (0..active.min(self.blocks.len())).try_for_each(|index| self.add(index))
+    }
+
+    /// Makes the block of a processor that has none; processors may be added in any order.
+    /// PASSIVE_LEVEL, under the device's lock.
+    pub(crate) fn add(&self, index: usize) -> Result<(), Failed> {
+        let Some(slot) = self.blocks.get(index) else {
+            return Ok(());
+        };
+        if !slot.load(Ordering::Acquire).is_null() {
+            return Ok(());
+        }
+        let block = Block::new(index, self.apic);
+        self.count.fetch_max(index as u32 + 1, Ordering::AcqRel);
+        slot.store(block?.leak().as_ptr(), Ordering::Release);
+        Ok(())
+    }
+
+    /// What processors run.
+    pub(crate) fn program(&self) -> &Program {
+        // SAFETY: it is written only while nothing runs, under the device's lock.
+        unsafe { self.program.place().as_ref() }
+    }
+
+    /// Changes what processors run.
+    ///
+    /// # Safety
+    /// No processor runs anything, and nobody has [`Self::program`]; under the device's lock.
+    pub(crate) unsafe fn load(&self, program: &Program) {
+        // SAFETY: the caller's promise.
+        unsafe { &mut *self.program.place().as_ptr() }.copy_from(program);
+    }
+}
+
+impl Drop for Table {
+    /// PASSIVE_LEVEL; nothing uses it any more, and no DPC is queued.
+    fn drop(&mut self) {
+        for slot in &*self.blocks {
+            if let Some(block) = NonNull::new(slot.load(Ordering::Acquire)) {
+                // SAFETY: leaked by `Table::add`, and used by nobody else now.
+                drop(unsafe { Pool::reclaim(block) });
+            }
+        }
+    }
+}
+
+/// The table of the device whose hardware is ready. Any IRQL.
+///
+/// # Safety
+/// The caller is a timer's callback, a DPC or an overflow of that hardware: these have ended before
+/// the table goes.
+unsafe fn published() -> Option<&'static Table> {
+    // SAFETY: as this function demands.
+    unsafe { TABLE.load(Ordering::Acquire).as_ref() }
+}
+
+/// KDEFERRED_ROUTINE of a block's `tick`. DISPATCH_LEVEL, on the block's processor.
+unsafe extern "C" fn tick(
+    _dpc: *mut KDPC,
+    _context: *mut c_void,
+    _first: *mut c_void,
+    _second: *mut c_void,
+) {
+    // SAFETY: a DPC runs at DISPATCH_LEVEL to its end.
+    let mut here = unsafe { Here::now() };
+    // SAFETY: a DPC of the published table.
+    if let Some(table) = unsafe { published() }
+        && let Some(block) = table.block(here.index())
+    {
+        let waits = block.happened(&mut here, table, |local| local.tick());
+        if waits == Some(true) {
+            // Interrupts were let in: one that waited has been handled.
+            let _ = block.happened(&mut here, table, |local| local.settle());
+        }
+    }
+}
+
+/// EXT_CALLBACK of the device's timers: every processor that runs something ticks. DISPATCH_LEVEL.
+pub(crate) unsafe extern "C" fn timer_expired(_timer: PEX_TIMER, _context: *mut c_void) {
+    // SAFETY: a timer of the published table.
+    let Some(table) = (unsafe { published() }) else {
+        return;
+    };
+    for block in table.all() {
+        if block.running.load(Ordering::Relaxed) {
+            // SAFETY: the host flushes before the table goes.
+            let _ = unsafe { block.tick.queue(null_mut()) };
+        }
+    }
+}
+
+/// Runs `work` for an overflow interrupt on the processor that runs this. A processor without a
+/// block has nothing to do, but LVTPC must not stay masked there. PROFILE_LEVEL.
+///
+/// # Safety
+/// The caller is an overflow interrupt.
+pub(crate) unsafe fn overflowed(work: impl FnOnce(&mut Local<'_, Cpu>)) {
+    // SAFETY: PROFILE_LEVEL to the interrupt's end.
+    let mut here = unsafe { Here::now() };
+    // SAFETY: giving the counters back waits until the interrupt is over.
+    let table = unsafe { published() };
+    if let Some(table) = table
+        && let Some(block) = table.block(here.index())
+    {
+        let _ = block.happened(&mut here, table, work);
+    } else {
+        let page = table.and_then(|table| table.apic);
+        masked(|| apic::unmask(&mut Cpu::new(page)));
+    }
+}

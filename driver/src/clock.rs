@@ -1,0 +1,87 @@
+//! Clocks: how fast the time-stamp counter is, how fine timers are.
+#![expect(unsafe_code, reason = "the kernel's clocks")]
+
+use crate::cpu::{masked, timestamp};
+use wdk_sys::ntddk::{ExQueryTimerResolution, KeDelayExecutionThread, KeQueryPerformanceCounter};
+use wdk_sys::{_MODE, LARGE_INTEGER};
+
+/// How long the two clocks are compared, in units of 100 ns: 50 ms.
+const COMPARED: i64 = 500_000;
+/// Pairs that are read at either end. One in which an exit to a hypervisor, an SMI or a slow read
+/// of the performance counter came between shifts the frequency; the tightest had the least.
+const PAIRS: u32 = 5;
+
+/// Both clocks at one moment.
+struct Moment {
+    timestamp: u64,
+    performance: u64,
+    /// Ticks of the time-stamp counter that reading them took.
+    taken: u64,
+}
+
+impl Moment {
+    /// The tightest of some pairs. Any IRQL.
+    fn now() -> Self {
+        let mut tightest = Self::pair();
+        for _ in 1..PAIRS {
+            let other = Self::pair();
+            if other.taken < tightest.taken {
+                tightest = other;
+            }
+        }
+        tightest
+    }
+
+    fn pair() -> Self {
+        masked(|| {
+            let before = timestamp();
+            // SAFETY: any IRQL; no frequency is asked for.
+            let performance = unsafe { KeQueryPerformanceCounter(core::ptr::null_mut()) };
+            let taken = timestamp().wrapping_sub(before);
+            Self {
+                timestamp: before.wrapping_add(taken / 2),
+                performance: value(performance),
+                taken,
+            }
+        })
+    }
+}
+
+fn value(number: LARGE_INTEGER) -> u64 {
+    // SAFETY: every bit pattern of the union is a number.
+    unsafe { number.QuadPart }.cast_unsigned()
+}
+
+/// Ticks of the performance counter in a second. Any IRQL.
+fn performance_frequency() -> u64 {
+    let mut frequency = LARGE_INTEGER::default();
+    // SAFETY: any IRQL; the frequency is written to.
+    let _ = unsafe { KeQueryPerformanceCounter(&raw mut frequency) };
+    value(frequency)
+}
+
+/// Ticks of the time-stamp counter in a second, measured against the performance counter.
+/// PASSIVE_LEVEL; takes 50 ms.
+#[must_use]
+pub(crate) fn timestamp_frequency() -> u64 {
+    let began = Moment::now();
+    let mut interval = LARGE_INTEGER {
+        QuadPart: -COMPARED,
+    };
+    // SAFETY: PASSIVE_LEVEL; the interval is read. It waits at least so long, or says why not, and
+    // the clocks tell how long it was.
+    let _ = unsafe { KeDelayExecutionThread(_MODE::KernelMode as i8, 0, &raw mut interval) };
+    let ended = Moment::now();
+    let ticks = ended.timestamp.wrapping_sub(began.timestamp);
+    let passed = ended.performance.wrapping_sub(began.performance).max(1);
+    (u128::from(ticks) * u128::from(performance_frequency()) / u128::from(passed)) as u64
+}
+
+/// The finest period of a high-resolution timer, in units of 100 ns. At most APC_LEVEL.
+#[must_use]
+pub(crate) fn timer_resolution() -> u32 {
+    let (mut longest, mut finest, mut current) = (0, 0, 0);
+    // SAFETY: three numbers are written.
+    unsafe { ExQueryTimerResolution(&raw mut longest, &raw mut finest, &raw mut current) };
+    finest.max(1)
+}

@@ -1,0 +1,126 @@
+//! The instructions that [`hal_profile::machine::Machine`] stands for.
+//!
+//! Everything here is done on the processor that it concerns; which registers may be touched is
+//! decided in `hal_profile`, from CPUID.
+#![expect(unsafe_code, reason = "privileged instructions")]
+
+use crate::apic::ApicPage;
+use core::arch::asm;
+use core::arch::x86_64::{__cpuid_count, _rdtsc};
+use hal_profile::machine::{CpuidResult, Machine};
+
+/// RFLAGS.IF.
+const INTERRUPT_FLAG: u64 = 1 << 9;
+/// Rounds of the counted loop, of two instructions each: 700 instructions.
+const EXERCISE: u64 = 350;
+
+/// The processor that runs this code.
+///
+/// Valid only on the current processor with interrupts masked: `Block::enter` lends it only there.
+#[derive(Debug)]
+pub(crate) struct Cpu {
+    apic: Option<ApicPage>,
+}
+
+impl Cpu {
+    /// A processor whose local APIC is reached through this page, if by a page at all.
+    #[must_use]
+    pub(crate) const fn new(apic: Option<ApicPage>) -> Self {
+        Self { apic }
+    }
+}
+
+impl Machine for Cpu {
+    fn cpuid(&self, leaf: u32, subleaf: u32) -> CpuidResult {
+        let result = __cpuid_count(leaf, subleaf);
+        CpuidResult {
+            eax: result.eax,
+            ebx: result.ebx,
+            ecx: result.ecx,
+            edx: result.edx,
+        }
+    }
+
+    #[inline]
+    fn read_msr(&mut self, msr: u32) -> u64 {
+        let (low, high): (u32, u32);
+        // SAFETY: ring 0; the core reads only MSRs that CPUID proves, and none that has an effect
+        // on memory.
+        unsafe {
+            asm!("rdmsr", in("ecx") msr, out("eax") low, out("edx") high,
+                options(nomem, nostack, preserves_flags));
+        }
+        u64::from(high) << 32 | u64::from(low)
+    }
+
+    #[inline]
+    fn write_msr(&mut self, msr: u32, value: u64) {
+        // SAFETY: ring 0; the core writes only performance-monitoring MSRs that CPUID proves, with
+        // values of its own making, and LVTPC's mask bit. None has an effect on memory.
+        unsafe {
+            asm!("wrmsr", in("ecx") msr, in("eax") value as u32, in("edx") (value >> 32) as u32,
+                options(nomem, nostack, preserves_flags));
+        }
+    }
+
+    #[inline]
+    fn read_pmc(&mut self, counter: u32) -> u64 {
+        let (low, high): (u32, u32);
+        // SAFETY: ring 0, where CR4.PCE does not matter; the core names only counters that CPUID
+        // proves.
+        unsafe {
+            asm!("rdpmc", in("ecx") counter, out("eax") low, out("edx") high,
+                options(nomem, nostack, preserves_flags));
+        }
+        u64::from(high) << 32 | u64::from(low)
+    }
+
+    #[inline]
+    fn read_apic(&mut self, offset: u32) -> u32 {
+        self.apic.map_or(0, |page| page.read(offset))
+    }
+
+    #[inline]
+    fn write_apic(&mut self, offset: u32, value: u32) {
+        if let Some(page) = self.apic {
+            page.write(offset, value);
+        }
+    }
+
+    #[inline]
+    fn timestamp(&mut self) -> u64 {
+        timestamp()
+    }
+}
+
+/// Executes a loop of 700 instructions, for counters to count. Any IRQL.
+pub(crate) fn exercise() {
+    // SAFETY: a loop on a register.
+    unsafe {
+        asm!("2:", "dec {0}", "jnz 2b", inout(reg) EXERCISE => _, options(nomem, nostack));
+    }
+}
+
+/// The time-stamp counter. Any IRQL.
+#[inline]
+#[must_use]
+pub(crate) fn timestamp() -> u64 {
+    // SAFETY: every x86-64 processor has RDTSC.
+    unsafe { _rdtsc() }
+}
+
+/// Does `work` with interrupts masked on this processor: nothing but an NMI or a machine check comes
+/// between, and it stays on this processor. Any IRQL.
+#[inline]
+pub(crate) fn masked<R>(work: impl FnOnce() -> R) -> R {
+    let flags: u64;
+    // SAFETY: what is pushed is popped; masking ends below, on every path, as nothing unwinds. The
+    // compiler moves no access to memory over it.
+    unsafe { asm!("pushfq", "pop {0}", "cli", out(reg) flags) };
+    let result = work();
+    if flags & INTERRUPT_FLAG != 0 {
+        // SAFETY: interrupts were enabled when this began.
+        unsafe { asm!("sti", options(nostack)) };
+    }
+    result
+}

@@ -1,0 +1,267 @@
+//! The host of the core: all processors, and what it lends.
+#![expect(unsafe_code, reason = "says when state of processors may be changed")]
+
+use crate::apic::Mapping;
+use crate::block::{Block, TABLE, Table, timer_expired};
+use crate::clock;
+use crate::cpu::{self, Cpu, masked};
+use crate::dpc::{self, Rounds};
+use crate::overflow::Reservation;
+use crate::pool::Pool;
+use crate::status::Failed;
+use crate::timer::{Setting, Timers};
+use crate::trace::{self, What};
+use crate::wdf::Owner;
+use core::ptr::null_mut;
+use core::sync::atomic::Ordering;
+use hal_profile::capabilities::apic_page;
+use hal_profile::host::{Local, Overflows, Processors, Unreserved};
+use hal_profile::processor_set::ProcessorSet;
+use hal_profile::program::Program;
+use hal_profile::ring::Word;
+use wdk_sys::STATUS_INSUFFICIENT_RESOURCES;
+
+/// The processors of one device, from PrepareHardware to ReleaseHardware.
+pub(crate) struct Host {
+    owner: Owner,
+    rounds: Rounds,
+    timers: Timers,
+    reservation: Option<Reservation>,
+    table: Pool<Table>,
+    /// After the table, as blocks have copies of its page.
+    apic: Mapping,
+    frequency: u64,
+    resolution: u32,
+}
+
+impl Host {
+    /// All processors that are active now. PASSIVE_LEVEL.
+    pub(crate) fn new(owner: Owner) -> Result<Self, Failed> {
+        let none = Failed(STATUS_INSUFFICIENT_RESOURCES);
+        let physical = masked(|| apic_page(&mut Cpu::new(None)));
+        // SAFETY: the local APIC's address; the table, which has the copies, goes first.
+        let apic = unsafe { Mapping::new(physical) };
+        let host = Self {
+            owner,
+            rounds: Rounds::new().ok_or(none)?,
+            // SAFETY: the callback looks for the table, which goes after the timers.
+            timers: unsafe { Timers::new(Some(timer_expired)) }.ok_or(none)?,
+            reservation: None,
+            table: Table::new(apic.page()).ok_or(none)?,
+            apic,
+            frequency: clock::timestamp_frequency(),
+            resolution: clock::timer_resolution(),
+        };
+        host.table().add_active()?;
+        TABLE.store(host.table.place().as_ptr(), Ordering::Release);
+        Ok(host)
+    }
+
+    fn table(&self) -> &Table {
+        // SAFETY: the table is there as long as the host; all that changes in it changes behind
+        // shared references.
+        unsafe { self.table.place().as_ref() }
+    }
+
+    /// Makes a block for a processor that is not known yet. PASSIVE_LEVEL.
+    pub(crate) fn add(&self, index: usize) -> Result<(), Failed> {
+        self.table().add(index)
+    }
+
+    /// Ticks of the time-stamp counter in a second.
+    #[must_use]
+    pub(crate) fn frequency(&self) -> u64 {
+        self.frequency
+    }
+
+    /// Ticks as this says from now on, or not at all. PASSIVE_LEVEL.
+    pub(crate) fn set_timer(&mut self, setting: Option<Setting>) {
+        self.timers.set(setting);
+    }
+
+    /// Windows has refused to remove the overflow interrupt's handler, and why. It stays, with the
+    /// counters reserved and the driver loaded, until Windows restarts.
+    fn stuck(&self) -> Option<u32> {
+        self.reservation.as_ref()?.stuck()
+    }
+
+    /// Does `work` with interrupts masked on each processor of `wanted`, and waits for all.
+    /// PASSIVE_LEVEL.
+    fn each(&mut self, wanted: &ProcessorSet, work: impl Fn(&mut Local<'_, Cpu>) + Sync) {
+        self.parts::<()>(wanted, &mut [], |local, _| work(local));
+    }
+
+    fn parts<T: Send>(
+        &mut self,
+        wanted: &ProcessorSet,
+        slots: &mut [T],
+        work: impl Fn(&mut Local<'_, Cpu>, &mut [T]) + Sync,
+    ) {
+        // SAFETY: the table is there as long as the host.
+        let table = unsafe { self.table.place().as_ref() };
+        let dpcs = table.all().filter(|block| wanted.contains(block.index()));
+        let count = table.count();
+        self.rounds
+            .parts(dpcs.map(Block::work), slots, count, |mut here, part| {
+                if let Some(block) = table.block(here.index()) {
+                    block.enter(&mut here, table.program(), block.ring(), |local| {
+                        work(local, part);
+                    });
+                }
+            });
+    }
+
+    /// Lends each processor of `wanted` what `ring` makes; whether there was memory for all.
+    fn set_rings(
+        &mut self,
+        wanted: &ProcessorSet,
+        ring: impl Fn() -> Option<Option<Pool<Word>>>,
+    ) -> bool {
+        let mut blocks = self.table().all();
+        blocks.all(|block| {
+            if !wanted.contains(block.index()) {
+                return true;
+            }
+            let Some(ring) = ring() else {
+                return false;
+            };
+            // SAFETY: nothing runs on this processor, as the core promises; the host is borrowed
+            // alone.
+            unsafe { block.set_ring(ring) };
+            true
+        })
+    }
+
+    /// The handler stays registered: the driver must stay loaded.
+    fn keep(&mut self, reservation: Reservation) {
+        let status = reservation.stuck().unwrap_or_default();
+        trace::add(What::HandlerStuck, 0, status.into(), 0);
+        self.owner.forbid_removal();
+        self.reservation = Some(reservation);
+    }
+}
+
+impl Drop for Host {
+    /// PASSIVE_LEVEL; no session runs.
+    fn drop(&mut self) {
+        // None is left, but for a handler that could not be removed: Windows is asked once more.
+        drop(self.reservation.take());
+        self.timers.delete();
+        TABLE.store(null_mut(), Ordering::Release);
+        dpc::flush();
+    }
+}
+
+impl Processors for Host {
+    type Machine = Cpu;
+
+    fn count(&self) -> usize {
+        self.table().count()
+    }
+
+    fn number(&self, index: usize) -> (u16, u16) {
+        self.table().block(index).map_or((0, 0), Block::number)
+    }
+
+    fn run_on<T: Send>(
+        &mut self,
+        index: usize,
+        work: impl FnOnce(&mut Local<'_, Cpu>) -> T + Send,
+    ) -> Option<T> {
+        // SAFETY: the table is there as long as the host.
+        let table = unsafe { self.table.place().as_ref() };
+        let block = table.block(index)?;
+        self.rounds.one(block.work(), |mut here| {
+            block.enter(&mut here, table.program(), block.ring(), work)
+        })?
+    }
+
+    fn run_on_each<T: Send>(
+        &mut self,
+        wanted: &ProcessorSet,
+        slots: &mut [T],
+        work: impl Fn(&mut Local<'_, Cpu>, &mut [T]) + Sync,
+    ) {
+        self.parts(wanted, slots, work);
+    }
+
+    fn exercise(&mut self, wanted: &ProcessorSet) {
+        // SAFETY: the table is there as long as the host.
+        let table = unsafe { self.table.place().as_ref() };
+        let dpcs = table.all().filter(|block| wanted.contains(block.index()));
+        self.rounds
+            .each(dpcs.map(Block::work), &|_| cpu::exercise());
+    }
+
+    fn ring(&self, index: usize) -> &[Word] {
+        self.table().block(index).map_or(&[], Block::ring)
+    }
+
+    fn lend_rings(&mut self, wanted: &ProcessorSet, words: usize) -> bool {
+        let lent = self.set_rings(wanted, || Some(Some(Pool::zeroed(words)?)));
+        if !lent {
+            self.set_rings(wanted, || Some(None));
+        }
+        lent
+    }
+
+    fn return_rings(&mut self) {
+        self.set_rings(&ProcessorSet::ALL, || Some(None));
+    }
+
+    fn load(&mut self, program: &Program) {
+        // SAFETY: nothing runs, as the core promises; the host is borrowed alone.
+        unsafe { self.table().load(program) };
+    }
+
+    fn reserve_counters(&mut self, overflows: Overflows) -> Result<(), Unreserved> {
+        if let Some(status) = self.stuck() {
+            return Err(Unreserved::Interrupt(status));
+        }
+        if overflows == Overflows::Interrupt && self.apic.failed() {
+            let status = STATUS_INSUFFICIENT_RESOURCES.cast_unsigned();
+            return Err(Unreserved::Interrupt(status));
+        }
+        self.reservation = Some(Reservation::new(overflows)?);
+        Ok(())
+    }
+
+    fn handler_stuck(&self) -> bool {
+        self.stuck().is_some()
+    }
+
+    fn release_counters(&mut self) {
+        if self.handler_stuck() {
+            return;
+        }
+        let Some(mut reservation) = self.reservation.take() else {
+            return;
+        };
+        match reservation.overflows() {
+            Overflows::Ignored => {}
+            Overflows::Interrupt => {
+                if reservation.remove_interrupt().is_err() {
+                    self.keep(reservation);
+                    return;
+                }
+                // An overflow that was being handled on another processor when the handler was
+                // removed is over when a DPC has run there. Until then it may write LVTPC, so the
+                // counters are ours; one that came after it has left LVTPC masked.
+                self.each(&ProcessorSet::ALL, |local| local.unmask());
+            }
+            Overflows::Callback { .. } => {
+                // Giving the counters back is what removes the callback.
+                drop(reservation);
+                self.each(&ProcessorSet::ALL, |local| local.unmask());
+            }
+        }
+    }
+
+    fn timestamp_frequency(&self) -> u64 {
+        self.frequency
+    }
+
+    fn timer_resolution(&self) -> u32 {
+        self.resolution
+    }
+}

@@ -1,0 +1,24 @@
+//! NTSTATUS as a result.
+
+use wdk_sys::NTSTATUS;
+
+/// An NTSTATUS that is no success.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Failed(pub(crate) NTSTATUS);
+
+impl Failed {
+    /// The status as it travels and is shown.
+    #[must_use]
+    pub(crate) const fn code(self) -> u32 {
+        self.0.cast_unsigned()
+    }
+}
+
+/// A status as a result.
+pub(crate) fn check(status: NTSTATUS) -> Result<(), Failed> {
+    if wdk::nt_success(status) {
+        Ok(())
+    } else {
+        Err(Failed(status))
+    }
+}

@@ -1,0 +1,122 @@
+//! The device's two timers, of which at most one is set.
+//!
+//! A high-resolution timer makes Windows keep the clock at the rate that its period needs, and one
+//! that wakes ends a processor's sleep, so that rotation alone has such a timer; counters that do
+//! not rotate are read by an ordinary one, which lets processors sleep on (WDK, "High-Resolution
+//! Timers", "No-Wake Timers"). One timer cannot be both: ExAllocateTimer bug checks.
+#![expect(unsafe_code, reason = "the kernel's timers")]
+
+use core::ptr::{NonNull, null_mut};
+use wdk_sys::ntddk::{ExAllocateTimer, ExCancelTimer, ExDeleteTimer, ExSetTimer};
+use wdk_sys::{
+    _EX_TIMER, _EXT_SET_PARAMETERS_V0, EX_TIMER_HIGH_RESOLUTION, EX_TIMER_NO_WAKE, PEXT_CALLBACK,
+};
+
+/// How a timer is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Setting {
+    /// In units of 100 ns.
+    pub(crate) period: u32,
+    /// By the high-resolution timer; else by the one that does not wake a processor.
+    pub(crate) precise: bool,
+}
+
+/// Both timers.
+#[derive(Debug)]
+pub(crate) struct Timers {
+    rotating: Timer,
+    reading: Timer,
+    setting: Option<Setting>,
+}
+
+impl Timers {
+    /// Timers that are not set; `None` where there is no memory. The callback runs at
+    /// DISPATCH_LEVEL, and gets no context. At most DISPATCH_LEVEL.
+    ///
+    /// # Safety
+    /// The callback may run until [`Self::delete`].
+    pub(crate) unsafe fn new(callback: PEXT_CALLBACK) -> Option<Self> {
+        Some(Self {
+            rotating: Timer::new(callback, EX_TIMER_HIGH_RESOLUTION)?,
+            reading: Timer::new(callback, EX_TIMER_NO_WAKE)?,
+            setting: None,
+        })
+    }
+
+    /// Expires as this says from now on, or not at all; goes on as before where that is what it
+    /// does. At most DISPATCH_LEVEL.
+    pub(crate) fn set(&mut self, setting: Option<Setting>) {
+        if setting == self.setting {
+            return;
+        }
+        self.setting = setting;
+        let of = |precise| setting.filter(|setting| setting.precise == precise);
+        self.rotating.set(of(true).map(|setting| setting.period));
+        self.reading.set(of(false).map(|setting| setting.period));
+    }
+
+    /// Ends both, and waits until their callbacks do not run any more. PASSIVE_LEVEL.
+    pub(crate) fn delete(&mut self) {
+        self.rotating.delete();
+        self.reading.delete();
+    }
+}
+
+#[derive(Debug)]
+struct Timer {
+    object: Option<NonNull<_EX_TIMER>>,
+    wakes: bool,
+    period: Option<u32>,
+}
+
+// SAFETY: a timer may be set, cancelled and deleted by any thread; `&mut self` says one at a time.
+unsafe impl Send for Timer {}
+
+impl Timer {
+    fn new(callback: PEXT_CALLBACK, attributes: u32) -> Option<Self> {
+        // SAFETY: the callback is given no context; `Timers::new` tells how long it may run.
+        let timer = unsafe { ExAllocateTimer(callback, null_mut(), attributes) };
+        Some(Self {
+            object: Some(NonNull::new(timer)?),
+            wakes: attributes & EX_TIMER_NO_WAKE == 0,
+            period: None,
+        })
+    }
+
+    fn set(&mut self, period: Option<u32>) {
+        let Some(timer) = self.object.filter(|_| period != self.period) else {
+            return;
+        };
+        self.period = period;
+        match period.map(i64::from) {
+            Some(period) => {
+                // A timer that does not wake may be as late as a period, and no later: it may have
+                // been set on a processor that sleeps while others count.
+                let mut parameters = _EXT_SET_PARAMETERS_V0 {
+                    NoWakeTolerance: if self.wakes { 0 } else { period },
+                    ..Default::default()
+                };
+                // SAFETY: the timer is there; a due time below 0 is from now.
+                unsafe { ExSetTimer(timer.as_ptr(), -period, period, &raw mut parameters) };
+            }
+            // SAFETY: the timer is there.
+            None => unsafe {
+                ExCancelTimer(timer.as_ptr(), null_mut());
+            },
+        }
+    }
+
+    fn delete(&mut self) {
+        if let Some(timer) = self.object.take() {
+            // SAFETY: PASSIVE_LEVEL, as it waits; the timer is not used after this.
+            unsafe { ExDeleteTimer(timer.as_ptr(), 1, 1, null_mut()) };
+        }
+    }
+}
+
+impl Drop for Timer {
+    /// PASSIVE_LEVEL.
+    fn drop(&mut self) {
+        self.delete();
+    }
+}

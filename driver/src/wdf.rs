@@ -1,0 +1,526 @@
+//! Framework objects: the driver, the device with its names and its queue, requests.
+//!
+//! What the framework calls is given as a table of [`Events`]; nothing here knows what they do.
+#![expect(unsafe_code, reason = "calls into KMDF, and its objects' contexts")]
+
+use crate::pool::TAG;
+use crate::status::{Failed, check};
+use core::marker::PhantomData;
+use core::mem::{MaybeUninit, size_of};
+use core::ptr::{addr_of_mut, null_mut};
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use shared_types::device::{INTERFACE, LINK_NAME, NT_NAME, SECURITY, utf16};
+use wdk_sys::ntddk::{
+    IoGetRequestorProcessId, KeDeregisterProcessorChangeCallback,
+    KeRegisterProcessorChangeCallback, PsGetCurrentProcessId, SeSinglePrivilegeCheck,
+};
+use wdk_sys::{
+    _MODE, _WDF_EXECUTION_LEVEL, _WDF_FILEOBJECT_CLASS, _WDF_IO_QUEUE_DISPATCH_TYPE,
+    _WDF_SYNCHRONIZATION_SCOPE, _WDF_TRI_STATE, DRIVER_OBJECT, FILE_DEVICE_SECURE_OPEN,
+    FILE_DEVICE_UNKNOWN, GUID, LUID, PCUNICODE_STRING, PFN_WDF_DEVICE_D0_ENTRY,
+    PFN_WDF_DEVICE_D0_EXIT, PFN_WDF_DEVICE_PREPARE_HARDWARE, PFN_WDF_DEVICE_RELEASE_HARDWARE,
+    PFN_WDF_DEVICE_SURPRISE_REMOVAL, PFN_WDF_DRIVER_DEVICE_ADD, PFN_WDF_FILE_CLEANUP,
+    PFN_WDF_FILE_CLOSE, PFN_WDF_IO_QUEUE_IO_DEVICE_CONTROL, PFN_WDF_OBJECT_CONTEXT_CLEANUP,
+    PPROCESSOR_CALLBACK_FUNCTION, PVOID, PWDFDEVICE_INIT, SE_DEBUG_PRIVILEGE,
+    STATUS_INSUFFICIENT_RESOURCES, UNICODE_STRING, WDF_DRIVER_CONFIG, WDF_FILEOBJECT_CONFIG,
+    WDF_IO_QUEUE_CONFIG, WDF_NO_HANDLE, WDF_NO_OBJECT_ATTRIBUTES, WDF_OBJECT_ATTRIBUTES,
+    WDF_OBJECT_CONTEXT_TYPE_INFO, WDF_PNPPOWER_EVENT_CALLBACKS, WDFDEVICE, WDFOBJECT, WDFREQUEST,
+    call_unsafe_wdf_function_binding,
+};
+
+/// What the framework calls for a device.
+pub(crate) struct Events {
+    pub(crate) cleanup: PFN_WDF_OBJECT_CONTEXT_CLEANUP,
+    pub(crate) prepare_hardware: PFN_WDF_DEVICE_PREPARE_HARDWARE,
+    pub(crate) release_hardware: PFN_WDF_DEVICE_RELEASE_HARDWARE,
+    pub(crate) d0_entry: PFN_WDF_DEVICE_D0_ENTRY,
+    pub(crate) d0_exit: PFN_WDF_DEVICE_D0_EXIT,
+    pub(crate) surprise_removal: PFN_WDF_DEVICE_SURPRISE_REMOVAL,
+    pub(crate) file_cleanup: PFN_WDF_FILE_CLEANUP,
+    pub(crate) file_close: PFN_WDF_FILE_CLOSE,
+    pub(crate) device_control: PFN_WDF_IO_QUEUE_IO_DEVICE_CONTROL,
+}
+
+/// The framework's device, for what belongs to it and so is gone before it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owner(WDFDEVICE);
+
+// SAFETY: a handle; the framework synchronizes what is done with it.
+unsafe impl Send for Owner {}
+// SAFETY: as above.
+unsafe impl Sync for Owner {}
+
+impl Owner {
+    /// As a parent of other objects.
+    #[must_use]
+    pub(crate) fn object(self) -> WDFOBJECT {
+        self.0.cast()
+    }
+
+    /// Makes the framework refuse to stop and to remove the device from now on, so that the driver
+    /// stays loaded until Windows restarts. A removal that has begun goes on. At most
+    /// DISPATCH_LEVEL.
+    pub(crate) fn forbid_removal(self) {
+        // SAFETY: the device exists, as what belongs to it does.
+        unsafe { call_unsafe_wdf_function_binding!(WdfDeviceSetStaticStopRemove, self.0, 0) };
+    }
+}
+
+/// What the framework keeps with a device.
+#[repr(C)]
+struct Context<T> {
+    /// `value` is there.
+    ready: AtomicBool,
+    value: MaybeUninit<T>,
+    /// The registration for added processors.
+    added: AtomicPtr<core::ffi::c_void>,
+}
+
+/// A context type, which the framework knows by its address.
+pub(crate) struct ContextType<T>(WDF_OBJECT_CONTEXT_TYPE_INFO, PhantomData<fn() -> T>);
+
+// SAFETY: nobody changes it.
+unsafe impl<T> Sync for ContextType<T> {}
+
+impl<T> ContextType<T> {
+    /// The type that stands at `own`.
+    pub(crate) const fn new(own: &'static Self) -> Self {
+        let info = WDF_OBJECT_CONTEXT_TYPE_INFO {
+            Size: size_of::<WDF_OBJECT_CONTEXT_TYPE_INFO>() as u32,
+            ContextName: c"Context".as_ptr().cast_mut().cast(),
+            ContextSize: size_of::<Context<T>>(),
+            UniqueType: &raw const own.0,
+            EvtDriverGetUniqueContextType: None,
+        };
+        Self(info, PhantomData)
+    }
+
+    /// # Safety
+    /// `device` was created with this type.
+    unsafe fn of(&self, device: WDFDEVICE) -> *mut Context<T> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            call_unsafe_wdf_function_binding!(
+                WdfObjectGetTypedContextWorker,
+                device.cast(),
+                &raw const self.0
+            )
+        }
+        .cast()
+    }
+}
+
+/// WDF_OBJECT_ATTRIBUTES_INIT.
+#[must_use]
+pub(crate) fn attributes() -> WDF_OBJECT_ATTRIBUTES {
+    WDF_OBJECT_ATTRIBUTES {
+        Size: size_of::<WDF_OBJECT_ATTRIBUTES>() as u32,
+        ExecutionLevel: _WDF_EXECUTION_LEVEL::WdfExecutionLevelInheritFromParent,
+        SynchronizationScope: _WDF_SYNCHRONIZATION_SCOPE::WdfSynchronizationScopeInheritFromParent,
+        ..Default::default()
+    }
+}
+
+/// Text that the framework copies during one call.
+fn unicode(text: &[u16]) -> UNICODE_STRING {
+    let bytes = size_of_val(text) as u16;
+    UNICODE_STRING {
+        Length: bytes,
+        MaximumLength: bytes,
+        Buffer: text.as_ptr().cast_mut(),
+    }
+}
+
+/// Creates the driver object; nothing else is made before a device is added. PASSIVE_LEVEL.
+///
+/// # Safety
+/// Both are what Windows gave DriverEntry.
+pub(crate) unsafe fn create_driver(
+    driver: *mut DRIVER_OBJECT,
+    registry_path: PCUNICODE_STRING,
+    device_add: PFN_WDF_DRIVER_DEVICE_ADD,
+) -> Result<(), Failed> {
+    let mut config = WDF_DRIVER_CONFIG {
+        Size: size_of::<WDF_DRIVER_CONFIG>() as u32,
+        EvtDriverDeviceAdd: device_add,
+        DriverPoolTag: TAG,
+        ..Default::default()
+    };
+    // SAFETY: the caller's promise; the configuration is complete.
+    check(unsafe {
+        call_unsafe_wdf_function_binding!(
+            WdfDriverCreate,
+            driver,
+            registry_path,
+            WDF_NO_OBJECT_ATTRIBUTES,
+            &raw mut config,
+            WDF_NO_HANDLE.cast()
+        )
+    })
+}
+
+/// Creates the device with all that belongs to it, and what `make` makes. Where a step fails, the
+/// framework deletes the device with what was made before. PASSIVE_LEVEL.
+///
+/// # Safety
+/// `init` is what the framework gave EvtDriverDeviceAdd.
+pub(crate) unsafe fn create_device<T>(
+    mut init: PWDFDEVICE_INIT,
+    events: &Events,
+    context: &'static ContextType<T>,
+    make: impl FnOnce(Owner) -> Result<T, Failed>,
+) -> Result<(), Failed> {
+    // SAFETY: the caller's promise.
+    unsafe { describe(init, events) }?;
+    let mut attributes = attributes();
+    attributes.ContextTypeInfo = &raw const context.0;
+    attributes.EvtCleanupCallback = events.cleanup;
+    attributes.ExecutionLevel = _WDF_EXECUTION_LEVEL::WdfExecutionLevelPassive;
+    attributes.SynchronizationScope = _WDF_SYNCHRONIZATION_SCOPE::WdfSynchronizationScopeNone;
+    let mut device: WDFDEVICE = null_mut();
+    // SAFETY: `init` is consumed; the attributes are complete.
+    check(unsafe {
+        call_unsafe_wdf_function_binding!(
+            WdfDeviceCreate,
+            &raw mut init,
+            &raw mut attributes,
+            &raw mut device
+        )
+    })?;
+    // SAFETY: the device was created just now.
+    unsafe { fill_context(device, context, make) }?;
+    // SAFETY: as above.
+    unsafe { create_queue(device, events) }?;
+    // SAFETY: as above.
+    unsafe { publish(device) }
+}
+
+/// Says what the device will be.
+///
+/// # Safety
+/// `init` belongs to a device that is not created yet.
+unsafe fn describe(init: PWDFDEVICE_INIT, events: &Events) -> Result<(), Failed> {
+    let mut power = WDF_PNPPOWER_EVENT_CALLBACKS {
+        Size: size_of::<WDF_PNPPOWER_EVENT_CALLBACKS>() as u32,
+        EvtDevicePrepareHardware: events.prepare_hardware,
+        EvtDeviceReleaseHardware: events.release_hardware,
+        EvtDeviceD0Entry: events.d0_entry,
+        EvtDeviceD0Exit: events.d0_exit,
+        EvtDeviceSurpriseRemoval: events.surprise_removal,
+        ..Default::default()
+    };
+    let mut files = WDF_FILEOBJECT_CONFIG {
+        Size: size_of::<WDF_FILEOBJECT_CONFIG>() as u32,
+        EvtDeviceFileCreate: None,
+        EvtFileClose: events.file_close,
+        EvtFileCleanup: events.file_cleanup,
+        AutoForwardCleanupClose: _WDF_TRI_STATE::WdfUseDefault,
+        // Another driver may send a request without a file object; it is refused.
+        FileObjectClass: _WDF_FILEOBJECT_CLASS::WdfFileObjectWdfCanUseFsContext
+            | _WDF_FILEOBJECT_CLASS::WdfFileObjectCanBeOptional,
+    };
+    let name: [u16; NT_NAME.len()] = utf16(NT_NAME);
+    let name = unicode(&name);
+    let security: [u16; SECURITY.len()] = utf16(SECURITY);
+    let security = unicode(&security);
+    // SAFETY: `init` is the caller's promise; the configuration is complete.
+    unsafe {
+        call_unsafe_wdf_function_binding!(
+            WdfDeviceInitSetPnpPowerEventCallbacks,
+            init,
+            &raw mut power
+        );
+    };
+    // SAFETY: as above.
+    unsafe {
+        call_unsafe_wdf_function_binding!(
+            WdfDeviceInitSetFileObjectConfig,
+            init,
+            &raw mut files,
+            WDF_NO_OBJECT_ATTRIBUTES
+        );
+    };
+    // SAFETY: as above.
+    unsafe {
+        call_unsafe_wdf_function_binding!(WdfDeviceInitSetDeviceType, init, FILE_DEVICE_UNKNOWN);
+    };
+    // SAFETY: as above. Opening a name below the device's needs the same rights.
+    unsafe {
+        call_unsafe_wdf_function_binding!(
+            WdfDeviceInitSetCharacteristics,
+            init,
+            FILE_DEVICE_SECURE_OPEN,
+            1
+        );
+    };
+    // SAFETY: as above; the name is copied.
+    check(unsafe {
+        call_unsafe_wdf_function_binding!(WdfDeviceInitAssignName, init, &raw const name)
+    })?;
+    // SAFETY: as above; the text is copied.
+    check(unsafe {
+        call_unsafe_wdf_function_binding!(WdfDeviceInitAssignSDDLString, init, &raw const security)
+    })
+}
+
+/// # Safety
+/// `device` was created with this context type, and nobody has its context yet.
+unsafe fn fill_context<T>(
+    device: WDFDEVICE,
+    context: &ContextType<T>,
+    make: impl FnOnce(Owner) -> Result<T, Failed>,
+) -> Result<(), Failed> {
+    // SAFETY: the caller's promise. The framework has zeroed the context, and as zeros each of its
+    // fields means that it is not there.
+    let context = unsafe { context.of(device) };
+    let new = make(Owner(device))?;
+    // SAFETY: the context is the framework's memory for this device.
+    let value = unsafe { addr_of_mut!((*context).value) };
+    // SAFETY: as above.
+    unsafe { value.write(MaybeUninit::new(new)) };
+    // SAFETY: complete now.
+    let context = unsafe { &*context };
+    context.ready.store(true, Ordering::Release);
+    Ok(())
+}
+
+/// From here on the device is told of processors that are added. PASSIVE_LEVEL.
+///
+/// # Safety
+/// `device` was created by [`create_device`]; [`ignore_processors`] comes before it is deleted.
+pub(crate) unsafe fn watch_processors<T>(
+    device: WDFDEVICE,
+    context: &ContextType<T>,
+    processor_change: PPROCESSOR_CALLBACK_FUNCTION,
+) -> Result<(), Failed> {
+    // SAFETY: the caller's promise.
+    let context = unsafe { context.of(device) };
+    // SAFETY: the framework's memory for this device.
+    let context = unsafe { &*context };
+    // SAFETY: PASSIVE_LEVEL; it is deregistered before the device goes.
+    let added = unsafe { KeRegisterProcessorChangeCallback(processor_change, device.cast(), 0) };
+    if added.is_null() {
+        return Err(Failed(STATUS_INSUFFICIENT_RESOURCES));
+    }
+    context.added.store(added, Ordering::Release);
+    Ok(())
+}
+
+/// Ends [`watch_processors`], where that has begun. It cannot wait for the device's cleanup: the
+/// framework deletes a device's lock, which is its child, before that. PASSIVE_LEVEL, without the
+/// lock: a callback that runs may be waiting for it.
+///
+/// # Safety
+/// As for [`watch_processors`].
+pub(crate) unsafe fn ignore_processors<T>(device: WDFDEVICE, context: &ContextType<T>) {
+    // SAFETY: the caller's promise.
+    let context = unsafe { context.of(device) };
+    // SAFETY: the framework's memory for this device.
+    let added = unsafe { (*context).added.swap(null_mut(), Ordering::AcqRel) };
+    if !added.is_null() {
+        // SAFETY: registered by `watch_processors`; waits for a callback that is running.
+        unsafe { KeDeregisterProcessorChangeCallback(added) };
+    }
+}
+
+/// What [`create_device`] has made; `None` before it is made and after it has gone. Any IRQL.
+///
+/// # Safety
+/// `device` was created with this context type, and is not deleted while the answer is used.
+pub(crate) unsafe fn made<'a, T>(device: WDFDEVICE, context: &ContextType<T>) -> Option<&'a T> {
+    // SAFETY: the caller's promise.
+    let context = unsafe { context.of(device) };
+    // SAFETY: the framework's memory for this device; zeros until it is filled.
+    let context = unsafe { &*context };
+    // SAFETY: it was written before `ready` was.
+    let made = || unsafe { context.value.assume_init_ref() };
+    context.ready.load(Ordering::Acquire).then(made)
+}
+
+/// The framework device is going: drops what [`create_device`] has made. PASSIVE_LEVEL.
+///
+/// # Safety
+/// Called once, from the cleanup callback of `device`.
+pub(crate) unsafe fn destroy<T>(device: WDFDEVICE, context: &ContextType<T>) {
+    // SAFETY: the caller's promise.
+    let context = unsafe { context.of(device) };
+    // SAFETY: the framework's memory for this device, and nobody else has a reference now.
+    let context = unsafe { &mut *context };
+    if context.ready.swap(false, Ordering::AcqRel) {
+        // SAFETY: it was written before `ready` was.
+        unsafe { context.value.assume_init_drop() };
+    }
+}
+
+/// One queue for all requests, one at a time. It is not power-managed: requests are served in D3
+/// too, and only starting is refused there, by the service.
+///
+/// # Safety
+/// `device` exists.
+unsafe fn create_queue(device: WDFDEVICE, events: &Events) -> Result<(), Failed> {
+    let mut config = WDF_IO_QUEUE_CONFIG {
+        Size: size_of::<WDF_IO_QUEUE_CONFIG>() as u32,
+        DispatchType: _WDF_IO_QUEUE_DISPATCH_TYPE::WdfIoQueueDispatchSequential,
+        PowerManaged: _WDF_TRI_STATE::WdfFalse,
+        DefaultQueue: 1,
+        EvtIoDeviceControl: events.device_control,
+        ..Default::default()
+    };
+    // SAFETY: the caller's promise; the configuration is complete.
+    check(unsafe {
+        call_unsafe_wdf_function_binding!(
+            WdfIoQueueCreate,
+            device,
+            &raw mut config,
+            WDF_NO_OBJECT_ATTRIBUTES,
+            WDF_NO_HANDLE.cast()
+        )
+    })
+}
+
+/// Makes the device reachable from user mode, by its interface and by its name.
+///
+/// # Safety
+/// `device` exists.
+unsafe fn publish(device: WDFDEVICE) -> Result<(), Failed> {
+    let interface = GUID {
+        Data1: INTERFACE.0,
+        Data2: INTERFACE.1,
+        Data3: INTERFACE.2,
+        Data4: INTERFACE.3,
+    };
+    // SAFETY: the caller's promise; the GUID is copied.
+    check(unsafe {
+        call_unsafe_wdf_function_binding!(
+            WdfDeviceCreateDeviceInterface,
+            device,
+            &raw const interface,
+            core::ptr::null()
+        )
+    })?;
+    let link: [u16; LINK_NAME.len()] = utf16(LINK_NAME);
+    let link = unicode(&link);
+    // SAFETY: the caller's promise; the name is copied.
+    check(unsafe {
+        call_unsafe_wdf_function_binding!(WdfDeviceCreateSymbolicLink, device, &raw const link)
+    })
+}
+
+/// The device of a queue.
+///
+/// # Safety
+/// `queue` exists.
+#[must_use]
+pub(crate) unsafe fn device_of_queue(queue: wdk_sys::WDFQUEUE) -> WDFDEVICE {
+    // SAFETY: the caller's promise.
+    unsafe { call_unsafe_wdf_function_binding!(WdfIoQueueGetDevice, queue) }
+}
+
+/// The device of a file object.
+///
+/// # Safety
+/// `file` exists.
+#[must_use]
+pub(crate) unsafe fn device_of_file(file: wdk_sys::WDFFILEOBJECT) -> WDFDEVICE {
+    // SAFETY: the caller's promise.
+    unsafe { call_unsafe_wdf_function_binding!(WdfFileObjectGetDevice, file) }
+}
+
+/// A request that is not completed.
+#[derive(Debug)]
+pub(crate) struct Request(WDFREQUEST);
+
+impl Request {
+    /// # Safety
+    /// The framework has given the request to the driver just now.
+    pub(crate) const unsafe fn new(request: WDFREQUEST) -> Self {
+        Self(request)
+    }
+
+    /// The handle that it came by, as a number that no other open handle has; `None` where it came
+    /// from another driver without one. At most DISPATCH_LEVEL.
+    #[must_use]
+    pub(crate) fn handle(&self) -> Option<u64> {
+        // SAFETY: the request is not completed.
+        let file = unsafe { call_unsafe_wdf_function_binding!(WdfRequestGetFileObject, self.0) };
+        (!file.is_null()).then(|| file.addr() as u64)
+    }
+
+    /// The process that made it. At most DISPATCH_LEVEL.
+    #[must_use]
+    pub(crate) fn process(&self) -> u32 {
+        // SAFETY: the request is not completed.
+        let irp = unsafe { call_unsafe_wdf_function_binding!(WdfRequestWdmGetIrp, self.0) };
+        // SAFETY: the request's IRP.
+        unsafe { IoGetRequestorProcessId(irp) }
+    }
+
+    /// Whether the process that made it has SeDebugPrivilege enabled, which Windows asks of who
+    /// wants the kernel's addresses. PASSIVE_LEVEL.
+    ///
+    /// SeSinglePrivilegeCheck looks at the thread that calls it. A request that had to wait in the
+    /// queue can be presented by the thread of another process, whose privileges say nothing: there
+    /// the answer is no.
+    #[must_use]
+    pub(crate) fn may_debug(&self) -> bool {
+        let privilege = LUID {
+            LowPart: SE_DEBUG_PRIVILEGE,
+            HighPart: 0,
+        };
+        // SAFETY: any IRQL.
+        let current = unsafe { PsGetCurrentProcessId() };
+        current.addr() as u32 == self.process()
+            // SAFETY: PASSIVE_LEVEL. A caller in kernel mode would hold every privilege.
+            && unsafe { SeSinglePrivilegeCheck(privilege, _MODE::UserMode as i8) } != 0
+    }
+
+    /// The buffer of a METHOD_BUFFERED request, which both sides share: as long as the longer of
+    /// them. `None` where the request has none. At most DISPATCH_LEVEL.
+    ///
+    /// # Safety
+    /// The request's code says METHOD_BUFFERED; of the others, the client can change the buffer.
+    pub(crate) unsafe fn buffer(&mut self, input: usize, output: usize) -> Option<&mut [u8]> {
+        let length = input.max(output);
+        let (mut at, mut retrieved): (PVOID, usize) = (null_mut(), 0);
+        let status = if input >= output {
+            // SAFETY: the request is not completed; address and length are written.
+            unsafe {
+                call_unsafe_wdf_function_binding!(
+                    WdfRequestRetrieveInputBuffer,
+                    self.0,
+                    length,
+                    &raw mut at,
+                    &raw mut retrieved
+                )
+            }
+        } else {
+            // SAFETY: as above.
+            unsafe {
+                call_unsafe_wdf_function_binding!(
+                    WdfRequestRetrieveOutputBuffer,
+                    self.0,
+                    length,
+                    &raw mut at,
+                    &raw mut retrieved
+                )
+            }
+        };
+        check(status).ok()?;
+        // SAFETY: the I/O manager's buffer has the length of the longer side, both retrievals
+        // answer its start, and the request is borrowed alone.
+        Some(unsafe { core::slice::from_raw_parts_mut(at.cast(), length) })
+    }
+
+    /// Completes it. At most DISPATCH_LEVEL.
+    pub(crate) fn complete(self, status: u32, length: usize) {
+        // SAFETY: the request is not completed yet, and is not used after this.
+        unsafe {
+            call_unsafe_wdf_function_binding!(
+                WdfRequestCompleteWithInformation,
+                self.0,
+                status.cast_signed(),
+                length as u64
+            );
+        };
+    }
+}

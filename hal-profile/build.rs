@@ -1,0 +1,523 @@
+//! Turns the tables of `data/` into the rows of `source`: for each table an array expression in
+//! OUT_DIR, made of calls to the constructors in the module that includes it.
+//!
+//! A malformed table ends the build, with the file and the column.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::Mutex;
+use std::{env, fs};
+
+type Record = HashMap<String, String>;
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=data");
+    let modern = records("events-modern");
+    let hal_amd64 = records("amd64-sources");
+    let meanings = records("amd64-hal-on-zen");
+    let mapping = records("mapping");
+    let escrs = Escrs::read();
+    // First, as an AMD event holds numbers of eight bits.
+    write("amd64_events", &amd64_events(&meanings));
+    write("default", &default_rows());
+    write("emon", &emon(&modern));
+    write("emon_bits", &emon_bits());
+    write("intel_fixed", &intel_fixed());
+    write("intel_architectural", &intel_architectural(&modern));
+    write("amd64", &amd64(&hal_amd64));
+    write("amd64_spellings", &amd64_spellings(&hal_amd64));
+    write("amd64_nothing", &amd64_nothing(&meanings));
+    for (generation, rows) in amd_own(&modern) {
+        write(&format!("amd_{generation}"), &rows);
+    }
+    write("netburst", &mapped(&mapping, "P4", |row| escrs.mapped(row)));
+    write("netburst_own", &netburst_own(&escrs));
+    if env::var_os("CARGO_FEATURE_LEGACY").is_some() {
+        legacy(&mapping);
+    }
+    write("texts", &texts());
+}
+
+fn legacy(mapping: &[Record]) {
+    write("p6", &mapped(mapping, "P6", p6_mapped));
+    write("p6_own", &p6_own());
+    for (file, family) in [("p5", "P5"), ("p5mmx", "P5MMX")] {
+        write(file, &mapped(mapping, family, p5_mapped));
+    }
+    write("p5_own", &p5_own());
+}
+
+fn records(name: &str) -> Vec<Record> {
+    let file = format!("data/{name}.csv");
+    csv::Reader::from_path(&file)
+        .unwrap_or_else(|error| panic!("{file}: {error}"))
+        .deserialize()
+        .collect::<Result<_, _>>()
+        .unwrap_or_else(|error| panic!("{file}: {error}"))
+}
+
+fn write(name: &str, rows: &[String]) {
+    let folder = env::var("OUT_DIR").expect("cargo sets OUT_DIR");
+    let text = format!("[\n{},\n]\n", rows.join(",\n"));
+    let text = if rows.is_empty() {
+        "[]".to_owned()
+    } else {
+        text
+    };
+    fs::write(Path::new(&folder).join(name).with_extension("rs"), text)
+        .expect("OUT_DIR is writable");
+}
+
+fn number(text: &str) -> u64 {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    }
+    .unwrap_or_else(|error| panic!("{text:?}: {error}"))
+}
+
+/// `0|1` and `12-17` as a mask.
+fn counter_set(text: &str) -> u32 {
+    text.split('|').fold(0, |set, part| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        (number(first)..=number(last)).fold(set, |set, counter| set | 1 << counter)
+    })
+}
+
+/// As [`counter_set`], of a family with two counters: both are no constraint.
+fn counters_of_two(text: &str) -> &'static str {
+    match counter_set(text) {
+        0b01 => "0b01",
+        0b10 => "0b10",
+        0b11 => "ANY",
+        _ => panic!("{text:?} is no set of two counters"),
+    }
+}
+
+fn is_timer(row: &Record) -> bool {
+    row.get("symbol")
+        .or(row.get("name"))
+        .is_some_and(|symbol| symbol == "ProfileTime")
+}
+
+fn default_rows() -> Vec<String> {
+    let row = |row: &Record| format!("Row::timer(RowSelect::None, {})", text(&row["note"]));
+    records("default-sources").iter().map(row).collect()
+}
+
+fn ebx_bit(row: &Record) -> Option<&str> {
+    row["core"].strip_prefix("cpuid 0xA ebx bit ")
+}
+
+fn emon(modern: &[Record]) -> Vec<String> {
+    let manual_name = |bit: &str| {
+        let event = modern.iter().find(|row| ebx_bit(row) == Some(bit));
+        event.map_or("", |row| &row["manual_name"])
+    };
+    let row = |row: &Record| {
+        let (select, note) = (&row["select"], &row["note"]);
+        if is_timer(row) {
+            let note = text(note);
+            return format!("Row::timer(RowSelect::EventSelect({select}), {note})");
+        }
+        let twin = row["same_as_specific_source"].strip_prefix("Profile");
+        let note = twin.map_or(note.clone(), |twin| format!("same as {twin}"));
+        format!(
+            "row({}, {:?}, {select}, {}, {}, {})",
+            row["value"],
+            row["symbol"],
+            text(manual_name(&row["cpuid_0a_ebx_bit"])),
+            fixed_set(&row["fixed_counter"]),
+            text(&note),
+        )
+    };
+    records("emon-sources").iter().map(row).collect()
+}
+
+fn fixed_set(counter: &str) -> String {
+    if counter.is_empty() {
+        "NO_COUNTER".to_owned()
+    } else {
+        format!("1 << {counter}")
+    }
+}
+
+fn emon_bits() -> Vec<String> {
+    records("emon-sources")
+        .iter()
+        .filter(|row| !row["cpuid_0a_ebx_bit"].is_empty())
+        .map(|row| format!("({}, {})", row["value"], row["cpuid_0a_ebx_bit"]))
+        .collect()
+}
+
+fn intel_fixed() -> Vec<String> {
+    let row = |row: &Record| {
+        format!(
+            "fixed({}, {}, {:?}, {})",
+            row["id"],
+            row["index"],
+            row["name"],
+            text(&row["manual_name"])
+        )
+    };
+    records("intel-fixed").iter().map(row).collect()
+}
+
+fn intel_architectural(modern: &[Record]) -> Vec<String> {
+    modern
+        .iter()
+        .filter(|row| ebx_bit(row).is_some() && !row["halprof_id"].is_empty())
+        .map(|row| {
+            format!(
+                "architectural({}, {:?}, {}, {}, {})",
+                row["halprof_id"],
+                row["halprof_name"],
+                row["select_with_os_usr"],
+                text(&row["manual_name"]),
+                text(&row["halprof_note"]),
+            )
+        })
+        .collect()
+}
+
+fn amd64(hal: &[Record]) -> Vec<String> {
+    let row = |row: &Record| {
+        let (value, symbol, select) = (&row["value"], &row["symbol"], &row["select"]);
+        if is_timer(row) {
+            let note = text("the HAL's table holds a select for it that is never programmed");
+            return format!("Row::timer(RowSelect::EventSelect({select}), {note})");
+        }
+        let northbridge = text("one set of counters serves all cores of a node");
+        format!("row({value}, {symbol:?}, {select}, {northbridge})")
+    };
+    hal.iter().map(row).collect()
+}
+
+/// By number: symbols, and the names that Windows prints in another spelling.
+fn amd64_spellings(hal: &[Record]) -> Vec<String> {
+    let spelling = |row: &Record| {
+        let (symbol, name) = (&row["symbol"], &row["name_listed_by_windows10"]);
+        format!("({}, {symbol:?}, {name:?})", row["value"])
+    };
+    let differing = hal.iter().filter(|row| row["spelling_differs"] != "no");
+    differing.map(spelling).collect()
+}
+
+/// The columns of an AMD event's names, in the order that the module takes them.
+const NAMED: [&str; 8] = ["K8", "10h", "15h", "Zen1", "Zen2", "Zen3", "Zen4", "Zen5"];
+
+/// What the rows name, once each; number 0 is of no text.
+static TEXTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// The number of a text that rows share.
+fn text(text: &str) -> usize {
+    let mut texts = TEXTS.lock().expect("nothing panics while it is held");
+    if texts.is_empty() {
+        texts.push(String::new());
+    }
+    texts
+        .iter()
+        .position(|known| known == text)
+        .unwrap_or_else(|| {
+            texts.push(text.to_owned());
+            texts.len() - 1
+        })
+}
+
+fn texts() -> Vec<String> {
+    let texts = TEXTS.lock().expect("nothing panics while it is held");
+    texts.iter().map(|text| format!("{text:?}")).collect()
+}
+
+/// `-` in the table is an event that is not documented.
+fn documented(name: &str) -> &str {
+    if name == "-" { "" } else { name }
+}
+
+/// An entry for each event code up to the highest of the table.
+fn amd64_events(meanings: &[Record]) -> Vec<String> {
+    let by_code: BTreeMap<u64, &Record> = meanings
+        .iter()
+        .map(|row| (number(&row["event"]), row))
+        .collect();
+    let last = by_code.keys().last().copied().unwrap_or_default();
+    let of = |row: &Record, column: &str| -> u8 {
+        let number = text(documented(&row[column]));
+        number.try_into().expect("at most 256 names and verdicts")
+    };
+    (0..=last)
+        .map(|code| {
+            let row = by_code.get(&code);
+            let names = NAMED.map(|column| row.map_or(0, |row| of(row, column)));
+            let verdict = row.map_or(0, |row| of(row, "verdict_on_zen"));
+            format!("event({names:?}, {verdict})")
+        })
+        .collect()
+}
+
+/// Event, unit mask and the generations where they count nothing, once each.
+fn amd64_nothing(meanings: &[Record]) -> Vec<String> {
+    let nothing: BTreeMap<_, _> = meanings
+        .iter()
+        .filter(|row| !row["counts_nothing_on"].is_empty())
+        .map(|row| {
+            (
+                (number(&row["event"]), number(&row["umask"])),
+                &row["counts_nothing_on"],
+            )
+        })
+        .collect();
+    nothing
+        .iter()
+        .map(|((event, mask), generations)| {
+            let generations: Vec<String> = generations
+                .split(';')
+                .map(|name| format!("AmdGeneration::{name}"))
+                .collect();
+            format!("({event:#04x}, {mask:#x}, &[{}])", generations.join(", "))
+        })
+        .collect()
+}
+
+/// The file of a generation's rows.
+fn amd_generation(row: &Record) -> &'static str {
+    match (row["family"].as_str(), row["core"].as_str()) {
+        ("0Fh", _) => "k8",
+        ("10h", _) => "family10h",
+        ("11h", _) => "family11h",
+        ("12h", _) => "family12h",
+        ("14h", _) => "family14h",
+        ("15h", _) => "family15h",
+        ("16h", _) => "family16h",
+        (_, "Zen 1/Zen+") => "zen1",
+        (_, "Zen 2") => "zen2",
+        (_, "Zen 3") => "zen3",
+        (_, "Zen 4") => "zen4",
+        (_, "Zen 5") => "zen5",
+        other => panic!("events-modern.csv: {other:?} is no generation"),
+    }
+}
+
+/// halprof's own rows by generation; a row without a number is served by the HAL's table.
+fn amd_own(modern: &[Record]) -> BTreeMap<&'static str, Vec<String>> {
+    let mut own: BTreeMap<_, Vec<(&str, String)>> = BTreeMap::new();
+    for row in modern.iter().filter(|row| row["vendor"] == "AMD") {
+        let rows = own.entry(amd_generation(row)).or_default();
+        if row["halprof_id"].is_empty() {
+            continue;
+        }
+        let fit = if row["fit"] == "exact" {
+            "Exact"
+        } else {
+            "Approximate"
+        };
+        let constructor = match amd_generation(row) {
+            "family15h" => "row_of_family15h",
+            _ => "row",
+        };
+        rows.push((
+            &row["halprof_id"],
+            format!(
+                "{constructor}({}, {:?}, {}, Fit::{fit}, {}, {})",
+                row["halprof_id"],
+                row["halprof_name"],
+                row["select_with_os_usr"],
+                text(&row["manual_name"]),
+                text(&row["halprof_note"]),
+            ),
+        ));
+    }
+    own.into_iter()
+        .map(|(generation, mut rows)| {
+            rows.sort();
+            (generation, rows.into_iter().map(|(_, row)| row).collect())
+        })
+        .collect()
+}
+
+/// The wdm.h sources of a family without a HAL's table; `select` gives the constructor's arguments
+/// from the select on.
+fn mapped(mapping: &[Record], family: &str, select: impl Fn(&Record) -> String) -> Vec<String> {
+    let row = |row: &Record| {
+        let (id, symbol, reason) = (&row["source"], &row["name"], text(&row["reason"]));
+        let fit = match row["offer"].as_str() {
+            "timer" => return format!("Row::timer(RowSelect::None, {reason})"),
+            "no" => return format!("Row::unsupported({id}, {symbol:?}, {reason})"),
+            "yes" => "Exact",
+            "optional" => "Approximate",
+            other => panic!("mapping.csv: offer {other:?}"),
+        };
+        let select = select(row);
+        format!(
+            "row({id}, {symbol:?}, Fit::{fit}, {}, {select}, {reason})",
+            text(&row["event"])
+        )
+    };
+    mapping
+        .iter()
+        .filter(|row| row["family"] == family)
+        .map(row)
+        .collect()
+}
+
+fn p6_mapped(row: &Record) -> String {
+    format!(
+        "{}, {}",
+        row["select_with_usr_os"],
+        counters_of_two(&row["counters"])
+    )
+}
+
+/// Names as the constants of the p6 module.
+fn p6_own() -> Vec<String> {
+    let row = |row: &Record| {
+        format!(
+            "event({}, {:?}, {}, {}, {}, {}, {})",
+            row["code_hex"],
+            row["name"],
+            row["default_umask"],
+            counters_of_two(&row["counter"]),
+            row["processors"].to_uppercase().replace(';', " | "),
+            text(&row["name"]),
+            text(&row["note"]),
+        )
+    };
+    records("p6-events").iter().map(row).collect()
+}
+
+fn p5_mapped(row: &Record) -> String {
+    let encoding = row["encoding"]
+        .strip_prefix("ES=")
+        .expect("mapping.csv: ES of a P5");
+    let (code, clocks) = match encoding.strip_suffix(" CC[2]=1") {
+        Some(code) => (code, true),
+        None => (encoding, false),
+    };
+    format!("{code}, {clocks}, {}", counters_of_two(&row["counters"]))
+}
+
+/// The Pentium's events first: those that came with MMX are left off by length.
+fn p5_own() -> Vec<String> {
+    let row = |row: &Record| {
+        let (kind, fit) = match row["type"].strip_suffix('?') {
+            Some(kind) => (kind, "Approximate"),
+            None => (row["type"].as_str(), "Exact"),
+        };
+        let clocks = match kind {
+            "occurrence" => false,
+            "duration" => true,
+            other => panic!("p5-events.csv: type {other:?}"),
+        };
+        format!(
+            "own({}, {:?}, {clocks}, {}, Fit::{fit}, {}, {}, {})",
+            row["code_hex"],
+            row["name"],
+            counters_of_two(&row["counter"]),
+            !row["processors"].split(';').any(|name| name == "P5"),
+            text(&row["name"]),
+            text(&row["note"]),
+        )
+    };
+    records("p5-events").iter().map(row).collect()
+}
+
+/// NetBurst's ESCRs by name.
+struct Escrs(HashMap<String, Record>);
+
+/// Counter 1 is never used: the enable bit of its CCCR does not work reliably (Linux, p4.c).
+const UNRELIABLE: u32 = 1 << 1;
+
+impl Escrs {
+    fn read() -> Self {
+        let named = |row: Record| (row["name"].clone(), row);
+        Self(records("p4-escr").into_iter().map(named).collect())
+    }
+
+    /// The two MSRs, then the counters of the two; 0 for the side that a pair does not have.
+    fn pair(&self, names: [&str; 2]) -> String {
+        let side = |name: &str| {
+            if name.is_empty() {
+                return (0, 0);
+            }
+            let escr = &self.0[&format!("MSR_{name}")];
+            (
+                number(&escr["msr"]),
+                counter_set(&escr["counters"]) & !UNRELIABLE,
+            )
+        };
+        let [(even, counters), (odd, counters_of_odd)] = names.map(side);
+        format!("[{even:#x}, {odd:#x}], [{counters:#x}, {counters_of_odd:#x}]")
+    }
+
+    /// `ESCR=…+CPL; CCCR=…+ENABLE+OVF_PMI; NAME_ESCR0/1; counters …` and what tags upstream.
+    fn mapped(&self, row: &Record) -> String {
+        let parts: Vec<&str> = row["encoding"].split("; ").collect();
+        let [escr, cccr, pair, _counters, upstream @ ..] = parts.as_slice() else {
+            panic!("mapping.csv: {:?}", row["encoding"]);
+        };
+        let register = |text: &str, name: &str| {
+            let value = text
+                .strip_prefix(name)
+                .and_then(|text| text.split('+').next());
+            number(value.unwrap_or_else(|| panic!("mapping.csv: {text:?}")))
+        };
+        let (even, odd) = pair.split_once('/').expect("mapping.csv: a pair of ESCRs");
+        let odd = format!("{}{odd}", &even[..even.len() - 1]);
+        let upstream = match upstream {
+            [] => "Upstream::None".to_owned(),
+            [enable, vert] => format!(
+                "Upstream::Replay {{ pebs_enable: {:#x}, matrix_vert: {:#x} }}",
+                register(enable, "PEBS_ENABLE(3F1)="),
+                register(vert, "MATRIX_VERT(3F2)="),
+            ),
+            [escr] => {
+                let escr = register(escr, "upstream RAT_ESCR ");
+                format!("Upstream::UopType {{ escr: {escr:#x} }}")
+            }
+            other => panic!("mapping.csv: upstream {other:?}"),
+        };
+        format!(
+            "const {{ &count({:#x}, {:#x}, {}, {upstream}) }}",
+            register(escr, "ESCR="),
+            register(cccr, "CCCR=") & !ACTIVE_THREAD,
+            self.pair([even, &odd]),
+        )
+    }
+}
+
+/// CCCR bits 17:16, which the interface sets.
+const ACTIVE_THREAD: u64 = 3 << 16;
+
+fn netburst_own(escrs: &Escrs) -> Vec<String> {
+    let row = |row: &Record| {
+        let bit = |bit: &str| 1 << number(bit.split(':').next().unwrap_or_default());
+        let documented: u64 = row["mask_bits"].split(';').map(bit).sum();
+        let mask = match row["default_mask"].as_str() {
+            "" => documented,
+            mask => number(mask),
+        };
+        // CCCR bits 18 (COMPARE) and 24 (EDGE).
+        let filter = match row["cccr_filter"].as_str() {
+            "" => 0,
+            "compare+edge" => 1 << 18 | 1 << 24,
+            other => panic!("p4-events.csv: filter {other:?}"),
+        };
+        format!(
+            "own({}, {:?}, {documented:#x}, {}, const {{ &count({:#x}, {:#x}, {}, Upstream::None) }}, {}, {})",
+            row["halprof_id"],
+            row["event"],
+            row["models"].split(',').next().unwrap_or_default(),
+            number(&row["escr_event_select"]) << 25 | mask << 9,
+            number(&row["cccr_escr_select"]) << 13 | filter,
+            escrs.pair([&row["escr_a"], &row["escr_b"]]),
+            text(&row["event"]),
+            text(&row["note"]),
+        )
+    };
+    records("p4-events")
+        .iter()
+        .filter(|row| !row["halprof_id"].is_empty())
+        .map(row)
+        .collect()
+}

@@ -1,0 +1,458 @@
+//! Which source on which counter, and in which rotation, on one kind of processor.
+//!
+//! Sources that fit together run together. Those that do not are spread over rotations, first fit in
+//! the order asked for; sources of one group stay in one rotation or do not run. Within a rotation
+//! the assignment is exact: a source that finds no free counter may move others to other counters
+//! that they can have. Where sources share registers beside their counters (NetBurst's ESCRs) that
+//! is a search, which ends after [`SEARCH_STEPS`] steps of one configuration; what it has not found
+//! by then is taken not to fit.
+
+use crate::counter::Counter;
+use crate::encode::{Encoding, Filter};
+use crate::program::{MAX_COUNTERS, MAX_SOURCES};
+use zerocopy::FromZeros;
+
+/// Steps of all searches of one configuration: about a third of what a request may take.
+const SEARCH_STEPS: u32 = 600;
+
+/// What a source needs.
+#[derive(Clone, Copy, Debug, FromZeros)]
+pub struct Wanted {
+    /// The counters that can count it, in the layout of the global registers, with ESCRs of the even
+    /// side and of the odd side; without ESCRs all are on the first.
+    pub candidates: [u64; 2],
+    /// What is written for it on each side.
+    pub encodings: [Encoding; 2],
+    /// In which modes it counts.
+    pub filter: Filter,
+    /// Runs together with the others of this number; 0 alone.
+    pub group: u16,
+}
+
+/// Where a source was put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
+pub struct Assigned {
+    /// The counter.
+    pub counter: Counter,
+    /// NetBurst: 0 for ESCRs with an even number, 1 for odd.
+    pub side: u8,
+    /// The rotation.
+    pub rotation: u16,
+    /// The next source of the same rotation, as its index plus 1; 0 behind the last.
+    pub next: u16,
+}
+
+/// Memory of an assignment while it is made. All zeros: nothing assigned.
+#[derive(Debug, FromZeros)]
+pub struct Assignment {
+    wanted: [Wanted; MAX_SOURCES],
+    /// 1 where a source takes a counter.
+    takes: [u8; MAX_SOURCES],
+    assigned: [Assigned; MAX_SOURCES],
+    /// The first source of each rotation, as its index plus 1.
+    first: [u16; MAX_SOURCES],
+    /// The counters in use in each rotation.
+    used: [u64; MAX_SOURCES],
+    /// The counters that its sources could have.
+    reach: [u64; MAX_SOURCES],
+    /// The next source of the same group, as its index plus 1.
+    group_next: [u16; MAX_SOURCES],
+    /// 1 where an earlier source is of the same group.
+    follows: [u8; MAX_SOURCES],
+    rotations: u16,
+    steps: u32,
+    /// Candidates of the source that was put last, and the rotation: nothing before that takes
+    /// another with the same.
+    last: ([u64; 2], u16),
+}
+
+impl Assignment {
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.takes = [0; MAX_SOURCES];
+        self.first = [0; MAX_SOURCES];
+        self.used = [0; MAX_SOURCES];
+        self.reach = [0; MAX_SOURCES];
+        self.group_next = [0; MAX_SOURCES];
+        self.follows = [0; MAX_SOURCES];
+        self.rotations = 0;
+        self.steps = SEARCH_STEPS;
+        self.last = ([0; 2], 0);
+    }
+
+    /// A source that takes a counter. Sources may be left out, and come in any order.
+    pub fn want(&mut self, index: usize, wanted: &Wanted) {
+        if let (Some(slot), Some(takes)) = (self.wanted.get_mut(index), self.takes.get_mut(index)) {
+            *slot = *wanted;
+            *takes = 1;
+        }
+    }
+
+    /// Says that `index` is of the group of `earlier`.
+    pub fn same_group(&mut self, earlier: usize, index: usize) {
+        if let (Some(next), Some(follows)) = (
+            self.group_next.get_mut(earlier),
+            self.follows.get_mut(index),
+        ) {
+            *next = index as u16 + 1;
+            *follows = 1;
+        }
+    }
+
+    /// Assigns every source that takes a counter. Answers the index of a source that finds none, or
+    /// whose group cannot run together.
+    pub fn solve(&mut self, count: usize) -> Result<(), usize> {
+        for index in 0..count.min(MAX_SOURCES) {
+            let takes = self.takes.get(index).copied() == Some(1);
+            let follows = self.follows.get(index).copied() == Some(1);
+            if takes && !follows && !self.put_unit(index) {
+                return Err(index);
+            }
+        }
+        Ok(())
+    }
+
+    /// How many rotations there are.
+    #[must_use]
+    pub fn rotations(&self) -> u16 {
+        self.rotations
+    }
+
+    /// Where a source is, if it takes a counter.
+    #[must_use]
+    pub fn assigned(&self, index: usize) -> Option<(&Wanted, Assigned)> {
+        let takes = *self.takes.get(index)? == 1;
+        takes.then_some((self.wanted.get(index)?, *self.assigned.get(index)?))
+    }
+
+    /// The first source of each rotation, as its index plus 1.
+    pub(crate) fn first(&self) -> &[u16; MAX_SOURCES] {
+        &self.first
+    }
+
+    /// Puts a source, with the others of its group, into the first rotation that has room.
+    fn put_unit(&mut self, index: usize) -> bool {
+        let alone = self.group_next.get(index).copied() == Some(0);
+        let candidates = self.candidates(index);
+        let begin = match self.last {
+            (same, rotation) if alone && same == candidates => rotation,
+            _ => 0,
+        };
+        for rotation in begin..=self.rotations {
+            if self.put_group(index, rotation) {
+                self.rotations = self.rotations.max(rotation + 1);
+                if alone && !self.has_upstream(index) {
+                    self.last = (candidates, rotation);
+                }
+                return true;
+            }
+        }
+        false
+    }
+
+    fn put_group(&mut self, first: usize, rotation: u16) -> bool {
+        let mut member = Some(first);
+        while let Some(index) = member {
+            if !self.put(index, rotation) {
+                self.take_out(first, index, rotation);
+                return false;
+            }
+            let next = self.group_next.get(index).copied().unwrap_or(0);
+            member = usize::from(next).checked_sub(1);
+        }
+        true
+    }
+
+    /// Takes the members of a group before `end` out of a rotation again; they came last.
+    fn take_out(&mut self, first: usize, end: usize, rotation: u16) {
+        let mut member = first;
+        while member != end {
+            let (Some(assigned), Some(head)) = (
+                self.assigned.get(self.head(rotation)).copied(),
+                self.first.get_mut(usize::from(rotation)),
+            ) else {
+                return;
+            };
+            *head = assigned.next;
+            if let Some(used) = self.used.get_mut(usize::from(rotation)) {
+                *used &= !assigned.counter.global_bit();
+            }
+            let next = self.group_next.get(member).copied().unwrap_or(0);
+            member = usize::from(next).saturating_sub(1);
+        }
+    }
+
+    /// Puts one source into a rotation, on a free counter or by moving others.
+    fn put(&mut self, index: usize, rotation: u16) -> bool {
+        let used = self.used(rotation);
+        let candidates = self.candidates(index);
+        for (side, candidates) in (0..).zip(candidates) {
+            if let Some(counter) = preferred(candidates & !used)
+                && self.agrees(rotation, index, side)
+            {
+                self.add(rotation, index, counter, side);
+                return true;
+            }
+        }
+        let [even, odd] = candidates;
+        let reach = self.reach.get(usize::from(rotation)).copied().unwrap_or(0);
+        if (even | odd | reach) & !used == 0 {
+            return false;
+        }
+        if self.has_upstream(index) {
+            self.search(rotation, index)
+        } else {
+            self.augment(rotation, index)
+        }
+    }
+
+    fn add(&mut self, rotation: u16, index: usize, counter: Counter, side: u8) {
+        let [even, odd] = self.candidates(index);
+        let at = usize::from(rotation);
+        if let (Some(assigned), Some(first), Some(used), Some(reach)) = (
+            self.assigned.get_mut(index),
+            self.first.get_mut(at),
+            self.used.get_mut(at),
+            self.reach.get_mut(at),
+        ) {
+            *assigned = Assigned {
+                counter,
+                side,
+                rotation,
+                next: *first,
+            };
+            *first = index as u16 + 1;
+            *used |= counter.global_bit();
+            *reach |= even | odd;
+        }
+    }
+
+    /// Finds a chain of moves that ends at a free counter: the source takes a counter of the first
+    /// member, that one of the next, and so on (augmenting path of a bipartite matching).
+    fn augment(&mut self, rotation: u16, index: usize) -> bool {
+        const NOBODY: u16 = u16::MAX;
+        let mut owner = [NOBODY; 64];
+        for member in self.members(rotation) {
+            let counter = self.assigned.get(member).map(|assigned| assigned.counter);
+            if let Some(owner) = counter.and_then(|counter| owner.get_mut(bit_index(counter))) {
+                *owner = member as u16;
+            }
+        }
+        let used = self.used(rotation);
+        let [mut frontier, _] = self.candidates(index);
+        let mut seen = frontier;
+        // Who wants a counter that has been reached.
+        let mut wants = [index as u16; 64];
+        while let Some(counter) = Counter::lowest(frontier) {
+            frontier &= !counter.global_bit();
+            if used & counter.global_bit() == 0 {
+                self.shift(rotation, index, counter, &wants);
+                return true;
+            }
+            let holder = owner.get(bit_index(counter)).copied().unwrap_or(NOBODY);
+            let [theirs, _] = self.candidates(holder.into());
+            let mut reached = theirs & !seen;
+            seen |= reached;
+            frontier |= reached;
+            while let Some(next) = Counter::lowest(reached) {
+                reached &= !next.global_bit();
+                if let Some(wants) = wants.get_mut(bit_index(next)) {
+                    *wants = holder;
+                }
+            }
+        }
+        false
+    }
+
+    /// Gives the free counter to who wants it, that one's to who wants that, up to the new source.
+    fn shift(&mut self, rotation: u16, index: usize, free: Counter, wants: &[u16; 64]) {
+        let mut counter = free;
+        for _ in 0..MAX_COUNTERS {
+            let taker = usize::from(wants.get(bit_index(counter)).copied().unwrap_or(0));
+            if taker == index {
+                break;
+            }
+            let Some(assigned) = self.assigned.get_mut(taker) else {
+                return;
+            };
+            core::mem::swap(&mut counter, &mut assigned.counter);
+        }
+        if let Some(used) = self.used.get_mut(usize::from(rotation)) {
+            *used |= free.global_bit();
+        }
+        self.add(rotation, index, counter, 0);
+    }
+
+    /// Tries every counter and side of every member: one after the other takes its next, and where
+    /// it has none left, the one before takes another. A loop, as the driver's stack is small.
+    fn search(&mut self, rotation: u16, index: usize) -> bool {
+        let mut members = [0usize; MAX_COUNTERS];
+        let mut count = 0;
+        for (slot, member) in members
+            .iter_mut()
+            .zip(self.members(rotation).chain([index]))
+        {
+            *slot = member;
+            count += 1;
+        }
+        let mut tried: [Try; MAX_COUNTERS] = [Try::NONE; MAX_COUNTERS];
+        let mut depth = 0;
+        self.begin(&members, &mut tried, depth);
+        while depth < count {
+            let Some(steps) = self.steps.checked_sub(1) else {
+                return false;
+            };
+            self.steps = steps;
+            if self.take_next(&members, &mut tried, depth) {
+                depth += 1;
+                self.begin(&members, &mut tried, depth);
+            } else if depth == 0 {
+                return false;
+            } else {
+                depth -= 1;
+            }
+        }
+        self.apply(rotation, &members, &tried, count);
+        true
+    }
+
+    fn begin(&self, members: &[usize; MAX_COUNTERS], tried: &mut [Try; MAX_COUNTERS], at: usize) {
+        if let (Some(&member), Some(tried)) = (members.get(at), tried.get_mut(at)) {
+            tried.left = self.candidates(member);
+        }
+    }
+
+    /// Gives a member the next counter that is free and whose registers agree with those before.
+    fn take_next(
+        &self,
+        members: &[usize; MAX_COUNTERS],
+        tried: &mut [Try; MAX_COUNTERS],
+        at: usize,
+    ) -> bool {
+        let (before, rest) = tried.split_at_mut(at);
+        let (Some(own), Some(&member)) = (rest.first_mut(), members.get(at)) else {
+            return false;
+        };
+        let used = before
+            .iter()
+            .fold(0, |used, other| used | other.counter.global_bit());
+        for (side, left) in own.left.iter_mut().enumerate() {
+            let encoding = self.encoding(member, side as u8);
+            let agrees = before
+                .iter()
+                .zip(members)
+                .all(|(other, &theirs)| encoding.agrees_with(&self.encoding(theirs, other.side)));
+            *left &= if agrees { !used } else { 0 };
+            if let Some(counter) = Counter::lowest(*left) {
+                *left &= !counter.global_bit();
+                (own.counter, own.side) = (counter, side as u8);
+                return true;
+            }
+        }
+        false
+    }
+
+    fn apply(
+        &mut self,
+        rotation: u16,
+        members: &[usize; MAX_COUNTERS],
+        tried: &[Try; MAX_COUNTERS],
+        count: usize,
+    ) {
+        let at = usize::from(rotation);
+        if let (Some(first), Some(used)) = (self.first.get_mut(at), self.used.get_mut(at)) {
+            (*first, *used) = (0, 0);
+        }
+        // The last of the list is the rotation's head again, so that a group can be taken out.
+        for (&member, tried) in members
+            .iter()
+            .zip(tried)
+            .take(count.saturating_sub(1))
+            .rev()
+        {
+            self.add(rotation, member, tried.counter, tried.side);
+        }
+        if let (Some(&member), Some(tried)) = (
+            members.get(count.saturating_sub(1)),
+            tried.get(count.saturating_sub(1)),
+        ) {
+            self.add(rotation, member, tried.counter, tried.side);
+        }
+    }
+
+    fn agrees(&self, rotation: u16, index: usize, side: u8) -> bool {
+        if !self.has_upstream(index) {
+            return true;
+        }
+        let encoding = self.encoding(index, side);
+        self.members(rotation).all(|member| {
+            let side = self.assigned.get(member).map_or(0, |other| other.side);
+            encoding.agrees_with(&self.encoding(member, side))
+        })
+    }
+
+    /// The sources of a rotation, the last first.
+    fn members(&self, rotation: u16) -> impl Iterator<Item = usize> {
+        let index = |next: u16| usize::from(next).checked_sub(1);
+        let first = self.first.get(usize::from(rotation)).copied().unwrap_or(0);
+        core::iter::successors(index(first), move |&member| {
+            index(self.assigned.get(member)?.next)
+        })
+        .take(MAX_COUNTERS)
+    }
+
+    fn head(&self, rotation: u16) -> usize {
+        self.members(rotation).next().unwrap_or(MAX_SOURCES)
+    }
+
+    fn candidates(&self, index: usize) -> [u64; 2] {
+        self.wanted
+            .get(index)
+            .map_or([0; 2], |wanted| wanted.candidates)
+    }
+
+    fn encoding(&self, index: usize, side: u8) -> Encoding {
+        let encodings = self.wanted.get(index).map(|wanted| &wanted.encodings);
+        encodings
+            .and_then(|sides| sides.get(usize::from(side)))
+            .copied()
+            .unwrap_or_default()
+    }
+
+    fn has_upstream(&self, index: usize) -> bool {
+        let sides = [0, 1].map(|side| self.encoding(index, side));
+        sides
+            .iter()
+            .any(|side| side.upstream.iter().any(|register| register.msr != 0))
+    }
+
+    fn used(&self, rotation: u16) -> u64 {
+        self.used.get(usize::from(rotation)).copied().unwrap_or(0)
+    }
+}
+
+/// What a search has tried for one member.
+#[derive(Clone, Copy)]
+struct Try {
+    counter: Counter,
+    side: u8,
+    /// Counters that are still to be tried on each side.
+    left: [u64; 2],
+}
+
+impl Try {
+    const NONE: Self = Self {
+        counter: Counter::FIRST,
+        side: 0,
+        left: [0; 2],
+    };
+}
+
+/// A fixed counter that counts the same leaves the general ones to others.
+fn preferred(free: u64) -> Option<Counter> {
+    Counter::lowest(free >> 32 << 32).or(Counter::lowest(free))
+}
+
+fn bit_index(counter: Counter) -> usize {
+    counter.global_bit().trailing_zeros() as usize
+}

@@ -1,0 +1,176 @@
+//! What is written to make a counter count: pure, so that it can be tested without a machine.
+
+use crate::capabilities::Capabilities;
+use crate::registers::intel::{FixedControl, PerfEvtSel};
+use crate::registers::netburst::{Cccr, Escr, PEBS_ENABLE, PEBS_MATRIX_VERT, RAT_ESCR0};
+use crate::registers::pentium::CesrHalf;
+use crate::source::{NetBurstSelect, Select, Upstream};
+use shared_types::request::session::Spec;
+use zerocopy::FromZeros;
+
+/// In which modes a source counts; at least one. All zeros: of no source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
+pub struct Filter {
+    /// CPL 3.
+    pub user: bool,
+    /// CPL 0.
+    pub kernel: bool,
+}
+
+impl Filter {
+    /// Every mode.
+    pub const BOTH: Self = Self {
+        user: true,
+        kernel: true,
+    };
+
+    /// The filter of a request's bits; `None` for no mode at all or unknown bits.
+    #[must_use]
+    pub const fn from_wire(bits: u16) -> Option<Self> {
+        match bits {
+            Spec::USER => Some(Self {
+                user: true,
+                kernel: false,
+            }),
+            Spec::KERNEL => Some(Self {
+                user: false,
+                kernel: true,
+            }),
+            3 => Some(Self::BOTH),
+            _ => None,
+        }
+    }
+}
+
+/// One register and the value that it is given; MSR 0 is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
+pub struct Register {
+    /// Its number.
+    pub msr: u32,
+    /// The value; the high half is 0.
+    pub value: u32,
+}
+
+/// What is written for one counter, without the bit that starts it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
+pub struct Encoding {
+    /// PERFEVTSEL or PERF_CTL without EN, CCCR without ENABLE, a half of CESR, or a nibble of
+    /// IA32_FIXED_CTR_CTRL.
+    pub select: u64,
+    /// NetBurst: registers that are written before the CCCR, in this order. Two sources that write
+    /// one of them must write the same.
+    pub upstream: [Register; 3],
+}
+
+impl Encoding {
+    const fn plain(select: u64) -> Self {
+        Self {
+            select,
+            upstream: [Register { msr: 0, value: 0 }; 3],
+        }
+    }
+
+    /// Whether both can be in force at once: no register is wanted with two values.
+    #[must_use]
+    pub fn agrees_with(&self, other: &Self) -> bool {
+        let wanted = self.upstream.iter().filter(|register| register.msr != 0);
+        wanted.into_iter().all(|register| {
+            other
+                .upstream
+                .iter()
+                .all(|theirs| theirs.msr != register.msr || theirs.value == register.value)
+        })
+    }
+}
+
+/// The encoding of `select` on `side` (NetBurst: 0 even, 1 odd ESCRs), in the modes of `filter`,
+/// with or without an interrupt on overflow.
+#[must_use]
+pub fn encode(
+    capabilities: &Capabilities,
+    select: &Select,
+    side: u8,
+    filter: Filter,
+    interrupt: bool,
+) -> Encoding {
+    match *select {
+        Select::None => Encoding::default(),
+        Select::EventSelect(bits) => Encoding::plain(
+            PerfEvtSel::from_bits(bits)
+                .with_usr(filter.user)
+                .with_os(filter.kernel)
+                .with_int(interrupt)
+                .into_bits(),
+        ),
+        Select::Fixed(_) => fixed(filter, interrupt),
+        Select::Cesr { event, clocks } => Encoding::plain(
+            // An event of a row has six bits; `with_event` would panic on others.
+            CesrHalf::new()
+                .with_event_checked(event)
+                .unwrap_or_default()
+                .with_clocks(clocks)
+                .with_usr(filter.user)
+                .with_os(filter.kernel)
+                .into_bits()
+                .into(),
+        ),
+        Select::NetBurst(event) => netburst(capabilities, &event, side, filter, interrupt),
+    }
+}
+
+/// A fixed counter's nibble of IA32_FIXED_CTR_CTRL.
+#[must_use]
+pub fn fixed(filter: Filter, interrupt: bool) -> Encoding {
+    Encoding::plain(
+        FixedControl::new()
+            .with_usr(filter.user)
+            .with_os(filter.kernel)
+            .with_pmi(interrupt)
+            .into_bits()
+            .into(),
+    )
+}
+
+fn netburst(
+    capabilities: &Capabilities,
+    event: &NetBurstSelect,
+    side: u8,
+    filter: Filter,
+    interrupt: bool,
+) -> Encoding {
+    let second = capabilities.netburst.thread == 1;
+    let register = |msr, value| Register { msr, value };
+    let modes = |escr: u32| {
+        let escr = Escr::from_bits(escr);
+        let escr = if second {
+            escr.with_t1_usr(filter.user).with_t1_os(filter.kernel)
+        } else {
+            escr.with_t0_usr(filter.user).with_t0_os(filter.kernel)
+        };
+        escr.into_bits()
+    };
+    let [even, odd] = event.escr_msr;
+    let escr_msr = u32::from(if side == 0 { even } else { odd });
+    let [first, then] = match event.upstream {
+        Upstream::None => [Register::default(); 2],
+        Upstream::UopType { escr } => [
+            register(RAT_ESCR0 + u32::from(side), modes(escr)),
+            Register::default(),
+        ],
+        Upstream::Replay {
+            pebs_enable,
+            matrix_vert,
+        } => [
+            register(PEBS_ENABLE, pebs_enable),
+            register(PEBS_MATRIX_VERT, matrix_vert),
+        ],
+    };
+    let cccr = Cccr::from_bits(event.cccr)
+        .with_active_thread(3)
+        .with_ovf_pmi_t0(interrupt && !second)
+        .with_ovf_pmi_t1(interrupt && second);
+    Encoding {
+        select: cccr.into_bits().into(),
+        upstream: [first, then, register(escr_msr, modes(event.escr))],
+    }
+}

@@ -1,0 +1,465 @@
+//! What is done to the registers: the only code that writes them.
+//!
+//! Each function runs on the processor that it concerns, with interrupts masked (equivalent to
+//! PROFILE_LEVEL on x64), and accesses the registers that it names and no others.
+//!
+//! - [`take_over`] once when a session starts there, and after each sleep; [`give_back`] once when it
+//!   ends, and before each sleep.
+//! - [`set_up`] and [`start`] begin a rotation: every counter is at its preset with no overflow
+//!   pending before the first starts, and all start as close together as the hardware can.
+//! - [`stop`], [`read`] and [`clear`] end it.
+//! - An overflow: [`hold`], [`overflowed`], [`reload`] for each counter that it names, then
+//!   [`acknowledge`], [`set_lvtpc_mask`], [`resume`]. In that order: an overflow that comes while
+//!   LVTPC is masked is lost, so counters start last.
+//!
+//! Registers shared with others are changed by read-modify-write; bits that are not ours are never
+//! written from a saved copy. Counters are read by RDPMC, which costs less than RDMSR; a status
+//! register is acknowledged and not read, as the value is needed anyway.
+
+use crate::capabilities::{Apic, Capabilities, Gate};
+use crate::counter::Counter;
+use crate::encode::Encoding;
+use crate::machine::Machine;
+use crate::program::{KindProgram, Slot};
+use crate::registers::apic::{IA32_X2APIC_LVT_PMI, LVTPC_OFFSET, LvtPc};
+use crate::registers::intel;
+use crate::registers::netburst::Cccr;
+use crate::registers::pentium::{CESR, CESR_HALF, CESR_HALF_MASK};
+use shared_types::Delivery;
+use zerocopy::FromZeros;
+
+/// A counter in use: its slot, from which value it was started, and how far it has come. Values are
+/// in the counter's own width.
+#[derive(Clone, Copy, Debug, FromZeros)]
+pub struct Active {
+    /// What it does.
+    pub slot: Slot,
+    /// The value it was started from.
+    pub preset: u64,
+    /// The value it was last read as.
+    pub value: u64,
+    /// The value up to which its source's total has it.
+    pub last: u64,
+}
+
+impl Active {
+    /// A counter that starts from `preset`.
+    #[must_use]
+    pub fn new(slot: &Slot, preset: u64) -> Self {
+        Self {
+            slot: *slot,
+            preset,
+            value: preset,
+            last: preset,
+        }
+    }
+
+    /// Its next value is this one.
+    #[inline]
+    pub fn start_from(&mut self, preset: u64) {
+        self.preset = preset;
+        self.last = preset;
+    }
+
+    /// It interrupts, and was last read below its preset: it has overflowed.
+    #[must_use]
+    #[inline]
+    pub fn has_overflowed(&self) -> bool {
+        self.slot.interrupts && self.value < self.preset
+    }
+}
+
+/// Registers as [`take_over`] found them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Before {
+    /// The global control register; 0 where there is none.
+    pub control: u64,
+    /// General counters of the program that somebody else has enabled, as a mask.
+    pub counters: u32,
+}
+
+/// Before the first counter of a session is set up: notes what is found, and acknowledges overflows
+/// that are not of this session. `whole_pmu`: all counters are reserved, not only the program's.
+pub(crate) fn take_over(
+    machine: &mut impl Machine,
+    capabilities: &Capabilities,
+    kind: &KindProgram,
+    whole_pmu: bool,
+) -> Before {
+    let mut before = Before::default();
+    if capabilities.errata.turn_all_off_first {
+        for slot in slots(capabilities, capabilities.all_counters()) {
+            machine.write_msr(slot.select_msr, capabilities.off);
+        }
+    }
+    if capabilities.gate == Gate::Global {
+        before.control = machine.read_msr(capabilities.global.control);
+        for slot in slots(capabilities, kind.counters).filter(|slot| slot.select_msr != 0) {
+            let on = machine.read_msr(slot.select_msr) & capabilities.enable != 0;
+            before.counters |= if on { slot.bit() as u32 } else { 0 };
+        }
+        let ours = if whole_pmu {
+            capabilities.all_counters()
+        } else {
+            kind.counters
+        };
+        acknowledge(machine, capabilities, ours);
+    }
+    before
+}
+
+/// After the last counter of a session was cleared: counters end at 0, and their bits of the global
+/// control register are as they were found, so that whoever relies on their reset value still counts.
+pub(crate) fn give_back(
+    machine: &mut impl Machine,
+    capabilities: &Capabilities,
+    counters: u64,
+    found: u64,
+) {
+    for slot in slots(capabilities, counters) {
+        machine.write_msr(slot.write_msr, 0);
+    }
+    if capabilities.gate == Gate::Global && counters != 0 {
+        modify(
+            machine,
+            capabilities.global.control,
+            counters,
+            found & counters,
+        );
+    }
+}
+
+/// The fixed counters that somebody has enabled, as a mask; nothing of ours runs.
+pub(crate) fn enabled_fixed(machine: &mut impl Machine, capabilities: &Capabilities) -> u32 {
+    if capabilities.fixed == 0 {
+        return 0;
+    }
+    let control = machine.read_msr(intel::IA32_FIXED_CTR_CTRL);
+    slots(capabilities, u64::from(capabilities.fixed) << 32)
+        .filter(|slot| control & slot.fixed_control() & ENABLED_FIXED != 0)
+        .fold(0, |mask, slot| mask | 1 << slot.counter.index())
+}
+
+/// The bits of every fixed counter's nibble that make it count: OS and USR.
+const ENABLED_FIXED: u64 = 0x3333_3333_3333_3333;
+
+/// Makes every counter ready and leaves it stopped.
+pub fn set_up(machine: &mut impl Machine, capabilities: &Capabilities, active: &[Active]) {
+    let gate = capabilities.gate;
+    if gate == Gate::Global {
+        modify(machine, capabilities.global.control, bits(active), 0);
+    }
+    for counter in active {
+        let slot = &counter.slot;
+        for register in slot.upstream {
+            if register.msr != 0 {
+                machine.write_msr(register.msr, register.value.into());
+            }
+        }
+        match gate {
+            Gate::Cesr => write_cesr_half(machine, slot.counter, 0),
+            Gate::Global if slot.select_msr == 0 => {}
+            Gate::Global => machine.write_msr(slot.select_msr, slot.select | capabilities.enable),
+            Gate::Each | Gate::First => machine.write_msr(slot.select_msr, slot.select),
+        }
+        reload(machine, capabilities, counter);
+    }
+    if gate == Gate::Global {
+        write_fixed_control(machine, active, true);
+        acknowledge(machine, capabilities, bits(active));
+    }
+}
+
+/// Starts every counter.
+pub fn start(machine: &mut impl Machine, capabilities: &Capabilities, active: &[Active]) {
+    match capabilities.gate {
+        Gate::Global => modify(machine, capabilities.global.control, 0, bits(active)),
+        Gate::First => {
+            let select = first_select(active) | capabilities.enable;
+            machine.write_msr(capabilities.layout.select, select);
+        }
+        Gate::Cesr => {
+            for counter in active {
+                write_cesr_half(machine, counter.slot.counter, counter.slot.select);
+            }
+        }
+        Gate::Each => {
+            for counter in active {
+                start_one(machine, capabilities, counter);
+            }
+        }
+    }
+}
+
+/// Stops every counter; their values stay.
+pub fn stop(machine: &mut impl Machine, capabilities: &Capabilities, active: &[Active]) {
+    match capabilities.gate {
+        Gate::Global => modify(machine, capabilities.global.control, bits(active), 0),
+        Gate::First => machine.write_msr(capabilities.layout.select, first_select(active)),
+        Gate::Cesr => {
+            for counter in active {
+                write_cesr_half(machine, counter.slot.counter, 0);
+            }
+        }
+        Gate::Each => {
+            for counter in active {
+                stop_one(machine, counter);
+            }
+        }
+    }
+}
+
+/// Leaves no bit of ours set in any select; the counters are stopped already.
+pub fn clear(machine: &mut impl Machine, capabilities: &Capabilities, active: &[Active]) {
+    match capabilities.gate {
+        Gate::Cesr => return,
+        Gate::First => machine.write_msr(capabilities.layout.select, 0),
+        Gate::Each | Gate::Global => {}
+    }
+    for counter in active {
+        let slot = &counter.slot;
+        if slot.select_msr != 0 {
+            machine.write_msr(slot.select_msr, capabilities.off);
+        }
+        for register in slot.upstream {
+            if register.msr != 0 {
+                machine.write_msr(register.msr, 0);
+            }
+        }
+    }
+    if capabilities.gate == Gate::Global {
+        write_fixed_control(machine, active, false);
+        acknowledge(machine, capabilities, bits(active));
+    }
+}
+
+/// Reads a counter, running or not.
+#[inline]
+pub fn read(machine: &mut impl Machine, counter: &mut Active) {
+    let slot = &counter.slot;
+    let value = if slot.read_msr == 0 {
+        machine.read_pmc(slot.pmc)
+    } else {
+        machine.read_msr(slot.read_msr)
+    };
+    counter.value = value & slot.width.mask();
+}
+
+/// An overflow interrupt has come: stops all counters together where the hardware can. Answers the
+/// global control register as it was found.
+#[inline]
+pub fn hold(machine: &mut impl Machine, capabilities: &Capabilities, active: &[Active]) -> u64 {
+    match capabilities.handler_gate {
+        Gate::Global => {
+            let control = machine.read_msr(capabilities.global.control);
+            machine.write_msr(capabilities.global.control, control & !bits(active));
+            control
+        }
+        Gate::First => {
+            machine.write_msr(capabilities.layout.select, first_select(active));
+            0
+        }
+        Gate::Each | Gate::Cesr => 0,
+    }
+}
+
+/// The counters that have overflowed, stopped and read, as a mask of their indexes in `active`. Where
+/// counters are stopped one by one the others run on.
+///
+/// By value an overflow is "now below its preset"; NetBurst has OVF in the CCCR, and needs the value
+/// all the same, as an interrupt can come without it (seen by Linux).
+pub fn overflowed(
+    machine: &mut impl Machine,
+    capabilities: &Capabilities,
+    active: &mut [Active],
+) -> u32 {
+    let each = capabilities.handler_gate == Gate::Each;
+    // A counter that is stopped already, or the only one that can have interrupted, is not looked at
+    // before it is stopped.
+    let sure = !each
+        || (capabilities.delivery != Delivery::CccrFlag
+            && active
+                .iter()
+                .filter(|counter| counter.slot.interrupts)
+                .nth(1)
+                .is_none());
+    let mut overflowed = 0;
+    for (index, counter) in active.iter_mut().enumerate() {
+        if !counter.slot.interrupts || !(sure || suspected(machine, capabilities, counter)) {
+            continue;
+        }
+        if each {
+            stop_one(machine, counter);
+        }
+        read(machine, counter);
+        if counter.value < counter.preset {
+            overflowed |= 1 << index;
+        } else if each {
+            start_one(machine, capabilities, counter);
+        }
+    }
+    overflowed
+}
+
+/// Writes a counter's preset; it is stopped.
+#[inline]
+pub fn reload(machine: &mut impl Machine, capabilities: &Capabilities, counter: &Active) {
+    machine.write_msr(counter.slot.write_msr, counter.preset);
+    if capabilities.errata.write_counter_twice {
+        machine.write_msr(counter.slot.write_msr, counter.preset);
+    }
+}
+
+/// Acknowledges overflows, given as bits of the global registers' layout, and a freeze of the
+/// counters that came with them.
+#[inline]
+pub fn acknowledge(machine: &mut impl Machine, capabilities: &Capabilities, overflows: u64) {
+    let global = &capabilities.global;
+    if global.acknowledge != 0 && overflows != 0 {
+        machine.write_msr(global.acknowledge, overflows | global.freeze);
+    }
+}
+
+/// Starts all counters again that [`hold`] has stopped, or those that [`overflowed`] has.
+///
+/// A freeze of versions 2 and 3 has cleared the global control register before it was read: our bits
+/// are set whatever was found, others' are theirs to set.
+#[inline]
+pub fn resume(
+    machine: &mut impl Machine,
+    capabilities: &Capabilities,
+    active: &[Active],
+    control: u64,
+    overflowed: u32,
+) {
+    match capabilities.handler_gate {
+        Gate::Global => {
+            machine.write_msr(capabilities.global.control, control | bits(active));
+        }
+        Gate::First => {
+            let select = first_select(active) | capabilities.enable;
+            machine.write_msr(capabilities.layout.select, select);
+        }
+        Gate::Each => {
+            for (index, counter) in active.iter().enumerate() {
+                if overflowed >> index & 1 != 0 {
+                    start_one(machine, capabilities, counter);
+                }
+            }
+        }
+        Gate::Cesr => {}
+    }
+}
+
+/// The overflow bits that are set, whosever they are; 0 where there is no register of them.
+pub(crate) fn status(machine: &mut impl Machine, capabilities: &Capabilities) -> u64 {
+    match capabilities.global.status {
+        0 => 0,
+        msr => machine.read_msr(msr),
+    }
+}
+
+/// LVTPC; 0 where there is no local APIC.
+pub(crate) fn lvtpc(machine: &mut impl Machine, capabilities: &Capabilities) -> u32 {
+    match capabilities.apic {
+        Apic::None => 0,
+        Apic::XApic => machine.read_apic(LVTPC_OFFSET),
+        Apic::X2Apic => machine.read_msr(IA32_X2APIC_LVT_PMI) as u32,
+    }
+}
+
+/// LVTPC is the HAL's: only its mask bit is changed.
+#[inline]
+pub(crate) fn set_lvtpc_mask(machine: &mut impl Machine, capabilities: &Capabilities, mask: bool) {
+    let entry = LvtPc::from_bits(lvtpc(machine, capabilities)).with_mask(mask);
+    match capabilities.apic {
+        Apic::None => {}
+        Apic::XApic => machine.write_apic(LVTPC_OFFSET, entry.into_bits()),
+        Apic::X2Apic => machine.write_msr(IA32_X2APIC_LVT_PMI, entry.into_bits().into()),
+    }
+}
+
+/// Clears LVTPC's mask bit where it is set.
+pub(crate) fn unmask_lvtpc(machine: &mut impl Machine, capabilities: &Capabilities) {
+    if LvtPc::from_bits(lvtpc(machine, capabilities)).mask() {
+        set_lvtpc_mask(machine, capabilities, false);
+    }
+}
+
+/// Whether a running counter seems to have overflowed.
+fn suspected(
+    machine: &mut impl Machine,
+    capabilities: &Capabilities,
+    counter: &mut Active,
+) -> bool {
+    if capabilities.delivery == Delivery::CccrFlag {
+        let cccr = machine.read_msr(counter.slot.select_msr);
+        if Cccr::from_bits(cccr as u32).ovf() {
+            return true;
+        }
+    }
+    read(machine, counter);
+    counter.value < counter.preset
+}
+
+/// Stops one counter by its select; NetBurst: clears OVF too, as it would keep the interrupt line
+/// asserted.
+fn stop_one(machine: &mut impl Machine, counter: &Active) {
+    machine.write_msr(counter.slot.select_msr, counter.slot.select);
+}
+
+fn start_one(machine: &mut impl Machine, capabilities: &Capabilities, counter: &Active) {
+    let select = counter.slot.select | capabilities.enable;
+    machine.write_msr(counter.slot.select_msr, select);
+}
+
+/// The slots, with nothing selected, of the counters of a mask in the global registers' layout.
+fn slots(capabilities: &Capabilities, counters: u64) -> impl Iterator<Item = Slot> {
+    let mut left = counters;
+    core::iter::from_fn(move || {
+        let counter = Counter::lowest(left)?;
+        left &= !counter.global_bit();
+        Some(Slot::new(capabilities, counter, &Encoding::default()))
+    })
+}
+
+#[inline]
+fn bits(active: &[Active]) -> u64 {
+    active
+        .iter()
+        .fold(0, |bits, counter| bits | counter.slot.bit())
+}
+
+/// PerfEvtSel0's value without EN: counter 0's, or nothing counted where it is free.
+fn first_select(active: &[Active]) -> u64 {
+    active
+        .iter()
+        .find(|counter| counter.slot.counter == Counter::FIRST)
+        .map_or(0, |counter| counter.slot.select)
+}
+
+fn write_cesr_half(machine: &mut impl Machine, counter: Counter, half: u64) {
+    let shift = u32::from(counter.index() % 2) * CESR_HALF;
+    modify(machine, CESR, CESR_HALF_MASK << shift, half << shift);
+}
+
+fn write_fixed_control(machine: &mut impl Machine, active: &[Active], on: bool) {
+    let (mut mask, mut bits) = (0, 0);
+    for slot in active.iter().map(|counter| &counter.slot) {
+        mask |= slot.fixed_control();
+        bits |= if on && slot.counter.is_fixed() {
+            slot.select
+        } else {
+            0
+        };
+    }
+    if mask != 0 {
+        modify(machine, intel::IA32_FIXED_CTR_CTRL, mask, bits);
+    }
+}
+
+/// Read-modify-write: clears `mask`, then sets `bits`.
+fn modify(machine: &mut impl Machine, msr: u32, mask: u64, bits: u64) {
+    let value = machine.read_msr(msr);
+    machine.write_msr(msr, value & !mask | bits);
+}

@@ -1,0 +1,320 @@
+//! What a session makes processors do, encoded when it is configured: a processor only executes it.
+//!
+//! For each source and each kind of processor there is one [`Slot`]: the registers, the values that
+//! they are given, and the rotation in which they are. All zeros: nothing to run.
+
+use crate::capabilities::{Capabilities, Gate};
+use crate::counter::{Counter, CounterWidth};
+use crate::encode::{Encoding, Filter, Register};
+use crate::guard::Limits;
+use crate::processor_set::ProcessorSet;
+use crate::registers::{amd, intel};
+use shared_types::ErrorCode;
+use shared_types::request::session::UsedInterval;
+use zerocopy::FromZeros;
+
+/// Most sources of one session.
+pub const MAX_SOURCES: usize = 256;
+/// Most counters of one processor: general and fixed.
+pub const MAX_COUNTERS: usize = 32;
+/// Most kinds of processor that are kept apart in one machine.
+pub const MAX_KINDS: usize = 8;
+
+/// What all processors run of a session: it does not change while they do.
+#[derive(Debug, FromZeros)]
+pub struct Program {
+    pub(crate) settings: Settings,
+    pub(crate) sources: [Source; MAX_SOURCES],
+    pub(crate) kinds: [KindProgram; MAX_KINDS],
+}
+
+/// What does not differ between sources and processors.
+#[derive(Clone, Copy, Debug, FromZeros)]
+pub(crate) struct Settings {
+    /// How many sources there are.
+    pub(crate) count: usize,
+    /// Sources are sampled, not only counted.
+    pub(crate) samples: bool,
+    /// Overflows come through the HAL's callback.
+    pub(crate) no_address: bool,
+    /// The client may count and see kernel mode.
+    pub(crate) kernel: bool,
+    pub(crate) processors: ProcessorSet,
+    /// How long each rotation runs, in units of 100 ns.
+    pub(crate) rotation: u32,
+    /// The same in ticks of the time-stamp counter.
+    pub(crate) rotation_ticks: u64,
+    /// Seed of the order of rotations.
+    pub(crate) seed: u32,
+    /// Ticks of the time-stamp counter in a second.
+    pub(crate) frequency: u64,
+    /// What interrupts may take of a processor's time.
+    pub(crate) interrupt_time: Limits,
+    /// Samples that each ring holds.
+    pub(crate) ring_samples: u32,
+}
+
+/// One source, as it was asked for.
+#[derive(Clone, Copy, Debug, FromZeros)]
+pub(crate) struct Source {
+    pub(crate) id: u32,
+    pub(crate) raw: u64,
+    pub(crate) filter: Filter,
+    /// Sources with the same number other than 0 run together or not at all.
+    pub(crate) group: u16,
+    /// Counted by a timer whose interval is `interval.used`, in units of 100 ns.
+    pub(crate) timer: bool,
+    pub(crate) interval: UsedInterval,
+}
+
+/// What one kind of processor runs.
+#[derive(Clone, Debug, FromZeros)]
+pub(crate) struct KindProgram {
+    /// One for each source, in order.
+    pub(crate) slots: [Slot; MAX_SOURCES],
+    /// The first slot of each rotation, as its index plus 1.
+    pub(crate) first: [u16; MAX_SOURCES],
+    /// How many rotations there are; 0 where no source takes a counter.
+    pub(crate) rotations: u16,
+    /// All counters that any rotation uses, in the layout of the global registers.
+    pub(crate) counters: u64,
+    /// Slots that prove at START that those counters count.
+    pub(crate) proof: [Slot; MAX_COUNTERS],
+}
+
+/// Where a source is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
+#[repr(u8)]
+pub(crate) enum Seat {
+    /// The session has no such source.
+    #[default]
+    None = 0,
+    /// On a counter.
+    Counter = 1,
+    /// On no counter: a timer.
+    Timer = 2,
+    /// This kind of processor does not count it.
+    Refused = 3,
+}
+
+/// One counter's work in one rotation.
+#[derive(Clone, Copy, Debug, FromZeros)]
+pub struct Slot {
+    /// The value of its select without the bit that starts it; of a fixed counter, its nibble at its
+    /// place in IA32_FIXED_CTR_CTRL.
+    pub select: u64,
+    /// NetBurst: registers that are written before the select.
+    pub upstream: [Register; 3],
+    /// The select's MSR; 0 for a fixed counter.
+    pub select_msr: u32,
+    /// The MSR that the counter's value is written to.
+    pub write_msr: u32,
+    /// The MSR that it is read from, 0 where RDPMC reads it.
+    pub read_msr: u32,
+    /// ECX for RDPMC.
+    pub pmc: u32,
+    /// The counter.
+    pub counter: Counter,
+    /// Its width.
+    pub width: CounterWidth,
+    /// It interrupts when it overflows.
+    pub interrupts: bool,
+    pub(crate) seat: Seat,
+    /// The source: its index in the session.
+    pub source: u16,
+    /// The rotation.
+    pub rotation: u16,
+    /// The next slot of the same rotation, as its index plus 1; 0 behind the last.
+    pub(crate) next: u16,
+    /// [`ErrorCode`] where this kind of processor does not count the source.
+    pub(crate) error: u32,
+}
+
+impl Program {
+    /// Becomes the same as `other`, in place: it is too large to pass over a kernel's stack.
+    pub fn copy_from(&mut self, other: &Self) {
+        self.settings = other.settings;
+        self.sources.copy_from_slice(&other.sources);
+        for (kind, others) in self.kinds.iter_mut().zip(&other.kinds) {
+            kind.copy_from(others);
+        }
+    }
+
+    pub(crate) fn sources(&self) -> &[Source] {
+        self.sources.get(..self.settings.count).unwrap_or_default()
+    }
+
+    /// What a kind of processor runs.
+    pub(crate) fn kind(&self, kind: u8) -> Option<&KindProgram> {
+        self.kinds.get(usize::from(kind))
+    }
+
+    /// The most rotations of any kind.
+    pub(crate) fn rotations(&self) -> u16 {
+        let rotations = self.kinds.iter().map(|kind| kind.rotations);
+        rotations.max().unwrap_or(0)
+    }
+
+    /// Events between two samples of a source; 0 where it is not sampled.
+    pub(crate) fn period(&self, index: usize) -> u64 {
+        match self.sources().get(index) {
+            Some(source) if self.settings.samples && !source.timer => source.interval.events,
+            _ => 0,
+        }
+    }
+
+    /// A timer source's interval, in ticks of the time-stamp counter.
+    pub(crate) fn timer_ticks(&self, index: usize) -> Option<u64> {
+        let source = self.sources().get(index).filter(|source| source.timer)?;
+        Some(ticks(source.interval.used, self.settings.frequency))
+    }
+}
+
+impl KindProgram {
+    fn copy_from(&mut self, other: &Self) {
+        self.slots.copy_from_slice(&other.slots);
+        self.first = other.first;
+        self.rotations = other.rotations;
+        self.counters = other.counters;
+        self.proof.copy_from_slice(&other.proof);
+    }
+
+    pub(crate) fn slot(&self, index: usize) -> Option<&Slot> {
+        self.slots.get(index)
+    }
+
+    /// The slots of one rotation.
+    pub(crate) fn rotation(&self, rotation: u16) -> impl Iterator<Item = &Slot> {
+        let at = |next: u16| self.slots.get(usize::from(next.checked_sub(1)?));
+        let first = self.first.get(usize::from(rotation)).copied();
+        core::iter::successors(at(first.unwrap_or(0)), move |slot| at(slot.next)).take(MAX_COUNTERS)
+    }
+}
+
+impl Slot {
+    /// A slot on a counter of this processor.
+    #[must_use]
+    pub fn new(capabilities: &Capabilities, counter: Counter, encoding: &Encoding) -> Self {
+        let index = u32::from(counter.index());
+        let layout = &capabilities.layout;
+        let at = |base: u32| base + index * layout.stride;
+        let slot = Self {
+            select: encoding.select,
+            upstream: encoding.upstream,
+            select_msr: at(layout.select),
+            write_msr: at(layout.counter_write),
+            read_msr: if reads_by_msr(capabilities, counter) {
+                at(layout.counter)
+            } else {
+                0
+            },
+            pmc: index,
+            counter,
+            width: capabilities.width_of(counter),
+            seat: Seat::Counter,
+            ..Self::new_zeroed()
+        };
+        if !counter.is_fixed() {
+            return slot;
+        }
+        Self {
+            select: encoding.select << fixed_shift(counter),
+            select_msr: 0,
+            write_msr: intel::IA32_FIXED_CTR0 + index,
+            read_msr: 0,
+            pmc: intel::RDPMC_FIXED | index,
+            ..slot
+        }
+    }
+
+    /// A source that this kind of processor does not count, and why.
+    pub(crate) fn refused(error: ErrorCode) -> Self {
+        Self {
+            seat: Seat::Refused,
+            error: error as u32,
+            ..Self::new_zeroed()
+        }
+    }
+
+    /// A source that a timer counts.
+    pub(crate) fn timer() -> Self {
+        Self {
+            seat: Seat::Timer,
+            ..Self::new_zeroed()
+        }
+    }
+
+    /// The counter's bit in the global registers.
+    #[must_use]
+    pub fn bit(&self) -> u64 {
+        self.counter.global_bit()
+    }
+
+    /// The nibble of IA32_FIXED_CTR_CTRL that belongs to it; 0 for a general counter.
+    #[must_use]
+    pub fn fixed_control(&self) -> u64 {
+        if self.counter.is_fixed() {
+            0xF << fixed_shift(self.counter)
+        } else {
+            0
+        }
+    }
+}
+
+/// Where a fixed counter's nibble stands in IA32_FIXED_CTR_CTRL, which has room for 16.
+fn fixed_shift(counter: Counter) -> u32 {
+    4 * u32::from(counter.index() % 16)
+}
+
+fn reads_by_msr(capabilities: &Capabilities, counter: Counter) -> bool {
+    let amd = capabilities.interface() == shared_types::ProfileInterface::Amd64;
+    // RDPMC is not there before Pentium MMX and has errata on it.
+    capabilities.gate == Gate::Cesr || (amd && counter.index() >= amd::RDPMC_CORE_COUNTERS)
+}
+
+/// Where a host lends the core memory to make a program in, before it replaces a session's. All
+/// zeros at first.
+#[derive(Debug, FromZeros)]
+pub struct Scratch {
+    pub(crate) program: Program,
+    pub(crate) assignment: crate::assign::Assignment,
+    pub(crate) seen: Seen,
+}
+
+/// Which sources, or which groups, have been seen: a hash table of indexes plus 1.
+#[derive(Debug, FromZeros)]
+pub(crate) struct Seen([u16; 2 * MAX_SOURCES]);
+
+impl Seen {
+    pub(crate) fn clear(&mut self) {
+        self.0 = [0; 2 * MAX_SOURCES];
+    }
+
+    /// Remembers `index` under a key; answers the index that was remembered before it for the same,
+    /// as `same` judges.
+    pub(crate) fn put(
+        &mut self,
+        key: u64,
+        index: usize,
+        same: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        let size = self.0.len();
+        // Fibonacci hashing; linear probing of a table that is at most half full.
+        let start = (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize;
+        for step in 0..size {
+            let entry = self.0.get_mut((start + step) % size)?;
+            let earlier = usize::from(*entry).checked_sub(1);
+            if earlier.is_none_or(&same) {
+                *entry = index as u16 + 1;
+                return earlier;
+            }
+        }
+        None
+    }
+}
+
+/// Ticks of a clock of `frequency` in so many units of 100 ns.
+#[must_use]
+pub fn ticks(hundred_ns: u64, frequency: u64) -> u64 {
+    (u128::from(hundred_ns) * u128::from(frequency) / 10_000_000) as u64
+}

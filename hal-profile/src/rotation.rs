@@ -1,0 +1,312 @@
+//! A running session on one processor: its rotations and its totals.
+//!
+//! Totals come from register reads only: each read adds how far the counter has come since the last,
+//! so a counter never loses a wrap as long as it is read before it wraps twice.
+//!
+//! Counters that sample are read a last time only after interrupts that are on their way were let
+//! in: [`Local::halt`] and [`Local::tick`] stop them, the host opens interrupts, and
+//! [`Local::finish`] and [`Local::settle`] do the rest. Every function runs on its processor with
+//! interrupts masked.
+
+use crate::host::Local;
+use crate::machine::Machine;
+use crate::overflow::preset;
+use crate::pmu::{self, Active};
+use crate::program::{KindProgram, Seat};
+use crate::state::{Phase, Total};
+use shared_types::ErrorCode;
+use shared_types::request::counts::Count;
+use zerocopy::{FromZeros, IntoBytes};
+
+impl<M: Machine> Local<'_, M> {
+    /// Forgets an earlier program's totals, and starts the first rotation.
+    pub(crate) fn start(&mut self) {
+        self.forget();
+        self.arm();
+    }
+
+    /// Joins while the machine sleeps: [`Self::resume`] starts it here too.
+    pub(crate) fn join_asleep(&mut self) {
+        self.forget();
+        self.state.phase = Phase::Suspended;
+    }
+
+    /// STOP's first round: stops the counters.
+    pub(crate) fn halt(&mut self) {
+        if self.state.phase == Phase::Running {
+            self.stop_counters();
+        }
+    }
+
+    /// STOP's second round: an exact final read; totals stay for snapshots.
+    pub(crate) fn finish(&mut self) {
+        if self.state.phase == Phase::Halted {
+            self.disarm();
+            self.finish_periods();
+        }
+        self.state.phase = Phase::Stopped;
+    }
+
+    /// Before sleep, when all registers will be lost: after [`Self::halt`], ends the rotation.
+    pub(crate) fn suspend(&mut self) {
+        if self.state.phase == Phase::Halted {
+            self.disarm();
+            self.state.phase = Phase::Suspended;
+        }
+    }
+
+    /// After sleep: goes on with the rotation that was interrupted.
+    pub(crate) fn resume(&mut self) {
+        if self.state.phase == Phase::Suspended {
+            self.arm();
+        }
+    }
+
+    /// The timer's work, due every [`Service::timer`](crate::service::Service::timer): reads every
+    /// counter, so that none wraps unseen, and ends a rotation that has had its time. Does nothing
+    /// where nothing runs.
+    ///
+    /// `true`: interrupts are to be let in, and [`Self::settle`] called.
+    #[must_use]
+    pub fn tick(&mut self) -> bool {
+        if self.state.phase != Phase::Running {
+            return false;
+        }
+        let over = self.rotation_is_over();
+        if over {
+            self.stop_counters();
+        }
+        self.read_all();
+        let mut active = self.state.active.get().iter();
+        if active.any(Active::has_overflowed) {
+            return true;
+        }
+        if over {
+            self.next_rotation();
+        }
+        false
+    }
+
+    /// After a tick: what has overflowed and was not told of is missed.
+    pub fn settle(&mut self) {
+        match self.state.phase {
+            Phase::Running => self.look(),
+            Phase::Halted if self.state.ended == 0 => {
+                self.look();
+                self.next_rotation();
+            }
+            _ => {}
+        }
+    }
+
+    /// Writes a [`Count`] for each source into `out`, after reading the counters if they run.
+    pub(crate) fn snapshot(&mut self, out: &mut [u8]) {
+        let now = self.machine.timestamp();
+        if self.state.phase == Phase::Running {
+            self.read_all();
+            self.count_timers(now);
+        }
+        let counts = out.chunks_exact_mut(size_of::<Count>());
+        for (index, bytes) in counts.enumerate().take(self.program.settings.count) {
+            bytes.copy_from_slice(self.count(index, now).as_bytes());
+        }
+    }
+
+    fn forget(&mut self) {
+        let rotations = self.kind().map_or(0, |kind| kind.rotations);
+        let seed = u64::from(self.program.settings.seed) ^ (self.index as u64) << 32;
+        let state = &mut *self.state;
+        let totals = state.totals.iter_mut().enumerate();
+        for (index, total) in totals.take(self.program.settings.count) {
+            let period = self.program.period(index);
+            *total = Total {
+                period,
+                current_period: period,
+                ..Total::new_zeroed()
+            };
+        }
+        state.guard.zero();
+        state.statistics.zero();
+        state.order.begin(rotations, seed);
+        state.clock.before = 0;
+        state.ended = 0;
+    }
+
+    /// Takes the counters over and starts the rotation that is due.
+    fn arm(&mut self) {
+        if let Some(kind) = self.kind().filter(|kind| kind.counters != 0) {
+            let fixed = pmu::enabled_fixed(self.machine, &self.state.capabilities);
+            let state = &mut *self.state;
+            state.found.fixed = fixed;
+            if u64::from(fixed) << 32 & kind.counters != 0 {
+                state.phase = Phase::Ended;
+                self.end(ErrorCode::FixedCounterTaken);
+                return;
+            }
+            let whole = !self.program.settings.no_address;
+            let before = pmu::take_over(self.machine, &state.capabilities, kind, whole);
+            (state.found.control, state.found.counters) = (before.control, before.counters);
+        }
+        self.begin_rotation();
+        self.state.clock.started = self.state.clock.rotation_began;
+        self.state.phase = Phase::Running;
+    }
+
+    /// Ends the rotation and gives the counters back; they are halted.
+    fn disarm(&mut self) {
+        self.look();
+        self.end_rotation();
+        let halted = self.state.clock.halted;
+        self.count_timers(halted);
+        self.state.clock.before = self.enabled(halted);
+        if let Some(kind) = self.kind() {
+            let state = &*self.state;
+            let found = state.found.control;
+            pmu::give_back(self.machine, &state.capabilities, kind.counters, found);
+        }
+    }
+
+    fn rotation_is_over(&mut self) -> bool {
+        let several = self.kind().is_some_and(|kind| kind.rotations > 1);
+        let ran = |now: u64, began: u64| now.wrapping_sub(began);
+        // Ticks come once a rotation and jitter: one that is a little early must not wait for the
+        // next.
+        let enough = self.program.settings.rotation_ticks / 4 * 3;
+        several && ran(self.machine.timestamp(), self.state.clock.rotation_began) >= enough
+    }
+
+    fn stop_counters(&mut self) {
+        let state = &mut *self.state;
+        state.clock.halted = self.machine.timestamp();
+        if !state.active.get().is_empty() {
+            pmu::stop(self.machine, &state.capabilities, state.active.get());
+        }
+        state.phase = Phase::Halted;
+    }
+
+    fn next_rotation(&mut self) {
+        self.end_rotation();
+        self.state.order.advance();
+        self.begin_rotation();
+        self.state.phase = Phase::Running;
+    }
+
+    /// Loads the slots of the rotation that is due, and starts their counters.
+    fn begin_rotation(&mut self) {
+        let Some(kind) = self.program.kind(self.state.kind) else {
+            return;
+        };
+        let state = &mut *self.state;
+        state.active.clear();
+        for slot in kind.rotation(state.order.now()) {
+            let mut from = 0;
+            if slot.interrupts
+                && let Some(total) = state.totals.get_mut(usize::from(slot.source))
+            {
+                total.current_period = total.period;
+                let remaining = total.period.saturating_sub(total.carried);
+                from = preset(
+                    slot,
+                    remaining,
+                    state.capabilities.errata.interrupts_one_late,
+                );
+            }
+            state.active.add(Active::new(slot, from));
+        }
+        let active = state.active.get();
+        if !active.is_empty() {
+            pmu::set_up(self.machine, &state.capabilities, active);
+            pmu::start(self.machine, &state.capabilities, active);
+        }
+        state.clock.rotation_began = self.machine.timestamp();
+    }
+
+    /// Adds up what the halted counters have come to.
+    fn end_rotation(&mut self) {
+        let state = &mut *self.state;
+        let clock = &state.clock;
+        let ticks = clock.halted.wrapping_sub(clock.rotation_began);
+        if state.active.get().is_empty() {
+            return;
+        }
+        for counter in state.active.get_mut() {
+            pmu::read(self.machine, counter);
+            if let Some(total) = state.totals.get_mut(usize::from(counter.slot.source)) {
+                total.add_up(counter);
+                total.carry(counter);
+                total.end_rotation(ticks);
+            }
+        }
+        pmu::clear(self.machine, &state.capabilities, state.active.get());
+        state.active.clear();
+    }
+
+    fn read_all(&mut self) {
+        let state = &mut *self.state;
+        for counter in state.active.get_mut() {
+            pmu::read(self.machine, counter);
+            if let Some(total) = state.totals.get_mut(usize::from(counter.slot.source)) {
+                total.add_up(counter);
+            }
+        }
+    }
+
+    /// ProfileTime: how often its timer has ticked while the session was running.
+    fn count_timers(&mut self, now: u64) {
+        let enabled = self.enabled(now);
+        let totals = self.state.totals.iter_mut().enumerate();
+        for (index, total) in totals.take(self.program.settings.count) {
+            if let Some(ticks) = self.program.timer_ticks(index) {
+                total.counted = enabled / ticks.max(1);
+            }
+        }
+    }
+
+    fn count(&self, index: usize, now: u64) -> Count {
+        let state = &*self.state;
+        let total = state.totals.get(index).copied();
+        let total = total.unwrap_or_else(Total::new_zeroed);
+        let running = state.phase == Phase::Running;
+        let enabled = if running {
+            self.enabled(now)
+        } else {
+            state.clock.before
+        };
+        let slot = self.kind().and_then(|kind| kind.slot(index));
+        let on_counter = running
+            && slot.is_some_and(|slot| {
+                slot.seat == Seat::Counter && slot.rotation == state.order.now()
+            });
+        let this_rotation = if on_counter {
+            now.wrapping_sub(state.clock.rotation_began)
+        } else {
+            0
+        };
+        let halves = |sum: u128| [sum as u64, (sum >> 64) as u64];
+        Count {
+            counted: total.counted,
+            enabled,
+            running: if slot.is_some_and(|slot| slot.seat == Seat::Timer) {
+                enabled
+            } else {
+                total.running.wrapping_add(this_rotation)
+            },
+            turns: total.rotations,
+            count_squared: halves(total.count_squared),
+            count_by_time: halves(total.count_by_time),
+            time_squared: halves(total.time_squared),
+        }
+    }
+
+    fn enabled(&self, now: u64) -> u64 {
+        let clock = &self.state.clock;
+        clock.before.wrapping_add(now.wrapping_sub(clock.started))
+    }
+}
+
+impl<'a, M> Local<'a, M> {
+    /// What this kind of processor runs.
+    fn kind(&self) -> Option<&'a KindProgram> {
+        self.program.kind(self.state.kind)
+    }
+}

@@ -1,0 +1,629 @@
+//! A configuration: each spec resolved, each interval settled, a program made for each kind of
+//! processor.
+
+use super::exchange::{Exchange, Refused, refused};
+use super::kinds::Kinds;
+use super::{Host, Service};
+use crate::assign::{Assignment, Wanted};
+use crate::capabilities::Capabilities;
+use crate::catalog;
+use crate::counter::Counter;
+use crate::encode::{self, Encoding, Filter, encode};
+use crate::guard::{DEFAULT_BUDGET, Limits};
+use crate::host::Processors;
+use crate::processor_set::ProcessorSet;
+use crate::program::{
+    KindProgram, MAX_KINDS, MAX_SOURCES, Program, Scratch, Settings, Slot, Source, ticks,
+};
+use crate::source::{ANY, CounterSet, Fit, NO_COUNTER, Select, limits, raw};
+use core::mem::size_of;
+use shared_types::request::session::{Configure, NO_ADDRESS, SAMPLE, Spec, UsedInterval};
+use shared_types::{Delivery, ErrorCode, ProfileInterface, ProfileSource};
+
+/// The fixed counter that counts reference cycles at the rate of the time-stamp counter (SDM,
+/// "Fixed-function Performance Counters").
+const REFERENCE_CYCLES: u8 = 2;
+/// Rotations run this long by default, in units of 100 ns.
+const DEFAULT_ROTATION: u32 = 40_000;
+/// The shortest and the longest rotation, in units of 100 ns: 1 ms and 1 s.
+const ROTATION_LIMITS: (u32, u32) = (10_000, 10_000_000);
+/// Samples that a ring holds by default: 2 seconds at 10,000 a second.
+const DEFAULT_RING: u32 = 20_000;
+/// The largest ring of one processor.
+const LARGEST_RING: u32 = 1 << 22;
+
+/// What the client of a configuration may do.
+#[derive(Clone, Copy)]
+pub(super) struct Rights {
+    /// Count sources that only approximate their names.
+    pub(super) approximate: bool,
+    /// Count kernel mode.
+    pub(super) kernel: bool,
+    /// See kernel addresses.
+    pub(super) kernel_addresses: bool,
+}
+
+impl<H: Host> Service<H> {
+    /// Makes a program in the scratch memory, from a request and the specs that follow it.
+    pub(super) fn prepare(
+        &mut self,
+        exchange: &Exchange<'_>,
+        request: &Configure,
+        rights: Rights,
+    ) -> Result<(), Refused> {
+        check_size(exchange, request)?;
+        let processors = ProcessorSet::from_bits(request.processors);
+        let count = self.kinds.processors();
+        if let Some(index) = processors.first_beyond(count) {
+            return Err(refused(
+                ErrorCode::ProcessorUnknown,
+                index as u32,
+                count as u64,
+            ));
+        }
+        self.survey();
+        let frequency = self.processors.timestamp_frequency();
+        let clock = Clock {
+            frequency,
+            resolution: self.processors.timer_resolution(),
+        };
+        let rotation = rotation(request.rotation);
+        let settings = Settings {
+            count: 0,
+            samples: request.header.flags & SAMPLE != 0,
+            no_address: request.header.flags & NO_ADDRESS != 0,
+            kernel: rights.kernel,
+            processors,
+            rotation,
+            rotation_ticks: ticks(rotation.into(), frequency),
+            seed: request.rotation_seed,
+            frequency,
+            interrupt_time: Limits::new(frequency, DEFAULT_BUDGET),
+            ring_samples: ring_samples(request, &processors, count, self.about.ring_bytes_max),
+        };
+        let scratch = &mut *self.scratch;
+        scratch.program.settings = settings;
+        scratch.seen.clear();
+        for index in 0..request.sources as usize {
+            let spec = exchange.element::<Spec>(size_of::<Configure>(), index);
+            let source = resolve(&self.kinds, &spec.unwrap_or_default(), &settings, clock)?;
+            may_count(&source, &settings, rights)?;
+            add_source(scratch, index, source)?;
+        }
+        make_programs(&self.kinds, scratch, rights.approximate)
+    }
+}
+
+/// What intervals are counted in.
+#[derive(Clone, Copy)]
+struct Clock {
+    frequency: u64,
+    /// The timer's finest step, in units of 100 ns.
+    resolution: u32,
+}
+
+fn check_size(exchange: &Exchange<'_>, request: &Configure) -> Result<(), Refused> {
+    let sources = request.sources as usize;
+    if sources == 0 {
+        return Err(refused(ErrorCode::NoSources, 0, 0));
+    }
+    if sources > MAX_SOURCES {
+        return Err(refused(
+            ErrorCode::TooManySources,
+            request.sources,
+            MAX_SOURCES as u64,
+        ));
+    }
+    let right = size_of::<Configure>() + sources * size_of::<Spec>();
+    if exchange.input() != right {
+        return Err(refused(
+            ErrorCode::WrongSize,
+            exchange.input() as u32,
+            right as u64,
+        ));
+    }
+    Ok(())
+}
+
+/// How long each rotation runs, in units of 100 ns.
+fn rotation(requested: u32) -> u32 {
+    match requested {
+        0 => DEFAULT_ROTATION,
+        other => other.clamp(ROTATION_LIMITS.0, ROTATION_LIMITS.1),
+    }
+}
+
+/// Samples for each ring, so that all of them together stay below the cap.
+fn ring_samples(request: &Configure, wanted: &ProcessorSet, processors: usize, cap: u64) -> u32 {
+    let rings = (0..processors)
+        .filter(|&index| wanted.contains(index))
+        .count()
+        .max(1) as u64;
+    let mut samples = match request.ring_samples {
+        0 => DEFAULT_RING,
+        other => other.min(LARGEST_RING),
+    };
+    samples = samples.next_power_of_two();
+    while samples > 1 && crate::ring::words_for(samples) as u64 * 8 * rings > cap {
+        samples /= 2;
+    }
+    samples
+}
+
+/// What a spec asks for, as the boot processor's tables say.
+fn resolve(
+    kinds: &Kinds,
+    spec: &Spec,
+    settings: &Settings,
+    clock: Clock,
+) -> Result<Source, Refused> {
+    let id = spec.source;
+    let boot = kinds.boot();
+    let boot = boot.ok_or(refused(ErrorCode::SourceUnknown, id, 0))?;
+    let filter = Filter::from_wire(spec.filter).ok_or(refused(ErrorCode::BadFilter, id, 0))?;
+    let timer = if ProfileSource(id) == ProfileSource::RAW {
+        check_raw(boot, spec, filter)?;
+        false
+    } else if spec.raw != 0 {
+        return Err(refused(ErrorCode::BadValue, 16, spec.raw));
+    } else {
+        let row = catalog::find(boot, ProfileSource(id));
+        let row = row.ok_or(refused(ErrorCode::SourceUnknown, id, 0))?;
+        row.fit == Fit::Timer && !settings.samples
+    };
+    let mut interval = used_interval(ProfileSource(id), spec.interval, timer, clock);
+    if ProfileSource(id) == ProfileSource::TIME && !timer {
+        let (_, flag) = sampled_time(boot, kinds.taken(kinds.kind_of(0)))
+            .map_err(|error| refused(error, id, 0))?;
+        interval.flags |= flag;
+    }
+    Ok(Source {
+        id,
+        raw: spec.raw,
+        filter,
+        group: spec.group,
+        timer,
+        interval,
+    })
+}
+
+fn check_raw(boot: &Capabilities, spec: &Spec, filter: Filter) -> Result<(), Refused> {
+    let id = spec.source;
+    let family = catalog::raw_family(boot);
+    let family = family.ok_or(refused(ErrorCode::SourceNotSupported, id, 0))?;
+    let event =
+        raw::parse(family, spec.raw).map_err(|bits| refused(ErrorCode::RawRefused, id, bits))?;
+    let own = Filter {
+        user: event.user,
+        kernel: event.kernel,
+    };
+    if (own.user || own.kernel) && own != filter {
+        return Err(refused(ErrorCode::BadFilter, id, spec.raw));
+    }
+    Ok(())
+}
+
+/// Kernel mode needs a session that was opened for it, and its addresses a privilege besides.
+fn may_count(source: &Source, settings: &Settings, rights: Rights) -> Result<(), Refused> {
+    if !source.filter.kernel {
+        return Ok(());
+    }
+    if !rights.kernel {
+        return Err(refused(ErrorCode::KernelNotGranted, source.id, 0));
+    }
+    let shows_addresses = settings.samples && !settings.no_address;
+    if shows_addresses && !rights.kernel_addresses {
+        return Err(refused(ErrorCode::KernelAddressesNotGranted, source.id, 0));
+    }
+    Ok(())
+}
+
+fn add_source(scratch: &mut Scratch, index: usize, source: Source) -> Result<(), Refused> {
+    let Scratch { program, seen, .. } = scratch;
+    let key = u64::from(source.id) << 2
+        ^ source.raw << 34
+        ^ u64::from(source.filter.user)
+        ^ u64::from(source.filter.kernel) << 1;
+    let earlier = seen.put(key ^ source.raw, index, |other| {
+        program.sources.get(other).is_some_and(|other| {
+            other.id == source.id && other.filter == source.filter && other.raw == source.raw
+        })
+    });
+    if earlier.is_some() {
+        return Err(refused(ErrorCode::SourceDuplicate, source.id, 0));
+    }
+    if let Some(entry) = program.sources.get_mut(index) {
+        *entry = source;
+        program.settings.count = index + 1;
+    }
+    Ok(())
+}
+
+/// A timer's callback has no address, so sampling by time counts cycles: reference cycles at the
+/// time-stamp counter's rate, or where those cannot be had core cycles. With the flag that says so.
+pub(super) fn sampled_time(found: &Capabilities, taken: u32) -> Result<(Select, u32), ErrorCode> {
+    if found.delivery == Delivery::None {
+        return Err(ErrorCode::SamplingUnavailable);
+    }
+    let emon = found.interface() == ProfileInterface::Emon;
+    if emon && found.fixed & !taken & 1 << REFERENCE_CYCLES != 0 {
+        let select = Select::Fixed(REFERENCE_CYCLES);
+        return Ok((select, UsedInterval::BY_REFERENCE_CYCLES));
+    }
+    let cycles = catalog::find(found, ProfileSource::TOTAL_CYCLES)
+        .filter(|row| catalog::support(found, row, true).is_ok());
+    cycles
+        .map(|row| (row.select(), UsedInterval::BY_CORE_CYCLES))
+        .ok_or(ErrorCode::NoReferenceCycles)
+}
+
+/// The interval in use for one that was asked for: within the source's limits, and in whole steps
+/// of the timer for ProfileTime.
+fn used_interval(id: ProfileSource, requested: u64, timer: bool, clock: Clock) -> UsedInterval {
+    let limits = limits(id);
+    let (min, max) = (u64::from(limits.min), u64::from(limits.max));
+    let wanted = if requested == 0 {
+        limits.default.into()
+    } else {
+        requested
+    };
+    let mut used = wanted.clamp(min, max);
+    let flags = if used == wanted {
+        0
+    } else {
+        UsedInterval::CLAMPED
+    };
+    let mut events = used;
+    if id == ProfileSource::TIME {
+        if timer {
+            let step = u64::from(clock.resolution.max(1));
+            used = used.div_ceil(step) * step;
+            events = used;
+        } else {
+            events = ticks(used, clock.frequency);
+        }
+    }
+    UsedInterval {
+        source: id.0,
+        flags,
+        requested,
+        used,
+        events,
+    }
+}
+
+impl Program {
+    /// Sets the interval of a source; `None` where the session does not have it.
+    pub(super) fn set_interval(
+        &mut self,
+        id: u32,
+        wanted: u64,
+        resolution: u32,
+    ) -> Option<UsedInterval> {
+        let clock = Clock {
+            frequency: self.settings.frequency,
+            resolution,
+        };
+        let by = UsedInterval::BY_REFERENCE_CYCLES | UsedInterval::BY_CORE_CYCLES;
+        let mut set = None;
+        let sources = self.sources.iter_mut().take(self.settings.count);
+        for source in sources.filter(|source| source.id == id) {
+            let flags = source.interval.flags & by;
+            source.interval = used_interval(ProfileSource(id), wanted, source.timer, clock);
+            source.interval.flags |= flags;
+            set = Some(source.interval);
+        }
+        set
+    }
+}
+
+/// A program for every kind of processor; a source must be counted on one kind at least, and a group
+/// on all that the session uses.
+fn make_programs(kinds: &Kinds, scratch: &mut Scratch, approximate: bool) -> Result<(), Refused> {
+    let mut unfit = None;
+    let processors = scratch.program.settings.processors;
+    for kind in 0..MAX_KINDS {
+        let Some(found) = kinds.get(kind) else {
+            continue;
+        };
+        let terms = Terms {
+            found,
+            taken: kinds.taken(kind),
+            general: kinds.general(),
+            approximate,
+        };
+        let made = make_program(&terms, scratch, kind);
+        if let (Err(index), true) = (made, kinds.uses(&processors, kind)) {
+            unfit = unfit.or(Some((index, kind)));
+        }
+    }
+    let program = &scratch.program;
+    for (index, source) in program.sources().iter().enumerate() {
+        counted_somewhere(kinds, program, index, source)?;
+    }
+    let Some((index, kind)) = unfit else {
+        return Ok(());
+    };
+    let id = program.sources().get(index).map_or(0, |source| source.id);
+    let processor = kinds.first_of(kind) as u64;
+    Err(refused(ErrorCode::DoesNotFit, id, processor))
+}
+
+/// Refuses a source that no processor of the session counts, for the first one's reason.
+fn counted_somewhere(
+    kinds: &Kinds,
+    program: &Program,
+    index: usize,
+    source: &Source,
+) -> Result<(), Refused> {
+    let mut first = None;
+    for (kind, made) in program.kinds.iter().enumerate() {
+        let used = kinds.get(kind).is_some() && kinds.uses(&program.settings.processors, kind);
+        let error = made.slots.get(index).map_or(0, |slot| slot.error);
+        match (used, ErrorCode::from_wire(error)) {
+            (false, _) => {}
+            (true, None) => return Ok(()),
+            (true, Some(error)) => first = first.or(Some((error, kind))),
+        }
+    }
+    let Some((error, kind)) = first else {
+        return Ok(());
+    };
+    let detail = match error {
+        ErrorCode::FixedCounterTaken => kinds.first_of(kind) as u64,
+        _ => index as u64,
+    };
+    Err(refused(error, source.id, detail))
+}
+
+/// On what terms one kind of processor is programmed.
+struct Terms<'a> {
+    found: &'a Capabilities,
+    /// Fixed counters that somebody else has enabled.
+    taken: u32,
+    /// General counters that are reserved where the HAL's callback is used.
+    general: u32,
+    approximate: bool,
+}
+
+fn make_program(terms: &Terms<'_>, scratch: &mut Scratch, kind: usize) -> Result<(), usize> {
+    let Scratch {
+        program,
+        assignment,
+        seen,
+    } = scratch;
+    let Program {
+        settings,
+        sources,
+        kinds,
+    } = program;
+    let Some(made) = kinds.get_mut(kind) else {
+        return Ok(());
+    };
+    assignment.clear();
+    seen.clear();
+    let mut refused_group = None;
+    let sources = sources.get(..settings.count).unwrap_or_default();
+    for (index, (source, slot)) in sources.iter().zip(&mut made.slots).enumerate() {
+        let wanted = want(terms, source, settings);
+        *slot = match &wanted {
+            Ok(_) if source.timer => Slot::timer(),
+            Ok(_) => Slot::refused(ErrorCode::DoesNotFit),
+            Err(error) => Slot::refused(*error),
+        };
+        if let (Ok(wanted), false) = (&wanted, source.timer) {
+            assignment.want(index, wanted);
+        }
+        if source.group != 0 && !source.timer {
+            let of_group = |other: usize| {
+                sources
+                    .get(other)
+                    .is_some_and(|other| other.group == source.group)
+            };
+            let earlier = seen.put(source.group.into(), index, of_group);
+            if let Some(earlier) = earlier {
+                assignment.same_group(earlier, index);
+            }
+            // A group whose members are not all counted here does not run here.
+            let split = earlier
+                .is_some_and(|earlier| assignment.assigned(earlier).is_some() != wanted.is_ok());
+            refused_group = refused_group.or(split.then_some(index));
+        }
+    }
+    let solved = assignment.solve(settings.count);
+    fill(terms.found, settings, assignment, made);
+    made.proof = [Slot::refused(ErrorCode::SourceNotInSession); crate::program::MAX_COUNTERS];
+    prove(terms, settings, made);
+    refused_group.map_or(solved, Err)
+}
+
+/// What a source needs of this kind of processor, or why it is not counted here.
+fn want(terms: &Terms<'_>, source: &Source, settings: &Settings) -> Result<Wanted, ErrorCode> {
+    let found = terms.found;
+    let id = ProfileSource(source.id);
+    let (select, counters, fixed) = if id == ProfileSource::RAW {
+        let family = catalog::raw_family(found).ok_or(ErrorCode::SourceNotSupported)?;
+        let event = raw::parse(family, source.raw).map_err(|_| ErrorCode::SourceNotSupported)?;
+        (event.select, event.counters, NO_COUNTER)
+    } else {
+        let row = catalog::find(found, id).ok_or(ErrorCode::SourceNotSupported)?;
+        catalog::support(found, row, terms.approximate).map_err(|refusal| refusal.error)?;
+        match row.fit {
+            Fit::Timer if source.timer => return Ok(wanted(Filter::BOTH, source.group)),
+            Fit::Timer => (sampled_time(found, terms.taken)?.0, ANY, NO_COUNTER),
+            _ => (row.select(), catalog::counters(found, row), row.fixed),
+        }
+    };
+    if settings.samples && found.delivery == Delivery::None {
+        return Err(ErrorCode::SamplingUnavailable);
+    }
+    let mut wanted = wanted(source.filter, source.group);
+    wanted.candidates = candidates(terms, settings, &select, counters, fixed);
+    let select = general_select(&select).unwrap_or(select);
+    wanted.encodings =
+        [0, 1].map(|side| encode(found, &select, side, source.filter, settings.samples));
+    if wanted.candidates == [0, 0] {
+        return Err(without_counter(&select, settings));
+    }
+    Ok(wanted)
+}
+
+fn wanted(filter: Filter, group: u16) -> Wanted {
+    Wanted {
+        candidates: [0; 2],
+        encodings: [Encoding::default(); 2],
+        filter,
+        group,
+    }
+}
+
+fn without_counter(select: &Select, settings: &Settings) -> ErrorCode {
+    match select {
+        Select::Fixed(_) if settings.no_address => ErrorCode::SamplingUnavailable,
+        Select::Fixed(_) => ErrorCode::FixedCounterTaken,
+        _ => ErrorCode::SourceNotSupported,
+    }
+}
+
+/// Event selects of what a fixed counter counts: instructions retired and core cycles. Reference
+/// cycles have none: event 3C/01 counts the ticks of a clock of its own on some processors.
+const GENERAL_TWINS: [(u8, u64); 2] = [(0, 0x00C0), (1, 0x003C)];
+
+/// The event select that counts the same as a fixed counter.
+fn general_select(select: &Select) -> Option<Select> {
+    let Select::Fixed(index) = select else {
+        return None;
+    };
+    let twin = GENERAL_TWINS.iter().find(|(fixed, _)| fixed == index);
+    twin.map(|(_, event)| Select::EventSelect(*event))
+}
+
+/// The counters that can count it on each side: the general ones of `counters`, and the fixed ones of
+/// `fixed`, which count the very same.
+fn candidates(
+    terms: &Terms<'_>,
+    settings: &Settings,
+    select: &Select,
+    counters: CounterSet,
+    fixed: CounterSet,
+) -> [u64; 2] {
+    let found = terms.found;
+    let reserved = if settings.no_address {
+        1u32.checked_shl(terms.general)
+            .map_or(u32::MAX, |limit| limit - 1)
+    } else {
+        u32::MAX
+    };
+    let general = found.counters & counters & reserved;
+    let free = if settings.no_address {
+        NO_COUNTER
+    } else {
+        found.fixed & !terms.taken
+    };
+    match select {
+        Select::None => [0; 2],
+        Select::EventSelect(_) => [u64::from(general) | u64::from(fixed & free) << 32, 0],
+        Select::Cesr { .. } => [general.into(), 0],
+        // Its counter is somebody else's, or not reserved: a general one counts the same.
+        Select::Fixed(index)
+            if free >> (index % 32) & 1 == 0 && general_select(select).is_some() =>
+        {
+            [(found.counters & reserved).into(), 0]
+        }
+        Select::Fixed(index) => [u64::from(free & 1 << (index % 32)) << 32, 0],
+        Select::NetBurst(event) => {
+            let side = |escr_msr: u16, counters: CounterSet| {
+                if escr_msr == 0 {
+                    0
+                } else {
+                    u64::from(general & counters)
+                }
+            };
+            let ([even_escr, odd_escr], [even, odd]) = (event.escr_msr, event.counters);
+            [side(even_escr, even), side(odd_escr, odd)]
+        }
+    }
+}
+
+/// Encodes the slot of every source that was assigned a counter.
+fn fill(
+    found: &Capabilities,
+    settings: &Settings,
+    assignment: &Assignment,
+    made: &mut KindProgram,
+) {
+    made.first = *assignment.first();
+    made.rotations = assignment.rotations();
+    made.counters = 0;
+    for (index, slot) in made.slots.iter_mut().enumerate().take(settings.count) {
+        let Some((wanted, assigned)) = assignment.assigned(index) else {
+            continue;
+        };
+        let counter = assigned.counter;
+        let encoding = if counter.is_fixed() {
+            encode::fixed(wanted.filter, settings.samples)
+        } else {
+            let [even, odd] = wanted.encodings;
+            if assigned.side == 0 { even } else { odd }
+        };
+        *slot = Slot {
+            interrupts: settings.samples,
+            source: index as u16,
+            rotation: assigned.rotation,
+            next: assigned.next,
+            ..Slot::new(found, counter, &encoding)
+        };
+        made.counters |= counter.global_bit();
+    }
+}
+
+/// Slots that prove at START that the session's counters count: general ones count instructions, or
+/// core cycles where those are not to be had, fixed ones what they always do.
+fn prove(terms: &Terms<'_>, settings: &Settings, made: &mut KindProgram) {
+    let found = terms.found;
+    let interrupts = settings.samples;
+    let row = [ProfileSource::TOTAL_ISSUES, ProfileSource::TOTAL_CYCLES]
+        .into_iter()
+        .filter_map(|id| catalog::find(found, id))
+        .find(|row| {
+            !matches!(row.select(), Select::None | Select::Fixed(_))
+                && catalog::support(found, row, true).is_ok()
+        });
+    let mut proof = made.proof.iter_mut();
+    let mut left = made.counters;
+    while let Some(counter) = Counter::lowest(left) {
+        left &= !counter.global_bit();
+        let encoding = if counter.is_fixed() {
+            Some(encode::fixed(Filter::BOTH, interrupts))
+        } else {
+            row.and_then(|row| {
+                let candidates = candidates(
+                    terms,
+                    settings,
+                    &row.select(),
+                    catalog::counters(found, row),
+                    NO_COUNTER,
+                );
+                let side = candidates
+                    .iter()
+                    .position(|side| side & counter.global_bit() != 0)?;
+                // Two NetBurst counters of one side would share an ESCR with the same value.
+                Some(encode(
+                    found,
+                    &row.select(),
+                    side as u8,
+                    Filter::BOTH,
+                    interrupts,
+                ))
+            })
+        };
+        if let Some(encoding) = encoding
+            && let Some(slot) = proof.next()
+        {
+            *slot = Slot {
+                interrupts,
+                ..Slot::new(found, counter, &encoding)
+            };
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Answers SNAPSHOT, DRAIN and STATISTICS.
+
+use super::exchange::{Answer, Exchange, Refused, refused};
+use super::{Host, Service};
+use crate::host::Processors;
+use crate::ring::Ring;
+use crate::session::{Client, Ended};
+use crate::statistics::SampleStatistics;
+use core::mem::size_of;
+use core::sync::atomic::{AtomicBool, Ordering};
+use shared_types::request::counts::{Count, Snapshot};
+use shared_types::request::samples::{DRAIN_BYTES_MAX, Drained, Statistics};
+use shared_types::{ErrorCode, ReplyHeader, Sample};
+
+impl<H: Host> Service<H> {
+    pub(super) fn snapshot(&mut self, client: Client, exchange: &mut Exchange<'_>) -> Answer {
+        let number = exchange.session()?;
+        let slot = self.slot_with_results(client, number)?;
+        self.counts(slot, exchange)
+    }
+
+    /// The slot of a session whose last run's results are still there.
+    fn slot_with_results(&self, client: Client, number: u32) -> Result<usize, Refused> {
+        let slot = self.slot(client, number)?;
+        if self.results_of == Some(slot) {
+            Ok(slot)
+        } else {
+            Err(refused(ErrorCode::NotRunning, number, 0))
+        }
+    }
+
+    /// One pass over all processors; each writes its own part of the reply.
+    pub(super) fn counts(&mut self, slot: usize, exchange: &mut Exchange<'_>) -> Answer {
+        let Some(session) = self.sessions.get(slot) else {
+            return Err(refused(ErrorCode::UnknownSession, 0, 0));
+        };
+        let settings = &session.program.settings;
+        let (processors, sources) = (self.processors.count(), settings.count);
+        let rows = processors * sources * size_of::<Count>();
+        let head = size_of::<Snapshot>();
+        let length = head + rows;
+        exchange.need(length)?;
+        let part = exchange.tail(head).get_mut(..rows).unwrap_or_default();
+        part.fill(0);
+        let ended = AtomicBool::new(false);
+        self.processors
+            .run_on_each(&settings.processors, part, |local, out| {
+                local.snapshot(out);
+                ended.fetch_or(local.state.ended != 0, Ordering::Relaxed);
+            });
+        if ended.into_inner() && self.runs(slot) {
+            self.stop_counters();
+            self.refuse_ended(slot)?;
+        }
+        exchange.put(
+            0,
+            &Snapshot {
+                header: ReplyHeader::done(length),
+                processors: processors as u32,
+                sources: sources as u32,
+            },
+        );
+        Ok(length)
+    }
+
+    pub(super) fn drain(&mut self, client: Client, exchange: &mut Exchange<'_>) -> Answer {
+        let number = exchange.session()?;
+        let slot = self.slot_with_results(client, number)?;
+        self.must_sample(slot, number)?;
+        self.end_if_a_ring_has(slot);
+        let head = size_of::<Drained>();
+        exchange.need(head + size_of::<Sample>())?;
+        let room = exchange.output().min(DRAIN_BYTES_MAX) - head;
+        let (mut taken, mut left) = (0, 0);
+        for index in 0..self.processors.count() {
+            let Some(ring) = Ring::new(self.processors.ring(index)) else {
+                continue;
+            };
+            let out = exchange.tail(head).get_mut(taken..room).unwrap_or_default();
+            taken += ring.drain(out);
+            left += ring.len();
+        }
+        let length = head + taken;
+        exchange.put(
+            0,
+            &Drained {
+                header: ReplyHeader::done(length),
+                count: (taken / size_of::<Sample>()) as u32,
+                ended: self.ended(slot).error,
+                left,
+            },
+        );
+        Ok(length)
+    }
+
+    fn ended(&self, slot: usize) -> Ended {
+        let session = self.sessions.get(slot);
+        session.map_or_else(Ended::default, |session| session.ended)
+    }
+
+    fn must_sample(&self, slot: usize, number: u32) -> Result<(), Refused> {
+        let samples = self
+            .sessions
+            .get(slot)
+            .is_some_and(|session| session.program.settings.samples);
+        if samples {
+            Ok(())
+        } else {
+            Err(refused(ErrorCode::NotSampling, number, 0))
+        }
+    }
+
+    pub(super) fn statistics(&mut self, client: Client, exchange: &mut Exchange<'_>) -> Answer {
+        let number = exchange.session()?;
+        let slot = self.slot_with_results(client, number)?;
+        self.must_sample(slot, number)?;
+        self.end_if_a_ring_has(slot);
+        let ended = self.ended(slot);
+        let mut all = Statistics {
+            header: ReplyHeader::done(size_of::<Statistics>()),
+            ended: ended.error,
+            ended_processor: ended.processor,
+            ..Statistics::default()
+        };
+        let Some(session) = self.sessions.get(slot) else {
+            return Err(refused(ErrorCode::UnknownSession, number, 0));
+        };
+        let settings = &session.program.settings;
+        for index in 0..self.processors.count() {
+            if settings.processors.contains(index) {
+                let count = settings.count;
+                let one = self.processors.run_on(index, |local| {
+                    (*local.state.statistics(), local.state.longest_period(count))
+                });
+                if let Some((statistics, period)) = one {
+                    add(&mut all, &statistics);
+                    all.longest_period = all.longest_period.max(period);
+                }
+            }
+        }
+        exchange.reply(&all)
+    }
+}
+
+fn add(all: &mut Statistics, one: &SampleStatistics) {
+    all.generated += one.generated;
+    all.stored += one.stored;
+    for (sum, lost) in all.lost.iter_mut().zip(one.lost) {
+        *sum += lost;
+    }
+    for (sum, lost) in all.lost_events.iter_mut().zip(one.lost_events) {
+        *sum += lost;
+    }
+    all.spurious += one.spurious;
+    all.throttled += one.throttled;
+    all.handler_ticks += one.handler_ticks;
+}

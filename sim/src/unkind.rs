@@ -1,0 +1,475 @@
+//! What real processors do that a kind model does not: each behaviour an option of a modelled
+//! machine, `--machine NAME,unkind=late+frozen`.
+//!
+//! A behaviour is a property of a logical processor and stands beside its CPUID leaves, so that
+//! whatever is built from them shows it: the service in process, and the shipped driver on a
+//! modelled kernel.
+
+use crate::cpuid::{CpuidResult, Leaves};
+use crate::unit::Watch;
+use std::fmt;
+
+/// One behaviour, which its row in [`ROWS`] describes; the discriminant is that row's index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Behaviour {
+    /// `cleared-global`.
+    ClearedGlobal,
+    /// `frozen`.
+    Frozen,
+    /// `stale-status`.
+    StaleStatus,
+    /// `foreign-status`.
+    ForeignStatus,
+    /// `counters-on`.
+    CountersOn,
+    /// `fixed-taken`.
+    FixedTaken,
+    /// `late`.
+    Late,
+    /// `lost`.
+    Lost,
+    /// `dead-interrupts`.
+    DeadInterrupts,
+    /// `masked`.
+    Masked,
+    /// `hypervisor-masks`.
+    HypervisorMasks,
+    /// `storm`.
+    Storm,
+    /// `dead-counters`.
+    DeadCounters,
+    /// `late-stop`.
+    LateStop,
+    /// `smallest-reload`.
+    SmallestReload,
+    /// `no-general`.
+    NoGeneral,
+    /// `no-fixed`.
+    NoFixed,
+    /// `narrow-counters`.
+    NarrowCounters,
+}
+
+/// One option, for people.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// The behaviour.
+    pub behaviour: Behaviour,
+    /// What `unkind=` takes.
+    pub name: &'static str,
+    /// What the processor does then.
+    pub description: &'static str,
+    /// Where it was seen or is documented: the manual's title and section's title, or the software
+    /// that tells of it.
+    pub source: &'static str,
+}
+
+const fn row(
+    behaviour: Behaviour,
+    name: &'static str,
+    description: &'static str,
+    source: &'static str,
+) -> Row {
+    Row {
+        behaviour,
+        name,
+        description,
+        source,
+    }
+}
+
+const INTEL_SDM: &str = "Intel SDM volume 3 (325384), \"Architectural Performance Monitoring\"";
+const INTEL_APIC: &str = "Intel SDM volume 3 (325384), \"Local Vector Table\"";
+
+/// Every option, in the order of [`Behaviour`].
+pub const ROWS: [Row; 18] = [
+    row(
+        Behaviour::ClearedGlobal,
+        "cleared-global",
+        "the global control register was cleared by somebody: no counter is on in it, where reset \
+         leaves a 1 for every general counter",
+        "Intel SDM volume 3 (325384), \"Processor State After Reset\"; AMD APM volume 2 (24593), \
+         \"PerfMonV2\": what reset leaves, and so what is missing here",
+    ),
+    row(
+        Behaviour::Frozen,
+        "frozen",
+        "somebody has set FREEZE_PERFMON_ON_PMI: an overflow interrupt clears the global control \
+         register (versions 2 and 3), or sets CTR_FRZ and stops the counters until it is \
+         acknowledged (from version 4 on; AMD with LbrAndPmcFreeze)",
+        "Intel SDM volume 3 (325384), \"Freezing LBR and Performance Counters on PMI\"; AMD APM \
+         volume 3 (24594), CPUID 8000_0022h",
+    ),
+    row(
+        Behaviour::StaleStatus,
+        "stale-status",
+        "the overflow bits of all counters are set before anything has counted",
+        INTEL_SDM,
+    ),
+    row(
+        Behaviour::ForeignStatus,
+        "foreign-status",
+        "the global status register shows bits that are no counter's (48, 55, 58, 62) and one \
+         that nothing declares, again after each overflow",
+        INTEL_SDM,
+    ),
+    row(
+        Behaviour::CountersOn,
+        "counters-on",
+        "firmware has left general counter 0 counting instructions, without interrupts",
+        "Linux reports such firmware (arch/x86/events/core.c, check_hw_exists)",
+    ),
+    row(
+        Behaviour::FixedTaken,
+        "fixed-taken",
+        "somebody counts with fixed counters 0 and 1, without interrupts",
+        "perfview issue 1647: Windows' own sampling may use the unit",
+    ),
+    row(
+        Behaviour::Late,
+        "late",
+        "each overflow interrupt comes late, by 0 to 3 times what the counter was preset for",
+        "interrupts masked, SMI, VM exits: no manual bounds them",
+    ),
+    row(
+        Behaviour::Lost,
+        "lost",
+        "each seventh overflow interrupt never comes",
+        INTEL_APIC,
+    ),
+    row(
+        Behaviour::DeadInterrupts,
+        "dead-interrupts",
+        "counters count, and no overflow interrupt ever comes",
+        "issues of profilers on Windows and in virtual machines",
+    ),
+    row(
+        Behaviour::Masked,
+        "masked",
+        "LVTPC is found masked at start and after sleep",
+        INTEL_APIC,
+    ),
+    row(
+        Behaviour::HypervisorMasks,
+        "hypervisor-masks",
+        "a hypervisor (KVM) masks LVTPC when it delivers the interrupt, on AMD too",
+        "KVM v6.6 to April 2024: Linux commits a16eb25b09c0 and 49ff3b4aec51",
+    ),
+    row(
+        Behaviour::Storm,
+        "storm",
+        "from the first overflow interrupt on the request line stays up for a status bit that is \
+         nobody's, and the interrupt comes again each time LVTPC lets it through",
+        "Linux, arch/x86/events/intel/core.c: it gives up after 100 rounds",
+    ),
+    row(
+        Behaviour::DeadCounters,
+        "dead-counters",
+        "registers take every value and no counter counts",
+        "Broadcom KB 344161; rr issues 2327, 3682: virtual counters that stay 0",
+    ),
+    row(
+        Behaviour::LateStop,
+        "late-stop",
+        "a counter that is stopped still counts the next 4 events",
+        "Linux stops counters before it trusts their values",
+    ),
+    row(
+        Behaviour::SmallestReload,
+        "smallest-reload",
+        "a counter preset for fewer than 128 events does not interrupt",
+        "Linux, arch/x86/events/intel/core.c: nhm_limit_period",
+    ),
+    row(
+        Behaviour::NoGeneral,
+        "no-general",
+        "CPUID declares no general counter (Intel's leaves 0x0A and 0x23, AMD's 0x80000022; others \
+         cannot say so)",
+        INTEL_SDM,
+    ),
+    row(
+        Behaviour::NoFixed,
+        "no-fixed",
+        "CPUID declares no fixed counter (Intel's leaves 0x0A and 0x23)",
+        INTEL_SDM,
+    ),
+    row(
+        Behaviour::NarrowCounters,
+        "narrow-counters",
+        "CPUID declares counters of 32 bits (Intel's leaf 0x0A)",
+        INTEL_SDM,
+    ),
+];
+
+/// A preset nearer to overflow than this misbehaves with [`Behaviour::SmallestReload`].
+pub const SMALLEST_RELOAD: u64 = 128;
+/// With [`Behaviour::Lost`] each interrupt of this number is lost.
+pub const LOST_EACH: u64 = 7;
+/// Events that a stopped counter still counts with [`Behaviour::LateStop`].
+pub const LATE_STOP: u64 = 4;
+/// The bits of [`Behaviour::ForeignStatus`]: metrics overflow, ToPA, frozen LBR, the debug store's
+/// buffer, and one that is reserved everywhere.
+pub(crate) const FOREIGN_STATUS: u64 = 1 << 48 | 1 << 55 | 1 << 58 | 1 << 62 | 1 << 30;
+/// The bit that holds the line up with [`Behaviour::Storm`].
+pub(crate) const STORM_STATUS: u64 = 1 << 62;
+
+/// Which behaviours a processor shows; none to begin with.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Unkind(u32);
+
+/// A name that is none of [`ROWS`], or one that is there twice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UnkindError {
+    /// No such behaviour.
+    Unknown(String),
+    /// Named before.
+    Duplicate(String),
+}
+
+impl fmt::Display for UnkindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(name) => write!(f, "`{name}` is no unkind behaviour"),
+            Self::Duplicate(name) => write!(f, "`{name}` is given twice"),
+        }
+    }
+}
+
+impl std::error::Error for UnkindError {}
+
+impl Unkind {
+    /// This one alone.
+    #[must_use]
+    pub const fn of(behaviour: Behaviour) -> Self {
+        Self(1 << behaviour as u32)
+    }
+
+    /// These and that.
+    #[must_use]
+    pub const fn with(self, behaviour: Behaviour) -> Self {
+        Self(self.0 | Self::of(behaviour).0)
+    }
+
+    /// Whether the processor does this.
+    #[must_use]
+    pub const fn has(self, behaviour: Behaviour) -> bool {
+        self.0 & Self::of(behaviour).0 != 0
+    }
+
+    /// Whether it is a kind one.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Reads names joined by `+`, in either case.
+    pub fn parse(names: &str) -> Result<Self, UnkindError> {
+        names.split('+').try_fold(Self::default(), |set, name| {
+            let row = ROWS.iter().find(|row| row.name.eq_ignore_ascii_case(name));
+            let row = row.ok_or_else(|| UnkindError::Unknown(name.to_owned()))?;
+            if set.has(row.behaviour) {
+                return Err(UnkindError::Duplicate(row.name.to_owned()));
+            }
+            Ok(set.with(row.behaviour))
+        })
+    }
+
+    /// The rows of what it does.
+    pub fn rows(self) -> impl Iterator<Item = &'static Row> {
+        ROWS.iter().filter(move |row| self.has(row.behaviour))
+    }
+}
+
+/// The names joined by `+`, as [`Unkind::parse`] takes them.
+impl fmt::Display for Unkind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.rows().map(|row| row.name).collect();
+        f.write_str(&names.join("+"))
+    }
+}
+
+impl fmt::Debug for Unkind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Unkind({self})")
+    }
+}
+
+/// The same processor with these behaviours besides its own, and with the leaves that they change.
+#[must_use]
+pub fn with_unkind(leaves: &Leaves, unkind: Unkind) -> Leaves {
+    let mut leaves = leaves.clone();
+    leaves.set_unkind(Unkind(leaves.unkind().0 | unkind.0));
+    if unkind.has(Behaviour::NoGeneral) {
+        without_general(&mut leaves);
+    }
+    if unkind.has(Behaviour::NoFixed) {
+        without_fixed(&mut leaves);
+    }
+    if unkind.has(Behaviour::NarrowCounters) {
+        change(&mut leaves, 0xA, None, |leaf| {
+            leaf.eax = leaf.eax & !0x00FF_0000 | 32 << 16;
+            if leaf.edx & 0x1FE0 != 0 {
+                leaf.edx = leaf.edx & !0x1FE0 | 32 << 5;
+            }
+        });
+    }
+    if unkind.has(Behaviour::HypervisorMasks) {
+        under_kvm(&mut leaves);
+    }
+    leaves
+}
+
+/// Leaf 0x0A: EAX bits 15:8; leaf 0x23 sub-leaf 1: EAX; leaf 0x80000022: EBX bits 3:0.
+fn without_general(leaves: &mut Leaves) {
+    change(leaves, 0xA, None, |leaf| leaf.eax &= !0xFF00);
+    change(leaves, 0x23, Some(1), |leaf| leaf.eax = 0);
+    change(leaves, 0x8000_0022, None, |leaf| leaf.ebx &= !0xF);
+}
+
+/// Leaf 0x0A: EDX bits 4:0 and ECX; leaf 0x23 sub-leaf 1: EBX.
+fn without_fixed(leaves: &mut Leaves) {
+    change(leaves, 0xA, None, |leaf| {
+        leaf.edx &= !0x1F;
+        leaf.ecx = 0;
+    });
+    change(leaves, 0x23, Some(1), |leaf| leaf.ebx = 0);
+}
+
+/// CPUID.1:ECX\[31\] and KVM's signature, where no hypervisor is shown yet.
+fn under_kvm(leaves: &mut Leaves) {
+    if leaves.get(1, 0).ecx >> 31 == 1 {
+        return;
+    }
+    change(leaves, 1, None, |leaf| leaf.ecx |= 1 << 31);
+    let signature = CpuidResult {
+        eax: 0x4000_0001,
+        ebx: 0x4B4D_564B,
+        ecx: 0x564B_4D56,
+        edx: 0x4D,
+    };
+    leaves.insert(0x4000_0000, signature);
+    leaves.insert(0x4000_0001, CpuidResult::default());
+}
+
+fn change(
+    leaves: &mut Leaves,
+    leaf: u32,
+    subleaf: Option<u32>,
+    edit: impl FnOnce(&mut CpuidResult),
+) {
+    if !leaves.contains(leaf) {
+        return;
+    }
+    let mut value = leaves.get(leaf, subleaf.unwrap_or(0));
+    edit(&mut value);
+    match subleaf {
+        Some(subleaf) => leaves.insert_subleaf(leaf, subleaf, value),
+        None => leaves.insert(leaf, value),
+    }
+}
+
+/// What comes between an overflow and its interrupt on one processor.
+#[derive(Clone, Debug)]
+pub(crate) struct Delivery {
+    unkind: Unkind,
+    /// What tells processors' delays apart.
+    seed: u64,
+    /// Interrupts that were asked for.
+    asked: u64,
+    /// An interrupt that has been asked for and comes when this watch's amount is reached.
+    under_way: Option<Watch>,
+    /// The line is up for good.
+    storming: bool,
+}
+
+impl Delivery {
+    pub(crate) fn new(unkind: Unkind, seed: u32) -> Self {
+        Self {
+            unkind,
+            seed: seed.into(),
+            asked: 0,
+            under_way: None,
+            storming: false,
+        }
+    }
+
+    /// Back to power-on.
+    pub(crate) fn reset(&mut self) {
+        *self = Self::new(self.unkind, self.seed as u32);
+    }
+
+    /// Whether the line is up though no counter's overflow holds it.
+    pub(crate) fn is_storming(&self) -> bool {
+        self.storming
+    }
+
+    /// The interrupt that is under way.
+    pub(crate) fn under_way(&self) -> Option<Watch> {
+        self.under_way
+    }
+
+    /// The unit asks for an interrupt, by this overflow if it is known; whether it is delivered now.
+    pub(crate) fn ask(&mut self, overflow: Option<Watch>) -> bool {
+        let too_near = overflow.is_some_and(|watch| watch.span < SMALLEST_RELOAD);
+        if self.unkind.has(Behaviour::SmallestReload) && too_near {
+            return false;
+        }
+        self.asked += 1;
+        let lost = self.unkind.has(Behaviour::Lost) && self.asked.is_multiple_of(LOST_EACH);
+        if lost || self.unkind.has(Behaviour::DeadInterrupts) {
+            return false;
+        }
+        match overflow {
+            Some(watch) if self.unkind.has(Behaviour::Late) => {
+                let at = watch.at.saturating_add(self.delay(watch.span));
+                self.under_way.get_or_insert(Watch { at, ..watch });
+                false
+            }
+            _ => {
+                self.begin_storm();
+                true
+            }
+        }
+    }
+
+    /// Whether the interrupt under way arrives where `amount` gives what a feed has come to.
+    pub(crate) fn arrives(&mut self, amount: impl Fn(&Watch) -> u64) -> bool {
+        let arrives = self
+            .under_way
+            .is_some_and(|watch| amount(&watch) >= watch.at);
+        if arrives {
+            self.under_way = None;
+            self.begin_storm();
+        }
+        arrives
+    }
+
+    /// What has happened was `before` and is `now` from here on.
+    pub(crate) fn count_from(
+        &mut self,
+        before: impl Fn(&Watch) -> u64,
+        now: impl Fn(&Watch) -> u64,
+    ) {
+        if let Some(watch) = &mut self.under_way {
+            let left = watch.at.saturating_sub(before(watch));
+            watch.at = now(watch).saturating_add(left);
+        }
+    }
+
+    fn begin_storm(&mut self) {
+        self.storming |= self.unkind.has(Behaviour::Storm);
+    }
+
+    /// 0 to 3 times `span`, in steps of its 64th part (SplitMix64's mixing; Steele, Lea and Flood
+    /// 2014).
+    fn delay(&self, span: u64) -> u64 {
+        let state = (self.seed << 32 | self.asked).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        let parts = (mixed >> 32) % (3 * 64 + 1);
+        (u128::from(span) * u128::from(parts) / 64) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests;

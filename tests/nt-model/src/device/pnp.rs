@@ -1,0 +1,421 @@
+//! What the PnP and power managers do with the driver: load, start, stop, sleep, wake, shut down,
+//! remove, unload, and add processors.
+//!
+//! The order of a device's callbacks is that of "PnP and Power Management Scenarios"; each runs at
+//! PASSIVE_LEVEL in a critical region.
+
+use super::Device;
+use crate::kernel::{self, number_of};
+use crate::kmdf::{self, power};
+use crate::machine::SYSTEM;
+use crate::rules::{Rule, Violation};
+use sim::cpuid::Leaves;
+use sim::host::Cpu;
+
+/// WdfPowerDeviceD3: asleep.
+pub const D3: u64 = 4;
+/// WdfPowerDeviceD3Final: for good, or before the device is stopped.
+pub const D3_FINAL: u64 = 5;
+/// KeProcessorAddStartNotify and KeProcessorAddCompleteNotify.
+const ADD_START: u32 = 0;
+const ADD_COMPLETE: u32 = 1;
+/// The size of a DRIVER_OBJECT (wdm.h, x64).
+const DRIVER_OBJECT: usize = 0x150;
+/// What stands for a WDFDRIVER and for a WDFDEVICE_INIT.
+const DRIVER: u64 = 0x1000;
+const INIT: u64 = 0x2000;
+
+/// How far the driver has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// Not in memory.
+    Unloaded,
+    /// DriverEntry has succeeded.
+    Loaded,
+    /// There is a device, which has no hardware: not started, stopped, or removed by surprise.
+    Added,
+    /// PrepareHardware has succeeded, and the device is not in D0 nor will be without a start.
+    Prepared,
+    /// In D3, while the system sleeps.
+    Asleep,
+    /// In D0.
+    Working,
+}
+
+/// NT_SUCCESS is false.
+pub(crate) const fn failed(status: u64) -> bool {
+    (status as u32).cast_signed() < 0
+}
+
+impl Device {
+    /// Loads the driver, adds its device and starts it, as far as it goes; the status that ended it.
+    pub fn start(&mut self) -> Result<u32, Violation> {
+        for step in [Self::load, Self::add, Self::start_device] {
+            let status = step(self)?;
+            if failed(status.into()) {
+                return Ok(status);
+            }
+        }
+        Ok(0)
+    }
+
+    /// Loads the driver.
+    pub fn load(&mut self) -> Result<u32, Violation> {
+        for (at, bytes) in &self.writable {
+            self.machine.engine.write(*at, bytes);
+        }
+        let entry = self.machine.kernel.entry;
+        let driver = self.machine.framework.driver_object;
+        self.machine.engine.write(driver, &[0; DRIVER_OBJECT]);
+        let path = self.registry_path()?;
+        let status = self.machine.call("DriverEntry", entry, &[driver, path])?;
+        self.machine.engine.bus().arena.free(path, 0)?;
+        if !failed(status) {
+            self.stage = Stage::Loaded;
+        }
+        Ok(status as u32)
+    }
+
+    /// Adds its device. Where that fails, what was made of it goes after the callback has returned
+    /// (EvtDriverDeviceAdd's page).
+    pub fn add(&mut self) -> Result<u32, Violation> {
+        let status = self.call_device_add()?;
+        if failed(status.into()) {
+            self.delete_device()?;
+        } else {
+            self.stage = Stage::Added;
+        }
+        Ok(status)
+    }
+
+    /// Adds another device while the first is there; the status with which that is refused.
+    pub fn add_another(&mut self) -> Result<u32, Violation> {
+        self.call_device_add()
+    }
+
+    fn call_device_add(&mut self) -> Result<u32, Violation> {
+        let add = self.machine.framework.device_add;
+        self.machine.framework.begin_init();
+        let arguments = [DRIVER, INIT];
+        let status = self.machine.call("EvtDriverDeviceAdd", add, &arguments)?;
+        Ok(status as u32)
+    }
+
+    /// Starts the device, for the first time or after [`Self::stop`]. Where PrepareHardware or D0Entry
+    /// fails, ReleaseHardware comes at once, and D0Exit does not (their pages).
+    pub fn start_device(&mut self) -> Result<u32, Violation> {
+        let mut status = self.power(power::PREPARE, &[0, 0])?;
+        if !failed(status) {
+            status = self.enter_d0(D3_FINAL)?;
+        }
+        if failed(status) {
+            self.release_hardware()?;
+            return Ok(status as u32);
+        }
+        self.machine.framework.interface_enabled = true;
+        Ok(status as u32)
+    }
+
+    fn enter_d0(&mut self, from: u64) -> Result<u64, Violation> {
+        let status = self.power(power::D0_ENTRY, &[from])?;
+        let status = self.d0_entry_answers.take().map_or(status, u64::from);
+        if !failed(status) {
+            self.stage = Stage::Working;
+        }
+        Ok(status)
+    }
+
+    fn leave_d0(&mut self, target: u64) -> Result<(), Violation> {
+        self.power(power::D0_EXIT, &[target])?;
+        self.stage = match target {
+            D3 => Stage::Asleep,
+            _ => Stage::Prepared,
+        };
+        Ok(())
+    }
+
+    fn release_hardware(&mut self) -> Result<(), Violation> {
+        self.power(power::RELEASE, &[0])?;
+        self.stage = Stage::Added;
+        Ok(())
+    }
+
+    /// Stops the device, as the PnP manager does to rebalance resources: handles, interface and link
+    /// stay.
+    pub fn stop(&mut self) -> Result<(), Violation> {
+        self.leave_d0(D3_FINAL)?;
+        self.release_hardware()
+    }
+
+    /// The system shuts down: the device leaves D0 for good, its hardware is not released, and what
+    /// handles are open stay so.
+    pub fn shut_down(&mut self) -> Result<(), Violation> {
+        self.leave_d0(D3_FINAL)?;
+        self.check_registers()
+    }
+
+    /// Calls one of the device's PnP or power callbacks, where it has one.
+    fn power(&mut self, callback: u64, more: &[u64]) -> Result<u64, Violation> {
+        let Some(&function) = self.machine.framework.power.get(&callback) else {
+            return Ok(0);
+        };
+        let device = self.machine.framework.device.unwrap_or(0);
+        let called = &mut self.machine.framework.called;
+        called.push((callback, more.to_vec()));
+        let arguments = [&[device], more].concat();
+        let name = "a PnP or power callback";
+        let machine = &mut self.machine;
+        let thread = machine.spawn_in_critical_region(name, function, &arguments)?;
+        machine.run_until_done(thread)
+    }
+
+    /// The system goes to sleep (S3): the device leaves D0, then every register is lost.
+    pub fn sleep(&mut self) -> Result<(), Violation> {
+        self.leave_d0(D3)?;
+        self.lose_registers()
+    }
+
+    /// The system wakes, and with it the device. Clients run from the moment on at which the system
+    /// is awake, which is before this: a request between [`Self::sleep`] and this comes from one.
+    /// Where D0Entry fails, the hardware is released.
+    pub fn wake(&mut self) -> Result<(), Violation> {
+        if failed(self.enter_d0(D3)?) {
+            self.release_hardware()?;
+        }
+        Ok(())
+    }
+
+    /// The device is gone without warning, while its handles are open. One that is asleep wakes
+    /// first. Until the last handle is closed and [`Self::remove`] comes, its name is taken.
+    pub fn surprise_remove(&mut self) -> Result<(), Violation> {
+        self.power(power::SURPRISE, &[])?;
+        self.release()
+    }
+
+    /// The device leaves D0 and its hardware is released, as far as that has not happened; nobody
+    /// finds it any more. One that has never started has no hardware to release.
+    fn release(&mut self) -> Result<(), Violation> {
+        if self.stage == Stage::Asleep {
+            self.wake()?;
+        }
+        if self.stage == Stage::Working {
+            self.leave_d0(D3_FINAL)?;
+        }
+        if self.stage > Stage::Added {
+            self.release_hardware()?;
+        }
+        let framework = &mut self.machine.framework;
+        (framework.interface_enabled, framework.linked) = (false, false);
+        Ok(())
+    }
+
+    /// A processor is added while the device is being removed: its callback runs beside what comes
+    /// next, which is leaving D0, or with `released` what comes after the hardware's release.
+    pub fn remove_while_adding(
+        &mut self,
+        leaves: &Leaves,
+        released: bool,
+    ) -> Result<(), Violation> {
+        if released {
+            self.release()?;
+        } else {
+            self.leave_d0(D3_FINAL)?;
+        }
+        let mut change = None;
+        if let Some((callback, context)) = self.machine.kernel.processor_change {
+            for processor in sim::machine::processors(std::slice::from_ref(leaves)) {
+                self.machine.add_processor(Cpu::new(processor));
+            }
+            let (at, arguments) = self.processor_change(context, false)?;
+            let name = kernel::PROCESSOR_CALLBACK;
+            let machine = &mut self.machine;
+            machine.spawn_detached(name, callback, &arguments, SYSTEM)?;
+            change = Some(at);
+        }
+        self.remove()?;
+        if let Some(at) = change {
+            self.machine.engine.bus().arena.free(at, 0)?;
+        }
+        Ok(())
+    }
+
+    /// Removes the device and unloads the driver, from wherever it is; checks that nothing is left.
+    pub fn remove(&mut self) -> Result<(), Violation> {
+        self.release()?;
+        if self.stage >= Stage::Added {
+            self.delete_device()?;
+        }
+        if self.stage >= Stage::Loaded {
+            let driver = self.machine.framework.driver_object;
+            let unload = self.machine.engine.read_u64(driver + 0x68);
+            if unload != 0 {
+                self.machine.call("DriverUnload", unload, &[driver])?;
+            }
+        }
+        self.check_masks()?;
+        self.stage = Stage::Unloaded;
+        kmdf::forget_driver(&mut self.machine)?;
+        self.check_nothing_left()
+    }
+
+    /// The hardware was released by callbacks that were called elsewhere, and nobody finds the device
+    /// any more.
+    pub(crate) fn hardware_released(&mut self) {
+        self.stage = Stage::Added;
+        let framework = &mut self.machine.framework;
+        (framework.interface_enabled, framework.linked) = (false, false);
+    }
+
+    fn check_registers(&mut self) -> Result<(), Violation> {
+        let bus = self.machine.engine.bus();
+        bus.registers.check(&mut bus.cpus)
+    }
+
+    fn registry_path(&mut self) -> Result<u64, Violation> {
+        let none = || Violation::new(Rule::Unmodelled, "the arena is full");
+        let text = r"\Registry\Machine\System\CurrentControlSet\Services\halprof";
+        let wide: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let engine = &mut self.machine.engine;
+        let size = 16 + wide.len() as u64;
+        let path = engine.allocate(size, 0).ok_or_else(none)?;
+        let length = wide.len() as u32;
+        engine.write_u32(path, length << 16 | length);
+        engine.write_u64(path + 8, path + 16);
+        engine.write(path + 16, &wide);
+        Ok(path)
+    }
+
+    /// Every processor is reset, and Windows starts it again; before, the driver's bits are clear.
+    pub(crate) fn lose_registers(&mut self) -> Result<(), Violation> {
+        self.check_registers()?;
+        let bus = self.machine.engine.bus();
+        for cpu in &mut bus.cpus {
+            let now = cpu.processor.timestamp();
+            cpu.processor.reset();
+            cpu.processor.set_timestamp(now);
+            cpu.processor.boot_windows();
+        }
+        bus.registers.renew(&mut bus.cpus);
+        Ok(())
+    }
+
+    /// A processor is added to the running machine.
+    pub fn add_processor(&mut self, leaves: &Leaves) -> Result<(), Violation> {
+        for mut processor in sim::machine::processors(std::slice::from_ref(leaves)) {
+            processor.boot_windows();
+            processor.set_timestamp(self.machine.now());
+            let Some((callback, context)) = self.machine.kernel.processor_change else {
+                self.machine.add_processor(Cpu::new(processor));
+                continue;
+            };
+            self.tell_of_processor(callback, context, true)?;
+            self.machine.add_processor(Cpu::new(processor));
+            self.tell_of_processor(callback, context, false)?;
+        }
+        Ok(())
+    }
+
+    fn tell_of_processor(
+        &mut self,
+        callback: u64,
+        context: u64,
+        starting: bool,
+    ) -> Result<(), Violation> {
+        let (change, arguments) = self.processor_change(context, starting)?;
+        self.machine
+            .call(kernel::PROCESSOR_CALLBACK, callback, &arguments)?;
+        self.machine.engine.bus().arena.free(change, 0)
+    }
+
+    /// What the callback for added processors is told of the next processor, before it is there
+    /// and after: the KE_PROCESSOR_CHANGE_NOTIFY_CONTEXT (state, number, status,
+    /// PROCESSOR_NUMBER), and the arguments with it.
+    pub(crate) fn processor_change(
+        &mut self,
+        context: u64,
+        starting: bool,
+    ) -> Result<(u64, Vec<u64>), Violation> {
+        let index = self.machine.processors();
+        self.change_of(context, if starting { index } else { index - 1 }, starting)
+    }
+
+    fn change_of(
+        &mut self,
+        context: u64,
+        index: usize,
+        starting: bool,
+    ) -> Result<(u64, Vec<u64>), Violation> {
+        let none = || Violation::new(Rule::Unmodelled, "the arena is full");
+        let engine = &mut self.machine.engine;
+        let change = engine.allocate(16, 0).ok_or_else(none)?;
+        let state = if starting { ADD_START } else { ADD_COMPLETE };
+        engine.write_u32(change, state);
+        engine.write_u32(change + 4, index as u32);
+        engine.write_u32(change + 12, number_of(index as u64));
+        Ok((change, vec![context, change, change + 8]))
+    }
+
+    /// Cleanup callbacks run, those of the device's children first; then all of it is gone ("Framework
+    /// Object Life Cycle").
+    fn delete_device(&mut self) -> Result<(), Violation> {
+        let Some(device) = self.machine.framework.device else {
+            return Ok(());
+        };
+        let children = self.machine.framework.children(device);
+        for object in children.iter().copied().chain([device]) {
+            if let Some(cleanup) = self.machine.framework.cleanup_of(object) {
+                let machine = &mut self.machine;
+                machine.call("EvtCleanupCallback", cleanup, &[object])?;
+            }
+        }
+        self.machine.framework.device = None;
+        for object in children.into_iter().chain([device]) {
+            kmdf::delete(&mut self.machine, object)?;
+        }
+        Ok(())
+    }
+
+    fn check_nothing_left(&mut self) -> Result<(), Violation> {
+        let alive = self.machine.kernel.alive();
+        if !alive.is_empty() || self.machine.framework.bound {
+            let what = format!(
+                "after unload: {alive:?}, bound {}",
+                self.machine.framework.bound
+            );
+            return Err(Violation::new(Rule::Alive, what));
+        }
+        let arena = &self.machine.engine.bus().arena;
+        let leaks: Vec<String> = arena
+            .leaks()
+            .map(|(at, allocation)| format!("{} bytes at {at:#x}", allocation.size))
+            .collect();
+        if leaks.is_empty() {
+            Ok(())
+        } else {
+            Err(Violation::new(Rule::PoolLeak, leaks.join(", ")))
+        }
+    }
+
+    /// Several processors are added, all of them there before the driver is told of the first, in the
+    /// order `told` of theirs: no page promises an order.
+    pub fn add_processors(&mut self, leaves: &[Leaves], told: &[usize]) -> Result<(), Violation> {
+        let first = self.machine.processors();
+        for mut processor in sim::machine::processors(leaves) {
+            processor.boot_windows();
+            processor.set_timestamp(self.machine.now());
+            self.machine.add_processor(Cpu::new(processor));
+        }
+        let Some((callback, context)) = self.machine.kernel.processor_change else {
+            return Ok(());
+        };
+        for &which in told {
+            for starting in [true, false] {
+                let (change, arguments) = self.change_of(context, first + which, starting)?;
+                let name = kernel::PROCESSOR_CALLBACK;
+                self.machine.call(name, callback, &arguments)?;
+                self.machine.engine.bus().arena.free(change, 0)?;
+            }
+        }
+        Ok(())
+    }
+}

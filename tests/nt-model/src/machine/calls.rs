@@ -1,0 +1,191 @@
+//! Calls between the driver and the system: each slice, call and return is held against the rules.
+
+use super::{APC, Function, Machine, Outcome, PASSIVE, PROFILE, STACK, State, Stub, Wait};
+use crate::cost::Cost;
+use crate::engine::{MASKED_LIMIT, Stack, Stop};
+use crate::rules::{Rule, Violation};
+use sim::hal;
+
+/// Bytes of it that break [`Rule::Stack`]: the other half is for the interrupts that come on top,
+/// and for what is below the driver. The driver's most are 7936.
+const STACK_LIMIT: u64 = 12 << 10;
+/// Instructions without a call to the system that break [`Rule::Spin`] in callbacks that are no
+/// request: [`crate::cost::Budget`] has what a request may take.
+const SPIN_LIMIT: u64 = 1_000_000;
+
+impl Machine {
+    /// Runs a slice of an activity, and holds it against the rules of what it may take.
+    pub(super) fn run(&mut self, index: usize, id: usize, slice: u64) -> Result<Stop, Violation> {
+        let activity = &self.activities[id];
+        let bus = self.engine.bus();
+        let (before, calls) = (bus.executed, bus.calls);
+        bus.stack = Stack {
+            start: activity.stack,
+            end: activity.stack + STACK,
+            lowest: activity.lowest,
+        };
+        let stop = self.engine.run(index, slice)?;
+        let bus = self.engine.bus();
+        let (executed, stack) = (bus.executed - before, bus.stack);
+        let own = executed - (bus.calls - calls);
+        let activity = &mut self.activities[id];
+        activity.lowest = stack.lowest;
+        activity.ran += executed;
+        activity.ran_in_all += executed;
+        if activity.program {
+            return Ok(stop);
+        }
+        if let Some(request) = activity.request {
+            let on = (activity.irql != PASSIVE).then_some(index);
+            let charged = self.budget.charge(request, on, own, self.processors.len());
+            charged.map_err(|violation| self.engine.with_stack(violation))?;
+        }
+        let (name, ran) = (activity.name, activity.ran);
+        self.stack_most = self.stack_most.max((stack.used(), name));
+        self.spin_most = self.spin_most.max((ran, name));
+        let broken = if stack.used() > STACK_LIMIT {
+            let what = format!("{name} uses {} bytes of its stack", stack.used());
+            Some(Violation::new(Rule::Stack, what))
+        } else if ran > SPIN_LIMIT {
+            let what = format!("{name} runs {ran} instructions without calling the system");
+            Some(Violation::new(Rule::Spin, what))
+        } else if activity.irql == PROFILE {
+            let ran = activity.ran_in_all;
+            self.handler_most = self.handler_most.max(ran);
+            let what = format!("{name} runs {ran} instructions at PROFILE_LEVEL");
+            (ran > MASKED_LIMIT).then(|| Violation::new(Rule::Masked, what))
+        } else {
+            None
+        };
+        broken.map_or(Ok(stop), |violation| Err(self.engine.with_stack(violation)))
+    }
+
+    /// A stub was called by the activity that runs.
+    pub(super) fn called(
+        &mut self,
+        index: usize,
+        id: usize,
+        number: usize,
+    ) -> Result<(), Violation> {
+        let stub = self.stubs.get(number).copied().unwrap_or(Stub::Return);
+        match stub {
+            Stub::Return => self.returned(index, id),
+            Stub::Unmodelled(name) => {
+                let name = self.unmodelled[name].clone();
+                let violation = Violation::new(Rule::Unmodelled, format!("{name} is called"));
+                Err(self.engine.with_stack(violation))
+            }
+            Stub::Function(function) => self.serve(index, id, function),
+        }
+    }
+
+    pub(super) fn returned(&mut self, index: usize, id: usize) -> Result<(), Violation> {
+        let value = self.engine.returned();
+        let moved = self.engine.stack_pointer() != self.activities[id].top;
+        let not_kept = self.engine.not_kept();
+        if let Some(what) = not_kept.or(moved.then(|| "RSP".to_owned())) {
+            let what = format!("{} does not keep {what}", self.activities[id].name);
+            let violation = Violation::new(Rule::Convention, what);
+            return Err(self.engine.with_stack(violation));
+        }
+        if self.framework.holds_a_lock(id) {
+            let what = format!("{} ends with a lock held", self.activities[id].name);
+            return Err(self.engine.with_stack(Violation::new(Rule::LockHeld, what)));
+        }
+        let (critical, entered) = self.activities[id].critical;
+        if critical != entered {
+            let what = format!("{} ends in a critical region", self.activities[id].name);
+            let violation = Violation::new(Rule::CriticalRegion, what);
+            return Err(self.engine.with_stack(violation));
+        }
+        if self.engine.masked() {
+            let what = format!("{} ends with interrupts masked", self.activities[id].name);
+            return Err(Violation::new(Rule::Masked, what));
+        }
+        if let Some(request) = self.activities[id].request.take()
+            && self.activities[id].irql == PASSIVE
+        {
+            self.budget.end(request, self.processors.len())?;
+        }
+        self.processors[index].pile.pop();
+        self.loaded = None;
+        if let Some(began) = self.activities[id].began.take() {
+            let cost = Cost::so_far(self) - began;
+            self.overflow_costs.push(cost);
+        }
+        let activity = &mut self.activities[id];
+        activity.state = State::Done(value);
+        let (stack, frame, object) = (activity.stack, activity.frame, activity.object);
+        if activity.detached {
+            self.idle.push(id);
+        }
+        if let Some(stopped) = activity.stopped.take() {
+            hal::go_on(&mut self.engine.bus().cpus[index], stopped);
+        }
+        if object != 0 {
+            self.wake(|wait| *wait == Wait::Dpc);
+        }
+        self.wake(|wait| *wait == Wait::ProcessorCallback);
+        if frame != 0 {
+            self.engine.bus().arena.free(frame, 0)?;
+        }
+        self.engine.bus().arena.free(stack, 0)
+    }
+
+    pub(super) fn serve(
+        &mut self,
+        index: usize,
+        id: usize,
+        function: &'static Function,
+    ) -> Result<(), Violation> {
+        let irql = self.activities[id].irql;
+        self.activities[id].ran = 0;
+        let broken = |what: String| Violation::new(Rule::Irql, what);
+        if irql > function.irql {
+            let what = format!(
+                "{} is called at IRQL {irql}, at most {}",
+                function.name, function.irql
+            );
+            return Err(self.engine.with_stack(broken(what)));
+        }
+        if self.engine.masked() && function.irql < PROFILE {
+            let what = format!("{} is called with interrupts masked", function.name);
+            return Err(self.engine.with_stack(broken(what)));
+        }
+        self.kernel.calling = function.name;
+        self.calls.add(function.name.as_bytes());
+        self.calls.add(&[index as u8, id as u8]);
+        let outcome = (function.run)(self);
+        match outcome.map_err(|violation| self.engine.with_stack(violation))? {
+            Outcome::Return(value) => self.engine.return_from_stub(value),
+            Outcome::Wait(wait) => {
+                self.engine.return_from_stub(0);
+                self.wait(index, id, function, wait)?;
+            }
+            Outcome::Again(wait) => {
+                self.engine.repeat_stub();
+                self.wait(index, id, function, wait)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn wait(
+        &mut self,
+        index: usize,
+        id: usize,
+        function: &Function,
+        wait: Wait,
+    ) -> Result<(), Violation> {
+        let irql = self.activities[id].irql;
+        if irql > APC {
+            let what = format!("{} waits at IRQL {irql}", function.name);
+            return Err(self.engine.with_stack(Violation::new(Rule::Wait, what)));
+        }
+        self.contended += u64::from(matches!(wait, Wait::Lock(_)));
+        self.unload();
+        self.activities[id].state = State::Waiting(wait);
+        self.processors[index].pile.pop();
+        Ok(())
+    }
+}

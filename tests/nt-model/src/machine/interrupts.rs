@@ -1,0 +1,117 @@
+//! Overflow interrupts: how they are delivered, and what comes at any moment on a disturbed machine.
+
+use super::{Machine, PROFILE, STEPS};
+use crate::cost::Cost;
+use crate::kernel;
+use crate::memory::{IMAGE, PAGE};
+use crate::rules::{Rule, Violation};
+use hal_profile::overflow::Interrupted;
+use shared_types::Mode;
+use sim::event::{Counts, Event};
+use sim::hal;
+
+/// What comes at moments that the seed chooses, while a machine is disturbed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Disturbance {
+    /// An overflow interrupt though no counter has overflowed.
+    Spurious,
+    /// Events that make counters go on, perhaps over their end.
+    Events,
+    /// The timer, before its time.
+    Timer,
+}
+
+impl Machine {
+    /// An overflow interrupt comes to a processor, and is handled.
+    pub fn interrupt(
+        &mut self,
+        processor: usize,
+        interrupted: Interrupted,
+    ) -> Result<(), Violation> {
+        self.processors[processor].interrupt = Some(interrupted);
+        for _ in 0..STEPS {
+            if !self.is_interrupted(processor) || !self.step()? {
+                return Ok(());
+            }
+        }
+        let what = "an interrupt is not handled to its end";
+        Err(Violation::new(Rule::Endless, what))
+    }
+
+    pub(super) fn is_interrupted(&self, processor: usize) -> bool {
+        let processor = &self.processors[processor];
+        let handles = |&id: &usize| self.activities[id].irql == PROFILE;
+        processor.interrupt.is_some() || processor.pile.iter().any(handles)
+    }
+
+    /// The HAL takes an overflow interrupt: it calls the handler that is registered at this moment,
+    /// or the callback of who has the counters, or nobody.
+    pub(super) fn deliver(
+        &mut self,
+        index: usize,
+        interrupted: &Interrupted,
+    ) -> Result<(), Violation> {
+        let who = (interrupted.process, interrupted.thread);
+        if let Some(handler) = self.kernel.interrupt_handler {
+            let frame = kernel::trap_frame(self, interrupted)?;
+            let id = self.pile(index, "interrupt", handler, &[frame, 0], PROFILE, who)?;
+            self.activities[id].frame = frame;
+            self.activities[id].began = Some(Cost::so_far(self));
+            self.interrupts += 1;
+        } else if let Some((owner, Some(callback))) = self.kernel.counters {
+            let stopped = hal::stop(&mut self.engine.bus().cpus[index]);
+            let arguments = [stopped.overflowed, owner];
+            let id = self.pile(index, "callback", callback, &arguments, PROFILE, who)?;
+            self.activities[id].stopped = Some(stopped);
+            self.activities[id].began = Some(Cost::so_far(self));
+            self.interrupts += 1;
+        }
+        Ok(())
+    }
+
+    /// Something comes at this moment.
+    pub(super) fn disturb(&mut self) {
+        const KINDS: [Disturbance; 3] = [
+            Disturbance::Spurious,
+            Disturbance::Events,
+            Disturbance::Timer,
+        ];
+        let index = self.rng.usize(0..self.processors.len());
+        match KINDS[self.rng.usize(0..KINDS.len())] {
+            Disturbance::Spurious => {
+                self.processors[index].interrupt = Some(self.interrupted(index));
+            }
+            Disturbance::Events => {
+                let mut events = Counts::default();
+                for event in [Event::Instructions, Event::Cycles] {
+                    let bits = self.rng.u32(1..21);
+                    let many = self.rng.u64(0..1 << bits);
+                    events.set(event, many, many / 2);
+                }
+                self.engine.bus().cpus[index].processor.exercise(events);
+                self.take_pending(index);
+            }
+            Disturbance::Timer => kernel::expire_timers(self),
+        }
+    }
+
+    /// An overflow that the processor's local APIC has to tell becomes an interrupt that waits.
+    pub(super) fn take_pending(&mut self, index: usize) {
+        let cpu = &mut self.engine.bus().cpus[index];
+        if cpu.processor.acknowledge_interrupt().is_some() {
+            self.processors[index].interrupt = Some(self.interrupted(index));
+        }
+    }
+
+    /// What an interrupt would interrupt on a processor: code of this driver.
+    pub(super) fn interrupted(&self, index: usize) -> Interrupted {
+        let top = self.processors[index].pile.last();
+        let (process, thread) = top.map_or((0, 0), |&id| self.activities[id].who);
+        Interrupted {
+            ip: IMAGE + PAGE,
+            mode: Mode::Kernel,
+            process,
+            thread,
+        }
+    }
+}

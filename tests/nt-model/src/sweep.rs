@@ -1,0 +1,171 @@
+//! Sampling, run after run, with interrupts that come later and later: `record -e TotalIssues:4096
+//! -C 0 --guest loop --skid K` for every K, with the set-up shared.
+//!
+//! A run is right where every period is accounted for: generated is floor(events / period) within
+//! one, every event is in a sample or in a loss that has a cause, and no rule is broken.
+
+use crate::programs::Program;
+use crate::transport::{Broken, DriverTransport, Guest};
+use anyhow::{Context, Result};
+use halprof_measure::{Connection, ModelledMachine, Session, Setup};
+use shared_types::request::samples::Statistics;
+use shared_types::request::session::Spec;
+use sim::workload::Workload;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// The machines whose interrupts and global registers differ.
+pub const MACHINES: [&str; 7] = [
+    "skylake",
+    "haswell",
+    "sapphire-rapids",
+    "core2",
+    "pentium-m",
+    "zen2",
+    "zen4",
+];
+/// Events from one sample to the next.
+pub const PERIOD: u64 = 4096;
+/// The largest skid: three periods.
+pub const LATEST: u64 = 3 * PERIOD;
+/// How far from a multiple of the period every skid is tried.
+const NEAR: u64 = 32;
+/// How far apart they are elsewhere.
+const STEP: u64 = 64;
+/// Rounds of the program: about 24 periods.
+const ROUNDS: u32 = 20_000;
+/// TotalIssues.
+const SOURCE: u32 = 0x02;
+
+/// Every skid: all of them near a multiple of the period, each 64th elsewhere.
+#[must_use]
+pub fn full() -> Vec<u64> {
+    let near = |skid: &u64| (skid + NEAR) % PERIOD <= 2 * NEAR;
+    (0..=LATEST + NEAR)
+        .filter(|skid| skid % STEP == 0 || near(skid))
+        .collect()
+}
+
+/// So many of them, spread over all.
+#[must_use]
+pub fn spread(many: u64) -> Vec<u64> {
+    // A prime step, so that the remainders by the period differ.
+    (0..many).map(|index| index * 617 % (LATEST + 1)).collect()
+}
+
+/// A machine, as `--machine` names it, and the skids to try on it.
+pub type Part = (String, Vec<u64>);
+
+/// Runs all parts, several at once; what failed, in words.
+///
+/// # Panics
+///
+/// If a run does.
+#[must_use]
+pub fn sweep(file: &[u8], parts: &[Part]) -> Vec<String> {
+    let next = AtomicUsize::new(0);
+    let failures = Mutex::new(Vec::new());
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some((machine, skids)) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let failed = try_machine(file, machine, skids);
+                    let mut all = failures.lock().unwrap_or_else(PoisonError::into_inner);
+                    all.extend(failed);
+                }
+            });
+        }
+    });
+    failures
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Tries skids one after the other on one machine; a new one after each that fails.
+fn try_machine(file: &[u8], machine: &str, skids: &[u64]) -> Vec<String> {
+    let mut failures = Vec::new();
+    let mut open = None;
+    for &skid in skids {
+        let broken = Broken::default();
+        let connection = match open.take() {
+            Some(connection) => Ok(connection),
+            None => connect(file, machine, &broken),
+        };
+        let outcome = connection.and_then(|mut connection| {
+            sample(&mut connection, skid)?;
+            Ok(connection)
+        });
+        match outcome {
+            Ok(connection) => open = Some(connection),
+            Err(error) => failures.push(format!("{machine}, skid {skid}: {error:#}")),
+        }
+    }
+    failures
+}
+
+fn connect(file: &[u8], machine: &str, broken: &Broken) -> Result<Connection<DriverTransport>> {
+    let spec = halprof_measure::spec(&format!("{machine},processors=1"))?;
+    let guest = Guest {
+        program: Program::find("loop").context("no program")?,
+        rounds: ROUNDS,
+        skid: 0,
+    };
+    let transport = DriverTransport::open(file, &spec.leaves, 0, Some(guest), broken)?;
+    Ok(Connection::new(transport)?)
+}
+
+/// One run; what is wrong with it is the error.
+fn sample(connection: &mut Connection<DriverTransport>, skid: u64) -> Result<()> {
+    connection.transport().device().machine.set_skid(skid);
+    let spec = Spec {
+        source: SOURCE,
+        filter: Spec::USER | Spec::KERNEL,
+        interval: PERIOD,
+        ..Spec::default()
+    };
+    let setup = Setup {
+        specs: vec![spec],
+        ..Setup::default()
+    };
+    let mut session = Session::open(connection, true, true)?;
+    session.configure(&setup, true)?;
+    session.start()?;
+    session.transport().begin(&Workload::default());
+    while session.transport().advance(u64::MAX >> 1)? {}
+    let counts = session.stop_and_read()?;
+    let mut told = 0;
+    loop {
+        let (samples, left) = session.drain()?;
+        told += samples.iter().map(|sample| sample.period).sum::<u64>();
+        if left == 0 {
+            break;
+        }
+    }
+    let statistics = session.statistics()?;
+    account(&statistics, counts[0][0].counted, told)
+}
+
+/// Whether every period and every event is accounted for, of which samples tell so many.
+fn account(statistics: &Statistics, counted: u64, told: u64) -> Result<()> {
+    let lost: u64 = statistics.lost_events.iter().sum();
+    let lost_samples: u64 = statistics.lost.iter().sum();
+    let summary = format!(
+        "{counted} events, {told} in {} samples, {lost} in losses {:?}, {} generated, {} spurious",
+        statistics.stored, statistics.lost, statistics.generated, statistics.spurious
+    );
+    let throttled = statistics.throttled != 0;
+    anyhow::ensure!(
+        throttled || statistics.generated.abs_diff(counted / PERIOD) <= 1,
+        "periods are missing: {summary}"
+    );
+    anyhow::ensure!(
+        statistics.generated == statistics.stored + lost_samples,
+        "generated is not stored and lost: {summary}"
+    );
+    anyhow::ensure!(
+        counted.abs_diff(told + lost) <= statistics.longest_period.max(PERIOD),
+        "events are in no sample and no loss: {summary}"
+    );
+    Ok(())
+}

@@ -1,0 +1,156 @@
+//! The tool's transport to the shipped driver: one modelled machine, one handle.
+
+use crate::device::{Device, File};
+use crate::memory::{IMAGE, STUBS, STUBS_SIZE};
+use crate::programs::{self, Program};
+use crate::rules::Violation;
+use anyhow::{Context, Result};
+use halprof_measure::{Code, Error, ModelledMachine, Transport};
+use shared_types::NtStatus;
+use shared_types::request::{Access, RequestCode};
+use sim::cpuid::Leaves;
+use sim::run::PROCESS;
+use sim::workload::Workload;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// What a machine leaves behind: the first rule that was broken on it.
+pub type Broken = Rc<RefCell<Option<Violation>>>;
+
+/// What runs on the guest feed.
+#[derive(Clone, Copy)]
+pub struct Guest {
+    /// The program, on every processor.
+    pub program: &'static Program,
+    /// Its rounds.
+    pub rounds: u32,
+    /// How many instructions late interrupts come.
+    pub skid: u64,
+}
+
+/// A device that is started, and open for this process.
+pub struct DriverTransport {
+    /// The device under test.
+    pub device: Device,
+    file: File,
+    guest: Option<Guest>,
+    broken: Broken,
+}
+
+impl DriverTransport {
+    /// Loads a driver's file on a machine of these processors, starts its device and opens it. The
+    /// PMUs are driven by the workloads, or by the guest.
+    pub fn open(
+        file: &[u8],
+        leaves: &[Leaves],
+        seed: u64,
+        guest: Option<Guest>,
+        broken: &Broken,
+    ) -> Result<Self> {
+        let mut device = Device::new(file, leaves, seed)?;
+        if let Some(guest) = guest {
+            device.machine.feed_guest(guest.skid);
+        }
+        let status = device.start()?;
+        anyhow::ensure!(status == 0, "the driver does not start: status {status:#x}");
+        let file = device
+            .open(std::process::id(), &[Access::Read, Access::Write])
+            .context("the device does not open")?;
+        Ok(Self {
+            device,
+            file,
+            guest,
+            broken: Rc::clone(broken),
+        })
+    }
+
+    /// The machine, for who looks at it from outside.
+    pub fn device(&mut self) -> &mut Device {
+        &mut self.device
+    }
+
+    /// What the driver knows this handle by.
+    #[must_use]
+    pub fn handle(&self) -> u64 {
+        self.file.object
+    }
+
+    /// A broken rule is a defect, and no result stands beside it.
+    fn kept<T>(&self, outcome: Result<T, Violation>) -> halprof_measure::Result<T> {
+        outcome.map_err(|violation| {
+            let told = Error::Internal(violation.to_string());
+            self.broken.borrow_mut().get_or_insert(violation);
+            told
+        })
+    }
+}
+
+impl Transport for DriverTransport {
+    fn request(
+        &mut self,
+        code: RequestCode,
+        input: &[u8],
+        output: &mut [u8],
+    ) -> halprof_measure::Result<usize> {
+        let outcome = self.device.device_control(&self.file, code, input, output);
+        match self.kept(outcome)? {
+            (NtStatus::SUCCESS, length) => Ok(length),
+            (refused, _) => Err(Error::Status(refused)),
+        }
+    }
+}
+
+impl ModelledMachine for DriverTransport {
+    /// The guest's program in place of the workload, where there is one.
+    fn begin(&mut self, workload: &Workload) {
+        let Some(guest) = self.guest else {
+            self.device.begin(workload);
+            return;
+        };
+        let begun = self.device.begin_programs(guest.program, guest.rounds);
+        // What it says is told at the end.
+        let _ = self.kept(begun);
+    }
+
+    fn advance(&mut self, nanoseconds: u64) -> halprof_measure::Result<bool> {
+        let outcome = self.device.advance(nanoseconds);
+        self.kept(outcome)
+    }
+
+    fn elapsed_ns(&mut self) -> u64 {
+        self.device.elapsed_ns()
+    }
+
+    fn modules(&self) -> Vec<Code> {
+        let Some(guest) = self.guest else {
+            return Vec::new();
+        };
+        let module = |process, name: &str, start, end| Code {
+            process,
+            name: name.to_owned(),
+            start,
+            end,
+        };
+        let (code, code_end) = programs::CODE;
+        let program = format!("{}.exe", guest.program.name);
+        vec![
+            module(Some(PROCESS), &program, code, code_end),
+            module(None, "halprof.sys", IMAGE, IMAGE + self.device.image_size),
+            // The functions that the driver calls: each is its first instruction.
+            module(None, "ntoskrnl.exe", STUBS, STUBS + STUBS_SIZE),
+        ]
+    }
+}
+
+impl Drop for DriverTransport {
+    /// The handle is closed and the driver removed, which may break rules too. After a broken rule
+    /// nothing more can be learnt from the machine.
+    fn drop(&mut self) {
+        if self.broken.borrow().is_some() {
+            return;
+        }
+        let device = &mut self.device;
+        let gone = device.close(&self.file).and_then(|()| device.remove());
+        *self.broken.borrow_mut() = gone.err();
+    }
+}

@@ -1,0 +1,181 @@
+//! What does a request take, at most? DESIGN's budget holds on every model, whatever is asked.
+
+use halprof_tests::driver;
+use halprof_tests::requests::{ALL_RIGHTS, bytes, configure, header, spec};
+use nt_model::device::File;
+use nt_model::{Device, Violation};
+use shared_types::request::session::{self, Opened, Session, Spec};
+use shared_types::request::{Plain, RequestCode, counts, machine, samples, source};
+use shared_types::{ProfileSource, ReplyHeader};
+use sim::models::{MODELS, repeat};
+use sim::workload;
+use std::process::Command;
+use zerocopy::FromBytes;
+
+const SYS: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../target/driver/halprof.sys"
+);
+const PLAIN: u64 = 120;
+const GROUPS: u64 = 50;
+
+/// Instructions retired, with one unit mask after the other.
+fn raw(number: u64) -> Spec {
+    Spec {
+        raw: 0xC0 | number << 8,
+        ..spec(ProfileSource::RAW.0)
+    }
+}
+
+fn plain_sources() -> Vec<Spec> {
+    (0..PLAIN).map(raw).collect()
+}
+
+fn groups_of_one() -> Vec<Spec> {
+    let grouped = |number| Spec {
+        group: number as u16 + 1,
+        ..raw(number)
+    };
+    (0..GROUPS).map(grouped).collect()
+}
+
+struct Asking {
+    device: Device,
+    file: File,
+}
+
+impl Asking {
+    fn new(file: &[u8], model: &str) -> Self {
+        let model = sim::models::find(model).expect("a model");
+        let leaves = repeat(&model.processors(), 2);
+        let mut device = Device::new(file, &leaves, 1).expect("a machine");
+        assert_eq!(device.start().expect("no rule"), 0);
+        let file = device.open(4096, ALL_RIGHTS).expect("a handle");
+        Self { device, file }
+    }
+
+    /// The reply, and the error in it.
+    fn ask(&mut self, code: RequestCode, input: &[u8]) -> Result<(Vec<u8>, u32), Violation> {
+        let mut output = vec![0; 1 << 20];
+        let device = &mut self.device;
+        let (_, length) = device.device_control(&self.file, code, input, &mut output)?;
+        output.truncate(length);
+        let error = ReplyHeader::read_from_prefix(&output).map_or(0, |(header, _)| header.error);
+        Ok((output, error))
+    }
+
+    fn plain(&mut self, code: RequestCode, flags: u32) -> Result<Vec<u8>, Violation> {
+        let header = header(flags);
+        Ok(self.ask(code, &bytes(&Plain { header }, &[]))?.0)
+    }
+
+    /// A life of a session that counts or samples these; whether they were configured.
+    fn live(&mut self, flags: u32, specs: &[Spec]) -> Result<bool, Violation> {
+        let opened = self.plain(session::OPEN, session::KERNEL)?;
+        let number = Opened::read_from_prefix(&opened).map_or(0, |(opened, _)| opened.session);
+        let (_, error) = self.ask(session::CONFIGURE, &configure(number, flags, specs))?;
+        self.ask(source::PLAN, &configure(0, flags, specs))?;
+        let about = Session {
+            header: header(0),
+            session: number,
+            reserved: 0,
+        };
+        let about = bytes(&about, &[]);
+        self.ask(session::START, &about)?;
+        let work = "instructions=3000000,cycles=4000000,branches=70000,processors=all";
+        self.device
+            .begin(&workload::parse(work).expect("a workload"));
+        self.device.advance(1 << 40)?;
+        for code in [
+            counts::SNAPSHOT,
+            samples::DRAIN,
+            samples::STATISTICS,
+            session::STOP,
+            session::CLOSE,
+        ] {
+            self.ask(code, &about)?;
+        }
+        Ok(error == 0)
+    }
+
+    fn look(&mut self) -> Result<(), Violation> {
+        self.plain(machine::HELLO, 0)?;
+        self.plain(machine::DESCRIBE, 0)?;
+        let from = machine::From {
+            header: header(0),
+            first: 0,
+            reserved: 0,
+        };
+        for code in [machine::PROCESSORS, machine::REGISTERS, source::ENUMERATE] {
+            self.ask(code, &bytes(&from, &[]))?;
+        }
+        Ok(())
+    }
+}
+
+/// Prints the most that a request of each code takes, on which model.
+#[test]
+fn what_requests_take() {
+    let Some(file) = driver::file() else { return };
+    let mut over = Vec::new();
+    for model in MODELS {
+        let mut asking = Asking::new(&file, model.name);
+        asking.device.machine.budget.only_measures = true;
+        let asked = asking
+            .look()
+            .and_then(|()| asking.live(0, &[2, 6].map(spec)))
+            .and_then(|_| asking.live(session::SAMPLE, &[2].map(spec)))
+            .and_then(|_| asking.live(0, &plain_sources()))
+            .and_then(|_| asking.live(0, &groups_of_one()));
+        if let Err(violation) = asked {
+            over.push(format!("{}: {violation}", model.name));
+        }
+        for (code, most) in &asking.device.machine.budget.most {
+            let known = RequestCode::ALL.iter().find(|(known, _)| known.0 == *code);
+            let name = known.map_or("unknown", |(_, name)| name);
+            println!("{:12} {name:10} {most:?}", model.name);
+            if most.thread > most.thread_limit || most.processor > 3000 {
+                over.push(format!("{}: {name} {most:?}", model.name));
+            }
+        }
+    }
+    assert!(over.is_empty(), "{}", over.join("\n"));
+}
+
+#[test]
+fn many_sources_on_every_model() {
+    let Some(file) = driver::file() else { return };
+    let (mut over, mut configured) = (Vec::new(), 0);
+    for model in MODELS {
+        for specs in [plain_sources(), groups_of_one()] {
+            match Asking::new(&file, model.name).live(0, &specs) {
+                Ok(done) => configured += u32::from(done),
+                Err(violation) => {
+                    over.push(format!("{}, {}: {violation}", model.name, specs.len()));
+                }
+            }
+        }
+    }
+    assert!(over.is_empty(), "{}", over.join("\n"));
+    assert!(configured > MODELS.len() as u32, "{configured}");
+}
+
+#[test]
+fn all_sources_on_every_model() {
+    if driver::file().is_none() {
+        return;
+    }
+    let mut failed = Vec::new();
+    for model in MODELS {
+        let ran = Command::new(env!("CARGO_BIN_EXE_nt-model"))
+            .args(["--sys", SYS, "--machine", model.name, "stat", "-e", "all"])
+            .args(["--workload", "instructions=3000000,cycles=4000000"])
+            .output()
+            .expect("it runs");
+        let told = String::from_utf8_lossy(&ran.stderr);
+        if !ran.status.success() {
+            failed.push(format!("{}: {told}", model.name));
+        }
+    }
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}

@@ -1,0 +1,13 @@
+//! All tests of the modelled kernel, in one program. A file that is not named here is not compiled.
+
+mod bytes;
+mod closed_handle;
+mod cost;
+mod differential;
+mod door;
+mod faults;
+mod guest;
+mod left;
+mod soak;
+mod start;
+mod variants;

@@ -1,0 +1,82 @@
+//! Does the shipped driver account for every period, however late and however unkindly interrupts
+//! come?
+//!
+//! Here are few skids of each machine; `HALPROF_SKIDS=all` tries every one, which takes minutes.
+
+use nt_model::sweep::{MACHINES, PERIOD, Part, full, spread, sweep};
+use sim::unkind::ROWS;
+
+const SYS: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../target/driver/halprof.sys"
+);
+/// With these nothing is sampled: START refuses, the session is ended, or there is no counter that
+/// the source could be on.
+const NOT_SAMPLED: [&str; 4] = ["dead-counters", "dead-interrupts", "storm", "no-general"];
+/// Skids of each unkind machine.
+const UNKIND: u64 = 20;
+
+fn all() -> bool {
+    std::env::var_os("HALPROF_SKIDS").is_some_and(|value| value == "all")
+}
+
+fn fails_nowhere(parts: &[Part]) {
+    let file = std::fs::read(SYS).expect("cargo xtask sys");
+    let failures = sweep(&file, parts);
+    let tried: usize = parts.iter().map(|(_, skids)| skids.len()).sum();
+    let (count, told) = (failures.len(), failures.join("\n"));
+    assert!(failures.is_empty(), "{count} of {tried} runs fail:\n{told}");
+}
+
+/// Where an interrupt is a whole number of periods late, and where the next overflow then meets the
+/// handler of the last.
+fn few() -> Vec<u64> {
+    let near = |periods: u64| (0..17).map(move |back| (periods * PERIOD).saturating_sub(8 * back));
+    let mut skids: Vec<u64> = (0..4).flat_map(near).chain(spread(16)).collect();
+    skids.sort_unstable();
+    skids.dedup();
+    skids
+}
+
+#[test]
+fn every_period_is_accounted_for_however_late_interrupts_come() {
+    let skids = if all() { full() } else { few() };
+    let parts = |machine: &str| -> Vec<Part> {
+        let chunks = skids.chunks(64);
+        chunks
+            .map(|chunk| (machine.to_owned(), chunk.to_vec()))
+            .collect()
+    };
+    let parts: Vec<Part> = MACHINES.iter().flat_map(|machine| parts(machine)).collect();
+    fails_nowhere(&parts);
+}
+
+#[test]
+fn every_period_is_accounted_for_on_unkind_machines() {
+    let many = if all() { UNKIND } else { 3 };
+    let options = ROWS.iter().map(|row| row.name);
+    let options: Vec<&str> = options.filter(|name| !NOT_SAMPLED.contains(name)).collect();
+    let part =
+        |(machine, option): (&&str, &&str)| (format!("{machine},unkind={option}"), spread(many));
+    let each = MACHINES
+        .iter()
+        .flat_map(|machine| options.iter().map(move |one| (machine, one)));
+    let parts: Vec<Part> = each.map(part).collect();
+    fails_nowhere(&parts);
+}
+
+/// The sweep that the issue asks for.
+#[test]
+fn the_whole_sweep_is_the_one_that_was_asked_for() {
+    let skids = full();
+    for step in (0..=12_288).step_by(64) {
+        assert!(skids.contains(&step), "{step}");
+    }
+    for periods in 0..=3 {
+        for near in 0..=32 {
+            assert!(skids.contains(&(periods * PERIOD + near)));
+            let before = (periods * PERIOD).checked_sub(near);
+            assert!(before.is_none_or(|before| skids.contains(&before)));
+        }
+    }
+}

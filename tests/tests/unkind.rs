@@ -1,0 +1,396 @@
+//! Does the core hold on processors that are as unkind as silicon? Every event is accounted for,
+//! by a sample or by a loss that has a cause; nothing dies unsaid; and registers are left as they
+//! were found.
+
+use halprof_measure::{Connection, Error, Modelled, Session, Setup};
+use halprof_tests::machines::{Sampled, count, sample_in, specs, workload};
+use shared_types::ErrorCode;
+use shared_types::request::source::Source;
+use sim::unkind::{Behaviour, ROWS, Unkind};
+use std::io;
+
+const GLOBAL_CTRL: u32 = 0x38F;
+const FIXED_CONTROL: u32 = 0x38D;
+const DEBUGCTL: u32 = 0x1D9;
+const LVTPC: u32 = 0x340;
+const LVTPC_MASK: u32 = 1 << 16;
+
+/// What is sampled: 199 periods.
+const PERIOD: u64 = 50_021;
+const EVENTS: u64 = 10_000_019;
+const SAMPLED: &str = "TotalIssues:50021";
+const SHORT: &str = "instructions=10000019,cycles=30000001,ref-cycles=24000001";
+/// Twelve seconds, so that whatever looks from time to time has looked.
+const LONG: &str = "instructions=12000000000,cycles=12000000000";
+const LONG_SAMPLED: &str = "TotalIssues:12000017";
+const LONG_PERIOD: u64 = 12_000_017;
+
+const MACHINES: [&str; 7] = [
+    "skylake",
+    "haswell",
+    "sapphire-rapids",
+    "core2",
+    "pentium-m",
+    "zen2",
+    "zen4",
+];
+/// With these the processor counts and interrupts, however badly.
+const SAMPLING: [&str; 18] = [
+    "cleared-global",
+    "frozen",
+    "stale-status",
+    "foreign-status",
+    "counters-on",
+    "fixed-taken",
+    "late",
+    "lost",
+    "masked",
+    "hypervisor-masks",
+    "late-stop",
+    "smallest-reload",
+    "no-fixed",
+    "narrow-counters",
+    "late+frozen",
+    "late+smallest-reload",
+    "late+lost+foreign-status",
+    "frozen+masked+stale-status+fixed-taken",
+];
+
+/// One processor of a machine as `--machine` names it.
+fn open(spec: &str) -> Connection<Modelled> {
+    let spec = format!("{spec},processors=1");
+    let none = |_: &std::path::Path| Err(io::ErrorKind::NotFound.into());
+    let machine = sim::spec::machine(&spec, none).expect("a machine");
+    Connection::new(Modelled::new(&machine.leaves)).expect("a greeting")
+}
+
+fn unkind(model: &str, options: &str) -> String {
+    format!("{model},unkind={options}")
+}
+
+fn read(connection: &mut Connection<Modelled>, msr: u32) -> Option<u64> {
+    let processor = connection.transport().model().processor(0);
+    let processor = processor.expect("the first processor");
+    processor.unobserved(|processor| processor.rdmsr(msr).ok())
+}
+
+fn is_masked(connection: &mut Connection<Modelled>) -> bool {
+    let processor = connection.transport().model().processor(0);
+    let processor = processor.expect("the first processor");
+    let entry = processor.unobserved(|processor| processor.read_apic(LVTPC));
+    entry.expect("LVTPC") & LVTPC_MASK != 0
+}
+
+fn sampled(connection: &mut Connection<Modelled>, list: &str, runs: &str) -> Sampled {
+    let specs = specs(connection, list);
+    let session = Session::open(connection, true, true).expect("a session");
+    sample_in(session, specs, &workload(runs), 20_000_000)
+}
+
+/// What is wrong with a run of so many events, sampled each so many.
+fn unaccounted(sampled: &Sampled, events: u64, period: u64) -> Option<String> {
+    let statistics = &sampled.statistics;
+    let counted = sampled.counts[0][0].counted;
+    let told: u64 = sampled.samples.iter().map(|sample| sample.period).sum();
+    let lost: u64 = statistics.lost_events.iter().sum();
+    let generated = statistics.stored + statistics.lost.iter().sum::<u64>();
+    let wrong = [
+        (counted.abs_diff(events) > 4, "the count is wrong"),
+        (
+            (told + lost).abs_diff(counted) > statistics.longest_period.max(period),
+            "events are in no sample and no loss",
+        ),
+        (
+            generated != statistics.generated,
+            "generated is not stored and lost",
+        ),
+        (
+            statistics.throttled == 0 && generated.abs_diff(events / period) > 1,
+            "periods are missing",
+        ),
+        (statistics.ended != 0, "the session was ended"),
+    ];
+    let wrong: Vec<&str> = wrong
+        .iter()
+        .filter(|(is, _)| *is)
+        .map(|(_, what)| *what)
+        .collect();
+    let what = wrong.join(", ");
+    (!wrong.is_empty()).then(|| {
+        format!(
+            "{what}: {counted} of {events} counted, {told} in {} samples, {lost} in losses {:?}, \
+             {} periods generated of {}",
+            sampled.samples.len(),
+            statistics.lost,
+            statistics.generated,
+            events / period
+        )
+    })
+}
+
+/// Tries all, and tells all that fail.
+fn none_fails(failures: Vec<String>) {
+    assert!(
+        failures.is_empty(),
+        "{} fail:\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
+}
+
+#[test]
+fn every_behaviour_is_tried_here() {
+    let mut tried = SAMPLING.iter().flat_map(|options| options.split('+'));
+    let elsewhere = ["dead-interrupts", "dead-counters", "storm", "no-general"];
+    for row in &ROWS {
+        let here = tried.clone().any(|name| name == row.name);
+        assert!(here || elsewhere.contains(&row.name), "{}", row.name);
+    }
+    assert!(tried.all(|name| Unkind::parse(name).is_ok()));
+}
+
+#[test]
+fn kind_machines_account_for_every_event() {
+    for model in MACHINES {
+        let sampled = sampled(&mut open(model), SAMPLED, SHORT);
+        assert_eq!(unaccounted(&sampled, EVENTS, PERIOD), None, "{model}");
+    }
+}
+
+#[test]
+fn unkind_machines_account_for_every_event() {
+    let mut failures = Vec::new();
+    for model in MACHINES {
+        for options in SAMPLING {
+            let machine = unkind(model, options);
+            let sampled = sampled(&mut open(&machine), SAMPLED, SHORT);
+            let wrong = unaccounted(&sampled, EVENTS, PERIOD);
+            failures.extend(wrong.map(|wrong| format!("{machine}: {wrong}")));
+        }
+    }
+    none_fails(failures);
+}
+
+/// Sampling goes on: the last eighth of twelve seconds has samples.
+#[test]
+fn sampling_does_not_die() {
+    let mut failures = Vec::new();
+    for model in MACHINES {
+        for options in SAMPLING {
+            let machine = unkind(model, options);
+            let sampled = sampled(&mut open(&machine), LONG_SAMPLED, LONG);
+            let late = sampled.elapsed / 8 * 7;
+            let first = sampled.samples.first().map_or(0, |sample| sample.timestamp);
+            let alive = sampled
+                .samples
+                .iter()
+                .any(|one| one.timestamp - first > late);
+            if !alive {
+                failures.push(format!(
+                    "{machine}: {} samples in all",
+                    sampled.samples.len()
+                ));
+            }
+            let wrong = unaccounted(&sampled, 12_000_000_000, LONG_PERIOD);
+            failures.extend(wrong.map(|wrong| format!("{machine}: {wrong}")));
+        }
+    }
+    none_fails(failures);
+}
+
+/// What a session may not change: the global control register, who freezes, and fixed counters
+/// that were on. Selects end at 0, and LVTPC lets interrupts through.
+#[test]
+fn registers_are_left_as_they_were_found() {
+    let mut failures = Vec::new();
+    for model in MACHINES {
+        for options in ["cleared-global"].into_iter().chain(SAMPLING) {
+            let machine = unkind(model, options);
+            let mut connection = open(&machine);
+            let shared = [GLOBAL_CTRL, FIXED_CONTROL, DEBUGCTL, 0xC000_0301];
+            // A legacy freeze clears others' bits too, which are not the core's to set again.
+            let legacy = options.contains("frozen") && matches!(model, "haswell" | "core2");
+            let mask = if legacy { 1 } else { u64::MAX };
+            let look = |connection: &mut Connection<Modelled>, msr| {
+                let value: Option<u64> = read(connection, msr);
+                value.map(|value| {
+                    if msr == GLOBAL_CTRL {
+                        value & mask
+                    } else {
+                        value
+                    }
+                })
+            };
+            let before = shared.map(|msr| look(&mut connection, msr));
+            drop(sampled(&mut connection, SAMPLED, SHORT));
+            let after = shared.map(|msr| look(&mut connection, msr));
+            if before != after {
+                failures.push(format!("{machine}: {before:x?} before, {after:x?} after"));
+            }
+            if is_masked(&mut connection) {
+                failures.push(format!("{machine}: LVTPC is left masked"));
+            }
+            for select in [0x186, 0x187, 0xC001_0200, 0xC001_0202] {
+                if !matches!(read(&mut connection, select), None | Some(0)) {
+                    failures.push(format!("{machine}: select {select:#x} is left on"));
+                }
+            }
+        }
+    }
+    none_fails(failures);
+}
+
+#[test]
+fn somebody_elses_fixed_counters_go_on() {
+    for model in ["skylake", "haswell", "sapphire-rapids"] {
+        let mut connection = open(&unkind(model, "fixed-taken"));
+        let sampled = sampled(
+            &mut connection,
+            "TotalIssues:50021,TotalCycles:150011",
+            SHORT,
+        );
+        assert_eq!(sampled.counts[0][0].counted, EVENTS, "{model}");
+        let values = [0x309, 0x30A].map(|msr| read(&mut connection, msr));
+        assert!(
+            values[0] >= Some(EVENTS) && values[1] >= Some(30_000_001),
+            "{model}: the fixed counters were written: {values:?}"
+        );
+        assert_eq!(read(&mut connection, FIXED_CONTROL), Some(0x33), "{model}");
+        let processors = connection.processors().expect("the processors");
+        assert_eq!(processors[0].found_fixed, 0b11, "{model}");
+    }
+}
+
+#[test]
+fn a_general_counter_found_on_is_told_and_taken() {
+    for model in ["skylake", "core2", "zen4"] {
+        let mut connection = open(&unkind(model, "counters-on"));
+        let processors = connection.processors().expect("the processors");
+        assert_eq!(processors[0].found_counters, 1, "{model}");
+    }
+}
+
+fn code(error: &Error) -> Option<ErrorCode> {
+    match error {
+        Error::Refused(refusal) => Some(refusal.code),
+        _ => None,
+    }
+}
+
+/// What START answers.
+fn start(machine: &str, sample: bool) -> Result<(), Option<ErrorCode>> {
+    let mut connection = open(machine);
+    let specs = specs(&mut connection, SAMPLED);
+    let mut session = Session::open(&mut connection, true, true).expect("a session");
+    let setup = Setup {
+        specs,
+        ..Setup::default()
+    };
+    session.configure(&setup, sample).expect("a configuration");
+    session.start().map_err(|error| code(&error))
+}
+
+#[test]
+fn start_proves_that_counters_count_and_interrupts_come() {
+    for model in MACHINES {
+        let counters = unkind(model, "dead-counters");
+        for sample in [false, true] {
+            let answer = start(&counters, sample);
+            assert_eq!(answer, Err(Some(ErrorCode::CountersDead)), "{counters}");
+        }
+        let interrupts = unkind(model, "dead-interrupts");
+        assert_eq!(start(&interrupts, false), Ok(()), "{interrupts}");
+        let answer = start(&interrupts, true);
+        assert_eq!(answer, Err(Some(ErrorCode::InterruptsDead)), "{interrupts}");
+    }
+}
+
+/// A storm ends the session and leaves LVTPC masked, as there is no handler any more.
+#[test]
+fn a_storm_ends_the_session() {
+    let mut failures = Vec::new();
+    for model in MACHINES {
+        let machine = unkind(model, "storm");
+        let mut connection = open(&machine);
+        let sampled = sampled(&mut connection, SAMPLED, SHORT);
+        let statistics = &sampled.statistics;
+        if statistics.ended != ErrorCode::InterruptStorm as u32 || statistics.spurious > 1000 {
+            failures.push(format!(
+                "{machine}: ended {}, {} spurious",
+                statistics.ended, statistics.spurious
+            ));
+        }
+        if !is_masked(&mut connection) {
+            failures.push(format!("{machine}: LVTPC is not left masked"));
+        }
+    }
+    none_fails(failures);
+}
+
+/// Sources that a machine says it can count, the timer not.
+fn supported(connection: &mut Connection<Modelled>) -> Vec<String> {
+    let counts =
+        |source: &&Source| source.flags & (Source::SUPPORTED | Source::TIMER) == Source::SUPPORTED;
+    let sources = connection.sources(true).expect("the sources");
+    let names = sources.iter().filter(counts);
+    names
+        .map(|source| source.name.as_str().to_owned())
+        .collect()
+}
+
+#[test]
+fn fixed_counters_are_enough() {
+    for model in ["skylake", "haswell", "sapphire-rapids"] {
+        let mut connection = open(&unkind(model, "no-general"));
+        let names = supported(&mut connection);
+        assert!(
+            names.iter().any(|name| name == "FixedInstructions"),
+            "{model}: {names:?}"
+        );
+        assert!(
+            !names.iter().any(|name| name == "BranchInstructions"),
+            "{model}: {names:?}"
+        );
+        let specs = specs(&mut connection, "FixedInstructions");
+        let counts = count(&mut connection, specs, &workload(SHORT));
+        assert_eq!(counts[0][0].counted, EVENTS, "{model}");
+        let sampled = sampled(&mut connection, "FixedInstructions:50021", SHORT);
+        assert_eq!(unaccounted(&sampled, EVENTS, PERIOD), None, "{model}");
+    }
+}
+
+#[test]
+fn without_any_counter_no_source_is_supported() {
+    for model in ["skylake", "sapphire-rapids", "zen4"] {
+        let mut connection = open(&unkind(model, "no-general+no-fixed"));
+        assert_eq!(supported(&mut connection), Vec::<String>::new(), "{model}");
+    }
+}
+
+/// Counters are read as often as the narrowest needs: 2^34 events of 32-bit counters.
+#[test]
+fn narrow_counters_lose_no_wrap() {
+    let runs = "instructions=17179869184,cycles=17179869184,branches=17179869184";
+    for model in ["skylake", "core2"] {
+        let mut connection = open(&unkind(model, "narrow-counters"));
+        let specs = specs(
+            &mut connection,
+            "TotalIssues,TotalCycles,BranchInstructions",
+        );
+        let specs = specs.into_iter().take(2).collect();
+        let counts = count(&mut connection, specs, &workload(runs));
+        for count in &counts[0] {
+            assert_eq!(count.counted, 1 << 34, "{model}");
+        }
+    }
+}
+
+/// What the rows say stays true of the processors that the service runs on.
+#[test]
+fn the_service_runs_on_processors_that_are_unkind() {
+    let mut connection = open("skylake,unkind=masked+frozen");
+    assert!(is_masked(&mut connection));
+    assert_eq!(read(&mut connection, DEBUGCTL), Some(1 << 12));
+    let both = Unkind::of(Behaviour::Masked).with(Behaviour::Frozen);
+    assert_eq!(both.to_string(), "frozen+masked");
+}

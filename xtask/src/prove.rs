@@ -1,0 +1,50 @@
+//! `cargo xtask prove`: what takes too long before each commit.
+
+use crate::suite::{self, Part};
+use crate::{foreign, package, setup, speakeasy, sys, test};
+use anyhow::Result;
+use xshell::{Shell, cmd};
+
+/// What can be chosen.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// What `cargo xtask test` does as well; one summary then counts every test.
+    #[arg(long)]
+    all: bool,
+    /// How long each fuzz target runs.
+    #[arg(long, default_value_t = 60)]
+    fuzz_seconds: u32,
+    /// Modelled machines that the driver lives on, each with 50 sequences of clients and system.
+    #[arg(long, default_value_t = 400)]
+    soak_machines: u32,
+}
+
+/// Runs all of it.
+pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
+    setup::install(shell, &setup::all(shell))?;
+    speakeasy::install(shell)?;
+    foreign::install(shell)?;
+    if options.all {
+        test::checks(shell)?;
+    }
+    package::make(shell)?;
+    sys::variants::build(shell)?;
+    interleavings(shell)?;
+    suite::build(shell)?;
+    suite::fuzz(shell, options.fuzz_seconds)?;
+    suite::soak(shell, options.soak_machines)?;
+    suite::memory_image(shell)?;
+    let part = if options.all { Part::All } else { Part::Slow };
+    suite::tests(shell, part)
+}
+
+/// Every interleaving of a ring's producer and consumer.
+fn interleavings(shell: &Shell) -> Result<()> {
+    let _flags = shell.push_env("RUSTFLAGS", "--cfg loom");
+    cmd!(
+        shell,
+        "cargo test --release -p hal-profile --lib --target-dir target/loom"
+    )
+    .run()?;
+    Ok(())
+}

@@ -1,0 +1,137 @@
+//! The workspace's tests: compiled once, by one profile, and run in two parts.
+
+use crate::has_subcommand;
+use anyhow::Result;
+use xshell::{Shell, cmd};
+
+/// The profile of Cargo.toml that all of it is compiled by, and where cargo leaves it.
+const PROFILE: &str = "suite";
+/// All packages in each call: one alone would be compiled with other features, once more. The driver
+/// has a target of its own.
+const PACKAGES: [&str; 3] = ["--workspace", "--exclude", "halprof-driver"];
+
+/// What names of tests contain that only `cargo xtask prove` runs: what they need takes long to make
+/// or to start.
+const SLOW: [&str; 12] = [
+    // halprof.exe, built by mingw and run by Wine.
+    "wine::",
+    // The signed package, with halprof.exe in it.
+    "driver_package::",
+    // An emulator of Windows.
+    "driver_speakeasy::",
+    // A driver for each mistake.
+    "variants::each_mistake",
+    // The package's install file, read by Wine.
+    "driver_inf::it_installs_a_driver",
+    "driver_inf::every_line",
+    // A browser.
+    "pictures::",
+    "speedscope_shows_what_was_sampled",
+    "trace_events_are_read_as_they_were_sampled",
+    // Others' readers, from npm and PyPI.
+    "pprof_format_reads_what_was_sampled",
+    "the_firefox_profiler_shows_what_was_sampled",
+    "the_parser_of_prometheus_reads_it_all",
+];
+
+/// Which tests are run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// What needs no more than the driver.
+    Fast,
+    /// The rest.
+    Slow,
+    /// Both, so that one summary counts every test.
+    All,
+}
+
+impl Part {
+    /// What nextest and cargo's own runner both take behind `--`.
+    fn filter(self) -> Vec<&'static str> {
+        match self {
+            Self::Fast => SLOW.iter().flat_map(|name| ["--skip", name]).collect(),
+            Self::Slow => SLOW.to_vec(),
+            Self::All => Vec::new(),
+        }
+    }
+}
+
+/// rustfmt, clippy and rustdoc.
+pub(crate) fn lint(shell: &Shell) -> Result<()> {
+    cmd!(
+        shell,
+        "cargo clippy --profile {PROFILE} {PACKAGES...} --all-targets -- -D warnings"
+    )
+    .run()?;
+    let _flags = shell.push_env("RUSTDOCFLAGS", "-D warnings");
+    cmd!(
+        shell,
+        "cargo doc --profile {PROFILE} {PACKAGES...} --no-deps"
+    )
+    .run()?;
+    Ok(())
+}
+
+/// Compiles all tests, and the programs beside them.
+pub(crate) fn build(shell: &Shell) -> Result<()> {
+    if has_subcommand(shell, "nextest") {
+        cmd!(
+            shell,
+            "cargo nextest run --cargo-profile {PROFILE} {PACKAGES...} --no-run"
+        )
+        .run()?;
+    } else {
+        cmd!(
+            shell,
+            "cargo test --profile {PROFILE} {PACKAGES...} --no-run"
+        )
+        .run()?;
+    }
+    Ok(())
+}
+
+/// Throws changed input at what answers foreign bytes, for so long each.
+pub(crate) fn fuzz(shell: &Shell, seconds: u32) -> Result<()> {
+    let seconds = seconds.to_string();
+    for target in ["service", "dump", "recording"] {
+        cmd!(shell, "target/{PROFILE}/fuzz {target} --seconds {seconds}").run()?;
+    }
+    Ok(())
+}
+
+/// The driver on modelled machines, as many as wanted; their seeds are always the same.
+pub(crate) fn soak(shell: &Shell, machines: u32) -> Result<()> {
+    let machines = machines.to_string();
+    cmd!(shell, "target/{PROFILE}/soak --seed 1 --lives {machines}").run()?;
+    Ok(())
+}
+
+/// The memory of a machine that samples, which the debugger script's test reads.
+pub(crate) fn memory_image(shell: &Shell) -> Result<()> {
+    cmd!(shell, "target/{PROFILE}/memory-image").run()?;
+    Ok(())
+}
+
+/// Runs the tests; the runner's summary is the last that is printed.
+pub(crate) fn tests(shell: &Shell, part: Part) -> Result<()> {
+    let _built = shell.push_env("HALPROF_REQUIRE_DRIVER", "1");
+    let _tools = shell.push_env("HALPROF_REQUIRE_TOOLS", "1");
+    let filter = part.filter();
+    if part != Part::Slow {
+        cmd!(shell, "cargo test --profile {PROFILE} {PACKAGES...} --doc").run()?;
+    }
+    if has_subcommand(shell, "nextest") {
+        cmd!(
+            shell,
+            "cargo nextest run --cargo-profile {PROFILE} {PACKAGES...} --no-fail-fast -- {filter...}"
+        )
+        .run()?;
+    } else {
+        cmd!(
+            shell,
+            "cargo test --profile {PROFILE} {PACKAGES...} --lib --bins --tests --examples --no-fail-fast -- {filter...}"
+        )
+        .run()?;
+    }
+    Ok(())
+}
