@@ -11,8 +11,8 @@ use hal_profile::machine::{CpuidResult, Machine};
 
 /// RFLAGS.IF.
 const INTERRUPT_FLAG: u64 = 1 << 9;
-/// Rounds of the counted loop, of two instructions each: 700 instructions.
-const EXERCISE: u64 = 350;
+/// Rounds of the counted loop, of three instructions each: 300 instructions.
+const EXERCISE: u64 = 100;
 
 /// The processor that runs this code.
 ///
@@ -93,11 +93,12 @@ impl Machine for Cpu {
     }
 }
 
-/// Executes a loop of 700 instructions, for counters to count. Any IRQL.
+/// Executes a loop of 300 instructions, for counters to count. PAUSE makes it last some microseconds,
+/// in which an overflow's interrupt can come. Any IRQL.
 pub(crate) fn exercise() {
     // SAFETY: a loop on a register.
     unsafe {
-        asm!("2:", "dec {0}", "jnz 2b", inout(reg) EXERCISE => _, options(nomem, nostack));
+        asm!("2:", "pause", "dec {0}", "jnz 2b", inout(reg) EXERCISE => _, options(nomem, nostack));
     }
 }
 

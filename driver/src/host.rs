@@ -185,12 +185,22 @@ impl Processors for Host {
         self.parts(wanted, slots, work);
     }
 
-    fn exercise(&mut self, wanted: &ProcessorSet) {
+    fn exercise(
+        &mut self,
+        wanted: &ProcessorSet,
+        before: impl Fn(&mut Local<'_, Cpu>) + Sync,
+        after: impl Fn(&mut Local<'_, Cpu>) + Sync,
+    ) {
         // SAFETY: the table is there as long as the host.
         let table = unsafe { self.table.place().as_ref() };
         let dpcs = table.all().filter(|block| wanted.contains(block.index()));
-        self.rounds
-            .each(dpcs.map(Block::work), &|_| cpu::exercise());
+        self.rounds.each(dpcs.map(Block::work), &|mut here| {
+            if let Some(block) = table.block(here.index()) {
+                block.enter(&mut here, table.program(), block.ring(), &before);
+                cpu::exercise();
+                block.enter(&mut here, table.program(), block.ring(), &after);
+            }
+        });
     }
 
     fn ring(&self, index: usize) -> &[Word] {

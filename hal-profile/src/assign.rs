@@ -4,16 +4,18 @@
 //! the order asked for; sources of one group stay in one rotation or do not run. Within a rotation
 //! the assignment is exact: a source that finds no free counter may move others to other counters
 //! that they can have. Where sources share registers beside their counters (NetBurst's ESCRs) that
-//! is a search, which ends after [`SEARCH_STEPS`] steps of one configuration; what it has not found
-//! by then is taken not to fit.
+//! is a search of at most [`STEPS_OF_ONE`] steps, [`SEARCH_STEPS`] in one configuration; what it has
+//! not found by then is taken not to fit.
 
 use crate::counter::Counter;
 use crate::encode::{Encoding, Filter};
 use crate::program::{MAX_COUNTERS, MAX_SOURCES};
 use zerocopy::FromZeros;
 
-/// Steps of all searches of one configuration: about a third of what a request may take.
-const SEARCH_STEPS: u32 = 600;
+/// Steps of all searches of one configuration: about a tenth of what a request may take.
+const SEARCH_STEPS: u32 = 150;
+/// Steps of one search: so many that a list of sources, each of which may start one, has several.
+const STEPS_OF_ONE: u32 = 50;
 
 /// What a source needs.
 #[derive(Clone, Copy, Debug, FromZeros)]
@@ -298,11 +300,12 @@ impl Assignment {
         let mut tried: [Try; MAX_COUNTERS] = [Try::NONE; MAX_COUNTERS];
         let mut depth = 0;
         self.begin(&members, &mut tried, depth);
+        let last = self.steps.saturating_sub(STEPS_OF_ONE);
         while depth < count {
-            let Some(steps) = self.steps.checked_sub(1) else {
+            if self.steps == last {
                 return false;
-            };
-            self.steps = steps;
+            }
+            self.steps -= 1;
             if self.take_next(&members, &mut tried, depth) {
                 depth += 1;
                 self.begin(&members, &mut tried, depth);
@@ -338,10 +341,11 @@ impl Assignment {
             .fold(0, |used, other| used | other.counter.global_bit());
         for (side, left) in own.left.iter_mut().enumerate() {
             let encoding = self.encoding(member, side as u8);
-            let agrees = before
-                .iter()
-                .zip(members)
-                .all(|(other, &theirs)| encoding.agrees_with(&self.encoding(theirs, other.side)));
+            let agrees = before.iter().zip(members).all(|(other, &theirs)| {
+                encoding
+                    .zip(self.encoding(theirs, other.side))
+                    .is_none_or(|(own, theirs)| own.agrees_with(theirs))
+            });
             *left &= if agrees { !used } else { 0 };
             if let Some(counter) = Counter::lowest(*left) {
                 *left &= !counter.global_bit();
@@ -384,10 +388,13 @@ impl Assignment {
         if !self.has_upstream(index) {
             return true;
         }
-        let encoding = self.encoding(index, side);
+        let Some(encoding) = self.encoding(index, side) else {
+            return false;
+        };
         self.members(rotation).all(|member| {
             let side = self.assigned.get(member).map_or(0, |other| other.side);
-            encoding.agrees_with(&self.encoding(member, side))
+            self.encoding(member, side)
+                .is_none_or(|theirs| encoding.agrees_with(theirs))
         })
     }
 
@@ -411,19 +418,15 @@ impl Assignment {
             .map_or([0; 2], |wanted| wanted.candidates)
     }
 
-    fn encoding(&self, index: usize, side: u8) -> Encoding {
-        let encodings = self.wanted.get(index).map(|wanted| &wanted.encodings);
-        encodings
-            .and_then(|sides| sides.get(usize::from(side)))
-            .copied()
-            .unwrap_or_default()
+    fn encoding(&self, index: usize, side: u8) -> Option<&Encoding> {
+        let wanted = self.wanted.get(index)?;
+        wanted.encodings.get(usize::from(side))
     }
 
     fn has_upstream(&self, index: usize) -> bool {
-        let sides = [0, 1].map(|side| self.encoding(index, side));
-        sides
-            .iter()
-            .any(|side| side.upstream.iter().any(|register| register.msr != 0))
+        let sides = self.wanted.get(index).map(|wanted| &wanted.encodings);
+        let mut sides = sides.into_iter().flatten();
+        sides.any(|side| side.upstream.iter().any(|register| register.msr != 0))
     }
 
     fn used(&self, rotation: u16) -> u64 {

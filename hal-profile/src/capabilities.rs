@@ -4,11 +4,13 @@ use crate::counter::{Counter, CounterWidth};
 use crate::machine::Machine;
 use crate::registers::apic::{ApicBase, IA32_APIC_BASE};
 use crate::registers::cpuid::{
-    LEAF7_1_EAX_ARCH_PERFMON_EXT, LEAF80000001_ECX_PERF_CTR_EXT_CORE, LEAF80000022_EAX_PERFMON_V2,
-    PerfMonEax, PerfMonEdx, available_events, leaf1_ecx, leaf1_edx,
+    LEAF7_1_EAX_ARCH_PERFMON_EXT, LEAF80000001_ECX_PERF_CTR_EXT_CORE, LEAF80000022_EAX_FREEZE,
+    LEAF80000022_EAX_PERFMON_V2, PerfMonEax, PerfMonEdx, available_events, leaf1_ecx, leaf1_edx,
 };
 use crate::registers::netburst::{CCCR_OFF, Cccr};
-use crate::registers::{amd, intel, netburst, p6, pentium};
+use crate::registers::{amd, intel, netburst};
+#[cfg(feature = "legacy")]
+use crate::registers::{p6, pentium};
 use crate::selection::{Choice, Identity, Judgement, judge};
 use shared_types::{Delivery, ProfileInterface, Reason};
 use zerocopy::FromZeros;
@@ -96,7 +98,7 @@ pub struct Global {
     pub acknowledge: u32,
     /// The overflow bits, read only.
     pub status: u32,
-    /// Acknowledged with every overflow: CTR_FRZ, where there is that bit.
+    /// Acknowledged with every overflow: the bit that freezes all counters, where there is one.
     pub freeze: u64,
 }
 
@@ -193,8 +195,12 @@ impl Capabilities {
             ProfileInterface::Default => return found,
             ProfileInterface::Emon => found.architectural(machine),
             ProfileInterface::Amd64 => found.amd(),
+            #[cfg(feature = "legacy")]
             ProfileInterface::Pentium => found.pentium(),
+            #[cfg(feature = "legacy")]
             ProfileInterface::P6 => found.p6(),
+            #[cfg(not(feature = "legacy"))]
+            ProfileInterface::Pentium | ProfileInterface::P6 => return found,
             ProfileInterface::NetBurst => found.netburst(machine),
         }
         // KVM from 6.6 to 6.8 masks LVTPC for AMD guests too (Linux a16eb25b09c0, 49ff3b4aec51).
@@ -217,6 +223,21 @@ impl Capabilities {
         } else {
             self.width
         }
+    }
+
+    /// The MSR of a general counter's select.
+    #[must_use]
+    pub fn select_msr(&self, counter: Counter) -> u32 {
+        self.layout.select + u32::from(counter.index()) * self.layout.stride
+    }
+
+    /// The MSR that a counter's value is written to.
+    #[must_use]
+    pub fn write_msr(&self, counter: Counter) -> u32 {
+        if counter.is_fixed() {
+            return intel::IA32_FIXED_CTR0 + u32::from(counter.index());
+        }
+        self.layout.counter_write + u32::from(counter.index()) * self.layout.stride
     }
 
     /// All counters that are used, in the layout of the global registers.
@@ -329,7 +350,11 @@ impl Capabilities {
                 control: amd::GLOBAL_CTL,
                 acknowledge: amd::GLOBAL_STATUS_CLR,
                 status: amd::GLOBAL_STATUS,
-                freeze: 0,
+                freeze: if self.identity.leaf_80000022.eax & LEAF80000022_EAX_FREEZE != 0 {
+                    amd::GLOBAL_STATUS_COUNTERS_FROZEN
+                } else {
+                    0
+                },
             };
             // In the handler they are stopped one by one: that is one register access less, and
             // AMD's local APIC keeps what overflows meanwhile.
@@ -337,6 +362,7 @@ impl Capabilities {
         }
     }
 
+    #[cfg(feature = "legacy")]
     fn pentium(&mut self) {
         self.declared_counters = pentium::COUNTERS;
         self.counters = low_bits(pentium::COUNTERS);
@@ -350,6 +376,7 @@ impl Capabilities {
         };
     }
 
+    #[cfg(feature = "legacy")]
     fn p6(&mut self) {
         self.declared_counters = p6::COUNTERS;
         self.counters = low_bits(p6::COUNTERS);

@@ -3,7 +3,7 @@
 use crate::capabilities::Capabilities;
 use crate::source::amd64_events::{AmdGeneration, mask_selects_nothing, meaning, verdict};
 use crate::source::raw::Family;
-use crate::source::{self, CounterSet, Fit, Row, Select, amd, amd64, emon, intel, netburst};
+use crate::source::{self, ANY, CounterSet, Fit, Row, Select, amd, amd64, emon, intel, netburst};
 #[cfg(feature = "legacy")]
 use crate::source::{p6, pentium};
 use shared_types::{ErrorCode, ProfileInterface, ProfileSource};
@@ -285,11 +285,17 @@ fn netburst_available(
 /// The counters that can count a row, in general.
 #[must_use]
 pub fn counters(capabilities: &Capabilities, row: &Row) -> CounterSet {
-    match row.select() {
+    row.counters & constraint(capabilities, &row.select())
+}
+
+/// The counters that can count a select, whatever its row says.
+#[must_use]
+pub fn constraint(capabilities: &Capabilities, select: &Select) -> CounterSet {
+    match *select {
         Select::EventSelect(select) if generation_is_15h(capabilities) => {
-            row.counters & amd::family15h_counters(amd_event(select))
+            amd::family15h_counters(amd_event(select))
         }
-        _ => row.counters,
+        _ => ANY,
     }
 }
 

@@ -73,6 +73,11 @@ impl Encoding {
     /// Whether both can be in force at once: no register is wanted with two values.
     #[must_use]
     pub fn agrees_with(&self, other: &Self) -> bool {
+        let ([first, _, escr], [other_first, _, other_escr]) = (&self.upstream, &other.upstream);
+        if first.msr == 0 && other_first.msr == 0 {
+            // Almost all: an ESCR and nothing else.
+            return escr.msr != other_escr.msr || escr.value == other_escr.value;
+        }
         let wanted = self.upstream.iter().filter(|register| register.msr != 0);
         wanted.into_iter().all(|register| {
             other

@@ -26,7 +26,7 @@ pub(crate) const DEFAULT_BUDGET: u32 = 100;
 /// Windows in a second.
 const WINDOWS_A_SECOND: u64 = 100;
 /// Spurious interrupts in a window that are a storm; Linux gives up after as many in a row.
-const STORM: u32 = 100;
+pub(crate) const STORM: u32 = 100;
 /// Below this part of the budget a window is calm: a doubled load is still half the budget.
 const CALM_PART: u64 = 4;
 /// What entering and leaving an interrupt costs besides the handler, in nanoseconds: an assumption.

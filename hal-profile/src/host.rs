@@ -77,9 +77,15 @@ pub trait Processors {
         work: impl Fn(&mut Local<'_, Self::Machine>, &mut [T]) + Sync,
     );
 
-    /// Executes several hundred instructions on each processor of `wanted`, there, with interrupts
-    /// let in (DISPATCH_LEVEL), and waits for all of them.
-    fn exercise(&mut self, wanted: &ProcessorSet);
+    /// Runs `before` on each processor of `wanted`, executes several hundred instructions there with
+    /// interrupts let in (DISPATCH_LEVEL), runs `after`, and waits for all of them. `before` and
+    /// `after` run with interrupts masked.
+    fn exercise(
+        &mut self,
+        wanted: &ProcessorSet,
+        before: impl Fn(&mut Local<'_, Self::Machine>) + Sync,
+        after: impl Fn(&mut Local<'_, Self::Machine>) + Sync,
+    );
 
     /// A processor's ring, for its reader; empty where none is lent.
     fn ring(&self, index: usize) -> &[Word];

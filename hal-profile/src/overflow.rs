@@ -13,12 +13,10 @@ use crate::machine::Machine;
 use crate::pmu::{self, Active};
 use crate::program::MAX_COUNTERS;
 use crate::ring::Ring;
-use crate::state::{Phase, ProcessorState, Total};
+use crate::state::{MOST_DOUBLINGS, Phase, ProcessorState, Total, doubled};
 use crate::statistics::SampleStatistics;
 use shared_types::{ErrorCode, LossCause, Mode, Sample};
 
-/// The longest period of any source: what a 32-bit sign-extended counter write can take.
-const LONGEST_PERIOD: u64 = i32::MAX as u64;
 /// A counter is never preset nearer to its overflow: some processors miss overflows of very short
 /// presets (Linux' limits are 2 for all, 32 and 128 for some).
 const SHORTEST_RELOAD: u64 = 128;
@@ -51,6 +49,7 @@ struct Recorder<'a> {
     /// `None` where no interrupt told of the overflow.
     interrupted: Option<&'a Interrupted>,
     may_see_kernel: bool,
+    doublings: u32,
     processor: u32,
     entry: u64,
 }
@@ -61,7 +60,7 @@ impl<M: Machine> Local<'_, M> {
     /// Answers an overflow interrupt in own-handler mode. PROFILE_LEVEL.
     pub fn interrupt(&mut self, interrupted: &Interrupted) {
         let entry = self.machine.timestamp();
-        if self.state.phase == Phase::Proving {
+        if matches!(self.state.phase, Phase::Proving | Phase::Proved) {
             self.proof_interrupt();
             return;
         }
@@ -73,7 +72,7 @@ impl<M: Machine> Local<'_, M> {
     /// (bits of the global registers' layout), and clears and restarts them itself. PROFILE_LEVEL.
     pub fn callback(&mut self, overflowed: u64) {
         let entry = self.machine.timestamp();
-        if self.state.phase == Phase::Proving {
+        if matches!(self.state.phase, Phase::Proving | Phase::Proved) {
             self.state.proof_interrupts = self.state.proof_interrupts.saturating_add(1);
             return;
         }
@@ -138,7 +137,7 @@ impl<M: Machine> Local<'_, M> {
         pmu::acknowledge(machine, capabilities, reloaded);
         if owns_lvtpc && interrupted.is_some() && capabilities.masks_lvtpc {
             pmu::set_lvtpc_mask(machine, capabilities, false);
-        } else if owns_lvtpc && overflowed != 0 {
+        } else if owns_lvtpc && interrupted.is_none() && overflowed != 0 {
             pmu::unmask_lvtpc(machine, capabilities);
         }
         if running {
@@ -169,21 +168,10 @@ impl<M: Machine> Local<'_, M> {
             Verdict::Allow => {}
             Verdict::Throttle => {
                 statistics.throttled = statistics.throttled.wrapping_add(1);
-                self.change_periods(|period, _| (period * 2).min(LONGEST_PERIOD));
+                state.doublings = (state.doublings + 1).min(MOST_DOUBLINGS);
             }
-            Verdict::Relax => self.change_periods(|period, asked| (period / 2).max(asked)),
+            Verdict::Relax => state.doublings = state.doublings.saturating_sub(1),
             Verdict::Storm => self.end_in_storm(),
-        }
-    }
-
-    /// Gives every sampled source its next period, from the one it has and the one it was asked for.
-    fn change_periods(&mut self, next: impl Fn(u64, u64) -> u64) {
-        let program = self.program;
-        let totals = self.state.totals.iter_mut().enumerate();
-        for (index, total) in totals.take(program.settings.count) {
-            if total.period != 0 {
-                total.period = next(total.period, program.period(index));
-            }
         }
     }
 
@@ -232,6 +220,7 @@ fn recorder<'a, M: Machine>(
         active,
         totals,
         statistics,
+        doublings,
         phase,
         ..
     } = &mut *local.state;
@@ -240,6 +229,7 @@ fn recorder<'a, M: Machine>(
         ring: Ring::new(local.ring),
         interrupted,
         may_see_kernel: local.program.settings.kernel,
+        doublings: *doublings,
         processor: local.index as u32,
         entry,
     };
@@ -287,8 +277,8 @@ impl Recorder<'_> {
         let period = total.current_period.max(1);
         let (periods, residue) = (since / period, since % period);
         total.carried = residue;
-        total.current_period = total.period;
-        let remaining = total.period.saturating_sub(residue);
+        total.current_period = doubled(counter.slot.period, self.doublings);
+        let remaining = total.current_period.saturating_sub(residue);
         counter.start_from(preset(&counter.slot, remaining, one_late));
         if periods > 0 {
             self.record(counter.slot.source, periods, period);

@@ -18,12 +18,12 @@
 
 use crate::capabilities::{Apic, Capabilities, Gate};
 use crate::counter::Counter;
-use crate::encode::Encoding;
 use crate::machine::Machine;
 use crate::program::{KindProgram, Slot};
 use crate::registers::apic::{IA32_X2APIC_LVT_PMI, LVTPC_OFFSET, LvtPc};
 use crate::registers::intel;
 use crate::registers::netburst::Cccr;
+#[cfg(feature = "legacy")]
 use crate::registers::pentium::{CESR, CESR_HALF, CESR_HALF_MASK};
 use shared_types::Delivery;
 use zerocopy::FromZeros;
@@ -58,6 +58,7 @@ impl Active {
     #[inline]
     pub fn start_from(&mut self, preset: u64) {
         self.preset = preset;
+        self.value = preset;
         self.last = preset;
     }
 
@@ -88,15 +89,17 @@ pub(crate) fn take_over(
 ) -> Before {
     let mut before = Before::default();
     if capabilities.errata.turn_all_off_first {
-        for slot in slots(capabilities, capabilities.all_counters()) {
-            machine.write_msr(slot.select_msr, capabilities.off);
+        for counter in each(capabilities.counters.into()) {
+            machine.write_msr(capabilities.select_msr(counter), capabilities.off);
         }
     }
     if capabilities.gate == Gate::Global {
         before.control = machine.read_msr(capabilities.global.control);
-        for slot in slots(capabilities, kind.counters).filter(|slot| slot.select_msr != 0) {
-            let on = machine.read_msr(slot.select_msr) & capabilities.enable != 0;
-            before.counters |= if on { slot.bit() as u32 } else { 0 };
+        for counter in each(kind.counters & u64::from(capabilities.counters)) {
+            let select = machine.read_msr(capabilities.select_msr(counter));
+            if select & capabilities.enable != 0 {
+                before.counters |= counter.global_bit() as u32;
+            }
         }
         let ours = if whole_pmu {
             capabilities.all_counters()
@@ -116,8 +119,8 @@ pub(crate) fn give_back(
     counters: u64,
     found: u64,
 ) {
-    for slot in slots(capabilities, counters) {
-        machine.write_msr(slot.write_msr, 0);
+    for counter in each(counters) {
+        machine.write_msr(capabilities.write_msr(counter), 0);
     }
     if capabilities.gate == Gate::Global && counters != 0 {
         modify(
@@ -135,39 +138,49 @@ pub(crate) fn enabled_fixed(machine: &mut impl Machine, capabilities: &Capabilit
         return 0;
     }
     let control = machine.read_msr(intel::IA32_FIXED_CTR_CTRL);
-    slots(capabilities, u64::from(capabilities.fixed) << 32)
-        .filter(|slot| control & slot.fixed_control() & ENABLED_FIXED != 0)
-        .fold(0, |mask, slot| mask | 1 << slot.counter.index())
+    each(capabilities.fixed.into())
+        .filter(|counter| control >> (4 * u32::from(counter.index() % 16)) & COUNTS != 0)
+        .fold(0, |mask, counter| mask | counter.global_bit() as u32)
 }
 
-/// The bits of every fixed counter's nibble that make it count: OS and USR.
-const ENABLED_FIXED: u64 = 0x3333_3333_3333_3333;
+/// The bits of a fixed counter's nibble that make it count: OS and USR.
+const COUNTS: u64 = 3;
 
 /// Makes every counter ready and leaves it stopped.
 pub fn set_up(machine: &mut impl Machine, capabilities: &Capabilities, active: &[Active]) {
-    let gate = capabilities.gate;
-    if gate == Gate::Global {
-        modify(machine, capabilities.global.control, bits(active), 0);
-    }
-    for counter in active {
-        let slot = &counter.slot;
-        for register in slot.upstream {
-            if register.msr != 0 {
-                machine.write_msr(register.msr, register.value.into());
+    match capabilities.gate {
+        Gate::Global => set_up_gated(machine, capabilities, active),
+        Gate::Cesr => {
+            for counter in active {
+                write_cesr_half(machine, counter.slot.counter, 0);
+                reload(machine, capabilities, counter);
             }
         }
-        match gate {
-            Gate::Cesr => write_cesr_half(machine, slot.counter, 0),
-            Gate::Global if slot.select_msr == 0 => {}
-            Gate::Global => machine.write_msr(slot.select_msr, slot.select | capabilities.enable),
-            Gate::Each | Gate::First => machine.write_msr(slot.select_msr, slot.select),
+        Gate::Each | Gate::First => {
+            for counter in active {
+                for register in counter.slot.upstream() {
+                    machine.write_msr(register.msr, register.value.into());
+                }
+                stop_one(machine, counter);
+                reload(machine, capabilities, counter);
+            }
         }
-        reload(machine, capabilities, counter);
     }
-    if gate == Gate::Global {
-        write_fixed_control(machine, active, true);
-        acknowledge(machine, capabilities, bits(active));
+}
+
+/// Where the global control register stops counters, selects can have their own bit at once.
+fn set_up_gated(machine: &mut impl Machine, capabilities: &Capabilities, active: &[Active]) {
+    let bits = bits(active);
+    modify(machine, capabilities.global.control, bits, 0);
+    for counter in active {
+        let slot = &counter.slot;
+        if slot.select_msr != 0 {
+            machine.write_msr(slot.select_msr, slot.select | capabilities.enable);
+        }
+        machine.write_msr(slot.write_msr, counter.preset);
     }
+    write_fixed_control(machine, active, true);
+    acknowledge(machine, capabilities, bits);
 }
 
 /// Starts every counter.
@@ -216,13 +229,12 @@ pub fn clear(machine: &mut impl Machine, capabilities: &Capabilities, active: &[
         Gate::First => machine.write_msr(capabilities.layout.select, 0),
         Gate::Each | Gate::Global => {}
     }
-    for counter in active {
-        let slot = &counter.slot;
+    for slot in active.iter().map(|counter| &counter.slot) {
         if slot.select_msr != 0 {
             machine.write_msr(slot.select_msr, capabilities.off);
         }
-        for register in slot.upstream {
-            if register.msr != 0 {
+        if capabilities.gate == Gate::Each {
+            for register in slot.upstream() {
                 machine.write_msr(register.msr, 0);
             }
         }
@@ -413,13 +425,13 @@ fn start_one(machine: &mut impl Machine, capabilities: &Capabilities, counter: &
     machine.write_msr(counter.slot.select_msr, select);
 }
 
-/// The slots, with nothing selected, of the counters of a mask in the global registers' layout.
-fn slots(capabilities: &Capabilities, counters: u64) -> impl Iterator<Item = Slot> {
+/// The counters of a mask in the global registers' layout.
+fn each(counters: u64) -> impl Iterator<Item = Counter> {
     let mut left = counters;
     core::iter::from_fn(move || {
         let counter = Counter::lowest(left)?;
-        left &= !counter.global_bit();
-        Some(Slot::new(capabilities, counter, &Encoding::default()))
+        left &= left - 1;
+        Some(counter)
     })
 }
 
@@ -438,6 +450,11 @@ fn first_select(active: &[Active]) -> u64 {
         .map_or(0, |counter| counter.slot.select)
 }
 
+/// No processor that halprof.sys uses has CESR.
+#[cfg(not(feature = "legacy"))]
+fn write_cesr_half(_machine: &mut impl Machine, _counter: Counter, _half: u64) {}
+
+#[cfg(feature = "legacy")]
 fn write_cesr_half(machine: &mut impl Machine, counter: Counter, half: u64) {
     let shift = u32::from(counter.index() % 2) * CESR_HALF;
     modify(machine, CESR, CESR_HALF_MASK << shift, half << shift);
@@ -446,14 +463,13 @@ fn write_cesr_half(machine: &mut impl Machine, counter: Counter, half: u64) {
 fn write_fixed_control(machine: &mut impl Machine, active: &[Active], on: bool) {
     let (mut mask, mut bits) = (0, 0);
     for slot in active.iter().map(|counter| &counter.slot) {
-        mask |= slot.fixed_control();
-        bits |= if on && slot.counter.is_fixed() {
-            slot.select
-        } else {
-            0
-        };
+        if slot.select_msr == 0 {
+            mask |= slot.fixed_control();
+            bits |= slot.select;
+        }
     }
     if mask != 0 {
+        let bits = if on { bits } else { 0 };
         modify(machine, intel::IA32_FIXED_CTR_CTRL, mask, bits);
     }
 }

@@ -37,7 +37,7 @@ pub(crate) struct Settings {
     pub(crate) samples: bool,
     /// Overflows come through the HAL's callback.
     pub(crate) no_address: bool,
-    /// The client may count and see kernel mode.
+    /// The client may see kernel addresses.
     pub(crate) kernel: bool,
     pub(crate) processors: ProcessorSet,
     /// How long each rotation runs, in units of 100 ns.
@@ -104,7 +104,7 @@ pub struct Slot {
     /// place in IA32_FIXED_CTR_CTRL.
     pub select: u64,
     /// NetBurst: registers that are written before the select.
-    pub upstream: [Register; 3],
+    pub(crate) upstream: [Register; 3],
     /// The select's MSR; 0 for a fixed counter.
     pub select_msr: u32,
     /// The MSR that the counter's value is written to.
@@ -113,6 +113,8 @@ pub struct Slot {
     pub read_msr: u32,
     /// ECX for RDPMC.
     pub pmc: u32,
+    /// Events between two samples, before the guard; 0 where the source is not sampled.
+    pub period: u64,
     /// The counter.
     pub counter: Counter,
     /// Its width.
@@ -155,14 +157,6 @@ impl Program {
         rotations.max().unwrap_or(0)
     }
 
-    /// Events between two samples of a source; 0 where it is not sampled.
-    pub(crate) fn period(&self, index: usize) -> u64 {
-        match self.sources().get(index) {
-            Some(source) if self.settings.samples && !source.timer => source.interval.events,
-            _ => 0,
-        }
-    }
-
     /// A timer source's interval, in ticks of the time-stamp counter.
     pub(crate) fn timer_ticks(&self, index: usize) -> Option<u64> {
         let source = self.sources().get(index).filter(|source| source.timer)?;
@@ -201,8 +195,8 @@ impl Slot {
         let slot = Self {
             select: encoding.select,
             upstream: encoding.upstream,
-            select_msr: at(layout.select),
-            write_msr: at(layout.counter_write),
+            select_msr: capabilities.select_msr(counter),
+            write_msr: capabilities.write_msr(counter),
             read_msr: if reads_by_msr(capabilities, counter) {
                 at(layout.counter)
             } else {
@@ -220,7 +214,6 @@ impl Slot {
         Self {
             select: encoding.select << fixed_shift(counter),
             select_msr: 0,
-            write_msr: intel::IA32_FIXED_CTR0 + index,
             read_msr: 0,
             pmc: intel::RDPMC_FIXED | index,
             ..slot
@@ -242,6 +235,17 @@ impl Slot {
             seat: Seat::Timer,
             ..Self::new_zeroed()
         }
+    }
+
+    /// NetBurst: the registers that are written before the select; the last is always the ESCR.
+    pub fn upstream(&self) -> impl Iterator<Item = &Register> {
+        let [_, _, escr] = &self.upstream;
+        let registers = if escr.msr == 0 {
+            &[]
+        } else {
+            self.upstream.as_slice()
+        };
+        registers.iter().filter(|register| register.msr != 0)
     }
 
     /// The counter's bit in the global registers.

@@ -5,16 +5,17 @@
 //! Each try has three steps: [`Local::begin_proof`] starts the counters on instructions, the host
 //! executes some with interrupts let in, and [`Local::end_proof`] looks.
 
+use crate::guard::STORM;
 use crate::host::Local;
 use crate::machine::Machine;
-use crate::pmu::{self, Active};
+use crate::pmu;
 use crate::program::Seat;
 use crate::state::{Phase, Proof};
 
 /// Tries before a processor is given up: an interrupt may be late, or lost once.
 pub(crate) const TRIES: usize = 3;
 /// Events to the interrupt: fewer than are executed, more than the shortest reload.
-const PERIOD: u64 = 256;
+const PERIOD: u64 = 160;
 
 impl<M: Machine> Local<'_, M> {
     /// Starts the counters, unless the proof is made already. `first`: the first try of a START.
@@ -29,86 +30,93 @@ impl<M: Machine> Local<'_, M> {
         ) {
             return;
         }
-        let Some(kind) = self
-            .program
-            .kind(self.state.kind)
-            .filter(|kind| kind.counters != 0)
-        else {
-            self.state.proof = Proof::Passed;
+        let Some(kind) = self.program.kind(self.state.kind) else {
             return;
         };
-        let state = &mut *self.state;
-        let capabilities = &state.capabilities;
-        let samples = self.program.settings.samples;
-        let whole = !self.program.settings.no_address;
-        state.found.fixed = pmu::enabled_fixed(self.machine, capabilities);
-        if u64::from(state.found.fixed) << 32 & kind.counters != 0 {
-            state.proof = Proof::FixedTaken;
+        if first && !self.take_over() {
+            self.state.proof = Proof::FixedTaken;
             return;
         }
-        let before = pmu::take_over(self.machine, capabilities, kind, whole);
-        state.found.control = before.control;
-        if samples && whole {
-            if state.storm && pmu::status(self.machine, capabilities) != 0 {
-                state.lvtpc = pmu::lvtpc(self.machine, capabilities).into();
-                state.proof = Proof::Storm;
-                let found = state.found.control;
-                pmu::give_back(self.machine, capabilities, kind.counters, found);
-                return;
-            }
-            state.storm = false;
-            pmu::unmask_lvtpc(self.machine, capabilities);
+        self.state.phase = Phase::Proved;
+        let samples = self.program.settings.samples && !self.program.settings.no_address;
+        if kind.counters == 0 || (samples && !self.interrupt_is_clear()) {
+            return;
         }
+        let state = &mut *self.state;
         state.active.clear();
-        for slot in kind
-            .proof
-            .iter()
-            .take_while(|slot| slot.seat == Seat::Counter)
-        {
+        let slots = kind.proof.iter();
+        for slot in slots.take_while(|slot| slot.seat == Seat::Counter) {
             let from = if slot.interrupts {
                 slot.width.preset(PERIOD)
             } else {
                 0
             };
-            state.active.add(Active::new(slot, from));
+            state.active.add(slot, from);
         }
-        pmu::set_up(self.machine, capabilities, state.active.get());
-        pmu::start(self.machine, capabilities, state.active.get());
+        pmu::set_up(self.machine, &state.capabilities, state.active.get());
+        pmu::start(self.machine, &state.capabilities, state.active.get());
         state.phase = Phase::Proving;
     }
 
-    /// An interrupt has come while the proof runs.
+    /// Lets the overflow interrupt through, unless a storm has masked it and is not over.
+    fn interrupt_is_clear(&mut self) -> bool {
+        let state = &mut *self.state;
+        if state.storm && pmu::status(self.machine, &state.capabilities) != 0 {
+            state.lvtpc = pmu::lvtpc(self.machine, &state.capabilities).into();
+            state.proof = Proof::Storm;
+            return false;
+        }
+        state.storm = false;
+        pmu::unmask_lvtpc(self.machine, &state.capabilities);
+        true
+    }
+
+    /// An interrupt has come while the proof runs, or right after a try that did not see it come. One
+    /// after the other without end are a storm.
     pub(crate) fn proof_interrupt(&mut self) {
         let state = &mut *self.state;
         let capabilities = &state.capabilities;
         let active = state.active.get_mut();
         state.proof_interrupts = state.proof_interrupts.saturating_add(1);
-        pmu::stop(self.machine, capabilities, active);
+        if state.phase == Phase::Proving {
+            pmu::stop(self.machine, capabilities, active);
+        }
         let overflows = active.iter().fold(0, |bits, one| bits | one.slot.bit());
         pmu::acknowledge(self.machine, capabilities, overflows);
-        if capabilities.masks_lvtpc {
+        if state.proof_interrupts >= STORM {
+            pmu::set_lvtpc_mask(self.machine, capabilities, true);
+            state.storm = true;
+        } else if capabilities.masks_lvtpc {
             pmu::set_lvtpc_mask(self.machine, capabilities, false);
         }
     }
 
-    /// Stops the counters and looks. Answers whether the proof is made.
+    /// Stops the counters and looks. Answers whether the proof is made; if so the counters stay
+    /// taken over, for [`Self::start`].
     pub(crate) fn end_proof(&mut self) -> bool {
         let state = &mut *self.state;
+        if state.phase == Phase::Proved && state.proof == Proof::Open {
+            state.proof = Proof::Passed;
+        }
         if state.phase != Phase::Proving {
             return state.proof == Proof::Passed;
         }
         let capabilities = &state.capabilities;
         let active = state.active.get_mut();
         pmu::stop(self.machine, capabilities, active);
-        let mut alive = true;
+        let (mut alive, mut interrupts) = (true, false);
         for counter in &mut *active {
             pmu::read(self.machine, counter);
-            alive &= counter.value != counter.preset;
+            // One that is not there reads as 0, which is also where an interrupt may stop it.
+            let absent = counter.value == 0 && state.proof_interrupts == 0;
+            alive &= counter.value != counter.preset && !absent;
+            interrupts |= counter.slot.interrupts;
         }
         pmu::clear(self.machine, capabilities, active);
-        let counters = active.iter().fold(0, |bits, one| bits | one.slot.bit());
-        let interrupts = active.iter().any(|counter| counter.slot.interrupts);
-        state.proof = if !alive {
+        state.proof = if interrupts && state.storm {
+            state.lvtpc = pmu::lvtpc(self.machine, capabilities).into();
+            Proof::Storm
+        } else if !alive {
             Proof::CountersDead
         } else if interrupts && state.proof_interrupts == 0 {
             state.lvtpc = pmu::lvtpc(self.machine, capabilities).into();
@@ -117,12 +125,16 @@ impl<M: Machine> Local<'_, M> {
             Proof::Passed
         };
         state.active.clear();
-        state.phase = Phase::Stopped;
-        if let Some(kind) = self.program.kind(state.kind) {
-            let (counters, found) = (counters | kind.counters, state.found.control);
-            pmu::give_back(self.machine, &state.capabilities, counters, found);
+        state.phase = Phase::Proved;
+        state.proof == Proof::Passed
+    }
+
+    /// START is refused: gives the counters back.
+    pub(crate) fn abandon_proof(&mut self) {
+        if self.state.phase == Phase::Proved {
+            self.give_back();
+            self.state.phase = Phase::Stopped;
         }
-        self.state.proof == Proof::Passed
     }
 
     /// The program's first source on a fixed counter that somebody else has enabled.

@@ -13,7 +13,7 @@ use crate::machine::Machine;
 use crate::overflow::preset;
 use crate::pmu::{self, Active};
 use crate::program::{KindProgram, Seat};
-use crate::state::{Phase, Total};
+use crate::state::{Phase, Total, doubled};
 use shared_types::ErrorCode;
 use shared_types::request::counts::Count;
 use zerocopy::{FromZeros, IntoBytes};
@@ -58,6 +58,7 @@ impl<M: Machine> Local<'_, M> {
     /// After sleep: goes on with the rotation that was interrupted.
     pub(crate) fn resume(&mut self) {
         if self.state.phase == Phase::Suspended {
+            self.state.found.counters = 0;
             self.arm();
         }
     }
@@ -116,15 +117,9 @@ impl<M: Machine> Local<'_, M> {
         let rotations = self.kind().map_or(0, |kind| kind.rotations);
         let seed = u64::from(self.program.settings.seed) ^ (self.index as u64) << 32;
         let state = &mut *self.state;
-        let totals = state.totals.iter_mut().enumerate();
-        for (index, total) in totals.take(self.program.settings.count) {
-            let period = self.program.period(index);
-            *total = Total {
-                period,
-                current_period: period,
-                ..Total::new_zeroed()
-            };
-        }
+        let totals = state.totals.get_mut(..self.program.settings.count);
+        totals.unwrap_or_default().zero();
+        state.doublings = 0;
         state.guard.zero();
         state.statistics.zero();
         state.order.begin(rotations, seed);
@@ -132,24 +127,43 @@ impl<M: Machine> Local<'_, M> {
         state.ended = 0;
     }
 
-    /// Takes the counters over and starts the rotation that is due.
+    /// Takes the counters over, unless START's proof has, and starts the rotation that is due.
     fn arm(&mut self) {
-        if let Some(kind) = self.kind().filter(|kind| kind.counters != 0) {
-            let fixed = pmu::enabled_fixed(self.machine, &self.state.capabilities);
-            let state = &mut *self.state;
-            state.found.fixed = fixed;
-            if u64::from(fixed) << 32 & kind.counters != 0 {
-                state.phase = Phase::Ended;
-                self.end(ErrorCode::FixedCounterTaken);
-                return;
-            }
-            let whole = !self.program.settings.no_address;
-            let before = pmu::take_over(self.machine, &state.capabilities, kind, whole);
-            (state.found.control, state.found.counters) = (before.control, before.counters);
+        if self.state.phase != Phase::Proved && !self.take_over() {
+            self.state.phase = Phase::Ended;
+            self.end(ErrorCode::FixedCounterTaken);
+            return;
         }
         self.begin_rotation();
         self.state.clock.started = self.state.clock.rotation_began;
         self.state.phase = Phase::Running;
+    }
+
+    /// Notes what is found in shared registers. `false`: somebody else has a fixed counter enabled
+    /// that the program needs.
+    pub(crate) fn take_over(&mut self) -> bool {
+        let Some(kind) = self.kind().filter(|kind| kind.counters != 0) else {
+            return true;
+        };
+        let state = &mut *self.state;
+        let fixed = pmu::enabled_fixed(self.machine, &state.capabilities);
+        state.found.fixed = fixed;
+        if u64::from(fixed) << 32 & kind.counters != 0 {
+            return false;
+        }
+        let whole = !self.program.settings.no_address;
+        let before = pmu::take_over(self.machine, &state.capabilities, kind, whole);
+        (state.found.control, state.found.counters) = (before.control, before.counters);
+        true
+    }
+
+    /// Leaves the counters as they were found; none runs.
+    pub(crate) fn give_back(&mut self) {
+        if let Some(kind) = self.kind() {
+            let found = self.state.found.control;
+            let capabilities = &self.state.capabilities;
+            pmu::give_back(self.machine, capabilities, kind.counters, found);
+        }
     }
 
     /// Ends the rotation and gives the counters back; they are halted.
@@ -159,11 +173,7 @@ impl<M: Machine> Local<'_, M> {
         let halted = self.state.clock.halted;
         self.count_timers(halted);
         self.state.clock.before = self.enabled(halted);
-        if let Some(kind) = self.kind() {
-            let state = &*self.state;
-            let found = state.found.control;
-            pmu::give_back(self.machine, &state.capabilities, kind.counters, found);
-        }
+        self.give_back();
     }
 
     fn rotation_is_over(&mut self) -> bool {
@@ -203,15 +213,15 @@ impl<M: Machine> Local<'_, M> {
             if slot.interrupts
                 && let Some(total) = state.totals.get_mut(usize::from(slot.source))
             {
-                total.current_period = total.period;
-                let remaining = total.period.saturating_sub(total.carried);
+                total.current_period = doubled(slot.period, state.doublings);
+                let remaining = total.current_period.saturating_sub(total.carried);
                 from = preset(
                     slot,
                     remaining,
                     state.capabilities.errata.interrupts_one_late,
                 );
             }
-            state.active.add(Active::new(slot, from));
+            state.active.add(slot, from);
         }
         let active = state.active.get();
         if !active.is_empty() {
@@ -221,7 +231,7 @@ impl<M: Machine> Local<'_, M> {
         state.clock.rotation_began = self.machine.timestamp();
     }
 
-    /// Adds up what the halted counters have come to.
+    /// Adds up what the halted counters had come to when they were last read.
     fn end_rotation(&mut self) {
         let state = &mut *self.state;
         let clock = &state.clock;
@@ -230,7 +240,6 @@ impl<M: Machine> Local<'_, M> {
             return;
         }
         for counter in state.active.get_mut() {
-            pmu::read(self.machine, counter);
             if let Some(total) = state.totals.get_mut(usize::from(counter.slot.source)) {
                 total.add_up(counter);
                 total.carry(counter);
@@ -305,6 +314,17 @@ impl<M: Machine> Local<'_, M> {
 }
 
 impl<'a, M> Local<'a, M> {
+    /// The longest period that a source is sampled with now, in events.
+    pub(crate) fn longest_period(&self) -> u64 {
+        let slots = self.kind().map(|kind| &kind.slots);
+        let slots = slots
+            .into_iter()
+            .flatten()
+            .take(self.program.settings.count);
+        let longest = slots.map(|slot| slot.period).max();
+        doubled(longest.unwrap_or(0), self.state.doublings)
+    }
+
     /// What this kind of processor runs.
     fn kind(&self) -> Option<&'a KindProgram> {
         self.program.kind(self.state.kind)

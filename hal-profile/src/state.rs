@@ -5,9 +5,14 @@
 use crate::capabilities::Capabilities;
 use crate::guard::Guard;
 use crate::pmu::Active;
-use crate::program::{MAX_COUNTERS, MAX_SOURCES};
+use crate::program::{MAX_COUNTERS, MAX_SOURCES, Slot};
 use crate::statistics::SampleStatistics;
 use zerocopy::FromZeros;
+
+/// The longest period of any source: what a 32-bit sign-extended counter write can take.
+const LONGEST_PERIOD: u64 = i32::MAX as u64;
+/// More doublings change nothing: the shortest period of any source is then above the longest.
+pub(crate) const MOST_DOUBLINGS: u32 = 31;
 
 /// One processor's state; its host keeps one for each.
 #[derive(Debug, FromZeros)]
@@ -25,6 +30,8 @@ pub struct ProcessorState {
     pub(crate) totals: [Total; MAX_SOURCES],
     pub(crate) order: Order,
     pub(crate) guard: Guard,
+    /// How often the guard has doubled the periods.
+    pub(crate) doublings: u32,
     pub(crate) statistics: SampleStatistics,
     pub(crate) clock: Clock,
     pub(crate) found: Found,
@@ -50,6 +57,8 @@ pub(crate) enum Phase {
     Suspended = 3,
     /// START's proof runs.
     Proving = 4,
+    /// The proof is made: the counters are taken over, and stopped.
+    Proved = 6,
     /// The session has ended here, for the cause in `ended`; totals stay.
     Ended = 5,
 }
@@ -99,8 +108,6 @@ pub(crate) struct Total {
     pub(crate) count_squared: u128,
     pub(crate) count_by_time: u128,
     pub(crate) time_squared: u128,
-    /// Sampling: events between two samples from the next preset on; the guard changes it.
-    pub(crate) period: u64,
     /// Sampling: the period that the present preset is for.
     pub(crate) current_period: u64,
     /// Sampling: events since the last sample when the counter was last preset.
@@ -135,7 +142,10 @@ impl ProcessorState {
     /// Whether a program runs here, so that its interrupts and ticks are for it.
     #[must_use]
     pub fn is_running(&self) -> bool {
-        matches!(self.phase, Phase::Running | Phase::Halted | Phase::Proving)
+        matches!(
+            self.phase,
+            Phase::Running | Phase::Halted | Phase::Proving | Phase::Proved
+        )
     }
 
     /// What became of this processor's samples.
@@ -143,11 +153,17 @@ impl ProcessorState {
     pub fn statistics(&self) -> &SampleStatistics {
         &self.statistics
     }
+}
 
-    /// The longest period that one of the first `count` sources is sampled with now, in events.
-    pub(crate) fn longest_period(&self, count: usize) -> u64 {
-        let totals = self.totals.iter().take(count);
-        totals.map(|total| total.period).max().unwrap_or(0)
+/// The period that a source is sampled with after so many doublings, in events.
+#[inline]
+pub(crate) fn doubled(period: u64, doublings: u32) -> u64 {
+    if doublings == 0 {
+        period
+    } else {
+        period
+            .saturating_mul(1 << doublings.min(MOST_DOUBLINGS))
+            .min(LONGEST_PERIOD)
     }
 }
 
@@ -164,9 +180,12 @@ impl ActiveCounters {
         self.count = 0;
     }
 
-    pub(crate) fn add(&mut self, active: Active) {
+    /// A counter that starts from `preset`.
+    pub(crate) fn add(&mut self, slot: &Slot, preset: u64) {
         if let Some(counter) = self.counters.get_mut(self.count) {
-            *counter = active;
+            counter.slot = *slot;
+            counter.value = preset;
+            counter.start_from(preset);
             self.count += 1;
         }
     }

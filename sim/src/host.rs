@@ -23,7 +23,7 @@ pub const INTERRUPT_COST: u64 = 1000;
 
 /// A status for a handler that is registered already; no document says which Windows gives.
 const STATUS_UNSUCCESSFUL: u32 = 0xC000_0001;
-/// Instructions and cycles of an exercise; references cycles pass too.
+/// Instructions, cycles and reference cycles of an exercise.
 const EXERCISE: u64 = 1000;
 
 /// What HalAllocateHardwareCounters answers where somebody else has them.
@@ -269,13 +269,24 @@ impl Processors for Host {
         }
     }
 
-    fn exercise(&mut self, wanted: &ProcessorSet) {
+    fn exercise(
+        &mut self,
+        wanted: &ProcessorSet,
+        before: impl Fn(&mut Local<'_, Cpu>) + Sync,
+        after: impl Fn(&mut Local<'_, Cpu>) + Sync,
+    ) {
         let mut events = Counts::default();
         events.set(Event::Instructions, EXERCISE, 0);
         events.set(Event::Cycles, EXERCISE, 0);
+        events.set(Event::RefCycles, EXERCISE, 0);
         for index in (0..self.count()).filter(|&index| wanted.contains(index)) {
-            if let Some(cpu) = self.cpus.get_mut(index) {
-                cpu.processor.exercise(events);
+            if let Some(mut local) = self.local(index) {
+                before(&mut local);
+                local.machine.processor.exercise(events);
+            }
+            self.let_in(index);
+            if let Some(mut local) = self.local(index) {
+                after(&mut local);
             }
             self.let_in(index);
         }
@@ -345,6 +356,10 @@ impl Processors for Host {
 }
 
 /// Zeroed memory, as the driver's pool gives it.
+#[expect(
+    clippy::unnecessary_box_returns,
+    reason = "what the core is lent is too large for a stack"
+)]
 pub(crate) fn zeroed<T: FromZeros>() -> Box<T> {
     T::new_box_zeroed().unwrap_or_else(|_| std::process::abort())
 }

@@ -43,6 +43,10 @@ const INTERRUPTED: Interrupted = Interrupted {
 pub struct Bare {
     /// The service; its host has the processors.
     pub service: Service<Modelled>,
+    /// Who asks.
+    pub client: Client,
+    /// The seed of the order of rotations, from the next configuration on.
+    pub rotation_seed: u32,
     session: u32,
     buffer: Vec<u8>,
 }
@@ -80,6 +84,8 @@ impl Bare {
         let scratch = Scratch::new_box_zeroed().expect("memory");
         let mut bare = Self {
             service: Service::new(Host::new(processors), sessions, scratch, about),
+            client: CLIENT,
+            rotation_seed: 0,
             session: 0,
             buffer: vec![0; BUFFER],
         };
@@ -107,9 +113,9 @@ impl Bare {
     pub fn send(&mut self, code: RequestCode, input: &[u8]) -> ReplyHeader {
         self.buffer[..input.len()].copy_from_slice(input);
         let buffer = &mut self.buffer;
-        let completion = self
-            .service
-            .handle(CLIENT, ALL_RIGHTS, code, buffer, input.len(), BUFFER);
+        let completion =
+            self.service
+                .handle(self.client, ALL_RIGHTS, code, buffer, input.len(), BUFFER);
         assert_eq!(completion.status, NtStatus::SUCCESS);
         let (reply, _) = ReplyHeader::read_from_prefix(&self.buffer).expect("a reply");
         assert_eq!(reply.size as usize, completion.length);
@@ -118,19 +124,25 @@ impl Bare {
 
     /// What the session shall do, everywhere, in rings of 64 samples; answers what was settled.
     pub fn configure(&mut self, flags: u32, specs: &[Spec], rotation: u32) -> Configured {
+        let reply = self.try_configure(flags, specs, rotation);
+        assert_eq!(reply.error, 0, "the configuration is refused");
+        let (configured, _) = Configured::read_from_prefix(&self.buffer).expect("a reply");
+        configured
+    }
+
+    /// The same, which may be refused; answers the reply's header.
+    pub fn try_configure(&mut self, flags: u32, specs: &[Spec], rotation: u32) -> ReplyHeader {
         let head = Configure {
             header: header(flags),
             session: self.session,
             sources: specs.len() as u32,
             rotation,
             ring_samples: 64,
-            rotation_seed: 0,
+            rotation_seed: self.rotation_seed,
             reserved: 0,
             processors: [0; 32],
         };
-        self.request(CONFIGURE, &bytes(&head, specs));
-        let (configured, _) = Configured::read_from_prefix(&self.buffer).expect("a reply");
-        configured
+        self.send(CONFIGURE, &bytes(&head, specs))
     }
 
     /// A request about the session; answers the reply's length.
@@ -138,9 +150,14 @@ impl Bare {
         self.request(code, self.session_request().as_bytes())
     }
 
+    /// The same, which may be refused; answers the reply's header.
+    pub fn try_about_session(&mut self, code: RequestCode) -> ReplyHeader {
+        self.send(code, self.session_request().as_bytes())
+    }
+
     /// Starts the session, or is refused; answers the reply.
     pub fn try_start(&mut self) -> ReplyHeader {
-        self.send(START, self.session_request().as_bytes())
+        self.try_about_session(START)
     }
 
     fn session_request(&self) -> OfSession {

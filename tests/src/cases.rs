@@ -66,7 +66,7 @@ pub fn case(wire: &mut Wire, code: RequestCode) -> Case {
         }
         source::PLAN => (
             configure(0, 0, &[spec(TOTAL_ISSUES)]),
-            source::APPROXIMATE | session::SAMPLE,
+            source::APPROXIMATE | session::SAMPLE | session::NO_ADDRESS,
             &[12, 16],
         ),
         session::CONFIGURE => (

@@ -88,7 +88,10 @@ fn amd_own_rows_are_those_of_the_familys_lists() {
             }
         }
         let cycles = amd::own_rows(generation).first().expect("a row");
-        assert_eq!((cycles.name(), event_select(cycles)), ("Cycles", 0x0003_0076));
+        assert_eq!(
+            (cycles.name(), event_select(cycles)),
+            ("Cycles", 0x0003_0076)
+        );
     }
     assert!(amd::own_rows(AmdGeneration::Unknown).is_empty());
 }
@@ -102,7 +105,12 @@ fn an_l2_miss_is_not_called_a_last_level_miss() {
                 event_select(row) & 0xFFFF,
                 0x077E | 0x0F7E | 0x177E | 0x0964
             );
-            assert_eq!(row.name() == "L2Misses", of_l2, "{generation:?} {}", row.name());
+            assert_eq!(
+                row.name() == "L2Misses",
+                of_l2,
+                "{generation:?} {}",
+                row.name()
+            );
         }
     }
 }

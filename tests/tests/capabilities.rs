@@ -2,9 +2,10 @@
 //! not proved to be there?
 
 use hal_profile::capabilities::{Apic, Capabilities, Global, Layout};
-use hal_profile::control::Control;
 use hal_profile::counter::{Counter, CounterWidth};
-use hal_profile::interface::{self, Seated};
+use hal_profile::encode::Encoding;
+use hal_profile::pmu::{self, Active};
+use hal_profile::program::Slot;
 use halprof_measure::{Connection, Modelled};
 use halprof_tests::machines_from_table;
 use halprof_tests::silicon::{HV1, Silicon, signature};
@@ -19,11 +20,32 @@ fn intel(version: u32, counters: u32, width: u32) -> Silicon {
     Silicon::intel(6, 0x5E, leaf_0a(version, counters, width))
 }
 
+/// From version 4 on the status has CTR_FRZ, bit 59 (SDM, "Freezing Counters on PMI").
+const CTR_FRZ: u64 = 1 << 59;
+const NO_GLOBAL: Global = Global {
+    control: 0,
+    acknowledge: 0,
+    status: 0,
+    freeze: 0,
+};
 const INTEL_GLOBAL: Global = Global {
     control: 0x38F,
     acknowledge: 0x390,
     status: 0x38E,
+    freeze: 0,
 };
+
+fn width(bits: u8) -> CounterWidth {
+    CounterWidth::new(bits).expect("a width")
+}
+
+fn general(index: u8) -> Counter {
+    Counter::general(index).expect("below 32")
+}
+
+fn fixed(index: u8) -> Counter {
+    Counter::fixed(index).expect("below 32")
+}
 
 #[test]
 fn version_1_has_neither_fixed_counters_nor_global_registers() {
@@ -33,12 +55,15 @@ fn version_1_has_neither_fixed_counters_nor_global_registers() {
         (ProfileInterface::Emon, 1)
     );
     assert_eq!((found.declared_counters, found.counters), (2, 0b11));
-    assert_eq!(found.width, CounterWidth::new(40));
+    assert_eq!(found.width, width(40));
     assert_eq!(
         (found.declared_fixed, found.fixed, found.fixed_width),
-        (0, 0, None)
+        (0, 0, CounterWidth::NONE)
     );
-    assert_eq!((found.global, found.delivery), (None, Delivery::ByValue));
+    assert_eq!(
+        (found.global, found.delivery),
+        (NO_GLOBAL, Delivery::ByValue)
+    );
     assert!(found.masks_lvtpc);
     let layout = Layout {
         select: 0x186,
@@ -56,8 +81,12 @@ fn versions_2_and_later_have_both() {
         let found = intel(version, 4, 48).discover();
         assert_eq!(u32::from(found.pmu_version), version);
         assert_eq!((found.declared_fixed, found.fixed), (3, 0b111), "{version}");
-        assert_eq!(found.fixed_width, CounterWidth::new(48));
-        assert_eq!(found.global, Some(INTEL_GLOBAL), "{version}");
+        assert_eq!(found.fixed_width, width(48));
+        let global = Global {
+            freeze: if version >= 4 { CTR_FRZ } else { 0 },
+            ..INTEL_GLOBAL
+        };
+        assert_eq!(found.global, global, "{version}");
         assert_eq!(found.delivery, Delivery::Acknowledged);
     }
 }
@@ -66,9 +95,15 @@ fn versions_2_and_later_have_both() {
 fn version_0_has_nothing() {
     let found = intel(0, 4, 48).discover();
     assert_eq!(found.interface(), ProfileInterface::Default);
-    assert_eq!((found.counters, found.fixed, found.global), (0, 0, None));
+    assert_eq!(
+        (found.counters, found.fixed, found.global),
+        (0, 0, NO_GLOBAL)
+    );
     assert_eq!((found.delivery, found.apic), (Delivery::None, Apic::None));
-    assert_eq!((found.declared_counters, found.width), (0, None));
+    assert_eq!(
+        (found.declared_counters, found.width),
+        (0, CounterWidth::NONE)
+    );
 }
 
 /// SDM vol. 2A, leaf 0x0A: a fixed counter is there if ECX has its bit or EDX\[4:0\] is above it.
@@ -125,16 +160,13 @@ fn no_counter_of_a_width_that_none_has() {
     ] {
         let found = intel(3, 4, width).discover();
         assert_eq!(found.counters != 0, known, "{width}");
-        assert_eq!(
-            found.width.map(CounterWidth::bits),
-            known.then_some(width as u8)
-        );
+        assert_eq!(found.width.bits(), if known { width as u8 } else { 0 });
         let [eax, ..] = leaf_0a(3, 4, 48);
         let found = Silicon::intel(6, 0x5E, [eax, 0, 0, width << 5 | 3]).discover();
         assert_eq!(found.fixed, if known { 0b111 } else { 0 }, "{width}");
         assert_eq!(
-            found.fixed_width.map(CounterWidth::bits),
-            known.then_some(width as u8)
+            found.fixed_width.bits(),
+            if known { width as u8 } else { 0 }
         );
         assert_eq!(found.counters, 0b1111);
     }
@@ -143,10 +175,10 @@ fn no_counter_of_a_width_that_none_has() {
 #[test]
 fn each_kind_of_counter_has_its_width() {
     let found = Silicon::intel(6, 0x5E, [0x0730_0403, 0, 0, 40 << 5 | 3]).discover();
-    assert_eq!(found.width_of(Counter::general(3)).bits(), 48);
-    assert_eq!(found.width_of(Counter::fixed(2)).bits(), 40);
+    assert_eq!(found.width_of(general(3)).bits(), 48);
+    assert_eq!(found.width_of(fixed(2)).bits(), 40);
     let none = intel(1, 4, 48).discover();
-    assert_eq!(none.width_of(Counter::fixed(0)), CounterWidth::NARROWEST);
+    assert_eq!(none.width_of(fixed(0)), CounterWidth::NONE);
 }
 
 #[test]
@@ -277,11 +309,14 @@ fn amd_has_four_legacy_counters_or_six_of_the_core_extension() {
     };
     assert_eq!(extended.layout, layout);
     for found in [legacy, extended] {
-        assert_eq!(found.width, CounterWidth::new(48));
-        assert_eq!((found.global, found.delivery), (None, Delivery::ByValue));
+        assert_eq!(found.width, width(48));
+        assert_eq!(
+            (found.global, found.delivery),
+            (NO_GLOBAL, Delivery::ByValue)
+        );
         assert_eq!(
             (found.fixed, found.fixed_width, found.declared_fixed),
-            (0, None, 0)
+            (0, CounterWidth::NONE, 0)
         );
         assert!(!found.masks_lvtpc);
     }
@@ -304,8 +339,9 @@ fn perfmon_v2_silicon(extension: u32, ebx: u32) -> Silicon {
 fn core_counters_that_rdpmc_does_not_reach_are_registers() {
     let mut silicon = perfmon_v2_silicon(1 << 23, 15).msr(0xC001_020F, 77);
     let capabilities = silicon.discover();
-    let mut one = Seated::new(&capabilities, Counter::general(7), Control::default());
-    interface::read(&mut silicon, &capabilities, &mut one);
+    let slot = Slot::new(&capabilities, general(7), &Encoding::default());
+    let mut one = Active::new(&slot, 0);
+    pmu::read(&mut silicon, &mut one);
     assert_eq!(one.value, 77);
 }
 
@@ -326,10 +362,11 @@ fn perfmon_v2_tells_its_number_of_counters() {
             control: 0xC000_0301,
             acknowledge: 0xC000_0302,
             status: 0xC000_0300,
+            freeze: 0,
         };
         assert_eq!(
             (found.global, found.delivery),
-            (Some(global), Delivery::Acknowledged)
+            (global, Delivery::Acknowledged)
         );
     }
 }
@@ -343,7 +380,10 @@ fn perfmon_v2_is_nothing_without_the_core_extension() {
         (2, 4, 0xF)
     );
     assert_eq!((found.layout.select, found.layout.stride), (0xC001_0000, 1));
-    assert_eq!((found.global, found.delivery), (None, Delivery::ByValue));
+    assert_eq!(
+        (found.global, found.delivery),
+        (NO_GLOBAL, Delivery::ByValue)
+    );
 }
 
 #[test]
@@ -385,10 +425,10 @@ fn pentium_and_p6_have_two_counters_of_40_bits() {
     );
     for found in [&pentium, &p6] {
         assert_eq!((found.declared_counters, found.counters), (2, 0b11));
-        assert_eq!(found.width, CounterWidth::new(40));
+        assert_eq!(found.width, width(40));
         assert_eq!(
             (found.global, found.fixed, found.masks_lvtpc),
-            (None, 0, false)
+            (NO_GLOBAL, 0, false)
         );
     }
     assert_eq!(
@@ -494,10 +534,7 @@ fn netburst_halves_its_counters_between_two_threads() {
             "{ebx:#x}"
         );
         assert_eq!(found.counters, counters, "{ebx:#x}");
-        assert_eq!(
-            (found.declared_counters, found.width),
-            (18, CounterWidth::new(40))
-        );
+        assert_eq!((found.declared_counters, found.width), (18, width(40)));
         assert_eq!(
             (found.delivery, found.masks_lvtpc),
             (Delivery::CccrFlag, true)

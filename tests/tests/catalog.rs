@@ -175,8 +175,8 @@ fn a_number_means_one_source_on_one_machine() {
     // ProfileTime is that of the interface in use, whose note is about it.
     let time =
         |capabilities: &Capabilities| find(capabilities, ProfileSource::TIME).map(|row| row.note());
-    assert_eq!(time(&pentium_iii()), Some(p6::ROWS[0].note));
-    assert_eq!(time(&hv1_masked()), Some(default::ROWS[0].note));
+    assert_eq!(time(&pentium_iii()), Some(p6::ROWS[0].note()));
+    assert_eq!(time(&hv1_masked()), Some(default::ROWS[0].note()));
 }
 
 #[test]
@@ -319,7 +319,10 @@ fn amd_sources_on_each_family() {
         for fact in &facts {
             let row = find(&capabilities, id(&fact["value"])).expect("the row");
             let (event, mask) = (number(&fact["event"]), number(&fact["umask"]));
-            assert_eq!(select_word(&row.select()), Some(0x3_0000 | mask << 8 | event));
+            assert_eq!(
+                select_word(&row.select()),
+                Some(0x3_0000 | mask << 8 | event)
+            );
             let timer = row.id == ProfileSource::TIME;
             let northbridge = event >= 0xE0;
             let nothing =

@@ -11,7 +11,7 @@ fn widths_are_32_to_63() {
             (32..=63).contains(&bits).then_some(bits)
         );
     }
-    assert_eq!(CounterWidth::NARROWEST.bits(), 32);
+    assert_eq!(CounterWidth::NONE.bits(), 0);
 }
 
 /// By u128, where nothing wraps.
@@ -65,15 +65,26 @@ fn distance_crosses_one_wrap() {
 #[test]
 fn counters_and_their_global_bits() {
     for index in 0..32 {
-        let (general, fixed) = (Counter::general(index), Counter::fixed(index));
+        let general = Counter::general(index).expect("below 32");
+        let fixed = Counter::fixed(index).expect("below 32");
         assert_eq!((general.is_fixed(), fixed.is_fixed()), (false, true));
         assert_eq!((general.index(), fixed.index()), (index, index));
         assert_eq!(general.global_bit(), 1 << index);
         assert_eq!(fixed.global_bit(), 1 << (32 + index));
         assert_ne!(general, fixed);
     }
-    for index in [32, 0x40, 0x60, 255] {
-        assert_eq!(Counter::general(index), Counter::general(index % 32));
-        assert_eq!(Counter::fixed(index), Counter::fixed(index % 32));
+    for index in 32..=255 {
+        assert_eq!(Counter::general(index), None);
+        assert_eq!(Counter::fixed(index), None);
+    }
+}
+
+/// Lowest first, so that a mask can be walked; no bit, no counter.
+#[test]
+fn the_counters_of_a_mask() {
+    assert_eq!(Counter::lowest(0), None);
+    for bit in 0..64 {
+        let counter = Counter::lowest(u64::MAX << bit).expect("a bit is set");
+        assert_eq!(counter.global_bit(), 1 << bit);
     }
 }

@@ -106,7 +106,7 @@ fn e_counts_of_elements_do_not_wrap_a_length() {
         );
     }
     let reply = wire.send(session::CONFIGURE, &with_word(&request, 20, 2));
-    assert_eq!(reply.refusal(), Some((ErrorCode::WrongSize, 312, 336)));
+    assert_eq!(reply.refusal(), Some((ErrorCode::WrongSize, 320, 344)));
 }
 
 #[test]

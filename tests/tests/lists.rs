@@ -243,8 +243,8 @@ fn a_source_tells_what_it_can() {
         ("skylake", TOTAL_ISSUES, SAMPLED, 0x300C0, ""),
         ("skylake", FIXED, S | Source::SAMPLING, 0, ""),
         ("zen2", TOTAL_ISSUES, SAMPLED, 0x300C0, ""),
-        ("k8", TIME, SELECTED | TIMER, 0x30076, "reference cycles"),
-        ("yonah", TIME, SELECTED | TIMER, 0x3003C, "reference cycles"),
+        ("k8", TIME, SAMPLED | TIMER, 0x30076, ""),
+        ("yonah", TIME, SAMPLED | TIMER, 0x3003C, ""),
         ("hyperv-masked", TIME, HAL | TIMER, 0, "address"),
         ("pentium", TIME, HAL | TIMER, 0, "raise no interrupt"),
     ] {

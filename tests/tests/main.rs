@@ -1,11 +1,11 @@
 //! All tests of hal-profile, of the driver's binary and of its papers, in one program. A file that is not named here is not compiled.
 
 mod amd_sources;
+mod assign;
 mod budget;
 mod capabilities;
 mod catalog;
 mod configurations;
-mod control;
 mod counter;
 mod counting;
 mod defects_seen_elsewhere;
@@ -17,6 +17,8 @@ mod driver_package;
 mod driver_speakeasy;
 mod driver_windbg;
 mod dump_leaves;
+mod encode;
+mod given_counters;
 mod guard;
 mod lifecycle;
 mod lists;
@@ -25,11 +27,11 @@ mod multiplexing;
 mod netburst_tables;
 mod old_sources;
 mod overflow;
-mod plan;
 mod raw_selects;
 mod registers;
 mod report_memory;
 mod ring;
+mod rotation_order;
 mod sampling;
 mod selection;
 mod sessions;

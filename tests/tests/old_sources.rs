@@ -47,10 +47,20 @@ fn rows_in_doubt_are_approximate() {
             continue;
         };
         if event == 0x33 {
-            assert_eq!((clocks, row.fit), (false, Fit::Approximate), "{}", row.name());
+            assert_eq!(
+                (clocks, row.fit),
+                (false, Fit::Approximate),
+                "{}",
+                row.name()
+            );
         }
         if matches!(event, 0x1B | 0x1F) {
-            assert_eq!((clocks, row.fit), (true, Fit::Approximate), "{}", row.name());
+            assert_eq!(
+                (clocks, row.fit),
+                (true, Fit::Approximate),
+                "{}",
+                row.name()
+            );
         }
     }
 }

@@ -2,9 +2,10 @@
 //! one that the HAL answers for another counter?
 
 use hal_profile::capabilities::Capabilities;
-use hal_profile::control::Control;
 use hal_profile::counter::Counter;
-use hal_profile::interface::{self, Seated};
+use hal_profile::encode::Encoding;
+use hal_profile::pmu::{self, Active};
+use hal_profile::program::Slot;
 use halprof_tests::bare::Bare;
 use halprof_tests::requests::spec;
 use shared_types::request::session::{NO_ADDRESS, SAMPLE, Spec};
@@ -123,14 +124,17 @@ fn the_handler_stops_our_counters_together_and_no_others() {
         let mut bare = Bare::new(model, 1);
         let cpu = bare.cpu(0);
         let capabilities = Capabilities::discover(cpu);
-        let seated = [Counter::general(1), Counter::fixed(0)]
-            .map(|counter| Seated::new(&capabilities, counter, Control::default()));
+        let active = [Counter::general(1), Counter::fixed(0)].map(|counter| {
+            let counter = counter.expect("below 32");
+            Active::new(&Slot::new(&capabilities, counter, &Encoding::default()), 0)
+        });
         let found = 0x3_0000_0007;
         cpu.processor.wrmsr(GLOBAL_CTRL, found).expect("version 4");
-        let hold = interface::hold(cpu, &capabilities, &seated);
+        let control = pmu::hold(cpu, &capabilities, &active);
+        assert_eq!(control, found);
         let stopped = cpu.processor.rdmsr(GLOBAL_CTRL);
         assert_eq!(stopped, Ok(0x2_0000_0005), "{model}");
-        interface::resume(cpu, &capabilities, &seated, &hold, 0);
+        pmu::resume(cpu, &capabilities, &active, control, 0);
         assert_eq!(cpu.processor.rdmsr(GLOBAL_CTRL), Ok(found), "{model}");
         assert_eq!(cpu.faults, []);
     }

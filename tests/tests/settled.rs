@@ -133,36 +133,38 @@ fn the_cap_of_all_rings_may_be_reached_and_not_passed() {
     assert_eq!(refused.detail, ring_bytes(1, 2));
 }
 
-/// Sampling by time takes fixed counter 2, which counts reference cycles: 1 ms at 1 GHz.
+/// Sampling by time takes fixed counter 2, which counts reference cycles, or where there is none
+/// core cycles on a general counter, and says which: 1 ms at 1 GHz.
 #[test]
-fn time_is_sampled_by_reference_cycles_or_refused() {
-    for (model, refusal) in [
-        ("skylake", None),
-        ("hybrid", None),
+fn time_is_sampled_by_cycles_or_refused() {
+    for (model, by) in [
+        ("skylake", Ok(UsedInterval::BY_REFERENCE_CYCLES)),
+        ("hybrid", Ok(UsedInterval::BY_REFERENCE_CYCLES)),
         // Leaf 0x0A declares no fixed counter there: EDX is 0.
-        ("core2", Some(ErrorCode::NoReferenceCycles)),
-        ("yonah", Some(ErrorCode::NoReferenceCycles)),
-        ("pentium3", Some(ErrorCode::NoReferenceCycles)),
-        ("pentium4", Some(ErrorCode::NoReferenceCycles)),
-        ("k8", Some(ErrorCode::NoReferenceCycles)),
-        ("zen4", Some(ErrorCode::NoReferenceCycles)),
-        ("pentium", Some(ErrorCode::SamplingUnavailable)),
+        ("core2", Ok(UsedInterval::BY_CORE_CYCLES)),
+        ("yonah", Ok(UsedInterval::BY_CORE_CYCLES)),
+        ("pentium3", Ok(UsedInterval::BY_CORE_CYCLES)),
+        ("pentium4", Ok(UsedInterval::BY_CORE_CYCLES)),
+        ("k8", Ok(UsedInterval::BY_CORE_CYCLES)),
+        ("zen2", Ok(UsedInterval::BY_CORE_CYCLES)),
+        ("zen4", Ok(UsedInterval::BY_CORE_CYCLES)),
+        ("pentium", Err(ErrorCode::SamplingUnavailable)),
     ] {
         let mut wire = Wire::new(model, 1);
         let number = wire.open();
         for (code, number) in [(session::CONFIGURE, number), (source::PLAN, 0)] {
             let reply = wire.send(code, &configure(number, SAMPLE, &[spec(TIME)]));
-            let refusal = refusal.map(|error| (error, TIME, 0));
+            let refusal = by.err().map(|error| (error, TIME, 0));
             assert_eq!(reply.refusal(), refusal, "{model}");
         }
-        if refusal.is_some() {
+        let Ok(by) = by else {
             continue;
-        }
+        };
         let request = configure(number, SAMPLE, &[spec(TIME)]);
         let reply = wire.send(session::CONFIGURE, &request);
         let expected = UsedInterval {
             source: TIME,
-            flags: UsedInterval::BY_REFERENCE_CYCLES,
+            flags: by,
             requested: 0,
             used: 10_000,
             events: 1_000_000,
@@ -170,7 +172,10 @@ fn time_is_sampled_by_reference_cycles_or_refused() {
         assert_eq!(reply.elements::<Configured, UsedInterval>(), [expected]);
         let (plan, places) = planned(&mut wire, &head(0, SAMPLE), &[spec(TIME)]).expect("a plan");
         assert_eq!(plan.fits, 1);
-        assert_eq!(places[0].counter, Placement::FIXED + 2, "{model}");
+        let reference = by == UsedInterval::BY_REFERENCE_CYCLES;
+        let counter = places[0].counter;
+        assert_eq!(counter == Placement::FIXED + 2, reference, "{model}");
+        assert_eq!(counter < Placement::FIXED, !reference, "{model}");
     }
 }
 

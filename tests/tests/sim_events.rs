@@ -10,7 +10,7 @@ type Fact = (String, u16, u8, &'static str);
 type Row = BTreeMap<String, String>;
 
 fn rows(file: &str) -> Vec<Row> {
-    let path = format!("{}/data/{file}", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{}/../hal-profile/data/{file}", env!("CARGO_MANIFEST_DIR"));
     csv::Reader::from_path(&path)
         .expect("the file of facts is there")
         .deserialize()

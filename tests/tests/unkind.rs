@@ -89,13 +89,27 @@ fn sampled(connection: &mut Connection<Modelled>, list: &str, runs: &str) -> Sam
 
 /// What is wrong with a run of so many events, sampled each so many.
 fn unaccounted(sampled: &Sampled, events: u64, period: u64) -> Option<String> {
+    let counted = sampled.counts[0][0].counted;
+    if counted.abs_diff(events) > 4 {
+        return Some(format!("{counted} of {events} counted"));
+    }
+    untold(sampled, period)
+}
+
+/// Where counters freeze at an overflow whose interrupt is late, nothing counts what happens until
+/// then.
+fn stands_still(options: &str) -> bool {
+    options.contains("late+frozen")
+}
+
+/// What is wrong with what is told of the events that were counted.
+fn untold(sampled: &Sampled, period: u64) -> Option<String> {
     let statistics = &sampled.statistics;
     let counted = sampled.counts[0][0].counted;
     let told: u64 = sampled.samples.iter().map(|sample| sample.period).sum();
     let lost: u64 = statistics.lost_events.iter().sum();
     let generated = statistics.stored + statistics.lost.iter().sum::<u64>();
     let wrong = [
-        (counted.abs_diff(events) > 4, "the count is wrong"),
         (
             (told + lost).abs_diff(counted) > statistics.longest_period.max(period),
             "events are in no sample and no loss",
@@ -105,7 +119,7 @@ fn unaccounted(sampled: &Sampled, events: u64, period: u64) -> Option<String> {
             "generated is not stored and lost",
         ),
         (
-            statistics.throttled == 0 && generated.abs_diff(events / period) > 1,
+            statistics.throttled == 0 && generated.abs_diff(counted / period) > 1,
             "periods are missing",
         ),
         (statistics.ended != 0, "the session was ended"),
@@ -118,18 +132,18 @@ fn unaccounted(sampled: &Sampled, events: u64, period: u64) -> Option<String> {
     let what = wrong.join(", ");
     (!wrong.is_empty()).then(|| {
         format!(
-            "{what}: {counted} of {events} counted, {told} in {} samples, {lost} in losses {:?}, \
+            "{what}: {counted} counted, {told} in {} samples, {lost} in losses {:?}, \
              {} periods generated of {}",
             sampled.samples.len(),
             statistics.lost,
             statistics.generated,
-            events / period
+            counted / period
         )
     })
 }
 
 /// Tries all, and tells all that fail.
-fn none_fails(failures: Vec<String>) {
+fn none_fails(failures: &[String]) {
     assert!(
         failures.is_empty(),
         "{} fail:\n{}",
@@ -164,11 +178,15 @@ fn unkind_machines_account_for_every_event() {
         for options in SAMPLING {
             let machine = unkind(model, options);
             let sampled = sampled(&mut open(&machine), SAMPLED, SHORT);
-            let wrong = unaccounted(&sampled, EVENTS, PERIOD);
+            let wrong = if stands_still(options) {
+                untold(&sampled, PERIOD)
+            } else {
+                unaccounted(&sampled, EVENTS, PERIOD)
+            };
             failures.extend(wrong.map(|wrong| format!("{machine}: {wrong}")));
         }
     }
-    none_fails(failures);
+    none_fails(&failures);
 }
 
 /// Sampling goes on: the last eighth of twelve seconds has samples.
@@ -191,15 +209,20 @@ fn sampling_does_not_die() {
                     sampled.samples.len()
                 ));
             }
-            let wrong = unaccounted(&sampled, 12_000_000_000, LONG_PERIOD);
+            let wrong = if stands_still(options) {
+                untold(&sampled, LONG_PERIOD)
+            } else {
+                unaccounted(&sampled, 12_000_000_000, LONG_PERIOD)
+            };
             failures.extend(wrong.map(|wrong| format!("{machine}: {wrong}")));
         }
     }
-    none_fails(failures);
+    none_fails(&failures);
 }
 
 /// What a session may not change: the global control register, who freezes, and fixed counters
-/// that were on. Selects end at 0, and LVTPC lets interrupts through.
+/// that were on. Selects of ours end at 0, others are as they were, and LVTPC lets interrupts
+/// through.
 #[test]
 fn registers_are_left_as_they_were_found() {
     let mut failures = Vec::new();
@@ -208,9 +231,14 @@ fn registers_are_left_as_they_were_found() {
             let machine = unkind(model, options);
             let mut connection = open(&machine);
             let shared = [GLOBAL_CTRL, FIXED_CONTROL, DEBUGCTL, 0xC000_0301];
-            // A legacy freeze clears others' bits too, which are not the core's to set again.
-            let legacy = options.contains("frozen") && matches!(model, "haswell" | "core2");
-            let mask = if legacy { 1 } else { u64::MAX };
+            // A legacy freeze clears others' bits too, which are not the core's to set again. Ours is
+            // fixed counter 0's, or where there is none the first general counter's.
+            let mask = match model {
+                "haswell" if options.contains("frozen+masked") => 1,
+                "haswell" if options.contains("frozen") => 1 << 32,
+                "core2" if options.contains("frozen") => 1,
+                _ => u64::MAX,
+            };
             let look = |connection: &mut Connection<Modelled>, msr| {
                 let value: Option<u64> = read(connection, msr);
                 value.map(|value| {
@@ -221,6 +249,8 @@ fn registers_are_left_as_they_were_found() {
                     }
                 })
             };
+            let selects = [0x186, 0x187, 0xC001_0200, 0xC001_0202];
+            let on = selects.map(|msr| read(&mut connection, msr));
             let before = shared.map(|msr| look(&mut connection, msr));
             drop(sampled(&mut connection, SAMPLED, SHORT));
             let after = shared.map(|msr| look(&mut connection, msr));
@@ -230,14 +260,15 @@ fn registers_are_left_as_they_were_found() {
             if is_masked(&mut connection) {
                 failures.push(format!("{machine}: LVTPC is left masked"));
             }
-            for select in [0x186, 0x187, 0xC001_0200, 0xC001_0202] {
-                if !matches!(read(&mut connection, select), None | Some(0)) {
+            for (select, on) in selects.into_iter().zip(on) {
+                let left = read(&mut connection, select);
+                if left != on && left != Some(0) {
                     failures.push(format!("{machine}: select {select:#x} is left on"));
                 }
             }
         }
     }
-    none_fails(failures);
+    none_fails(&failures);
 }
 
 #[test]
@@ -265,6 +296,8 @@ fn somebody_elses_fixed_counters_go_on() {
 fn a_general_counter_found_on_is_told_and_taken() {
     for model in ["skylake", "core2", "zen4"] {
         let mut connection = open(&unkind(model, "counters-on"));
+        // Not on a fixed counter.
+        drop(sampled(&mut connection, "BranchInstructions:50021", SHORT));
         let processors = connection.processors().expect("the processors");
         assert_eq!(processors[0].found_counters, 1, "{model}");
     }
@@ -279,9 +312,12 @@ fn code(error: &Error) -> Option<ErrorCode> {
 
 /// What START answers.
 fn start(machine: &str, sample: bool) -> Result<(), Option<ErrorCode>> {
-    let mut connection = open(machine);
-    let specs = specs(&mut connection, SAMPLED);
-    let mut session = Session::open(&mut connection, true, true).expect("a session");
+    start_on(&mut open(machine), sample)
+}
+
+fn start_on(connection: &mut Connection<Modelled>, sample: bool) -> Result<(), Option<ErrorCode>> {
+    let specs = specs(connection, SAMPLED);
+    let mut session = Session::open(connection, true, true).expect("a session");
     let setup = Setup {
         specs,
         ..Setup::default()
@@ -305,26 +341,20 @@ fn start_proves_that_counters_count_and_interrupts_come() {
     }
 }
 
-/// A storm ends the session and leaves LVTPC masked, as there is no handler any more.
+/// The first interrupt is that of START's proof: it does not start what it could not stop, and
+/// leaves LVTPC masked, as there is no handler any more. Counting goes on working.
 #[test]
-fn a_storm_ends_the_session() {
-    let mut failures = Vec::new();
+fn a_storm_is_met_by_the_proof() {
     for model in MACHINES {
         let machine = unkind(model, "storm");
         let mut connection = open(&machine);
-        let sampled = sampled(&mut connection, SAMPLED, SHORT);
-        let statistics = &sampled.statistics;
-        if statistics.ended != ErrorCode::InterruptStorm as u32 || statistics.spurious > 1000 {
-            failures.push(format!(
-                "{machine}: ended {}, {} spurious",
-                statistics.ended, statistics.spurious
-            ));
+        for _ in 0..2 {
+            let answer = start_on(&mut connection, true);
+            assert_eq!(answer, Err(Some(ErrorCode::InterruptStorm)), "{machine}");
+            assert!(is_masked(&mut connection), "{machine}");
         }
-        if !is_masked(&mut connection) {
-            failures.push(format!("{machine}: LVTPC is not left masked"));
-        }
+        assert_eq!(start_on(&mut connection, false), Ok(()), "{machine}");
     }
-    none_fails(failures);
 }
 
 /// Sources that a machine says it can count, the timer not.

@@ -48,6 +48,11 @@ impl Folders {
         self.driver.join("halprof.sys")
     }
 
+    /// The same driver with the interfaces of processors that no 64-bit Windows boots on.
+    fn legacy_image(&self) -> PathBuf {
+        self.driver.join("halprof-legacy.sys")
+    }
+
     fn symbols(&self) -> PathBuf {
         self.driver.join("halprof.pdb")
     }
@@ -66,7 +71,7 @@ impl Folders {
     }
 }
 
-/// Leaves `halprof.sys`, `halprof.pdb` and `bindings/` in `target/driver`.
+/// Leaves `halprof.sys`, `halprof.pdb`, `halprof-legacy.sys` and `bindings/` in `target/driver`.
 pub(crate) fn build(shell: &Shell, options: &Options) -> Result<()> {
     let toolchain = Toolchain::choose(shell, options.toolchain)?;
     let folders = Folders::new(shell.current_dir().canonicalize()?);
@@ -125,17 +130,12 @@ fn forget(shell: &Shell, folders: &Folders, toolchain: Toolchain) -> Result<()> 
 fn build_in(shell: &Shell, folders: &Folders, toolchain: Toolchain) -> Result<()> {
     assemble(shell, folders, toolchain)?;
     let _folder = shell.push_dir(folders.workspace());
-    let messages = toolchain
-        .cargo(shell)
-        .arg("build")
-        .args(toolchain.arguments())
-        .args(["--release", "--package", "halprof-driver"])
-        .arg("--message-format=json-render-diagnostics")
-        .read()
-        .context("build the driver")?;
     let image = Path::new("target")
         .join(TARGET)
         .join("release/halprof_driver.dll");
+    compile(shell, toolchain, &["--features", "legacy"])?;
+    shell.copy_file(&image, folders.legacy_image())?;
+    let messages = compile(shell, toolchain, &[])?;
     shell.copy_file(&image, folders.image())?;
     shell.copy_file(image.with_extension("pdb"), folders.symbols())?;
     let generated = generated(&messages)?;
@@ -144,6 +144,19 @@ fn build_in(shell: &Shell, folders: &Folders, toolchain: Toolchain) -> Result<()
         files::copy(&generated.join(name), &to)?;
     }
     Ok(())
+}
+
+/// Compiles the driver; answers cargo's messages.
+fn compile(shell: &Shell, toolchain: Toolchain, features: &[&str]) -> Result<String> {
+    toolchain
+        .cargo(shell)
+        .arg("build")
+        .args(toolchain.arguments())
+        .args(["--release", "--package", "halprof-driver"])
+        .args(features)
+        .arg("--message-format=json-render-diagnostics")
+        .read()
+        .context("build the driver")
 }
 
 /// Where wdk-sys has left its bindings, by what cargo says.

@@ -12,6 +12,8 @@ pub const PERF_CTL0: u32 = 0xC001_0200;
 pub const PERF_CTR0: u32 = 0xC001_0201;
 /// PerfCntrGlobalStatus (PerfMonV2).
 pub const GLOBAL_STATUS: u32 = 0xC000_0300;
+/// PerfCntrGlobalStatus: an overflow interrupt has frozen all counters.
+pub const GLOBAL_STATUS_COUNTERS_FROZEN: u64 = 1 << 59;
 /// PerfCntrGlobalCtl (PerfMonV2).
 pub const GLOBAL_CTL: u32 = 0xC000_0301;
 /// PerfCntrGlobalStatusClr (PerfMonV2).

@@ -114,6 +114,8 @@ pub const LEAF80000001_ECX_PERF_CTR_EXT_CORE: u32 = 1 << 23;
 pub const LEAF80000001_EDX_LONG_MODE: u32 = 1 << 29;
 /// Leaf 0x80000022 EAX: PerfMonV2.
 pub const LEAF80000022_EAX_PERFMON_V2: u32 = 1 << 0;
+/// Leaf 0x80000022 EAX: LbrAndPmcFreeze.
+pub const LEAF80000022_EAX_FREEZE: u32 = 1 << 2;
 /// Leaf 0x40000001 EAX of a hypervisor with Microsoft's interface: "Hv#1".
 pub const HYPERVISOR_INTERFACE_HV1: u32 = 0x3123_7648;
 /// Leaf 0x40000001 EAX of the Xbox nanovisor, which Windows does not take for a hypervisor.

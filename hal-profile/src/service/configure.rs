@@ -51,6 +51,9 @@ impl<H: Host> Service<H> {
         request: &Configure,
         rights: Rights,
     ) -> Result<(), Refused> {
+        if self.sessions.is_empty() {
+            return Err(refused(ErrorCode::NoMemory, 0, 0));
+        }
         check_size(exchange, request)?;
         let processors = ProcessorSet::from_bits(request.processors);
         let count = self.kinds.processors();
@@ -72,7 +75,7 @@ impl<H: Host> Service<H> {
             count: 0,
             samples: request.header.flags & SAMPLE != 0,
             no_address: request.header.flags & NO_ADDRESS != 0,
-            kernel: rights.kernel,
+            kernel: rights.kernel && rights.kernel_addresses,
             processors,
             rotation,
             rotation_ticks: ticks(rotation.into(), frequency),
@@ -173,7 +176,7 @@ fn resolve(
     };
     let mut interval = used_interval(ProfileSource(id), spec.interval, timer, clock);
     if ProfileSource(id) == ProfileSource::TIME && !timer {
-        let (_, flag) = sampled_time(boot, kinds.taken(kinds.kind_of(0)))
+        let (_, _, flag) = sampled_time(boot, kinds.taken(kinds.kind_of(0)))
             .map_err(|error| refused(error, id, 0))?;
         interval.flags |= flag;
     }
@@ -241,20 +244,27 @@ fn add_source(scratch: &mut Scratch, index: usize, source: Source) -> Result<(),
 
 /// A timer's callback has no address, so sampling by time counts cycles: reference cycles at the
 /// time-stamp counter's rate, or where those cannot be had core cycles. With the flag that says so.
-pub(super) fn sampled_time(found: &Capabilities, taken: u32) -> Result<(Select, u32), ErrorCode> {
+pub(super) fn sampled_time(
+    found: &Capabilities,
+    taken: u32,
+) -> Result<(Select, CounterSet, u32), ErrorCode> {
     if found.delivery == Delivery::None {
         return Err(ErrorCode::SamplingUnavailable);
     }
     let emon = found.interface() == ProfileInterface::Emon;
     if emon && found.fixed & !taken & 1 << REFERENCE_CYCLES != 0 {
         let select = Select::Fixed(REFERENCE_CYCLES);
-        return Ok((select, UsedInterval::BY_REFERENCE_CYCLES));
+        return Ok((select, ANY, UsedInterval::BY_REFERENCE_CYCLES));
     }
+    let by = UsedInterval::BY_CORE_CYCLES;
     let cycles = catalog::find(found, ProfileSource::TOTAL_CYCLES)
-        .filter(|row| catalog::support(found, row, true).is_ok());
-    cycles
-        .map(|row| (row.select(), UsedInterval::BY_CORE_CYCLES))
-        .ok_or(ErrorCode::NoReferenceCycles)
+        .filter(|row| catalog::support(found, row, true).is_ok())
+        .map(|row| (row.select(), catalog::counters(found, row), by));
+    // AMD's table has cycles as the select of ProfileTime alone.
+    let own = catalog::find(found, ProfileSource::TIME)
+        .filter(|row| !matches!(row.select(), Select::None))
+        .map(|row| (row.select(), catalog::constraint(found, &row.select()), by));
+    cycles.or(own).ok_or(ErrorCode::NoReferenceCycles)
 }
 
 /// The interval in use for one that was asked for: within the source's limits, and in whole steps
@@ -306,12 +316,23 @@ impl Program {
         };
         let by = UsedInterval::BY_REFERENCE_CYCLES | UsedInterval::BY_CORE_CYCLES;
         let mut set = None;
-        let sources = self.sources.iter_mut().take(self.settings.count);
-        for source in sources.filter(|source| source.id == id) {
+        let sources = self
+            .sources
+            .iter_mut()
+            .enumerate()
+            .take(self.settings.count);
+        for (index, source) in sources.filter(|(_, source)| source.id == id) {
             let flags = source.interval.flags & by;
             source.interval = used_interval(ProfileSource(id), wanted, source.timer, clock);
             source.interval.flags |= flags;
             set = Some(source.interval);
+            let slots = self
+                .kinds
+                .iter_mut()
+                .filter_map(|kind| kind.slots.get_mut(index));
+            for slot in slots.filter(|slot| slot.interrupts) {
+                slot.period = source.interval.events;
+            }
         }
         set
     }
@@ -431,7 +452,7 @@ fn make_program(terms: &Terms<'_>, scratch: &mut Scratch, kind: usize) -> Result
         }
     }
     let solved = assignment.solve(settings.count);
-    fill(terms.found, settings, assignment, made);
+    fill(terms.found, settings, sources, assignment, made);
     made.proof = [Slot::refused(ErrorCode::SourceNotInSession); crate::program::MAX_COUNTERS];
     prove(terms, settings, made);
     refused_group.map_or(solved, Err)
@@ -450,7 +471,10 @@ fn want(terms: &Terms<'_>, source: &Source, settings: &Settings) -> Result<Wante
         catalog::support(found, row, terms.approximate).map_err(|refusal| refusal.error)?;
         match row.fit {
             Fit::Timer if source.timer => return Ok(wanted(Filter::BOTH, source.group)),
-            Fit::Timer => (sampled_time(found, terms.taken)?.0, ANY, NO_COUNTER),
+            Fit::Timer => {
+                let (select, counters, _) = sampled_time(found, terms.taken)?;
+                (select, counters, NO_COUNTER)
+            }
             _ => (row.select(), catalog::counters(found, row), row.fixed),
         }
     };
@@ -549,13 +573,19 @@ fn candidates(
 fn fill(
     found: &Capabilities,
     settings: &Settings,
+    sources: &[Source],
     assignment: &Assignment,
     made: &mut KindProgram,
 ) {
     made.first = *assignment.first();
     made.rotations = assignment.rotations();
     made.counters = 0;
-    for (index, slot) in made.slots.iter_mut().enumerate().take(settings.count) {
+    for (index, (slot, source)) in made.slots.iter_mut().zip(sources).enumerate() {
+        let period = if settings.samples {
+            source.interval.events
+        } else {
+            0
+        };
         let Some((wanted, assigned)) = assignment.assigned(index) else {
             continue;
         };
@@ -568,6 +598,7 @@ fn fill(
         };
         *slot = Slot {
             interrupts: settings.samples,
+            period,
             source: index as u16,
             rotation: assigned.rotation,
             next: assigned.next,
@@ -578,7 +609,8 @@ fn fill(
 }
 
 /// Slots that prove at START that the session's counters count: general ones count instructions, or
-/// core cycles where those are not to be had, fixed ones what they always do.
+/// core cycles where those are not to be had; of the fixed ones those that always have something to
+/// count, 0 to 2.
 fn prove(terms: &Terms<'_>, settings: &Settings, made: &mut KindProgram) {
     let found = terms.found;
     let interrupts = settings.samples;
@@ -594,7 +626,8 @@ fn prove(terms: &Terms<'_>, settings: &Settings, made: &mut KindProgram) {
     while let Some(counter) = Counter::lowest(left) {
         left &= !counter.global_bit();
         let encoding = if counter.is_fixed() {
-            Some(encode::fixed(Filter::BOTH, interrupts))
+            let sure = counter.index() <= REFERENCE_CYCLES;
+            sure.then(|| encode::fixed(Filter::BOTH, interrupts))
         } else {
             row.and_then(|row| {
                 let candidates = candidates(

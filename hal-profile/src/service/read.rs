@@ -128,9 +128,8 @@ impl<H: Host> Service<H> {
         let settings = &session.program.settings;
         for index in 0..self.processors.count() {
             if settings.processors.contains(index) {
-                let count = settings.count;
                 let one = self.processors.run_on(index, |local| {
-                    (*local.state.statistics(), local.state.longest_period(count))
+                    (*local.state.statistics(), local.longest_period())
                 });
                 if let Some((statistics, period)) = one {
                     add(&mut all, &statistics);

@@ -91,20 +91,22 @@ impl<H: Host> Service<H> {
     fn prove(&mut self, wanted: &ProcessorSet) -> Result<(), Refused> {
         let failed = AtomicU32::new(NONE);
         for attempt in 0..proof::TRIES {
-            self.processors
-                .run_on_each::<()>(wanted, &mut [], |local, _| local.begin_proof(attempt == 0));
-            self.processors.exercise(wanted);
             failed.store(NONE, Ordering::Relaxed);
-            self.processors
-                .run_on_each::<()>(wanted, &mut [], |local, _| {
+            self.processors.exercise(
+                wanted,
+                |local| local.begin_proof(attempt == 0),
+                |local| {
                     if !local.end_proof() {
                         failed.fetch_min(local.index as u32, Ordering::Relaxed);
                     }
-                });
+                },
+            );
             if failed.load(Ordering::Relaxed) == NONE {
                 return Ok(());
             }
         }
+        self.processors
+            .run_on_each::<()>(wanted, &mut [], |local, _| local.abandon_proof());
         let index = failed.into_inner();
         let found = self.processors.run_on(index as usize, |local| {
             (local.state.proof, local.state.lvtpc, local.taken_source())

@@ -5,7 +5,7 @@ use super::exchange::{Answer, Exchange, Refused, must_be_zero, refused};
 use super::{Host, Service};
 use crate::host::Processors;
 use crate::session::{Client, Session};
-use core::mem::{offset_of, size_of, swap};
+use core::mem::{offset_of, size_of};
 use shared_types::hal::HalProfileSourceInterval64;
 use shared_types::request::Plain;
 use shared_types::request::session::{
@@ -87,7 +87,7 @@ impl<H: Host> Service<H> {
         let Some(session) = self.sessions.get_mut(slot) else {
             return Err(refused(ErrorCode::UnknownSession, request.session, 0));
         };
-        swap(&mut self.scratch.program, &mut session.program);
+        session.program.copy_from(&self.scratch.program);
         let program = &session.program;
         exchange.put(
             0,

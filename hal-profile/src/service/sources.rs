@@ -17,13 +17,16 @@ use shared_types::request::source::{
 };
 use shared_types::{Delivery, ErrorCode, ProfileInterface, ProfileSource, ReplyHeader, Text};
 
+/// Most rows of one reply, so that no request takes long; the client asks again for the rest.
+const MOST_ROWS: usize = 100;
+
 impl<H: Host> Service<H> {
     pub(super) fn enumerate(&self, exchange: &mut Exchange<'_>) -> Answer {
         let request = exchange.from(APPROXIMATE)?;
         let approximate = request.header.flags & APPROXIMATE != 0;
         let head = size_of::<Page>();
         exchange.need(head + size_of::<Source>())?;
-        let room = (exchange.output() - head) / size_of::<Source>();
+        let room = ((exchange.output() - head) / size_of::<Source>()).min(MOST_ROWS);
         let (mut total, mut count) = (0, 0);
         if let Some(boot) = self.kinds.boot() {
             for row in catalog::rows(boot) {

@@ -59,8 +59,10 @@ const THREAD_MOST: u64 = 100_000;
 /// More of them for each processor, and for each sample that is moved.
 const EACH_PROCESSOR: u64 = 400;
 const EACH_SAMPLE: u64 = 60;
-/// Instructions of a request on each processor, in all its DPCs there.
+/// Instructions of a request on each processor, in all its DPCs there, for a session of few sources.
 const PROCESSOR_MOST: u64 = 3_000;
+/// More of them for each source: all are read, and have a row in a reply.
+const EACH_SOURCE: u64 = 100;
 
 /// What one request has taken.
 #[derive(Clone, Debug, Default)]
@@ -89,6 +91,8 @@ pub struct Budget {
     open: BTreeMap<u64, Account>,
     /// By the requests' codes.
     pub most: BTreeMap<u32, Most>,
+    /// Sources of the largest session that was configured.
+    pub sources: u64,
     /// Nobody holds requests against the budget, so that all they take is measured.
     pub only_measures: bool,
 }
@@ -130,7 +134,7 @@ impl Budget {
                 let took = account.each.entry(index).or_default();
                 *took += instructions;
                 most.processor = most.processor.max(*took);
-                (*took, PROCESSOR_MOST)
+                (*took, PROCESSOR_MOST + EACH_SOURCE * self.sources)
             }
             None => {
                 account.thread += instructions;

@@ -11,6 +11,7 @@ use crate::registers::Registers as Watched;
 use crate::rules::{Rule, Violation};
 use anyhow::{Result, anyhow};
 use hal_profile::machine::Machine as _;
+use sim::event::{Counts, Event};
 use sim::host::Cpu;
 use std::collections::{HashMap, HashSet};
 use unicorn_engine::{
@@ -21,9 +22,10 @@ use unicorn_engine::{
 /// RFLAGS.IF, and the bit that is always set.
 const INTERRUPT_FLAG: u64 = 1 << 9;
 const FLAGS: u64 = INTERRUPT_FLAG | 2;
-/// Instructions that code runs with interrupts masked and without touching the PMU before they
-/// count as events: see [`Bus::count`].
-const SPIN: u64 = 500;
+/// Instructions of a loop of at most four that count as events: see [`Bus::follow`].
+const SPIN: u64 = 200;
+/// The events that they count as: instructions and cycles.
+const EXERCISE: u64 = 1000;
 /// Instructions with interrupts masked, or of a handler, that break [`Rule::Masked`]: 10
 /// microseconds at 2 instructions a nanosecond. The driver's longest stretch has 2524, 2000 of them
 /// its self-test's exercise; its longest handler 998.
@@ -170,14 +172,17 @@ impl Stack {
     }
 }
 
-/// What a processor does with interrupts masked.
+/// What a processor is doing.
 #[derive(Clone, Copy, Default)]
 struct Stretch {
+    /// Interrupts are masked.
     masked: bool,
     /// Instructions since they were masked.
     length: u64,
-    /// Instructions since a register of the PMU was touched.
-    untouched: u64,
+    /// The last few instructions.
+    last: [u64; 4],
+    /// For how many instructions a loop of them has gone on.
+    turns: u64,
 }
 
 impl Bus {
@@ -204,13 +209,15 @@ impl Bus {
 
     /// Interrupts are masked from here on, or not any more.
     fn mask(&mut self, masked: bool) {
-        *self.stretch() = Stretch {
-            masked,
-            ..Stretch::default()
-        };
+        let stretch = self.stretch();
+        (stretch.masked, stretch.length) = (masked, 0);
     }
 
     /// Notes that this instruction comes next.
+    ///
+    /// Without the guest feed events are the workload's alone, so the driver's own instructions are
+    /// none. But a loop of a few instructions that has gone on for [`SPIN`] of them waits for events to
+    /// happen: then they do, besides the workload. The driver's exercise at START does that.
     fn follow(&mut self, address: u64) {
         const PRIME: u64 = 0x0000_0100_0000_01B3;
         self.path = (self.path ^ address).wrapping_mul(PRIME);
@@ -221,29 +228,42 @@ impl Bus {
             }
         }
         self.previous = address;
+        let stretch = self.stretch();
+        stretch.turns = if stretch.last.contains(&address) {
+            stretch.turns + 1
+        } else {
+            0
+        };
+        stretch.last.rotate_right(1);
+        stretch.last[0] = address;
+        let spins = stretch.turns == SPIN;
+        if spins && self.guest.is_none() {
+            self.exercise();
+        }
     }
 
-    /// One more instruction.
-    ///
-    /// Without the guest feed events are the workload's alone, so the driver's own instructions are
-    /// none. But code that goes on for [`SPIN`] instructions with interrupts masked, and touches no
-    /// register of the PMU meanwhile, waits for events to happen: then they do, besides the
-    /// workload. The driver's self-test does that.
-    fn count(&mut self) {
-        self.executed += 1;
+    fn exercise(&mut self) {
+        let mut events = Counts::default();
+        events.set(Event::Instructions, EXERCISE, 0);
+        events.set(Event::Cycles, EXERCISE, 0);
+        events.set(Event::RefCycles, EXERCISE, 0);
+        if let Some(cpu) = self.cpus.get_mut(self.current) {
+            cpu.processor.exercise(events);
+        }
+    }
+
+    /// One more instruction; one with a REP prefix counts once, as on silicon.
+    fn count(&mut self, address: u64) {
         self.budget -= 1;
+        if address == self.previous {
+            return;
+        }
+        self.executed += 1;
         let stretch = self.stretch();
         if stretch.masked {
             stretch.length += 1;
-            stretch.untouched += 1;
-            let (length, spins) = (stretch.length, stretch.untouched == SPIN);
+            let length = stretch.length;
             self.masked_most = self.masked_most.max(length);
-            if spins
-                && self.guest.is_none()
-                && let Some(cpu) = self.cpus.get_mut(self.current)
-            {
-                cpu.exercise();
-            }
         }
     }
 }
@@ -736,7 +756,7 @@ fn execute(unicorn: &mut Unicorn<'_, Bus>, address: u64, size: u32) {
         feed(unicorn, address, size);
     }
     let bus = unicorn.get_data_mut();
-    bus.count();
+    bus.count(address);
     bus.calls += u64::from((STUBS..STUBS + STUBS_SIZE).contains(&address));
     bus.follow(address);
     match bus.privileged.get(&address).copied() {
@@ -811,7 +831,6 @@ fn serve(unicorn: &mut Unicorn<'_, Bus>, kind: Privileged) {
         read(unicorn, Register::RDX),
     );
     let bus = unicorn.get_data_mut();
-    bus.stretch().untouched = 0;
     bus.touch_registers();
     let cpu = &mut bus.cpus[bus.current];
     let answer = match kind {

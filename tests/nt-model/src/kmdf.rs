@@ -14,6 +14,7 @@ use crate::rules::{Rule, Violation};
 use anyhow::{Context, Result};
 use shared_types::Sample;
 use shared_types::request::samples::{self, Drained};
+use shared_types::request::session::{self, Configure, Spec};
 use std::collections::{BTreeMap, VecDeque};
 use zerocopy::FromBytes;
 
@@ -377,6 +378,12 @@ pub fn present(machine: &mut Machine) -> Result<(), Violation> {
     let who = presenter.unwrap_or((process, process + 4));
     machine.framework.presented_elsewhere += u64::from(who.0 != process);
     let room = output / size_of::<Sample>() as u64;
+    if code == session::CONFIGURE.0 {
+        let specs = input.saturating_sub(size_of::<Configure>() as u64);
+        let sources = specs / size_of::<Spec>() as u64;
+        let budget = &mut machine.budget;
+        budget.sources = budget.sources.max(sources);
+    }
     let drains = code == samples::DRAIN.0;
     let cost = (code, if drains { room } else { 0 });
     machine.spawn_request(cost, callback, &arguments, who)

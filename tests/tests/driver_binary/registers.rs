@@ -23,12 +23,10 @@ use std::ops::RangeInclusive;
 /// Registers that the driver may touch: numbers, the manual's name, why.
 ///
 /// Intel's are of SDM vol. 4, AMD's of APM vol. 2 ("Performance Monitoring Counters").
-const REGISTERS: [(RangeInclusive<u32>, &str, &str); 17] = [
-    (
-        0x11..=0x13,
-        "CESR, CTR0, CTR1",
-        "Pentium: selects and counters",
-    ),
+///
+/// Not the Pentium's 11h to 13h: it boots no 64-bit Windows, and the numbers are of other registers
+/// on later processors.
+const REGISTERS: [(RangeInclusive<u32>, &str, &str); 16] = [
     (
         0x1B..=0x1B,
         "IA32_APIC_BASE",

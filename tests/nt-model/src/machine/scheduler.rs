@@ -184,10 +184,10 @@ impl Machine {
             slice = slice.min(self.program_may_run(index));
         }
         self.running_on = index;
-        self.engine.bus().stops_at_unmask = self.disturbed || self.is_guest();
+        self.engine.bus().stops_at_unmask = true;
         let stop = self.run(index, id, slice)?;
         self.activities[id].masked = self.engine.masked();
-        if self.disturbed {
+        if !self.is_guest() {
             self.take_pending(index);
         }
         self.take_arrived(index);

@@ -1,7 +1,7 @@
 //! Are the values that make a counter count those of the manuals?
 
 use hal_profile::capabilities::{Capabilities, NetBurst};
-use hal_profile::control::{Control, Filter, control};
+use hal_profile::encode::{self, Encoding, Filter, Register, encode};
 use hal_profile::source::{NetBurstSelect, Select, Upstream, netburst};
 use halprof_tests::silicon::Silicon;
 
@@ -10,6 +10,12 @@ const MODES: [(Filter, u64); 3] = [
     (filter(false, true), 0b10),
     (filter(true, true), 0b11),
 ];
+
+const NO_REGISTER: Register = register(0, 0);
+
+const fn register(msr: u32, value: u32) -> Register {
+    Register { msr, value }
+}
 
 const fn filter(user: bool, kernel: bool) -> Filter {
     Filter { user, kernel }
@@ -21,9 +27,9 @@ fn any_processor() -> Capabilities {
 
 /// What is written, where nothing is written before it.
 fn select(select: Select, filter: Filter, interrupt: bool) -> u64 {
-    let control = control(&any_processor(), &select, 0, filter, interrupt);
-    assert_eq!(control.before, [(0, 0); 3]);
-    control.select
+    let encoding = encode(&any_processor(), &select, 0, filter, interrupt);
+    assert_eq!(encoding.upstream, [NO_REGISTER; 3]);
+    encoding.select
 }
 
 #[test]
@@ -72,6 +78,7 @@ fn fixed_counters() {
     for (filter, interrupt, nibble) in table {
         for index in 0..7 {
             assert_eq!(select(Select::Fixed(index), filter, interrupt), nibble);
+            assert_eq!(encode::fixed(filter, interrupt).select, nibble);
         }
     }
 }
@@ -126,8 +133,8 @@ fn net_burst(
     side: u8,
     filter: Filter,
     interrupt: bool,
-) -> Control {
-    control(
+) -> Encoding {
+    encode(
         &on_thread(thread),
         &Select::NetBurst(event),
         side,
@@ -146,10 +153,13 @@ fn the_manuals_example_of_netburst() {
         (1, 0, 0x3B8, 0x0400_0603),
         (1, 1, 0x3B9, 0x0400_0603),
     ] {
-        let control = net_burst(instr_retired(), thread, side, both, false);
-        assert_eq!(control.select | ENABLE, 0x0003_9000);
-        assert_eq!(control.select & ENABLE, 0);
-        assert_eq!(control.before, [(0, 0), (0, 0), (escr_msr, escr)]);
+        let encoding = net_burst(instr_retired(), thread, side, both, false);
+        assert_eq!(encoding.select | ENABLE, 0x0003_9000);
+        assert_eq!(encoding.select & ENABLE, 0);
+        assert_eq!(
+            encoding.upstream,
+            [NO_REGISTER, NO_REGISTER, register(escr_msr, escr)]
+        );
     }
 }
 
@@ -161,8 +171,8 @@ fn netburst_filters_by_the_threads_own_bits() {
         (1, filter(true, false), 0b0001),
         (1, filter(false, true), 0b0010),
     ] {
-        let control = net_burst(instr_retired(), thread, 0, filter, false);
-        assert_eq!(control.before[2], (0x3B8, 0x0400_0600 | low));
+        let encoding = net_burst(instr_retired(), thread, 0, filter, false);
+        assert_eq!(encoding.upstream[2], register(0x3B8, 0x0400_0600 | low));
     }
 }
 
@@ -170,8 +180,8 @@ fn netburst_filters_by_the_threads_own_bits() {
 #[test]
 fn netburst_interrupts_its_own_thread() {
     for (thread, pmi) in [(0, 1 << 26), (1, 1 << 27)] {
-        let control = net_burst(instr_retired(), thread, 0, filter(true, true), true);
-        assert_eq!(control.select, 0x0003_8000 | pmi);
+        let encoding = net_burst(instr_retired(), thread, 0, filter(true, true), true);
+        assert_eq!(encoding.select, 0x0003_8000 | pmi);
     }
 }
 
@@ -181,8 +191,8 @@ fn netburst_cccr_keeps_threshold_and_edge() {
         cccr: 0x01FC_E000,
         ..instr_retired()
     };
-    let control = net_burst(event, 0, 0, filter(true, true), false);
-    assert_eq!(control.select, 0x01FF_E000);
+    let encoding = net_burst(event, 0, 0, filter(true, true), false);
+    assert_eq!(encoding.select, 0x01FF_E000);
 }
 
 /// MSR_RAT_ESCR0 is 0x3BC, MSR_RAT_ESCR1 0x3BD.
@@ -195,19 +205,72 @@ fn upstream_tags_come_first() {
     let both = filter(true, true);
     let by_type = tagged(Upstream::UopType { escr: 0x0400_0400 });
     for (thread, side, rat, rat_escr, escr) in [
-        (0, 0, 0x3BC, 0x0400_040C, (0x3B8, 0x0400_060C)),
-        (1, 1, 0x3BD, 0x0400_0403, (0x3B9, 0x0400_0603)),
+        (0, 0, 0x3BC, 0x0400_040C, register(0x3B8, 0x0400_060C)),
+        (1, 1, 0x3BD, 0x0400_0403, register(0x3B9, 0x0400_0603)),
     ] {
-        let control = net_burst(by_type, thread, side, both, false);
-        assert_eq!(control.before, [(rat, rat_escr), (0, 0), escr]);
+        let encoding = net_burst(by_type, thread, side, both, false);
+        assert_eq!(
+            encoding.upstream,
+            [register(rat, rat_escr), NO_REGISTER, escr]
+        );
     }
     let replay = tagged(Upstream::Replay {
         pebs_enable: 0x0100_0001,
         matrix_vert: 1,
     });
-    let control = net_burst(replay, 0, 0, both, false);
+    let encoding = net_burst(replay, 0, 0, both, false);
     assert_eq!(
-        control.before,
-        [(0x3F1, 0x0100_0001), (0x3F2, 1), (0x3B8, 0x0400_060C)]
+        encoding.upstream,
+        [
+            register(0x3F1, 0x0100_0001),
+            register(0x3F2, 1),
+            register(0x3B8, 0x0400_060C)
+        ]
     );
+}
+
+/// Both can count at once unless they want one register with two values.
+#[test]
+fn encodings_agree_unless_a_register_is_wanted_with_two_values() {
+    let with = |upstream| Encoding {
+        select: 0,
+        upstream,
+    };
+    let escr = register(0x3B8, 0x0400_060C);
+    let other_modes = register(0x3B8, 0x0400_0604);
+    let elsewhere = register(0x3B9, 0x0400_0604);
+    let tag = register(0x3BC, 0x0400_0400);
+    let plain = with([NO_REGISTER; 3]);
+    for (one, other, agree) in [
+        (plain, plain, true),
+        (plain, with([NO_REGISTER, NO_REGISTER, escr]), true),
+        (
+            with([NO_REGISTER, NO_REGISTER, escr]),
+            with([NO_REGISTER, NO_REGISTER, escr]),
+            true,
+        ),
+        (
+            with([NO_REGISTER, NO_REGISTER, escr]),
+            with([NO_REGISTER, NO_REGISTER, other_modes]),
+            false,
+        ),
+        (
+            with([NO_REGISTER, NO_REGISTER, escr]),
+            with([NO_REGISTER, NO_REGISTER, elsewhere]),
+            true,
+        ),
+        (
+            with([tag, NO_REGISTER, escr]),
+            with([NO_REGISTER, NO_REGISTER, tag]),
+            true,
+        ),
+        (
+            with([escr, NO_REGISTER, elsewhere]),
+            with([tag, NO_REGISTER, other_modes]),
+            false,
+        ),
+    ] {
+        assert_eq!(one.agrees_with(&other), agree, "{one:x?} {other:x?}");
+        assert_eq!(other.agrees_with(&one), agree, "{one:x?} {other:x?}");
+    }
 }

@@ -1,0 +1,684 @@
+//! Does assignment find a counter for sources exactly where there is one? Against a matcher that
+//! tries everything.
+
+use hal_profile::assign::{Assignment, Wanted};
+use hal_profile::capabilities::Capabilities;
+use hal_profile::counter::Counter;
+use hal_profile::encode::{Filter, encode};
+use hal_profile::program::MAX_SOURCES;
+use hal_profile::source::{
+    ANY, CounterSet, NO_COUNTER, NetBurstSelect, Select, Upstream, amd, netburst,
+};
+use halprof_tests::silicon::{Silicon, signature};
+use zerocopy::FromZeros;
+
+/// A counter and a side.
+type Seat = (Counter, u8);
+
+/// A source and what the manuals say of it.
+#[derive(Clone, Copy, Debug)]
+struct Source {
+    select: Select,
+    /// The general counters that count it.
+    counters: CounterSet,
+    /// The fixed counters that count the same.
+    fixed: CounterSet,
+    filter: Filter,
+    group: u16,
+    /// It takes no counter: a timer, or refused.
+    left_out: bool,
+}
+
+const SOURCE: Source = Source {
+    select: Select::EventSelect(0xC0),
+    counters: ANY,
+    fixed: NO_COUNTER,
+    filter: Filter::BOTH,
+    group: 0,
+    left_out: false,
+};
+
+const fn on(counters: CounterSet) -> Source {
+    Source { counters, ..SOURCE }
+}
+
+const fn fixed(index: u8) -> Source {
+    Source {
+        select: Select::Fixed(index),
+        counters: NO_COUNTER,
+        fixed: 1 << index,
+        ..SOURCE
+    }
+}
+
+const fn grouped(group: u16, source: Source) -> Source {
+    Source { group, ..source }
+}
+
+/// Everywhere that a source could go if it were alone.
+fn seats(capabilities: &Capabilities, source: &Source) -> Vec<Seat> {
+    let of = |set: CounterSet, side| {
+        let usable = set & source.counters & capabilities.counters;
+        (0..32)
+            .filter(move |index| usable >> index & 1 == 1)
+            .map(move |index| (Counter::general(index).expect("below 32"), side))
+    };
+    let usable = source.fixed & capabilities.fixed;
+    let fixed = (0..32)
+        .filter(move |index| usable >> index & 1 == 1)
+        .map(|index| (Counter::fixed(index).expect("below 32"), 0));
+    match source.select {
+        Select::None => Vec::new(),
+        Select::Fixed(_) => fixed.collect(),
+        Select::EventSelect(_) | Select::Cesr { .. } => of(ANY, 0).chain(fixed).collect(),
+        Select::NetBurst(event) => [0, 1]
+            .into_iter()
+            .filter(|&side| event.escr_msr[side] != 0)
+            .flat_map(|side| of(event.counters[side], side as u8))
+            .collect(),
+    }
+}
+
+/// The registers beside the counter's own that a source needs, and what it needs in them. MSRs of
+/// RAT_ESCR, IA32_PEBS_ENABLE and MSR_PEBS_MATRIX_VERT: SDM vol. 4, "MSRs in Pentium 4".
+fn upstream(source: &Source, side: u8) -> Vec<(u32, (u32, Filter))> {
+    let Select::NetBurst(event) = source.select else {
+        return Vec::new();
+    };
+    let modes = |value| (value, source.filter);
+    let escr = event.escr_msr[usize::from(side)].into();
+    let mut registers = vec![(escr, modes(event.escr))];
+    match event.upstream {
+        Upstream::None => {}
+        Upstream::UopType { escr } => registers.push((0x3BC + u32::from(side), modes(escr))),
+        Upstream::Replay {
+            pebs_enable,
+            matrix_vert,
+        } => registers.extend([
+            (0x3F1, (pebs_enable, Filter::BOTH)),
+            (0x3F2, (matrix_vert, Filter::BOTH)),
+        ]),
+    }
+    registers
+}
+
+/// Whether two sources can be where they are at the same time.
+fn agree((one, at): (&Source, Seat), (other, there): (&Source, Seat)) -> bool {
+    let others = upstream(other, there.1);
+    at.0 != there.0
+        && upstream(one, at.1).iter().all(|(msr, value)| {
+            let same = others.iter().filter(|(theirs, _)| theirs == msr);
+            same.into_iter().all(|(_, theirs)| theirs == value)
+        })
+}
+
+/// Tries everything.
+fn fits(capabilities: &Capabilities, sources: &[Source]) -> bool {
+    let mut partial: Vec<Vec<Seat>> = vec![Vec::new()];
+    for source in sources {
+        let seats = seats(capabilities, source);
+        partial = partial
+            .iter()
+            .flat_map(|seated| {
+                seats.iter().filter_map(|&seat| {
+                    let agrees = seated
+                        .iter()
+                        .zip(sources)
+                        .all(|(&theirs, other)| agree((source, seat), (other, theirs)));
+                    agrees.then(|| [seated.as_slice(), &[seat]].concat())
+                })
+            })
+            .collect();
+    }
+    !partial.is_empty()
+}
+
+/// First fit in the order asked for, groups together: the rotation of each source.
+fn expected(capabilities: &Capabilities, sources: &[Source]) -> Result<Vec<Option<u16>>, usize> {
+    let mut rotations: Vec<Vec<usize>> = Vec::new();
+    let mut rotation_of = vec![None; sources.len()];
+    for (first, source) in sources.iter().enumerate() {
+        if source.left_out || rotation_of[first].is_some() {
+            continue;
+        }
+        let of_group = |index: &usize| {
+            let other = &sources[*index];
+            !other.left_out && (*index == first || source.group != 0 && other.group == source.group)
+        };
+        let unit: Vec<usize> = (0..sources.len()).filter(of_group).collect();
+        rotations.push(Vec::new());
+        let rotation = rotations
+            .iter()
+            .position(|rotation| {
+                let mut together: Vec<usize> = rotation.iter().chain(&unit).copied().collect();
+                together.sort_unstable();
+                let together: Vec<Source> = together.iter().map(|&index| sources[index]).collect();
+                fits(capabilities, &together)
+            })
+            .ok_or(first)?;
+        rotations[rotation].extend(&unit);
+        for &index in &unit {
+            rotation_of[index] = Some(rotation as u16);
+        }
+        rotations.retain(|rotation| !rotation.is_empty());
+    }
+    Ok(rotation_of)
+}
+
+fn wanted(capabilities: &Capabilities, source: &Source) -> Wanted {
+    let mut candidates = [0; 2];
+    for (counter, side) in seats(capabilities, source) {
+        candidates[usize::from(side)] |= counter.global_bit();
+    }
+    Wanted {
+        candidates,
+        encodings: [0, 1]
+            .map(|side| encode(capabilities, &source.select, side, source.filter, false)),
+        filter: source.filter,
+        group: source.group,
+    }
+}
+
+fn assignment() -> Box<Assignment> {
+    Assignment::new_box_zeroed().expect("memory")
+}
+
+fn solve(
+    assignment: &mut Assignment,
+    capabilities: &Capabilities,
+    sources: &[Source],
+) -> Result<(), usize> {
+    assignment.clear();
+    for (index, source) in sources.iter().enumerate() {
+        if source.left_out {
+            continue;
+        }
+        assignment.want(index, &wanted(capabilities, source));
+        let earlier = sources[..index]
+            .iter()
+            .rposition(|other| !other.left_out && other.group == source.group);
+        if let (Some(earlier), true) = (earlier, source.group != 0) {
+            assignment.same_group(earlier, index);
+        }
+    }
+    assignment.solve(sources.len())
+}
+
+/// Every source that takes a counter has one that can count it, and shares no register with another
+/// of its rotation that wants another value there. Answers the rotation of each.
+fn valid(
+    assignment: &Assignment,
+    capabilities: &Capabilities,
+    sources: &[Source],
+) -> Vec<Option<u16>> {
+    let mut seated: Vec<(u16, &Source, Seat)> = Vec::new();
+    let mut behind = Vec::new();
+    let mut rotations = Vec::new();
+    for (index, source) in sources.iter().enumerate() {
+        let assigned = assignment.assigned(index).map(|(_, assigned)| assigned);
+        assert_eq!(assigned.is_none(), source.left_out, "{index}");
+        rotations.push(assigned.map(|assigned| assigned.rotation));
+        let Some(assigned) = assigned else {
+            continue;
+        };
+        let seat = (assigned.counter, assigned.side);
+        assert!(seats(capabilities, source).contains(&seat), "{seat:?}");
+        let agrees = |(rotation, other, there): &(u16, &Source, Seat)| {
+            *rotation != assigned.rotation || agree((source, seat), (other, *there))
+        };
+        assert!(seated.iter().all(agrees), "{seated:x?}");
+        seated.push((assigned.rotation, source, seat));
+        if let Some(next) = usize::from(assigned.next).checked_sub(1) {
+            let (_, next_one) = assignment.assigned(next).expect("a source with a counter");
+            assert_eq!(next_one.rotation, assigned.rotation, "{index}");
+            behind.push(next);
+        }
+    }
+    // Each rotation's list leads through all of its sources: each but its first is behind one.
+    behind.sort_unstable();
+    behind.dedup();
+    let used = rotations.iter().flatten().max().map_or(0, |last| last + 1);
+    assert_eq!(behind.len() + usize::from(used), seated.len());
+    assert_eq!(assignment.rotations(), used);
+    rotations
+}
+
+fn check(capabilities: &Capabilities, sources: &[Source]) {
+    let mut assignment = assignment();
+    let solved = solve(&mut assignment, capabilities, sources);
+    let expected = expected(capabilities, sources);
+    assert_eq!(
+        solved.err(),
+        expected.as_ref().err().copied(),
+        "{sources:x?}"
+    );
+    if let Ok(expected) = expected {
+        let rotations = valid(&assignment, capabilities, sources);
+        assert_eq!(rotations, expected, "{sources:x?}");
+    }
+}
+
+fn together(capabilities: &Capabilities, sources: &[Source]) -> bool {
+    let list: Vec<_> = sources.iter().map(|&source| grouped(1, source)).collect();
+    check(capabilities, &list);
+    solve(&mut assignment(), capabilities, &list).is_ok()
+}
+
+/// Every list of these sources up to a length.
+fn lists(sources: &[Source], longest: usize) -> Vec<Vec<Source>> {
+    let mut all = vec![Vec::new()];
+    let mut last = all.clone();
+    for _ in 0..longest {
+        last = last
+            .iter()
+            .flat_map(|list| {
+                sources
+                    .iter()
+                    .map(|&source| [list.as_slice(), &[source]].concat())
+            })
+            .collect();
+        all.extend(last.iter().cloned());
+    }
+    all
+}
+
+const LEFT_OUT: Source = Source {
+    left_out: true,
+    ..SOURCE
+};
+
+#[test]
+fn p6_flops_on_counter_0_only() {
+    let p6 = Silicon::old_intel(6, 8).discover();
+    let sources = [
+        on(ANY),
+        on(0b01),
+        on(0b10),
+        grouped(1, on(ANY)),
+        grouped(1, on(0b01)),
+        LEFT_OUT,
+        grouped(1, LEFT_OUT),
+    ];
+    for list in lists(&sources, 4) {
+        check(&p6, &list);
+    }
+}
+
+#[test]
+fn pentium_pairs() {
+    let pentium = Silicon::old_intel(5, 4).discover();
+    let on = |event, counters| Source {
+        select: Select::Cesr {
+            event,
+            clocks: false,
+        },
+        ..on(counters)
+    };
+    let sources = [
+        on(0x16, ANY),
+        on(0x2A, 0b01),
+        on(0x2A, 0b10),
+        grouped(7, on(0x2B, 0b10)),
+    ];
+    for list in lists(&sources, 4) {
+        check(&pentium, &list);
+    }
+}
+
+#[test]
+fn fixed_counters_beside_general_ones_with_holes() {
+    let intel = Silicon::new(b"GenuineIntel", 0x23, signature(6, 0xC5))
+        .leaf(0x0A, [0x0730_0805, 0, 0, 0x603])
+        .subleaf(7, 1, [1 << 8, 0, 0, 0])
+        .subleaf(0x23, 0, [0b10, 0, 0, 0])
+        .subleaf(0x23, 1, [0b1_0010_0100, 0b10_0010, 0, 0])
+        .discover();
+    let sources = [
+        on(ANY),
+        on(0b0000_0110),
+        on(0b1_0000_0000),
+        on(0b1),
+        fixed(0),
+        fixed(1),
+        fixed(5),
+        grouped(1, fixed(1)),
+        grouped(1, on(ANY)),
+    ];
+    for list in lists(&sources, 3) {
+        check(&intel, &list);
+    }
+    assert!(together(
+        &intel,
+        &[on(ANY), on(ANY), on(ANY), fixed(1), fixed(5)]
+    ));
+    assert!(!together(&intel, &[on(ANY), on(ANY), on(ANY), on(ANY)]));
+    assert!(!together(&intel, &[fixed(1), fixed(1)]));
+}
+
+#[test]
+fn more_fixed_counters_than_general_ones() {
+    let core_2 = Silicon::intel(6, 0x17, [0x0728_0202, 0, 0, 0x503]).discover();
+    assert_eq!((core_2.counters, core_2.fixed), (0b11, 0b111));
+    let sources = [on(ANY), fixed(0), fixed(1), fixed(2)];
+    for list in lists(&sources, 5) {
+        check(&core_2, &list);
+        let together: Vec<_> = list.iter().map(|&source| grouped(1, source)).collect();
+        check(&core_2, &together);
+    }
+}
+
+#[test]
+fn family_15h_masks() {
+    let bulldozer = Silicon::amd(0x15, 1)
+        .flip(0x8000_0001, [0, 0, 1 << 23, 0])
+        .discover();
+    let events = [0x00, 0x03, 0x23, 0x2E, 0x76, 0x8F, 0xC0, 0xD0, 0x1C0];
+    let sources: Vec<_> = events
+        .map(|event| on(amd::family15h_counters(event)))
+        .into();
+    for list in lists(&sources, 3) {
+        check(&bulldozer, &list);
+    }
+    let mut rng = fastrand::Rng::with_seed(15);
+    for _ in 0..300 {
+        let one =
+            |rng: &mut fastrand::Rng| grouped(rng.u16(..3), sources[rng.usize(..sources.len())]);
+        let list: Vec<_> = (0..rng.usize(4..9)).map(|_| one(&mut rng)).collect();
+        check(&bulldozer, &list);
+    }
+}
+
+/// A Pentium 4 with no second thread, or one of two.
+fn pentium_4(thread: Option<u32>) -> Capabilities {
+    let ebx = thread.map_or(0, |thread| thread << 24 | 2 << 16);
+    Silicon::new(b"GenuineIntel", 2, signature(15, 2))
+        .leaf(
+            1,
+            [
+                signature(15, 2),
+                ebx,
+                0,
+                u32::from(thread.is_some()) << 28 | 1 << 9 | 1 << 5,
+            ],
+        )
+        .msr(0x1A0, 1 << 7)
+        .discover()
+}
+
+fn netburst_rows() -> Vec<(&'static str, Source)> {
+    netburst::ROWS
+        .iter()
+        .filter(|row| matches!(row.select, Select::NetBurst(_)))
+        .map(|row| {
+            let source = Source {
+                select: row.select,
+                ..on(row.counters)
+            };
+            (row.name, source)
+        })
+        .collect()
+}
+
+#[test]
+fn netburst_shares_escrs_only_where_they_want_the_same() {
+    let rows = netburst_rows();
+    let sources: Vec<_> = rows.iter().map(|(_, source)| *source).collect();
+    for thread in [None, Some(0), Some(1)] {
+        let pentium_4 = pentium_4(thread);
+        for list in lists(&sources, 2) {
+            check(&pentium_4, &list);
+            let together: Vec<_> = list.iter().map(|&source| grouped(1, source)).collect();
+            check(&pentium_4, &together);
+        }
+    }
+}
+
+#[test]
+fn netburst_in_longer_lists() {
+    let rows = netburst_rows();
+    let mut rng = fastrand::Rng::with_seed(4);
+    for round in 0..200 {
+        let pentium_4 = pentium_4([None, Some(0), Some(1)][round % 3]);
+        let one = |rng: &mut fastrand::Rng| grouped(rng.u16(..3), rows[rng.usize(..rows.len())].1);
+        let list: Vec<_> = (0..rng.usize(3..6)).map(|_| one(&mut rng)).collect();
+        check(&pentium_4, &list);
+    }
+}
+
+#[test]
+fn netburst_upstream_tags() {
+    const EVENT: NetBurstSelect = NetBurstSelect {
+        escr: 0x0400_0600,
+        cccr: 0x8000,
+        escr_msr: [0x3B8, 0x3B9],
+        counters: [0b11_0000_0000_0000, 0b1100_0000_0000_0000],
+        upstream: Upstream::None,
+    };
+    const fn source(event: NetBurstSelect) -> Source {
+        Source {
+            select: Select::NetBurst(event),
+            ..SOURCE
+        }
+    }
+    let tagged = |escr| {
+        source(NetBurstSelect {
+            upstream: Upstream::UopType { escr },
+            ..EVENT
+        })
+    };
+    let elsewhere = |escr| {
+        source(NetBurstSelect {
+            upstream: Upstream::UopType { escr },
+            escr_msr: [0x3CC, 0x3CD],
+            ..EVENT
+        })
+    };
+    let replay = |metric, escr_msr| {
+        source(NetBurstSelect {
+            upstream: Upstream::Replay {
+                pebs_enable: metric,
+                matrix_vert: 1,
+            },
+            escr_msr,
+            ..EVENT
+        })
+    };
+    let sources = [
+        source(EVENT),
+        source(NetBurstSelect {
+            escr: 0x0400_0200,
+            ..EVENT
+        }),
+        source(NetBurstSelect {
+            escr_msr: [0x3B8, 0],
+            ..EVENT
+        }),
+        source(NetBurstSelect {
+            escr_msr: [0, 0x3B9],
+            ..EVENT
+        }),
+        tagged(0x400),
+        tagged(0x800),
+        elsewhere(0x400),
+        elsewhere(0x800),
+        replay(1, [0x3B8, 0x3B9]),
+        replay(2, [0x3CC, 0x3CD]),
+        replay(1, [0x3CC, 0x3CD]),
+    ];
+    let pentium_4 = pentium_4(None);
+    for list in lists(&sources, 3) {
+        check(&pentium_4, &list);
+        let together: Vec<_> = list.iter().map(|&source| grouped(1, source)).collect();
+        check(&pentium_4, &together);
+    }
+}
+
+#[test]
+fn as_many_sources_as_a_session_can_have() {
+    let p6 = Silicon::old_intel(6, 8).discover();
+    let mut assignment = assignment();
+    assert_eq!(assignment.rotations(), 0);
+    assert!(assignment.assigned(0).is_none());
+    solve(&mut assignment, &p6, &[SOURCE; MAX_SOURCES]).expect("rotations");
+    assert_eq!((MAX_SOURCES, assignment.rotations()), (256, 128));
+    for index in 0..MAX_SOURCES {
+        let (_, assigned) = assignment.assigned(index).expect("a counter");
+        let counter = Counter::general((index % 2) as u8).expect("below 32");
+        assert_eq!(
+            (assigned.counter, assigned.side, assigned.rotation),
+            (counter, 0, (index / 2) as u16)
+        );
+    }
+    assert!(assignment.assigned(MAX_SOURCES).is_none());
+    // A new one forgets the old.
+    solve(&mut assignment, &p6, &[LEFT_OUT]).expect("nothing to assign");
+    assert_eq!(assignment.rotations(), 0);
+    assert!(assignment.assigned(0).is_none() && assignment.assigned(1).is_none());
+}
+
+#[test]
+fn a_group_of_more_than_there_are_counters() {
+    let intel = Silicon::intel(6, 0x5E, [0x0730_0A03, 0, 0, 0x603]).discover();
+    for (count, fixed_ones, fits) in [
+        (10, 3, true),
+        (11, 0, false),
+        (10, 0, true),
+        (33, 0, false),
+        (MAX_SOURCES, 0, false),
+    ] {
+        let list: Vec<_> = (0..count)
+            .map(|_| SOURCE)
+            .chain((0..fixed_ones).map(fixed))
+            .map(|source| grouped(1, source))
+            .collect();
+        let solved = solve(&mut assignment(), &intel, &list);
+        assert_eq!(solved, if fits { Ok(()) } else { Err(0) }, "{count}");
+    }
+}
+
+/// Instructions retired on fixed counter 0 or any general one.
+const ALSO_FIXED: Source = Source { fixed: 1, ..SOURCE };
+
+#[test]
+fn a_fixed_counter_that_counts_the_same_is_taken_first() {
+    let skylake = Silicon::intel(6, 0x5E, [0x0730_0403, 0, 0, 0x603]).discover();
+    let mut assignment = assignment();
+    solve(&mut assignment, &skylake, &[SOURCE, ALSO_FIXED]).expect("both fit");
+    let counters = [0, 1].map(|index| {
+        let (_, assigned) = assignment.assigned(index).expect("a counter");
+        assigned.counter
+    });
+    assert_eq!(Some(counters[0]), Counter::general(0));
+    assert_eq!(Some(counters[1]), Counter::fixed(0));
+    let sources = [
+        on(ANY),
+        on(0b11),
+        ALSO_FIXED,
+        fixed(0),
+        grouped(1, ALSO_FIXED),
+    ];
+    for list in lists(&sources, 5) {
+        check(&skylake, &list);
+    }
+    // Four on general counters, one on the fixed one, whatever the order.
+    assert!(together(
+        &skylake,
+        &[ALSO_FIXED, SOURCE, SOURCE, SOURCE, SOURCE]
+    ));
+    assert!(together(
+        &skylake,
+        &[ALSO_FIXED, fixed(0), SOURCE, SOURCE, SOURCE]
+    ));
+    assert!(!together(
+        &skylake,
+        &[ALSO_FIXED, fixed(0), SOURCE, SOURCE, SOURCE, SOURCE]
+    ));
+}
+
+const USER: Filter = Filter {
+    user: true,
+    kernel: false,
+};
+const KERNEL: Filter = Filter {
+    user: false,
+    kernel: true,
+};
+
+/// An ESCR has one pair of mode bits for a thread (SDM, NetBurst: "ESCR MSRs").
+#[test]
+fn two_filters_of_one_event_are_two_escrs_or_do_not_fit() {
+    let filtered = |source: Source, filter| Source { filter, ..source };
+    for (name, row) in netburst_rows() {
+        let Select::NetBurst(event) = row.select else {
+            continue;
+        };
+        let both = [filtered(row, USER), filtered(row, KERNEL)];
+        let all = [both[0], both[1], filtered(row, Filter::BOTH)];
+        for thread in [None, Some(0), Some(1)] {
+            let pentium_4 = pentium_4(thread);
+            let mut assignment = assignment();
+            let pair = both.map(|source| grouped(1, source));
+            let fits = solve(&mut assignment, &pentium_4, &pair).is_ok();
+            if fits {
+                valid(&assignment, &pentium_4, &pair);
+                let escrs = [0, 1].map(|index| {
+                    let (_, assigned) = assignment.assigned(index).expect("a counter");
+                    event.escr_msr[usize::from(assigned.side)]
+                });
+                assert_ne!(escrs[0], escrs[1], "{name}");
+            }
+            check(&pentium_4, &both);
+            check(&pentium_4, &pair);
+            check(&pentium_4, &all);
+            // Two ESCRs hold two filters; with two threads each has the counters of one side only.
+            assert!(!together(&pentium_4, &all), "{name}");
+        }
+    }
+}
+
+#[test]
+fn instructions_of_both_modes_fit_on_a_pentium_4() {
+    let rows = netburst_rows();
+    let (_, issues) = rows
+        .iter()
+        .find(|(name, _)| *name == "TotalIssues")
+        .expect("a row");
+    let pair = [USER, KERNEL].map(|filter| Source { filter, ..*issues });
+    assert!(together(&pentium_4(None), &pair));
+}
+
+/// Sources on one ESCR agree, but the last: without a bound the search tries every order of all
+/// others on all counters, longer than anybody waits.
+#[test]
+fn the_search_is_bounded() {
+    const ALL: CounterSet = 0x3_FFFF;
+    let on_one_escr = Source {
+        select: Select::NetBurst(NetBurstSelect {
+            escr: 0x0400_0600,
+            cccr: 0x8000,
+            escr_msr: [0x3B8, 0],
+            counters: [ALL, 0],
+            upstream: Upstream::None,
+        }),
+        ..SOURCE
+    };
+    let other = Source {
+        filter: USER,
+        ..on_one_escr
+    };
+    let pentium_4 = pentium_4(None);
+    let mut assignment = assignment();
+    let mut list = vec![on_one_escr; 12];
+    list.push(other);
+    let group: Vec<_> = list.iter().map(|&source| grouped(1, source)).collect();
+    assert_eq!(solve(&mut assignment, &pentium_4, &group), Err(0));
+    solve(&mut assignment, &pentium_4, &list).expect("a rotation of its own");
+    let rotations = valid(&assignment, &pentium_4, &list);
+    assert_eq!(rotations.last(), Some(&Some(1)));
+    // As many as a session can have: what the search has no steps left for runs later.
+    let alternating: Vec<_> = (0..MAX_SOURCES)
+        .map(|index| [on_one_escr, other][index % 2])
+        .collect();
+    solve(&mut assignment, &pentium_4, &alternating).expect("rotations");
+    valid(&assignment, &pentium_4, &alternating);
+}

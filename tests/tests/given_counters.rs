@@ -1,0 +1,165 @@
+//! Does a session keep to the counters that are its own, and show what its client may see?
+
+use hal_profile::overflow::Interrupted;
+use halprof_tests::bare::Bare;
+use halprof_tests::requests::spec;
+use shared_types::request::session::{NO_ADDRESS, SAMPLE, Spec};
+use shared_types::{ErrorCode, LossCause, Mode};
+use sim::event::Event;
+
+const TOTAL_ISSUES: u32 = 0x02;
+const BRANCHES: u32 = 0x06;
+const TOTAL_CYCLES: u32 = 0x13;
+const FIXED_INSTRUCTIONS: u32 = 0x8000_0100;
+const FIXED_CYCLES: u32 = 0x8000_0101;
+const FIXED_REFERENCE_CYCLES: u32 = 0x8000_0102;
+const FIXED_CTR_CTRL: u32 = 0x38D;
+const PERIOD: u64 = 5_000;
+
+fn sampled(source: u32) -> Spec {
+    Spec {
+        interval: PERIOD,
+        ..spec(source)
+    }
+}
+
+fn user(spec: Spec) -> Spec {
+    Spec {
+        filter: Spec::USER,
+        ..spec
+    }
+}
+
+fn fixed_control(bare: &mut Bare) -> u64 {
+    let control = bare.cpu(0).processor.rdmsr(FIXED_CTR_CTRL);
+    control.expect("version 2")
+}
+
+/// A Skylake on which somebody has enabled fixed counters.
+fn with_fixed_on(control: u64) -> Bare {
+    let mut bare = Bare::new("skylake", 1);
+    let write = bare.cpu(0).processor.wrmsr(FIXED_CTR_CTRL, control);
+    write.expect("version 2");
+    bare
+}
+
+/// Instructions and core cycles have event selects that count the same (SDM, "Architectural
+/// Performance Monitoring Events": C0/00 and 3C/00).
+#[test]
+fn what_a_taken_fixed_counter_counts_a_general_one_counts_too() {
+    let mut bare = with_fixed_on(0x033);
+    let specs = [TOTAL_ISSUES, TOTAL_CYCLES, FIXED_INSTRUCTIONS, FIXED_CYCLES].map(spec);
+    bare.configure(0, &specs, 0);
+    bare.start();
+    bare.retire(0, &[(Event::Instructions, 70_001), (Event::Cycles, 90_001)]);
+    bare.stop();
+    let counted: Vec<u64> = bare.snapshot().iter().map(|count| count.counted).collect();
+    assert_eq!(counted, [70_001, 90_001, 70_001, 90_001]);
+    assert_eq!(fixed_control(&mut bare), 0x033);
+    assert_eq!(bare.cpu(0).faults, []);
+}
+
+/// Reference cycles at the rate of the time stamps have no event select on every processor.
+#[test]
+fn what_only_a_taken_fixed_counter_counts_is_refused() {
+    let taken = ErrorCode::FixedCounterTaken as u32;
+    let mut bare = with_fixed_on(0x300);
+    for flags in [0, SAMPLE] {
+        let reply = bare.try_configure(flags, &[sampled(FIXED_REFERENCE_CYCLES)], 0);
+        let told = (reply.error, reply.subject, reply.detail);
+        assert_eq!(told, (taken, FIXED_REFERENCE_CYCLES, 0));
+    }
+    // The others are free.
+    bare.configure(0, &[FIXED_INSTRUCTIONS, FIXED_CYCLES].map(spec), 0);
+    bare.start();
+    assert_eq!(fixed_control(&mut bare), 0x333);
+    bare.stop();
+    assert_eq!(fixed_control(&mut bare), 0x300);
+}
+
+/// It was free when the session was configured.
+#[test]
+fn a_fixed_counter_that_was_taken_meanwhile_starts_nothing() {
+    let mut bare = Bare::new("skylake", 1);
+    bare.configure(0, &[spec(FIXED_INSTRUCTIONS)], 0);
+    let on = 0x003;
+    bare.cpu(0)
+        .processor
+        .wrmsr(FIXED_CTR_CTRL, on)
+        .expect("version 2");
+    let reply = bare.try_start();
+    assert_eq!(reply.error, ErrorCode::FixedCounterTaken as u32);
+    assert_eq!((reply.subject, reply.detail), (FIXED_INSTRUCTIONS, 0));
+    assert_eq!(fixed_control(&mut bare), on);
+    // Configured again, a general counter has it.
+    bare.configure(0, &[spec(FIXED_INSTRUCTIONS)], 0);
+    bare.start();
+    bare.retire(0, &[(Event::Instructions, 1_234)]);
+    assert_eq!(bare.snapshot()[0].counted, 1_234);
+}
+
+/// The HAL's callback reserves general counters alone (ResourceTypeRange of
+/// PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR).
+#[test]
+fn without_addresses_only_general_counters_are_used() {
+    let flags = SAMPLE | NO_ADDRESS;
+    let mut bare = Bare::new("skylake", 1);
+    let specs = [TOTAL_ISSUES, TOTAL_CYCLES, FIXED_INSTRUCTIONS, BRANCHES].map(sampled);
+    bare.configure(flags, &specs, 0);
+    bare.start();
+    assert_eq!(fixed_control(&mut bare), 0);
+    bare.retire(0, &[(Event::Instructions, PERIOD + 1)]);
+    bare.service.processors().callback(0, 0b1111);
+    let mut sources: Vec<u16> = bare.drain().iter().map(|sample| sample.source).collect();
+    sources.sort_unstable();
+    assert_eq!(sources, [0, 2]);
+    bare.stop();
+    let refused = bare.try_configure(flags, &[sampled(FIXED_REFERENCE_CYCLES)], 0);
+    assert_eq!(refused.error, ErrorCode::SamplingUnavailable as u32);
+}
+
+/// SeDebugPrivilege is asked for where kernel addresses would be seen, and nowhere else.
+#[test]
+fn kernel_addresses_need_more_than_the_right_to_count_kernel_mode() {
+    let mut bare = Bare::new("skylake", 1);
+    bare.client.kernel_addresses = false;
+    let refused = bare.try_configure(SAMPLE, &[sampled(TOTAL_ISSUES)], 0);
+    let code = ErrorCode::KernelAddressesNotGranted as u32;
+    assert_eq!((refused.error, refused.subject), (code, TOTAL_ISSUES));
+    let kernel = Spec {
+        filter: Spec::KERNEL,
+        ..sampled(TOTAL_ISSUES)
+    };
+    assert_eq!(bare.try_configure(SAMPLE, &[kernel], 0).error, code);
+    bare.configure(0, &[kernel], 0);
+    bare.configure(SAMPLE | NO_ADDRESS, &[kernel], 0);
+    bare.configure(SAMPLE, &[user(sampled(TOTAL_ISSUES))], 0);
+    bare.client.kernel_addresses = true;
+    bare.configure(SAMPLE, &[kernel], 0);
+}
+
+/// A late interrupt of user code can come upon kernel code.
+#[test]
+fn a_late_interrupt_shows_no_kernel_address() {
+    const IN_KERNEL: Interrupted = Interrupted {
+        ip: 0xFFFF_F800_1234_5678,
+        mode: Mode::Kernel,
+        process: 4,
+        thread: 8,
+    };
+    for (may, stored) in [(false, 0), (true, 1)] {
+        let mut bare = Bare::new("skylake", 1);
+        bare.client.kernel_addresses = may;
+        bare.configure(SAMPLE, &[user(sampled(TOTAL_ISSUES))], 0);
+        bare.start();
+        bare.retire(0, &[(Event::Instructions, PERIOD + 1)]);
+        assert!(bare.cpu(0).processor.acknowledge_interrupt().is_some());
+        bare.service.processors().interrupt(0, &IN_KERNEL);
+        let statistics = bare.statistics();
+        assert_eq!((statistics.generated, statistics.stored), (1, stored));
+        let hidden = LossCause::KernelHidden as usize;
+        assert_eq!(statistics.lost[hidden], 1 - stored);
+        assert_eq!(statistics.lost_events[hidden], PERIOD * (1 - stored));
+        assert_eq!(bare.drain().len() as u64, stored);
+    }
+}

@@ -1,0 +1,69 @@
+//! In which order do rotations run? In one that no periodic workload falls into step with, and that a
+//! seed repeats.
+
+use halprof_tests::bare::Bare;
+use halprof_tests::requests::spec;
+
+/// Eight sources on the two counters of a Core Duo: four rotations.
+const SOURCES: [u32; 8] = [0x02, 0x06, 0x0B, 0x13, 0x1B, 0x1C, 0x1D, 0x1E];
+const ROTATIONS: usize = 4;
+const CYCLES: usize = 12;
+/// 4 ms at 1 GHz.
+const ROTATION: u64 = 4_000_000;
+
+/// The first source of each rotation, in the order in which they ran.
+fn order(seed: u32) -> Vec<usize> {
+    let mut bare = Bare::new("yonah", 1);
+    bare.rotation_seed = seed;
+    let configured = bare.configure(0, &SOURCES.map(spec), 40_000);
+    assert_eq!(configured.turns as usize, ROTATIONS);
+    bare.start();
+    let mut before = [0; SOURCES.len()];
+    let mut order = Vec::new();
+    for _ in 0..CYCLES * ROTATIONS {
+        let now = bare.cpu(0).processor.timestamp();
+        bare.cpu(0).processor.set_timestamp(now + ROTATION);
+        bare.service.processors().tick(0);
+        let counts = bare.snapshot();
+        let ran: Vec<usize> = (0..SOURCES.len())
+            .filter(|&index| counts[index].turns > before[index])
+            .collect();
+        assert_eq!(ran.len(), 2, "two counters");
+        order.push(ran[0]);
+        before = std::array::from_fn(|index| counts[index].turns);
+    }
+    order
+}
+
+#[test]
+fn every_cycle_is_a_permutation_and_not_always_the_same() {
+    for seed in [0, 1, 2, 77, u32::MAX] {
+        let order = order(seed);
+        let cycles: Vec<&[usize]> = order.chunks(ROTATIONS).collect();
+        for cycle in &cycles {
+            let mut sorted = cycle.to_vec();
+            sorted.sort_unstable();
+            assert_eq!(sorted, [0, 2, 4, 6], "seed {seed}: {cycles:?}");
+        }
+        let differ = cycles.iter().filter(|&cycle| cycle != &cycles[0]);
+        assert!(differ.count() >= CYCLES / 2, "seed {seed}: {cycles:?}");
+    }
+}
+
+#[test]
+fn a_seed_repeats_its_order_and_another_has_its_own() {
+    let orders: Vec<_> = (0..8).map(order).collect();
+    assert_eq!(orders[3], order(3));
+    for (index, one) in orders.iter().enumerate() {
+        assert!(!orders[..index].contains(one), "seed {index}");
+    }
+}
+
+/// The first rotation is drawn too: short runs do not always begin with the same sources.
+#[test]
+fn any_rotation_can_be_the_first() {
+    let mut first: Vec<usize> = (0..64).map(|seed| order(seed)[0]).collect();
+    first.sort_unstable();
+    first.dedup();
+    assert_eq!(first, [0, 2, 4, 6]);
+}
