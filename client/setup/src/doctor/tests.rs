@@ -88,7 +88,9 @@ fn models_are_found_to_be_what_they_are() {
         ("pentium", "counting", Ok),
         ("pentium4", "sampling", Ok),
         ("hyperv-masked", "interface", Problem),
-        ("hyperv-masked", "hypervisor", Problem),
+        ("hyperv-masked", "hypervisor", Warning),
+        ("hyperv-root-amd", "interface", Problem),
+        ("hyperv-root-amd", "hypervisor", Problem),
     ] {
         assert_eq!(
             states(&modelled(machine, None))[name],
@@ -259,7 +261,7 @@ fn a_driver_of_another_version_is_told_with_both_versions() {
 
 #[test]
 fn without_a_driver_cpuid_tells_what_to_expect() {
-    let described = modelled("hyperv-masked", None).described;
+    let described = modelled("hyperv-root-amd", None).described;
     let states = states(&Facts::unanswered(absent(), described, None));
     assert_eq!(states["interface"], State::Problem);
     assert_eq!(states["hypervisor"], State::Problem);

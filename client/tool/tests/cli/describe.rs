@@ -77,7 +77,8 @@ fn interfaces_are_those_of_the_models() {
         ("pentium", "Pentium", "Default", "pentium-model"),
         ("pentium3", "P6", "Default", "p6-model"),
         ("pentium4", "NetBurst", "Default", "netburst-model"),
-        ("hyperv-masked", "Default", "Default", "hypervisor-masks"),
+        ("hyperv-masked", "Default", "Default", "version-zero"),
+        ("hyperv-root-amd", "Default", "Default", "hypervisor-masks"),
     ] {
         let info = json(&["--machine", model, "info"]);
         assert_eq!(info["interface"], interface, "{model}");
@@ -165,7 +166,7 @@ fn a_set_that_fits_has_a_counter_each() {
         "skylake",
         "check",
         "-e",
-        "TotalIssues,BranchInstructions:u,ProfileTime",
+        "TotalIssues,BranchInstructions:u,ProfileTime,LLCMisses",
         "-C",
         "1",
     ]);
@@ -181,16 +182,14 @@ fn a_set_that_fits_has_a_counter_each() {
             &assignment[index]["kind"],
         )
     };
-    assert_eq!(
-        row(0),
-        (&"TotalIssues".into(), &1.into(), &"general".into())
-    );
+    assert_eq!(row(0), (&"TotalIssues".into(), &1.into(), &"fixed".into()));
     assert_eq!(
         row(1),
         (&"BranchInstructions:u".into(), &1.into(), &"general".into())
     );
     assert_eq!(row(2), (&"Timer".into(), &1.into(), &"timer".into()));
-    assert_ne!(assignment[0]["counter"], assignment[1]["counter"]);
+    assert_eq!(row(3), (&"LLCMisses".into(), &1.into(), &"general".into()));
+    assert_ne!(assignment[1]["counter"], assignment[3]["counter"]);
 }
 
 #[test]

@@ -159,10 +159,6 @@ fn what_the_machine_refuses_ends_with_4() {
             &["--machine", "pentium", "record", "-e", "TotalIssues"],
             "sampling-unavailable",
         ),
-        (
-            &["--machine", "pentium3", "record", "-e", "ProfileTime"],
-            "no-reference-cycles",
-        ),
     ] {
         refused(arguments, 4, code);
     }

@@ -4,13 +4,16 @@ use crate::cli::support::{halprof, json};
 use serde_json::Value;
 
 const WORKLOAD: &str = "instructions=1000003,cycles=2000005,branches=200001,branch-misses=5003,llc-references=70001,llc-misses=7003";
-const AMOUNTS: [(&str, u64); 6] = [
+/// Six besides those of fixed counters, for four general ones.
+const AMOUNTS: [(&str, u64); 8] = [
     ("TotalIssues", 1_000_003),
     ("TotalCycles", 2_000_005),
     ("BranchInstructions", 200_001),
     ("BranchMispredictions", 5003),
     ("LLCReference", 70_001),
     ("LLCMisses", 7003),
+    ("BranchInstructionRetired", 200_001),
+    ("BranchMispredictsRetired", 5003),
 ];
 
 fn counts(stat: &Value) -> &Vec<Value> {

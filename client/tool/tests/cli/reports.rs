@@ -38,7 +38,9 @@ impl Recorded {
 
     pub(crate) fn of_function(built: &Built, function: &str, instructions: u64) -> Self {
         let image = format!("image={},function={function}", built.path());
-        let workload = format!("instructions={instructions},{image}");
+        // So slow that interrupts keep to their budget of time.
+        let cycles = 2 * instructions;
+        let workload = format!("instructions={instructions},cycles={cycles},{image}");
         Self::new(&[&format!("TotalIssues:{PERIOD}")], &workload)
     }
 
@@ -95,7 +97,7 @@ fn a_model_runs_real_functions_and_the_report_names_them() {
 #[test]
 fn sources_are_told_apart_and_keys_combine() {
     let workload = "instructions=10000000,cycles=20000000,user=80";
-    let sources = ["TotalIssues:10000", "TotalCycles:10000"];
+    let sources = ["TotalIssues:40000", "TotalCycles:40000"];
     let recorded = Recorded::new(&sources, workload);
     let report = recorded.report(&["--by", "module", "--by", "source,processor"]);
     let tables = report["tables"].as_array().expect("tables");
@@ -109,14 +111,14 @@ fn sources_are_told_apart_and_keys_combine() {
     assert_eq!(told, [(&issues.0, &issues.1), (&cycles.0, &cycles.1)]);
     let all = &tables[1]["parts"];
     assert_eq!(all[0]["source"], Value::Null);
-    assert_eq!(all[0]["samples"], 3000);
+    assert_eq!(all[0]["samples"], 750);
     assert_eq!(all[0]["rows"][0]["source"], "TotalCycles");
-    assert_eq!(all[0]["rows"][0]["samples"], 2000);
+    assert_eq!(all[0]["rows"][0]["samples"], 500);
 }
 
 #[test]
 fn filters_and_their_refusals() {
-    let workload = "instructions=10000000,cycles=10000000,user=100";
+    let workload = "instructions=10000000,cycles=20000000,user=100";
     let recorded = Recorded::new(&["TotalIssues:10000"], workload);
     let counted = |arguments: &[&str]| recorded.report(arguments)["counted"].clone();
     assert_eq!(counted(&[]), 1000);
@@ -126,8 +128,8 @@ fn filters_and_their_refusals() {
     assert_eq!(counted(&["--process", "MODELLED.EXE"]), 1000);
     assert_eq!(counted(&["--processor", "1-3"]), 0);
     assert_eq!(counted(&["--source", "totalissues"]), 1000);
-    let early = counted(&["--time", "-0.005"]).as_u64().expect("a number");
-    let late = counted(&["--time", "0.005-"]).as_u64().expect("a number");
+    let early = counted(&["--time", "-0.01"]).as_u64().expect("a number");
+    let late = counted(&["--time", "0.01-"]).as_u64().expect("a number");
     assert_eq!(early + late, 1000);
     assert!(early > 300 && late > 300, "{early} {late}");
     for arguments in [
@@ -159,7 +161,10 @@ fn filters_and_their_refusals() {
 
 #[test]
 fn comma_separated_values_have_every_row() {
-    let recorded = Recorded::new(&["TotalIssues:10000"], "instructions=10000000,user=75");
+    let recorded = Recorded::new(
+        &["TotalIssues:10000"],
+        "instructions=10000000,cycles=20000000,user=75",
+    );
     let ran = halprof(&["report", recorded.file(), "--csv", "--by", "process,module"]);
     let mut reader = csv::Reader::from_reader(ran.stdout.as_bytes());
     let head = "source,process,process_name,module,samples,events,share,share_low,share_high";
@@ -185,7 +190,10 @@ fn rows_of(report: &Value) -> usize {
 
 #[test]
 fn the_text_is_short_and_says_what_it_is_worth() {
-    let recorded = Recorded::new(&["TotalIssues:10000"], "instructions=10000000");
+    let recorded = Recorded::new(
+        &["TotalIssues:10000"],
+        "instructions=10000000,cycles=20000000",
+    );
     let ran = halprof(&["report", recorded.file(), "--by", "address", "--top", "3"]);
     assert_eq!(ran.status, 0);
     for said in [
@@ -204,7 +212,10 @@ fn the_text_is_short_and_says_what_it_is_worth() {
     }
     let quiet = halprof(&["-q", "report", recorded.file()]);
     assert!(quiet.stderr.contains("few") && quiet.stderr.contains("modelled machine"));
-    let many = Recorded::new(&["TotalIssues:10000"], "instructions=100000000");
+    let many = Recorded::new(
+        &["TotalIssues:10000"],
+        "instructions=100000000,cycles=200000000",
+    );
     assert!(!halprof(&["report", many.file()]).stderr.contains("few"));
 }
 

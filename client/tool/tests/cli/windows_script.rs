@@ -60,6 +60,7 @@ fn commands(file: &str) -> Vec<String> {
             text.replace("`\"$file`\"", file)
                 .replace("`\"$Inf`\"", "halprof.inf")
                 .replace("${source}", "TotalCycles")
+                .replace("$source", "TotalCycles")
                 .replace("$last", "1")
                 .replace("-d 600", "-d 1")
                 .replace("-d 60", "-d 1")
