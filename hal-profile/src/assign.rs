@@ -13,9 +13,9 @@ use crate::program::{MAX_COUNTERS, MAX_SOURCES};
 use zerocopy::FromZeros;
 
 /// Steps of all searches of one configuration: about a tenth of what a request may take.
-const SEARCH_STEPS: u32 = 150;
+const SEARCH_STEPS: u32 = 100;
 /// Steps of one search: so many that a list of sources, each of which may start one, has several.
-const STEPS_OF_ONE: u32 = 50;
+const STEPS_OF_ONE: u32 = 40;
 
 /// What a source needs.
 #[derive(Clone, Copy, Debug, FromZeros)]
@@ -57,6 +57,8 @@ pub struct Assignment {
     used: [u64; MAX_SOURCES],
     /// The counters that its sources could have.
     reach: [u64; MAX_SOURCES],
+    /// The shared registers that its sources write, one bit for their number modulo 64.
+    shared: [u64; MAX_SOURCES],
     /// The next source of the same group, as its index plus 1.
     group_next: [u16; MAX_SOURCES],
     /// 1 where an earlier source is of the same group.
@@ -75,6 +77,7 @@ impl Assignment {
         self.first = [0; MAX_SOURCES];
         self.used = [0; MAX_SOURCES];
         self.reach = [0; MAX_SOURCES];
+        self.shared = [0; MAX_SOURCES];
         self.group_next = [0; MAX_SOURCES];
         self.follows = [0; MAX_SOURCES];
         self.rotations = 0;
@@ -210,13 +213,16 @@ impl Assignment {
 
     fn add(&mut self, rotation: u16, index: usize, counter: Counter, side: u8) {
         let [even, odd] = self.candidates(index);
+        let registers = self.encoding(index, side).map_or(0, registers);
         let at = usize::from(rotation);
-        if let (Some(assigned), Some(first), Some(used), Some(reach)) = (
+        if let (Some(assigned), Some(first), Some(used), Some(reach), Some(shared)) = (
             self.assigned.get_mut(index),
             self.first.get_mut(at),
             self.used.get_mut(at),
             self.reach.get_mut(at),
+            self.shared.get_mut(at),
         ) {
+            *shared |= registers;
             *assigned = Assigned {
                 counter,
                 side,
@@ -367,6 +373,9 @@ impl Assignment {
         if let (Some(first), Some(used)) = (self.first.get_mut(at), self.used.get_mut(at)) {
             (*first, *used) = (0, 0);
         }
+        if let Some(shared) = self.shared.get_mut(at) {
+            *shared = 0;
+        }
         // The last of the list is the rotation's head again, so that a group can be taken out.
         for (&member, tried) in members
             .iter()
@@ -385,12 +394,13 @@ impl Assignment {
     }
 
     fn agrees(&self, rotation: u16, index: usize, side: u8) -> bool {
-        if !self.has_upstream(index) {
-            return true;
-        }
         let Some(encoding) = self.encoding(index, side) else {
             return false;
         };
+        let shared = self.shared.get(usize::from(rotation)).copied();
+        if shared.unwrap_or(0) & registers(encoding) == 0 {
+            return true;
+        }
         self.members(rotation).all(|member| {
             let side = self.assigned.get(member).map_or(0, |other| other.side);
             self.encoding(member, side)
@@ -454,6 +464,15 @@ impl Try {
 /// A fixed counter that counts the same leaves the general ones to others.
 fn preferred(free: u64) -> Option<Counter> {
     Counter::lowest(free >> 32 << 32).or(Counter::lowest(free))
+}
+
+/// The registers that an encoding shares with others, one bit for their number modulo 64.
+fn registers(encoding: &Encoding) -> u64 {
+    let written = encoding
+        .upstream
+        .iter()
+        .filter(|register| register.msr != 0);
+    written.fold(0, |mask, register| mask | 1 << (register.msr % 64))
 }
 
 fn bit_index(counter: Counter) -> usize {

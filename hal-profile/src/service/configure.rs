@@ -170,9 +170,8 @@ fn resolve(
     } else if spec.raw != 0 {
         return Err(refused(ErrorCode::BadValue, 16, spec.raw));
     } else {
-        let row = catalog::find(boot, ProfileSource(id));
-        let row = row.ok_or(refused(ErrorCode::SourceUnknown, id, 0))?;
-        row.fit == Fit::Timer && !settings.samples
+        // Whether the machine has it, `want` finds.
+        ProfileSource(id) == ProfileSource::TIME && !settings.samples
     };
     let mut interval = used_interval(ProfileSource(id), spec.interval, timer, clock);
     if ProfileSource(id) == ProfileSource::TIME && !timer {
@@ -352,6 +351,11 @@ fn make_programs(kinds: &Kinds, scratch: &mut Scratch, approximate: bool) -> Res
             taken: kinds.taken(kind),
             general: kinds.general(),
             approximate,
+            unknown: if kind == kinds.kind_of(0) {
+                ErrorCode::SourceUnknown
+            } else {
+                ErrorCode::SourceNotSupported
+            },
         };
         let made = make_program(&terms, scratch, kind);
         if let (Err(index), true) = (made, kinds.uses(&processors, kind)) {
@@ -359,7 +363,14 @@ fn make_programs(kinds: &Kinds, scratch: &mut Scratch, approximate: bool) -> Res
         }
     }
     let program = &scratch.program;
+    let boot = program.kind(kinds.kind_of(0) as u8);
     for (index, source) in program.sources().iter().enumerate() {
+        let error = boot
+            .and_then(|kind| kind.slot(index))
+            .map(|slot| slot.error);
+        if error == Some(ErrorCode::SourceUnknown as u32) {
+            return Err(refused(ErrorCode::SourceUnknown, source.id, 0));
+        }
         counted_somewhere(kinds, program, index, source)?;
     }
     let Some((index, kind)) = unfit else {
@@ -405,6 +416,8 @@ struct Terms<'a> {
     /// General counters that are reserved where the HAL's callback is used.
     general: u32,
     approximate: bool,
+    /// Why a source without a row is not counted: the boot processor's tables say what there is.
+    unknown: ErrorCode,
 }
 
 fn make_program(terms: &Terms<'_>, scratch: &mut Scratch, kind: usize) -> Result<(), usize> {
@@ -467,7 +480,7 @@ fn want(terms: &Terms<'_>, source: &Source, settings: &Settings) -> Result<Wante
         let event = raw::parse(family, source.raw).map_err(|_| ErrorCode::SourceNotSupported)?;
         (event.select, event.counters, NO_COUNTER)
     } else {
-        let row = catalog::find(found, id).ok_or(ErrorCode::SourceNotSupported)?;
+        let row = catalog::find(found, id).ok_or(terms.unknown)?;
         catalog::support(found, row, terms.approximate).map_err(|refusal| refusal.error)?;
         match row.fit {
             Fit::Timer if source.timer => return Ok(wanted(Filter::BOTH, source.group)),
@@ -484,8 +497,11 @@ fn want(terms: &Terms<'_>, source: &Source, settings: &Settings) -> Result<Wante
     let mut wanted = wanted(source.filter, source.group);
     wanted.candidates = candidates(terms, settings, &select, counters, fixed);
     let select = general_select(&select).unwrap_or(select);
-    wanted.encodings =
-        [0, 1].map(|side| encode(found, &select, side, source.filter, settings.samples));
+    let side = |side| encode(found, &select, side, source.filter, settings.samples);
+    wanted.encodings = match select {
+        Select::NetBurst(_) => [side(0), side(1)],
+        _ => [side(0), Encoding::default()],
+    };
     if wanted.candidates == [0, 0] {
         return Err(without_counter(&select, settings));
     }

@@ -18,7 +18,7 @@ use shared_types::request::source::{
 use shared_types::{Delivery, ErrorCode, ProfileInterface, ProfileSource, ReplyHeader, Text};
 
 /// Most rows of one reply, so that no request takes long; the client asks again for the rest.
-const MOST_ROWS: usize = 100;
+const MOST_ROWS: usize = 60;
 
 impl<H: Host> Service<H> {
     pub(super) fn enumerate(&self, exchange: &mut Exchange<'_>) -> Answer {

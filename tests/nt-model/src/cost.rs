@@ -59,6 +59,8 @@ const THREAD_MOST: u64 = 100_000;
 /// More of them for each processor, and for each sample that is moved.
 const EACH_PROCESSOR: u64 = 400;
 const EACH_SAMPLE: u64 = 60;
+/// More of them for each source of the session: each is looked up and encoded.
+const EACH_SOURCE_CONFIGURED: u64 = 250;
 /// Instructions of a request on each processor, in all its DPCs there, for a session of few sources.
 const PROCESSOR_MOST: u64 = 3_000;
 /// More of them for each source: all are read, and have a row in a reply.
@@ -138,7 +140,7 @@ impl Budget {
             }
             None => {
                 account.thread += instructions;
-                (account.thread, account.thread_limit(processors))
+                (account.thread, account.thread_limit(processors, self.sources))
             }
         };
         if took <= limit || self.only_measures {
@@ -163,14 +165,17 @@ impl Budget {
         let most = self.most.entry(account.code).or_default();
         if account.thread > most.thread {
             most.thread = account.thread;
-            most.thread_limit = account.thread_limit(processors);
+            most.thread_limit = account.thread_limit(processors, self.sources);
         }
         Ok(())
     }
 }
 
 impl Account {
-    fn thread_limit(&self, processors: usize) -> u64 {
-        THREAD_MOST + EACH_PROCESSOR * processors as u64 + EACH_SAMPLE * self.samples
+    fn thread_limit(&self, processors: usize, sources: u64) -> u64 {
+        THREAD_MOST
+            + EACH_PROCESSOR * processors as u64
+            + EACH_SAMPLE * self.samples
+            + EACH_SOURCE_CONFIGURED * sources
     }
 }

@@ -15,6 +15,7 @@ use anyhow::{Context, Result};
 use shared_types::Sample;
 use shared_types::request::samples::{self, Drained};
 use shared_types::request::session::{self, Configure, Spec};
+use shared_types::request::source;
 use std::collections::{BTreeMap, VecDeque};
 use zerocopy::FromBytes;
 
@@ -378,7 +379,7 @@ pub fn present(machine: &mut Machine) -> Result<(), Violation> {
     let who = presenter.unwrap_or((process, process + 4));
     machine.framework.presented_elsewhere += u64::from(who.0 != process);
     let room = output / size_of::<Sample>() as u64;
-    if code == session::CONFIGURE.0 {
+    if [session::CONFIGURE, source::PLAN].map(|code| code.0).contains(&code) {
         let specs = input.saturating_sub(size_of::<Configure>() as u64);
         let sources = specs / size_of::<Spec>() as u64;
         let budget = &mut machine.budget;
