@@ -1,10 +1,10 @@
 //! Ten million samples, as one report reads them: beside the bare reading of the same file, and the
 //! most memory that the process had.
 
-use halprof::recording::{self, Metadata, Module, Source, Statistics, Writer};
-use halprof::report::key::Key;
-use halprof::report::{Query, Report};
-use halprof::symbols::SymbolPath;
+use halprof_profile::recording::{self, Metadata, Module, Source, Statistics, Writer};
+use halprof_profile::report::key::Key;
+use halprof_profile::report::{Query, Report};
+use halprof_profile::symbols::SymbolPath;
 use shared_types::{Mode, Sample};
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -4,8 +4,8 @@
     reason = "what a test asks for is there, or the test fails"
 )]
 
-use halprof::selection::{parse_list, resolve};
-use halprof::{Connection, Modelled, Session, Setup};
+use halprof_measure::selection::{parse_list, resolve};
+use halprof_measure::{Connection, Modelled, Session, Setup};
 use shared_types::request::counts::Count;
 use shared_types::request::samples::Statistics;
 use shared_types::request::session::Spec;

@@ -6,7 +6,7 @@ use hal_profile::counter::{Counter, CounterWidth};
 use hal_profile::encode::Encoding;
 use hal_profile::pmu::{self, Active};
 use hal_profile::program::Slot;
-use halprof::{Connection, Modelled};
+use halprof_measure::{Connection, Modelled};
 use halprof_tests::machines_from_table;
 use halprof_tests::silicon::{HV1, Silicon, signature};
 use shared_types::{Delivery, ProfileInterface, Reason};

@@ -1,6 +1,6 @@
 //! Are the counts right: does every source count exactly what its select means, wherever it runs?
 
-use halprof::{Connection, Modelled};
+use halprof_measure::{Connection, Modelled};
 use halprof_tests::facts::{Record, number, without_profile};
 use halprof_tests::machines::{count, count_in_steps, machine, spec, specs, workload};
 use proptest::prelude::*;

@@ -4,7 +4,7 @@
 //! handler and 500 ns that the handler does not see, 5000 ns under a hypervisor. The budget is a
 //! tenth of a processor's time: 1,000,000 ns in a window of 10 ms, so 666 interrupts.
 
-use halprof::{Connection, Modelled, Session, Setup};
+use halprof_measure::{Connection, Modelled, Session, Setup};
 use halprof_tests::bare::Bare;
 use halprof_tests::requests::spec;
 use shared_types::request::samples::Statistics;

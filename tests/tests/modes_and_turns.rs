@@ -2,7 +2,7 @@
 //! or counted, in which turns?
 
 use hal_profile::program::ticks;
-use halprof::{Connection, Modelled, Session, Setup};
+use halprof_measure::{Connection, Modelled, Session, Setup};
 use halprof_tests::bare::Bare;
 use halprof_tests::requests::spec;
 use shared_types::request::counts::Count;

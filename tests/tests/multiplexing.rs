@@ -1,7 +1,7 @@
 //! Are estimates honest: where sources take turns, does the truth lie within the error told?
 
-use halprof::estimate::Estimate;
-use halprof::{Session, Setup};
+use halprof_measure::estimate::Estimate;
+use halprof_measure::{Session, Setup};
 use halprof_tests::machines::{machine, specs, workload};
 use shared_types::request::counts::Count;
 use sim::event::Event;

@@ -1,10 +1,10 @@
 //! Does a report's memory grow with the places that samples were taken at, and not with samples?
 
 use allocation_counter::measure;
-use halprof::recording::{Metadata, Source, Statistics, Writer};
-use halprof::report::key::Key;
-use halprof::report::{Query, Report};
-use halprof::symbols::SymbolPath;
+use halprof_profile::recording::{Metadata, Source, Statistics, Writer};
+use halprof_profile::report::key::Key;
+use halprof_profile::report::{Query, Report};
+use halprof_profile::symbols::SymbolPath;
 use shared_types::{Mode, Sample};
 use std::path::Path;
 

@@ -1,6 +1,6 @@
 //! Are samples right: as many as there were periods, from where the workload ran, each loss told?
 
-use halprof::Session;
+use halprof_measure::Session;
 use halprof_tests::bare::Bare;
 use halprof_tests::machines::{Sampled, machine, sample, sample_in, specs, workload};
 use shared_types::request::session::{NO_ADDRESS, SAMPLE, Spec};

@@ -4,7 +4,7 @@
 //! The rules: G. Chappell's "Hardware Performance Counters" for the HAL's, the older processors'
 //! manuals for halprof's.
 
-use halprof::{Connection, Modelled};
+use halprof_measure::{Connection, Modelled};
 use halprof_tests::silicon::{HV1, Silicon, signature};
 use halprof_tests::{data, facts, machines_from_table};
 use shared_types::{Delivery, ProfileInterface, Reason};

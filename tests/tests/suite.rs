@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The packages whose tests are one program.
-const PACKAGES: [&str; 4] = ["client", "sim", "tests", "tests/nt-model"];
+const PACKAGES: [&str; 4] = ["client/tool", "sim", "tests", "tests/nt-model"];
 
 /// The Rust files of a folder that `main` does not name as modules.
 fn unnamed(folder: &Path, main: &str) -> Vec<String> {

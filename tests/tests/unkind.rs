@@ -2,7 +2,7 @@
 //! by a sample or by a loss that has a cause; nothing dies unsaid; and registers are left as they
 //! were found.
 
-use halprof::{Connection, Error, Modelled, Session, Setup};
+use halprof_measure::{Connection, Error, Modelled, Session, Setup};
 use halprof_tests::machines::{Sampled, count, sample_in, specs, workload};
 use shared_types::ErrorCode;
 use shared_types::request::source::Source;

@@ -12,7 +12,7 @@ struct Set {
     install: fn(&Shell, &str) -> Result<()>,
 }
 
-const FROM: &str = "client/tests/foreign";
+const FROM: &str = "client/tool/tests/foreign";
 const SETS: &[Set] = &[
     Set {
         named_by: &["requirements.txt"],

@@ -7,8 +7,8 @@
 use anyhow::Result;
 use clap::Parser;
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use halprof::Error;
-use halprof::cli::{self, Place};
+use halprof::{DRIVER, Place};
+use halprof_measure::Error;
 use nt_model::programs::{PROGRAMS, Program, ROUNDS};
 use nt_model::registers;
 use nt_model::transport::{Broken, DriverTransport, Guest};
@@ -101,7 +101,7 @@ fn main() -> Result<ExitCode> {
         Ok(Place::modelled(Box::new(transport), described(&spec, &sys)))
     };
     let program = std::iter::once(OsString::from("halprof"));
-    let ended = cli::run_with(program.chain(arguments.halprof.clone()), &open);
+    let ended = halprof::run_with(program.chain(arguments.halprof.clone()), &open);
     let Some(violation) = broken.take() else {
         return Ok(ended);
     };
@@ -110,21 +110,22 @@ fn main() -> Result<ExitCode> {
 }
 
 /// What `--machine` names: no installed driver.
-fn spec(machine: &str) -> halprof::Result<MachineSpec> {
-    if machine == cli::DRIVER {
-        return Err(Error::Unavailable {
-            message: "the driver that Windows has loaded is not this one".to_owned(),
-            hint: "Name a model with `--machine`; `halprof --machine driver` measures on Windows."
-                .to_owned(),
-        });
+fn spec(machine: &str) -> halprof_measure::Result<MachineSpec> {
+    if machine == DRIVER {
+        return Err(Error::unavailable(
+            "the driver that Windows has loaded is not this one",
+            "Name a model with `--machine`; `halprof --machine driver` measures on Windows.",
+        ));
     }
-    cli::spec(machine)
+    halprof_measure::spec(machine)
 }
 
-fn read(sys: &Path) -> halprof::Result<Vec<u8>> {
-    std::fs::read(sys).map_err(|error| Error::Unavailable {
-        message: format!("no driver in {}: {error}", sys.display()),
-        hint: "Build it: `cargo xtask sys`.".to_owned(),
+fn read(sys: &Path) -> halprof_measure::Result<Vec<u8>> {
+    std::fs::read(sys).map_err(|error| {
+        Error::unavailable(
+            format!("no driver in {}: {error}", sys.display()),
+            "Build it: `cargo xtask sys`.",
+        )
     })
 }
 

@@ -4,10 +4,10 @@
 //! A run is right where every period is accounted for: generated is floor(events / period) within
 //! one, every event is in a sample or in a loss that has a cause, and no rule is broken.
 
-use crate::transport::{Broken, DriverTransport, Guest};
 use crate::programs::Program;
+use crate::transport::{Broken, DriverTransport, Guest};
 use anyhow::{Context, Result};
-use halprof::{Connection, ModelledMachine, Session, Setup};
+use halprof_measure::{Connection, ModelledMachine, Session, Setup};
 use shared_types::request::samples::Statistics;
 use shared_types::request::session::Spec;
 use sim::workload::Workload;
@@ -105,7 +105,7 @@ fn try_machine(file: &[u8], machine: &str, skids: &[u64]) -> Vec<String> {
 }
 
 fn connect(file: &[u8], machine: &str, broken: &Broken) -> Result<Connection<DriverTransport>> {
-    let spec = halprof::cli::spec(&format!("{machine},processors=1"))?;
+    let spec = halprof_measure::spec(&format!("{machine},processors=1"))?;
     let guest = Guest {
         program: Program::find("loop").context("no program")?,
         rounds: ROUNDS,

@@ -5,8 +5,7 @@ use crate::memory::{IMAGE, STUBS, STUBS_SIZE};
 use crate::programs::{self, Program};
 use crate::rules::Violation;
 use anyhow::{Context, Result};
-use halprof::recording::Module;
-use halprof::{Error, ModelledMachine, Transport};
+use halprof_measure::{Code, Error, ModelledMachine, Transport};
 use shared_types::NtStatus;
 use shared_types::request::{Access, RequestCode};
 use sim::cpuid::Leaves;
@@ -77,7 +76,7 @@ impl DriverTransport {
     }
 
     /// A broken rule is a defect, and no result stands beside it.
-    fn kept<T>(&self, outcome: Result<T, Violation>) -> halprof::Result<T> {
+    fn kept<T>(&self, outcome: Result<T, Violation>) -> halprof_measure::Result<T> {
         outcome.map_err(|violation| {
             let told = Error::Internal(violation.to_string());
             self.broken.borrow_mut().get_or_insert(violation);
@@ -92,7 +91,7 @@ impl Transport for DriverTransport {
         code: RequestCode,
         input: &[u8],
         output: &mut [u8],
-    ) -> halprof::Result<usize> {
+    ) -> halprof_measure::Result<usize> {
         let outcome = self.device.device_control(&self.file, code, input, output);
         match self.kept(outcome)? {
             (NtStatus::SUCCESS, length) => Ok(length),
@@ -113,7 +112,7 @@ impl ModelledMachine for DriverTransport {
         let _ = self.kept(begun);
     }
 
-    fn advance(&mut self, nanoseconds: u64) -> halprof::Result<bool> {
+    fn advance(&mut self, nanoseconds: u64) -> halprof_measure::Result<bool> {
         let outcome = self.device.advance(nanoseconds);
         self.kept(outcome)
     }
@@ -122,16 +121,15 @@ impl ModelledMachine for DriverTransport {
         self.device.elapsed_ns()
     }
 
-    fn modules(&self) -> Vec<Module> {
+    fn modules(&self) -> Vec<Code> {
         let Some(guest) = self.guest else {
             return Vec::new();
         };
-        let module = |process, name: &str, start, end| Module {
+        let module = |process, name: &str, start, end| Code {
             process,
             name: name.to_owned(),
             start,
             end,
-            ..Module::default()
         };
         let (code, code_end) = programs::CODE;
         let program = format!("{}.exe", guest.program.name);

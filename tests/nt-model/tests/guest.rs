@@ -1,7 +1,6 @@
 //! Does the shipped driver count and sample what code really retired?
 
-use halprof::cli;
-use halprof::{Connection, ModelledMachine, Session, Setup};
+use halprof_measure::{Connection, ModelledMachine, Session, Setup};
 use halprof_tests::{dumps, requests};
 use iced_x86::{Decoder, DecoderOptions, Instruction};
 use nt_model::engine::Step;
@@ -97,7 +96,7 @@ fn program(name: &str, rounds: u32, skid: u64) -> Guest {
 
 fn open(machine: &str, seed: u64, guest: Guest) -> Connection<DriverTransport> {
     let file = std::fs::read(SYS).expect("cargo xtask sys");
-    let leaves = cli::spec(machine).expect("a machine").leaves;
+    let leaves = halprof_measure::spec(machine).expect("a machine").leaves;
     let transport = DriverTransport::open(&file, &leaves, seed, Some(guest), &Broken::default());
     Connection::new(transport.expect("a device")).expect("it greets")
 }

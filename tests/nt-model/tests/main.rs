@@ -1,5 +1,7 @@
 //! All tests of the modelled kernel, in one program. A file that is not named here is not compiled.
 
+mod added;
+mod budget;
 mod bytes;
 mod closed_handle;
 mod cost;
@@ -7,12 +9,10 @@ mod differential;
 mod faults;
 mod guest;
 mod left;
-mod soak;
-mod start;
-mod variants;
-mod added;
-mod budget;
 mod pnp;
 mod registers;
 mod skid;
+mod soak;
+mod start;
 mod tool;
+mod variants;

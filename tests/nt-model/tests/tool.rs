@@ -2,8 +2,7 @@
 //!
 //! Both are the tool's own commands, given the same arguments.
 
-use halprof::cli;
-use halprof::recording::{self, Recording};
+use halprof_profile::recording::{self, Recording};
 use halprof_tests::dumps;
 use serde_json::Value;
 use shared_types::Sample;
@@ -66,7 +65,7 @@ fn both<T>(arguments: &[&str], read: impl Fn(&Path) -> T) -> (T, T) {
         "{told}"
     );
     let program = std::iter::once("halprof".to_owned());
-    cli::run(program.chain(to(&in_process)).map(OsString::from));
+    halprof::run(program.chain(to(&in_process)).map(OsString::from));
     (read(&by_driver), read(&in_process))
 }
 
@@ -95,6 +94,7 @@ fn recorded(file: &Path) -> (Recording, Vec<Sample>) {
     assert!(recording.metadata.modelled && recording.flaw().is_none());
     recording.metadata.machine.clear();
     recording.metadata.began = 0;
+    recording.metadata.origin.clear();
     let first = samples.iter().map(|sample| sample.timestamp).min();
     for sample in &mut samples {
         sample.timestamp -= first.unwrap_or(0);

@@ -7,7 +7,7 @@
 
 use clap::{Parser, ValueEnum};
 use fastrand::Rng;
-use halprof::recording;
+use halprof_profile::recording;
 use halprof_tests::requests::{self, ALL_RIGHTS};
 use shared_types::request::session::{self, Opened, Spec};
 use shared_types::request::{Access, Plain, RequestCode};
@@ -260,7 +260,7 @@ fn recording_case(rng: &mut Rng) {
             let whole = recording.ending.is_some() && recording.damage.is_none();
             assert_eq!(recording.flaw().is_none(), whole);
         }
-        Err(error) => assert_eq!(error.exit_status(), 5, "{error}"),
+        Err(error) => assert_eq!(error.code(), "bad-file"),
     }
 }
 

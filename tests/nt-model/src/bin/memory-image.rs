@@ -6,7 +6,7 @@
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use halprof::{Connection, ModelledMachine, Session, Setup};
+use halprof_measure::{Connection, ModelledMachine, Session, Setup};
 use nt_model::memory_image;
 use nt_model::transport::{Broken, DriverTransport};
 use serde_json::{Value, json};

@@ -1,0 +1,67 @@
+//! Counts what one piece of code does: `cargo run -p halprof-measure --example count [MACHINE]`.
+//!
+//! On Windows it counts with the installed driver, unless a modelled machine is named; elsewhere on
+//! a modelled machine, whose workload is what the code lets run.
+
+use halprof_measure::{Connection, Modelled, Result, Transport};
+use halprof_measure::{Sources, measure};
+use std::fmt::Write as _;
+
+fn main() -> Result<()> {
+    let machine = std::env::args().nth(1);
+    #[cfg(windows)]
+    if machine.is_none() {
+        print!("{}", on_driver()?);
+        return Ok(());
+    }
+    print!("{}", on_model(machine.as_deref().unwrap_or("skylake"))?);
+    Ok(())
+}
+
+/// A real machine does what the code does. The thread may run on any processor, so that all of them
+/// are counted, with all that they do beside it.
+#[cfg(windows)]
+fn on_driver() -> Result<String> {
+    let mut connection = Connection::new(halprof_measure::Driver::open()?.ok_or_else(absent)?)?;
+    count(&mut connection, |_| {
+        (1..=1_000_000u64).map(u64::count_ones).sum()
+    })
+}
+
+/// A modelled machine does what its workload says.
+pub(crate) fn on_model(machine: &str) -> Result<String> {
+    let model = Modelled::new(&halprof_measure::spec(machine)?.leaves);
+    let mut connection = Connection::new(model)?;
+    let workload = sim::workload::parse("instructions=3000000,cycles=2000000,branches=400000");
+    let workload =
+        workload.map_err(|error| halprof_measure::Error::usage(error.to_string(), error.hint()))?;
+    let text = count(&mut connection, |model| {
+        model.begin(&workload);
+        while model.advance(1_000_000).unwrap_or(false) {}
+        42
+    })?;
+    Ok(format!("modelled machine {machine}, not silicon\n{text}"))
+}
+
+fn count<T: Transport>(
+    connection: &mut Connection<T>,
+    code: impl FnOnce(&mut T) -> u32,
+) -> Result<String> {
+    let sources = Sources::named(connection, "TotalIssues:u,BranchInstructions:u")?;
+    let measured = measure(connection, &sources, code)?;
+    let mut text = format!("the code answered {}\n", measured.result);
+    for count in &measured.counts {
+        let (value, overhead) = (count.estimate.value, count.overhead);
+        let _ = writeln!(
+            text,
+            "{value:>12} {} (measuring alone: {overhead})",
+            count.source
+        );
+    }
+    Ok(text)
+}
+
+#[cfg(windows)]
+fn absent() -> halprof_measure::Error {
+    halprof_measure::Error::unavailable("the driver is not installed", "Run `halprof install`.")
+}

@@ -1,0 +1,346 @@
+//! Typed requests: each method is one request of `shared_types::request`, checked both ways.
+
+use crate::error::Refusal;
+use crate::{Error, Result, Transport};
+use shared_types::request::machine::{self, Hello, Machine, Page, Processor, Register};
+use shared_types::request::session::{
+    Configure, MAX_PROCESSORS, OPEN, Opened, ProcessorBits, SAMPLE, Spec,
+};
+use shared_types::request::source::{self, Placement, Plan, Source};
+use shared_types::request::{Plain, RequestCode};
+use shared_types::{ErrorCode, ReplyHeader, RequestHeader};
+use std::mem::size_of;
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+
+/// What a reply may take at first; a larger one says what it needs. Windows copies a buffer of this
+/// length for each request, so that it is no longer than need be.
+const REPLY_BYTES: usize = 64 << 10;
+
+/// What a page may take: every processor of the largest machine in one reply.
+const PAGE_BYTES: usize = size_of::<Page>() + MAX_PROCESSORS * size_of::<Processor>();
+
+/// No reply of this version is longer: a snapshot of 2048 processors with 256 sources is 40 MiB.
+const REPLY_BYTES_MAX: usize = 64 << 20;
+
+/// A machine to measure on, and who answers for it.
+#[derive(Debug)]
+pub struct Connection<T> {
+    transport: T,
+    hello: Hello,
+    /// How many processors there are, once somebody has asked.
+    processors: Option<u32>,
+    /// Requests sent so far.
+    requests: u64,
+    output: Vec<u8>,
+}
+
+/// Which sources fit together, by kind of processor.
+#[derive(Clone, Debug)]
+pub struct Fit {
+    /// All run at once on every processor.
+    pub fits: bool,
+    /// For each kind of processor, one placement for each source.
+    pub kinds: Vec<Vec<Placement>>,
+}
+
+/// What a session, or a plan, is about.
+#[derive(Clone, Debug, Default)]
+pub struct Setup {
+    /// What to count.
+    pub specs: Vec<Spec>,
+    /// Where; empty means everywhere.
+    pub processors: Vec<u32>,
+    /// How long each turn of a rotation runs, in units of 100 ns; 0 for the default.
+    pub rotation: u32,
+    /// Sources that only approximate their names will do.
+    pub approximate: bool,
+    /// Samples may be without an address: overflows come through the HAL's callback, which takes
+    /// no overflow handler of its own.
+    pub no_address: bool,
+}
+
+impl Fit {
+    /// Whether no source waits for its turn anywhere: unlike `fits` also where a processor cannot
+    /// count one at all.
+    #[must_use]
+    pub fn at_once(&self) -> bool {
+        let mut placements = self.kinds.iter().flatten();
+        placements.all(|placement| placement.error != 0 || placement.turn == 0)
+    }
+}
+
+impl Setup {
+    /// The request that says so, its specs behind it.
+    pub(crate) fn request(&self, session: u32, flags: u32) -> Vec<u8> {
+        let size = size_of::<Configure>() + self.specs.as_bytes().len();
+        let head = Configure {
+            header: RequestHeader::new(size, flags),
+            session,
+            sources: self.specs.len() as u32,
+            rotation: self.rotation,
+            ring_samples: 0,
+            rotation_seed: 0,
+            reserved: 0,
+            processors: processor_bits(&self.processors),
+        };
+        [head.as_bytes(), self.specs.as_bytes()].concat()
+    }
+}
+
+fn processor_bits(processors: &[u32]) -> ProcessorBits {
+    let mut bits = [0u64; MAX_PROCESSORS / 64];
+    for &index in processors {
+        if let Some(word) = bits.get_mut(index as usize / 64) {
+            *word |= 1 << (index % 64);
+        }
+    }
+    bits
+}
+
+impl<T: Transport> Connection<T> {
+    /// Greets the other side, and refuses one of another version.
+    pub fn new(transport: T) -> Result<Self> {
+        let mut connection = Self {
+            transport,
+            hello: Hello::new_zeroed(),
+            processors: None,
+            requests: 0,
+            output: vec![0; REPLY_BYTES],
+        };
+        connection.hello = connection.head(machine::HELLO, "hello", plain(0).as_bytes())?;
+        Ok(connection)
+    }
+
+    /// Who answers: the driver with its version, or what it is a model of.
+    #[must_use]
+    pub fn answerer(&self) -> &str {
+        self.hello.answerer.as_str()
+    }
+
+    /// Whether the machine is modelled, and no silicon.
+    #[must_use]
+    pub const fn modelled(&self) -> bool {
+        self.hello.modelled != 0
+    }
+
+    /// How many requests it has sent so far.
+    #[must_use]
+    pub const fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    /// What carries the requests.
+    pub const fn transport(&mut self) -> &mut T {
+        &mut self.transport
+    }
+
+    /// The machine as a whole.
+    pub fn machine(&mut self) -> Result<Machine> {
+        let machine: Machine = self.head(machine::DESCRIBE, "describe", plain(0).as_bytes())?;
+        self.processors = Some(machine.processors);
+        Ok(machine)
+    }
+
+    /// How many processors it has; asked once.
+    pub(crate) fn processor_count(&mut self) -> Result<u32> {
+        match self.processors {
+            Some(processors) => Ok(processors),
+            None => Ok(self.machine()?.processors),
+        }
+    }
+
+    /// Its processors, in order of their index.
+    pub fn processors(&mut self) -> Result<Vec<Processor>> {
+        self.pages(machine::PROCESSORS, "processors", 0)
+    }
+
+    /// Its sources, unsupported ones included.
+    pub fn sources(&mut self, approximate: bool) -> Result<Vec<Source>> {
+        let flags = if approximate { source::APPROXIMATE } else { 0 };
+        self.pages(source::ENUMERATE, "enumerate", flags)
+    }
+
+    /// The performance-monitoring registers of one processor.
+    pub fn registers(&mut self, processor: u32) -> Result<Vec<Register>> {
+        let request = from(processor, 0);
+        let (page, body) =
+            self.call::<Page>(machine::REGISTERS, "registers", request.as_bytes())?;
+        elements("registers", body, page.count as usize)
+    }
+
+    /// Whether sources that are counted fit together, and where.
+    pub fn plan(&mut self, setup: &Setup) -> Result<Fit> {
+        self.plan_for(setup, false)
+    }
+
+    /// The same for sources that are counted or sampled.
+    pub(crate) fn plan_for(&mut self, setup: &Setup, sampling: bool) -> Result<Fit> {
+        let flag = |set, flag| if set { flag } else { 0 };
+        let flags = flag(setup.approximate, source::APPROXIMATE) | flag(sampling, SAMPLE);
+        let request = setup.request(0, flags);
+        let (plan, body) = self.call::<Plan>(source::PLAN, "plan", &request)?;
+        let sources = plan.sources as usize;
+        let placements: Vec<Placement> =
+            elements("plan", body, sources.saturating_mul(plan.kinds as usize))?;
+        Ok(Fit {
+            fits: plan.fits != 0,
+            kinds: placements
+                .chunks(sources.max(1))
+                .map(<[Placement]>::to_vec)
+                .collect(),
+        })
+    }
+
+    /// Opens a session; answers its number.
+    pub(crate) fn open(&mut self, flags: u32) -> Result<u32> {
+        let opened: Opened = self.head(OPEN, "open", plain(flags).as_bytes())?;
+        Ok(opened.session)
+    }
+
+    /// A request whose reply has nothing behind its head.
+    pub(crate) fn head<R: Reply>(
+        &mut self,
+        code: RequestCode,
+        name: &'static str,
+        input: &[u8],
+    ) -> Result<R> {
+        Ok(self.call::<R>(code, name, input)?.0)
+    }
+
+    /// A request; answers the head of the reply and the bytes behind it.
+    pub(crate) fn call<R: Reply>(
+        &mut self,
+        code: RequestCode,
+        name: &'static str,
+        input: &[u8],
+    ) -> Result<(R, &[u8])> {
+        self.call_with_room(code, name, input, REPLY_BYTES)
+    }
+
+    /// A request whose reply is given room for so many bytes, and more only where it must have it.
+    pub(crate) fn call_with_room<R: Reply>(
+        &mut self,
+        code: RequestCode,
+        name: &'static str,
+        input: &[u8],
+        room: usize,
+    ) -> Result<(R, &[u8])> {
+        let mut length = self.send(code, input, room.min(REPLY_BYTES_MAX))?;
+        if let Some(needed) = needs_more(self.output.get(..length).unwrap_or_default()) {
+            length = self.send(code, input, needed)?;
+        }
+        parse(name, self.output.get(..length).unwrap_or_default())
+    }
+
+    /// Sends one request; answers the length of the reply, which is in `output`.
+    fn send(&mut self, code: RequestCode, input: &[u8], room: usize) -> Result<usize> {
+        if self.output.len() < room {
+            self.output.resize(room, 0);
+        }
+        self.requests += 1;
+        let output = self.output.get_mut(..room).unwrap_or_default();
+        self.transport.request(code, input, output)
+    }
+
+    fn pages<E: Reply>(
+        &mut self,
+        code: RequestCode,
+        name: &'static str,
+        flags: u32,
+    ) -> Result<Vec<E>> {
+        let mut all: Vec<E> = Vec::new();
+        loop {
+            let request = from(all.len() as u32, flags);
+            let (page, body) =
+                self.call_with_room::<Page>(code, name, request.as_bytes(), PAGE_BYTES)?;
+            let more: Vec<E> = elements(name, body, page.count as usize)?;
+            let none = more.is_empty();
+            all.extend(more);
+            if all.len() >= page.total as usize {
+                return Ok(all);
+            }
+            if none {
+                let why = format!("it stops at {} of {}", all.len(), page.total);
+                return Err(Error::Protocol { request: name, why });
+            }
+        }
+    }
+}
+
+/// What can be read out of a reply.
+pub(crate) trait Reply: FromBytes + KnownLayout + Immutable + Copy {}
+impl<R: FromBytes + KnownLayout + Immutable + Copy> Reply for R {}
+
+const fn plain(flags: u32) -> Plain {
+    Plain {
+        header: RequestHeader::new(size_of::<Plain>(), flags),
+    }
+}
+
+const fn from(first: u32, flags: u32) -> machine::From {
+    machine::From {
+        header: RequestHeader::new(size_of::<machine::From>(), flags),
+        first,
+        reserved: 0,
+    }
+}
+
+/// How many bytes a refused reply would have needed, where that was all that is wrong.
+fn needs_more(reply: &[u8]) -> Option<usize> {
+    let (header, _) = ReplyHeader::read_from_prefix(reply).ok()?;
+    let needed = usize::try_from(header.detail).ok()?;
+    (ErrorCode::from_wire(header.error) == Some(ErrorCode::ReplyTooSmall)
+        && needed <= REPLY_BYTES_MAX)
+        .then_some(needed)
+}
+
+/// The head of a reply and the bytes behind it, or the refusal that it is.
+fn parse<'a, R: Reply>(request: &'static str, reply: &'a [u8]) -> Result<(R, &'a [u8])> {
+    let short = || Error::Protocol {
+        request,
+        why: format!("it has only {} bytes", reply.len()),
+    };
+    let (header, _) = ReplyHeader::read_from_prefix(reply).map_err(|_| short())?;
+    if header.error != 0 {
+        return Err(refusal(request, &header));
+    }
+    if header.size as usize != reply.len() {
+        let why = format!("it has {} bytes and says {}", reply.len(), header.size);
+        return Err(Error::Protocol { request, why });
+    }
+    R::read_from_prefix(reply).map_err(|_| short())
+}
+
+fn refusal(request: &'static str, header: &ReplyHeader) -> Error {
+    match ErrorCode::from_wire(header.error) {
+        Some(code) => Error::Refused(Refusal {
+            code,
+            subject: header.subject,
+            detail: header.detail,
+            source: None,
+        }),
+        None => Error::Protocol {
+            request,
+            why: format!(
+                "it refuses with the unknown number {} (version {})",
+                header.error, header.version
+            ),
+        },
+    }
+}
+
+/// Exactly `count` elements behind the head of a reply.
+pub(crate) fn elements<E: Reply>(
+    request: &'static str,
+    body: &[u8],
+    count: usize,
+) -> Result<Vec<E>> {
+    if count.checked_mul(size_of::<E>()) != Some(body.len()) {
+        let why = format!("{} bytes are not {count} elements", body.len());
+        return Err(Error::Protocol { request, why });
+    }
+    Ok(body
+        .chunks_exact(size_of::<E>())
+        .filter_map(|bytes| E::read_from_bytes(bytes).ok())
+        .collect())
+}

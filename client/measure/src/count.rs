@@ -1,0 +1,142 @@
+//! Counting a piece of code: start, run it, stop, and how much of the count is the measuring.
+//!
+//! ```
+//! use halprof_measure::{Sources, measure};
+//! # fn main() -> halprof_measure::Result<()> {
+//! # let leaves = halprof_measure::spec("skylake")?.leaves;
+//! # let mut connection = halprof_measure::Connection::new(halprof_measure::Modelled::new(&leaves))?;
+//! let sources = Sources::named(&mut connection, "TotalIssues:u,TotalCycles:u")?.on(&[0]);
+//! let measured = measure(&mut connection, &sources, |_machine| (1..=20u64).product::<u64>())?;
+//! for count in &measured.counts {
+//!     println!("{} {} (measuring: {})", count.estimate.value, count.source, count.overhead);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What is counted is what the chosen *processors* do meanwhile, not what the thread does: other
+//! threads, and interrupts unless `:u` leaves them out, are in the counts. Pin the thread to a
+//! processor ([`Sources::on`] counts there alone), measure on a quiet system, several times, and
+//! take the least. On a modelled machine nothing happens but what its workload does: the code lets
+//! it run, which is why it is given the machine.
+
+use crate::estimate::Estimate;
+use crate::selection::{self, Chosen};
+use crate::{Connection, Error, Result, Session, Setup, Transport};
+use shared_types::ProfileInterface;
+use shared_types::request::counts::Count;
+use shared_types::request::session::Spec;
+
+/// How often nothing is measured, to know what measuring alone counts.
+const EMPTY_RUNS: usize = 5;
+
+/// Sources by name, ready to be counted.
+#[derive(Clone, Debug)]
+pub struct Sources {
+    chosen: Vec<Chosen>,
+    setup: Setup,
+}
+
+/// What happened while some code ran.
+#[derive(Clone, Debug)]
+pub struct Measured<R> {
+    /// What the code answered.
+    pub result: R,
+    /// One for each source, in the order of their names.
+    pub counts: Vec<Counted>,
+}
+
+/// One source's count on all chosen processors.
+#[derive(Clone, Debug)]
+pub struct Counted {
+    /// The source, as it was named.
+    pub source: String,
+    /// What was counted, the measuring included.
+    pub estimate: Estimate,
+    /// The least that was counted while nothing was measured. It is told, not taken away: what the
+    /// processors do beside the code differs from one time to the next.
+    pub overhead: u128,
+}
+
+impl Sources {
+    /// The sources of a list such as `TotalIssues,CacheMisses:u` or `{TotalIssues,TotalCycles}`: see
+    /// [`selection`]. They are counted on every processor.
+    pub fn named<T: Transport>(connection: &mut Connection<T>, list: &str) -> Result<Self> {
+        let mut items = Vec::new();
+        selection::parse_list(list, &mut items)?;
+        let interface = ProfileInterface::from_wire(connection.machine()?.interface);
+        let interface = interface.unwrap_or(ProfileInterface::Default);
+        let chosen = selection::resolve(&items, &connection.sources(false)?, interface)?;
+        let setup = Setup {
+            specs: chosen.iter().map(|chosen| chosen.spec).collect(),
+            ..Setup::default()
+        };
+        Ok(Self { chosen, setup })
+    }
+
+    /// The same on these processors only.
+    #[must_use]
+    pub fn on(mut self, processors: &[u32]) -> Self {
+        self.setup.processors = processors.to_vec();
+        self
+    }
+
+    /// Their names, each with its filter if one was given: the order of all counts.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.chosen.iter().map(|chosen| chosen.label.as_str())
+    }
+
+    /// Starts to count them. The session ends when it is dropped.
+    pub fn start<'a, T: Transport>(
+        &self,
+        connection: &'a mut Connection<T>,
+    ) -> Result<Session<'a, T>> {
+        let kernel = |spec: &Spec| spec.filter & Spec::KERNEL != 0;
+        let sees_kernel = self.setup.specs.iter().any(kernel);
+        let mut session = Session::open(connection, sees_kernel, false)?;
+        let named = |error: Error| error.about(|id| self.name(id));
+        session.configure(&self.setup, false).map_err(named)?;
+        session.start()?;
+        Ok(session)
+    }
+
+    fn name(&self, id: u32) -> Option<String> {
+        let mut chosen = self.chosen.iter();
+        let chosen = chosen.find(|chosen| chosen.spec.source == id);
+        chosen.map(|chosen| chosen.label.clone())
+    }
+}
+
+/// Counts while some code runs. The code is given what carries the requests: a modelled machine
+/// only does something if it is told to.
+pub fn measure<T: Transport, R>(
+    connection: &mut Connection<T>,
+    sources: &Sources,
+    code: impl FnOnce(&mut T) -> R,
+) -> Result<Measured<R>> {
+    let mut least = vec![u128::MAX; sources.chosen.len()];
+    for _ in 0..EMPTY_RUNS {
+        let counts = sources.start(connection)?.stop_and_read()?;
+        for (source, least) in least.iter_mut().enumerate() {
+            *least = sum(&counts, source).value.min(*least);
+        }
+    }
+    let mut session = sources.start(connection)?;
+    let result = code(session.transport());
+    let counts = session.stop_and_read()?;
+    let of_source = |((source, name), overhead): ((usize, &str), u128)| Counted {
+        source: name.to_owned(),
+        estimate: sum(&counts, source),
+        overhead,
+    };
+    let named = sources.names().enumerate().zip(least);
+    Ok(Measured {
+        result,
+        counts: named.map(of_source).collect(),
+    })
+}
+
+fn sum(counts: &[Vec<Count>], source: usize) -> Estimate {
+    let counts = counts.iter().filter_map(|counts| counts.get(source));
+    Estimate::sum(counts.map(Estimate::new))
+}

@@ -1,0 +1,295 @@
+//! Everything that can go wrong, in words: what was refused and why.
+
+use shared_types::{ErrorCode, NtStatus, ProfileSource, WIRE_VERSION};
+use std::io;
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// A refusal by the answering side, with what it concerns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The cause.
+    pub code: ErrorCode,
+    /// The reply's `subject`: see [`ErrorCode`].
+    pub subject: u32,
+    /// The reply's `detail`: see [`ErrorCode`].
+    pub detail: u64,
+    /// The name of the source concerned, where there is one and it is known.
+    pub source: Option<String>,
+}
+
+/// Why a command could not do its work.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// What was asked for makes no sense: a list that cannot be read, a name that does not exist.
+    #[error("{message}")]
+    Usage {
+        /// What is wrong.
+        message: String,
+        /// What would be right.
+        hint: String,
+    },
+    /// The driver could not be opened.
+    #[error("{message}")]
+    NoDriver {
+        /// What was tried and what came of it.
+        message: String,
+        /// What to do.
+        hint: String,
+    },
+    /// There is no such machine to model.
+    #[error("{0}")]
+    NoMachine(String),
+    /// A source that no row of this machine's table has.
+    #[error("this machine has no source called `{0}`")]
+    UnknownName(String),
+    /// The answering side refused.
+    #[error("{}", refused(.0))]
+    Refused(Refusal),
+    /// What was asked for cannot be had here, whoever asks.
+    #[error("{message}")]
+    Unavailable {
+        /// What, and why not.
+        message: String,
+        /// What to do instead.
+        hint: String,
+    },
+    /// The request itself failed, before any answer.
+    #[error("the driver did not answer: {}", status(*.0))]
+    Status(NtStatus),
+    /// The device went away, or Windows failed the request.
+    #[error("the request to the driver failed: {0}")]
+    Device(io::Error),
+    /// The reply is not what this version of the protocol says.
+    #[error("the reply to `{request}` is malformed: {why}")]
+    Protocol {
+        /// The request's name.
+        request: &'static str,
+        /// What is wrong with the reply.
+        why: String,
+    },
+    /// A file could not be read or written.
+    #[error("{} could not be {doing}: {error}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// `read` or `written`.
+        doing: &'static str,
+        /// Why.
+        error: io::Error,
+    },
+    /// A file is not what it should be.
+    #[error("{} {why}", path.display())]
+    BadFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, as the rest of a sentence that begins with the file.
+        why: String,
+        /// What to do.
+        hint: String,
+    },
+    /// The modelled machine met what silicon would have stopped for.
+    #[error("halprof itself went wrong: the modelled machine met {0}")]
+    Internal(String),
+}
+
+impl Error {
+    /// A usage error.
+    pub fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Usage {
+            message: message.into(),
+            hint: hint.into(),
+        }
+    }
+
+    /// A file that could not be read.
+    pub fn reading(path: impl Into<PathBuf>, error: io::Error) -> Self {
+        Self::File {
+            path: path.into(),
+            doing: "read",
+            error,
+        }
+    }
+
+    /// A file that could not be written.
+    pub fn writing(path: impl Into<PathBuf>, error: io::Error) -> Self {
+        Self::File {
+            path: path.into(),
+            doing: "written",
+            error,
+        }
+    }
+
+    /// The stable name that programs may compare.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Usage { .. } => "usage",
+            Self::NoDriver { .. } => "no-driver",
+            Self::NoMachine(_) => "no-machine",
+            Self::UnknownName(_) => ErrorCode::SourceUnknown.code(),
+            Self::Refused(refusal) => refusal.code.code(),
+            Self::Unavailable { .. } => "unavailable",
+            Self::Status(NtStatus::ACCESS_DENIED) => "access-denied",
+            Self::Status(_) => "request-failed",
+            Self::Device(_) => "device-failed",
+            Self::Protocol { .. } => "protocol",
+            Self::File { .. } => "file",
+            Self::BadFile { .. } => "bad-file",
+            Self::Internal(_) => "internal",
+        }
+    }
+
+    /// Something that cannot be had here, and what to do instead.
+    pub fn unavailable(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Unavailable {
+            message: message.into(),
+            hint: hint.into(),
+        }
+    }
+
+    /// The same error, with the name of the source it concerns.
+    #[must_use]
+    pub fn about(self, name_of: impl Fn(u32) -> Option<String>) -> Self {
+        match self {
+            Self::Refused(refusal) if concerns_source(refusal.code) => Self::Refused(Refusal {
+                source: name_of(refusal.subject).or(refusal.source),
+                ..refusal
+            }),
+            other => other,
+        }
+    }
+}
+
+/// Whether the subject of this refusal is a source's number.
+const fn concerns_source(code: ErrorCode) -> bool {
+    use ErrorCode as E;
+    matches!(
+        code,
+        E::SourceUnknown
+            | E::SourceNotSupported
+            | E::SourceApproximate
+            | E::SourceDuplicate
+            | E::DoesNotFit
+            | E::BadFilter
+            | E::SamplingUnavailable
+            | E::NoReferenceCycles
+            | E::KernelNotGranted
+            | E::SourceNotInSession
+    )
+}
+
+fn status(status: NtStatus) -> String {
+    match status {
+        NtStatus::ACCESS_DENIED => "access denied".to_owned(),
+        NtStatus::INVALID_DEVICE_REQUEST => "it does not know this request".to_owned(),
+        NtStatus(other) => format!("NTSTATUS {other:#010X}"),
+    }
+}
+
+/// What was refused, and why.
+fn refused(refusal: &Refusal) -> String {
+    use ErrorCode as E;
+    let Refusal {
+        code,
+        subject,
+        detail,
+        ..
+    } = *refusal;
+    let source = source_in_words(refusal);
+    match code {
+        E::VersionMismatch => {
+            format!(
+                "this halprof speaks version {subject} of the protocol, the driver version {detail}"
+            )
+        }
+        E::WrongSize => format!("the driver expects a request of {detail} bytes and got {subject}"),
+        E::ReplyTooSmall => format!("the reply needs {detail} bytes and was given {subject}"),
+        E::UnknownFlags => {
+            format!(
+                "the driver does not know the flags {subject:#x} (protocol version {WIRE_VERSION})"
+            )
+        }
+        E::ReservedNotZero => {
+            format!("a reserved field at offset {subject} of the request is not 0")
+        }
+        E::UnknownSession => format!("there is no session {subject} of ours"),
+        E::TooManySessions => format!("all {detail} sessions are in use"),
+        E::NoSources => "no source was named".to_owned(),
+        E::TooManySources => {
+            format!("{subject} sources are more than the {detail} that one session may have")
+        }
+        E::SourceUnknown => format!("this machine has no {source}"),
+        E::SourceNotSupported => format!("{source} cannot be counted on this machine"),
+        E::SourceApproximate => {
+            format!("{source} is only approximated by an event of this processor")
+        }
+        E::SourceDuplicate => format!("{source} stands twice in the list with the same filter"),
+        E::DoesNotFit => {
+            format!(
+                "{source} finds no counter on processor {detail} beside the others that must run with it"
+            )
+        }
+        E::RawRefused => format!("the raw select has bits that may not be set: {detail:#x}"),
+        E::BadFilter => format!("{source} has a filter that is neither user, kernel nor both"),
+        E::ProcessorUnknown => {
+            format!("there is no processor {subject}: this machine has {detail}")
+        }
+        E::SamplingUnavailable => {
+            format!(
+                "{source} cannot be sampled: this processor gives no interrupt for its counters"
+            )
+        }
+        E::NoReferenceCycles => {
+            format!(
+                "{source} cannot be sampled: this processor has no counter of reference cycles to sample time with"
+            )
+        }
+        E::KernelNotGranted => {
+            format!("{source} asks for kernel mode in a session opened without it")
+        }
+        E::Busy => format!("process {subject} holds the counters in another session"),
+        E::Running => "the session is running".to_owned(),
+        E::NotRunning => "the session is not running".to_owned(),
+        E::NotConfigured => "the session has no sources yet".to_owned(),
+        E::SourceNotInSession => format!("{source} is not one of the session's"),
+        E::NoMemory => format!("{detail} bytes for the samples could not be had"),
+        E::NotSampling => "the session does not sample".to_owned(),
+        E::BadValue => {
+            format!("the value {detail} at offset {subject} of the request means nothing")
+        }
+        E::CountersReserved => format!(
+            "somebody else owns the counters and does not give them (NTSTATUS {detail:#010x})"
+        ),
+        E::InterruptTaken => {
+            format!("the overflow interrupt could not be had (NTSTATUS {detail:#010x})")
+        }
+        E::CountersDead => format!(
+            "the counters of processor {subject} were given and do not count: this machine shows a PMU that it does not have"
+        ),
+        E::InterruptsDead => format!(
+            "the counters of processor {subject} count, but no overflow interrupt arrives there (LVTPC {detail:#x})"
+        ),
+        E::InterruptStorm => format!(
+            "processor {subject} was interrupted again and again although no counter had overflowed: sampling was ended (LVTPC {detail:#x})"
+        ),
+        E::KernelAddressesNotGranted => format!(
+            "sampling {source} in kernel mode shows kernel addresses, and that needs the privilege SeDebugPrivilege"
+        ),
+        E::FixedCounterTaken => format!(
+            "only a fixed counter counts {source}, and on processor {detail} somebody else is using it"
+        ),
+        E::Suspended => "the machine is going to sleep".to_owned(),
+    }
+}
+
+fn source_in_words(refusal: &Refusal) -> String {
+    match &refusal.source {
+        Some(name) => name.clone(),
+        None if refusal.subject == ProfileSource::RAW.0 => "the raw select".to_owned(),
+        None => format!("source {:#x}", refusal.subject),
+    }
+}
+
+/// What every fallible function of the library answers.
+pub type Result<T> = std::result::Result<T, Error>;

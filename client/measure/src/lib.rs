@@ -1,0 +1,44 @@
+//! Counts and samples hardware performance events, with the driver or on a model of a machine.
+//!
+//! A [`Transport`] carries the bytes of one DeviceIoControl: [`Modelled`] to the service running on
+//! software processors in this process, and on Windows `Driver` to `halprof.sys`. Everything above
+//! it is the same: a [`Connection`] greets the other side and asks about the machine, a [`Session`]
+//! counts or samples and ends when it is dropped.
+//!
+//! ```text
+//! Transport -> Connection -> Session -> snapshot -> estimate -> metrics
+//!                                    |           -> rates
+//!                                    -> drain    -> samples
+//! ```
+//!
+//! [`measure`] is the short way: names of sources and a closure in, counts out. What a user types
+//! is read by [`selection`]; [`describe`] words what a machine says of itself, [`Error`] what was
+//! refused.
+#![cfg_attr(not(windows), forbid(unsafe_code))]
+
+pub mod calibrate;
+mod connection;
+mod count;
+pub mod describe;
+mod error;
+pub mod estimate;
+pub mod metrics;
+mod modelled;
+pub mod passes;
+pub mod rates;
+pub mod selection;
+mod session;
+pub mod statistics;
+mod transport;
+#[cfg(windows)]
+#[expect(unsafe_code, reason = "the functions of Windows are foreign")]
+mod windows;
+
+pub use connection::{Connection, Fit, Setup};
+pub use count::{Counted, Measured, Sources, measure};
+pub use error::{Error, Refusal, Result};
+pub use modelled::{Code, Modelled, ModelledMachine, spec};
+pub use session::{Session, Settled};
+pub use transport::Transport;
+#[cfg(windows)]
+pub use windows::{Driver, privilege};

@@ -1,0 +1,159 @@
+//! A modelled machine in this process: the driver's own service on software processors.
+
+use crate::{Error, Result, Transport};
+use shared_types::NtStatus;
+use shared_types::request::{Access, RequestCode};
+use sim::cpuid::Leaves;
+use sim::model::{Handle, Model};
+use sim::spec::{MachineSpec, SpecError};
+use sim::workload::Workload;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// Code in the memory of a modelled machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Code {
+    /// The process it belongs to; `None` for the kernel's.
+    pub process: Option<u32>,
+    /// The file's name.
+    pub name: String,
+    /// Its first address.
+    pub start: u64,
+    /// The first address behind it.
+    pub end: u64,
+}
+
+/// A modelled machine: besides requests it answers what a [`Workload`] does, in modelled time.
+pub trait ModelledMachine: Transport {
+    /// Starts a workload on its processors.
+    fn begin(&mut self, workload: &Workload);
+    /// Runs at most so many modelled nanoseconds; answers whether work is left.
+    fn advance(&mut self, nanoseconds: u64) -> Result<bool>;
+    /// Modelled time since the workload began.
+    fn elapsed_ns(&mut self) -> u64;
+    /// Code that really runs on it, besides the places that a workload names.
+    fn modules(&self) -> Vec<Code> {
+        Vec::new()
+    }
+}
+
+/// The driver's own service on modelled processors, open for reading and writing.
+#[derive(Debug)]
+pub struct Modelled {
+    model: Model,
+    handle: Handle,
+}
+
+impl Modelled {
+    /// A machine of these processors, with the device open for this process.
+    #[must_use]
+    pub fn new(processors: &[Leaves]) -> Self {
+        let mut model = Model::new(processors);
+        let handle = model.open(std::process::id(), &[Access::Read, Access::Write]);
+        Self { model, handle }
+    }
+
+    /// Starts a workload on its processors.
+    pub fn begin(&mut self, workload: &Workload) {
+        self.model.begin(workload);
+    }
+
+    /// Runs at most so many modelled nanoseconds; answers whether work is left.
+    pub fn advance(&mut self, nanoseconds: u64) -> Result<bool> {
+        let left = self.model.advance(nanoseconds);
+        self.faultless().map(|()| left)
+    }
+
+    /// Modelled time since the workload began.
+    pub fn elapsed_ns(&mut self) -> u64 {
+        self.model.elapsed_ns()
+    }
+
+    /// The machine itself, to look at its registers or to disturb them.
+    pub const fn model(&mut self) -> &mut Model {
+        &mut self.model
+    }
+
+    /// What silicon would have stopped for is a defect, and no result stands beside it.
+    fn faultless(&mut self) -> Result<()> {
+        match self.model.faults().first() {
+            Some(fault) => Err(Error::Internal(fault.to_string())),
+            None => Ok(()),
+        }
+    }
+}
+
+impl ModelledMachine for Modelled {
+    fn begin(&mut self, workload: &Workload) {
+        Self::begin(self, workload);
+    }
+
+    fn advance(&mut self, nanoseconds: u64) -> Result<bool> {
+        Self::advance(self, nanoseconds)
+    }
+
+    fn elapsed_ns(&mut self) -> u64 {
+        Self::elapsed_ns(self)
+    }
+}
+
+impl Transport for Modelled {
+    fn request(&mut self, code: RequestCode, input: &[u8], output: &mut [u8]) -> Result<usize> {
+        let (status, length) = self.model.device_control(self.handle, code, input, output);
+        self.faultless()?;
+        match status {
+            NtStatus::SUCCESS => Ok(length),
+            refused => Err(Error::Status(refused)),
+        }
+    }
+}
+
+impl Drop for Modelled {
+    fn drop(&mut self) {
+        self.model.close(self.handle);
+    }
+}
+
+/// No dump of 2048 processors is longer.
+const DUMP_BYTES_MAX: u64 = 64 << 20;
+
+/// A machine to be modelled: the name of a built-in model, or the path of a CPUID dump; behind it
+/// options, as `halprof --machine` takes them.
+pub fn spec(machine: &str) -> Result<MachineSpec> {
+    sim::spec::machine(machine, read_dump).map_err(|error| refused(machine, error))
+}
+
+fn read_dump(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?
+        .take(DUMP_BYTES_MAX)
+        .read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// A file that is wrong is one kind of error, a name that is nothing another, bad words a third.
+fn refused(machine: &str, error: SpecError) -> Error {
+    let hint = format!("{}.", error.hint());
+    match error {
+        SpecError::Unknown { .. } => Error::NoMachine(error.to_string()),
+        SpecError::Read { path, error } => Error::File {
+            path: path.into(),
+            doing: "read",
+            error,
+        },
+        SpecError::Dump { path, error } => Error::BadFile {
+            path: path.into(),
+            why: format!("is not a CPUID dump: {error}"),
+            hint,
+        },
+        SpecError::Empty
+        | SpecError::UnknownOption { .. }
+        | SpecError::DuplicateOption { .. }
+        | SpecError::Unkind(_)
+        | SpecError::Processors { .. } => Error::Usage {
+            message: format!("`{machine}`: {error}"),
+            hint,
+        },
+    }
+}

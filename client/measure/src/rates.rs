@@ -1,0 +1,300 @@
+//! Counts over time: what happened between two snapshots, and how often in a second.
+//!
+//! The time of a rate is what the processor itself says it was enabled for, not when the client
+//! asked: a snapshot that comes late makes its interval longer and no rate wrong.
+//!
+//! ```
+//! # fn main() -> halprof_measure::Result<()> {
+//! use halprof_measure::Sources;
+//! use halprof_measure::rates::Rates;
+//! # let leaves = halprof_measure::spec("skylake")?.leaves;
+//! # let mut connection = halprof_measure::Connection::new(halprof_measure::Modelled::new(&leaves))?;
+//! let sources = Sources::named(&mut connection, "TotalIssues")?;
+//! let mut rates = Rates::new(connection.machine()?.timestamp_frequency);
+//! let mut session = sources.start(&mut connection)?;
+//! // From now on, every so often:
+//! let interval = rates.take(session.snapshot()?);
+//! if let Some(rate) = interval.sum(0) {
+//!     println!("{:.0} instructions a second", rate.per_second);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+use crate::estimate::{Estimate, since};
+use shared_types::request::counts::Count;
+use std::collections::VecDeque;
+
+/// A snapshot: for each processor, one count for each source.
+pub type Snapshot = Vec<Vec<Count>>;
+
+/// How often something happened.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rate {
+    /// Events in a second.
+    pub per_second: f64,
+    /// Whether that is an estimate: the source shared its counter with others.
+    pub scaled: bool,
+    /// The 95 % bound of an estimate, in events in a second; `None` where nothing was scaled, and
+    /// where there were too few turns to know.
+    pub error: Option<f64>,
+}
+
+/// Follows a session from snapshot to snapshot.
+#[derive(Clone, Debug)]
+pub struct Rates {
+    frequency: u64,
+    before: Snapshot,
+}
+
+impl Rates {
+    /// `frequency` is the machine's: ticks of the time-stamp counter in a second.
+    #[must_use]
+    pub const fn new(frequency: u64) -> Self {
+        Self {
+            frequency,
+            before: Vec::new(),
+        }
+    }
+
+    /// What happened since the snapshot before; the first one counts from the session's start, as
+    /// does a processor that was not there before.
+    pub fn take(&mut self, now: Snapshot) -> Interval {
+        let counts = now.iter().enumerate().map(|(processor, counts)| {
+            let before = self.before.get(processor);
+            let one = |(source, count)| match before.and_then(|counts| counts.get(source)) {
+                Some(before) => since(count, before),
+                None => *count,
+            };
+            counts.iter().enumerate().map(one).collect()
+        });
+        let counts = counts.collect();
+        self.before = now;
+        Interval {
+            frequency: self.frequency,
+            counts,
+        }
+    }
+
+    /// The last snapshot: what was counted since the session's start.
+    #[must_use]
+    pub const fn totals(&self) -> &Snapshot {
+        &self.before
+    }
+
+    /// What each source has counted since the session's start, on all processors.
+    #[must_use]
+    pub fn estimates(&self) -> Vec<Estimate> {
+        let sources = self.before.first().map_or(0, Vec::len);
+        let estimate = |source| sum(&self.before, source);
+        (0..sources).map(estimate).collect()
+    }
+}
+
+/// What happened between two snapshots.
+#[derive(Clone, Debug)]
+pub struct Interval {
+    frequency: u64,
+    /// Differences of counts.
+    counts: Snapshot,
+}
+
+impl Interval {
+    /// Before there is any reading.
+    pub const NOTHING: Self = Self {
+        frequency: 0,
+        counts: Vec::new(),
+    };
+
+    /// The differences themselves, exact.
+    #[must_use]
+    pub const fn counts(&self) -> &Snapshot {
+        &self.counts
+    }
+
+    /// How long it was, in seconds: on the processor that was enabled longest.
+    #[must_use]
+    pub fn seconds(&self) -> f64 {
+        let enabled = self.counts.iter().flatten().map(|count| count.enabled);
+        seconds(enabled.max().unwrap_or(0), self.frequency)
+    }
+
+    /// One source on one processor; `None` where it was on no counter, so that nothing is known.
+    #[must_use]
+    pub fn rate(&self, processor: usize, source: usize) -> Option<Rate> {
+        let count = self.known(processor, source)?;
+        self.rate_of([count])
+    }
+
+    /// One source on all processors that know its rate, together; `None` where none does.
+    #[must_use]
+    pub fn sum(&self, source: usize) -> Option<Rate> {
+        let known = |processor| self.known(processor, source);
+        self.rate_of((0..self.counts.len()).filter_map(known))
+    }
+
+    /// What one source counted on all processors.
+    #[must_use]
+    pub fn estimate(&self, source: usize) -> Estimate {
+        sum(&self.counts, source)
+    }
+
+    fn known(&self, processor: usize, source: usize) -> Option<&Count> {
+        let count = self.counts.get(processor)?.get(source)?;
+        (count.running > 0).then_some(count)
+    }
+
+    /// The sum of each one's own rate. Its bound is the sum's in events, over the shortest time:
+    /// where all were enabled alike it is exact, elsewhere too large.
+    fn rate_of<'a>(&self, counts: impl IntoIterator<Item = &'a Count>) -> Option<Rate> {
+        let mut per_second = 0.0;
+        let mut shortest = None;
+        let parts = counts.into_iter().map(|count| {
+            let part = Estimate::new(count);
+            let time = seconds(count.enabled, self.frequency);
+            per_second += real(part.value) / real(part.enabled) * real(self.frequency.into());
+            shortest = Some(shortest.map_or(time, |shortest: f64| shortest.min(time)));
+            part
+        });
+        let sum = Estimate::sum(parts);
+        let shortest = shortest?;
+        Some(Rate {
+            per_second,
+            scaled: sum.scaled,
+            error: sum.error.map(|error| error / shortest),
+        })
+    }
+}
+
+/// The rates of the last intervals, for charts: as many as a limit of memory holds.
+///
+/// Rates are kept with 24 significant bits.
+#[derive(Clone, Debug)]
+pub struct History {
+    intervals: VecDeque<Kept>,
+    intervals_max: usize,
+    bytes_max: usize,
+    bytes: usize,
+}
+
+/// The rates of one interval; NaN where nothing is known.
+#[derive(Clone, Debug)]
+struct Kept {
+    sums: Box<[f32]>,
+    /// One row for each processor.
+    rates: Box<[f32]>,
+}
+
+impl Kept {
+    fn new(interval: &Interval) -> Self {
+        let sources = interval.counts.first().map_or(0, Vec::len);
+        let processors = interval.counts.len();
+        let one = |rate: Option<Rate>| rate.map_or(f32::NAN, |rate| rate.per_second as f32);
+        let row = |processor| (0..sources).map(move |source| (processor, source));
+        Self {
+            sums: (0..sources)
+                .map(|source| one(interval.sum(source)))
+                .collect(),
+            rates: (0..processors)
+                .flat_map(row)
+                .map(|(processor, source)| one(interval.rate(processor, source)))
+                .collect(),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + size_of_val(&*self.sums) + size_of_val(&*self.rates)
+    }
+
+    fn rate(&self, processor: Option<usize>, source: usize) -> Option<f32> {
+        let sources = self.sums.len();
+        let rate = match processor {
+            None => self.sums.get(source),
+            Some(processor) => self
+                .rates
+                .chunks(sources.max(1))
+                .nth(processor)?
+                .get(source),
+        };
+        rate.copied().filter(|rate| !rate.is_nan())
+    }
+}
+
+impl History {
+    /// Keeps at most so many intervals, in at most so many bytes; one at least.
+    #[must_use]
+    pub const fn new(intervals: usize, bytes: usize) -> Self {
+        Self {
+            intervals: VecDeque::new(),
+            intervals_max: intervals,
+            bytes_max: bytes,
+            bytes: 0,
+        }
+    }
+
+    /// Adds an interval; the oldest ones make room.
+    pub fn push(&mut self, interval: &Interval) {
+        let kept = Kept::new(interval);
+        self.bytes += kept.bytes();
+        self.intervals.push_back(kept);
+        while self.is_too_large()
+            && let Some(oldest) = self.intervals.pop_front()
+        {
+            self.bytes -= oldest.bytes();
+        }
+    }
+
+    fn is_too_large(&self) -> bool {
+        let intervals = self.intervals.len();
+        intervals > 1 && (intervals > self.intervals_max || self.bytes > self.bytes_max)
+    }
+
+    /// How many intervals it holds.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.intervals.len()
+    }
+
+    /// Whether it holds none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.intervals.is_empty()
+    }
+
+    /// The rates of one source, oldest first, on one processor or on all together; `None` where
+    /// nothing is known.
+    #[must_use]
+    pub fn rates(
+        &self,
+        processor: Option<usize>,
+        source: usize,
+    ) -> impl DoubleEndedIterator<Item = Option<f32>> + ExactSizeIterator {
+        let rate = move |kept: &Kept| kept.rate(processor, source);
+        self.intervals.iter().map(rate)
+    }
+}
+
+fn sum(snapshot: &Snapshot, source: usize) -> Estimate {
+    let counts = snapshot.iter().filter_map(|counts| counts.get(source));
+    Estimate::sum(counts.map(Estimate::new))
+}
+
+/// Ticks of a clock of `frequency` in seconds.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "an interval of 104 days at 1 GHz has 53 bits"
+)]
+fn seconds(ticks: u64, frequency: u64) -> f64 {
+    ticks as f64 / frequency.max(1) as f64
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a rate needs no more than 53 bits"
+)]
+const fn real(value: u128) -> f64 {
+    value as f64
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! Are rates what happened over the time it took, and does a history stay within its memory?
+
+use super::*;
+use crate::Sources;
+use crate::{Connection, Modelled};
+use sim::workload;
+
+const FREQUENCY: u64 = 2_000_000_000;
+
+fn count(counted: u64, enabled: u64, running: u64) -> Count {
+    Count {
+        counted,
+        enabled,
+        running,
+        ..Count::default()
+    }
+}
+
+fn exact(per_second: f64) -> Rate {
+    Rate {
+        per_second,
+        scaled: false,
+        error: None,
+    }
+}
+
+#[test]
+fn a_rate_is_the_difference_over_the_time_enabled() {
+    let mut rates = Rates::new(FREQUENCY);
+    let first = rates.take(vec![vec![count(1000, 1_000_000, 1_000_000)]]);
+    assert_eq!(first.rate(0, 0), Some(exact(2_000_000.0)));
+    // Twice as late as it was meant to come: the same rate, twice the time.
+    let second = rates.take(vec![vec![count(4000, 4_000_000, 4_000_000)]]);
+    assert_eq!(second.rate(0, 0), Some(exact(2_000_000.0)));
+    assert_eq!(second.counts()[0][0].counted, 3000);
+    assert!((second.seconds() - 0.0015).abs() < 1e-12);
+    assert_eq!(rates.totals()[0][0].counted, 4000);
+}
+
+#[test]
+fn counts_beyond_53_bits_keep_their_difference() {
+    let mut rates = Rates::new(FREQUENCY);
+    let large = 1 << 62;
+    rates.take(vec![vec![count(large, large, large)]]);
+    let interval = rates.take(vec![vec![count(large + 1, large + 2, large + 2)]]);
+    assert_eq!(interval.rate(0, 0), Some(exact(1_000_000_000.0)));
+    assert_eq!(interval.estimate(0).value, 1);
+}
+
+#[test]
+fn processors_are_added_up_by_their_own_times() {
+    let mut rates = Rates::new(FREQUENCY);
+    rates.take(vec![vec![count(0, 0, 0)]]);
+    // One was enabled for half the time, another came later, a third is not in the session.
+    let interval = rates.take(vec![
+        vec![count(100, 200, 200)],
+        vec![count(100, 100, 100)],
+        vec![count(0, 0, 0)],
+    ]);
+    assert_eq!(interval.sum(0), Some(exact(3_000_000_000.0)));
+    assert_eq!(interval.rate(1, 0), Some(exact(2_000_000_000.0)));
+    assert_eq!(interval.rate(2, 0), None);
+}
+
+#[test]
+fn what_was_on_no_counter_has_no_rate() {
+    let mut rates = Rates::new(FREQUENCY);
+    rates.take(vec![vec![count(10, 100, 50)]]);
+    let interval = rates.take(vec![vec![count(10, 200, 50)]]);
+    assert_eq!((interval.rate(0, 0), interval.sum(0)), (None, None));
+    assert_eq!((interval.rate(0, 1), interval.rate(1, 0)), (None, None));
+    assert_eq!(interval.sum(1), None);
+}
+
+/// Eight sources of four general counters take turns. The truth is the workload's.
+#[test]
+fn estimated_rates_hold_the_truth_in_their_bounds() {
+    let leaves = crate::spec("skylake,processors=4").expect("a model").leaves;
+    let mut connection = Connection::new(Modelled::new(&leaves)).expect("a machine");
+    let list = "BranchInstructions,BranchMispredictions,LLCReference,LLCMisses,\
+        r00C0,r003C,r01C4,r02C4,r04C4,r08C4";
+    let sources = Sources::named(&mut connection, list).expect("sources");
+    let frequency = connection.machine().expect("described").timestamp_frequency;
+    let mut session = sources.start(&mut connection).expect("started");
+    let work = "instructions=2000000000,cycles=4000000000,branches=500000000,processors=all";
+    session
+        .transport()
+        .begin(&workload::parse(work).expect("a workload"));
+    let mut rates = Rates::new(frequency);
+    for _ in 0..3 {
+        session
+            .transport()
+            .advance(1_000_000_000)
+            .expect("no fault");
+        let interval = rates.take(session.snapshot().expect("counts"));
+        // Branches, instructions, cycles: in a second on each of four processors.
+        for (source, truth) in [(0, 125e6), (4, 500e6), (5, 1000e6)] {
+            let sum = interval.sum(source).expect("counted");
+            let error = sum.error.expect("enough turns");
+            assert!(sum.scaled && (sum.per_second - 4.0 * truth).abs() <= error);
+            assert!(error < 0.1 * sum.per_second, "{error} of {sum:?}");
+            let one = interval.rate(3, source).expect("counted");
+            assert!((one.per_second - truth).abs() <= one.error.expect("enough turns"));
+        }
+    }
+}
+
+fn interval(processors: usize, sources: usize, counted: u64) -> Interval {
+    Rates::new(FREQUENCY).take(vec![
+        vec![count(counted, FREQUENCY, FREQUENCY); sources];
+        processors
+    ])
+}
+
+#[test]
+fn a_history_keeps_the_latest_within_its_memory() {
+    const BYTES: usize = 16 << 20;
+    let mut history = History::new(600, BYTES);
+    for counted in 1..=1000 {
+        history.push(&interval(2, 3, counted));
+    }
+    assert_eq!(history.len(), 600);
+    let sums: Vec<_> = history.rates(None, 2).collect();
+    assert_eq!((sums[0], sums[599]), (Some(802.0), Some(2000.0)));
+    assert_eq!(history.rates(Some(1), 0).next_back(), Some(Some(1000.0)));
+    assert!(history.rates(Some(2), 0).all(|rate| rate.is_none()));
+    assert!(history.rates(None, 3).all(|rate| rate.is_none()));
+    // The largest session there is, after the processors were added.
+    for counted in 1..=20 {
+        history.push(&interval(2048, 256, counted));
+        assert!(history.bytes <= BYTES);
+    }
+    assert_eq!(history.len(), 7);
+    let bytes: usize = history.intervals.iter().map(Kept::bytes).sum();
+    assert_eq!(history.bytes, bytes);
+}
+
+#[test]
+fn a_history_without_room_keeps_one_interval() {
+    let mut history = History::new(0, 0);
+    assert!(history.is_empty());
+    for counted in 1..=3 {
+        history.push(&interval(1, 1, counted));
+    }
+    assert_eq!(history.rates(None, 0).collect::<Vec<_>>(), [Some(3.0)]);
+}

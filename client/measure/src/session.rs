@@ -1,0 +1,206 @@
+//! A session: configured, started, read, stopped, and closed whatever happens.
+
+use crate::connection::{Setup, elements};
+use crate::{Connection, Error, Result, Transport};
+use shared_types::ErrorCode;
+use shared_types::hal::HalProfileSourceInterval64;
+use shared_types::request::RequestCode;
+use shared_types::request::counts::{Count, SNAPSHOT, Snapshot};
+use shared_types::request::samples::{DRAIN, DRAIN_BYTES_MAX, Drained, STATISTICS, Statistics};
+use shared_types::request::session::{self, Configured, IntervalSet, SetInterval, UsedInterval};
+use shared_types::request::source;
+use shared_types::{ReplyHeader, RequestHeader, Sample};
+use std::mem::size_of;
+use std::time::{Duration, Instant};
+use zerocopy::{FromBytes, IntoBytes};
+
+/// A session of this connection. Dropping it closes it.
+#[derive(Debug)]
+pub struct Session<'a, T: Transport> {
+    connection: &'a mut Connection<T>,
+    number: u32,
+    /// What a reply with every count takes.
+    counts_bytes: usize,
+    /// Why the other side has ended it.
+    ended: Option<ErrorCode>,
+}
+
+/// How long a start is tried again while the machine goes to sleep or wakes up.
+const AWAKE: Duration = Duration::from_secs(1);
+
+/// What will be counted or sampled, as the other side has settled it.
+#[derive(Clone, Debug)]
+pub struct Settled {
+    /// Turns of the rotation, how long each is in units of 100 ns, and the rings' length.
+    pub head: Configured,
+    /// One for each source.
+    pub intervals: Vec<UsedInterval>,
+}
+
+impl<'a, T: Transport> Session<'a, T> {
+    /// Opens a session; `kernel` asks for the right to see kernel mode.
+    pub fn open(
+        connection: &'a mut Connection<T>,
+        kernel: bool,
+        approximate: bool,
+    ) -> Result<Self> {
+        let kernel = if kernel { session::KERNEL } else { 0 };
+        let approximate = if approximate { source::APPROXIMATE } else { 0 };
+        let number = connection.open(kernel | approximate)?;
+        Ok(Self {
+            connection,
+            number,
+            counts_bytes: size_of::<Snapshot>(),
+            ended: None,
+        })
+    }
+
+    /// Says what to count, or with `sample` what to sample.
+    pub fn configure(&mut self, setup: &Setup, sample: bool) -> Result<Settled> {
+        let flag = |set, flag| if set { flag } else { 0 };
+        let flags =
+            flag(sample, session::SAMPLE) | flag(sample && setup.no_address, session::NO_ADDRESS);
+        let request = setup.request(self.number, flags);
+        let (head, body) =
+            self.connection
+                .call::<Configured>(session::CONFIGURE, "configure", &request)?;
+        let intervals = elements("configure", body, head.sources as usize)?;
+        let counts = setup.specs.len() * self.connection.processor_count()? as usize;
+        self.counts_bytes = size_of::<Snapshot>() + counts * size_of::<Count>();
+        Ok(Settled { head, intervals })
+    }
+
+    /// Starts counting everywhere. A machine that is just waking up is given a second.
+    pub fn start(&mut self) -> Result<()> {
+        let until = Instant::now() + AWAKE;
+        loop {
+            match self.bare(session::START, "start") {
+                Err(Error::Refused(refusal))
+                    if refusal.code == ErrorCode::Suspended && Instant::now() < until =>
+                {
+                    std::thread::sleep(AWAKE / 20);
+                }
+                started => return started,
+            }
+        }
+    }
+
+    /// Reads every counter a last time and stops.
+    pub fn stop(&mut self) -> Result<()> {
+        self.bare(session::STOP, "stop")
+    }
+
+    /// Reads every counter a last time, stops, and answers the final counts as [`Self::snapshot`]
+    /// does: in one request, unless the other side could not answer them with that.
+    pub fn stop_and_read(&mut self) -> Result<Vec<Vec<Count>>> {
+        match self.counts(session::STOP, "stop")? {
+            Some(counts) => Ok(counts),
+            None => self.snapshot(),
+        }
+    }
+
+    /// Every count: for each processor, one for each source. One request.
+    pub fn snapshot(&mut self) -> Result<Vec<Vec<Count>>> {
+        let counts = self.counts(SNAPSHOT, "snapshot")?;
+        counts.ok_or_else(|| Error::Protocol {
+            request: "snapshot",
+            why: "it has no counts".to_owned(),
+        })
+    }
+
+    /// The counts in the reply to a request; `None` where it is a bare header.
+    fn counts(&mut self, code: RequestCode, name: &'static str) -> Result<Option<Vec<Vec<Count>>>> {
+        let request = self.request();
+        let (header, body) = self.connection.call_with_room::<ReplyHeader>(
+            code,
+            name,
+            request.as_bytes(),
+            self.counts_bytes,
+        )?;
+        if header.size as usize == size_of::<ReplyHeader>() {
+            return Ok(None);
+        }
+        let malformed = || Error::Protocol {
+            request: name,
+            why: "it ends within its head".to_owned(),
+        };
+        // What `Snapshot` has behind its header.
+        let (sizes, body) = <[u32; 2]>::read_from_prefix(body).map_err(|_| malformed())?;
+        let [processors, sources] = sizes.map(|size| size as usize);
+        let counts: Vec<Count> = elements(name, body, processors.saturating_mul(sources))?;
+        let counts = counts.chunks(sources.max(1)).map(<[Count]>::to_vec);
+        Ok(Some(counts.collect()))
+    }
+
+    /// Takes samples out of the rings; answers them and how many are left.
+    pub fn drain(&mut self) -> Result<(Vec<Sample>, u64)> {
+        let request = self.request();
+        let (head, body) = self.connection.call_with_room::<Drained>(
+            DRAIN,
+            "drain",
+            request.as_bytes(),
+            DRAIN_BYTES_MAX,
+        )?;
+        let samples = elements("drain", body, head.count as usize)?;
+        self.ended = ErrorCode::from_wire(head.ended);
+        Ok((samples, head.left))
+    }
+
+    /// Why the other side has ended sampling by itself, as the last [`Self::drain`] told.
+    #[must_use]
+    pub const fn ended(&self) -> Option<ErrorCode> {
+        self.ended
+    }
+
+    /// What became of all samples.
+    pub fn statistics(&mut self) -> Result<Statistics> {
+        let request = self.request();
+        self.connection
+            .head(STATISTICS, "statistics", request.as_bytes())
+    }
+
+    /// Sets the interval of one source, in events (ProfileTime: 100 ns); answers the one in use.
+    pub fn set_interval(&mut self, source: u32, interval: u64) -> Result<UsedInterval> {
+        let request = SetInterval {
+            header: RequestHeader::new(size_of::<SetInterval>(), 0),
+            session: self.number,
+            reserved: 0,
+            interval: HalProfileSourceInterval64 {
+                source: source.cast_signed(),
+                padding: 0,
+                interval,
+            },
+        };
+        let reply: IntervalSet =
+            self.connection
+                .head(session::SET_INTERVAL, "set-interval", request.as_bytes())?;
+        Ok(reply.interval)
+    }
+
+    /// What carries the requests.
+    pub const fn transport(&mut self) -> &mut T {
+        self.connection.transport()
+    }
+
+    fn bare(&mut self, code: RequestCode, name: &'static str) -> Result<()> {
+        let request = self.request();
+        self.connection
+            .head::<ReplyHeader>(code, name, request.as_bytes())
+            .map(drop)
+    }
+
+    const fn request(&self) -> session::Session {
+        session::Session {
+            header: RequestHeader::new(size_of::<session::Session>(), 0),
+            session: self.number,
+            reserved: 0,
+        }
+    }
+}
+
+impl<T: Transport> Drop for Session<'_, T> {
+    fn drop(&mut self) {
+        // The handle's own end closes the session too, should this request fail.
+        let _ = self.bare(session::CLOSE, "close");
+    }
+}

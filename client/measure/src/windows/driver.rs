@@ -1,0 +1,211 @@
+//! The installed driver.
+
+use crate::{Error, Result, Transport};
+use shared_types::NtStatus;
+use shared_types::device::{Guid, INTERFACE};
+use shared_types::request::RequestCode;
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::windows::ffi::OsStringExt;
+use std::os::windows::fs::OpenOptionsExt;
+use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
+use std::ptr;
+use windows_sys::Win32::Devices::DeviceAndDriverInstallation::{
+    CM_GET_DEVICE_INTERFACE_LIST_PRESENT, CM_Get_Device_Interface_List_SizeW,
+    CM_Get_Device_Interface_ListW, CR_SUCCESS,
+};
+use windows_sys::Win32::Foundation::{
+    ERROR_ACCESS_DENIED, ERROR_INVALID_FUNCTION, ERROR_IO_PENDING, ERROR_OPERATION_ABORTED, FALSE,
+    TRUE, WAIT_TIMEOUT,
+};
+use windows_sys::Win32::Storage::FileSystem::FILE_FLAG_OVERLAPPED;
+use windows_sys::Win32::System::IO::{
+    CancelIoEx, DeviceIoControl, GetOverlappedResult, OVERLAPPED,
+};
+use windows_sys::Win32::System::Threading::{CreateEventW, WaitForSingleObject};
+use windows_sys::core::GUID;
+
+/// How long a request may take, in milliseconds. The driver holds none, so one that takes longer is
+/// stuck behind another; it is taken back then, and the tool ends instead of hanging. Ctrl-C takes
+/// no request back: it ends a measurement by the last ones, which fetch what was counted so far.
+const ANSWER_MS: u32 = 30_000;
+
+/// A handle on the driver's device, open for reading and writing.
+#[derive(Debug)]
+pub struct Driver {
+    device: File,
+    /// Signalled when the request has been answered.
+    answered: OwnedHandle,
+}
+
+impl Driver {
+    /// Opens the device by its interface (CreateFileW, through the standard library); `None` where
+    /// no device has it.
+    pub fn open() -> Result<Option<Self>> {
+        let Some(path) = interface() else {
+            return Ok(None);
+        };
+        let device = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(FILE_FLAG_OVERLAPPED)
+            .open(path)
+            .map_err(|error| no_driver(&error))?;
+        Ok(Some(Self {
+            device,
+            answered: event()?,
+        }))
+    }
+
+    /// Waits for the answer; afterwards the request is over, whatever came of it.
+    ///
+    /// # Safety
+    /// `overlapped` is that of a request on our device, and stays where it is meanwhile.
+    unsafe fn wait(&self, overlapped: *const OVERLAPPED) -> io::Result<u32> {
+        // SAFETY: the handle is open as long as `self` lives.
+        let waited = unsafe { WaitForSingleObject(self.answered.as_raw_handle(), ANSWER_MS) };
+        if waited == WAIT_TIMEOUT {
+            // SAFETY: the handle is open, and `overlapped` is as the caller says. Where the request
+            // is answered meanwhile there is nothing to cancel, which is no failure.
+            unsafe { CancelIoEx(self.device.as_raw_handle(), overlapped) };
+        }
+        let mut returned = 0;
+        // SAFETY: the handle is open, `overlapped` is as the caller says, and `returned` is valid
+        // for a write.
+        let done = unsafe {
+            GetOverlappedResult(
+                self.device.as_raw_handle(),
+                overlapped,
+                &raw mut returned,
+                TRUE,
+            )
+        };
+        if done == FALSE {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(returned)
+    }
+}
+
+/// An event that stays signalled until the next request clears it.
+fn event() -> Result<OwnedHandle> {
+    // SAFETY: no security attributes and no name are given.
+    let event = unsafe { CreateEventW(ptr::null(), TRUE, FALSE, ptr::null()) };
+    if event.is_null() {
+        return Err(Error::Device(io::Error::last_os_error()));
+    }
+    // SAFETY: CreateEventW succeeded, so the handle is open and nobody else's.
+    Ok(unsafe { OwnedHandle::from_raw_handle(event) })
+}
+
+/// The path of the first device that has enabled our interface.
+fn interface() -> Option<OsString> {
+    let Guid(data1, data2, data3, data4) = INTERFACE;
+    let class = GUID {
+        data1,
+        data2,
+        data3,
+        data4,
+    };
+    let mut length = 0;
+    // SAFETY: `length` is valid for a write, `class` for reads; no device is asked for by name.
+    let answer = unsafe {
+        CM_Get_Device_Interface_List_SizeW(
+            &raw mut length,
+            &raw const class,
+            ptr::null(),
+            CM_GET_DEVICE_INTERFACE_LIST_PRESENT,
+        )
+    };
+    if answer != CR_SUCCESS {
+        return None;
+    }
+    let mut list = vec![0u16; length as usize];
+    // SAFETY: `list` is valid for writes of `length` characters, `class` for reads; no device is
+    // asked for by name.
+    let answer = unsafe {
+        CM_Get_Device_Interface_ListW(
+            &raw const class,
+            ptr::null(),
+            list.as_mut_ptr(),
+            length,
+            CM_GET_DEVICE_INTERFACE_LIST_PRESENT,
+        )
+    };
+    if answer != CR_SUCCESS {
+        return None;
+    }
+    let path = list.split(|&unit| unit == 0).next()?;
+    (!path.is_empty()).then(|| OsString::from_wide(path))
+}
+
+fn no_driver(error: &io::Error) -> Error {
+    let hint = match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "Run it from an elevated prompt: the device belongs to administrators."
+        }
+        _ => {
+            "`halprof uninstall` and `halprof install` put it back; %SystemRoot%\\INF\\setupapi.dev.log has what Windows did."
+        }
+    };
+    Error::NoDriver {
+        message: format!("the driver could not be opened: {error}"),
+        hint: hint.to_owned(),
+    }
+}
+
+impl Transport for Driver {
+    fn request(&mut self, code: RequestCode, input: &[u8], output: &mut [u8]) -> Result<usize> {
+        let input_length = length(input.len())?;
+        let output_length = length(output.len())?;
+        let mut overlapped = OVERLAPPED {
+            hEvent: self.answered.as_raw_handle(),
+            ..OVERLAPPED::default()
+        };
+        // SAFETY: the handles are open as long as `self` lives. `input` is valid for reads of
+        // `input_length` bytes, `output` for writes of `output_length`, and neither overlaps the
+        // other or `overlapped`: they are distinct borrows. All three outlive the request: this
+        // function goes on only when `wait` says that it is over.
+        let done = unsafe {
+            DeviceIoControl(
+                self.device.as_raw_handle(),
+                code.0,
+                input.as_ptr().cast(),
+                input_length,
+                output.as_mut_ptr().cast(),
+                output_length,
+                ptr::null_mut(),
+                &raw mut overlapped,
+            )
+        };
+        let error = io::Error::last_os_error();
+        if done == FALSE && number(&error) != ERROR_IO_PENDING {
+            return Err(failed(error));
+        }
+        // SAFETY: this is the request that was sent just now.
+        let answer = unsafe { self.wait(&raw const overlapped) };
+        answer.map(|returned| returned as usize).map_err(failed)
+    }
+}
+
+/// The NTSTATUS behind a Win32 error, where it is one that the driver itself gives.
+fn failed(error: io::Error) -> Error {
+    match number(&error) {
+        ERROR_INVALID_FUNCTION => Error::Status(NtStatus::INVALID_DEVICE_REQUEST),
+        ERROR_ACCESS_DENIED => Error::Status(NtStatus::ACCESS_DENIED),
+        ERROR_OPERATION_ABORTED => Error::Device(io::Error::new(
+            io::ErrorKind::TimedOut,
+            format!("there was no answer within {} s", ANSWER_MS / 1000),
+        )),
+        _ => Error::Device(error),
+    }
+}
+
+fn number(error: &io::Error) -> u32 {
+    error.raw_os_error().unwrap_or(0).cast_unsigned()
+}
+
+fn length(bytes: usize) -> Result<u32> {
+    u32::try_from(bytes).map_err(|_| Error::Device(io::Error::from(io::ErrorKind::InvalidInput)))
+}

@@ -1,0 +1,170 @@
+//! Samples to a flame graph: `cargo run -p halprof-profile --example flame [MACHINE] > flame.svg`.
+//!
+//! On Windows it samples for a second with the installed driver, unless a modelled machine is named;
+//! elsewhere a modelled machine, whose time passes as it is told to.
+
+use halprof_measure::selection::{self, Chosen};
+use halprof_measure::{Connection, Error, Modelled, Result, Session, Setup, Transport};
+use halprof_profile::export::{self, Format, Gatherer, Lanes, View};
+use halprof_profile::recording::{
+    Metadata, Module, Period, Process, Recording, Source, Statistics,
+};
+use halprof_profile::symbols::{SymbolPath, Symbols};
+use shared_types::request::session::UsedInterval;
+use shared_types::{LossCause, ProfileInterface};
+
+/// What is sampled, every so many events.
+const SOURCE: &str = "TotalIssues:100000";
+
+fn main() -> Result<()> {
+    let machine = std::env::args().nth(1);
+    #[cfg(windows)]
+    if machine.is_none() {
+        print!("{}", on_driver()?);
+        return Ok(());
+    }
+    print!("{}", on_model(machine.as_deref().unwrap_or("skylake"))?);
+    Ok(())
+}
+
+/// A real machine is sampled while it does whatever it does.
+#[cfg(windows)]
+fn on_driver() -> Result<String> {
+    use std::time::{Duration, Instant};
+    let mut connection = Connection::new(halprof_measure::Driver::open()?.ok_or_else(absent)?)?;
+    let recording = described(&mut connection, false, "this machine")?;
+    let end = Instant::now() + Duration::from_secs(1);
+    sample(&mut connection, recording, |_| {
+        std::thread::sleep(Duration::from_millis(20));
+        Ok(Instant::now() < end)
+    })
+}
+
+/// A modelled machine does what its workload says.
+pub(crate) fn on_model(machine: &str) -> Result<String> {
+    let spec = halprof_measure::spec(machine)?;
+    let mut connection = Connection::new(Modelled::new(&spec.leaves))?;
+    let mut recording = described(&mut connection, true, &spec.description)?;
+    recording.processes = vec![Process {
+        id: sim::run::PROCESS,
+        name: "modelled.exe".to_owned(),
+        ..Process::default()
+    }];
+    let module = |process, name: &str, (start, end)| Module {
+        process,
+        name: name.to_owned(),
+        start,
+        end,
+        ..Module::default()
+    };
+    recording.modules = vec![
+        module(None, "modelled kernel", sim::workload::KERNEL_CODE),
+        module(
+            Some(sim::run::PROCESS),
+            "modelled.exe",
+            sim::workload::USER_CODE,
+        ),
+    ];
+    let workload = sim::workload::parse("instructions=30000000,cycles=40000000,user=80");
+    let workload = workload.map_err(|error| Error::usage(error.to_string(), error.hint()))?;
+    connection.transport().begin(&workload);
+    sample(&mut connection, recording, |model| model.advance(1_000_000))
+}
+
+/// What is known of the machine before anything is sampled.
+fn described<T: Transport>(
+    connection: &mut Connection<T>,
+    modelled: bool,
+    description: &str,
+) -> Result<Recording> {
+    let machine = connection.machine()?;
+    let metadata = Metadata {
+        machine: description.to_owned(),
+        modelled,
+        timestamp_frequency: machine.timestamp_frequency,
+        processors: machine.processors,
+        ..Metadata::default()
+    };
+    Ok(Recording {
+        metadata,
+        ..Recording::default()
+    })
+}
+
+/// Samples while `work` answers that there is more to do, and draws.
+fn sample<T: Transport>(
+    connection: &mut Connection<T>,
+    mut recording: Recording,
+    mut work: impl FnMut(&mut T) -> Result<bool>,
+) -> Result<String> {
+    let chosen = chosen(connection)?;
+    let setup = Setup {
+        specs: chosen.iter().map(|chosen| chosen.spec).collect(),
+        ..Setup::default()
+    };
+    let mut session = Session::open(connection, true, false)?;
+    let settled = session.configure(&setup, true)?;
+    let source = |(chosen, used): (&Chosen, &UsedInterval)| Source {
+        name: chosen.label.clone(),
+        period: Period {
+            used: used.used,
+            ..Period::default()
+        },
+        ..Source::default()
+    };
+    recording.metadata.sources = chosen.iter().zip(&settled.intervals).map(source).collect();
+    let mut gatherer = Gatherer::new(&recording.metadata, Lanes::Processor, false);
+    session.start()?;
+    while work(session.transport())? {
+        drain(&mut session, &mut gatherer)?;
+    }
+    session.stop()?;
+    drain(&mut session, &mut gatherer)?;
+    let statistics = session.statistics()?;
+    let causes = LossCause::ALL.iter().map(|cause| cause.name().to_owned());
+    recording.statistics = Some(Statistics {
+        lost: causes.zip(statistics.lost).collect(),
+        ..Statistics::default()
+    });
+    recording.ending = Some(halprof_profile::recording::Ending::default());
+    draw(gatherer, recording)
+}
+
+fn chosen<T: Transport>(connection: &mut Connection<T>) -> Result<Vec<Chosen>> {
+    let mut items = Vec::new();
+    selection::parse_list(SOURCE, &mut items)?;
+    let interface = ProfileInterface::from_wire(connection.machine()?.interface);
+    let interface = interface.unwrap_or(ProfileInterface::Default);
+    selection::resolve(&items, &connection.sources(false)?, interface)
+}
+
+/// Takes what is there out of the rings.
+fn drain<T: Transport>(session: &mut Session<'_, T>, gatherer: &mut Gatherer) -> Result<()> {
+    loop {
+        let (samples, left) = session.drain()?;
+        for sample in &samples {
+            gatherer.add(sample);
+        }
+        if left == 0 || samples.is_empty() {
+            return Ok(());
+        }
+    }
+}
+
+fn draw(gatherer: Gatherer, recording: Recording) -> Result<String> {
+    let mut symbols = Symbols::open(&recording, &SymbolPath::default());
+    let samples = gatherer.finish(recording, |process, address, mode| {
+        let module = symbols.module(process, address, mode);
+        (symbols.frame(process, address, mode), module)
+    });
+    let view = View::new(&samples, "flame", Format::Flamegraph, None)?;
+    let mut svg = Vec::new();
+    export::write(&view, Format::Flamegraph, &mut svg)
+        .map_err(|error| Error::writing("-", error))?;
+    String::from_utf8(svg).map_err(|error| Error::Internal(error.to_string()))
+}
+
+#[cfg(windows)]
+fn absent() -> halprof_measure::Error {
+    halprof_measure::Error::unavailable("the driver is not installed", "Run `halprof install`.")
+}

@@ -1,0 +1,239 @@
+//! What other programs open: pictures, and the formats of other profilers.
+//!
+//! ```text
+//! recording::Reader -> Gatherer -> Gathered -> View -> one file of a Format
+//!                                  symbols ----^
+//! ```
+//!
+//! Samples have no call stacks: what stands where a format wants a stack is the place alone.
+
+pub mod binned;
+mod chrome;
+mod firefox;
+mod folded;
+mod gathered;
+mod pprof;
+
+pub use gathered::{Bin, Bins, Gathered, Gatherer, Lane, Lanes, Moment, Place, Source, Spot};
+
+use crate::pictures;
+use crate::thousands;
+use halprof_measure::{Error, Result};
+use std::io::{self, Write};
+
+/// What can be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Flame graph, SVG
+    Flamegraph,
+    /// Rates over time, SVG
+    Timeline,
+    /// One page with both and a table
+    Html,
+    /// Firefox Profiler, JSON
+    Firefox,
+    /// pprof, protocol buffer in gzip
+    Pprof,
+    /// Folded stacks, text
+    Folded,
+    /// Trace events for Perfetto and chrome://tracing, JSON
+    Chrome,
+}
+
+/// What is to be known of a format before it is written.
+#[derive(Clone, Copy, Debug)]
+pub struct Traits {
+    /// What a file's name ends with, the first dot included.
+    pub ending: &'static str,
+    /// Whether one file holds one source, because events of different sources may not be added.
+    pub single_source: bool,
+    /// Whether it shows when each sample was taken.
+    pub moments: bool,
+}
+
+impl Format {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Flamegraph,
+        Self::Timeline,
+        Self::Html,
+        Self::Firefox,
+        Self::Pprof,
+        Self::Folded,
+        Self::Chrome,
+    ];
+
+    /// What it is, on one line.
+    #[must_use]
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::Flamegraph => "Flame graph, SVG",
+            Self::Timeline => "Rates over time, SVG",
+            Self::Html => "One page with both and a table",
+            Self::Firefox => "Firefox Profiler, JSON",
+            Self::Pprof => "pprof, protocol buffer in gzip",
+            Self::Folded => "Folded stacks, text",
+            Self::Chrome => "Trace events for Perfetto and chrome://tracing, JSON",
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Flamegraph => "flamegraph",
+            Self::Timeline => "timeline",
+            Self::Html => "html",
+            Self::Firefox => "firefox",
+            Self::Pprof => "pprof",
+            Self::Folded => "folded",
+            Self::Chrome => "chrome",
+        }
+    }
+
+    /// What is to be known of it.
+    #[must_use]
+    pub const fn traits(self) -> Traits {
+        let (ending, single_source, moments) = match self {
+            Self::Flamegraph => (".flamegraph.svg", true, false),
+            Self::Timeline => (".timeline.svg", true, false),
+            Self::Html => (".html", false, false),
+            Self::Firefox => (".firefox.json", true, true),
+            Self::Pprof => (".pb.gz", true, false),
+            Self::Folded => (".folded", true, false),
+            Self::Chrome => (".trace.json", false, true),
+        };
+        Traits {
+            ending,
+            single_source,
+            moments,
+        }
+    }
+}
+
+/// What is shown of what was gathered.
+#[derive(Debug)]
+pub struct View<'a> {
+    /// All there is.
+    pub gathered: &'a Gathered,
+    /// The sources to show, in their order; at least one unless the recording has none.
+    pub sources: Vec<&'a Source>,
+    /// What the recording is called.
+    pub title: String,
+}
+
+impl<'a> View<'a> {
+    /// Shows the source called `source`, whatever the case. Without a name a format of one source
+    /// shows the first that has samples, and any other format all that have; where none has, the
+    /// first.
+    pub fn new(
+        gathered: &'a Gathered,
+        title: impl Into<String>,
+        format: Format,
+        source: Option<&str>,
+    ) -> Result<Self> {
+        let all = &gathered.sources;
+        let sources = if let Some(name) = source {
+            vec![named(all, name)?]
+        } else {
+            let most = if format.traits().single_source {
+                1
+            } else {
+                all.len()
+            };
+            let sampled = all.iter().filter(|source| source.weight.samples != 0);
+            let sampled: Vec<_> = sampled.take(most).collect();
+            if sampled.is_empty() {
+                all.first().into_iter().collect()
+            } else {
+                sampled
+            }
+        };
+        Ok(Self {
+            gathered,
+            sources,
+            title: title.into(),
+        })
+    }
+
+    /// The sources that are not shown though they have samples.
+    #[must_use]
+    pub fn left_out(&self) -> Vec<&'a Source> {
+        let all = self.gathered.sources.iter();
+        all.filter(|source| source.weight.samples != 0)
+            .filter(|source| !self.sources.iter().any(|shown| shown.index == source.index))
+            .collect()
+    }
+
+    /// What every picture and export says of itself: where the samples are from, how many there are
+    /// and are not, and what they do not have.
+    #[must_use]
+    pub fn captions(&self) -> Vec<String> {
+        let gathered = self.gathered;
+        let metadata = &gathered.recording.metadata;
+        let machine = if metadata.modelled {
+            format!("modelled machine: {}; not silicon", metadata.machine)
+        } else {
+            metadata.machine.clone()
+        };
+        let samples: u64 = self
+            .sources
+            .iter()
+            .map(|source| source.weight.samples)
+            .sum();
+        let counts = format!(
+            "{} samples shown, {} lost; samples have no call stacks",
+            thousands(samples),
+            thousands(gathered.lost())
+        );
+        let mut captions = vec![machine, counts];
+        captions.extend(gathered.recording.flaw());
+        captions
+    }
+
+    /// The source of a format that holds one; a nameless one without samples where there is none.
+    pub(crate) fn source(&self) -> Source {
+        let first = self.sources.first();
+        first.map_or_else(Source::default, |&source| source.clone())
+    }
+}
+
+fn named<'a>(all: &'a [Source], name: &str) -> Result<&'a Source> {
+    let mut matching = all
+        .iter()
+        .filter(|source| source.name.eq_ignore_ascii_case(name));
+    matching.next().ok_or_else(|| {
+        Error::usage(
+            format!("`{name}` was not recorded"),
+            format!("The recording has {}.", listed(all)),
+        )
+    })
+}
+
+/// The names of sources, or how many there are where they are too many to be read.
+#[must_use]
+pub fn listed<'a>(sources: impl IntoIterator<Item = &'a Source>) -> String {
+    const MOST: usize = 12;
+    let names: Vec<&str> = sources
+        .into_iter()
+        .map(|source| source.name.as_str())
+        .collect();
+    match names.len() {
+        0 => "no sources".to_owned(),
+        many if many > MOST => format!("{many} sources"),
+        _ => names.join(", "),
+    }
+}
+
+/// Writes a view in a format.
+pub fn write(view: &View<'_>, format: Format, out: &mut impl Write) -> io::Result<()> {
+    match format {
+        Format::Flamegraph => out.write_all(pictures::flamegraph(view).as_bytes()),
+        Format::Timeline => out.write_all(pictures::timeline(view).as_bytes()),
+        Format::Html => out.write_all(pictures::page(view).as_bytes()),
+        Format::Firefox => firefox::write(view, out),
+        Format::Pprof => pprof::write(view, out),
+        Format::Folded => folded::write(view, out),
+        Format::Chrome => chrome::write(view, out),
+    }
+}

@@ -1,0 +1,436 @@
+//! What pictures and exports are made of: a recording's samples, summed by place and by time.
+
+use super::binned::{Binned, Limit, Weight};
+use crate::recording::{self, Metadata, Module, Recording};
+use crate::symbols::Frame;
+use shared_types::{Mode, Sample};
+use std::collections::{BTreeMap, HashMap};
+
+/// Bins of a timeline at most; wider ones would hide, narrower ones could not be seen.
+const TIMELINE_BINS: u64 = 256;
+/// Moments at most: what a browser can still load.
+const MOMENTS_MAX: usize = 1 << 19;
+
+/// What a timeline has a lane for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lanes {
+    /// Each processor.
+    #[default]
+    Processor,
+    /// Each process.
+    Process,
+}
+
+impl Lanes {
+    /// What each lane is called before its number.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Processor => "processor",
+            Self::Process => "process",
+        }
+    }
+}
+
+/// A place that was sampled, and by which source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Key {
+    source: u16,
+    process: u32,
+    thread: u32,
+    mode: u8,
+    address: u64,
+}
+
+/// Where samples were taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Process identifier.
+    pub process: u32,
+    /// Thread identifier.
+    pub thread: u32,
+    /// What was interrupted.
+    pub mode: Mode,
+    /// Address of the interrupted instruction; 0 where `mode` is [`Mode::Unknown`].
+    pub address: u64,
+    /// What is there.
+    pub frame: Frame,
+    /// Index of the module in the recording, where there is one.
+    pub module: Option<usize>,
+}
+
+/// Samples of one source at one place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spot {
+    /// Index of the source, as samples have it.
+    pub source: u16,
+    /// Index in [`Gathered::places`].
+    pub place: usize,
+    /// How many.
+    pub weight: Weight,
+}
+
+/// Samples of one source at one place and time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// As a sample's time stamp.
+    pub time: u64,
+    /// Index of the processor.
+    pub processor: u32,
+    /// Index of the source, as samples have it.
+    pub source: u16,
+    /// Index in [`Gathered::places`].
+    pub place: usize,
+    /// How many.
+    pub weight: Weight,
+}
+
+/// One source of a recording.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Source {
+    /// Its index, as samples have it.
+    pub index: u16,
+    /// Its name, with its filter if one was given.
+    pub name: String,
+    /// Events between samples at the beginning; 0 where the recording does not tell.
+    pub period: u64,
+    /// All its samples.
+    pub weight: Weight,
+}
+
+/// The rate of a source in one lane of a timeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Lane {
+    /// Index of the source.
+    pub source: u16,
+    /// Number of the processor or the process.
+    pub number: u32,
+    /// What was interrupted: a [`Mode`], as a number.
+    pub mode: u8,
+}
+
+/// The events of one bin by [`Mode`], as a number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bin(pub [u64; 3]);
+
+impl Bin {
+    /// All of them.
+    #[must_use]
+    pub fn events(self) -> u64 {
+        self.0.iter().fold(0, |sum, &n| sum.saturating_add(n))
+    }
+
+    /// Adds those of another bin.
+    pub fn add(&mut self, other: Self) {
+        for (sum, n) in self.0.iter_mut().zip(other.0) {
+            *sum = sum.saturating_add(n);
+        }
+    }
+}
+
+/// Bins by their number.
+pub type Bins = BTreeMap<u64, Bin>;
+
+/// Takes samples in, one after the other, in memory that does not grow with their number.
+#[derive(Debug)]
+pub struct Gatherer {
+    lanes: Lanes,
+    keys: HashMap<Key, u32>,
+    weights: Vec<Weight>,
+    timeline: Binned<Lane>,
+    moments: Option<Binned<(u32, u32)>>,
+    lengthened: Binned<u16>,
+    periods: HashMap<u16, u64>,
+}
+
+/// Samples by place and by time.
+#[derive(Debug)]
+pub struct Gathered {
+    /// What the recording has beside its samples.
+    pub recording: Recording,
+    /// The sources that were recorded.
+    pub sources: Vec<Source>,
+    /// Every place, in order of process, thread, mode and address.
+    pub places: Vec<Place>,
+    /// The sum for each source and place, in their order.
+    pub spots: Vec<Spot>,
+    /// What `timeline` has lanes for.
+    pub lanes: Lanes,
+    /// The sums by time for each lane.
+    pub timeline: Binned<Lane>,
+    rates: BTreeMap<u16, BTreeMap<u32, Bins>>,
+    /// The samples by source whose period the interrupt-time guard had lengthened, in time.
+    pub lengthened: Binned<u16>,
+    /// Single samples, or what fell together in `moment_ticks`; empty where nobody asked for them.
+    pub moments: Vec<Moment>,
+    /// How many ticks each moment stands for: 1 where times are exact.
+    pub moment_ticks: u64,
+}
+
+impl Gatherer {
+    /// For the samples of a recording; with `moments` single ones are kept too.
+    #[must_use]
+    pub fn new(metadata: &Metadata, lanes: Lanes, moments: bool) -> Self {
+        let periods = (0..=u16::MAX).zip(metadata.sources.iter().map(period));
+        Self {
+            lanes,
+            keys: HashMap::new(),
+            weights: Vec::new(),
+            timeline: Binned::new(Limit::Bins(TIMELINE_BINS)),
+            moments: moments.then(|| Binned::new(Limit::Sums(MOMENTS_MAX))),
+            lengthened: Binned::new(Limit::Bins(TIMELINE_BINS)),
+            periods: periods.collect(),
+        }
+    }
+
+    /// Takes a sample in.
+    pub fn add(&mut self, sample: &Sample) {
+        let weight = Weight {
+            samples: 1,
+            events: sample.period,
+        };
+        let lane = Lane {
+            source: sample.source,
+            number: match self.lanes {
+                Lanes::Processor => sample.processor,
+                Lanes::Process => sample.process,
+            },
+            mode: mode(sample.mode) as u8,
+        };
+        self.timeline.add(sample.timestamp, lane, weight);
+        let key = Key {
+            source: sample.source,
+            process: sample.process,
+            thread: sample.thread,
+            mode: sample.mode,
+            address: sample.ip,
+        };
+        let next = self.weights.len() as u32;
+        let index = *self.keys.entry(key).or_insert(next);
+        match self.weights.get_mut(index as usize) {
+            Some(sum) => sum.add(weight),
+            None => self.weights.push(weight),
+        }
+        if let Some(moments) = &mut self.moments {
+            moments.add(sample.timestamp, (index, sample.processor), weight);
+        }
+        let begun = self.periods.get(&sample.source);
+        if begun.is_some_and(|&begun| begun != 0 && sample.period > begun) {
+            self.lengthened.add(sample.timestamp, sample.source, weight);
+        }
+    }
+
+    /// Sums up; `name` finds what is at an address of a process, and the index of its module.
+    pub fn finish(
+        self,
+        recording: Recording,
+        mut name: impl FnMut(u32, u64, Mode) -> (Frame, Option<usize>),
+    ) -> Gathered {
+        let mut keys: Vec<(Key, u32)> = self.keys.into_iter().collect();
+        keys.sort_unstable_by_key(|(key, _)| (key.process, key.thread, key.mode, key.address));
+        let mut places: Vec<Place> = Vec::new();
+        let mut spots = Vec::with_capacity(keys.len());
+        let mut spot_of: Vec<(u16, usize)> = vec![(0, 0); keys.len()];
+        for (key, index) in keys {
+            let mode = mode(key.mode);
+            let known = places.last().is_some_and(|last| {
+                (last.process, last.thread, last.mode, last.address)
+                    == (key.process, key.thread, mode, key.address)
+            });
+            if !known {
+                let (frame, module) = name(key.process, key.address, mode);
+                places.push(Place {
+                    process: key.process,
+                    thread: key.thread,
+                    mode,
+                    address: key.address,
+                    frame,
+                    module,
+                });
+            }
+            let place = places.len() - 1;
+            let at = index as usize;
+            if let (Some(&weight), Some(spot)) = (self.weights.get(at), spot_of.get_mut(at)) {
+                *spot = (key.source, place);
+                spots.push(Spot {
+                    source: key.source,
+                    place,
+                    weight,
+                });
+            }
+        }
+        spots.sort_unstable_by_key(|spot| (spot.source, spot.place));
+        let moment_ticks = self.moments.as_ref().map_or(1, Binned::width);
+        let moments = self.moments.as_ref();
+        let moments = moments.map(|moments| single(moments, &spot_of));
+        Gathered {
+            sources: sources(&recording, &spots),
+            recording,
+            places,
+            spots,
+            lanes: self.lanes,
+            rates: rates(&self.timeline),
+            timeline: self.timeline,
+            lengthened: self.lengthened,
+            moments: moments.unwrap_or_default(),
+            moment_ticks,
+        }
+    }
+}
+
+/// Moments in order of their times, with the source and the place of each spot.
+fn single(moments: &Binned<(u32, u32)>, spots: &[(u16, usize)]) -> Vec<Moment> {
+    let sums = moments.sums().into_iter();
+    let moment = |(bin, (spot, processor), weight): (u64, (u32, u32), Weight)| {
+        let &(source, place) = spots.get(spot as usize)?;
+        Some(Moment {
+            time: moments.begin(bin),
+            processor,
+            source,
+            place,
+            weight,
+        })
+    };
+    sums.filter_map(moment).collect()
+}
+
+/// Unknown where it is no number of a mode.
+fn mode(wire: u8) -> Mode {
+    Mode::from_wire(wire.into()).unwrap_or(Mode::Unknown)
+}
+
+/// How many events there were between samples at the beginning; 0 where that was not told.
+const fn period(source: &recording::Source) -> u64 {
+    match source.period.events {
+        0 => source.period.used,
+        events => events,
+    }
+}
+
+/// The recording's sources in its order, then those that only samples name.
+fn sources(recording: &Recording, spots: &[Spot]) -> Vec<Source> {
+    let told = (0..=u16::MAX).zip(&recording.metadata.sources);
+    let mut sources: BTreeMap<u16, Source> = told
+        .map(|(index, source)| {
+            let source = Source {
+                index,
+                name: source.name.clone(),
+                period: period(source),
+                weight: Weight::default(),
+            };
+            (index, source)
+        })
+        .collect();
+    for spot in spots {
+        let source = sources.entry(spot.source).or_insert_with(|| Source {
+            index: spot.source,
+            name: format!("source {}", spot.source),
+            period: 0,
+            weight: Weight::default(),
+        });
+        source.weight.add(spot.weight);
+    }
+    sources.into_values().collect()
+}
+
+impl Place {
+    /// The file's own name with the line: `main.c:7`; `None` where the line is not known.
+    #[must_use]
+    pub fn file_and_line(&self) -> Option<String> {
+        let file = self.frame.file.as_deref()?;
+        let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
+        Some(format!("{name}:{}", self.frame.line?))
+    }
+}
+
+impl Gathered {
+    /// What a process is called: its program's name with its identifier.
+    #[must_use]
+    pub fn process_name(&self, id: u32) -> String {
+        let mut all = self.recording.processes.iter();
+        match all.find(|process| process.id == id) {
+            Some(process) if !process.name.is_empty() => format!("{} ({id})", process.name),
+            _ => format!("process {id}"),
+        }
+    }
+
+    /// The names of all levels of a place, the widest first: process, thread, module, then the
+    /// symbol and the line where they are known.
+    #[must_use]
+    pub fn levels(&self, place: &Place) -> Vec<String> {
+        let mut levels = vec![
+            self.process_name(place.process),
+            format!("thread {}", place.thread),
+            place.frame.module.to_string(),
+        ];
+        levels.extend(place.frame.symbol.as_deref().map(str::to_owned));
+        levels.extend(place.file_and_line());
+        levels
+    }
+
+    /// Samples that were lost, whatever the cause.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        let lost = self.recording.lost();
+        lost.values().fold(0, |sum, &n| sum.saturating_add(n))
+    }
+
+    /// Nanoseconds from the first sample to this time stamp.
+    #[must_use]
+    pub fn nanoseconds(&self, time: u64) -> u64 {
+        let first = self.timeline.range().map_or(0, |(first, _)| first);
+        self.ticks_to_ns(time.saturating_sub(first))
+    }
+
+    /// So many ticks in nanoseconds. A recording that does not tell how fast they are is read as
+    /// one with ticks of a nanosecond.
+    #[must_use]
+    pub fn ticks_to_ns(&self, ticks: u64) -> u64 {
+        let frequency = match self.recording.metadata.timestamp_frequency {
+            0 => 1_000_000_000,
+            told => u128::from(told),
+        };
+        let nanoseconds = u128::from(ticks) * 1_000_000_000 / frequency;
+        u64::try_from(nanoseconds).unwrap_or(u64::MAX)
+    }
+
+    /// The module a place is in, with its index in the recording.
+    #[must_use]
+    pub fn module_of(&self, place: &Place) -> Option<(usize, &Module)> {
+        let index = place.module?;
+        Some((index, self.recording.modules.get(index)?))
+    }
+
+    /// The rates of one source over time, for each lane by its number.
+    pub fn lanes_of(&self, source: &Source) -> impl Iterator<Item = (u32, &Bins)> {
+        let lanes = self.rates.get(&source.index).into_iter().flatten();
+        lanes.map(|(&number, bins)| (number, bins))
+    }
+
+    /// The spots of one source.
+    pub fn spots_of(&self, source: &Source) -> impl Iterator<Item = (&Place, Weight)> {
+        let first = self
+            .spots
+            .partition_point(|spot| spot.source < source.index);
+        let spots = self.spots.iter().skip(first);
+        let index = source.index;
+        spots
+            .take_while(move |spot| spot.source == index)
+            .filter_map(|spot| Some((self.places.get(spot.place)?, spot.weight)))
+    }
+}
+
+/// The sums of a timeline by source and lane.
+fn rates(timeline: &Binned<Lane>) -> BTreeMap<u16, BTreeMap<u32, Bins>> {
+    let mut rates: BTreeMap<u16, BTreeMap<u32, Bins>> = BTreeMap::new();
+    for (bin, lane, weight) in timeline.sums() {
+        let mut by_mode = Bin::default();
+        if let Some(events) = by_mode.0.get_mut(usize::from(lane.mode)) {
+            *events = weight.events;
+        }
+        let lanes = rates.entry(lane.source).or_default();
+        let bins = lanes.entry(lane.number).or_default();
+        bins.entry(bin).or_default().add(by_mode);
+    }
+    rates
+}

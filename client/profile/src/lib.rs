@@ -1,0 +1,28 @@
+//! Recordings of samples, and what they say: reports, annotated code, exports.
+//!
+//! ```text
+//! samples -> inventory -> recording -> report, annotate
+//!                                   -> export, pictures
+//! ```
+//!
+//! A recording is data from a stranger. Nothing here calls Windows or writes to a terminal.
+#![forbid(unsafe_code)]
+
+pub mod annotate;
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "rates, and places in a picture, are never exact"
+)]
+pub mod export;
+pub mod inventory;
+mod number;
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "rates, and places in a picture, are never exact"
+)]
+pub mod pictures;
+pub mod recording;
+pub mod report;
+pub mod symbols;
+
+pub use number::thousands;

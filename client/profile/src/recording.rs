@@ -1,0 +1,334 @@
+//! The file that `record` writes and everything else reads.
+//!
+//! All numbers are little-endian. The file begins with [`MAGIC`] and a 32-bit [`VERSION`]; blocks
+//! follow, each with
+//!
+//! | bytes | meaning |
+//! |---|---|
+//! | 4 | tag |
+//! | 4 | length of the payload, at most [`PAYLOAD_MAX`] |
+//! | 4 | CRC-32 (IEEE 802.3) of the payload |
+//! | 4 | CRC-32 of the twelve bytes before |
+//! | length | payload |
+//!
+//! | tag | payload | where |
+//! |---|---|---|
+//! | `META` | [`Metadata`] as JSON | first, once |
+//! | `SAMP` | whole [`Sample`]s as they stand on the wire | anywhere |
+//! | `PROC` | a list of [`Process`] as JSON | anywhere |
+//! | `MODU` | a list of [`Module`] as JSON | anywhere |
+//! | `STAT` | [`Statistics`] as JSON, each in place of the one before | anywhere, and before the end |
+//! | `END ` | [`Ending`] as JSON | last, once |
+//!
+//! Blocks with other tags are passed over. A process or module that comes again, with the same
+//! identifier or place and the same beginning, takes the place of its earlier self: that is how an
+//! end, or an identity found later, is told.
+//!
+//! A recorder writes to `FILE.partial` and gives the file its name when the end is written, so that
+//! a file of that name is never half of one. Each block goes to the system whole and at once: when
+//! the recorder is killed, `FILE.partial` holds every block up to then and lacks its end. What is
+//! whole in a file that is cut or damaged is read all the same, and [`Recording::flaw`] says what
+//! is missing.
+
+use serde::{Deserialize, Serialize};
+use shared_types::Sample;
+use std::collections::BTreeMap;
+
+mod background;
+mod reader;
+mod writer;
+
+pub use background::{Background, Part};
+pub use reader::{Reader, read};
+pub use writer::{Writer, write_whole};
+
+/// The first eight bytes of every recording.
+pub const MAGIC: [u8; 8] = *b"HALPROF\x1A";
+/// The version of this format.
+pub const VERSION: u32 = 2;
+/// The longest payload of a block in bytes.
+pub const PAYLOAD_MAX: u32 = 1 << 24;
+
+const META: [u8; 4] = *b"META";
+const SAMPLES: [u8; 4] = *b"SAMP";
+const PROCESSES: [u8; 4] = *b"PROC";
+const MODULES: [u8; 4] = *b"MODU";
+const STATISTICS: [u8; 4] = *b"STAT";
+const END: [u8; 4] = *b"END ";
+
+/// What a block begins with.
+const HEAD_BYTES: usize = 16;
+
+/// What was recorded, where.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Metadata {
+    /// The version of halprof that wrote it.
+    pub halprof: String,
+    /// Who answered: the driver, or what it is a model of.
+    pub machine: String,
+    /// Whether the machine was modelled, and no silicon.
+    pub modelled: bool,
+    /// The interface in use.
+    pub interface: String,
+    /// Ticks of the time-stamp counter in a second.
+    pub timestamp_frequency: u64,
+    /// How many processors the machine has.
+    pub processors: u32,
+    /// When it began: seconds since 1970-01-01 UTC, of the clock on the wall.
+    pub began: u64,
+    /// What ran: the program with its arguments, or the workload; empty where nothing was started.
+    pub command: Vec<String>,
+    /// On which machine it was made, for that machine alone to know: see
+    /// [`origin`](crate::symbols::origin). Empty where that is not known.
+    pub origin: String,
+    /// The sources by the index that samples have.
+    pub sources: Vec<Source>,
+    /// How many passes there were: each measures sources of its own, one after the other.
+    pub passes: u32,
+}
+
+/// One source that was sampled.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Source {
+    /// Its name, with its filter if one was given.
+    pub name: String,
+    /// Its period at the beginning; each sample has its own.
+    pub period: Period,
+    /// The pass it was sampled in, from 0.
+    pub pass: u32,
+}
+
+/// How often one source is sampled. That of ProfileTime is in units of 100 ns, others in events.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Period {
+    /// As asked for, or the default.
+    pub requested: u64,
+    /// As used.
+    pub used: u64,
+    /// Events of the counter between samples.
+    pub events: u64,
+    /// Time is sampled by reference cycles: halted time is not sampled.
+    pub by_reference_cycles: bool,
+    /// Time is sampled by core cycles: halted time is not sampled, and the rate follows the core's
+    /// speed.
+    pub by_core_cycles: bool,
+}
+
+/// How long a source was on a counter where sources took turns.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Turns {
+    /// The source's index.
+    pub source: u32,
+    /// For how long the processors together sampled its pass, in ticks of the time-stamp counter.
+    pub enabled: u64,
+    /// For how long it was on a counter.
+    pub running: u64,
+    /// The 95 % bound of an estimate for the whole time, in millionths of it; `None` where there
+    /// were too few turns to know.
+    pub error_ppm: Option<u64>,
+}
+
+impl Turns {
+    /// Events for the whole time, of those while it was on a counter.
+    #[must_use]
+    pub fn scale(&self, events: u64) -> u64 {
+        let product = u128::from(events) * u128::from(self.enabled) + u128::from(self.running / 2);
+        let scaled = product.checked_div(self.running.into());
+        scaled.map_or(0, |scaled| u64::try_from(scaled).unwrap_or(u64::MAX))
+    }
+
+    /// The 95 % bound of so many scaled events, where it is known.
+    #[must_use]
+    pub fn error(&self, scaled: u64) -> Option<u64> {
+        let error = u128::from(scaled) * u128::from(self.error_ppm?) / 1_000_000;
+        Some(u64::try_from(error).unwrap_or(u64::MAX))
+    }
+}
+
+/// A process that ran while it was recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Process {
+    /// Its identifier, which another process may have had before or have later.
+    pub id: u32,
+    /// The name of its program.
+    pub name: String,
+    /// When it was first seen, as a sample's timestamp; `None` where it ran before.
+    pub started: Option<u64>,
+    /// When it was first missed, as a sample's timestamp; `None` where it ran on.
+    pub ended: Option<u64>,
+}
+
+/// An image of code in memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Module {
+    /// The process it was loaded in; `None` for the kernel's own, which every process sees.
+    pub process: Option<u32>,
+    /// Its name.
+    pub name: String,
+    /// The file it was loaded from, where that is known.
+    pub path: Option<String>,
+    /// Its first address.
+    pub start: u64,
+    /// The first address behind it.
+    pub end: u64,
+    /// When it was first seen, as a sample's timestamp; `None` where it was there before.
+    pub loaded: Option<u64>,
+    /// When it was first missed, as a sample's timestamp; `None` where it stayed.
+    pub unloaded: Option<u64>,
+    /// What finds its symbols, where that was found out.
+    pub identity: Option<Identity>,
+}
+
+impl Module {
+    /// Whether an address is within it.
+    #[must_use]
+    pub const fn contains(&self, address: u64) -> bool {
+        self.start <= address && address < self.end
+    }
+}
+
+/// What finds the symbols of a module.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Identity {
+    /// The debug directory of a PE file (CodeView RSDS).
+    Pdb {
+        /// The path or name of the PDB file, as the linker wrote it.
+        file: String,
+        /// Its GUID: 32 hexadecimal digits in capitals, as symbol servers write it.
+        guid: String,
+        /// Its age.
+        age: u32,
+    },
+    /// The build identifier of an ELF file, in hexadecimal.
+    BuildId(String),
+}
+
+/// What became of the samples from the beginning up to some moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Statistics {
+    /// How long it has taken in nanoseconds; modelled ones on a modelled machine.
+    pub elapsed_ns: u64,
+    /// Periods that passed: what is in the file, what was lost, and what was not yet drained.
+    pub generated: u64,
+    /// Samples lost, by cause.
+    pub lost: BTreeMap<String, u64>,
+    /// Events that the lost samples stand for, by cause.
+    pub lost_events: BTreeMap<String, u64>,
+    /// Interrupts that found no counter of ours overflowed.
+    pub spurious: u64,
+    /// Why the driver ended sampling by itself, as an error's code.
+    pub ended: Option<String>,
+    /// The sources that took turns on the counters, as far as their passes are over.
+    pub turns: Vec<Turns>,
+    /// How often the interrupt-time guard lengthened the periods.
+    pub throttled: u64,
+    /// The longest period in use for any source, in events.
+    pub longest_period: u64,
+    /// Ticks of the time-stamp counter spent in the interrupt handler, over all processors.
+    pub handler_ticks: u64,
+}
+
+/// What the recorder says when it has finished.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Ending {
+    /// Samples in the file.
+    pub samples: u64,
+    /// Whether it was ended by Ctrl-C.
+    pub interrupted: bool,
+}
+
+/// What a recording has beside its samples.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recording {
+    /// What was recorded, where.
+    pub metadata: Metadata,
+    /// Which processes ran, in the order in which they were seen.
+    pub processes: Vec<Process>,
+    /// What was loaded where, in the order in which it was seen.
+    pub modules: Vec<Module>,
+    /// What became of all samples, as told last.
+    pub statistics: Option<Statistics>,
+    /// Whole samples that were read.
+    pub samples: u64,
+    /// What the recorder said at the end; `None` where it died, or the file is cut.
+    pub ending: Option<Ending>,
+    /// The first damage that was found.
+    pub damage: Option<Damage>,
+}
+
+/// Where a file is not what was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// Its place in bytes from the beginning of the file.
+    pub offset: u64,
+    /// What is wrong there, as a sentence's end.
+    pub why: &'static str,
+}
+
+impl Recording {
+    /// Samples lost, by cause, as told last.
+    #[must_use]
+    pub fn lost(&self) -> BTreeMap<String, u64> {
+        let statistics = self.statistics.as_ref();
+        statistics.map_or_else(BTreeMap::new, |statistics| statistics.lost.clone())
+    }
+
+    /// Whether it is known how many samples were lost: not of a file that is cut or damaged.
+    #[must_use]
+    pub fn losses_are_known(&self) -> bool {
+        self.flaw().is_none()
+    }
+
+    /// How long it took in nanoseconds, as told last.
+    #[must_use]
+    pub fn elapsed_ns(&self) -> u64 {
+        let statistics = self.statistics.as_ref();
+        statistics.map_or(0, |statistics| statistics.elapsed_ns)
+    }
+
+    /// Why this is not the whole recording; `None` where it is.
+    #[must_use]
+    pub fn flaw(&self) -> Option<String> {
+        let damage = self.damage.as_ref();
+        let damage = damage.map(|damage| format!("at byte {} {}", damage.offset, damage.why));
+        let what = match (&self.ending, damage) {
+            (Some(_), None) => return None,
+            (Some(_), Some(damage)) => format!("the recording is damaged: {damage}"),
+            (None, None) => "the recorder ended before it had finished".to_owned(),
+            (None, Some(damage)) => format!("the recording has no end: {damage}"),
+        };
+        Some(format!("{what}; {}", self.missing()))
+    }
+
+    /// How much of what was sampled is not here.
+    fn missing(&self) -> String {
+        let whole = format!("{} samples are whole", self.samples);
+        let written = self.ending.as_ref().map(|ending| ending.samples);
+        let lost = self.lost().into_values().fold(0, u64::saturating_add);
+        let told = self.statistics.as_ref();
+        let generated = told.map(|told| told.generated.saturating_sub(lost));
+        match (written, generated) {
+            (Some(written), _) => {
+                format!("{whole}, {} are not", written.saturating_sub(self.samples))
+            }
+            (None, Some(stored)) if stored > self.samples => {
+                format!("{whole}, at least {} are missing", stored - self.samples)
+            }
+            (None, _) => {
+                format!("{whole}; those taken afterwards are missing, their number is not known")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

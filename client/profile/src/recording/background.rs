@@ -1,0 +1,86 @@
+//! A recording written on a thread of its own, so that a slow disk holds nobody up who drains.
+
+use super::{Module, Process, Sample, Statistics, Writer};
+use halprof_measure::{Error, Result};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+/// How many parts may wait for the disk; of drained samples that is 64 MiB.
+const WAITING_MAX: usize = 64;
+
+/// What is to be written next.
+#[derive(Clone, Debug)]
+pub enum Part {
+    /// Samples.
+    Samples(Vec<Sample>),
+    /// Processes, or what more is known of them.
+    Processes(Vec<Process>),
+    /// Modules, or what more is known of them.
+    Modules(Vec<Module>),
+    /// What has become of the samples so far.
+    Statistics(Box<Statistics>),
+}
+
+/// A [`Writer`] on a thread of its own. Dropped, it writes what waits and leaves the recording
+/// unfinished.
+#[derive(Debug)]
+pub struct Background {
+    parts: Option<SyncSender<Part>>,
+    thread: Option<JoinHandle<Result<Writer>>>,
+}
+
+impl Background {
+    /// Takes over a recording that has begun.
+    #[must_use]
+    pub fn new(writer: Writer) -> Self {
+        let (sender, parts) = sync_channel(WAITING_MAX);
+        Self {
+            parts: Some(sender),
+            thread: Some(std::thread::spawn(|| write(writer, parts))),
+        }
+    }
+
+    /// Hands over what is to be written; waits only where the disk is far behind. An error is that
+    /// of a part handed over before.
+    pub fn put(&mut self, part: Part) -> Result<()> {
+        let sent = self.parts.as_ref().map(|parts| parts.send(part));
+        match sent {
+            Some(Ok(())) => Ok(()),
+            _ => self.written().map(drop),
+        }
+    }
+
+    /// Waits until all is written, writes the end and gives the file its name.
+    pub fn finish(mut self, statistics: &Statistics, interrupted: bool) -> Result<()> {
+        self.written()?.finish(statistics, interrupted)
+    }
+
+    fn written(&mut self) -> Result<Writer> {
+        drop(self.parts.take());
+        let ended = || Error::Internal("the recording's own thread has ended".to_owned());
+        let thread = self.thread.take().ok_or_else(ended)?;
+        thread.join().map_err(|_| ended())?
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        let _ = self.written();
+    }
+}
+
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "who sends learns that this thread has ended"
+)]
+fn write(mut writer: Writer, parts: Receiver<Part>) -> Result<Writer> {
+    for part in &parts {
+        match part {
+            Part::Samples(samples) => writer.samples(&samples)?,
+            Part::Processes(processes) => writer.processes(&processes)?,
+            Part::Modules(modules) => writer.modules(&modules)?,
+            Part::Statistics(statistics) => writer.statistics(&statistics)?,
+        }
+    }
+    Ok(writer)
+}

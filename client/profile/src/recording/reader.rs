@@ -1,0 +1,326 @@
+//! A recording being read. Memory grows with what is really there, never with a length that is
+//! claimed, and not with the number of samples.
+
+use super::{
+    Damage, END, HEAD_BYTES, MAGIC, META, MODULES, Metadata, Module, PAYLOAD_MAX, PROCESSES,
+    Process, Recording, SAMPLES, STATISTICS, Sample, VERSION,
+};
+use crc32fast::Hasher;
+use halprof_measure::{Error, Result};
+use serde::Deserialize;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fs::File;
+use std::hash::Hash;
+use std::io::{self, Read};
+use std::mem::size_of;
+use std::path::{Path, PathBuf};
+use zerocopy::{FromZeros, IntoBytes};
+
+/// How many samples are read at a time: there is no room made for more before so many are there.
+const PIECE_SAMPLES: usize = 1 << 13;
+
+/// Reads a recording, gives its samples to `visit` in the order of the file, and answers what else
+/// it has. A file that is cut or damaged is read as far as it is whole: see [`Recording::flaw`].
+pub fn read(path: &Path, visit: impl FnMut(&[Sample])) -> Result<Recording> {
+    Reader::open(path)?.samples(visit)
+}
+
+/// A recording whose head has been read.
+#[derive(Debug)]
+pub struct Reader<R = File> {
+    path: PathBuf,
+    file: R,
+    /// Where in the file the next block begins.
+    offset: u64,
+    recording: Recording,
+    /// The samples of the block that is being read.
+    buffer: Vec<Sample>,
+    processes: Index<(u32, Option<u64>)>,
+    modules: Index<(Option<u32>, u64, Option<u64>)>,
+}
+
+/// Where in its list each row is.
+type Index<K> = HashMap<K, usize>;
+
+/// What stands before a payload.
+#[derive(Clone, Copy)]
+struct Head {
+    tag: [u8; 4],
+    length: u32,
+    sum: u32,
+}
+
+/// Why a block cannot be read.
+enum Bad {
+    /// The file cannot be read.
+    Io(io::Error),
+    /// The block is left out, what follows can be read.
+    Block(&'static str),
+    /// Nothing more can be read.
+    Rest(&'static str),
+}
+
+const CUT: Bad = Bad::Rest("it is cut within a block");
+
+impl Reader<File> {
+    /// Opens a recording and reads its head.
+    pub fn open(path: &Path) -> Result<Self> {
+        let file = File::open(path).map_err(|error| unreadable(path, error))?;
+        Self::new(path, file)
+    }
+}
+
+impl<R: Read> Reader<R> {
+    /// Reads the head of the recording called `path`, wherever its bytes come from.
+    pub fn new(path: &Path, file: R) -> Result<Self> {
+        let mut reader = Self {
+            path: path.to_owned(),
+            file,
+            offset: 0,
+            recording: Recording::default(),
+            buffer: Vec::new(),
+            processes: Index::new(),
+            modules: Index::new(),
+        };
+        reader.version()?;
+        match reader.metadata_block() {
+            Ok(metadata) => reader.recording.metadata = metadata,
+            Err(Bad::Io(error)) => return Err(unreadable(path, error)),
+            Err(Bad::Block(why) | Bad::Rest(why)) => {
+                return Err(reader.refused(
+                    format!("has no usable head: {why}; nothing of it can be read"),
+                    "Record again, or get an undamaged copy of the file.",
+                ));
+            }
+        }
+        Ok(reader)
+    }
+
+    /// What was recorded, where.
+    pub const fn metadata(&self) -> &Metadata {
+        &self.recording.metadata
+    }
+
+    /// Gives the samples to `visit` in the order of the file, and answers what else it has.
+    pub fn samples(mut self, mut visit: impl FnMut(&[Sample])) -> Result<Recording> {
+        loop {
+            let begin = self.offset;
+            match self.next(&mut visit) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(Bad::Io(error)) => return Err(unreadable(&self.path, error)),
+                Err(Bad::Block(why)) => self.damaged(begin, why),
+                Err(Bad::Rest(why)) => {
+                    self.damaged(begin, why);
+                    break;
+                }
+            }
+        }
+        let told = self.recording.ending.as_ref().map(|ending| ending.samples);
+        if told.is_some_and(|told| told != self.recording.samples) {
+            self.damaged(self.offset, "its end tells another number of samples");
+        }
+        Ok(self.recording)
+    }
+
+    fn damaged(&mut self, offset: u64, why: &'static str) {
+        self.recording.damage.get_or_insert(Damage { offset, why });
+    }
+
+    fn version(&mut self) -> Result<()> {
+        let mut head = [0; MAGIC.len() + size_of::<u32>()];
+        let got = self.fill(&mut head);
+        let got = got.map_err(|error| unreadable(&self.path, error))?;
+        let (magic, version) = head.split_at(MAGIC.len());
+        if got != head.len() || magic != MAGIC {
+            let why = "is no recording".to_owned();
+            return Err(self.refused(why, "`halprof record -o FILE` makes one."));
+        }
+        match number(version) {
+            VERSION => Ok(()),
+            version => Err(self.refused(
+                format!(
+                    "is a recording of version {version}; this halprof reads version {VERSION}"
+                ),
+                "Read it with the halprof that wrote it.",
+            )),
+        }
+    }
+
+    fn refused(&self, why: String, hint: &str) -> Error {
+        Error::BadFile {
+            path: self.path.clone(),
+            why,
+            hint: hint.to_owned(),
+        }
+    }
+
+    fn metadata_block(&mut self) -> std::result::Result<Metadata, Bad> {
+        match self.head()? {
+            Some(head) if head.tag == META => self.json(head),
+            Some(_) => Err(Bad::Rest("it does not begin with its description")),
+            None => Err(CUT),
+        }
+    }
+
+    /// Reads a block; answers whether there was one.
+    fn next(&mut self, visit: &mut impl FnMut(&[Sample])) -> std::result::Result<bool, Bad> {
+        let Some(head) = self.head()? else {
+            return Ok(false);
+        };
+        if self.recording.ending.is_some() {
+            return Err(Bad::Rest("something follows its end"));
+        }
+        match head.tag {
+            SAMPLES => self.sample_block(head, visit)?,
+            PROCESSES => self.process_block(head)?,
+            MODULES => self.module_block(head)?,
+            STATISTICS => self.recording.statistics = Some(self.json(head)?),
+            END => self.recording.ending = Some(self.json(head)?),
+            _ => drop(self.bytes(head)?),
+        }
+        Ok(true)
+    }
+
+    /// Reads the head of a block; `None` where the file ends before it.
+    fn head(&mut self) -> std::result::Result<Option<Head>, Bad> {
+        let mut bytes = [0; HEAD_BYTES];
+        match self.fill(&mut bytes).map_err(Bad::Io)? {
+            0 => return Ok(None),
+            HEAD_BYTES => {}
+            _ => return Err(CUT),
+        }
+        let (fields, sum) = bytes.split_at(HEAD_BYTES - size_of::<u32>());
+        if crc32fast::hash(fields) != number(sum) {
+            return Err(Bad::Rest("the checksum of a block's head is wrong"));
+        }
+        let mut fields = fields.chunks_exact(size_of::<u32>()).map(number);
+        let mut next = || fields.next().unwrap_or_default();
+        let (tag, length, sum) = (next().to_le_bytes(), next(), next());
+        if length > PAYLOAD_MAX {
+            return Err(Bad::Rest("a block claims to be longer than any"));
+        }
+        Ok(Some(Head { tag, length, sum }))
+    }
+
+    fn sample_block(
+        &mut self,
+        head: Head,
+        visit: &mut impl FnMut(&[Sample]),
+    ) -> std::result::Result<(), Bad> {
+        let length = head.length as usize;
+        if !length.is_multiple_of(size_of::<Sample>()) {
+            self.bytes(head)?;
+            return Err(Bad::Block("a block does not hold whole samples"));
+        }
+        let count = length / size_of::<Sample>();
+        let mut hasher = Hasher::new();
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let mut have = 0;
+        while have < count {
+            let want = (have + PIECE_SAMPLES).min(count);
+            if buffer.len() < want {
+                buffer.resize(want, Sample::new_zeroed());
+            }
+            let piece = buffer.get_mut(have..want).unwrap_or_default();
+            let bytes = piece.as_mut_bytes();
+            if self.fill(bytes).map_err(Bad::Io)? != bytes.len() {
+                return Err(CUT);
+            }
+            hasher.update(bytes);
+            have = want;
+        }
+        checked(head, hasher.finalize())?;
+        visit(buffer.get(..count).unwrap_or_default());
+        self.recording.samples += count as u64;
+        self.buffer = buffer;
+        Ok(())
+    }
+
+    fn process_block(&mut self, head: Head) -> std::result::Result<(), Bad> {
+        for process in self.json::<Vec<Process>>(head)? {
+            let key = (process.id, process.started);
+            let list = &mut self.recording.processes;
+            put(list, &mut self.processes, key, process);
+        }
+        Ok(())
+    }
+
+    fn module_block(&mut self, head: Head) -> std::result::Result<(), Bad> {
+        for module in self.json::<Vec<Module>>(head)? {
+            let key = (module.process, module.start, module.loaded);
+            put(&mut self.recording.modules, &mut self.modules, key, module);
+        }
+        Ok(())
+    }
+
+    fn json<T: for<'a> Deserialize<'a>>(&mut self, head: Head) -> std::result::Result<T, Bad> {
+        let payload = self.bytes(head)?;
+        serde_json::from_slice(&payload).map_err(|_| Bad::Block("a description makes no sense"))
+    }
+
+    /// The payload of a block.
+    fn bytes(&mut self, head: Head) -> std::result::Result<Vec<u8>, Bad> {
+        let mut bytes = Vec::new();
+        let mut part = (&mut self.file).take(head.length.into());
+        let got = part.read_to_end(&mut bytes).map_err(Bad::Io)?;
+        self.offset += got as u64;
+        if got != head.length as usize {
+            return Err(CUT);
+        }
+        checked(head, crc32fast::hash(&bytes))?;
+        Ok(bytes)
+    }
+
+    /// Reads as many bytes as there is room for; fewer where the file ends.
+    fn fill(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        let mut got = 0;
+        while let Some(rest) = room.get_mut(got..).filter(|rest| !rest.is_empty()) {
+            match self.file.read(rest) {
+                Ok(0) => break,
+                Ok(n) => got += n,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.offset += got as u64;
+        Ok(got)
+    }
+}
+
+/// Puts a row into its list, in place of its earlier self.
+fn put<K: Eq + Hash, V>(list: &mut Vec<V>, index: &mut Index<K>, key: K, row: V) {
+    match index.entry(key) {
+        Entry::Occupied(at) => {
+            if let Some(place) = list.get_mut(*at.get()) {
+                *place = row;
+            }
+        }
+        Entry::Vacant(at) => {
+            at.insert(list.len());
+            list.push(row);
+        }
+    }
+}
+
+const fn checked(head: Head, sum: u32) -> std::result::Result<(), Bad> {
+    if head.sum == sum {
+        Ok(())
+    } else {
+        Err(Bad::Block("the checksum of a block is wrong"))
+    }
+}
+
+/// A 32-bit number; 0 where there are other than four bytes.
+fn number(bytes: &[u8]) -> u32 {
+    bytes.try_into().map_or(0, u32::from_le_bytes)
+}
+
+fn unreadable(path: &Path, error: io::Error) -> Error {
+    Error::File {
+        path: path.to_owned(),
+        doing: "read",
+        error,
+    }
+}

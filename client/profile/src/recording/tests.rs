@@ -1,0 +1,339 @@
+//! Does a recording come back as it was written, and is what is whole in a damaged one read?
+
+use super::*;
+use halprof_measure::{Error, Result};
+use proptest::prelude::*;
+use std::path::Path;
+
+fn sample(ip: u64) -> Sample {
+    Sample {
+        ip,
+        period: 1000,
+        process: 4,
+        ..Sample::default()
+    }
+}
+
+fn module(process: Option<u32>, name: &str) -> Module {
+    Module {
+        process,
+        name: name.to_owned(),
+        start: 0x1000,
+        end: 0x2000,
+        ..Module::default()
+    }
+}
+
+fn statistics(generated: u64) -> Statistics {
+    Statistics {
+        elapsed_ns: 5,
+        generated,
+        lost: BTreeMap::from([("ring-full".to_owned(), 1)]),
+        ..Statistics::default()
+    }
+}
+
+/// What is in it: each sample in a block of its own, a process and a module between.
+fn recording(samples: u64) -> Vec<u8> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.rec");
+    let metadata = Metadata {
+        machine: "a model".to_owned(),
+        ..Metadata::default()
+    };
+    let mut writer = Writer::create(&path, &metadata).expect("created");
+    for ip in 0..samples {
+        writer.samples(&[sample(ip)]).expect("written");
+    }
+    let process = Process {
+        id: 4,
+        name: "System".to_owned(),
+        ..Process::default()
+    };
+    writer.processes(&[process]).expect("written");
+    writer
+        .modules(&[module(None, "a.sys"), module(Some(4), "b.dll")])
+        .expect("written");
+    assert!(!path.exists(), "half a recording stands under its name");
+    let partial = writer.partial().expect("a file").to_owned();
+    assert!(partial.exists());
+    writer
+        .finish(&statistics(samples + 1), false)
+        .expect("finished");
+    assert!(!partial.exists());
+    std::fs::read(&path).expect("read")
+}
+
+fn reread(bytes: &[u8]) -> (Result<Recording>, Vec<u64>) {
+    let mut ips = Vec::new();
+    let reader = Reader::new(Path::new("a.rec"), bytes);
+    let result = reader.and_then(|reader| {
+        reader.samples(|samples| ips.extend(samples.iter().map(|sample| sample.ip)))
+    });
+    (result, ips)
+}
+
+fn flaw(bytes: &[u8]) -> String {
+    let (result, _) = reread(bytes);
+    result.expect("readable").flaw().expect("a flaw")
+}
+
+/// Where the blocks begin.
+fn blocks(bytes: &[u8]) -> Vec<usize> {
+    let mut at = 12;
+    let mut all = Vec::new();
+    while at < bytes.len() {
+        all.push(at);
+        let length = bytes[at + 4..at + 8].try_into().expect("four bytes");
+        at += HEAD_BYTES + u32::from_le_bytes(length) as usize;
+    }
+    all
+}
+
+fn with_block(bytes: &[u8], tag: [u8; 4], payload: &[u8]) -> Vec<u8> {
+    let head = writer::head(tag, payload).expect("not too long");
+    [bytes, &head, payload].concat()
+}
+
+#[test]
+fn what_is_written_is_read() {
+    let (result, ips) = reread(&recording(3));
+    let recording = result.expect("whole");
+    assert_eq!(recording.flaw(), None);
+    assert_eq!(recording.metadata.machine, "a model");
+    assert_eq!((recording.samples, ips), (3, vec![0, 1, 2]));
+    assert_eq!(recording.processes[0].name, "System");
+    assert_eq!(
+        recording.modules,
+        [module(None, "a.sys"), module(Some(4), "b.dll")]
+    );
+    assert_eq!(recording.statistics, Some(statistics(4)));
+    let ending = recording.ending.expect("an end");
+    assert_eq!((ending.samples, ending.interrupted), (3, false));
+}
+
+#[test]
+fn what_is_known_later_takes_the_place_of_what_was_known_before() {
+    let mut later = module(Some(4), "b.dll");
+    later.identity = Some(Identity::Pdb {
+        file: "b.pdb".to_owned(),
+        guid: "00112233445566778899AABBCCDDEEFF".to_owned(),
+        age: 1,
+    });
+    let another = Module {
+        loaded: Some(7),
+        ..module(Some(4), "c.dll")
+    };
+    let json = serde_json::to_vec(&[&later, &another]).expect("JSON");
+    let whole = recording(1);
+    let end = *blocks(&whole).last().expect("an end");
+    let bytes = with_block(&whole[..end], MODULES, &json);
+    let recording = reread(&bytes).0.expect("readable");
+    assert_eq!(
+        recording.modules,
+        [module(None, "a.sys"), later, another],
+        "a module at the same place, loaded later, is another one"
+    );
+}
+
+#[test]
+fn a_recording_cut_at_any_byte_is_read_as_far_as_it_is_whole() {
+    let whole = recording(3);
+    let starts = blocks(&whole);
+    let head = starts[1];
+    for length in 0..whole.len() {
+        let (result, ips) = reread(&whole[..length]);
+        if length < head {
+            let error = result.expect_err("no head");
+            assert_eq!(error.code(), "bad-file");
+            assert!(ips.is_empty());
+            continue;
+        }
+        let recording = result.expect("readable");
+        let samples = starts[2..5].iter().filter(|&&end| end <= length).count();
+        assert_eq!(ips.len(), samples, "cut at {length}");
+        assert_eq!(recording.samples, samples as u64);
+        assert_eq!(recording.ending, None);
+        let cut_in_a_block = !starts.contains(&length);
+        assert_eq!(recording.damage.is_some(), cut_in_a_block, "at {length}");
+        let flaw = recording.flaw().expect("it has no end");
+        assert!(
+            flaw.contains(&format!("{samples} samples are whole")),
+            "{flaw}"
+        );
+    }
+}
+
+#[test]
+fn a_flip_of_any_bit_is_found_and_costs_one_block_at_most_unless_it_is_in_a_head() {
+    let whole = recording(2);
+    let starts = blocks(&whole);
+    for byte in 0..whole.len() {
+        let mut bytes = whole.clone();
+        bytes[byte] ^= 0x10;
+        let (result, ips) = reread(&bytes);
+        let Ok(recording) = result else {
+            assert!(byte < starts[1], "byte {byte}");
+            continue;
+        };
+        let block = starts.iter().rposition(|&start| start <= byte);
+        let start = starts[block.expect("behind the version")];
+        assert!(recording.flaw().is_some(), "byte {byte}");
+        let damage = recording.damage.expect("damage");
+        assert_eq!(damage.offset, start as u64, "byte {byte}");
+        if byte >= start + HEAD_BYTES {
+            let of_a_sample = starts[1..3].contains(&start);
+            assert_eq!(ips.len(), 2 - usize::from(of_a_sample), "byte {byte}");
+        }
+    }
+}
+
+#[test]
+fn a_flaw_says_how_much_is_missing() {
+    let whole = recording(3);
+    let starts = blocks(&whole);
+    let mut bytes = whole.clone();
+    bytes[starts[2] + HEAD_BYTES] ^= 1;
+    let text = flaw(&bytes);
+    assert!(text.contains("2 samples are whole, 1 are not"), "{text}");
+    let end = starts[starts.len() - 1];
+    assert!(flaw(&whole[..end]).contains("the recorder ended before it had finished"));
+    let more = serde_json::to_vec(&statistics(11)).expect("JSON");
+    let text = flaw(&with_block(&whole[..end], STATISTICS, &more));
+    assert!(text.contains("at least 7 are missing"), "{text}");
+}
+
+#[test]
+fn a_hostile_length_allocates_nothing() {
+    let whole = recording(1);
+    let start = blocks(&whole)[1];
+    for tag in [SAMPLES, MODULES, *b"????"] {
+        for length in [0, 39, 40, 4_000_000, PAYLOAD_MAX, PAYLOAD_MAX + 1, u32::MAX] {
+            let mut head = [&tag[..], &length.to_le_bytes(), &[0; 4]].concat();
+            head.extend(crc32fast::hash(&head).to_le_bytes());
+            let bytes = [&whole[..start], &head, &[0; 38]].concat();
+            let recording = reread(&bytes).0.expect("its head is whole");
+            assert!(recording.flaw().is_some());
+            assert_eq!(recording.samples, 0);
+        }
+    }
+}
+
+#[test]
+fn other_files_and_versions_are_told_apart() {
+    let foreign = reread(b"MZ\x90\x00 something else").0;
+    let text = foreign.expect_err("foreign").to_string();
+    assert!(text.contains("no recording"), "{text}");
+    for version in [0u8, 1, 3] {
+        let mut bytes = recording(0);
+        bytes[8] = version;
+        let error = reread(&bytes).0.expect_err("another version");
+        let text = error.to_string();
+        let named = text.contains(&format!("version {version};")) && text.contains("version 2");
+        assert!(named, "{text}");
+        assert_eq!(error.code(), "bad-file");
+    }
+    let mut bytes = recording(1);
+    bytes.push(0);
+    assert!(reread(&bytes).0.expect("readable").flaw().is_some());
+}
+
+#[test]
+fn blocks_of_other_kinds_are_passed_over() {
+    let whole = recording(1);
+    let start = blocks(&whole)[1];
+    let more = with_block(&whole[..start], *b"NEW ", b"whatever");
+    let (result, ips) = reread(&[&more[..], &whole[start..]].concat());
+    assert_eq!((result.expect("whole").flaw(), ips), (None, vec![0]));
+}
+
+#[test]
+fn two_recorders_of_one_file_do_not_meet() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.rec");
+    let mut one = Writer::create(&path, &Metadata::default()).expect("created");
+    let mut two = Writer::create(&path, &Metadata::default()).expect("created");
+    assert_ne!(one.partial(), two.partial());
+    one.samples(&[sample(1)]).expect("written");
+    two.samples(&[sample(2), sample(3)]).expect("written");
+    one.finish(&Statistics::default(), false).expect("finished");
+    two.finish(&Statistics::default(), false).expect("finished");
+    assert_eq!(read(&path, |_| {}).expect("read").samples, 2);
+    assert_eq!(std::fs::read_dir(&folder).expect("a folder").count(), 1);
+}
+
+#[test]
+fn what_has_no_sample_leaves_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.rec");
+    drop(Writer::create(&path, &Metadata::default()).expect("created"));
+    assert_eq!(std::fs::read_dir(&folder).expect("a folder").count(), 0);
+    let mut writer = Writer::create(&path, &Metadata::default()).expect("created");
+    writer.samples(&[sample(1)]).expect("written");
+    let partial = writer.partial().expect("a file").to_owned();
+    drop(writer);
+    let recording = read(&partial, |_| {}).expect("readable");
+    assert_eq!((recording.samples, recording.ending), (1, None));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_device_is_written_to_and_never_replaced() {
+    let full = Path::new("/dev/full");
+    let error = Writer::create(full, &Metadata::default()).expect_err("it is full");
+    assert!(matches!(error, Error::File { .. }), "{error}");
+    let writer = Writer::create(Path::new("/dev/null"), &Metadata::default());
+    let mut writer = writer.expect("a device");
+    assert_eq!(writer.partial(), None);
+    writer.samples(&[sample(1)]).expect("written");
+    writer
+        .finish(&Statistics::default(), false)
+        .expect("finished");
+    assert!(!std::fs::metadata(full).expect("it is there").is_file());
+}
+
+#[test]
+fn a_thread_writes_all_that_it_is_given() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.rec");
+    let writer = Writer::create(&path, &Metadata::default()).expect("created");
+    let mut background = Background::new(writer);
+    for first in (0..100_000).step_by(1000) {
+        let samples = (first..first + 1000).map(sample).collect();
+        background.put(Part::Samples(samples)).expect("written");
+    }
+    background
+        .finish(&statistics(100_001), true)
+        .expect("finished");
+    let mut ips = Vec::new();
+    let recording = read(&path, |samples| {
+        ips.extend(samples.iter().map(|one| one.ip));
+    });
+    let recording = recording.expect("whole");
+    assert!(ips.into_iter().eq(0..100_000), "in order, once each");
+    assert!(recording.ending.is_some_and(|ending| ending.interrupted));
+    assert_eq!(recording.statistics, Some(statistics(100_001)));
+}
+
+#[test]
+fn a_thread_that_is_left_keeps_what_it_was_given() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.rec");
+    let writer = Writer::create(&path, &Metadata::default()).expect("created");
+    let partial = writer.partial().expect("a file").to_owned();
+    let mut background = Background::new(writer);
+    background
+        .put(Part::Samples(vec![sample(1)]))
+        .expect("written");
+    drop(background);
+    assert!(!path.exists());
+    assert_eq!(read(&partial, |_| {}).expect("readable").samples, 1);
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_answered(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let (result, _) = reread(&[MAGIC.as_slice(), &VERSION.to_le_bytes(), &bytes].concat());
+        prop_assert!(result.is_err());
+    }
+}

@@ -1,0 +1,266 @@
+//! A recording being written.
+
+use super::{
+    END, Ending, HEAD_BYTES, MAGIC, META, MODULES, Metadata, Module, PAYLOAD_MAX, PROCESSES,
+    Process, SAMPLES, STATISTICS, Sample, Statistics, VERSION,
+};
+use halprof_measure::{Error, Result};
+use serde::Serialize;
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::mem::size_of;
+use std::path::{Path, PathBuf};
+use zerocopy::IntoBytes;
+
+/// Samples in a block: 640 KiB, so that little is lost where one is damaged.
+const BLOCK_SAMPLES: usize = 1 << 14;
+/// Rows of processes or modules in a block: with the longest paths of Windows it is not too long.
+const BLOCK_ROWS: usize = 64;
+/// How many unfinished recordings of one name may lie beside each other.
+const PARTIALS_MAX: u32 = 100;
+
+/// A recording being written. Unless it is [finished](Self::finish), what was written stays in
+/// [`Self::partial`], if there is any sample in it.
+#[derive(Debug)]
+pub struct Writer {
+    path: PathBuf,
+    /// Where it is written until it is finished; `None` where `path` itself is no file, but a pipe
+    /// or a device.
+    partial: Option<PathBuf>,
+    file: File,
+    /// The block that is being put together.
+    block: Vec<u8>,
+    samples: u64,
+}
+
+impl Writer {
+    /// Begins a recording that will be `path` once it is [finished](Self::finish).
+    pub fn create(path: &Path, metadata: &Metadata) -> Result<Self> {
+        let (file, partial) = open(path).map_err(|error| written(path, error))?;
+        let mut writer = Self {
+            path: path.to_owned(),
+            partial,
+            file,
+            block: Vec::new(),
+            samples: 0,
+        };
+        let head = [MAGIC.as_slice(), &VERSION.to_le_bytes()].concat();
+        let put = writer.file.write_all(&head);
+        put.map_err(|error| writer.failed(&error))?;
+        writer.block_of_json(META, metadata)?;
+        Ok(writer)
+    }
+
+    /// Appends samples.
+    pub fn samples(&mut self, samples: &[Sample]) -> Result<()> {
+        for part in samples.chunks(BLOCK_SAMPLES) {
+            self.block(SAMPLES, |block| {
+                block.extend_from_slice(part.as_bytes());
+                Ok(())
+            })?;
+            self.samples += part.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Tells of processes: new ones, or what more is known of those told.
+    pub fn processes(&mut self, processes: &[Process]) -> Result<()> {
+        let mut parts = processes.chunks(BLOCK_ROWS);
+        parts.try_for_each(|part| self.block_of_json(PROCESSES, &part))
+    }
+
+    /// Tells of modules: new ones, or what more is known of those told.
+    pub fn modules(&mut self, modules: &[Module]) -> Result<()> {
+        let mut parts = modules.chunks(BLOCK_ROWS);
+        parts.try_for_each(|part| self.block_of_json(MODULES, &part))
+    }
+
+    /// Tells what has become of the samples so far.
+    pub fn statistics(&mut self, statistics: &Statistics) -> Result<()> {
+        self.block_of_json(STATISTICS, statistics)
+    }
+
+    /// How many samples are in it.
+    #[must_use]
+    pub const fn len(&self) -> u64 {
+        self.samples
+    }
+
+    /// Whether no sample is in it.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.samples == 0
+    }
+
+    /// The file that holds it until it is finished.
+    #[must_use]
+    pub fn partial(&self) -> Option<&Path> {
+        self.partial.as_deref()
+    }
+
+    /// Writes the end and gives the file its name.
+    pub fn finish(mut self, statistics: &Statistics, interrupted: bool) -> Result<()> {
+        self.statistics(statistics)?;
+        let samples = self.samples;
+        self.block_of_json(
+            END,
+            &Ending {
+                samples,
+                interrupted,
+            },
+        )?;
+        let Some(partial) = &self.partial else {
+            return Ok(());
+        };
+        let named = self
+            .file
+            .sync_all()
+            .and_then(|()| fs::rename(partial, &self.path));
+        named.map_err(|error| self.failed(&error))?;
+        self.partial = None;
+        Ok(())
+    }
+
+    fn block_of_json(&mut self, tag: [u8; 4], value: &impl Serialize) -> Result<()> {
+        self.block(tag, |block| {
+            serde_json::to_writer(block, value).map_err(io::Error::from)
+        })
+    }
+
+    /// Puts a block together and hands it to the system whole.
+    fn block(
+        &mut self,
+        tag: [u8; 4],
+        payload: impl FnOnce(&mut Vec<u8>) -> io::Result<()>,
+    ) -> Result<()> {
+        self.block.clear();
+        self.block.extend([0; HEAD_BYTES]);
+        let put = payload(&mut self.block)
+            .and_then(|()| head(tag, self.block.get(HEAD_BYTES..).unwrap_or_default()))
+            .and_then(|head| {
+                self.block.splice(..HEAD_BYTES, head);
+                self.file.write_all(&self.block)
+            });
+        put.map_err(|error| self.failed(&error))
+    }
+
+    /// An error that tells where to find what has been written.
+    fn failed(&self, error: &io::Error) -> Error {
+        let error = match &self.partial {
+            Some(partial) if !self.is_empty() => io::Error::new(
+                error.kind(),
+                format!(
+                    "{error}; {} samples are in {}",
+                    self.samples,
+                    partial.display()
+                ),
+            ),
+            _ => io::Error::new(error.kind(), error.to_string()),
+        };
+        written(&self.path, error)
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if let (Some(partial), true) = (&self.partial, self.is_empty()) {
+            let _ = fs::remove_file(partial);
+        }
+    }
+}
+
+/// What stands before a payload.
+pub(super) fn head(tag: [u8; 4], payload: &[u8]) -> io::Result<[u8; HEAD_BYTES]> {
+    let length = u32::try_from(payload.len())
+        .ok()
+        .filter(|&length| length <= PAYLOAD_MAX)
+        .ok_or(io::ErrorKind::FileTooLarge)?;
+    let mut head = [0; HEAD_BYTES];
+    let fields = [u32::from_le_bytes(tag), length, crc32fast::hash(payload), 0];
+    for (place, field) in head.chunks_exact_mut(size_of::<u32>()).zip(fields) {
+        place.copy_from_slice(&field.to_le_bytes());
+    }
+    let (fields, sum) = head.split_at_mut(HEAD_BYTES - size_of::<u32>());
+    sum.copy_from_slice(&crc32fast::hash(fields).to_le_bytes());
+    Ok(head)
+}
+
+/// Opens `FILE.partial`, or the path itself where that is a pipe or a device.
+fn open(path: &Path) -> io::Result<(File, Option<PathBuf>)> {
+    match fs::metadata(path) {
+        Ok(there) if there.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
+        Ok(there) if !there.is_file() => {
+            return Ok((OpenOptions::new().write(true).open(path)?, None));
+        }
+        _ => {}
+    }
+    let mut number = 1;
+    loop {
+        let partial = partial(path, number);
+        match File::create_new(&partial) {
+            Ok(file) => return Ok((file, Some(partial))),
+            // Another recorder writes it, or one that died has left it: what it has is not ours.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < PARTIALS_MAX => {
+                number += 1;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// `FILE.partial`, `FILE.2.partial` and so on.
+fn partial(path: &Path, number: u32) -> PathBuf {
+    let mut name = OsString::from(path);
+    if number > 1 {
+        name.push(format!(".{number}"));
+    }
+    name.push(".partial");
+    name.into()
+}
+
+/// Writes a whole file at once: under its name stands the old one or the new one. What is no plain
+/// file, but a device, a pipe or a link, is written to and not replaced.
+pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
+    if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
+        return fs::write(path, content).map_err(|error| written(path, error));
+    }
+    let file = unnamed().tempfile_in(folder(path));
+    let mut file = file.map_err(|error| written(path, error))?;
+    file.write_all(content)
+        .map_err(|error| written(path, error))?;
+    file.persist(path)
+        .map(drop)
+        .map_err(|error| written(path, error.error))
+}
+
+/// A file for whoever may read what the user writes, as any other.
+#[cfg(unix)]
+fn unnamed() -> tempfile::Builder<'static, 'static> {
+    use std::os::unix::fs::PermissionsExt;
+    let mut builder = tempfile::Builder::new();
+    builder.permissions(fs::Permissions::from_mode(0o666));
+    builder
+}
+
+/// A file with the rights that its folder gives.
+#[cfg(not(unix))]
+fn unnamed() -> tempfile::Builder<'static, 'static> {
+    tempfile::Builder::new()
+}
+
+/// The folder a file stands in.
+fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+fn written(path: &Path, error: io::Error) -> Error {
+    Error::File {
+        path: path.to_owned(),
+        doing: "written",
+        error,
+    }
+}

@@ -1,0 +1,512 @@
+//! What a recording says: samples and the events they stand for, summed up by whatever tells them
+//! apart.
+//!
+//! A first pass over the file sums up; what is left, one entry for each address rather
+//! than for each sample, is looked up in the symbols and put into tables. Samples of different
+//! sources are never added up unless `source` is one of the keys: a cycle and a cache miss are not
+//! of one kind.
+
+pub mod filter;
+pub mod key;
+mod places;
+pub mod share;
+pub mod skid;
+pub(crate) mod tally;
+
+use crate::recording::{Reader, Recording, Turns};
+use crate::symbols::{Opened, SymbolPath, Symbols};
+use filter::{Filter, Pattern};
+use halprof_measure::{Error, Result};
+use key::{Key, Value};
+use places::Places;
+use rustc_hash::FxHashMap;
+use std::path::Path;
+use std::sync::Arc;
+use tally::{Apart, Entry, Tallies};
+
+pub use tally::Sum;
+
+/// What is asked of a recording.
+#[derive(Clone, Debug, Default)]
+pub struct Query {
+    /// The keys of each table.
+    pub tables: Vec<Vec<Key>>,
+    /// Which samples count.
+    pub filter: Filter,
+    /// In which order rows stand.
+    pub sort: Sort,
+    /// How many rows each part of a table keeps; `None`: all.
+    pub rows: Option<usize>,
+}
+
+/// The order of rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sort {
+    /// The most samples first.
+    #[default]
+    Samples,
+    /// The most events first.
+    Events,
+    /// By what the row is about.
+    Name,
+}
+
+/// A recording, summed up.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// What the file has beside its samples.
+    pub recording: Recording,
+    /// The sources that have samples, in the order of the recording.
+    pub sources: Vec<OfSource>,
+    /// All samples that count.
+    pub total: Sum,
+    /// As asked for.
+    pub tables: Vec<Table>,
+    /// The modules whose symbols were needed.
+    pub symbols: Vec<Opened>,
+}
+
+/// The samples of one source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OfSource {
+    /// Its name, with its filter if one was given.
+    pub name: Arc<str>,
+    /// Its period at the beginning, if the recording has it.
+    pub period: Option<u64>,
+    /// All that count.
+    pub sum: Sum,
+    /// How many of them have an address.
+    pub addressed: u64,
+    /// Where it took turns on the counters: for how long it was on one. All events are scaled by
+    /// it, to the whole time.
+    pub turns: Option<Turns>,
+}
+
+/// Samples by some keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// The keys, in the order of the values of each row.
+    pub by: Vec<Key>,
+    /// One for each source; one for all where `source` is a key.
+    pub parts: Vec<Part>,
+}
+
+/// The samples of a table that can be compared with each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Their source; `None` where `source` is a key.
+    pub source: Option<Arc<str>>,
+    /// All of them.
+    pub all: Sum,
+    /// One for each combination of values.
+    pub rows: Vec<Row>,
+    /// Rows that were left out, and their samples.
+    pub more: (usize, Sum),
+}
+
+/// One combination of values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// In the order of the table's keys.
+    pub values: Vec<Value>,
+    /// Its samples.
+    pub sum: Sum,
+}
+
+/// The keys of a row as numbers; at most all of [`Key::ALL`].
+type Numbers = [u32; Key::ALL.len()];
+
+impl Report {
+    /// Reads and sums up a recording.
+    pub fn read(path: &Path, query: &Query, symbol_path: &SymbolPath) -> Result<Self> {
+        let base = query.filter.apart();
+        let mut apart: Vec<Apart> = query.tables.iter().map(|by| base.with(by)).collect();
+        apart.push(base);
+        let (recording, tallies) = tallied(path, &query.filter, &apart)?;
+        let mut symbols = Symbols::open(&recording, symbol_path);
+        let keys: Vec<Key> = query.tables.iter().flatten().copied().collect();
+        let summing = Summing {
+            places: &Places::resolve(&tallies.places, &mut symbols, &query.filter, &keys),
+            names: Names::of(&recording, &query.filter)?,
+            tallies: &tallies,
+            turns: turns(&recording),
+            query,
+        };
+        let sources = summing.sources(base, &recording);
+        let mut total = Sum::default();
+        for source in &sources {
+            total.add(source.sum);
+        }
+        let tables = query.tables.iter();
+        Ok(Self {
+            tables: tables.map(|by| summing.table(by, base.with(by))).collect(),
+            sources,
+            total,
+            symbols: symbols.opened(),
+            recording,
+        })
+    }
+}
+
+/// Samples that count, address by address.
+pub(crate) struct Hits {
+    pub(crate) recording: Recording,
+    pub(crate) symbols: Symbols,
+    /// The sources that have some, the one with the most first.
+    pub(crate) sources: Vec<OfSource>,
+    /// Each with the index of its source in `sources`.
+    pub(crate) all: Vec<(tally::Place, usize, Sum)>,
+}
+
+impl Hits {
+    pub(crate) fn read(path: &Path, filter: Filter, symbol_path: &SymbolPath) -> Result<Self> {
+        let query = Query {
+            filter,
+            ..Query::default()
+        };
+        let apart = query.filter.apart().with(&[Key::Address]);
+        let (recording, tallies) = tallied(path, &query.filter, &[apart])?;
+        let mut symbols = Symbols::open(&recording, symbol_path);
+        let summing = Summing {
+            places: &Places::resolve(&tallies.places, &mut symbols, &query.filter, &[]),
+            names: Names::of(&recording, &query.filter)?,
+            tallies: &tallies,
+            turns: turns(&recording),
+            query: &query,
+        };
+        let mut sources = summing.sources(apart, &recording);
+        sources.retain(|source| source.sum.samples != 0);
+        sources.sort_by_key(|source| std::cmp::Reverse(source.sum.samples));
+        let hit = |(entry, sum): (Entry, Sum)| {
+            let name = summing.names.source(entry.source);
+            let source = sources.iter().position(|source| source.name == name)?;
+            Some((*tallies.places.get(entry.place as usize)?, source, sum))
+        };
+        let all = summing.counted(apart).filter_map(hit).collect();
+        Ok(Self {
+            recording,
+            symbols,
+            sources,
+            all,
+        })
+    }
+}
+
+impl Filter {
+    /// What tallies must tell apart for it; the time is looked at sample by sample.
+    fn apart(&self) -> Apart {
+        Apart {
+            place: !self.modules.is_empty() || !self.symbols.is_empty(),
+            process: !self.processes.is_empty(),
+            thread: false,
+            processor: self.processors.is_some(),
+        }
+    }
+}
+
+impl Apart {
+    /// What these keys need besides.
+    fn with(self, keys: &[Key]) -> Self {
+        let has = |key| keys.contains(&key);
+        Self {
+            place: self.place || keys.iter().any(|key| key.is_place()),
+            process: self.process || has(Key::Process),
+            thread: self.thread || has(Key::Thread),
+            processor: self.processor || has(Key::Processor),
+        }
+    }
+}
+
+/// Reads a recording and sums up those of its samples that are in the filter's part of time.
+pub(crate) fn tallied(
+    path: &Path,
+    filter: &Filter,
+    apart: &[Apart],
+) -> Result<(Recording, Tallies)> {
+    let reader = Reader::open(path)?;
+    let mut tallies = Tallies::new(apart);
+    let Some((from, to)) = filter.time else {
+        let recording = reader.samples(|samples| {
+            for sample in samples {
+                tallies.add(sample);
+            }
+        })?;
+        return Ok((recording, tallies));
+    };
+    let frequency = reader.metadata().timestamp_frequency;
+    if frequency == 0 {
+        return Err(Error::Unavailable {
+            message: "the recording does not tell how fast its clock ran".to_owned(),
+            hint: "Leave out `--time`.".to_owned(),
+        });
+    }
+    let mut began = u64::MAX;
+    Reader::open(path)?.samples(|samples| {
+        let first = samples.iter().map(|sample| sample.timestamp).min();
+        began = began.min(first.unwrap_or(u64::MAX));
+    })?;
+    let within = from..to;
+    let recording = reader.samples(|samples| {
+        for sample in samples {
+            let ticks = sample.timestamp.saturating_sub(began);
+            let time = u128::from(ticks) * 1_000_000_000 / u128::from(frequency);
+            if within.contains(&u64::try_from(time).unwrap_or(u64::MAX)) {
+                tallies.add(sample);
+            }
+        }
+    })?;
+    Ok((recording, tallies))
+}
+
+/// Names of sources and processes, and which of them count.
+struct Names {
+    sources: Vec<(Arc<str>, bool)>,
+    processes: FxHashMap<u32, Arc<str>>,
+}
+
+impl Names {
+    fn of(recording: &Recording, filter: &Filter) -> Result<Self> {
+        let names = recording
+            .metadata
+            .sources
+            .iter()
+            .map(|source| source.name.as_str());
+        for pattern in &filter.sources {
+            if !names.clone().any(|name| meant(pattern, name)) {
+                let all: Vec<&str> = names.collect();
+                return Err(Error::usage(
+                    "the recording has no source of the name that `--source` asks for".to_owned(),
+                    format!("It has {}.", all.join(", ")),
+                ));
+            }
+        }
+        let passes = |name| {
+            let patterns = &filter.sources;
+            patterns.is_empty() || patterns.iter().any(|pattern| meant(pattern, name))
+        };
+        let processes = recording.processes.iter();
+        Ok(Self {
+            sources: names.map(|name| (name.into(), passes(name))).collect(),
+            processes: processes
+                .filter(|process| !process.name.is_empty())
+                .map(|process| (process.id, process.name.as_str().into()))
+                .collect(),
+        })
+    }
+
+    fn source(&self, index: u16) -> Arc<str> {
+        match self.sources.get(usize::from(index)) {
+            Some((name, _)) => Arc::clone(name),
+            None => format!("source {index}").into(),
+        }
+    }
+
+    /// Sources that the recording does not name pass where all do.
+    fn source_passes(&self, index: u16) -> bool {
+        let named = self.sources.get(usize::from(index));
+        named.map_or_else(
+            || self.sources.iter().all(|&(_, passes)| passes),
+            |&(_, passes)| passes,
+        )
+    }
+}
+
+/// Whether a source is meant: with its filter, or by its name alone.
+fn meant(pattern: &Pattern, source: &str) -> bool {
+    let name = source.split(':').next().unwrap_or(source);
+    pattern.matches(source) || pattern.matches(name)
+}
+
+/// What rows are made of.
+struct Summing<'a> {
+    names: Names,
+    tallies: &'a Tallies,
+    places: &'a Places,
+    query: &'a Query,
+    /// The sources that were not on a counter all the time.
+    turns: FxHashMap<u16, Turns>,
+}
+
+fn turns(recording: &Recording) -> FxHashMap<u16, Turns> {
+    let told = recording.statistics.iter().flat_map(|told| &told.turns);
+    told.filter_map(|turns| Some((u16::try_from(turns.source).ok()?, turns.clone())))
+        .collect()
+}
+
+impl Summing<'_> {
+    /// Each source that counts, with samples or without.
+    fn sources(&self, base: Apart, recording: &Recording) -> Vec<OfSource> {
+        let mut sums: FxHashMap<u16, Sum> = FxHashMap::default();
+        for (entry, sum) in self.counted(base) {
+            sums.entry(entry.source).or_default().add(sum);
+        }
+        let named = 0..u16::try_from(self.names.sources.len()).unwrap_or(u16::MAX);
+        for index in named.filter(|&index| self.names.source_passes(index)) {
+            sums.entry(index).or_default();
+        }
+        let mut all: Vec<_> = sums.into_iter().collect();
+        all.sort_unstable_by_key(|&(index, _)| index);
+        let metadata = &recording.metadata.sources;
+        let of_source = |(index, sum): (u16, Sum)| OfSource {
+            name: self.names.source(index),
+            period: metadata
+                .get(usize::from(index))
+                .map(|source| source.period.used),
+            sum,
+            turns: self.turns.get(&index).cloned(),
+            addressed: self.tallies.addressed.get(&index).copied().unwrap_or(0),
+        };
+        all.into_iter().map(of_source).collect()
+    }
+
+    /// What the filter lets through of a tally, its events for the whole time.
+    fn counted(&self, apart: Apart) -> impl Iterator<Item = (Entry, Sum)> {
+        self.tallies
+            .entries(apart)
+            .filter(move |&(entry, _)| self.counts(entry))
+            .map(|(entry, sum)| match self.turns.get(&entry.source) {
+                None => (entry, sum),
+                Some(turns) => {
+                    let events = turns.scale(sum.events);
+                    (entry, Sum { events, ..sum })
+                }
+            })
+    }
+
+    fn counts(&self, entry: Entry) -> bool {
+        let filter = &self.query.filter;
+        let processor = filter.processors.as_ref();
+        let placed = !filter.modules.is_empty() || !filter.symbols.is_empty();
+        self.names.source_passes(entry.source)
+            && processor.is_none_or(|processors| processors.contains(&entry.processor))
+            && (filter.processes.is_empty() || self.process_passes(entry))
+            && (!placed || self.places.passes(entry.place))
+    }
+
+    fn process_passes(&self, entry: Entry) -> bool {
+        let (process, _) = self.task(entry.task);
+        let name = self.names.processes.get(&process);
+        let mut patterns = self.query.filter.processes.iter();
+        patterns.any(|pattern| {
+            pattern.matches(&process.to_string()) || name.is_some_and(|name| pattern.matches(name))
+        })
+    }
+
+    fn task(&self, task: u32) -> (u32, u32) {
+        self.tallies
+            .tasks
+            .get(task as usize)
+            .copied()
+            .unwrap_or_default()
+    }
+
+    fn table(&self, by: &[Key], apart: Apart) -> Table {
+        let mixed = by.contains(&Key::Source);
+        let mut parts: FxHashMap<u16, FxHashMap<Numbers, Sum>> = FxHashMap::default();
+        for (entry, sum) in self.counted(apart) {
+            let part = if mixed { 0 } else { entry.source };
+            let rows = parts.entry(part).or_default();
+            rows.entry(self.numbers(by, entry)).or_default().add(sum);
+        }
+        let mut parts: Vec<_> = parts.into_iter().collect();
+        parts.sort_unstable_by_key(|&(source, _)| source);
+        let parts = parts.into_iter().map(|(source, rows)| {
+            let source = (!mixed).then(|| self.names.source(source));
+            self.part(by, source, rows)
+        });
+        Table {
+            by: by.to_vec(),
+            parts: parts.collect(),
+        }
+    }
+
+    fn numbers(&self, by: &[Key], entry: Entry) -> Numbers {
+        let mut numbers = Numbers::default();
+        for (number, &key) in numbers.iter_mut().zip(by) {
+            *number = match key {
+                Key::Source => entry.source.into(),
+                Key::Process => self.task(entry.task).0,
+                Key::Thread => self.task(entry.task).1,
+                Key::Processor => entry.processor,
+                _ => self.places.number(entry.place, key),
+            };
+        }
+        numbers
+    }
+
+    fn part(&self, by: &[Key], source: Option<Arc<str>>, sums: FxHashMap<Numbers, Sum>) -> Part {
+        let mut all = Sum::default();
+        let mut sums: Vec<(Numbers, Sum)> = sums.into_iter().collect();
+        for (_, sum) in &sums {
+            all.add(*sum);
+        }
+        let keep = self.query.rows.unwrap_or(usize::MAX).min(sums.len());
+        let named = |(numbers, sum): &(Numbers, Sum)| Row {
+            values: self.values(by, *numbers),
+            sum: *sum,
+        };
+        let mut rows: Vec<Row>;
+        if self.query.sort == Sort::Name {
+            rows = sums.iter().map(named).collect();
+            rows.sort_by(|a, b| a.values.cmp(&b.values));
+        } else {
+            let order = |sum: &Sum| match self.query.sort {
+                Sort::Events => (sum.events, sum.samples),
+                _ => (sum.samples, sum.events),
+            };
+            sums.sort_unstable_by(|a, b| order(&b.1).cmp(&order(&a.1)).then(a.0.cmp(&b.0)));
+            rows = Self::in_order(&sums, keep, order, named);
+        }
+        let mut more = all;
+        rows.truncate(keep);
+        for row in &rows {
+            more.samples -= row.sum.samples;
+            more.events = more.events.saturating_sub(row.sum.events);
+        }
+        Part {
+            source,
+            all,
+            more: (sums.len() - rows.len(), more),
+            rows,
+        }
+    }
+
+    /// The first rows: equals, as far as they are kept or tie with one that is, by their names.
+    fn in_order(
+        sums: &[(Numbers, Sum)],
+        keep: usize,
+        order: impl Fn(&Sum) -> (u64, u64),
+        named: impl Fn(&(Numbers, Sum)) -> Row,
+    ) -> Vec<Row> {
+        let Some((_, last)) = keep.checked_sub(1).and_then(|last| sums.get(last)) else {
+            return Vec::new();
+        };
+        let ties = sums.partition_point(|(_, sum)| order(sum) >= order(last));
+        let mut rows: Vec<Row> = sums.iter().take(ties).map(named).collect();
+        rows.sort_by(|a, b| {
+            let by_sum = order(&b.sum).cmp(&order(&a.sum));
+            by_sum.then_with(|| a.values.cmp(&b.values))
+        });
+        rows
+    }
+
+    fn values(&self, by: &[Key], numbers: Numbers) -> Vec<Value> {
+        let values = by
+            .iter()
+            .zip(numbers)
+            .filter_map(|(&key, number)| match key {
+                Key::Source => Some(Value::Source(self.names.source(number as u16))),
+                Key::Process => Some(Value::Process {
+                    id: number,
+                    name: self.names.processes.get(&number).cloned(),
+                }),
+                Key::Thread => Some(Value::Thread(number)),
+                Key::Processor => Some(Value::Processor(number)),
+                _ => self.places.value(key, number),
+            });
+        values.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,172 @@
+//! Which samples count.
+
+use halprof_measure::{Error, Result};
+use std::collections::BTreeSet;
+
+/// What samples must be to count; what is empty lets all through.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// Sources.
+    pub sources: Vec<Pattern>,
+    /// Processes, by identifier or name.
+    pub processes: Vec<Pattern>,
+    /// Modules.
+    pub modules: Vec<Pattern>,
+    /// Functions.
+    pub symbols: Vec<Pattern>,
+    /// Processors' indices.
+    pub processors: Option<BTreeSet<u32>>,
+    /// Nanoseconds since the first sample: from, inclusive, and to, exclusive.
+    pub time: Option<(u64, u64)>,
+}
+
+/// A name to look for, in which `*` stands for any text. Capitals make no difference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern(String);
+
+impl Pattern {
+    /// Of what the user typed.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        Self(text.trim().to_lowercase())
+    }
+
+    /// Whether a name is meant.
+    #[must_use]
+    pub fn matches(&self, name: &str) -> bool {
+        glob(&self.0, &name.to_lowercase())
+    }
+
+    /// Whether a function is meant: by its whole name, without what it takes, or without the
+    /// namespaces and types that it is in.
+    #[must_use]
+    pub fn matches_symbol(&self, name: &str) -> bool {
+        let bare = without_parameters(name);
+        let last = bare.rsplit("::").next().unwrap_or(bare);
+        [name, bare, last].iter().any(|name| self.matches(name))
+    }
+}
+
+/// `Machine::work(int)` is `Machine::work`; `operator()` stays what it is.
+fn without_parameters(name: &str) -> &str {
+    match name.find('(') {
+        Some(at) if at > 0 && !name[..at].ends_with("operator") => &name[..at],
+        _ => name,
+    }
+}
+
+/// Greedy matching from star to star, which looks at each byte of the name a bounded number of
+/// times.
+fn glob(pattern: &str, name: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once('*') else {
+        return pattern == name;
+    };
+    let Some(mut name) = name.strip_prefix(first) else {
+        return false;
+    };
+    let mut parts: Vec<&str> = rest.split('*').collect();
+    let last = parts.pop().unwrap_or_default();
+    for part in parts {
+        match name.find(part) {
+            Some(at) => name = &name[at + part.len()..],
+            None => return false,
+        }
+    }
+    name.ends_with(last)
+}
+
+/// Reads `FROM-TO` in seconds, of which either may be absent.
+pub fn time(text: &str) -> Result<(u64, u64)> {
+    let wrong = || {
+        Error::usage(
+            format!("`--time {text}` is no part of a recording"),
+            "Name seconds since the first sample, FROM-TO, as in `0.5-1.25`, `2-` or `-0.1`.",
+        )
+    };
+    let (from, to) = text.split_once('-').ok_or_else(wrong)?;
+    let seconds = |text: &str, absent| match text.trim() {
+        "" => Some(absent),
+        text => nanoseconds(text),
+    };
+    let from = seconds(from, 0).ok_or_else(wrong)?;
+    let to = seconds(to, u64::MAX).ok_or_else(wrong)?;
+    (from < to).then_some((from, to)).ok_or_else(wrong)
+}
+
+/// Decimal seconds, without going through a float: what is printed can be typed.
+fn nanoseconds(text: &str) -> Option<u64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |text: &str| text.bytes().all(|digit| digit.is_ascii_digit());
+    if !digits(whole) || !digits(fraction) || fraction.len() > 9 || text == "." {
+        return None;
+    }
+    let number = |text: &str| {
+        if text.is_empty() {
+            Some(0)
+        } else {
+            text.parse::<u64>().ok()
+        }
+    };
+    let fraction = number(&format!("{fraction:0<9}"))?;
+    number(whole)?
+        .checked_mul(1_000_000_000)?
+        .checked_add(fraction)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_stars() {
+        for (pattern, name, matches) in [
+            ("main", "main", true),
+            ("MAIN", "main", true),
+            ("main", "mainly", false),
+            ("nt*", "ntoskrnl.exe", true),
+            ("*.exe", "ntoskrnl.exe", true),
+            ("a*b*c", "a-b-b-c", true),
+            ("a*b*c", "a-c-b", false),
+            ("*a", "a", true),
+            ("a*a", "a", false),
+            ("*", "", true),
+            ("", "", true),
+        ] {
+            assert_eq!(
+                Pattern::new(pattern).matches(name),
+                matches,
+                "{pattern} {name}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_function_by_its_name_alone() {
+        let work = Pattern::new("work");
+        assert!(work.matches_symbol("work"));
+        assert!(work.matches_symbol("Machine::work(int)"));
+        assert!(!work.matches_symbol("Machine::worker(int)"));
+        assert!(Pattern::new("Machine::*").matches_symbol("Machine::work(int)"));
+        assert!(Pattern::new("A::operator()").matches_symbol("A::operator()"));
+        assert!(!Pattern::new("").matches_symbol("(x)"));
+    }
+
+    #[test]
+    fn parts_of_a_recording() {
+        for (text, range) in [
+            ("0.5-1.25", Some((500_000_000, 1_250_000_000))),
+            ("-0.1", Some((0, 100_000_000))),
+            ("2-", Some((2_000_000_000, u64::MAX))),
+            ("0.000000001-1", Some((1, 1_000_000_000))),
+            ("1", None),
+            ("2-1", None),
+            ("1-1", None),
+            ("a-b", None),
+            (".-1", None),
+            ("1e3-2", None),
+            ("0-99999999999999999999", None),
+        ] {
+            assert_eq!(time(text).ok(), range, "{text}");
+        }
+    }
+}

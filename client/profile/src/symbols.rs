@@ -1,0 +1,358 @@
+//! Names for addresses: functions and source lines of PE files by their PDB, of ELF files by DWARF,
+//! and where there is neither, what the file's own tables name.
+//!
+//! A module's files are opened when the first of its addresses is asked for. Every file must be of
+//! the build that was recorded ([`Identity`](crate::recording::Identity)); one that is not is passed over, and
+//! [`Symbols::opened`] tells. Nothing is downloaded, and no path of a stranger is opened.
+
+mod dwarf;
+mod executable;
+mod functions;
+mod identity;
+mod image;
+mod lookup;
+mod names;
+mod pdb;
+mod search;
+mod trust;
+
+use crate::recording::{Module, Recording};
+pub use executable::Executable;
+pub use functions::Function;
+pub use image::identity_of;
+use lookup::Lookup;
+use rustc_hash::FxHashMap;
+pub use search::SymbolPath;
+use shared_types::Mode;
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+pub use trust::origin;
+
+/// What is shown for a sample without an address.
+pub const NO_ADDRESS: &str = "no address";
+/// What is shown for an address that is in no module.
+pub const UNKNOWN: &str = "unknown";
+
+/// What is at an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// The module's name, [`NO_ADDRESS`] or [`UNKNOWN`].
+    pub module: Arc<str>,
+    /// The function whose code it is.
+    pub symbol: Option<Arc<str>>,
+    /// From the start of the function, or of the module where no function is known; the address
+    /// itself where no module is.
+    pub offset: u64,
+    /// The source file of the innermost function there.
+    pub file: Option<Arc<str>>,
+    /// The line in that file.
+    pub line: Option<u32>,
+    /// Functions that the compiler has put into `symbol` there, innermost first.
+    pub inlined: Arc<[Inlined]>,
+}
+
+/// A function whose code is part of another's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inlined {
+    /// Its name, empty where that is not known.
+    pub function: Arc<str>,
+    /// The file of the call.
+    pub caller_file: Option<Arc<str>>,
+    /// The line of the call.
+    pub caller_line: Option<u32>,
+}
+
+/// What named the functions of a module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A PDB.
+    Pdb,
+    /// DWARF, in the file or beside it.
+    Dwarf,
+    /// The file's table of symbols, which has no lines.
+    Table,
+    /// The file's exports.
+    Exports,
+    /// Nothing.
+    None,
+}
+
+impl Kind {
+    /// Whether it names functions.
+    #[must_use]
+    pub const fn names(self) -> bool {
+        !matches!(self, Self::None)
+    }
+
+    /// Its stable name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pdb => "pdb",
+            Self::Dwarf => "dwarf",
+            Self::Table => "table",
+            Self::Exports => "exports",
+            Self::None => "none",
+        }
+    }
+}
+
+/// A module whose symbols were asked for, and what came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// The module.
+    pub module: Module,
+    /// What names its functions.
+    pub kind: Kind,
+    /// The file that does.
+    pub file: Option<PathBuf>,
+    /// The module's own file, if it was found.
+    pub image: Option<PathBuf>,
+    /// Files that could not be used and why, what is missing and what to do about it.
+    pub notes: Vec<String>,
+}
+
+/// A function and its code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Code {
+    /// The name of the module it is in.
+    pub module: Arc<str>,
+    /// Its name.
+    pub symbol: Arc<str>,
+    /// The address of its first byte, as samples have it.
+    pub start: u64,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// 32 or 64.
+    pub bitness: u32,
+    /// The file they were read from.
+    pub file: PathBuf,
+}
+
+/// The longest function whose code is read: 16 MiB.
+const LONGEST: u64 = 1 << 24;
+
+/// The symbols of all modules of a recording.
+pub struct Symbols {
+    path: SymbolPath,
+    modules: Vec<Module>,
+    /// Which of `files` each module is.
+    file_of: Vec<usize>,
+    /// What several processes have loaded is opened once.
+    files: Vec<Option<Lookup>>,
+    everywhere: Places,
+    of_process: FxHashMap<u32, Places>,
+    texts: HashSet<Arc<str>>,
+    frames: FxHashMap<(usize, u64), Frame>,
+}
+
+impl Symbols {
+    /// For the modules of a recording; opens no file yet.
+    #[must_use]
+    pub fn open(recording: &Recording, path: &SymbolPath) -> Self {
+        let modules = recording.modules.clone();
+        let mut indices: FxHashMap<Option<u32>, Vec<usize>> = FxHashMap::default();
+        for (index, module) in modules.iter().enumerate() {
+            indices.entry(module.process).or_default().push(index);
+        }
+        let everywhere = indices.remove(&None).unwrap_or_default();
+        let of_process = indices
+            .into_iter()
+            .filter_map(|(process, indices)| Some((process?, Places::new(&modules, indices))));
+        let mut known = FxHashMap::default();
+        let mut file_of = Vec::with_capacity(modules.len());
+        for module in &modules {
+            let next = known.len();
+            let identity = module.identity.as_ref().map(ToString::to_string);
+            let key = (&module.name, &module.path, identity);
+            file_of.push(*known.entry(key).or_insert(next));
+        }
+        let files = file_of.iter().map(|_| None).collect();
+        Self {
+            path: path.for_recording(&recording.metadata),
+            everywhere: Places::new(&modules, everywhere),
+            of_process: of_process.collect(),
+            file_of,
+            files,
+            texts: HashSet::new(),
+            frames: FxHashMap::default(),
+            modules,
+        }
+    }
+
+    /// What is at an address of a process, for one who asks for each address once.
+    pub(crate) fn resolve(&mut self, process: u32, ip: u64, mode: Mode) -> Frame {
+        match self.module(process, ip, mode) {
+            Some(index) => self.look_up(index, ip - self.modules[index].start),
+            None => self.unplaced(ip, mode),
+        }
+    }
+
+    /// What is at an address of a process. The answer is remembered.
+    pub fn frame(&mut self, process: u32, ip: u64, mode: Mode) -> Frame {
+        let Some(index) = self.module(process, ip, mode) else {
+            return self.unplaced(ip, mode);
+        };
+        let address = ip - self.modules[index].start;
+        let key = (self.file_of[index], address);
+        if let Some(frame) = self.frames.get(&key) {
+            return frame.clone();
+        }
+        let frame = self.look_up(index, address);
+        self.frames.insert(key, frame.clone());
+        frame
+    }
+
+    /// The name of the module that an address of a process is in. Opens no file.
+    pub fn module_name(&mut self, process: u32, ip: u64, mode: Mode) -> Arc<str> {
+        match self.module(process, ip, mode) {
+            Some(index) => intern(&mut self.texts, &self.modules[index].name),
+            None => self.unplaced(ip, mode).module,
+        }
+    }
+
+    /// The code of the function that an address of a process is in.
+    ///
+    /// # Errors
+    /// In words, where the module's file or the function's bounds are not known.
+    pub fn code(&mut self, process: u32, ip: u64, mode: Mode) -> Result<Code, String> {
+        let index = self.module(process, ip, mode).ok_or("it is in no module")?;
+        let frame = self.frame(process, ip, mode);
+        let address = ip - self.modules[index].start;
+        let lookup = self.lookup(index);
+        let found = lookup.find(address);
+        let image = lookup
+            .image
+            .as_ref()
+            .ok_or_else(|| lookup.notes.join("; "))?;
+        let function = found
+            .function
+            .ok_or("no symbol tells in which function it is")?;
+        let section = image
+            .code
+            .iter()
+            .find(|range| range.contains(&function.start));
+        let section = section.ok_or("its function is in no section of code")?;
+        let range = function.start..function.end.min(section.end);
+        if range.end.saturating_sub(range.start) > LONGEST {
+            return Err("its function is longer than any".to_owned());
+        }
+        let bitness = image.bitness.ok_or("its code is not of x86 or x64")?;
+        let (bytes, file) = (image.bytes(&range)?, image.path.clone());
+        Ok(Code {
+            module: frame.module,
+            symbol: intern(&mut self.texts, &function.name),
+            start: self.modules[index].start.wrapping_add(function.start),
+            bytes,
+            bitness,
+            file,
+        })
+    }
+
+    /// The modules whose files were looked for so far, each once.
+    #[must_use]
+    pub fn opened(&self) -> Vec<Opened> {
+        let first = |file| self.file_of.iter().position(|&other| other == file);
+        let files = self.files.iter().enumerate();
+        let files = files.filter_map(|(file, lookup)| {
+            let (lookup, module) = (lookup.as_ref()?, &self.modules[first(file)?]);
+            Some(Opened {
+                module: module.clone(),
+                kind: lookup.kind,
+                file: lookup.file.clone(),
+                image: lookup.image.as_ref().map(|image| image.path.clone()),
+                notes: lookup.notes.clone(),
+            })
+        });
+        files.collect()
+    }
+
+    /// The index in the recording of the module that an address of a process is in.
+    #[must_use]
+    pub fn module(&self, process: u32, ip: u64, mode: Mode) -> Option<usize> {
+        if mode == Mode::Unknown {
+            return None;
+        }
+        let own = self.of_process.get(&process);
+        let own = own.and_then(|places| places.find(&self.modules, ip));
+        own.or_else(|| self.everywhere.find(&self.modules, ip))
+    }
+
+    fn unplaced(&mut self, ip: u64, mode: Mode) -> Frame {
+        let name = match mode {
+            Mode::Unknown => NO_ADDRESS,
+            Mode::User | Mode::Kernel => UNKNOWN,
+        };
+        Frame {
+            module: intern(&mut self.texts, name),
+            symbol: None,
+            offset: ip,
+            file: None,
+            line: None,
+            inlined: Arc::default(),
+        }
+    }
+
+    fn lookup(&mut self, index: usize) -> &Lookup {
+        let (module, path) = (&self.modules[index], &self.path);
+        self.files[self.file_of[index]].get_or_insert_with(|| Lookup::open(module, path))
+    }
+
+    fn look_up(&mut self, index: usize, address: u64) -> Frame {
+        let found = self.lookup(index).find(address);
+        let texts = &mut self.texts;
+        let start = found.function.as_ref().map_or(0, |function| function.start);
+        Frame {
+            module: intern(texts, &self.modules[index].name),
+            symbol: found.function.map(|function| intern(texts, &function.name)),
+            offset: address.saturating_sub(start),
+            file: found.file.map(|file| intern(texts, &file)),
+            line: found.line,
+            inlined: found.inlined.into(),
+        }
+    }
+}
+
+/// Modules of one address space, in order of their starts.
+#[derive(Debug)]
+struct Places {
+    indices: Vec<usize>,
+    /// The highest end of all modules up to each: ranges may overlap where modules were loaded one
+    /// after the other.
+    reach: Vec<u64>,
+}
+
+impl Places {
+    fn new(modules: &[Module], mut indices: Vec<usize>) -> Self {
+        indices.sort_by_key(|&index| modules[index].start);
+        let reach = indices.iter().scan(0, |reach, &index| {
+            *reach = modules[index].end.max(*reach);
+            Some(*reach)
+        });
+        let reach = reach.collect();
+        Self { indices, reach }
+    }
+
+    /// Of the modules that an address is in, the one with the highest start that was seen last.
+    fn find(&self, modules: &[Module], address: u64) -> Option<usize> {
+        let next = self
+            .indices
+            .partition_point(|&index| modules[index].start <= address);
+        let before = self.indices.iter().zip(&self.reach).take(next).rev();
+        before
+            .take_while(|&(_, &reach)| address < reach)
+            .map(|(&index, _)| index)
+            .find(|&index| modules[index].contains(address))
+    }
+}
+
+/// One copy of each text.
+fn intern(texts: &mut HashSet<Arc<str>>, text: &str) -> Arc<str> {
+    if let Some(known) = texts.get(text) {
+        return Arc::clone(known);
+    }
+    let new: Arc<str> = text.into();
+    texts.insert(Arc::clone(&new));
+    new
+}

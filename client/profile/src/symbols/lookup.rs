@@ -1,0 +1,228 @@
+//! One module's symbols: finding the files that belong to its build, and asking them.
+
+use super::dwarf::Dwarf;
+use super::functions::{Function, Functions};
+use super::image::Image;
+use super::pdb::Pdb;
+use super::search::SymbolPath;
+use super::{Inlined, Kind};
+use crate::recording::{Identity, Module};
+use std::path::{Path, PathBuf};
+
+/// Why a path that a recording names is left alone.
+const NOT_OURS: &str = "it was recorded on another machine, or is not a local file, and lies below no folder of the symbol path";
+
+/// What is known of an address.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Found {
+    pub(super) function: Option<Function>,
+    pub(super) file: Option<String>,
+    pub(super) line: Option<u32>,
+    /// Innermost first.
+    pub(super) inlined: Vec<Inlined>,
+}
+
+/// The files of one module that are opened, and what was found out about them.
+pub(super) struct Lookup {
+    /// The module itself, if it was found.
+    pub(super) image: Option<Image>,
+    lines: Lines,
+    /// Functions of the image or of the file with its separated symbols.
+    table: Functions,
+    pub(super) kind: Kind,
+    /// The file that names the functions.
+    pub(super) file: Option<PathBuf>,
+    /// What could not be used, and what to do about it.
+    pub(super) notes: Vec<String>,
+}
+
+enum Lines {
+    Pdb(Box<Pdb>),
+    Dwarf(Box<Dwarf>),
+    None,
+}
+
+impl Lookup {
+    pub(super) fn open(module: &Module, path: &SymbolPath) -> Self {
+        let mut lookup = Self {
+            image: None,
+            lines: Lines::None,
+            table: Functions::default(),
+            kind: Kind::None,
+            file: None,
+            notes: Vec::new(),
+        };
+        lookup.find_image(module, path);
+        let own = lookup
+            .image
+            .as_ref()
+            .and_then(|image| image.identity.clone());
+        match module.identity.clone().or(own) {
+            Some(identity @ Identity::Pdb { .. }) => lookup.find_pdb(&identity, path),
+            identity => lookup.find_dwarf(identity.as_ref(), path),
+        }
+        if lookup.kind == Kind::None {
+            lookup.take_table();
+        }
+        lookup
+    }
+
+    fn find_image(&mut self, module: &Module, path: &SymbolPath) {
+        let candidates = path.images(module);
+        for file in existing(&candidates) {
+            match image_of(file, module.identity.as_ref()) {
+                Ok(image) => {
+                    self.image = Some(image);
+                    return;
+                }
+                Err(why) => self.reject(file, &why),
+            }
+        }
+        if self.notes.is_empty() {
+            let tried = candidates.iter().map(|at| at.display().to_string());
+            let tried: Vec<_> = tried.collect();
+            let refused = module.path.as_ref();
+            let refused = refused.filter(|named| path.loaded_from(named).is_none());
+            self.notes.push(match (refused, tried.is_empty()) {
+                (None, true) => {
+                    "the recording does not tell from which file it was loaded".to_owned()
+                }
+                (None, false) => format!("the module was not found at {}", tried.join(", ")),
+                (Some(named), true) => format!("{named} was not opened: {NOT_OURS}"),
+                (Some(named), false) => format!(
+                    "the module was not found at {}; {named} was not opened: {NOT_OURS}",
+                    tried.join(", ")
+                ),
+            });
+        }
+    }
+
+    fn find_pdb(&mut self, identity: &Identity, path: &SymbolPath) {
+        let candidates = path.pdbs(identity, self.image_path());
+        for file in existing(&candidates) {
+            match Pdb::open(file, identity) {
+                Ok(pdb) => {
+                    self.lines = Lines::Pdb(Box::new(pdb));
+                    (self.kind, self.file) = (Kind::Pdb, Some(file.clone()));
+                    return;
+                }
+                Err(why) => self.reject(file, &why),
+            }
+        }
+        // Compilers of other families leave DWARF in PE files.
+        if self.image.as_ref().is_some_and(|image| image.has_dwarf) {
+            return self.find_dwarf(None, path);
+        }
+        let name = identity.pdb_name().unwrap_or("its PDB");
+        let missing = format!("{name} ({identity}) was not found");
+        let fill = "`symchk` of the Windows debuggers fills a store";
+        self.notes.push(match path.servers().first() {
+            Some(server) => {
+                format!("{missing}; halprof downloads nothing, {server} was not asked; {fill}")
+            }
+            None => format!(
+                "{missing}; put it beside the module, or its folder or store into the symbol path; \
+                 {fill}"
+            ),
+        });
+    }
+
+    fn find_dwarf(&mut self, identity: Option<&Identity>, path: &SymbolPath) {
+        let Some(image) = &self.image else {
+            return;
+        };
+        let own = image.has_dwarf.then(|| image.path.clone());
+        let link = image.debug_link.as_deref();
+        let separated = path.debug_files(identity, link, &image.path);
+        let base = image.base;
+        let candidates: Vec<_> = own.into_iter().chain(separated).collect();
+        for file in existing(&candidates) {
+            match self.take_dwarf(file, identity, base) {
+                Ok(()) => return,
+                Err(why) => self.reject(file, &why),
+            }
+        }
+    }
+
+    fn take_dwarf(
+        &mut self,
+        file: &Path,
+        identity: Option<&Identity>,
+        base: u64,
+    ) -> Result<(), String> {
+        let image = image_of(file, identity)?;
+        self.lines = Lines::Dwarf(Box::new(Dwarf::open(file, base)?));
+        self.table = image.functions;
+        (self.kind, self.file) = (Kind::Dwarf, Some(file.to_owned()));
+        Ok(())
+    }
+
+    /// Makes do with the names that the image itself has.
+    fn take_table(&mut self) {
+        let Some(image) = &mut self.image else {
+            return;
+        };
+        self.table = std::mem::take(&mut image.functions);
+        if self.table.is_empty() {
+            return;
+        }
+        let (kind, why) = if self.table.only_exports() {
+            let why = "only its exports have names: what lies behind one is counted to it";
+            (Kind::Exports, why)
+        } else {
+            let why = "only its table of symbols is used: it has no lines";
+            (Kind::Table, why)
+        };
+        (self.kind, self.file) = (kind, Some(image.path.clone()));
+        self.notes.push(why.to_owned());
+    }
+
+    fn reject(&mut self, file: &Path, why: &str) {
+        self.notes
+            .push(format!("{} is not used: {why}", file.display()));
+    }
+
+    fn image_path(&self) -> Option<&Path> {
+        self.image.as_ref().map(|image| image.path.as_path())
+    }
+
+    /// What is at an address relative to the module's start.
+    pub(super) fn find(&self, address: u64) -> Found {
+        let function = self.table.containing(address);
+        let found = match &self.lines {
+            Lines::Pdb(pdb) => pdb.find(address),
+            Lines::Dwarf(dwarf) => dwarf.find(address, function),
+            Lines::None => None,
+        };
+        found.unwrap_or_else(|| Found {
+            function: function.cloned(),
+            ..Found::default()
+        })
+    }
+
+    /// All functions that have a name.
+    pub(super) fn functions(&self) -> Vec<Function> {
+        match &self.lines {
+            Lines::Pdb(pdb) => pdb.functions(),
+            Lines::Dwarf(_) | Lines::None => self.table.to_vec(),
+        }
+    }
+}
+
+/// Opens a file of the build that is wanted, or of any where that is not known.
+fn image_of(path: &Path, wanted: Option<&Identity>) -> Result<Image, String> {
+    let image = Image::open(path)?;
+    match (wanted, &image.identity) {
+        (Some(wanted), Some(found)) if !found.is_same_build(wanted) => Err(format!(
+            "it is of another build: {found}, where {wanted} is wanted"
+        )),
+        (Some(wanted), None) => Err(format!(
+            "it does not tell its build, and {wanted} is wanted"
+        )),
+        _ => Ok(image),
+    }
+}
+
+fn existing(candidates: &[PathBuf]) -> impl Iterator<Item = &PathBuf> {
+    candidates.iter().filter(|path| path.is_file())
+}

@@ -1,0 +1,170 @@
+//! Which of the files that a recording, an image or debug information names may be opened.
+//!
+//! They come from a stranger: a path may lead to another machine, which would be given the user's
+//! credentials, or to a device. So a path is opened only if it lies below a folder that the user
+//! named, or is where a module was loaded from on this very machine; and never if it is a UNC or a
+//! device path.
+
+use crate::recording::Metadata;
+use sha2::{Digest, Sha256};
+use std::fmt::Write as _;
+use std::path::{Component, Path, PathBuf};
+
+/// Names that Windows opens as devices, whatever their folder and extension.
+const DEVICES: [&str; 6] = ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"];
+
+/// What a recording says of the machine it was made on: nobody without the machine's secret can
+/// write it, and it does not tell the secret.
+#[must_use]
+pub fn origin(secret: &[u8], metadata: &Metadata) -> String {
+    let mut hash = Sha256::new();
+    hash.update(b"halprof recording\0");
+    hash.update((secret.len() as u64).to_le_bytes());
+    hash.update(secret);
+    hash.update(metadata.began.to_le_bytes());
+    for part in &metadata.command {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    let digest = hash.finalize();
+    digest.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// The path as this system opens it, if it is of this machine's own files: absolute, without `..`,
+/// and neither a UNC nor a device path.
+pub(super) fn local(named: &str) -> Option<PathBuf> {
+    // The kernel of Windows puts this before a drive.
+    let native = named.strip_prefix(r"\??\").unwrap_or(named);
+    if native.contains('\0') || native.starts_with(r"\\") || native.starts_with("//") {
+        return None;
+    }
+    let parts: Vec<&str> = native.split(['/', '\\']).collect();
+    let outside = |part: &&str| matches!(*part, "." | "..") || is_device(part);
+    if parts.iter().any(outside) {
+        return None;
+    }
+    let path = PathBuf::from(native);
+    let plain = |part: Component<'_>| match part {
+        Component::Prefix(prefix) => matches!(prefix.kind(), std::path::Prefix::Disk(_)),
+        Component::ParentDir | Component::CurDir => false,
+        Component::RootDir | Component::Normal(_) => true,
+    };
+    (path.is_absolute() && path.components().all(plain)).then_some(path)
+}
+
+/// Whether Windows opens a device for the last part of a path, and not a file.
+pub(super) fn is_device(name: &str) -> bool {
+    let stem = name.split('.').next().unwrap_or_default().trim_end();
+    let numbered = |prefix: &str| {
+        let rest = stem.get(..3).zip(stem.get(3..));
+        rest.is_some_and(|(start, rest)| {
+            start.eq_ignore_ascii_case(prefix)
+                && matches!(
+                    rest,
+                    "0" | "1" | "2" | "3" | "4" | "5" | "6" | "7" | "8" | "9"
+                )
+                || start.eq_ignore_ascii_case(prefix) && matches!(rest, "¹" | "²" | "³")
+        })
+    };
+    let mut devices = DEVICES.iter();
+    devices.any(|device| device.eq_ignore_ascii_case(stem)) || numbered("COM") || numbered("LPT")
+}
+
+/// Whether a path lies below a folder, by its name and by where it really is.
+pub(super) fn is_below(path: &Path, folder: &Path) -> bool {
+    let Ok(folder) = std::path::absolute(folder) else {
+        return false;
+    };
+    // What is elsewhere by its name is not even looked at.
+    let mut parts = path.components();
+    let named = folder.components().all(|part| {
+        let (a, b) = (parts.next(), part.as_os_str());
+        a.is_some_and(|a| a.as_os_str().eq_ignore_ascii_case(b))
+    });
+    let really = || {
+        Some(
+            path.canonicalize()
+                .ok()?
+                .starts_with(folder.canonicalize().ok()?),
+        )
+    };
+    named && really().unwrap_or(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_of_another_machine_or_of_a_device_is_never_local() {
+        for named in [
+            r"\\host\share\a.pdb",
+            r"//host/share/a.pdb",
+            r"\\?\UNC\host\share\a.pdb",
+            r"\\.\PhysicalDrive0",
+            r"\??\UNC\host\share\a.pdb",
+            r"\??\\\host\share",
+            r"\Device\Mup\host\share\a.pdb",
+            r"\Device\HarddiskVolume1\a.pdb",
+            "a.pdb",
+            "../a.pdb",
+            "/tmp/../etc/a",
+            "/tmp/./a",
+            "/tmp/NUL",
+            "/tmp/com1.pdb",
+            "/tmp/a\0b",
+            "",
+        ] {
+            assert_eq!(local(named), None, "{named}");
+        }
+    }
+
+    #[test]
+    fn devices_of_windows_are_known_by_any_name() {
+        for name in [
+            "CON", "nul.pdb", "Com1", "lpt9.txt", "aux .x", "COM¹", "conin$",
+        ] {
+            assert!(is_device(name), "{name}");
+        }
+        for name in ["console.pdb", "com.pdb", "com10", "lpt", "nullable", ""] {
+            assert!(!is_device(name), "{name}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_out_of_a_folder_is_not_below_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let other = tempfile::tempdir().expect("a folder");
+        let (inside, outside) = (folder.path().join("in"), other.path().join("out"));
+        std::fs::write(&inside, "").expect("written");
+        std::fs::write(&outside, "").expect("written");
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&outside, &link).expect("a link");
+        assert!(is_below(&inside, folder.path()));
+        assert!(!is_below(&link, folder.path()));
+        assert!(!is_below(&outside, folder.path()));
+        assert!(!is_below(&folder.path().join("gone"), folder.path()));
+    }
+
+    #[test]
+    fn an_origin_is_of_one_machine_and_one_recording() {
+        let metadata = Metadata {
+            began: 1,
+            command: vec!["a".to_owned(), "b".to_owned()],
+            ..Metadata::default()
+        };
+        let ours = origin(b"secret", &metadata);
+        assert_eq!(ours.len(), 64);
+        assert_ne!(ours, origin(b"another", &metadata));
+        let mut later = metadata.clone();
+        later.began = 2;
+        assert_ne!(ours, origin(b"secret", &later));
+        later = metadata;
+        later.command = vec!["ab".to_owned()];
+        assert_ne!(ours, origin(b"secret", &later));
+    }
+}

@@ -1,0 +1,210 @@
+//! What stops a measurement, or falsifies it: facts in, checks out.
+//!
+//! [`Facts`] are collected elsewhere: what the driver or a model answers by [`Facts::collect`], what
+//! Windows says by the folder that calls Windows. What they mean is decided here, in safe code that
+//! runs anywhere. A fact that could not be had makes its check [`State::Unknown`], never ok.
+
+mod machine;
+mod signature;
+mod system;
+mod tools;
+mod trial;
+
+pub use signature::Signature;
+pub use system::{Power, System};
+pub use tools::Running;
+pub use trial::Trials;
+
+use halprof_measure::Result;
+use halprof_measure::{Connection, Transport};
+use serde::Serialize;
+use shared_types::request::machine::{Machine, Processor};
+
+/// How much a finding matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// Nothing in the way.
+    Ok,
+    /// Measuring works; results need care.
+    Warning,
+    /// Nothing can be measured until this is gone.
+    Problem,
+    /// It could not be found out.
+    Unknown,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// The stable name.
+    pub name: &'static str,
+    /// How much it matters.
+    pub state: State,
+    /// What was looked at.
+    pub looked_at: &'static str,
+    /// What was found.
+    pub result: String,
+    /// What that does to a measurement, where it does anything.
+    pub consequence: Option<String>,
+    /// What to do about it.
+    pub remedy: Option<String>,
+    /// The error code that a measurement would end with; `halprof explain` tells more of it.
+    pub code: Option<&'static str>,
+}
+
+impl Check {
+    fn new(name: &'static str, looked_at: &'static str, result: impl Into<String>) -> Self {
+        Self {
+            name,
+            state: State::Ok,
+            looked_at,
+            result: result.into(),
+            consequence: None,
+            remedy: None,
+            code: None,
+        }
+    }
+
+    fn found(self, state: State, consequence: &str, remedy: impl Into<String>) -> Self {
+        Self {
+            state,
+            consequence: Some(consequence.to_owned()),
+            remedy: Some(remedy.into()),
+            ..self
+        }
+    }
+
+    fn warning(self, consequence: &str, remedy: impl Into<String>) -> Self {
+        self.found(State::Warning, consequence, remedy)
+    }
+
+    fn problem(self, consequence: &str, remedy: impl Into<String>) -> Self {
+        self.found(State::Problem, consequence, remedy)
+    }
+
+    fn unknown(self, consequence: &str, remedy: impl Into<String>) -> Self {
+        self.found(State::Unknown, consequence, remedy)
+    }
+
+    fn code(self, code: &'static str) -> Self {
+        Self {
+            code: Some(code),
+            ..self
+        }
+    }
+}
+
+/// An error, as far as a check tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The stable name that programs may compare.
+    pub code: &'static str,
+    /// What went wrong.
+    pub message: String,
+    /// What to do about it.
+    pub hint: String,
+}
+
+/// How an error is told: what to do about it is for whoever shows the checks to say.
+pub type Words<'a> = &'a dyn Fn(&halprof_measure::Error) -> Failure;
+
+/// A machine and its processors.
+#[derive(Clone, Debug)]
+pub struct Described {
+    /// The machine as a whole.
+    pub machine: Machine,
+    /// Its processors.
+    pub processors: Vec<Processor>,
+}
+
+impl Described {
+    /// Asks for it.
+    pub fn ask<T: Transport>(connection: &mut Connection<T>) -> Result<Self> {
+        Ok(Self {
+            machine: connection.machine()?,
+            processors: connection.processors()?,
+        })
+    }
+}
+
+/// All that is looked at.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// Who answers, or why nobody does.
+    pub answer: std::result::Result<String, Failure>,
+    /// What the driver says; where none answers, what CPUID lets one foresee.
+    pub described: Option<Described>,
+    /// What came of counting and sampling for a moment.
+    pub trials: Trials,
+    /// What Windows says; `None` where a model is measured.
+    pub system: Option<System>,
+}
+
+impl Facts {
+    /// What somebody who answers has to say, and what a moment's counting comes to.
+    pub fn collect<T: Transport>(
+        connection: &mut Connection<T>,
+        system: Option<System>,
+        words: Words<'_>,
+    ) -> Result<Self> {
+        let described = Described::ask(connection)?;
+        let trials = Trials::make(connection, &described, words)?;
+        Ok(Self {
+            answer: Ok(connection.answerer().to_owned()),
+            described: Some(described),
+            trials,
+            system,
+        })
+    }
+
+    /// Nobody answers; `foreseen` is what CPUID says of the machine, where that was read.
+    #[must_use]
+    pub const fn unanswered(
+        failure: Failure,
+        foreseen: Option<Described>,
+        system: Option<System>,
+    ) -> Self {
+        Self {
+            answer: Err(failure),
+            described: foreseen,
+            trials: Trials {
+                counting: None,
+                sampling: None,
+            },
+            system,
+        }
+    }
+
+    /// Whether somebody answers.
+    #[must_use]
+    pub const fn answered(&self) -> bool {
+        self.answer.is_ok()
+    }
+}
+
+/// Looks at all of it, in the order in which a measurement meets it.
+#[must_use]
+pub fn examine(facts: &Facts) -> Vec<Check> {
+    let mut checks = vec![driver(facts)];
+    if let Some(system) = &facts.system {
+        checks.extend(system::checks(system, facts.answered()));
+    }
+    if let Some(described) = &facts.described {
+        checks.extend(machine::checks(facts, described));
+    }
+    checks
+}
+
+fn driver(facts: &Facts) -> Check {
+    let looked_at = "whether the device opens and answers in this version";
+    match &facts.answer {
+        Ok(answerer) => Check::new("driver", looked_at, format!("{answerer} answers")),
+        Err(failure) => Check::new("driver", looked_at, &failure.message)
+            .problem("Nothing can be measured.", &failure.hint)
+            .code(failure.code),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,436 @@
+//! Does each fact lead to its finding, and is what is not known never taken for good?
+
+use super::*;
+use halprof_measure::{Error, Modelled, Refusal};
+use shared_types::ErrorCode;
+use std::collections::BTreeMap;
+
+fn modelled(machine: &str, system: Option<System>) -> Facts {
+    let mut connection = on(machine);
+    Facts::collect(&mut connection, system, &words).expect("facts")
+}
+
+fn on(machine: &str) -> Connection<Modelled> {
+    let spec = halprof_measure::spec(machine).expect("a model");
+    Connection::new(Modelled::new(&spec.leaves)).expect("an answer")
+}
+
+fn words(error: &Error) -> Failure {
+    Failure {
+        code: error.code(),
+        message: error.to_string(),
+        hint: "This is what to do.".to_owned(),
+    }
+}
+
+/// Each check's state, by name.
+fn states(facts: &Facts) -> BTreeMap<&'static str, State> {
+    let checks = examine(facts);
+    let states: BTreeMap<_, _> = checks
+        .iter()
+        .map(|check| (check.name, check.state))
+        .collect();
+    assert_eq!(states.len(), checks.len(), "a name stands twice");
+    for check in checks {
+        assert!(
+            !check.looked_at.is_empty() && !check.result.is_empty(),
+            "{check:?}"
+        );
+        let told = check.consequence.is_some() && check.remedy.is_some();
+        assert_eq!(told, check.state != State::Ok, "{check:?}");
+        for text in [check.consequence, check.remedy].into_iter().flatten() {
+            assert!(text.ends_with(['.', ')', '>']) && text.len() > 10, "{text}");
+        }
+    }
+    states
+}
+
+/// A Windows on which all is well.
+fn good() -> System {
+    System {
+        build: Some((19045, 4291)),
+        elevated: Some(true),
+        code_integrity: Some(0x01 | 0x02),
+        secure_boot: Some(false),
+        signature: Some(Signature::Other),
+        services: Some(vec!["Tcpip".to_owned()]),
+        processes: Some(vec!["explorer.exe".to_owned()]),
+        modules: Some((30, 180)),
+        power: Power {
+            battery: Some(false),
+            held: Some((3000, 3000)),
+        },
+        invariant_tsc: Some(true),
+    }
+}
+
+fn absent() -> Failure {
+    words(&Error::NoDriver {
+        message: "the driver is not installed".to_owned(),
+        hint: "Run `halprof install`.".to_owned(),
+    })
+}
+
+#[test]
+fn models_are_found_to_be_what_they_are() {
+    use State::{Ok, Problem, Warning};
+    for (machine, name, state) in [
+        ("skylake", "interface", Ok),
+        ("skylake", "counting", Ok),
+        ("skylake", "sampling", Ok),
+        ("skylake", "owner", Ok),
+        ("zen4", "hypervisor", Ok),
+        ("zen4", "clock", Ok),
+        ("hybrid", "processors", Warning),
+        ("pentium", "interface", Warning),
+        ("pentium", "interrupt", Warning),
+        ("pentium", "sampling", Warning),
+        ("pentium", "counting", Ok),
+        ("pentium4", "sampling", Ok),
+        ("hyperv-masked", "interface", Problem),
+        ("hyperv-masked", "hypervisor", Warning),
+        ("hyperv-root-amd", "interface", Problem),
+        ("hyperv-root-amd", "hypervisor", Problem),
+    ] {
+        assert_eq!(
+            states(&modelled(machine, None))[name],
+            state,
+            "{machine} {name}"
+        );
+    }
+}
+
+#[test]
+fn a_good_windows_has_nothing_to_tell() {
+    let states = states(&modelled("skylake", Some(good())));
+    assert!(
+        states.values().all(|&state| state == State::Ok),
+        "{states:?}"
+    );
+    assert_eq!(states.len(), 17);
+}
+
+/// What is otherwise than good, the check that tells, and how it ends.
+type Case = (fn(&mut System), &'static str, State);
+
+#[test]
+fn each_fact_of_windows_has_its_finding_before_the_driver_runs() {
+    use State::{Ok, Problem, Unknown, Warning};
+    let change = |change: fn(&mut System)| {
+        let mut system = good();
+        change(&mut system);
+        Facts::unanswered(absent(), None, Some(system))
+    };
+    let cases: &[Case] = &[
+        (|_| {}, "signing", Ok),
+        (|system| system.build = Some((18363, 1)), "windows", Problem),
+        (
+            |system| system.elevated = Some(false),
+            "permission",
+            Problem,
+        ),
+        (
+            |system| system.code_integrity = Some(0x01),
+            "signing",
+            Problem,
+        ),
+        // A kernel debugger lets unsigned drivers through, and may not be there.
+        (
+            |system| system.code_integrity = Some(0x81),
+            "signing",
+            Unknown,
+        ),
+        (
+            |system| {
+                system.code_integrity = Some(0x01);
+                system.signature = Some(Signature::Microsoft);
+            },
+            "signing",
+            Ok,
+        ),
+        (
+            |system| {
+                system.code_integrity = Some(0x01);
+                system.signature = None;
+            },
+            "signing",
+            Unknown,
+        ),
+        (
+            |system| {
+                system.code_integrity = Some(0x01);
+                system.secure_boot = Some(true);
+            },
+            "secure-boot",
+            Problem,
+        ),
+        (
+            |system| {
+                system.code_integrity = Some(0x01);
+                system.secure_boot = Some(true);
+                system.signature = None;
+            },
+            "secure-boot",
+            Warning,
+        ),
+        (
+            |system| {
+                system.secure_boot = Some(true);
+                system.signature = Some(Signature::Microsoft);
+            },
+            "secure-boot",
+            Ok,
+        ),
+        (
+            |system| system.code_integrity = Some(0x403),
+            "memory-integrity",
+            Warning,
+        ),
+        (
+            |system| system.services = Some(vec!["sepdrv5".to_owned()]),
+            "other-tools",
+            Warning,
+        ),
+        (|system| system.processes = None, "other-tools", Unknown),
+        (|system| system.modules = Some((30, 0)), "modules", Warning),
+        (|system| system.modules = Some((0, 180)), "modules", Warning),
+        (|system| system.modules = None, "modules", Unknown),
+        (
+            |system| system.power.held = Some((3000, 1200)),
+            "power",
+            Warning,
+        ),
+        (|system| system.power.battery = Some(true), "power", Warning),
+    ];
+    for (number, (make, name, state)) in cases.iter().enumerate() {
+        let facts = change(*make);
+        assert_eq!(states(&facts)[name], *state, "case {number}: {name}");
+        assert_eq!(states(&facts)["driver"], Problem);
+    }
+}
+
+#[test]
+fn a_driver_that_runs_is_the_proof_that_windows_lets_it() {
+    let system = System {
+        elevated: Some(false),
+        code_integrity: Some(0x401),
+        secure_boot: Some(true),
+        ..good()
+    };
+    let states = states(&modelled("skylake", Some(system)));
+    for name in ["permission", "signing", "secure-boot", "memory-integrity"] {
+        assert_eq!(states[name], State::Ok, "{name}");
+    }
+}
+
+#[test]
+fn what_is_not_told_is_unknown() {
+    let facts = Facts::unanswered(absent(), None, Some(System::default()));
+    let states = states(&facts);
+    for (name, state) in states.iter().filter(|(name, _)| **name != "driver") {
+        assert_eq!(*state, State::Unknown, "{name}");
+    }
+    assert_eq!(states.len(), 9);
+}
+
+#[test]
+fn a_driver_of_another_version_is_told_with_both_versions() {
+    let refusal = Refusal {
+        code: ErrorCode::VersionMismatch,
+        subject: 7,
+        detail: 9,
+        source: None,
+    };
+    let checks = examine(&Facts::unanswered(
+        words(&Error::Refused(refusal)),
+        None,
+        None,
+    ));
+    let [driver] = checks.as_slice() else {
+        panic!("{checks:?}");
+    };
+    assert_eq!(
+        (driver.state, driver.code),
+        (State::Problem, Some("version-mismatch"))
+    );
+    assert!(
+        driver.result.contains('7') && driver.result.contains('9'),
+        "{driver:?}"
+    );
+}
+
+#[test]
+fn without_a_driver_cpuid_tells_what_to_expect() {
+    let described = modelled("hyperv-root-amd", None).described;
+    let states = states(&Facts::unanswered(absent(), described, None));
+    assert_eq!(states["interface"], State::Problem);
+    assert_eq!(states["hypervisor"], State::Problem);
+    assert!(!states.contains_key("counting"), "nobody has tried");
+}
+
+fn refusal(code: ErrorCode) -> Failure {
+    let (subject, detail, source) = (0, 0xC000_009A, None);
+    let refusal = Refusal {
+        code,
+        subject,
+        detail,
+        source,
+    };
+    words(&Error::Refused(refusal))
+}
+
+#[test]
+fn an_owner_that_nobody_names_has_candidates() {
+    let mut facts = modelled("skylake", Some(good()));
+    facts.trials.counting = Some(Err(refusal(ErrorCode::CountersReserved)));
+    facts.trials.sampling = None;
+    let owner = |facts: &Facts| {
+        examine(facts)
+            .into_iter()
+            .find(|check| check.name == "owner")
+    };
+    let check = owner(&facts).expect("it");
+    assert_eq!(
+        (check.state, check.code),
+        (State::Problem, Some("counters-reserved"))
+    );
+    assert!(check.remedy.expect("one").contains("VTune"));
+    let system = facts.system.as_mut().expect("a Windows");
+    system.processes = Some(vec!["pcm.exe".to_owned()]);
+    let remedy = owner(&facts).and_then(|check| check.remedy).expect("one");
+    assert!(remedy.contains("run here: Intel PCM (pcm.exe)"), "{remedy}");
+}
+
+#[test]
+fn what_the_machine_refuses_is_found_by_trying() {
+    let spec = halprof_measure::spec("skylake").expect("a model");
+    for (name, code, take) in [
+        (
+            "owner",
+            "counters-reserved",
+            sim::model::Model::take_counters as fn(&mut sim::model::Model, bool),
+        ),
+        (
+            "sampling",
+            "interrupt-taken",
+            sim::model::Model::take_interrupt,
+        ),
+    ] {
+        let mut machine = Modelled::new(&spec.leaves);
+        take(machine.model(), true);
+        let mut connection = Connection::new(machine).expect("an answer");
+        let facts = Facts::collect(&mut connection, None, &words).expect("facts");
+        let checks = examine(&facts);
+        let check = checks.iter().find(|check| check.name == name).expect("it");
+        assert_eq!(check.code, Some(code), "{check:?}");
+        assert_ne!(check.state, State::Ok);
+    }
+}
+
+#[test]
+fn a_session_that_holds_the_counters_is_named() {
+    let mut facts = modelled("skylake", None);
+    let described = facts.described.as_mut().expect("a machine");
+    (
+        described.machine.holder_session,
+        described.machine.holder_process,
+    ) = (7, 4711);
+    facts.trials = Trials::default();
+    let states = states(&facts);
+    assert_eq!(
+        (states["owner"], states["counting"]),
+        (State::Problem, State::Unknown)
+    );
+    let checks = examine(&facts);
+    assert!(
+        checks
+            .iter()
+            .any(|check| check.result.contains("process 4711"))
+    );
+}
+
+#[test]
+fn counters_that_do_not_count_are_a_problem_and_a_lost_interrupt_a_warning() {
+    let mut facts = modelled("skylake", None);
+    facts.trials.sampling = Some(Err(refusal(ErrorCode::InterruptTaken)));
+    assert_eq!(states(&facts)["sampling"], State::Warning);
+    facts.trials.counting = Some(Err(refusal(ErrorCode::CountersDead)));
+    assert_eq!(states(&facts)["counting"], State::Problem);
+    assert_eq!(states(&facts)["owner"], State::Unknown);
+}
+
+#[test]
+fn the_trial_leaves_nothing_behind() {
+    let mut connection = on("skylake");
+    let before = connection.registers(0).expect("registers");
+    let facts = Facts::collect(&mut connection, None, &words).expect("facts");
+    assert_eq!(facts.trials.sampling, Some(Ok(())));
+    let machine = connection.machine().expect("the machine");
+    assert_eq!((machine.holder_session, machine.ring_bytes), (0, 0));
+    let selects = |registers: &[shared_types::request::machine::Register]| {
+        let enabled = registers
+            .iter()
+            .filter(|one| (0x186..0x196).contains(&one.number));
+        enabled.map(|one| one.value & 1 << 22).collect::<Vec<_>>()
+    };
+    let after = connection.registers(0).expect("registers");
+    assert_eq!(selects(&after), selects(&before));
+}
+
+#[test]
+fn each_kind_of_hypervisor_has_its_own_advice() {
+    let root = Processor::HV1 | Processor::HV1_ROOT;
+    let kvm = *b"KVMKVMKVM\0\0\0";
+    for (vendor, hypervisor, flags, behind, said) in [
+        (
+            b"GenuineIntel",
+            b"Microsoft Hv",
+            root,
+            [0; 12],
+            "update Windows",
+        ),
+        (
+            b"AuthenticAMD",
+            b"Microsoft Hv",
+            root,
+            [0; 12],
+            "AMD's counters",
+        ),
+        (
+            b"GenuineIntel",
+            b"Microsoft Hv",
+            Processor::HV1,
+            [0; 12],
+            "Set-VMProcessor",
+        ),
+        (
+            b"GenuineIntel",
+            b"Microsoft Hv",
+            Processor::HV1,
+            kvm,
+            "enlightenments",
+        ),
+        (b"GenuineIntel", b"VMwareVMware", 0, [0; 12], "vpmc.enable"),
+    ] {
+        let mut facts = modelled("hyperv-masked", None);
+        let described = facts.described.as_mut().expect("a machine");
+        for boot in &mut described.processors {
+            (boot.vendor, boot.hypervisor) = (*vendor, *hypervisor);
+            (boot.flags, boot.hypervisor_behind) = (flags, behind);
+        }
+        let checks = examine(&facts);
+        let check = checks.iter().find(|check| check.name == "interface");
+        let remedy = check.and_then(|check| check.remedy.clone()).expect("one");
+        assert!(remedy.contains(said), "{said}: {remedy}");
+    }
+}
+
+#[test]
+fn a_refused_handler_leads_to_samples_without_addresses() {
+    let mut facts = modelled("skylake", None);
+    facts.trials.sampling = Some(Err(refusal(ErrorCode::InterruptTaken)));
+    let checks = examine(&facts);
+    let check = checks.iter().find(|check| check.name == "sampling");
+    let remedy = check.and_then(|check| check.remedy.clone()).expect("one");
+    assert!(remedy.contains("record --no-address"), "{remedy}");
+}

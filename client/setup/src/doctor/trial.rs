@@ -1,0 +1,76 @@
+//! Counting and sampling for a moment: what no table can tell, the machine does.
+
+use super::{Described, Failure, Words};
+use halprof_measure::Result;
+use halprof_measure::{Connection, Session, Setup, Transport};
+use shared_types::request::session::Spec;
+use shared_types::request::source::Source;
+
+/// What came of it; `None` where it was not tried.
+#[derive(Clone, Debug, Default)]
+pub struct Trials {
+    /// One source, counted on every processor.
+    pub counting: Option<std::result::Result<(), Failure>>,
+    /// One source, sampled on the boot processor.
+    pub sampling: Option<std::result::Result<(), Failure>>,
+}
+
+impl Trials {
+    /// Tries both, where there is anything to count and nobody of ours holds the counters.
+    pub(super) fn make<T: Transport>(
+        connection: &mut Connection<T>,
+        described: &Described,
+        words: Words<'_>,
+    ) -> Result<Self> {
+        if described.machine.holder_session != 0 {
+            return Ok(Self::default());
+        }
+        let sources = connection.sources(false)?;
+        let first = |wanted: u32| {
+            let mut sources = sources.iter();
+            let fits = |flags: u32| flags & wanted == wanted && flags & Source::TIMER == 0;
+            sources.find(|source| fits(source.flags)).copied()
+        };
+        let mut tried = |source: Source, sample| {
+            let outcome = attempt(connection, &source, sample);
+            outcome.map_err(|error| words(&error))
+        };
+        let counting = first(Source::SUPPORTED).map(|source| tried(source, false));
+        let sampling = match counting {
+            Some(Ok(())) => {
+                first(Source::SUPPORTED | Source::SAMPLING).map(|source| tried(source, true))
+            }
+            _ => None,
+        };
+        Ok(Self { counting, sampling })
+    }
+}
+
+/// Starts and stops at once; the driver's self-test is part of the start. Sampling asks for the
+/// longest period and for one processor, so that neither samples nor rings are to speak of.
+fn attempt<T: Transport>(
+    connection: &mut Connection<T>,
+    source: &Source,
+    sample: bool,
+) -> Result<()> {
+    let spec = Spec {
+        source: source.id,
+        group: 0,
+        filter: Spec::USER,
+        interval: if sample {
+            source.max_interval.into()
+        } else {
+            0
+        },
+        raw: 0,
+    };
+    let setup = Setup {
+        specs: vec![spec],
+        processors: if sample { vec![0] } else { Vec::new() },
+        ..Setup::default()
+    };
+    let mut session = Session::open(connection, false, false)?;
+    session.configure(&setup, sample)?;
+    session.start()?;
+    session.stop()
+}

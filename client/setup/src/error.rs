@@ -1,0 +1,24 @@
+//! Why the driver could not be installed, removed or started.
+
+use crate::installation::Obstacle;
+use thiserror::Error;
+
+/// What Windows refused, or what went wrong before it was asked.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// Windows would not install, remove or start the driver.
+    #[error("{0}")]
+    Obstacle(Obstacle),
+    /// No device of ours is there.
+    #[error("the driver is not installed")]
+    NotInstalled,
+    /// The driver runs on Windows only.
+    #[error("the driver runs on Windows only")]
+    WindowsOnly,
+    /// A file could not be read, or is not what it should be.
+    #[error(transparent)]
+    Measure(#[from] halprof_measure::Error),
+}
+
+/// What every fallible function of the library answers.
+pub type Result<T> = std::result::Result<T, Error>;

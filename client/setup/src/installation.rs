@@ -1,0 +1,622 @@
+//! Installing and removing the driver, and what stands in the way, in words.
+//!
+//! The driver serves a root-enumerated device: no bus reports it, so a device node with its
+//! hardware id has to be made before a driver package can be installed on it. The numbers are
+//! Windows' own: winerror.h and setupapi.h for errors, cfg.h for problems, ntstatus.h for statuses.
+
+#[cfg(not(windows))]
+use crate::Error;
+use crate::Result;
+use serde::Serialize;
+use std::fmt;
+use std::path::Path;
+
+#[cfg(windows)]
+use crate::windows::installation as platform;
+#[cfg(windows)]
+pub use crate::windows::installation::beside_the_tool;
+
+/// What an installation came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Installed {
+    /// The device instance, such as `ROOT\HALPROF\0000`.
+    pub device: String,
+    /// The install file's name in the driver store, such as `oem12.inf`, where Windows tells it.
+    pub package: Option<String>,
+    /// Whether the device node is new; it is not where the driver was updated.
+    pub created: bool,
+    /// Whether Windows asks for a restart before the driver runs.
+    pub restart: bool,
+}
+
+/// What a removal came to. All is empty where nothing was installed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Removed {
+    /// The device instances that are gone.
+    pub devices: Vec<String>,
+    /// The install files that are gone from the driver store.
+    pub packages: Vec<String>,
+    /// Whether the driver's service was there.
+    pub service: bool,
+    /// Whether Windows asks for a restart to finish.
+    pub restart: bool,
+}
+
+/// What starting or stopping the driver came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Switched {
+    /// The device instances.
+    pub devices: Vec<String>,
+    /// Whether there was anything to do.
+    pub changed: bool,
+    /// Whether Windows asks for a restart to finish.
+    pub restart: bool,
+}
+
+/// Installs the driver package of this install file, making the device node where there is none.
+#[cfg(windows)]
+pub fn install(inf: &Path) -> Result<Installed> {
+    platform::install(inf)
+}
+
+/// Removes the device nodes, the driver packages and the service.
+#[cfg(windows)]
+pub fn uninstall() -> Result<Removed> {
+    platform::uninstall()
+}
+
+/// Loads the driver, by enabling its device.
+#[cfg(windows)]
+pub fn start() -> Result<Switched> {
+    platform::start()
+}
+
+/// Unloads the driver, by disabling its device until [`start`] or the next start of Windows.
+#[cfg(windows)]
+pub fn stop() -> Result<Switched> {
+    platform::stop()
+}
+
+/// Refuses: the driver is Windows'.
+#[cfg(not(windows))]
+pub fn install(_inf: &Path) -> Result<Installed> {
+    Err(Error::WindowsOnly)
+}
+
+/// Refuses: the driver is Windows'.
+#[cfg(not(windows))]
+pub fn uninstall() -> Result<Removed> {
+    Err(Error::WindowsOnly)
+}
+
+/// Refuses: the driver is Windows'.
+#[cfg(not(windows))]
+pub fn start() -> Result<Switched> {
+    Err(Error::WindowsOnly)
+}
+
+/// Refuses: the driver is Windows'.
+#[cfg(not(windows))]
+pub fn stop() -> Result<Switched> {
+    Err(Error::WindowsOnly)
+}
+
+/// Where the install file is looked for: beside the tool, where the package has it.
+#[cfg(not(windows))]
+#[must_use]
+pub fn beside_the_tool() -> std::path::PathBuf {
+    INF.into()
+}
+
+/// How the driver stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// No device of ours is there.
+    Absent,
+    /// A device is there, and this keeps its driver from running.
+    NotRunning(Obstacle),
+    /// The driver runs.
+    Running,
+}
+
+/// How the driver stands, as far as Windows tells.
+#[cfg(windows)]
+#[must_use]
+pub fn standing() -> Standing {
+    platform::standing()
+}
+
+/// The install file's name in the package.
+pub const INF: &str = "halprof.inf";
+
+/// Whether an install file has a driver for this hardware id.
+///
+/// An install file is UTF-16 with a byte-order mark, or ANSI. The id stands in a models section,
+/// behind the install section's name: `%Device% = Install, Root\halprof`.
+#[must_use]
+pub fn serves(inf: &[u8], hardware_id: &str) -> bool {
+    let text = text_of(inf);
+    text.lines()
+        .filter_map(|line| line.split(';').next()?.split_once('='))
+        .flat_map(|(_, value)| value.split(',').skip(1))
+        .any(|id| id.trim().eq_ignore_ascii_case(hardware_id))
+}
+
+fn text_of(inf: &[u8]) -> String {
+    let Some(wide) = inf.strip_prefix(&[0xFF, 0xFE]) else {
+        return String::from_utf8_lossy(inf).into_owned();
+    };
+    let units = wide.chunks_exact(2).map(|pair| match pair {
+        [low, high] => u16::from_le_bytes([*low, *high]),
+        _ => 0,
+    });
+    char::decode_utf16(units)
+        .map(|character| character.unwrap_or(char::REPLACEMENT_CHARACTER))
+        .collect()
+}
+
+/// What stands in the way of the driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// The process has not the rights of an administrator.
+    NotElevated,
+    /// A step failed.
+    Failed {
+        /// What was tried, as in "the driver package could not be ...".
+        step: &'static str,
+        /// GetLastError's number.
+        error: u32,
+    },
+    /// The configuration manager refused a step.
+    Refused {
+        /// What was tried, as in "the device could not be ...".
+        step: &'static str,
+        /// CONFIGRET: cfgmgr32.h's number.
+        answer: u32,
+    },
+    /// The device is there, but its driver does not run.
+    NotRunning {
+        /// CM_PROB_*: Device Manager's "Code".
+        problem: u32,
+        /// The NTSTATUS behind it, or 0 where Windows has none.
+        status: u32,
+    },
+}
+
+/// What one number of Windows means for us.
+struct Row {
+    number: u32,
+    code: &'static str,
+    why: &'static str,
+    hint: &'static str,
+}
+
+const fn row(number: u32, code: &'static str, why: &'static str, hint: &'static str) -> Row {
+    Row {
+        number,
+        code,
+        why,
+        hint,
+    }
+}
+
+const ELEVATE: &str = "Run it from an elevated prompt (Run as administrator).";
+const TRUST: &str = "From an elevated prompt, put the package's certificate (the .cer file) where Windows looks: `certutil -addstore Root FILE.cer` and `certutil -addstore TrustedPublisher FILE.cer`; then install again.";
+const REPACK: &str =
+    "Take the files halprof.inf, halprof.cat and halprof.sys from one package, unchanged.";
+const TEST_SIGNING: &str = "For a test-signed driver: turn Secure Boot off in the firmware's setup, run `bcdedit /set testsigning on` from an elevated prompt and restart.";
+const POLICY: &str = "Ask who administers this machine: a policy decides which devices and drivers may be installed.";
+const INTEGRITY: &str = "Event Viewer, Applications and Services Logs, Microsoft, Windows, CodeIntegrity, Operational, tells which rule it was: a policy, the vulnerable-driver block list, or Memory integrity (Windows Security, Device security, Core isolation).";
+const RESTART: &str =
+    "Restart Windows; if it is still so, `halprof uninstall`, restart and install again.";
+const AGAIN: &str = "`halprof uninstall` removes what is there; install again. %SystemRoot%\\INF\\setupapi.dev.log has what Windows tried.";
+
+/// GetLastError's numbers.
+const ERRORS: &[Row] = &[
+    row(
+        2,
+        "install-failed",
+        "a file of the package is missing (ERROR_FILE_NOT_FOUND)",
+        REPACK,
+    ),
+    row(5, "access-denied", "access is denied", ELEVATE),
+    row(
+        577,
+        "not-signed",
+        "the signature of a file is not one that Windows accepts now (ERROR_INVALID_IMAGE_HASH)",
+        TEST_SIGNING,
+    ),
+    row(
+        1275,
+        "driver-blocked",
+        "Windows blocks this driver (ERROR_DRIVER_BLOCKED)",
+        INTEGRITY,
+    ),
+    row(
+        1459,
+        "install-failed",
+        "Windows wants to ask whether this publisher is trusted, and nobody can answer (ERROR_REQUIRES_INTERACTIVE_WINDOWSTATION)",
+        TRUST,
+    ),
+    row(
+        4551,
+        "driver-blocked",
+        "a code-integrity policy blocks a file (ERROR_SYSTEM_INTEGRITY_POLICY_VIOLATION)",
+        INTEGRITY,
+    ),
+    row(
+        0x8009_6010,
+        "not-signed",
+        "a file is not the one that was signed (TRUST_E_BAD_DIGEST)",
+        REPACK,
+    ),
+    row(
+        0x800B_0004,
+        "not-signed",
+        "the catalog's signer is not trusted (TRUST_E_SUBJECT_NOT_TRUSTED)",
+        TRUST,
+    ),
+    row(
+        0x800B_0100,
+        "not-signed",
+        "the package is not signed (TRUST_E_NOSIGNATURE)",
+        REPACK,
+    ),
+    row(
+        0x800B_0101,
+        "not-signed",
+        "the certificate has expired, or the clock is wrong (CERT_E_EXPIRED)",
+        "Set the clock right, or build and sign the package anew.",
+    ),
+    row(
+        0x800B_0109,
+        "not-signed",
+        "the certificate ends in a root that is not trusted (CERT_E_UNTRUSTEDROOT)",
+        TRUST,
+    ),
+    row(
+        0x800B_010A,
+        "not-signed",
+        "the certificate's chain cannot be built (CERT_E_CHAINING)",
+        TRUST,
+    ),
+    row(
+        0x800B_0110,
+        "not-signed",
+        "the certificate is not one for signing code (CERT_E_WRONG_USAGE)",
+        "Sign with a certificate for code signing (1.3.6.1.5.5.7.3.3).",
+    ),
+    row(
+        0xE000_0203,
+        "install-failed",
+        "Windows finds no driver for the device in the package (ERROR_NO_DRIVER_SELECTED)",
+        REPACK,
+    ),
+    row(
+        0xE000_020B,
+        "install-failed",
+        "the device is not there any more (ERROR_NO_SUCH_DEVINST)",
+        AGAIN,
+    ),
+    row(
+        0xE000_022F,
+        "not-signed",
+        "the package names no catalog, so nothing of it is signed (ERROR_NO_CATALOG_FOR_OEM_INF)",
+        REPACK,
+    ),
+    row(
+        0xE000_0235,
+        "install-failed",
+        "a 32-bit program cannot install a 64-bit driver (ERROR_IN_WOW64)",
+        "Use the 64-bit halprof.exe of the package.",
+    ),
+    row(
+        0xE000_023D,
+        "install-failed",
+        "a device still uses the package (ERROR_INF_IN_USE_BY_DEVICES)",
+        "Restart Windows and run `halprof uninstall` again.",
+    ),
+    row(
+        0xE000_023F,
+        "not-signed",
+        "the catalog is missing or not signed (ERROR_NO_AUTHENTICODE_CATALOG)",
+        REPACK,
+    ),
+    row(
+        0xE000_0240,
+        "driver-blocked",
+        "Windows takes no Authenticode-signed packages (ERROR_AUTHENTICODE_DISALLOWED)",
+        POLICY,
+    ),
+    row(
+        0xE000_0242,
+        "not-signed",
+        "nobody has said yet that the publisher is trusted (ERROR_AUTHENTICODE_TRUST_NOT_ESTABLISHED)",
+        TRUST,
+    ),
+    row(
+        0xE000_0243,
+        "not-signed",
+        "the publisher is not trusted (ERROR_AUTHENTICODE_PUBLISHER_NOT_TRUSTED)",
+        TRUST,
+    ),
+    row(
+        0xE000_0244,
+        "not-signed",
+        "the catalog is signed for another version of Windows (ERROR_SIGNATURE_OSATTRIBUTE_MISMATCH)",
+        "Use a package for this version of Windows.",
+    ),
+    row(
+        0xE000_0247,
+        "install-failed",
+        "the package could not be added to the driver store (ERROR_DRIVER_STORE_ADD_FAILED)",
+        AGAIN,
+    ),
+    row(
+        0xE000_0248,
+        "driver-blocked",
+        "a policy forbids to install this device (ERROR_DEVICE_INSTALL_BLOCKED)",
+        POLICY,
+    ),
+    row(
+        0xE000_0249,
+        "driver-blocked",
+        "a policy forbids to install this driver (ERROR_DRIVER_INSTALL_BLOCKED)",
+        POLICY,
+    ),
+    row(
+        0xE000_024B,
+        "not-signed",
+        "a file of the package is not in its catalog (ERROR_FILE_HASH_NOT_IN_CATALOG)",
+        REPACK,
+    ),
+];
+
+/// CONFIGRET: what the configuration manager answers.
+const ANSWERS: &[Row] = &[
+    row(
+        5,
+        "install-failed",
+        "the device is not there any more",
+        AGAIN,
+    ),
+    row(
+        13,
+        "install-failed",
+        "the device is not there any more",
+        AGAIN,
+    ),
+    row(
+        23,
+        "busy",
+        "a program has the device open",
+        "End the measurement that runs: `halprof info` tells which process it is.",
+    ),
+    row(
+        40,
+        "driver-failed",
+        "Windows does not let this device be disabled",
+        RESTART,
+    ),
+    row(51, "access-denied", "access is denied", ELEVATE),
+];
+
+/// NTSTATUS values behind a problem; they say more than the problem does.
+const STATUSES: &[Row] = &[
+    row(
+        0xC000_0059,
+        "driver-failed",
+        "the driver wants a newer KMDF (STATUS_REVISION_MISMATCH)",
+        "Windows 10 version 2004 is the oldest that has it: update Windows.",
+    ),
+    row(
+        0xC000_009A,
+        "driver-failed",
+        "there was not enough memory (STATUS_INSUFFICIENT_RESOURCES)",
+        RESTART,
+    ),
+    row(
+        0xC000_026C,
+        "driver-failed",
+        "Windows could not load the driver (STATUS_DRIVER_UNABLE_TO_LOAD)",
+        INTEGRITY,
+    ),
+    row(
+        0xC000_036B,
+        "driver-blocked",
+        "Windows blocks this driver (STATUS_DRIVER_BLOCKED_CRITICAL)",
+        INTEGRITY,
+    ),
+    row(
+        0xC000_036C,
+        "driver-blocked",
+        "Windows blocks this driver (STATUS_DRIVER_BLOCKED)",
+        INTEGRITY,
+    ),
+    row(
+        0xC000_0428,
+        "not-signed",
+        "the driver's signature is not one that Windows accepts now (STATUS_INVALID_IMAGE_HASH)",
+        TEST_SIGNING,
+    ),
+    row(
+        0xC000_0603,
+        "not-signed",
+        "the driver's certificate has been revoked (STATUS_IMAGE_CERT_REVOKED)",
+        "Build and sign the package anew.",
+    ),
+];
+
+/// CM_PROB_*.
+const PROBLEMS: &[Row] = &[
+    row(
+        10,
+        "driver-failed",
+        "the device could not start",
+        "`halprof uninstall`, install again; if it stays, please report it with the output of `halprof --json doctor`.",
+    ),
+    row(
+        14,
+        "restart-needed",
+        "the device waits for a restart",
+        "Restart Windows.",
+    ),
+    row(
+        18,
+        "driver-failed",
+        "the driver has to be installed again",
+        AGAIN,
+    ),
+    row(
+        19,
+        "driver-failed",
+        "the device's registry entries are damaged",
+        AGAIN,
+    ),
+    row(
+        21,
+        "restart-needed",
+        "Windows is removing the device",
+        "Restart Windows.",
+    ),
+    row(
+        22,
+        "driver-disabled",
+        "the device is disabled",
+        "Run `halprof start`, or enable it in Device Manager.",
+    ),
+    row(
+        28,
+        "driver-failed",
+        "no driver is installed on the device",
+        "Run `halprof install` from the package's folder.",
+    ),
+    row(31, "driver-failed", "the driver refused the device", AGAIN),
+    row(
+        32,
+        "driver-disabled",
+        "the driver's service is disabled",
+        "`sc config halprof start= demand`, then `halprof install`.",
+    ),
+    row(
+        37,
+        "driver-failed",
+        "the driver's entry failed",
+        "Check that Windows is version 2004 or later; please report it with the output of `halprof --json doctor`.",
+    ),
+    row(
+        38,
+        "restart-needed",
+        "an earlier copy of the driver is still in memory",
+        "Restart Windows.",
+    ),
+    row(
+        39,
+        "driver-failed",
+        "Windows could not load the driver",
+        INTEGRITY,
+    ),
+    row(45, "driver-failed", "the device node is a leftover", AGAIN),
+    row(
+        48,
+        "driver-blocked",
+        "Windows blocks this driver",
+        INTEGRITY,
+    ),
+    row(
+        52,
+        "not-signed",
+        "Windows cannot verify the driver's signature",
+        TEST_SIGNING,
+    ),
+    row(
+        54,
+        "restart-needed",
+        "the device is being reset",
+        "Wait some seconds, or restart Windows.",
+    ),
+];
+
+const UNKNOWN_ERROR: Row = row(
+    0,
+    "install-failed",
+    "Windows gives no reason that halprof knows",
+    AGAIN,
+);
+const UNKNOWN_PROBLEM: Row = row(
+    0,
+    "driver-failed",
+    "Windows gives no reason that halprof knows",
+    AGAIN,
+);
+
+fn find(rows: &'static [Row], number: u32) -> Option<&'static Row> {
+    rows.iter().find(|row| row.number == number)
+}
+
+/// The code of every obstacle.
+pub fn codes() -> impl Iterator<Item = &'static str> {
+    let tables = [ERRORS, ANSWERS, STATUSES, PROBLEMS];
+    let rows = tables.into_iter().flatten();
+    rows.chain([&UNKNOWN_ERROR, &UNKNOWN_PROBLEM])
+        .map(|row| row.code)
+}
+
+impl Obstacle {
+    fn row(self) -> &'static Row {
+        match self {
+            Self::NotElevated => find(ERRORS, 5).unwrap_or(&UNKNOWN_ERROR),
+            Self::Failed { error, .. } => find(ERRORS, error).unwrap_or(&UNKNOWN_ERROR),
+            Self::Refused { answer, .. } => find(ANSWERS, answer).unwrap_or(&UNKNOWN_ERROR),
+            Self::NotRunning { problem, status } => find(STATUSES, status)
+                .or_else(|| find(PROBLEMS, problem))
+                .unwrap_or(&UNKNOWN_PROBLEM),
+        }
+    }
+
+    /// The stable name that programs may compare.
+    #[must_use]
+    pub fn code(self) -> &'static str {
+        self.row().code
+    }
+
+    /// What to do about it, as a sentence.
+    #[must_use]
+    pub fn hint(self) -> &'static str {
+        self.row().hint
+    }
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let why = self.row().why;
+        match *self {
+            Self::NotElevated => {
+                f.write_str("installing, starting, stopping and removing a driver need the rights of an administrator")
+            }
+            Self::Failed { step, error } => write!(f, "{step}: {why}: error {}", number(error)),
+            Self::Refused { step, answer } => {
+                write!(f, "{step}: {why}: CONFIGRET {answer:#04x}")
+            }
+            Self::NotRunning { problem, status: 0 } => {
+                write!(f, "the driver does not run: {why}: code {problem}")
+            }
+            Self::NotRunning { problem, status } => write!(
+                f,
+                "the driver does not run: {why}: code {problem}, NTSTATUS {status:#010X}"
+            ),
+        }
+    }
+}
+
+/// Small errors are known by their decimal number, those with a facility by their hexadecimal one.
+fn number(error: u32) -> String {
+    if error < 0x1_0000 {
+        error.to_string()
+    } else {
+        format!("{error:#010X}")
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,12 @@
+//! Windows around the driver: [`installation`] puts it there, [`doctor`] finds what stands in the
+//! way of a measurement.
+#![cfg_attr(not(windows), forbid(unsafe_code))]
+
+pub mod doctor;
+mod error;
+pub mod installation;
+#[cfg(windows)]
+#[expect(unsafe_code, reason = "the functions of Windows are foreign")]
+pub mod windows;
+
+pub use error::{Error, Result};

@@ -1,0 +1,30 @@
+//! Windows itself: the only folder of this crate with unsafe code.
+//!
+//! Each file wraps the functions of one concept; what it gives out is safe. [`installation`] has no
+//! unsafe code: it is the order in which the others are called.
+
+pub mod console;
+pub mod cpuid;
+mod devices;
+pub(crate) mod installation;
+mod packages;
+mod running;
+mod service;
+pub mod system;
+mod wide;
+
+pub use running::{Loaded, Running};
+
+use crate::Error;
+use crate::installation::Obstacle;
+use std::io;
+
+/// What GetLastError says of the step that just failed.
+fn last_error(step: &'static str) -> Error {
+    let error = io::Error::last_os_error().raw_os_error().unwrap_or(0);
+    failed(step, error.cast_unsigned())
+}
+
+fn failed(step: &'static str, error: u32) -> Error {
+    Error::Obstacle(Obstacle::Failed { step, error })
+}

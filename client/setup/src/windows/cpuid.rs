@@ -1,0 +1,103 @@
+//! CPUID of every processor: what the driver would find, where there is no driver yet.
+
+use shared_types::request::session::MAX_PROCESSORS;
+use sim::cpuid::{CpuidResult, Leaves};
+use std::arch::x86_64::__cpuid_count;
+use windows_sys::Win32::Foundation::FALSE;
+use windows_sys::Win32::System::SystemInformation::GROUP_AFFINITY;
+use windows_sys::Win32::System::Threading::{
+    GetActiveProcessorCount, GetActiveProcessorGroupCount, GetCurrentThread, SetThreadGroupAffinity,
+};
+
+/// Leaves that look at ECX, as far as anything here reads them: topology, core type, counters.
+const INDEXED: &[u32] = &[0x0B, 0x1A, 0x1F, 0x23];
+
+/// CPUID 0x80000007 EDX bit 8; `None` where there is no such leaf.
+pub(super) fn invariant_tsc() -> Option<bool> {
+    const POWER: u32 = 0x8000_0007;
+    (cpuid(0x8000_0000, 0).eax >= POWER).then(|| cpuid(POWER, 0).edx & 1 << 8 != 0)
+}
+
+/// The leaves of every processor, the boot processor first.
+#[must_use]
+pub fn processors() -> Vec<Leaves> {
+    // SAFETY: takes nothing and only answers.
+    let groups = unsafe { GetActiveProcessorGroupCount() };
+    let mut before = GROUP_AFFINITY::default();
+    let mut moved = false;
+    let mut all = Vec::new();
+    for group in 0..groups {
+        // SAFETY: a group that is not there has no processors.
+        let count = unsafe { GetActiveProcessorCount(group) };
+        for number in 0..count.min(64) {
+            let mut old = GROUP_AFFINITY::default();
+            if move_to(group, 1 << number, &mut old) {
+                if !moved {
+                    (before, moved) = (old, true);
+                }
+                all.push(leaves());
+            }
+        }
+    }
+    if moved {
+        move_to(before.Group, before.Mask, &mut GROUP_AFFINITY::default());
+    }
+    if all.is_empty() {
+        all.push(leaves());
+    }
+    all.truncate(MAX_PROCESSORS);
+    all
+}
+
+/// Runs this thread on these processors of a group alone; answers whether that could be done.
+fn move_to(group: u16, mask: usize, before: &mut GROUP_AFFINITY) -> bool {
+    let wanted = GROUP_AFFINITY {
+        Mask: mask,
+        Group: group,
+        ..GROUP_AFFINITY::default()
+    };
+    // SAFETY: takes nothing; the pseudo handle needs no closing.
+    let thread = unsafe { GetCurrentThread() };
+    // SAFETY: the handle is this thread's; `wanted` is valid for reads, `before` for a write.
+    let done = unsafe { SetThreadGroupAffinity(thread, &raw const wanted, before) };
+    done != FALSE
+}
+
+/// The leaves of the processor that this runs on.
+fn leaves() -> Leaves {
+    let mut leaves = Leaves::default();
+    let basic = cpuid(0, 0).eax.min(0xFF);
+    let extended = cpuid(0x8000_0000, 0).eax.clamp(0x8000_0000, 0x8000_00FF);
+    let hypervisor = match cpuid(1, 0).ecx >> 31 {
+        0 => None,
+        _ => Some(0x4000_0000..=cpuid(0x4000_0000, 0).eax.clamp(0x4000_0000, 0x4000_00FF)),
+    };
+    let plain = (0..=basic)
+        .chain(0x8000_0000..=extended)
+        .chain(hypervisor.into_iter().flatten());
+    for leaf in plain {
+        if INDEXED.contains(&leaf) {
+            for subleaf in 0..8 {
+                leaves.insert_subleaf(leaf, subleaf, cpuid(leaf, subleaf));
+            }
+        } else {
+            leaves.insert(leaf, cpuid(leaf, 0));
+        }
+    }
+    leaves
+}
+
+#[allow(
+    unused_unsafe,
+    reason = "Rust 1.88 takes the intrinsic for unsafe, later ones do not"
+)]
+fn cpuid(leaf: u32, subleaf: u32) -> CpuidResult {
+    // SAFETY: every x86-64 processor has CPUID, and any number may be asked for.
+    let found = unsafe { __cpuid_count(leaf, subleaf) };
+    CpuidResult {
+        eax: found.eax,
+        ebx: found.ebx,
+        ecx: found.ecx,
+        edx: found.edx,
+    }
+}

@@ -1,0 +1,115 @@
+//! Driver packages: their install files, their class, and the driver store.
+
+use super::{last_error, wide};
+use crate::Result;
+use crate::installation::serves;
+use shared_types::device::HARDWARE_ID;
+use std::ffi::OsString;
+use std::fs;
+use std::os::windows::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::ptr;
+use windows_sys::Win32::Devices::DeviceAndDriverInstallation::{
+    INSTALLFLAG_FORCE, INSTALLFLAG_NONINTERACTIVE, MAX_CLASS_NAME_LEN, SUOI_FORCEDELETE,
+    SetupDiGetINFClassW, SetupUninstallOEMInfW, UpdateDriverForPlugAndPlayDevicesW,
+};
+use windows_sys::Win32::Foundation::FALSE;
+use windows_sys::Win32::System::SystemInformation::GetSystemWindowsDirectoryW;
+use windows_sys::core::GUID;
+
+/// The device setup class that an install file names.
+pub(super) fn class_of(inf: &Path) -> Result<GUID> {
+    let path = wide::terminated(inf);
+    let mut class = GUID::from_u128(0);
+    let mut name = [0u16; MAX_CLASS_NAME_LEN as usize];
+    // SAFETY: the path ends with a zero; `class` is valid for a write, `name` for writes of the
+    // characters given; the size needed is not asked for.
+    let done = unsafe {
+        SetupDiGetINFClassW(
+            path.as_ptr(),
+            &raw mut class,
+            name.as_mut_ptr(),
+            MAX_CLASS_NAME_LEN,
+            ptr::null_mut(),
+        )
+    };
+    if done == FALSE {
+        return Err(last_error("the install file's class could not be read"));
+    }
+    Ok(class)
+}
+
+/// Puts the package into the driver store and on every device with our hardware id, whatever
+/// driver it has; answers whether Windows asks for a restart.
+pub(super) fn install(inf: &Path) -> Result<bool> {
+    let id = wide::terminated(HARDWARE_ID);
+    let path = wide::terminated(inf);
+    let mut restart = FALSE;
+    // SAFETY: there is no window, both texts end with a zero, and `restart` is valid for a write.
+    let done = unsafe {
+        UpdateDriverForPlugAndPlayDevicesW(
+            ptr::null_mut(),
+            id.as_ptr(),
+            path.as_ptr(),
+            INSTALLFLAG_FORCE | INSTALLFLAG_NONINTERACTIVE,
+            &raw mut restart,
+        )
+    };
+    if done == FALSE {
+        return Err(last_error("the driver package could not be installed"));
+    }
+    Ok(restart != FALSE)
+}
+
+/// The install files in the driver store with a driver for our hardware id, such as `oem12.inf`.
+pub(super) fn in_store() -> Result<Vec<String>> {
+    let folder = inf_folder()?;
+    let unreadable = |error| halprof_measure::Error::reading(&folder, error);
+    let mut ours = Vec::new();
+    for entry in fs::read_dir(&folder).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        // One that cannot be read may be on its way out; ours is readable.
+        if let Some(name) = published(&path)
+            && fs::read(&path).is_ok_and(|inf| serves(&inf, HARDWARE_ID))
+        {
+            ours.push(name);
+        }
+    }
+    ours.sort_unstable();
+    Ok(ours)
+}
+
+/// The name, where it is one that the driver store gives to packages that did not come with
+/// Windows.
+fn published(path: &Path) -> Option<String> {
+    let name = path.file_name()?.to_str()?.to_ascii_lowercase();
+    let number = name.strip_prefix("oem")?.strip_suffix(".inf")?;
+    number.parse::<u32>().ok()?;
+    Some(name)
+}
+
+/// Takes a package out of the driver store; `in_use` where a restart has yet to remove its device.
+pub(super) fn remove(name: &str, in_use: bool) -> Result<()> {
+    let name = wide::terminated(name);
+    let flags = if in_use { SUOI_FORCEDELETE } else { 0 };
+    // SAFETY: the name ends with a zero, and the reserved argument is null.
+    let done = unsafe { SetupUninstallOEMInfW(name.as_ptr(), flags, ptr::null()) };
+    if done == FALSE {
+        return Err(last_error("the driver package could not be removed"));
+    }
+    Ok(())
+}
+
+fn inf_folder() -> Result<PathBuf> {
+    Ok(windows_folder()?.join("INF"))
+}
+
+/// The folder of Windows.
+pub(super) fn windows_folder() -> Result<PathBuf> {
+    let mut path = [0u16; 260];
+    // SAFETY: `path` is valid for writes of the characters given.
+    let length = unsafe { GetSystemWindowsDirectoryW(path.as_mut_ptr(), path.len() as u32) };
+    let windows = path.get(..length as usize).filter(|path| !path.is_empty());
+    let windows = windows.ok_or_else(|| last_error("the folder of Windows could not be found"))?;
+    Ok(PathBuf::from(OsString::from_wide(windows)))
+}

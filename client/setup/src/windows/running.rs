@@ -1,0 +1,255 @@
+//! What runs and what is loaded: tool help snapshots of processes and their modules, and the list
+//! of the kernel's drivers.
+
+use super::wide;
+use halprof_measure::privilege;
+use std::arch::x86_64::_rdtsc;
+use std::fs::File;
+use std::io::Read;
+use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
+use std::path::Path;
+use std::{iter, ptr};
+use windows_sys::Win32::Foundation::{
+    ERROR_BAD_LENGTH, FALSE, GetLastError, HANDLE, INVALID_HANDLE_VALUE,
+};
+use windows_sys::Win32::System::Diagnostics::ToolHelp::{
+    CREATE_TOOLHELP_SNAPSHOT_FLAGS, CreateToolhelp32Snapshot, MODULEENTRY32W, Module32FirstW,
+    Module32NextW, PROCESSENTRY32W, Process32FirstW, Process32NextW, TH32CS_SNAPMODULE,
+    TH32CS_SNAPMODULE32, TH32CS_SNAPPROCESS,
+};
+use windows_sys::Win32::System::ProcessStatus::{
+    K32EnumDeviceDrivers, K32GetDeviceDriverFileNameW,
+};
+use windows_sys::Win32::System::SystemInformation::GetSystemWindowsDirectoryW;
+
+/// A snapshot of a process that is just starting may fail so often.
+const TRIES: u32 = 5;
+/// Windows gives no longer path than this.
+const PATH_UNITS: usize = 32 << 10;
+/// A driver whose file tells no size, the last in memory, is taken to be this long.
+const DRIVER_BYTES: u64 = 1 << 20;
+
+/// More than the headers of any driver take.
+const HEAD_BYTES: u64 = 8 << 10;
+/// Where a PE file says where its signature is.
+const E_LFANEW: u32 = 0x3C;
+/// "PE" and two zeros.
+const PE_SIGNATURE: u32 = 0x4550;
+/// From the signature to SizeOfImage: COFF header, then the same place in PE32 and PE32+.
+const SIZE_OF_IMAGE: u32 = 4 + 20 + 56;
+
+/// An image of code in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loaded {
+    /// Its name.
+    pub name: String,
+    /// The file it was loaded from, where that is known.
+    pub path: Option<String>,
+    /// Its first address.
+    pub start: u64,
+    /// The first address behind it.
+    pub end: u64,
+}
+
+/// What runs on this Windows.
+#[derive(Debug)]
+pub struct Running;
+
+impl Running {
+    /// Asks for the privilege to look into the processes of others, where the user has it.
+    #[must_use]
+    pub fn begin() -> Self {
+        privilege::debug_others();
+        Self
+    }
+
+    /// The time, as samples have it.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        // SAFETY: every x86-64 processor has RDTSC, and Windows lets user mode have it.
+        unsafe { _rdtsc() }
+    }
+
+    /// All processes: identifiers and names.
+    #[must_use]
+    pub fn processes(&self) -> Vec<(u32, String)> {
+        processes().unwrap_or_default()
+    }
+
+    /// What is loaded in a process; `None` where nobody may look into it.
+    #[must_use]
+    pub fn modules(&self, process: u32) -> Option<Vec<Loaded>> {
+        // Snapshots of process 0 are those of the process that asks.
+        let snapshot = (process != 0)
+            .then(|| snapshot(TH32CS_SNAPMODULE | TH32CS_SNAPMODULE32, process))
+            .flatten()?;
+        let empty = MODULEENTRY32W {
+            dwSize: size_of::<MODULEENTRY32W>() as u32,
+            ..MODULEENTRY32W::default()
+        };
+        let modules = entries(&snapshot, empty, Module32FirstW, Module32NextW);
+        Some(modules.map(|entry| image(&entry)).collect())
+    }
+
+    /// The kernel's own modules.
+    #[must_use]
+    pub fn kernel(&self) -> Vec<Loaded> {
+        let mut bases = drivers();
+        bases.sort_unstable();
+        bases.dedup();
+        let nexts = bases.iter().skip(1).copied().map(Some);
+        let pairs = bases.iter().copied().zip(nexts.chain(iter::once(None)));
+        // A driver ends where its file says, and nowhere behind the next one's beginning.
+        pairs
+            .filter(|&(base, _)| base != 0)
+            .map(|(base, next)| driver(base, next))
+            .collect()
+    }
+}
+
+/// How many modules are seen in this process, and of the kernel's.
+pub(super) fn seen() -> (usize, usize) {
+    let running = Running::begin();
+    let own = running.modules(std::process::id());
+    (own.map_or(0, |own| own.len()), running.kernel().len())
+}
+
+/// All processes: identifiers and the names of their programs' files.
+pub(super) fn processes() -> Option<Vec<(u32, String)>> {
+    let snapshot = snapshot(TH32CS_SNAPPROCESS, 0)?;
+    let empty = PROCESSENTRY32W {
+        dwSize: size_of::<PROCESSENTRY32W>() as u32,
+        ..PROCESSENTRY32W::default()
+    };
+    let entries = entries(&snapshot, empty, Process32FirstW, Process32NextW);
+    Some(
+        entries
+            .map(|entry| (entry.th32ProcessID, wide::text(&entry.szExeFile)))
+            .collect(),
+    )
+}
+
+fn image(entry: &MODULEENTRY32W) -> Loaded {
+    let start = entry.modBaseAddr as u64;
+    Loaded {
+        name: wide::text(&entry.szModule),
+        path: Some(wide::text(&entry.szExePath)),
+        start,
+        end: start.saturating_add(entry.modBaseSize.into()),
+    }
+}
+
+fn snapshot(what: CREATE_TOOLHELP_SNAPSHOT_FLAGS, process: u32) -> Option<OwnedHandle> {
+    for _ in 0..TRIES {
+        // SAFETY: the function takes no pointers.
+        let handle = unsafe { CreateToolhelp32Snapshot(what, process) };
+        if handle != INVALID_HANDLE_VALUE {
+            // SAFETY: the handle is open and nobody else's.
+            return Some(unsafe { OwnedHandle::from_raw_handle(handle) });
+        }
+        // SAFETY: the function takes no pointers.
+        if unsafe { GetLastError() } != ERROR_BAD_LENGTH {
+            return None;
+        }
+    }
+    None
+}
+
+type Step<T> = unsafe extern "system" fn(HANDLE, *mut T) -> i32;
+
+/// The entries of a snapshot; `empty` tells its own size.
+fn entries<T: Copy>(
+    snapshot: &OwnedHandle,
+    empty: T,
+    first: Step<T>,
+    next: Step<T>,
+) -> impl Iterator<Item = T> {
+    let mut step = first;
+    iter::from_fn(move || {
+        let mut entry = empty;
+        // SAFETY: the snapshot is open, and `entry` is valid for a write and tells its size.
+        let done = unsafe { step(snapshot.as_raw_handle(), &raw mut entry) };
+        step = next;
+        (done != FALSE).then_some(entry)
+    })
+}
+
+/// Where the kernel's modules begin. All are 0 where the user may not know.
+fn drivers() -> Vec<u64> {
+    let mut bases: Vec<*mut core::ffi::c_void> = Vec::new();
+    loop {
+        let bytes = size_of_val(bases.as_slice()) as u32;
+        let mut needed = 0;
+        // SAFETY: `bases` is valid for writes of `bytes`, `needed` for a write.
+        let done = unsafe { K32EnumDeviceDrivers(bases.as_mut_ptr(), bytes, &raw mut needed) };
+        if done == FALSE {
+            return Vec::new();
+        }
+        let count = needed as usize / size_of::<u64>();
+        if count <= bases.len() {
+            bases.truncate(count);
+            return bases.into_iter().map(|base| base as u64).collect();
+        }
+        bases.resize(count, ptr::null_mut());
+    }
+}
+
+fn driver(base: u64, next: Option<u64>) -> Loaded {
+    let mut units = vec![0; PATH_UNITS];
+    // SAFETY: `units` is valid for writes of its length.
+    let length = unsafe {
+        K32GetDeviceDriverFileNameW(
+            base as *const core::ffi::c_void,
+            units.as_mut_ptr(),
+            PATH_UNITS as u32,
+        )
+    };
+    units.truncate(length as usize);
+    let path = on_disk(&wide::text(&units));
+    let name = path.rsplit('\\').next().unwrap_or_default().to_owned();
+    let room = next.map_or(DRIVER_BYTES, |next| next - base);
+    let length = image_bytes(Path::new(&path)).map_or(room, |length| length.min(room));
+    Loaded {
+        name,
+        path: (!path.is_empty()).then_some(path),
+        start: base,
+        end: base.saturating_add(length),
+    }
+}
+
+/// The path as Win32 takes it, of one as the kernel has it.
+fn on_disk(path: &str) -> String {
+    if let Some(rest) = path.strip_prefix("\\??\\") {
+        return rest.to_owned();
+    }
+    let below = path.get(..12).zip(path.get(12..));
+    match below {
+        Some((root, rest)) if root.eq_ignore_ascii_case("\\SystemRoot\\") => {
+            format!("{}\\{rest}", windows_folder())
+        }
+        _ => path.to_owned(),
+    }
+}
+
+/// SizeOfImage, as the head of a file has it; `None` where it is no PE file or cannot be read.
+fn image_bytes(path: &Path) -> Option<u64> {
+    let mut head = Vec::new();
+    let file = File::open(path).ok()?;
+    file.take(HEAD_BYTES).read_to_end(&mut head).ok()?;
+    let signature = number(&head, E_LFANEW)?;
+    let is_pe = head.starts_with(b"MZ") && number(&head, signature)? == PE_SIGNATURE;
+    let size = number(&head, signature.checked_add(SIZE_OF_IMAGE)?)?;
+    (is_pe && size != 0).then_some(size.into())
+}
+
+fn number(bytes: &[u8], offset: u32) -> Option<u32> {
+    let bytes = bytes.get(offset as usize..)?.first_chunk()?;
+    Some(u32::from_le_bytes(*bytes))
+}
+
+fn windows_folder() -> String {
+    let mut units = [0; 260];
+    // SAFETY: `units` is valid for writes of its length.
+    unsafe { GetSystemWindowsDirectoryW(units.as_mut_ptr(), units.len() as u32) };
+    wide::text(&units)
+}

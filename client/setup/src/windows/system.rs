@@ -1,0 +1,192 @@
+//! What Windows says of itself, for `doctor`: documented interfaces, read only.
+
+use super::{cpuid, running, service, wide};
+use crate::doctor::{Power, Signature, System};
+use halprof_measure::privilege;
+use shared_types::device::SERVICE;
+use std::ffi::c_void;
+use std::fs;
+use std::path::PathBuf;
+use std::ptr;
+use windows_sys::Wdk::System::SystemInformation::{
+    NtQuerySystemInformation, SystemCodeIntegrityInformation,
+};
+use windows_sys::Win32::Foundation::{ERROR_FILE_NOT_FOUND, ERROR_SUCCESS, FALSE};
+use windows_sys::Win32::System::Power::{
+    CallNtPowerInformation, GetSystemPowerStatus, PROCESSOR_POWER_INFORMATION,
+    ProcessorInformation, SYSTEM_POWER_STATUS,
+};
+use windows_sys::Win32::System::Registry::{
+    HKEY_LOCAL_MACHINE, REG_ROUTINE_FLAGS, RRF_RT_REG_DWORD, RRF_RT_REG_SZ, RegGetValueW,
+};
+use windows_sys::Win32::System::WindowsProgramming::SYSTEM_CODEINTEGRITY_INFORMATION;
+
+const VERSION: &str = r"SOFTWARE\Microsoft\Windows NT\CurrentVersion";
+const SECURE_BOOT: &str = r"SYSTEM\CurrentControlSet\Control\SecureBoot\State";
+
+/// All of it.
+#[must_use]
+pub fn facts() -> System {
+    System {
+        build: build(),
+        elevated: privilege::elevated(),
+        code_integrity: code_integrity(),
+        secure_boot: secure_boot(),
+        signature: signature(),
+        services: service::active(),
+        processes: running::processes().map(|all| all.into_iter().map(|(_, name)| name).collect()),
+        modules: Some(running::seen()),
+        power: Power {
+            battery: on_battery(),
+            held: held(),
+        },
+        invariant_tsc: cpuid::invariant_tsc(),
+    }
+}
+
+/// What Windows calls this machine since it was installed.
+#[must_use]
+pub fn machine_guid() -> Option<String> {
+    text(r"SOFTWARE\Microsoft\Cryptography", "MachineGuid")
+}
+
+fn build() -> Option<(u32, u32)> {
+    let build = text(VERSION, "CurrentBuild")?.parse().ok()?;
+    let revision = number(VERSION, "UBR").ok().unwrap_or(0);
+    Some((build, revision))
+}
+
+fn code_integrity() -> Option<u32> {
+    let mut information = SYSTEM_CODEINTEGRITY_INFORMATION {
+        Length: size_of::<SYSTEM_CODEINTEGRITY_INFORMATION>() as u32,
+        CodeIntegrityOptions: 0,
+    };
+    // SAFETY: `information` is valid for writes of the length given; the length needed is not asked
+    // for.
+    let status = unsafe {
+        NtQuerySystemInformation(
+            SystemCodeIntegrityInformation,
+            (&raw mut information).cast(),
+            information.Length,
+            ptr::null_mut(),
+        )
+    };
+    (status >= 0).then_some(information.CodeIntegrityOptions)
+}
+
+/// Firmware without Secure Boot has no such value.
+fn secure_boot() -> Option<bool> {
+    match number(SECURE_BOOT, "UEFISecureBootEnabled") {
+        Ok(value) => Some(value != 0),
+        Err(ERROR_FILE_NOT_FOUND) => Some(false),
+        Err(_) => None,
+    }
+}
+
+fn signature() -> Option<Signature> {
+    let image = installed_image().filter(|path| path.is_file());
+    let image = image.or_else(beside_the_tool)?;
+    Signature::of(&fs::read(image).ok()?)
+}
+
+fn beside_the_tool() -> Option<PathBuf> {
+    let tool = std::env::current_exe().ok()?;
+    Some(tool.with_file_name(format!("{SERVICE}.sys")))
+}
+
+/// The driver's file by its service: a path in the NT namespace, or one below Windows' folder.
+fn installed_image() -> Option<PathBuf> {
+    let key = format!(r"SYSTEM\CurrentControlSet\Services\{SERVICE}");
+    let path = text(&key, "ImagePath")?;
+    let below = ["\\SystemRoot\\", "%SystemRoot%\\"]
+        .iter()
+        .find_map(|root| path.strip_prefix(root));
+    match (below, path.strip_prefix(r"\??\")) {
+        (Some(below), _) => Some(super::packages::windows_folder().ok()?.join(below)),
+        (None, Some(whole)) => Some(whole.into()),
+        (None, None) => Some(super::packages::windows_folder().ok()?.join(path)),
+    }
+}
+
+fn on_battery() -> Option<bool> {
+    let mut status = SYSTEM_POWER_STATUS::default();
+    // SAFETY: `status` is valid for a write.
+    let done = unsafe { GetSystemPowerStatus(&raw mut status) };
+    match status.ACLineStatus {
+        _ if done == FALSE => None,
+        0 => Some(true),
+        1 => Some(false),
+        _ => None,
+    }
+}
+
+/// The highest speed and the limit of the processor that is held lowest, of this group.
+fn held() -> Option<(u32, u32)> {
+    // A group has 64 processors at most.
+    let mut all = [PROCESSOR_POWER_INFORMATION::default(); 64];
+    let count = std::thread::available_parallelism().map_or(1, usize::from);
+    let all = all.get_mut(..count.min(64))?;
+    // SAFETY: there is no input; `all` is valid for writes of the length given.
+    let status = unsafe {
+        CallNtPowerInformation(
+            ProcessorInformation,
+            ptr::null(),
+            0,
+            all.as_mut_ptr().cast::<c_void>(),
+            size_of_val(all) as u32,
+        )
+    };
+    if status < 0 {
+        return None;
+    }
+    let told = all.iter().filter(|one| one.MaxMhz != 0);
+    let lowest = told.min_by_key(|one| u64::from(one.MhzLimit) * 1000 / u64::from(one.MaxMhz))?;
+    Some((lowest.MaxMhz, lowest.MhzLimit))
+}
+
+/// A number of the registry, or Windows' error.
+fn number(key: &str, name: &str) -> Result<u32, u32> {
+    let mut value = 0u32;
+    let length = value_into(key, name, RRF_RT_REG_DWORD, (&raw mut value).cast(), 4)?;
+    if length == 4 { Ok(value) } else { Err(0) }
+}
+
+/// A text of the registry. Asked for REG_SZ, Windows gives REG_EXPAND_SZ too, with what stands
+/// between percent signs replaced.
+fn text(key: &str, name: &str) -> Option<String> {
+    let mut units = [0u16; 512];
+    let length = size_of_val(&units) as u32;
+    value_into(key, name, RRF_RT_REG_SZ, units.as_mut_ptr().cast(), length).ok()?;
+    Some(wide::text(&units))
+}
+
+/// Puts a value of the registry where `into` points, which is valid for writes of `length` bytes;
+/// answers how many it has.
+fn value_into(
+    key: &str,
+    name: &str,
+    kinds: REG_ROUTINE_FLAGS,
+    into: *mut c_void,
+    length: u32,
+) -> Result<u32, u32> {
+    let (key, name) = (wide::terminated(key), wide::terminated(name));
+    let mut length = length;
+    // SAFETY: both texts end with a zero, the type is not asked for, `into` is valid for writes of
+    // `length` bytes, and `length` for a write.
+    let error = unsafe {
+        RegGetValueW(
+            HKEY_LOCAL_MACHINE,
+            key.as_ptr(),
+            name.as_ptr(),
+            kinds,
+            ptr::null_mut(),
+            into,
+            &raw mut length,
+        )
+    };
+    if error == ERROR_SUCCESS {
+        Ok(length)
+    } else {
+        Err(error)
+    }
+}

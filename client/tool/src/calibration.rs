@@ -1,0 +1,217 @@
+//! `halprof record --calibrate`: what is to be sampled is counted first, without an interrupt, and
+//! the periods are chosen by what was counted; again, until two tries agree.
+
+use crate::On;
+use crate::Result;
+use crate::choice::{Choice, positive};
+use crate::output::{Output, seconds, thousands};
+use crate::runner::Runner;
+use crate::{args, periods};
+use halprof_measure::Session;
+use halprof_measure::calibrate::{self, Aim};
+use serde::Serialize;
+use shared_types::ProfileSource;
+
+/// How long a try is where nothing that runs has an end of its own.
+const TRY_NS: u64 = 1_000_000_000;
+/// How many tries there are where a rate is wanted and no number of tries is given.
+const TRIES_FOR_RATE: u32 = 1;
+
+/// What was tried, and what came of it.
+#[derive(Serialize)]
+pub(super) struct Calibration {
+    rate: u64,
+    samples: Option<u64>,
+    tries: Vec<Try>,
+    /// Whether each pass's last try agrees with the one before.
+    settled: bool,
+}
+
+/// One run without samples.
+#[derive(Serialize)]
+struct Try {
+    pass: u32,
+    elapsed_ns: u64,
+    sources: Vec<Tried>,
+}
+
+/// What one source came to in a try.
+#[derive(Serialize)]
+struct Tried {
+    source: String,
+    /// Events while it was on a counter.
+    events: u128,
+    /// The period chosen, within the source's limits.
+    period: u64,
+    /// Samples that it would have given.
+    samples: u128,
+}
+
+/// Chooses the periods of every pass and puts them into the choice; `None` where they are to stay
+/// as they are.
+pub(super) fn calibrate(
+    options: &args::Record,
+    on: &mut On,
+    choice: &mut Choice,
+    passes: &[Vec<usize>],
+    runner: &mut Runner,
+    output: &Output,
+) -> Result<Option<Calibration>> {
+    let rate = |value| positive("--rate", value, 1.0, 1e9);
+    let rate = options.rate.map(rate).transpose()?;
+    let tries = match (options.calibrate, rate) {
+        (Some(tries), _) => tries,
+        (None, Some(_)) => TRIES_FOR_RATE,
+        (None, None) => 0,
+    };
+    if tries == 0 {
+        return Ok(None);
+    }
+    let aim = match rate {
+        Some(rate) => Aim {
+            rate,
+            samples: None,
+        },
+        None => Aim::default(),
+    };
+    let mut calibration = Calibration {
+        rate: aim.rate,
+        samples: aim.samples,
+        tries: Vec::new(),
+        settled: true,
+    };
+    for (number, indexes) in (0..).zip(passes) {
+        let mut settled = false;
+        for _ in 0..tries {
+            let before = intervals(choice, indexes);
+            let one = try_once(&aim, on, choice, indexes, number, runner)?;
+            output.note(&text(&one, calibration.tries.len() + 1));
+            calibration.tries.push(one);
+            let mut both = before.into_iter().zip(intervals(choice, indexes));
+            settled = both.all(|(before, after)| calibrate::is_near(before, after));
+            if settled {
+                break;
+            }
+        }
+        calibration.settled &= settled;
+    }
+    if !calibration.settled && tries > 1 {
+        output.note(
+            "calibration: the last two tries do not agree; what runs differs from run to run",
+        );
+    }
+    Ok(Some(calibration))
+}
+
+fn intervals(choice: &Choice, indexes: &[usize]) -> Vec<u64> {
+    let specs = &choice.setup.specs;
+    let specs = indexes.iter().filter_map(|&index| specs.get(index));
+    specs.map(|spec| spec.interval).collect()
+}
+
+/// Counts what runs once, and chooses periods by it.
+fn try_once(
+    aim: &Aim,
+    on: &mut On,
+    choice: &mut Choice,
+    indexes: &[usize],
+    pass: u32,
+    runner: &mut Runner,
+) -> Result<Try> {
+    let (counts, elapsed_ns) = count(on, choice, indexes, runner)?;
+    let planned_ns = runner.planned_ns(elapsed_ns);
+    let samples = aim.samples.filter(|_| planned_ns.is_some());
+    let planned_ns = planned_ns.unwrap_or(elapsed_ns);
+    let wanted = Aim { samples, ..*aim }.of_source(planned_ns, indexes.len(), choice.chosen.len());
+    for (place, &index) in indexes.iter().enumerate() {
+        let events = counts.iter().filter_map(|counts| counts.get(place));
+        let events = events.sum::<u128>().saturating_mul(planned_ns.into());
+        let events = events.checked_div(elapsed_ns.into()).unwrap_or(0);
+        if let Some(period) = calibrate::period(events, wanted) {
+            choice.set_period(index, period);
+        }
+    }
+    let mut session = Session::open(
+        &mut on.connection,
+        choice.sees_kernel(),
+        choice.setup.approximate,
+    )?;
+    let settled = session.configure(&choice.setup.only(indexes), true)?;
+    let used = periods::of_pass(choice, indexes, &settled).into_iter();
+    let sources = used.enumerate().map(|(place, period)| {
+        let events = counts
+            .iter()
+            .filter_map(|counts| counts.get(place).copied());
+        Tried {
+            source: period.source,
+            events: events.clone().sum(),
+            period: period.used,
+            samples: calibrate::samples(events, period.used),
+        }
+    });
+    Ok(Try {
+        pass,
+        elapsed_ns,
+        sources: sources.collect(),
+    })
+}
+
+/// The counts of each processor, and how long it took. Time is counted in its period's unit, as if
+/// no processor ever halted.
+fn count(
+    on: &mut On,
+    choice: &Choice,
+    indexes: &[usize],
+    runner: &mut Runner,
+) -> Result<(Vec<Vec<u128>>, u64)> {
+    let setup = choice.setup.only(indexes);
+    let mut session = Session::open(
+        &mut on.connection,
+        choice.sees_kernel(),
+        choice.setup.approximate,
+    )?;
+    session.configure(&setup, false)?;
+    session.start()?;
+    runner.begin(session.transport())?;
+    let step = if runner.ends() { u64::MAX } else { TRY_NS };
+    while runner.step(session.transport(), step)? && runner.ends() {}
+    let elapsed_ns = runner.elapsed_ns(session.transport());
+    let counts = session.stop_and_read()?;
+    drop(session);
+    runner.end()?;
+    let is_time = |place: usize| {
+        let spec = setup.specs.get(place);
+        spec.is_some_and(|spec| spec.source == ProfileSource::TIME.0)
+    };
+    let counts = counts.into_iter().map(|counts| {
+        let counts = counts.into_iter().enumerate();
+        let counts = counts.map(|(place, count)| {
+            let counted = if is_time(place) && count.enabled != 0 {
+                elapsed_ns / 100
+            } else {
+                count.counted
+            };
+            u128::from(counted)
+        });
+        counts.collect()
+    });
+    Ok((counts.collect(), elapsed_ns))
+}
+
+fn text(tried: &Try, number: usize) -> String {
+    let sources = tried.sources.iter().map(|source| {
+        format!(
+            "{}: {} events, a period of {} gives {} samples",
+            source.source,
+            thousands(source.events),
+            thousands(source.period),
+            thousands(source.samples)
+        )
+    });
+    let sources: Vec<String> = sources.collect();
+    format!(
+        "calibration, try {number}, {}: {}",
+        seconds(tried.elapsed_ns),
+        sources.join("; ")
+    )
+}

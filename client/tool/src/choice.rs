@@ -1,0 +1,458 @@
+//! What stat, record and check share: which sources and processors are chosen.
+
+use crate::On;
+use crate::args::{Selection, Work, joined};
+use crate::command::list::can_count;
+use crate::place::Place;
+use crate::{Error, Result};
+use halprof_measure::metrics::{Metric, Metrics, Term};
+use halprof_measure::selection::{self, Chosen, Item};
+use halprof_measure::{Connection, Refusal, Setup};
+use shared_types::request::machine::Processor;
+use shared_types::request::session::Spec;
+use shared_types::request::source::Source;
+use shared_types::{ErrorCode, ProfileInterface, ProfileSource};
+
+/// The sources and processors of a measurement.
+pub(crate) struct Choice {
+    /// In the order of the counts.
+    pub(crate) chosen: Vec<Chosen>,
+    /// What the other side is asked for.
+    pub(crate) setup: Setup,
+    /// Every source of the machine.
+    sources: Vec<Source>,
+    /// Every processor of the machine.
+    processors: Vec<Processor>,
+}
+
+impl Choice {
+    /// What the options name; without any, what `default_is_counting` asks for.
+    pub(crate) fn of(options: &Selection, on: &mut On, default_is_counting: bool) -> Result<Self> {
+        let mut choice = Self::named(options, on)?;
+        if choice.chosen.is_empty() {
+            let metrics = Metrics::built_in()?;
+            if default_is_counting {
+                choice.count_by_default(&metrics, &mut on.connection)?;
+            } else {
+                choice.sample_by_default(&metrics)?;
+            }
+        }
+        choice.settle();
+        Ok(choice)
+    }
+
+    /// What the options name, and what the metrics need beside it. With `turns` a metric's sources
+    /// run as one group where there are not enough counters for all.
+    pub(crate) fn with_metrics(
+        options: &Selection,
+        on: &mut On,
+        metrics: &Metrics,
+        wanted: &[Wanted<'_>],
+        turns: bool,
+    ) -> Result<Self> {
+        let mut choice = Self::named(options, on)?;
+        for wanted in wanted {
+            for term in wanted.metric.terms() {
+                choice.add_term(metrics, wanted, term, &mut on.connection)?;
+            }
+        }
+        choice.settle();
+        if turns && !on.connection.plan(&choice.setup)?.at_once() {
+            for wanted in wanted {
+                choice.group(metrics, wanted, &mut on.connection);
+            }
+        }
+        Ok(choice)
+    }
+
+    /// What the options name.
+    fn named(options: &Selection, on: &mut On) -> Result<Self> {
+        let mut items = Vec::new();
+        if let Some(list) = joined(&options.events) {
+            selection::parse_list(&list, &mut items)?;
+        }
+        for list in &options.groups.0 {
+            selection::parse_group(list, &mut items)?;
+        }
+        let wanted = joined(&options.processors)
+            .map(|list| selection::parse_processors(&list))
+            .transpose()?;
+        let processors = on.connection.processors()?;
+        let wanted = wanted
+            .map(|wanted| processors_of(&wanted, &processors))
+            .transpose()?;
+        let sources = on.connection.sources(options.approximate)?;
+        let interface = on.connection.machine()?.interface;
+        let interface = ProfileInterface::from_wire(interface).unwrap_or(ProfileInterface::Default);
+        Ok(Self {
+            chosen: selection::resolve(&items, &sources, interface)?,
+            setup: Setup {
+                processors: wanted.unwrap_or_default(),
+                approximate: options.approximate,
+                ..Setup::default()
+            },
+            sources,
+            processors,
+        })
+    }
+
+    /// What is chosen is what is asked for.
+    fn settle(&mut self) {
+        self.setup.specs = self.chosen.iter().map(|chosen| chosen.spec).collect();
+    }
+
+    /// As many of the usual quantities as run at once.
+    fn count_by_default(
+        &mut self,
+        metrics: &Metrics,
+        connection: &mut Connection<Place>,
+    ) -> Result<()> {
+        for names in metrics.default_quantities() {
+            let Some(name) = self.first_supported(&names, 0) else {
+                continue;
+            };
+            let more = choose(name, &self.sources)?;
+            let mut setup = self.setup.clone();
+            setup.specs.extend(more.iter().map(|chosen| chosen.spec));
+            if connection.plan(&setup)?.fits {
+                self.setup = setup;
+                self.chosen.extend(more);
+            }
+        }
+        if self.chosen.is_empty() {
+            self.chosen = choose("ProfileTime", &self.sources)?;
+        }
+        Ok(())
+    }
+
+    /// Cycles where they can be sampled, else instructions, else time.
+    fn sample_by_default(&mut self, metrics: &Metrics) -> Result<()> {
+        let mut names = metrics.default_quantities().take(2);
+        let name = names.find_map(|names| self.first_supported(&names, Source::SAMPLING));
+        self.chosen = choose(name.unwrap_or("ProfileTime"), &self.sources)?;
+        Ok(())
+    }
+
+    fn first_supported<'a>(&self, names: &[&'a str], flags: u32) -> Option<&'a str> {
+        let wanted = Source::SUPPORTED | flags;
+        let supported = |name: &&&str| {
+            let mut sources = self.sources.iter();
+            sources.any(|source| source.name.as_str() == **name && source.flags & wanted == wanted)
+        };
+        names.iter().find(supported).copied()
+    }
+
+    /// Samples one source every so many events.
+    pub(crate) fn set_period(&mut self, index: usize, period: u64) {
+        let chosen = self.chosen.get_mut(index).map(|chosen| &mut chosen.spec);
+        let specs = chosen.into_iter().chain(self.setup.specs.get_mut(index));
+        specs.for_each(|spec| spec.interval = period);
+    }
+
+    /// Adds a source that counts this part of a metric, unless there is one already: the first that
+    /// runs beside the others, or if none does the first.
+    fn add_term(
+        &mut self,
+        metrics: &Metrics,
+        wanted: &Wanted<'_>,
+        term: &Term,
+        connection: &mut Connection<Place>,
+    ) -> Result<()> {
+        let names = metrics.names(&term.name);
+        let labels: Vec<String> = names.iter().map(|name| wanted.label(name, term)).collect();
+        if labels.is_empty() || labels.iter().any(|label| self.has(label)) {
+            return Ok(());
+        }
+        let able = labels.iter().map(|label| countable(label, &self.sources));
+        let mut able = able.flatten().peekable();
+        let Some(first) = able.peek().cloned() else {
+            return Err(not_countable(wanted.metric, &names));
+        };
+        let mut added = first;
+        for chosen in able {
+            let mut setup = self.setup.clone();
+            let specs = self.chosen.iter().chain([&chosen]);
+            setup.specs = specs.map(|chosen| chosen.spec).collect();
+            if connection.plan(&setup)?.at_once() {
+                added = chosen;
+                break;
+            }
+        }
+        self.chosen.push(added);
+        Ok(())
+    }
+
+    fn has(&self, label: &str) -> bool {
+        let mut chosen = self.chosen.iter();
+        chosen.any(|chosen| chosen.label.eq_ignore_ascii_case(label))
+    }
+
+    /// Makes a metric's sources one group, if all are free and fit together.
+    fn group(
+        &mut self,
+        metrics: &Metrics,
+        wanted: &Wanted<'_>,
+        connection: &mut Connection<Place>,
+    ) {
+        let groups = self.chosen.iter().map(|chosen| chosen.spec.group);
+        let number = 1 + groups.max().unwrap_or(0);
+        let before = self.chosen.clone();
+        for term in wanted.metric.terms() {
+            for name in metrics.names(&term.name) {
+                let label = wanted.label(name, term);
+                let is = |chosen: &&mut Chosen| chosen.label.eq_ignore_ascii_case(&label);
+                if let Some(chosen) = self.chosen.iter_mut().find(is) {
+                    match chosen.spec.group {
+                        0 => chosen.spec.group = number,
+                        same if same == number => {}
+                        _ => return self.restore(before),
+                    }
+                    break;
+                }
+            }
+        }
+        self.settle();
+        if connection.plan(&self.setup).is_err() {
+            self.restore(before);
+        }
+    }
+
+    fn restore(&mut self, chosen: Vec<Chosen>) {
+        self.chosen = chosen;
+        self.settle();
+    }
+
+    /// The processors that take part.
+    pub(crate) fn selected(&self) -> impl Iterator<Item = &Processor> {
+        let wanted = &self.setup.processors;
+        self.processors
+            .iter()
+            .filter(move |processor| wanted.is_empty() || wanted.contains(&processor.index))
+    }
+
+    /// Whether a processor can count one of the chosen sources.
+    pub(crate) fn counts_on(&self, chosen: &Chosen, processor: &Processor) -> bool {
+        let source = self
+            .sources
+            .iter()
+            .find(|source| source.id == chosen.spec.source);
+        source.is_none_or(|source| can_count(source, processor))
+    }
+
+    /// What could be counted, by label: what is chosen, then every other supported source.
+    pub(crate) fn choosable(&self) -> Vec<String> {
+        let supported = |source: &&Source| source.flags & Source::SUPPORTED != 0;
+        let others = self.sources.iter().filter(supported);
+        let mut labels = self.labels();
+        for source in others {
+            let name = source.name.as_str();
+            if !labels.iter().any(|label| label == name) {
+                labels.push(name.to_owned());
+            }
+        }
+        labels
+    }
+
+    /// The same with other sources, by their labels.
+    pub(crate) fn with_sources(&self, labels: &[String]) -> Result<Self> {
+        let mut chosen = Vec::new();
+        for label in labels {
+            match self.chosen.iter().find(|chosen| chosen.label == *label) {
+                Some(kept) => chosen.push(kept.clone()),
+                None => chosen.extend(choose(label, &self.sources)?),
+            }
+        }
+        let mut setup = self.setup.clone();
+        setup.specs = chosen.iter().map(|chosen| chosen.spec).collect();
+        Ok(Self {
+            chosen,
+            setup,
+            sources: self.sources.clone(),
+            processors: self.processors.clone(),
+        })
+    }
+
+    /// The names of the sources, each with its filter if one was given.
+    pub(crate) fn labels(&self) -> Vec<String> {
+        let chosen = self.chosen.iter();
+        chosen.map(|chosen| chosen.label.clone()).collect()
+    }
+
+    /// Whether any source counts in kernel mode.
+    pub(crate) fn sees_kernel(&self) -> bool {
+        self.setup
+            .specs
+            .iter()
+            .any(|spec| spec.filter & Spec::KERNEL != 0)
+    }
+
+    /// How many processors the machine has.
+    pub(crate) const fn processor_count(&self) -> u32 {
+        self.processors.len() as u32
+    }
+
+    /// The same error, with the name of the source it concerns.
+    pub(crate) fn name_source(&self, error: impl Into<Error>) -> Error {
+        error.into().about(|id| {
+            let raw = id == ProfileSource::RAW.0;
+            let chosen = self
+                .chosen
+                .iter()
+                .find(|chosen| raw && chosen.spec.source == id);
+            let source = self.sources.iter().find(|source| source.id == id);
+            chosen
+                .map(|chosen| chosen.label.clone())
+                .or_else(|| source.map(|source| source.name.as_str().to_owned()))
+        })
+    }
+}
+
+/// A metric that was asked for, and the mode it shall be of.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) metric: &'a Metric,
+    /// `u`, `k`, or empty for both.
+    pub(crate) filter: &'static str,
+}
+
+impl Wanted<'_> {
+    /// A source with the filter that it needs for this part.
+    fn label(&self, name: &str, term: &Term) -> String {
+        let filter = if term.filter.is_empty() {
+            self.filter
+        } else {
+            &term.filter
+        };
+        if filter.is_empty() {
+            return name.to_owned();
+        }
+        format!("{name}:{filter}")
+    }
+}
+
+/// The metrics that `-M` names.
+pub(crate) fn wanted<'a>(metrics: &'a Metrics, names: &[String]) -> Result<Vec<Wanted<'a>>> {
+    let Some(list) = joined(names) else {
+        return Ok(Vec::new());
+    };
+    let names = list.split(',').map(str::trim);
+    let one = |name: &str| {
+        let (id, filter) = name.split_once(':').unwrap_or((name, "uk"));
+        let metric = metrics.named(id)?;
+        let filter = match filter {
+            "u" => "u",
+            "k" => "k",
+            "uk" => "",
+            _ => {
+                return Err(Error::usage(
+                    format!("`{name}`: `{filter}` is no filter"),
+                    "A metric is of user mode with `:u`, of kernel mode with `:k`.",
+                ));
+            }
+        };
+        if !filter.is_empty() && metric.terms().any(|term| !term.filter.is_empty()) {
+            return Err(Error::usage(
+                format!("`{name}`: this metric names its modes itself"),
+                format!("Ask for `{id}`."),
+            ));
+        }
+        Ok(Wanted { metric, filter })
+    };
+    names.map(one).collect()
+}
+
+fn not_countable(metric: &Metric, names: &[&str]) -> Error {
+    Error::unavailable(
+        format!(
+            "the metric `{}` needs {}, and this machine counts no such thing",
+            metric.id,
+            names.join(" or ")
+        ),
+        "`halprof list --metrics` shows which metrics this machine has.",
+    )
+}
+
+/// The source with this name and filter, where it is supported.
+pub(crate) fn countable(label: &str, sources: &[Source]) -> Option<Chosen> {
+    let chosen = choose(label, sources).ok()?.pop()?;
+    let mut named = sources
+        .iter()
+        .filter(|source| source.id == chosen.spec.source);
+    let supported = named.all(|source| source.flags & Source::SUPPORTED != 0);
+    // By its own name, so that the figure finds it.
+    let same = chosen.label.eq_ignore_ascii_case(label);
+    (same && supported).then_some(chosen)
+}
+
+fn choose(name: &str, sources: &[Source]) -> Result<Vec<Chosen>> {
+    let mut items: Vec<Item> = Vec::new();
+    selection::parse_list(name, &mut items)?;
+    Ok(selection::resolve(
+        &items,
+        sources,
+        ProfileInterface::Default,
+    )?)
+}
+
+/// The processors named, if all of them are there.
+pub(crate) fn processors_of(wanted: &[u32], all: &[Processor]) -> Result<Vec<u32>> {
+    match wanted.iter().find(|&&index| index as usize >= all.len()) {
+        Some(&index) => Err(no_processor(index, all.len() as u64)),
+        None => Ok(wanted.to_vec()),
+    }
+}
+
+pub(crate) const fn no_processor(index: u32, count: u64) -> Error {
+    Error::refused(Refusal {
+        code: ErrorCode::ProcessorUnknown,
+        subject: index,
+        detail: count,
+        source: None,
+    })
+}
+
+/// Ticks of a clock of `frequency` in nanoseconds.
+pub(crate) fn nanoseconds(ticks: impl Into<u128>, frequency: u64) -> u128 {
+    let product = ticks.into().saturating_mul(1_000_000_000);
+    product.checked_div(frequency.into()).unwrap_or(0)
+}
+
+/// The shortest interval between two readings, in nanoseconds.
+pub(crate) const INTERVAL_MIN_NS: u64 = 1_000_000;
+
+/// An interval in milliseconds, in nanoseconds.
+pub(crate) fn interval(milliseconds: f64) -> Result<u64> {
+    match positive("--interval", milliseconds, 1e6, NANOSECONDS_MAX) {
+        Ok(nanoseconds) if nanoseconds >= INTERVAL_MIN_NS => Ok(nanoseconds),
+        _ => Err(Error::usage(
+            format!("`--interval {milliseconds}` is out of range"),
+            "It is a number of milliseconds from 1; fractions such as 1.5 will do.",
+        )),
+    }
+}
+
+/// A positive amount of milliseconds or seconds in units of `1 / per` of it, rounded.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the range is checked"
+)]
+pub(crate) fn positive(option: &str, value: f64, per: f64, most: f64) -> Result<u64> {
+    let units = (value * per).round();
+    if units >= 1.0 && units <= most {
+        return Ok(units as u64);
+    }
+    Err(Error::usage(
+        format!("`{option} {value}` is out of range"),
+        format!("It is a number from {} to {}.", 1.0 / per, most / per),
+    ))
+}
+
+/// The longest time in nanoseconds that an option may name: 30 years.
+pub(crate) const NANOSECONDS_MAX: f64 = 1e18;
+
+/// How long each turn of a rotation shall be, in units of 100 ns; 0 for the default.
+pub(crate) fn rotation(work: &Work) -> Result<u32> {
+    let units = |value| positive("--rotate", value, 1e4, f64::from(u32::MAX));
+    Ok(work.rotate.map(units).transpose()?.unwrap_or(0) as u32)
+}

@@ -1,0 +1,20 @@
+//! The commands, one file each.
+
+pub(crate) mod annotate;
+pub(crate) mod check;
+pub(crate) mod doctor;
+pub(crate) mod explain;
+pub(crate) mod export;
+pub(crate) mod info;
+pub(crate) mod install;
+pub(crate) mod list;
+pub(crate) mod machines;
+pub(crate) mod man;
+pub(crate) mod record;
+pub(crate) mod registers;
+pub(crate) mod report;
+pub(crate) mod serve;
+pub(crate) mod stat;
+pub(crate) mod switch;
+pub(crate) mod top;
+pub(crate) mod uninstall;

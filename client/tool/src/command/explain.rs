@@ -1,0 +1,359 @@
+//! `halprof explain`: an error code, a way to measure, or a source on this machine.
+
+mod methods;
+mod source;
+
+use self::methods::{METHODS, Method, QUESTIONS};
+use self::source::{evidence, kinds, programmed, windows};
+use crate::On;
+use crate::codes::{CODES, Code};
+use crate::command::list::can_count;
+use crate::command::registers::Field;
+use crate::output::{Output, table, wrapped_to};
+use crate::place::Place;
+use crate::{Error, Result};
+use halprof_measure::selection::{self, What};
+use serde::Serialize;
+use shared_types::ProfileInterface;
+use shared_types::request::machine::Machine;
+use shared_types::request::source::Source;
+
+#[derive(Serialize)]
+struct Body {
+    topic: String,
+    kind: &'static str,
+    summary: String,
+    sections: Vec<Section>,
+    registers: Vec<Register>,
+    kinds: Vec<Kind>,
+    topics: Vec<Other>,
+}
+
+#[derive(Serialize)]
+struct Section {
+    title: &'static str,
+    text: String,
+}
+
+/// What a source puts into a register.
+#[derive(Serialize)]
+struct Register {
+    name: &'static str,
+    value: String,
+    fields: Vec<Field>,
+}
+
+/// Processors that are alike.
+#[derive(Serialize)]
+struct Kind {
+    processors: String,
+    core_type: Option<&'static str>,
+    counted: bool,
+    counters: u32,
+    fixed_counters: u32,
+}
+
+/// Something else that can be explained.
+#[derive(Serialize)]
+struct Other {
+    topic: String,
+    kind: &'static str,
+    summary: String,
+}
+
+const METHOD: &str = "method";
+const CODE: &str = "code";
+const SOURCE: &str = "source";
+
+pub(crate) fn run(
+    topic: Option<&str>,
+    open: impl FnOnce() -> Result<Place>,
+    output: &Output,
+) -> Result<u8> {
+    let (modelled, body) = match topic {
+        None => (false, contents()),
+        Some(topic) => {
+            if let Some(method) = Method::find(topic) {
+                (false, of_method(method))
+            } else if let Some(code) = Code::find(topic) {
+                (false, of_code(code))
+            } else {
+                let mut on = On::open(open()?)?;
+                let body = of_source(topic, &mut on)?;
+                output.note_model(&on.told);
+                (on.told.modelled, body)
+            }
+        }
+    };
+    output.result("explain", modelled, &body, text)?;
+    Ok(0)
+}
+
+fn contents() -> Body {
+    let methods = METHODS.iter().map(|method| Other {
+        topic: method.name.to_owned(),
+        kind: METHOD,
+        summary: method.summary.to_owned(),
+    });
+    let codes = CODES.iter().map(|code| Other {
+        topic: code.name.to_owned(),
+        kind: CODE,
+        summary: code.meaning.to_owned(),
+    });
+    Body {
+        summary: "`halprof explain TOPIC` explains one of these, or any source that `halprof list --all` shows, by name, number or `rHEX`.".to_owned(),
+        topics: methods.chain(codes).collect(),
+        ..empty(String::new(), "topics")
+    }
+}
+
+const fn empty(topic: String, kind: &'static str) -> Body {
+    Body {
+        topic,
+        kind,
+        summary: String::new(),
+        sections: Vec::new(),
+        registers: Vec::new(),
+        kinds: Vec::new(),
+        topics: Vec::new(),
+    }
+}
+
+fn of_method(method: &Method) -> Body {
+    let answers = QUESTIONS.iter().zip(method.answers);
+    Body {
+        summary: method.summary.to_owned(),
+        sections: answers.map(|(title, text)| section(title, text)).collect(),
+        ..empty(method.name.to_owned(), METHOD)
+    }
+}
+
+fn of_code(code: &Code) -> Body {
+    let causes: Vec<String> = code
+        .causes
+        .iter()
+        .map(|cause| format!("- {cause}"))
+        .collect();
+    Body {
+        summary: code.meaning.to_owned(),
+        sections: vec![
+            section("Causes", causes.join("\n")),
+            section("What to do", code.what_to_do()),
+            section("Exit status", code.status.to_string()),
+        ],
+        ..empty(code.name.to_owned(), CODE)
+    }
+}
+
+fn section(title: &'static str, text: impl Into<String>) -> Section {
+    Section {
+        title,
+        text: text.into(),
+    }
+}
+
+fn of_source(topic: &str, on: &mut On) -> Result<Body> {
+    let machine = on.connection.machine()?;
+    let interface =
+        ProfileInterface::from_wire(machine.interface).unwrap_or(ProfileInterface::Default);
+    let mut items = Vec::new();
+    selection::parse_list(topic, &mut items)?;
+    let [item] = items.as_slice() else {
+        return Err(Error::usage(
+            format!("`{topic}` is a list, and one thing is explained at a time"),
+            "`halprof explain` lists what there is.",
+        ));
+    };
+    let exact = on.connection.sources(false)?;
+    let chosen = selection::resolve(&items, &exact, interface)?;
+    if let What::Raw(select) = item.what {
+        return Ok(of_raw(topic, select, interface));
+    }
+    let id = chosen.first().map(|chosen| chosen.spec.source);
+    let source = exact.iter().find(|source| Some(source.id) == id);
+    let source = source.ok_or_else(|| halprof_measure::Error::UnknownName(topic.to_owned()))?;
+    let processors = on.connection.processors()?;
+    let kinds = kinds(&processors, |processor| can_count(source, processor));
+    Ok(Body {
+        summary: counts(source),
+        sections: sections(&machine, source),
+        registers: match source.flags & (Source::HAS_SELECT | Source::TIMER) {
+            Source::HAS_SELECT => registers(interface, source.select),
+            _ => Vec::new(),
+        },
+        kinds: kinds
+            .into_iter()
+            .map(|kind| Kind {
+                processors: kind.processors,
+                core_type: kind.core_type,
+                counted: kind.counted,
+                counters: kind.counters,
+                fixed_counters: kind.fixed_counters,
+            })
+            .collect(),
+        topics: same_select(source, &exact),
+        ..empty(source.name.as_str().to_owned(), SOURCE)
+    })
+}
+
+fn of_raw(topic: &str, select: u64, interface: ProfileInterface) -> Body {
+    Body {
+        summary: "A raw select: what it counts, the processor's manual says. Its user and kernel bits are taken as the filter.".to_owned(),
+        registers: registers(interface, select),
+        ..empty(topic.to_owned(), SOURCE)
+    }
+}
+
+fn counts(source: &Source) -> String {
+    let (name, counts) = (source.name.as_str(), source.counts.as_str());
+    if source.flags & Source::TIMER != 0 {
+        return format!("{name} counts time, in units of 100 ns.");
+    }
+    match (source.flags & Source::SUPPORTED != 0, counts) {
+        (_, "") => format!("{name} counts nothing that is documented on this processor."),
+        (true, counts) => format!("{name} counts {counts} on this processor."),
+        (false, counts) => {
+            format!("{name} stands for {counts}; it is not counted on this processor.")
+        }
+    }
+}
+
+fn sections(machine: &Machine, source: &Source) -> Vec<Section> {
+    let has = |flag| source.flags & flag != 0;
+    let unit = if has(Source::TIMER) {
+        "units of 100 ns"
+    } else {
+        "events"
+    };
+    let note = source.note.as_str();
+    let mut sections = vec![section(
+        "Names",
+        format!(
+            "{}, {}, {:#x}",
+            source.name.as_str(),
+            source.symbol.as_str(),
+            source.id
+        ),
+    )];
+    if !note.is_empty() {
+        sections.push(section("To know", note));
+    }
+    if has(Source::APPROXIMATES) {
+        sections.push(section(
+            "Approximates",
+            "The event only comes near to the name: `--approximate` takes it all the same.",
+        ));
+    }
+    sections.extend([
+        section(
+            "Sampling",
+            if has(Source::SAMPLING) {
+                "It can be sampled."
+            } else {
+                "It cannot be sampled here."
+            },
+        ),
+        section(
+            "Intervals",
+            format!(
+                "{} to {} {unit}; {} where none is given",
+                source.min_interval, source.max_interval, source.default_interval
+            ),
+        ),
+        section("Windows", windows(machine, source)),
+        section("Evidence", evidence(machine, source)),
+    ]);
+    sections
+}
+
+fn registers(interface: ProfileInterface, select: u64) -> Vec<Register> {
+    programmed(interface, select)
+        .into_iter()
+        .map(|register| Register {
+            name: register.name,
+            value: format!("{:#x}", register.value),
+            fields: register.fields.into_iter().map(Field::from).collect(),
+        })
+        .collect()
+}
+
+/// Sources that count the same, under other names.
+fn same_select(source: &Source, all: &[Source]) -> Vec<Other> {
+    let counted = |flags: u32| flags & (Source::HAS_SELECT | Source::TIMER) == Source::HAS_SELECT;
+    let same = |other: &&Source| {
+        counted(source.flags)
+            && counted(other.flags)
+            && other.select == source.select
+            && other.id != source.id
+    };
+    let topic = |other: &Source| Other {
+        topic: other.name.as_str().to_owned(),
+        kind: SOURCE,
+        summary: "the same select under another name".to_owned(),
+    };
+    all.iter().filter(same).map(topic).collect()
+}
+
+fn text(body: &Body) -> String {
+    let mut text = match body.topic.as_str() {
+        "" => wrapped_to(80, &body.summary) + "\n",
+        topic => format!("{topic}\n\n{}\n", wrapped_to(80, &body.summary)),
+    };
+    for register in &body.registers {
+        text += &format!("\n{}  {}\n", register.name, register.value);
+        let told = |field: &&Field| field.value != 0 || field.meaning.starts_with("event");
+        for field in register.fields.iter().filter(told) {
+            let bits = format!("[{}]", field.bits);
+            text += &format!(
+                "  {bits:<8} {:<18} {:<#6x} {}\n",
+                field.name, field.value, field.meaning
+            );
+        }
+    }
+    // One kind has no more to tell than the summary.
+    if body.kinds.len() > 1 {
+        text += "\n";
+        text += &kinds_text(&body.kinds);
+    }
+    for section in &body.sections {
+        let lines: Vec<String> = section.text.lines().map(paragraph).collect();
+        let lines = lines.join("\n").replace('\n', "\n    ");
+        text += &format!("\n{}\n    {lines}\n", section.title);
+    }
+    if !body.topics.is_empty() {
+        let rows = body.topics.iter();
+        let rows = rows.map(|one| {
+            [
+                one.topic.clone(),
+                one.kind.to_owned(),
+                wrapped_to(46, &one.summary),
+            ]
+        });
+        text += "\n";
+        text += &table(["topic", "kind", "what it is"], rows, &[]);
+    }
+    text
+}
+
+/// What a list's point needs a second line for stands below its text.
+fn paragraph(line: &str) -> String {
+    let indent = if line.starts_with("- ") { "\n  " } else { "\n" };
+    wrapped_to(74, line).replace('\n', indent)
+}
+
+fn kinds_text(kinds: &[Kind]) -> String {
+    let rows = kinds.iter().map(|kind| {
+        [
+            kind.processors.clone(),
+            kind.core_type.unwrap_or("-").to_owned(),
+            if kind.counted { "yes" } else { "no" }.to_owned(),
+            kind.counters.to_string(),
+            kind.fixed_counters.to_string(),
+        ]
+    });
+    table(
+        ["processors", "core", "counted", "counters", "fixed"],
+        rows,
+        &[3, 4],
+    )
+}

@@ -1,0 +1,164 @@
+//! The ways to measure: six questions, answered for each.
+//!
+//! Numbers are those of docs/performance.md, where tests hold them.
+
+/// A way to measure.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Method {
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// What it is.
+    pub(crate) summary: &'static str,
+    /// The answers, in the order of [`QUESTIONS`].
+    pub(crate) answers: [&'static str; 6],
+}
+
+/// What is asked of each.
+pub(crate) const QUESTIONS: [&str; 6] = [
+    "Extra instructions",
+    "Code size",
+    "Localisation",
+    "Accuracy",
+    "Time needed",
+    "Hardware needed",
+];
+
+/// All of them.
+pub(crate) const METHODS: &[Method] = &[
+    Method {
+        name: "counting",
+        summary: "The processors count events from a start to a stop: `halprof stat`.",
+        answers: [
+            "None in what is measured, and no interrupt. With one counter on Intel version 4 the driver makes 7 register accesses on each processor to start (18 with all counters) and 4 + 1 to stop (9 + 7); before a session's first start a self-test makes 11 + 1. In between, a snapshot (`-I`) costs one RDPMC for each counter and one request for the whole machine.",
+            "Unchanged: nothing is compiled in.",
+            "None below the whole run: sums by processor, by user and kernel mode (`:u`, `:k`) and, with `-I`, by time.",
+            "Exact for a source that has a counter throughout: the last read is part of the stop, and no event is missing after it. Sources that take turns are estimates, with a 95 % bound beside each. All that runs on the processor is counted, others' interrupts included: `:u` leaves the kernel out, `-r` shows how runs differ.",
+            "One run; `-r N` runs for a mean and its deviation.",
+            "Counters that Windows lends. No interrupt.",
+        ],
+    },
+    Method {
+        name: "sampling",
+        summary: "Every Nth event interrupts, and where it was is recorded: `halprof record`, `halprof report`.",
+        answers: [
+            "None in what is measured, but an interrupt for every period: 5 + 1 register accesses on Intel version 2 and later, 4 + 1 on AMD PerfMonV2, fewer than 500 instructions of the driver, and what the processor itself takes to enter and to leave. Interrupts take 10 % of a processor's time at most; beyond that the period is lengthened, and the result says so.",
+            "Unchanged: nothing is compiled in.",
+            "To an instruction, or some behind it: the interrupt comes late (skid), and the true place is before the one that is shown, never behind it.",
+            "Statistical: N samples at a place are right to about the square root of N. Some 10,000 samples where one looks give 1 %. Every sample is accounted for: generated is stored and lost, by cause; none is lost at 10,000 a second and processor.",
+            "So long that samples are enough: at 1,000 a second, which disturbs little, ten seconds. Several sources are sampled at once.",
+            "Counters with an overflow interrupt, and a local APIC to carry it. Not a Pentium's, and not every virtual machine's.",
+        ],
+    },
+    Method {
+        name: "regions",
+        summary: "A program reads the counters before and after a part of its own code, by the library `halprof`.",
+        answers: [
+            "Two requests to the driver for each pass through the region: each reads every counter once, one RDPMC for each of each processor, and writes nothing. They fall outside what is counted but for the end of the first and the beginning of the second.",
+            "Two calls in the source, and the library.",
+            "Exactly the region, on the processors chosen. Counts are a processor's and not a thread's: keep the thread where it is counted.",
+            "Exact counts of the processor. What the two requests cost is counted too: measure an empty region and subtract. Interrupts in between are the error: `:u` leaves them out, and the most frequent of many passes has none.",
+            "One pass for each value; about 100 passes until the most frequent one is certain.",
+            "Counters that Windows lends. No interrupt.",
+        ],
+    },
+];
+
+impl Method {
+    /// By its name, or by the command that does it.
+    #[must_use]
+    pub(crate) fn find(name: &str) -> Option<&'static Self> {
+        let name = match name.to_ascii_lowercase().as_str() {
+            "stat" => "counting".to_owned(),
+            "record" => "sampling".to_owned(),
+            "region" => "regions".to_owned(),
+            other => other.to_owned(),
+        };
+        METHODS.iter().find(|method| method.name == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PERFORMANCE: &str = include_str!("../../../../../docs/performance.md");
+
+    /// The cells of the first row that begins with this.
+    fn row(first: &str) -> Vec<&'static str> {
+        let mut lines = PERFORMANCE.lines();
+        let start = format!("| {first}");
+        let line = lines.find(|line| line.starts_with(&start)).expect(first);
+        line.trim_matches('|').split('|').map(str::trim).collect()
+    }
+
+    fn answer(method: &str, question: usize) -> &'static str {
+        Method::find(method).expect("a method").answers[question]
+    }
+
+    #[test]
+    fn the_numbers_are_those_that_were_measured() {
+        let skylake = row("Intel version 4 (Skylake)");
+        assert_eq!(skylake[2..], ["7, 18", "4 + 1, 9 + 7", "0 + 7"]);
+        for number in [
+            "7 register accesses",
+            "(18 with",
+            "4 + 1 to stop (9 + 7)",
+            "11 + 1",
+        ] {
+            assert!(answer("counting", 0).contains(number), "{number}");
+        }
+        assert!(PERFORMANCE.contains("11 + 1 on Intel version 2 and later"));
+        for (name, number) in [
+            ("Intel version 2 and later", "5 + 1"),
+            ("AMD PerfMonV2", "4 + 1"),
+        ] {
+            let overflow: Vec<&str> = PERFORMANCE
+                .lines()
+                .filter(|line| line.starts_with(&format!("| {name} | ")))
+                .filter(|line| line.contains("**"))
+                .collect();
+            assert!(
+                overflow[0].contains(&format!("**{number}**")),
+                "{overflow:?}"
+            );
+            assert!(
+                answer("sampling", 0).contains(&format!("{number} ")),
+                "{number}"
+            );
+        }
+        assert!(row("samples a second and processor")[1].starts_with("10,000"));
+        assert!(row("interrupt time")[1].starts_with("not above 10 %"));
+    }
+
+    #[test]
+    fn one_sample_costs_fewer_instructions_than_is_said() {
+        let (_, shipped) = PERFORMANCE.split_once("## The shipped driver").expect("it");
+        let rows = shipped.lines().filter(|line| line.starts_with("| "));
+        let own_handler: Vec<u32> = rows
+            .filter(|line| line.starts_with("| Intel") || line.starts_with("| AMD"))
+            .filter_map(|line| line.split('|').nth(2)?.trim().parse().ok())
+            .collect();
+        assert!(own_handler.len() >= 3, "{own_handler:?}");
+        assert!(
+            own_handler.iter().all(|&number| number < 500),
+            "{own_handler:?}"
+        );
+        assert!(answer("sampling", 0).contains("fewer than 500 instructions"));
+    }
+
+    #[test]
+    fn every_question_has_its_answer() {
+        for method in METHODS {
+            assert!(
+                method.answers.iter().all(|text| text.ends_with('.')),
+                "{}",
+                method.name
+            );
+            assert_eq!(
+                Method::find(&method.name.to_uppercase()).map(|found| found.name),
+                Some(method.name)
+            );
+        }
+        assert!(Method::find("guessing").is_none());
+    }
+}

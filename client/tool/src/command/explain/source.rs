@@ -1,0 +1,154 @@
+//! One source on one machine: what is counted, by what evidence, and what Windows' HAL would count.
+
+use crate::command::registers::{Part as Field, decode};
+use halprof_measure::describe;
+use halprof_measure::selection::format_processors;
+use shared_types::ProfileInterface;
+use shared_types::request::machine::{Machine, Processor};
+use shared_types::request::source::Source;
+
+/// A register that a source is programmed into.
+#[derive(Clone, Debug)]
+pub(crate) struct Programmed {
+    /// The register's name; `x` stands for the counter's index.
+    pub(crate) name: &'static str,
+    /// What the source puts there; enable and interrupt bits come while it is measured.
+    pub(crate) value: u64,
+    /// Field by field.
+    pub(crate) fields: Vec<(Field, u64)>,
+}
+
+/// The registers of a select in the interface's form.
+#[must_use]
+pub(crate) fn programmed(interface: ProfileInterface, select: u64) -> Vec<Programmed> {
+    use ProfileInterface as I;
+    let low = select & 0xFFFF_FFFF;
+    let registers: &[(&'static str, u32, u64)] = match interface {
+        I::Default => &[],
+        I::Emon => &[("IA32_PERFEVTSELx", 0x186, select)],
+        I::P6 => &[("PerfEvtSelx", 0x186, select)],
+        I::Amd64 => &[("PERF_CTLx", 0xC001_0200, select)],
+        I::Pentium => &[("CESR", 0x11, select)],
+        I::NetBurst => &[
+            ("ESCR", 0x3B8, low),
+            // Bits 1:0 of the high half name the group of counters, and are reserved in a CCCR.
+            ("CCCR", 0x360, select >> 32 & !3),
+        ],
+    };
+    let row = |&(name, number, value): &(&'static str, u32, u64)| Programmed {
+        name,
+        value,
+        fields: decode(interface, number, value).fields,
+    };
+    registers.iter().map(row).collect()
+}
+
+/// halprof's own numbers: fixed-function counters and architectural events.
+const FIXED: std::ops::Range<u32> = 0x8000_0100..0x8000_0200;
+
+/// What is known of the source by, in published words.
+#[must_use]
+pub(crate) fn evidence(machine: &Machine, source: &Source) -> &'static str {
+    use ProfileInterface as I;
+    if source.flags & Source::TIMER != 0 {
+        return "HAL design note \"Performance Monitoring\", section 3.1: ProfileTime is a timer and takes no counter. Its intervals are those that `wpr -pmcsources` lists.";
+    }
+    match ProfileInterface::from_wire(machine.interface) {
+        Some(I::Emon) if FIXED.contains(&source.id) => {
+            "Intel SDM, volume 3B, \"Association of Fixed-Function Performance Counters with Architectural Performance Events\"; that it is there: CPUID leaf 0x0A EDX and ECX, or leaf 0x23."
+        }
+        Some(I::Emon) if source.flags & Source::HAL == 0 => {
+            "Intel SDM, volume 3B, \"Pre-defined Architectural Performance Events\"; that it is there: CPUID leaf 0x0A EBX, or leaf 0x23."
+        }
+        Some(I::Emon) => {
+            "Number and select: G. Chappell, \"Hardware Performance Counters: EMON\"; name and intervals: what `wpr -pmcsources` and `tracelog -profilesources` list on Windows 10. The event: Intel SDM, volume 3B, \"Pre-defined Architectural Performance Events\"; that it is there: CPUID leaf 0x0A EBX."
+        }
+        Some(I::Amd64) if source.flags & Source::HAL != 0 => {
+            "Number and select: G. Chappell, \"Hardware Performance Counters: AMD64\"; name: what Windows 10's tools list. The event: AMD's BKDG or PPR of this family, whose codes are K8's no more."
+        }
+        Some(I::Amd64) => "The event: AMD's BKDG or PPR of this family.",
+        Some(I::Pentium) => {
+            "HAL design note \"Performance Monitoring\"; the event: Intel SDM, volume 3B, \"Pentium Processor Performance Monitoring Events\"."
+        }
+        Some(I::P6) => {
+            "HAL design note \"Performance Monitoring\"; the event: Intel SDM, volume 3B, \"P6 Family Processor Performance Monitoring Events\"."
+        }
+        Some(I::NetBurst) => {
+            "HAL design note \"Performance Monitoring\"; the event: Intel SDM, volume 3B, \"Performance Monitoring Events for Intel Pentium 4 and Intel Xeon Processors\"."
+        }
+        Some(I::Default) | None => {
+            "The table of the interface that Windows' HAL chooses here; nothing of it is programmed."
+        }
+    }
+}
+
+/// What Windows' own HAL would count for it on this machine.
+#[must_use]
+pub(crate) fn windows(machine: &Machine, source: &Source) -> String {
+    let hal = describe::interface_name(machine.hal_interface);
+    let has = |flag| source.flags & flag != 0;
+    if has(Source::TIMER) {
+        return "Windows' HAL has it too: a timer, with the same limits.".to_owned();
+    }
+    if !has(Source::HAL) {
+        let why = if machine.hal_interface == machine.interface {
+            "its number is halprof's own".to_owned()
+        } else {
+            format!("it chooses the interface {hal} here")
+        };
+        return format!("Windows' HAL counts nothing for it: {why}.");
+    }
+    if machine.interface != machine.hal_interface {
+        return format!(
+            "Windows' HAL has it in the table of its interface {hal}, which halprof does not use here."
+        );
+    }
+    if has(Source::SUPPORTED) {
+        if source.counts.as_str().is_empty() {
+            return "Windows' HAL offers it and programs the same select: on this family that is not documented to count anything.".to_owned();
+        }
+        return "Windows' HAL programs the same select, and so counts the same.".to_owned();
+    }
+    if source.note.as_str().starts_with("northbridge") {
+        return "Windows' HAL offers it and programs it on every core, each over the others: the counts are of the node, and of whichever core was last.".to_owned();
+    }
+    "Windows' HAL does not support it here either.".to_owned()
+}
+
+/// Processors that are alike, and whether they count a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Kind {
+    /// Which, e.g. `0-7`.
+    pub(crate) processors: String,
+    /// `performance`, `efficiency`, or nothing where the processor does not tell.
+    pub(crate) core_type: Option<&'static str>,
+    /// Whether they count it.
+    pub(crate) counted: bool,
+    /// General counters that they have.
+    pub(crate) counters: u32,
+    /// Fixed-function counters that they have.
+    pub(crate) fixed_counters: u32,
+}
+
+/// Each kind of processor once.
+#[must_use]
+pub(crate) fn kinds(processors: &[Processor], counted: impl Fn(&Processor) -> bool) -> Vec<Kind> {
+    let mut all: Vec<u8> = processors.iter().map(|processor| processor.kind).collect();
+    all.sort_unstable();
+    all.dedup();
+    let kind = |kind: u8| {
+        let mut alike = processors
+            .iter()
+            .filter(move |one| one.kind == kind)
+            .peekable();
+        let first = **alike.peek()?;
+        Some(Kind {
+            processors: format_processors(alike.map(|one| one.index)),
+            core_type: describe::core_type(&first),
+            counted: counted(&first),
+            counters: first.counter_mask.count_ones(),
+            fixed_counters: first.fixed_mask.count_ones(),
+        })
+    };
+    all.into_iter().filter_map(kind).collect()
+}

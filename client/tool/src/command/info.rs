@@ -1,0 +1,314 @@
+//! `halprof info`: the interface chosen and why, and each processor's capabilities.
+
+use crate::On;
+use crate::Result;
+use crate::output::{Output, seconds, table, wrapped_to};
+use halprof_measure::describe;
+use serde::Serialize;
+use shared_types::request::machine::{Machine, Processor};
+
+#[derive(Serialize)]
+struct Body {
+    machine: String,
+    hal_interface: &'static str,
+    interface: &'static str,
+    reason: &'static str,
+    #[serde(skip)]
+    hal_reason: &'static str,
+    explanation: String,
+    overflow: &'static str,
+    overflow_explanation: &'static str,
+    timestamp_frequency: u64,
+    holder: Option<Holder>,
+    ring_bytes: u64,
+    ring_bytes_max: u64,
+    interrupt_budget: f64,
+    /// Windows refused to remove the overflow handler: counters and driver stay until a restart.
+    handler_stuck: bool,
+    processors: Vec<Row>,
+}
+
+/// Who holds the counters; another owner than halprof cannot be told.
+#[derive(Serialize)]
+struct Holder {
+    process: u32,
+    session: u32,
+    held_ns: u128,
+}
+
+#[derive(Serialize)]
+struct Row {
+    index: u32,
+    group: u16,
+    number: u16,
+    vendor: String,
+    family: u16,
+    model: u16,
+    stepping: u8,
+    core_type: Option<&'static str>,
+    pmu_version: u8,
+    counters: u8,
+    counter_width: u8,
+    fixed_counters: u8,
+    fixed_width: u8,
+    hypervisor: Option<String>,
+    /// What shows itself behind that hypervisor's face.
+    hypervisor_behind: Option<String>,
+    /// The part that Windows has on Hv#1: `root` or `guest`.
+    partition: Option<&'static str>,
+    /// Whether Hv#1 offers performance monitors.
+    monitors_offered: Option<bool>,
+    /// General counters that somebody else had enabled when counting last began, as a mask.
+    found_counters: u32,
+    /// Fixed counters that somebody else has, which are left alone, as a mask.
+    found_fixed: u32,
+    /// Whether a storm of interrupts ended a session here: its overflow interrupt stays masked.
+    storm: bool,
+    interface: &'static str,
+    reason: &'static str,
+}
+
+pub(crate) fn run(on: &mut On, output: &Output) -> Result<u8> {
+    let machine = on.connection.machine()?;
+    let processors = on.connection.processors()?;
+    let boot = processors
+        .first()
+        .ok_or_else(|| halprof_measure::Error::Protocol {
+            request: "processors",
+            why: "it lists none".to_owned(),
+        })?;
+    let body = Body {
+        machine: on.told.machine.clone(),
+        hal_interface: describe::interface_name(machine.hal_interface),
+        interface: describe::interface_name(machine.interface),
+        reason: describe::reason_name(machine.reason),
+        hal_reason: describe::reason_name(machine.hal_reason),
+        explanation: describe::interface(&machine, boot),
+        overflow: describe::delivery_name(machine.delivery),
+        overflow_explanation: describe::delivery(&machine),
+        timestamp_frequency: machine.timestamp_frequency,
+        holder: holder(&machine),
+        ring_bytes: machine.ring_bytes,
+        ring_bytes_max: machine.ring_bytes_max,
+        interrupt_budget: f64::from(machine.interrupt_budget) / 1000.0,
+        handler_stuck: machine.flags & Machine::HANDLER_STUCK != 0,
+        processors: processors.iter().map(row).collect(),
+    };
+    output.result("info", on.told.modelled, &body, text)?;
+    Ok(0)
+}
+
+fn holder(machine: &Machine) -> Option<Holder> {
+    (machine.holder_session != 0).then(|| Holder {
+        process: machine.holder_process,
+        session: machine.holder_session,
+        held_ns: crate::choice::nanoseconds(machine.holder_ticks, machine.timestamp_frequency),
+    })
+}
+
+fn row(processor: &Processor) -> Row {
+    Row {
+        index: processor.index,
+        group: processor.group,
+        number: processor.number,
+        vendor: describe::vendor(&processor.vendor).unwrap_or_default(),
+        family: processor.family,
+        model: processor.model,
+        stepping: processor.stepping,
+        core_type: describe::core_type(processor),
+        pmu_version: processor.pmu_version,
+        counters: processor.counters,
+        counter_width: processor.counter_width,
+        fixed_counters: processor.fixed_counters,
+        fixed_width: processor.fixed_width,
+        hypervisor: describe::vendor(&processor.hypervisor),
+        hypervisor_behind: describe::vendor(&processor.hypervisor_behind),
+        partition: describe::partition(processor),
+        monitors_offered: describe::partition(processor)
+            .map(|_| processor.flags & Processor::HV1_COUNTERS != 0),
+        found_counters: processor.found_counters,
+        found_fixed: processor.found_fixed,
+        storm: processor.flags & Processor::STORM != 0,
+        interface: describe::interface_name(processor.interface),
+        reason: describe::reason_name(processor.reason),
+    }
+}
+
+fn text(body: &Body) -> String {
+    let holder = body.holder.as_ref().map_or_else(
+        || "no halprof session; owners other than halprof cannot be told".to_owned(),
+        |holder| {
+            let (session, process) = (holder.session, holder.process);
+            format!(
+                "session {session} of process {process}, for {}",
+                seconds(holder.held_ns)
+            )
+        },
+    );
+    let head = format!(
+        "machine      {}\ninterface    {} ({})\n             {}\nHAL          {} ({})\noverflow     {}\n             {}\nheld by      {holder}\n\n",
+        body.machine,
+        body.interface,
+        body.reason,
+        wrapped(&body.explanation),
+        body.hal_interface,
+        body.hal_reason,
+        body.overflow,
+        wrapped(body.overflow_explanation),
+    );
+    let columns = [
+        "processors",
+        "vendor",
+        "family",
+        "model",
+        "stepping",
+        "core",
+        "PMU",
+        "counters",
+        "fixed",
+        "hypervisor",
+    ];
+    head + &table(columns, alike(&body.processors), &[2, 3, 4]) + &remarks(body)
+}
+
+/// What is out of the ordinary, each on lines of its own.
+fn remarks(body: &Body) -> String {
+    let on = |wanted: &dyn Fn(&Row) -> bool| {
+        let rows = body.processors.iter().filter(|row| wanted(row));
+        let indexes = rows.map(|row| row.index).collect::<Vec<_>>();
+        (!indexes.is_empty()).then(|| halprof_measure::selection::format_processors(indexes))
+    };
+    let mut remarks = Vec::new();
+    if body.handler_stuck {
+        remarks.push(
+            "Windows refused to remove the overflow handler: the driver keeps the counters until a restart."
+                .to_owned(),
+        );
+    }
+    if let Some(processors) = on(&|row| row.storm) {
+        remarks.push(format!(
+            "Interrupt storm on processors {processors}: the overflow interrupt stays masked there until a start finds its cause gone."
+        ));
+    }
+    if let Some(processors) = on(&|row| row.found_counters != 0) {
+        remarks.push(format!(
+            "Somebody else had general counters enabled on processors {processors} when counting last began."
+        ));
+    }
+    if let Some(processors) = on(&|row| row.found_fixed != 0) {
+        remarks.push(format!(
+            "Somebody else uses fixed counters on processors {processors}: they are left alone, and their events take general counters."
+        ));
+    }
+    let first = body.processors.first();
+    if let Some(behind) = first.and_then(|row| row.hypervisor_behind.as_ref()) {
+        remarks.push(format!(
+            "The hypervisor is {behind}, behind Hyper-V's face."
+        ));
+    }
+    if let Some(row) = first.filter(|row| row.partition.is_some()) {
+        remarks.push(format!(
+            "Windows is the {} partition of this hypervisor, which {} performance monitors.",
+            row.partition.unwrap_or_default(),
+            if row.monitors_offered == Some(true) {
+                "offers"
+            } else {
+                "does not offer"
+            }
+        ));
+    }
+    remarks.iter().fold(String::new(), |text, remark| {
+        text + "\n" + &wrapped_to(80, remark) + "\n"
+    })
+}
+
+/// Lines of 80 columns, the second and later ones below what the labels leave free.
+fn wrapped(text: &str) -> String {
+    wrapped_to(67, text).replace('\n', "\n             ")
+}
+
+/// One line for each run of processors that are alike.
+fn alike(processors: &[Row]) -> Vec<Vec<String>> {
+    let mut lines: Vec<(u32, u32, [String; 9])> = Vec::new();
+    for row in processors {
+        let cells = cells(row);
+        match lines.last_mut() {
+            Some((_, last, same)) if *same == cells => *last = row.index,
+            _ => lines.push((row.index, row.index, cells)),
+        }
+    }
+    let line = |(first, last, cells): (u32, u32, [String; 9])| {
+        let range = halprof_measure::selection::format_processors(first..=last);
+        std::iter::once(range).chain(cells).collect()
+    };
+    lines.into_iter().map(line).collect()
+}
+
+fn cells(row: &Row) -> [String; 9] {
+    let counters = |count: u8, width: u8| match count {
+        0 => "-".to_owned(),
+        _ => format!("{count} x {width} bits"),
+    };
+    [
+        row.vendor.clone(),
+        format!("{:#x}", row.family),
+        format!("{:#x}", row.model),
+        row.stepping.to_string(),
+        row.core_type.unwrap_or("-").to_owned(),
+        row.pmu_version.to_string(),
+        counters(row.counters, row.counter_width),
+        counters(row.fixed_counters, row.fixed_width),
+        row.hypervisor.clone().unwrap_or_else(|| "-".to_owned()),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_out_of_the_ordinary_is_told() {
+        let processor = Processor {
+            flags: Processor::STORM | Processor::HV1 | Processor::HV1_ROOT,
+            hypervisor_behind: *b"XenVMMXenVMM",
+            found_counters: 1,
+            found_fixed: 2,
+            ..Processor::default()
+        };
+        let plain = Body {
+            machine: String::new(),
+            hal_interface: "Emon",
+            interface: "Emon",
+            reason: "",
+            hal_reason: "",
+            explanation: String::new(),
+            overflow: "",
+            overflow_explanation: "",
+            timestamp_frequency: 0,
+            holder: None,
+            ring_bytes: 0,
+            ring_bytes_max: 0,
+            interrupt_budget: 0.1,
+            handler_stuck: false,
+            processors: vec![row(&Processor::default())],
+        };
+        assert_eq!(remarks(&plain), "");
+        let odd = Body {
+            handler_stuck: true,
+            processors: vec![row(&processor)],
+            ..plain
+        };
+        let text = remarks(&odd).replace('\n', " ");
+        for said in [
+            "until a restart",
+            "Interrupt storm on processors 0",
+            "general counters enabled on processors 0",
+            "fixed counters on processors 0",
+            "XenVMMXenVMM, behind",
+            "root partition",
+            "does not offer performance monitors",
+        ] {
+            assert!(text.contains(said), "{said}: {text}");
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! `halprof record`: sample to a file.
+
+use crate::On;
+use crate::args;
+use crate::calibration::{self, Calibration};
+use crate::choice::{Choice, nanoseconds, rotation};
+use crate::output::{Output, seconds, table, thousands};
+use crate::periods::{self, Period};
+use crate::recorder::{Recorder, source};
+use crate::runner::Runner;
+use crate::this_machine;
+use crate::{Error, Result};
+use halprof_measure::calibrate::Advice;
+use halprof_measure::passes::passes;
+use halprof_measure::{Session, describe};
+use halprof_profile::recording::{self, Metadata, Writer};
+use halprof_profile::symbols;
+use serde::Serialize;
+use shared_types::request::machine::Machine;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+use tempfile::TempDir;
+
+#[derive(Serialize)]
+struct Body {
+    machine: String,
+    file: String,
+    elapsed_ns: u64,
+    /// Whether Ctrl-C ended it.
+    interrupted: bool,
+    passes: usize,
+    periods: Vec<InPass>,
+    samples: u64,
+    lost: BTreeMap<String, u64>,
+    /// Events that those stand for.
+    lost_events: BTreeMap<String, u64>,
+    /// Why the driver ended sampling by itself.
+    ended: Option<Ended>,
+    /// Sources that took turns on the counters; empty where all were sampled all the time.
+    turns: Vec<Turn>,
+    generated: u64,
+    spurious: u64,
+    throttled: u64,
+    longest_period: u64,
+    /// Time that all processors together spent in the interrupt handler.
+    handler_ns: u64,
+    /// Part of the time that they had.
+    handler_share: f64,
+    missed_processes: u64,
+    missed_samples: u64,
+    calibration: Option<Calibration>,
+    advice: Vec<Advised>,
+}
+
+#[derive(Serialize)]
+struct InPass {
+    #[serde(flatten)]
+    period: Period,
+    pass: u32,
+}
+
+#[derive(Serialize)]
+struct Ended {
+    code: &'static str,
+    message: String,
+    hint: String,
+}
+
+/// A source that was not on a counter all the time.
+#[derive(Serialize)]
+struct Turn {
+    source: String,
+    /// Part of the time.
+    on_counter: f64,
+}
+
+#[derive(Serialize)]
+struct Advised {
+    code: &'static str,
+    message: String,
+}
+
+pub(crate) fn run(options: &args::Record, on: &mut On, output: &Output) -> Result<u32> {
+    let rotation = rotation(&options.work)?;
+    let mut choice = Choice::of(&options.selection, on, false)?;
+    choice.setup.rotation = rotation;
+    choice.setup.no_address = options.no_address;
+    #[cfg(windows)]
+    if choice.sees_kernel() {
+        // The driver shows kernel addresses to nobody else.
+        halprof_measure::privilege::debug_others();
+    }
+    let mut runner = Runner::new(&options.work, on, choice.processor_count())?;
+    let target = Target::of(&options.output, output)?;
+    let body = record(options, target.path(), on, &mut choice, &mut runner, output);
+    let (body, ended) = body.map_err(|error| choice.name_source(error))?;
+    for warning in warnings(&body) {
+        output.warn(&warning);
+    }
+    for note in notes(&body) {
+        output.note(&note);
+    }
+    if target.send()? {
+        output.note(text(&body).lines().next().unwrap_or_default());
+    } else {
+        output.result("record", on.told.modelled, &body, text)?;
+    }
+    // The file has what was sampled until then.
+    Ok(match ended {
+        Some(error) => error.exit_status().into(),
+        None => runner.program_status(),
+    })
+}
+
+/// Where a recording goes. A file is written and then sent to standard output, because the
+/// beginning of a recording is known last.
+struct Target {
+    path: PathBuf,
+    /// Holds the file on its way to standard output.
+    folder: Option<TempDir>,
+}
+
+impl Target {
+    fn of(path: &Path, output: &Output) -> Result<Self> {
+        if path.as_os_str() != "-" {
+            let (path, folder) = (path.to_owned(), None);
+            return Ok(Self { path, folder });
+        }
+        if output.is_json() || io::stdout().is_terminal() {
+            return Err(Error::usage(
+                "`-o -` is a recording on standard output, which is a terminal or has the JSON object",
+                "Name a file with `-o`, or send it on: `-o - > FILE`.",
+            ));
+        }
+        let folder = tempfile::tempdir().map_err(|error| Error::writing("-", error))?;
+        let path = folder.path().join("halprof.rec");
+        let folder = Some(folder);
+        Ok(Self { path, folder })
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Sends the file to standard output, if that is where it goes.
+    fn send(self) -> Result<bool> {
+        if self.folder.is_none() {
+            return Ok(false);
+        }
+        let mut file = File::open(&self.path).map_err(Error::Output)?;
+        match io::copy(&mut file, &mut io::stdout().lock()) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(true),
+            sent => sent.map(|_| true).map_err(Error::Output),
+        }
+    }
+}
+
+fn record(
+    options: &args::Record,
+    path: &Path,
+    on: &mut On,
+    choice: &mut Choice,
+    runner: &mut Runner,
+    output: &Output,
+) -> Result<(Body, Option<Error>)> {
+    let passes = if options.passes {
+        passes(&mut on.connection, &choice.setup, true)?
+    } else {
+        vec![(0..choice.chosen.len()).collect()]
+    };
+    // What cannot be sampled is refused before anything runs.
+    settle(on, choice, &passes)?;
+    let calibration = calibration::calibrate(options, on, choice, &passes, runner, output)?;
+    let periods = settle(on, choice, &passes)?;
+    let machine = on.connection.machine()?;
+    let metadata = metadata(&machine, on, options, &periods, passes.len());
+    let writer = Writer::create(path, &metadata)?;
+    let model = on.connection.transport().model();
+    let modules = model.map_or_else(Vec::new, |model| model.modules());
+    let progress = output.progress();
+    let mut recorder = Recorder::new(writer, choice, runner, &modules, &progress)?;
+    for indexes in &passes {
+        recorder.pass(on, indexes, runner)?;
+        if recorder.has_ended() {
+            break;
+        }
+    }
+    let sum = recorder.finish()?;
+    progress.finish_and_clear();
+    let handler_ns = nanoseconds(sum.statistics.handler_ticks, machine.timestamp_frequency);
+    let handler_ns = u64::try_from(handler_ns).unwrap_or(u64::MAX);
+    let elapsed_ns = sum.statistics.elapsed_ns;
+    let ended = sum.ended.map(Error::refused);
+    let body = Body {
+        ended: ended.as_ref().map(|error| Ended {
+            code: error.code(),
+            message: error.to_string(),
+            hint: error.hint(),
+        }),
+        turns: turns(&sum.statistics.turns, choice),
+        lost_events: sum.statistics.lost_events,
+        machine: on.told.machine.clone(),
+        file: options.output.display().to_string(),
+        elapsed_ns,
+        interrupted: sum.interrupted,
+        passes: passes.len(),
+        periods,
+        samples: sum.samples,
+        generated: sum.statistics.generated,
+        lost: sum.statistics.lost,
+        spurious: sum.statistics.spurious,
+        throttled: sum.statistics.throttled,
+        longest_period: sum.statistics.longest_period,
+        handler_ns,
+        handler_share: share(handler_ns, elapsed_ns, choice.selected().count()),
+        missed_processes: sum.missed.processes,
+        missed_samples: sum.missed.samples,
+        calibration,
+        advice: advice(sum.statistics.generated, elapsed_ns),
+    };
+    Ok((body, ended))
+}
+
+fn turns(turns: &[recording::Turns], choice: &Choice) -> Vec<Turn> {
+    let turn = |turns: &recording::Turns| {
+        let chosen = choice.chosen.get(turns.source as usize)?;
+        Some(Turn {
+            source: chosen.label.clone(),
+            on_counter: part(turns.running, turns.enabled),
+        })
+    };
+    turns.iter().filter_map(turn).collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a share needs few digits")]
+fn part(part: u64, whole: u64) -> f64 {
+    if whole == 0 {
+        return 0.0;
+    }
+    part as f64 / whole as f64
+}
+
+fn advice(samples: u64, elapsed_ns: u64) -> Vec<Advised> {
+    let advice = Advice::on(samples, elapsed_ns);
+    let advised = advice.iter().map(|advice| Advised {
+        code: advice.code(),
+        message: advice.to_string(),
+    });
+    advised.collect()
+}
+
+/// The periods of all sources, in the order of the choice.
+fn settle(on: &mut On, choice: &Choice, passes: &[Vec<usize>]) -> Result<Vec<InPass>> {
+    let mut periods = BTreeMap::new();
+    for (pass, indexes) in (0..).zip(passes) {
+        let mut session = Session::open(
+            &mut on.connection,
+            choice.sees_kernel(),
+            choice.setup.approximate,
+        )?;
+        let settled = session.configure(&choice.setup.only(indexes), true)?;
+        let used = periods::of_pass(choice, indexes, &settled);
+        let used = used.into_iter().map(|period| InPass { period, pass });
+        periods.extend(indexes.iter().copied().zip(used));
+    }
+    Ok(periods.into_values().collect())
+}
+
+fn metadata(
+    machine: &Machine,
+    on: &On,
+    options: &args::Record,
+    periods: &[InPass],
+    passes: usize,
+) -> Metadata {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let work = &options.work;
+    let program = work.program.iter();
+    let program = program.map(|part| part.to_string_lossy().into_owned());
+    let sources = periods.iter().map(|row| source(&row.period, row.pass));
+    let mut metadata = Metadata {
+        halprof: env!("CARGO_PKG_VERSION").to_owned(),
+        machine: on.told.machine.clone(),
+        modelled: on.told.modelled,
+        interface: describe::interface_name(machine.interface).to_owned(),
+        timestamp_frequency: machine.timestamp_frequency,
+        processors: machine.processors,
+        began: now.map_or(0, |since| since.as_secs()),
+        command: work.workload.iter().cloned().chain(program).collect(),
+        sources: sources.collect(),
+        passes: u32::try_from(passes).unwrap_or(u32::MAX),
+        origin: String::new(),
+    };
+    metadata.origin = this_machine::secret()
+        .map(|secret| symbols::origin(&secret, &metadata))
+        .unwrap_or_default();
+    metadata
+}
+
+/// Part of the time that so many processors had.
+#[expect(clippy::cast_precision_loss, reason = "a share needs few digits")]
+fn share(part_ns: u64, elapsed_ns: u64, processors: usize) -> f64 {
+    let whole = elapsed_ns as f64 * processors as f64;
+    if whole > 0.0 {
+        part_ns as f64 / whole
+    } else {
+        0.0
+    }
+}
+
+/// What was done otherwise than asked for.
+fn warnings(body: &Body) -> Vec<String> {
+    let mut warnings = periods::notes(body.periods.iter().map(|row| &row.period));
+    if let Some(ended) = &body.ended {
+        warnings.push(format!(
+            "the driver ended sampling: {}; the file has what was sampled until then. {}",
+            ended.message, ended.hint
+        ));
+    }
+    for turn in &body.turns {
+        warnings.push(format!(
+            "sources took turns on the counters: {} was sampled {:.1} % of the time; `report` scales its events",
+            turn.source,
+            turn.on_counter * 100.0
+        ));
+    }
+    if body.throttled != 0 {
+        warnings.push(format!(
+            "interrupts took too much time: periods were lengthened {} times, up to {}",
+            body.throttled, body.longest_period
+        ));
+    }
+    let lost: u64 = body.lost.values().sum();
+    if lost != 0 {
+        warnings.push(format!(
+            "{} of {} samples were lost",
+            thousands(lost),
+            thousands(body.generated)
+        ));
+    }
+    warnings
+}
+
+/// What else there is to know, and what to do otherwise another time.
+fn notes(body: &Body) -> Vec<String> {
+    let mut notes = Vec::new();
+    if body.missed_processes != 0 {
+        notes.push(format!(
+            "{} samples are of {} processes that ended before they could be looked at: their modules are not known",
+            thousands(body.missed_samples),
+            body.missed_processes
+        ));
+    }
+    if body.interrupted {
+        notes.push("ended by Ctrl-C: the recording has what was sampled until then".to_owned());
+    }
+    let advice = body.advice.iter();
+    notes.extend(advice.map(|advice| format!("advice: {}", advice.message)));
+    notes
+}
+
+fn text(body: &Body) -> String {
+    let lost: u64 = body.lost.values().sum();
+    let mut text = format!(
+        "{} samples in {}, {} lost, written to {}\n\n",
+        thousands(body.samples),
+        seconds(body.elapsed_ns),
+        thousands(lost),
+        body.file
+    );
+    let row = |row: &InPass| {
+        [
+            row.period.source.clone(),
+            thousands(row.period.requested),
+            thousands(row.period.used),
+            thousands(row.pass + 1),
+        ]
+    };
+    let rows = body.periods.iter().map(row);
+    let head = ["source", "period asked for", "used", "pass"];
+    text += &match body.passes {
+        1 => table(
+            [head[0], head[1], head[2]],
+            rows.map(|row| row.into_iter().take(3)),
+            &[1, 2],
+        ),
+        _ => table(head, rows, &[1, 2, 3]),
+    };
+    text += "\n";
+    for (cause, n) in &body.lost {
+        let events = body.lost_events.get(cause).copied().unwrap_or(0);
+        if *n != 0 {
+            text += &format!(
+                "lost, {cause}: {} ({} events)\n",
+                thousands(*n),
+                thousands(events)
+            );
+        }
+    }
+    text += &format!(
+        "interrupt handler: {} in all, {:.2} % of the processors' time\n",
+        seconds(body.handler_ns),
+        body.handler_share * 100.0
+    );
+    text
+}

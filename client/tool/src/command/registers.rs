@@ -1,0 +1,117 @@
+//! `halprof registers`: the PMU's registers, decoded field by field, read only.
+
+mod decoded;
+
+pub(crate) use decoded::{Field as Part, decode};
+
+use crate::On;
+use crate::Result;
+use crate::args;
+use crate::choice::processors_of;
+use crate::output::Output;
+use halprof_measure::selection;
+use serde::Serialize;
+use shared_types::ProfileInterface;
+use std::fmt::Write;
+
+#[derive(Serialize)]
+struct Body {
+    processors: Vec<One>,
+}
+
+#[derive(Serialize)]
+struct One {
+    processor: u32,
+    registers: Vec<Row>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    /// The MSR's number; 0xFFFF0000 plus the offset for the local APIC's page.
+    number: u32,
+    name: String,
+    value: String,
+    fields: Vec<Field>,
+}
+
+/// A part of a register, and what is in it.
+#[derive(Serialize)]
+pub(crate) struct Field {
+    pub(crate) name: &'static str,
+    pub(crate) bits: String,
+    pub(crate) value: u64,
+    pub(crate) meaning: &'static str,
+}
+
+impl From<(Part, u64)> for Field {
+    fn from((field, value): (Part, u64)) -> Self {
+        Self {
+            name: field.name,
+            bits: field.bits(),
+            value,
+            meaning: field.meaning,
+        }
+    }
+}
+
+pub(crate) fn run(options: &args::Registers, on: &mut On, output: &Output) -> Result<u8> {
+    let all = on.connection.processors()?;
+    let wanted = match args::joined(&options.processors) {
+        Some(list) => processors_of(&selection::parse_processors(&list)?, &all)?,
+        None => vec![0],
+    };
+    let mut processors = Vec::new();
+    for index in wanted {
+        let interface = all
+            .get(index as usize)
+            .and_then(|processor| ProfileInterface::from_wire(processor.interface))
+            .unwrap_or(ProfileInterface::Default);
+        let registers = on.connection.registers(index)?;
+        let registers = registers
+            .iter()
+            .map(|register| row(interface, register.number, register.value));
+        processors.push(One {
+            processor: index,
+            registers: registers.collect(),
+        });
+    }
+    output.result("registers", on.told.modelled, &Body { processors }, text)?;
+    Ok(0)
+}
+
+fn row(interface: ProfileInterface, number: u32, value: u64) -> Row {
+    let decoded = decode(interface, number, value);
+    let fields = decoded.fields.into_iter().map(Field::from);
+    Row {
+        number,
+        name: decoded.name,
+        value: format!("{value:#018x}"),
+        fields: fields.collect(),
+    }
+}
+
+fn text(body: &Body) -> String {
+    let mut text = String::new();
+    for one in &body.processors {
+        let _ = writeln!(text, "processor {}", one.processor);
+        if one.registers.is_empty() {
+            text += "  no registers: its interface uses none\n";
+        }
+        for row in &one.registers {
+            let _ = writeln!(
+                text,
+                "  {:#010x} {:<28} {}",
+                row.number, row.name, row.value
+            );
+            for field in row.fields.iter().filter(|field| field.value != 0) {
+                let bits = format!("[{}]", field.bits);
+                let _ = writeln!(
+                    text,
+                    "    {bits:<8} {:<20} {:<#8x} {}",
+                    field.name, field.value, field.meaning
+                );
+            }
+        }
+    }
+    text
+}

@@ -1,0 +1,350 @@
+//! `halprof stat`: count.
+
+mod body;
+pub(crate) mod csv;
+mod repeats;
+mod rows;
+mod teller;
+mod text;
+
+use crate::On;
+use crate::Result;
+use crate::args;
+use crate::choice::{self, Choice, rotation};
+use crate::output::{Output, plain, seconds};
+use crate::periods::{self, Period};
+use crate::runner::{Runner, interrupted};
+use body::{Body, Interval, Pass, Run};
+use halprof_measure::Session;
+use halprof_measure::estimate::since;
+use halprof_measure::metrics::Metrics;
+use halprof_measure::passes::passes;
+use halprof_profile::recording::write_whole;
+use indicatif::ProgressBar;
+use rows::{By, View};
+use shared_types::request::counts::Count;
+use std::time::{Duration, Instant};
+use teller::{Form, Teller};
+
+/// Steps of modelled time begin with this,
+const FIRST_STEP_NS: u64 = 1_000_000_000;
+/// and grow and shrink so that each takes about so long: Ctrl-C is soon heard, and long workloads
+/// end.
+const STEP_TIME: Duration = Duration::from_millis(50);
+/// How often a real machine is looked at.
+const REAL_STEP_NS: u64 = 50_000_000;
+
+/// One measurement of the chosen sources, in one pass or in several.
+#[derive(Default)]
+struct Measured {
+    passes: Vec<OnePass>,
+    intervals: Vec<Interval>,
+    /// It was ended before it was done.
+    cut: bool,
+}
+
+/// What was counted at once.
+struct OnePass {
+    /// Which of the chosen sources.
+    sources: Vec<usize>,
+    elapsed_ns: u64,
+    turns: u32,
+    periods: Vec<Period>,
+    /// For each processor, one count for each of the sources.
+    counts: Vec<Vec<Count>>,
+}
+
+/// What a measurement is done with.
+struct Bench<'a> {
+    on: &'a mut On,
+    view: &'a View<'a>,
+    runner: Runner,
+    teller: Teller<'a>,
+    interval: Option<u64>,
+    progress: ProgressBar,
+    /// Of all runs and passes before the one that runs.
+    done_ns: u64,
+}
+
+pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<u32> {
+    let form = Form::of(options, output)?;
+    let interval = options.interval.map(choice::interval).transpose()?;
+    let rotation = rotation(&options.work)?;
+    let mut metrics = Metrics::built_in()?;
+    if let Some(path) = &options.metrics {
+        metrics.add_file(path)?;
+    }
+    let wanted = choice::wanted(&metrics, &options.wanted)?;
+    let mut choice = if wanted.is_empty() {
+        Choice::of(&options.selection, on, true)?
+    } else {
+        Choice::with_metrics(&options.selection, on, &metrics, &wanted, !options.passes)?
+    };
+    choice.setup.rotation = rotation;
+    let view = View {
+        frequency: on.connection.machine()?.timestamp_frequency,
+        by: By::of(options, &choice, form),
+        choice: &choice,
+        metrics: &metrics,
+        wanted,
+    };
+    let sets = if options.passes {
+        passes(&mut on.connection, &choice.setup, false).map_err(|e| choice.name_source(e))?
+    } else {
+        vec![(0..choice.chosen.len()).collect()]
+    };
+    let runner = Runner::new(&options.work, on, choice.processor_count())?;
+    let told = on.told.clone();
+    let teller = Teller::new(options, form, told.modelled, output);
+    let measurements = sets.len() as u64 * u64::from(options.repeat);
+    let progress = match runner.length_ns() {
+        // Nothing is drawn among lines that come, or what a program prints.
+        _ if teller.is_live() || !options.work.program.is_empty() => ProgressBar::hidden(),
+        Some(length) => output.progress_to(length.saturating_mul(measurements)),
+        None => output.progress(),
+    };
+    let mut bench = Bench {
+        on,
+        view: &view,
+        runner,
+        teller,
+        interval,
+        progress,
+        done_ns: 0,
+    };
+    let mut measured = Vec::new();
+    for run in 1..=options.repeat {
+        let run = (options.repeat > 1).then_some(run);
+        let one = bench.measure(&sets, run);
+        measured.push(one.map_err(|error| choice.name_source(error))?);
+        if bench.is_over() {
+            break;
+        }
+    }
+    bench.progress.finish_and_clear();
+    let Bench { runner, teller, .. } = bench;
+    let body = body(&view, told.machine, sets.len(), measured, options.trim);
+    for note in periods::notes(&body.periods) {
+        output.warn(&note);
+    }
+    let text = teller.whole(body)?;
+    match options.file() {
+        Some(path) => write_whole(path, plain(&text).as_bytes())?,
+        None => output.print(&text)?,
+    }
+    Ok(runner.program_status())
+}
+
+impl Bench<'_> {
+    /// Nothing more is to be measured: the user has asked to stop, or has stopped listening.
+    fn is_over(&self) -> bool {
+        interrupted() || self.teller.is_closed()
+    }
+
+    fn measure(&mut self, sets: &[Vec<usize>], run: Option<u32>) -> Result<Measured> {
+        let mut measured = Measured::default();
+        for (pass, set) in (1..).zip(sets) {
+            let pass = (sets.len() > 1).then_some(pass);
+            let told = Told { run, pass };
+            let one = self.pass(set, told, &mut measured.intervals)?;
+            self.done_ns = self.done_ns.saturating_add(one.elapsed_ns);
+            measured.passes.push(one);
+            if self.is_over() {
+                measured.cut = true;
+                break;
+            }
+        }
+        Ok(measured)
+    }
+
+    /// Lets it all run once, and counts these of the chosen sources.
+    fn pass(&mut self, set: &[usize], told: Told, kept: &mut Vec<Interval>) -> Result<OnePass> {
+        let choice = self.view.choice;
+        let setup = choice.setup.only(set);
+        let mut session = Session::open(
+            &mut self.on.connection,
+            choice.sees_kernel(),
+            setup.approximate,
+        )?;
+        let settled = session.configure(&setup, false)?;
+        session.start()?;
+        self.runner.begin(session.transport())?;
+        let mut pace = Pace::new(self.runner.is_modelled());
+        let mut before = Reading::default();
+        loop {
+            let until = self.interval.map(|interval| before.next(interval));
+            let mut more = true;
+            let mut now = self.runner.elapsed_ns(session.transport());
+            while more && until.is_none_or(|until| now < until) {
+                let left = until.map_or(u64::MAX, |until| until - now);
+                let began = Instant::now();
+                more = self.runner.step(session.transport(), pace.step(left))?;
+                pace.took(began.elapsed());
+                now = self.runner.elapsed_ns(session.transport());
+                self.progress.set_position(self.done_ns.saturating_add(now));
+                self.progress.set_message(seconds(now));
+            }
+            if !more || self.teller.is_closed() {
+                break;
+            }
+            let now = Reading {
+                time_ns: now,
+                counts: session.snapshot()?,
+            };
+            let interval = since_reading(self.view, set, told, &before, &now);
+            self.teller.tell(interval, kept)?;
+            before = now;
+        }
+        let end = Reading {
+            time_ns: self.runner.elapsed_ns(session.transport()),
+            counts: session.stop_and_read()?,
+        };
+        drop(session);
+        self.runner.end()?;
+        if self.interval.is_some() {
+            let mut last = since_reading(self.view, set, told, &before, &end);
+            last.last = true;
+            self.teller.tell(last, kept)?;
+        }
+        Ok(OnePass {
+            sources: set.to_vec(),
+            elapsed_ns: end.time_ns,
+            turns: settled.head.turns,
+            periods: periods::of_counting(choice, set, &settled),
+            counts: end.counts,
+        })
+    }
+}
+
+/// What was counted since the last reading.
+fn since_reading(
+    view: &View<'_>,
+    set: &[usize],
+    told: Told,
+    before: &Reading,
+    now: &Reading,
+) -> Interval {
+    let counts = differences(&now.counts, &before.counts);
+    let counts = view.rows(set, &counts, told.pass);
+    Interval {
+        run: told.run,
+        pass: told.pass,
+        start_ns: before.time_ns,
+        length_ns: now.time_ns.saturating_sub(before.time_ns),
+        time_ns: now.time_ns,
+        derived: view.figures(&counts),
+        counts,
+        last: false,
+    }
+}
+
+/// Which of several runs, and of several passes.
+#[derive(Clone, Copy)]
+struct Told {
+    run: Option<u32>,
+    pass: Option<u32>,
+}
+
+/// All counts at one time.
+#[derive(Default)]
+struct Reading {
+    time_ns: u64,
+    counts: Vec<Vec<Count>>,
+}
+
+impl Reading {
+    /// When the next is due: intervals keep their places, and those that came too late are left out.
+    const fn next(&self, interval: u64) -> u64 {
+        (self.time_ns / interval)
+            .saturating_add(1)
+            .saturating_mul(interval)
+    }
+}
+
+/// How far to go in one step.
+struct Pace {
+    step: u64,
+    modelled: bool,
+}
+
+impl Pace {
+    const fn new(modelled: bool) -> Self {
+        let step = if modelled {
+            FIRST_STEP_NS
+        } else {
+            REAL_STEP_NS
+        };
+        Self { step, modelled }
+    }
+
+    fn step(&self, left: u64) -> u64 {
+        self.step.min(left)
+    }
+
+    /// Modelled time passes as fast as it can be computed.
+    fn took(&mut self, time: Duration) {
+        if self.modelled {
+            self.step = if time < STEP_TIME {
+                self.step.saturating_mul(2)
+            } else {
+                (self.step / 2).max(1)
+            };
+        }
+    }
+}
+
+fn differences(now: &[Vec<Count>], before: &[Vec<Count>]) -> Vec<Vec<Count>> {
+    let zero = Count::default();
+    let before = |processor: usize, source: usize| {
+        before
+            .get(processor)
+            .and_then(|counts| counts.get(source))
+            .unwrap_or(&zero)
+    };
+    let row = |(processor, counts): (usize, &Vec<Count>)| {
+        let one = |(source, count)| since(count, before(processor, source));
+        counts.iter().enumerate().map(one).collect()
+    };
+    now.iter().enumerate().map(row).collect()
+}
+
+/// What is to be told of all measurements.
+fn body(
+    view: &View<'_>,
+    machine: String,
+    passes: usize,
+    measured: Vec<Measured>,
+    trim: bool,
+) -> Body {
+    let runs: Vec<Run> = measured.iter().map(|one| view.run(one)).collect();
+    let turns = measured.iter().flat_map(|one| &one.passes);
+    let turns = turns.map(|pass| pass.turns).max().unwrap_or(1);
+    let first = measured.first();
+    let of_first = |pass: &OnePass| pass.periods.clone();
+    let periods = first.map(|one| one.passes.iter().flat_map(of_first).collect());
+    let several = |one: &Measured| {
+        let of = |pass: &OnePass| Pass {
+            sources: view.labels(&pass.sources),
+            elapsed_ns: pass.elapsed_ns,
+        };
+        one.passes.iter().map(of).collect()
+    };
+    let passes: Option<Vec<Pass>> = first.filter(|_| passes > 1).map(several);
+    let intervals = measured.into_iter().flat_map(|one| one.intervals).collect();
+    let (elapsed_ns, elapsed_repeats) = repeats::elapsed(&runs, trim);
+    let counts = repeats::combined(&runs, trim);
+    Body {
+        machine,
+        elapsed_ns,
+        elapsed_repeats,
+        interrupted: interrupted(),
+        turns,
+        derived: view.figures(&counts),
+        counts,
+        periods: periods.unwrap_or_default(),
+        passes: passes.unwrap_or_default(),
+        jitter: None,
+        intervals,
+        runs: if runs.len() > 1 { runs } else { Vec::new() },
+    }
+}

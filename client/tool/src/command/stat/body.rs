@@ -1,0 +1,135 @@
+//! What is told of a measurement, as JSON has it.
+
+use crate::periods::Period;
+use serde::Serialize;
+
+#[derive(Serialize)]
+pub(super) struct Body {
+    pub(super) machine: String,
+    /// Of one measurement: the mean of repeated ones, and of passes.
+    pub(super) elapsed_ns: u128,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) elapsed_repeats: Option<Repeats>,
+    pub(super) interrupted: bool,
+    /// Turns of the rotation that the busiest processor needs.
+    pub(super) turns: u32,
+    pub(super) counts: Vec<Row>,
+    pub(super) derived: Vec<Figure>,
+    /// Of time, and of sources that were given one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) periods: Vec<Period>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) passes: Vec<Pass>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) jitter: Option<Jitter>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) intervals: Vec<Interval>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) runs: Vec<Run>,
+}
+
+/// One count.
+#[derive(Clone, Serialize)]
+pub(super) struct Row {
+    pub(super) source: String,
+    pub(super) processor: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) core_type: Option<&'static str>,
+    /// The group it ran in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) group: Option<u16>,
+    /// The pass it was counted in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) pass: Option<u32>,
+    pub(super) value: u128,
+    pub(super) counted: u128,
+    pub(super) enabled_ns: u128,
+    pub(super) running_ns: u128,
+    pub(super) scaled: bool,
+    pub(super) error: Option<f64>,
+    /// Standard deviation over repeated measurements.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) deviation: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) repeats: Option<Repeats>,
+    /// Processors that cannot count it and are left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) left_out: Option<String>,
+}
+
+/// What repeated measurements say of a value, which is their mean.
+#[derive(Clone, Serialize)]
+pub(super) struct Repeats {
+    /// How many the mean is of.
+    pub(super) runs: usize,
+    pub(super) deviation: f64,
+    /// Half of the 95 % confidence interval of the mean.
+    pub(super) confidence: f64,
+    pub(super) min: u128,
+    pub(super) median: u128,
+    pub(super) max: u128,
+    pub(super) outliers: Vec<Outlier>,
+}
+
+/// A run that was unlike the others.
+#[derive(Clone, Serialize)]
+pub(super) struct Outlier {
+    /// Counted from 1.
+    pub(super) run: usize,
+    pub(super) value: u128,
+}
+
+/// A metric.
+#[derive(Clone, Serialize)]
+pub(super) struct Figure {
+    pub(super) metric: String,
+    pub(super) name: String,
+    pub(super) value: f64,
+    pub(super) unit: String,
+    pub(super) filter: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) core_type: Option<&'static str>,
+    pub(super) scaled: bool,
+    pub(super) error: Option<f64>,
+}
+
+#[derive(Serialize)]
+pub(super) struct Interval {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) run: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) pass: Option<u32>,
+    pub(super) start_ns: u64,
+    pub(super) length_ns: u64,
+    /// Its end.
+    pub(super) time_ns: u64,
+    pub(super) counts: Vec<Row>,
+    pub(super) derived: Vec<Figure>,
+    /// The last of a measurement, which ends when that does.
+    #[serde(skip)]
+    pub(super) last: bool,
+}
+
+/// How far intervals were from what was asked for; the last of each measurement is cut short and
+/// does not count.
+#[derive(Clone, Copy, Serialize)]
+pub(super) struct Jitter {
+    pub(super) asked_ns: u64,
+    pub(super) intervals: u64,
+    pub(super) mean_ns: u64,
+    pub(super) max_ns: u64,
+}
+
+#[derive(Serialize)]
+pub(super) struct Pass {
+    pub(super) sources: Vec<String>,
+    pub(super) elapsed_ns: u64,
+}
+
+#[derive(Serialize)]
+pub(super) struct Run {
+    pub(super) elapsed_ns: u64,
+    pub(super) counts: Vec<Row>,
+    /// It was ended before it was done, and is in no mean unless there is no other.
+    pub(super) interrupted: bool,
+}

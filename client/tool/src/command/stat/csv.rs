@@ -1,0 +1,159 @@
+//! Counts as comma-separated values: one line for each, those of intervals with their time, and
+//! where metrics were asked for one line for each of those.
+
+use super::body::{Body, Figure, Interval, Row};
+use crate::{Error, Result};
+
+/// What every line of a count begins with, in other files too.
+pub(crate) const COUNT: [&str; 9] = [
+    "time_ns",
+    "source",
+    "processor",
+    "value",
+    "counted",
+    "enabled_ns",
+    "running_ns",
+    "scaled",
+    "error",
+];
+/// The columns behind those; new ones come last.
+const MORE: [&str; 15] = [
+    "start_ns",
+    "run",
+    "pass",
+    "core_type",
+    "group",
+    "deviation",
+    "confidence",
+    "min",
+    "median",
+    "max",
+    "outliers",
+    "metric",
+    "figure",
+    "unit",
+    "modelled",
+];
+
+/// What a line has under the names of its columns, the first where a name is there twice; nothing
+/// under the others.
+type Line = Vec<(&'static str, String)>;
+
+/// What the lines have.
+#[derive(Clone, Copy)]
+pub(super) struct Lines {
+    /// The names of the columns above them.
+    pub(super) head: bool,
+    /// Metrics below counts.
+    pub(super) metrics: bool,
+    /// The machine is no silicon.
+    pub(super) modelled: bool,
+}
+
+/// When and in which run the count of a line was.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    time_ns: Option<u64>,
+    start_ns: Option<u64>,
+    run: Option<u32>,
+    pass: Option<u32>,
+}
+
+/// The lines of an interval.
+pub(super) fn interval(interval: &Interval, has: Lines) -> Result<String> {
+    let place = Place {
+        time_ns: Some(interval.time_ns),
+        start_ns: Some(interval.start_ns),
+        run: interval.run,
+        pass: interval.pass,
+    };
+    lines(place, &interval.counts, &interval.derived, has)
+}
+
+/// The lines of the whole.
+pub(super) fn whole(body: &Body, has: Lines) -> Result<String> {
+    lines(Place::default(), &body.counts, &body.derived, has)
+}
+
+fn lines(place: Place, rows: &[Row], figures: &[Figure], has: Lines) -> Result<String> {
+    let mut writer = ::csv::Writer::from_writer(Vec::new());
+    let failed = |error: ::csv::Error| Error::internal(error);
+    let head = || COUNT.iter().chain(&MORE);
+    if has.head {
+        writer.write_record(head()).map_err(failed)?;
+    }
+    let counts = rows.iter().map(count);
+    let figures = figures.iter().filter(|_| has.metrics);
+    for mut line in counts.chain(figures.map(metric)) {
+        line.extend(place.columns());
+        line.push(("modelled", has.modelled.to_string()));
+        let value = |name: &&str| {
+            let column = line.iter().find(|(column, _)| column == name);
+            column.map_or("", |(_, value)| value.as_str())
+        };
+        writer.write_record(head().map(value)).map_err(failed)?;
+    }
+    let bytes = writer.into_inner().map_err(Error::internal)?;
+    String::from_utf8(bytes).map_err(Error::internal)
+}
+
+fn optional(value: Option<impl ToString>) -> String {
+    value.map(|value| value.to_string()).unwrap_or_default()
+}
+
+impl Place {
+    fn columns(self) -> [(&'static str, String); 4] {
+        [
+            ("time_ns", optional(self.time_ns)),
+            ("start_ns", optional(self.start_ns)),
+            ("run", optional(self.run)),
+            ("pass", optional(self.pass)),
+        ]
+    }
+}
+
+fn count(row: &Row) -> Line {
+    let mut line = vec![
+        ("source", row.source.clone()),
+        ("processor", optional(row.processor)),
+        ("value", row.value.to_string()),
+        ("counted", row.counted.to_string()),
+        ("enabled_ns", row.enabled_ns.to_string()),
+        ("running_ns", row.running_ns.to_string()),
+        ("scaled", row.scaled.to_string()),
+        (
+            "error",
+            optional(row.error.map(|error| format!("{error:.0}"))),
+        ),
+        ("pass", optional(row.pass)),
+        ("core_type", optional(row.core_type)),
+        ("group", optional(row.group)),
+    ];
+    if let Some(repeats) = &row.repeats {
+        let outliers = repeats.outliers.iter().map(|one| one.run.to_string());
+        line.extend([
+            ("deviation", format!("{:.3}", repeats.deviation)),
+            ("confidence", format!("{:.3}", repeats.confidence)),
+            ("min", repeats.min.to_string()),
+            ("median", repeats.median.to_string()),
+            ("max", repeats.max.to_string()),
+            ("outliers", outliers.collect::<Vec<_>>().join(" ")),
+        ]);
+    }
+    line
+}
+
+fn metric(figure: &Figure) -> Line {
+    let filter = match figure.filter {
+        "" => String::new(),
+        filter => format!(":{filter}"),
+    };
+    vec![
+        ("scaled", figure.scaled.to_string()),
+        ("error", optional(figure.error)),
+        ("core_type", optional(figure.core_type)),
+        ("metric", format!("{}{filter}", figure.metric)),
+        ("figure", figure.value.to_string()),
+        ("unit", figure.unit.clone()),
+    ]
+}

@@ -1,0 +1,85 @@
+//! What several runs come to: each count's mean, and how far it can be trusted.
+
+use super::body::{Outlier, Repeats, Row, Run};
+use halprof_measure::statistics::Summary;
+
+/// The rows of one run as they are; of several, their means, each with its spread.
+pub(super) fn combined(runs: &[Run], trim: bool) -> Vec<Row> {
+    let whole = whole(runs);
+    let Some((_, first)) = whole.first() else {
+        return Vec::new();
+    };
+    let rows = first.counts.iter().enumerate();
+    rows.map(|(index, row)| {
+        let same: Vec<&Row> = whole
+            .iter()
+            .filter_map(|(_, run)| run.counts.get(index))
+            .collect();
+        let numbers: Vec<usize> = whole.iter().map(|(number, _)| *number).collect();
+        mean(row, &same, &numbers, trim)
+    })
+    .collect()
+}
+
+/// The time that a run took, and its spread over several.
+pub(super) fn elapsed(runs: &[Run], trim: bool) -> (u128, Option<Repeats>) {
+    let whole = whole(runs);
+    let numbers: Vec<usize> = whole.iter().map(|(number, _)| *number).collect();
+    let values: Vec<u128> = whole.iter().map(|(_, run)| run.elapsed_ns.into()).collect();
+    match Summary::of(&values, trim) {
+        Some(summary) => {
+            let repeats = repeats(&summary, &values, &numbers);
+            (summary.mean, Some(repeats))
+        }
+        None => (values.first().copied().unwrap_or(0), None),
+    }
+}
+
+/// The runs that were not cut short, with their numbers; where there is none, the one that was.
+fn whole(runs: &[Run]) -> Vec<(usize, &Run)> {
+    let numbered = || (1..).zip(runs);
+    let whole: Vec<(usize, &Run)> = numbered().filter(|(_, run)| !run.interrupted).collect();
+    if whole.is_empty() {
+        return numbered().take(1).collect();
+    }
+    whole
+}
+
+fn mean(row: &Row, same: &[&Row], numbers: &[usize], trim: bool) -> Row {
+    let over = |of: fn(&Row) -> u128| same.iter().map(|row| of(row)).collect::<Vec<u128>>();
+    let values = over(|row| row.value);
+    let Some(summary) = Summary::of(&values, trim) else {
+        return row.clone();
+    };
+    let mean_of = |of| halprof_measure::statistics::mean_and_deviation(&over(of)).0;
+    Row {
+        value: summary.mean,
+        counted: mean_of(|row| row.counted),
+        enabled_ns: mean_of(|row| row.enabled_ns),
+        running_ns: mean_of(|row| row.running_ns),
+        scaled: same.iter().any(|row| row.scaled),
+        error: same.iter().filter_map(|row| row.error).reduce(f64::max),
+        deviation: Some(summary.deviation),
+        repeats: Some(repeats(&summary, &values, numbers)),
+        ..row.clone()
+    }
+}
+
+fn repeats(summary: &Summary, values: &[u128], numbers: &[usize]) -> Repeats {
+    let outlier = |&index: &usize| {
+        let (run, value) = (numbers.get(index)?, values.get(index)?);
+        Some(Outlier {
+            run: *run,
+            value: *value,
+        })
+    };
+    Repeats {
+        runs: summary.values,
+        deviation: summary.deviation,
+        confidence: summary.confidence,
+        min: summary.min,
+        median: summary.median,
+        max: summary.max,
+        outliers: summary.outliers.iter().filter_map(outlier).collect(),
+    }
+}

@@ -1,0 +1,257 @@
+//! How counts become rows, and rows become figures.
+
+use super::body::{Figure, Row, Run};
+use super::teller::Form;
+use super::{Measured, OnePass};
+use crate::args;
+use crate::choice::{Choice, Wanted, nanoseconds};
+use halprof_measure::describe;
+use halprof_measure::estimate::Estimate;
+use halprof_measure::metrics::{self, Counted, Metrics};
+use halprof_measure::selection::{Chosen, format_processors};
+use shared_types::request::counts::Count;
+use shared_types::request::machine::Processor;
+
+/// How counts become rows.
+pub(super) struct View<'a> {
+    pub(super) choice: &'a Choice,
+    pub(super) metrics: &'a Metrics,
+    /// The metrics that were asked for; all that there is enough for where none was.
+    pub(super) wanted: Vec<Wanted<'a>>,
+    pub(super) frequency: u64,
+    pub(super) by: By,
+}
+
+/// What has a row of its own for each source.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum By {
+    Machine,
+    CoreType,
+    Processor,
+}
+
+impl By {
+    /// What the options say. People see types of core apart without asking, as the sum over two
+    /// kinds of machine means little; programs get what they ask for.
+    pub(super) fn of(options: &args::Stat, choice: &Choice, form: Form) -> Self {
+        let mut types = choice.selected().map(|processor| processor.core_type);
+        let first = types.next();
+        let differ = types.any(|other| Some(other) != first);
+        if options.per_cpu {
+            Self::Processor
+        } else if differ && (options.per_core_type || form == Form::Text) {
+            Self::CoreType
+        } else {
+            Self::Machine
+        }
+    }
+}
+
+/// Processors whose counts are added up.
+struct Party<'a> {
+    processor: Option<u32>,
+    core_type: Option<&'static str>,
+    members: Vec<&'a Processor>,
+}
+
+impl View<'_> {
+    /// The names of these of the chosen sources.
+    pub(super) fn labels(&self, sources: &[usize]) -> Vec<String> {
+        let chosen = sources.iter().filter_map(|&at| self.choice.chosen.get(at));
+        chosen.map(|chosen| chosen.label.clone()).collect()
+    }
+
+    /// The rows of all passes of one measurement, in the order asked for.
+    pub(super) fn run(&self, measured: &Measured) -> Run {
+        let several = measured.passes.len() > 1;
+        let of = |(pass, one): (u32, &OnePass)| -> Vec<(usize, Vec<Row>)> {
+            let rows = |(place, &source): (usize, &usize)| {
+                let pass = several.then_some(pass);
+                (source, self.source(source, place, &one.counts, pass))
+            };
+            one.sources.iter().enumerate().map(rows).collect()
+        };
+        let mut rows: Vec<(usize, Vec<Row>)> = (1..).zip(&measured.passes).flat_map(of).collect();
+        rows.sort_by_key(|(source, _)| *source);
+        let elapsed = measured.passes.iter().map(|pass| pass.elapsed_ns);
+        let passes = measured.passes.len().max(1) as u64;
+        Run {
+            elapsed_ns: elapsed.fold(0, u64::saturating_add) / passes,
+            counts: rows.into_iter().flat_map(|(_, rows)| rows).collect(),
+            interrupted: measured.cut,
+        }
+    }
+
+    /// The rows of one pass: `counts` has for each processor one count for each of `sources`.
+    pub(super) fn rows(
+        &self,
+        sources: &[usize],
+        counts: &[Vec<Count>],
+        pass: Option<u32>,
+    ) -> Vec<Row> {
+        let places = sources.iter().enumerate();
+        places
+            .flat_map(|(place, &source)| self.source(source, place, counts, pass))
+            .collect()
+    }
+
+    fn source(
+        &self,
+        source: usize,
+        place: usize,
+        counts: &[Vec<Count>],
+        pass: Option<u32>,
+    ) -> Vec<Row> {
+        let Some(chosen) = self.choice.chosen.get(source) else {
+            return Vec::new();
+        };
+        let (able, unable): (Vec<&Processor>, Vec<&Processor>) = self
+            .choice
+            .selected()
+            .partition(|processor| self.choice.counts_on(chosen, processor));
+        let estimate = |processor: &&Processor| {
+            let counts = counts.get(processor.index as usize);
+            let count = counts.and_then(|counts| counts.get(place));
+            Estimate::new(&count.copied().unwrap_or_default())
+        };
+        let row = |party: Party<'_>| Row {
+            processor: party.processor,
+            core_type: party.core_type,
+            pass,
+            ..self.row(chosen, &Estimate::sum(party.members.iter().map(estimate)))
+        };
+        let mut rows: Vec<Row> = self.parties(able).into_iter().map(row).collect();
+        let unable = format_processors(unable.into_iter().map(|processor| processor.index));
+        if let Some(first) = rows.first_mut().filter(|_| self.by != By::Processor) {
+            first.left_out = Some(unable).filter(|processors| !processors.is_empty());
+        }
+        rows
+    }
+
+    fn parties<'b>(&self, able: Vec<&'b Processor>) -> Vec<Party<'b>> {
+        let core_type = |processor: &Processor| describe::core_type(processor);
+        let mut parties: Vec<Party<'b>> = Vec::new();
+        match self.by {
+            By::Machine => parties.push(Party {
+                processor: None,
+                core_type: None,
+                members: able,
+            }),
+            By::Processor => parties.extend(able.into_iter().map(|processor| Party {
+                processor: Some(processor.index),
+                core_type: None,
+                members: vec![processor],
+            })),
+            By::CoreType => {
+                for processor in able {
+                    let same = |party: &&mut Party<'_>| party.core_type == core_type(processor);
+                    match parties.iter_mut().find(same) {
+                        Some(party) => party.members.push(processor),
+                        None => parties.push(Party {
+                            processor: None,
+                            core_type: core_type(processor),
+                            members: vec![processor],
+                        }),
+                    }
+                }
+            }
+        }
+        parties
+    }
+
+    fn row(&self, chosen: &Chosen, estimate: &Estimate) -> Row {
+        Row {
+            source: chosen.label.clone(),
+            processor: None,
+            core_type: None,
+            group: Some(chosen.spec.group).filter(|&group| group != 0),
+            pass: None,
+            value: estimate.value,
+            counted: estimate.counted,
+            enabled_ns: nanoseconds(estimate.enabled, self.frequency),
+            running_ns: nanoseconds(estimate.running, self.frequency),
+            scaled: estimate.scaled,
+            error: estimate.error.map(f64::ceil),
+            deviation: None,
+            repeats: None,
+            left_out: None,
+        }
+    }
+
+    /// Figures of the sums over processors, or over those of each type of core.
+    pub(super) fn figures(&self, rows: &[Row]) -> Vec<Figure> {
+        let mut types: Vec<Option<&'static str>> = Vec::new();
+        for row in rows {
+            if !types.contains(&row.core_type) {
+                types.push(row.core_type);
+            }
+        }
+        let of_type = |core_type| {
+            let rows = rows.iter().filter(move |row| row.core_type == core_type);
+            let counts = sums(rows);
+            let figures = if self.wanted.is_empty() {
+                self.metrics.derive(&counts)
+            } else {
+                let wanted = self.wanted.iter();
+                wanted
+                    .filter_map(|one| self.metrics.figure(one.metric, &counts, one.filter))
+                    .collect()
+            };
+            figures
+                .into_iter()
+                .map(|figure| shown(&figure, core_type))
+                .collect::<Vec<_>>()
+        };
+        types.into_iter().flat_map(of_type).collect()
+    }
+}
+
+/// One count for each source that was on a counter at all.
+fn sums<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<Counted<'a>> {
+    let mut sums: Vec<Counted<'a>> = Vec::new();
+    for row in rows.filter(|row| !row.scaled || row.running_ns != 0) {
+        let one = Counted {
+            label: &row.source,
+            value: row.value,
+            scaled: row.scaled,
+            error: row.error,
+            enabled_ns: row.enabled_ns,
+            group: row.group.unwrap_or(0),
+        };
+        match sums.iter_mut().find(|sum| sum.label == row.source) {
+            Some(sum) => *sum = both(sum, &one),
+            None => sums.push(one),
+        }
+    }
+    sums
+}
+
+fn both<'a>(one: &Counted<'a>, other: &Counted<'a>) -> Counted<'a> {
+    let known = |counted: &Counted<'_>| {
+        let exact = Some(0.0).filter(|_| !counted.scaled);
+        counted.error.or(exact)
+    };
+    let scaled = one.scaled || other.scaled;
+    let error = known(one).zip(known(other)).map(|(one, other)| one + other);
+    Counted {
+        label: one.label,
+        value: one.value.saturating_add(other.value),
+        scaled,
+        error: error.filter(|_| scaled),
+        enabled_ns: one.enabled_ns.saturating_add(other.enabled_ns),
+        group: one.group,
+    }
+}
+
+fn shown(figure: &metrics::Figure<'_>, core_type: Option<&'static str>) -> Figure {
+    Figure {
+        metric: figure.metric.id.clone(),
+        name: figure.metric.name.clone(),
+        value: figure.value,
+        unit: figure.metric.unit.clone(),
+        filter: figure.filter,
+        core_type,
+        scaled: figure.scaled,
+        error: figure.error,
+    }
+}

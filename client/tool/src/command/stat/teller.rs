@@ -1,0 +1,181 @@
+//! Intervals as they come and the result in the end, in the form that was asked for.
+
+use super::body::{Body, Interval, Jitter};
+use super::{csv, text};
+use crate::args;
+use crate::choice;
+use crate::output::Output;
+use crate::{Error, Result};
+
+/// The form of what is told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    Text,
+    Csv,
+    Json,
+    JsonLines,
+}
+
+impl Form {
+    /// The one form that the options ask for.
+    pub(super) fn of(options: &args::Stat, output: &Output) -> Result<Self> {
+        match (options.csv, options.jsonl, output.is_json()) {
+            (true, _, true) => Err(Error::usage(
+                "`--csv` and JSON together",
+                "Ask for one of them.",
+            )),
+            (true, _, _) => Ok(Self::Csv),
+            (_, true, _) => Ok(Self::JsonLines),
+            (_, _, true) => Ok(Self::Json),
+            _ => Ok(Self::Text),
+        }
+    }
+}
+
+/// Tells intervals as they end where they can be told one by one, and keeps them where not.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "what was asked for, and what has come of it: each is asked alone"
+)]
+pub(super) struct Teller<'a> {
+    form: Form,
+    modelled: bool,
+    /// What is told goes to standard output at once.
+    live: bool,
+    /// The result goes to a file.
+    file: bool,
+    /// Metrics were asked for.
+    metrics: bool,
+    output: &'a Output,
+    jitter: Option<Watch>,
+    /// Something has been told already.
+    begun: bool,
+    closed: bool,
+}
+
+/// How far intervals are from what was asked for.
+#[derive(Clone, Copy, Default)]
+struct Watch {
+    asked_ns: u64,
+    intervals: u64,
+    sum_ns: u128,
+    max_ns: u64,
+}
+
+impl<'a> Teller<'a> {
+    pub(super) fn new(
+        options: &args::Stat,
+        form: Form,
+        modelled: bool,
+        output: &'a Output,
+    ) -> Self {
+        let interval = options.interval.map(choice::interval);
+        let watch = |asked_ns| Watch {
+            asked_ns,
+            ..Watch::default()
+        };
+        Self {
+            form,
+            modelled,
+            live: options.file().is_none() && interval.is_some() && form != Form::Json,
+            file: options.file().is_some(),
+            metrics: !options.wanted.is_empty(),
+            output,
+            jitter: interval.and_then(Result::ok).map(watch),
+            begun: false,
+            closed: false,
+        }
+    }
+
+    /// Whether intervals are told as they end.
+    pub(super) const fn is_live(&self) -> bool {
+        self.live
+    }
+
+    /// Whether nobody listens any more.
+    pub(super) const fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Tells an interval, or keeps it for the result.
+    pub(super) fn tell(&mut self, interval: Interval, kept: &mut Vec<Interval>) -> Result<()> {
+        if let Some(watch) = self.jitter.as_mut().filter(|_| !interval.last) {
+            watch.see(interval.length_ns);
+        }
+        if !self.live {
+            kept.push(interval);
+            return Ok(());
+        }
+        let told = self.interval(&interval)?;
+        self.closed |= !self.output.print_to_listener(&told)?;
+        Ok(())
+    }
+
+    /// An interval in words, the first with what stands above all.
+    fn interval(&mut self, interval: &Interval) -> Result<String> {
+        let first = !std::mem::replace(&mut self.begun, true);
+        match self.form {
+            Form::Text => Ok(text::interval(interval, first, self.metrics)),
+            Form::Csv => csv::interval(interval, self.lines(first)),
+            Form::Json | Form::JsonLines => {
+                self.output.told("stat-interval", self.modelled, interval)
+            }
+        }
+    }
+
+    const fn lines(&self, head: bool) -> csv::Lines {
+        csv::Lines {
+            head,
+            metrics: self.metrics,
+            modelled: self.modelled,
+        }
+    }
+
+    /// The result: all that has not been told yet.
+    pub(super) fn whole(mut self, body: Body) -> Result<String> {
+        let body = Body {
+            jitter: self.jitter.map(Watch::jitter),
+            ..body
+        };
+        if self.form == Form::Json {
+            return self.output.told("stat", self.modelled, body);
+        }
+        let mut told = String::new();
+        if self.form == Form::Text && self.file && self.modelled {
+            // On a terminal standard error says so.
+            told += &format!("modelled machine: {}; not silicon\n\n", body.machine);
+        }
+        for interval in &body.intervals {
+            told += &self.interval(interval)?;
+        }
+        told += &match self.form {
+            Form::Text => text::whole(&body, self.begun),
+            Form::Csv => csv::whole(&body, self.lines(!self.begun))?,
+            Form::Json | Form::JsonLines => {
+                let intervals = Vec::new();
+                let body = Body { intervals, ..body };
+                self.output.told("stat", self.modelled, body)?
+            }
+        };
+        Ok(told)
+    }
+}
+
+impl Watch {
+    fn see(&mut self, length_ns: u64) {
+        let off = length_ns.abs_diff(self.asked_ns);
+        self.intervals += 1;
+        self.sum_ns += u128::from(off);
+        self.max_ns = self.max_ns.max(off);
+    }
+
+    fn jitter(self) -> Jitter {
+        let mean = self.sum_ns.checked_div(self.intervals.into()).unwrap_or(0);
+        Jitter {
+            asked_ns: self.asked_ns,
+            intervals: self.intervals,
+            mean_ns: mean as u64,
+            max_ns: self.max_ns,
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! `halprof start` and `halprof stop`: the driver that is installed, loaded and unloaded.
+
+use crate::Result;
+use crate::output::Output;
+use halprof_setup::installation::{self, Switched};
+
+pub(crate) fn start(output: &Output) -> Result<u8> {
+    let started = installation::start()?;
+    output.result("start", false, &started, |started| {
+        text(started, ["started", "runs already"])
+    })?;
+    Ok(0)
+}
+
+pub(crate) fn stop(output: &Output) -> Result<u8> {
+    let stopped = installation::stop()?;
+    output.result("stop", false, &stopped, |stopped| {
+        text(stopped, ["stopped", "stopped already"])
+    })?;
+    Ok(0)
+}
+
+fn text(switched: &Switched, [done, already]: [&str; 2]) -> String {
+    let what = if switched.changed { done } else { already };
+    let restart = if switched.restart {
+        "Windows asks for a restart to finish.\n"
+    } else {
+        ""
+    };
+    format!("{what}  {}\n{restart}", switched.devices.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_tells_whether_there_was_anything_to_do() {
+        for (changed, first) in [(true, "stopped  ROOT"), (false, "stopped already  ROOT")] {
+            let text = text(
+                &Switched {
+                    devices: vec![r"ROOT\HALPROF\0000".to_owned()],
+                    changed,
+                    restart: changed,
+                },
+                ["stopped", "stopped already"],
+            );
+            assert!(text.starts_with(first), "{text}");
+            assert_eq!(text.contains("restart"), changed, "{text}");
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! `halprof top`: rates, live.
+
+mod choosing;
+mod figures;
+mod log;
+mod look;
+mod state;
+mod tables;
+mod view;
+
+use crate::args;
+use crate::choice::{Choice, NANOSECONDS_MAX, positive};
+use crate::output::{Output, table};
+use crate::runner::interrupted;
+use crate::watch::{Watch, start};
+use crate::{Error, Result};
+use crate::{On, place::Place};
+use halprof_measure::Error as Cause;
+use halprof_measure::Session;
+use halprof_measure::rates::{Interval, Rates, Snapshot};
+use log::Log;
+use look::Look;
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event};
+use shared_types::request::machine::Processor;
+use state::{Asked, Row, State};
+use std::io::{self, IsTerminal};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+/// Ctrl-C and the end of the time are looked for this often.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+pub(crate) fn run(options: &args::Top, on: &mut On, output: &Output) -> Result<u8> {
+    if output.is_json() {
+        return Err(Error::usage(
+            "`top` is for people, and `--json` for programs",
+            "`halprof stat -I MS --json` has the counts of each interval.",
+        ));
+    }
+    let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
+    if !(options.once || is_terminal) {
+        return Err(Error::unavailable(
+            "`top` draws on a terminal, and here is none",
+            "`halprof top --once` prints one interval; `halprof stat -I MS` prints them as they come.",
+        ));
+    }
+    let limit = |value| positive("--duration", value, 1e9, NANOSECONDS_MAX);
+    let limit = options.duration.map(limit).transpose()?;
+    let watch = Watch::new(&options.selection, &options.watching, on)?;
+    let log = options.log.as_deref();
+    let log = log.map(|path| Log::create(path, on.told.modelled, watch.frequency));
+    let choosable = watch.choice.choosable();
+    let mut top = Top {
+        state: State::new(&on.told, watch.interval, choosable, rows(&watch.choice)),
+        counted: watch.choice.with_sources(&watch.choice.labels())?,
+        watch,
+        log: log.transpose()?,
+        log_failed: None,
+        limit: limit.map(Duration::from_nanos),
+    };
+    if options.once {
+        top.print(on, output)?;
+    } else {
+        top.show(on)?;
+    }
+    match top.log_failed {
+        Some(error) => Err(error),
+        None => Ok(0),
+    }
+}
+
+struct Top {
+    /// With what was chosen on the command line.
+    watch: Watch,
+    /// What is counted now.
+    counted: Choice,
+    state: State,
+    log: Option<Log>,
+    /// Why there is no log any more.
+    log_failed: Option<Error>,
+    limit: Option<Duration>,
+}
+
+impl Top {
+    /// One interval as plain text.
+    fn print(&mut self, on: &mut On, output: &Output) -> Result<()> {
+        self.state.count(self.counted.labels());
+        let session = start(&mut on.connection, &self.counted)?;
+        let end = Instant::now() + self.watch.interval;
+        while !interrupted() && Instant::now() < end {
+            std::thread::sleep(LOOK_EVERY.min(end.saturating_duration_since(Instant::now())));
+        }
+        self.stop(session, &mut Rates::new(self.watch.frequency))?;
+        output.print(&self.text())
+    }
+
+    fn text(&self) -> String {
+        let shown = self.state.shown();
+        let row = |source: usize| {
+            let rate = shown.interval.sum(source);
+            let name = self.state.sources.get(source).cloned();
+            [
+                figures::rate(rate),
+                name.unwrap_or_default(),
+                figures::bound(rate),
+                shown
+                    .totals
+                    .get(source)
+                    .map(figures::total)
+                    .unwrap_or_default(),
+            ]
+        };
+        let rows = (0..self.state.sources.len()).map(row);
+        let mut text = table(["rate/s", "source", "+/-", "total"], rows, &[0, 2, 3]);
+        for (name, value) in figures::metrics(&self.state.sources, &shown.interval, None) {
+            text += &format!("\n{value} {name}");
+        }
+        text + "\n"
+    }
+
+    /// The live picture, until somebody has seen enough.
+    fn show(&mut self, on: &mut On) -> Result<()> {
+        let mut screen = Screen::open()?;
+        let look = Look::of_terminal();
+        loop {
+            self.state.count(self.counted.labels());
+            let session = start(&mut on.connection, &self.counted)?;
+            match self.follow(session, &mut screen, &look)? {
+                Asked::Quit => return Ok(()),
+                Asked::Count(labels) => self.choose(&labels, on)?,
+            }
+        }
+    }
+
+    /// Counts other sources, if they can be counted; if not, the screen says why.
+    fn choose(&mut self, labels: &[String], on: &mut On) -> Result<()> {
+        let tried = self.watch.choice.with_sources(labels).and_then(|choice| {
+            start(&mut on.connection, &choice)?;
+            Ok(choice)
+        });
+        match tried {
+            Ok(choice) => self.counted = choice,
+            Err(error @ Error::Measure(Cause::Refused(_) | Cause::UnknownName(_))) => {
+                self.state.message = Some(error.to_string());
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Reads and draws one session, to its end.
+    fn follow(
+        &mut self,
+        mut session: Session<'_, Place>,
+        screen: &mut Screen,
+        look: &Look,
+    ) -> Result<Asked> {
+        let mut rates = Rates::new(self.watch.frequency);
+        let mut next = Instant::now() + self.watch.interval;
+        let asked = loop {
+            screen.draw(&self.state, look)?;
+            if let Some(asked) = self.wait(screen, next)? {
+                break asked;
+            }
+            if Instant::now() >= next {
+                self.watch.clock.follow(session.transport())?;
+                self.take(session.snapshot()?, &mut rates);
+                // A reading that came late is of a longer interval; the next one is not hurried.
+                next = (next + self.watch.interval).max(Instant::now() + self.watch.interval / 2);
+            }
+        };
+        self.stop(session, &mut rates)?;
+        Ok(asked)
+    }
+
+    /// Waits for the next reading, or for a key that changes the picture.
+    fn wait(&mut self, screen: &mut Screen, next: Instant) -> Result<Option<Asked>> {
+        loop {
+            let is_over = |limit| self.watch.clock.elapsed() >= limit;
+            if interrupted() || self.limit.is_some_and(is_over) {
+                return Ok(Some(Asked::Quit));
+            }
+            let left = next.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(None);
+            }
+            if let Some(event) = screen.event(left.min(LOOK_EVERY))? {
+                let key = event.as_key_press_event();
+                return Ok(key.and_then(|key| self.state.key(key)));
+            }
+        }
+    }
+
+    /// Ends a session with its last counts.
+    fn stop(&mut self, mut session: Session<'_, Place>, rates: &mut Rates) -> Result<()> {
+        self.watch.clock.follow(session.transport())?;
+        self.take(session.stop_and_read()?, rates);
+        Ok(())
+    }
+
+    /// Takes a reading: to the screen, and to the log.
+    fn take(&mut self, snapshot: Snapshot, rates: &mut Rates) {
+        let interval = rates.take(snapshot);
+        let elapsed = self.watch.clock.elapsed();
+        self.write(elapsed, &interval);
+        self.state.take(elapsed, interval, rates);
+    }
+
+    /// Who looks at the screen goes on looking where a log fails; its error ends the command.
+    fn write(&mut self, elapsed: Duration, interval: &Interval) {
+        let Some(log) = &mut self.log else {
+            return;
+        };
+        let state = &mut self.state;
+        if let Err(error) = log.take(elapsed, &state.sources, &state.processors, interval) {
+            state.message = Some(format!("the log has ended: {error}"));
+            self.log = None;
+            self.log_failed = Some(error);
+        }
+    }
+}
+
+/// The processors that are counted on.
+fn rows(choice: &Choice) -> Vec<Row> {
+    let row = |processor: &Processor| Row {
+        index: processor.index as usize,
+        core: core(processor.core_type),
+    };
+    choice.selected().map(row).collect()
+}
+
+/// Leaf 0x1A's core type, for a column.
+const fn core(core_type: u8) -> &'static str {
+    match core_type {
+        0x20 => "efficiency",
+        0x40 => "performance",
+        _ => "",
+    }
+}
+
+/// The terminal while it is drawn on; dropping it gives it back as it was.
+struct Screen {
+    terminal: DefaultTerminal,
+    events: Receiver<io::Result<Event>>,
+}
+
+impl Screen {
+    /// A panic, too, gives the terminal back: `try_init` sets a hook that does.
+    fn open() -> Result<Self> {
+        let terminal = ratatui::try_init().map_err(|error| {
+            let _ = ratatui::try_restore();
+            Error::Output(error)
+        })?;
+        let (sender, events) = mpsc::channel();
+        let screen = Self { terminal, events };
+        // On a terminal that is gone, crossterm's poll does not come back: it waits where nobody
+        // waits for it, and ends with the process.
+        let read = move || while sender.send(event::read()).is_ok() {};
+        let thread = std::thread::Builder::new().spawn(read);
+        thread.map_err(Error::Output)?;
+        Ok(screen)
+    }
+
+    fn draw(&mut self, state: &State, look: &Look) -> Result<()> {
+        let drawn = self.terminal.draw(|frame| view::draw(frame, state, look));
+        drawn.map(drop).map_err(Error::Output)
+    }
+
+    /// What the user does within some time.
+    fn event(&mut self, wait: Duration) -> Result<Option<Event>> {
+        match self.events.recv_timeout(wait) {
+            Ok(event) => event.map(Some).map_err(Error::Output),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => {
+                Err(Error::Output(io::ErrorKind::UnexpectedEof.into()))
+            }
+        }
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        let _ = ratatui::try_restore();
+    }
+}

@@ -1,0 +1,140 @@
+//! Numbers as they stand in a narrow column.
+
+use crate::output::thousands;
+use halprof_measure::estimate::Estimate;
+use halprof_measure::metrics::{Counted, Metrics};
+use halprof_measure::rates::{Interval, Rate};
+
+const PREFIXES: [&str; 7] = ["", " k", " M", " G", " T", " P", " E"];
+
+/// A number in few characters.
+pub(super) trait Format {
+    /// Four digits and a decimal prefix: `666.7 M`.
+    fn short(self) -> String;
+}
+
+impl Format for f64 {
+    fn short(self) -> String {
+        let mut value = self;
+        let mut prefixes = PREFIXES.iter();
+        let mut prefix = prefixes.next();
+        // 999.95 would be printed as 1000.0.
+        while value >= 999.95
+            && let Some(next) = prefixes.next()
+        {
+            value /= 1000.0;
+            prefix = Some(next);
+        }
+        let decimals = match value {
+            value if value >= 99.995 => 1,
+            value if value >= 9.9995 => 2,
+            _ => 3,
+        };
+        format!("{value:.decimals$}{}", prefix.copied().unwrap_or_default())
+    }
+}
+
+/// A rate; `~` before an estimate, `-` where nothing is known.
+pub(super) fn rate(rate: Option<Rate>) -> String {
+    match rate {
+        None => "-".to_owned(),
+        Some(rate) if rate.scaled => format!("~{}", rate.per_second.short()),
+        Some(rate) => rate.per_second.short(),
+    }
+}
+
+/// The bound of an estimated rate; `?` where it is not known.
+pub(super) fn bound(rate: Option<Rate>) -> String {
+    match rate {
+        Some(Rate {
+            scaled: true,
+            error,
+            ..
+        }) => error.map_or("?".to_owned(), f64::short),
+        _ => String::new(),
+    }
+}
+
+/// Which part of the time a source was counted.
+pub(super) fn share(total: &Estimate) -> String {
+    format!("{:.1} %", 100.0 * total.coverage())
+}
+
+/// All events since the beginning.
+pub(super) fn total(total: &Estimate) -> String {
+    let sign = if total.scaled { "~" } else { "" };
+    format!("{sign}{}", thousands(total.value))
+}
+
+/// The metrics of an interval, on one processor or on all, each with its value.
+pub(super) fn metrics(
+    sources: &[String],
+    interval: &Interval,
+    processor: Option<usize>,
+) -> Vec<(String, String)> {
+    let estimate = |source: usize| match processor {
+        None => interval.estimate(source),
+        Some(processor) => {
+            let counts = interval.counts().get(processor);
+            let count = counts.and_then(|counts| counts.get(source));
+            count.map(Estimate::new).unwrap_or_default()
+        }
+    };
+    let counted = |(source, label)| {
+        let estimate = estimate(source);
+        Counted {
+            label,
+            value: estimate.value,
+            scaled: estimate.scaled,
+            error: estimate.error,
+            ..Counted::default()
+        }
+    };
+    let named = sources.iter().map(String::as_str).enumerate();
+    let counts: Vec<Counted<'_>> = named.map(counted).collect();
+    let Ok(known) = Metrics::built_in() else {
+        return Vec::new();
+    };
+    let metrics = known.derive(&counts).into_iter().map(|figure| {
+        let metric = figure.metric;
+        let unit = if metric.unit.is_empty() {
+            String::new()
+        } else {
+            format!(" {}", metric.unit)
+        };
+        let filter = match figure.filter {
+            "u" => ", user mode",
+            "k" => ", kernel mode",
+            _ => "",
+        };
+        (
+            format!("{}{filter}", metric.name),
+            format!("{:.3}{unit}", figure.value),
+        )
+    });
+    metrics.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_four_digits() {
+        for (value, text) in [
+            (0.0, "0.000"),
+            (1.5, "1.500"),
+            (12.345, "12.35"),
+            (99.994, "99.99"),
+            (99.996, "100.0"),
+            (999.94, "999.9"),
+            (999.96, "1.000 k"),
+            (666_666_666.7, "666.7 M"),
+            (1e9, "1.000 G"),
+            (9.2e18, "9.200 E"),
+            (1e25, "10000000.0 E"),
+        ] {
+            assert_eq!(value.short(), text, "{value}");
+        }
+    }
+}

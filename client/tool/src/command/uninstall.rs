@@ -1,0 +1,63 @@
+//! `halprof uninstall`: all that `halprof install` brings goes.
+
+use crate::Result;
+use crate::output::{Output, lines};
+use halprof_setup::installation::{self, Removed};
+use shared_types::device::SERVICE;
+
+pub(crate) fn run(output: &Output) -> Result<u8> {
+    let removed = installation::uninstall()?;
+    output.result("uninstall", false, &removed, text)?;
+    Ok(0)
+}
+
+fn text(removed: &Removed) -> String {
+    let devices = removed.devices.iter().map(|name| ("device", name.as_str()));
+    let packages = removed
+        .packages
+        .iter()
+        .map(|name| ("driver package", name.as_str()));
+    let service = removed.service.then_some(("service", SERVICE));
+    let gone: Vec<_> = devices.chain(packages).chain(service).collect();
+    if gone.is_empty() {
+        return "Nothing to remove: the driver is not installed.\n".to_owned();
+    }
+    let rows = gone
+        .iter()
+        .map(|(what, name)| ["removed", *what, *name].map(str::to_owned));
+    let restart = if removed.restart {
+        "Windows asks for a restart to finish.\n"
+    } else {
+        ""
+    };
+    lines(rows, &[]) + restart
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_names_all_that_went() {
+        let text = text(&Removed {
+            devices: vec![r"ROOT\HALPROF\0000".to_owned()],
+            packages: vec!["oem12.inf".to_owned(), "oem7.inf".to_owned()],
+            service: true,
+            restart: true,
+        });
+        for name in [
+            r"ROOT\HALPROF\0000",
+            "oem12.inf",
+            "oem7.inf",
+            "service",
+            "restart",
+        ] {
+            assert!(text.contains(name), "{text}");
+        }
+    }
+
+    #[test]
+    fn where_nothing_was_it_says_so() {
+        assert!(text(&Removed::default()).starts_with("Nothing to remove"));
+    }
+}

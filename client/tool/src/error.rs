@@ -1,0 +1,128 @@
+//! What goes wrong, as the tool tells it: a code, an exit status, and what to do about it.
+
+use crate::codes::Code;
+use halprof_measure::Error as Measure;
+use halprof_measure::Refusal;
+use halprof_setup::installation::Obstacle;
+use std::io;
+use std::path::PathBuf;
+
+/// Why a command could not do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Measuring, or reading a recording, failed.
+    #[error(transparent)]
+    Measure(#[from] Measure),
+    /// Windows would not install, remove or start the driver.
+    #[error("{0}")]
+    Installation(Obstacle),
+    /// What was asked for cannot be written to standard output.
+    #[error("standard output: {0}")]
+    Output(io::Error),
+}
+
+/// What every command answers.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl From<halprof_setup::Error> for Error {
+    fn from(error: halprof_setup::Error) -> Self {
+        use halprof_setup::Error as Setup;
+        match error {
+            Setup::Obstacle(obstacle) => Self::Installation(obstacle),
+            Setup::Measure(error) => Self::Measure(error),
+            Setup::NotInstalled => Self::no_driver(
+                "the driver is not installed",
+                "Run `halprof install` from the package's folder, or measure on a model: `--machine NAME`.",
+            ),
+            Setup::WindowsOnly => Self::unavailable(
+                "this is for Windows: the driver runs nowhere else",
+                "Measure on a model here: `--machine NAME`, see `halprof machines`.",
+            ),
+        }
+    }
+}
+
+impl Error {
+    /// A command line that makes no sense.
+    pub fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Measure::usage(message, hint).into()
+    }
+
+    /// What cannot be had here, whoever asks.
+    pub(crate) fn unavailable(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Measure(Measure::Unavailable {
+            message: message.into(),
+            hint: hint.into(),
+        })
+    }
+
+    /// The driver could not be opened.
+    pub(crate) fn no_driver(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Measure(Measure::NoDriver {
+            message: message.into(),
+            hint: hint.into(),
+        })
+    }
+
+    /// A refusal that the tool foresees.
+    pub(crate) const fn refused(refusal: Refusal) -> Self {
+        Self::Measure(Measure::Refused(refusal))
+    }
+
+    /// A defect of halprof.
+    #[expect(clippy::needless_pass_by_value, reason = "it stands in `map_err`")]
+    pub(crate) fn internal(why: impl ToString) -> Self {
+        Self::Measure(Measure::Internal(why.to_string()))
+    }
+
+    /// A file that could not be written.
+    pub(crate) fn writing(path: impl Into<PathBuf>, error: io::Error) -> Self {
+        Self::Measure(Measure::writing(path, error))
+    }
+
+    /// The stable name that programs may compare.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Measure(error) => error.code(),
+            Self::Installation(obstacle) => obstacle.code(),
+            Self::Output(_) => "output",
+        }
+    }
+
+    /// The exit status of a process that ends with this.
+    #[must_use]
+    pub fn exit_status(&self) -> u8 {
+        Code::of(self.code()).status
+    }
+
+    /// What to do about it, as a sentence.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Measure(error) => hint_of(error),
+            Self::Installation(obstacle) => obstacle.hint().to_owned(),
+            Self::Output(_) => Code::of(self.code()).hint.to_owned(),
+        }
+    }
+
+    /// The same error, with the name of the source it concerns.
+    #[must_use]
+    pub(crate) fn about(self, name_of: impl Fn(u32) -> Option<String>) -> Self {
+        match self {
+            Self::Measure(error) => Self::Measure(error.about(name_of)),
+            other => other,
+        }
+    }
+}
+
+/// What to do about what went wrong while measuring: what the error says itself, or its code.
+pub(crate) fn hint_of(error: &Measure) -> String {
+    match error {
+        Measure::Usage { hint, .. }
+        | Measure::NoDriver { hint, .. }
+        | Measure::Unavailable { hint, .. }
+        | Measure::BadFile { hint, .. } => hint.clone(),
+        _ => Code::of(error.code()).hint.to_owned(),
+    }
+}

@@ -1,0 +1,163 @@
+//! Options of the commands that read recordings, as the library takes them.
+
+use crate::args::{self, joined};
+use crate::output::{Output, Told};
+use crate::{Error, Result};
+use halprof_measure::selection;
+use halprof_profile::recording::Recording;
+use halprof_profile::report::Report;
+use halprof_profile::report::filter::{self, Filter, Pattern};
+use halprof_profile::report::key::Key;
+use halprof_profile::symbols::{Kind, Opened};
+use serde::Serialize;
+
+/// The status that tells scripts that a file is not the whole recording.
+const INCOMPLETE: u8 = 5;
+
+/// Modules whose missing symbols are told one by one.
+const TOLD_MODULES: usize = 4;
+
+/// As many samples as VTune's advice asks for.
+const ENOUGH: u64 = 10_000;
+
+/// Part of the samples in percent that may be lost before it is worth a warning.
+const LOST_PERCENT: u64 = 1;
+
+/// Which samples count.
+pub(super) fn filter(options: &args::Filters) -> Result<Filter> {
+    let patterns = |texts: &[String]| texts.iter().map(|text| Pattern::new(text)).collect();
+    let processors = joined(&options.processors);
+    let processors = processors.map(|list| selection::parse_processors(&list));
+    Ok(Filter {
+        sources: patterns(&options.source),
+        processes: patterns(&options.process),
+        modules: patterns(&options.module),
+        symbols: patterns(&options.symbol),
+        processors: processors.transpose()?.map(|all| all.into_iter().collect()),
+        time: options.time.as_deref().map(filter::time).transpose()?,
+    })
+}
+
+/// The keys of each table.
+pub(super) fn tables(lists: &[String]) -> Result<Vec<Vec<Key>>> {
+    let table = |list: &String| -> Result<Vec<Key>> {
+        let mut keys = Vec::new();
+        for name in list.split(',').map(str::trim) {
+            let key = Key::of(name).filter(|key| !keys.contains(key));
+            keys.push(key.ok_or_else(|| {
+                let names: Vec<_> = Key::ALL.iter().map(|key| key.name()).collect();
+                Error::usage(
+                    format!("`--by {list}`: `{name}` is no key, or is there twice"),
+                    format!("Keys are {}.", names.join(", ")),
+                )
+            })?);
+        }
+        Ok(keys)
+    };
+    lists.iter().map(table).collect()
+}
+
+/// What is said of every recording: its machine, and what is missing. Answers the exit status.
+pub(super) fn introduce(recording: &Recording, output: &Output) -> u8 {
+    output.note_model(&Told {
+        modelled: recording.metadata.modelled,
+        machine: recording.metadata.machine.clone(),
+    });
+    let flaw = recording.flaw();
+    if let Some(flaw) = &flaw {
+        output.warn(flaw);
+    }
+    if flaw.is_some() { INCOMPLETE } else { 0 }
+}
+
+/// Why numbers are worth less than they look.
+#[expect(clippy::cast_precision_loss, reason = "a percentage needs few digits")]
+pub(super) fn warnings(report: &Report) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for source in &report.sources {
+        let n = source.sum.samples;
+        if n == 0 {
+            warnings.push(format!("{}: no sample counts here", source.name));
+        } else if n < ENOUGH {
+            let bound = halprof_profile::report::share::Share::of(n / 10, n).bound();
+            warnings.push(format!(
+                "{}: {n} samples are few: a share of 10 % is known to ±{:.1} points; {ENOUGH} and \
+                 more are advised, by a shorter period or a longer recording",
+                source.name,
+                bound * 100.0
+            ));
+        }
+    }
+    for source in &report.sources {
+        if let Some(turns) = &source.turns {
+            let percent = 100.0 * turns.running as f64 / turns.enabled.max(1) as f64;
+            warnings.push(format!(
+                "{} took turns on the counters and was sampled {percent:.1} % of the time: its events are scaled",
+                source.name
+            ));
+        }
+    }
+    let told = report.recording.statistics.as_ref();
+    if let Some(code) = told.and_then(|told| told.ended.as_ref()) {
+        warnings.push(format!(
+            "the driver ended sampling by itself ({code}): what came afterwards is not here"
+        ));
+    }
+    let lost: u64 = report.recording.lost().values().sum();
+    let all = report.recording.samples.saturating_add(lost);
+    if lost.saturating_mul(100) > all.saturating_mul(LOST_PERCENT) {
+        warnings.push(format!(
+            "{lost} of {all} samples were lost: shares are of those that were kept, and events are \
+             too few by as much"
+        ));
+    }
+    let throttled = report.recording.statistics.as_ref();
+    if let Some(told) = throttled.filter(|told| told.throttled != 0) {
+        warnings.push(format!(
+            "interrupts took too much time: periods were lengthened {} times, up to {}; each \
+             sample counts with its own period",
+            told.throttled, told.longest_period
+        ));
+    }
+    warnings
+}
+
+/// What the symbols of a module came from.
+#[derive(Debug, Serialize)]
+pub(super) struct OpenedModule {
+    module: String,
+    kind: &'static str,
+    file: Option<String>,
+    image: Option<String>,
+    notes: Vec<String>,
+}
+
+impl From<&Opened> for OpenedModule {
+    fn from(opened: &Opened) -> Self {
+        let shown = |path: &std::path::PathBuf| path.display().to_string();
+        Self {
+            module: opened.module.name.clone(),
+            kind: opened.kind.name(),
+            file: opened.file.as_ref().map(shown),
+            image: opened.image.as_ref().map(shown),
+            notes: opened.notes.clone(),
+        }
+    }
+}
+
+/// Says which modules have no good symbols. What a model makes up has none to be found.
+pub(super) fn note_symbols(opened: &[Opened], output: &Output) {
+    let found = |opened: &&Opened| matches!(opened.kind, Kind::Pdb | Kind::Dwarf);
+    let real = |opened: &&Opened| opened.module.path.is_some();
+    let lacking: Vec<_> = opened.iter().filter(|o| !found(o) && real(o)).collect();
+    for opened in lacking.iter().take(TOLD_MODULES) {
+        let notes = opened.notes.join("; ");
+        output.note(&format!("symbols of {}: {notes}", opened.module.name));
+    }
+    if lacking.len() > TOLD_MODULES {
+        output.note(&format!(
+            "{} more modules have no symbols; `--json` tells all",
+            lacking.len() - TOLD_MODULES
+        ));
+    }
+}

@@ -1,0 +1,190 @@
+//! The console tool: arguments to library calls to text or JSON.
+//!
+//! [`run`] is the tool. [`run_with`] is the same with another way to open what `--machine` names,
+//! so that every command runs on whatever carries requests.
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::format_push_string,
+    reason = "a report is a few lines; writing into a String has no error to handle"
+)]
+
+mod args;
+mod calibration;
+mod choice;
+mod codes;
+mod command;
+mod diff;
+mod error;
+mod filters;
+mod image;
+mod metrics;
+mod output;
+mod periods;
+mod place;
+mod recorder;
+mod runner;
+mod shown;
+mod systems;
+mod this_machine;
+mod watch;
+
+use args::{Arguments, Commands};
+use clap::Parser;
+use clap::error::ErrorKind;
+use command::{
+    annotate, check, doctor, explain, export, info, install, list, machines, man, record,
+    registers, report, serve, stat, switch, top, uninstall,
+};
+pub use error::{Error, Result};
+use halprof_measure::Connection;
+use output::{Output, Told};
+pub use place::{DRIVER, Place};
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Runs the tool with these arguments, the program's name first.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let status = {
+        #[cfg(windows)]
+        let _restored_at_the_end = halprof_setup::windows::console::Console::prepare();
+        status(arguments, &Place::open)
+    };
+    exit_code(status)
+}
+
+/// Opens what `--machine` names.
+pub type Opener<'a> = &'a dyn Fn(&str) -> Result<Place>;
+
+/// Runs the tool with these arguments, the program's name first, on what `open` opens.
+pub fn run_with(arguments: impl IntoIterator<Item = OsString>, open: Opener<'_>) -> ExitCode {
+    exit_code(status(arguments, open))
+}
+
+/// All has been said and given back: the status of a program on Windows has 32 bits, and only
+/// `exit` passes them on whole.
+fn exit_code(status: u32) -> ExitCode {
+    match u8::try_from(status) {
+        Ok(status) => ExitCode::from(status),
+        Err(_) => std::process::exit(status.cast_signed()),
+    }
+}
+
+fn status(arguments: impl IntoIterator<Item = OsString>, open: Opener<'_>) -> u32 {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let parsed = match Arguments::try_parse_from(&arguments) {
+        Ok(parsed) => parsed,
+        Err(error) => return misused(&error, &arguments).into(),
+    };
+    let output = Output::new(&parsed);
+    match execute(&parsed, open, &output) {
+        Ok(status) => status,
+        Err(error) => output.fail(&error).into(),
+    }
+}
+
+/// What clap has to say: help and version as they are, all else as a usage error.
+fn misused(error: &clap::Error, arguments: &[OsString]) -> u8 {
+    if matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+    ) {
+        let _ = error.print();
+        return 0;
+    }
+    let own = arguments.iter().take_while(|&argument| argument != "--");
+    let lines = own.clone().any(|argument| argument == "--jsonl");
+    if !lines && !own.clone().any(|argument| argument == "--json") {
+        let _ = error.print();
+        return 2;
+    }
+    let text = error.to_string();
+    let message = text.lines().next().unwrap_or_default();
+    let usage = Error::usage(
+        message.strip_prefix("error: ").unwrap_or(message),
+        "`halprof help` and `halprof help COMMAND` show what there is.",
+    );
+    let driver = own
+        .clone()
+        .any(|argument| argument == "driver" || argument == "--machine=driver");
+    let modelled = !driver && (cfg!(not(windows)) || own.clone().any(|a| a == "--machine"));
+    Output::json(modelled, lines).fail(&usage)
+}
+
+/// Does what the command says; answers the exit status of one that did not fail, which is that of
+/// the program where it ran one.
+fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u32> {
+    let place = || open(arguments.machine());
+    let status = match &arguments.command {
+        Commands::Stat(options) => {
+            return measuring(place()?, output, |on, output| {
+                stat::run(options, on, output)
+            });
+        }
+        Commands::Record(options) => {
+            return measuring(place()?, output, |on, output| {
+                record::run(options, on, output)
+            });
+        }
+        Commands::Machines(options) => machines::run(options, output),
+        Commands::Report(options) => report::run(options, output),
+        Commands::Export(options) => export::run(options, output),
+        Commands::Annotate(options) => annotate::run(options, output),
+        Commands::Install(options) => install::run(options, output),
+        Commands::Explain(options) => explain::run(options.topic.as_deref(), place, output),
+        Commands::Man(options) => man::run(options, output),
+        Commands::Completions(options) => man::completions(options, output),
+        Commands::Start => switch::start(output),
+        Commands::Stop => switch::stop(output),
+        Commands::Uninstall => uninstall::run(output),
+        Commands::Doctor => doctor::run(place(), arguments.machine() == DRIVER, output),
+        Commands::Info => measuring(place()?, output, info::run),
+        Commands::List(options) => measuring(place()?, output, |on, output| {
+            list::run(options, on, output)
+        }),
+        Commands::Check(options) => measuring(place()?, output, |on, output| {
+            check::run(options, on, output)
+        }),
+        Commands::Registers(options) => measuring(place()?, output, |on, output| {
+            registers::run(options, on, output)
+        }),
+        Commands::Top(options) => {
+            measuring(place()?, output, |on, output| top::run(options, on, output))
+        }
+        Commands::Serve(options) => measuring(place()?, output, |on, output| {
+            serve::run(options, on, output)
+        }),
+    };
+    status.map(u32::from)
+}
+
+/// What a command measures on.
+struct On {
+    connection: Connection<Place>,
+    told: Told,
+}
+
+impl On {
+    fn open(place: Place) -> Result<Self> {
+        let description = place.description().map(str::to_owned);
+        let connection = Connection::new(place)?;
+        let told = Told {
+            // The shipped driver does not know that its machine is a model.
+            modelled: connection.modelled() || description.is_some(),
+            machine: description.unwrap_or_else(|| connection.answerer().to_owned()),
+        };
+        Ok(Self { connection, told })
+    }
+}
+
+fn measuring<S>(
+    place: Place,
+    output: &Output,
+    command: impl FnOnce(&mut On, &Output) -> Result<S>,
+) -> Result<S> {
+    let mut on = On::open(place)?;
+    output.note_model(&on.told);
+    command(&mut on, output)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+//! `halprof list --metrics`: the metrics there are, and what each counts here.
+
+use crate::On;
+use crate::Result;
+use crate::choice::countable;
+use crate::output::{Output, table};
+use halprof_measure::describe;
+use halprof_measure::metrics::{Metric, Metrics, Term};
+use serde::Serialize;
+use shared_types::request::source::Source;
+use std::path::Path;
+
+#[derive(Serialize)]
+struct Body {
+    interface: &'static str,
+    metrics: Vec<Row>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    id: String,
+    name: String,
+    unit: String,
+    note: String,
+    scale: f64,
+    above: Vec<Part>,
+    below: Vec<Part>,
+    /// Shown only where it is asked for.
+    asked: bool,
+    /// This machine counts all that it needs.
+    supported: bool,
+}
+
+#[derive(Serialize)]
+struct Part {
+    name: String,
+    filter: String,
+    /// The source that counts it here; null where none does, and for time.
+    source: Option<String>,
+}
+
+pub(super) fn run(
+    file: Option<&Path>,
+    approximate: bool,
+    on: &mut On,
+    output: &Output,
+) -> Result<()> {
+    let mut metrics = Metrics::built_in()?;
+    if let Some(path) = file {
+        metrics.add_file(path)?;
+    }
+    let sources = on.connection.sources(approximate)?;
+    let body = Body {
+        interface: describe::interface_name(on.connection.machine()?.interface),
+        metrics: metrics
+            .all()
+            .iter()
+            .map(|metric| row(metric, &metrics, &sources))
+            .collect(),
+    };
+    output.result("metrics", on.told.modelled, &body, text)
+}
+
+fn row(metric: &Metric, metrics: &Metrics, sources: &[Source]) -> Row {
+    let part = |term: &Term| Part {
+        name: term.name.clone(),
+        filter: term.filter.clone(),
+        source: metrics
+            .names(&term.name)
+            .into_iter()
+            .find(|name| countable(name, sources).is_some())
+            .map(str::to_owned),
+    };
+    let counted = |term: &Term| {
+        let names = metrics.names(&term.name);
+        names.is_empty() || names.iter().any(|name| countable(name, sources).is_some())
+    };
+    Row {
+        id: metric.id.clone(),
+        name: metric.name.clone(),
+        unit: metric.unit.clone(),
+        note: metric.note.clone(),
+        scale: metric.scale,
+        above: metric.above.iter().map(part).collect(),
+        below: metric.below.iter().map(part).collect(),
+        asked: metric.asked,
+        supported: metric.terms().all(counted),
+    }
+}
+
+fn text(body: &Body) -> String {
+    let cells = |row: &Row| {
+        [
+            row.id.clone(),
+            if row.supported { "yes" } else { "no" }.to_owned(),
+            name(row),
+            format!("{} / {}", sum(&row.above), sum(&row.below)),
+        ]
+    };
+    table(
+        ["metric", "supported", "is", "counts"],
+        body.metrics.iter().map(cells),
+        &[],
+    )
+}
+
+fn name(row: &Row) -> String {
+    if row.unit.is_empty() {
+        return row.name.clone();
+    }
+    format!("{}, {}", row.name, row.unit)
+}
+
+fn sum(parts: &[Part]) -> String {
+    let part = |part: &Part| {
+        let name = part.source.as_ref().unwrap_or(&part.name);
+        match part.filter.as_str() {
+            "" => name.clone(),
+            filter => format!("{name}:{filter}"),
+        }
+    };
+    let parts: Vec<String> = parts.iter().map(part).collect();
+    parts.join(" + ")
+}

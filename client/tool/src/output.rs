@@ -1,0 +1,350 @@
+//! What goes to standard output and to standard error, for people and for programs.
+
+use crate::args::Arguments;
+use crate::shown::{Shown, visible, visible_json};
+use crate::{Error, Result};
+use anstyle::{AnsiColor, Style};
+pub(crate) use halprof_profile::thousands;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+use tabled::builder::Builder;
+use tabled::settings::object::Columns;
+use tabled::settings::{self, Alignment, Modify};
+use textwrap::WordSplitter;
+
+/// The heads of tables.
+const HEAD: Style = Style::new().bold();
+const ERROR: Style = AnsiColor::Red.on_default().bold();
+const HINT: Style = AnsiColor::Cyan.on_default();
+/// What a reader of figures must not miss.
+pub(crate) const WARNING: Style = AnsiColor::Yellow.on_default();
+
+/// Whom results are for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Text,
+    /// One JSON object.
+    Json,
+    /// One JSON object on each line.
+    JsonLines,
+}
+
+/// How to say what is to be said.
+pub(crate) struct Output {
+    form: Form,
+    quiet: bool,
+    /// What an error says before anybody has answered.
+    modelled: bool,
+}
+
+/// What every result says of its machine.
+#[derive(Clone, Debug)]
+pub(crate) struct Told {
+    /// Whether it is modelled, and no silicon.
+    pub(crate) modelled: bool,
+    /// What it is.
+    pub(crate) machine: String,
+}
+
+/// One JSON object: the command's own fields behind those of every command.
+#[derive(Serialize)]
+struct Object<T> {
+    schema: String,
+    modelled: bool,
+    #[serde(flatten)]
+    body: T,
+}
+
+impl<T> Object<T> {
+    fn new(command: &str, modelled: bool, body: T) -> Self {
+        Self {
+            schema: format!("halprof/{command}/1"),
+            modelled,
+            body,
+        }
+    }
+}
+
+fn written<T>(object: &T, write: fn(&T) -> serde_json::Result<String>) -> Result<String> {
+    write(object)
+        .map(|text| text + "\n")
+        .map_err(Error::internal)
+}
+
+#[derive(Serialize)]
+struct Failure<'a> {
+    error: FailureBody<'a>,
+}
+
+#[derive(Serialize)]
+struct FailureBody<'a> {
+    code: &'a str,
+    message: String,
+    hint: String,
+}
+
+impl Output {
+    pub(crate) fn new(arguments: &Arguments) -> Self {
+        let form = match (arguments.json_lines(), arguments.json) {
+            (true, _) => Form::JsonLines,
+            (false, true) => Form::Json,
+            (false, false) => Form::Text,
+        };
+        Self {
+            form,
+            quiet: arguments.quiet,
+            modelled: arguments.machine() != "driver",
+        }
+    }
+
+    /// For errors before the arguments are known.
+    pub(crate) const fn json(modelled: bool, lines: bool) -> Self {
+        Self {
+            form: if lines { Form::JsonLines } else { Form::Json },
+            quiet: true,
+            modelled,
+        }
+    }
+
+    /// Whether JSON is wanted.
+    pub(crate) fn is_json(&self) -> bool {
+        self.form != Form::Text
+    }
+
+    /// The JSON object of a result.
+    pub(crate) fn object(command: &str, modelled: bool, body: impl Serialize) -> Result<String> {
+        written(
+            &Object::new(command, modelled, body),
+            serde_json::to_string_pretty,
+        )
+    }
+
+    /// The same, on one line where lines are wanted.
+    pub(crate) fn told(
+        &self,
+        command: &str,
+        modelled: bool,
+        body: impl Serialize,
+    ) -> Result<String> {
+        let object = Object::new(command, modelled, body);
+        match self.form {
+            Form::JsonLines => written(&object, serde_json::to_string),
+            _ => written(&object, serde_json::to_string_pretty),
+        }
+    }
+
+    /// Prints a result: as JSON, or as `text` words it.
+    pub(crate) fn result<T: Serialize>(
+        &self,
+        command: &str,
+        modelled: bool,
+        body: &T,
+        text: impl FnOnce(&T) -> String,
+    ) -> Result<()> {
+        if self.is_json() {
+            self.print(&self.told(command, modelled, body)?)
+        } else {
+            self.print(&text(body))
+        }
+    }
+
+    /// Prints to standard output. Who has stopped listening has heard enough.
+    pub(crate) fn print(&self, text: &str) -> Result<()> {
+        self.print_to_listener(text).map(drop)
+    }
+
+    /// Prints what is for programs and is no JSON. It goes as it is to whatever is no terminal.
+    pub(crate) fn print_data(&self, text: &str) -> Result<()> {
+        if io::stdout().is_terminal() {
+            return self.print(text);
+        }
+        Self::put(text).map(drop)
+    }
+
+    /// The same; answers whether anybody still listens.
+    pub(crate) fn print_to_listener(&self, text: &str) -> Result<bool> {
+        Self::put(&if self.is_json() {
+            visible_json(text)
+        } else {
+            visible(text)
+        })
+    }
+
+    fn put(text: &str) -> Result<bool> {
+        let mut stdout = anstream::stdout().lock();
+        match stdout
+            .write_all(text.as_bytes())
+            .and_then(|()| stdout.flush())
+        {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+            Err(error) => Err(Error::Output(error)),
+        }
+    }
+
+    /// Says on standard error that a machine is modelled; nothing silences this.
+    #[expect(
+        clippy::unused_self,
+        reason = "all that is printed is printed by an Output"
+    )]
+    pub(crate) fn note_model(&self, told: &Told) {
+        if told.modelled {
+            let model = styled(WARNING, "modelled machine");
+            note(&format!("{model}: {}; not silicon", Shown(&told.machine)));
+        }
+    }
+
+    /// Says something beside the result, to people only.
+    pub(crate) fn note(&self, text: &str) {
+        if !self.quiet && !self.is_json() {
+            note(&Shown(text).to_string());
+        }
+    }
+
+    /// Says what makes a result worth less than it looks. With `--quiet` too: a figure without its
+    /// warning would be another figure.
+    pub(crate) fn warn(&self, text: &str) {
+        if !self.is_json() {
+            note(&format!("{} {}", styled(WARNING, "warning:"), Shown(text)));
+        }
+    }
+
+    /// Tells an error; answers the exit status.
+    pub(crate) fn fail(&self, error: &Error) -> u8 {
+        if self.is_json() {
+            let body = Failure {
+                error: FailureBody {
+                    code: error.code(),
+                    message: error.to_string(),
+                    hint: error.hint(),
+                },
+            };
+            let object = self.told("error", self.modelled, body);
+            let _ = object.and_then(|text| self.print(&text));
+        } else {
+            let (wrong, hint) = (styled(ERROR, "error:"), styled(HINT, "hint:"));
+            let (what, advice) = (Shown(error), Shown(error.hint()));
+            note(&format!("{wrong} {what}\n{hint} {advice}"));
+        }
+        error.exit_status()
+    }
+
+    /// A progress line on a terminal; hidden elsewhere, with `--quiet` and with `--json`.
+    pub(crate) fn progress(&self) -> ProgressBar {
+        self.progress_of(None, "{spinner} {wide_msg}")
+    }
+
+    /// The same for what has a known end, in whatever unit: with a bar and the time left.
+    pub(crate) fn progress_to(&self, end: u64) -> ProgressBar {
+        self.progress_of(Some(end), "{percent:>3} %, {eta} left {wide_bar:.green}")
+    }
+
+    fn progress_of(&self, end: Option<u64>, template: &str) -> ProgressBar {
+        if self.quiet || self.is_json() || !io::stderr().is_terminal() {
+            return ProgressBar::hidden();
+        }
+        let bar = ProgressBar::with_draw_target(end, ProgressDrawTarget::stderr());
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(Duration::from_millis(100));
+        bar
+    }
+}
+
+fn note(text: &str) {
+    let _ = writeln!(anstream::stderr().lock(), "halprof: {}", visible(text));
+}
+
+/// Text in a style; it is printed plain where colours are not wanted.
+pub(crate) fn styled(style: Style, text: &str) -> String {
+    format!("{style}{text}{style:#}")
+}
+
+/// Text without its styles, for files.
+pub(crate) fn plain(text: &str) -> String {
+    anstream::adapter::strip_str(text).to_string()
+}
+
+/// A table for people: a head, rows, and which columns stand at the right.
+pub(crate) fn table<const N: usize>(
+    head: [&str; N],
+    rows: impl IntoIterator<Item = impl IntoIterator<Item = String>>,
+    right: &[usize],
+) -> String {
+    table_of(head, rows, right)
+}
+
+/// A table of as many columns as its head has.
+pub(crate) fn table_of<'a>(
+    head: impl IntoIterator<Item = &'a str>,
+    rows: impl IntoIterator<Item = impl IntoIterator<Item = String>>,
+    right: &[usize],
+) -> String {
+    let mut builder = Builder::default();
+    builder.push_record(head);
+    let text = aligned(builder, rows, right);
+    match text.split_once('\n') {
+        Some((head, rows)) => styled(HEAD, head) + "\n" + rows,
+        None => text,
+    }
+}
+
+/// A table without a head.
+pub(crate) fn lines(
+    rows: impl IntoIterator<Item = impl IntoIterator<Item = String>>,
+    right: &[usize],
+) -> String {
+    aligned(Builder::default(), rows, right)
+}
+
+fn aligned(
+    mut builder: Builder,
+    rows: impl IntoIterator<Item = impl IntoIterator<Item = String>>,
+    right: &[usize],
+) -> String {
+    for row in rows {
+        builder.push_record(row);
+    }
+    let mut table = builder.build();
+    table.with(settings::Style::blank());
+    for &column in right {
+        table.with(Modify::new(Columns::one(column)).with(Alignment::right()));
+    }
+    let lines = table.to_string();
+    let trimmed: Vec<&str> = lines.lines().map(str::trim_end).collect();
+    trimmed.join("\n") + "\n"
+}
+
+/// Text in lines of so many columns, broken between words only.
+pub(crate) fn wrapped_to(columns: usize, text: &str) -> String {
+    let options = textwrap::Options::new(columns);
+    textwrap::fill(text, options.word_splitter(WordSplitter::NoHyphenation))
+}
+
+/// Nanoseconds in seconds: `1.234567 s`.
+pub(crate) fn seconds(nanoseconds: impl Into<u128>) -> String {
+    let nanoseconds = nanoseconds.into();
+    let (whole, rest) = (nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000);
+    format!("{}.{:06} s", thousands(whole), rest / 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_parted() {
+        for (value, text) in [
+            (0u128, "0"),
+            (999, "999"),
+            (1000, "1,000"),
+            (1 << 64, "18,446,744,073,709,551,616"),
+        ] {
+            assert_eq!(thousands(value), text);
+        }
+        assert_eq!(seconds(1_234_567_899u64), "1.234567 s");
+    }
+}

@@ -1,0 +1,98 @@
+//! The periods wanted and those in use, and what to say where they differ.
+
+use crate::choice::Choice;
+use halprof_measure::Settled;
+use halprof_measure::selection::Chosen;
+use serde::Serialize;
+use shared_types::ProfileSource;
+use shared_types::request::session::UsedInterval;
+
+/// The period of one source. ProfileTime's is in units of 100 ns, all others' in events.
+#[derive(Clone, PartialEq, Eq, Serialize)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a field of the JSON object"
+)]
+pub(super) struct Period {
+    pub(super) source: String,
+    /// As asked for, or the source's default.
+    pub(super) requested: u64,
+    pub(super) used: u64,
+    /// Events of the counter between samples.
+    pub(super) events: u64,
+    /// The request was outside the source's limits.
+    clamped: bool,
+    /// Sampled by reference cycles in place of time: halted time is not sampled.
+    pub(super) by_reference_cycles: bool,
+    /// Sampled by core cycles in place of time: halted time is not sampled, and the rate follows
+    /// the core's speed.
+    pub(super) by_core_cycles: bool,
+    #[serde(skip)]
+    pub(super) time: bool,
+}
+
+/// The periods of those sources of the choice that were settled together.
+pub(super) fn of_pass(choice: &Choice, indexes: &[usize], settled: &Settled) -> Vec<Period> {
+    let chosen = indexes.iter().filter_map(|&index| choice.chosen.get(index));
+    let chosen = chosen.zip(&settled.intervals);
+    chosen.map(|(chosen, used)| period(chosen, used)).collect()
+}
+
+/// The periods that matter where these of the chosen sources are counted: the tick of time, and
+/// what was asked for.
+pub(super) fn of_counting(choice: &Choice, indexes: &[usize], settled: &Settled) -> Vec<Period> {
+    let chosen = indexes.iter().filter_map(|&index| choice.chosen.get(index));
+    let all = chosen.zip(of_pass(choice, indexes, settled));
+    all.filter(|(chosen, period)| period.time || chosen.spec.interval != 0)
+        .map(|(_, period)| period)
+        .collect()
+}
+
+fn period(chosen: &Chosen, interval: &UsedInterval) -> Period {
+    Period {
+        source: chosen.label.clone(),
+        requested: if interval.requested == 0 {
+            interval.used
+        } else {
+            interval.requested
+        },
+        used: interval.used,
+        events: interval.events,
+        clamped: interval.flags & UsedInterval::CLAMPED != 0,
+        by_reference_cycles: interval.flags & UsedInterval::BY_REFERENCE_CYCLES != 0,
+        by_core_cycles: interval.flags & UsedInterval::BY_CORE_CYCLES != 0,
+        time: chosen.spec.source == ProfileSource::TIME.0,
+    }
+}
+
+/// What was done otherwise than asked for.
+pub(super) fn notes<'a>(
+    periods: impl IntoIterator<Item = &'a Period, IntoIter: Clone>,
+) -> Vec<String> {
+    let periods = periods.into_iter();
+    let clamped = periods
+        .clone()
+        .filter(|period| period.clamped)
+        .map(|period| {
+            let unit = if period.time { " x 100 ns" } else { "" };
+            format!(
+                "{}: a period of {}{unit} is outside its limits; {}{unit} was used",
+                period.source, period.requested, period.used
+            )
+        });
+    let by_core = periods.clone().filter(|period| period.by_core_cycles);
+    let by_core = by_core.map(|period| {
+        format!(
+            "{}: time is sampled by core cycles, one sample every {}; halted time is not sampled, and a faster core is sampled more often",
+            period.source, period.events
+        )
+    });
+    let by_cycles = periods.filter(|period| period.by_reference_cycles);
+    let by_cycles = by_cycles.map(|period| {
+        format!(
+            "{}: time was sampled by reference cycles, one sample every {}; halted time is not sampled",
+            period.source, period.events
+        )
+    });
+    clamped.chain(by_cycles).chain(by_core).collect()
+}

@@ -1,0 +1,112 @@
+//! Where to measure: the installed driver, or a modelled machine.
+
+use crate::{Error, Result};
+#[cfg(windows)]
+use halprof_measure::Driver;
+use halprof_measure::{Modelled, ModelledMachine, Transport, spec};
+use shared_types::request::RequestCode;
+
+/// What `--machine` calls the installed driver.
+pub const DRIVER: &str = "driver";
+
+/// What answers the requests.
+pub struct Place {
+    answers: Answers,
+    /// What a modelled machine is a model of.
+    description: Option<String>,
+}
+
+enum Answers {
+    /// `halprof.sys` on Windows, or whatever else measures in the time of this machine.
+    RealTime(Box<dyn Transport>),
+    Modelled(Box<dyn ModelledMachine>),
+}
+
+impl Place {
+    /// What `--machine` names: the installed driver, or its service on a modelled machine.
+    pub fn open(machine: &str) -> Result<Self> {
+        if machine == DRIVER {
+            return driver();
+        }
+        let spec = spec(machine)?;
+        let model = Modelled::new(&spec.leaves);
+        Ok(Self::modelled(Box::new(model), spec.description))
+    }
+
+    /// Something that measures in the time of this machine, where programs run.
+    #[must_use]
+    pub fn real_time(transport: Box<dyn Transport>) -> Self {
+        Self {
+            answers: Answers::RealTime(transport),
+            description: None,
+        }
+    }
+
+    /// A modelled machine, and what it is a model of.
+    #[must_use]
+    pub fn modelled(machine: Box<dyn ModelledMachine>, description: String) -> Self {
+        Self {
+            answers: Answers::Modelled(machine),
+            description: Some(description),
+        }
+    }
+
+    /// What a modelled machine is a model of.
+    pub(crate) fn description(&self) -> Option<&str> {
+        self.description.as_deref()
+    }
+
+    /// The model, where this is one.
+    pub(crate) fn model(&mut self) -> Option<&mut dyn ModelledMachine> {
+        match &mut self.answers {
+            Answers::RealTime(_) => None,
+            Answers::Modelled(model) => Some(model.as_mut()),
+        }
+    }
+}
+
+impl Transport for Place {
+    fn request(
+        &mut self,
+        code: RequestCode,
+        input: &[u8],
+        output: &mut [u8],
+    ) -> halprof_measure::Result<usize> {
+        match &mut self.answers {
+            Answers::RealTime(transport) => transport.request(code, input, output),
+            Answers::Modelled(model) => model.request(code, input, output),
+        }
+    }
+}
+
+#[cfg(windows)]
+fn driver() -> Result<Place> {
+    match Driver::open()? {
+        Some(driver) => Ok(Place::real_time(Box::new(driver))),
+        None => Err(no_interface()),
+    }
+}
+
+/// No device has our interface: there is none, or its driver does not run, or it is another one.
+#[cfg(windows)]
+fn no_interface() -> Error {
+    use halprof_setup::installation::{Standing, standing};
+    match standing() {
+        Standing::Absent => halprof_setup::Error::NotInstalled.into(),
+        Standing::NotRunning(obstacle) => {
+            Error::no_driver(format!("it is installed, but {obstacle}"), obstacle.hint())
+        }
+        Standing::Running => Error::no_driver(
+            "the driver runs, but does not offer the interface of this halprof",
+            "Install halprof.exe and halprof.sys of the same release.",
+        ),
+    }
+}
+
+#[cfg(not(windows))]
+fn driver() -> Result<Place> {
+    Err(Error::no_driver(
+        "the driver runs on Windows only",
+        "Measure on a model: `--machine NAME`, see `halprof machines`.",
+    ))
+}

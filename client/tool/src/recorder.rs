@@ -1,0 +1,280 @@
+//! Samples on their way from the rings to the file: drained, looked at, and handed to the thread
+//! that writes.
+
+use crate::On;
+use crate::Result;
+use crate::choice::Choice;
+use crate::output::{seconds, thousands};
+use crate::runner::{Runner, interrupted};
+use crate::systems;
+use halprof_measure::Code;
+use halprof_measure::estimate::Estimate;
+use halprof_measure::{Error as Cause, Refusal, Session, Transport};
+use halprof_profile::inventory::{Changes, Inventory, Missed};
+use halprof_profile::recording::{Background, Identity, Part, Statistics, Turns, Writer};
+use halprof_profile::{recording, symbols};
+use indicatif::ProgressBar;
+use shared_types::request::counts::Count;
+use shared_types::request::samples;
+use shared_types::{ErrorCode, LossCause, Sample};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Rings hold two seconds of samples; they are drained far more often.
+const STEP_NS: u64 = 20_000_000;
+/// How often the file is told what has become of the samples.
+const STATISTICS_NS: u64 = 1_000_000_000;
+
+/// A recording on its way.
+pub(super) struct Recorder<'a> {
+    choice: &'a Choice,
+    writer: Background,
+    inventory: Inventory,
+    progress: &'a ProgressBar,
+    /// What became of the samples, over all passes.
+    sum: Statistics,
+    /// Samples handed to the writer.
+    samples: u64,
+    /// Why the driver ended a pass.
+    ended: Option<Refusal>,
+}
+
+/// What a recording came to.
+pub(super) struct Recorded {
+    pub(super) samples: u64,
+    pub(super) statistics: Statistics,
+    pub(super) missed: Missed,
+    pub(super) interrupted: bool,
+    /// Why the driver ended it.
+    pub(super) ended: Option<Refusal>,
+}
+
+impl<'a> Recorder<'a> {
+    /// Begins to write what `runner` will run; `modules` are what a model has of its own.
+    pub(super) fn new(
+        writer: Writer,
+        choice: &'a Choice,
+        runner: &Runner,
+        modules: &[Code],
+        progress: &'a ProgressBar,
+    ) -> Result<Self> {
+        let mut recorder = Self {
+            choice,
+            writer: Background::new(writer),
+            inventory: Inventory::new(systems::system(runner, modules)),
+            progress,
+            sum: Statistics {
+                lost: by_cause(samples::Statistics::default().lost),
+                lost_events: by_cause(samples::Statistics::default().lost_events),
+                ..Statistics::default()
+            },
+            samples: 0,
+            ended: None,
+        };
+        let there = recorder.inventory.look(0);
+        recorder.tell(there)?;
+        Ok(recorder)
+    }
+
+    /// Samples one pass: these sources of the choice, from the beginning of what runs to its end.
+    pub(super) fn pass(
+        &mut self,
+        on: &mut On,
+        indexes: &[usize],
+        runner: &mut Runner,
+    ) -> Result<()> {
+        let mut session = Session::open(
+            &mut on.connection,
+            self.choice.sees_kernel(),
+            self.choice.setup.approximate,
+        )?;
+        session.configure(&self.choice.setup.only(indexes), true)?;
+        session.start()?;
+        runner.begin(session.transport())?;
+        let mut told_ns = 0;
+        while runner.step(session.transport(), STEP_NS)? {
+            self.drain(&mut session, indexes)?;
+            if session.ended().is_some() {
+                break;
+            }
+            let elapsed_ns = runner.elapsed_ns(session.transport());
+            let changes = self
+                .inventory
+                .look_if_due(self.sum.elapsed_ns.saturating_add(elapsed_ns));
+            self.tell(changes)?;
+            if elapsed_ns.saturating_sub(told_ns) >= STATISTICS_NS {
+                told_ns = elapsed_ns;
+                let now = self.with(&session.statistics()?, elapsed_ns);
+                self.writer.put(Part::Statistics(Box::new(now)))?;
+            }
+            let elapsed = seconds(self.sum.elapsed_ns + elapsed_ns);
+            let samples = thousands(self.samples);
+            self.progress
+                .set_message(format!("sampling, {elapsed}, {samples} samples"));
+        }
+        let elapsed_ns = runner.elapsed_ns(session.transport());
+        match session.stop() {
+            // What the driver has ended need not be stopped.
+            Err(Cause::Refused(refusal))
+                if refusal.code == ErrorCode::NotRunning && session.ended().is_some() => {}
+            stopped => stopped?,
+        }
+        self.drain(&mut session, indexes)?;
+        let statistics = session.statistics()?;
+        let mut turns = turns(&session.snapshot()?, indexes);
+        self.sum = self.with(&statistics, elapsed_ns);
+        self.sum.turns.append(&mut turns);
+        self.ended = ended(&statistics);
+        drop(session);
+        let changes = self.inventory.look(self.sum.elapsed_ns);
+        self.tell(changes)?;
+        runner.end()
+    }
+
+    /// Whether the driver has ended sampling by itself.
+    pub(super) const fn has_ended(&self) -> bool {
+        self.ended.is_some()
+    }
+
+    /// Writes the end.
+    pub(super) fn finish(mut self) -> Result<Recorded> {
+        let missed = self.inventory.missed();
+        let modules = self.inventory.identified(identity);
+        self.writer.put(Part::Modules(modules))?;
+        let interrupted = interrupted();
+        self.writer.finish(&self.sum, interrupted)?;
+        Ok(Recorded {
+            ended: self.ended,
+            samples: self.samples,
+            statistics: self.sum,
+            missed,
+            interrupted,
+        })
+    }
+
+    /// Moves what is in the rings to the writer.
+    fn drain<T: Transport>(&mut self, session: &mut Session<T>, indexes: &[usize]) -> Result<()> {
+        loop {
+            let (mut samples, left) = session.drain()?;
+            if samples.is_empty() {
+                return Ok(());
+            }
+            in_the_choice(&mut samples, indexes);
+            self.inventory.note(&samples);
+            self.samples += samples.len() as u64;
+            self.writer.put(Part::Samples(samples))?;
+            if left == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    fn tell(&mut self, changes: Changes) -> Result<()> {
+        if !changes.processes.is_empty() {
+            self.writer.put(Part::Processes(changes.processes))?;
+        }
+        if !changes.modules.is_empty() {
+            self.writer.put(Part::Modules(changes.modules))?;
+        }
+        Ok(())
+    }
+
+    /// The sum over the passes that have ended and this one.
+    fn with(&self, pass: &samples::Statistics, elapsed_ns: u64) -> Statistics {
+        Statistics {
+            elapsed_ns: self.sum.elapsed_ns.saturating_add(elapsed_ns),
+            generated: self.sum.generated.saturating_add(pass.generated),
+            lost: added(&self.sum.lost, by_cause(pass.lost)),
+            lost_events: added(&self.sum.lost_events, by_cause(pass.lost_events)),
+            ended: ended(pass).map(|refusal| refusal.code.code().to_owned()),
+            turns: self.sum.turns.clone(),
+            spurious: self.sum.spurious.saturating_add(pass.spurious),
+            throttled: self.sum.throttled.saturating_add(pass.throttled),
+            longest_period: self.sum.longest_period.max(pass.longest_period),
+            handler_ticks: self.sum.handler_ticks.saturating_add(pass.handler_ticks),
+        }
+    }
+}
+
+/// Samples know their source by its place in the pass; the file, by its place in the choice.
+fn in_the_choice(samples: &mut [Sample], indexes: &[usize]) {
+    for sample in samples {
+        let index = indexes.get(usize::from(sample.source)).copied();
+        let index = index.and_then(|index| u16::try_from(index).ok());
+        sample.source = index.unwrap_or(u16::MAX);
+    }
+}
+
+/// What finds the symbols of a module. A file that is gone or of another kind has none.
+fn identity(path: &str) -> Option<Identity> {
+    symbols::identity_of(Path::new(path)).ok().flatten()
+}
+
+fn by_cause(numbers: [u64; LossCause::ALL.len()]) -> BTreeMap<String, u64> {
+    let causes = LossCause::ALL.iter().map(|cause| cause.name().to_owned());
+    causes.zip(numbers).collect()
+}
+
+fn added(before: &BTreeMap<String, u64>, more: BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+    let sums = more.into_iter().map(|(cause, n)| {
+        let before = before.get(&cause).copied().unwrap_or(0);
+        (cause, before.saturating_add(n))
+    });
+    sums.collect()
+}
+
+/// Why the driver ended sampling by itself.
+fn ended(statistics: &samples::Statistics) -> Option<Refusal> {
+    ErrorCode::from_wire(statistics.ended).map(|code| Refusal {
+        code,
+        subject: statistics.ended_processor,
+        detail: 0,
+        source: None,
+    })
+}
+
+/// The sources of a pass that were on a counter for a part of the time only.
+fn turns(counts: &[Vec<Count>], indexes: &[usize]) -> Vec<Turns> {
+    let of_source = |(place, &index): (usize, &usize)| {
+        let counts = counts.iter().filter_map(|counts| counts.get(place));
+        let estimate = Estimate::sum(counts.map(Estimate::new));
+        let narrow = |ticks: u128| u64::try_from(ticks).unwrap_or(u64::MAX);
+        estimate.scaled.then(|| Turns {
+            source: u32::try_from(index).unwrap_or(u32::MAX),
+            enabled: narrow(estimate.enabled),
+            running: narrow(estimate.running),
+            error_ppm: estimate
+                .error
+                .map(|error| millionths(error, estimate.value)),
+        })
+    };
+    indexes.iter().enumerate().filter_map(of_source).collect()
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "a bound needs few digits, and no float is too large for the conversion"
+)]
+fn millionths(error: f64, value: u128) -> u64 {
+    if value == 0 {
+        return 0;
+    }
+    (error / value as f64 * 1e6).ceil() as u64
+}
+
+/// What the file says of a period.
+pub(super) fn source(period: &crate::periods::Period, pass: u32) -> recording::Source {
+    recording::Source {
+        name: period.source.clone(),
+        period: recording::Period {
+            requested: period.requested,
+            used: period.used,
+            events: period.events,
+            by_reference_cycles: period.by_reference_cycles,
+            by_core_cycles: period.by_core_cycles,
+        },
+        pass,
+    }
+}

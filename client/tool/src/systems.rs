@@ -1,0 +1,126 @@
+//! What runs on the machine that is measured: what Windows tells, or what a model runs.
+
+use crate::runner::Runner;
+use halprof_measure::Code;
+use halprof_profile::inventory::{Image, System};
+use halprof_profile::recording::Module;
+use sim::run::PROCESS;
+use sim::workload::KERNEL_CODE;
+
+/// What a workload is called that is no real program.
+const PROGRAM: &str = "modelled.exe";
+
+/// The system behind what the runner runs; `modules` are what a model has of its own.
+pub(super) fn system(runner: &Runner, modules: &[Code]) -> Box<dyn System> {
+    let Some(code) = runner.user_code() else {
+        return windows();
+    };
+    let mut programs = modules.iter().filter(|one| one.process == Some(PROCESS));
+    let program = programs.next().map(of_model);
+    let program = program.or_else(|| runner.image().map(real));
+    let kernel = modules.iter().filter(|one| one.process.is_none());
+    let mut kernel: Vec<Image> = kernel.map(of_model).collect();
+    kernel.push(made_up("modelled kernel", KERNEL_CODE));
+    Box::new(Modelled {
+        program: program.unwrap_or_else(|| made_up(PROGRAM, code)),
+        kernel,
+    })
+}
+
+#[cfg(windows)]
+fn windows() -> Box<dyn System> {
+    Box::new(Windows(halprof_setup::windows::Running::begin()))
+}
+
+/// What Windows tells of what runs.
+#[cfg(windows)]
+struct Windows(halprof_setup::windows::Running);
+
+#[cfg(windows)]
+impl System for Windows {
+    fn now(&mut self) -> u64 {
+        self.0.now()
+    }
+
+    fn processes(&mut self) -> Vec<(u32, String)> {
+        self.0.processes()
+    }
+
+    fn modules(&mut self, process: u32) -> Option<Vec<Image>> {
+        let modules = self.0.modules(process)?;
+        Some(modules.into_iter().map(loaded).collect())
+    }
+
+    fn kernel(&mut self) -> Vec<Image> {
+        self.0.kernel().into_iter().map(loaded).collect()
+    }
+}
+
+#[cfg(windows)]
+fn loaded(loaded: halprof_setup::windows::Loaded) -> Image {
+    Image {
+        name: loaded.name,
+        path: loaded.path,
+        start: loaded.start,
+        end: loaded.end,
+        identity: None,
+    }
+}
+
+/// Elsewhere there are models only.
+#[cfg(not(windows))]
+fn windows() -> Box<dyn System> {
+    Box::new(Modelled {
+        program: Image::default(),
+        kernel: Vec::new(),
+    })
+}
+
+/// A model runs one process with one module, and a kernel.
+struct Modelled {
+    program: Image,
+    kernel: Vec<Image>,
+}
+
+impl System for Modelled {
+    fn now(&mut self) -> u64 {
+        0
+    }
+
+    fn processes(&mut self) -> Vec<(u32, String)> {
+        vec![(PROCESS, self.program.name.clone())]
+    }
+
+    fn modules(&mut self, _: u32) -> Option<Vec<Image>> {
+        Some(vec![self.program.clone()])
+    }
+
+    fn kernel(&mut self) -> Vec<Image> {
+        self.kernel.clone()
+    }
+}
+
+/// A module that is no file.
+fn made_up(name: &str, (start, end): (u64, u64)) -> Image {
+    Image {
+        name: name.to_owned(),
+        path: None,
+        start,
+        end,
+        identity: None,
+    }
+}
+
+fn of_model(code: &Code) -> Image {
+    made_up(&code.name, (code.start, code.end))
+}
+
+fn real(module: &Module) -> Image {
+    Image {
+        name: module.name.clone(),
+        path: module.path.clone(),
+        start: module.start,
+        end: module.end,
+        identity: module.identity.clone(),
+    }
+}

@@ -1,0 +1,310 @@
+//! How many requests does a measurement take, does the largest one fit, and do registers show it?
+
+use super::args::Arguments;
+use super::*;
+use crate::command::registers::decode;
+use halprof_measure::{Session, Setup};
+use shared_types::request::counts::Count;
+use shared_types::request::machine::Register;
+use shared_types::request::session::Spec;
+use shared_types::request::{RequestCode, samples, session};
+use shared_types::{ErrorCode, ProfileInterface, ProfileSource};
+use sim::workload;
+
+fn parse(arguments: &[&str]) -> Arguments {
+    let all = ["halprof"].iter().chain(arguments);
+    Arguments::try_parse_from(all).expect("arguments")
+}
+
+fn on(machine: &str) -> On {
+    On::open(Place::open(machine).expect("a place")).expect("a machine")
+}
+
+/// The requests of one `stat` on a machine of so many processors.
+fn requests_of_stat(processors: u32) -> u64 {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("counts");
+    let file = file.to_str().expect("UTF-8");
+    let parsed = parse(&["--quiet", "stat", "-o", file]);
+    let Commands::Stat(options) = &parsed.command else {
+        panic!("this is stat");
+    };
+    let mut on = on(&format!("skylake,processors={processors}"));
+    let output = Output::new(&parsed);
+    assert_eq!(stat::run(options, &mut on, &output).expect("counts"), 0);
+    on.connection.requests()
+}
+
+#[test]
+fn a_stat_takes_as_many_requests_on_any_number_of_processors() {
+    let one = requests_of_stat(1);
+    for processors in [16, 256, 2048] {
+        assert_eq!(requests_of_stat(processors), one, "{processors} processors");
+    }
+}
+
+fn counting(sources: u64) -> Setup {
+    let raw = |select| Spec {
+        source: ProfileSource::RAW.0,
+        filter: Spec::USER,
+        raw: select,
+        ..Spec::default()
+    };
+    Setup {
+        specs: (1..=sources).map(raw).collect(),
+        ..Setup::default()
+    }
+}
+
+/// Runs 1000 instructions on all processors; answers the final counts, and how many requests the
+/// session took.
+fn measured(processors: u32, setup: &Setup) -> (Vec<Vec<Count>>, u64) {
+    let mut on = on(&format!("skylake,processors={processors}"));
+    let before = on.connection.requests();
+    let mut session = Session::open(&mut on.connection, false, false).expect("a session");
+    session.configure(setup, false).expect("configured");
+    session.start().expect("started");
+    let work = workload::parse("instructions=1000,processors=all").expect("a workload");
+    let model = session.transport().model().expect("a model");
+    model.begin(&work);
+    while model.advance(1 << 40).expect("no fault") {}
+    let snapshot = session.snapshot().expect("a snapshot");
+    let last = session.stop_and_read().expect("stopped");
+    drop(session);
+    let all = processors as usize;
+    assert_eq!((snapshot.len(), last.len()), (all, all));
+    (last, on.connection.requests() - before)
+}
+
+#[test]
+fn a_snapshot_and_a_stop_are_one_request_each() {
+    for processors in [1, 16, 2048] {
+        let mut setup = counting(1);
+        setup.specs[0].raw = 0xC0;
+        let (counts, requests) = measured(processors, &setup);
+        // Open, configure, describe (how many processors), start, snapshot, stop, close.
+        assert_eq!(requests, 7, "{processors} processors");
+        assert!(counts.iter().all(|counts| counts[0].counted == 1000));
+    }
+}
+
+#[test]
+fn the_largest_snapshot_comes_back_whole() {
+    let (counts, requests) = measured(2048, &counting(256));
+    assert_eq!(requests, 7);
+    assert!(counts.iter().all(|counts| counts.len() == 256));
+}
+
+/// The registers of processor 0 while a source is counted there, by name and field.
+fn registers_while_counting(machine: &str, source: u32) -> Vec<(String, &'static str, u64)> {
+    let mut on = on(machine);
+    let interface = on.connection.machine().expect("described").interface;
+    let interface = ProfileInterface::from_wire(interface).expect("an interface");
+    let spec = Spec {
+        source,
+        filter: Spec::USER | Spec::KERNEL,
+        ..Spec::default()
+    };
+    let setup = Setup {
+        specs: vec![spec],
+        ..Setup::default()
+    };
+    let mut session = Session::open(&mut on.connection, true, false).expect("a session");
+    session.configure(&setup, false).expect("configured");
+    session.start().expect("started");
+    // It runs on until the machine's handle is closed.
+    std::mem::forget(session);
+    let registers = on.connection.registers(0).expect("registers");
+    let fields = |register: &Register| {
+        let decoded = decode(interface, register.number, register.value);
+        let name = decoded.name;
+        let fields = decoded.fields.into_iter();
+        fields
+            .map(|(field, value)| (name.clone(), field.name, value))
+            .collect::<Vec<_>>()
+    };
+    registers.iter().flat_map(fields).collect()
+}
+
+/// Instructions retired, by the manuals: SDM volume 3 tables of architectural, P6, Pentium and
+/// Pentium 4 events; AMD's PMCx0C0.
+#[test]
+fn registers_show_what_is_counted() {
+    type Rows = &'static [(&'static str, &'static str, u64)];
+    let instructions = ProfileSource::TOTAL_ISSUES.0;
+    let table: [(&str, Rows); 5] = [
+        ("skylake", &[("IA32_FIXED_CTR_CTRL", "EN0", 3)]),
+        (
+            "zen4",
+            &[
+                ("PERF_CTL0", "EventSelect[7:0]", 0xC0),
+                ("PERF_CTL0", "En", 1),
+            ],
+        ),
+        (
+            "pentium3",
+            &[
+                ("PerfEvtSel0", "EVENT_SELECT", 0xC0),
+                ("PerfEvtSel0", "EN", 1),
+            ],
+        ),
+        ("pentium", &[("CESR", "ES0", 0x16), ("CESR", "CC0[1]", 1)]),
+        (
+            "pentium4",
+            &[
+                ("MSR_CRU_ESCR0", "EVENT_SELECT", 2),
+                ("MSR_CRU_ESCR0", "T0_USR", 1),
+                ("MSR_CRU_ESCR0", "T0_OS", 1),
+                ("MSR_IQ_CCCR0", "ENABLE", 1),
+                ("MSR_IQ_CCCR0", "ESCR_SELECT", 4),
+            ],
+        ),
+    ];
+    for (machine, rows) in table {
+        let found = registers_while_counting(machine, instructions);
+        for &(register, field, value) in rows {
+            let row = (register.to_owned(), field, value);
+            let same: Vec<_> = found.iter().filter(|row| row.0 == register).collect();
+            assert!(found.contains(&row), "{machine}: {row:?} of {same:?}");
+        }
+    }
+}
+
+#[test]
+fn top_leaves_no_session_behind() {
+    let mut on = on("skylake");
+    let parsed = parse(&["--quiet", "top", "--once", "-I", "10"]);
+    let Commands::Top(options) = &parsed.command else {
+        panic!("this is top");
+    };
+    assert_eq!(
+        top::run(options, &mut on, &Output::new(&parsed)).expect("rates"),
+        0
+    );
+    let machine = on.connection.machine().expect("described");
+    assert_eq!((machine.holder_process, machine.holder_session), (0, 0));
+}
+
+/// A modelled machine that answers otherwise from some request on.
+struct Changed {
+    model: halprof_measure::Modelled,
+    /// How often each code was asked.
+    asked: std::collections::HashMap<u32, usize>,
+    change: fn(RequestCode, usize, &mut [u8]),
+}
+
+impl halprof_measure::Transport for Changed {
+    fn request(
+        &mut self,
+        code: RequestCode,
+        input: &[u8],
+        output: &mut [u8],
+    ) -> halprof_measure::Result<usize> {
+        let length = self.model.request(code, input, output)?;
+        let asked = self.asked.entry(code.0).or_default();
+        *asked += 1;
+        (self.change)(code, *asked, &mut output[..length]);
+        Ok(length)
+    }
+}
+
+impl halprof_measure::ModelledMachine for Changed {
+    fn begin(&mut self, workload: &workload::Workload) {
+        self.model.begin(workload);
+    }
+
+    fn advance(&mut self, nanoseconds: u64) -> halprof_measure::Result<bool> {
+        self.model.advance(nanoseconds)
+    }
+
+    fn elapsed_ns(&mut self) -> u64 {
+        self.model.elapsed_ns()
+    }
+}
+
+fn changed(change: fn(RequestCode, usize, &mut [u8])) -> On {
+    let spec = halprof_measure::spec("skylake").expect("a model");
+    let machine = Changed {
+        model: halprof_measure::Modelled::new(&spec.leaves),
+        asked: std::collections::HashMap::new(),
+        change,
+    };
+    let place = Place::modelled(Box::new(machine), "skylake".to_owned());
+    On::open(place).expect("a machine")
+}
+
+/// From the third drain on the driver has ended sampling: a storm on processor 3.
+fn storm(code: RequestCode, asked: usize, reply: &mut [u8]) {
+    let storm = (ErrorCode::InterruptStorm as u32).to_le_bytes();
+    if code == samples::DRAIN && asked >= 3 {
+        let at = std::mem::offset_of!(samples::Drained, ended);
+        reply[at..at + 4].copy_from_slice(&storm);
+    }
+    if code == samples::STATISTICS {
+        let at = std::mem::offset_of!(samples::Statistics, ended);
+        reply[at..at + 4].copy_from_slice(&storm);
+        reply[at + 4..at + 8].copy_from_slice(&3u32.to_le_bytes());
+    }
+}
+
+#[test]
+fn a_storm_ends_a_recording_with_4_and_the_file_is_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.rec");
+    let file = path.to_str().expect("UTF-8");
+    let parsed = parse(&["--quiet", "record", "-e", "TotalIssues:10000", "-o", file]);
+    let Commands::Record(options) = &parsed.command else {
+        panic!("this is record");
+    };
+    let status = record::run(options, &mut changed(storm), &Output::new(&parsed));
+    assert_eq!(status.expect("a result"), 4);
+    let reader = halprof_profile::recording::Reader::open(&path).expect("a recording");
+    let mut count = 0;
+    let recording = reader.samples(|part| count += part.len()).expect("whole");
+    assert!(count > 0 && recording.flaw().is_none(), "{recording:?}");
+    let told = recording.statistics.expect("statistics").ended;
+    assert_eq!(told.as_deref(), Some("interrupt-storm"));
+    // All of the default workload would be 80,000.
+    assert!(count < 60_000, "{count} samples: it went on");
+}
+
+/// The first two starts meet a machine that is waking up.
+fn waking(code: RequestCode, asked: usize, reply: &mut [u8]) {
+    if code == session::START && asked <= 2 {
+        let at = std::mem::offset_of!(shared_types::ReplyHeader, error);
+        let suspended = (ErrorCode::Suspended as u32).to_le_bytes();
+        reply[at..at + 4].copy_from_slice(&suspended);
+    }
+}
+
+#[test]
+fn a_start_is_tried_again_while_the_machine_wakes_up() {
+    let mut on = changed(waking);
+    let mut session = Session::open(&mut on.connection, false, false).expect("a session");
+    session.configure(&counting(1), false).expect("configured");
+    let began = std::time::Instant::now();
+    let outcome = session.start();
+    // The model did start at the first request; what matters is that it was asked again.
+    let refused = outcome.expect_err("it runs already");
+    assert_eq!(refused.code(), "running");
+    assert!(began.elapsed() < std::time::Duration::from_secs(1));
+}
+
+#[test]
+fn no_address_is_asked_for_where_it_is_sampled() {
+    let mut on = on("skylake");
+    let mut setup = counting(1);
+    setup.specs[0].raw = 0xC0;
+    setup.specs[0].interval = 10_000;
+    setup.no_address = true;
+    let mut session = Session::open(&mut on.connection, false, false).expect("a session");
+    session.configure(&setup, true).expect("configured");
+    session.start().expect("started");
+    let model = session.transport().model().expect("a model");
+    model.begin(&workload::parse("instructions=1000000").expect("a workload"));
+    while model.advance(1 << 40).expect("no fault") {}
+    session.stop().expect("stopped");
+    let (samples, _) = session.drain().expect("samples");
+    assert!(!samples.is_empty());
+    assert!(samples.iter().all(|sample| sample.ip == 0), "{samples:?}");
+}

@@ -1,0 +1,148 @@
+//! Counting while the machine goes on, in real time: what top and serve share.
+//!
+//! A modelled machine runs its workload over and over, as fast as the clock of this one. Rates are
+//! over modelled time, so that they stay right where the model cannot keep up.
+
+use crate::args::Watching;
+use crate::choice::{Choice, positive};
+use crate::place::Place;
+use crate::runner::{no_workload, watch_for_interrupt, workload_of};
+use crate::{Error, Result};
+use crate::{On, args};
+use halprof_measure::{Connection, ModelledMachine, Session};
+use sim::workload::Workload;
+use std::time::{Duration, Instant};
+
+/// How often the counters may be read: the bounds of `--interval`.
+const SHORTEST: Duration = Duration::from_millis(10);
+const LONGEST: Duration = Duration::from_secs(3600);
+/// A model is asked for so much of its time at once.
+const MODELLED_STEP: Duration = Duration::from_millis(100);
+/// A model that takes longer than this for one reading is behind, and stays behind.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+/// What is watched.
+pub(super) struct Watch {
+    pub(super) choice: Choice,
+    pub(super) interval: Duration,
+    pub(super) clock: Clock,
+    /// Ticks of the time-stamp counter in a second.
+    pub(super) frequency: u64,
+}
+
+/// The time that passes while it is watched.
+pub(super) struct Clock {
+    began: Instant,
+    model: Option<Pace>,
+}
+
+/// A modelled machine's time, which follows the real one.
+struct Pace {
+    workload: Workload,
+    passed: Duration,
+}
+
+impl Watch {
+    /// What the options name; the machine's time begins to pass.
+    pub(super) fn new(
+        selection: &args::Selection,
+        options: &Watching,
+        on: &mut On,
+    ) -> Result<Self> {
+        let interval = interval(options.interval)?;
+        let mut choice = Choice::of(selection, on, true)?;
+        let rotation = |value| positive("--rotate", value, 1e4, f64::from(u32::MAX));
+        choice.setup.rotation = options.rotate.map(rotation).transpose()?.unwrap_or(0) as u32;
+        let frequency = on.connection.machine()?.timestamp_frequency;
+        let place = on.connection.transport();
+        let workload = options.workload.as_deref();
+        let model = match place.model() {
+            Some(model) => Some(Pace::begin(
+                workload_of(workload, choice.processor_count())?,
+                model,
+            )),
+            None if workload.is_some() => return Err(no_workload()),
+            None => None,
+        };
+        watch_for_interrupt();
+        Ok(Self {
+            choice,
+            interval,
+            clock: Clock {
+                began: Instant::now(),
+                model,
+            },
+            frequency,
+        })
+    }
+}
+
+fn interval(milliseconds: f64) -> Result<Duration> {
+    let interval = Duration::try_from_secs_f64(milliseconds / 1000.0).unwrap_or_default();
+    if (SHORTEST..=LONGEST).contains(&interval) {
+        return Ok(interval);
+    }
+    let (least, most) = (SHORTEST.as_millis(), LONGEST.as_millis());
+    Err(Error::usage(
+        format!("`--interval {milliseconds}` is out of range"),
+        format!("It is a number of milliseconds from {least} to {most}."),
+    ))
+}
+
+/// Starts to count what was chosen. The session ends when it is dropped.
+pub(super) fn start<'a>(
+    connection: &'a mut Connection<Place>,
+    choice: &Choice,
+) -> Result<Session<'a, Place>> {
+    let named = |error| choice.name_source(error);
+    let approximate = choice.setup.approximate;
+    let mut session = Session::open(connection, choice.sees_kernel(), approximate)?;
+    session.configure(&choice.setup, false).map_err(named)?;
+    session.start().map_err(named)?;
+    Ok(session)
+}
+
+impl Clock {
+    /// For how long it has been watched.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// Lets a modelled machine come to where the real time is.
+    pub(super) fn follow(&mut self, machine: &mut Place) -> Result<()> {
+        match (&mut self.model, machine.model()) {
+            (Some(pace), Some(model)) => pace.follow(model, self.began.elapsed()),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Pace {
+    fn begin(workload: Workload, model: &mut dyn ModelledMachine) -> Self {
+        model.begin(&workload);
+        Self {
+            workload,
+            passed: Duration::ZERO,
+        }
+    }
+
+    fn follow(&mut self, model: &mut dyn ModelledMachine, real: Duration) -> Result<()> {
+        let patient_until = Instant::now() + PATIENCE;
+        while self.passed < real {
+            if Instant::now() > patient_until {
+                self.passed = real;
+                break;
+            }
+            let step = MODELLED_STEP.min(real.saturating_sub(self.passed));
+            let before = model.elapsed_ns();
+            let more = model.advance(u64::try_from(step.as_nanos()).unwrap_or(u64::MAX))?;
+            let ran = Duration::from_nanos(model.elapsed_ns().saturating_sub(before));
+            if !more {
+                model.begin(&self.workload);
+            }
+            // A workload of nothing takes no time.
+            self.passed += if ran.is_zero() { step } else { ran };
+        }
+        Ok(())
+    }
+}

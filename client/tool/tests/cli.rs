@@ -1,0 +1,34 @@
+//! Is the built tool, run as a user runs it, what its contract says?
+
+mod annotate;
+mod bad_input;
+mod binaries;
+mod calibration;
+mod core_types;
+mod describe;
+mod dumps;
+mod errors;
+mod examples;
+mod explain;
+mod export;
+mod figures;
+mod foreign;
+mod hostile;
+mod lists;
+mod manuals;
+mod measure;
+mod outputs;
+mod passes;
+mod pictures;
+mod readme;
+mod recorder;
+mod recordings;
+mod reports;
+mod schemas;
+mod serve;
+mod streams;
+mod support;
+mod symbols;
+mod terminal;
+mod top;
+mod windows_script;

@@ -1,0 +1,120 @@
+//! Does annotate show the code that ran, each instruction with its samples?
+
+use crate::cli::binaries;
+use crate::cli::reports::Recorded;
+use crate::cli::support::{halprof, json, refused};
+use serde_json::Value;
+
+/// Where the source of the programs is.
+const SOURCES: &str = env!("CARGO_MANIFEST_DIR");
+
+fn numbers<'a>(annotated: &'a Value, field: &'a str) -> impl Iterator<Item = u64> + 'a {
+    let rows = annotated["instructions"].as_array().expect("instructions");
+    rows.iter()
+        .map(move |row| row[field][0].as_u64().expect("a number"))
+}
+
+#[test]
+fn every_sample_is_at_an_instruction_of_its_line() {
+    for built in [binaries::pe(), binaries::elf()].into_iter().flatten() {
+        let recorded = Recorded::of_function(&built, "spin", 20_000_000);
+        let annotated = json(&["annotate", recorded.file()]);
+        assert_eq!(annotated["modelled"], true);
+        let symbol = annotated["symbol"].as_str().expect("a name");
+        assert_eq!(symbol.split('(').next(), Some("spin"));
+        assert_eq!(annotated["between"], 0);
+        assert_eq!(numbers(&annotated, "samples").sum::<u64>(), 2000);
+        assert_eq!(numbers(&annotated, "events").sum::<u64>(), 20_000_000);
+        // The model spreads what it retires over all instructions.
+        assert!(
+            numbers(&annotated, "samples").all(|samples| samples > 0),
+            "{annotated}"
+        );
+        let rows = annotated["instructions"].as_array().expect("instructions");
+        let of_line = |line: u64| rows.iter().any(|row| row["line"] == line);
+        assert!(of_line(13) && of_line(5), "{annotated}");
+        let inlined = rows.iter().find(|row| row["line"] == 5).expect("line 5");
+        let name = inlined["inlined"][0].as_str().expect("a name");
+        assert_eq!(name.split('(').next(), Some("twice"));
+        // The address of the store is what an instruction of line 5 writes to.
+        assert!(inlined["text"].as_str().expect("text").starts_with("mov"));
+        let start = &annotated["address"];
+        assert_eq!(&rows[0]["address"], start);
+        for place in ["spin", "sp*n", "SPIN", start.as_str().expect("an address")] {
+            let same = json(&["annotate", recorded.file(), place]);
+            assert_eq!(same["instructions"], annotated["instructions"], "{place}");
+        }
+        let text = halprof(&["annotate", recorded.file(), "spin", "--sources", SOURCES]);
+        for said in [
+            "sum ^= i << 3;",
+            "ret",
+            "2,000 samples here",
+            "100.00 % of all",
+        ] {
+            assert!(text.stdout.contains(said), "{said}: {}", text.stdout);
+        }
+        let unnamed = halprof(&["annotate", recorded.file(), "spin"]);
+        assert!(
+            !unnamed.stdout.contains("sum ^= i << 3;"),
+            "{}",
+            unnamed.stdout
+        );
+        assert!(
+            !text.stdout.contains('\u{1b}'),
+            "no colours where no terminal is"
+        );
+    }
+}
+
+#[test]
+fn code_that_is_not_there_or_of_another_build_is_told() {
+    for (built, other) in [
+        (binaries::pe(), binaries::other_pe()),
+        (binaries::elf(), binaries::other_elf()),
+    ] {
+        let (Some(built), Some(other)) = (built, other) else {
+            return;
+        };
+        let recorded = Recorded::of_function(&built, "spin", 1_000_000);
+        refused(&["annotate", recorded.file(), "nothing"], 2, "usage");
+        refused(&["annotate", recorded.file(), "0x1"], 5, "bad-file");
+        std::fs::remove_file(&built.file).expect("removed");
+        let start = built.file.to_str().expect("UTF-8");
+        let gone = halprof(&["annotate", recorded.file()]);
+        assert_eq!(gone.stdout, "");
+        assert!(gone.stderr.contains(start), "{}", gone.stderr);
+        assert!([4, 5].contains(&gone.status), "{}", gone.stderr);
+        // A file of the same name in a folder that is searched, but of another build.
+        let folder = other.folder.path().to_str().expect("UTF-8");
+        let wrong = halprof(&["annotate", recorded.file(), "--symbols", folder]);
+        assert!(wrong.stderr.contains("another build"), "{}", wrong.stderr);
+        assert!(wrong.stderr.contains(folder), "{}", wrong.stderr);
+    }
+}
+
+#[test]
+fn a_made_up_program_has_no_code() {
+    let recorded = Recorded::new(&["TotalIssues:10000"], "instructions=1000000");
+    refused(&["annotate", recorded.file()], 4, "unavailable");
+}
+
+#[test]
+fn workloads_with_files_that_are_none() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = folder.path().join("text");
+    std::fs::write(&text, "no program").expect("written");
+    let image = |path: &str| format!("instructions=1000,image={path}");
+    for path in [text.to_str().expect("UTF-8"), "/nonexistent", "", "/"] {
+        refused(&["stat", "--workload", &image(path)], 5, "bad-file");
+    }
+    for workload in [
+        "instructions=1,function=main",
+        "instructions=1,image=a,image=b",
+        "instructions=1,image=a,code=0x1-0x2",
+    ] {
+        refused(&["stat", "--workload", workload], 2, "usage");
+    }
+    let Some(built) = binaries::elf() else { return };
+    let workload = format!("{},function=nothing", image(built.path()));
+    refused(&["stat", "--workload", &workload], 2, "usage");
+}

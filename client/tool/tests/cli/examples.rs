@@ -1,0 +1,57 @@
+//! Do the library's examples run, and say what the workload did?
+
+#[expect(dead_code, reason = "the test calls what the examples' main calls")]
+#[path = "../../../measure/examples/count.rs"]
+mod count;
+#[expect(dead_code, reason = "the test calls what the examples' main calls")]
+#[path = "../../../profile/examples/flame.rs"]
+mod flame;
+#[expect(dead_code, reason = "the test calls what the examples' main calls")]
+#[path = "../../../measure/examples/rates.rs"]
+mod rates;
+
+#[test]
+fn a_closure_is_counted() {
+    let text = count::on_model("zen4").expect("counted");
+    let lines: Vec<&str> = text.lines().map(str::trim_start).collect();
+    assert_eq!(
+        lines,
+        [
+            "modelled machine zen4, not silicon",
+            "the code answered 42",
+            "3000000 TotalIssues:u (measuring alone: 0)",
+            "400000 BranchInstructions:u (measuring alone: 0)",
+        ]
+    );
+}
+
+#[test]
+fn rates_are_watched() {
+    let mut text = Vec::new();
+    rates::on_model("skylake,processors=3", &mut text).expect("watched");
+    let text = String::from_utf8(text).expect("UTF-8");
+    let mut lines = text.lines();
+    assert_eq!(
+        lines.next(),
+        Some("modelled machine skylake,processors=3, not silicon")
+    );
+    let rates: Vec<Vec<&str>> = lines
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(rates.len(), 10);
+    for line in rates {
+        // 100 million instructions in 150 million cycles, each 150 ms, on each of three processors.
+        let issues: f64 = line[0].parse().expect("a number");
+        assert!((issues / 2e9 - 1.0).abs() < 1e-6, "{issues}");
+        assert_eq!(line[1..], ["TotalIssues/s", "3000000000", "TotalCycles/s"]);
+    }
+}
+
+#[test]
+fn the_example_draws_what_its_workload_does() {
+    let picture = flame::on_model("skylake").expect("a picture");
+    assert!(picture.starts_with("<svg") && picture.contains("not silicon"));
+    // 30 million instructions, sampled every 100,000 of them.
+    let whole = "modelled.exe (4096): 30,000,000 events, 100.0 %, 300 samples";
+    assert!(picture.contains(whole), "{picture}");
+}

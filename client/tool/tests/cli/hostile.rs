@@ -1,0 +1,182 @@
+//! Does a stranger's recording reach the terminal, or files that it names?
+
+use crate::cli::support::{halprof, json};
+use halprof_profile::recording::{Identity, Metadata, Module, Process, Source, Statistics, Writer};
+use shared_types::{Mode, Sample};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Clears the screen, writes to the clipboard, begins a line, moves with C1, turns the direction.
+const NAME: &str = "a\u{1b}[2J\u{1b}]52;c;eA==\u{7}\nforged\r\u{9b}31m\u{7f}\u{202e}txt\u{2066}";
+const CODE: u64 = 0x1000;
+
+fn module(name: &str, path: Option<&str>, identity: Option<Identity>) -> Module {
+    Module {
+        process: Some(8),
+        name: name.to_owned(),
+        path: path.map(str::to_owned),
+        start: CODE,
+        end: CODE + 0x1000,
+        identity,
+        ..Module::default()
+    }
+}
+
+/// A recording whose names are all hostile, of one module.
+fn recording(path: &Path, module: Module) {
+    let metadata = Metadata {
+        machine: NAME.to_owned(),
+        interface: NAME.to_owned(),
+        halprof: NAME.to_owned(),
+        command: vec![NAME.to_owned()],
+        timestamp_frequency: 1_000_000_000,
+        processors: 1,
+        sources: ["b", NAME]
+            .map(|name| Source {
+                name: name.to_owned(),
+                ..Source::default()
+            })
+            .to_vec(),
+        ..Metadata::default()
+    };
+    let mut writer = Writer::create(path, &metadata).expect("created");
+    let process = Process {
+        id: 8,
+        name: NAME.to_owned(),
+        ..Process::default()
+    };
+    writer.processes(&[process]).expect("written");
+    writer.modules(&[module]).expect("written");
+    let samples: Vec<Sample> = (0..100)
+        .map(|n| Sample {
+            timestamp: n,
+            ip: CODE + n,
+            period: 10,
+            process: 8,
+            source: u16::from(n % 2 == 0),
+            mode: Mode::User as u8,
+            ..Sample::default()
+        })
+        .collect();
+    writer.samples(&samples).expect("written");
+    let statistics = Statistics {
+        generated: 107,
+        lost: BTreeMap::from([(NAME.to_owned(), 7)]),
+        ..Statistics::default()
+    };
+    writer.finish(&statistics, false).expect("finished");
+}
+
+/// Nothing is in it that a terminal would act on, and no line that a name has begun.
+fn assert_harmless(what: &[&str], text: &str) {
+    let acted = |c: char| c.is_control() && c != '\n';
+    let turned = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let found = text.chars().find(|&c| acted(c) || turned(c));
+    assert_eq!(found, None, "{what:?}: {text}");
+    let forged = text.lines().find(|line| line.starts_with("forged"));
+    assert_eq!(forged, None, "{what:?}: {text}");
+}
+
+#[test]
+fn no_name_of_a_recording_reaches_the_terminal_as_it_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.rec");
+    let file = path.to_str().expect("UTF-8");
+    recording(&path, module(NAME, Some(NAME), None));
+    let out = folder.path().join("out");
+    let out = out.to_str().expect("UTF-8");
+    for arguments in [
+        &["report", file][..],
+        &["report", file, "--by", "source,process,module"],
+        &["report", file, "--by", "line", "--by", "address"],
+        &["report", file, "--diff", file],
+        &["report", file, "--source", "none"],
+        &["annotate", file],
+        &["annotate", file, "0x1000"],
+        &["annotate", file, "--source", "none"],
+        &["export", file, "--format", "html", "-o", out],
+        &["export", file, "--format", "folded", "--source", "none"],
+    ] {
+        let ran = halprof(arguments);
+        assert_harmless(arguments, &ran.stdout);
+        assert_harmless(arguments, &ran.stderr);
+        let told = ran.stdout.contains("x1b[2J") || ran.stderr.contains("x1b[2J");
+        assert!(
+            told,
+            "{arguments:?} shows it: {} {}",
+            ran.stdout, ran.stderr
+        );
+        let ran = halprof(&[&["--json"], arguments].concat());
+        assert_harmless(arguments, &ran.stdout);
+    }
+    // A program that reads JSON is told the name as it is.
+    let told = json(&["report", file, "--by", "module"]);
+    assert_eq!(told["tables"][0]["parts"][0]["rows"][0]["module"], NAME);
+}
+
+/// A pipe that somebody opens is noticed: whoever opens it waits for a writer.
+#[cfg(unix)]
+#[test]
+fn no_path_of_another_machines_recording_is_opened() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("program");
+    std::fs::copy(env!("CARGO_BIN_EXE_halprof"), &program).expect("copied");
+    let image = program.to_str().expect("UTF-8");
+    let path = folder.path().join("a.rec");
+    let file = path.to_str().expect("UTF-8");
+    recording(&path, module("program", Some(image), None));
+    let told = json(&["report", file, "--by", "symbol"]);
+    assert_eq!(
+        told["symbols"][0]["image"],
+        serde_json::Value::Null,
+        "{told}"
+    );
+    let notes = told["symbols"][0]["notes"][0].as_str().expect("a note");
+    assert!(notes.contains("was not opened"), "{notes}");
+    // The user names the folder, and it is.
+    let named = folder.path().to_str().expect("UTF-8");
+    let told = json(&["report", file, "--by", "symbol", "--symbols", named]);
+    assert_eq!(told["symbols"][0]["image"], image, "{told}");
+    for stranger in [
+        r"\\host\share\program",
+        r"\\.\PhysicalDrive0",
+        "//host/share/program",
+    ] {
+        recording(&path, module("gone", Some(stranger), None));
+        let told = json(&["report", file, "--by", "symbol", "--symbols", "/"]);
+        let notes = told["symbols"][0]["notes"].to_string();
+        assert!(notes.contains("was not opened"), "{stranger}: {notes}");
+    }
+}
+
+#[test]
+fn a_pdb_is_not_opened_where_the_recording_says_it_is() {
+    let Some(built) = crate::cli::binaries::pe() else {
+        return;
+    };
+    let identity = halprof_profile::symbols::identity_of(&built.file).expect("an executable");
+    let Some(Identity::Pdb { guid, age, .. }) = identity else {
+        panic!("a PDB");
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let elsewhere = folder.path().join("moved.pdb");
+    std::fs::rename(built.folder.path().join("work.pdb"), &elsewhere).expect("moved");
+    let moved = elsewhere.to_str().expect("UTF-8").to_owned();
+    let identity = Identity::Pdb {
+        guid,
+        age,
+        file: moved.clone(),
+    };
+    let path = folder.path().join("a.rec");
+    let file = path.to_str().expect("UTF-8");
+    recording(&path, module("work.exe", None, Some(identity)));
+    let told = json(&["report", file, "--by", "symbol"]);
+    assert_eq!(
+        told["symbols"][0]["file"],
+        serde_json::Value::Null,
+        "{told}"
+    );
+    let named = folder.path().to_str().expect("UTF-8");
+    let told = json(&["report", file, "--by", "symbol", "--symbols", named]);
+    assert_eq!(told["symbols"][0]["file"], moved, "{told}");
+}

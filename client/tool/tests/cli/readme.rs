@@ -1,0 +1,114 @@
+//! Do README's commands run as they are written, and say what it shows?
+
+use std::path::Path;
+use std::process::Command;
+
+/// The tool, as README calls it and as it is called from a clone.
+const CALLS: [&str; 2] = ["cargo run -q --release -p halprof -- ", "halprof "];
+/// Stands for any number of lines.
+const LEFT_OUT: &str = "...";
+
+fn readme() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+    std::fs::read_to_string(path).expect("README.md")
+}
+
+/// What follows a call of the tool.
+fn arguments(command: &str) -> Vec<String> {
+    let rest = CALLS.iter().find_map(|call| command.strip_prefix(call));
+    let rest = rest.unwrap_or_else(|| panic!("README calls something else: {command}"));
+    rest.split(' ').map(str::to_owned).collect()
+}
+
+/// What a terminal shows of a command: what it notes, then its result.
+fn shown(folder: &Path, arguments: &[String]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_halprof"))
+        .args(arguments)
+        .current_dir(folder)
+        .output()
+        .expect("the tool runs");
+    let text = [output.stderr, output.stdout].map(|bytes| String::from_utf8(bytes).expect("text"));
+    let text = text.concat();
+    assert!(output.status.success(), "{arguments:?}: {text}");
+    text
+}
+
+/// The commands of the overview, without the explanation behind them.
+fn overview(readme: &str) -> Vec<Vec<String>> {
+    let lines = readme.lines();
+    let commands = lines.filter_map(|line| line.strip_prefix("    halprof "));
+    let commands = commands.filter_map(|line| line.split("  ").next());
+    commands
+        .map(|command| arguments(&format!("halprof {command}")))
+        .collect()
+}
+
+/// The commands of the tour, each with the lines that README shows below it.
+fn tour(readme: &str) -> Vec<(Vec<String>, Vec<&str>)> {
+    let mut commands: Vec<(Vec<String>, Vec<&str>)> = Vec::new();
+    let mut shows = false;
+    for line in readme.lines() {
+        if let Some(command) = line.strip_prefix("    $ ") {
+            commands.push((arguments(command), Vec::new()));
+            shows = true;
+        } else if !line.is_empty() && !line.starts_with("    ") {
+            shows = false;
+        } else if shows && let Some((_, lines)) = commands.last_mut() {
+            lines.push(line.strip_prefix("    ").unwrap_or_default());
+        }
+    }
+    for (_, lines) in &mut commands {
+        while lines.pop_if(|line| line.is_empty()).is_some() {}
+    }
+    commands
+}
+
+/// Whether these lines are the text, where [`LEFT_OUT`] stands for any of its lines.
+fn is_of(lines: &[&str], text: &[&str]) -> bool {
+    match lines.split_first() {
+        None => text.iter().all(|line| line.is_empty()),
+        Some((&LEFT_OUT, rest)) => (0..=text.len()).any(|from| is_of(rest, &text[from..])),
+        Some((line, rest)) => text
+            .split_first()
+            .is_some_and(|(first, others)| first.trim_end() == *line && is_of(rest, others)),
+    }
+}
+
+#[test]
+fn every_command_of_the_overview_runs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let readme = readme();
+    let commands = overview(&readme);
+    assert!(commands.len() >= 12, "{commands:?}");
+    for command in commands {
+        let skylake = ["--machine".to_owned(), "skylake".to_owned()];
+        assert!(!shown(folder.path(), &[&skylake[..], &command].concat()).is_empty());
+    }
+}
+
+#[test]
+fn every_command_of_the_tour_says_what_is_shown() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let readme = readme();
+    let commands = tour(&readme);
+    assert!(commands.len() >= 6, "{commands:?}");
+    for (command, lines) in commands {
+        let text = shown(folder.path(), &command);
+        let all: Vec<&str> = text.lines().collect();
+        assert!(
+            lines.len() > 1 && is_of(&lines, &all),
+            "{command:?}:\n{text}"
+        );
+    }
+}
+
+#[test]
+fn what_differs_from_what_is_shown_is_noticed() {
+    let text = ["a", "b", "c", ""];
+    for lines in [&["a", "b", "c"][..], &["a", "...", "c"], &["a", "..."]] {
+        assert!(is_of(lines, &text), "{lines:?}");
+    }
+    for lines in [&["a", "b"][..], &["b", "..."], &["a", "...", "d"], &[]] {
+        assert!(!is_of(lines, &text), "{lines:?}");
+    }
+}

@@ -1,0 +1,210 @@
+//! Does a recording survive what happens to recorders, and does it say what it could not do?
+#![cfg(unix)]
+
+use crate::cli::support::{halprof, json, refused};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// More than anybody waits for.
+const ENDLESS: &str = "cycles=4000000000000000,instructions=1000000";
+
+fn folder() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("a.rec");
+    (folder, file)
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+/// A recorder of what does not end.
+fn recorder(file: &Path, period: u64) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_halprof"))
+        .args([
+            "--json",
+            "--machine",
+            "skylake",
+            "record",
+            "-C",
+            "0",
+            "-o",
+            text(file),
+        ])
+        .args([
+            "-e",
+            &format!("TotalCycles:{period}"),
+            "--workload",
+            ENDLESS,
+        ])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the tool runs")
+}
+
+/// Waits until a file is so long.
+fn wait_for(file: &Path, bytes: u64) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while std::fs::metadata(file).map_or(0, |file| file.len()) < bytes {
+        assert!(Instant::now() < end, "{} does not grow", file.display());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// What `report` says of a file that is not whole.
+fn report_of_a_part(file: &Path) -> Value {
+    let ran = halprof(&["--json", "report", text(file)]);
+    let report = ran.json();
+    assert_eq!(
+        (ran.status, &report["schema"]),
+        (5, &"halprof/report/1".into()),
+        "{report}"
+    );
+    report
+}
+
+#[test]
+fn what_a_killed_recorder_had_written_is_reported() {
+    let (folder, file) = folder();
+    let partial = folder.path().join("a.rec.partial");
+    for bytes in [1, 10_000, 300_000, 3_000_000] {
+        let mut recorder = recorder(&file, 10_000);
+        wait_for(&partial, bytes);
+        // On Unix this is SIGKILL.
+        recorder.kill().expect("killed");
+        recorder.wait().expect("it ends");
+        assert!(!file.exists(), "half a recording stands under its name");
+        let length = std::fs::metadata(&partial).expect("it is there").len();
+        let report = report_of_a_part(&partial);
+        let samples = report["samples"].as_u64().expect("a number");
+        // All but the blocks that are no samples, and one that may be cut.
+        assert!(
+            samples * 40 <= length && samples * 40 + 700_000 > length,
+            "{report}"
+        );
+        let flaw = report["flaw"].as_str().expect("a flaw");
+        assert!(
+            flaw.contains(&format!("{samples} samples are whole")),
+            "{flaw}"
+        );
+        assert_eq!(
+            report["by_source"][0]["samples"].as_u64().unwrap_or(0),
+            samples
+        );
+        std::fs::remove_file(&partial).expect("removed");
+    }
+}
+
+#[test]
+fn what_a_recorder_left_is_not_overwritten_by_the_next() {
+    let (folder, file) = folder();
+    let partial = folder.path().join("a.rec.partial");
+    std::fs::write(&partial, "precious").expect("written");
+    json(&["record", "-o", text(&file)]);
+    assert_eq!(std::fs::read(&partial).expect("read"), b"precious");
+    json(&["report", text(&file)]);
+    assert_eq!(std::fs::read_dir(&folder).expect("a folder").count(), 2);
+}
+
+#[test]
+fn ctrl_c_ends_a_recording_that_is_whole() {
+    let (folder, file) = folder();
+    let recorder = recorder(&file, 10_000);
+    wait_for(&folder.path().join("a.rec.partial"), 100_000);
+    let interrupt = format!("kill -INT {}", recorder.id());
+    let sent = Command::new("sh").args(["-c", &interrupt]).status();
+    assert!(sent.expect("a shell").success());
+    let output = recorder.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(0));
+    let record: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(record["interrupted"], true);
+    let report = json(&["report", text(&file)]);
+    assert_eq!(report["samples"], record["samples"]);
+    assert_eq!(report["flaw"], Value::Null);
+    let lost = record["lost"].as_object().expect("causes").values();
+    let lost: u64 = lost.filter_map(Value::as_u64).sum();
+    let sum = record["samples"].as_u64().map(|samples| samples + lost);
+    assert_eq!(
+        sum,
+        record["generated"].as_u64(),
+        "a tail was lost: {record}"
+    );
+}
+
+#[test]
+fn a_full_disk_ends_a_recording_and_keeps_what_is_there() {
+    let (folder, file) = folder();
+    // A file may grow to a megabyte: the shell's unit is 512 or 1024 bytes.
+    let limited = "trap '' XFSZ; ulimit -f 1000; exec \"$0\" \"$@\"";
+    let output = Command::new("sh")
+        .args(["-c", limited, env!("CARGO_BIN_EXE_halprof"), "--json"])
+        .args([
+            "--machine",
+            "skylake",
+            "record",
+            "-C",
+            "0",
+            "-o",
+            text(&file),
+        ])
+        .args(["-e", "TotalCycles:10000", "--workload", ENDLESS])
+        .output()
+        .expect("a shell");
+    assert_eq!(output.status.code(), Some(5));
+    let error: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(error["error"]["code"], "file");
+    let message = error["error"]["message"].as_str().expect("a message");
+    let partial = folder.path().join("a.rec.partial");
+    assert!(message.contains(text(&partial)), "{message}");
+    assert!(!file.exists());
+    let samples = report_of_a_part(&partial)["samples"].as_u64();
+    assert!(samples.expect("a number") > 5_000);
+}
+
+#[test]
+fn a_device_that_is_full_is_an_error_and_stays_a_device() {
+    if cfg!(target_os = "linux") {
+        refused(&["record", "-o", "/dev/full"], 5, "file");
+        json(&["record", "-o", "/dev/null"]);
+        let device = std::fs::metadata("/dev/full").expect("it is there");
+        assert!(!device.is_file());
+    }
+}
+
+/// Four sources on two counters: each is sampled half of the time, and told as if always.
+#[test]
+fn sources_that_take_turns_are_scaled_and_it_is_said() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.rec");
+    let file = path.to_str().expect("UTF-8");
+    let sources = "TotalCycles,TotalIssues,CacheMisses,LLCReference";
+    let record = ["--machine", "yonah", "record", "-e", sources, "-o", file];
+    let ran = halprof(&record);
+    assert!(ran.stderr.contains("took turns"), "{}", ran.stderr);
+    let told = json(&record);
+    let turns = told["turns"].as_array().expect("turns");
+    assert_eq!(turns.len(), 4, "{told}");
+    let report = json(&["report", file]);
+    let cycles = &report["by_source"][0];
+    assert_eq!(
+        (&cycles["source"], &cycles["scaled"]),
+        (&"TotalCycles".into(), &true.into())
+    );
+    let (events, error) = (cycles["events"].as_u64(), cycles["error"].as_u64());
+    let (events, error) = (events.expect("events"), error.expect("a bound"));
+    // The default workload has 300 million cycles on two processors.
+    assert!(
+        events.abs_diff(300_000_000) < error.max(15_000_000),
+        "{events} ±{error}"
+    );
+    let ran = halprof(&["--quiet", "report", file]);
+    assert!(
+        ran.stderr.contains("took turns"),
+        "warnings show: {}",
+        ran.stderr
+    );
+}

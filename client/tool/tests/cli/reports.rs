@@ -1,0 +1,255 @@
+//! Does a report say what the workload did, in real functions and lines, however it is asked?
+
+use crate::cli::binaries::{self, Built};
+use crate::cli::support::{halprof, json, refused};
+use serde_json::Value;
+use tempfile::TempDir;
+
+const PERIOD: u64 = 10_000;
+
+/// A recording in a folder of its own.
+pub(crate) struct Recorded {
+    _folder: TempDir,
+    path: String,
+}
+
+impl Recorded {
+    /// Records what the workload does, `source` every so often.
+    pub(crate) fn new(sources: &[&str], workload: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.rec");
+        let path = path.to_str().expect("UTF-8").to_owned();
+        let start = [
+            "record",
+            "-o",
+            &path,
+            "--workload",
+            workload,
+            "-C",
+            "0",
+            "-e",
+        ];
+        json(&[&start, sources].concat());
+        Self {
+            _folder: folder,
+            path,
+        }
+    }
+
+    pub(crate) fn of_function(built: &Built, function: &str, instructions: u64) -> Self {
+        let image = format!("image={},function={function}", built.path());
+        // So slow that interrupts keep to their budget of time.
+        let cycles = 2 * instructions;
+        let workload = format!("instructions={instructions},cycles={cycles},{image}");
+        Self::new(&[&format!("TotalIssues:{PERIOD}")], &workload)
+    }
+
+    pub(crate) fn file(&self) -> &str {
+        &self.path
+    }
+
+    fn report(&self, arguments: &[&str]) -> Value {
+        json(&[&["report", self.file()], arguments].concat())
+    }
+}
+
+/// The rows of the first source of the first table.
+fn rows(report: &Value) -> &Vec<Value> {
+    report["tables"][0]["parts"][0]["rows"]
+        .as_array()
+        .expect("rows")
+}
+
+#[test]
+fn a_model_runs_real_functions_and_the_report_names_them() {
+    for built in [binaries::pe(), binaries::elf()].into_iter().flatten() {
+        let recorded = Recorded::of_function(&built, "spin", 2_000_000);
+        let report = recorded.report(&["--by", "module,symbol"]);
+        assert_eq!(report["modelled"], true);
+        let rows_of = rows(&report);
+        assert_eq!(rows_of.len(), 1, "{report}");
+        let symbol = rows_of[0]["symbol"].as_str().expect("a name");
+        assert_eq!(symbol.split('(').next(), Some("spin"));
+        let module = built.file.file_name().expect("a name");
+        assert_eq!(rows_of[0]["module"].as_str(), module.to_str());
+        assert_eq!(rows_of[0]["samples"], 200);
+        assert_eq!(rows_of[0]["events"], 2_000_000);
+        let share = &rows_of[0]["share"];
+        assert_eq!(
+            (&share["value"], &share["high"]),
+            (&1.0.into(), &1.0.into())
+        );
+        // Wilson: n / (n + z^2).
+        let low = share["low"].as_f64().expect("a number");
+        assert!((low - 200.0 / (200.0 + 3.841_459)).abs() < 1e-6, "{low}");
+        let lines = recorded.report(&["--by", "line"]);
+        let mut samples = 0;
+        for row in rows(&lines) {
+            let line = row["line"].as_u64().expect("a line");
+            assert!(line == 5 || (9..=16).contains(&line), "{row}");
+            assert!(row["file"].as_str().expect("a file").ends_with("work.c"));
+            samples += row["samples"].as_u64().expect("a number");
+        }
+        assert_eq!(samples, 200);
+    }
+}
+
+#[test]
+fn sources_are_told_apart_and_keys_combine() {
+    let workload = "instructions=10000000,cycles=20000000,user=80";
+    let sources = ["TotalIssues:40000", "TotalCycles:40000"];
+    let recorded = Recorded::new(&sources, workload);
+    let report = recorded.report(&["--by", "module", "--by", "source,processor"]);
+    let tables = report["tables"].as_array().expect("tables");
+    let parts = tables[0]["parts"].as_array().expect("parts");
+    let told: Vec<_> = parts
+        .iter()
+        .map(|part| (&part["source"], &part["events"]))
+        .collect();
+    let issues = ("TotalIssues".into(), 10_000_000.into());
+    let cycles = ("TotalCycles".into(), 20_000_000.into());
+    assert_eq!(told, [(&issues.0, &issues.1), (&cycles.0, &cycles.1)]);
+    let all = &tables[1]["parts"];
+    assert_eq!(all[0]["source"], Value::Null);
+    assert_eq!(all[0]["samples"], 750);
+    assert_eq!(all[0]["rows"][0]["source"], "TotalCycles");
+    assert_eq!(all[0]["rows"][0]["samples"], 500);
+}
+
+#[test]
+fn filters_and_their_refusals() {
+    let workload = "instructions=10000000,cycles=20000000,user=100";
+    let recorded = Recorded::new(&["TotalIssues:10000"], workload);
+    let counted = |arguments: &[&str]| recorded.report(arguments)["counted"].clone();
+    assert_eq!(counted(&[]), 1000);
+    assert_eq!(counted(&["--module", "modelled.*"]), 1000);
+    assert_eq!(counted(&["--module", "other"]), 0);
+    assert_eq!(counted(&["--process", "4096"]), 1000);
+    assert_eq!(counted(&["--process", "MODELLED.EXE"]), 1000);
+    assert_eq!(counted(&["--processor", "1-3"]), 0);
+    assert_eq!(counted(&["--source", "totalissues"]), 1000);
+    let early = counted(&["--time", "-0.01"]).as_u64().expect("a number");
+    let late = counted(&["--time", "0.01-"]).as_u64().expect("a number");
+    assert_eq!(early + late, 1000);
+    assert!(early > 300 && late > 300, "{early} {late}");
+    for arguments in [
+        ["--by", "nonsense"],
+        ["--by", "module,module"],
+        ["--by", ""],
+        ["--time", "2-1"],
+        ["--source", "Other"],
+        ["--processor", "x"],
+        ["--sort", "x"],
+    ] {
+        refused(
+            &[&["report", recorded.file()], &arguments[..]].concat(),
+            2,
+            "usage",
+        );
+    }
+    let csv = [
+        "report",
+        recorded.file(),
+        "--csv",
+        "--by",
+        "module",
+        "--by",
+        "process",
+    ];
+    refused(&csv, 2, "usage");
+}
+
+#[test]
+fn comma_separated_values_have_every_row() {
+    let recorded = Recorded::new(
+        &["TotalIssues:10000"],
+        "instructions=10000000,cycles=20000000,user=75",
+    );
+    let ran = halprof(&["report", recorded.file(), "--csv", "--by", "process,module"]);
+    let mut reader = csv::Reader::from_reader(ran.stdout.as_bytes());
+    let head = "source,process,process_name,module,samples,events,share,share_low,share_high";
+    assert_eq!(
+        reader.headers().expect("a head"),
+        head.split(',').collect::<Vec<_>>()
+    );
+    let rows: Vec<_> = reader.records().map(|row| row.expect("a row")).collect();
+    assert_eq!(rows.len(), 2);
+    let samples = rows
+        .iter()
+        .map(|row| row[4].parse::<u64>().expect("a number"));
+    assert_eq!(samples.sum::<u64>(), 1000);
+    assert_eq!((&rows[0][2], &rows[0][3]), ("modelled.exe", "modelled.exe"));
+    let all = halprof(&["report", recorded.file(), "--csv", "--by", "address"]);
+    let json = recorded.report(&["--by", "address"]);
+    assert_eq!(all.stdout.lines().count(), rows_of(&json) + 1);
+}
+
+fn rows_of(report: &Value) -> usize {
+    rows(report).len()
+}
+
+#[test]
+fn the_text_is_short_and_says_what_it_is_worth() {
+    let recorded = Recorded::new(
+        &["TotalIssues:10000"],
+        "instructions=10000000,cycles=20000000",
+    );
+    let ran = halprof(&["report", recorded.file(), "--by", "address", "--top", "3"]);
+    assert_eq!(ran.status, 0);
+    for said in [
+        "1,000 samples",
+        "10,000,000",
+        "ran before it",
+        "more rows with",
+        "±",
+    ] {
+        assert!(ran.stdout.contains(said), "{said}: {}", ran.stdout);
+    }
+    assert_eq!(ran.stdout.matches(" modelled.exe\n").count(), 3);
+    // z * sqrt(0.1 * 0.9 / 1000) is 1.86 points; Wilson's upper end is a little farther away.
+    for said in ["modelled machine", "1000 samples are few", "±2.0 points"] {
+        assert!(ran.stderr.contains(said), "{said}: {}", ran.stderr);
+    }
+    let quiet = halprof(&["-q", "report", recorded.file()]);
+    assert!(quiet.stderr.contains("few") && quiet.stderr.contains("modelled machine"));
+    let many = Recorded::new(
+        &["TotalIssues:10000"],
+        "instructions=100000000,cycles=200000000",
+    );
+    assert!(!halprof(&["report", many.file()]).stderr.contains("few"));
+}
+
+#[test]
+fn two_recordings_are_compared() {
+    let Some(built) = binaries::elf() else { return };
+    let spin = Recorded::of_function(&built, "spin", 2_000_000);
+    let both = Recorded::of_function(&built, "*i*", 2_000_000);
+    let diff = json(&["report", spin.file(), "--diff", both.file()]);
+    assert_eq!(diff["schema"], "halprof/diff/1");
+    let rows = rows(&diff);
+    let row = |name: &str| {
+        let mut found = rows.iter().filter(|row| row["symbol"] == name);
+        found.next().unwrap_or_else(|| panic!("{name} in {diff}"))
+    };
+    assert_eq!(row("spin")["before"]["share"]["value"], 1.0);
+    assert_eq!(row("wait")["before"]["samples"], 0);
+    assert_eq!(
+        (&row("wait")["clear"], &row("spin")["clear"]),
+        (&true.into(), &true.into())
+    );
+    let change = |name| row(name)["change"].as_f64().expect("a number");
+    let sum: f64 = rows
+        .iter()
+        .map(|row| row["change"].as_f64().expect("a number"))
+        .sum();
+    assert!(change("spin") < 0.0 && change("wait") > 0.0 && sum.abs() < 1e-9);
+    let same = halprof(&[
+        "report",
+        spin.file(),
+        "--diff",
+        spin.file(),
+        "--by",
+        "symbol",
+    ]);
+    assert!(same.stdout.contains("+0.00") && same.stdout.contains("chance"));
+}

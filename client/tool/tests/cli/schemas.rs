@@ -1,0 +1,265 @@
+//! Does every schema catch what is missing and what is too much, wherever an object stands?
+
+use crate::cli::support::{halprof, json, schema, violations};
+use halprof_profile::report::key::Key;
+use halprof_setup::installation::{Installed, Removed, Switched};
+use serde_json::Value;
+use std::path::Path;
+
+/// One real output for each schema, with something in every list.
+fn outputs() -> Vec<(&'static str, Value)> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.rec");
+    let file = path.to_str().expect("UTF-8");
+    let hybrid = ["--machine", "hybrid"];
+    let on_hybrid = |arguments: &[&str]| json(&[&hybrid, arguments].concat());
+    let stat = [
+        "stat",
+        "-e",
+        "TotalIssues",
+        "TotalCycles",
+        "ProfileTime",
+        "{LLCMisses,LLCReference}",
+        "-M",
+        "ipc",
+        "-I",
+        "1",
+        "-r",
+        "2",
+        "--passes",
+        "--per-core-type",
+        "--workload",
+        "cycles=3000000,instructions=3000000",
+    ];
+    let record = [
+        "record",
+        "-e",
+        "TotalIssues:100000:u",
+        "-o",
+        file,
+        "--workload",
+        "cycles=3000000,instructions=3000000",
+    ];
+    let mut outputs = vec![
+        ("machines", json(&["machines"])),
+        ("info", on_hybrid(&["info"])),
+        ("list", on_hybrid(&["list", "--all"])),
+        ("check", on_hybrid(&["check"])),
+        ("registers", on_hybrid(&["registers"])),
+        ("doctor", on_hybrid(&["doctor"])),
+        ("explain", on_hybrid(&["explain", "TotalIssues"])),
+        ("man", json(&["man"])),
+        ("completions", json(&["completions", "bash"])),
+        ("stat", on_hybrid(&stat)),
+        ("stat-interval", interval(&[&hybrid[..], &stat].concat())),
+        ("metrics", on_hybrid(&["list", "--metrics"])),
+        ("record", on_hybrid(&record)),
+        ("report", json(&["report", file])),
+        ("diff", json(&["report", file, "--diff", file])),
+        (
+            "export",
+            json(&[
+                "export",
+                file,
+                "--format",
+                "chrome",
+                "-o",
+                &format!("{file}.json"),
+            ]),
+        ),
+        (
+            "error",
+            halprof(&["--json", "stat", "-e", "Nonsense"]).json(),
+        ),
+        ("install", installed()),
+        ("serve", crate::cli::serve::Served::new(&[]).told.clone()),
+        ("start", switched("start")),
+        ("stop", switched("stop")),
+        ("uninstall", removed()),
+    ];
+    if let Some(annotated) = annotated(file) {
+        outputs.push(("annotate", annotated));
+    }
+    outputs
+}
+
+/// A real program's code; `None` where there is no compiler.
+fn annotated(file: &str) -> Option<Value> {
+    let built = crate::cli::binaries::elf()?;
+    let workload = format!("instructions=3000000,image={}", built.path());
+    json(&[
+        "record",
+        "-e",
+        "TotalIssues:100000",
+        "-o",
+        file,
+        "--workload",
+        &workload,
+    ]);
+    Some(json(&["annotate", file]))
+}
+
+/// The first line of what `stat` streams.
+fn interval(stat: &[&str]) -> Value {
+    let ran = halprof(&[stat, &["--jsonl"]].concat());
+    let line = ran.stdout.lines().next().expect("a line");
+    let value = serde_json::from_str(line).expect("JSON");
+    let errors = violations(&schema("stat-interval"), &value);
+    assert!(errors.is_empty(), "{errors:?}");
+    value
+}
+
+/// The commands that only Windows does, as the tool prints what they came to.
+fn installed() -> Value {
+    let installed = Installed {
+        device: r"ROOT\HALPROF\0000".to_owned(),
+        package: Some("oem12.inf".to_owned()),
+        created: true,
+        restart: false,
+    };
+    printed("install", serde_json::to_value(installed))
+}
+
+fn switched(command: &str) -> Value {
+    let switched = Switched {
+        devices: vec![r"ROOT\HALPROF\0000".to_owned()],
+        changed: true,
+        restart: false,
+    };
+    printed(command, serde_json::to_value(switched))
+}
+
+fn removed() -> Value {
+    let removed = Removed {
+        devices: vec![r"ROOT\HALPROF\0000".to_owned()],
+        packages: vec!["oem12.inf".to_owned()],
+        service: true,
+        restart: false,
+    };
+    printed("uninstall", serde_json::to_value(removed))
+}
+
+fn printed(command: &str, body: serde_json::Result<Value>) -> Value {
+    let mut value = body.expect("JSON");
+    value["schema"] = format!("halprof/{command}/1").into();
+    value["modelled"] = false.into();
+    let errors = violations(&schema(command), &value);
+    assert!(errors.is_empty(), "{command}: {errors:?}");
+    value
+}
+
+/// Every object in a value, as the path to it; of a list, the first element stands for all.
+fn objects(value: &Value, path: &str, found: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            found.push(path.to_owned());
+            for (name, field) in fields {
+                objects(field, &format!("{path}/{name}"), found);
+            }
+        }
+        Value::Array(all) => {
+            if let Some(first) = all.first() {
+                objects(first, &format!("{path}/0"), found);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Fields that are there only where they have something to say, by schema.
+const OPTIONAL: &[(&str, &[&str])] = &[
+    (
+        "stat",
+        &[
+            "periods",
+            "passes",
+            "jitter",
+            "intervals",
+            "runs",
+            "elapsed_repeats",
+            "repeats",
+            "deviation",
+            "left_out",
+            "core_type",
+            "group",
+            "pass",
+            "run",
+        ],
+    ),
+    (
+        "stat-interval",
+        &["core_type", "group", "left_out", "run", "pass"],
+    ),
+];
+
+fn is_optional(schema: &str, field: &str) -> bool {
+    let mut rows = OPTIONAL.iter();
+    rows.any(|(name, fields)| *name == schema && fields.contains(&field))
+}
+
+/// Rows of tables have the fields of the keys that were asked for.
+fn is_key(path: &str, field: &str) -> bool {
+    let mut keys = Key::ALL.into_iter();
+    path.contains("/rows/") && keys.any(|key| key.columns().contains(&field))
+}
+
+#[test]
+fn what_is_missing_and_what_is_too_much_is_caught() {
+    for (name, output) in outputs() {
+        let schema = schema(name);
+        let mut all = Vec::new();
+        objects(&output, "", &mut all);
+        for path in all {
+            let object = output
+                .pointer(&path)
+                .and_then(Value::as_object)
+                .expect("an object");
+            // `lost` is by cause, and causes may be added.
+            let by_cause = ["/lost", "/lost_events"].contains(&path.as_str());
+            let mut more = output.clone();
+            more.pointer_mut(&path).expect("it")["surplus"] = "x".into();
+            assert!(
+                !violations(&schema, &more).is_empty(),
+                "{name}{path}: surplus"
+            );
+            for field in object
+                .keys()
+                .filter(|field| !by_cause && !is_optional(name, field) && !is_key(&path, field))
+            {
+                let mut less = output.clone();
+                let place = less.pointer_mut(&path).and_then(Value::as_object_mut);
+                place.expect("an object").remove(field);
+                assert!(
+                    !violations(&schema, &less).is_empty(),
+                    "{name}{path}: no {field}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_of_another_type_is_caught() {
+    for (name, output) in outputs() {
+        let schema = schema(name);
+        for field in output.as_object().expect("an object").keys() {
+            let mut other = output.clone();
+            other[field] = Value::Array(vec![Value::Null]);
+            assert!(!violations(&schema, &other).is_empty(), "{name}: {field}");
+        }
+    }
+}
+
+#[test]
+fn every_schema_is_tried() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas");
+    let files = std::fs::read_dir(folder).expect("schemas");
+    let mut files: Vec<String> = files
+        .map(|file| file.expect("a file").path())
+        .filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()))
+        .collect();
+    let mut tried: Vec<&str> = outputs().into_iter().map(|(name, _)| name).collect();
+    files.sort_unstable();
+    tried.sort_unstable();
+    assert_eq!(files, tried);
+}

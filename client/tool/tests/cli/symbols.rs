@@ -1,0 +1,338 @@
+//! Are functions, lines and inlined functions those of the source that a program was built from?
+
+use crate::cli::binaries::{self, Built, SOURCE};
+use halprof_profile::recording::{Identity, Module, Recording};
+use halprof_profile::symbols::{Frame, Kind, Opened, SymbolPath, Symbols, identity_of};
+use object::read::{ExportTarget, NameOrOrdinal};
+use object::{Object, ObjectSection};
+use shared_types::Mode;
+use std::path::Path;
+
+/// Where the modules of these tests are loaded: not where their linkers put them.
+const LOADED: u64 = 0x7FFE_1234_0000;
+
+fn module(path: &Path) -> Module {
+    Module {
+        name: path
+            .file_name()
+            .expect("a name")
+            .to_string_lossy()
+            .into_owned(),
+        path: Some(path.to_str().expect("UTF-8").to_owned()),
+        start: LOADED,
+        end: LOADED + 0x10_0000,
+        identity: identity_of(path).expect("an executable"),
+        ..Module::default()
+    }
+}
+
+fn recording(modules: Vec<Module>) -> Recording {
+    Recording {
+        modules,
+        ..Recording::default()
+    }
+}
+
+/// Every address of its code, four bytes apart, and what the symbols say of each.
+fn all_frames(symbols: &mut Symbols, file: &Path) -> Vec<(u64, Frame)> {
+    let bytes = std::fs::read(file).expect("the file");
+    let object = object::File::parse(&*bytes).expect("an executable");
+    let text = object.section_by_name(".text").expect("code");
+    let base = object.relative_address_base();
+    let start = LOADED + (text.address() - base);
+    let addresses = (start..start + text.size()).step_by(4);
+    addresses
+        .map(|ip| (ip, symbols.frame(7, ip, Mode::User)))
+        .collect()
+}
+
+/// Holds what is found in a program against its source.
+fn assert_true(built: &Built, opened: &[Opened], frames: &[(u64, Frame)], kind: Kind) {
+    assert_eq!(opened.len(), 1, "{opened:?}");
+    assert_eq!(opened[0].kind, kind, "{opened:?}");
+    let source = std::fs::read_to_string(SOURCE).expect("the source");
+    let of = |symbol: &str| {
+        let of: Vec<_> = frames
+            .iter()
+            .filter(|(_, frame)| {
+                frame
+                    .symbol
+                    .as_deref()
+                    .is_some_and(|s| s.split('(').next() == Some(symbol))
+            })
+            .collect();
+        assert!(!of.is_empty(), "{symbol} in {}", built.path());
+        of
+    };
+    let lines_of = |symbol: &str| -> Vec<u32> {
+        of(symbol)
+            .iter()
+            .filter_map(|(_, frame)| frame.line)
+            .collect()
+    };
+    for (symbol, first, last) in [("spin", 9, 16), ("wait", 21, 27)] {
+        for (_, frame) in of(symbol) {
+            let file = frame.file.as_deref().expect("a file");
+            assert!(file.ends_with("work.c"), "{file}");
+            let line = frame.line.expect("a line");
+            let inlined = !frame.inlined.is_empty() && (4..=7).contains(&line);
+            assert!(
+                inlined || (first..=last).contains(&line),
+                "{symbol}: {frame:?}"
+            );
+        }
+    }
+    assert!(lines_of("wait").contains(&22));
+    assert!(lines_of("spin").contains(&13));
+    let inlined: Vec<_> = of("spin")
+        .iter()
+        .flat_map(|(_, frame)| frame.inlined.to_vec())
+        .collect();
+    assert!(!inlined.is_empty(), "twice is in spin");
+    for call in inlined {
+        assert_eq!(call.function.split('(').next(), Some("twice"));
+        assert_eq!(
+            call.caller_line,
+            Some(12),
+            "{}",
+            source.lines().nth(11).expect("it")
+        );
+    }
+    // Offsets count from the function's start.
+    let starts: Vec<u64> = of("spin")
+        .iter()
+        .map(|(ip, frame)| ip - frame.offset)
+        .collect();
+    assert!(starts.windows(2).all(|two| two[0] == two[1]), "{starts:x?}");
+}
+
+#[test]
+fn a_pdb_names_functions_and_lines() {
+    let Some(built) = binaries::pe() else { return };
+    let module = module(&built.file);
+    assert!(matches!(module.identity, Some(Identity::Pdb { .. })));
+    let mut symbols = Symbols::open(
+        &recording(vec![module]),
+        &SymbolPath::default().loaded_here(),
+    );
+    assert_eq!(
+        symbols.opened(),
+        [],
+        "nothing is opened before it is needed"
+    );
+    let frames = all_frames(&mut symbols, &built.file);
+    assert_true(&built, &symbols.opened(), &frames, Kind::Pdb);
+}
+
+#[test]
+fn dwarf_names_functions_and_lines() {
+    let Some(built) = binaries::elf() else { return };
+    let mut symbols = Symbols::open(
+        &recording(vec![module(&built.file)]),
+        &SymbolPath::default().loaded_here(),
+    );
+    let frames = all_frames(&mut symbols, &built.file);
+    assert_true(&built, &symbols.opened(), &frames, Kind::Dwarf);
+}
+
+fn opened(modules: Vec<Module>, path: &str, ip: u64) -> (Frame, Opened) {
+    let mut symbols = Symbols::open(&recording(modules), &SymbolPath::parse(path).loaded_here());
+    let frame = symbols.frame(7, ip, Mode::User);
+    (frame, symbols.opened().remove(0))
+}
+
+/// The address of `wait`, which is exported.
+fn wait_in(built: &Built) -> u64 {
+    let bytes = std::fs::read(&built.file).expect("the file");
+    let object = object::File::parse(&*bytes).expect("an executable");
+    let exports = object.exports().expect("exports");
+    for export in exports.map(|export| export.expect("an export")) {
+        if let (NameOrOrdinal::Name(b"wait"), ExportTarget::Address { address }) =
+            (export.name(), export.target())
+        {
+            return LOADED + (address - object.relative_address_base());
+        }
+    }
+    panic!("wait is exported");
+}
+
+#[test]
+fn a_pdb_is_found_in_a_store_by_its_build() {
+    let Some(built) = binaries::pe() else { return };
+    let module = module(&built.file);
+    let Some(Identity::Pdb { guid, age, .. }) = &module.identity else {
+        panic!("a PDB");
+    };
+    let store = tempfile::tempdir().expect("a folder");
+    let folder = store.path().join(format!("work.pdb/{guid}{age:X}"));
+    std::fs::create_dir_all(&folder).expect("a store");
+    std::fs::rename(
+        built.folder.path().join("work.pdb"),
+        folder.join("work.pdb"),
+    )
+    .expect("moved");
+    let ip = wait_in(&built);
+    let (frame, without) = opened(vec![module.clone()], "", ip);
+    assert_eq!(without.kind, Kind::Exports);
+    assert_eq!(frame.symbol.as_deref(), Some("wait"));
+    assert_eq!((frame.line, frame.offset), (None, 0));
+    let told = without.notes.join(" ");
+    assert!(
+        told.contains(guid.as_str()) && told.contains("symchk"),
+        "{told}"
+    );
+    let path = format!(
+        "srv*{}*https://example.invalid/symbols",
+        store.path().display()
+    );
+    let (frame, with) = opened(vec![module], &path, ip);
+    assert_eq!((with.kind, frame.line), (Kind::Pdb, Some(21)));
+    assert_eq!(with.file, Some(folder.join("work.pdb")));
+}
+
+#[test]
+fn a_pdb_of_another_build_is_not_used() {
+    let (Some(built), Some(other)) = (binaries::pe(), binaries::other_pe()) else {
+        return;
+    };
+    let module = module(&built.file);
+    std::fs::copy(
+        other.folder.path().join("work.pdb"),
+        built.folder.path().join("work.pdb"),
+    )
+    .expect("copied");
+    let (frame, opened) = opened(vec![module], "", wait_in(&built));
+    assert_eq!((opened.kind, frame.line), (Kind::Exports, None));
+    assert!(
+        opened.notes.join(" ").contains("another build"),
+        "{opened:?}"
+    );
+}
+
+#[test]
+fn separated_and_missing_dwarf() {
+    let Some(built) = binaries::elf() else { return };
+    let ip = wait_in(&built);
+    let whole = module(&built.file);
+    let run = |options: &[&str], files: &[&Path]| {
+        let done = binaries::run("objcopy", options, files);
+        assert_eq!(done, Some(true), "{options:?}");
+    };
+    let debug = built.folder.path().join("work.debug");
+    run(&["--only-keep-debug"], &[&built.file, &debug]);
+    run(&["--strip-debug"], &[&built.file]);
+    let (frame, told) = opened(vec![whole.clone()], "", ip);
+    assert_eq!(
+        (told.kind, frame.symbol.as_deref(), frame.line),
+        (Kind::Table, Some("wait"), None)
+    );
+    let link = format!("--add-gnu-debuglink={}", debug.display());
+    run(&[&link], &[&built.file]);
+    let (frame, told) = opened(vec![whole.clone()], "", ip);
+    assert_eq!(told.kind, Kind::Dwarf);
+    assert!(matches!(frame.line, Some(21 | 22)), "{frame:?}");
+    // Of another build, it is not used.
+    let Some(other) = binaries::other_elf() else {
+        return;
+    };
+    run(&["--only-keep-debug"], &[&other.file, &debug]);
+    let (_, told) = opened(vec![whole], "", ip);
+    assert_eq!(told.kind, Kind::Table);
+    assert!(told.notes.join(" ").contains("another build"), "{told:?}");
+}
+
+#[test]
+fn addresses_are_those_of_their_process_and_of_the_kernel() {
+    let at = |process, name: &str, start, end| Module {
+        process,
+        name: name.to_owned(),
+        start,
+        end,
+        ..Module::default()
+    };
+    let modules = vec![
+        at(Some(1), "a", 0x1000, 0x2000),
+        at(Some(2), "b", 0x1000, 0x2000),
+        at(Some(2), "long", 0x500, 0x8000),
+        at(None, "kernel", 0xFFFF_0000, 0xFFFF_1000),
+        at(None, "reversed", 0x9000, 0x8000),
+    ];
+    let mut symbols = Symbols::open(&recording(modules), &SymbolPath::default().loaded_here());
+    for (process, ip, mode, name) in [
+        (1, 0x1000, Mode::User, "a"),
+        (1, 0x2000, Mode::User, "unknown"),
+        (2, 0x1FFF, Mode::User, "b"),
+        (2, 0x7FFF, Mode::User, "long"),
+        (3, 0x1000, Mode::User, "unknown"),
+        (3, 0xFFFF_0000, Mode::Kernel, "kernel"),
+        (1, 0x8800, Mode::User, "unknown"),
+        (1, 0, Mode::Unknown, "no address"),
+    ] {
+        assert_eq!(
+            &*symbols.frame(process, ip, mode).module,
+            name,
+            "{process} {ip:x}"
+        );
+    }
+}
+
+/// Opens a file that may be anything, and asks it about many addresses.
+fn provoke(file: &Path, wanted: Option<Identity>) {
+    let module = Module {
+        identity: wanted,
+        ..Module {
+            name: "work".to_owned(),
+            path: Some(file.to_str().expect("UTF-8").to_owned()),
+            start: LOADED,
+            end: u64::MAX,
+            ..Module::default()
+        }
+    };
+    let mut symbols = Symbols::open(
+        &recording(vec![module]),
+        &SymbolPath::default().loaded_here(),
+    );
+    for offset in (0..0x4000)
+        .step_by(64)
+        .chain([u64::from(u32::MAX), 1 << 40])
+    {
+        let _ = symbols.frame(7, LOADED + offset, Mode::User);
+        let _ = symbols.code(7, LOADED + offset, Mode::User);
+    }
+}
+
+/// Cuts a file everywhere and changes bytes anywhere; nothing of that may panic.
+fn damage(file: &Path, provoke: impl Fn()) {
+    let whole = std::fs::read(file).expect("the file");
+    let step = (whole.len() / 97).max(1);
+    for length in (0..whole.len()).step_by(step) {
+        std::fs::write(file, &whole[..length]).expect("written");
+        provoke();
+    }
+    let mut random = 1_u64;
+    for _ in 0..200 {
+        let mut changed = whole.clone();
+        for _ in 0..8 {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let at = (random >> 33) as usize % changed.len();
+            changed[at] = (random >> 25) as u8;
+        }
+        std::fs::write(file, changed).expect("written");
+        provoke();
+    }
+}
+
+#[test]
+fn damaged_files_give_notes_and_no_panic() {
+    if let Some(built) = binaries::pe() {
+        let identity = module(&built.file).identity;
+        let pdb = built.folder.path().join("work.pdb");
+        damage(&pdb, || provoke(&built.file, identity.clone()));
+        damage(&built.file, || provoke(&built.file, None));
+    }
+    if let Some(built) = binaries::elf() {
+        damage(&built.file, || provoke(&built.file, None));
+    }
+}

@@ -1,0 +1,161 @@
+//! Does `tests/windows/run.ps1` call the tool as it is, and read fields that are there?
+//!
+//! The script runs on Windows alone; what it says to the tool can be said to a model anywhere.
+
+use crate::cli::support::{Ran, halprof};
+use serde_json::Value;
+use std::path::Path;
+
+const SCRIPT: &str = include_str!("../../../../tests/windows/run.ps1");
+
+/// What the script reads of each command's answer.
+const READ: &[(&str, &[&str])] = &[
+    ("info", &["/processors", "/holder"]),
+    (
+        "registers",
+        &["/processors/0/processor", "/processors/0/registers/0/name"],
+    ),
+    ("registers", &["/processors/0/registers/0/value"]),
+    (
+        "doctor",
+        &[
+            "/ready",
+            "/checks/0/name",
+            "/checks/0/state",
+            "/checks/0/result",
+        ],
+    ),
+    (
+        "list",
+        &[
+            "/sources/0/id",
+            "/sources/0/name",
+            "/sources/0/hal",
+            "/sources/0/supported",
+        ],
+    ),
+    (
+        "list",
+        &[
+            "/sources/0/interval/min",
+            "/sources/0/interval/max",
+            "/sources/0/interval/default",
+        ],
+    ),
+    ("stat", &["/counts/0/source", "/counts/0/value"]),
+    ("record", &["/lost", "/generated", "/samples"]),
+    ("report", &["/samples"]),
+];
+
+/// The commands that the script gives the tool: the second text of each call.
+fn commands(file: &str) -> Vec<String> {
+    let calls = ["Get-Answer ", "Start-Tool ", "Invoke-Tool "];
+    SCRIPT
+        .lines()
+        .filter(|line| !line.starts_with("function "))
+        .flat_map(|line| calls.iter().filter_map(move |call| line.split_once(call)))
+        .filter_map(|(_, call)| second_text(call))
+        .filter(|text| !text.contains("$Arguments"))
+        .map(|text| {
+            text.replace("`\"$file`\"", file)
+                .replace("`\"$Inf`\"", "halprof.inf")
+                .replace("${source}", "TotalCycles")
+                .replace("$source", "TotalCycles")
+                .replace("$last", "1")
+                .replace("-d 600", "-d 1")
+                .replace("-d 60", "-d 1")
+        })
+        .collect()
+}
+
+/// Of `'name' 'text'`, `"name" "text"` or `$Name "text"`; a quote behind a backtick is no end.
+fn second_text(call: &str) -> Option<&str> {
+    let (_, rest) = call.split_once(' ')?;
+    let quote = rest.chars().next().filter(|quote| "'\"".contains(*quote))?;
+    let text = rest.get(1..)?;
+    let mut ends = text.match_indices(quote).map(|(end, _)| end);
+    text.get(..ends.find(|&end| !text[..end].ends_with('`'))?)
+}
+
+fn run(command: &str) -> Ran {
+    let arguments: Vec<&str> = command.split(' ').collect();
+    halprof(&[&["--machine", "skylake", "--json"], arguments.as_slice()].concat())
+}
+
+#[test]
+fn the_tool_takes_what_the_script_says() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("halprof.rec");
+    let commands = commands(file.to_str().expect("UTF-8"));
+    assert!(commands.len() >= 15, "{commands:?}");
+    let mut read = 0;
+    for command in commands {
+        let command = command.trim_start_matches("--json ");
+        let name = command.split(' ').next().unwrap_or_default();
+        let ran = run(command);
+        // What only Windows does, and what a model does not run, is understood and refused.
+        let windows_only = ["install", "uninstall", "start", "stop"].contains(&name);
+        if windows_only || command.contains("-- ") {
+            assert_eq!(ran.status, 4, "{command}: {}", ran.stdout);
+            continue;
+        }
+        assert_eq!(ran.status, 0, "{command}: {}", ran.stdout);
+        let answer: Value = ran.json();
+        for (_, fields) in READ.iter().filter(|(of, _)| *of == name) {
+            for field in *fields {
+                assert!(answer.pointer(field).is_some(), "{command}: no {field}");
+                read += 1;
+            }
+        }
+    }
+    assert!(read >= 24, "{read} fields");
+}
+
+#[test]
+fn every_control_register_is_watched() {
+    let head = "if ($register.name -match '";
+    let pattern = SCRIPT
+        .lines()
+        .find_map(|line| line.trim().strip_prefix(head));
+    let pattern = pattern
+        .expect("the script's pattern")
+        .trim_end_matches("') {");
+    let watched = |name: &str| pattern.split('|').any(|part| name.contains(part));
+    for machine in ["skylake", "sapphire-rapids", "hybrid", "k8", "zen2", "zen4"] {
+        let answer = halprof(&["--json", "--machine", machine, "registers"]).json();
+        let registers = answer["processors"][0]["registers"].as_array();
+        let names = registers.into_iter().flatten();
+        let names: Vec<&str> = names.filter_map(|one| one["name"].as_str()).collect();
+        assert!(names.iter().any(|name| watched(name)), "{machine}");
+        let control = |name: &&&str| {
+            ["SEL", "CTL", "CTRL", "Ctl"]
+                .iter()
+                .any(|part| name.contains(part))
+        };
+        for name in names.iter().filter(control) {
+            assert!(watched(name), "{machine}: {name}");
+        }
+    }
+}
+
+#[test]
+fn the_script_names_the_device_as_the_driver_does() {
+    use shared_types::device;
+    for name in [device::HARDWARE_ID, device::SERVICE] {
+        assert!(SCRIPT.contains(name), "{name}");
+    }
+    let instance = format!(r"ROOT\{}\", device::SERVICE.to_ascii_uppercase());
+    assert!(SCRIPT.contains(&instance), "{instance}");
+}
+
+#[test]
+fn the_guide_names_every_file_that_the_script_needs() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let guide = std::fs::read_to_string(root.join("docs/windows.md")).expect("the guide");
+    let folder = std::fs::read_dir(root.join("tests/windows")).expect("the scripts");
+    for file in folder {
+        let name = file.expect("a file").file_name();
+        let path = format!("tests/windows/{}", name.to_str().expect("UTF-8"));
+        assert!(guide.contains(&path), "{path}");
+    }
+}

@@ -1,0 +1,35 @@
+//! A modelled machine whose time is real.
+
+use halprof::Place;
+use halprof_measure::{Modelled, Result, Transport, spec};
+use shared_types::request::RequestCode;
+use sim::workload;
+use std::time::Instant;
+
+/// Runs on between requests.
+struct Running {
+    model: Modelled,
+    since: Instant,
+    done_ns: u64,
+}
+
+pub(crate) fn open() -> Place {
+    let machine = spec("skylake,processors=2").expect("a model");
+    let mut model = Modelled::new(&machine.leaves);
+    let endless = "instructions=2000000000000000000,cycles=4000000000000000000,processors=all";
+    model.begin(&workload::parse(endless).expect("a workload"));
+    Place::real_time(Box::new(Running {
+        model,
+        since: Instant::now(),
+        done_ns: 0,
+    }))
+}
+
+impl Transport for Running {
+    fn request(&mut self, code: RequestCode, input: &[u8], output: &mut [u8]) -> Result<usize> {
+        let now = self.since.elapsed().as_nanos() as u64;
+        self.model.advance(now - self.done_ns)?;
+        self.done_ns = now;
+        self.model.request(code, input, output)
+    }
+}

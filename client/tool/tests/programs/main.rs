@@ -1,0 +1,21 @@
+//! Is what runs beside the tool counted, ended and told of as it should be, in this machine's time?
+//!
+//! A modelled machine has no programs. Here it runs an endless workload in real time, and the tool
+//! takes it for the driver's; this file is that tool where its first argument is `halprof`.
+
+#[cfg(unix)]
+mod machine;
+#[cfg(unix)]
+mod tests;
+
+#[cfg(unix)]
+fn main() -> std::process::ExitCode {
+    let mut arguments = std::env::args_os().skip(1).peekable();
+    if arguments.peek().is_some_and(|first| first == "halprof") {
+        return halprof::run_with(arguments, &|_| Ok(machine::open()));
+    }
+    libtest_mimic::run(&libtest_mimic::Arguments::from_args(), tests::all()).exit_code()
+}
+
+#[cfg(not(unix))]
+fn main() {}

@@ -1,0 +1,116 @@
+//! A Wine of its own for a test.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+
+const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wine");
+/// What `cargo xtask exe` makes.
+pub(crate) const EXE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/exe/halprof.exe");
+
+const INF: &str = "[Version]\r\nSignature=\"$WINDOWS NT$\"\r\nClass=System\r\n\
+    ClassGuid={4d36e97d-e325-11ce-bfc1-08002be10318}\r\nProvider=halprof\r\n\
+    [Manufacturer]\r\nhalprof=Models,NTamd64\r\n[Models.NTamd64]\r\n\
+    \"halprof\"=Install,Root\\halprof\r\n";
+
+/// A Wine of its own with the tool in it.
+pub(crate) struct Wine {
+    folder: TempDir,
+}
+
+impl Wine {
+    /// `None`, said aloud, where something is missing; a failure with `HALPROF_REQUIRE_DRIVER=1`.
+    pub(crate) fn new() -> Option<Self> {
+        let wanted = [
+            Path::new(EXE).to_owned(),
+            program("wine64"),
+            program("wineserver64"),
+        ];
+        if let Some(missing) = wanted.iter().find(|path| !path.is_file()) {
+            let required = std::env::var_os("HALPROF_REQUIRE_DRIVER").is_some_and(|one| one == "1");
+            assert!(!required, "{} is absent", missing.display());
+            println!("skipped: {} is absent", missing.display());
+            return None;
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::copy(EXE, folder.path().join("halprof.exe")).expect("the tool");
+        std::fs::write(folder.path().join("halprof.inf"), INF).expect("an install file");
+        let others = INF.replace("Root\\halprof", "Root\\other");
+        std::fs::write(folder.path().join("other.inf"), others).expect("an install file");
+        for (name, libraries) in [
+            ("newdev", &["-lsetupapi"][..]),
+            ("cfgmgr32", &[]),
+            ("bcryptprimitives", &[]),
+        ] {
+            let mut gcc = Command::new("x86_64-w64-mingw32-gcc");
+            gcc.args(["-Wall", "-Werror", "-shared", "-o"])
+                .arg(folder.path().join(format!("{name}.dll")))
+                .arg(format!("{SOURCES}/{name}.c"))
+                .args(libraries);
+            assert!(gcc.status().expect("gcc-mingw-w64-x86-64").success());
+        }
+        let wine = Self { folder };
+        // Three seconds after its last program Wine ends its services, also under a program that
+        // comes then: on a busy machine that was the next one, which found no service manager.
+        let mut server = wine.command(&program("wineserver64"));
+        let started = server.arg("--persistent").status();
+        assert!(started.expect("Wine's server").success());
+        // Wine sets itself up with its own newdev.dll; the stand-in has too little for that.
+        let mut first = wine.command(&program("wine64"));
+        let ready = first.args(["halprof.exe", "--version"]).output();
+        assert!(ready.expect("Wine runs").status.success());
+        Some(wine)
+    }
+
+    pub(crate) fn command(&self, program: &Path) -> Command {
+        let mut wine = Command::new(program);
+        wine.current_dir(self.folder.path())
+            .env("WINEPREFIX", self.folder.path().join("prefix"))
+            .env("WINEDEBUG", "-all")
+            .env("WINEDLLOVERRIDES", "mscoree=;mshtml=");
+        wine
+    }
+
+    /// The tool with these arguments.
+    pub(crate) fn tool(&self, arguments: &[&str]) -> Command {
+        let mut wine = self.command(&program("wine64"));
+        wine.arg("halprof.exe").args(arguments);
+        wine
+    }
+
+    /// The tool's exit status and its JSON, with stand-ins for what Wine lacks.
+    pub(crate) fn halprof(&self, arguments: &[&str], fakes: &[(&str, &str)]) -> (i32, Value) {
+        let mut wine = self.tool(&[&["--json"], arguments].concat());
+        wine.env("WINEDLLOVERRIDES", "newdev=n;mscoree=;mshtml=");
+        let output = wine
+            .envs(fakes.iter().copied())
+            .output()
+            .expect("Wine runs");
+        let text = String::from_utf8_lossy(&output.stdout);
+        let value = serde_json::from_str(&text);
+        let value = value.unwrap_or_else(|error| panic!("{arguments:?}: {error}: {text}"));
+        (output.status.code().expect("it ends by itself"), value)
+    }
+
+    /// The code of a refusal.
+    pub(crate) fn refused(&self, arguments: &[&str], fakes: &[(&str, &str)]) -> (i32, String) {
+        let (status, value) = self.halprof(arguments, fakes);
+        let code = value["error"]["code"].as_str().unwrap_or_default();
+        (status, code.to_owned())
+    }
+}
+
+impl Drop for Wine {
+    /// Ends this Wine, and no other.
+    fn drop(&mut self) {
+        for verb in ["--kill", "--wait"] {
+            let _ = self.command(&program("wineserver64")).arg(verb).status();
+        }
+    }
+}
+
+/// Debian keeps Wine's programs beside its libraries.
+pub(crate) fn program(name: &str) -> PathBuf {
+    Path::new("/usr/lib/wine").join(name)
+}
