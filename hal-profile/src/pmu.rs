@@ -89,7 +89,12 @@ pub(crate) fn take_over(
 ) -> Before {
     let mut before = Before::default();
     if capabilities.errata.turn_all_off_first {
-        for counter in each(capabilities.counters.into()) {
+        let ours = if whole_pmu {
+            capabilities.counters.into()
+        } else {
+            kind.counters
+        };
+        for counter in each(ours) {
             machine.write_msr(capabilities.select_msr(counter), capabilities.off);
         }
     }

@@ -30,3 +30,14 @@ pub fn file() -> Option<Vec<u8>> {
     let path = folder()?.join("halprof.sys");
     Some(std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())))
 }
+
+/// The same driver with the interfaces of processors that no 64-bit Windows boots on: what tests run
+/// that go through every model.
+///
+/// # Panics
+/// As [`folder`], and where the file cannot be read.
+#[must_use]
+pub fn with_every_interface() -> Option<Vec<u8>> {
+    let path = folder()?.join("halprof-legacy.sys");
+    Some(std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())))
+}

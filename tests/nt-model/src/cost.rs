@@ -138,11 +138,17 @@ impl Budget {
                 let took = account.each.entry(index).or_default();
                 *took += instructions;
                 most.processor = most.processor.max(*took);
-                (*took, PROCESSOR_MOST + TRIED_AGAIN + EACH_SOURCE * self.sources)
+                (
+                    *took,
+                    PROCESSOR_MOST + TRIED_AGAIN + EACH_SOURCE * self.sources,
+                )
             }
             None => {
                 account.thread += instructions;
-                (account.thread, account.thread_limit(processors, self.sources))
+                (
+                    account.thread,
+                    account.thread_limit(processors, self.sources),
+                )
             }
         };
         if took <= limit || self.only_measures {

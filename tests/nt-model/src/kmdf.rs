@@ -379,7 +379,10 @@ pub fn present(machine: &mut Machine) -> Result<(), Violation> {
     let who = presenter.unwrap_or((process, process + 4));
     machine.framework.presented_elsewhere += u64::from(who.0 != process);
     let room = output / size_of::<Sample>() as u64;
-    if [session::CONFIGURE, source::PLAN].map(|code| code.0).contains(&code) {
+    if [session::CONFIGURE, source::PLAN]
+        .map(|code| code.0)
+        .contains(&code)
+    {
         let specs = input.saturating_sub(size_of::<Configure>() as u64);
         let sources = specs / size_of::<Spec>() as u64;
         let budget = &mut machine.budget;

@@ -14,7 +14,7 @@ use zerocopy::FromBytes;
 
 const SYS: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
-    "/../../target/driver/halprof.sys"
+    "/../../target/driver/halprof-legacy.sys"
 );
 const PLAIN: u64 = 120;
 const GROUPS: u64 = 50;
@@ -116,7 +116,9 @@ impl Asking {
 /// Prints the most that a request of each code takes, on which model.
 #[test]
 fn what_requests_take() {
-    let Some(file) = driver::file() else { return };
+    let Some(file) = driver::with_every_interface() else {
+        return;
+    };
     let mut over = Vec::new();
     for model in MODELS {
         let mut asking = Asking::new(&file, model.name);
@@ -144,7 +146,9 @@ fn what_requests_take() {
 
 #[test]
 fn many_sources_on_every_model() {
-    let Some(file) = driver::file() else { return };
+    let Some(file) = driver::with_every_interface() else {
+        return;
+    };
     let (mut over, mut configured) = (Vec::new(), 0);
     for model in MODELS {
         for specs in [plain_sources(), groups_of_one()] {
@@ -162,7 +166,7 @@ fn many_sources_on_every_model() {
 
 #[test]
 fn all_sources_on_every_model() {
-    if driver::file().is_none() {
+    if driver::with_every_interface().is_none() {
         return;
     }
     let mut failed = Vec::new();

@@ -100,8 +100,8 @@ const fn accesses(cost: &Cost) -> Accesses {
 }
 
 /// Instructions that one sample may take, by our own handler and through the HAL's callback.
-const OWN_HANDLER_MOST: u64 = 400;
-const CALLBACK_MOST: u64 = 250;
+const OWN_HANDLER_MOST: u64 = 700;
+const CALLBACK_MOST: u64 = 450;
 
 /// Bytes of pool while a session samples: of the device, and of each processor, most of it its ring.
 const POOL_DEVICE: u64 = 357_200;

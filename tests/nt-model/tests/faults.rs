@@ -26,7 +26,9 @@ fn made(file: &[u8], name: &str, seed: u64) -> Device {
 
 #[test]
 fn start_fails_at_every_call_and_leaves_nothing() {
-    let Some(file) = driver::file() else { return };
+    let Some(file) = driver::with_every_interface() else {
+        return;
+    };
     for name in MODELS {
         let mut device = made(&file, name, 1);
         let mut failed = Vec::new();
@@ -169,7 +171,7 @@ fn every_fault_in_a_life(
     sample: bool,
     add: bool,
 ) -> Vec<&'static str> {
-    let Some(file) = driver::file() else {
+    let Some(file) = driver::with_every_interface() else {
         return Vec::new();
     };
     let leaves = machine_of(name);
@@ -228,7 +230,7 @@ fn every_fault_in_a_life(
 
 #[test]
 fn a_life_with_samples_survives_every_fault() {
-    if driver::file().is_none() {
+    if driver::with_every_interface().is_none() {
         return;
     }
     let failed = every_fault_in_a_life("skylake", &[2, 6], true, false);
@@ -244,7 +246,7 @@ fn a_life_with_samples_survives_every_fault() {
 
 #[test]
 fn a_life_that_counts_survives_every_fault() {
-    if driver::file().is_none() {
+    if driver::with_every_interface().is_none() {
         return;
     }
     let failed = every_fault_in_a_life("skylake", &[2, 6, 0x0B], false, false);
@@ -256,7 +258,7 @@ fn a_life_that_counts_survives_every_fault() {
 
 #[test]
 fn a_processor_that_joins_survives_every_fault() {
-    if driver::file().is_none() {
+    if driver::with_every_interface().is_none() {
         return;
     }
     let failed = every_fault_in_a_life("skylake", &[2, 6], true, true);

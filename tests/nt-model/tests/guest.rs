@@ -17,7 +17,7 @@ use std::process::{Command, Output};
 
 const SYS: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
-    "/../../target/driver/halprof.sys"
+    "/../../target/driver/halprof-legacy.sys"
 );
 const TOTAL_ISSUES: u32 = 0x02;
 const BRANCH_INSTRUCTIONS: u32 = 0x06;

@@ -8,7 +8,7 @@ use sim::unkind::ROWS;
 
 const SYS: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
-    "/../../target/driver/halprof.sys"
+    "/../../target/driver/halprof-legacy.sys"
 );
 /// With these nothing is sampled: START refuses, the session is ended, or there is no counter that
 /// the source could be on.

@@ -13,7 +13,9 @@ const SEEDS: &[u64] = &[2, 3, 4, 5, 14, 20, 60, 62, 200, 202, 503];
 
 #[test]
 fn machines_live() {
-    let Some(file) = driver::file() else { return };
+    let Some(file) = driver::with_every_interface() else {
+        return;
+    };
     let limit = Limit {
         lives: LIVES,
         time: Duration::MAX,
@@ -30,7 +32,9 @@ fn machines_live() {
 
 #[test]
 fn seeds_that_failed_once() {
-    let Some(file) = driver::file() else { return };
+    let Some(file) = driver::with_every_interface() else {
+        return;
+    };
     for &seed in SEEDS {
         live(&file, seed, SEQUENCES).unwrap_or_else(|failure| panic!("{failure}"));
     }
@@ -38,7 +42,9 @@ fn seeds_that_failed_once() {
 
 #[test]
 fn a_seed_given_twice_gives_the_same() {
-    let Some(file) = driver::file() else { return };
+    let Some(file) = driver::with_every_interface() else {
+        return;
+    };
     for seed in [1, 7, 4] {
         let once = live(&file, seed, 20).unwrap_or_else(|failure| panic!("{failure}"));
         let twice = live(&file, seed, 20).unwrap_or_else(|failure| panic!("{failure}"));

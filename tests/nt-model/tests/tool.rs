@@ -13,7 +13,7 @@ use std::process::{Command, Output};
 
 const SYS: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
-    "/../../target/driver/halprof.sys"
+    "/../../target/driver/halprof-legacy.sys"
 );
 const WORK: &str = "instructions=3000000,cycles=5000000,branches=70000,branch-misses=3000,user=80,processors=all,seed=7";
 /// One machine for each interface, and one of two kinds of processors.

@@ -26,7 +26,7 @@ struct Options {
     #[arg(long)]
     threads: Option<usize>,
     /// The driver.
-    #[arg(long, default_value = "target/driver/halprof.sys")]
+    #[arg(long, default_value = "target/driver/halprof-legacy.sys")]
     driver: PathBuf,
 }
 
