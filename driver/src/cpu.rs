@@ -11,8 +11,8 @@ use hal_profile::machine::{CpuidResult, Machine};
 
 /// RFLAGS.IF.
 const INTERRUPT_FLAG: u64 = 1 << 9;
-/// Rounds of the counted loop, of three instructions each: 300 instructions.
-const EXERCISE: u64 = 100;
+/// Instructions of a round of the counted loop: PAUSE, DEC, JNZ.
+const ROUND: u32 = 3;
 
 /// The processor that runs this code.
 ///
@@ -93,12 +93,13 @@ impl Machine for Cpu {
     }
 }
 
-/// Executes a loop of 300 instructions, for counters to count. PAUSE makes it last some microseconds,
-/// in which an overflow's interrupt can come. Any IRQL.
-pub(crate) fn exercise() {
+/// Executes a loop of so many instructions, for counters to count. PAUSE makes it last some
+/// microseconds, in which an overflow's interrupt can come. Any IRQL.
+pub(crate) fn exercise(instructions: u32) {
+    let rounds = instructions.div_ceil(ROUND).max(1);
     // SAFETY: a loop on a register.
     unsafe {
-        asm!("2:", "pause", "dec {0}", "jnz 2b", inout(reg) EXERCISE => _, options(nomem, nostack));
+        asm!("2:", "pause", "dec {0:e}", "jnz 2b", inout(reg) rounds => _, options(nomem, nostack));
     }
 }
 

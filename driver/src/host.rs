@@ -188,6 +188,7 @@ impl Processors for Host {
     fn exercise(
         &mut self,
         wanted: &ProcessorSet,
+        instructions: u32,
         before: impl Fn(&mut Local<'_, Cpu>) + Sync,
         after: impl Fn(&mut Local<'_, Cpu>) + Sync,
     ) {
@@ -197,7 +198,7 @@ impl Processors for Host {
         self.rounds.each(dpcs.map(Block::work), &|mut here| {
             if let Some(block) = table.block(here.index()) {
                 block.enter(&mut here, table.program(), block.ring(), &before);
-                cpu::exercise();
+                cpu::exercise(instructions);
                 block.enter(&mut here, table.program(), block.ring(), &after);
             }
         });

@@ -77,12 +77,13 @@ pub trait Processors {
         work: impl Fn(&mut Local<'_, Self::Machine>, &mut [T]) + Sync,
     );
 
-    /// Runs `before` on each processor of `wanted`, executes several hundred instructions there with
-    /// interrupts let in (DISPATCH_LEVEL), runs `after`, and waits for all of them. `before` and
-    /// `after` run with interrupts masked.
+    /// Runs `before` on each processor of `wanted`, executes `instructions` of them or a few more
+    /// there with interrupts let in (DISPATCH_LEVEL), runs `after`, and waits for all of them.
+    /// `before` and `after` run with interrupts masked.
     fn exercise(
         &mut self,
         wanted: &ProcessorSet,
+        instructions: u32,
         before: impl Fn(&mut Local<'_, Self::Machine>) + Sync,
         after: impl Fn(&mut Local<'_, Self::Machine>) + Sync,
     );

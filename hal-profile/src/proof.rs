@@ -12,8 +12,9 @@ use crate::pmu;
 use crate::program::Seat;
 use crate::state::{Phase, Proof};
 
-/// Tries before a processor is given up: an interrupt may be late, or lost once.
-pub(crate) const TRIES: usize = 3;
+/// Instructions that each try executes. An interrupt may be late, or lost once: the later tries wait
+/// longer for it.
+pub(crate) const TRIES: [u32; 3] = [300, 3_000, 13_000];
 /// Events to the interrupt: fewer than are executed, more than the shortest reload.
 const PERIOD: u64 = 160;
 

@@ -6,7 +6,6 @@
 //! its own, and each reads the other's with acquire.
 
 use shared_types::Sample;
-use zerocopy::IntoBytes;
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering};
@@ -117,12 +116,11 @@ impl<'a> Ring<'a> {
             .chunks_exact_mut(size_of::<Sample>())
             .take(waiting as usize)
         {
-            let mut words = [0u64; WORDS_A_SAMPLE];
             let slot = self.slot(consumed.wrapping_add(taken));
-            for (word, slot) in words.iter_mut().zip(slot.into_iter().flatten()) {
-                *word = slot.load(Ordering::Relaxed);
+            let (bytes, _) = place.as_chunks_mut::<8>();
+            for (bytes, word) in bytes.iter_mut().zip(slot.into_iter().flatten()) {
+                *bytes = word.load(Ordering::Relaxed).to_ne_bytes();
             }
-            place.copy_from_slice(words.as_bytes());
             taken += 1;
         }
         self.consumed

@@ -23,8 +23,6 @@ pub const INTERRUPT_COST: u64 = 1000;
 
 /// A status for a handler that is registered already; no document says which Windows gives.
 const STATUS_UNSUCCESSFUL: u32 = 0xC000_0001;
-/// Instructions, cycles and reference cycles of an exercise.
-const EXERCISE: u64 = 1000;
 
 /// What HalAllocateHardwareCounters answers where somebody else has them.
 const STATUS_INSUFFICIENT_RESOURCES: u32 = 0xC000_009A;
@@ -272,13 +270,14 @@ impl Processors for Host {
     fn exercise(
         &mut self,
         wanted: &ProcessorSet,
+        instructions: u32,
         before: impl Fn(&mut Local<'_, Cpu>) + Sync,
         after: impl Fn(&mut Local<'_, Cpu>) + Sync,
     ) {
         let mut events = Counts::default();
-        events.set(Event::Instructions, EXERCISE, 0);
-        events.set(Event::Cycles, EXERCISE, 0);
-        events.set(Event::RefCycles, EXERCISE, 0);
+        events.set(Event::Instructions, instructions.into(), 0);
+        events.set(Event::Cycles, instructions.into(), 0);
+        events.set(Event::RefCycles, instructions.into(), 0);
         for index in (0..self.count()).filter(|&index| wanted.contains(index)) {
             if let Some(mut local) = self.local(index) {
                 before(&mut local);

@@ -90,10 +90,11 @@ impl<H: Host> Service<H> {
 
     fn prove(&mut self, wanted: &ProcessorSet) -> Result<(), Refused> {
         let failed = AtomicU32::new(NONE);
-        for attempt in 0..proof::TRIES {
+        for (attempt, instructions) in proof::TRIES.into_iter().enumerate() {
             failed.store(NONE, Ordering::Relaxed);
             self.processors.exercise(
                 wanted,
+                instructions,
                 |local| local.begin_proof(attempt == 0),
                 |local| {
                     if !local.end_proof() {

@@ -164,6 +164,14 @@ impl Device {
         Err(Violation::new(Rule::BitsLeft, what))
     }
 
+    /// Processors of which the driver tells, or has told, that a storm has left LVTPC masked.
+    pub fn masked_by_storms(&mut self) -> Result<Vec<usize>, Violation> {
+        if self.machine.framework.device.is_some() {
+            self.ask_for_storms()?;
+        }
+        Ok(self.storms.iter().copied().collect())
+    }
+
     fn ask_for_storms(&mut self) -> Result<(), Violation> {
         let file = self.open(SYSTEM.0, &[Access::Read])?;
         for first in 0..self.machine.processors() as u32 {

@@ -237,21 +237,34 @@ impl Registers {
     }
 
     /// The driver gives the counters back.
-    pub fn release(&mut self, cpus: &mut [Cpu]) -> Result<(), Violation> {
-        self.check(cpus)?;
+    ///
+    /// `in_callback`: processors on which the HAL has stopped all counters for a callback, and will
+    /// start them again when that returns.
+    pub fn release(&mut self, cpus: &mut [Cpu], in_callback: &[usize]) -> Result<(), Violation> {
+        self.check_but(cpus, in_callback)?;
         let masked =
             |(index, cpu): (usize, &mut Cpu)| (lvtpc(cpu) & LVTPC_MASK != 0).then_some(index);
-        self.left_masked = cpus.iter_mut().enumerate().filter_map(masked).collect();
+        let masked = cpus.iter_mut().enumerate().filter_map(masked);
+        self.left_masked = masked
+            .filter(|index| !in_callback.contains(index))
+            .collect();
         self.reserved = None;
         Ok(())
     }
 
     /// Nothing of the driver's may be left, and nothing of another's changed.
     pub fn check(&self, cpus: &mut [Cpu]) -> Result<(), Violation> {
+        self.check_but(cpus, &[])
+    }
+
+    fn check_but(&self, cpus: &mut [Cpu], in_callback: &[usize]) -> Result<(), Violation> {
         if self.reserved.is_none() {
             return Ok(());
         }
         for (index, (cpu, watched)) in cpus.iter_mut().zip(&self.watched).enumerate() {
+            if in_callback.contains(&index) {
+                continue;
+            }
             let checked = watched.check(cpu);
             checked.map_err(|(rule, what)| {
                 Violation::new(rule, format!("{what} on processor {index}"))
@@ -292,7 +305,11 @@ impl Watched {
                 return Err((Rule::BitsLeft, what));
             }
             let counts = matches!(role, Role::Counter | Role::Fixed);
-            let changed = (now ^ before) & !ours & !either;
+            let mut changed = (now ^ before) & !ours & !either;
+            if matches!(role, Role::Global) && freezes_on_pmi(cpu) {
+                // A freeze of versions 2 and 3 clears all bits; others' are theirs to set again.
+                changed &= now;
+            }
             if changed != 0 && !counts {
                 let what = format!("bits {changed:#x} of register {msr:#x} are another's");
                 return Err((Rule::ForeignBits, what));
@@ -325,6 +342,11 @@ impl Watched {
             Role::Other => (0, 0),
         }
     }
+}
+
+/// IA32_DEBUGCTL.FREEZE_PERFMON_ON_PMI, which somebody has set.
+fn freezes_on_pmi(cpu: &mut Cpu) -> bool {
+    read(cpu, 0x1D9).is_some_and(|value| value >> 12 & 1 != 0)
 }
 
 /// The counters that a write concerns, as bits of the global registers. In a register that several

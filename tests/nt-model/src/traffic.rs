@@ -227,6 +227,7 @@ impl<'a> Traffic<'a> {
         before.compare(
             &level(self.device),
             self.added || self.gone || self.restarted,
+            &self.device.masked_by_storms()?,
         )?;
         held(self.device)?;
         every_session_is_free(self.device)?;
@@ -645,6 +646,7 @@ const CCCR_THREAD: u64 = 3 << 16;
 /// The local APIC's LVTPC: its place in the page, and its MSR in x2APIC mode.
 const LVTPC: u32 = 0x340;
 const X2APIC_LVTPC: u32 = 0x834;
+const LVTPC_MASK: u64 = 1 << 16;
 
 /// What [`Level`] compares.
 #[must_use]
@@ -675,7 +677,12 @@ fn controls(cpu: &mut Cpu) -> Vec<(u32, u64)> {
 impl Level {
     /// Pool may have grown by what belongs to an added processor. The bits of a CCCR that must be
     /// written as ones may differ; all else is as it was.
-    pub fn compare(&self, after: &Self, pool_differs: bool) -> Result<(), Violation> {
+    pub fn compare(
+        &self,
+        after: &Self,
+        pool_differs: bool,
+        storms: &[usize],
+    ) -> Result<(), Violation> {
         if self.pool != after.pool && !pool_differs {
             let what = format!(
                 "{} bytes before a sequence, {} after",
@@ -687,6 +694,8 @@ impl Level {
             for (&(msr, was), &(_, is)) in before.iter().zip(after) {
                 let may_differ = match msr {
                     0x360..0x372 => CCCR_THREAD,
+                    // Left masked after a storm, which the driver tells of.
+                    LVTPC | X2APIC_LVTPC if storms.contains(&index) => LVTPC_MASK,
                     _ => 0,
                 };
                 if (is ^ was) & !may_differ != 0 {

@@ -29,11 +29,11 @@ fn a_bit_in_a_register() {
     let Some(file) = driver::file() else { return };
     let mut device = started(&file);
     let before = level(&mut device);
-    assert!(before.compare(&before, false).is_ok());
+    assert!(before.compare(&before, false, &[]).is_ok());
     for (msr, value) in [SELECT, FIXED, GLOBAL] {
         let processor = &mut device.machine.engine.bus().cpus[0].processor;
         processor.wrmsr(msr, value).expect("it is there");
-        let left = before.compare(&level(&mut device), false);
+        let left = before.compare(&level(&mut device), false, &[]);
         assert_eq!(
             left.expect_err("a bit is left").rule,
             Rule::Left,
@@ -46,7 +46,7 @@ fn a_bit_in_a_register() {
     let lvtpc = processor.read_apic(LVTPC).expect("it is there");
     let written = processor.write_apic(LVTPC, lvtpc | MASKED);
     written.expect("it is there");
-    let left = before.compare(&level(&mut device), false);
+    let left = before.compare(&level(&mut device), false, &[]);
     assert_eq!(left.expect_err("the mask is left").rule, Rule::Left);
 }
 
@@ -57,8 +57,8 @@ fn pool() {
     let before = level(&mut device);
     let engine = &mut device.machine.engine;
     engine.allocate(64, 1).expect("memory");
-    let left = before.compare(&level(&mut device), false);
+    let left = before.compare(&level(&mut device), false, &[]);
     assert_eq!(left.expect_err("pool is left").rule, Rule::PoolLeak);
     // An added processor's block is no leak.
-    assert!(before.compare(&level(&mut device), true).is_ok());
+    assert!(before.compare(&level(&mut device), true, &[]).is_ok());
 }

@@ -76,7 +76,7 @@ fn left(msr: u32, value: u64) -> Option<Rule> {
         written.expect("they are reserved");
     }
     put(&mut cpus[0], msr, value);
-    let released = registers.release(&mut cpus);
+    let released = registers.release(&mut cpus, &[]);
     released.err().map(|violation| violation.rule)
 }
 

@@ -61,7 +61,7 @@ fn both<T>(arguments: &[&str], read: impl Fn(&Path) -> T) -> (T, T) {
     let told = String::from_utf8_lossy(&ran.stderr);
     assert!(ran.status.success(), "{arguments:?}: {told}");
     assert!(
-        told.contains("modelled machine: halprof.sys on a modelled kernel and processor"),
+        told.contains("on a modelled kernel and processor"),
         "{told}"
     );
     let program = std::iter::once("halprof".to_owned());
@@ -156,7 +156,7 @@ fn a_broken_rule_ends_the_command() {
 #[test]
 fn a_critical_region_is_left_as_it_was() {
     for instead in ["KeEnterCriticalRegion", "KeLeaveCriticalRegion"] {
-        let (_folder, sys) = with("KeQueryPerformanceCounter", instead);
+        let (_folder, sys) = with("KeQueryMaximumProcessorCountEx", instead);
         let ran = on_driver(&sys, &["--machine", "k8", "list"]);
         let told = String::from_utf8_lossy(&ran.stderr);
         assert_eq!(ran.status.code(), Some(1), "{told}");

@@ -69,6 +69,18 @@ impl Machine {
         Ok(())
     }
 
+    /// Processors on which the HAL has stopped the counters for a callback that has not returned.
+    pub fn in_callback(&self) -> Vec<usize> {
+        let calls = |processor: &super::Processor| {
+            let mut pile = processor.pile.iter();
+            pile.any(|&id| self.activities[id].stopped.is_some())
+        };
+        let processors = self.processors.iter().enumerate();
+        processors
+            .filter_map(|(index, processor)| calls(processor).then_some(index))
+            .collect()
+    }
+
     /// Something comes at this moment.
     pub(super) fn disturb(&mut self) {
         const KINDS: [Disturbance; 3] = [
