@@ -37,11 +37,10 @@ const EDITS: [Edit; 2] = [
 /// Lays it out; answers whether the driver is to be linked anew.
 pub(super) fn assemble(shell: &Shell, folders: &Folders) -> Result<bool> {
     let work = folders.workspace();
-    for member in shell.read_dir(&folders.repository)? {
-        let is_member = member.join("Cargo.toml").exists();
-        let name = member.file_name().unwrap_or_default();
-        if is_member || name == "Cargo.toml" {
-            files::link(&member, &work.join(name))?;
+    for entry in shell.read_dir(&folders.repository)? {
+        let name = entry.file_name().unwrap_or_default();
+        if name == "Cargo.toml" || holds_a_package(shell, &entry)? {
+            files::link(&entry, &work.join(name))?;
         }
     }
     lock(shell, folders)?;
@@ -53,6 +52,16 @@ pub(super) fn assemble(shell: &Shell, folders: &Folders) -> Result<bool> {
     let configuration = configuration(folders, crates);
     files::write(&work.join(".cargo/config.toml"), configuration.as_bytes())?;
     files::copy(&folders.sources().join("link.sh"), &work.join("link.sh"))
+}
+
+/// Whether a folder is a package, or has packages in it.
+fn holds_a_package(shell: &Shell, folder: &Path) -> Result<bool> {
+    if !folder.is_dir() || folder.ends_with("target") {
+        return Ok(false);
+    }
+    let inside = shell.read_dir(folder)?;
+    let mut folders = inside.iter().map(PathBuf::as_path).chain([folder]);
+    Ok(folders.any(|folder| folder.join("Cargo.toml").exists()))
 }
 
 /// Gives the work folder the repository's `Cargo.lock`. Cargo then takes the replaced crates out of
