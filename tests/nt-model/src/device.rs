@@ -69,6 +69,9 @@ pub struct Device {
     stage: pnp::Stage,
     /// Processors that the driver has told a storm of.
     storms: BTreeSet<usize>,
+    /// Processors that were there from the start. LVTPC of those that come later is not judged: what
+    /// Windows' HAL makes of it while they join is in no document.
+    initial: usize,
     /// D0Entry, when it is next called, answers this in place of its own status.
     pub d0_entry_answers: Option<u32>,
     work: Work,
@@ -98,6 +101,7 @@ impl Device {
             image_size: image.bytes.len() as u64,
             stage: pnp::Stage::Unloaded,
             storms: BTreeSet::new(),
+            initial: leaves.len(),
             d0_entry_answers: None,
             work: Work::None,
             broken: None,
@@ -157,7 +161,8 @@ impl Device {
         if !masked.is_empty() && self.machine.framework.device.is_some() {
             self.ask_for_storms()?;
         }
-        let Some(index) = masked.iter().find(|index| !self.storms.contains(index)) else {
+        let judged = |index: &&usize| **index < self.initial && !self.storms.contains(*index);
+        let Some(index) = masked.iter().find(judged) else {
             return Ok(());
         };
         let what = format!("LVTPC is left masked on processor {index}, where no storm is told of");
@@ -169,7 +174,8 @@ impl Device {
         if self.machine.framework.device.is_some() {
             self.ask_for_storms()?;
         }
-        Ok(self.storms.iter().copied().collect())
+        let later = self.initial..self.machine.processors();
+        Ok(self.storms.iter().copied().chain(later).collect())
     }
 
     fn ask_for_storms(&mut self) -> Result<(), Violation> {
