@@ -35,6 +35,10 @@
 //! - `device::Hardware`: under the device's lock, at PASSIVE_LEVEL.
 //! - The program that processors run: written while none runs, read by those that run.
 #![no_std]
+#![expect(
+    clippy::redundant_closure_for_method_calls,
+    reason = "a method of `Local` is not general enough over its lifetime"
+)]
 // A panic is a bug check, so nothing here may reach one.
 #![deny(
     clippy::expect_used,
