@@ -4,7 +4,7 @@
 //! the order asked for; sources of one group stay in one rotation or do not run. Within a rotation
 //! the assignment is exact: a source that finds no free counter may move others to other counters
 //! that they can have. Where sources share registers beside their counters (NetBurst's ESCRs) that
-//! is a search of at most [`STEPS_OF_ONE`] steps, [`SEARCH_STEPS`] in one configuration; what it has
+//! is a search of at most `STEPS_OF_ONE` steps, `SEARCH_STEPS` in one configuration; what it has
 //! not found by then is taken not to fit.
 
 use crate::counter::Counter;

@@ -107,7 +107,8 @@ pub trait Processors {
     fn reserve_counters(&mut self, overflows: Overflows) -> Result<(), Unreserved>;
 
     /// Ends what [`Self::reserve_counters`] began (HalFreeHardwareCounters). Once no handler can be
-    /// called any more it runs [`Local::unmask`] on every processor, if overflows interrupted.
+    /// called any more it runs [`Local::unmask`] on every processor, if overflows came to a handler
+    /// of ours.
     fn release_counters(&mut self);
 
     /// The overflow handler could not be removed: it stays, and the counters with it.

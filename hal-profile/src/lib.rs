@@ -6,8 +6,8 @@
 //! says which counter counts which, in rotations where they do not all fit; [`encode`] has the
 //! register values, and the [`program`] that a configuration leaves has both, so that a processor
 //! only executes it. Registers are written by [`pmu`] alone. Each processor keeps its totals in
-//! [`state`]; [`rotation`] runs the counters, [`overflow`] answers their interrupts and records into
-//! a [`ring`], [`proof`] shows first that both work. Every request enters through [`service`].
+//! [`state`]; `rotation` runs the counters, [`overflow`] answers their interrupts and records into
+//! a [`ring`], `proof` shows first that both work. Every request enters through [`service`].
 //!
 //! Principles: no_std, no allocation, no `unsafe`, no panic; whatever touches hardware goes
 //! through [`machine`], so that all of it runs on modelled processors; all memory is lent by the

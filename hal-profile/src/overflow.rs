@@ -5,7 +5,7 @@
 //! events as its period since its last sample; what it came beyond that is carried into the next
 //! preset, so that N periods take N times the period of events however late interrupts come.
 //!
-//! What no interrupt told of, a look finds ([`Local::look`]): its periods are counted as missed.
+//! What no interrupt told of, a look finds (`Local::look`): its periods are counted as missed.
 
 use crate::guard::{Handled, Verdict};
 use crate::host::Local;

@@ -3,13 +3,13 @@
 //! Each function runs on the processor that it concerns, with interrupts masked (equivalent to
 //! PROFILE_LEVEL on x64), and accesses the registers that it names and no others.
 //!
-//! - [`take_over`] once when a session starts there, and after each sleep; [`give_back`] once when it
+//! - `take_over` once when a session starts there, and after each sleep; `give_back` once when it
 //!   ends, and before each sleep.
 //! - [`set_up`] and [`start`] begin a rotation: every counter is at its preset with no overflow
 //!   pending before the first starts, and all start as close together as the hardware can.
 //! - [`stop`], [`read`] and [`clear`] end it.
 //! - An overflow: [`hold`], [`overflowed`], [`reload`] for each counter that it names, then
-//!   [`acknowledge_freeze`], [`set_lvtpc_mask`], [`resume`]. In that order: an overflow that comes while
+//!   [`acknowledge_freeze`], `set_lvtpc_mask`, [`resume`]. In that order: an overflow that comes while
 //!   LVTPC is masked is lost, so counters start last.
 //!
 //! Registers shared with others are changed by read-modify-write; bits that are not ours are never
@@ -70,7 +70,7 @@ impl Active {
     }
 }
 
-/// Registers as [`take_over`] found them.
+/// Registers as `take_over` found them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Before {
     /// The global control register; 0 where there is none.

@@ -333,7 +333,7 @@ impl Processors for Host {
         let interrupted = self
             .reserved
             .take()
-            .is_some_and(|was| was != Overflows::Ignored);
+            .is_some_and(|was| was == Overflows::Interrupt);
         for index in (0..self.count()).filter(|_| interrupted) {
             if let Some(mut local) = self.local(index) {
                 local.unmask();
