@@ -408,13 +408,13 @@ fn pentium_4(thread: Option<u32>) -> Capabilities {
 fn netburst_rows() -> Vec<(&'static str, Source)> {
     netburst::ROWS
         .iter()
-        .filter(|row| matches!(row.select, Select::NetBurst(_)))
+        .filter(|row| matches!(row.select(), Select::NetBurst(_)))
         .map(|row| {
             let source = Source {
-                select: row.select,
+                select: row.select(),
                 ..on(row.counters)
             };
-            (row.name, source)
+            (row.name(), source)
         })
         .collect()
 }

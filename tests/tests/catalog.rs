@@ -173,8 +173,7 @@ fn a_number_means_one_source_on_one_machine() {
         }
     }
     // ProfileTime is that of the interface in use, whose note is about it.
-    let time =
-        |capabilities: &Capabilities| find(capabilities, ProfileSource::TIME).map(|row| row.note());
+    let time = |capabilities: &Capabilities| find(capabilities, ProfileSource::TIME).map(Row::note);
     assert_eq!(time(&pentium_iii()), Some(p6::ROWS[0].note()));
     assert_eq!(time(&hv1_masked()), Some(default::ROWS[0].note()));
 }
@@ -397,7 +396,7 @@ fn a_source_needs_a_counter_that_can_count_it() {
     capabilities.counters = 0;
     let supported: Vec<&str> = rows(&capabilities)
         .filter(|row| support(&capabilities, row, true).is_ok())
-        .map(|row| row.name())
+        .map(Row::name)
         .collect();
     assert_eq!(
         supported,

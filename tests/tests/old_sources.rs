@@ -207,7 +207,7 @@ fn netburst_offers_every_event_that_counts_alone() {
             })
             .map(|fact| fact["event"].as_str())
             .collect();
-        let names: Vec<&str> = netburst::own_rows(model).map(|row| row.name()).collect();
+        let names: Vec<&str> = netburst::own_rows(model).map(Row::name).collect();
         assert_eq!(names, expected, "model {model}");
     }
 }

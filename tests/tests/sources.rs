@@ -103,10 +103,7 @@ fn fixed_counters_are_numbered_by_index() {
         "FixedTopdownRetiring",
     ];
     assert_eq!(
-        intel::FIXED
-            .iter()
-            .map(|row| row.name())
-            .collect::<Vec<_>>(),
+        intel::FIXED.iter().map(Row::name).collect::<Vec<_>>(),
         names
     );
     for (row, index) in intel::FIXED.iter().zip(0..) {

@@ -133,23 +133,20 @@ impl Budget {
             return Ok(());
         };
         let most = self.most.entry(account.code).or_default();
-        let (took, limit) = match on {
-            Some(index) => {
-                let took = account.each.entry(index).or_default();
-                *took += instructions;
-                most.processor = most.processor.max(*took);
-                (
-                    *took,
-                    PROCESSOR_MOST + TRIED_AGAIN + EACH_SOURCE * self.sources,
-                )
-            }
-            None => {
-                account.thread += instructions;
-                (
-                    account.thread,
-                    account.thread_limit(processors, self.sources),
-                )
-            }
+        let (took, limit) = if let Some(index) = on {
+            let took = account.each.entry(index).or_default();
+            *took += instructions;
+            most.processor = most.processor.max(*took);
+            (
+                *took,
+                PROCESSOR_MOST + TRIED_AGAIN + EACH_SOURCE * self.sources,
+            )
+        } else {
+            account.thread += instructions;
+            (
+                account.thread,
+                account.thread_limit(processors, self.sources),
+            )
         };
         if took <= limit || self.only_measures {
             return Ok(());

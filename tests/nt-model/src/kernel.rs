@@ -660,15 +660,15 @@ fn asked_for(m: &mut Machine, list: u64) -> (u64, Option<u64>) {
     let (mut counters, mut callback) = (0, None);
     for index in 0..u64::from(m.engine.read_u32(list)) {
         let descriptor = list + 8 + index * 0x18;
-        let (first, last) = (
+        let (from, to) = (
             m.engine.read_u32(descriptor + 8),
             m.engine.read_u32(descriptor + 12),
         );
         let general = |counter: &u32| *counter < FIXED;
         match m.engine.read_u32(descriptor) {
-            RESOURCE_SINGLE if general(&first) => counters |= 1 << first,
+            RESOURCE_SINGLE if general(&from) => counters |= 1 << from,
             RESOURCE_RANGE => {
-                let range = (first..=last).take_while(general);
+                let range = (from..=to).take_while(general);
                 counters = range.fold(counters, |all, counter| all | 1 << counter);
             }
             RESOURCE_OVERFLOW => callback = Some(m.engine.read_u64(descriptor + 8)),

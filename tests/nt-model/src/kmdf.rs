@@ -107,6 +107,10 @@ impl Method {
 
 /// What the framework keeps.
 #[derive(Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, which calls set in any order"
+)]
 pub struct Framework {
     objects: BTreeMap<u64, Object>,
     /// DRIVER_OBJECT.
@@ -155,6 +159,10 @@ pub struct Framework {
 }
 
 #[derive(Clone, Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, which calls set in any order"
+)]
 struct Init {
     named: bool,
     secured: bool,
