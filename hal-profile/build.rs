@@ -36,7 +36,9 @@ fn main() {
     if env::var_os("CARGO_FEATURE_LEGACY").is_some() {
         legacy(&mapping);
     }
-    write("texts", &texts());
+    let [texts, starts] = texts();
+    write("texts", &texts);
+    write("text_starts", &starts);
 }
 
 fn legacy(mapping: &[Record]) {
@@ -101,8 +103,13 @@ fn is_timer(row: &Record) -> bool {
         .is_some_and(|symbol| symbol == "ProfileTime")
 }
 
+/// The start of ProfileTime's row.
+fn timer() -> String {
+    format!("Row::timer({}", text("ProfileTime"))
+}
+
 fn default_rows() -> Vec<String> {
-    let row = |row: &Record| format!("Row::timer(RowSelect::None, {})", text(&row["note"]));
+    let row = |row: &Record| format!("{}, RowSelect::None, {})", timer(), text(&row["note"]));
     records("default-sources").iter().map(row).collect()
 }
 
@@ -119,14 +126,14 @@ fn emon(modern: &[Record]) -> Vec<String> {
         let (select, note) = (&row["select"], &row["note"]);
         if is_timer(row) {
             let note = text(note);
-            return format!("Row::timer(RowSelect::EventSelect({select}), {note})");
+            return format!("{}, RowSelect::EventSelect({select}), {note})", timer());
         }
         let twin = row["same_as_specific_source"].strip_prefix("Profile");
         let note = twin.map_or(note.clone(), |twin| format!("same as {twin}"));
         format!(
-            "row({}, {:?}, {select}, {}, {}, {})",
+            "row({}, {}, {select}, {}, {}, {})",
             row["value"],
-            row["symbol"],
+            text(&row["symbol"]),
             text(manual_name(&row["cpuid_0a_ebx_bit"])),
             fixed_set(&row["fixed_counter"]),
             text(&note),
@@ -154,10 +161,10 @@ fn emon_bits() -> Vec<String> {
 fn intel_fixed() -> Vec<String> {
     let row = |row: &Record| {
         format!(
-            "fixed({}, {}, {:?}, {})",
+            "fixed({}, {}, {}, {})",
             row["id"],
             row["index"],
-            row["name"],
+            text(&row["name"]),
             text(&row["manual_name"])
         )
     };
@@ -170,9 +177,9 @@ fn intel_architectural(modern: &[Record]) -> Vec<String> {
         .filter(|row| ebx_bit(row).is_some() && !row["halprof_id"].is_empty())
         .map(|row| {
             format!(
-                "architectural({}, {:?}, {}, {}, {})",
+                "architectural({}, {}, {}, {}, {})",
                 row["halprof_id"],
-                row["halprof_name"],
+                text(&row["halprof_name"]),
                 row["select_with_os_usr"],
                 text(&row["manual_name"]),
                 text(&row["halprof_note"]),
@@ -186,10 +193,11 @@ fn amd64(hal: &[Record]) -> Vec<String> {
         let (value, symbol, select) = (&row["value"], &row["symbol"], &row["select"]);
         if is_timer(row) {
             let note = text("the HAL's table holds a select for it that is never programmed");
-            return format!("Row::timer(RowSelect::EventSelect({select}), {note})");
+            return format!("{}, RowSelect::EventSelect({select}), {note})", timer());
         }
         let northbridge = text("one set of counters serves all cores of a node");
-        format!("row({value}, {symbol:?}, {select}, {northbridge})")
+        let symbol = text(symbol);
+        format!("row({value}, {symbol}, {select}, {northbridge})")
     };
     hal.iter().map(row).collect()
 }
@@ -225,9 +233,19 @@ fn text(text: &str) -> usize {
         })
 }
 
-fn texts() -> Vec<String> {
+/// All texts in one, and where each begins; the last entry is the end of all. 18 bytes less for each
+/// than as many `&str`.
+fn texts() -> [Vec<String>; 2] {
     let texts = TEXTS.lock().expect("nothing panics while it is held");
-    texts.iter().map(|text| format!("{text:?}")).collect()
+    let mut starts = vec![0];
+    for text in texts.iter() {
+        starts.push(starts[starts.len() - 1] + text.len());
+    }
+    let start = |start: &usize| u16::try_from(*start).expect("64 KiB of texts").to_string();
+    [
+        vec![format!("{:?}", texts.concat())],
+        starts.iter().map(start).collect(),
+    ]
 }
 
 /// `-` in the table is an event that is not documented.
@@ -319,9 +337,9 @@ fn amd_own(modern: &[Record]) -> BTreeMap<&'static str, Vec<String>> {
         rows.push((
             &row["halprof_id"],
             format!(
-                "{constructor}({}, {:?}, {}, Fit::{fit}, {}, {})",
+                "{constructor}({}, {}, {}, Fit::{fit}, {}, {})",
                 row["halprof_id"],
-                row["halprof_name"],
+                text(&row["halprof_name"]),
                 row["select_with_os_usr"],
                 text(&row["manual_name"]),
                 text(&row["halprof_note"]),
@@ -340,17 +358,18 @@ fn amd_own(modern: &[Record]) -> BTreeMap<&'static str, Vec<String>> {
 /// from the select on.
 fn mapped(mapping: &[Record], family: &str, select: impl Fn(&Record) -> String) -> Vec<String> {
     let row = |row: &Record| {
-        let (id, symbol, reason) = (&row["source"], &row["name"], text(&row["reason"]));
+        let (id, reason) = (&row["source"], text(&row["reason"]));
+        let symbol = text(&row["name"]);
         let fit = match row["offer"].as_str() {
-            "timer" => return format!("Row::timer(RowSelect::None, {reason})"),
-            "no" => return format!("Row::unsupported({id}, {symbol:?}, {reason})"),
+            "timer" => return format!("Row::timer({symbol}, RowSelect::None, {reason})"),
+            "no" => return format!("Row::unsupported({id}, {symbol}, {reason})"),
             "yes" => "Exact",
             "optional" => "Approximate",
             other => panic!("mapping.csv: offer {other:?}"),
         };
         let select = select(row);
         format!(
-            "row({id}, {symbol:?}, Fit::{fit}, {}, {select}, {reason})",
+            "row({id}, {symbol}, Fit::{fit}, {}, {select}, {reason})",
             text(&row["event"])
         )
     };
@@ -373,9 +392,9 @@ fn p6_mapped(row: &Record) -> String {
 fn p6_own() -> Vec<String> {
     let row = |row: &Record| {
         format!(
-            "event({}, {:?}, {}, {}, {}, {}, {})",
+            "event({}, {}, {}, {}, {}, {}, {})",
             row["code_hex"],
-            row["name"],
+            text(&row["name"]),
             row["default_umask"],
             counters_of_two(&row["counter"]),
             row["processors"].to_uppercase().replace(';', " | "),
@@ -410,9 +429,9 @@ fn p5_own() -> Vec<String> {
             other => panic!("p5-events.csv: type {other:?}"),
         };
         format!(
-            "own({}, {:?}, {clocks}, {}, Fit::{fit}, {}, {}, {})",
+            "own({}, {}, {clocks}, {}, Fit::{fit}, {}, {}, {})",
             row["code_hex"],
-            row["name"],
+            text(&row["name"]),
             counters_of_two(&row["counter"]),
             !row["processors"].split(';').any(|name| name == "P5"),
             text(&row["name"]),
@@ -504,9 +523,9 @@ fn netburst_own(escrs: &Escrs) -> Vec<String> {
             other => panic!("p4-events.csv: filter {other:?}"),
         };
         format!(
-            "own({}, {:?}, {documented:#x}, {}, const {{ &count({:#x}, {:#x}, {}, Upstream::None) }}, {}, {})",
+            "own({}, {}, {documented:#x}, {}, const {{ &count({:#x}, {:#x}, {}, Upstream::None) }}, {}, {})",
             row["halprof_id"],
-            row["event"],
+            text(&row["event"]),
             row["models"].split(',').next().unwrap_or_default(),
             number(&row["escr_event_select"]) << 25 | mask << 9,
             number(&row["cccr_escr_select"]) << 13 | filter,

@@ -110,10 +110,12 @@ pub enum Gate {
     #[default]
     Each = 0,
     /// All by PerfEvtSel0's EN.
+    #[cfg(feature = "legacy")]
     First = 1,
     /// Each by a bit of its own select, all by the global control register.
     Global = 2,
     /// CESR: a half with CC 0 is off.
+    #[cfg(feature = "legacy")]
     Cesr = 3,
 }
 

@@ -7,7 +7,7 @@
 
 use zerocopy::FromZeros;
 
-/// What the guard decides after an interrupt.
+/// What the guard decides at the end of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Within the budget.
@@ -16,8 +16,6 @@ pub(crate) enum Verdict {
     Throttle,
     /// Far below it for a second: periods may be halved again.
     Relax,
-    /// One spurious interrupt after the other.
-    Storm,
 }
 
 /// Thousandths of a processor's time that interrupts may take by default.
@@ -41,9 +39,10 @@ pub(crate) struct Limits {
     window: u64,
     /// What interrupts may take of it.
     allowed: u64,
-    /// What an interrupt costs that the handler does not see, on bare metal and in a virtual
-    /// machine.
-    unseen: [u64; 2],
+    /// What an interrupt costs that the handler does not see.
+    unseen: u64,
+    /// The same in a virtual machine.
+    unseen_virtualized: u64,
 }
 
 impl Limits {
@@ -53,68 +52,80 @@ impl Limits {
         Self {
             window,
             allowed: window / 1000 * thousandths as u64,
-            unseen: [
-                frequency / 1_000 * UNSEEN_NS / 1_000_000,
-                frequency / 1_000 * UNSEEN_VIRTUALIZED_NS / 1_000_000,
-            ],
+            unseen: frequency / 1_000 * UNSEEN_NS / 1_000_000,
+            unseen_virtualized: frequency / 1_000 * UNSEEN_VIRTUALIZED_NS / 1_000_000,
         }
     }
 }
 
-/// One interrupt, as the guard sees it. Times are ticks of the time-stamp counter.
+/// How long a window that is over took.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Handled {
-    pub(crate) entry: u64,
-    pub(crate) exit: u64,
-    /// No counter of ours had overflowed.
-    pub(crate) spurious: bool,
-    /// A hypervisor injected it.
-    pub(crate) virtualized: bool,
-}
+pub(crate) struct Elapsed(u64);
 
 /// One processor's guard.
 #[derive(Clone, Copy, Debug, FromZeros)]
 pub(crate) struct Guard {
-    /// Whether a window is open.
-    open: bool,
+    /// When the window began; 0 where none is open.
     began: u64,
+    /// What an interrupt costs that the handler does not see.
+    unseen: u64,
     spent: u64,
     spurious: u32,
     calm_windows: u64,
 }
 
 impl Guard {
-    /// Accounts for an interrupt.
-    pub(crate) fn account(&mut self, handled: Handled, limits: Limits) -> Verdict {
-        if !self.open {
-            (self.open, self.began) = (true, handled.entry);
+    /// A guard of a new session, on bare metal or in a virtual machine.
+    pub(crate) fn new(limits: &Limits, virtualized: bool) -> Self {
+        Self {
+            unseen: if virtualized {
+                limits.unseen_virtualized
+            } else {
+                limits.unseen
+            },
+            ..Self::new_zeroed()
         }
-        let [bare, virtualized] = limits.unseen;
-        let unseen = if handled.virtualized {
-            virtualized
-        } else {
-            bare
-        };
-        let cost = handled
-            .exit
-            .wrapping_sub(handled.entry)
-            .wrapping_add(unseen);
-        self.spent = self.spent.saturating_add(cost);
-        self.spurious += u32::from(handled.spurious);
-        if self.spurious >= STORM {
-            return Verdict::Storm;
+    }
+
+    /// Accounts for an interrupt without an overflow of ours. Answers whether they are a storm.
+    pub(crate) fn spurious(&mut self) -> bool {
+        self.spurious += 1;
+        self.spurious >= STORM
+    }
+
+    /// Accounts for an interrupt that was handled from `entry` to `exit`, in ticks of the time-stamp
+    /// counter. `None`: the window goes on, within the budget; else [`Self::decide`] decides.
+    #[inline]
+    pub(crate) fn account(&mut self, entry: u64, exit: u64, limits: &Limits) -> Option<Elapsed> {
+        if self.began == 0 {
+            self.began = entry;
+        }
+        let seen = exit.wrapping_sub(entry);
+        self.spent = self.spent.wrapping_add(seen).wrapping_add(self.unseen);
+        let elapsed = exit.wrapping_sub(self.began);
+        let goes_on = self.spent <= limits.allowed && elapsed < limits.window;
+        (!goes_on).then_some(Elapsed(elapsed))
+    }
+
+    /// What follows of an interrupt that has ended a window.
+    #[cold]
+    pub(crate) fn decide(
+        &mut self,
+        now: u64,
+        Elapsed(elapsed): Elapsed,
+        limits: &Limits,
+    ) -> Verdict {
+        if limits.window == 0 {
+            // Nothing runs, so there is no period to lengthen; what is spurious still adds up.
+            return Verdict::Allow;
         }
         if self.spent > limits.allowed {
             self.calm_windows = 0;
-            self.begin(handled.exit);
+            self.begin(now);
             return Verdict::Throttle;
         }
-        let elapsed = handled.exit.wrapping_sub(self.began);
-        if elapsed < limits.window {
-            return Verdict::Allow;
-        }
         self.end_window(elapsed, limits);
-        self.begin(handled.exit);
+        self.begin(now);
         if self.calm_windows >= WINDOWS_A_SECOND {
             self.calm_windows = 0;
             return Verdict::Relax;
@@ -123,7 +134,7 @@ impl Guard {
     }
 
     /// A window is over that took `elapsed`, which is more than one where interrupts are rare.
-    fn end_window(&mut self, elapsed: u64, limits: Limits) {
+    fn end_window(&mut self, elapsed: u64, limits: &Limits) {
         let windows = elapsed / limits.window.max(1);
         let calm = self.spent / windows.max(1) < limits.allowed / CALM_PART;
         self.calm_windows = if calm {

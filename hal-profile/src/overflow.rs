@@ -7,12 +7,13 @@
 //!
 //! What no interrupt told of, a look finds (`Local::look`): its periods are counted as missed.
 
-use crate::guard::{Handled, Verdict};
+use crate::capabilities::Capabilities;
+use crate::guard::{Elapsed, Verdict};
 use crate::host::Local;
 use crate::machine::Machine;
 use crate::pmu::{self, Active};
-use crate::program::MAX_COUNTERS;
-use crate::ring::Ring;
+use crate::program::MAX_SOURCES;
+use crate::ring::{Ring, Word};
 use crate::state::{MOST_DOUBLINGS, Phase, ProcessorState, Total, doubled};
 use crate::statistics::SampleStatistics;
 use shared_types::{ErrorCode, LossCause, Mode, Sample};
@@ -20,6 +21,26 @@ use shared_types::{ErrorCode, LossCause, Mode, Sample};
 /// A counter is never preset nearer to its overflow: some processors miss overflows of very short
 /// presets (Linux' limits are 2 for all, 32 and 128 for some).
 const SHORTEST_RELOAD: u64 = 128;
+
+/// What [`Local::collect`] may do.
+#[derive(Clone, Copy)]
+struct Means {
+    /// The counters run: they are stopped first, and started again.
+    running: bool,
+    /// All counters are reserved, not only the program's.
+    whole_pmu: bool,
+    /// LVTPC is let through again: not after a storm, and not where the HAL does it.
+    owns_lvtpc: bool,
+}
+
+impl Means {
+    /// Of a session with a handler of its own. Nothing runs after a storm.
+    const RUNNING: Self = Self {
+        running: true,
+        whole_pmu: true,
+        owns_lvtpc: true,
+    };
+}
 
 /// What was interrupted, from the trap frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +66,7 @@ const NOWHERE: Interrupted = Interrupted {
 /// Where a period's sample goes, or why there is none.
 struct Recorder<'a> {
     statistics: &'a mut SampleStatistics,
-    ring: Option<Ring<'a>>,
+    ring: &'a [Word],
     /// `None` where no interrupt told of the overflow.
     interrupted: Option<&'a Interrupted>,
     may_see_kernel: bool,
@@ -54,22 +75,33 @@ struct Recorder<'a> {
     entry: u64,
 }
 
-const _: () = assert!(MAX_COUNTERS == u32::BITS as usize);
-
 impl<M: Machine> Local<'_, M> {
     /// Answers an overflow interrupt in own-handler mode. PROFILE_LEVEL.
+    #[inline]
     pub fn interrupt(&mut self, interrupted: &Interrupted) {
         let entry = self.machine.timestamp();
+        if self.state.phase == Phase::Running && !self.program.settings.no_address {
+            let overflowed = self.collect(entry, Some(interrupted), Means::RUNNING);
+            self.guard(entry, overflowed == 0);
+        } else {
+            self.interrupt_between(entry, interrupted);
+        }
+    }
+
+    /// An interrupt that comes while the counters are halted, or START's proof runs.
+    #[cold]
+    fn interrupt_between(&mut self, entry: u64, interrupted: &Interrupted) {
         if matches!(self.state.phase, Phase::Proving | Phase::Proved) {
             self.proof_interrupt();
             return;
         }
-        let found = self.collect(entry, Some(interrupted));
-        self.guard(entry, found == 0);
+        let overflowed = self.collect_by(entry, Some(interrupted));
+        self.guard(entry, overflowed == 0);
     }
 
     /// Answers the HAL's overflow callback: the HAL has stopped the counters, says which overflowed
     /// (bits of the global registers' layout), and clears and restarts them itself. PROFILE_LEVEL.
+    #[inline]
     pub fn callback(&mut self, overflowed: u64) {
         let entry = self.machine.timestamp();
         if matches!(self.state.phase, Phase::Proving | Phase::Proved) {
@@ -82,12 +114,11 @@ impl<M: Machine> Local<'_, M> {
             if overflowed & counter.slot.bit() == 0 {
                 continue;
             }
-            pmu::read(machine, counter);
-            if counter.has_overflowed()
+            let value = pmu::read(machine, counter);
+            if counter.overflowed(value)
                 && let Some(total) = state.totals.get_mut(usize::from(counter.slot.source))
             {
-                let late = state.capabilities.errata.interrupts_one_late;
-                recorder.overflowed(counter, total, late);
+                recorder.overflowed(counter, value, total, state.capabilities);
                 pmu::reload(machine, state.capabilities, counter);
                 spurious = false;
             }
@@ -98,85 +129,117 @@ impl<M: Machine> Local<'_, M> {
     /// Finds overflows that no interrupt has told of. The host has let pending ones in before.
     pub(crate) fn look(&mut self) {
         let entry = self.machine.timestamp();
-        self.collect(entry, None);
+        self.collect_by(entry, None);
+    }
+
+    /// [`Self::collect`] by what is so now.
+    #[inline(never)]
+    fn collect_by(&mut self, entry: u64, interrupted: Option<&Interrupted>) -> u64 {
+        let whole_pmu = !self.program.settings.no_address;
+        let means = Means {
+            running: self.state.phase == Phase::Running,
+            whole_pmu,
+            owns_lvtpc: whole_pmu && !self.state.storm,
+        };
+        self.collect(entry, interrupted, means)
     }
 
     /// Records and reloads every counter that has overflowed, and starts it again unless counters
-    /// are halted. Answers them as a mask.
-    fn collect(&mut self, entry: u64, interrupted: Option<&Interrupted>) -> u32 {
-        let whole_pmu = !self.program.settings.no_address;
-        let owns_lvtpc = whole_pmu && !self.state.storm;
-        let (mut recorder, state, machine) = recorder(self, entry, interrupted);
-        let capabilities = state.capabilities;
-        let active = state.active.get_mut();
-        let running = state.phase == Phase::Running;
-        let control = if running {
-            pmu::hold(machine, capabilities, active)
+    /// are halted. Answers them as bits of the global registers' layout.
+    #[expect(clippy::inline_always, reason = "most of what a sample costs")]
+    #[inline(always)]
+    fn collect(&mut self, entry: u64, interrupted: Option<&Interrupted>, means: Means) -> u64 {
+        let bits = self.state.active.bits();
+        let control = if means.running {
+            let active = self.state.active.get();
+            pmu::hold(self.machine, &self.state.capabilities, active, bits)
         } else {
             0
         };
-        let overflowed = if running {
-            pmu::overflowed(machine, capabilities, active)
+        // The usual case has no loop, for which the compiler would keep everything aside.
+        let overflowed = if let (mut recorder, state, machine) = recorder(self, entry, interrupted)
+            && let [only] = state.active.get_mut()
+        {
+            let (capabilities, totals) = (state.capabilities, state.totals);
+            recorder.one(machine, capabilities, totals, only, true, means.running)
         } else {
-            halted(machine, active)
+            self.several(entry, interrupted, means.running)
         };
-        let late = capabilities.errata.interrupts_one_late;
-        let mut reloaded = 0;
-        for (index, counter) in active.iter_mut().enumerate() {
-            if overflowed >> index & 1 != 0
-                && let Some(total) = state.totals.get_mut(usize::from(counter.slot.source))
-            {
-                recorder.overflowed(counter, total, late);
-                pmu::reload(machine, capabilities, counter);
-                reloaded |= counter.slot.bit();
-            }
-        }
-        if overflowed == 0 && interrupted.is_some() {
+        let (machine, capabilities) = (&mut *self.machine, &self.state.capabilities);
+        let seen = if overflowed == 0 && interrupted.is_some() {
             // A bit of ours that is still set would raise the interrupt again.
-            reloaded = active.iter().fold(0, |bits, one| bits | one.slot.bit());
-        }
-        if whole_pmu {
-            pmu::acknowledge_freeze(machine, capabilities, reloaded);
+            bits
         } else {
-            pmu::acknowledge(machine, capabilities, reloaded);
+            overflowed
+        };
+        if means.whole_pmu {
+            pmu::acknowledge_freeze(machine, capabilities, seen);
+        } else {
+            pmu::acknowledge(machine, capabilities, seen);
         }
-        if owns_lvtpc && interrupted.is_some() && capabilities.masks_lvtpc {
+        if means.owns_lvtpc && interrupted.is_some() && capabilities.masks_lvtpc {
             pmu::set_lvtpc_mask(machine, capabilities, false);
-        } else if owns_lvtpc && interrupted.is_none() && overflowed != 0 {
+        } else if means.owns_lvtpc && interrupted.is_none() && overflowed != 0 {
             pmu::unmask_lvtpc(machine, capabilities);
         }
-        if running {
-            pmu::resume(machine, capabilities, active, control, overflowed);
+        if means.running {
+            let active = self.state.active.get();
+            pmu::resume(machine, capabilities, active, control | bits, overflowed);
         }
         overflowed
     }
 
+    /// [`Recorder::one`] for each of several counters.
+    #[inline(never)]
+    fn several(&mut self, entry: u64, interrupted: Option<&Interrupted>, running: bool) -> u64 {
+        let (mut recorder, state, machine) = recorder(self, entry, interrupted);
+        let (capabilities, totals) = (state.capabilities, state.totals);
+        let active = state.active.get_mut().iter_mut();
+        active.fold(0, |overflowed, counter| {
+            overflowed | recorder.one(machine, capabilities, totals, counter, false, running)
+        })
+    }
+
     /// Holds the handler against its budget of time.
+    #[inline]
     fn guard(&mut self, entry: u64, spurious: bool) {
         let exit = self.machine.timestamp();
         let state = &mut *self.state;
         let statistics = &mut state.statistics;
         let ticks = exit.wrapping_sub(entry);
         statistics.handler_ticks = statistics.handler_ticks.wrapping_add(ticks);
-        statistics.spurious = statistics.spurious.wrapping_add(u64::from(spurious));
-        let handled = Handled {
-            entry,
-            exit,
-            // Whose interrupts the HAL handles cannot storm us.
-            spurious: spurious && !self.program.settings.no_address,
-            virtualized: state.capabilities.virtualized,
-        };
-        match state
-            .guard
-            .account(handled, self.program.settings.interrupt_time)
-        {
+        if spurious {
+            self.spurious();
+        }
+        let state = &mut *self.state;
+        let limits = &self.program.settings.interrupt_time;
+        if let Some(elapsed) = state.guard.account(entry, exit, limits) {
+            self.obey_guard(exit, elapsed);
+        }
+    }
+
+    /// An interrupt without an overflow of ours. Whose interrupts the HAL handles cannot storm us.
+    #[cold]
+    fn spurious(&mut self) {
+        let state = &mut *self.state;
+        state.statistics.spurious = state.statistics.spurious.wrapping_add(1);
+        if !self.program.settings.no_address && state.guard.spurious() {
+            self.end_in_storm();
+        }
+    }
+
+    /// A window of the guard is over.
+    #[cold]
+    fn obey_guard(&mut self, now: u64, elapsed: Elapsed) {
+        let state = &mut *self.state;
+        let limits = &self.program.settings.interrupt_time;
+        match state.guard.decide(now, elapsed, limits) {
             Verdict::Allow => {}
             Verdict::Throttle => {
-                statistics.throttled = statistics.throttled.wrapping_add(1);
+                state.statistics.throttled = state.statistics.throttled.wrapping_add(1);
                 state.doublings = (state.doublings + 1).min(MOST_DOUBLINGS);
             }
             Verdict::Relax => state.doublings = state.doublings.saturating_sub(1),
-            Verdict::Storm => self.end_in_storm(),
         }
     }
 
@@ -187,13 +250,15 @@ impl<M: Machine> Local<'_, M> {
         let capabilities = &state.capabilities;
         if state.phase == Phase::Running {
             pmu::stop(self.machine, capabilities, state.active.get());
+            state.clock.halted = self.machine.timestamp();
+            state.phase = Phase::Halted;
         }
         pmu::set_lvtpc_mask(self.machine, capabilities, true);
         state.lvtpc = pmu::lvtpc(self.machine, capabilities).into();
         state.storm = true;
-        state.clock.halted = self.machine.timestamp();
-        state.phase = Phase::Halted;
-        self.end(ErrorCode::InterruptStorm);
+        if state.phase == Phase::Halted {
+            self.end(ErrorCode::InterruptStorm);
+        }
     }
 
     /// The session ends here before its client asks for it; the client sees it with its next request.
@@ -226,12 +291,11 @@ fn recorder<'a, M: Machine>(
         totals,
         statistics,
         doublings,
-        phase,
         ..
     } = &mut *local.state;
     let recorder = Recorder {
         statistics,
-        ring: Ring::new(local.ring),
+        ring: local.ring,
         interrupted,
         may_see_kernel: local.program.settings.kernel,
         doublings: *doublings,
@@ -242,56 +306,93 @@ fn recorder<'a, M: Machine>(
         capabilities,
         active,
         totals,
-        phase: *phase,
     };
     (recorder, parts, local.machine)
 }
 
+type Totals = [Total; MAX_SOURCES];
+
 /// What the loop needs of a processor's state besides its statistics.
 struct Parts<'a> {
-    capabilities: &'a crate::capabilities::Capabilities,
+    capabilities: &'a Capabilities,
     active: &'a mut crate::state::ActiveCounters,
-    totals: &'a mut [Total; crate::program::MAX_SOURCES],
-    phase: Phase,
-}
-
-/// The counters that have overflowed, where all are stopped already.
-fn halted(machine: &mut impl Machine, active: &mut [Active]) -> u32 {
-    let mut overflowed = 0;
-    for (index, counter) in active.iter_mut().enumerate() {
-        pmu::read(machine, counter);
-        overflowed |= u32::from(counter.has_overflowed()) << index;
-    }
-    overflowed
+    totals: &'a mut Totals,
 }
 
 /// The value from which a counter interrupts so many events later.
 pub(crate) fn preset(slot: &crate::program::Slot, events: u64, one_late: bool) -> u64 {
-    let events = events.max(SHORTEST_RELOAD) - u64::from(one_late);
-    slot.width.preset(events)
+    slot.width.preset(reload_events(events, one_late))
+}
+
+/// By how many events a counter's preset is short of its overflow, for an interrupt so many later.
+#[inline]
+fn reload_events(events: u64, one_late: bool) -> u64 {
+    events.max(SHORTEST_RELOAD) - u64::from(one_late)
 }
 
 impl Recorder<'_> {
+    /// Records and reloads a counter, if it has overflowed; if so answers its bit in the global
+    /// registers' layout, else 0. `alone`: no other can have interrupted.
+    #[expect(clippy::inline_always, reason = "most of what a sample costs")]
+    #[inline(always)]
+    fn one(
+        &mut self,
+        machine: &mut impl Machine,
+        capabilities: &Capabilities,
+        totals: &mut Totals,
+        counter: &mut Active,
+        alone: bool,
+        running: bool,
+    ) -> u64 {
+        let Some(total) = totals.get_mut(usize::from(counter.slot.source)) else {
+            return 0;
+        };
+        let value = if running {
+            pmu::overflowed(machine, capabilities, counter, alone)
+        } else {
+            let value = pmu::read(machine, counter);
+            if !counter.overflowed(value) {
+                total.add_up(counter, value);
+            }
+            counter.overflowed(value).then_some(value)
+        };
+        let Some(value) = value else {
+            return 0;
+        };
+        self.overflowed(counter, value, total, capabilities);
+        pmu::reload(machine, capabilities, counter);
+        counter.slot.bit()
+    }
+
     /// A counter has overflowed: adds it up, records the periods that passed, and gives it its next
     /// preset.
-    #[inline]
-    fn overflowed(&mut self, counter: &mut Active, total: &mut Total, one_late: bool) {
-        total.add_up(counter);
-        let came = counter.slot.width.distance(counter.preset, counter.value);
-        let since = total.carried.saturating_add(came);
+    #[expect(clippy::inline_always, reason = "most of what a sample costs")]
+    #[inline(always)]
+    fn overflowed(
+        &mut self,
+        counter: &mut Active,
+        value: u64,
+        total: &mut Total,
+        capabilities: &Capabilities,
+    ) {
+        let came = counter.advance(value);
+        total.counted = total.counted.wrapping_add(came);
+        let since = total.carried.wrapping_add(came);
         let period = total.current_period.max(1);
         let (periods, residue) = (since / period, since % period);
         total.carried = residue;
         total.current_period = doubled(counter.slot.period, self.doublings);
         let remaining = total.current_period.saturating_sub(residue);
-        counter.start_from(preset(&counter.slot, remaining, one_late));
+        let one_late = capabilities.errata.interrupts_one_late;
+        counter.start_from(reload_events(remaining, one_late).wrapping_neg() & counter.mask);
         if periods > 0 {
             self.record(counter.slot.source, periods, period);
         }
     }
 
     /// Puts one sample into the ring for `periods` elapsed at once; the rest are counted as coalesced.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "most of what a sample costs")]
+    #[inline(always)]
     fn record(&mut self, source: u16, periods: u64, period: u64) {
         let statistics = &mut *self.statistics;
         statistics.generated = statistics.generated.wrapping_add(periods);
@@ -317,7 +418,7 @@ impl Recorder<'_> {
             mode: interrupted.mode as u8,
             reserved: 0,
         };
-        if self.ring.is_some_and(|ring| ring.push(&sample)) {
+        if Ring::new(self.ring).is_some_and(|ring| ring.push(&sample)) {
             statistics.stored = statistics.stored.wrapping_add(1);
         } else {
             statistics.lose(LossCause::RingFull, 1, period);

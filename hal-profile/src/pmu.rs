@@ -8,7 +8,7 @@
 //! - [`set_up`] and [`start`] begin a rotation: every counter is at its preset with no overflow
 //!   pending before the first starts, and all start as close together as the hardware can.
 //! - [`stop`], [`read`] and [`clear`] end it.
-//! - An overflow: [`hold`], [`overflowed`], [`reload`] for each counter that it names, then
+//! - An overflow: [`hold`], then for each counter [`overflowed`] and where it has [`reload`], then
 //!   [`acknowledge_freeze`], `set_lvtpc_mask`, [`resume`]. In that order: an overflow that comes while
 //!   LVTPC is masked is lost, so counters start last.
 //!
@@ -34,11 +34,11 @@ use zerocopy::FromZeros;
 pub struct Active {
     /// What it does.
     pub slot: Slot,
+    /// All ones in the counter's width.
+    pub mask: u64,
     /// The value it was started from.
     pub preset: u64,
-    /// The value it was last read as.
-    pub value: u64,
-    /// The value up to which its source's total has it.
+    /// The value up to which its source's total has it: the last that was read.
     pub last: u64,
 }
 
@@ -48,8 +48,8 @@ impl Active {
     pub fn new(slot: &Slot, preset: u64) -> Self {
         Self {
             slot: *slot,
+            mask: slot.width.mask(),
             preset,
-            value: preset,
             last: preset,
         }
     }
@@ -58,15 +58,22 @@ impl Active {
     #[inline]
     pub fn start_from(&mut self, preset: u64) {
         self.preset = preset;
-        self.value = preset;
         self.last = preset;
     }
 
-    /// It interrupts, and was last read below its preset: it has overflowed.
+    /// How far it has come since its source's total was last brought up to date, which it is now.
+    #[inline]
+    pub fn advance(&mut self, value: u64) -> u64 {
+        let came = value.wrapping_sub(self.last) & self.mask;
+        self.last = value;
+        came
+    }
+
+    /// `value` is below its preset: it has overflowed. The preset of one that does not interrupt is 0.
     #[must_use]
     #[inline]
-    pub fn has_overflowed(&self) -> bool {
-        self.slot.interrupts && self.value < self.preset
+    pub fn overflowed(&self, value: u64) -> bool {
+        value < self.preset
     }
 }
 
@@ -154,13 +161,14 @@ const COUNTS: u64 = 3;
 pub fn set_up(machine: &mut impl Machine, capabilities: &Capabilities, active: &[Active]) {
     match capabilities.gate {
         Gate::Global => set_up_gated(machine, capabilities, active),
+        #[cfg(feature = "legacy")]
         Gate::Cesr => {
             for counter in active {
                 write_cesr_half(machine, counter.slot.counter, 0);
                 reload(machine, capabilities, counter);
             }
         }
-        Gate::Each | Gate::First => {
+        _ => {
             for counter in active {
                 for register in counter.slot.upstream() {
                     machine.write_msr(register.msr, register.value.into());
@@ -191,10 +199,12 @@ fn set_up_gated(machine: &mut impl Machine, capabilities: &Capabilities, active:
 pub fn start(machine: &mut impl Machine, capabilities: &Capabilities, active: &[Active]) {
     match capabilities.gate {
         Gate::Global => modify(machine, capabilities.global.control, 0, bits(active)),
+        #[cfg(feature = "legacy")]
         Gate::First => {
             let select = first_select(active) | capabilities.enable;
             machine.write_msr(capabilities.layout.select, select);
         }
+        #[cfg(feature = "legacy")]
         Gate::Cesr => {
             for counter in active {
                 write_cesr_half(machine, counter.slot.counter, counter.slot.select);
@@ -212,7 +222,9 @@ pub fn start(machine: &mut impl Machine, capabilities: &Capabilities, active: &[
 pub fn stop(machine: &mut impl Machine, capabilities: &Capabilities, active: &[Active]) {
     match capabilities.gate {
         Gate::Global => modify(machine, capabilities.global.control, bits(active), 0),
+        #[cfg(feature = "legacy")]
         Gate::First => machine.write_msr(capabilities.layout.select, first_select(active)),
+        #[cfg(feature = "legacy")]
         Gate::Cesr => {
             for counter in active {
                 write_cesr_half(machine, counter.slot.counter, 0);
@@ -229,7 +241,9 @@ pub fn stop(machine: &mut impl Machine, capabilities: &Capabilities, active: &[A
 /// Leaves no bit of ours set in any select; the counters are stopped already.
 pub fn clear(machine: &mut impl Machine, capabilities: &Capabilities, active: &[Active]) {
     match capabilities.gate {
+        #[cfg(feature = "legacy")]
         Gate::Cesr => return,
+        #[cfg(feature = "legacy")]
         Gate::First => machine.write_msr(capabilities.layout.select, 0),
         Gate::Each | Gate::Global => {}
     }
@@ -251,70 +265,71 @@ pub fn clear(machine: &mut impl Machine, capabilities: &Capabilities, active: &[
 
 /// Reads a counter, running or not.
 #[inline]
-pub fn read(machine: &mut impl Machine, counter: &mut Active) {
+pub fn read(machine: &mut impl Machine, counter: &Active) -> u64 {
     let slot = &counter.slot;
     let value = if slot.read_msr == 0 {
         machine.read_pmc(slot.pmc)
     } else {
         machine.read_msr(slot.read_msr)
     };
-    counter.value = value & slot.width.mask();
+    value & counter.mask
 }
 
-/// An overflow interrupt has come: stops all counters together where the hardware can. Answers the
-/// global control register as it was found.
+/// An overflow interrupt has come: stops all counters together where the hardware can. `bits`: theirs
+/// in the layout of the global registers. Answers the global control register as it was found.
+#[cfg_attr(
+    not(feature = "legacy"),
+    expect(unused_variables, reason = "P6 alone needs what the counters count")
+)]
 #[inline]
-pub fn hold(machine: &mut impl Machine, capabilities: &Capabilities, active: &[Active]) -> u64 {
+pub fn hold(
+    machine: &mut impl Machine,
+    capabilities: &Capabilities,
+    active: &[Active],
+    bits: u64,
+) -> u64 {
     match capabilities.handler_gate {
         Gate::Global => {
             let control = machine.read_msr(capabilities.global.control);
-            machine.write_msr(capabilities.global.control, control & !bits(active));
+            machine.write_msr(capabilities.global.control, control & !bits);
             control
         }
+        #[cfg(feature = "legacy")]
         Gate::First => {
             machine.write_msr(capabilities.layout.select, first_select(active));
             0
         }
-        Gate::Each | Gate::Cesr => 0,
+        _ => 0,
     }
 }
 
-/// The counters that have overflowed, stopped and read, as a mask of their indexes in `active`. Where
-/// counters are stopped one by one the others run on.
+/// The value of a counter that has overflowed, and is stopped then. Where counters are stopped one by
+/// one the others run on. `alone`: no other of ours can have interrupted.
 ///
 /// By value an overflow is "now below its preset"; NetBurst has OVF in the CCCR, and needs the value
 /// all the same, as an interrupt can come without it (seen by Linux).
+#[inline]
 pub fn overflowed(
     machine: &mut impl Machine,
     capabilities: &Capabilities,
-    active: &mut [Active],
-) -> u32 {
+    counter: &Active,
+    alone: bool,
+) -> Option<u64> {
     let each = capabilities.handler_gate == Gate::Each;
-    // A counter that is stopped already, or the only one that can have interrupted, is not looked at
-    // before it is stopped.
-    let sure = !each
-        || (capabilities.delivery != Delivery::CccrFlag
-            && active
-                .iter()
-                .filter(|counter| counter.slot.interrupts)
-                .nth(1)
-                .is_none());
-    let mut overflowed = 0;
-    for (index, counter) in active.iter_mut().enumerate() {
-        if !counter.slot.interrupts || !(sure || suspected(machine, capabilities, counter)) {
-            continue;
+    if each {
+        // The only one that can have interrupted is not looked at before it is stopped.
+        let sure = alone && capabilities.delivery != Delivery::CccrFlag;
+        if !sure && !suspected(machine, capabilities, counter) {
+            return None;
         }
-        if each {
-            stop_one(machine, counter);
-        }
-        read(machine, counter);
-        if counter.value < counter.preset {
-            overflowed |= 1 << index;
-        } else if each {
-            start_one(machine, capabilities, counter);
-        }
+        stop_one(machine, counter);
     }
-    overflowed
+    let value = read(machine, counter);
+    let overflowed = counter.overflowed(value);
+    if each && !overflowed {
+        start_one(machine, capabilities, counter);
+    }
+    overflowed.then_some(value)
 }
 
 /// Writes a counter's preset; it is stopped.
@@ -348,7 +363,8 @@ pub fn acknowledge_freeze(machine: &mut impl Machine, capabilities: &Capabilitie
     }
 }
 
-/// Starts all counters again that [`hold`] has stopped, or those that [`overflowed`] has.
+/// Starts all counters again that [`hold`] has stopped, or those that [`overflowed`] has, given as
+/// bits of the global registers' layout.
 ///
 /// A freeze of versions 2 and 3 has cleared the global control register before it was read: our bits
 /// are set whatever was found, others' are theirs to set.
@@ -358,23 +374,23 @@ pub fn resume(
     capabilities: &Capabilities,
     active: &[Active],
     control: u64,
-    overflowed: u32,
+    stopped: u64,
 ) {
     match capabilities.handler_gate {
-        Gate::Global => {
-            machine.write_msr(capabilities.global.control, control | bits(active));
-        }
+        Gate::Global => machine.write_msr(capabilities.global.control, control),
+        #[cfg(feature = "legacy")]
         Gate::First => {
             let select = first_select(active) | capabilities.enable;
             machine.write_msr(capabilities.layout.select, select);
         }
         Gate::Each => {
-            for (index, counter) in active.iter().enumerate() {
-                if overflowed >> index & 1 != 0 {
+            for counter in active {
+                if stopped & counter.slot.bit() != 0 {
                     start_one(machine, capabilities, counter);
                 }
             }
         }
+        #[cfg(feature = "legacy")]
         Gate::Cesr => {}
     }
 }
@@ -415,19 +431,15 @@ pub(crate) fn unmask_lvtpc(machine: &mut impl Machine, capabilities: &Capabiliti
 }
 
 /// Whether a running counter seems to have overflowed.
-fn suspected(
-    machine: &mut impl Machine,
-    capabilities: &Capabilities,
-    counter: &mut Active,
-) -> bool {
+#[inline(never)]
+fn suspected(machine: &mut impl Machine, capabilities: &Capabilities, counter: &Active) -> bool {
     if capabilities.delivery == Delivery::CccrFlag {
         let cccr = machine.read_msr(counter.slot.select_msr);
         if Cccr::from_bits(cccr as u32).ovf() {
             return true;
         }
     }
-    read(machine, counter);
-    counter.value < counter.preset
+    read(machine, counter) < counter.preset
 }
 
 /// Stops one counter by its select; NetBurst: clears OVF too, as it would keep the interrupt line
@@ -459,16 +471,13 @@ fn bits(active: &[Active]) -> u64 {
 }
 
 /// PerfEvtSel0's value without EN: counter 0's, or nothing counted where it is free.
+#[cfg(feature = "legacy")]
 fn first_select(active: &[Active]) -> u64 {
     active
         .iter()
         .find(|counter| counter.slot.counter == Counter::FIRST)
         .map_or(0, |counter| counter.slot.select)
 }
-
-/// No processor that halprof.sys uses has CESR.
-#[cfg(not(feature = "legacy"))]
-fn write_cesr_half(_machine: &mut impl Machine, _counter: Counter, _half: u64) {}
 
 #[cfg(feature = "legacy")]
 fn write_cesr_half(machine: &mut impl Machine, counter: Counter, half: u64) {

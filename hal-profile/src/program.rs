@@ -3,7 +3,9 @@
 //! For each source and each kind of processor there is one [`Slot`]: the registers, the values that
 //! they are given, and the rotation in which they are. All zeros: nothing to run.
 
-use crate::capabilities::{Capabilities, Gate};
+use crate::capabilities::Capabilities;
+#[cfg(feature = "legacy")]
+use crate::capabilities::Gate;
 use crate::counter::{Counter, CounterWidth};
 use crate::encode::{Encoding, Filter, Register};
 use crate::guard::Limits;
@@ -273,7 +275,11 @@ fn fixed_shift(counter: Counter) -> u32 {
 fn reads_by_msr(capabilities: &Capabilities, counter: Counter) -> bool {
     let amd = capabilities.interface() == shared_types::ProfileInterface::Amd64;
     // RDPMC is not there before Pentium MMX and has errata on it.
-    capabilities.gate == Gate::Cesr || (amd && counter.index() >= amd::RDPMC_CORE_COUNTERS)
+    #[cfg(feature = "legacy")]
+    if capabilities.gate == Gate::Cesr {
+        return true;
+    }
+    amd && counter.index() >= amd::RDPMC_CORE_COUNTERS
 }
 
 /// Where a host lends the core memory to make a program in, before it replaces a session's. All

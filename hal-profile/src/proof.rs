@@ -106,11 +106,11 @@ impl<M: Machine> Local<'_, M> {
         let active = state.active.get_mut();
         pmu::stop(self.machine, capabilities, active);
         let (mut alive, mut interrupts) = (true, false);
-        for counter in &mut *active {
-            pmu::read(self.machine, counter);
+        for counter in &*active {
+            let value = pmu::read(self.machine, counter);
             // One that is not there reads as 0, which is also where an interrupt may stop it.
-            let absent = counter.value == 0 && state.proof_interrupts == 0;
-            alive &= counter.value != counter.preset && !absent;
+            let absent = value == 0 && state.proof_interrupts == 0;
+            alive &= value != counter.preset && !absent;
             interrupts |= counter.slot.interrupts;
         }
         pmu::clear(self.machine, capabilities, active);

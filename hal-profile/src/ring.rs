@@ -1,9 +1,9 @@
 //! A ring of samples over lent memory: one producer in the interrupt, one consumer, no lock.
 //!
 //! The memory is a slice of 64-bit atomics: the producer's count and whether it has ended, the
-//! consumer's count, then the slots. Both counts only grow; a slot is `count` modulo the capacity. The producer publishes a
-//! filled slot by a release store of its count, the consumer frees slots by a release store of
-//! its own, and each reads the other's with acquire.
+//! consumer's count, then the slots. Both counts only grow; a slot is `count` modulo the capacity.
+//! The producer publishes a filled slot by a release store of its count, the consumer frees slots by
+//! a release store of its own, and each reads the other's with acquire.
 
 use shared_types::Sample;
 
@@ -42,6 +42,7 @@ pub const fn words_for(samples: u32) -> usize {
 
 impl<'a> Ring<'a> {
     /// A ring over lent memory that began as zeros; `None` where it cannot hold one sample.
+    #[inline]
     #[must_use]
     pub fn new(words: &'a [Word]) -> Option<Self> {
         let (slots, _) = words.get(SLOTS..)?.as_chunks();
@@ -94,12 +95,15 @@ impl<'a> Ring<'a> {
             return false;
         }
         let words: [u64; WORDS_A_SAMPLE] = zerocopy::transmute!(*sample);
-        let Some(slot) = self.slot(produced) else {
+        let (Some([a, b, c, d, e]), [u, v, w, x, y]) = (self.slot(produced), words) else {
             return false;
         };
-        for (slot, word) in slot.iter().zip(words) {
-            slot.store(word, Ordering::Relaxed);
-        }
+        // One by one: a loop keeps the sample in memory, and takes four times the instructions.
+        a.store(u, Ordering::Relaxed);
+        b.store(v, Ordering::Relaxed);
+        c.store(w, Ordering::Relaxed);
+        d.store(x, Ordering::Relaxed);
+        e.store(y, Ordering::Relaxed);
         self.produced
             .store(produced.wrapping_add(1), Ordering::Release);
         true
@@ -128,12 +132,13 @@ impl<'a> Ring<'a> {
         taken as usize * size_of::<Sample>()
     }
 
+    #[inline]
     fn slot(&self, count: u64) -> Option<&'a [Word; WORDS_A_SAMPLE]> {
         self.slots.get((count & self.mask) as usize)
     }
 }
 
-const _: () = assert!(size_of::<Sample>().is_multiple_of(size_of::<u64>()));
+const _: () = assert!(size_of::<Sample>() == 5 * size_of::<u64>());
 
 #[cfg(all(test, loom))]
 mod loom_tests {

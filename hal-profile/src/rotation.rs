@@ -8,10 +8,11 @@
 //! [`Local::finish`] and [`Local::settle`] do the rest. Every function runs on its processor with
 //! interrupts masked.
 
+use crate::guard::Guard;
 use crate::host::Local;
 use crate::machine::Machine;
 use crate::overflow::preset;
-use crate::pmu::{self, Active};
+use crate::pmu;
 use crate::program::{KindProgram, Seat};
 use crate::state::{Phase, Total, doubled};
 use shared_types::ErrorCode;
@@ -59,6 +60,10 @@ impl<M: Machine> Local<'_, M> {
     pub(crate) fn resume(&mut self) {
         if self.state.phase == Phase::Suspended {
             self.state.found.counters = 0;
+            let settings = &self.program.settings;
+            if settings.samples && !settings.no_address {
+                pmu::unmask_lvtpc(self.machine, &self.state.capabilities);
+            }
             self.arm();
         }
     }
@@ -79,7 +84,7 @@ impl<M: Machine> Local<'_, M> {
         }
         self.read_all();
         let mut active = self.state.active.get().iter();
-        if active.any(Active::has_overflowed) {
+        if active.any(|counter| counter.overflowed(counter.last)) {
             return true;
         }
         if over {
@@ -120,7 +125,8 @@ impl<M: Machine> Local<'_, M> {
         let totals = state.totals.get_mut(..self.program.settings.count);
         totals.unwrap_or_default().zero();
         state.doublings = 0;
-        state.guard.zero();
+        let limits = &self.program.settings.interrupt_time;
+        state.guard = Guard::new(limits, state.capabilities.virtualized);
         state.statistics.zero();
         state.order.begin(rotations, seed);
         state.clock.before = 0;
@@ -231,7 +237,7 @@ impl<M: Machine> Local<'_, M> {
         state.clock.rotation_began = self.machine.timestamp();
     }
 
-    /// Adds up what the halted counters had come to when they were last read.
+    /// Ends the rotation of counters that are halted, read and added up.
     fn end_rotation(&mut self) {
         let state = &mut *self.state;
         let clock = &state.clock;
@@ -241,8 +247,6 @@ impl<M: Machine> Local<'_, M> {
         }
         for counter in state.active.get_mut() {
             if let Some(total) = state.totals.get_mut(usize::from(counter.slot.source)) {
-                total.add_up(counter);
-                total.carry(counter);
                 total.end_rotation(ticks);
             }
         }
@@ -253,9 +257,9 @@ impl<M: Machine> Local<'_, M> {
     fn read_all(&mut self) {
         let state = &mut *self.state;
         for counter in state.active.get_mut() {
-            pmu::read(self.machine, counter);
+            let value = pmu::read(self.machine, counter);
             if let Some(total) = state.totals.get_mut(usize::from(counter.slot.source)) {
-                total.add_up(counter);
+                total.add_up(counter, value);
             }
         }
     }

@@ -30,8 +30,7 @@ pub mod raw;
 pub struct Row {
     /// The source's number.
     pub id: ProfileSource,
-    /// The name in the enumeration, e.g. `ProfileTotalIssues`.
-    pub symbol: &'static str,
+    symbol: u16,
     select: RowSelect,
     /// The general counters that can count it, by index; [`ANY`] where the event has no constraint,
     /// [`NO_COUNTER`] where none can.
@@ -48,10 +47,10 @@ pub struct Row {
 
 impl Row {
     /// ProfileTime.
-    const fn timer(select: RowSelect, note: u16) -> Self {
+    const fn timer(symbol: u16, select: RowSelect, note: u16) -> Self {
         Self {
             id: ProfileSource::TIME,
-            symbol: "ProfileTime",
+            symbol,
             select,
             counters: NO_COUNTER,
             fixed: NO_COUNTER,
@@ -62,7 +61,7 @@ impl Row {
     }
 
     /// A source that no event of the family fits.
-    const fn unsupported(id: u32, symbol: &'static str, note: u16) -> Self {
+    const fn unsupported(id: u32, symbol: u16, note: u16) -> Self {
         Self {
             id: ProfileSource(id),
             symbol,
@@ -75,6 +74,12 @@ impl Row {
         }
     }
 
+    /// The name in the enumeration, e.g. `ProfileTotalIssues`.
+    #[must_use]
+    pub fn symbol(&self) -> &'static str {
+        text(self.symbol)
+    }
+
     /// The name that Windows' own tools print, e.g. `TotalIssues`: the symbol without `Profile`,
     /// but for ProfileTime and what they spell in another way.
     #[must_use]
@@ -82,19 +87,20 @@ impl Row {
         if self.fit == Fit::Timer {
             return "Timer";
         }
-        let name = self.symbol.strip_prefix("Profile").unwrap_or(self.symbol);
+        let symbol = self.symbol();
+        let name = symbol.strip_prefix("Profile").unwrap_or(symbol);
         amd64::spelling(self).unwrap_or(name)
     }
 
     /// The manual's name of the event, e.g. `INST_RETIRED`; empty where nothing is counted.
     #[must_use]
-    pub const fn counts(&self) -> &'static str {
+    pub fn counts(&self) -> &'static str {
         text(self.counts)
     }
 
     /// What a user should know before trusting it; may be empty.
     #[must_use]
-    pub const fn note(&self) -> &'static str {
+    pub fn note(&self) -> &'static str {
         text(self.note)
     }
 
@@ -113,11 +119,12 @@ impl Row {
 }
 
 /// The text of a number, which is empty for 0.
-const fn text(number: u16) -> &'static str {
-    match at(TEXTS, number as usize) {
-        Some(text) => text,
-        None => "",
-    }
+fn text(number: u16) -> &'static str {
+    let [start, end] = [0, 1].map(|next| {
+        let start = TEXT_STARTS.get(usize::from(number) + next);
+        usize::from(start.copied().unwrap_or(0))
+    });
+    TEXTS[0].get(start..end).unwrap_or_default()
 }
 
 /// As `get`, which is not const.
@@ -128,8 +135,10 @@ const fn at<T>(table: &[T], index: usize) -> Option<&T> {
     }
 }
 
-/// What rows say of what they count, and AMD's events' names and verdicts: once each.
-static TEXTS: &[&str] = generated!("texts");
+/// Names, what rows say of what they count, and AMD's events' verdicts: once each, in one.
+static TEXTS: &[&str; 1] = generated!("texts");
+/// Where each of them begins, and where the last ends.
+static TEXT_STARTS: &[u16] = generated!("text_starts");
 
 /// [`Select`] as a row holds it: NetBurst's, which few rows have, lies elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

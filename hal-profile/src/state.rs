@@ -49,18 +49,18 @@ pub struct ProcessorState {
 pub(crate) enum Phase {
     /// Nothing runs.
     Stopped = 0,
-    /// Counters count.
-    Running = 1,
-    /// Counters are stopped and not yet read: interrupts that are on their way are let in first.
-    Halted = 2,
     /// Asleep: to be armed again.
-    Suspended = 3,
+    Suspended = 1,
+    /// The session has ended here, for the cause in `ended`; totals stay.
+    Ended = 2,
+    /// Counters count.
+    Running = 3,
+    /// Counters are stopped and not yet read: interrupts that are on their way are let in first.
+    Halted = 4,
     /// START's proof runs.
-    Proving = 4,
+    Proving = 5,
     /// The proof is made: the counters are taken over, and stopped.
     Proved = 6,
-    /// The session has ended here, for the cause in `ended`; totals stay.
-    Ended = 5,
 }
 
 /// What START's proof has found.
@@ -86,6 +86,8 @@ pub(crate) enum Proof {
 pub(crate) struct ActiveCounters {
     counters: [Active; MAX_COUNTERS],
     count: usize,
+    /// Their bits in the layout of the global registers.
+    bits: u64,
 }
 
 /// The order in which rotations run: every cycle is a new permutation.
@@ -110,7 +112,7 @@ pub(crate) struct Total {
     pub(crate) time_squared: u128,
     /// Sampling: the period that the present preset is for.
     pub(crate) current_period: u64,
-    /// Sampling: events since the last sample when the counter was last preset.
+    /// Sampling: events since the last sample, as far as they are counted.
     pub(crate) carried: u64,
 }
 
@@ -158,35 +160,49 @@ impl ProcessorState {
 /// The period that a source is sampled with after so many doublings, in events.
 #[inline]
 pub(crate) fn doubled(period: u64, doublings: u32) -> u64 {
-    if doublings == 0 {
-        period
-    } else {
+    #[cold]
+    #[inline(never)]
+    fn lengthened(period: u64, doublings: u32) -> u64 {
         period
             .saturating_mul(1 << doublings.min(MOST_DOUBLINGS))
             .min(LONGEST_PERIOD)
     }
+    if doublings == 0 {
+        period
+    } else {
+        lengthened(period, doublings)
+    }
 }
 
 impl ActiveCounters {
+    #[inline]
     pub(crate) fn get(&self) -> &[Active] {
         self.counters.get(..self.count).unwrap_or_default()
     }
 
+    #[inline]
     pub(crate) fn get_mut(&mut self) -> &mut [Active] {
         self.counters.get_mut(..self.count).unwrap_or_default()
     }
 
+    /// Their bits in the layout of the global registers.
+    #[inline]
+    pub(crate) fn bits(&self) -> u64 {
+        self.bits
+    }
+
     pub(crate) fn clear(&mut self) {
-        self.count = 0;
+        (self.count, self.bits) = (0, 0);
     }
 
     /// A counter that starts from `preset`.
     pub(crate) fn add(&mut self, slot: &Slot, preset: u64) {
         if let Some(counter) = self.counters.get_mut(self.count) {
             counter.slot = *slot;
-            counter.value = preset;
+            counter.mask = slot.width.mask();
             counter.start_from(preset);
             self.count += 1;
+            self.bits |= slot.bit();
         }
     }
 }
@@ -246,18 +262,10 @@ impl Order {
 impl Total {
     /// Adds how far a counter has come since this was last done.
     #[inline]
-    pub(crate) fn add_up(&mut self, active: &mut Active) {
-        let came = active.slot.width.distance(active.last, active.value);
+    pub(crate) fn add_up(&mut self, active: &mut Active, value: u64) {
+        let came = active.advance(value);
         self.counted = self.counted.wrapping_add(came);
-        active.last = active.value;
-    }
-
-    /// Saves the partial period, so that the next rotation resumes it.
-    pub(crate) fn carry(&mut self, active: &Active) {
-        if active.slot.interrupts {
-            let came = active.slot.width.distance(active.preset, active.last);
-            self.carried = self.carried.wrapping_add(came);
-        }
+        self.carried = self.carried.wrapping_add(came);
     }
 
     /// The rotation is over that ran for so many ticks.

@@ -253,7 +253,9 @@ impl Processor {
         }
     }
 
-    fn unkind(&self) -> Unkind {
+    /// Which unkind behaviours it shows.
+    #[must_use]
+    pub fn unkind(&self) -> Unkind {
         self.leaves.unkind()
     }
 

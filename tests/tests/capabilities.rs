@@ -340,9 +340,8 @@ fn core_counters_that_rdpmc_does_not_reach_are_registers() {
     let mut silicon = perfmon_v2_silicon(1 << 23, 15).msr(0xC001_020F, 77);
     let capabilities = silicon.discover();
     let slot = Slot::new(&capabilities, general(7), &Encoding::default());
-    let mut one = Active::new(&slot, 0);
-    pmu::read(&mut silicon, &mut one);
-    assert_eq!(one.value, 77);
+    let one = Active::new(&slot, 0);
+    assert_eq!(pmu::read(&mut silicon, &one), 77);
 }
 
 #[test]

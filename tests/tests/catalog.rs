@@ -164,8 +164,8 @@ fn a_number_means_one_source_on_one_machine() {
         assert_eq!(distinct.len(), all.len());
         for row in all {
             assert_eq!(
-                find(&capabilities, row.id).map(|found| found.symbol),
-                Some(row.symbol)
+                find(&capabilities, row.id).map(|found| found.symbol()),
+                Some(row.symbol())
             );
         }
         for absent in [0x7FFF_FFFF, 0x8000_0000, u32::MAX] {
@@ -519,7 +519,7 @@ fn selects_as_one_number() {
     }
     let row = netburst::ROWS
         .iter()
-        .find(|row| row.symbol == "ProfileTotalIssues")
+        .find(|row| row.symbol() == "ProfileTotalIssues")
         .expect("a row");
     assert_eq!(select_word(&row.select()), Some(0x0000_8000_0400_0600));
 }

@@ -111,7 +111,7 @@ fn nothing_to_program() {
 fn instr_retired() -> NetBurstSelect {
     let row = netburst::ROWS
         .iter()
-        .find(|row| row.symbol == "ProfileTotalIssues");
+        .find(|row| row.symbol() == "ProfileTotalIssues");
     match row.expect("a row").select() {
         Select::NetBurst(event) => event,
         other => panic!("{other:?}"),

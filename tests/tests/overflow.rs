@@ -130,7 +130,7 @@ fn the_handler_stops_our_counters_together_and_no_others() {
         });
         let found = 0x3_0000_0007;
         cpu.processor.wrmsr(GLOBAL_CTRL, found).expect("version 4");
-        let control = pmu::hold(cpu, &capabilities, &active);
+        let control = pmu::hold(cpu, &capabilities, &active, 1 << 32 | 2);
         assert_eq!(control, found);
         let stopped = cpu.processor.rdmsr(GLOBAL_CTRL);
         assert_eq!(stopped, Ok(0x2_0000_0005), "{model}");

@@ -215,7 +215,7 @@ fn selects_hold_what_the_interface_does_not_add_later() {
             "{interface} {}",
             row.name()
         );
-        assert!(!row.name().is_empty() && !row.symbol.is_empty());
+        assert!(!row.name().is_empty() && !row.symbol().is_empty());
     }
 }
 

@@ -18,7 +18,7 @@ use shared_types::request::source::{
 use shared_types::{Delivery, ErrorCode, ProfileInterface, ProfileSource, ReplyHeader, Text};
 
 /// Most rows of one reply, so that no request takes long; the client asks again for the rest.
-const MOST_ROWS: usize = 60;
+const MOST_ROWS: usize = 50;
 
 impl<H: Host> Service<H> {
     pub(super) fn enumerate(&self, exchange: &mut Exchange<'_>) -> Answer {
@@ -80,7 +80,7 @@ impl<H: Host> Service<H> {
             max_interval: limits.max,
             kinds: kinds.fold(0, |mask, (kind, _)| mask | 1 << kind),
             name: Text::new(row.name()),
-            symbol: Text::new(row.symbol),
+            symbol: Text::new(row.symbol()),
             counts: Text::new(counts),
             note: Text::new(match support {
                 Err(refusal) => refusal.why,

@@ -6,7 +6,7 @@ use shared_types::ProfileSource;
 use super::amd64_events::{AmdGeneration, is_northbridge};
 use super::{ANY, CounterSet, Fit, NO_COUNTER, Row, RowSelect};
 
-const fn row(id: u32, name: &'static str, select: u64, fit: Fit, counts: u16, note: u16) -> Row {
+const fn row(id: u32, name: u16, select: u64, fit: Fit, counts: u16, note: u16) -> Row {
     Row {
         id: ProfileSource(id),
         symbol: name,
@@ -22,7 +22,7 @@ const fn row(id: u32, name: &'static str, select: u64, fit: Fit, counts: u16, no
 /// A row with the counters that family 15h has for its event.
 const fn row_of_family15h(
     id: u32,
-    name: &'static str,
+    name: u16,
     select: u64,
     fit: Fit,
     counts: u16,

@@ -6,7 +6,7 @@ use super::amd64_events::{first_name, is_northbridge};
 use super::{ANY, Fit, NO_COUNTER, Row, RowSelect};
 
 /// `northbridge`: the note on rows that one set of counters serves.
-const fn row(id: u32, symbol: &'static str, select: u64, northbridge: u16) -> Row {
+const fn row(id: u32, symbol: u16, select: u64, northbridge: u16) -> Row {
     let event = (select & 0xFF) as u16;
     let (counters, fit, note) = if is_northbridge(event) {
         (NO_COUNTER, Fit::Northbridge, northbridge)
@@ -41,7 +41,7 @@ pub(super) fn spelling(row: &Row) -> Option<&'static str> {
         .binary_search_by_key(&row.id.0, |(id, ..)| *id)
         .ok()?;
     let (_, symbol, name) = SPELLINGS.get(at)?;
-    (*symbol == row.symbol).then_some(*name)
+    (*symbol == row.symbol()).then_some(*name)
 }
 
 static SPELLINGS: &[(u32, &str, &str)] = generated!("amd64_spellings");

@@ -81,8 +81,8 @@ pub const fn is_northbridge(event: u16) -> bool {
 
 /// The manual's name of an event on this generation, or `None` where it is not documented there.
 #[must_use]
-pub const fn meaning(generation: AmdGeneration, event: u16) -> Option<&'static str> {
-    let Some(row) = find(event) else { return None };
+pub fn meaning(generation: AmdGeneration, event: u16) -> Option<&'static str> {
+    let row = find(event)?;
     let [k8, family10h, family15h, zen1, zen2, zen3, zen4, zen5] = row.names;
     text(match generation {
         AmdGeneration::K8 => k8,
@@ -126,11 +126,8 @@ const fn kept_from_k8(event: u16) -> bool {
 
 /// What became of a K8 event on Zen, in words; `None` for codes that the HAL's table does not use.
 #[must_use]
-pub const fn verdict(event: u16) -> Option<&'static str> {
-    match find(event) {
-        Some(row) => text(row.verdict),
-        None => None,
-    }
+pub fn verdict(event: u16) -> Option<&'static str> {
+    text(find(event)?.verdict)
 }
 
 /// Whether the unit mask selects no documented part of an event that is documented with unit-mask
@@ -149,7 +146,7 @@ const fn find(event: u16) -> Option<&'static Event> {
     super::at(EVENTS, event as usize)
 }
 
-const fn text(number: u8) -> Option<&'static str> {
+fn text(number: u8) -> Option<&'static str> {
     match number {
         0 => None,
         number => Some(super::text(number as u16)),

@@ -4,14 +4,7 @@ use shared_types::ProfileSource;
 
 use super::{ANY, CounterSet, Fit, NO_COUNTER, Row, RowSelect};
 
-const fn row(
-    id: u32,
-    symbol: &'static str,
-    select: u64,
-    counts: u16,
-    fixed: CounterSet,
-    note: u16,
-) -> Row {
+const fn row(id: u32, symbol: u16, select: u64, counts: u16, fixed: CounterSet, note: u16) -> Row {
     Row {
         id: ProfileSource(id),
         symbol,

@@ -10,7 +10,7 @@ pub const FIRST_ARCHITECTURAL: u32 = 0x8000_0200;
 
 const fn own(
     id: u32,
-    name: &'static str,
+    name: u16,
     select: RowSelect,
     counters: CounterSet,
     fixed: CounterSet,
@@ -29,7 +29,7 @@ const fn own(
     }
 }
 
-const fn fixed(id: u32, index: u8, name: &'static str, counts: u16) -> Row {
+const fn fixed(id: u32, index: u8, name: u16, counts: u16) -> Row {
     own(
         id,
         name,
@@ -41,7 +41,7 @@ const fn fixed(id: u32, index: u8, name: &'static str, counts: u16) -> Row {
     )
 }
 
-const fn architectural(id: u32, name: &'static str, select: u64, counts: u16, note: u16) -> Row {
+const fn architectural(id: u32, name: u16, select: u64, counts: u16, note: u16) -> Row {
     own(
         id,
         name,

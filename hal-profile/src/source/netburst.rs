@@ -51,7 +51,7 @@ const fn count(
 
 const fn row(
     id: u32,
-    symbol: &'static str,
+    symbol: u16,
     fit: Fit,
     counts: u16,
     select: &'static NetBurstSelect,
@@ -80,7 +80,7 @@ struct Event {
 
 const fn own(
     id: u32,
-    name: &'static str,
+    name: u16,
     mask: u32,
     first_model: u8,
     select: &'static NetBurstSelect,

@@ -45,7 +45,7 @@ const FIRST_OWN: u32 = 0x8000_0700;
 
 const fn row(
     id: u32,
-    symbol: &'static str,
+    symbol: u16,
     fit: Fit,
     counts: u16,
     select: u64,
@@ -72,7 +72,7 @@ struct Event {
 
 const fn event(
     code: u8,
-    name: &'static str,
+    name: u16,
     unit_mask: u8,
     counters: CounterSet,
     processors: Processors,

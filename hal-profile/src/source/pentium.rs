@@ -22,7 +22,7 @@ pub const COUNTER1_MEANING: u32 = 0x100;
 )]
 const fn row(
     id: u32,
-    symbol: &'static str,
+    symbol: u16,
     fit: Fit,
     counts: u16,
     event: u8,
@@ -55,7 +55,7 @@ struct Event {
 )]
 const fn own(
     event: u8,
-    name: &'static str,
+    name: u16,
     clocks: bool,
     counters: CounterSet,
     fit: Fit,

@@ -736,6 +736,7 @@ fn set_system_information(m: &mut Machine) -> Result<Outcome, Violation> {
         return Ok(Outcome::Return(UNSUCCESSFUL));
     }
     m.kernel.interrupt_handler = Some(handler);
+    m.engine.bus().registers.handled = true;
     done()
 }
 

@@ -12,6 +12,7 @@ use crate::rules::{Rule, Violation};
 use hal_profile::machine::Machine as _;
 use sim::cpuid::Leaves;
 use sim::host::Cpu;
+use sim::unkind::{Behaviour, LATE_STOP};
 
 /// The mask bit of LVTPC (SDM, "Local Vector Table"): the one that the driver may change there.
 const LVTPC_MASK: u64 = 1 << 16;
@@ -148,6 +149,9 @@ pub struct Registers {
     /// Processors on which LVTPC was masked when the counters were given back: that is a
     /// violation unless the driver tells of a storm there.
     pub left_masked: Vec<usize>,
+    /// The driver has had its own handler while the counters were reserved: only then is LVTPC's
+    /// mask its business.
+    pub handled: bool,
 }
 
 /// Every counter: the whole unit is reserved.
@@ -216,6 +220,7 @@ impl Registers {
     /// These counters are the driver's now, as bits of the global registers.
     pub fn reserve(&mut self, cpus: &mut [Cpu], counters: u64) {
         self.reserved = Some(counters);
+        self.handled = false;
         self.watched = cpus.iter_mut().map(Watched::new).collect();
     }
 
@@ -246,7 +251,7 @@ impl Registers {
             |(index, cpu): (usize, &mut Cpu)| (lvtpc(cpu) & LVTPC_MASK != 0).then_some(index);
         let masked = cpus.iter_mut().enumerate().filter_map(masked);
         self.left_masked = masked
-            .filter(|index| !in_callback.contains(index))
+            .filter(|index| self.handled && !in_callback.contains(index))
             .collect();
         self.reserved = None;
         Ok(())
@@ -300,11 +305,13 @@ impl Watched {
                 _ => 0,
             };
             let left = (now ^ end) & ours & !either;
-            if left != 0 {
+            let counts = matches!(role, Role::Counter | Role::Fixed);
+            // A counter that stops late counts on after it was written.
+            let late = counts && cpu.processor.unkind().has(Behaviour::LateStop);
+            if left != 0 && !(late && now.wrapping_sub(end) <= LATE_STOP) {
                 let what = format!("register {msr:#x} is left {now:#x}, not {end:#x} in {ours:#x}");
                 return Err((Rule::BitsLeft, what));
             }
-            let counts = matches!(role, Role::Counter | Role::Fixed);
             let mut changed = (now ^ before) & !ours & !either;
             if matches!(role, Role::Global) && freezes_on_pmi(cpu) {
                 // A freeze of versions 2 and 3 clears all bits; others' are theirs to set again.

@@ -99,13 +99,15 @@ const fn accesses(cost: &Cost) -> Accesses {
     [cost.msr, cost.rdpmc, cost.apic]
 }
 
-/// Instructions that one sample may take, by our own handler and through the HAL's callback.
-const OWN_HANDLER_MOST: u64 = 700;
-const CALLBACK_MOST: u64 = 450;
+/// Instructions that one sample may take, by our own handler and through the HAL's callback; and one
+/// where the guard decides besides.
+const OWN_HANDLER_MOST: u64 = 300;
+const CALLBACK_MOST: u64 = 240;
+const GUARDED_MOST: u64 = 400;
 
 /// Bytes of pool while a session samples: of the device, and of each processor, most of it its ring.
 const POOL_DEVICE: u64 = 1_884_992;
-const POOL_EACH: u64 = 1_339_424;
+const POOL_EACH: u64 = 1_339_440;
 
 /// One counter in use, which has overflowed; in the HAL's callback without what the HAL does.
 #[test]
@@ -197,7 +199,7 @@ fn the_guard_ends_a_storm() {
     let costs = &bench.device.machine.overflow_costs;
     let most = costs.iter().map(|cost| cost.instructions).max();
     let all: u64 = costs.iter().map(|cost| cost.instructions).sum();
-    assert!(most < Some(OWN_HANDLER_MOST), "{most:?}");
+    assert!(most < Some(GUARDED_MOST), "{most:?}");
     println!(
         "{interrupts} in {elapsed} ns, {all} instructions, at most {most:?}, {} times lengthened to {}",
         statistics.throttled, statistics.longest_period
