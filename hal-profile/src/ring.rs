@@ -116,15 +116,19 @@ impl<'a> Ring<'a> {
         let consumed = self.consumed.load(Ordering::Relaxed);
         let waiting = self.produced.load(Ordering::Acquire).wrapping_sub(consumed);
         let mut taken = 0;
-        for place in out
-            .chunks_exact_mut(size_of::<Sample>())
-            .take(waiting as usize)
-        {
-            let slot = self.slot(consumed.wrapping_add(taken));
-            let (bytes, _) = place.as_chunks_mut::<8>();
-            for (bytes, word) in bytes.iter_mut().zip(slot.into_iter().flatten()) {
-                *bytes = word.load(Ordering::Relaxed).to_ne_bytes();
-            }
+        let (places, _) = out.as_chunks_mut::<{ size_of::<Sample>() }>();
+        for place in places.iter_mut().take(waiting as usize) {
+            let Some([a, b, c, d, e]) = self.slot(consumed.wrapping_add(taken)) else {
+                break;
+            };
+            let words = [
+                a.load(Ordering::Relaxed),
+                b.load(Ordering::Relaxed),
+                c.load(Ordering::Relaxed),
+                d.load(Ordering::Relaxed),
+                e.load(Ordering::Relaxed),
+            ];
+            *place = zerocopy::transmute!(words);
             taken += 1;
         }
         self.consumed
