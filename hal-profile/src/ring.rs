@@ -95,15 +95,15 @@ impl<'a> Ring<'a> {
             return false;
         }
         let words: [u64; WORDS_A_SAMPLE] = zerocopy::transmute!(*sample);
-        let (Some([a, b, c, d, e]), [u, v, w, x, y]) = (self.slot(produced), words) else {
+        let Some(slot) = self.slot(produced) else {
             return false;
         };
         // One by one: a loop keeps the sample in memory, and takes four times the instructions.
-        a.store(u, Ordering::Relaxed);
-        b.store(v, Ordering::Relaxed);
-        c.store(w, Ordering::Relaxed);
-        d.store(x, Ordering::Relaxed);
-        e.store(y, Ordering::Relaxed);
+        slot[0].store(words[0], Ordering::Relaxed);
+        slot[1].store(words[1], Ordering::Relaxed);
+        slot[2].store(words[2], Ordering::Relaxed);
+        slot[3].store(words[3], Ordering::Relaxed);
+        slot[4].store(words[4], Ordering::Relaxed);
         self.produced
             .store(produced.wrapping_add(1), Ordering::Release);
         true
@@ -118,15 +118,15 @@ impl<'a> Ring<'a> {
         let mut taken = 0;
         let (places, _) = out.as_chunks_mut::<{ size_of::<Sample>() }>();
         for place in places.iter_mut().take(waiting as usize) {
-            let Some([a, b, c, d, e]) = self.slot(consumed.wrapping_add(taken)) else {
+            let Some(slot) = self.slot(consumed.wrapping_add(taken)) else {
                 break;
             };
             let words = [
-                a.load(Ordering::Relaxed),
-                b.load(Ordering::Relaxed),
-                c.load(Ordering::Relaxed),
-                d.load(Ordering::Relaxed),
-                e.load(Ordering::Relaxed),
+                slot[0].load(Ordering::Relaxed),
+                slot[1].load(Ordering::Relaxed),
+                slot[2].load(Ordering::Relaxed),
+                slot[3].load(Ordering::Relaxed),
+                slot[4].load(Ordering::Relaxed),
             ];
             *place = zerocopy::transmute!(words);
             taken += 1;

@@ -149,7 +149,7 @@ const fn find(event: u16) -> Option<&'static Event> {
 fn text(number: u8) -> Option<&'static str> {
     match number {
         0 => None,
-        number => Some(super::text(number as u16)),
+        number => Some(super::text(number.into())),
     }
 }
 
