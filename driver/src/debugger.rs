@@ -1,4 +1,4 @@
-//! The way in for a debugger. Nobody imports it.
+//! The way in for a debugger. No code reads it; `entry` names it, so that the linker keeps it.
 
 use crate::block::{TABLE, Table};
 use crate::device::{HARDWARE, Hardware};
@@ -8,7 +8,7 @@ use core::sync::atomic::AtomicPtr;
 /// Where everything can be reached from. Its name and layout are what
 /// `driver/windbg/halprof.js` reads: docs/windbg.md.
 #[repr(C)]
-struct Global {
+pub(crate) struct Global {
     /// `halprof` and a zero, to be found in a dump.
     magic: [u8; 8],
     /// The layout of this structure.
@@ -23,8 +23,7 @@ struct Global {
 }
 
 /// The symbol that a debugger looks for: `halprof!halprof_driver::debugger::HALPROF`.
-#[used]
-static HALPROF: Global = Global {
+pub(crate) static HALPROF: Global = Global {
     magic: *b"halprof\0",
     version: 2,
     reserved: 0,

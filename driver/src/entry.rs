@@ -2,10 +2,12 @@
 //! what it is given into checked types, and calls safe code.
 #![expect(unsafe_code, reason = "raw pointers and handles from Windows")]
 
+use crate::debugger::HALPROF;
 use crate::device::Device;
 use crate::status::Failed;
 use crate::wdf::{self, ContextType, Events, Request};
 use core::ffi::c_void;
+use core::hint::black_box;
 use hal_profile::service::Completion;
 use hal_profile::session::Client;
 use shared_types::NtStatus;
@@ -47,6 +49,8 @@ unsafe extern "system" fn driver_entry(
     driver: *mut DRIVER_OBJECT,
     registry_path: PCUNICODE_STRING,
 ) -> NTSTATUS {
+    // What no code refers to the linker leaves out.
+    black_box(&raw const HALPROF);
     // SAFETY: what Windows gave.
     status(unsafe { wdf::create_driver(driver, registry_path, Some(device_add)) })
 }

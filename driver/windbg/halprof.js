@@ -29,8 +29,9 @@ const RING = { produced: 0, consumed: 8, slots: 16 };
 // A counter's number: hal-profile/src/counter.rs.
 const FIXED_COUNTER = 0x20;
 const COUNTER_INDEX = 0x1f;
-// A session's number is its place, and above that how often the place was used.
-const PLACE_BITS = 8;
+// A session's number is its slot plus 1, and above that how often the slot was used:
+// hal-profile/src/service/sessions.rs.
+const SLOT_BITS = 8;
 
 // What cannot be shown, and why.
 class Refusal extends Error {}
@@ -96,7 +97,8 @@ function decimal(value) {
 }
 
 // ---------------------------------------------------------------------------------------------
-// Names of numbers. The test compares them with the PDB's enumerations.
+// Names of numbers. The test compares them with the PDB's enumerations, and LossCause, which is an
+// index in the driver and so in no PDB, with the sources.
 
 const NAMES = {
     "shared_types::interface::ProfileInterface":
@@ -108,7 +110,8 @@ const NAMES = {
     ],
     "shared_types::interface::Delivery": ["None", "ByValue", "Acknowledged", "CccrFlag"],
     "hal_profile::capabilities::Apic": ["None", "XApic", "X2Apic"],
-    "hal_profile::processor::Phase": ["Stopped", "Running", "Suspended"],
+    "hal_profile::state::Phase":
+        ["Stopped", "Running", "Halted", "Suspended", "Proving", "Ended", "Proved"],
     "shared_types::error::ErrorCode": [
         undefined, "VersionMismatch", "WrongSize", "ReplyTooSmall", "UnknownFlags",
         "ReservedNotZero", "UnknownSession", "TooManySessions", "NoSources", "TooManySources",
@@ -120,12 +123,12 @@ const NAMES = {
         "KernelAddressesNotGranted", "FixedCounterTaken",
     ],
     "shared_types::sample::Mode": ["Unknown", "User", "Kernel"],
-    "shared_types::sample::LossCause": ["RingFull", "KernelHidden", "Coalesced", "Missed"],
     "halprof_driver::trace::What": [
         undefined, "Ready", "Released", "Awake", "Asleep", "SurpriseRemoved", "ProcessorAdded",
         "Closed", "Refused", "Reserved", "GivenBack", "NotReady", "HandlerStuck",
     ],
 };
+const LOSS_CAUSES = ["RingFull", "KernelHidden", "Coalesced", "Missed"];
 // What requests are called, by their number: shared-types/src/request.rs.
 const REQUESTS = [
     "HELLO", "DESCRIBE", "PROCESSORS", "REGISTERS", "ENUMERATE", "QUERY", "PLAN", "OPEN",
@@ -218,7 +221,6 @@ const WRAPPERS = ["value", "v", "p", "pointer", "__0"];
 // The tag of None in each Option that is read, as rustc lays it out. Where the debugger shows the
 // PDB's own constant, that decides.
 const NONE = [
-    ["Option<hal_profile::session::Client>", 2],
     ["Option<hal_profile::service::Holder>", 2],
     ["Option<halprof_driver::overflow::Reservation>", 3],
     ["Option<halprof_driver::timer::Setting>", 2],
@@ -465,25 +467,25 @@ function blocks(reader, found) {
 function holder(reader, from) {
     const found = reader.some(reader.field(from, "holder"));
     return found && {
-        place: reader.number(found, "place"),
+        slot: reader.number(found, "slot"),
         since: reader.wide(found, "since"),
         reserved: reader.number(found, "reserved") !== 0,
     };
 }
 
-// The sources of a configuration, in order.
-function sources(reader, configuration) {
-    const all = reader.field(configuration, "sources");
-    const count = reader.count(configuration, "count", reader.length(all));
+// The sources of a program, in order.
+function sources(reader, program) {
+    const all = reader.field(program, "sources");
+    const count = reader.count(program, "settings.count", reader.length(all));
     return Array.from({ length: count }, (_, index) => all[index]);
 }
 
-function sessionNumber(reader, session, place) {
-    return hex(reader.number(session, "uses") * (1 << PLACE_BITS) + place);
+function sessionNumber(reader, session, slot) {
+    return hex(reader.number(session, "uses") * (1 << SLOT_BITS) + slot + 1);
 }
 
-function session(reader, from, place) {
-    return reader.element(reader.field(from, "sessions"), place);
+function session(reader, from, slot) {
+    return reader.element(reader.field(from, "sessions"), slot);
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -516,7 +518,7 @@ function heldBy(reader, from, held) {
     if (held === undefined) {
         return "none";
     }
-    const number = sessionNumber(reader, session(reader, from, held.place), held.place);
+    const number = sessionNumber(reader, session(reader, from, held.slot), held.slot);
     const counters = held.reserved ? "counters reserved" : "no counter";
     return `session ${number}, since ${decimal(held.since)}, ${counters}`;
 }
@@ -526,8 +528,11 @@ function reservation(reader, found) {
         return "none";
     }
     const interrupt = reader.number(found, "interrupt") !== 0;
+    // The debugger's NTSTATUS has a sign.
+    const removed = reader.number(found, "removed") >>> 0;
     return `handle ${hex(reader.pointer(found, "handle"))}, ` +
-        (interrupt ? "own overflow interrupt" : "no overflow interrupt of its own");
+        (interrupt ? "own overflow interrupt" : "no overflow interrupt of its own") +
+        (removed === 0 ? "" : ` that Windows does not remove, status ${status(removed)}`);
 }
 
 function timer(reader, host) {
@@ -568,7 +573,7 @@ function capabilities(reader, found, kind, processors) {
         const bits = reader.number(found, mask);
         return bits === 0
             ? "none"
-            : `${hex(bits)} of ${reader.number(reader.payload(reader.field(found, width)))} bits`;
+            : `${hex(bits)} of ${reader.number(found, width)} bits`;
     };
     return [
         `kind ${kind}       processors ${ranges(processors)}`,
@@ -587,24 +592,31 @@ function capabilities(reader, found, kind, processors) {
 function showProcessors(reader) {
     const found = table(reader, reader.global());
     const program = reader.target(found, "program.at");
-    const ids = sources(reader, reader.field(program, "configuration"))
-        .map((one) => reader.number(one, "id"));
+    const ids = sources(reader, program).map((one) => reader.number(one, "id"));
     return each(blocks(reader, found), (block) => processor(reader, block, ids));
 }
 
 function processor(reader, block, ids) {
     const state = reader.target(block, "state.at");
-    const phase = name(NAMES["hal_profile::processor::Phase"], reader.number(state, "phase"));
-    const active = reader.field(state, "active");
+    const phase = name(NAMES["hal_profile::state::Phase"], reader.number(state, "phase"));
+    const ended = reader.number(state, "ended");
     const lines = [
-        `${processorName(reader, block)}  ${phase.toLowerCase()}, ` +
-            `kind ${reader.number(state, "kind")}, turn ${reader.number(active, "turn")}`,
+        `${processorName(reader, block)}  ${phase.toLowerCase()}` +
+            `${ended === 0 ? "" : ` by ${refusal(ended)}`}, ` +
+            `kind ${reader.number(state, "kind")}, rotation ${rotation(reader, state)}`,
     ];
-    // Of a turn that is over only totals are worth showing.
+    // Of a rotation that is over only totals are worth showing.
     if (phase === "Running") {
-        lines.push(...seats(reader, active, ids));
+        lines.push(...counters(reader, reader.field(state, "active"), ids));
     }
     return lines.concat(totals(reader, state, ids), statistics(reader, state));
+}
+
+// The rotation that is due.
+function rotation(reader, state) {
+    const rotations = reader.field(state, "order.rotations");
+    const at = reader.count(state, "order.at", size(rotations) - 1);
+    return reader.memory(rotations.targetLocation, at + 1, 1)[at];
 }
 
 function processorName(reader, block) {
@@ -613,17 +625,17 @@ function processorName(reader, block) {
         `number ${reader.number(block, "number.Number")}`;
 }
 
-function seats(reader, active, ids) {
-    const seated = reader.field(active, "seated");
-    const count = reader.count(active, "count", reader.length(seated));
-    return Array.from({ length: count }, (_, place) => {
-        const seat = seated[place];
-        const index = reader.number(seat, "source");
-        const interrupts = reader.number(seat, "interrupts") !== 0 ? ", interrupts" : "";
-        return `  ${counter(reader.number(seat, "counter"))}: source ${index} ` +
-            `(${source(ids[index])}), select ${hex(reader.wide(seat, "control.select"))}, ` +
-            `preset ${hex(reader.wide(seat, "preset"))}, ` +
-            `last ${hex(reader.wide(seat, "last"))}${interrupts}`;
+function counters(reader, active, ids) {
+    const all = reader.field(active, "counters");
+    const count = reader.count(active, "count", reader.length(all));
+    return Array.from({ length: count }, (_, at) => {
+        const one = all[at];
+        const index = reader.number(one, "slot.source");
+        const interrupts = reader.number(one, "slot.interrupts") !== 0 ? ", interrupts" : "";
+        return `  ${counter(reader.number(one, "slot.counter"))}: source ${index} ` +
+            `(${source(ids[index])}), select ${hex(reader.wide(one, "slot.select"))}, ` +
+            `preset ${hex(reader.wide(one, "preset"))}, ` +
+            `last ${hex(reader.wide(one, "last"))}${interrupts}`;
     });
 }
 
@@ -632,14 +644,14 @@ function totals(reader, state, ids) {
     return ids.map((id, index) => {
         const part = (path) => decimal(reader.wide(all[index], path));
         return `  total of source ${index} (${source(id)}): ${part("counted")} counted in ` +
-            `${part("turns")} turns of ${part("running")} ticks, ` +
-            `period ${part("period")}, carried ${part("carried")}`;
+            `${part("rotations")} rotations of ${part("running")} ticks, ` +
+            `period ${part("current_period")}, carried ${part("carried")}`;
     });
 }
 
 function statistics(reader, state) {
     const part = (path) => decimal(reader.wide(state, `statistics.${path}`));
-    const lost = NAMES["shared_types::sample::LossCause"].map((cause, index) =>
+    const lost = LOSS_CAUSES.map((cause, index) =>
         `${decimal(reader.wide(reader.field(state, "statistics.lost")[index]))} ${cause}`);
     return [
         `  samples: ${part("generated")} generated, ${part("stored")} stored; ` +
@@ -654,37 +666,41 @@ function showSessions(reader) {
     const pool = reader.field(from, "sessions");
     const held = holder(reader, from);
     const lines = [];
-    // The first place is the service's own.
-    for (let place = 1; place < reader.number(pool, "length"); place += 1) {
-        const one = reader.element(pool, place);
-        const owner = reader.some(reader.field(one, "owner"));
-        if (owner !== undefined) {
-            const runs = held !== undefined && held.place === place;
-            lines.push(...openSession(reader, one, place, owner, runs));
+    for (let slot = 0; slot < reader.number(pool, "length"); slot += 1) {
+        const one = reader.element(pool, slot);
+        if (reader.number(one, "owned") !== 0) {
+            const runs = held !== undefined && held.slot === slot;
+            lines.push(...openSession(reader, one, slot, runs));
         }
     }
     return lines.length === 0 ? ["no session is open"] : lines;
 }
 
-function openSession(reader, one, place, owner, runs) {
-    const configuration = reader.field(one, "program.configuration");
+function openSession(reader, one, slot, runs) {
+    const settings = reader.field(one, "program.settings");
     const flags = ["kernel", "approximate"].filter((flag) => reader.number(one, flag) !== 0)
-        .concat(["samples", "no_address"].filter((flag) => reader.number(configuration, flag)));
-    const found = sources(reader, configuration);
+        .concat(["samples", "no_address"].filter((flag) => reader.number(settings, flag)));
+    const found = sources(reader, reader.field(one, "program"));
+    const ended = reader.number(one, "ended.error");
     const lines = [
-        `session ${sessionNumber(reader, one, place)}  place ${place}, ` +
+        `session ${sessionNumber(reader, one, slot)}  slot ${slot}, ` +
             (runs ? "running" : "not running"),
-        `  owner       handle ${hex(reader.wide(owner, "handle"))}, ` +
-            `process ${reader.number(owner, "process")}`,
+        `  owner       handle ${hex(reader.wide(one, "owner.handle"))}, ` +
+            `process ${reader.number(one, "owner.process")}`,
         `  flags       ${flags.length === 0 ? "none" : flags.join(", ")}`,
     ];
+    if (ended !== 0) {
+        lines.push(`  ended       ${refusal(ended)} on processor ` +
+            `${reader.number(one, "ended.processor")}, detail ` +
+            hex(reader.wide(one, "ended.detail")));
+    }
     if (found.length !== 0) {
         lines.push(
-            `  processors  ${processorSet(reader, reader.field(configuration, "processors"))}`,
-            `  rotation    ${reader.number(configuration, "rotation") / 10000} ms`,
-            `  ring        ${reader.number(configuration, "ring_samples")} samples a processor`);
+            `  processors  ${processorSet(reader, reader.field(settings, "processors"))}`,
+            `  rotation    ${reader.number(settings, "rotation") / 10000} ms`,
+            `  ring        ${reader.number(settings, "ring_samples")} samples a processor`);
     }
-    const samples = reader.number(configuration, "samples") !== 0;
+    const samples = reader.number(settings, "samples") !== 0;
     return lines.concat(found.map((what, index) => sessionSource(reader, what, index, samples)));
 }
 

@@ -65,7 +65,7 @@ fn the_script_shows_what_memory_holds() {
 #[test]
 fn the_script_shows_what_a_run_left() {
     let found = repository().join("target/memory-image/known.json").exists();
-    let make = "cargo run --release -p nt-model --bin memory-image";
+    let make = "cargo run --profile suite -p nt-model --bin memory-image";
     assert!(found || !required(), "no memory image: {make}");
     if found {
         node("tests/windbg/recorded.test.js");

@@ -160,7 +160,7 @@ test("as many samples and entries are shown as asked for", () => {
 
 test("a count beyond its array is refused", () => {
     const change = (target, { program }) =>
-        target.write(program, "hal_profile::session::Program", { configuration: { count: 257 } });
+        target.write(program, scenario.PROGRAM, { settings: { count: 257 } });
     assert.match(printed("processors", { change }), /count is 257, and there are only 256/);
 });
 
@@ -219,7 +219,7 @@ test("a service without holder, reservation and timer says so", () => {
         "suspended    yes"]) {
         assert.ok(text.includes(line), `${line} is not in\n${text}`);
     }
-    assert.match(printed("sessions", { change }), /^session 0x301 {2}place 1, not running/);
+    assert.match(printed("sessions", { change }), /^session 0x302 {2}slot 1, not running/);
 });
 
 test("a session that counts by a timer on some processors says which", () => {
@@ -229,7 +229,7 @@ test("a session that counts by a timer on some processors says which", () => {
         target.write(sessions[1], scenario.SESSION, {
             kernel: false,
             approximate: true,
-            program: { configuration: { sources, samples: false, processors } },
+            program: { sources, settings: { samples: false, processors } },
         });
     };
     const text = printed("sessions", { change });
@@ -265,8 +265,9 @@ test("where the debugger lists no modules, symbols are asked for", () => {
 
 for (const [field, command] of [
     ["version", "state"], ["judgement", "state"], ["suspended", "state"], ["holder", "sessions"],
-    ["preset", "processors"], ["carried", "processors"], ["owner", "sessions"],
-    ["rotation", "sessions"], ["ring", "rings"], ["thread", "rings"], ["made", "trace"],
+    ["preset", "processors"], ["carried", "processors"], ["order", "processors"],
+    ["owned", "sessions"], ["rotation", "sessions"], ["ring", "rings"], ["thread", "rings"],
+    ["made", "trace"],
 ]) {
     test(`a PDB without the field ${field} is named by !halprof_${command}`, () => {
         const others = changed((record) =>
@@ -281,18 +282,23 @@ for (const [field, command] of [
 }
 
 test("a layout that has moved is followed", () => {
+    const offset = (of, field) => of.type("hal_profile::pmu::Active").fields.get(field).offset;
+    const [preset, last] = ["preset", "last"].map((field) => offset(pdb, field));
+    // The two change places.
     const others = changed((record) => record
-        .replace(/(\[name = `preset`, .*offset = )64,/, "$10,")
-        .replace(/(\[name = `control`, .*offset = )0,/, "$18,"));
-    assert.notStrictEqual(others.type("hal_profile::interface::Seated").fields.get("preset").offset,
-        pdb.type("hal_profile::interface::Seated").fields.get("preset").offset);
+        .replace(new RegExp(`(\\[name = \`preset\`, .*offset = )${preset},`), `$1${last},`)
+        .replace(new RegExp(`(\\[name = \`last\`, .*offset = )${last},`), `$1${preset},`));
+    assert.notStrictEqual(preset, last);
+    assert.deepStrictEqual(["preset", "last"].map((field) => offset(others, field)),
+        [last, preset]);
     assert.strictEqual(printed("processors", { types: others }), documented("processors"));
 });
 
 test("every name is the PDB's", () => {
     for (const [type, names] of Object.entries(debug().inside("NAMES"))) {
         const known = Array.from(names, (name, number) => [name, number]).filter(([name]) => name);
-        assert.deepStrictEqual(known, [...pdb.type(type).values], type);
+        const values = [...pdb.type(type).values].sort(([, one], [, other]) => one - other);
+        assert.deepStrictEqual(known, values, type);
     }
 });
 
@@ -314,8 +320,8 @@ test("what the PDB does not tell is as in the sources", () => {
         slots: constant(ring, "SLOTS"),
     });
     assert.strictEqual(inside("FIXED_COUNTER"), constant("hal-profile/src/counter.rs", "FIXED"));
-    assert.strictEqual(inside("PLACE_BITS"),
-        constant("hal-profile/src/service/sessions.rs", "PLACE_BITS"));
+    assert.strictEqual(inside("SLOT_BITS"),
+        constant("hal-profile/src/service/sessions.rs", "SLOT_BITS"));
     assert.match(file("driver/src/debugger.rs"), new RegExp(`version: ${inside("LAYOUT")},`));
 });
 
@@ -330,6 +336,36 @@ test("the layout that is documented is the PDB's", () => {
     assert.deepStrictEqual(sentence.match(/0x[0-9a-f]+/g).map(Number), offsets);
     const size = pdb.type("halprof_driver::trace::Entry").size;
     assert.match(sentence, new RegExp(`of 256 entries of ${size} bytes`));
+});
+
+test("causes of loss are called as in the sources", () => {
+    const [, causes] = /\n    LossCause \{([^}]*)\}/.exec(file("shared-types/src/sample.rs"));
+    const named = [...causes.matchAll(/^ +(\w+) = (\d+) "/gm)]
+        .map(([, cause, number]) => [Number(number), cause]);
+    assert.notStrictEqual(named.length, 0);
+    assert.deepStrictEqual(named, Array.from(debug().inside("LOSS_CAUSES"), (cause, number) =>
+        [number, cause]));
+});
+
+test("a handler that Windows does not remove is shown", () => {
+    const removed = 0xc0000001;
+    const change = (target, { hardware }) => target.write(hardware, scenario.HARDWARE, {
+        service: { processors: { reservation: { some: { interrupt: true, removed } } } },
+    });
+    assert.match(printed("state", { change }),
+        /own overflow interrupt that Windows does not remove, status 0xc0000001\n/);
+});
+
+test("a run that the driver has ended says why, and where", () => {
+    const change = (target, { sessions, states }) => {
+        const ended = { error: 34, processor: 1, detail: 0x10400n };
+        target.write(sessions[1], scenario.SESSION, { ended });
+        target.write(states[1], scenario.STATE, { phase: "Ended", ended: 34 });
+    };
+    assert.match(printed("sessions", { change }),
+        /\n {2}ended {7}InterruptStorm on processor 1, detail 0x10400\n/);
+    assert.match(printed("processors", { change }),
+        /^processor 1 .* ended by InterruptStorm, kind 0, rotation 1$/m);
 });
 
 test("requests are called as in the sources", () => {

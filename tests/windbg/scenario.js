@@ -10,6 +10,8 @@ const HARDWARE = "halprof_driver::device::Hardware";
 const TRACE = "halprof_driver::trace::Trace";
 const POINTER = "core::sync::atomic::AtomicPtr";
 const SESSION = "hal_profile::session::Session";
+const PROGRAM = "hal_profile::program::Program";
+const STATE = "hal_profile::state::ProcessorState";
 const SAMPLE = "shared_types::sample::Sample";
 const WORD = "core::sync::atomic::AtomicU64";
 
@@ -29,10 +31,10 @@ const capabilities = {
     core_type: 0x40,
     pmu_version: 5,
     counters: 0xff,
-    width: { some: 48 },
+    width: 48,
     fixed: 0xf,
-    fixed_width: { some: 48 },
-    global: { some: { control: 0x38f, acknowledge: 0x390, status: 0x38e } },
+    fixed_width: 48,
+    global: { control: 0x38f, acknowledge: 0x390, status: 0x38e },
     delivery: "Acknowledged",
     apic: "X2Apic",
     masks_lvtpc: true,
@@ -46,14 +48,11 @@ const unused = {
         hal: { interface: "Amd64", reason: "AmdVendor" },
     },
     pmu_version: 1,
-    width: null,
-    fixed_width: null,
-    global: null,
     delivery: "None",
     apic: "None",
 };
 
-const configuration = {
+const program = {
     sources: [
         {
             id: 2, raw: 0, filter: both, group: 0, timer: false,
@@ -64,39 +63,45 @@ const configuration = {
             timer: false, interval: { source: 0x80000000, used: 0, events: 20_000 },
         },
     ],
-    count: 2,
-    samples: true,
-    no_address: false,
-    kernel: true,
-    processors: Array(32).fill(0xffffffffffffffffn),
-    rotation: 100_000,
-    ring_samples: 4,
+    settings: {
+        count: 2,
+        samples: true,
+        no_address: false,
+        kernel: true,
+        processors: Array(32).fill(0xffffffffffffffffn),
+        rotation: 100_000,
+        ring_samples: 4,
+    },
 };
 
 const states = [
     {
-        capabilities: { some: capabilities },
+        capabilities,
+        known: true,
         kind: 0,
         active: {
-            seated: [
+            counters: [
                 {
-                    counter: 0, source: 0, control: { select: 0x1300c0n },
-                    preset: 0xfffffffe7960n, last: 0xfffffffe8000n, interrupts: true,
+                    slot: { counter: 0, source: 0, select: 0x1300c0n, interrupts: true },
+                    preset: 0xfffffffe7960n, last: 0xfffffffe8000n,
                 },
                 {
-                    counter: 1, source: 1, control: { select: 0x11412en },
-                    preset: 0xffffffffb1e0n, last: 0xffffffffb200n, interrupts: true,
+                    slot: { counter: 1, source: 1, select: 0x11412en, interrupts: true },
+                    preset: 0xffffffffb1e0n, last: 0xffffffffb200n,
                 },
             ],
             count: 2,
-            turn: 0,
         },
+        order: { rotations: [3, 2], at: 1, count: 4 },
         totals: [
             {
-                counted: 0xffffffffffffffffn, running: 5_000_000_000, turns: 3, period: 100_000,
-                carried: 17,
+                counted: 0xffffffffffffffffn, running: 5_000_000_000, rotations: 3,
+                current_period: 100_000, carried: 17,
             },
-            { counted: 65_536, running: 5_000_000_000, turns: 3, period: 20_000, carried: 0 },
+            {
+                counted: 65_536, running: 5_000_000_000, rotations: 3, current_period: 20_000,
+                carried: 0,
+            },
         ],
         statistics: {
             generated: 9, stored: 3, lost: [1, 2, 3], spurious: 4, throttled: 5,
@@ -105,9 +110,11 @@ const states = [
         phase: "Running",
     },
     {
-        capabilities: { some: capabilities },
+        capabilities,
+        known: true,
         kind: 0,
-        active: { count: 0, turn: 0 },
+        active: { count: 0 },
+        order: { rotations: [1], at: 0, count: 4 },
         totals: [{ counted: 11 }, { counted: 12 }],
         phase: "Suspended",
     },
@@ -135,12 +142,14 @@ const entries = [
 // Writes it all; answers where what stands.
 function write(target) {
     const rings = [ring(target, 3, 1), null];
-    const blocks = states.map((state, index) => block(target, index, state, rings[index]));
-    const program = written(target, "hal_profile::session::Program", { configuration });
+    const kept = states.map((state) => written(target, STATE, state));
+    const blocks = states.map(({ phase }, index) =>
+        block(target, index, phase === "Running", kept[index], rings[index]));
+    const loaded = written(target, PROGRAM, program);
     const table = written(target, TABLE, {
         count: blocks.length,
         blocks: pool(target, `${POINTER}<${BLOCK}>`, [...blocks, 0n]),
-        program: { at: program, length: 1 },
+        program: { at: loaded, length: 1 },
     });
     const pooled = sessions(target);
     const hardware = written(target, HARDWARE, { service: service(target, table, pooled) });
@@ -158,19 +167,19 @@ function write(target) {
         trace,
     });
     return {
-        global, cells, trace, table, hardware, blocks, program, ring: rings[0].at,
-        sessions: Array.from({ length: pooled.length }, (_, place) =>
-            pooled.at + BigInt(place * target.type(SESSION).size)),
+        global, cells, trace, table, hardware, blocks, program: loaded, states: kept,
+        ring: rings[0].at,
+        sessions: Array.from({ length: pooled.length }, (_, slot) =>
+            pooled.at + BigInt(slot * target.type(SESSION).size)),
     };
 }
 
-// The service's own place, one in use, and one that was.
+// One that nobody uses, one in use, and one that was.
 function sessions(target) {
-    const place = (session) => ({ uses: 0, owner: null, ...session });
     return pool(target, SESSION, [
-        place({}),
-        place({ uses: 3, owner: { some: OWNER }, kernel: true, program: { configuration } }),
-        place({ uses: 1 }),
+        { owned: false },
+        { owned: true, owner: OWNER, uses: 3, kernel: true, program },
+        { owned: false, uses: 1 },
     ]);
 }
 
@@ -180,7 +189,7 @@ function service(target, table, sessions) {
         processors: {
             table: { at: table, length: 1 },
             timers: { setting: { some: { period: 50_000_000, precise: false } } },
-            reservation: { some: { handle: HANDLE, interrupt: true } },
+            reservation: { some: { handle: HANDLE, interrupt: true, removed: 0 } },
             frequency: 2_500_000_000n,
             resolution: 5000,
         },
@@ -191,19 +200,19 @@ function service(target, table, sessions) {
             ring_bytes_max: 268_435_456,
         },
         kinds: { list: [{ some: capabilities }], of: [0, 0], processors: 2 },
-        holder: { some: { place: 1, since: STARTED, reserved: true } },
+        holder: { some: { slot: 1, since: STARTED, reserved: true } },
         results_of: { some: 1 },
         ring_bytes: 2 * RING_WORDS * 8,
         suspended: false,
     };
 }
 
-function block(target, index, state, ring) {
+function block(target, index, running, state, ring) {
     return written(target, BLOCK, {
         index,
         number: { Group: index, Number: index + 4 },
-        running: state.phase === "Running",
-        state: { at: written(target, "hal_profile::processor::ProcessorState", state), length: 1 },
+        running,
+        state: { at: state, length: 1 },
         // A cell; its value is the Option.
         ring: { value: ring && { some: ring } },
     });
@@ -241,5 +250,6 @@ function written(target, type, value) {
 }
 
 module.exports = {
-    GLOBAL, TABLE, HARDWARE, TRACE, POINTER, SESSION, STARTED, unused, write, writeCounts,
+    GLOBAL, TABLE, HARDWARE, TRACE, POINTER, SESSION, PROGRAM, STATE, STARTED, unused, write,
+    writeCounts,
 };
