@@ -145,13 +145,13 @@ fn only_msrs_and_the_interrupt_flag_are_privileged() {
 fn all_code_has_a_name() {
     accepted(coverage);
     refused(coverage, "code without a name", |image, file| {
-        // Between functions, which stand at multiples of 16.
-        let ends = image
-            .symbols
-            .iter()
-            .filter(|(_, symbol)| symbol.length % 16 != 0);
-        let (start, symbol) = ends.clone().next().expect("a function before a gap");
-        overwrite(image, file, start + symbol.length, &[0xC3]);
+        // Between two functions that do not touch.
+        let code = Code::of(image);
+        let ends = code.functions.values().map(|function| function.range.end);
+        let starts = code.functions.keys().skip(1);
+        let mut gaps = ends.zip(starts).filter(|(end, start)| end < start);
+        let (end, _) = gaps.next().expect("a function before a gap");
+        overwrite(image, file, end, &[0xC3]);
     });
 }
 

@@ -204,7 +204,7 @@ fn no_entry_goes_deeper_than_its_limit() {
     accepted(depths);
     let overflow = "halprof_driver::overflow::overflow_interrupt";
     refused(depths, "more than 4096", |image, file| {
-        let at = large_frame(image, overflow);
+        let at = large_frame_below(image, overflow);
         overwrite(image, file, at, &4096u16.to_le_bytes());
     });
     refused(depths, "calls itself", |image, file| {
@@ -232,15 +232,19 @@ fn every_frame_is_in_the_unwind_information() {
     });
 }
 
-/// Where the size of a function's frame stands, in its unwind information.
-fn large_frame(image: &Image, name: &str) -> u32 {
+/// Where the size of a frame stands that an entry needs, in a function's unwind information.
+fn large_frame_below(image: &Image, entry: &str) -> u32 {
+    let code = Code::of(image);
+    let below = code.reach(image.function(entry), &|function| guarded(&code, function));
     let (table, size) = image.directory(IMAGE_DIRECTORY_ENTRY_EXCEPTION);
-    let start = image.function(name);
-    let mut entries = (table..table + size).step_by(RUNTIME_FUNCTION as usize);
-    let entry = entries.find(|&entry| image.u32_at(entry) == start);
-    let unwind = image.u32_at(entry.expect("its unwind information") + 8);
-    let slots = (unwind + 4..).step_by(2);
-    let mut slots = slots.take(usize::from(image.u32_at(unwind).to_le_bytes()[2]));
-    let is_large = |at: &u32| image.bytes[image.offset(*at) + 1] == ALLOC_LARGE;
-    slots.find(is_large).expect("a large frame") + 2
+    let entries = (table..table + size).step_by(RUNTIME_FUNCTION as usize);
+    let mut entries =
+        entries.filter(|&entry| below.contains_key(&Place::Function(image.u32_at(entry))));
+    let large = entries.find_map(|entry| {
+        let unwind = image.u32_at(entry + 8);
+        let slots = (unwind + 4..).step_by(2);
+        let mut slots = slots.take(usize::from(image.u32_at(unwind).to_le_bytes()[2]));
+        slots.find(|at| image.bytes[image.offset(*at) + 1] == ALLOC_LARGE)
+    });
+    large.expect("a large frame") + 2
 }
