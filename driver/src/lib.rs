@@ -4,19 +4,21 @@
 //! | module | is | unsafe |
 //! |---|---|---|
 //! | `entry` | DriverEntry, and the table of what the framework calls | yes |
-//! | `wdf` | framework objects, given that table; requests | yes |
+//! | `debugger` | the global that a debugger starts from; no code reads it | no |
 //! | `device` | what one device has between PrepareHardware and ReleaseHardware | no |
 //! | `host` | all processors, as the core sees them | yes |
+//! | `lock` | a value under the framework's wait lock | yes |
+//! | `wdf` | framework objects, given that table; requests | yes |
 //! | `overflow` | the counters, reserved with Windows, and the overflow interrupt | yes |
-//! | `block` | what belongs to each processor; ticks | yes |
-//! | `dpc` | work on a chosen processor | yes |
-//! | `apic` | the local APIC's page, and LVTPC's mask | yes |
-//! | `cpu` | RDMSR, WRMSR, RDPMC, and masking interrupts | yes |
-//! | `timer`, `clock`, `pool`, `lock` | Windows' own, each behind a safe type or function | yes |
-//! | `status` | NTSTATUS as a result | no |
 //! | `trace` | what happened lately, for a debugger | no |
 //! | `print` | refusals in the debug output | yes |
-//! | `debugger` | the global that a debugger starts from; nobody imports it | no |
+//! | `block` | what belongs to each processor; ticks | yes |
+//! | `dpc` | work on a chosen processor | yes |
+//! | `clock` | the rate of the time-stamp counter, and the timers' resolution | yes |
+//! | `cpu` | RDMSR, WRMSR, RDPMC, and masking interrupts | yes |
+//! | `apic` | the local APIC's page, and LVTPC's mask | yes |
+//! | `timer`, `pool` | Windows' own, each behind a safe type | yes |
+//! | `status` | NTSTATUS as a result | no |
 //!
 //! Arrows go down this table only.
 //!
