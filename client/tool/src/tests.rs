@@ -282,12 +282,10 @@ fn a_start_is_tried_again_while_the_machine_wakes_up() {
     let mut on = changed(waking);
     let mut session = Session::open(&mut on.connection, false, false).expect("a session");
     session.configure(&counting(1), false).expect("configured");
-    let began = std::time::Instant::now();
     let outcome = session.start();
     // The model did start at the first request; what matters is that it was asked again.
     let refused = outcome.expect_err("it runs already");
     assert_eq!(refused.code(), "running");
-    assert!(began.elapsed() < std::time::Duration::from_secs(1));
 }
 
 #[test]

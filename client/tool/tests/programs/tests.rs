@@ -191,7 +191,6 @@ fn a_duration_ends_the_program() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("pid");
     let script = format!("echo $$ > {}; exec sleep 600", file.display());
-    let since = Instant::now();
     let ran = ran(&[
         "--json",
         "stat",
@@ -205,9 +204,10 @@ fn a_duration_ends_the_program() {
         &script,
     ]);
     let stat = json(&ran.stdout);
-    assert!(since.elapsed() < SOON);
     assert_eq!(ran.status.code(), Some(0), "{stat}");
-    assert!(stat["elapsed_ns"].as_u64() >= Some(300_000_000), "{stat}");
+    let elapsed = stat["elapsed_ns"].as_u64().expect("a time");
+    // Not by its own end, which comes after 600 s.
+    assert!((300_000_000..600_000_000_000).contains(&elapsed), "{stat}");
     assert!(!is_alive(&read_when_written(file.to_str().expect("UTF-8"))));
 }
 

@@ -51,8 +51,9 @@ impl Wine {
             assert!(gcc.status().expect("gcc-mingw-w64-x86-64").success());
         }
         let wine = Self { folder };
-        // Three seconds after its last program Wine ends its services, also under a program that
-        // comes then: on a busy machine that was the next one, which found no service manager.
+        // Wine's server else ends three seconds after its last program (wineserver(1)), and its
+        // services with it. On a busy machine a program once found no service manager; whether this
+        // was why is not known.
         let mut server = wine.command(&program("wineserver64"));
         let started = server.arg("--persistent").status();
         assert!(started.expect("Wine's server").success());
