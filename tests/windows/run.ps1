@@ -467,6 +467,38 @@ Invoke-Step 'record' {
     Assert-That ($report.samples -eq $answer.samples) "report has $($report.samples) samples, record had $($answer.samples)"
     "$($answer.samples) samples of $source, $lost lost"
 }
+# Samples of each processor, by its number, between two moments in seconds; of all where none is given.
+function Get-SampleCount([string]$Name, [string]$File, [string]$Between) {
+    $counts = @{}
+    foreach ($row in (Get-Answer $Name ("report $Between `"$File`"")).by_processor) {
+        $counts[[int]$row.processor] = [decimal]$row.samples
+    }
+    $counts
+}
+Invoke-Step 'samples until the end, on every processor' {
+    Assert-Ready
+    $file = Join-Path $Log 'everywhere.rec'
+    $source = if ($Windows | Where-Object { $_.Name -eq 'TotalCycles' }) { 'TotalCycles' } else { 'TotalIssues' }
+    $processors = @((Get-Answer 'everywhere-info' 'info').processors | ForEach-Object { [int]$_.index })
+    # A busy program for each processor: Windows spreads them, over processor groups too.
+    $spins = @($processors | ForEach-Object {
+        Start-Process -WindowStyle Hidden -PassThru powershell.exe '-NoProfile -Command "while ($true) { }"'
+    })
+    try {
+        [void](Get-Answer 'everywhere' "record -e ${source}:1000000 -d 8 -o `"$file`"")
+    } finally {
+        $spins | ForEach-Object { $_.Kill() }
+    }
+    $all = Get-SampleCount 'everywhere-all' $file ''
+    $last = Get-SampleCount 'everywhere-last' $file '--time 6-8'
+    # The load does not change, so a quarter of the time has about a quarter of the samples. Half of
+    # that must come: on a processor whose interrupts have ended none do.
+    $silent = @($processors | Where-Object {
+        -not $all.ContainsKey($_) -or -not $last.ContainsKey($_) -or $last[$_] -lt $all[$_] / 8
+    } | ForEach-Object { "processor $_ has $(0 + $last[$_]) of its $(0 + $all[$_])" })
+    Assert-That ($silent.Count -eq 0) ('samples in the last 2 of 8 s: ' + ($silent -join ', '))
+    "$(Get-Sum $last.Values) of $(Get-Sum $all.Values) in the last 2 of 8 s, on $($processors.Count) processors"
+}
 Invoke-Step 'registers after measuring' {
     Assert-Ready
     Assert-Clear 'registers-after'
