@@ -5,9 +5,11 @@ use crate::fault::Fault;
 use crate::signature::Signature;
 use bitfield_struct::bitfield;
 
-/// IA32_APIC_BASE (SDM 3A, 10.4.4 and 10.12.1).
+/// IA32_APIC_BASE (SDM vol. 3, "Local APIC Status and Location", "Detecting and Enabling x2APIC
+/// Mode").
 pub(crate) const IA32_APIC_BASE: u32 = 0x1B;
-/// The registers of x2APIC mode: offset / 16 of the page's registers (SDM 3A, table 10-6).
+/// The registers of x2APIC mode: offset / 16 of the page's registers (SDM vol. 3, "x2APIC Register
+/// Address Space").
 const X2APIC: u32 = 0x800;
 
 const ID: u32 = 0x20;
@@ -28,7 +30,7 @@ const NMI_VECTOR: u8 = 2;
 /// The id that means all processors in xAPIC mode.
 const BROADCAST: u32 = 0xFF;
 
-/// The performance-counter entry of the local vector table (SDM 3A, figure 10-8).
+/// The performance-counter entry of the local vector table (SDM vol. 3, "Local Vector Table").
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 struct Lvtpc {
@@ -134,7 +136,8 @@ impl Apic {
         self.initialise();
     }
 
-    /// Whether software sees an APIC: CPUID.1:EDX[9] follows EN (SDM 3A, 10.4.3).
+    /// Whether software sees an APIC: CPUID.1:EDX[9] follows EN (SDM vol. 3, "Enabling or Disabling
+    /// the Local APIC").
     pub(crate) fn is_enabled(&self) -> bool {
         self.present && self.base.mode() != Mode::Disabled
     }
@@ -207,8 +210,8 @@ impl Apic {
         self.pending.take()
     }
 
-    /// What LVTPC sends (SDM 3A, 10.5.1). SMI, INIT and ExtINT never reach the operating system's
-    /// handlers as a performance interrupt; the model sends nothing for them.
+    /// What LVTPC sends (SDM vol. 3, "Local Vector Table"). SMI, INIT and ExtINT never reach the
+    /// operating system's handlers as a performance interrupt; the model sends nothing for them.
     fn vector(&self) -> Option<u8> {
         match self.lvtpc.delivery_mode() {
             0b000 => Some(self.lvtpc.vector()).filter(|&vector| vector >= FIRST_VECTOR),
@@ -246,7 +249,7 @@ impl Apic {
             .flatten()
     }
 
-    /// Reserved bits are refused in x2APIC mode (SDM 3A, 10.12.1.3).
+    /// Reserved bits are refused in x2APIC mode (SDM vol. 3, "Reserved Bit Checking").
     fn write_x2apic(&mut self, offset: u32, value: u64) -> Option<()> {
         let known = u64::from(LVTPC_WRITABLE | LVTPC_STATUS);
         if !self.in_mode(Mode::X2Apic) || offset != LVTPC || value & !known != 0 {
@@ -272,8 +275,8 @@ impl Apic {
     }
 }
 
-/// The transitions of SDM 3A, 10.12.5: x2APIC mode is entered from xAPIC mode only, and left for
-/// the disabled state only.
+/// The transitions of SDM vol. 3, "x2APIC State Transitions": x2APIC mode is entered from xAPIC
+/// mode only, and left for the disabled state only.
 fn may_change(from: Mode, to: Mode) -> bool {
     !matches!(
         (from, to),

@@ -1,4 +1,4 @@
-//! Intel's architectural performance monitoring, versions 1 to 6 (SDM 3B, "Architectural
+//! Intel's architectural performance monitoring, versions 1 to 6 (SDM vol. 3, "Architectural
 //! Performance Monitoring").
 //!
 //! Not modelled: PEBS, LBR, top-down metrics, transactions (a counter that asks
@@ -35,14 +35,14 @@ const RDPMC_FIXED: u32 = 1 << 30;
 /// IA32_MISC_ENABLE: performance monitoring available (7), BTS (11) and PEBS (12) unavailable. All
 /// three are read-only.
 const MISC_ENABLE_READ_ONLY: u64 = 1 << 7 | 1 << 11 | 1 << 12;
-/// Its other documented bits (SDM 4, table 2-2): fast strings, thermal control, SpeedStep, MONITOR,
-/// CPUID limit, xTPR, execute disable.
+/// Its other documented bits (SDM vol. 4, "IA-32 Architectural MSRs"): fast strings, thermal
+/// control, SpeedStep, MONITOR, CPUID limit, xTPR, execute disable.
 const MISC_ENABLE_WRITABLE: u64 = 1 << 0 | 1 << 3 | 1 << 16 | 1 << 18 | 1 << 22 | 1 << 23 | 1 << 34;
 /// After reset: fast strings on.
 const MISC_ENABLE_RESET: u64 = MISC_ENABLE_READ_ONLY | 1;
 
-/// IA32_DEBUGCTL (SDM 4, table 2-2): LBR, BTF, TR, BTS and its modes, both freezes,
-/// FREEZE_WHILE_SMM.
+/// IA32_DEBUGCTL (SDM vol. 4, "IA-32 Architectural MSRs"): LBR, BTF, TR, BTS and its modes, both
+/// freezes, FREEZE_WHILE_SMM.
 const DEBUGCTL_WRITABLE: u64 = 0b11 | 0x1FC0 | 1 << 14;
 /// FREEZE_PERFMON_ON_PMI.
 const FREEZE_PERFMON_ON_PMI: u64 = 1 << 12;
@@ -271,7 +271,7 @@ impl Architectural {
     }
 
     /// A counter asks for its interrupt, and FREEZE_PERFMON_ON_PMI stops all: up to version 3 by
-    /// clearing IA32_PERF_GLOBAL_CTRL, from version 4 on by CTR_FRZ (SDM 3B, "Freezing LBR and
+    /// clearing IA32_PERF_GLOBAL_CTRL, from version 4 on by CTR_FRZ (SDM vol. 3, "Freezing LBR and
     /// Performance Counters on PMI").
     fn freeze(&mut self, now: &Counts) {
         if self.debugctl & FREEZE_PERFMON_ON_PMI == 0 {
@@ -358,7 +358,7 @@ impl Unit for Architectural {
         self.capabilities.general_width
     }
 
-    /// Since Pentium M (SDM 3A, 10.5.1).
+    /// Since Pentium M (SDM vol. 3, "Local Vector Table").
     fn masks_on_delivery(&self) -> bool {
         true
     }
@@ -392,7 +392,7 @@ impl Unit for Architectural {
     }
 
     /// General counters are enabled in IA32_PERF_GLOBAL_CTRL, for software that knows version 1
-    /// only (SDM 3A, "Processor State After Reset").
+    /// only (SDM vol. 3, "Processor State After Reset").
     fn reset(&mut self) {
         self.counters_mut().for_each(Counter::reset);
         self.selects.fill(EventSelect::new());

@@ -2,7 +2,7 @@
 
 use crate::event::Event;
 
-/// One architectural event (SDM 3B, "Pre-defined Architectural Performance Events").
+/// One architectural event (SDM vol. 3, "Pre-defined Architectural Performance Events").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
     /// The bit of CPUID.0Ah:EBX that says the processor has it not.
@@ -42,10 +42,10 @@ pub const REFERENCE_CYCLES: (u8, u8) = (0x3C, 0x01);
 /// Cycles of fixed counter 2 for one of [`REFERENCE_CYCLES`], from version 3 on.
 ///
 /// The fixed counter runs with the time-stamp counter, the event with the bus clock or the core
-/// crystal (SDM 3B, "Pre-defined Architectural Performance Events"); a bus of 100 MHz under the
+/// crystal (SDM vol. 3, "Pre-defined Architectural Performance Events"); a bus of 100 MHz under the
 /// model's time stamps of 1 GHz.
 pub const REFERENCE_RATIO: u64 = 10;
 
-/// What the fixed counters count, by index (SDM 3B, "Fixed-Function Counters"); the later ones count nothing that
-/// a workload has.
+/// What the fixed counters count, by index (SDM vol. 3, "Fixed-Function Counters"); the later ones
+/// count nothing that a workload has.
 pub const FIXED: [Event; 3] = [Event::Instructions, Event::Cycles, Event::RefCycles];

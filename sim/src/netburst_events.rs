@@ -1,6 +1,6 @@
 //! The events of NetBurst, and what each mask of theirs counts.
 //!
-//! SDM vol. 3B (September 2016), section 19.15, tables 19-28 to 19-34.
+//! SDM vol. 3, "Pentium 4 and Intel Xeon Processor Performance Monitoring Events".
 
 use crate::event::Event;
 

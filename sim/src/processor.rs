@@ -529,7 +529,8 @@ fn select_unit(leaves: &Leaves) -> Option<Box<dyn Unit>> {
     }
 }
 
-/// Intel's units that no leaf declares (SDM 4, chapter 2, has the models).
+/// Intel's units that no leaf declares (SDM vol. 4, "Model-Specific Registers (MSRs)", has
+/// the models).
 fn before_architectural(leaves: &Leaves) -> Option<Box<dyn Unit>> {
     let Signature { family, model, .. } = Signature::of(leaves);
     match (family, model) {

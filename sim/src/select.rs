@@ -3,7 +3,8 @@
 use crate::event::{Compare, Event, Feed};
 use bitfield_struct::bitfield;
 
-/// IA32_PERFEVTSELx (SDM 3B, "Architectural Performance Monitoring Version 1") and AMD's PERF_CTL (AMD 24593, section 13.2.1).
+/// IA32_PERFEVTSELx (SDM vol. 3, "Architectural Performance Monitoring Version 1") and AMD's
+/// PERF_CTL (APM vol. 2, "Performance Monitoring Counters").
 #[bitfield(u64)]
 #[derive(PartialEq, Eq)]
 pub(crate) struct EventSelect {

@@ -14,7 +14,8 @@ pub(crate) struct Signature {
 }
 
 impl Signature {
-    /// Reads the leaves (SDM 2A, CPUID; AMD 24594, appendix E).
+    /// Reads the leaves (SDM vol. 2, "CPUID"; APM vol. 3, "Obtaining Processor Information
+    /// Via the CPUID Instruction").
     pub(crate) fn of(leaves: &Leaves) -> Self {
         let eax = leaves.get(1, 0).eax;
         let base = eax >> 8 & 0xF;

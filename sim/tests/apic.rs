@@ -1,4 +1,5 @@
-//! LVTPC in both modes, and the transitions between them (SDM 3A, chapter 10).
+//! LVTPC in both modes, and the transitions between them (SDM vol. 3, "Advanced Programmable
+//! Interrupt Controller (APIC)").
 
 use hal_profile::machine::CpuidResult;
 use sim::Processor;

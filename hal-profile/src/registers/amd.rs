@@ -1,4 +1,5 @@
-//! AMD core performance counters (AMD64 APM vol. 2, 13.2; PPR "Core Performance Monitor Counters").
+//! AMD core performance counters (APM vol. 2, "Performance Monitoring Counters"; PPR,
+//! "Core Performance Monitor Counters").
 //!
 //! PERF_CTL has the layout of [`super::intel::PerfEvtSel`].
 

@@ -1,4 +1,5 @@
-//! The local APIC's performance-counter entry, in both modes (SDM vol. 3A, 10.4.4, 10.5.1, 10.12).
+//! The local APIC's performance-counter entry, in both modes (SDM vol. 3, "Local APIC
+//! Status and Location", "Local Vector Table", "Extended xAPIC (x2APIC)").
 
 use bitfield_struct::bitfield;
 

@@ -30,7 +30,8 @@ pub struct Signature {
 }
 
 impl Signature {
-    /// The full family: the extended one is added to 15 (SDM vol. 2A, CPUID; AMD publication 25481).
+    /// The full family: the extended one is added to 15 (SDM vol. 2, "CPUID"; AMD publication
+    /// 25481).
     #[must_use]
     pub fn family(self) -> u16 {
         match self.base_family() {

@@ -1,4 +1,5 @@
-//! Intel architectural performance monitoring (SDM vol. 3B, 19.2; vol. 4).
+//! Intel architectural performance monitoring (SDM vol. 3, "Architectural Performance Monitoring";
+//! vol. 4).
 
 use bitfield_struct::bitfield;
 

@@ -1,4 +1,4 @@
-//! NetBurst counters (SDM vol. 3B, "Performance Monitoring (Processors Based on Intel NetBurst
+//! NetBurst counters (SDM vol. 3, "Performance Monitoring (Processors Based on Intel NetBurst
 //! Microarchitecture)").
 
 use bitfield_struct::bitfield;

@@ -1,4 +1,4 @@
-//! P6 family counters (SDM vol. 3B, "Performance Monitoring (P6 Family Processor)").
+//! P6 family counters (SDM vol. 3, "Performance Monitoring (P6 Family Processor)").
 //!
 //! PerfEvtSel0 and 1 stand where IA32_PERFEVTSEL0 and 1 do, with the layout of
 //! [`super::intel::PerfEvtSel`], but EN exists in PerfEvtSel0 only and gates both counters.

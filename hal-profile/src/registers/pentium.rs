@@ -1,4 +1,4 @@
-//! Pentium counters (SDM vol. 3B, "Performance Monitoring (Pentium Processors)").
+//! Pentium counters (SDM vol. 3, "Performance Monitoring (Pentium Processors)").
 
 use bitfield_struct::bitfield;
 

@@ -12,8 +12,9 @@ const FIXED_ROOM: u32 = (1 << 16) - 1;
 
 /// IA32_PERF_CAPABILITIES bit 13: the full-width alias of the counters.
 const FW_WRITE: u64 = 1 << 13;
-/// Family 6 models of version 3 without it: Nehalem, Westmere, Bonnell, Saltwell (SDM 4, chapter
-/// 2: IA32_A_PMCx first stand in the tables of Silvermont and Sandy Bridge).
+/// Family 6 models of version 3 without it: Nehalem, Westmere, Bonnell, Saltwell (SDM vol. 4,
+/// "Model-Specific Registers (MSRs)": IA32_A_PMCx first stand in the tables of Silvermont and Sandy
+/// Bridge).
 const NO_FW_WRITE: [u32; 12] = [
     0x1A, 0x1C, 0x1E, 0x1F, 0x25, 0x26, 0x27, 0x2C, 0x2E, 0x2F, 0x35, 0x36,
 ];
@@ -85,8 +86,8 @@ impl Capabilities {
         self.version >= 2
     }
 
-    /// Whether IA32_DEBUGCTL can freeze the counters (SDM 4, table 2-2: CPUID.1:ECX\[15\] and
-    /// version 2).
+    /// Whether IA32_DEBUGCTL can freeze the counters (SDM vol. 4, "IA-32 Architectural MSRs":
+    /// CPUID.1:ECX\[15\] and version 2).
     pub(super) fn freezes(&self) -> bool {
         self.version >= 2 && self.perf_caps.is_some()
     }

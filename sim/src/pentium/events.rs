@@ -23,7 +23,8 @@ pub(super) struct Row {
     pub(super) event: Event,
 }
 
-/// SDM vol. 3B, section 19.18; every other code counts nothing in the model.
+/// SDM vol. 3, "Pentium Processor Performance Monitoring Events"; every other code counts nothing
+/// in the model.
 pub(super) const ROWS: [Row; 10] = [
     on_both(0x0C, "CODE_READ", Event::L1iFetches),
     on_both(0x0E, "CODE_CACHE_MISS", Event::L1iMisses),

@@ -95,7 +95,7 @@ fn rows_are_in_order_and_names_are_found_once() {
     );
 }
 
-/// SDM 3A, "Processor State After Reset": a 1 for every general counter; AMD's likewise.
+/// SDM vol. 3, "Processor State After Reset": a 1 for every general counter; AMD's likewise.
 #[test]
 fn reset_leaves_general_counters_on_and_cleared_global_does_not() {
     for (model, msr, expected) in [
@@ -428,7 +428,7 @@ fn narrow_counters_wrap_at_32_bits() {
     assert_eq!(read(&mut processor, 0xC1), 5);
 }
 
-/// SDM 3B, "Pre-defined Architectural Performance Events": the event has a clock of its own.
+/// SDM vol. 3, "Pre-defined Architectural Performance Events": the event has a clock of its own.
 #[test]
 fn reference_cycles_of_a_general_counter_are_not_the_fixed_ones() {
     for (model, ratio) in [("skylake", 10), ("haswell", 10), ("core2", 1), ("yonah", 1)] {

@@ -31,16 +31,16 @@ const LONG: u64 = 1 << 40;
 #[derive(Clone, Copy)]
 enum Switch {
     /// IA32_PERF_GLOBAL_CTRL over EN of IA32_PERFEVTSELx and the fixed counter's nibble of
-    /// IA32_FIXED_CTR_CTRL (SDM vol. 4, table 2-2).
+    /// IA32_FIXED_CTR_CTRL (SDM vol. 4, "IA-32 Architectural MSRs").
     Global,
-    /// EN of IA32_PERFEVTSEL0, for both counters of P6 (SDM vol. 3B, "PerfEvtSel0 and PerfEvtSel1
+    /// EN of IA32_PERFEVTSEL0, for both counters of P6 (SDM vol. 3, "PerfEvtSel0 and PerfEvtSel1
     /// MSRs").
     P6,
-    /// Enable of the CCCRs (SDM vol. 3B, figure 19-37).
+    /// Enable of the CCCRs (SDM vol. 3, "CCCR MSRs").
     NetBurst,
-    /// EN of PERF_LEGACY_CTLx (APM vol. 2, 13.2.1).
+    /// EN of PERF_LEGACY_CTLx (APM vol. 2, "Performance Monitoring Counters").
     Legacy,
-    /// PerfCntrGlobalCtl over EN of PERF_CTLx (APM vol. 2, 13.2.1).
+    /// PerfCntrGlobalCtl over EN of PERF_CTLx (APM vol. 2, "Performance Monitoring Counters").
     PerfMonV2,
 }
 
@@ -255,7 +255,7 @@ impl SecondCount {
     }
 }
 
-/// By its opcode (SDM vol. 2D, tables A-2, A-3 and A-6).
+/// By its opcode (SDM vol. 2, "Opcode Map").
 fn is_branch(bytes: &[u8]) -> bool {
     let prefix = |&byte: &u8| matches!(byte, 0x40..=0x4F | 0x2E | 0x3E | 0x66 | 0xF2 | 0xF3);
     let at = bytes.iter().position(|byte| !prefix(byte)).unwrap_or(0);

@@ -1,7 +1,7 @@
 //! The registers of performance monitoring as rows of tables: number, name, fields.
 //!
-//! Sources: Intel SDM volume 3B chapters 18 and 19 and volume 4; AMD APM volume 2 chapter 13 and the
-//! PPRs; for the local APIC, SDM volume 3A chapter 10.
+//! Sources: Intel SDM vol. 3, "Performance Monitoring" and "Advanced Programmable Interrupt
+//! Controller (APIC)", and vol. 4; AMD APM vol. 2, "Performance Monitoring Counters", and the PPRs.
 
 use super::netburst::{COUNTERS, ESCRS};
 use shared_types::ProfileInterface;
