@@ -6,13 +6,13 @@ use xshell::{Shell, cmd};
 
 /// The profile of Cargo.toml that all of it is compiled by, and where cargo leaves it.
 const PROFILE: &str = "suite";
-/// All packages in each call: one alone would be compiled with other features, once more. The driver
-/// has a target of its own.
+/// All packages in each call: one alone would be compiled with other features, once more. The
+/// driver has a target of its own.
 const PACKAGES: [&str; 3] = ["--workspace", "--exclude", "halprof-driver"];
 
-/// What names of tests contain that only `cargo xtask prove` runs: what they need takes long to make
-/// or to start.
-const SLOW: [&str; 20] = [
+/// What names of tests contain that only `cargo xtask prove` runs: what they need takes long to
+/// make or to start.
+const SLOW: [&str; 14] = [
     // halprof.exe, built by mingw and run by Wine.
     "wine::",
     // The signed package, with halprof.exe in it.
@@ -33,15 +33,9 @@ const SLOW: [&str; 20] = [
     "the_firefox_profiler_shows_what_was_sampled",
     "the_parser_of_prometheus_reads_it_all",
     // Red since the core was rewritten, and to be brought up to it: accesses of START and the size of
-    // a session as stated, the binary's policy, and the debugger's script.
+    // a session as stated.
     "budget::operations_cost_exactly_this",
     "budget::memory_is_bounded",
-    "driver_abi::the_import_lists_name_each_functions_dll",
-    "driver_binary::instructions::all_code_has_a_name",
-    "driver_binary::registers::every_register_number_in_the_code_is_on_the_list",
-    "driver_binary::stack::no_entry_goes_deeper_than_its_limit",
-    "driver_windbg::the_script_shows_what_a_run_left",
-    "driver_windbg::the_script_shows_what_memory_holds",
 ];
 
 /// Which tests are run.
