@@ -111,7 +111,7 @@ const NAMES = {
     "shared_types::interface::Delivery": ["None", "ByValue", "Acknowledged", "CccrFlag"],
     "hal_profile::capabilities::Apic": ["None", "XApic", "X2Apic"],
     "hal_profile::state::Phase":
-        ["Stopped", "Running", "Halted", "Suspended", "Proving", "Ended", "Proved"],
+        ["Stopped", "Suspended", "Ended", "Running", "Halted", "Proving", "Proved"],
     "shared_types::error::ErrorCode": [
         undefined, "VersionMismatch", "WrongSize", "ReplyTooSmall", "UnknownFlags",
         "ReservedNotZero", "UnknownSession", "TooManySessions", "NoSources", "TooManySources",
