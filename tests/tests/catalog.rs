@@ -164,7 +164,7 @@ fn a_number_means_one_source_on_one_machine() {
         assert_eq!(distinct.len(), all.len());
         for row in all {
             assert_eq!(
-                find(&capabilities, row.id).map(|found| found.symbol()),
+                find(&capabilities, row.id).map(Row::symbol),
                 Some(row.symbol())
             );
         }

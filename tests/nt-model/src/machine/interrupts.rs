@@ -70,6 +70,7 @@ impl Machine {
     }
 
     /// Processors on which the HAL has stopped the counters for a callback that has not returned.
+    #[must_use]
     pub fn in_callback(&self) -> Vec<usize> {
         let calls = |processor: &super::Processor| {
             let mut pile = processor.pile.iter();
