@@ -8,7 +8,6 @@ use clap::{
 use halprof_profile::export::{Format, Lanes};
 use halprof_profile::symbols::SymbolPath;
 use std::ffi::OsString;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// What `--machine` is where it is not given.
@@ -79,8 +78,6 @@ pub(crate) enum Commands {
     Export(Export),
     /// Watch rates live, on the terminal
     Top(Top),
-    /// Answer Prometheus with counts
-    Serve(Serve),
     /// Show the registers of performance monitoring, field by field
     Registers(Registers),
     /// Tell what would stop a measurement, and what to do about it
@@ -283,6 +280,10 @@ pub(crate) struct Stat {
         allow_negative_numbers = true
     )]
     pub(crate) interval: Option<f64>,
+    /// Replace FILE with all counts so far at each interval, in OpenMetrics text, instead of
+    /// printing the intervals: for the textfile collector of windows_exporter or node_exporter
+    #[arg(long, value_name = "FILE", requires = "interval", conflicts_with_all = ["passes", "repeat"])]
+    pub(crate) openmetrics: Option<PathBuf>,
     /// Measure so many times; print mean, confidence, deviation and what was unlike the others
     #[arg(long, short, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) repeat: u32,
@@ -462,20 +463,6 @@ pub(crate) struct Top {
     /// Print the rates of one interval, and end
     #[arg(long)]
     pub(crate) once: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Serve {
-    #[command(flatten)]
-    pub(crate) selection: Selection,
-    #[command(flatten)]
-    pub(crate) watching: Watching,
-    /// Where to listen; port 0 takes a free one, and says which
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9464")]
-    pub(crate) listen: SocketAddr,
-    /// Let other machines ask, where the address is not a loopback one: without encryption
-    #[arg(long)]
-    pub(crate) allow_remote: bool,
 }
 
 #[derive(Debug, Args)]

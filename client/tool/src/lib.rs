@@ -33,7 +33,7 @@ use clap::Parser;
 use clap::error::ErrorKind;
 use command::{
     annotate, check, doctor, explain, export, info, install, list, machines, man, record,
-    registers, report, serve, stat, switch, top, uninstall,
+    registers, report, stat, switch, top, uninstall,
 };
 pub use error::{Error, Result};
 use halprof_measure::Connection;
@@ -150,9 +150,6 @@ fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u
         Commands::Top(options) => {
             measuring(place()?, output, |on, output| top::run(options, on, output))
         }
-        Commands::Serve(options) => measuring(place()?, output, |on, output| {
-            serve::run(options, on, output)
-        }),
     };
     status.map(u32::from)
 }

@@ -2,6 +2,7 @@
 
 mod body;
 pub(crate) mod csv;
+mod openmetrics;
 mod repeats;
 mod rows;
 mod teller;
@@ -21,6 +22,7 @@ use halprof_measure::metrics::Metrics;
 use halprof_measure::passes::passes;
 use halprof_profile::recording::write_whole;
 use indicatif::ProgressBar;
+use openmetrics::Exposition;
 use rows::{By, View};
 use shared_types::request::counts::Count;
 use std::time::{Duration, Instant};
@@ -60,6 +62,8 @@ struct Bench<'a> {
     view: &'a View<'a>,
     runner: Runner,
     teller: Teller<'a>,
+    /// The file that each reading replaces.
+    exposition: Option<Exposition<'a>>,
     interval: Option<u64>,
     progress: ProgressBar,
     /// Of all runs and passes before the one that runs.
@@ -95,6 +99,8 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
     };
     let runner = Runner::new(&options.work, on, choice.processor_count())?;
     let told = on.told.clone();
+    let path = options.openmetrics.clone();
+    let exposition = path.map(|path| Exposition::new(path, on, &choice, output));
     let teller = Teller::new(options, form, told.modelled, output);
     let measurements = sets.len() as u64 * u64::from(options.repeat);
     let progress = match runner.length_ns() {
@@ -108,6 +114,7 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
         view: &view,
         runner,
         teller,
+        exposition: exposition.transpose()?,
         interval,
         progress,
         done_ns: 0,
@@ -168,6 +175,9 @@ impl Bench<'_> {
         )?;
         let settled = session.configure(&setup, false)?;
         session.start()?;
+        if let Some(exposition) = &mut self.exposition {
+            exposition.publish(session.snapshot()?, 0)?;
+        }
         self.runner.begin(session.transport())?;
         let mut pace = Pace::new(self.runner.is_modelled());
         let mut before = Reading::default();
@@ -191,6 +201,11 @@ impl Bench<'_> {
                 time_ns: now,
                 counts: session.snapshot()?,
             };
+            if let Some(exposition) = &mut self.exposition {
+                let late = until.map_or(0, |until| now.time_ns.saturating_sub(until));
+                let missed = late.checked_div(self.interval.unwrap_or(0)).unwrap_or(0);
+                exposition.publish(now.counts.clone(), missed)?;
+            }
             let interval = since_reading(self.view, set, told, &before, &now);
             self.teller.tell(interval, kept)?;
             before = now;
@@ -201,6 +216,9 @@ impl Bench<'_> {
         };
         drop(session);
         self.runner.end()?;
+        if let Some(exposition) = &mut self.exposition {
+            exposition.publish(end.counts.clone(), 0)?;
+        }
         if self.interval.is_some() {
             let mut last = since_reading(self.view, set, told, &before, &end);
             last.last = true;
