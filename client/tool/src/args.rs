@@ -248,6 +248,12 @@ pub(crate) struct Work {
     /// How long sources that share counters each stay on them
     #[arg(long, value_name = "MS", allow_negative_numbers = true)]
     pub(crate) rotate: Option<f64>,
+    /// Run PROGRAM on the processors of `-C` only, which are of one group
+    #[arg(long, requires = "program")]
+    pub(crate) pin: bool,
+    /// End what PROGRAM has started and outlives it
+    #[arg(long, requires = "program")]
+    pub(crate) kill_children: bool,
     /// A program to run while measuring, with its arguments
     #[arg(last = true, value_name = "PROGRAM")]
     pub(crate) program: Vec<OsString>,

@@ -165,6 +165,7 @@ fn count(
     runner: &mut Runner,
 ) -> Result<(Vec<Vec<u128>>, u64)> {
     let setup = choice.setup.only(indexes);
+    runner.prepare()?;
     let mut session = Session::open(
         &mut on.connection,
         choice.sees_kernel(),

@@ -83,6 +83,7 @@ impl<'a> Recorder<'a> {
         indexes: &[usize],
         runner: &mut Runner,
     ) -> Result<()> {
+        runner.prepare()?;
         let mut session = Session::open(
             &mut on.connection,
             self.choice.sees_kernel(),

@@ -7,7 +7,7 @@ use crate::choice::{Choice, nanoseconds, rotation};
 use crate::output::{Output, seconds, table, thousands};
 use crate::periods::{self, Period};
 use crate::recorder::{Recorder, source};
-use crate::runner::Runner;
+use crate::runner::{Runner, Scope};
 use crate::this_machine;
 use crate::{Error, Result};
 use halprof_measure::calibrate::Advice;
@@ -27,6 +27,7 @@ use tempfile::TempDir;
 #[derive(Serialize)]
 struct Body {
     machine: String,
+    scope: Scope,
     file: String,
     elapsed_ns: u64,
     /// Whether Ctrl-C ended it.
@@ -93,7 +94,8 @@ pub(crate) fn run(options: &args::Record, on: &mut On, output: &Output) -> Resul
         // The driver shows kernel addresses to nobody else.
         halprof_measure::privilege::debug_others();
     }
-    let mut runner = Runner::new(&options.work, on, choice.processor_count())?;
+    let own_output = output.is_json() || options.output.as_os_str() == "-";
+    let mut runner = Runner::new(&options.work, on, &choice, own_output)?;
     let target = Target::of(&options.output, output)?;
     let body = record(options, target.path(), on, &mut choice, &mut runner, output);
     let (body, ended) = body.map_err(|error| choice.name_source(error))?;
@@ -203,6 +205,7 @@ fn record(
         turns: turns(&sum.statistics.turns, choice),
         lost_events: sum.statistics.lost_events,
         machine: on.told.machine.clone(),
+        scope: runner.scope(choice),
         file: options.output.display().to_string(),
         elapsed_ns,
         interrupted: sum.interrupted,
@@ -371,6 +374,9 @@ fn text(body: &Body) -> String {
         thousands(lost),
         body.file
     );
+    for line in [body.scope.text(), body.scope.left()].into_iter().flatten() {
+        text += &format!("{line}\n\n");
+    }
     let row = |row: &InPass| {
         [
             row.period.source.clone(),

@@ -14,7 +14,7 @@ use crate::args;
 use crate::choice::{self, Choice, rotation};
 use crate::output::{Output, plain, seconds};
 use crate::periods::{self, Period};
-use crate::runner::{Runner, interrupted};
+use crate::runner::{Runner, Scope, interrupted};
 use body::{Body, Interval, Pass, Run};
 use halprof_measure::Session;
 use halprof_measure::estimate::since;
@@ -97,7 +97,7 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
     } else {
         vec![(0..choice.chosen.len()).collect()]
     };
-    let runner = Runner::new(&options.work, on, choice.processor_count())?;
+    let runner = Runner::new(&options.work, on, &choice, form.owns_output(options))?;
     let told = on.told.clone();
     let path = options.openmetrics.clone();
     let exposition = path.map(|path| Exposition::new(path, on, &choice, output));
@@ -130,7 +130,8 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
     }
     bench.progress.finish_and_clear();
     let Bench { runner, teller, .. } = bench;
-    let body = body(&view, told.machine, sets.len(), measured, options.trim);
+    let scope = runner.scope(&choice);
+    let body = body(&view, told.machine, scope, measured, options.trim, sets.len());
     for note in periods::notes(&body.periods) {
         output.warn(&note);
     }
@@ -168,6 +169,7 @@ impl Bench<'_> {
     fn pass(&mut self, set: &[usize], told: Told, kept: &mut Vec<Interval>) -> Result<OnePass> {
         let choice = self.view.choice;
         let setup = choice.setup.only(set);
+        self.runner.prepare()?;
         let mut session = Session::open(
             &mut self.on.connection,
             choice.sees_kernel(),
@@ -330,9 +332,10 @@ fn differences(now: &[Vec<Count>], before: &[Vec<Count>]) -> Vec<Vec<Count>> {
 fn body(
     view: &View<'_>,
     machine: String,
-    passes: usize,
+    scope: Scope,
     measured: Vec<Measured>,
     trim: bool,
+    passes: usize,
 ) -> Body {
     let runs: Vec<Run> = measured.iter().map(|one| view.run(one)).collect();
     let turns = measured.iter().flat_map(|one| &one.passes);
@@ -353,6 +356,7 @@ fn body(
     let counts = repeats::combined(&runs, trim);
     Body {
         machine,
+        scope,
         elapsed_ns,
         elapsed_repeats,
         interrupted: interrupted(),

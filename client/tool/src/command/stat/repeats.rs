@@ -1,7 +1,7 @@
 //! What several runs come to: each count's mean, and how far it can be trusted.
 
 use super::body::{Outlier, Repeats, Row, Run};
-use halprof_measure::statistics::Summary;
+use halprof_measure::statistics::{Summary, mean_and_deviation};
 
 /// The rows of one run as they are; of several, their means, each with its spread.
 pub(super) fn combined(runs: &[Run], trim: bool) -> Vec<Row> {
@@ -51,18 +51,35 @@ fn mean(row: &Row, same: &[&Row], numbers: &[usize], trim: bool) -> Row {
     let Some(summary) = Summary::of(&values, trim) else {
         return row.clone();
     };
-    let mean_of = |of| halprof_measure::statistics::mean_and_deviation(&over(of)).0;
+    let kept = summary.kept.iter().filter_map(|&index| same.get(index));
+    let kept: Vec<&Row> = kept.copied().collect();
+    let mean_of = |of: fn(&Row) -> u128| {
+        let values: Vec<u128> = kept.iter().map(|row| of(row)).collect();
+        mean_and_deviation(&values).0
+    };
     Row {
         value: summary.mean,
         counted: mean_of(|row| row.counted),
         enabled_ns: mean_of(|row| row.enabled_ns),
         running_ns: mean_of(|row| row.running_ns),
-        scaled: same.iter().any(|row| row.scaled),
-        error: same.iter().filter_map(|row| row.error).reduce(f64::max),
+        scaled: kept.iter().any(|row| row.scaled),
+        error: bound(&kept),
         deviation: Some(summary.deviation),
         repeats: Some(repeats(&summary, &values, numbers)),
         ..row.clone()
     }
+}
+
+/// The bound of a mean of estimates: at worst all are wrong in the same direction, which the
+/// spread of the runs does not show.
+fn bound(rows: &[&Row]) -> Option<f64> {
+    if !rows.iter().any(|row| row.scaled) {
+        return None;
+    }
+    let of_row = |row: &&Row| if row.scaled { row.error } else { Some(0.0) };
+    let sum = rows.iter().map(of_row).sum::<Option<f64>>()?;
+    let n = u32::try_from(rows.len()).map_or(f64::INFINITY, f64::from);
+    Some((sum / n).ceil())
 }
 
 fn repeats(summary: &Summary, values: &[u128], numbers: &[usize]) -> Repeats {
@@ -74,7 +91,7 @@ fn repeats(summary: &Summary, values: &[u128], numbers: &[usize]) -> Repeats {
         })
     };
     Repeats {
-        runs: summary.values,
+        runs: summary.kept.len(),
         deviation: summary.deviation,
         confidence: summary.confidence,
         min: summary.min,

@@ -30,6 +30,11 @@ impl Form {
             _ => Ok(Self::Text),
         }
     }
+
+    /// Whether standard output is for the result alone, which what a program prints would spoil.
+    pub(super) fn owns_output(self, options: &args::Stat) -> bool {
+        self != Self::Text && options.file().is_none()
+    }
 }
 
 /// Tells intervals as they end where they can be told one by one, and keeps them where not.
