@@ -119,7 +119,10 @@ impl Program {
             program.job.add(child).map_err(failed)?;
             program.thread = Some(job::thread_of(child.id()).map_err(failed)?);
             if let Some(Pin { group, mask }) = launch.pin {
-                program.job.pin(child, group, mask as usize).map_err(failed)?;
+                program
+                    .job
+                    .pin(child, group, mask as usize)
+                    .map_err(failed)?;
             }
         }
         Ok(program)

@@ -134,6 +134,13 @@ pub(crate) struct Selection {
     pub(crate) approximate: bool,
 }
 
+impl Selection {
+    /// Whether no source is named.
+    pub(crate) fn is_default(&self) -> bool {
+        self.events.is_empty() && self.groups.0.is_empty()
+    }
+}
+
 /// The list that one or several arguments make: PowerShell passes an unquoted `A,B` as `A` `B`.
 pub(crate) fn joined(arguments: &[String]) -> Option<String> {
     (!arguments.is_empty()).then(|| arguments.join(","))
@@ -323,7 +330,7 @@ pub(crate) struct Record {
     /// Choose the periods: try so many times at most (3 without a number, 0 for none), then record
     #[arg(long, value_name = "RETRIES", num_args = 0..=1, require_equals = true, default_missing_value = "3", value_parser = clap::value_parser!(u32).range(..=100))]
     pub(crate) calibrate: Option<u32>,
-    /// Choose the periods for so many samples a second, of all sources and processors together
+    /// Choose the periods for HZ samples a second on the busiest processor, all sources together
     #[arg(long, value_name = "HZ", allow_negative_numbers = true)]
     pub(crate) rate: Option<f64>,
     /// Sample without addresses, through the HAL's documented callback: where the overflow handler

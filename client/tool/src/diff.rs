@@ -1,11 +1,11 @@
 //! `halprof report --diff`: what has become more and less from one recording to another.
 
-use crate::{Error, Result};
 use crate::args;
 use crate::output::{Output, table_of, thousands};
 use crate::shown::Shown;
-use halprof_profile::report::key::Value;
+use crate::{Error, Result};
 use halprof_measure::statistics::{by_chance, clear_of_chance};
+use halprof_profile::report::key::Value;
 use halprof_profile::report::share::Share;
 use halprof_profile::report::{Part, Report, Sum, Table};
 use serde::Serialize;
@@ -53,14 +53,14 @@ pub(super) fn run(
     for (report, other) in [(before, after), (after, before)] {
         for source in report.sources.iter().map(|source| &source.name) {
             if !other.sources.iter().any(|other| other.name == *source) {
-                output.warn(&format!("only one of the recordings has {source}: it is left out"));
+                output.warn(&format!(
+                    "only one of the recordings has {source}: it is left out"
+                ));
             }
         }
     }
     let tables = before.tables.iter().zip(&after.tables).take(asked);
-    let tables: Vec<_> = tables
-        .map(|(a, b)| (a, compare(a, b, &common)))
-        .collect();
+    let tables: Vec<_> = tables.map(|(a, b)| (a, compare(a, b, &common))).collect();
     if !output.is_json() {
         let several = before.sources.len() > 1;
         let texts = tables.iter().flat_map(|(table, parts)| {

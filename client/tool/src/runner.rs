@@ -74,12 +74,7 @@ const LOOK: Duration = Duration::from_millis(50);
 impl Runner {
     /// What the options name, if this machine can run it. `own_output`: standard output is for the
     /// result, and what a program prints goes to standard error.
-    pub(crate) fn new(
-        work: &Work,
-        on: &mut On,
-        choice: &Choice,
-        own_output: bool,
-    ) -> Result<Self> {
+    pub(crate) fn new(work: &Work, on: &mut On, choice: &Choice, own_output: bool) -> Result<Self> {
         let limit = |value| positive("--duration", value, 1e9, NANOSECONDS_MAX);
         let limit = work.duration.map(limit).transpose()?;
         let modelled = on.connection.transport().model().is_some();

@@ -14,6 +14,7 @@ mod export;
 mod figures;
 mod foreign;
 mod hostile;
+mod limits;
 mod lists;
 mod manuals;
 mod measure;

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::process::Child;
 use std::ptr;
 use std::time::Duration;
-use windows_sys::Win32::Foundation::{FALSE, HANDLE, INVALID_HANDLE_VALUE, WAIT_FAILED, WAIT_TIMEOUT};
+use windows_sys::Win32::Foundation::{
+    FALSE, HANDLE, INVALID_HANDLE_VALUE, WAIT_FAILED, WAIT_TIMEOUT,
+};
 use windows_sys::Win32::System::Diagnostics::ToolHelp::{
     CreateToolhelp32Snapshot, TH32CS_SNAPTHREAD, THREADENTRY32, Thread32First, Thread32Next,
 };
@@ -19,10 +21,10 @@ use windows_sys::Win32::System::JobObjects::{
 use windows_sys::Win32::System::SystemInformation::GROUP_AFFINITY;
 use windows_sys::Win32::System::Threading::{
     CREATE_WAITABLE_TIMER_HIGH_RESOLUTION, CreateWaitableTimerExW, GetActiveProcessorGroupCount,
-    INFINITE, OpenProcess, OpenThread, PROCESS_NAME_WIN32,
-    PROCESS_QUERY_LIMITED_INFORMATION, PROCESS_SYNCHRONIZE, QueryFullProcessImageNameW,
-    ResumeThread, SetProcessAffinityMask, SetWaitableTimer, THREAD_SUSPEND_RESUME,
-    TIMER_ALL_ACCESS, WaitForMultipleObjects, WaitForSingleObject,
+    INFINITE, OpenProcess, OpenThread, PROCESS_NAME_WIN32, PROCESS_QUERY_LIMITED_INFORMATION,
+    PROCESS_SYNCHRONIZE, QueryFullProcessImageNameW, ResumeThread, SetProcessAffinityMask,
+    SetWaitableTimer, THREAD_SUSPEND_RESUME, TIMER_ALL_ACCESS, WaitForMultipleObjects,
+    WaitForSingleObject,
 };
 
 /// What CreateProcessW is asked for so that a program waits to be resumed.
@@ -180,7 +182,9 @@ pub(crate) fn timer() -> io::Result<OwnedHandle> {
         owned(unsafe { CreateWaitableTimerExW(ptr::null(), ptr::null(), flags, TIMER_ALL_ACCESS) })
     };
     let exact = timer(CREATE_WAITABLE_TIMER_HIGH_RESOLUTION);
-    exact.or_else(|| timer(0)).ok_or_else(io::Error::last_os_error)
+    exact
+        .or_else(|| timer(0))
+        .ok_or_else(io::Error::last_os_error)
 }
 
 /// Waits until a process ends, no longer than this.

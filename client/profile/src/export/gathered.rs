@@ -257,7 +257,8 @@ impl Gatherer {
             },
             None => weight,
         };
-        self.timeline.scale(|lane, weight| scaled(lane.source, weight));
+        self.timeline
+            .scale(|lane, weight| scaled(lane.source, weight));
         let mut keys: Vec<(Key, u32)> = self.keys.into_iter().collect();
         keys.sort_unstable_by_key(|(key, _)| (key.process, key.thread, key.mode, key.address));
         let mut places: Vec<Place> = Vec::new();
@@ -344,11 +345,7 @@ const fn period(source: &recording::Source) -> u64 {
 }
 
 /// The recording's sources in its order, then those that only samples name.
-fn sources(
-    recording: &Recording,
-    spots: &[Spot],
-    turns: &BTreeMap<u16, Turns>,
-) -> Vec<Source> {
+fn sources(recording: &Recording, spots: &[Spot], turns: &BTreeMap<u16, Turns>) -> Vec<Source> {
     let told = (0..=u16::MAX).zip(&recording.metadata.sources);
     let mut sources: BTreeMap<u16, Source> = told
         .map(|(index, source)| {

@@ -85,6 +85,13 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
         Choice::with_metrics(&options.selection, on, &metrics, &wanted, !options.passes)?
     };
     choice.setup.rotation = rotation;
+    if options.selection.is_default()
+        && let Some((why, helps)) = on.no_counters()
+    {
+        output.warn(&format!(
+            "nothing but time can be counted here. {why} {helps}"
+        ));
+    }
     let view = View {
         frequency: on.connection.machine()?.timestamp_frequency,
         by: By::of(options, &choice, form),
@@ -131,7 +138,14 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
     bench.progress.finish_and_clear();
     let Bench { runner, teller, .. } = bench;
     let scope = runner.scope(&choice);
-    let body = body(&view, told.machine, scope, measured, options.trim, sets.len());
+    let body = body(
+        &view,
+        told.machine,
+        scope,
+        measured,
+        options.trim,
+        sets.len(),
+    );
     for note in periods::notes(&body.periods) {
         output.warn(&note);
     }

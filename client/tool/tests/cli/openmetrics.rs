@@ -53,7 +53,10 @@ fn counts_are_exactly_what_happened_in_the_time_they_took() {
     assert_eq!(readings, "6");
     assert!(metrics.ends_with("\n# EOF\n"));
     // Nothing else is left in a folder that a collector reads.
-    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1);
+    assert_eq!(
+        std::fs::read_dir(folder.path()).expect("a folder").count(),
+        1
+    );
 }
 
 /// The collectors' parser knows these types, and gives up a file with any other.
@@ -61,7 +64,9 @@ fn counts_are_exactly_what_happened_in_the_time_they_took() {
 fn every_type_is_one_of_the_older_text_format() {
     let folder = tempfile::tempdir().expect("a folder");
     let metrics = counted(&folder.path().join("halprof.prom"), &["-I", "10"]);
-    let types = metrics.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    let types = metrics
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE "));
     let types: Vec<&str> = types.filter_map(|line| line.split(' ').nth(1)).collect();
     assert!(types.len() > 8, "{metrics}");
     for one in types {
@@ -162,7 +167,15 @@ fn the_result_is_printed_without_intervals() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("halprof.prom");
     let path = path.to_str().expect("UTF-8");
-    let stat = ["stat", "-I", "10", "--openmetrics", path, "-e", "TotalIssues"];
+    let stat = [
+        "stat",
+        "-I",
+        "10",
+        "--openmetrics",
+        path,
+        "-e",
+        "TotalIssues",
+    ];
     for form in ["--jsonl", "--csv"] {
         let ran = halprof(&[&stat[..], &[form]].concat());
         let lines = ran.stdout.lines().count();

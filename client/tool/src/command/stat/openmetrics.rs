@@ -243,8 +243,7 @@ impl Reading {
         ];
         let one = ConstGauge::new(1_i64);
         let help = "What is measured on";
-        let mut about =
-            encoder.encode_descriptor("machine_info", help, None, MetricType::Gauge)?;
+        let mut about = encoder.encode_descriptor("machine_info", help, None, MetricType::Gauge)?;
         one.encode(about.encode_family(&labels)?)?;
         let help = "The processors that are counted on";
         let mut processors =

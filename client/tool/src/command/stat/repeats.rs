@@ -100,3 +100,62 @@ fn repeats(summary: &Summary, values: &[u128], numbers: &[usize]) -> Repeats {
         outliers: summary.outliers.iter().filter_map(outlier).collect(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(value: u128, error: Option<f64>) -> Run {
+        let row = Row {
+            source: "TotalIssues".to_owned(),
+            processor: None,
+            core_type: None,
+            group: None,
+            pass: None,
+            value,
+            counted: value / 2,
+            enabled_ns: value * 2,
+            running_ns: value,
+            scaled: error.is_some(),
+            error,
+            deviation: None,
+            repeats: None,
+            left_out: None,
+        };
+        Run {
+            elapsed_ns: 1,
+            counts: vec![row],
+            interrupted: false,
+        }
+    }
+
+    /// The run that is unlike the others is in none of a row's numbers, or in all of them.
+    #[test]
+    fn all_numbers_of_a_row_are_of_the_same_runs() {
+        let values = [100, 102, 98, 100, 102, 98, 5000];
+        let runs: Vec<Run> = values.iter().map(|&value| run(value, Some(10.0))).collect();
+        for (trim, mean) in [(true, 100), (false, 5600_u128.div_ceil(7))] {
+            let row = combined(&runs, trim).remove(0);
+            assert_eq!(
+                (row.value, row.counted, row.running_ns, row.enabled_ns),
+                (mean, mean / 2, mean, 2 * mean),
+                "{trim}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_bound_of_a_mean_is_the_mean_of_the_bounds() {
+        let bound = |errors: [Option<f64>; 2]| {
+            let runs = errors.map(|error| run(100, error));
+            combined(&runs, false).remove(0).error
+        };
+        assert_eq!(bound([Some(10.0), Some(30.0)]), Some(20.0));
+        assert_eq!(bound([Some(10.0), None]), Some(5.0), "one was exact");
+        assert_eq!(bound([None, None]), None);
+        // Of too few turns nothing is known.
+        let mut unknown = [run(100, Some(10.0)), run(100, None)];
+        unknown[1].counts[0].scaled = true;
+        assert_eq!(combined(&unknown, false).remove(0).error, None);
+    }
+}

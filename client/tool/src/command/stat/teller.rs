@@ -84,7 +84,8 @@ impl<'a> Teller<'a> {
         Self {
             form,
             modelled,
-            live: options.file().is_none() && interval.is_some()
+            live: options.file().is_none()
+                && interval.is_some()
                 && options.openmetrics.is_none()
                 && form != Form::Json,
             replaced: options.openmetrics.is_some(),

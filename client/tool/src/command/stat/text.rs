@@ -172,9 +172,7 @@ fn bound(row: &Row) -> String {
     match (&row.repeats, row.error) {
         (_, None) if row.scaled && !never(row) => "+/- unknown".to_owned(),
         // Each run's estimate may be wrong in the same direction, whatever the runs' spread.
-        (Some(repeats), error) => {
-            relative(repeats.confidence + error.unwrap_or(0.0), row.value)
-        }
+        (Some(repeats), error) => relative(repeats.confidence + error.unwrap_or(0.0), row.value),
         (None, Some(error)) => format!("+/- {}", whole_of(error)),
         (None, None) => String::new(),
     }
