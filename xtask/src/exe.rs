@@ -12,6 +12,9 @@ const TARGET: &str = "x86_64-pc-windows-gnu";
 /// Where the tool is left.
 pub(crate) const EXE: &str = "target/exe/halprof.exe";
 
+/// The same for tests, on a model in real time.
+const REAL_TIME: &str = "target/exe/halprof-real-time.exe";
+
 /// Leaves `halprof.exe` in `target/exe`, without its symbols.
 pub(crate) fn build(shell: &Shell) -> Result<()> {
     setup::require(setup::MINGW)?;
@@ -19,14 +22,17 @@ pub(crate) fn build(shell: &Shell) -> Result<()> {
     toolchain
         .cargo(shell)
         .args(["build", "--release", "--package", "halprof"])
+        .args(["--features", "real-time-model"])
         .args(["--target", TARGET, "--target-dir", "target/exe/work"])
         .args(standard_library)
         .arg("--config")
         .arg(without_paths()?)
         .run()
         .context("build the tool for Windows")?;
-    let built = format!("target/exe/work/{TARGET}/release/halprof.exe");
-    cmd!(shell, "x86_64-w64-mingw32-strip -o {EXE} {built}").run()?;
+    for (name, to) in [("halprof", EXE), ("halprof-real-time", REAL_TIME)] {
+        let built = format!("target/exe/work/{TARGET}/release/{name}.exe");
+        cmd!(shell, "x86_64-w64-mingw32-strip -o {to} {built}").run()?;
+    }
     println!("{EXE}");
     Ok(())
 }

@@ -1,20 +1,22 @@
 //! Periods for as many samples as are wanted, and what to think of as many as there were.
 //!
-//! Too many interrupts a second disturb what is measured; too few samples in all say little. The
-//! guidance is Intel's for event-based sampling: about a thousand samples a second at most, about
-//! ten thousand in all.
+//! Too many interrupts a second disturb the processor that takes them; too few samples in all say
+//! little. The guidance is Intel's for event-based sampling: about a thousand samples a second,
+//! about ten thousand in all.
 
-/// More samples a second, of all sources and processors together, disturb what is measured.
+/// So many samples a second on each busy processor, of all sources together, disturb little.
 pub const RATE: u64 = 1_000;
+/// More samples a second on a processor disturb what is measured: what Linux perf takes by default.
+pub const RATE_MAX: u64 = 4_000;
 /// Fewer samples in all say little.
 pub const SAMPLES: u64 = 10_000;
 
-/// How many samples are wanted, of all sources and processors together.
+/// How many samples are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aim {
-    /// At most so many a second.
+    /// At most so many a second on each processor, of all sources together.
     pub rate: u64,
-    /// About so many in all, where that matters.
+    /// About so many in all, of all sources and processors together, where that matters.
     pub samples: Option<u64>,
 }
 
@@ -28,15 +30,25 @@ impl Default for Aim {
 }
 
 impl Aim {
-    /// How many samples one of `together` sources that run at once, and of `all` sources, shall
-    /// have in a measurement of so many nanoseconds. At least one.
+    /// The period of one of `together` sources that run at once, and of `all` sources, in a
+    /// measurement of so many nanoseconds where each processor counts so many events; `None` where
+    /// there were none. The busiest processor keeps to the rate.
     #[must_use]
-    pub fn of_source(&self, elapsed_ns: u64, together: usize, all: usize) -> u64 {
+    pub fn period(
+        &self,
+        events: &[u128],
+        elapsed_ns: u64,
+        together: usize,
+        all: usize,
+    ) -> Option<u64> {
         let by_rate = u128::from(self.rate) * u128::from(elapsed_ns) / 1_000_000_000;
-        let by_rate = by_rate / together.max(1) as u128;
-        let in_all = self.samples.map(u128::from);
-        let wanted = in_all.map_or(by_rate, |samples| by_rate.min(samples / all.max(1) as u128));
-        u64::try_from(wanted).unwrap_or(u64::MAX).max(1)
+        let by_rate = u64::try_from(by_rate / together.max(1) as u128).unwrap_or(u64::MAX);
+        let busiest = events.iter().copied().max()?;
+        let in_all = self.samples.and_then(|samples| {
+            let sum = events.iter().copied().fold(0, u128::saturating_add);
+            period(sum, samples / all.max(1) as u64)
+        });
+        period(busiest, by_rate).max(in_all)
     }
 }
 
@@ -80,7 +92,7 @@ pub fn share_error(samples: u64) -> Option<f64> {
 pub enum Advice {
     /// So many samples a second are too many.
     TooMany {
-        /// Samples a second.
+        /// Samples a second on the processor that had most.
         rate: u64,
     },
     /// So many samples in all are too few.
@@ -93,15 +105,22 @@ pub enum Advice {
 }
 
 impl Advice {
-    /// What is to be said of so many samples in so many nanoseconds.
+    /// What is to be said of so many samples in so many nanoseconds, with so many on the processor
+    /// that had most.
     #[must_use]
-    pub fn on(samples: u64, elapsed_ns: u64) -> Vec<Self> {
-        let rate = (u128::from(samples) * 1_000_000_000).div_ceil(elapsed_ns.max(1).into());
-        let rate = u64::try_from(rate).unwrap_or(u64::MAX);
-        let too_many = (rate > RATE).then_some(Self::TooMany { rate });
-        let too_few = (samples < SAMPLES).then_some(Self::TooFew {
-            samples,
-            seconds: SAMPLES.div_ceil(rate.clamp(1, RATE)),
+    pub fn on(samples: u64, busiest: u64, elapsed_ns: u64) -> Vec<Self> {
+        let a_second = |samples: u64| {
+            let rate = (u128::from(samples) * 1_000_000_000).div_ceil(elapsed_ns.max(1).into());
+            u64::try_from(rate).unwrap_or(u64::MAX)
+        };
+        let rate = a_second(busiest);
+        let too_many = (rate > RATE_MAX).then_some(Self::TooMany { rate });
+        let too_few = (samples < SAMPLES).then(|| {
+            let rate = a_second(samples).min(if too_many.is_some() { RATE } else { u64::MAX });
+            Self::TooFew {
+                samples,
+                seconds: SAMPLES.div_ceil(rate.max(1)),
+            }
         });
         too_many.into_iter().chain(too_few).collect()
     }
@@ -121,11 +140,11 @@ impl std::fmt::Display for Advice {
         match self {
             Self::TooMany { rate } => write!(
                 f,
-                "{rate} samples a second are more than {RATE}: interrupts disturb what is measured; \
-                 lengthen the periods, or say --calibrate"
+                "{rate} samples a second on one processor are more than {RATE_MAX}: interrupts disturb what is measured; \
+                 use longer periods, or --calibrate"
             ),
             Self::TooFew { samples: 0, .. } => f.write_str(
-                "there is no sample: shorten the periods, measure for longer, or say --calibrate",
+                "there is no sample: use shorter periods, measure for longer, or use --calibrate",
             ),
             Self::TooFew { samples, seconds } => write!(
                 f,
@@ -141,6 +160,8 @@ impl std::fmt::Display for Advice {
 mod tests {
     use super::*;
 
+    const EVENTS: u128 = 1_000_000_000_000;
+
     #[test]
     fn the_aim_is_kept_by_the_rate_and_by_the_sum() {
         let aim = Aim::default();
@@ -153,15 +174,37 @@ mod tests {
             (1, 2, 4, 500),
             (0, 1, 1, 1),
         ] {
-            let wanted = aim.of_source(seconds * second, together, all);
-            assert_eq!(wanted, expected, "{seconds} s, {together} of {all}");
+            let period = aim.period(&[EVENTS], seconds * second, together, all);
+            let expected = u64::try_from(EVENTS / expected).ok();
+            assert_eq!(period, expected, "{seconds} s, {together} of {all}");
         }
         let rate = Aim {
-            rate: 99,
+            rate: 100,
             samples: None,
         };
-        assert_eq!(rate.of_source(1000 * second, 1, 1), 99_000);
-        assert_eq!(aim.of_source(u64::MAX, 1, 1), SAMPLES);
+        assert_eq!(
+            rate.period(&[EVENTS], 1000 * second, 1, 1),
+            Some(10_000_000)
+        );
+        assert_eq!(aim.period(&[0, 0], second, 1, 1), None);
+    }
+
+    /// Sixty-four busy processors have as many samples each as one has.
+    #[test]
+    fn a_rate_is_each_processors() {
+        let rate = Aim {
+            rate: 1000,
+            samples: None,
+        };
+        let second = 1_000_000_000;
+        let one = rate.period(&[3_000_000_000], second, 1, 1);
+        assert_eq!(one, Some(3_000_000));
+        assert_eq!(rate.period(&[3_000_000_000; 64], second, 1, 1), one);
+        assert_eq!(rate.period(&[3_000_000_000, 5, 0], second, 1, 1), one);
+        // The sum that is wanted is all processors' together.
+        let aim = Aim::default();
+        let all = aim.period(&[3_000_000_000; 64], second, 1, 1);
+        assert_eq!(all, Some(19_200_000));
     }
 
     #[test]
@@ -185,17 +228,24 @@ mod tests {
 
     #[test]
     fn advice_is_by_rate_and_by_number() {
-        let codes = |samples, seconds: u64| {
-            let advice = Advice::on(samples, seconds * 1_000_000_000);
+        let codes = |samples, busiest, seconds: u64| {
+            let advice = Advice::on(samples, busiest, seconds * 1_000_000_000);
             let codes = advice.iter().map(Advice::code);
             codes.collect::<Vec<_>>()
         };
-        assert!(codes(10_000, 10).is_empty());
-        assert_eq!(codes(10_001, 10), ["too-many-samples"]);
-        assert_eq!(codes(9_999, 10), ["too-few-samples"]);
-        assert_eq!(codes(2_000, 1), ["too-many-samples", "too-few-samples"]);
-        assert_eq!(codes(0, 0), ["too-few-samples"]);
-        let text = Advice::on(2_500, 25_000_000_000)[0].to_string();
+        assert!(codes(10_000, 10_000, 10).is_empty());
+        assert!(
+            codes(640_000, 10_000, 10).is_empty(),
+            "sixty-four processors"
+        );
+        assert_eq!(codes(40_001, 40_001, 10), ["too-many-samples"]);
+        assert_eq!(codes(9_999, 9_999, 10), ["too-few-samples"]);
+        assert_eq!(
+            codes(5_000, 5_000, 1),
+            ["too-many-samples", "too-few-samples"]
+        );
+        assert_eq!(codes(0, 0, 0), ["too-few-samples"]);
+        let text = Advice::on(2_500, 2_500, 25_000_000_000)[0].to_string();
         assert!(text.contains("2.0 %") && text.contains("100 s"), "{text}");
     }
 

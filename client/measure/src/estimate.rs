@@ -9,7 +9,12 @@
 //! that variance. For turns that are alike this is the textbook's, finite population correction
 //! included. The bound is as many standard deviations as Student's t has for `n - 1` degrees of
 //! freedom, at 98 %: few turns are only nearly normal, and the 95 % that are promised shall be kept
-//! for any workload, not met on the average of them.
+//! by each workload, not met on the average of them.
+//!
+//! The promise has an assumption: what happens does not depend on whose turn it is. A workload with
+//! a period of its own that is in step with the turns shows a source the same part of that period
+//! again and again; the turns then agree with each other, and the bound, which is made of how they
+//! differ, is far too small. Nothing in the counts tells. Turns of another length do.
 //! Source: W. G. Cochran, Sampling Techniques, 3rd edition, 6.3, 6.7 (optimum of the ratio
 //! estimator) and 6.13.
 
@@ -29,7 +34,7 @@ pub struct Estimate {
     pub running: u128,
     /// Whether `value` is an estimate.
     pub scaled: bool,
-    /// The 95 % bound of an estimate; `None` where nothing was scaled, and where there were too
+    /// The 95 % bound of an estimate, for a workload that is not in step with the turns; `None` where nothing was scaled, and where there were too
     /// few turns to know.
     pub error: Option<f64>,
     /// Variance of the estimate, and the degrees of freedom behind it.

@@ -25,6 +25,7 @@ pub mod estimate;
 pub mod metrics;
 mod modelled;
 pub mod passes;
+pub mod program;
 pub mod rates;
 pub mod selection;
 mod session;

@@ -1,6 +1,7 @@
 //! Windows itself: the only folder of this crate with unsafe code.
 
 mod driver;
+pub(crate) mod job;
 pub mod privilege;
 
 pub use driver::Driver;

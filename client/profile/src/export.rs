@@ -187,6 +187,7 @@ impl<'a> View<'a> {
             thousands(gathered.lost())
         );
         let mut captions = vec![machine, counts];
+        captions.extend(self.sources.iter().filter_map(|source| source.estimated()));
         captions.extend(gathered.recording.flaw());
         captions
     }

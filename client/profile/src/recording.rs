@@ -282,6 +282,14 @@ impl Recording {
         statistics.map_or_else(BTreeMap::new, |statistics| statistics.lost.clone())
     }
 
+    /// The sources that were not on a counter all the time, by the index that samples have.
+    #[must_use]
+    pub fn turns(&self) -> BTreeMap<u16, Turns> {
+        let told = self.statistics.iter().flat_map(|told| &told.turns);
+        told.filter_map(|turns| Some((u16::try_from(turns.source).ok()?, turns.clone())))
+            .collect()
+    }
+
     /// Whether it is known how many samples were lost: not of a file that is cut or damaged.
     #[must_use]
     pub fn losses_are_known(&self) -> bool {

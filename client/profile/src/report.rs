@@ -20,6 +20,7 @@ use halprof_measure::{Error, Result};
 use key::{Key, Value};
 use places::Places;
 use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use tally::{Apart, Entry, Tallies};
@@ -129,7 +130,7 @@ impl Report {
             places: &Places::resolve(&tallies.places, &mut symbols, &query.filter, &keys),
             names: Names::of(&recording, &query.filter)?,
             tallies: &tallies,
-            turns: turns(&recording),
+            turns: recording.turns(),
             query,
         };
         let sources = summing.sources(base, &recording);
@@ -171,7 +172,7 @@ impl Hits {
             places: &Places::resolve(&tallies.places, &mut symbols, &query.filter, &[]),
             names: Names::of(&recording, &query.filter)?,
             tallies: &tallies,
-            turns: turns(&recording),
+            turns: recording.turns(),
             query: &query,
         };
         let mut sources = summing.sources(apart, &recording);
@@ -324,13 +325,7 @@ struct Summing<'a> {
     places: &'a Places,
     query: &'a Query,
     /// The sources that were not on a counter all the time.
-    turns: FxHashMap<u16, Turns>,
-}
-
-fn turns(recording: &Recording) -> FxHashMap<u16, Turns> {
-    let told = recording.statistics.iter().flat_map(|told| &told.turns);
-    told.filter_map(|turns| Some((u16::try_from(turns.source).ok()?, turns.clone())))
-        .collect()
+    turns: BTreeMap<u16, Turns>,
 }
 
 impl Summing<'_> {

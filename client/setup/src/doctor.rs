@@ -10,6 +10,7 @@ mod system;
 mod tools;
 mod trial;
 
+pub use machine::no_counters;
 pub use signature::Signature;
 pub use system::{Power, System};
 pub use tools::Running;

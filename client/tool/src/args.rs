@@ -8,7 +8,6 @@ use clap::{
 use halprof_profile::export::{Format, Lanes};
 use halprof_profile::symbols::SymbolPath;
 use std::ffi::OsString;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// What `--machine` is where it is not given.
@@ -79,8 +78,6 @@ pub(crate) enum Commands {
     Export(Export),
     /// Watch rates live, on the terminal
     Top(Top),
-    /// Answer Prometheus with counts
-    Serve(Serve),
     /// Show the registers of performance monitoring, field by field
     Registers(Registers),
     /// Tell what would stop a measurement, and what to do about it
@@ -135,6 +132,13 @@ pub(crate) struct Selection {
     /// Take sources that only approximate their names
     #[arg(long)]
     pub(crate) approximate: bool,
+}
+
+impl Selection {
+    /// Whether no source is named.
+    pub(crate) fn is_default(&self) -> bool {
+        self.events.is_empty() && self.groups.0.is_empty()
+    }
 }
 
 /// The list that one or several arguments make: PowerShell passes an unquoted `A,B` as `A` `B`.
@@ -251,6 +255,12 @@ pub(crate) struct Work {
     /// How long sources that share counters each stay on them
     #[arg(long, value_name = "MS", allow_negative_numbers = true)]
     pub(crate) rotate: Option<f64>,
+    /// Run PROGRAM on the processors of `-C` only, which are of one group
+    #[arg(long, requires = "program")]
+    pub(crate) pin: bool,
+    /// End what PROGRAM has started and outlives it
+    #[arg(long, requires = "program")]
+    pub(crate) kill_children: bool,
     /// A program to run while measuring, with its arguments
     #[arg(last = true, value_name = "PROGRAM")]
     pub(crate) program: Vec<OsString>,
@@ -283,6 +293,10 @@ pub(crate) struct Stat {
         allow_negative_numbers = true
     )]
     pub(crate) interval: Option<f64>,
+    /// Replace FILE with all counts so far at each interval, in OpenMetrics text, instead of
+    /// printing the intervals: for the textfile collector of windows_exporter or node_exporter
+    #[arg(long, value_name = "FILE", requires = "interval", conflicts_with_all = ["passes", "repeat"])]
+    pub(crate) openmetrics: Option<PathBuf>,
     /// Measure so many times; print mean, confidence, deviation and what was unlike the others
     #[arg(long, short, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) repeat: u32,
@@ -316,7 +330,7 @@ pub(crate) struct Record {
     /// Choose the periods: try so many times at most (3 without a number, 0 for none), then record
     #[arg(long, value_name = "RETRIES", num_args = 0..=1, require_equals = true, default_missing_value = "3", value_parser = clap::value_parser!(u32).range(..=100))]
     pub(crate) calibrate: Option<u32>,
-    /// Choose the periods for so many samples a second, of all sources and processors together
+    /// Choose the periods for HZ samples a second on the busiest processor, all sources together
     #[arg(long, value_name = "HZ", allow_negative_numbers = true)]
     pub(crate) rate: Option<f64>,
     /// Sample without addresses, through the HAL's documented callback: where the overflow handler
@@ -462,20 +476,6 @@ pub(crate) struct Top {
     /// Print the rates of one interval, and end
     #[arg(long)]
     pub(crate) once: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Serve {
-    #[command(flatten)]
-    pub(crate) selection: Selection,
-    #[command(flatten)]
-    pub(crate) watching: Watching,
-    /// Where to listen; port 0 takes a free one, and says which
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9464")]
-    pub(crate) listen: SocketAddr,
-    /// Let other machines ask, where the address is not a loopback one: without encryption
-    #[arg(long)]
-    pub(crate) allow_remote: bool,
 }
 
 #[derive(Debug, Args)]

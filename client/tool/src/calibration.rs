@@ -122,12 +122,16 @@ fn try_once(
     let planned_ns = runner.planned_ns(elapsed_ns);
     let samples = aim.samples.filter(|_| planned_ns.is_some());
     let planned_ns = planned_ns.unwrap_or(elapsed_ns);
-    let wanted = Aim { samples, ..*aim }.of_source(planned_ns, indexes.len(), choice.chosen.len());
+    let aim = Aim { samples, ..*aim };
+    let all = choice.chosen.len();
     for (place, &index) in indexes.iter().enumerate() {
+        let planned = |events: &u128| {
+            let events = events.saturating_mul(planned_ns.into());
+            events.checked_div(elapsed_ns.into()).unwrap_or(0)
+        };
         let events = counts.iter().filter_map(|counts| counts.get(place));
-        let events = events.sum::<u128>().saturating_mul(planned_ns.into());
-        let events = events.checked_div(elapsed_ns.into()).unwrap_or(0);
-        if let Some(period) = calibrate::period(events, wanted) {
+        let events: Vec<u128> = events.map(planned).collect();
+        if let Some(period) = aim.period(&events, planned_ns, indexes.len(), all) {
             choice.set_period(index, period);
         }
     }
@@ -165,6 +169,7 @@ fn count(
     runner: &mut Runner,
 ) -> Result<(Vec<Vec<u128>>, u64)> {
     let setup = choice.setup.only(indexes);
+    runner.prepare()?;
     let mut session = Session::open(
         &mut on.connection,
         choice.sees_kernel(),

@@ -6,8 +6,8 @@ use crate::command::list::can_count;
 use crate::place::Place;
 use crate::{Error, Result};
 use halprof_measure::metrics::{Metric, Metrics, Term};
-use halprof_measure::selection::{self, Chosen, Item};
-use halprof_measure::{Connection, Refusal, Setup};
+use halprof_measure::selection::{self, Chosen, Item, format_processors};
+use halprof_measure::{Connection, Refusal, Setup, calibrate};
 use shared_types::request::machine::Processor;
 use shared_types::request::session::Spec;
 use shared_types::request::source::Source;
@@ -25,6 +25,9 @@ pub(crate) struct Choice {
     processors: Vec<Processor>,
 }
 
+/// The period of ProfileTime is in units of 100 ns.
+const TIME_UNITS_A_SECOND: u64 = 10_000_000;
+
 impl Choice {
     /// What the options name; without any, what `default_is_counting` asks for.
     pub(crate) fn of(options: &Selection, on: &mut On, default_is_counting: bool) -> Result<Self> {
@@ -34,7 +37,8 @@ impl Choice {
             if default_is_counting {
                 choice.count_by_default(&metrics, &mut on.connection)?;
             } else {
-                choice.sample_by_default(&metrics)?;
+                let frequency = on.connection.machine()?.timestamp_frequency;
+                choice.sample_by_default(&metrics, frequency)?;
             }
         }
         choice.settle();
@@ -125,11 +129,17 @@ impl Choice {
         Ok(())
     }
 
-    /// Cycles where they can be sampled, else instructions, else time.
-    fn sample_by_default(&mut self, metrics: &Metrics) -> Result<()> {
+    /// Cycles where they can be sampled, else instructions, else time; so often that a busy
+    /// processor has about [`calibrate::RATE`] samples a second. The time-stamp counter ticks about
+    /// as fast as a busy core.
+    fn sample_by_default(&mut self, metrics: &Metrics, frequency: u64) -> Result<()> {
         let mut names = metrics.default_quantities().take(2);
         let name = names.find_map(|names| self.first_supported(&names, Source::SAMPLING));
         self.chosen = choose(name.unwrap_or("ProfileTime"), &self.sources)?;
+        let a_second = name.map_or(TIME_UNITS_A_SECOND, |_| frequency);
+        for chosen in &mut self.chosen {
+            chosen.spec.interval = a_second / calibrate::RATE;
+        }
         Ok(())
     }
 
@@ -291,9 +301,50 @@ impl Choice {
         self.processors.len() as u32
     }
 
+    /// The sources that some of the processors cannot count, each with those.
+    pub(crate) fn left_out(&self) -> Vec<(String, String)> {
+        let of_source = |chosen: &Chosen| {
+            let unable = self.selected().filter(|one| !self.counts_on(chosen, one));
+            let unable = format_processors(unable.map(|one| one.index));
+            (!unable.is_empty()).then(|| (chosen.label.clone(), unable))
+        };
+        self.chosen.iter().filter_map(of_source).collect()
+    }
+
+    /// Where a group does not fit because a processor lacks one of its sources, that source is the
+    /// cause, whichever found no counter.
+    fn culprit(&self, error: Error) -> Error {
+        match error {
+            Error::Measure(halprof_measure::Error::Refused(refusal))
+                if refusal.code == ErrorCode::DoesNotFit =>
+            {
+                let mut processors = self.processors.iter();
+                let processor = processors.find(|one| u64::from(one.index) == refusal.detail);
+                let blamed = self
+                    .chosen
+                    .iter()
+                    .find(|one| one.spec.source == refusal.subject);
+                let group = blamed.map(|blamed| blamed.spec.group);
+                let lacks = |chosen: &&Chosen| {
+                    Some(chosen.spec.group) == group
+                        && processor.is_some_and(|one| !self.counts_on(chosen, one))
+                };
+                match self.chosen.iter().find(lacks) {
+                    Some(lacking) => Error::refused(Refusal {
+                        subject: lacking.spec.source,
+                        source: Some(lacking.label.clone()),
+                        ..refusal
+                    }),
+                    None => Error::refused(refusal),
+                }
+            }
+            other => other,
+        }
+    }
+
     /// The same error, with the name of the source it concerns.
     pub(crate) fn name_source(&self, error: impl Into<Error>) -> Error {
-        error.into().about(|id| {
+        self.culprit(error.into()).about(|id| {
             let raw = id == ProfileSource::RAW.0;
             let chosen = self
                 .chosen

@@ -13,7 +13,6 @@ pub(crate) mod man;
 pub(crate) mod record;
 pub(crate) mod registers;
 pub(crate) mod report;
-pub(crate) mod serve;
 pub(crate) mod stat;
 pub(crate) mod switch;
 pub(crate) mod top;

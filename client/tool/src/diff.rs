@@ -1,15 +1,17 @@
 //! `halprof report --diff`: what has become more and less from one recording to another.
 
-use crate::Result;
 use crate::args;
 use crate::output::{Output, table_of, thousands};
 use crate::shown::Shown;
+use crate::{Error, Result};
+use halprof_measure::statistics::{by_chance, clear_of_chance};
 use halprof_profile::report::key::Value;
-use halprof_profile::report::share::{Share, differ};
+use halprof_profile::report::share::Share;
 use halprof_profile::report::{Part, Report, Sum, Table};
 use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 #[derive(Serialize)]
 struct Body {
@@ -30,7 +32,15 @@ struct Change {
 struct Compared<'a> {
     source: Option<&'a str>,
     all: Change,
-    rows: Vec<(Vec<String>, Change, &'a [Value])>,
+    rows: Vec<Row<'a>>,
+}
+
+struct Row<'a> {
+    names: Vec<String>,
+    values: &'a [Value],
+    change: Change,
+    /// Chance alone does not explain the change, all rows considered.
+    clear: bool,
 }
 
 pub(super) fn run(
@@ -39,8 +49,18 @@ pub(super) fn run(
     asked: usize,
     output: &Output,
 ) -> Result<()> {
+    let common = common(before, after)?;
+    for (report, other) in [(before, after), (after, before)] {
+        for source in report.sources.iter().map(|source| &source.name) {
+            if !other.sources.iter().any(|other| other.name == *source) {
+                output.warn(&format!(
+                    "only one of the recordings has {source}: it is left out"
+                ));
+            }
+        }
+    }
     let tables = before.tables.iter().zip(&after.tables).take(asked);
-    let tables: Vec<_> = tables.map(|(a, b)| (a, compare(a, b))).collect();
+    let tables: Vec<_> = tables.map(|(a, b)| (a, compare(a, b, &common))).collect();
     if !output.is_json() {
         let several = before.sources.len() > 1;
         let texts = tables.iter().flat_map(|(table, parts)| {
@@ -63,12 +83,36 @@ pub(super) fn run(
     output.print(&Output::object("diff", modelled, body)?)
 }
 
+/// The sources that both recordings have.
+fn common(before: &Report, after: &Report) -> Result<Vec<Arc<str>>> {
+    let names = |report: &Report| {
+        let sources = report.sources.iter();
+        sources.map(|one| Arc::clone(&one.name)).collect::<Vec<_>>()
+    };
+    let (mut common, others) = (names(before), names(after));
+    common.retain(|name| others.contains(name));
+    if common.is_empty() {
+        let listed = |names: Vec<Arc<str>>| names.join(", ");
+        return Err(Error::usage(
+            format!(
+                "the recordings have no source in common: {} and {}",
+                listed(names(before)),
+                listed(others)
+            ),
+            "Compare recordings of the same source.",
+        ));
+    }
+    Ok(common)
+}
+
 /// Puts rows side by side that read alike; identifiers of processes differ from run to run, so a
 /// process is known by its name.
-fn compare<'a>(before: &'a Table, after: &'a Table) -> Vec<Compared<'a>> {
+fn compare<'a>(before: &'a Table, after: &'a Table, common: &[Arc<str>]) -> Vec<Compared<'a>> {
     let mut sources: Vec<Option<&str>> = Vec::new();
     for part in before.parts.iter().chain(&after.parts) {
-        if !sources.contains(&part.source.as_deref()) {
+        let source = part.source.as_ref();
+        let both = source.is_none_or(|source| common.contains(source));
+        if both && !sources.contains(&part.source.as_deref()) {
             sources.push(part.source.as_deref());
         }
     }
@@ -95,11 +139,20 @@ fn compare<'a>(before: &'a Table, after: &'a Table) -> Vec<Compared<'a>> {
             before: a.map(|part| part.all).unwrap_or_default(),
             after: b.map(|part| part.all).unwrap_or_default(),
         };
-        let rows = rows
-            .into_iter()
-            .map(|(names, (change, values))| (names, change, values));
+        let by_chance: Vec<f64> = rows
+            .values()
+            .map(|(change, _)| change.by_chance(all))
+            .collect();
+        let rows = rows.into_iter().zip(clear_of_chance(&by_chance));
+        let rows = rows.map(|((names, (change, values)), clear)| Row {
+            names,
+            values,
+            change,
+            clear,
+        });
         let mut rows: Vec<_> = rows.collect();
-        rows.sort_by(|a, b| points(b.1, all).abs().total_cmp(&points(a.1, all).abs()));
+        let size = |row: &Row<'_>| points(row.change, all).abs();
+        rows.sort_by(|a, b| size(b).total_cmp(&size(a)));
         Compared { source, all, rows }
     };
     sources.into_iter().map(compared).collect()
@@ -121,11 +174,14 @@ fn points(change: Change, all: Change) -> f64 {
     share(change.after, all.after) - share(change.before, all.before)
 }
 
-fn is_clear(change: Change, all: Change) -> bool {
-    differ(
-        (change.before.samples, all.before.samples),
-        (change.after.samples, all.after.samples),
-    )
+impl Change {
+    /// How likely chance alone makes at least such a difference.
+    fn by_chance(self, all: Self) -> f64 {
+        by_chance(
+            (self.before.samples, all.before.samples),
+            (self.after.samples, all.after.samples),
+        )
+    }
 }
 
 fn text(table: &Table, part: &Compared<'_>, several: bool, top: usize) -> String {
@@ -139,15 +195,16 @@ fn text(table: &Table, part: &Compared<'_>, several: bool, top: usize) -> String
     ];
     head.extend(table.by.iter().map(|key| key.name()));
     let keep = if top == 0 { usize::MAX } else { top };
-    let rows = part.rows.iter().take(keep).map(|(names, change, _)| {
+    let rows = part.rows.iter().take(keep).map(|row| {
+        let (names, change) = (&row.names, row.change);
         let percent = |part: Sum, whole: Sum| Share::of(part.samples, whole.samples).value * 100.0;
         let mut cells = vec![
-            format!("{:+.2}", points(*change, part.all) * 100.0),
+            format!("{:+.2}", points(change, part.all) * 100.0),
             format!("{:.2} %", percent(change.before, part.all.before)),
             format!("{:.2} %", percent(change.after, part.all.after)),
             thousands(change.before.events),
             thousands(change.after.events),
-            if is_clear(*change, part.all) {
+            if row.clear {
                 String::new()
             } else {
                 "chance".to_owned()
@@ -162,9 +219,10 @@ fn text(table: &Table, part: &Compared<'_>, several: bool, top: usize) -> String
 }
 
 fn json_of(table: &Table, parts: &[Compared<'_>]) -> Json {
-    let row = |part: &Compared<'_>, change: Change, values: &[Value]| {
+    let row = |part: &Compared<'_>, row: &Row<'_>| {
+        let change = row.change;
         let mut object = Map::new();
-        for value in values {
+        for value in row.values {
             value.describe(&mut object);
         }
         let side = |sum: Sum, all: Sum| {
@@ -178,14 +236,11 @@ fn json_of(table: &Table, parts: &[Compared<'_>]) -> Json {
         object.insert("before".to_owned(), side(change.before, part.all.before));
         object.insert("after".to_owned(), side(change.after, part.all.after));
         object.insert("change".to_owned(), json!(points(change, part.all)));
-        object.insert("clear".to_owned(), json!(is_clear(change, part.all)));
+        object.insert("clear".to_owned(), json!(row.clear));
         Json::Object(object)
     };
     let parts = parts.iter().map(|part| {
-        let rows = part.rows.iter();
-        let rows: Vec<_> = rows
-            .map(|(_, change, values)| row(part, *change, values))
-            .collect();
+        let rows: Vec<_> = part.rows.iter().map(|one| row(part, one)).collect();
         json!({"source": part.source, "rows": rows})
     });
     let keys: Vec<_> = table.by.iter().map(|key| key.name()).collect();

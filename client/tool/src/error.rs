@@ -16,6 +16,16 @@ pub enum Error {
     /// Windows would not install, remove or start the driver.
     #[error("{0}")]
     Installation(Obstacle),
+    /// Nothing but time can be counted here, and why.
+    #[error("{refused}: nothing but time can be measured here. {why}")]
+    NoCounters {
+        /// What was refused.
+        refused: Measure,
+        /// Why, in whole sentences.
+        why: String,
+        /// What helps.
+        hint: String,
+    },
     /// What was asked for cannot be written to standard output.
     #[error("standard output: {0}")]
     Output(io::Error),
@@ -84,7 +94,7 @@ impl Error {
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
-            Self::Measure(error) => error.code(),
+            Self::Measure(error) | Self::NoCounters { refused: error, .. } => error.code(),
             Self::Installation(obstacle) => obstacle.code(),
             Self::Output(_) => "output",
         }
@@ -102,6 +112,7 @@ impl Error {
         match self {
             Self::Measure(error) => hint_of(error),
             Self::Installation(obstacle) => obstacle.hint().to_owned(),
+            Self::NoCounters { hint, .. } => hint.clone(),
             Self::Output(_) => Code::of(self.code()).hint.to_owned(),
         }
     }

@@ -33,12 +33,14 @@ use clap::Parser;
 use clap::error::ErrorKind;
 use command::{
     annotate, check, doctor, explain, export, info, install, list, machines, man, record,
-    registers, report, serve, stat, switch, top, uninstall,
+    registers, report, stat, switch, top, uninstall,
 };
 pub use error::{Error, Result};
 use halprof_measure::Connection;
+use halprof_setup::doctor::no_counters;
 use output::{Output, Told};
 pub use place::{DRIVER, Place};
+use shared_types::ErrorCode;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -150,9 +152,6 @@ fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u
         Commands::Top(options) => {
             measuring(place()?, output, |on, output| top::run(options, on, output))
         }
-        Commands::Serve(options) => measuring(place()?, output, |on, output| {
-            serve::run(options, on, output)
-        }),
     };
     status.map(u32::from)
 }
@@ -174,6 +173,37 @@ impl On {
         };
         Ok(Self { connection, told })
     }
+
+    /// Why no counter can be used on this machine, and what helps.
+    fn no_counters(&mut self) -> Option<(String, String)> {
+        let machine = self.connection.machine().ok()?;
+        let processors = self.connection.processors().ok()?;
+        no_counters(&machine, processors.first()?)
+    }
+
+    /// The same error; of a source that is not there because no counter is, with the reason.
+    fn explained(&mut self, error: Error) -> Error {
+        const OF_SOURCES: [ErrorCode; 3] = [
+            ErrorCode::SourceUnknown,
+            ErrorCode::SourceNotSupported,
+            ErrorCode::SamplingUnavailable,
+        ];
+        match error {
+            Error::Measure(refused)
+                if OF_SOURCES.iter().any(|code| code.code() == refused.code()) =>
+            {
+                match self.no_counters() {
+                    Some((why, helps)) => Error::NoCounters {
+                        refused,
+                        why,
+                        hint: format!("{helps} `halprof doctor` has more."),
+                    },
+                    None => Error::Measure(refused),
+                }
+            }
+            other => other,
+        }
+    }
 }
 
 fn measuring<S>(
@@ -183,7 +213,7 @@ fn measuring<S>(
 ) -> Result<S> {
     let mut on = On::open(place)?;
     output.note_model(&on.told);
-    command(&mut on, output)
+    command(&mut on, output).map_err(|error| on.explained(error))
 }
 
 #[cfg(test)]

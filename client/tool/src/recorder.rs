@@ -35,6 +35,8 @@ pub(super) struct Recorder<'a> {
     sum: Statistics,
     /// Samples handed to the writer.
     samples: u64,
+    /// Those of each processor.
+    of_processors: BTreeMap<u32, u64>,
     /// Why the driver ended a pass.
     ended: Option<Refusal>,
 }
@@ -42,6 +44,8 @@ pub(super) struct Recorder<'a> {
 /// What a recording came to.
 pub(super) struct Recorded {
     pub(super) samples: u64,
+    /// Those of the processor that had most.
+    pub(super) busiest: u64,
     pub(super) statistics: Statistics,
     pub(super) missed: Missed,
     pub(super) interrupted: bool,
@@ -69,6 +73,7 @@ impl<'a> Recorder<'a> {
                 ..Statistics::default()
             },
             samples: 0,
+            of_processors: BTreeMap::new(),
             ended: None,
         };
         let there = recorder.inventory.look(0);
@@ -83,6 +88,7 @@ impl<'a> Recorder<'a> {
         indexes: &[usize],
         runner: &mut Runner,
     ) -> Result<()> {
+        runner.prepare()?;
         let mut session = Session::open(
             &mut on.connection,
             self.choice.sees_kernel(),
@@ -146,6 +152,7 @@ impl<'a> Recorder<'a> {
         Ok(Recorded {
             ended: self.ended,
             samples: self.samples,
+            busiest: self.of_processors.into_values().max().unwrap_or(0),
             statistics: self.sum,
             missed,
             interrupted,
@@ -162,6 +169,9 @@ impl<'a> Recorder<'a> {
             in_the_choice(&mut samples, indexes);
             self.inventory.note(&samples);
             self.samples += samples.len() as u64;
+            for sample in &samples {
+                *self.of_processors.entry(sample.processor).or_default() += 1;
+            }
             self.writer.put(Part::Samples(samples))?;
             if left == 0 {
                 return Ok(());

@@ -2,15 +2,16 @@
 
 use crate::On;
 use crate::args::Work;
-use crate::choice::{NANOSECONDS_MAX, no_processor, positive};
+use crate::choice::{Choice, NANOSECONDS_MAX, no_processor, positive};
 use crate::image;
 use crate::place::Place;
 use crate::{Error, Result};
+use halprof_measure::program::{Launch, Outlived, Pin, Program};
+use halprof_measure::selection::format_processors;
 use halprof_profile::recording::Module;
+use serde::Serialize;
 use sim::event::Event;
 use sim::workload::{self, Workload};
-use std::ffi::OsString;
-use std::process::{Child, Command, ExitStatus};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -19,8 +20,31 @@ use std::time::{Duration, Instant};
 pub(crate) struct Runner {
     what: What,
     limit: Option<u64>,
-    /// The exit status of the program, the first that is not 0 where it was run several times.
-    status: u32,
+    kill_children: bool,
+    /// The exit status of the program, the first that is not 0 where it was run several times;
+    /// `None` before it has ended by itself.
+    status: Option<u32>,
+    /// What it has started and still ran after it.
+    outlived: Vec<Outlived>,
+}
+
+/// What is measured.
+#[derive(Clone, Serialize)]
+pub(crate) struct Scope {
+    /// The processors whose events are counted or sampled, of all programs.
+    processors: Vec<u32>,
+    /// The program that ran meanwhile, as it was called; null where the time did not depend on one.
+    program: Option<String>,
+    /// The program was restricted to these processors.
+    pinned: bool,
+    /// What the program ended with; null where it did not end by itself.
+    exit_status: Option<u32>,
+    /// Processes that it started and that still ran after it, and were left alone.
+    outlived: Vec<Outlived>,
+    #[serde(skip)]
+    all: u32,
+    #[serde(skip)]
+    modelled: bool,
 }
 
 enum What {
@@ -32,33 +56,37 @@ enum What {
     },
     /// A program, or nothing but time.
     Real {
-        program: Vec<OsString>,
+        launch: Launch,
         running: Option<Running>,
     },
 }
 
 struct Running {
     since: Instant,
-    child: Option<Child>,
-    status: Option<u32>,
+    program: Option<Program>,
 }
 
 /// How long a program that was interrupted, as halprof was, may take to end by itself.
 const GRACE: Duration = Duration::from_secs(2);
-/// How often a program is looked at.
-const LOOK: Duration = Duration::from_millis(5);
+/// How often Ctrl-C is looked for.
+const LOOK: Duration = Duration::from_millis(50);
 
 impl Runner {
-    /// What the options name, if this machine can run it.
-    pub(crate) fn new(work: &Work, on: &mut On, processors: u32) -> Result<Self> {
+    /// What the options name, if this machine can run it. `own_output`: standard output is for the
+    /// result, and what a program prints goes to standard error.
+    pub(crate) fn new(work: &Work, on: &mut On, choice: &Choice, own_output: bool) -> Result<Self> {
         let limit = |value| positive("--duration", value, 1e9, NANOSECONDS_MAX);
         let limit = work.duration.map(limit).transpose()?;
         let modelled = on.connection.transport().model().is_some();
         let what = match modelled {
-            true => modelled_work(work, processors)?,
+            true => modelled_work(work, choice.processor_count())?,
             false if work.workload.is_some() => return Err(no_workload()),
             false => What::Real {
-                program: work.program.clone(),
+                launch: Launch {
+                    command: work.program.clone(),
+                    output_to_error: own_output,
+                    pin: pin(work, choice)?,
+                },
                 running: None,
             },
         };
@@ -66,7 +94,9 @@ impl Runner {
         Ok(Self {
             what,
             limit,
-            status: 0,
+            kill_children: work.kill_children,
+            status: None,
+            outlived: Vec::new(),
         })
     }
 
@@ -86,12 +116,30 @@ impl Runner {
         }
     }
 
+    /// Has a program ready: all but its first instruction is done before it is measured.
+    pub(crate) fn prepare(&mut self) -> Result<()> {
+        if let What::Real { launch, running } = &mut self.what {
+            let program = (!launch.command.is_empty()).then(|| Program::suspended(launch));
+            *running = Some(Running {
+                since: Instant::now(),
+                program: program.transpose()?,
+            });
+        }
+        Ok(())
+    }
+
     /// Starts it.
     pub(crate) fn begin(&mut self, place: &mut Place) -> Result<()> {
         match (&mut self.what, place.model()) {
             (What::Workload { workload, .. }, Some(model)) => model.begin(workload),
-            (What::Real { program, running }, _) => *running = Some(Running::start(program)?),
-            (What::Workload { .. }, None) => {}
+            (
+                What::Real {
+                    running: Some(running),
+                    ..
+                },
+                _,
+            ) => running.begin()?,
+            _ => {}
         }
         Ok(())
     }
@@ -141,7 +189,7 @@ impl Runner {
     pub(crate) const fn ends(&self) -> bool {
         match &self.what {
             What::Workload { .. } => true,
-            What::Real { program, .. } => !program.is_empty(),
+            What::Real { launch, .. } => !launch.command.is_empty(),
         }
     }
 
@@ -169,27 +217,115 @@ impl Runner {
         self.limit.into_iter().chain(length).min()
     }
 
-    /// Lets nothing run on: a program that still does is ended, after Ctrl-C only if it does not end
-    /// by itself.
+    /// Lets the program not run on: one that still does is ended with all that it has started,
+    /// after Ctrl-C only if it does not end by itself. What outlives one that has ended is left
+    /// alone, but for Ctrl-C and `--kill-children`.
     pub(crate) fn end(&mut self) -> Result<()> {
-        if let What::Real {
+        let What::Real {
             running: Some(running),
             ..
         } = &mut self.what
-        {
-            let grace = if interrupted() { GRACE } else { Duration::ZERO };
-            let status = running.end(grace)?;
-            if self.status == 0 {
-                self.status = status;
-            }
+        else {
+            return Ok(());
+        };
+        let Some(program) = &mut running.program else {
+            return Ok(());
+        };
+        let grace = if interrupted() { GRACE } else { Duration::ZERO };
+        if !program.wait(grace)? || interrupted() || self.kill_children {
+            program.end();
+        } else {
+            self.outlived.extend(program.outlived());
+            program.leave_others();
+        }
+        if self.status.unwrap_or(0) == 0 {
+            self.status = program.status();
         }
         Ok(())
     }
 
     /// The exit status of the program that was run, or 0.
-    pub(crate) const fn program_status(&self) -> u32 {
-        self.status
+    pub(crate) fn program_status(&self) -> u32 {
+        self.status.unwrap_or(0)
     }
+
+    /// What was measured.
+    pub(crate) fn scope(&self, choice: &Choice) -> Scope {
+        let launch = match &self.what {
+            What::Workload { .. } => None,
+            What::Real { launch, .. } => Some(launch),
+        };
+        let program = launch.and_then(|launch| launch.command.first());
+        Scope {
+            processors: choice.selected().map(|one| one.index).collect(),
+            program: program.map(|program| program.to_string_lossy().into_owned()),
+            pinned: launch.is_some_and(|launch| launch.pin.is_some()),
+            exit_status: self.status,
+            outlived: self.outlived.clone(),
+            all: choice.processor_count(),
+            modelled: self.is_modelled(),
+        }
+    }
+}
+
+impl Scope {
+    /// The scope in a line; `None` of a modelled machine, which runs a workload and no programs.
+    pub(crate) fn text(&self) -> Option<String> {
+        if self.modelled {
+            return None;
+        }
+        let some = format_processors(self.processors.iter().copied());
+        let mut text = if self.processors.len() == self.all as usize {
+            format!("{}, all programs", counted(self.all, "processor"))
+        } else {
+            format!("processors {some} of {}, all programs", self.all)
+        };
+        if let Some(program) = &self.program {
+            text += &format!(", while `{program}` ran");
+            if self.pinned {
+                text += &format!(" on {some}");
+            }
+            text += &match self.exit_status {
+                Some(status) => format!(" (exit {status})"),
+                None => " (ended by halprof)".to_owned(),
+            };
+        }
+        Some(text)
+    }
+
+    /// What the program left running, in a line; `None` where there is nothing.
+    pub(crate) fn left(&self) -> Option<String> {
+        let one = |process: &Outlived| match &process.name {
+            Some(name) => format!("{name} ({})", process.id),
+            None => process.id.to_string(),
+        };
+        let left: Vec<String> = self.outlived.iter().map(one).collect();
+        (!left.is_empty()).then(|| {
+            format!(
+                "still running, started by the program: {}; `--kill-children` ends what outlives it",
+                left.join(", ")
+            )
+        })
+    }
+}
+
+fn counted(number: u32, what: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{s}")
+}
+
+/// The processors that `--pin` restricts a program to.
+fn pin(work: &Work, choice: &Choice) -> Result<Option<Pin>> {
+    if !work.pin {
+        return Ok(None);
+    }
+    if choice.setup.processors.is_empty() {
+        return Err(Error::usage(
+            "`--pin` needs the processors to pin to",
+            "Choose them with `-C`, e.g. `-C 2-3 --pin`.",
+        ));
+    }
+    Ok(Some(Pin::to(choice.selected())?))
 }
 
 /// A `--workload` for what is no model.
@@ -241,85 +377,33 @@ fn planned(text: Option<&str>, processors: u32) -> Result<(Workload, Option<Modu
 }
 
 impl Running {
-    fn start(program: &[OsString]) -> Result<Self> {
-        let spawn = |(name, arguments): (&OsString, &[OsString])| {
-            let mut command = Command::new(name);
-            command
-                .args(arguments)
-                .spawn()
-                .map_err(|error| halprof_measure::Error::File {
-                    path: name.into(),
-                    doing: "started",
-                    error,
-                })
-        };
-        Ok(Self {
-            child: program.split_first().map(spawn).transpose()?,
-            since: Instant::now(),
-            status: None,
-        })
+    fn begin(&mut self) -> Result<()> {
+        self.since = Instant::now();
+        if let Some(program) = &mut self.program {
+            program.resume()?;
+        }
+        Ok(())
     }
 
-    /// Waits for so long, or until the program ends; looks for both every few milliseconds.
+    /// Waits for so long, or until the program ends; answers whether it runs on.
     fn wait(&mut self, nanoseconds: u64) -> Result<bool> {
         let end = Instant::now() + Duration::from_nanos(nanoseconds.min(1 << 60));
         while !interrupted() {
-            if self.has_ended()? {
-                return Ok(false);
-            }
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Ok(true);
             }
-            std::thread::sleep(left.min(LOOK));
+            let slice = left.min(LOOK);
+            let Some(program) = &mut self.program else {
+                std::thread::sleep(slice);
+                continue;
+            };
+            if program.wait(slice)? {
+                return Ok(false);
+            }
         }
         Ok(false)
     }
-
-    /// Whether there was a program, and it has ended.
-    fn has_ended(&mut self) -> Result<bool> {
-        let Some(child) = &mut self.child else {
-            return Ok(false);
-        };
-        if let Some(status) = child.try_wait().map_err(halprof_measure::Error::Device)? {
-            self.status = Some(status_of(status));
-        }
-        Ok(self.status.is_some())
-    }
-
-    /// The program's status; one that does not end in time is ended, and that is no failure of it.
-    fn end(&mut self, grace: Duration) -> Result<u32> {
-        let until = Instant::now() + grace;
-        while self.child.is_some() && !self.has_ended()? && Instant::now() < until {
-            std::thread::sleep(LOOK);
-        }
-        Ok(self.status.unwrap_or(0))
-    }
-}
-
-impl Drop for Running {
-    /// Nothing is left running behind.
-    fn drop(&mut self) {
-        if let (Some(child), None) = (&mut self.child, self.status) {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
-/// What the program ended with: on Windows 32 bits, such as an exception's code.
-#[cfg(windows)]
-fn status_of(status: ExitStatus) -> u32 {
-    status.code().map_or(1, i32::cast_unsigned)
-}
-
-/// What the program ended with; where a signal ended it, 128 and the signal's number, as shells say.
-#[cfg(unix)]
-fn status_of(status: ExitStatus) -> u32 {
-    use std::os::unix::process::ExitStatusExt;
-    let signalled = status.signal().map(|signal| signal + 128);
-    let code = status.code().or(signalled).unwrap_or(1);
-    code.cast_unsigned()
 }
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);

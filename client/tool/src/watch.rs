@@ -1,4 +1,4 @@
-//! Counting while the machine goes on, in real time: what top and serve share.
+//! Counting while the machine goes on, in real time, as `top` does.
 //!
 //! A modelled machine runs its workload over and over, as fast as the clock of this one. Rates are
 //! over modelled time, so that they stay right where the model cannot keep up.

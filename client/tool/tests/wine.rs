@@ -7,3 +7,4 @@ mod commands;
 mod image;
 mod installation;
 mod prefix;
+mod programs;

@@ -99,6 +99,13 @@ impl<K: Copy + Eq + Hash + Ord> Binned<K> {
         sums
     }
 
+    /// Changes every sum.
+    pub fn scale(&mut self, of: impl Fn(&K, Weight) -> Weight) {
+        for ((_, key), weight) in &mut self.sums {
+            *weight = of(key, *weight);
+        }
+    }
+
     fn is_beyond(&self) -> bool {
         match self.limit {
             Limit::Sums(most) => self.sums.len() > most,

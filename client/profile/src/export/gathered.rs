@@ -1,7 +1,7 @@
 //! What pictures and exports are made of: a recording's samples, summed by place and by time.
 
 use super::binned::{Binned, Limit, Weight};
-use crate::recording::{self, Metadata, Module, Recording};
+use crate::recording::{self, Metadata, Module, Recording, Turns};
 use crate::symbols::Frame;
 use shared_types::{Mode, Sample};
 use std::collections::{BTreeMap, HashMap};
@@ -96,6 +96,29 @@ pub struct Source {
     pub period: u64,
     /// All its samples.
     pub weight: Weight,
+    /// Where it took turns on the counters: for how long it was on one. All events are scaled by
+    /// it, to the whole time.
+    pub turns: Option<Turns>,
+}
+
+impl Source {
+    /// Which part of the time it was counted, and how exact that makes its events; `None` where it
+    /// was on a counter all the time.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "percentages with one decimal")]
+    pub fn estimated(&self) -> Option<String> {
+        let turns = self.turns.as_ref()?;
+        let part = turns.running as f64 / turns.enabled.max(1) as f64 * 100.0;
+        let bound = match turns.error_ppm {
+            // Never less than it is.
+            Some(ppm) => format!("±{:.1} %", (ppm as f64 / 1e3).ceil() / 10.0),
+            None => "with an unknown bound".to_owned(),
+        };
+        Some(format!(
+            "{} was on a counter {part:.1} % of the time: its events are estimates for all of it, {bound}",
+            self.name
+        ))
+    }
 }
 
 /// The rate of a source in one lane of a timeline.
@@ -222,10 +245,20 @@ impl Gatherer {
 
     /// Sums up; `name` finds what is at an address of a process, and the index of its module.
     pub fn finish(
-        self,
+        mut self,
         recording: Recording,
         mut name: impl FnMut(u32, u64, Mode) -> (Frame, Option<usize>),
     ) -> Gathered {
+        let turns = recording.turns();
+        let scaled = |source: u16, weight: Weight| match turns.get(&source) {
+            Some(turns) => Weight {
+                events: turns.scale(weight.events),
+                ..weight
+            },
+            None => weight,
+        };
+        self.timeline
+            .scale(|lane, weight| scaled(lane.source, weight));
         let mut keys: Vec<(Key, u32)> = self.keys.into_iter().collect();
         keys.sort_unstable_by_key(|(key, _)| (key.process, key.thread, key.mode, key.address));
         let mut places: Vec<Place> = Vec::new();
@@ -255,16 +288,16 @@ impl Gatherer {
                 spots.push(Spot {
                     source: key.source,
                     place,
-                    weight,
+                    weight: scaled(key.source, weight),
                 });
             }
         }
         spots.sort_unstable_by_key(|spot| (spot.source, spot.place));
         let moment_ticks = self.moments.as_ref().map_or(1, Binned::width);
         let moments = self.moments.as_ref();
-        let moments = moments.map(|moments| single(moments, &spot_of));
+        let moments = moments.map(|moments| single(moments, &spot_of, scaled));
         Gathered {
-            sources: sources(&recording, &spots),
+            sources: sources(&recording, &spots, &turns),
             recording,
             places,
             spots,
@@ -279,7 +312,11 @@ impl Gatherer {
 }
 
 /// Moments in order of their times, with the source and the place of each spot.
-fn single(moments: &Binned<(u32, u32)>, spots: &[(u16, usize)]) -> Vec<Moment> {
+fn single(
+    moments: &Binned<(u32, u32)>,
+    spots: &[(u16, usize)],
+    scaled: impl Fn(u16, Weight) -> Weight,
+) -> Vec<Moment> {
     let sums = moments.sums().into_iter();
     let moment = |(bin, (spot, processor), weight): (u64, (u32, u32), Weight)| {
         let &(source, place) = spots.get(spot as usize)?;
@@ -288,7 +325,7 @@ fn single(moments: &Binned<(u32, u32)>, spots: &[(u16, usize)]) -> Vec<Moment> {
             processor,
             source,
             place,
-            weight,
+            weight: scaled(source, weight),
         })
     };
     sums.filter_map(moment).collect()
@@ -308,7 +345,7 @@ const fn period(source: &recording::Source) -> u64 {
 }
 
 /// The recording's sources in its order, then those that only samples name.
-fn sources(recording: &Recording, spots: &[Spot]) -> Vec<Source> {
+fn sources(recording: &Recording, spots: &[Spot], turns: &BTreeMap<u16, Turns>) -> Vec<Source> {
     let told = (0..=u16::MAX).zip(&recording.metadata.sources);
     let mut sources: BTreeMap<u16, Source> = told
         .map(|(index, source)| {
@@ -317,6 +354,7 @@ fn sources(recording: &Recording, spots: &[Spot]) -> Vec<Source> {
                 name: source.name.clone(),
                 period: period(source),
                 weight: Weight::default(),
+                turns: turns.get(&index).cloned(),
             };
             (index, source)
         })
@@ -327,6 +365,7 @@ fn sources(recording: &Recording, spots: &[Spot]) -> Vec<Source> {
             name: format!("source {}", spot.source),
             period: 0,
             weight: Weight::default(),
+            turns: turns.get(&spot.source).cloned(),
         });
         source.weight.add(spot.weight);
     }

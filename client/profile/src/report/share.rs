@@ -53,22 +53,6 @@ impl Share {
     }
 }
 
-/// Whether two shares of different wholes differ by more than chance explains in 95 of 100 cases:
-/// the two-proportion z-test.
-#[must_use]
-#[expect(clippy::cast_precision_loss, reason = "a test needs no 53 bits")]
-pub fn differ((part, whole): (u64, u64), (other_part, other_whole): (u64, u64)) -> bool {
-    let (n, m) = (whole as f64, other_whole as f64);
-    if whole == 0 || other_whole == 0 {
-        return false;
-    }
-    let pooled = (part as f64 + other_part as f64) / (n + m);
-    let deviation = (pooled * (1.0 - pooled) * (1.0 / n + 1.0 / m))
-        .max(0.0)
-        .sqrt();
-    (part as f64 / n - other_part as f64 / m).abs() > Z * deviation
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,13 +76,5 @@ mod tests {
         }
         let nothing = Share::of(0, 0).bound();
         assert!((nothing - 1.0).abs() < f64::EPSILON, "{nothing}");
-    }
-
-    #[test]
-    fn only_clear_differences_count() {
-        assert!(!differ((50, 100), (55, 100)));
-        assert!(differ((5000, 10_000), (5500, 10_000)));
-        assert!(!differ((0, 0), (5, 10)));
-        assert!(!differ((10, 10), (10, 10)));
     }
 }

@@ -51,14 +51,25 @@ fn interface(machine: &Machine, boot: &Processor) -> Check {
         Some(ProfileInterface::Default) | None => check
             .problem(
                 "Only time can be counted, and nothing can be sampled.",
-                no_counters(Reason::from_wire(machine.reason), boot),
+                what_helps(Reason::from_wire(machine.reason), boot),
             )
             .code(ErrorCode::SourceNotSupported.code()),
     }
 }
 
+/// Why no counter can be used on this machine, and what helps; `None` where counters can be used.
+#[must_use]
+pub fn no_counters(machine: &Machine, boot: &Processor) -> Option<(String, String)> {
+    let interface = ProfileInterface::from_wire(machine.interface);
+    if interface.is_some_and(|interface| interface != ProfileInterface::Default) {
+        return None;
+    }
+    let helps = what_helps(Reason::from_wire(machine.reason), boot);
+    Some((describe::interface(machine, boot), helps))
+}
+
 /// What helps against an interface without counters.
-fn no_counters(reason: Option<Reason>, boot: &Processor) -> String {
+fn what_helps(reason: Option<Reason>, boot: &Processor) -> String {
     use Reason as R;
     match (reason, describe::vendor(&boot.hypervisor)) {
         (

@@ -48,6 +48,9 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u8> {
     if let Some(flaw) = &body.flaw {
         output.warn(flaw);
     }
+    for estimated in view.sources.iter().filter_map(|source| source.estimated()) {
+        output.warn(&estimated);
+    }
     for note in notes(&body, &view) {
         output.note(&note);
     }

@@ -6,8 +6,8 @@ use crate::calibration::{self, Calibration};
 use crate::choice::{Choice, nanoseconds, rotation};
 use crate::output::{Output, seconds, table, thousands};
 use crate::periods::{self, Period};
-use crate::recorder::{Recorder, source};
-use crate::runner::Runner;
+use crate::recorder::{Recorded, Recorder, source};
+use crate::runner::{Runner, Scope};
 use crate::this_machine;
 use crate::{Error, Result};
 use halprof_measure::calibrate::Advice;
@@ -27,6 +27,7 @@ use tempfile::TempDir;
 #[derive(Serialize)]
 struct Body {
     machine: String,
+    scope: Scope,
     file: String,
     elapsed_ns: u64,
     /// Whether Ctrl-C ended it.
@@ -39,6 +40,8 @@ struct Body {
     lost_events: BTreeMap<String, u64>,
     /// Why the driver ended sampling by itself.
     ended: Option<Ended>,
+    /// Sources that some of the processors cannot count.
+    left_out: Vec<LeftOut>,
     /// Sources that took turns on the counters; empty where all were sampled all the time.
     turns: Vec<Turn>,
     generated: u64,
@@ -69,6 +72,13 @@ struct Ended {
     hint: String,
 }
 
+/// A source, and the processors that cannot count it.
+#[derive(Serialize)]
+struct LeftOut {
+    source: String,
+    processors: String,
+}
+
 /// A source that was not on a counter all the time.
 #[derive(Serialize)]
 struct Turn {
@@ -85,7 +95,11 @@ struct Advised {
 
 pub(crate) fn run(options: &args::Record, on: &mut On, output: &Output) -> Result<u32> {
     let rotation = rotation(&options.work)?;
+    conflicts(options)?;
     let mut choice = Choice::of(&options.selection, on, false)?;
+    if options.rate.is_some() {
+        refuse_periods(&choice, options)?;
+    }
     choice.setup.rotation = rotation;
     choice.setup.no_address = options.no_address;
     #[cfg(windows)]
@@ -93,7 +107,8 @@ pub(crate) fn run(options: &args::Record, on: &mut On, output: &Output) -> Resul
         // The driver shows kernel addresses to nobody else.
         halprof_measure::privilege::debug_others();
     }
-    let mut runner = Runner::new(&options.work, on, choice.processor_count())?;
+    let own_output = output.is_json() || options.output.as_os_str() == "-";
+    let mut runner = Runner::new(&options.work, on, &choice, own_output)?;
     let target = Target::of(&options.output, output)?;
     let body = record(options, target.path(), on, &mut choice, &mut runner, output);
     let (body, ended) = body.map_err(|error| choice.name_source(error))?;
@@ -113,6 +128,43 @@ pub(crate) fn run(options: &args::Record, on: &mut On, output: &Output) -> Resul
         Some(error) => error.exit_status().into(),
         None => runner.program_status(),
     })
+}
+
+/// What is not to be had together.
+fn conflicts(options: &args::Record) -> Result<()> {
+    let both = |one: &str, other: &str, why: &str| {
+        Err(Error::usage(format!("`{one}` and `{other}` together"), why))
+    };
+    if options.rate.is_some() && options.calibrate.is_some() {
+        return both(
+            "--rate",
+            "--calibrate",
+            "Both choose the periods: leave one of them out.",
+        );
+    }
+    if options.passes && options.work.rotate.is_some() {
+        return both(
+            "--passes",
+            "--rotate",
+            "In passes no source takes turns: leave one of them out.",
+        );
+    }
+    Ok(())
+}
+
+/// `--rate` chooses the periods; one that was given would be ignored.
+fn refuse_periods(choice: &Choice, options: &args::Record) -> Result<()> {
+    let mut chosen = choice.chosen.iter();
+    match chosen.find(|chosen| chosen.spec.interval != 0) {
+        Some(given) if !options.selection.is_default() => Err(Error::usage(
+            format!(
+                "{} has a period, and `--rate` chooses the periods",
+                given.label
+            ),
+            "Leave out the period or `--rate`.",
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Where a recording goes. A file is written and then sent to standard output, because the
@@ -193,6 +245,7 @@ fn record(
     let handler_ns = nanoseconds(sum.statistics.handler_ticks, machine.timestamp_frequency);
     let handler_ns = u64::try_from(handler_ns).unwrap_or(u64::MAX);
     let elapsed_ns = sum.statistics.elapsed_ns;
+    let advice = advice(&sum, options);
     let ended = sum.ended.map(Error::refused);
     let body = Body {
         ended: ended.as_ref().map(|error| Ended {
@@ -200,9 +253,11 @@ fn record(
             message: error.to_string(),
             hint: error.hint(),
         }),
+        left_out: choice.left_out().into_iter().map(left_out).collect(),
         turns: turns(&sum.statistics.turns, choice),
         lost_events: sum.statistics.lost_events,
         machine: on.told.machine.clone(),
+        scope: runner.scope(choice),
         file: options.output.display().to_string(),
         elapsed_ns,
         interrupted: sum.interrupted,
@@ -219,9 +274,13 @@ fn record(
         missed_processes: sum.missed.processes,
         missed_samples: sum.missed.samples,
         calibration,
-        advice: advice(sum.statistics.generated, elapsed_ns),
+        advice,
     };
     Ok((body, ended))
+}
+
+fn left_out((source, processors): (String, String)) -> LeftOut {
+    LeftOut { source, processors }
 }
 
 fn turns(turns: &[recording::Turns], choice: &Choice) -> Vec<Turn> {
@@ -243,9 +302,15 @@ fn part(part: u64, whole: u64) -> f64 {
     part as f64 / whole as f64
 }
 
-fn advice(samples: u64, elapsed_ns: u64) -> Vec<Advised> {
-    let advice = Advice::on(samples, elapsed_ns);
-    let advised = advice.iter().map(|advice| Advised {
+/// What to do otherwise another time. Few samples of the period that nobody chose are a short
+/// recording, and `report` says how well it knows its shares.
+fn advice(sum: &Recorded, options: &args::Record) -> Vec<Advised> {
+    let statistics = &sum.statistics;
+    let advice = Advice::on(statistics.generated, sum.busiest, statistics.elapsed_ns);
+    let defaulted =
+        options.selection.is_default() && options.rate.is_none() && options.calibrate.is_none();
+    let wanted = |advice: &&Advice| !(defaulted && matches!(advice, Advice::TooFew { .. }));
+    let advised = advice.iter().filter(wanted).map(|advice| Advised {
         code: advice.code(),
         message: advice.to_string(),
     });
@@ -320,6 +385,12 @@ fn warnings(body: &Body) -> Vec<String> {
             ended.message, ended.hint
         ));
     }
+    for left in &body.left_out {
+        warnings.push(format!(
+            "{}: processors {} cannot count it and are left out",
+            left.source, left.processors
+        ));
+    }
     for turn in &body.turns {
         warnings.push(format!(
             "sources took turns on the counters: {} was sampled {:.1} % of the time; `report` scales its events",
@@ -371,6 +442,9 @@ fn text(body: &Body) -> String {
         thousands(lost),
         body.file
     );
+    for line in [body.scope.text(), body.scope.left()].into_iter().flatten() {
+        text += &format!("{line}\n\n");
+    }
     let row = |row: &InPass| {
         [
             row.period.source.clone(),

@@ -2,6 +2,7 @@
 
 mod body;
 pub(crate) mod csv;
+mod openmetrics;
 mod repeats;
 mod rows;
 mod teller;
@@ -13,7 +14,7 @@ use crate::args;
 use crate::choice::{self, Choice, rotation};
 use crate::output::{Output, plain, seconds};
 use crate::periods::{self, Period};
-use crate::runner::{Runner, interrupted};
+use crate::runner::{Runner, Scope, interrupted};
 use body::{Body, Interval, Pass, Run};
 use halprof_measure::Session;
 use halprof_measure::estimate::since;
@@ -21,6 +22,7 @@ use halprof_measure::metrics::Metrics;
 use halprof_measure::passes::passes;
 use halprof_profile::recording::write_whole;
 use indicatif::ProgressBar;
+use openmetrics::Exposition;
 use rows::{By, View};
 use shared_types::request::counts::Count;
 use std::time::{Duration, Instant};
@@ -60,6 +62,8 @@ struct Bench<'a> {
     view: &'a View<'a>,
     runner: Runner,
     teller: Teller<'a>,
+    /// The file that each reading replaces.
+    exposition: Option<Exposition<'a>>,
     interval: Option<u64>,
     progress: ProgressBar,
     /// Of all runs and passes before the one that runs.
@@ -81,6 +85,13 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
         Choice::with_metrics(&options.selection, on, &metrics, &wanted, !options.passes)?
     };
     choice.setup.rotation = rotation;
+    if options.selection.is_default()
+        && let Some((why, helps)) = on.no_counters()
+    {
+        output.warn(&format!(
+            "nothing but time can be counted here. {why} {helps}"
+        ));
+    }
     let view = View {
         frequency: on.connection.machine()?.timestamp_frequency,
         by: By::of(options, &choice, form),
@@ -93,8 +104,10 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
     } else {
         vec![(0..choice.chosen.len()).collect()]
     };
-    let runner = Runner::new(&options.work, on, choice.processor_count())?;
+    let runner = Runner::new(&options.work, on, &choice, form.owns_output(options))?;
     let told = on.told.clone();
+    let path = options.openmetrics.clone();
+    let exposition = path.map(|path| Exposition::new(path, on, &choice, output));
     let teller = Teller::new(options, form, told.modelled, output);
     let measurements = sets.len() as u64 * u64::from(options.repeat);
     let progress = match runner.length_ns() {
@@ -108,6 +121,7 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
         view: &view,
         runner,
         teller,
+        exposition: exposition.transpose()?,
         interval,
         progress,
         done_ns: 0,
@@ -123,7 +137,15 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
     }
     bench.progress.finish_and_clear();
     let Bench { runner, teller, .. } = bench;
-    let body = body(&view, told.machine, sets.len(), measured, options.trim);
+    let scope = runner.scope(&choice);
+    let body = body(
+        &view,
+        told.machine,
+        scope,
+        measured,
+        options.trim,
+        sets.len(),
+    );
     for note in periods::notes(&body.periods) {
         output.warn(&note);
     }
@@ -161,6 +183,7 @@ impl Bench<'_> {
     fn pass(&mut self, set: &[usize], told: Told, kept: &mut Vec<Interval>) -> Result<OnePass> {
         let choice = self.view.choice;
         let setup = choice.setup.only(set);
+        self.runner.prepare()?;
         let mut session = Session::open(
             &mut self.on.connection,
             choice.sees_kernel(),
@@ -168,6 +191,9 @@ impl Bench<'_> {
         )?;
         let settled = session.configure(&setup, false)?;
         session.start()?;
+        if let Some(exposition) = &mut self.exposition {
+            exposition.publish(session.snapshot()?, 0)?;
+        }
         self.runner.begin(session.transport())?;
         let mut pace = Pace::new(self.runner.is_modelled());
         let mut before = Reading::default();
@@ -191,6 +217,11 @@ impl Bench<'_> {
                 time_ns: now,
                 counts: session.snapshot()?,
             };
+            if let Some(exposition) = &mut self.exposition {
+                let late = until.map_or(0, |until| now.time_ns.saturating_sub(until));
+                let missed = late.checked_div(self.interval.unwrap_or(0)).unwrap_or(0);
+                exposition.publish(now.counts.clone(), missed)?;
+            }
             let interval = since_reading(self.view, set, told, &before, &now);
             self.teller.tell(interval, kept)?;
             before = now;
@@ -201,6 +232,9 @@ impl Bench<'_> {
         };
         drop(session);
         self.runner.end()?;
+        if let Some(exposition) = &mut self.exposition {
+            exposition.publish(end.counts.clone(), 0)?;
+        }
         if self.interval.is_some() {
             let mut last = since_reading(self.view, set, told, &before, &end);
             last.last = true;
@@ -312,9 +346,10 @@ fn differences(now: &[Vec<Count>], before: &[Vec<Count>]) -> Vec<Vec<Count>> {
 fn body(
     view: &View<'_>,
     machine: String,
-    passes: usize,
+    scope: Scope,
     measured: Vec<Measured>,
     trim: bool,
+    passes: usize,
 ) -> Body {
     let runs: Vec<Run> = measured.iter().map(|one| view.run(one)).collect();
     let turns = measured.iter().flat_map(|one| &one.passes);
@@ -335,6 +370,7 @@ fn body(
     let counts = repeats::combined(&runs, trim);
     Body {
         machine,
+        scope,
         elapsed_ns,
         elapsed_repeats,
         interrupted: interrupted(),

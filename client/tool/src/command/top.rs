@@ -59,6 +59,11 @@ pub(crate) fn run(options: &args::Top, on: &mut On, output: &Output) -> Result<u
         log_failed: None,
         limit: limit.map(Duration::from_nanos),
     };
+    for (source, processors) in top.watch.choice.left_out() {
+        output.warn(&format!(
+            "{source}: processors {processors} cannot count it and are left out"
+        ));
+    }
     if options.once {
         top.print(on, output)?;
     } else {

@@ -72,7 +72,6 @@ fn outputs() -> Vec<(&'static str, Value)> {
             halprof(&["--json", "stat", "-e", "Nonsense"]).json(),
         ),
         ("install", installed()),
-        ("serve", crate::cli::serve::Served::new(&[]).told.clone()),
         ("start", switched("start")),
         ("stop", switched("stop")),
         ("uninstall", removed()),

@@ -30,6 +30,11 @@ pub(crate) fn all() -> Vec<Trial> {
             "what_does_not_start_is_an_error",
             what_does_not_start_is_an_error,
         ),
+        trial("the_scope_is_told", the_scope_is_told),
+        trial(
+            "what_it_prints_is_not_in_the_result",
+            what_it_prints_is_not_in_the_result,
+        ),
         trial("what_dies_at_once_is_counted", what_dies_at_once_is_counted),
         trial("a_duration_ends_the_program", a_duration_ends_the_program),
         trial("ctrl_c_ends_both", ctrl_c_ends_both),
@@ -178,6 +183,67 @@ fn what_does_not_start_is_an_error() {
             "{message}"
         );
     }
+}
+
+fn the_scope_is_told() {
+    let stat = ["stat", "-e", "TotalCycles"];
+    let program = ["--", "sh", "-c", "exit 7"];
+    let value = json(&ran(&[&["--json"], &stat[..], &program].concat()).stdout);
+    let expected = serde_json::json!({
+        "processors": [0, 1],
+        "program": "sh",
+        "pinned": false,
+        "exit_status": 7,
+        "outlived": []
+    });
+    assert_eq!(value["scope"], expected);
+    for (options, told) in [
+        (
+            &[][..],
+            "2 processors, all programs, while `sh` ran (exit 7)\n",
+        ),
+        (
+            &["-C", "1"],
+            "processors 1 of 2, all programs, while `sh` ran (exit 7)\n",
+        ),
+    ] {
+        let text = ran(&[&stat[..], options, &program].concat()).stdout;
+        let text = String::from_utf8_lossy(&text);
+        assert!(text.starts_with(told), "{text}");
+    }
+    let ended = ran(&[&stat[..], &["-d", "0.1", "--", "sleep", "600"]].concat()).stdout;
+    let ended = String::from_utf8_lossy(&ended);
+    assert!(
+        ended.contains("while `sleep` ran (ended by halprof)"),
+        "{ended}"
+    );
+    let alone = ran(&[&stat[..], &["-d", "0.1"]].concat()).stdout;
+    let alone = String::from_utf8_lossy(&alone);
+    assert!(alone.starts_with("2 processors, all programs\n"), "{alone}");
+}
+
+fn what_it_prints_is_not_in_the_result() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("result");
+    let file = file.to_str().expect("UTF-8");
+    let printing = ["--", "echo", "printed by the program"];
+    let printed = |text: &[u8]| String::from_utf8_lossy(text).contains("printed by the program");
+    let stat = ["stat", "-e", "TotalCycles"];
+    for (options, on_stdout) in [
+        (&["--json"][..], false),
+        (&["--jsonl"], false),
+        (&["--csv"], false),
+        (&[], true),
+        (&["--csv", "-o", file], true),
+    ] {
+        let output = ran(&[&stat[..], options, &printing].concat());
+        assert_eq!(printed(&output.stdout), on_stdout, "{options:?}");
+        assert_eq!(printed(&output.stderr), !on_stdout, "{options:?}");
+    }
+    let record = ["--json", "record", "-e", "TotalCycles", "-o", file];
+    let output = ran(&[&record[..], &printing].concat());
+    assert_eq!(json(&output.stdout)["schema"], "halprof/record/1");
+    assert!(printed(&output.stderr));
 }
 
 fn what_dies_at_once_is_counted() {

@@ -8,6 +8,11 @@ use tempfile::TempDir;
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wine");
 /// What `cargo xtask exe` makes.
 pub(crate) const EXE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/exe/halprof.exe");
+/// The same with a model for the driver, which runs in real time.
+const REAL_TIME: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../target/exe/halprof-real-time.exe"
+);
 
 const INF: &str = "[Version]\r\nSignature=\"$WINDOWS NT$\"\r\nClass=System\r\n\
     ClassGuid={4d36e97d-e325-11ce-bfc1-08002be10318}\r\nProvider=halprof\r\n\
@@ -24,6 +29,7 @@ impl Wine {
     pub(crate) fn new() -> Option<Self> {
         let wanted = [
             Path::new(EXE).to_owned(),
+            Path::new(REAL_TIME).to_owned(),
             program("wine64"),
             program("wineserver64"),
         ];
@@ -35,6 +41,7 @@ impl Wine {
         }
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::copy(EXE, folder.path().join("halprof.exe")).expect("the tool");
+        std::fs::copy(REAL_TIME, folder.path().join("halprof-real-time.exe")).expect("the tool");
         std::fs::write(folder.path().join("halprof.inf"), INF).expect("an install file");
         let others = INF.replace("Root\\halprof", "Root\\other");
         std::fs::write(folder.path().join("other.inf"), others).expect("an install file");
@@ -50,6 +57,11 @@ impl Wine {
                 .args(libraries);
             assert!(gcc.status().expect("gcc-mingw-w64-x86-64").success());
         }
+        let mut gcc = Command::new("x86_64-w64-mingw32-gcc");
+        gcc.args(["-Wall", "-Werror", "-o"])
+            .arg(folder.path().join("program.exe"))
+            .arg(format!("{SOURCES}/program.c"));
+        assert!(gcc.status().expect("gcc-mingw-w64-x86-64").success());
         let wine = Self { folder };
         // Wine's server else ends three seconds after its last program (wineserver(1)), and its
         // services with it. On a busy machine a program once found no service manager; whether this
@@ -78,6 +90,18 @@ impl Wine {
         let mut wine = self.command(&program("wine64"));
         wine.arg("halprof.exe").args(arguments);
         wine
+    }
+
+    /// The tool on a model that runs in real time, where programs can be run beside it.
+    pub(crate) fn real_time(&self, arguments: &[&str]) -> Command {
+        let mut wine = self.command(&program("wine64"));
+        wine.arg("halprof-real-time.exe").args(arguments);
+        wine
+    }
+
+    /// The folder that everything runs in.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// The tool's exit status and its JSON, with stand-ins for what Wine lacks.

@@ -1,11 +1,13 @@
 //! What is told of a measurement, as JSON has it.
 
 use crate::periods::Period;
+use crate::runner::Scope;
 use serde::Serialize;
 
 #[derive(Serialize)]
 pub(super) struct Body {
     pub(super) machine: String,
+    pub(super) scope: Scope,
     /// Of one measurement: the mean of repeated ones, and of passes.
     pub(super) elapsed_ns: u128,
     #[serde(skip_serializing_if = "Option::is_none")]

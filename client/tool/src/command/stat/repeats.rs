@@ -1,7 +1,7 @@
 //! What several runs come to: each count's mean, and how far it can be trusted.
 
 use super::body::{Outlier, Repeats, Row, Run};
-use halprof_measure::statistics::Summary;
+use halprof_measure::statistics::{Summary, mean_and_deviation};
 
 /// The rows of one run as they are; of several, their means, each with its spread.
 pub(super) fn combined(runs: &[Run], trim: bool) -> Vec<Row> {
@@ -51,18 +51,35 @@ fn mean(row: &Row, same: &[&Row], numbers: &[usize], trim: bool) -> Row {
     let Some(summary) = Summary::of(&values, trim) else {
         return row.clone();
     };
-    let mean_of = |of| halprof_measure::statistics::mean_and_deviation(&over(of)).0;
+    let kept = summary.kept.iter().filter_map(|&index| same.get(index));
+    let kept: Vec<&Row> = kept.copied().collect();
+    let mean_of = |of: fn(&Row) -> u128| {
+        let values: Vec<u128> = kept.iter().map(|row| of(row)).collect();
+        mean_and_deviation(&values).0
+    };
     Row {
         value: summary.mean,
         counted: mean_of(|row| row.counted),
         enabled_ns: mean_of(|row| row.enabled_ns),
         running_ns: mean_of(|row| row.running_ns),
-        scaled: same.iter().any(|row| row.scaled),
-        error: same.iter().filter_map(|row| row.error).reduce(f64::max),
+        scaled: kept.iter().any(|row| row.scaled),
+        error: bound(&kept),
         deviation: Some(summary.deviation),
         repeats: Some(repeats(&summary, &values, numbers)),
         ..row.clone()
     }
+}
+
+/// The bound of a mean of estimates: at worst all are wrong in the same direction, which the
+/// spread of the runs does not show.
+fn bound(rows: &[&Row]) -> Option<f64> {
+    if !rows.iter().any(|row| row.scaled) {
+        return None;
+    }
+    let of_row = |row: &&Row| if row.scaled { row.error } else { Some(0.0) };
+    let sum = rows.iter().map(of_row).sum::<Option<f64>>()?;
+    let n = u32::try_from(rows.len()).map_or(f64::INFINITY, f64::from);
+    Some((sum / n).ceil())
 }
 
 fn repeats(summary: &Summary, values: &[u128], numbers: &[usize]) -> Repeats {
@@ -74,12 +91,71 @@ fn repeats(summary: &Summary, values: &[u128], numbers: &[usize]) -> Repeats {
         })
     };
     Repeats {
-        runs: summary.values,
+        runs: summary.kept.len(),
         deviation: summary.deviation,
         confidence: summary.confidence,
         min: summary.min,
         median: summary.median,
         max: summary.max,
         outliers: summary.outliers.iter().filter_map(outlier).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(value: u128, error: Option<f64>) -> Run {
+        let row = Row {
+            source: "TotalIssues".to_owned(),
+            processor: None,
+            core_type: None,
+            group: None,
+            pass: None,
+            value,
+            counted: value / 2,
+            enabled_ns: value * 2,
+            running_ns: value,
+            scaled: error.is_some(),
+            error,
+            deviation: None,
+            repeats: None,
+            left_out: None,
+        };
+        Run {
+            elapsed_ns: 1,
+            counts: vec![row],
+            interrupted: false,
+        }
+    }
+
+    /// The run that is unlike the others is in none of a row's numbers, or in all of them.
+    #[test]
+    fn all_numbers_of_a_row_are_of_the_same_runs() {
+        let values = [100, 102, 98, 100, 102, 98, 5000];
+        let runs: Vec<Run> = values.iter().map(|&value| run(value, Some(10.0))).collect();
+        for (trim, mean) in [(true, 100), (false, 5600_u128.div_ceil(7))] {
+            let row = combined(&runs, trim).remove(0);
+            assert_eq!(
+                (row.value, row.counted, row.running_ns, row.enabled_ns),
+                (mean, mean / 2, mean, 2 * mean),
+                "{trim}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_bound_of_a_mean_is_the_mean_of_the_bounds() {
+        let bound = |errors: [Option<f64>; 2]| {
+            let runs = errors.map(|error| run(100, error));
+            combined(&runs, false).remove(0).error
+        };
+        assert_eq!(bound([Some(10.0), Some(30.0)]), Some(20.0));
+        assert_eq!(bound([Some(10.0), None]), Some(5.0), "one was exact");
+        assert_eq!(bound([None, None]), None);
+        // Of too few turns nothing is known.
+        let mut unknown = [run(100, Some(10.0)), run(100, None)];
+        unknown[1].counts[0].scaled = true;
+        assert_eq!(combined(&unknown, false).remove(0).error, None);
     }
 }

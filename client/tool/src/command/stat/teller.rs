@@ -30,6 +30,11 @@ impl Form {
             _ => Ok(Self::Text),
         }
     }
+
+    /// Whether standard output is for the result alone, which what a program prints would spoil.
+    pub(super) fn owns_output(self, options: &args::Stat) -> bool {
+        self != Self::Text && options.file().is_none()
+    }
 }
 
 /// Tells intervals as they end where they can be told one by one, and keeps them where not.
@@ -42,6 +47,8 @@ pub(super) struct Teller<'a> {
     modelled: bool,
     /// What is told goes to standard output at once.
     live: bool,
+    /// A file that is replaced has the intervals.
+    replaced: bool,
     /// The result goes to a file.
     file: bool,
     /// Metrics were asked for.
@@ -77,7 +84,11 @@ impl<'a> Teller<'a> {
         Self {
             form,
             modelled,
-            live: options.file().is_none() && interval.is_some() && form != Form::Json,
+            live: options.file().is_none()
+                && interval.is_some()
+                && options.openmetrics.is_none()
+                && form != Form::Json,
+            replaced: options.openmetrics.is_some(),
             file: options.file().is_some(),
             metrics: !options.wanted.is_empty(),
             output,
@@ -97,10 +108,13 @@ impl<'a> Teller<'a> {
         self.closed
     }
 
-    /// Tells an interval, or keeps it for the result.
+    /// Tells an interval, or keeps it for the result; unless a file has it already.
     pub(super) fn tell(&mut self, interval: Interval, kept: &mut Vec<Interval>) -> Result<()> {
         if let Some(watch) = self.jitter.as_mut().filter(|_| !interval.last) {
             watch.see(interval.length_ns);
+        }
+        if self.replaced {
+            return Ok(());
         }
         if !self.live {
             kept.push(interval);

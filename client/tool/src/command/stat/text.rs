@@ -32,6 +32,9 @@ pub(super) fn whole(body: &Body, told: bool) -> String {
     if told {
         text += "\nin all\n";
     }
+    if let Some(scope) = body.scope.text() {
+        text += &format!("{scope}\n\n");
+    }
     text += &rows(&body.counts);
     if !body.derived.is_empty() {
         text += "\n";
@@ -62,6 +65,9 @@ fn rows(rows: &[Row]) -> String {
 /// What stands under the tables: what was left out, done otherwise, or unlike the rest.
 fn remarks(body: &Body) -> String {
     let mut text = String::new();
+    if let Some(left) = body.scope.left() {
+        text += &format!("\n{left}\n");
+    }
     for row in &body.counts {
         if let Some(processors) = &row.left_out {
             text += &format!(
@@ -164,9 +170,10 @@ fn share(row: &Row) -> String {
 /// How exact it is.
 fn bound(row: &Row) -> String {
     match (&row.repeats, row.error) {
-        (Some(repeats), _) => relative(repeats.confidence, row.value),
+        (_, None) if row.scaled && !never(row) => "+/- unknown".to_owned(),
+        // Each run's estimate may be wrong in the same direction, whatever the runs' spread.
+        (Some(repeats), error) => relative(repeats.confidence + error.unwrap_or(0.0), row.value),
         (None, Some(error)) => format!("+/- {}", whole_of(error)),
-        (None, None) if row.scaled && !never(row) => "+/- unknown".to_owned(),
         (None, None) => String::new(),
     }
 }

@@ -1,57 +1,116 @@
-//! What a reading says, in the words of OpenMetrics 1.0.
+//! `--openmetrics FILE`: each reading as a file in OpenMetrics 1.0, for the textfile collector of
+//! `windows_exporter` or `node_exporter`.
 //!
 //! Counters are exact: what was read from the registers, and for how long. The scraper makes rates
 //! and estimates of them: of sources that take turns, `events / running * enabled`.
+//!
+//! The collectors read the older Prometheus text format. It takes all that is used here of the new
+//! one; the type `info` it refuses, so that what is constant is a gauge of 1.
 
-use crate::{Error, Result};
-use halprof_measure::rates::{Interval, Rate, Rates};
+use crate::choice::Choice;
+use crate::output::Output;
+use crate::{Error, On, Result};
+use halprof_measure::describe;
+use halprof_measure::rates::{Interval, Rate, Rates, Snapshot};
+use halprof_profile::recording::write_whole;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
+use shared_types::ProfileInterface;
 use shared_types::request::counts::Count;
 use shared_types::request::machine::Processor;
 use std::borrow::Cow;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What every exposition says, whatever was read.
+/// What every reading says, whatever was read.
 #[derive(Debug)]
-pub(super) struct Machine {
-    pub(super) description: String,
-    pub(super) modelled: bool,
-    pub(super) interface: String,
-    pub(super) sources: Vec<String>,
-    pub(super) processors: Vec<Processor>,
-    pub(super) frequency: u64,
+struct Machine {
+    description: String,
+    modelled: bool,
+    interface: String,
+    sources: Vec<String>,
+    processors: Vec<Processor>,
+    frequency: u64,
 }
 
-/// Makes texts of readings.
-pub(super) struct Exposition {
+/// The file that each reading replaces.
+pub(super) struct Exposition<'a> {
+    path: PathBuf,
     machine: Arc<Machine>,
+    rates: Rates,
     readings: u64,
     /// Readings that were due and did not happen.
-    pub(super) missed: u64,
+    missed: u64,
+    /// The file could not be replaced the last time.
+    failing: bool,
+    output: &'a Output,
 }
 
-impl Exposition {
-    pub(super) fn new(machine: Machine) -> Self {
-        Self {
-            machine: Arc::new(machine),
+impl<'a> Exposition<'a> {
+    pub(super) fn new(
+        path: PathBuf,
+        on: &mut On,
+        choice: &Choice,
+        output: &'a Output,
+    ) -> Result<Self> {
+        if path.as_os_str() == "-" {
+            return Err(Error::usage(
+                "`--openmetrics -` is not a file that can be replaced",
+                "Name a file, e.g. halprof.prom in the collector's folder.",
+            ));
+        }
+        let machine = on.connection.machine()?;
+        let interface = ProfileInterface::from_wire(machine.interface);
+        Ok(Self {
+            path,
+            rates: Rates::new(machine.timestamp_frequency),
+            machine: Arc::new(Machine {
+                description: on.told.machine.clone(),
+                modelled: on.told.modelled,
+                interface: format!("{:?}", interface.unwrap_or(ProfileInterface::Default)),
+                sources: choice.labels(),
+                processors: choice.selected().copied().collect(),
+                frequency: machine.timestamp_frequency,
+            }),
             readings: 0,
             missed: 0,
+            failing: false,
+            output,
+        })
+    }
+
+    /// Replaces the file with a reading, before which so many others were missed. The first one
+    /// must succeed.
+    pub(super) fn publish(&mut self, counts: Snapshot, missed: u64) -> Result<()> {
+        self.missed = self.missed.saturating_add(missed);
+        let interval = self.rates.take(counts);
+        let text = self.text(&interval)?;
+        let written = write_whole(&self.path, text.as_bytes());
+        let failing = written.is_err();
+        match written {
+            Err(error) if self.readings == 1 => return Err(error.into()),
+            // On Windows, who reads the file may keep it from being replaced at that moment.
+            Err(error) if !self.failing => self.output.warn(&format!(
+                "{error}; the next interval tries again, and no count is lost"
+            )),
+            _ => {}
         }
+        self.failing = failing;
+        Ok(())
     }
 
     /// The text of one reading.
-    pub(super) fn text(&mut self, rates: &Rates, interval: &Interval) -> Result<String> {
+    fn text(&mut self, interval: &Interval) -> Result<String> {
         self.readings += 1;
         let reading = Reading {
             machine: Arc::clone(&self.machine),
-            cells: self.cells(rates, interval),
+            cells: self.cells(interval),
             readings: self.readings,
             missed: self.missed,
             time: SystemTime::now()
@@ -68,7 +127,7 @@ impl Exposition {
         Ok(text)
     }
 
-    fn cells(&self, rates: &Rates, interval: &Interval) -> Vec<Cell> {
+    fn cells(&self, interval: &Interval) -> Vec<Cell> {
         let machine = &self.machine;
         let of_source = |(source, name): (usize, &String)| {
             let cell = |processor: &Processor| {
@@ -78,7 +137,7 @@ impl Exposition {
                         ("source", name.clone()),
                         ("processor", processor.index.to_string()),
                     ],
-                    count: *rates.totals().get(index)?.get(source)?,
+                    count: *self.rates.totals().get(index)?.get(source)?,
                     rate: interval.rate(index, source),
                 })
             };
@@ -182,21 +241,22 @@ impl Reading {
             ("interface", machine.interface.as_str()),
             ("version", env!("CARGO_PKG_VERSION")),
         ];
+        let one = ConstGauge::new(1_i64);
         let help = "What is measured on";
-        encoder
-            .encode_descriptor("machine", help, None, MetricType::Info)?
-            .encode_info(&labels)?;
+        let mut about = encoder.encode_descriptor("machine_info", help, None, MetricType::Gauge)?;
+        one.encode(about.encode_family(&labels)?)?;
         let help = "The processors that are counted on";
         let mut processors =
-            encoder.encode_descriptor("processor", help, None, MetricType::Info)?;
+            encoder.encode_descriptor("processor_info", help, None, MetricType::Gauge)?;
         for processor in &machine.processors {
+            let core_type = describe::core_type(processor).unwrap_or_default();
             let labels = vec![
                 ("processor", processor.index.to_string()),
                 ("group", processor.group.to_string()),
                 ("number", processor.number.to_string()),
-                ("core_type", core_type(processor.core_type).to_owned()),
+                ("core_type", core_type.to_owned()),
             ];
-            processors.encode_info(&labels)?;
+            one.encode(processors.encode_family(&labels)?)?;
         }
         Ok(())
     }
@@ -234,15 +294,6 @@ fn single(
     metric: &impl EncodeMetric,
 ) -> fmt::Result {
     metric.encode(encoder.encode_descriptor(name, help, unit, metric.metric_type())?)
-}
-
-/// Leaf 0x1A's core type.
-const fn core_type(core_type: u8) -> &'static str {
-    match core_type {
-        0x20 => "efficiency",
-        0x40 => "performance",
-        _ => "",
-    }
 }
 
 #[expect(

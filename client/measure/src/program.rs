@@ -1,0 +1,265 @@
+//! A program that runs while it is measured.
+//!
+//! On Windows it is started suspended, in a job object: measuring begins before its first
+//! instruction, ends when its handle is signalled, and nothing that it starts is lost sight of.
+//! Elsewhere, where no driver measures, it starts when it shall run, and what it starts is not seen.
+
+#[cfg(windows)]
+use crate::windows::job::{self, Job};
+use crate::{Error, Result};
+use shared_types::request::machine::Processor;
+use std::ffi::OsString;
+use std::io;
+#[cfg(windows)]
+use std::os::windows::io::OwnedHandle;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+/// What shall run, and how.
+#[derive(Clone, Debug, Default)]
+pub struct Launch {
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+    /// Its standard output goes to standard error, as another result is on standard output.
+    pub output_to_error: bool,
+    /// The processors that it may run on; all without.
+    pub pin: Option<Pin>,
+}
+
+/// Processors of one group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pin {
+    group: u16,
+    mask: u64,
+}
+
+impl Pin {
+    /// These processors; refused where they are of several groups, as Windows restricts a program
+    /// to processors of one.
+    pub fn to<'a>(processors: impl IntoIterator<Item = &'a Processor>) -> Result<Self> {
+        let mut pin: Option<Self> = None;
+        for processor in processors {
+            let bit = 1_u64.checked_shl(processor.number.into()).unwrap_or(0);
+            let before = pin.map_or(0, |pin| pin.mask);
+            let group = pin.map_or(processor.group, |pin| pin.group);
+            if group != processor.group {
+                return Err(Error::unavailable(
+                    format!(
+                        "the processors are in the groups {group} and {}, and a program can be pinned to one group only",
+                        processor.group
+                    ),
+                    "Choose processors of one group with `-C`; `halprof info` shows the groups.",
+                ));
+            }
+            pin = Some(Self {
+                group,
+                mask: before | bit,
+            });
+        }
+        pin.ok_or_else(|| Error::usage("no processor to pin to", "Name one with `-C`."))
+    }
+}
+
+/// A process that a program started and that still runs after it.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Outlived {
+    /// Its identifier.
+    pub id: u32,
+    /// Its file's name, where Windows tells.
+    pub name: Option<String>,
+}
+
+/// A program that was started. One that has not ended when this is dropped is ended, with all that it
+/// has started.
+#[derive(Debug)]
+pub struct Program {
+    /// What is still to be started.
+    command: Option<Command>,
+    name: OsString,
+    child: Option<Child>,
+    status: Option<u32>,
+    #[cfg(windows)]
+    job: Job,
+    /// Its first thread, while that is suspended.
+    #[cfg(windows)]
+    thread: Option<OwnedHandle>,
+    #[cfg(windows)]
+    timer: OwnedHandle,
+}
+
+impl Program {
+    /// Starts a program so that it waits for [`Program::resume`].
+    pub fn suspended(launch: &Launch) -> Result<Self> {
+        let Some((name, arguments)) = launch.command.split_first() else {
+            return Err(Error::usage("no program to run", "Name one behind `--`."));
+        };
+        let mut command = Command::new(name);
+        command.args(arguments);
+        if launch.output_to_error {
+            command.stdout(Stdio::from(io::stderr()));
+        }
+        Self::started(name, command, launch)
+    }
+
+    #[cfg(windows)]
+    fn started(name: &OsString, mut command: Command, launch: &Launch) -> Result<Self> {
+        use std::os::windows::process::CommandExt;
+        command.creation_flags(job::CREATE_SUSPENDED);
+        let failed = |error| failed(name, error);
+        let mut program = Self {
+            job: Job::new().map_err(failed)?,
+            thread: None,
+            timer: job::timer().map_err(failed)?,
+            child: Some(command.spawn().map_err(failed)?),
+            command: None,
+            name: name.clone(),
+            status: None,
+        };
+        if let Some(child) = &program.child {
+            program.job.add(child).map_err(failed)?;
+            program.thread = Some(job::thread_of(child.id()).map_err(failed)?);
+            if let Some(Pin { group, mask }) = launch.pin {
+                program
+                    .job
+                    .pin(child, group, mask as usize)
+                    .map_err(failed)?;
+            }
+        }
+        Ok(program)
+    }
+
+    #[cfg(not(windows))]
+    fn started(name: &OsString, command: Command, launch: &Launch) -> Result<Self> {
+        if launch.pin.is_some() {
+            return Err(Error::unavailable(
+                "programs are pinned on Windows only",
+                "Leave out `--pin`.",
+            ));
+        }
+        Ok(Self {
+            command: Some(command),
+            name: name.clone(),
+            child: None,
+            status: None,
+        })
+    }
+
+    /// Lets it run.
+    pub fn resume(&mut self) -> Result<()> {
+        if let Some(mut command) = self.command.take() {
+            let child = command.spawn();
+            self.child = Some(child.map_err(|error| failed(&self.name, error))?);
+        }
+        #[cfg(windows)]
+        if let Some(thread) = self.thread.take() {
+            job::resume(&thread).map_err(|error| failed(&self.name, error))?;
+        }
+        Ok(())
+    }
+
+    /// Waits until it ends, no longer than this; answers whether it has ended.
+    pub fn wait(&mut self, longest: Duration) -> Result<bool> {
+        if let (Some(child), None) = (&mut self.child, self.status) {
+            #[cfg(windows)]
+            let status = job::wait(child, &self.timer, longest).and_then(|()| child.try_wait());
+            #[cfg(not(windows))]
+            let status = wait_timeout::ChildExt::wait_timeout(child, longest);
+            let status = status.map_err(Error::Device)?;
+            self.status = status.map(status_of);
+        }
+        Ok(self.status.is_some())
+    }
+
+    /// What it ended with, where it has ended by itself.
+    #[must_use]
+    pub const fn status(&self) -> Option<u32> {
+        self.status
+    }
+
+    /// What it has started and still runs, the program itself left out.
+    #[must_use]
+    pub fn outlived(&self) -> Vec<Outlived> {
+        #[cfg(windows)]
+        {
+            let own = self.child.as_ref().map(Child::id);
+            let others = self.job.processes().into_iter();
+            let others = others.filter(|(id, _)| Some(*id) != own);
+            others.map(|(id, name)| Outlived { id, name }).collect()
+        }
+        #[cfg(not(windows))]
+        Vec::new()
+    }
+
+    /// Lets what it has started go on after it.
+    pub fn leave_others(&self) {
+        #[cfg(windows)]
+        if self.status.is_some() {
+            // Where this fails they are ended with the job: Windows has no memory left then.
+            let _ = self.job.leave_alone();
+        }
+    }
+
+    /// Ends it, and all that it has started.
+    pub fn end(&mut self) {
+        #[cfg(windows)]
+        self.job.end();
+        if let (Some(child), None) = (&mut self.child, self.status) {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        if self.status.is_none() {
+            self.end();
+        }
+    }
+}
+
+fn failed(name: &OsString, error: io::Error) -> Error {
+    Error::File {
+        path: name.into(),
+        doing: "started",
+        error,
+    }
+}
+
+/// What the program ended with: on Windows 32 bits, such as an exception's code.
+#[cfg(windows)]
+fn status_of(status: ExitStatus) -> u32 {
+    status.code().map_or(1, i32::cast_unsigned)
+}
+
+/// What the program ended with; where a signal ended it, 128 and the signal's number, as shells say.
+#[cfg(unix)]
+fn status_of(status: ExitStatus) -> u32 {
+    use std::os::unix::process::ExitStatusExt;
+    let signalled = status.signal().map(|signal| signal + 128);
+    let code = status.code().or(signalled).unwrap_or(1);
+    code.cast_unsigned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn processor(group: u16, number: u16) -> Processor {
+        Processor {
+            group,
+            number,
+            ..Processor::default()
+        }
+    }
+
+    #[test]
+    fn a_pin_is_of_one_group() {
+        let two = [processor(1, 0), processor(1, 63)];
+        let pin = Pin::to(&two).expect("one group");
+        assert_eq!((pin.group, pin.mask), (1, 1 | 1 << 63));
+        let error = Pin::to(&[processor(0, 1), processor(1, 1)]).expect_err("two groups");
+        assert_eq!(error.code(), "unavailable");
+        assert!(Pin::to(&[]).is_err());
+    }
+}

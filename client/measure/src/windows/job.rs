@@ -1,0 +1,255 @@
+//! A process that is started suspended, and the job object that it and all it starts belong to.
+
+use std::io;
+use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
+use std::path::Path;
+use std::process::Child;
+use std::ptr;
+use std::time::Duration;
+use windows_sys::Win32::Foundation::{
+    FALSE, HANDLE, INVALID_HANDLE_VALUE, WAIT_FAILED, WAIT_TIMEOUT,
+};
+use windows_sys::Win32::System::Diagnostics::ToolHelp::{
+    CreateToolhelp32Snapshot, TH32CS_SNAPTHREAD, THREADENTRY32, Thread32First, Thread32Next,
+};
+use windows_sys::Win32::System::JobObjects::{
+    AssignProcessToJobObject, CreateJobObjectW, JOB_OBJECT_LIMIT, JOB_OBJECT_LIMIT_BREAKAWAY_OK,
+    JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE, JOBOBJECT_EXTENDED_LIMIT_INFORMATION, JOBOBJECTINFOCLASS,
+    JobObjectBasicProcessIdList, JobObjectExtendedLimitInformation, JobObjectGroupInformationEx,
+    QueryInformationJobObject, SetInformationJobObject, TerminateJobObject,
+};
+use windows_sys::Win32::System::SystemInformation::GROUP_AFFINITY;
+use windows_sys::Win32::System::Threading::{
+    CREATE_WAITABLE_TIMER_HIGH_RESOLUTION, CreateWaitableTimerExW, GetActiveProcessorGroupCount,
+    INFINITE, OpenProcess, OpenThread, PROCESS_NAME_WIN32, PROCESS_QUERY_LIMITED_INFORMATION,
+    PROCESS_SYNCHRONIZE, QueryFullProcessImageNameW, ResumeThread, SetProcessAffinityMask,
+    SetWaitableTimer, THREAD_SUSPEND_RESUME, TIMER_ALL_ACCESS, WaitForMultipleObjects,
+    WaitForSingleObject,
+};
+
+/// What CreateProcessW is asked for so that a program waits to be resumed.
+pub(crate) use windows_sys::Win32::System::Threading::CREATE_SUSPENDED;
+
+/// What a process ends with that is ended from outside, as Ctrl-C ends one: STATUS_CONTROL_C_EXIT.
+const ENDED: u32 = 0xC000_013A;
+/// As many processes of a job are looked at.
+const PROCESSES_MAX: usize = 4096;
+/// Windows gives no longer path than this.
+const PATH_UNITS: usize = 32 << 10;
+
+/// A job object. Whoever is in it ends when it is dropped, unless [`Job::leave_alone`] was called.
+#[derive(Debug)]
+pub(crate) struct Job(OwnedHandle);
+
+/// The head of JOBOBJECT_BASIC_PROCESS_ID_LIST, and room for more processes than its one.
+#[repr(C)]
+struct Members {
+    assigned: u32,
+    listed: u32,
+    processes: [usize; PROCESSES_MAX],
+}
+
+impl Job {
+    pub(crate) fn new() -> io::Result<Self> {
+        // SAFETY: neither security attributes nor a name are given.
+        let job = unsafe { CreateJobObjectW(ptr::null(), ptr::null()) };
+        if job.is_null() {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: CreateJobObjectW succeeded, so the handle is open and nobody else's.
+        let job = Self(unsafe { OwnedHandle::from_raw_handle(job) });
+        job.limit(JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE)?;
+        Ok(job)
+    }
+
+    /// Whoever is in the job outlives it.
+    pub(crate) fn leave_alone(&self) -> io::Result<()> {
+        self.limit(0)
+    }
+
+    /// A program that wants its own out of the job may have that, as it may without one.
+    fn limit(&self, more: JOB_OBJECT_LIMIT) -> io::Result<()> {
+        let mut limits = JOBOBJECT_EXTENDED_LIMIT_INFORMATION::default();
+        limits.BasicLimitInformation.LimitFlags = JOB_OBJECT_LIMIT_BREAKAWAY_OK | more;
+        self.set(JobObjectExtendedLimitInformation, &limits)
+    }
+
+    fn set<T>(&self, class: JOBOBJECTINFOCLASS, information: &T) -> io::Result<()> {
+        // SAFETY: the handle is open, and `information` is valid for reads of its length.
+        let set = unsafe {
+            SetInformationJobObject(
+                self.0.as_raw_handle(),
+                class,
+                ptr::from_ref(information).cast(),
+                size_of::<T>() as u32,
+            )
+        };
+        done(set)
+    }
+
+    /// Puts a process into the job: all that it starts from now on is in it too.
+    pub(crate) fn add(&self, child: &Child) -> io::Result<()> {
+        // SAFETY: both handles are open.
+        let added =
+            unsafe { AssignProcessToJobObject(self.0.as_raw_handle(), child.as_raw_handle()) };
+        done(added)
+    }
+
+    /// Restricts a process that is in the job, and all that it starts, to processors of one group.
+    pub(crate) fn pin(&self, child: &Child, group: u16, mask: usize) -> io::Result<()> {
+        // SAFETY: no argument, no failure.
+        let groups = unsafe { GetActiveProcessorGroupCount() };
+        if groups > 1 {
+            let affinity = GROUP_AFFINITY {
+                Mask: mask,
+                Group: group,
+                Reserved: [0; 3],
+            };
+            return self.set(JobObjectGroupInformationEx, &affinity);
+        }
+        // SAFETY: the handle is open.
+        done(unsafe { SetProcessAffinityMask(child.as_raw_handle(), mask) })
+    }
+
+    /// The processes in the job that have not ended: identifiers, and names where Windows tells.
+    pub(crate) fn processes(&self) -> Vec<(u32, Option<String>)> {
+        let mut members = Box::new(Members {
+            assigned: 0,
+            listed: 0,
+            processes: [0; PROCESSES_MAX],
+        });
+        // More than there is room for is a failure that fills the room.
+        // SAFETY: the handle is open, `members` is valid for writes of the length given, and how
+        // much was written is not asked for.
+        unsafe {
+            QueryInformationJobObject(
+                self.0.as_raw_handle(),
+                JobObjectBasicProcessIdList,
+                ptr::from_mut(members.as_mut()).cast(),
+                size_of::<Members>() as u32,
+                ptr::null_mut(),
+            )
+        };
+        let listed = members.processes.iter().take(members.listed as usize);
+        let running = |&process: &usize| {
+            let process = u32::try_from(process).ok()?;
+            let handle = open(process)?;
+            // SAFETY: the handle is open.
+            let waited = unsafe { WaitForSingleObject(handle.as_raw_handle(), 0) };
+            (waited == WAIT_TIMEOUT).then(|| (process, name(&handle)))
+        };
+        listed.filter_map(running).collect()
+    }
+
+    /// Ends whoever is in the job.
+    pub(crate) fn end(&self) {
+        // SAFETY: the handle is open.
+        unsafe { TerminateJobObject(self.0.as_raw_handle(), ENDED) };
+    }
+}
+
+/// The thread of a process that was started suspended, its only one.
+pub(crate) fn thread_of(process: u32) -> io::Result<OwnedHandle> {
+    // SAFETY: no pointer is passed.
+    let snapshot = unsafe { CreateToolhelp32Snapshot(TH32CS_SNAPTHREAD, 0) };
+    if snapshot == INVALID_HANDLE_VALUE {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: CreateToolhelp32Snapshot succeeded, so the handle is open and nobody else's.
+    let snapshot = unsafe { OwnedHandle::from_raw_handle(snapshot) };
+    let mut entry = THREADENTRY32 {
+        dwSize: size_of::<THREADENTRY32>() as u32,
+        ..THREADENTRY32::default()
+    };
+    // SAFETY: the handle is open, and `entry` tells its length and is valid for writes.
+    let mut more = unsafe { Thread32First(snapshot.as_raw_handle(), &raw mut entry) };
+    while more != FALSE {
+        if entry.th32OwnerProcessID == process {
+            // SAFETY: no pointer is passed.
+            let thread = unsafe { OpenThread(THREAD_SUSPEND_RESUME, FALSE, entry.th32ThreadID) };
+            return owned(thread).ok_or_else(io::Error::last_os_error);
+        }
+        // SAFETY: as above.
+        more = unsafe { Thread32Next(snapshot.as_raw_handle(), &raw mut entry) };
+    }
+    Err(io::ErrorKind::NotFound.into())
+}
+
+/// A timer that is exact to a fraction of a millisecond, where Windows has one.
+pub(crate) fn timer() -> io::Result<OwnedHandle> {
+    let timer = |flags| {
+        // SAFETY: neither security attributes nor a name are given.
+        owned(unsafe { CreateWaitableTimerExW(ptr::null(), ptr::null(), flags, TIMER_ALL_ACCESS) })
+    };
+    let exact = timer(CREATE_WAITABLE_TIMER_HIGH_RESOLUTION);
+    exact
+        .or_else(|| timer(0))
+        .ok_or_else(io::Error::last_os_error)
+}
+
+/// Waits until a process ends, no longer than this.
+pub(crate) fn wait(child: &Child, timer: &OwnedHandle, longest: Duration) -> io::Result<()> {
+    // In units of 100 ns; what is negative counts from now.
+    let due = i64::try_from(longest.as_nanos() / 100).unwrap_or(i64::MAX);
+    let due = due.saturating_neg();
+    // SAFETY: the handle is open, `due` is valid for reads, and no routine is given.
+    let set = unsafe {
+        SetWaitableTimer(
+            timer.as_raw_handle(),
+            &raw const due,
+            0,
+            None,
+            ptr::null(),
+            FALSE,
+        )
+    };
+    done(set)?;
+    let handles = [child.as_raw_handle(), timer.as_raw_handle()];
+    // SAFETY: both handles are open, and `handles` is valid for reads of two.
+    let waited = unsafe { WaitForMultipleObjects(2, handles.as_ptr(), FALSE, INFINITE) };
+    done((waited != WAIT_FAILED).into())
+}
+
+/// Lets a suspended thread run.
+pub(crate) fn resume(thread: &OwnedHandle) -> io::Result<()> {
+    // SAFETY: the handle is open.
+    let before = unsafe { ResumeThread(thread.as_raw_handle()) };
+    done((before != u32::MAX).into())
+}
+
+fn open(process: u32) -> Option<OwnedHandle> {
+    let access = PROCESS_QUERY_LIMITED_INFORMATION | PROCESS_SYNCHRONIZE;
+    // SAFETY: no pointer is passed.
+    owned(unsafe { OpenProcess(access, FALSE, process) })
+}
+
+fn owned(handle: HANDLE) -> Option<OwnedHandle> {
+    // SAFETY: a handle that is not null was just opened, and is nobody else's.
+    (!handle.is_null()).then(|| unsafe { OwnedHandle::from_raw_handle(handle) })
+}
+
+/// The name of a process's file.
+fn name(process: &OwnedHandle) -> Option<String> {
+    let mut path = vec![0; PATH_UNITS];
+    let mut length = PATH_UNITS as u32;
+    // SAFETY: the handle is open, and `path` is valid for writes of the length given.
+    let named = unsafe {
+        QueryFullProcessImageNameW(
+            process.as_raw_handle(),
+            PROCESS_NAME_WIN32,
+            path.as_mut_ptr(),
+            &raw mut length,
+        )
+    };
+    let path = path.get(..length as usize).filter(|_| named != FALSE)?;
+    let path = String::from_utf16_lossy(path);
+    let name = Path::new(&path).file_name()?;
+    Some(name.to_string_lossy().into_owned())
+}
+
+fn done(done: i32) -> io::Result<()> {
+    if done == FALSE {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}

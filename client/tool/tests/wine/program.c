@@ -1,0 +1,54 @@
+/* A program to be measured: its first argument says what it does. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <windows.h>
+
+/* Starts this program again; answers its process identifier. */
+static DWORD start(const char *what)
+{
+    char line[MAX_PATH + 32];
+    STARTUPINFOA startup = {.cb = sizeof startup};
+    PROCESS_INFORMATION started;
+    snprintf(line, sizeof line, "program.exe %s", what);
+    if (!CreateProcessA(NULL, line, NULL, NULL, FALSE, 0, NULL, NULL, &startup, &started))
+        exit(99);
+    return started.dwProcessId;
+}
+
+static void tell(const char *file, DWORD child)
+{
+    FILE *out = fopen(file, "w");
+    if (out == NULL)
+        exit(98);
+    fprintf(out, "%lu %lu\n", GetCurrentProcessId(), child);
+    fclose(out);
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "";
+    const char *with = argc > 2 ? argv[2] : "";
+    if (strcmp(what, "exit") == 0)
+        return (int)strtoul(with, NULL, 0);
+    if (strcmp(what, "print") == 0)
+        puts("printed by the program");
+    if (strcmp(what, "sleep") == 0)
+        Sleep(600000);
+    if (strcmp(what, "start") == 0)
+        tell(with, start("sleep"));
+    if (strcmp(what, "start-and-sleep") == 0) {
+        tell(with, start("sleep"));
+        Sleep(600000);
+    }
+    if (strcmp(what, "mask") == 0) {
+        DWORD_PTR own, all;
+        GetProcessAffinityMask(GetCurrentProcess(), &own, &all);
+        return (int)own;
+    }
+    if (strcmp(what, "lives") == 0) {
+        HANDLE process = OpenProcess(SYNCHRONIZE, FALSE, strtoul(with, NULL, 0));
+        return process != NULL && WaitForSingleObject(process, 0) == WAIT_TIMEOUT;
+    }
+    return 0;
+}

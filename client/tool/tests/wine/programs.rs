@@ -1,0 +1,155 @@
+//! Does `-- PROGRAM` measure a program from its first instruction to its end, and lose sight of
+//! nothing that it starts?
+//!
+//! The driver is a model in real time; processes, jobs and handles are Wine's.
+
+use crate::wine::prefix::Wine;
+use serde_json::{Value, json};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// What is waited for comes at once, and on a busy machine within this.
+const SOON: Duration = Duration::from_secs(120);
+
+fn stat(wine: &Wine, options: &[&str], program: &[&str]) -> (Value, Output) {
+    let stat = ["--json", "stat", "-e", "TotalCycles"];
+    let all = [&stat[..], options, &["--", "program.exe"], program].concat();
+    let output = wine.real_time(&all).output().expect("Wine runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let value = serde_json::from_str(&text);
+    let value = value.unwrap_or_else(|error| panic!("{all:?}: {error}: {text}"));
+    (value, output)
+}
+
+/// Whether a process of this Wine has not ended.
+fn lives(wine: &Wine, process: &str) -> bool {
+    let mut program = wine.command(&crate::wine::prefix::program("wine64"));
+    let status = program.args(["program.exe", "lives", process]).status();
+    status.expect("Wine runs").code() == Some(1)
+}
+
+/// The process identifiers that a program has written: its own, and of what it has started.
+fn told(wine: &Wine, file: &str) -> Vec<String> {
+    let since = Instant::now();
+    loop {
+        let text = std::fs::read_to_string(wine.folder().join(file)).unwrap_or_default();
+        if text.ends_with('\n') {
+            return text.split_whitespace().map(str::to_owned).collect();
+        }
+        assert!(since.elapsed() < SOON, "{file} stays empty");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_program_is_measured_from_its_first_instruction_to_its_end() {
+    let Some(wine) = Wine::new() else {
+        return;
+    };
+    its_status_is_told(&wine);
+    what_it_prints_is_not_in_the_result(&wine);
+    what_outlives_it_is_named_and_left_alone(&wine);
+    what_outlives_it_is_ended_where_that_is_asked_for(&wine);
+    a_duration_ends_it_and_what_it_has_started(&wine);
+    ctrl_c_ends_it_and_what_it_has_started(&wine);
+    it_is_pinned_where_that_is_asked_for(&wine);
+    what_cannot_be_started_is_an_error(&wine);
+}
+
+fn its_status_is_told(wine: &Wine) {
+    for (status, told) in [("0", 0), ("7", 7), ("0xC0000005", 0xC000_0005_u32)] {
+        let (value, _) = stat(wine, &[], &["exit", status]);
+        let scope = &value["scope"];
+        assert_eq!(scope["program"], "program.exe");
+        assert_eq!(scope["exit_status"], told, "{scope}");
+        assert_eq!(scope["processors"], json!([0, 1]));
+        assert_eq!(scope["outlived"], json!([]));
+        assert!(value["counts"][0]["value"].as_u64() > Some(0), "{value}");
+    }
+}
+
+fn what_it_prints_is_not_in_the_result(wine: &Wine) {
+    let (_, output) = stat(wine, &[], &["print"]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("printed by the program"), "{errors}");
+}
+
+fn what_outlives_it_is_named_and_left_alone(wine: &Wine) {
+    let (value, output) = stat(wine, &[], &["start", "left.txt"]);
+    assert_eq!(output.status.code(), Some(0), "{value}");
+    let child = told(wine, "left.txt").pop().expect("two");
+    let id: u32 = child.parse().expect("a number");
+    let left = json!([{"id": id, "name": "program.exe"}]);
+    assert_eq!(value["scope"]["outlived"], left);
+    assert_eq!(value["scope"]["exit_status"], 0);
+    assert!(lives(wine, &child));
+}
+
+fn what_outlives_it_is_ended_where_that_is_asked_for(wine: &Wine) {
+    let (value, _) = stat(wine, &["--kill-children"], &["start", "killed.txt"]);
+    let child = told(wine, "killed.txt").pop().expect("two");
+    assert_eq!(value["scope"]["outlived"], json!([]));
+    assert!(!lives(wine, &child));
+}
+
+fn a_duration_ends_it_and_what_it_has_started(wine: &Wine) {
+    // Long enough for Wine to start two programs.
+    let (value, output) = stat(wine, &["-d", "15"], &["start-and-sleep", "timed.txt"]);
+    assert_eq!(output.status.code(), Some(0), "{value}");
+    assert_eq!(value["scope"]["exit_status"], Value::Null);
+    for process in told(wine, "timed.txt") {
+        assert!(!lives(wine, &process));
+    }
+}
+
+fn ctrl_c_ends_it_and_what_it_has_started(wine: &Wine) {
+    let stat = ["--json", "stat", "-e", "TotalCycles", "--", "program.exe"];
+    let mut stat = wine.real_time(&[&stat[..], &["start-and-sleep", "ctrl-c.txt"]].concat());
+    let child = stat.stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let child = child.expect("Wine runs");
+    let processes = told(wine, "ctrl-c.txt");
+    // Wine makes of SIGINT what a console makes of Ctrl-C.
+    let sent = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
+    let value = interrupted(child, sent.expect("kill").success());
+    assert_eq!(value["interrupted"], true);
+    for process in processes {
+        assert!(!lives(wine, &process));
+    }
+}
+
+fn interrupted(child: Child, sent: bool) -> Value {
+    assert!(sent);
+    let output = child.wait_with_output().expect("it ends");
+    let text = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+fn it_is_pinned_where_that_is_asked_for(wine: &Wine) {
+    let (value, _) = stat(wine, &["-C", "0", "--pin"], &["mask"]);
+    let scope = &value["scope"];
+    assert_eq!(
+        (&scope["exit_status"], &scope["pinned"]),
+        (&json!(1), &json!(true))
+    );
+    assert_eq!(scope["processors"], json!([0]));
+    let (value, _) = stat(wine, &["-C", "0"], &["mask"]);
+    assert_ne!(
+        value["scope"]["exit_status"], 1,
+        "-C alone restricts nothing"
+    );
+}
+
+fn what_cannot_be_started_is_an_error(wine: &Wine) {
+    let arguments = [
+        "--json",
+        "stat",
+        "-e",
+        "TotalCycles",
+        "--",
+        "no-such-program",
+    ];
+    let output = wine.real_time(&arguments).output().expect("Wine runs");
+    assert_eq!(output.status.code(), Some(5));
+}
