@@ -17,11 +17,13 @@
 #![cfg_attr(not(windows), forbid(unsafe_code))]
 
 pub mod calibrate;
+pub mod catalog;
 mod connection;
 mod count;
 pub mod describe;
 mod error;
 pub mod estimate;
+pub mod events;
 pub mod metrics;
 mod modelled;
 pub mod passes;

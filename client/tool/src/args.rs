@@ -112,6 +112,12 @@ pub(crate) struct List {
     /// Take sources that only approximate their names as supported
     #[arg(long)]
     pub(crate) approximate: bool,
+    /// With the vendor's events of this machine's processors
+    #[arg(long)]
+    pub(crate) events: bool,
+    /// Only sources and events whose names match, `*` for any text
+    #[arg(value_name = "GLOB")]
+    pub(crate) glob: Option<String>,
     /// List metrics instead, with those of a file if one is given
     #[arg(long, value_name = "FILE")]
     #[expect(

@@ -116,6 +116,8 @@ impl<H: Host> Service<H> {
             model: identity.model,
             stepping: identity.stepping,
             core_type: found.core_type,
+            native_model: found.native_model,
+            select_bits: (found.select_bits >> 16) as u32,
             pmu_version: found.pmu_version,
             counters: found.declared_counters,
             counter_width: found.width.bits(),

@@ -154,6 +154,10 @@ pub struct Processor {
     /// The vendor string at leaf 0x40000100 of a hypervisor that shows another one's face at
     /// 0x40000000 (KVM and Xen with Hyper-V enlightenments), or zeros.
     pub hypervisor_behind: [u8; 12],
+    /// Native model of leaf 0x1A EAX bits 23:0, which tells apart cores of one type; 0 not told.
+    pub native_model: u32,
+    /// Bits 47:16 of a select that may be given beyond those of architectural version 1.
+    pub select_bits: u32,
 }
 
 impl Processor {
@@ -188,6 +192,6 @@ const _: () = {
     assert!(size_of::<Machine>() == 104);
     assert!(size_of::<From>() == 24);
     assert!(size_of::<Page>() == 32);
-    assert!(size_of::<Processor>() == 88);
+    assert!(size_of::<Processor>() == 96);
     assert!(size_of::<Register>() == 16);
 };
