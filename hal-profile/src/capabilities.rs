@@ -69,6 +69,8 @@ pub struct Capabilities {
     pub apic: Apic,
     /// LVTPC's mask bit is set when the interrupt is delivered.
     pub masks_lvtpc: bool,
+    /// Several threads share its core.
+    pub shares_core: bool,
     /// A hypervisor is present, so that registers and interrupts cost more.
     pub virtualized: bool,
     /// Where the processor differs from its manual.
@@ -274,6 +276,8 @@ impl Capabilities {
         self.counters = low_bits(eax.counters());
         self.width = CounterWidth::new(eax.width()).unwrap_or_default();
         self.events = available_events(self.identity.leaf_0a);
+        // Threads of the first level: of the core.
+        self.shares_core = self.identity.max_leaf >= 0xB && machine.cpuid(0xB, 0).ebx as u16 > 1;
         // Deprecated, it is ignored or reserved.
         if version >= 3 && !edx.any_thread_deprecated() {
             self.select_bits = raw::ANY_THREAD;

@@ -399,6 +399,7 @@ fn bits_beyond_version_1_need_their_feature() {
         ("core2", ANY_THREAD, ANY_THREAD),
         ("sapphire-rapids", ANY_THREAD, ANY_THREAD),
         ("sapphire-rapids", UNIT_MASK_2, UNIT_MASK_2),
+        ("hybrid", UNIT_MASK_2, 0),
         ("zen4", ANY_THREAD, ANY_THREAD),
         ("zen4", UNIT_MASK_2, UNIT_MASK_2),
     ] {

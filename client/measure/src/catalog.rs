@@ -8,7 +8,10 @@ use shared_types::request::machine::Processor;
 use shared_types::request::session::Spec;
 use shared_types::request::source::Source;
 use shared_types::{ProfileInterface, ProfileSource};
+use sim::event::{Code, Event as Kinds};
+use sim::workload::Known;
 use std::fmt::Write;
+use std::sync::Arc;
 
 /// Bits 16 and 17 of a select: count in user mode, in kernel mode.
 const SELECT_FILTER: [u64; 2] = [1 << 16, 1 << 17];
@@ -31,6 +34,8 @@ const GATES: [(u64, &str); 2] = [
         "it needs the second unit mask, which this processor does not have (CPUID leaf 0x23, EBX bit 0)",
     ),
 ];
+/// Event A4h, unit mask 01h: slots, which fixed counter 3 counts too.
+const SLOTS: u64 = 0x01A4;
 /// What stands for every supported source.
 const ALL: &str = "all";
 /// MSRs that events take a value from, and what for.
@@ -56,6 +61,8 @@ pub struct Kind {
     pub processor: Processor,
     /// Which they are; `None` where only a list of the user's tells their events.
     pub microarchitecture: Option<&'static Microarchitecture>,
+    /// Events of a list of the user's, which go before those.
+    own: Arc<[Event]>,
 }
 
 /// One event, as a machine counts it.
@@ -110,10 +117,22 @@ impl Catalog {
                 .filter(counts)
                 .map(|processor| Kind {
                     microarchitecture: events::microarchitecture(&processor),
+                    own: Arc::default(),
                     processor,
                 })
                 .collect(),
         }
+    }
+
+    /// The same with the events of a list of the user's, on every kind of processor of its vendor.
+    #[must_use]
+    pub fn with_events(mut self, events: Vec<Event>) -> Self {
+        let events: Arc<[Event]> = events.into();
+        let intel = |kind: &&mut Kind| kind.processor.vendor == *b"GenuineIntel";
+        for kind in self.kinds.iter_mut().filter(intel) {
+            kind.own = Arc::clone(&events);
+        }
+        self
     }
 
     /// The kinds of processor that have counters.
@@ -173,12 +192,8 @@ impl Catalog {
     /// The vendor's event of this name, on the kinds of processor that have it.
     #[must_use]
     pub fn event(&self, name: &str) -> Option<Found<'_>> {
-        let of_kind = |kind: &'_ Kind| -> Option<_> {
-            let kind = self
-                .kinds
-                .iter()
-                .find(|one| one.processor.kind == kind.processor.kind)?;
-            let event = kind.microarchitecture?.event(name)?;
+        let of_kind = |kind| {
+            let event = Kind::event(kind, name)?;
             Some((kind, event, kind.counted(event)))
         };
         let kinds: Vec<_> = self.kinds.iter().filter_map(of_kind).collect();
@@ -186,14 +201,41 @@ impl Catalog {
         Some(Found { event, kinds })
     }
 
+    /// What a workload of a modelled machine means by a name.
+    #[must_use]
+    pub fn modelled(&self, name: &str) -> Option<Known> {
+        let kinds = [Kinds::Instructions, Kinds::Cycles, Kinds::RefCycles];
+        let code = |select, fixed, core| Code {
+            event: Kinds::Named(0),
+            select,
+            fixed,
+            core,
+        };
+        if name.eq_ignore_ascii_case("slots") {
+            let slots = [code(None, Some(3), None), code(Some(SLOTS), None, None)];
+            return Some(Known::Codes(slots.to_vec()));
+        }
+        let found = self.event(name)?;
+        let mut codes = Vec::new();
+        for (kind, _, counted) in &found.kinds {
+            let core = Some(kind.processor.core_type).filter(|core| *core != 0);
+            match counted {
+                Ok(Counted::Fixed(index)) => match kinds.get(usize::from(*index)) {
+                    Some(event) => return Some(Known::Kind(*event)),
+                    None => codes.push(code(None, Some(*index), core)),
+                },
+                Ok(Counted::Select { select, .. }) => codes.push(code(Some(*select), None, core)),
+                Err(_) => {}
+            }
+        }
+        (!codes.is_empty()).then_some(Known::Codes(codes))
+    }
+
     /// Every event of every kind of processor, each name once, in the order of names.
     #[must_use]
     pub fn events(&self) -> Vec<&str> {
-        let known = self.kinds.iter().filter_map(|kind| kind.microarchitecture);
-        let mut names: Vec<&str> = known
-            .flat_map(Microarchitecture::events)
-            .map(|event| event.name.as_str())
-            .collect();
+        let all = self.kinds.iter().flat_map(Kind::events);
+        let mut names: Vec<&str> = all.map(|event| event.name.as_str()).collect();
         names.sort_unstable();
         names.dedup();
         names
@@ -207,6 +249,20 @@ impl Catalog {
                 chosen.push(self.of_raw(item, select, &item.text, filter));
                 Ok(())
             }
+            What::Changed {
+                name,
+                changed,
+                select,
+            } => {
+                let mut found = self.event(name).ok_or_else(|| self.unknown(name))?;
+                for (_, _, counted) in &mut found.kinds {
+                    *counted = counted
+                        .clone()
+                        .and_then(|counted| counted.with(*changed, *select));
+                }
+                chosen.extend(self.of_event(item, &found, &item.text)?);
+                Ok(())
+            }
         }
     }
 
@@ -216,7 +272,7 @@ impl Catalog {
             return Ok(());
         }
         if let Some(found) = self.event(name) {
-            chosen.extend(self.of_event(item, &found)?);
+            chosen.extend(self.of_event(item, &found, &found.event.name)?);
             return Ok(());
         }
         if let Some(alias) = self.alias(name) {
@@ -256,7 +312,7 @@ impl Catalog {
     }
 
     /// One for each way in which kinds of processor count it.
-    fn of_event(&self, item: &Item, found: &Found<'_>) -> Result<Vec<Chosen>> {
+    fn of_event(&self, item: &Item, found: &Found<'_>, label: &str) -> Result<Vec<Chosen>> {
         let wanted = self.kinds_of_core(item.core);
         let mut ways: Vec<(Counted, u16)> = Vec::new();
         let mut why = None;
@@ -301,7 +357,7 @@ impl Catalog {
                     ..spec
                 },
             };
-            chosen(item, spec, name)
+            chosen(item, spec, label)
         };
         Ok(ways.into_iter().map(of_way).collect())
     }
@@ -427,7 +483,36 @@ impl Catalog {
     }
 }
 
+impl Counted {
+    /// The same with other fields of the select.
+    fn with(self, changed: u64, fields: u64) -> std::result::Result<Self, String> {
+        match self {
+            Self::Select { select, counters } => Ok(Self::Select {
+                select: select & !changed | fields,
+                counters,
+            }),
+            Self::Fixed(index) => Err(format!(
+                "fixed counter {index} counts it, which has no fields"
+            )),
+        }
+    }
+}
+
 impl Kind {
+    /// Its events: those of the user's list, then its microarchitecture's.
+    fn events(&self) -> impl Iterator<Item = &Event> {
+        let known = self.microarchitecture.into_iter();
+        self.own
+            .iter()
+            .chain(known.flat_map(Microarchitecture::events))
+    }
+
+    /// Its event of this name, in any case.
+    fn event(&self, name: &str) -> Option<&Event> {
+        self.events()
+            .find(|event| event.name.eq_ignore_ascii_case(name))
+    }
+
     /// How it counts an event, or why it does not.
     pub fn counted(&self, event: &Event) -> std::result::Result<Counted, String> {
         if let Some(msr) = event.msr {

@@ -3,6 +3,7 @@
 //! The tables are facts, one row an event; `docs/events.md` names their sources. They are packed
 //! when the crate is built and unpacked when somebody asks for the first of them.
 
+pub mod file;
 mod map;
 
 use miniz_oxide::inflate::decompress_to_vec_zlib;
@@ -85,7 +86,7 @@ static ROWS: LazyLock<String> =
     LazyLock::new(|| unpacked(include_bytes!(concat!(env!("OUT_DIR"), "/events"))));
 
 /// What the build packed.
-fn unpacked(packed: &[u8]) -> String {
+pub(crate) fn unpacked(packed: &[u8]) -> String {
     let bytes = decompress_to_vec_zlib(packed).unwrap_or_default();
     String::from_utf8(bytes).unwrap_or_default()
 }
@@ -118,7 +119,8 @@ impl Microarchitecture {
     /// The event of this name, in any case.
     #[must_use]
     pub fn event(&self, name: &str) -> Option<&Event> {
-        find(self.events(), name)
+        let mut events = self.events().iter();
+        events.find(|event| event.name.eq_ignore_ascii_case(name))
     }
 
     /// The vendor's document that the table is of.
@@ -134,18 +136,12 @@ impl Microarchitecture {
     }
 }
 
-/// The event of this name, in any case.
-#[must_use]
-pub fn find<'a>(events: &'a [Event], name: &str) -> Option<&'a Event> {
-    let mut events = events.iter();
-    events.find(|event| event.name.eq_ignore_ascii_case(name))
-}
-
 impl Event {
     /// An event of a row: name, code, unit mask, counters, fixed, counter mask, invert, edge,
     /// any-thread, period, MSR and its value, precise, alone, deprecated, errata.
     fn of_row(row: &str) -> Option<Self> {
-        let mut cells = row.split(',');
+        // Only the last may have commas of its own.
+        let mut cells = row.splitn(16, ',');
         let mut next = || cells.next();
         let name = next()?.to_owned();
         let (code, unit_mask) = (hex(next()?)? as u16, hex(next()?)? as u16);
@@ -168,7 +164,7 @@ impl Event {
             msr,
             alone: next()? == "1",
             deprecated: next()? == "1",
-            errata: next()?.to_owned(),
+            errata: next()?.trim_matches('"').to_owned(),
             description: String::new(),
         })
     }

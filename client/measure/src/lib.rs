@@ -24,6 +24,7 @@ pub mod describe;
 mod error;
 pub mod estimate;
 pub mod events;
+pub mod formula;
 pub mod metrics;
 mod modelled;
 pub mod passes;
@@ -31,6 +32,7 @@ pub mod rates;
 pub mod selection;
 mod session;
 pub mod statistics;
+pub mod topdown;
 mod transport;
 #[cfg(windows)]
 #[expect(unsafe_code, reason = "the functions of Windows are foreign")]

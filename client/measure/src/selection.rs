@@ -21,6 +21,15 @@ pub enum What {
     Named(String),
     /// A raw select, in the layout of the family's register.
     Raw(u64),
+    /// A vendor's event with other fields.
+    Changed {
+        /// Its name.
+        name: String,
+        /// The bits of those fields.
+        changed: u64,
+        /// What they are.
+        select: u64,
+    },
 }
 
 /// One source as a user names it.

@@ -112,9 +112,14 @@ pub(crate) struct List {
     /// Take sources that only approximate their names as supported
     #[arg(long)]
     pub(crate) approximate: bool,
-    /// With the vendor's events of this machine's processors
-    #[arg(long)]
-    pub(crate) events: bool,
+    /// With the vendor's events of this machine's processors, or with `=FILE` those of a list as Intel
+    /// publishes it too
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    #[expect(
+        clippy::option_option,
+        reason = "not given, given alone, given with a file"
+    )]
+    pub(crate) events: Option<Option<PathBuf>>,
     /// Only sources and events whose names match, `*` for any text
     #[arg(value_name = "GLOB")]
     pub(crate) glob: Option<String>,
@@ -141,6 +146,9 @@ pub(crate) struct Selection {
     /// Take sources that only approximate their names
     #[arg(long)]
     pub(crate) approximate: bool,
+    /// Take events of a list as Intel publishes it (perfmon's JSON) too
+    #[arg(long = "events", value_name = "FILE")]
+    pub(crate) event_file: Option<PathBuf>,
 }
 
 /// The list that one or several arguments make: PowerShell passes an unquoted `A,B` as `A` `B`.
@@ -278,6 +286,9 @@ pub(crate) struct Stat {
     /// Add the metrics of a file to those of `list --metrics`
     #[arg(long, value_name = "FILE")]
     pub(crate) metrics: Option<PathBuf>,
+    /// Show where the issue slots went: level 1 of the top-down method, or with `=2` level 2 too
+    #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = clap::value_parser!(u8).range(1..=2))]
+    pub(crate) topdown: Option<u8>,
     /// Where counters are too few, run again for each set that fits, instead of taking turns
     #[arg(long)]
     pub(crate) passes: bool,

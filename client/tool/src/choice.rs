@@ -6,6 +6,7 @@ use crate::command::list::can_count;
 use crate::place::Place;
 use crate::{Error, Result};
 use halprof_measure::catalog::Catalog;
+use halprof_measure::events;
 use halprof_measure::metrics::{Metric, Metrics, Term};
 use halprof_measure::selection::{self, Chosen, Item};
 use halprof_measure::{Connection, Refusal, Setup};
@@ -38,6 +39,13 @@ impl Choice {
                 choice.sample_by_default(&metrics)?;
             }
         }
+        choice.settle();
+        Ok(choice)
+    }
+
+    /// What the options name, and nothing where they name nothing.
+    pub(crate) fn only_named(options: &Selection, on: &mut On) -> Result<Self> {
+        let mut choice = Self::named(options, on)?;
         choice.settle();
         Ok(choice)
     }
@@ -84,7 +92,10 @@ impl Choice {
             .transpose()?;
         let sources = on.connection.sources(options.approximate)?;
         let interface = on.connection.machine()?.interface;
-        let catalog = Catalog::new(sources, interface, &processors);
+        let mut catalog = Catalog::new(sources, interface, &processors);
+        if let Some(path) = &options.event_file {
+            catalog = catalog.with_events(events::file::read(path)?);
+        }
         Ok(Self {
             chosen: catalog.resolve(&items)?,
             setup: Setup {
@@ -221,6 +232,40 @@ impl Choice {
     fn restore(&mut self, chosen: Vec<Chosen>) {
         self.chosen = chosen;
         self.settle();
+    }
+
+    /// All that the machine counts.
+    pub(crate) const fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// Adds an event, unless it is there; answers the label of its counts.
+    pub(crate) fn add_event(&mut self, name: &str) -> Result<String> {
+        let more = choose(name, &self.catalog)?;
+        let label = more.first().map(|chosen| chosen.label.clone());
+        let label = label.unwrap_or_default();
+        if !self.has(&label) {
+            self.chosen.extend(more);
+            self.settle();
+        }
+        Ok(label)
+    }
+
+    /// Makes what was chosen from a place on one group, where that fits; answers whether all of it
+    /// is counted at the same time.
+    pub(crate) fn group_from(&mut self, first: usize, connection: &mut Connection<Place>) -> bool {
+        let groups = self.chosen.iter().map(|chosen| chosen.spec.group);
+        let number = 1 + groups.max().unwrap_or(0);
+        let before = self.chosen.clone();
+        for chosen in self.chosen.iter_mut().skip(first) {
+            chosen.spec.group = number;
+        }
+        self.settle();
+        let fits = connection.plan(&self.setup).is_ok();
+        if !fits {
+            self.restore(before);
+        }
+        fits
     }
 
     /// The processors that take part.

@@ -132,7 +132,13 @@ impl<H: Host> Service<H> {
             fixed_mask: found.fixed,
             found_counters: before.counters,
             found_fixed: before.fixed,
-            flags: hypervisor_flags(found) | if storm { Processor::STORM } else { 0 },
+            flags: hypervisor_flags(found)
+                | if storm { Processor::STORM } else { 0 }
+                | if found.shares_core {
+                    Processor::SHARES_CORE
+                } else {
+                    0
+                },
             hypervisor_behind: identity.hypervisor_behind,
         }
     }

@@ -171,6 +171,8 @@ impl Processor {
     pub const HV1_COUNTERS: u32 = 1 << 3;
     /// Hv#1: an architectural PMU is available (0x40000003 ECX bit 7).
     pub const HV1_ARCHITECTURAL: u32 = 1 << 4;
+    /// Several threads share its core (Intel: CPUID leaf 0x0B).
+    pub const SHARES_CORE: u32 = 1 << 5;
 }
 
 /// One register of one processor.

@@ -133,3 +133,15 @@ fn instructions_are_fixed_counter_0_on_every_table_that_has_them_there() {
         assert!(matches!(cycles, None | Some(1)), "{}", one.table);
     }
 }
+
+#[test]
+fn errata_are_told_all() {
+    let one = microarchitectures()
+        .iter()
+        .find(|one| one.table == "haswellx");
+    let event = one.and_then(|one| one.event("MEM_LOAD_UOPS_RETIRED.L3_MISS"));
+    assert_eq!(
+        event.expect("an event").errata,
+        "HSD74, HSD29, HSD25, HSM26, HSM30"
+    );
+}

@@ -1,5 +1,6 @@
 //! Linux perf's form of an event: `cpu/event=0xd1,umask=0x20,cmask=1,inv,edge/`, with `cpu_core` or
-//! `cpu_atom` for one type of core, or with an event's name between the slashes.
+//! `cpu_atom` for one type of core, or with an event's name between the slashes, where fields beside
+//! it stand for its own.
 
 use super::{What, bad_list, parse_number};
 use crate::Result;
@@ -60,7 +61,7 @@ pub(super) fn parse(text: &str) -> Option<Result<(Event, &str)>> {
 }
 
 fn event(text: &str, terms: &str, core: Option<u8>) -> Result<Event> {
-    let mut select = 0;
+    let (mut select, mut changed) = (0, 0);
     let mut name = None;
     let mut period = None;
     let mut given: Vec<&str> = Vec::new();
@@ -91,19 +92,24 @@ fn event(text: &str, terms: &str, core: Option<u8>) -> Result<Event> {
         }
     }
     let what = match name {
-        Some(name) if select == 0 => What::Named(name),
-        Some(name) => {
-            return Err(bad_list(
-                text,
-                &format!("`{name}` is a name, and fields stand beside it"),
-            ));
-        }
+        Some(name) if changed == 0 => What::Named(name),
+        Some(name) => What::Changed {
+            name,
+            changed,
+            select,
+        },
         None => What::Raw(select),
     };
     Ok(Event { what, core, period })
 }
 
 impl Field {
+    /// All of its bits.
+    const fn mask(&self) -> u64 {
+        let ((low, at), (high, above)) = (self.low, self.high);
+        ((1 << low) - 1) << at | ((1 << high) - 1) << above
+    }
+
     /// A value at its place; `None` where it does not fit.
     fn bits(&self, value: u64) -> Option<u64> {
         let ((low, at), (high, above)) = (self.low, self.high);

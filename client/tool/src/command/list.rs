@@ -83,8 +83,11 @@ fn body(options: &args::List, on: &mut On) -> Result<Body> {
         .iter()
         .map(|source| row(source, &processors))
         .collect();
-    if options.events || glob.is_some() {
-        let catalog = Catalog::new(sources, machine.interface, &processors);
+    if options.events.is_some() || glob.is_some() {
+        let mut catalog = Catalog::new(sources, machine.interface, &processors);
+        if let Some(Some(path)) = &options.events {
+            catalog = catalog.with_events(halprof_measure::events::file::read(path)?);
+        }
         let events = events::rows(&catalog, &processors);
         rows.extend(events.into_iter().filter(|row| named(&row.name)));
     }
@@ -218,7 +221,7 @@ mod tests {
                 verbose: false,
                 all: true,
                 approximate: false,
-                events: false,
+                events: None,
                 glob: None,
                 metrics: None,
             };

@@ -43,6 +43,7 @@ fn row(found: &Found<'_>, catalog: &Catalog, processors: &[Processor]) -> Row {
         .find_map(|(_, _, counted)| counted.as_ref().err());
     let notes = [
         why.cloned(),
+        (!event.description.is_empty()).then(|| event.description.clone()),
         event
             .deprecated
             .then(|| "deprecated: a newer name exists".to_owned()),
