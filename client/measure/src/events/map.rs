@@ -43,12 +43,12 @@ impl Row {
     fn fits(&self, processor: &Processor) -> bool {
         let within = |(low, high): (u32, u32), value: u32| (low..=high).contains(&value);
         self.vendor.as_bytes() == processor.vendor
-            && self.family == processor.family.into()
+            && self.family == u32::from(processor.family)
             && within(self.models, processor.model.into())
             && within(self.steppings, processor.stepping.into())
             && self
                 .core_type
-                .is_none_or(|core_type| core_type == processor.core_type.into())
+                .is_none_or(|core_type| core_type == u32::from(processor.core_type))
     }
 }
 

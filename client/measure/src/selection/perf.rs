@@ -76,6 +76,7 @@ fn event(text: &str, terms: &str, core: Option<u8>) -> Result<Event> {
             let bits = number.and_then(|number| field.bits(number));
             select |= bits
                 .ok_or_else(|| bad_list(text, &format!("`{value}` does not fit into `{key}`")))?;
+            changed |= field.mask();
         } else if key == "period" {
             period = number.filter(|&period| period != 0);
             if period.is_none() {
