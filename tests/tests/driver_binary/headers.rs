@@ -34,7 +34,7 @@ const PROTECTIONS: [(u16, &str); 5] = [
 const GUARDED: u32 = 0x100 | 0x400;
 const PAGE: u32 = 0x1000;
 /// Of the file, in bytes.
-const LARGEST: usize = 131 << 10;
+const LARGEST: usize = 130 << 10;
 /// IMAGE_DEBUG_TYPE_EX_DLLCHARACTERISTICS and IMAGE_DLLCHARACTERISTICS_EX_CET_COMPAT (winnt.h).
 const DEBUG_EXTENDED: u32 = 20;
 const CET_COMPATIBLE: u32 = 1;
