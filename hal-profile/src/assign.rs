@@ -29,6 +29,8 @@ pub struct Wanted {
     pub filter: Filter,
     /// Runs together with the others of this number; 0 alone.
     pub group: u16,
+    /// Has its rotation to itself.
+    pub alone: bool,
 }
 
 /// Where a source was put.
@@ -146,7 +148,7 @@ impl Assignment {
         for rotation in begin..=self.rotations {
             if self.put_group(index, rotation) {
                 self.rotations = self.rotations.max(rotation + 1);
-                if alone && !self.has_upstream(index) {
+                if alone && !self.has_upstream(index) && !self.is_alone(index) {
                     self.last = (candidates, rotation);
                 }
                 return true;
@@ -179,8 +181,13 @@ impl Assignment {
                 return;
             };
             *head = assigned.next;
+            let alone = self.is_alone(member);
             if let Some(used) = self.used.get_mut(usize::from(rotation)) {
-                *used &= !assigned.counter.global_bit();
+                *used &= if alone {
+                    0
+                } else {
+                    !assigned.counter.global_bit()
+                };
             }
             let next = self.group_next.get(member).copied().unwrap_or(0);
             member = usize::from(next).saturating_sub(1);
@@ -191,6 +198,9 @@ impl Assignment {
     fn put(&mut self, index: usize, rotation: u16) -> bool {
         let used = self.used(rotation);
         let candidates = self.candidates(index);
+        if self.is_alone(index) && used != 0 {
+            return false;
+        }
         for (side, candidates) in (0..).zip(candidates) {
             if let Some(counter) = preferred(candidates & !used)
                 && self.agrees(rotation, index, side)
@@ -214,6 +224,7 @@ impl Assignment {
     fn add(&mut self, rotation: u16, index: usize, counter: Counter, side: u8) {
         let [even, odd] = self.candidates(index);
         let registers = self.encoding(index, side).map_or(0, registers);
+        let alone = self.is_alone(index);
         let at = usize::from(rotation);
         if let (Some(assigned), Some(first), Some(used), Some(reach), Some(shared)) = (
             self.assigned.get_mut(index),
@@ -230,7 +241,12 @@ impl Assignment {
                 next: *first,
             };
             *first = index as u16 + 1;
-            *used |= counter.global_bit();
+            // No counter is left to others.
+            *used |= if alone {
+                u64::MAX
+            } else {
+                counter.global_bit()
+            };
             *reach |= even | odd;
         }
     }
@@ -431,6 +447,10 @@ impl Assignment {
     fn encoding(&self, index: usize, side: u8) -> Option<&Encoding> {
         let wanted = self.wanted.get(index)?;
         wanted.encodings.get(usize::from(side))
+    }
+
+    fn is_alone(&self, index: usize) -> bool {
+        self.wanted.get(index).is_some_and(|wanted| wanted.alone)
     }
 
     fn has_upstream(&self, index: usize) -> bool {

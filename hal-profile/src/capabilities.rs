@@ -1,7 +1,7 @@
 //! What one processor can do, discovered once; nothing else asks for models.
 
 use crate::counter::{Counter, CounterWidth};
-use crate::machine::Machine;
+use crate::machine::{CpuidResult, Machine};
 use crate::registers::apic::{ApicBase, IA32_APIC_BASE};
 use crate::registers::cpuid::{
     LEAF7_1_EAX_ARCH_PERFMON_EXT, LEAF80000001_ECX_PERF_CTR_EXT_CORE, LEAF80000022_EAX_FREEZE,
@@ -12,6 +12,7 @@ use crate::registers::{amd, intel, netburst};
 #[cfg(feature = "legacy")]
 use crate::registers::{p6, pentium};
 use crate::selection::{Choice, Identity, Judgement, judge};
+use crate::source::raw;
 use shared_types::{Delivery, ProfileInterface, Reason};
 use zerocopy::FromZeros;
 
@@ -34,6 +35,8 @@ pub struct Capabilities {
     pub judgement: Judgement,
     /// Leaf 0x1A EAX bits 31:24: 0x20 efficiency, 0x40 performance, 0 not told.
     pub core_type: u8,
+    /// Leaf 0x1A EAX bits 23:0: which core of that type; 0 not told.
+    pub native_model: u32,
     /// Leaf 0x0A's version; AMD: 2 with PerfMonV2, else 1; 0 where there is no such unit.
     pub pmu_version: u8,
     /// General counters that leaf 0x0A or the family declares.
@@ -66,12 +69,17 @@ pub struct Capabilities {
     pub apic: Apic,
     /// LVTPC's mask bit is set when the interrupt is delivered.
     pub masks_lvtpc: bool,
+    /// Several threads share its core.
+    pub shares_core: bool,
     /// A hypervisor is present, so that registers and interrupts cost more.
     pub virtualized: bool,
     /// Where the processor differs from its manual.
     pub errata: Errata,
     /// Architectural events that are available, as a mask of leaf 0x0A EBX's bits.
     pub events: u32,
+    /// Bits of IA32_PERFEVTSELx that this processor has beyond version 1's and that may be given:
+    /// any-thread (21), equal (36), the second unit mask (47:40).
+    pub select_bits: u64,
     /// NetBurst: which counters this logical processor uses.
     pub netburst: NetBurst,
 }
@@ -183,7 +191,8 @@ impl Capabilities {
     pub fn discover(machine: &mut impl Machine) -> Self {
         let identity = Identity::read(machine);
         let mut found = Self::bare(identity);
-        found.core_type = core_type(machine, &identity);
+        let hybrid = hybrid(machine, &identity);
+        (found.core_type, found.native_model) = ((hybrid >> 24) as u8, hybrid & 0xFF_FFFF);
         found.pmu_version = pmu_version(&identity);
         found.virtualized = identity.leaf1_ecx & leaf1_ecx::HYPERVISOR != 0;
         if monitoring_disabled(machine, &found) {
@@ -267,6 +276,12 @@ impl Capabilities {
         self.counters = low_bits(eax.counters());
         self.width = CounterWidth::new(eax.width()).unwrap_or_default();
         self.events = available_events(self.identity.leaf_0a);
+        // Threads of the first level: of the core.
+        self.shares_core = self.identity.max_leaf >= 0xB && machine.cpuid(0xB, 0).ebx as u16 > 1;
+        // Deprecated, it is ignored or reserved.
+        if version >= 3 && !edx.any_thread_deprecated() {
+            self.select_bits = raw::ANY_THREAD;
+        }
         if version > 1 {
             self.declared_fixed = edx.fixed_counters();
             self.fixed = low_bits(edx.fixed_counters());
@@ -310,7 +325,11 @@ impl Capabilities {
         if !there {
             return;
         }
-        let valid = machine.cpuid(0x23, 0).eax;
+        let CpuidResult {
+            eax: valid, ebx, ..
+        } = machine.cpuid(0x23, 0);
+        self.select_bits |= u64::from(ebx & 1) * raw::UNIT_MASK_2;
+        self.select_bits |= u64::from(ebx >> 1 & 1) * raw::EQUAL;
         if valid & 1 << 1 != 0 {
             let masks = machine.cpuid(0x23, 1);
             self.counters = masks.eax;
@@ -465,9 +484,10 @@ pub fn apic_page(machine: &mut impl Machine) -> Option<u64> {
     by_page.then(|| ApicBase::from_bits(machine.read_msr(IA32_APIC_BASE)).base() << PAGE_BITS)
 }
 
-fn core_type(machine: &impl Machine, identity: &Identity) -> u8 {
+/// Leaf 0x1A EAX: core type and native model.
+fn hybrid(machine: &impl Machine, identity: &Identity) -> u32 {
     if identity.vendor == *b"GenuineIntel" && identity.max_leaf >= 0x1A {
-        (machine.cpuid(0x1A, 0).eax >> 24) as u8
+        machine.cpuid(0x1A, 0).eax
     } else {
         0
     }

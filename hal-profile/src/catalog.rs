@@ -130,7 +130,9 @@ fn generation(capabilities: &Capabilities) -> AmdGeneration {
 #[must_use]
 pub fn raw_family(capabilities: &Capabilities) -> Option<Family> {
     match capabilities.interface() {
-        ProfileInterface::Emon => Some(Family::Emon),
+        ProfileInterface::Emon => Some(Family::Emon {
+            more: capabilities.select_bits,
+        }),
         ProfileInterface::Amd64 => Some(Family::Amd64(generation(capabilities))),
         #[cfg(feature = "legacy")]
         ProfileInterface::Pentium => Some(Family::Pentium),

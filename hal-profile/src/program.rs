@@ -61,6 +61,12 @@ pub(crate) struct Settings {
 pub(crate) struct Source {
     pub(crate) id: u32,
     pub(crate) raw: u64,
+    /// The general counters that may count it.
+    pub(crate) counters: u32,
+    /// The kinds of processor that count it, as a mask.
+    pub(crate) kinds: u16,
+    /// Nothing else is counted at the same time.
+    pub(crate) alone: bool,
     pub(crate) filter: Filter,
     /// Sources with the same number other than 0 run together or not at all.
     pub(crate) group: u16,

@@ -5,7 +5,7 @@
 use crate::amd_events::{self, Generation};
 use crate::counter::Counter;
 use crate::cpuid::Leaves;
-use crate::event::{Counts, Feed};
+use crate::event::{Code, Compare, Counts, Feed};
 use crate::fault::Fault;
 use crate::select::EventSelect;
 use crate::signature::Signature;
@@ -64,6 +64,8 @@ pub(crate) struct Amd {
     control: u64,
     status: u64,
     debug_ctl: u64,
+    /// What a workload names.
+    named: Vec<Code>,
 }
 
 impl Amd {
@@ -91,6 +93,7 @@ impl Amd {
             control: 0,
             status: 0,
             debug_ctl: 0,
+            named: Vec::new(),
         };
         unit.reset();
         Some(unit)
@@ -186,6 +189,12 @@ impl Amd {
         if !(select.en() && globally_on && counts_here(select)) {
             return None;
         }
+        if let Some(event) = Code::of_select(&self.named, select.into_bits()) {
+            return Some(Feed {
+                compare: Compare::Off,
+                ..select.feed(event)
+            });
+        }
         let event = u16::from(select.event()) | (select.high() as u16 & 0xF) << 8;
         let row = amd_events::find(self.generation?, event, select.unit_mask())?;
         (row.counters() >> i & 1 == 1).then(|| select.feed(row.counts))
@@ -279,6 +288,11 @@ impl Unit for Amd {
 
     fn stop_late(&mut self) {
         self.counters.iter_mut().for_each(Counter::stop_late);
+    }
+
+    fn name_events(&mut self, codes: &[Code], now: &Counts) {
+        self.named = codes.to_vec();
+        self.reconnect(now);
     }
 
     /// PerfCntrGlobalCtl has every counter's bit set: software written for K7's registers, such as

@@ -9,7 +9,7 @@ mod capabilities;
 use crate::architectural_events::{FIXED, REFERENCE_CYCLES, REFERENCE_RATIO, ROWS};
 use crate::counter::Counter;
 use crate::cpuid::Leaves;
-use crate::event::{Compare, Counts, Event, Feed};
+use crate::event::{Code, Compare, Counts, Event, Feed};
 use crate::fault::Fault;
 use crate::select::EventSelect;
 use crate::unit::{Unit, Watch};
@@ -86,6 +86,10 @@ pub(crate) struct Architectural {
     status: u64,
     misc_enable: u64,
     debugctl: u64,
+    /// Leaf 0x1A's type of core.
+    core: u8,
+    /// What a workload names.
+    named: Vec<Code>,
 }
 
 impl Architectural {
@@ -103,6 +107,8 @@ impl Architectural {
             status: 0,
             misc_enable: 0,
             debugctl: 0,
+            core: (leaves.get(0x1A, 0).eax >> 24) as u8,
+            named: Vec::new(),
         };
         unit.reset();
         Some(unit)
@@ -228,6 +234,12 @@ impl Architectural {
     fn general_feed(&self, i: usize) -> Option<Feed> {
         let select = self.selects[i];
         let on = select.en() && self.globally_on(i);
+        if let Some(event) = Code::of_select(&self.named, select.into_bits()) {
+            return on.then(|| Feed {
+                compare: Compare::Off,
+                ..select.feed(event)
+            });
+        }
         let event = event_of(select, self.capabilities.absent_events)?;
         on.then(|| Feed {
             compare: self.compare(select, event),
@@ -247,7 +259,8 @@ impl Architectural {
     }
 
     fn fixed_feed(&self, i: usize) -> Option<Feed> {
-        let event = *FIXED.get(i)?;
+        let event = FIXED.get(i).copied();
+        let event = event.or_else(|| Code::of_fixed(&self.named, i))?;
         let nibble = self.nibble(i);
         self.globally_on(32 + i).then_some(Feed {
             event,
@@ -389,6 +402,12 @@ impl Unit for Architectural {
 
     fn stop_late(&mut self) {
         self.counters_mut().for_each(Counter::stop_late);
+    }
+
+    fn name_events(&mut self, codes: &[Code], now: &Counts) {
+        let own = |code: &&Code| code.core.is_none_or(|core| core == self.core);
+        self.named = codes.iter().filter(own).copied().collect();
+        self.reconnect(now);
     }
 
     /// General counters are enabled in IA32_PERF_GLOBAL_CTRL, for software that knows version 1

@@ -27,11 +27,20 @@ pub enum Event {
     L1iMisses,
     /// Floating-point operations.
     FpOperations,
+    /// One that a workload names, by its place among those.
+    Named(u8),
 }
 
+/// Most events that a workload can name.
+pub const NAMED_MAX: usize = 20;
+/// Kinds that have a name of their own.
+const KINDS: usize = 12;
+/// All that can be counted.
+pub(crate) const AMOUNTS: usize = KINDS + NAMED_MAX;
+
 impl Event {
-    /// Every kind, in the order of [`Counts`].
-    pub const ALL: [Self; 12] = [
+    /// Every kind that has a name of its own, in the order of [`Counts`].
+    pub const ALL: [Self; KINDS] = [
         Self::Instructions,
         Self::Cycles,
         Self::Branches,
@@ -62,6 +71,26 @@ impl Event {
             Self::L1iFetches => "l1i-fetches",
             Self::L1iMisses => "l1i-misses",
             Self::FpOperations => "fp-operations",
+            Self::Named(_) => "named",
+        }
+    }
+
+    /// Its place in [`Counts`].
+    pub(crate) fn index(self) -> usize {
+        match self {
+            Self::Instructions => 0,
+            Self::Cycles => 1,
+            Self::Branches => 2,
+            Self::BranchMisses => 3,
+            Self::RefCycles => 4,
+            Self::LlcReferences => 5,
+            Self::LlcMisses => 6,
+            Self::L1dAccesses => 7,
+            Self::L1dMisses => 8,
+            Self::L1iFetches => 9,
+            Self::L1iMisses => 10,
+            Self::FpOperations => 11,
+            Self::Named(place) => KINDS + usize::from(place) % NAMED_MAX,
         }
     }
 
@@ -71,30 +100,64 @@ impl Event {
     }
 }
 
+/// What a counter is told to count for an event that a workload names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Code {
+    /// Which of the workload's events.
+    pub event: Event,
+    /// The select without the bits of modes, interrupt and enable; `None` for a fixed counter.
+    pub select: Option<u64>,
+    /// The fixed counter.
+    pub fixed: Option<u8>,
+    /// The type of core that counts it so, as leaf 0x1A has it; `None` for all.
+    pub core: Option<u8>,
+}
+
+impl Code {
+    /// Bits of a select that do not say what is counted: USR, OS, PC, INT and EN.
+    const NOT_THE_EVENT: u64 = 0b11 << 16 | 0b11 << 19 | 1 << 22;
+
+    /// What a general counter with this select counts.
+    pub(crate) fn of_select(codes: &[Self], select: u64) -> Option<Event> {
+        let event = Some(select & !Self::NOT_THE_EVENT);
+        let mut codes = codes.iter();
+        codes
+            .find(|code| code.select == event)
+            .map(|code| code.event)
+    }
+
+    /// What the fixed counter of this index counts.
+    pub(crate) fn of_fixed(codes: &[Self], index: usize) -> Option<Event> {
+        let mut codes = codes.iter();
+        let is = |code: &&Self| code.fixed.map(usize::from) == Some(index);
+        codes.find(is).map(|code| code.event)
+    }
+}
+
 /// How often each kind of event has happened, in all and in user mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    total: [u64; 12],
-    user: [u64; 12],
+    total: [u64; AMOUNTS],
+    user: [u64; AMOUNTS],
 }
 
 impl Counts {
     /// How often `event` has happened.
     #[must_use]
     pub fn total(&self, event: Event) -> u64 {
-        self.total[event as usize]
+        self.total[event.index()]
     }
 
     /// How often `event` has happened in user mode; never more than [`Self::total`].
     #[must_use]
     pub fn user(&self, event: Event) -> u64 {
-        self.user[event as usize]
+        self.user[event.index()]
     }
 
     /// Sets both counts of `event`.
     pub fn set(&mut self, event: Event, total: u64, user: u64) {
-        self.total[event as usize] = total;
-        self.user[event as usize] = user;
+        self.total[event.index()] = total;
+        self.user[event.index()] = user;
     }
 }
 

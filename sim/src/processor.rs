@@ -4,7 +4,7 @@ use crate::amd::Amd;
 use crate::apic::Apic;
 use crate::architectural::Architectural;
 use crate::cpuid::Leaves;
-use crate::event::Counts;
+use crate::event::{Code, Counts};
 use crate::fault::Fault;
 use crate::netburst::NetBurst;
 use crate::p6::P6;
@@ -277,6 +277,14 @@ impl Processor {
     /// All that happens here is counted from 0 again. Counters keep what they have added up.
     pub fn begin_anew(&mut self) {
         self.count_from(Counts::default());
+    }
+
+    /// These selects and fixed counters count what a workload names, from now on.
+    pub fn name_events(&mut self, codes: &[Code]) {
+        let counted = self.counted();
+        if let Some(mut package) = self.package() {
+            package.unit.name_events(codes, &counted);
+        }
     }
 
     /// These events happen besides all that is counted with [`Self::retire`].

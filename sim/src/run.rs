@@ -65,6 +65,7 @@ impl Run {
     pub fn begin(workload: &Workload, answering: &mut impl Answering) -> Self {
         let cpus = answering.cpus();
         for cpu in cpus.iter_mut() {
+            cpu.processor.name_events(workload.codes());
             cpu.processor.begin_anew();
         }
         let runner = |index: usize| Runner {

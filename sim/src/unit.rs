@@ -1,7 +1,7 @@
 //! What every performance-monitoring unit does, whatever its family.
 
 use crate::counter::Counter;
-use crate::event::{Counts, Feed};
+use crate::event::{Code, Counts, Feed};
 use crate::fault::Fault;
 
 /// A counter that will ask for an interrupt.
@@ -74,6 +74,8 @@ pub(crate) trait Unit: Send {
     fn counter_status(&self) -> u64 {
         0
     }
+    /// These selects and fixed counters count what a workload names.
+    fn name_events(&mut self, _codes: &[Code], _now: &Counts) {}
     /// From now on its counters stop some events late.
     fn stop_late(&mut self) {}
     /// Power-on reset.

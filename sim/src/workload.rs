@@ -11,9 +11,9 @@
 mod parse;
 mod truth;
 
-pub use parse::{WorkloadError, parse};
+pub use parse::{Known, WorkloadError, parse, parse_with};
 
-use crate::event::Event;
+use crate::event::{AMOUNTS, Code, Event};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -45,8 +45,8 @@ pub const USER_CODE: (u64, u64) = (0x1_4000_1000, 0x1_4000_2000);
 /// What a workload is made of, before it is laid out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parts {
-    /// In the order of [`Event::ALL`]; each at most [`MAX_AMOUNT`].
-    pub(crate) amounts: [u64; 12],
+    /// By [`Event::index`]; each at most [`MAX_AMOUNT`].
+    pub(crate) amounts: [u64; AMOUNTS],
     /// Percent, at most 100.
     pub(crate) user: u64,
     /// `None`: all.
@@ -57,6 +57,8 @@ pub(crate) struct Parts {
     pub(crate) instructions: Option<Arc<[u64]>>,
     pub(crate) seed: Option<u64>,
     pub(crate) skid: u64,
+    /// What counters are told for the events that are named.
+    pub(crate) codes: Vec<Code>,
 }
 
 /// A workload that each of its processors runs from start to end.
@@ -64,7 +66,7 @@ pub(crate) struct Parts {
 pub struct Workload {
     parts: Parts,
     /// How many of each kind happen in user mode.
-    user: [u64; 12],
+    user: [u64; AMOUNTS],
     segments: Vec<Segment>,
 }
 
@@ -76,16 +78,16 @@ struct Segment {
     /// Its steps: the largest of its amounts.
     length: u64,
     /// What has happened before it.
-    before: [u64; 12],
+    before: [u64; AMOUNTS],
     /// What happens in it.
-    amounts: [u64; 12],
+    amounts: [u64; AMOUNTS],
 }
 
 impl Default for Workload {
     /// The one of [`DEFAULT`].
     fn default() -> Self {
         Self::new(Parts {
-            amounts: [
+            amounts: kinds([
                 100_000_000,
                 150_000_000,
                 20_000_000,
@@ -98,15 +100,25 @@ impl Default for Workload {
                 25_000_000,
                 120_000,
                 10_000_000,
-            ],
+            ]),
             user: 90,
             processors: None,
             code: USER_CODE,
             instructions: None,
             seed: None,
             skid: 0,
+            codes: Vec::new(),
         })
     }
+}
+
+/// Amounts of the kinds that have a name of their own, in the order of [`Event::ALL`].
+fn kinds(of_kinds: [u64; Event::ALL.len()]) -> [u64; AMOUNTS] {
+    let mut amounts = [0; AMOUNTS];
+    for (amount, of_kind) in amounts.iter_mut().zip(of_kinds) {
+        *amount = of_kind;
+    }
+    amounts
 }
 
 impl Workload {
@@ -123,7 +135,13 @@ impl Workload {
     /// How often `event` happens in all.
     #[must_use]
     pub fn amount(&self, event: Event) -> u64 {
-        self.parts.amounts[event as usize]
+        self.parts.amounts[event.index()]
+    }
+
+    /// What counters are told to count for the events that it names.
+    #[must_use]
+    pub fn codes(&self) -> &[Code] {
+        &self.parts.codes
     }
 
     /// Whether the processor with this index runs it.
@@ -172,10 +190,10 @@ fn scale(value: u64, numerator: u64, denominator: u64) -> u64 {
 }
 
 /// Cuts the amounts at the same cumulative weights' floors, so that their sums stay exact.
-fn segments(amounts: &[u64; 12], seed: Option<u64>) -> Vec<Segment> {
+fn segments(amounts: &[u64; AMOUNTS], seed: Option<u64>) -> Vec<Segment> {
     let shares = shares(seed);
     let mut segments = Vec::with_capacity(shares.len());
-    let (mut start, mut before) = (0, [0; 12]);
+    let (mut start, mut before) = (0, [0; AMOUNTS]);
     for share in &shares {
         let mut after = *amounts;
         for (index, after) in after.iter_mut().enumerate() {
@@ -200,14 +218,19 @@ fn segments(amounts: &[u64; 12], seed: Option<u64>) -> Vec<Segment> {
 }
 
 /// Cumulative weights of each kind at the end of each segment. A weight is from 128 to 383.
-fn shares(seed: Option<u64>) -> Vec<[u64; 12]> {
+fn shares(seed: Option<u64>) -> Vec<[u64; AMOUNTS]> {
     let Some(mut state) = seed else {
-        return vec![[1; 12]];
+        return vec![[1; AMOUNTS]];
     };
-    let mut sums = [0; 12];
+    let mut sums = [0; AMOUNTS];
+    let mut of_named = !state;
     let mut next = || {
-        for sum in &mut sums {
+        let (kinds, named) = sums.split_at_mut(Event::ALL.len());
+        for sum in kinds {
             *sum += 128 + (split_mix(&mut state) >> 56);
+        }
+        for sum in named {
+            *sum += 128 + (split_mix(&mut of_named) >> 56);
         }
         sums
     };

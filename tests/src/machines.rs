@@ -4,13 +4,14 @@
     reason = "what a test asks for is there, or the test fails"
 )]
 
-use halprof_measure::selection::{parse_list, resolve};
+use halprof_measure::catalog::Catalog;
+use halprof_measure::selection::parse_list;
 use halprof_measure::{Connection, Modelled, Session, Setup};
+use shared_types::Sample;
 use shared_types::request::counts::Count;
 use shared_types::request::samples::Statistics;
 use shared_types::request::session::Spec;
 use shared_types::request::source::Source;
-use shared_types::{ProfileInterface, Sample};
 use sim::workload::{Workload, parse};
 
 /// A machine of so many processors of a built-in model; 0: as many as the model has.
@@ -35,10 +36,8 @@ pub fn workload(text: &str) -> Workload {
 pub fn specs(connection: &mut Connection<Modelled>, list: &str) -> Vec<Spec> {
     let mut items = Vec::new();
     parse_list(list, &mut items).expect("a list");
-    let sources = connection.sources(true).expect("the sources");
-    let number = connection.machine().expect("the machine").interface;
-    let interface = ProfileInterface::from_wire(number).expect("an interface");
-    let chosen = resolve(&items, &sources, interface).expect("sources of this machine");
+    let catalog = Catalog::of(connection, true).expect("what it counts");
+    let chosen = catalog.resolve(&items).expect("sources of this machine");
     let mut specs: Vec<Spec> = chosen.into_iter().map(|chosen| chosen.spec).collect();
     for (spec, item) in specs.iter_mut().zip(&items) {
         spec.interval = item.period.unwrap_or(0);

@@ -7,7 +7,7 @@ use shared_types::request::source::Query;
 use shared_types::request::{
     Access, Plain, RequestCode, counts, machine, samples, session, source,
 };
-use shared_types::{RequestHeader, WIRE_VERSION};
+use shared_types::{ProfileSource, RequestHeader, WIRE_VERSION};
 use std::fmt::Write;
 use zerocopy::{Immutable, IntoBytes};
 
@@ -51,6 +51,15 @@ pub fn configure(session: u32, flags: u32, specs: &[Spec]) -> Vec<u8> {
     bytes(&head, specs)
 }
 
+/// What a source without a constraint says of the counters that may count it.
+const fn any_counter(source: u32) -> u32 {
+    if source == ProfileSource::RAW.0 {
+        Spec::ANY_COUNTER
+    } else {
+        0
+    }
+}
+
 /// A source counted in both modes at its default interval.
 #[must_use]
 pub fn spec(source: u32) -> Spec {
@@ -60,6 +69,9 @@ pub fn spec(source: u32) -> Spec {
         filter: Spec::USER | Spec::KERNEL,
         interval: 0,
         raw: 0,
+        counters: any_counter(source),
+        kinds: 0,
+        flags: 0,
     }
 }
 
@@ -177,6 +189,12 @@ fn random_spec(rng: &mut Rng) -> Spec {
         } else {
             0
         },
+        counters: match rng.u8(..8) {
+            0 => rng.u32(..),
+            _ => any_counter(source),
+        },
+        kinds: u16::from(rng.u8(..8) == 0) * rng.u16(..),
+        flags: u16::from(rng.u8(..8) == 0) * rng.u16(..3),
     }
 }
 

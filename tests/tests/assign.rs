@@ -176,6 +176,7 @@ fn wanted(capabilities: &Capabilities, source: &Source) -> Wanted {
             .map(|side| encode(capabilities, &source.select, side, source.filter, false)),
         filter: source.filter,
         group: source.group,
+        alone: false,
     }
 }
 

@@ -197,7 +197,7 @@ fn the_hals_rows_are_told_apart() {
 #[test]
 fn raw_selects_are_given_in_the_familys_layout() {
     for (capabilities, family) in [
-        (modern_intel(), Some(Family::Emon)),
+        (modern_intel(), Some(Family::Emon { more: 0 })),
         (pentium(false), Some(Family::Pentium)),
         (pentium_iii(), Some(Family::P6)),
         (pentium_4(None), Some(Family::NetBurst { model: 2 })),

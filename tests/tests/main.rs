@@ -18,6 +18,7 @@ mod driver_speakeasy;
 mod driver_windbg;
 mod dump_leaves;
 mod encode;
+mod events;
 mod given_counters;
 mod guard;
 mod lifecycle;

@@ -1,9 +1,10 @@
 //! What does a raw select mean on each family, and which of its bits are refused?
 
 use hal_profile::source::amd64_events::AmdGeneration;
-use hal_profile::source::raw::{Family, RawEvent, parse};
+use hal_profile::source::raw::{ANY_THREAD, EQUAL, Family, RawEvent, UNIT_MASK_2, parse};
 use hal_profile::source::{ANY, NetBurstSelect, Select, Upstream};
 
+const EMON: Family = Family::Emon { more: 0 };
 const NETBURST: Family = Family::NetBurst { model: 2 };
 
 /// ESCR in the low half; CCCR and the group of counters in the high half.
@@ -25,7 +26,14 @@ fn bits(ranges: &[(u32, u32)]) -> u64 {
 fn every_bit_outside_the_familys_mask_is_refused_and_named() {
     let p6_style = bits(&[(0, 18), (23, 31)]);
     let table = [
-        (Family::Emon, p6_style, 0),
+        (EMON, p6_style, 0),
+        (
+            Family::Emon {
+                more: ANY_THREAD | EQUAL | UNIT_MASK_2,
+            },
+            p6_style | bits(&[(21, 21), (36, 36), (40, 47)]),
+            0,
+        ),
         (Family::P6, p6_style, 0),
         (Family::Amd64(AmdGeneration::K8), p6_style, 0),
         (
@@ -60,7 +68,7 @@ fn every_bit_outside_the_familys_mask_is_refused_and_named() {
 #[test]
 fn allowed_bits_are_what_is_programmed() {
     for family in [
-        Family::Emon,
+        EMON,
         Family::P6,
         Family::Amd64(AmdGeneration::K8),
         Family::Amd64(AmdGeneration::Zen3),
@@ -82,7 +90,7 @@ fn allowed_bits_are_what_is_programmed() {
 #[test]
 fn user_and_kernel_bits_are_the_filter() {
     let table = [
-        (Family::Emon, 0xC0, 16, 17),
+        (EMON, 0xC0, 16, 17),
         (Family::P6, 0xC0, 16, 17),
         (Family::Amd64(AmdGeneration::Zen4), 0xC0, 16, 17),
         (Family::Pentium, 0x16, 16, 17),
@@ -126,7 +134,7 @@ fn northbridge_events_are_refused_by_their_event_field() {
 #[test]
 fn counters_follow_the_event() {
     let table = [
-        (Family::Emon, 0xC1, ANY),
+        (EMON, 0xC1, ANY),
         (Family::P6, 0xC1, 0b01),
         (Family::P6, 0x13, 0b10),
         (Family::P6, 0xC0, ANY),

@@ -20,10 +20,10 @@
 //! take the least. On a modelled machine nothing happens but what its workload does: the code lets
 //! it run, which is why it is given the machine.
 
+use crate::catalog::Catalog;
 use crate::estimate::Estimate;
 use crate::selection::{self, Chosen};
 use crate::{Connection, Error, Result, Session, Setup, Transport};
-use shared_types::ProfileInterface;
 use shared_types::request::counts::Count;
 use shared_types::request::session::Spec;
 
@@ -64,9 +64,7 @@ impl Sources {
     pub fn named<T: Transport>(connection: &mut Connection<T>, list: &str) -> Result<Self> {
         let mut items = Vec::new();
         selection::parse_list(list, &mut items)?;
-        let interface = ProfileInterface::from_wire(connection.machine()?.interface);
-        let interface = interface.unwrap_or(ProfileInterface::Default);
-        let chosen = selection::resolve(&items, &connection.sources(false)?, interface)?;
+        let chosen = Catalog::of(connection, false)?.resolve(&items)?;
         let setup = Setup {
             specs: chosen.iter().map(|chosen| chosen.spec).collect(),
             ..Setup::default()

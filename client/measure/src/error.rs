@@ -40,9 +40,14 @@ pub enum Error {
     /// There is no such machine to model.
     #[error("{0}")]
     NoMachine(String),
-    /// A source that no row of this machine's table has.
-    #[error("this machine has no source called `{0}`")]
-    UnknownName(String),
+    /// A name that nothing on this machine has.
+    #[error("this machine has no source or event called `{name}`")]
+    UnknownName {
+        /// The name.
+        name: String,
+        /// What may be meant, as a sentence; `None` where nothing is like it.
+        hint: Option<String>,
+    },
     /// The answering side refused.
     #[error("{}", refused(.0))]
     Refused(Refusal),
@@ -127,7 +132,7 @@ impl Error {
             Self::Usage { .. } => "usage",
             Self::NoDriver { .. } => "no-driver",
             Self::NoMachine(_) => "no-machine",
-            Self::UnknownName(_) => ErrorCode::SourceUnknown.code(),
+            Self::UnknownName { .. } => ErrorCode::SourceUnknown.code(),
             Self::Refused(refusal) => refusal.code.code(),
             Self::Unavailable { .. } => "unavailable",
             Self::Status(NtStatus::ACCESS_DENIED) => "access-denied",

@@ -17,11 +17,14 @@
 #![cfg_attr(not(windows), forbid(unsafe_code))]
 
 pub mod calibrate;
+pub mod catalog;
 mod connection;
 mod count;
 pub mod describe;
 mod error;
 pub mod estimate;
+pub mod events;
+pub mod formula;
 pub mod metrics;
 mod modelled;
 pub mod passes;
@@ -30,6 +33,7 @@ pub mod rates;
 pub mod selection;
 mod session;
 pub mod statistics;
+pub mod topdown;
 mod transport;
 #[cfg(windows)]
 #[expect(unsafe_code, reason = "the functions of Windows are foreign")]

@@ -133,11 +133,9 @@ mod tests {
 
     fn raw(count: u64, group_of: impl Fn(u64) -> u16) -> Setup {
         let spec = |select| Spec {
-            source: ProfileSource::RAW.0,
             filter: Spec::USER,
-            raw: select,
             group: group_of(select),
-            ..Spec::default()
+            ..Spec::of_raw(select)
         };
         Setup {
             specs: (1..=count).map(spec).collect(),

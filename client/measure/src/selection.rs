@@ -1,22 +1,18 @@
 //! What a user names: lists of sources, and lists of processors.
 //!
-//! A list of sources is comma-separated; each is a name, `Profile` and a name, an id, or `rHEX`,
-//! with an optional filter behind a colon. `{A,B}` runs together or not at all. `all` is every
+//! A list of sources is comma-separated; each is a name, `Profile` and a name, an id, `rHEX`, or
+//! Linux perf's `cpu/…/`, with an optional filter behind a colon. `{A,B}` runs together or not at all. `all` is every
 //! source that the machine supports.
+
+mod perf;
 
 use crate::{Error, Result};
 use shared_types::request::session::{MAX_PROCESSORS, Spec};
-use shared_types::request::source::Source;
-use shared_types::{ProfileInterface, ProfileSource};
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
-/// Bits 16 and 17 of a select: count in user mode, in kernel mode.
-const SELECT_FILTER: [u64; 2] = [1 << 16, 1 << 17];
-/// Bits 2 and 3 of an ESCR, which is the low half of NetBurst's raw select.
-const ESCR_FILTER: [u64; 2] = [1 << 2, 1 << 3];
-
-const LIST_HINT: &str = "A list is like `TotalIssues,0x1B:u,{CacheMisses,LLCReference:k},r01C2`.";
+const LIST_HINT: &str =
+    "A list is like `TotalIssues,0x1B:u,{cycles,cache-misses:k},r01C2,cpu/event=0xc2,umask=1/`.";
 
 /// Which source is meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +21,15 @@ pub enum What {
     Named(String),
     /// A raw select, in the layout of the family's register.
     Raw(u64),
+    /// A vendor's event with other fields.
+    Changed {
+        /// Its name.
+        name: String,
+        /// The bits of those fields.
+        changed: u64,
+        /// What they are.
+        select: u64,
+    },
 }
 
 /// One source as a user names it.
@@ -40,6 +45,8 @@ pub struct Item {
     pub period: Option<u64>,
     /// 0, or the number of the group it runs in.
     pub group: u16,
+    /// The type of core that counts it, as leaf 0x1A has it; `None` for all.
+    pub core: Option<u8>,
 }
 
 /// A source of a machine, chosen to be counted or sampled.
@@ -55,7 +62,7 @@ pub struct Chosen {
 pub fn parse_list(list: &str, items: &mut Vec<Item>) -> Result<()> {
     let mut group = None;
     let mut next = 1 + items.iter().map(|item| item.group).max().unwrap_or(0);
-    for part in list.split(',') {
+    for part in parts(list) {
         let mut part = part.trim();
         if let Some(rest) = part.strip_prefix('{') {
             if group.replace(next).is_some() {
@@ -79,6 +86,15 @@ pub fn parse_list(list: &str, items: &mut Vec<Item>) -> Result<()> {
     }
 }
 
+/// The parts between the commas that stand outside of `cpu/…/`.
+fn parts(list: &str) -> impl Iterator<Item = &str> {
+    let mut inside = false;
+    list.split(move |character| {
+        inside ^= character == '/';
+        character == ',' && !inside
+    })
+}
+
 /// Parses a list whose sources all run together (`-g A,B`).
 pub fn parse_group(list: &str, items: &mut Vec<Item>) -> Result<()> {
     if list.contains(['{', '}']) {
@@ -88,23 +104,39 @@ pub fn parse_group(list: &str, items: &mut Vec<Item>) -> Result<()> {
 }
 
 fn parse_item(list: &str, text: &str, group: u16) -> Result<Item> {
-    let mut parts = text.split(':').map(str::trim);
-    let name = parts.next().unwrap_or_default();
+    let (what, name, core, period, modifiers) = match perf::parse(text) {
+        Some(parsed) => {
+            let (event, rest) = parsed?;
+            let name = text.strip_suffix(rest).unwrap_or(text);
+            let modifiers = rest.strip_prefix(':').unwrap_or(rest);
+            let modifiers = Some(modifiers).filter(|rest| !rest.is_empty());
+            (event.what, name, event.core, event.period, modifiers)
+        }
+        None => {
+            let (name, modifiers) = match text.split_once(':') {
+                Some((name, modifiers)) => (name.trim(), Some(modifiers)),
+                None => (text, None),
+            };
+            let what = match raw_select(name) {
+                Some(select) => What::Raw(select?),
+                None => What::Named(name.to_owned()),
+            };
+            (what, name, None, None, modifiers)
+        }
+    };
     if name.is_empty() {
         return Err(bad_list(list, "an empty name"));
     }
     let mut item = Item {
-        what: What::Named(name.to_owned()),
+        what,
         text: name.to_owned(),
         filter: None,
-        period: None,
+        period,
         group,
+        core,
     };
-    for part in parts {
-        parse_modifier(list, part, &mut item)?;
-    }
-    if let Some(select) = raw_select(name) {
-        item.what = What::Raw(select?);
+    for part in modifiers.into_iter().flat_map(|all| all.split(':')) {
+        parse_modifier(list, part.trim(), &mut item)?;
     }
     Ok(item)
 }
@@ -142,7 +174,7 @@ fn parse_modifier(list: &str, part: &str, item: &mut Item) -> Result<()> {
 }
 
 /// The select behind `r`; `None` where this is no raw select, an error where it is too long.
-fn raw_select(name: &str) -> Option<Result<u64>> {
+pub(crate) fn raw_select(name: &str) -> Option<Result<u64>> {
     let digits = name.strip_prefix(['r', 'R'])?;
     let all_hex = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     all_hex.then(|| {
@@ -151,34 +183,8 @@ fn raw_select(name: &str) -> Option<Result<u64>> {
     })
 }
 
-/// The filter of a raw select: what its own bits say, which must be what stands behind a colon.
-fn raw_filter(item: &Item, select: u64, interface: ProfileInterface) -> Result<Option<u16>> {
-    let [user_bit, kernel_bit] = match interface {
-        ProfileInterface::NetBurst => ESCR_FILTER,
-        _ => SELECT_FILTER,
-    };
-    let user = if select & user_bit == 0 {
-        0
-    } else {
-        Spec::USER
-    };
-    let kernel = if select & kernel_bit == 0 {
-        0
-    } else {
-        Spec::KERNEL
-    };
-    match (user | kernel, item.filter) {
-        (0, filter) => Ok(filter),
-        (bits, filter) if filter.is_none_or(|filter| filter == bits) => Ok(Some(bits)),
-        _ => Err(bad_list(
-            &item.text,
-            "its user and kernel bits contradict its filter",
-        )),
-    }
-}
-
 /// A number in decimal or, behind `0x`, in hexadecimal.
-fn parse_number(text: &str) -> Option<u64> {
+pub(crate) fn parse_number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) if digits.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
             u64::from_str_radix(digits, 16).ok()
@@ -188,97 +194,16 @@ fn parse_number(text: &str) -> Option<u64> {
     }
 }
 
-fn bad_list(list: &str, why: &str) -> Error {
+pub(crate) fn bad_list(list: &str, why: &str) -> Error {
     Error::usage(format!("`{list}` is no list of sources: {why}"), LIST_HINT)
 }
 
-/// What stands for every supported source.
-const ALL: &str = "all";
-
-/// Finds each item among the sources of a machine that is used through `interface`.
-pub fn resolve(
-    items: &[Item],
-    sources: &[Source],
-    interface: ProfileInterface,
-) -> Result<Vec<Chosen>> {
-    let mut chosen = Vec::new();
-    for item in items {
-        if item.text.eq_ignore_ascii_case(ALL) {
-            let supported = |source: &&Source| source.flags & Source::SUPPORTED != 0;
-            let supported = sources.iter().filter(supported);
-            chosen.extend(supported.map(|source| of_source(item, source)));
-        } else {
-            chosen.push(resolve_one(item, sources, interface)?);
-        }
-    }
-    Ok(chosen)
-}
-
-fn of_source(item: &Item, source: &Source) -> Chosen {
-    chosen(item, source.id, 0, source.name.as_str(), item.filter)
-}
-
-fn resolve_one(item: &Item, sources: &[Source], interface: ProfileInterface) -> Result<Chosen> {
-    match &item.what {
-        What::Named(text) => match find(text, sources) {
-            Some(source) => Ok(of_source(item, source)),
-            None => Err(Error::UnknownName(text.clone())),
-        },
-        What::Raw(select) => {
-            let filter = raw_filter(item, *select, interface)?;
-            let id = ProfileSource::RAW.0;
-            Ok(chosen(item, id, *select, &item.text, filter))
-        }
-    }
-}
-
-fn chosen(item: &Item, source: u32, raw: u64, name: &str, filter: Option<u16>) -> Chosen {
-    Chosen {
-        spec: Spec {
-            source,
-            group: item.group,
-            filter: filter.unwrap_or(Spec::USER | Spec::KERNEL),
-            interval: item.period.unwrap_or(0),
-            raw,
-        },
-        label: format!("{name}{}", item.filter.map_or("", filter_suffix)),
-    }
-}
-
-const fn filter_suffix(filter: u16) -> &'static str {
+pub(crate) const fn filter_suffix(filter: u16) -> &'static str {
     match filter {
         Spec::USER => ":u",
         Spec::KERNEL => ":k",
         _ => ":uk",
     }
-}
-
-/// By the name in the list, by the enumeration's symbol, by the symbol without `Profile`, by id.
-fn find<'a>(text: &str, sources: &'a [Source]) -> Option<&'a Source> {
-    let named = |name: &str| name.eq_ignore_ascii_case(text);
-    let by_name = sources.iter().find(|source| named(source.name.as_str()));
-    let by_symbol = || sources.iter().find(|source| named(source.symbol.as_str()));
-    let prefixed = || {
-        let symbol = format!("Profile{text}");
-        sources
-            .iter()
-            .find(|source| source.symbol.as_str().eq_ignore_ascii_case(&symbol))
-    };
-    let unprefixed = || {
-        let (prefix, name) = text.split_at_checked("Profile".len())?;
-        let is_prefix = prefix.eq_ignore_ascii_case("Profile");
-        let same = |source: &&Source| source.name.as_str().eq_ignore_ascii_case(name);
-        sources.iter().find(same).filter(|_| is_prefix)
-    };
-    let by_id = || {
-        let id = parse_number(text)?;
-        sources.iter().find(|source| u64::from(source.id) == id)
-    };
-    by_name
-        .or_else(by_symbol)
-        .or_else(prefixed)
-        .or_else(unprefixed)
-        .or_else(by_id)
 }
 
 /// Parses a list of processors such as `0-3,8`; they come in order and once each.

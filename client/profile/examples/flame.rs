@@ -3,6 +3,7 @@
 //! On Windows it samples for a second with the installed driver, unless a modelled machine is named;
 //! elsewhere a modelled machine, whose time passes as it is told to.
 
+use halprof_measure::catalog::Catalog;
 use halprof_measure::selection::{self, Chosen};
 use halprof_measure::{Connection, Error, Modelled, Result, Session, Setup, Transport};
 use halprof_profile::export::{self, Format, Gatherer, Lanes, View};
@@ -10,8 +11,8 @@ use halprof_profile::recording::{
     Metadata, Module, Period, Process, Recording, Source, Statistics,
 };
 use halprof_profile::symbols::{SymbolPath, Symbols};
+use shared_types::LossCause;
 use shared_types::request::session::UsedInterval;
-use shared_types::{LossCause, ProfileInterface};
 
 /// What is sampled, every so many events.
 const SOURCE: &str = "TotalIssues:100000";
@@ -133,9 +134,7 @@ fn sample<T: Transport>(
 fn chosen<T: Transport>(connection: &mut Connection<T>) -> Result<Vec<Chosen>> {
     let mut items = Vec::new();
     selection::parse_list(SOURCE, &mut items)?;
-    let interface = ProfileInterface::from_wire(connection.machine()?.interface);
-    let interface = interface.unwrap_or(ProfileInterface::Default);
-    selection::resolve(&items, &connection.sources(false)?, interface)
+    Catalog::of(connection, false)?.resolve(&items)
 }
 
 /// Takes what is there out of the rings.

@@ -109,6 +109,17 @@ pub(crate) struct List {
     /// Take sources that only approximate their names as supported
     #[arg(long)]
     pub(crate) approximate: bool,
+    /// With the vendor's events of this machine's processors, or with `=FILE` those of a list as Intel
+    /// publishes it too
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    #[expect(
+        clippy::option_option,
+        reason = "not given, given alone, given with a file"
+    )]
+    pub(crate) events: Option<Option<PathBuf>>,
+    /// Only sources and events whose names match, `*` for any text
+    #[arg(value_name = "GLOB")]
+    pub(crate) glob: Option<String>,
     /// List metrics instead, with those of a file if one is given
     #[arg(long, value_name = "FILE")]
     #[expect(
@@ -132,6 +143,9 @@ pub(crate) struct Selection {
     /// Take sources that only approximate their names
     #[arg(long)]
     pub(crate) approximate: bool,
+    /// Take events of a list as Intel publishes it (perfmon's JSON) too
+    #[arg(long = "events", value_name = "FILE")]
+    pub(crate) event_file: Option<PathBuf>,
 }
 
 impl Selection {
@@ -282,6 +296,9 @@ pub(crate) struct Stat {
     /// Add the metrics of a file to those of `list --metrics`
     #[arg(long, value_name = "FILE")]
     pub(crate) metrics: Option<PathBuf>,
+    /// Show where the issue slots went: level 1 of the top-down method, or with `=2` level 2 too
+    #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = clap::value_parser!(u8).range(1..=2))]
+    pub(crate) topdown: Option<u8>,
     /// Where counters are too few, run again for each set that fits, instead of taking turns
     #[arg(long)]
     pub(crate) passes: bool,

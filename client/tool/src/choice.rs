@@ -5,13 +5,15 @@ use crate::args::{Selection, Work, joined};
 use crate::command::list::can_count;
 use crate::place::Place;
 use crate::{Error, Result};
+use halprof_measure::catalog::Catalog;
+use halprof_measure::events;
 use halprof_measure::metrics::{Metric, Metrics, Term};
 use halprof_measure::selection::{self, Chosen, Item, format_processors};
 use halprof_measure::{Connection, Refusal, Setup, calibrate};
 use shared_types::request::machine::Processor;
 use shared_types::request::session::Spec;
 use shared_types::request::source::Source;
-use shared_types::{ErrorCode, ProfileInterface, ProfileSource};
+use shared_types::{ErrorCode, ProfileSource};
 
 /// The sources and processors of a measurement.
 pub(crate) struct Choice {
@@ -19,8 +21,8 @@ pub(crate) struct Choice {
     pub(crate) chosen: Vec<Chosen>,
     /// What the other side is asked for.
     pub(crate) setup: Setup,
-    /// Every source of the machine.
-    sources: Vec<Source>,
+    /// All that the machine counts.
+    catalog: Catalog,
     /// Every processor of the machine.
     processors: Vec<Processor>,
 }
@@ -41,6 +43,13 @@ impl Choice {
                 choice.sample_by_default(&metrics, frequency)?;
             }
         }
+        choice.settle();
+        Ok(choice)
+    }
+
+    /// What the options name, and nothing where they name nothing.
+    pub(crate) fn only_named(options: &Selection, on: &mut On) -> Result<Self> {
+        let mut choice = Self::named(options, on)?;
         choice.settle();
         Ok(choice)
     }
@@ -87,15 +96,18 @@ impl Choice {
             .transpose()?;
         let sources = on.connection.sources(options.approximate)?;
         let interface = on.connection.machine()?.interface;
-        let interface = ProfileInterface::from_wire(interface).unwrap_or(ProfileInterface::Default);
+        let mut catalog = Catalog::new(sources, interface, &processors);
+        if let Some(path) = &options.event_file {
+            catalog = catalog.with_events(events::file::read(path)?);
+        }
         Ok(Self {
-            chosen: selection::resolve(&items, &sources, interface)?,
+            chosen: catalog.resolve(&items)?,
             setup: Setup {
                 processors: wanted.unwrap_or_default(),
                 approximate: options.approximate,
                 ..Setup::default()
             },
-            sources,
+            catalog,
             processors,
         })
     }
@@ -115,7 +127,7 @@ impl Choice {
             let Some(name) = self.first_supported(&names, 0) else {
                 continue;
             };
-            let more = choose(name, &self.sources)?;
+            let more = choose(name, &self.catalog)?;
             let mut setup = self.setup.clone();
             setup.specs.extend(more.iter().map(|chosen| chosen.spec));
             if connection.plan(&setup)?.fits {
@@ -124,7 +136,7 @@ impl Choice {
             }
         }
         if self.chosen.is_empty() {
-            self.chosen = choose("ProfileTime", &self.sources)?;
+            self.chosen = choose("ProfileTime", &self.catalog)?;
         }
         Ok(())
     }
@@ -135,7 +147,7 @@ impl Choice {
     fn sample_by_default(&mut self, metrics: &Metrics, frequency: u64) -> Result<()> {
         let mut names = metrics.default_quantities().take(2);
         let name = names.find_map(|names| self.first_supported(&names, Source::SAMPLING));
-        self.chosen = choose(name.unwrap_or("ProfileTime"), &self.sources)?;
+        self.chosen = choose(name.unwrap_or("ProfileTime"), &self.catalog)?;
         let a_second = name.map_or(TIME_UNITS_A_SECOND, |_| frequency);
         for chosen in &mut self.chosen {
             chosen.spec.interval = a_second / calibrate::RATE;
@@ -146,7 +158,7 @@ impl Choice {
     fn first_supported<'a>(&self, names: &[&'a str], flags: u32) -> Option<&'a str> {
         let wanted = Source::SUPPORTED | flags;
         let supported = |name: &&&str| {
-            let mut sources = self.sources.iter();
+            let mut sources = self.catalog.sources.iter();
             sources.any(|source| source.name.as_str() == **name && source.flags & wanted == wanted)
         };
         names.iter().find(supported).copied()
@@ -173,7 +185,7 @@ impl Choice {
         if labels.is_empty() || labels.iter().any(|label| self.has(label)) {
             return Ok(());
         }
-        let able = labels.iter().map(|label| countable(label, &self.sources));
+        let able = labels.iter().map(|label| countable(label, &self.catalog));
         let mut able = able.flatten().peekable();
         let Some(first) = able.peek().cloned() else {
             return Err(not_countable(wanted.metric, &names));
@@ -232,6 +244,40 @@ impl Choice {
         self.settle();
     }
 
+    /// All that the machine counts.
+    pub(crate) const fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// Adds an event, unless it is there; answers the label of its counts.
+    pub(crate) fn add_event(&mut self, name: &str) -> Result<String> {
+        let more = choose(name, &self.catalog)?;
+        let label = more.first().map(|chosen| chosen.label.clone());
+        let label = label.unwrap_or_default();
+        if !self.has(&label) {
+            self.chosen.extend(more);
+            self.settle();
+        }
+        Ok(label)
+    }
+
+    /// Makes what was chosen from a place on one group, where that fits; answers whether all of it
+    /// is counted at the same time.
+    pub(crate) fn group_from(&mut self, first: usize, connection: &mut Connection<Place>) -> bool {
+        let groups = self.chosen.iter().map(|chosen| chosen.spec.group);
+        let number = 1 + groups.max().unwrap_or(0);
+        let before = self.chosen.clone();
+        for chosen in self.chosen.iter_mut().skip(first) {
+            chosen.spec.group = number;
+        }
+        self.settle();
+        let fits = connection.plan(&self.setup).is_ok();
+        if !fits {
+            self.restore(before);
+        }
+        fits
+    }
+
     /// The processors that take part.
     pub(crate) fn selected(&self) -> impl Iterator<Item = &Processor> {
         let wanted = &self.setup.processors;
@@ -242,17 +288,18 @@ impl Choice {
 
     /// Whether a processor can count one of the chosen sources.
     pub(crate) fn counts_on(&self, chosen: &Chosen, processor: &Processor) -> bool {
-        let source = self
-            .sources
-            .iter()
-            .find(|source| source.id == chosen.spec.source);
-        source.is_none_or(|source| can_count(source, processor))
+        let spec = &chosen.spec;
+        let of_kind =
+            spec.kinds == 0 || spec.kinds.checked_shr(processor.kind.into()).unwrap_or(0) & 1 != 0;
+        let mut sources = self.catalog.sources.iter();
+        let source = sources.find(|source| source.id == spec.source);
+        of_kind && source.is_none_or(|source| can_count(source, processor))
     }
 
     /// What could be counted, by label: what is chosen, then every other supported source.
     pub(crate) fn choosable(&self) -> Vec<String> {
         let supported = |source: &&Source| source.flags & Source::SUPPORTED != 0;
-        let others = self.sources.iter().filter(supported);
+        let others = self.catalog.sources.iter().filter(supported);
         let mut labels = self.labels();
         for source in others {
             let name = source.name.as_str();
@@ -269,7 +316,7 @@ impl Choice {
         for label in labels {
             match self.chosen.iter().find(|chosen| chosen.label == *label) {
                 Some(kept) => chosen.push(kept.clone()),
-                None => chosen.extend(choose(label, &self.sources)?),
+                None => chosen.extend(choose(label, &self.catalog)?),
             }
         }
         let mut setup = self.setup.clone();
@@ -277,7 +324,7 @@ impl Choice {
         Ok(Self {
             chosen,
             setup,
-            sources: self.sources.clone(),
+            catalog: self.catalog.clone(),
             processors: self.processors.clone(),
         })
     }
@@ -342,18 +389,23 @@ impl Choice {
         }
     }
 
-    /// The same error, with the name of the source it concerns.
+    /// The same error, with the name of the source it concerns; of raw selects those that may be
+    /// meant, as a refusal does not tell one from the other.
     pub(crate) fn name_source(&self, error: impl Into<Error>) -> Error {
         self.culprit(error.into()).about(|id| {
-            let raw = id == ProfileSource::RAW.0;
-            let chosen = self
-                .chosen
-                .iter()
-                .find(|chosen| raw && chosen.spec.source == id);
-            let source = self.sources.iter().find(|source| source.id == id);
-            chosen
-                .map(|chosen| chosen.label.clone())
-                .or_else(|| source.map(|source| source.name.as_str().to_owned()))
+            if id == ProfileSource::RAW.0 {
+                let raw = |chosen: &&Chosen| chosen.spec.source == id;
+                let names = self.chosen.iter().filter(raw);
+                let names: Vec<&str> = names.map(|chosen| chosen.label.as_str()).collect();
+                return match names.as_slice() {
+                    [] => None,
+                    [name] => Some((*name).to_owned()),
+                    several => Some(format!("one of {}", several.join(", "))),
+                };
+            }
+            let mut sources = self.catalog.sources.iter();
+            let source = sources.find(|source| source.id == id);
+            source.map(|source| source.name.as_str().to_owned())
         })
     }
 }
@@ -424,9 +476,10 @@ fn not_countable(metric: &Metric, names: &[&str]) -> Error {
 }
 
 /// The source with this name and filter, where it is supported.
-pub(crate) fn countable(label: &str, sources: &[Source]) -> Option<Chosen> {
-    let chosen = choose(label, sources).ok()?.pop()?;
-    let mut named = sources
+pub(crate) fn countable(label: &str, catalog: &Catalog) -> Option<Chosen> {
+    let chosen = choose(label, catalog).ok()?.pop()?;
+    let mut named = catalog
+        .sources
         .iter()
         .filter(|source| source.id == chosen.spec.source);
     let supported = named.all(|source| source.flags & Source::SUPPORTED != 0);
@@ -435,14 +488,10 @@ pub(crate) fn countable(label: &str, sources: &[Source]) -> Option<Chosen> {
     (same && supported).then_some(chosen)
 }
 
-fn choose(name: &str, sources: &[Source]) -> Result<Vec<Chosen>> {
+fn choose(name: &str, catalog: &Catalog) -> Result<Vec<Chosen>> {
     let mut items: Vec<Item> = Vec::new();
     selection::parse_list(name, &mut items)?;
-    Ok(selection::resolve(
-        &items,
-        sources,
-        ProfileInterface::Default,
-    )?)
+    Ok(catalog.resolve(&items)?)
 }
 
 /// The processors named, if all of them are there.

@@ -133,7 +133,10 @@ pub(crate) fn hint_of(error: &Measure) -> String {
         Measure::Usage { hint, .. }
         | Measure::NoDriver { hint, .. }
         | Measure::Unavailable { hint, .. }
-        | Measure::BadFile { hint, .. } => hint.clone(),
+        | Measure::BadFile { hint, .. }
+        | Measure::UnknownName {
+            hint: Some(hint), ..
+        } => hint.clone(),
         _ => Code::of(error.code()).hint.to_owned(),
     }
 }

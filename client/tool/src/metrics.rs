@@ -4,10 +4,10 @@ use crate::On;
 use crate::Result;
 use crate::choice::countable;
 use crate::output::{Output, table};
+use halprof_measure::catalog::Catalog;
 use halprof_measure::describe;
 use halprof_measure::metrics::{Metric, Metrics, Term};
 use serde::Serialize;
-use shared_types::request::source::Source;
 use std::path::Path;
 
 #[derive(Serialize)]
@@ -49,31 +49,31 @@ pub(super) fn run(
     if let Some(path) = file {
         metrics.add_file(path)?;
     }
-    let sources = on.connection.sources(approximate)?;
+    let catalog = Catalog::of(&mut on.connection, approximate)?;
     let body = Body {
         interface: describe::interface_name(on.connection.machine()?.interface),
         metrics: metrics
             .all()
             .iter()
-            .map(|metric| row(metric, &metrics, &sources))
+            .map(|metric| row(metric, &metrics, &catalog))
             .collect(),
     };
     output.result("metrics", on.told.modelled, &body, text)
 }
 
-fn row(metric: &Metric, metrics: &Metrics, sources: &[Source]) -> Row {
+fn row(metric: &Metric, metrics: &Metrics, catalog: &Catalog) -> Row {
     let part = |term: &Term| Part {
         name: term.name.clone(),
         filter: term.filter.clone(),
         source: metrics
             .names(&term.name)
             .into_iter()
-            .find(|name| countable(name, sources).is_some())
+            .find(|name| countable(name, catalog).is_some())
             .map(str::to_owned),
     };
     let counted = |term: &Term| {
         let names = metrics.names(&term.name);
-        names.is_empty() || names.iter().any(|name| countable(name, sources).is_some())
+        names.is_empty() || names.iter().any(|name| countable(name, catalog).is_some())
     };
     Row {
         id: metric.id.clone(),

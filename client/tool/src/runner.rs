@@ -6,12 +6,14 @@ use crate::choice::{Choice, NANOSECONDS_MAX, no_processor, positive};
 use crate::image;
 use crate::place::Place;
 use crate::{Error, Result};
+use halprof_measure::Connection;
+use halprof_measure::catalog::Catalog;
 use halprof_measure::program::{Launch, Outlived, Pin, Program};
 use halprof_measure::selection::format_processors;
 use halprof_profile::recording::Module;
 use serde::Serialize;
 use sim::event::Event;
-use sim::workload::{self, Workload};
+use sim::workload::{self, Workload, WorkloadError};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -79,7 +81,7 @@ impl Runner {
         let limit = work.duration.map(limit).transpose()?;
         let modelled = on.connection.transport().model().is_some();
         let what = match modelled {
-            true => modelled_work(work, choice.processor_count())?,
+            true => modelled_work(work, choice.processor_count(), &mut on.connection)?,
             false if work.workload.is_some() => return Err(no_workload()),
             false => What::Real {
                 launch: Launch {
@@ -336,14 +338,14 @@ pub(crate) fn no_workload() -> Error {
     )
 }
 
-fn modelled_work(work: &Work, processors: u32) -> Result<What> {
+fn modelled_work(work: &Work, processors: u32, connection: &mut Connection<Place>) -> Result<What> {
     if !work.program.is_empty() {
         return Err(Error::unavailable(
             "a modelled machine runs no programs",
             "Say what it shall run with `--workload`, or measure with `--machine driver` on Windows.",
         ));
     }
-    let (workload, image) = planned(work.workload.as_deref(), processors)?;
+    let (workload, image) = planned(work.workload.as_deref(), processors, connection)?;
     Ok(What::Workload {
         workload: Box::new(workload),
         image,
@@ -351,17 +353,32 @@ fn modelled_work(work: &Work, processors: u32) -> Result<What> {
 }
 
 /// What `--workload` says a modelled machine shall run; without it the default.
-pub(crate) fn workload_of(text: Option<&str>, processors: u32) -> Result<Workload> {
-    planned(text, processors).map(|(workload, _)| workload)
+pub(crate) fn workload_of(
+    text: Option<&str>,
+    processors: u32,
+    connection: &mut Connection<Place>,
+) -> Result<Workload> {
+    planned(text, processors, connection).map(|(workload, _)| workload)
 }
 
 /// The same with the file whose code it runs.
-fn planned(text: Option<&str>, processors: u32) -> Result<(Workload, Option<Module>)> {
+fn planned(
+    text: Option<&str>,
+    processors: u32,
+    connection: &mut Connection<Place>,
+) -> Result<(Workload, Option<Module>)> {
     let Some(text) = text else {
         return Ok((Workload::default(), None));
     };
     let (image, rest) = image::Keys::take(text)?;
-    let mut workload = workload::parse(&rest).map_err(|error| {
+    let parsed = match workload::parse(&rest) {
+        Err(WorkloadError::UnknownKey { .. }) => {
+            let catalog = Catalog::of(connection, false)?;
+            workload::parse_with(&rest, &|name| catalog.modelled(name))
+        }
+        parsed => parsed,
+    };
+    let mut workload = parsed.map_err(|error| {
         Error::usage(
             format!("`--workload`: {error}"),
             format!("{}.", error.hint()),

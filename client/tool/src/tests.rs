@@ -45,10 +45,8 @@ fn a_stat_takes_as_many_requests_on_any_number_of_processors() {
 
 fn counting(sources: u64) -> Setup {
     let raw = |select| Spec {
-        source: ProfileSource::RAW.0,
         filter: Spec::USER,
-        raw: select,
-        ..Spec::default()
+        ..Spec::of_raw(select)
     };
     Setup {
         specs: (1..=sources).map(raw).collect(),

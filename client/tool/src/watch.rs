@@ -54,13 +54,18 @@ impl Watch {
         let rotation = |value| positive("--rotate", value, 1e4, f64::from(u32::MAX));
         choice.setup.rotation = options.rotate.map(rotation).transpose()?.unwrap_or(0) as u32;
         let frequency = on.connection.machine()?.timestamp_frequency;
-        let place = on.connection.transport();
         let workload = options.workload.as_deref();
-        let model = match place.model() {
-            Some(model) => Some(Pace::begin(
-                workload_of(workload, choice.processor_count())?,
-                model,
-            )),
+        let is_model = on.connection.transport().model().is_some();
+        let planned = match is_model {
+            true => Some(workload_of(
+                workload,
+                choice.processor_count(),
+                &mut on.connection,
+            )?),
+            false => None,
+        };
+        let model = match on.connection.transport().model().zip(planned) {
+            Some((model, planned)) => Some(Pace::begin(planned, model)),
             None if workload.is_some() => return Err(no_workload()),
             None => None,
         };

@@ -8,6 +8,7 @@ mod core_types;
 mod describe;
 mod dumps;
 mod errors;
+mod events;
 mod examples;
 mod explain;
 mod export;

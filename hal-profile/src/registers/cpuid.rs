@@ -92,8 +92,11 @@ pub struct PerfMonEdx {
     pub fixed_counters: u8,
     /// Their width.
     pub fixed_width: u8,
-    #[bits(19)]
-    _reserved: u32,
+    #[bits(2)]
+    _reserved: u8,
+    /// The any-thread bits of selects and of IA32_FIXED_CTR_CTRL are deprecated.
+    pub any_thread_deprecated: bool,
+    _reserved_high: u16,
 }
 
 /// Architectural events that leaf 0x0A offers, as a mask: those within EAX's length whose EBX bit

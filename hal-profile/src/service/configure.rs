@@ -16,7 +16,7 @@ use crate::program::{
     KindProgram, MAX_KINDS, MAX_SOURCES, Program, Scratch, Settings, Slot, Source, ticks,
 };
 use crate::source::{ANY, CounterSet, Fit, NO_COUNTER, Select, limits, raw};
-use core::mem::size_of;
+use core::mem::{offset_of, size_of};
 use shared_types::request::session::{Configure, NO_ADDRESS, SAMPLE, Spec, UsedInterval};
 use shared_types::{Delivery, ErrorCode, ProfileInterface, ProfileSource};
 
@@ -164,11 +164,17 @@ fn resolve(
     let boot = kinds.boot();
     let boot = boot.ok_or(refused(ErrorCode::SourceUnknown, id, 0))?;
     let filter = Filter::from_wire(spec.filter).ok_or(refused(ErrorCode::BadFilter, id, 0))?;
+    let wanted_kinds = match spec.kinds {
+        0 => u16::MAX,
+        some => some,
+    };
     let timer = if ProfileSource(id) == ProfileSource::RAW {
-        check_raw(boot, spec, filter)?;
+        check_raw(kinds, wanted_kinds, spec, filter)?;
         false
     } else if spec.raw != 0 {
-        return Err(refused(ErrorCode::BadValue, 16, spec.raw));
+        return Err(bad_value(offset_of!(Spec, raw), spec.raw));
+    } else if spec.counters != 0 {
+        return Err(bad_value(offset_of!(Spec, counters), spec.counters.into()));
     } else {
         // Whether the machine has it, `want` finds.
         ProfileSource(id) == ProfileSource::TIME && !settings.samples
@@ -179,9 +185,18 @@ fn resolve(
             .map_err(|error| refused(error, id, 0))?;
         interval.flags |= flag;
     }
+    if spec.flags & !Spec::ALONE != 0 {
+        return Err(bad_value(offset_of!(Spec, flags), spec.flags.into()));
+    }
     Ok(Source {
         id,
         raw: spec.raw,
+        counters: match spec.counters {
+            0 => ANY,
+            some => some,
+        },
+        kinds: wanted_kinds,
+        alone: spec.flags & Spec::ALONE != 0,
         filter,
         group: spec.group,
         timer,
@@ -189,9 +204,21 @@ fn resolve(
     })
 }
 
-fn check_raw(boot: &Capabilities, spec: &Spec, filter: Filter) -> Result<(), Refused> {
+/// A field of a spec that means nothing, by its offset.
+fn bad_value(offset: usize, value: u64) -> Refused {
+    refused(ErrorCode::BadValue, offset as u32, value)
+}
+
+/// A raw select is judged by the first of its kinds; what it asks of counters, by each ([`want`]).
+fn check_raw(kinds: &Kinds, wanted: u16, spec: &Spec, filter: Filter) -> Result<(), Refused> {
     let id = spec.source;
-    let family = catalog::raw_family(boot);
+    if spec.counters == 0 {
+        return Err(bad_value(offset_of!(Spec, counters), 0));
+    }
+    let mut of_wanted = kinds.iter().filter(|(kind, _)| wanted >> kind & 1 != 0);
+    let family = of_wanted
+        .next()
+        .and_then(|(_, found)| catalog::raw_family(found));
     let family = family.ok_or(refused(ErrorCode::SourceNotSupported, id, 0))?;
     let event =
         raw::parse(family, spec.raw).map_err(|bits| refused(ErrorCode::RawRefused, id, bits))?;
@@ -228,7 +255,10 @@ fn add_source(scratch: &mut Scratch, index: usize, source: Source) -> Result<(),
         ^ u64::from(source.filter.kernel) << 1;
     let earlier = seen.put(key ^ source.raw, index, |other| {
         program.sources.get(other).is_some_and(|other| {
-            other.id == source.id && other.filter == source.filter && other.raw == source.raw
+            other.id == source.id
+                && other.filter == source.filter
+                && other.raw == source.raw
+                && other.kinds & source.kinds != 0
         })
     });
     if earlier.is_some() {
@@ -439,6 +469,10 @@ fn make_program(terms: &Terms<'_>, scratch: &mut Scratch, kind: usize) -> Result
     let mut refused_group = None;
     let sources = sources.get(..settings.count).unwrap_or_default();
     for (index, (source, slot)) in sources.iter().zip(&mut made.slots).enumerate() {
+        if source.kinds >> kind & 1 == 0 {
+            *slot = Slot::refused(ErrorCode::SourceNotSupported);
+            continue;
+        }
         let wanted = want(terms, source, settings);
         *slot = match &wanted {
             Ok(_) if source.timer => Slot::timer(),
@@ -478,7 +512,10 @@ fn want(terms: &Terms<'_>, source: &Source, settings: &Settings) -> Result<Wante
     let (select, counters, fixed) = if id == ProfileSource::RAW {
         let family = catalog::raw_family(found).ok_or(ErrorCode::SourceNotSupported)?;
         let event = raw::parse(family, source.raw).map_err(|_| ErrorCode::SourceNotSupported)?;
-        (event.select, event.counters, NO_COUNTER)
+        if source.counters != ANY && source.counters & !found.counters != 0 {
+            return Err(ErrorCode::SourceNotSupported);
+        }
+        (event.select, event.counters & source.counters, NO_COUNTER)
     } else {
         let row = catalog::find(found, id).ok_or(terms.unknown)?;
         catalog::support(found, row, terms.approximate).map_err(|refusal| refusal.error)?;
@@ -495,6 +532,7 @@ fn want(terms: &Terms<'_>, source: &Source, settings: &Settings) -> Result<Wante
         return Err(ErrorCode::SamplingUnavailable);
     }
     let mut wanted = wanted(source.filter, source.group);
+    wanted.alone = source.alone;
     wanted.candidates = candidates(terms, settings, &select, counters, fixed);
     let select = general_select(&select).unwrap_or(select);
     let side = |side| encode(found, &select, side, source.filter, settings.samples);
@@ -514,6 +552,7 @@ fn wanted(filter: Filter, group: u16) -> Wanted {
         encodings: [Encoding::default(); 2],
         filter,
         group,
+        alone: false,
     }
 }
 

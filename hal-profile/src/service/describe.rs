@@ -116,6 +116,8 @@ impl<H: Host> Service<H> {
             model: identity.model,
             stepping: identity.stepping,
             core_type: found.core_type,
+            native_model: found.native_model,
+            select_bits: (found.select_bits >> 16) as u32,
             pmu_version: found.pmu_version,
             counters: found.declared_counters,
             counter_width: found.width.bits(),
@@ -130,7 +132,13 @@ impl<H: Host> Service<H> {
             fixed_mask: found.fixed,
             found_counters: before.counters,
             found_fixed: before.fixed,
-            flags: hypervisor_flags(found) | if storm { Processor::STORM } else { 0 },
+            flags: hypervisor_flags(found)
+                | if storm { Processor::STORM } else { 0 }
+                | if found.shares_core {
+                    Processor::SHARES_CORE
+                } else {
+                    0
+                },
             hypervisor_behind: identity.hypervisor_behind,
         }
     }

@@ -1,8 +1,8 @@
 //! Raw selects: what a user may ask to be counted without a source that names it.
 //!
 //! A raw select is a word in the layout of the family's own register. Each family has a mask of the
-//! bits that may be given; INT, EN, ANY, pin control and whatever is reserved are refused, never
-//! cleared in silence.
+//! bits that may be given; INT, EN, pin control and whatever is reserved on the processor are refused,
+//! never cleared in silence.
 
 use super::amd::family15h_counters;
 use super::amd64_events::{AmdGeneration, is_northbridge};
@@ -16,8 +16,12 @@ use super::{ANY, CounterSet, NetBurstSelect, Select};
 /// Whose layout a raw select is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// IA32_PERFEVTSELx.
-    Emon,
+    /// IA32_PERFEVTSELx, with those bits beyond version 1's that the processor has:
+    /// [`ANY_THREAD`], [`EQUAL`], [`UNIT_MASK_2`].
+    Emon {
+        /// [`crate::capabilities::Capabilities::select_bits`].
+        more: u64,
+    },
     /// PERF_CTLx; family 10h and later have event bits 11:8 at 35:32.
     Amd64(AmdGeneration),
     /// One half of CESR: ES in bits 5:0 and, as CC0's third bit stands, clocks in bit 8. Codes from
@@ -58,6 +62,12 @@ const INV: u64 = 1 << 23;
 const CMASK: u64 = 0xFF << 24;
 /// Event bits 11:8 of AMD family 10h and later.
 const EVENT_HIGH: u64 = 0xF << 32;
+/// AnyThread: counts for both threads of a core.
+pub const ANY_THREAD: u64 = 1 << 21;
+/// EQ: counts cycles with exactly CMASK events.
+pub const EQUAL: u64 = 1 << 36;
+/// UMASK2: the second unit mask.
+pub const UNIT_MASK_2: u64 = 0xFF << 40;
 const P6_STYLE: u64 = EVENT | UNIT_MASK | USR | OS | EDGE_DETECT | INV | CMASK;
 
 #[cfg(feature = "legacy")]
@@ -81,7 +91,8 @@ pub const fn allowed(family: Family) -> u64 {
     match family {
         #[cfg(feature = "legacy")]
         Family::P6 => P6_STYLE,
-        Family::Emon | Family::Amd64(AmdGeneration::K8) => P6_STYLE,
+        Family::Emon { more } => P6_STYLE | more,
+        Family::Amd64(AmdGeneration::K8) => P6_STYLE,
         Family::Amd64(_) => P6_STYLE | EVENT_HIGH,
         #[cfg(feature = "legacy")]
         Family::Pentium => ES | CESR_CLOCKS | USR | OS,
@@ -103,7 +114,7 @@ pub fn parse(family: Family, raw: u64) -> Result<RawEvent, u64> {
         return Err(refused);
     }
     match family {
-        Family::Emon => Ok(event_select(raw, ANY)),
+        Family::Emon { .. } => Ok(event_select(raw, ANY)),
         #[cfg(feature = "legacy")]
         Family::P6 => Ok(event_select(raw, p6::counters((raw & EVENT) as u8))),
         Family::Amd64(generation) => amd64(generation, raw),

@@ -154,6 +154,10 @@ pub struct Processor {
     /// The vendor string at leaf 0x40000100 of a hypervisor that shows another one's face at
     /// 0x40000000 (KVM and Xen with Hyper-V enlightenments), or zeros.
     pub hypervisor_behind: [u8; 12],
+    /// Native model of leaf 0x1A EAX bits 23:0, which tells apart cores of one type; 0 not told.
+    pub native_model: u32,
+    /// Bits 47:16 of a select that may be given beyond those of architectural version 1.
+    pub select_bits: u32,
 }
 
 impl Processor {
@@ -167,6 +171,8 @@ impl Processor {
     pub const HV1_COUNTERS: u32 = 1 << 3;
     /// Hv#1: an architectural PMU is available (0x40000003 ECX bit 7).
     pub const HV1_ARCHITECTURAL: u32 = 1 << 4;
+    /// Several threads share its core (Intel: CPUID leaf 0x0B).
+    pub const SHARES_CORE: u32 = 1 << 5;
 }
 
 /// One register of one processor.
@@ -188,6 +194,6 @@ const _: () = {
     assert!(size_of::<Machine>() == 104);
     assert!(size_of::<From>() == 24);
     assert!(size_of::<Page>() == 32);
-    assert!(size_of::<Processor>() == 88);
+    assert!(size_of::<Processor>() == 96);
     assert!(size_of::<Register>() == 16);
 };

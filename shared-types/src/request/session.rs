@@ -99,6 +99,13 @@ pub struct Spec {
     pub interval: u64,
     /// The select, for [`crate::ProfileSource::RAW`]; else 0.
     pub raw: u64,
+    /// The general counters that may count it, as a mask or [`Self::ANY_COUNTER`], for
+    /// [`crate::ProfileSource::RAW`]; else 0.
+    pub counters: u32,
+    /// The kinds of processor that count it, as a mask; 0 for all.
+    pub kinds: u16,
+    /// [`Self::ALONE`].
+    pub flags: u16,
 }
 
 impl Spec {
@@ -106,6 +113,24 @@ impl Spec {
     pub const USER: u16 = 1 << 0;
     /// Count in kernel mode.
     pub const KERNEL: u16 = 1 << 1;
+    /// In `counters`: every general counter that the processor has.
+    pub const ANY_COUNTER: u32 = u32::MAX;
+    /// A raw select of both modes, on any counter of any kind of processor.
+    #[must_use]
+    pub const fn of_raw(raw: u64) -> Self {
+        Self {
+            source: crate::ProfileSource::RAW.0,
+            group: 0,
+            filter: Self::USER | Self::KERNEL,
+            interval: 0,
+            raw,
+            counters: Self::ANY_COUNTER,
+            kinds: 0,
+            flags: 0,
+        }
+    }
+    /// In `flags`: nothing else may be counted at the same time.
+    pub const ALONE: u16 = 1 << 0;
 }
 
 /// Reply to [`CONFIGURE`]; one [`UsedInterval`] for each spec follows.
@@ -181,7 +206,7 @@ const _: () = {
     assert!(size_of::<Opened>() == 32);
     assert!(size_of::<Session>() == 24);
     assert!(size_of::<Configure>() == 296);
-    assert!(size_of::<Spec>() == 24);
+    assert!(size_of::<Spec>() == 32);
     assert!(size_of::<Configured>() == 40);
     assert!(size_of::<UsedInterval>() == 32);
     assert!(size_of::<SetInterval>() == 40);

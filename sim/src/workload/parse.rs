@@ -2,7 +2,7 @@
 
 use super::{MAX_AMOUNT, Parts, USER_CODE, Workload};
 use crate::dump::MAX_PROCESSORS;
-use crate::event::Event;
+use crate::event::{AMOUNTS, Code, Event, NAMED_MAX};
 use std::collections::BTreeSet;
 use thiserror::Error;
 
@@ -27,6 +27,9 @@ pub enum WorkloadError {
         /// The key.
         key: String,
     },
+    /// More events than [`NAMED_MAX`] that have no name of their own.
+    #[error("a workload names at most {NAMED_MAX} events of the vendor's")]
+    TooMany,
     /// The same key twice.
     #[error("`{key}` is twice in the workload")]
     DuplicateKey {
@@ -54,9 +57,10 @@ impl WorkloadError {
             Self::NotKeyValue { .. } => "part several processors by `+`, as in `processors=0-3+8`",
             Self::UnknownKey { .. } => {
                 "events: instructions cycles branches branch-misses ref-cycles llc-references \
-                 llc-misses l1d-accesses l1d-misses l1i-fetches l1i-misses fp-operations; \
-                 others: user processors code seed skid"
+                 llc-misses l1d-accesses l1d-misses l1i-fetches l1i-misses fp-operations, and \
+                 the vendor's by their names; others: user processors code seed skid"
             }
+            Self::TooMany => "leave some out",
             Self::DuplicateKey { .. } => "give each key once",
             Self::BadValue { .. } => "numbers are decimal, the addresses of `code` hexadecimal",
         }
@@ -70,39 +74,65 @@ impl WorkloadError {
 /// that vary over time; `skid`, the positions by which interrupts are late.
 /// Not given: amounts and skid 0, user 100, processor 0, [`USER_CODE`], steady rates.
 pub fn parse(text: &str) -> Result<Workload, WorkloadError> {
+    parse_with(text, &|_| None)
+}
+
+/// The same, where `known` tells what other keys stand for.
+pub fn parse_with(
+    text: &str,
+    known: &dyn Fn(&str) -> Option<Known>,
+) -> Result<Workload, WorkloadError> {
     if text.trim().is_empty() {
         return Err(WorkloadError::Empty);
     }
     let mut parts = Parts {
-        amounts: [0; 12],
+        amounts: [0; AMOUNTS],
         user: 100,
         processors: Some(BTreeSet::from([0])),
         code: USER_CODE,
         instructions: None,
         seed: None,
         skid: 0,
+        codes: Vec::new(),
     };
     let mut keys = BTreeSet::new();
+    let mut has_amount = false;
     for item in text.split(',').map(str::trim) {
         let (key, value) = item
             .split_once('=')
             .ok_or_else(|| WorkloadError::NotKeyValue {
                 item: item.to_owned(),
             })?;
-        set(&mut parts, key, value)?;
+        let amount = set(&mut parts, key, value, known)?;
+        has_amount |= amount;
         if !keys.insert(key) {
             return Err(WorkloadError::DuplicateKey {
                 key: key.to_owned(),
             });
         }
     }
-    if !Event::ALL.iter().any(|event| keys.contains(event.name())) {
+    if !has_amount {
         return Err(WorkloadError::NoAmount);
     }
     Ok(Workload::new(parts))
 }
 
-fn set(parts: &mut Parts, key: &str, value: &str) -> Result<(), WorkloadError> {
+/// What a key that is not a workload's own stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// Another name of a kind of event.
+    Kind(Event),
+    /// An event that counters count so; [`Code::event`] is filled in.
+    Codes(Vec<Code>),
+}
+
+/// Answers whether it is an amount.
+fn set(
+    parts: &mut Parts,
+    key: &str,
+    value: &str,
+    known: &dyn Fn(&str) -> Option<Known>,
+) -> Result<bool, WorkloadError> {
     let bad = |expected| WorkloadError::BadValue {
         key: key.to_owned(),
         value: value.to_owned(),
@@ -123,15 +153,36 @@ fn set(parts: &mut Parts, key: &str, value: &str) -> Result<(), WorkloadError> {
         "seed" => parts.seed = Some(number(value, u64::MAX).ok_or(bad("a number below 2^64"))?),
         "skid" => parts.skid = number(value, MAX_AMOUNT).ok_or(bad("a number up to 2^62"))?,
         _ => {
-            let event = Event::ALL.into_iter().find(|event| event.name() == key);
-            let event = event.ok_or_else(|| WorkloadError::UnknownKey {
+            let kind = Event::ALL.into_iter().find(|event| event.name() == key);
+            let unknown = || WorkloadError::UnknownKey {
                 key: key.to_owned(),
-            })?;
-            parts.amounts[event as usize] =
+            };
+            let event = match kind {
+                Some(event) => event,
+                None => match known(key).ok_or_else(unknown)? {
+                    Known::Kind(event) => event,
+                    Known::Codes(codes) => named(parts, codes).ok_or(WorkloadError::TooMany)?,
+                },
+            };
+            parts.amounts[event.index()] =
                 number(value, MAX_AMOUNT).ok_or(bad("a number up to 2^62"))?;
+            return Ok(true);
         }
     }
-    Ok(())
+    Ok(false)
+}
+
+/// Takes another event in; `None` where there are too many.
+fn named(parts: &mut Parts, codes: Vec<Code>) -> Option<Event> {
+    let last = parts.codes.last().map(|code| code.event);
+    let place = match last {
+        Some(Event::Named(place)) => place + 1,
+        _ => 0,
+    };
+    let event = Event::Named(place);
+    let codes = codes.into_iter().map(|code| Code { event, ..code });
+    parts.codes.extend(codes);
+    (usize::from(place) < NAMED_MAX).then_some(event)
 }
 
 /// Decimal digits only, up to `max`.

@@ -19,7 +19,8 @@ impl Workload {
     #[must_use]
     pub fn counts_at(&self, position: u64) -> Counts {
         let mut counts = Counts::default();
-        for event in Event::ALL {
+        let named = self.parts.codes.iter().map(|code| code.event);
+        for event in Event::ALL.into_iter().chain(named) {
             self.count(&mut counts, event, position);
         }
         counts
@@ -103,8 +104,8 @@ impl Workload {
             .partition_point(|segment| segment.start <= position);
         let segment = &self.segments[next - 1];
         let steps = (position - segment.start).min(segment.length);
-        let within = scale(segment.amounts[event as usize], steps, segment.length);
-        segment.before[event as usize] + within
+        let within = scale(segment.amounts[event.index()], steps, segment.length);
+        segment.before[event.index()] + within
     }
 
     /// How many of the first `total` of `event` are in user mode.
@@ -119,13 +120,13 @@ impl Workload {
     fn user_before(&self, event: Event, stretch: u64) -> u64 {
         let amount = self.amount(event);
         let total = stretch.saturating_mul(STRETCH).min(amount);
-        scale(total, self.user[event as usize], amount)
+        scale(total, self.user[event.index()], amount)
     }
 
     /// The smallest total of the feed's event with `happened` of them in its modes.
     fn total_for(&self, feed: Feed, happened: u64) -> Option<u64> {
         let amount = self.amount(feed.event);
-        let user = self.user[feed.event as usize];
+        let user = self.user[feed.event.index()];
         let possible = match (feed.user, feed.kernel) {
             (true, true) => amount,
             (true, false) => user,
@@ -156,7 +157,7 @@ impl Workload {
 
     /// The first position at which `event` has happened `total` times.
     fn position_of_total(&self, event: Event, total: u64) -> Option<u64> {
-        let index = event as usize;
+        let index = event.index();
         let ends_before =
             |segment: &Segment| segment.before[index] + segment.amounts[index] < total;
         let segment = self

@@ -1,13 +1,19 @@
 //! Is every way of naming sources and processors read as it is meant, and all else refused?
 
 use super::*;
+use crate::catalog::Catalog;
 use proptest::prelude::*;
-use shared_types::Text;
+use shared_types::request::source::Source;
+use shared_types::{ProfileInterface, Text};
 use zerocopy::FromZeros;
 
 fn list(text: &str) -> Result<Vec<Item>> {
     let mut items = Vec::new();
     parse_list(text, &mut items).map(|()| items)
+}
+
+fn resolve(items: &[Item], sources: &[Source], interface: ProfileInterface) -> Result<Vec<Chosen>> {
+    Catalog::new(sources.to_vec(), interface as u32, &[]).resolve(items)
 }
 
 fn source(id: u32, name: &str, symbol: &str) -> Source {

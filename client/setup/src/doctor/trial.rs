@@ -55,14 +55,13 @@ fn attempt<T: Transport>(
 ) -> Result<()> {
     let spec = Spec {
         source: source.id,
-        group: 0,
         filter: Spec::USER,
         interval: if sample {
             source.max_interval.into()
         } else {
             0
         },
-        raw: 0,
+        ..Spec::default()
     };
     let setup = Setup {
         specs: vec![spec],

@@ -12,10 +12,13 @@ use crate::command::registers::Field;
 use crate::output::{Output, table, wrapped_to};
 use crate::place::Place;
 use crate::{Error, Result};
+use halprof_measure::catalog::{Catalog, Counted, Found, list_of};
+use halprof_measure::events::Alias;
 use halprof_measure::selection::{self, What};
 use serde::Serialize;
 use shared_types::ProfileInterface;
-use shared_types::request::machine::Machine;
+use shared_types::request::machine::{Machine, Processor};
+use shared_types::request::session::Spec;
 use shared_types::request::source::Source;
 
 #[derive(Serialize)]
@@ -64,6 +67,7 @@ struct Other {
 const METHOD: &str = "method";
 const CODE: &str = "code";
 const SOURCE: &str = "source";
+const EVENT: &str = "event";
 
 pub(crate) fn run(
     topic: Option<&str>,
@@ -101,7 +105,7 @@ fn contents() -> Body {
         summary: code.meaning.to_owned(),
     });
     Body {
-        summary: "`halprof explain TOPIC` explains one of these, or any source that `halprof list --all` shows, by name, number or `rHEX`.".to_owned(),
+        summary: "`halprof explain TOPIC` explains one of these, or any source or event that `halprof list --all --events` shows, by name, number or `rHEX`.".to_owned(),
         topics: methods.chain(codes).collect(),
         ..empty(String::new(), "topics")
     }
@@ -164,36 +168,128 @@ fn of_source(topic: &str, on: &mut On) -> Result<Body> {
             "`halprof explain` lists what there is.",
         ));
     };
-    let exact = on.connection.sources(false)?;
-    let chosen = selection::resolve(&items, &exact, interface)?;
-    if let What::Raw(select) = item.what {
+    let catalog = Catalog::of(&mut on.connection, false)?;
+    let What::Named(name) = &item.what else {
+        let chosen = catalog.resolve(&items)?;
+        let select = chosen.first().map_or(0, |chosen| chosen.spec.raw);
         return Ok(of_raw(topic, select, interface));
-    }
-    let id = chosen.first().map(|chosen| chosen.spec.source);
-    let source = exact.iter().find(|source| Some(source.id) == id);
-    let source = source.ok_or_else(|| halprof_measure::Error::UnknownName(topic.to_owned()))?;
+    };
+    let alias = catalog.alias(name);
+    let meant = alias.map_or(name.as_str(), |alias| alias.target);
+    let exact = &catalog.sources;
+    let Some(source) = catalog.source(name).or_else(|| catalog.source(meant)) else {
+        if let Some(found) = catalog.event(name) {
+            return Ok(of_event(&found, interface, &on.connection.processors()?));
+        }
+        let chosen = catalog.resolve(&items)?;
+        let select = chosen.first().map_or(0, |chosen| chosen.spec.raw);
+        return Ok(with_alias(of_raw(topic, select, interface), alias));
+    };
     let processors = on.connection.processors()?;
     let kinds = kinds(&processors, |processor| can_count(source, processor));
-    Ok(Body {
+    let body = Body {
         summary: counts(source),
-        sections: sections(&machine, source),
+        sections: sections(&machine, &catalog, source),
         registers: match source.flags & (Source::HAS_SELECT | Source::TIMER) {
             Source::HAS_SELECT => registers(interface, source.select),
             _ => Vec::new(),
         },
-        kinds: kinds
-            .into_iter()
-            .map(|kind| Kind {
-                processors: kind.processors,
-                core_type: kind.core_type,
-                counted: kind.counted,
-                counters: kind.counters,
-                fixed_counters: kind.fixed_counters,
-            })
-            .collect(),
-        topics: same_select(source, &exact),
+        kinds: kinds.into_iter().map(Kind::from).collect(),
+        topics: same_select(source, exact),
         ..empty(source.name.as_str().to_owned(), SOURCE)
-    })
+    };
+    Ok(with_alias(body, alias))
+}
+
+impl From<source::Kind> for Kind {
+    fn from(kind: source::Kind) -> Self {
+        Self {
+            processors: kind.processors,
+            core_type: kind.core_type,
+            counted: kind.counted,
+            counters: kind.counters,
+            fixed_counters: kind.fixed_counters,
+        }
+    }
+}
+
+/// Says whose other name was asked for.
+fn with_alias(mut body: Body, alias: Option<Alias>) -> Body {
+    if let Some(alias) = alias {
+        let text = format!(
+            "`{}` stands for `{}`: {}.",
+            alias.name, alias.target, alias.source
+        );
+        body.sections.insert(0, section("Alias", text));
+    }
+    body
+}
+
+/// An event of the vendor's list, on each kind of processor that has it.
+fn of_event(found: &Found<'_>, interface: ProfileInterface, processors: &[Processor]) -> Body {
+    let event = found.event;
+    let mut sections = Vec::new();
+    if !event.description.is_empty() {
+        sections.push(section("Counts", event.description.clone()));
+    }
+    let titles = found
+        .kinds
+        .iter()
+        .filter_map(|(kind, _, _)| kind.microarchitecture);
+    let titles: Vec<&str> = titles.map(|one| one.title).collect();
+    for (kind, event, counted) in &found.kinds {
+        let Some(one) = kind.microarchitecture else {
+            continue;
+        };
+        let how = match counted {
+            Ok(Counted::Fixed(index)) => format!("fixed counter {index}"),
+            Ok(Counted::Select { counters, .. }) if *counters == Spec::ANY_COUNTER => {
+                "any general counter".to_owned()
+            }
+            Ok(Counted::Select { counters, .. }) => {
+                format!("general counters {}", list_of(*counters))
+            }
+            Err(why) => format!("not counted: {why}"),
+        };
+        sections.push(section(
+            "Event",
+            format!("{event} on {}\n{how}\n{}", one.title, one.document()),
+        ));
+    }
+    let notes = [
+        (event.alone, "Nothing else can be counted at the same time."),
+        (event.deprecated, "The vendor has a newer name for it."),
+    ];
+    let notes = notes.into_iter().filter(|(holds, _)| *holds);
+    sections.extend(notes.map(|(_, text)| section("Note", text)));
+    if !event.errata.is_empty() {
+        sections.push(section("Errata", event.errata.clone()));
+    }
+    if event.period != 0 {
+        let text = format!("The vendor samples it every {} events.", event.period);
+        sections.push(section("Sampling", text));
+    }
+    let selects = found
+        .kinds
+        .iter()
+        .find_map(|(_, _, counted)| match counted {
+            Ok(Counted::Select { select, .. }) => Some(*select),
+            _ => None,
+        });
+    let counted = |processor: &Processor| {
+        let mut kinds = found.kinds.iter();
+        kinds.any(|(kind, _, counted)| kind.processor.kind == processor.kind && counted.is_ok())
+    };
+    Body {
+        summary: format!("{} is an event of {}.", event.name, titles.join(" and ")),
+        sections,
+        registers: selects.map_or_else(Vec::new, |select| registers(interface, select)),
+        kinds: kinds(processors, counted)
+            .into_iter()
+            .map(Kind::from)
+            .collect(),
+        ..empty(event.name.clone(), EVENT)
+    }
 }
 
 fn of_raw(topic: &str, select: u64, interface: ProfileInterface) -> Body {
@@ -218,7 +314,7 @@ fn counts(source: &Source) -> String {
     }
 }
 
-fn sections(machine: &Machine, source: &Source) -> Vec<Section> {
+fn sections(machine: &Machine, catalog: &Catalog, source: &Source) -> Vec<Section> {
     let has = |flag| source.flags & flag != 0;
     let unit = if has(Source::TIMER) {
         "units of 100 ns"
@@ -260,7 +356,7 @@ fn sections(machine: &Machine, source: &Source) -> Vec<Section> {
                 source.min_interval, source.max_interval, source.default_interval
             ),
         ),
-        section("Windows", windows(machine, source)),
+        section("Windows", windows(machine, catalog, source)),
         section("Evidence", evidence(machine, source)),
     ]);
     sections

@@ -1,12 +1,16 @@
 //! `halprof list`: profile sources.
 
+mod events;
+
 use crate::On;
-use crate::Result;
 use crate::args;
 use crate::metrics;
 use crate::output::{Output, table};
+use crate::{Error, Result};
+use halprof_measure::catalog::Catalog;
 use halprof_measure::describe;
 use halprof_measure::selection::format_processors;
+use halprof_profile::report::filter::Pattern;
 use serde::Serialize;
 use shared_types::request::machine::Processor;
 use shared_types::request::source::Source;
@@ -28,6 +32,14 @@ struct Row {
     sampling: bool,
     approximates: bool,
     select: Option<String>,
+    /// The same without the bits of modes, interrupt and enable.
+    event_select: Option<String>,
+    /// The general counters that can count it, as a mask; null where any can.
+    counters: Option<u32>,
+    /// The fixed counter that alone counts it.
+    fixed: Option<u8>,
+    /// Of a vendor's list, not of a table of the HAL's or of halprof's.
+    event: bool,
     interval: Interval,
     counts: String,
     note: String,
@@ -62,16 +74,35 @@ pub(crate) fn run(options: &args::List, on: &mut On, output: &Output) -> Result<
 }
 
 fn body(options: &args::List, on: &mut On) -> Result<Body> {
-    let machine = on.connection.machine()?;
     let processors = on.connection.processors()?;
     let sources = on.connection.sources(options.approximate)?;
+    let machine = on.connection.machine()?;
+    let glob = options.glob.as_deref().map(Pattern::new);
+    let named = |name: &str| glob.as_ref().is_none_or(|glob| glob.matches(name));
+    let mut rows: Vec<Row> = sources
+        .iter()
+        .map(|source| row(source, &processors))
+        .collect();
+    if options.events.is_some() || glob.is_some() {
+        let mut catalog = Catalog::new(sources, machine.interface, &processors);
+        if let Some(Some(path)) = &options.events {
+            catalog = catalog.with_events(halprof_measure::events::file::read(path)?);
+        }
+        let events = events::rows(&catalog, &processors);
+        rows.extend(events.into_iter().filter(|row| named(&row.name)));
+    }
+    rows.retain(|row| (options.all || row.supported) && (named(&row.name) || named(&row.symbol)));
+    if rows.is_empty()
+        && let Some(glob) = &options.glob
+    {
+        return Err(Error::unavailable(
+            format!("no source or event of this machine matches `{glob}`"),
+            "`*` stands for any text, as in `list *miss*`; `--all` shows what cannot be counted too.",
+        ));
+    }
     Ok(Body {
         interface: describe::interface_name(machine.interface),
-        sources: sources
-            .iter()
-            .map(|source| row(source, &processors))
-            .filter(|row| options.all || row.supported)
-            .collect(),
+        sources: rows,
     })
 }
 
@@ -91,8 +122,11 @@ fn row(source: &Source, processors: &[Processor]) -> Row {
         hal: has(Source::HAL),
         sampling: has(Source::SAMPLING),
         approximates: has(Source::APPROXIMATES),
-        select: has(Source::HAS_SELECT)
-            .then(|| format!("{:#010X}", source.select).replacen("0X", "0x", 1)),
+        select: has(Source::HAS_SELECT).then(|| hex(source.select)),
+        event_select: has(Source::HAS_SELECT).then(|| hex(source.select & !OWN_BITS)),
+        counters: None,
+        fixed: None,
+        event: false,
         interval: Interval {
             default: source.default_interval,
             min: source.min_interval,
@@ -109,6 +143,13 @@ fn row(source: &Source, processors: &[Processor]) -> Row {
             .collect(),
     }
 }
+
+fn hex(select: u64) -> String {
+    format!("{select:#010X}").replacen("0X", "0x", 1)
+}
+
+/// USR, OS, INT and EN of a select.
+const OWN_BITS: u64 = 0b11 << 16 | 1 << 20 | 1 << 22;
 
 /// Whether a processor can count the source.
 pub(crate) fn can_count(source: &Source, processor: &Processor) -> bool {
@@ -127,7 +168,7 @@ fn text(body: &Body, verbose: bool) -> String {
     if !verbose {
         let cells = |row: &Row| {
             [
-                id(row),
+                if row.event { String::new() } else { id(row) },
                 row.name.clone(),
                 supported(row),
                 row.counts.clone(),
@@ -180,6 +221,8 @@ mod tests {
                 verbose: false,
                 all: true,
                 approximate: false,
+                events: None,
+                glob: None,
                 metrics: None,
             };
             let sources = body(&options, &mut on).expect("a list").sources.len();

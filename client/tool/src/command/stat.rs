@@ -7,6 +7,7 @@ mod repeats;
 mod rows;
 mod teller;
 mod text;
+mod topdown;
 
 use crate::On;
 use crate::Result;
@@ -27,6 +28,7 @@ use rows::{By, View};
 use shared_types::request::counts::Count;
 use std::time::{Duration, Instant};
 use teller::{Form, Teller};
+use topdown::TopDown;
 
 /// Steps of modelled time begin with this,
 const FIRST_STEP_NS: u64 = 1_000_000_000;
@@ -79,7 +81,9 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
         metrics.add_file(path)?;
     }
     let wanted = choice::wanted(&metrics, &options.wanted)?;
-    let mut choice = if wanted.is_empty() {
+    let mut choice = if wanted.is_empty() && options.topdown.is_some() {
+        Choice::only_named(&options.selection, on)?
+    } else if wanted.is_empty() {
         Choice::of(&options.selection, on, true)?
     } else {
         Choice::with_metrics(&options.selection, on, &metrics, &wanted, !options.passes)?
@@ -92,6 +96,9 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
             "nothing but time can be counted here. {why} {helps}"
         ));
     }
+    let level = options.topdown;
+    let topdown = level.map(|level| TopDown::add(&mut choice, level, on));
+    let topdown = topdown.transpose()?;
     let view = View {
         frequency: on.connection.machine()?.timestamp_frequency,
         by: By::of(options, &choice, form),
@@ -138,7 +145,8 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
     bench.progress.finish_and_clear();
     let Bench { runner, teller, .. } = bench;
     let scope = runner.scope(&choice);
-    let body = body(
+    let topdown = topdown.map(|topdown| topdown.rows(&view, &measured));
+    let mut body = body(
         &view,
         told.machine,
         scope,
@@ -146,6 +154,7 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
         options.trim,
         sets.len(),
     );
+    body.topdown = topdown.unwrap_or_default();
     for note in periods::notes(&body.periods) {
         output.warn(&note);
     }
@@ -377,6 +386,7 @@ fn body(
         turns,
         derived: view.figures(&counts),
         counts,
+        topdown: Vec::new(),
         periods: periods.unwrap_or_default(),
         passes: passes.unwrap_or_default(),
         jitter: None,

@@ -146,7 +146,7 @@ impl Top {
         });
         match tried {
             Ok(choice) => self.counted = choice,
-            Err(error @ Error::Measure(Cause::Refused(_) | Cause::UnknownName(_))) => {
+            Err(error @ Error::Measure(Cause::Refused(_) | Cause::UnknownName { .. })) => {
                 self.state.message = Some(error.to_string());
             }
             Err(error) => return Err(error),

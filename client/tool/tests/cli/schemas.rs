@@ -22,6 +22,7 @@ fn outputs() -> Vec<(&'static str, Value)> {
         "{LLCMisses,LLCReference}",
         "-M",
         "ipc",
+        "--topdown",
         "-I",
         "1",
         "-r",
@@ -172,6 +173,7 @@ const OPTIONAL: &[(&str, &[&str])] = &[
         &[
             "periods",
             "passes",
+            "topdown",
             "jitter",
             "intervals",
             "runs",

@@ -1,7 +1,7 @@
 //! The closed forms against the counts, and the counts against the amounts asked for.
 
 use crate::event::{Compare, Event, Feed};
-use crate::workload::{KERNEL_CODE, MAX_AMOUNT, Parts, USER_CODE, Workload, parse};
+use crate::workload::{KERNEL_CODE, MAX_AMOUNT, Parts, USER_CODE, Workload, kinds, parse};
 use proptest::prelude::*;
 
 fn amount() -> impl Strategy<Value = u64> {
@@ -20,7 +20,7 @@ prop_compose! {
         user in 0..=100_u64,
         seed in prop::option::of(any::<u64>()),
     ) -> Workload {
-        Workload::new(Parts { amounts, user, seed, processors: None, code: USER_CODE, instructions: None, skid: 0 })
+        Workload::new(Parts { amounts: kinds(amounts), user, seed, processors: None, code: USER_CODE, instructions: None, skid: 0, codes: Vec::new() })
     }
 }
 
@@ -116,7 +116,7 @@ proptest! {
         wanted in 1..=400_u64,
     ) {
         let workload = Workload::new(Parts {
-            amounts, user, seed: None, processors: None, code: USER_CODE, instructions: None, skid: 0,
+            amounts: kinds(amounts), user, seed: None, processors: None, code: USER_CODE, instructions: None, skid: 0, codes: Vec::new(),
         });
         let first = (0..=workload.length()).find(|&at| amount_at(&workload, feed, at) >= wanted);
         prop_assert_eq!(workload.position_of(feed, wanted), first);
@@ -176,13 +176,14 @@ fn a_seed_varies_the_rates_and_nothing_else() {
 fn the_longest_workload_has_positions() {
     for seed in 0..200 {
         let workload = Workload::new(Parts {
-            amounts: [MAX_AMOUNT; 12],
+            amounts: kinds([MAX_AMOUNT; 12]),
             user: 50,
             processors: None,
             code: USER_CODE,
             instructions: None,
             seed: Some(seed),
             skid: 0,
+            codes: Vec::new(),
         });
         assert!(workload.length() >= MAX_AMOUNT);
         assert!(workload.length() <= 3 * MAX_AMOUNT);

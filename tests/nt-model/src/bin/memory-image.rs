@@ -73,8 +73,7 @@ fn sample(connection: &mut Connection<DriverTransport>, options: &Options) -> Re
         source,
         filter,
         interval,
-        group: 0,
-        raw: 0,
+        ..Spec::default()
     });
     let setup = Setup {
         specs: specs.to_vec(),

@@ -1,6 +1,7 @@
 //! One source on one machine: what is counted, by what evidence, and what Windows' HAL would count.
 
 use crate::command::registers::{Part as Field, decode};
+use halprof_measure::catalog::Catalog;
 use halprof_measure::describe;
 use halprof_measure::selection::format_processors;
 use shared_types::ProfileInterface;
@@ -43,6 +44,9 @@ pub(crate) fn programmed(interface: ProfileInterface, select: u64) -> Vec<Progra
     registers.iter().map(row).collect()
 }
 
+/// Where the names and numbers of recent Windows are from.
+const WINDOWS: &str = "Windows' own list";
+
 /// halprof's own numbers: fixed-function counters and architectural events.
 const FIXED: std::ops::Range<u32> = 0x8000_0100..0x8000_0200;
 
@@ -84,13 +88,26 @@ pub(crate) fn evidence(machine: &Machine, source: &Source) -> &'static str {
 
 /// What Windows' own HAL would count for it on this machine.
 #[must_use]
-pub(crate) fn windows(machine: &Machine, source: &Source) -> String {
+pub(crate) fn windows(machine: &Machine, catalog: &Catalog, source: &Source) -> String {
     let hal = describe::interface_name(machine.hal_interface);
     let has = |flag| source.flags & flag != 0;
     if has(Source::TIMER) {
         return "Windows' HAL has it too: a timer, with the same limits.".to_owned();
     }
     if !has(Source::HAL) {
+        let listed = catalog.aliases().filter(|alias| {
+            alias.source == WINDOWS
+                && catalog
+                    .source(alias.target)
+                    .is_some_and(|one| one.id == source.id)
+        });
+        let names: Vec<&str> = listed.map(|alias| alias.name).collect();
+        if !names.is_empty() {
+            return format!(
+                "Recent Windows lists it too, as {}; the HAL of the first Windows 10 does not.",
+                names.join(", ")
+            );
+        }
         let why = if machine.hal_interface == machine.interface {
             "its number is halprof's own".to_owned()
         } else {

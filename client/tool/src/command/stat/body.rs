@@ -1,5 +1,6 @@
 //! What is told of a measurement, as JSON has it.
 
+use super::topdown;
 use crate::periods::Period;
 use crate::runner::Scope;
 use serde::Serialize;
@@ -17,6 +18,9 @@ pub(super) struct Body {
     pub(super) turns: u32,
     pub(super) counts: Vec<Row>,
     pub(super) derived: Vec<Figure>,
+    /// Where the slots went, where that was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) topdown: Vec<topdown::Row>,
     /// Of time, and of sources that were given one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) periods: Vec<Period>,

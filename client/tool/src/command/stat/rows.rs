@@ -67,7 +67,7 @@ impl View<'_> {
         let of = |(pass, one): (u32, &OnePass)| -> Vec<(usize, Vec<Row>)> {
             let rows = |(place, &source): (usize, &usize)| {
                 let pass = several.then_some(pass);
-                (source, self.source(source, place, &one.counts, pass))
+                (source, self.source(&one.sources, place, &one.counts, pass))
             };
             one.sources.iter().enumerate().map(rows).collect()
         };
@@ -89,28 +89,45 @@ impl View<'_> {
         counts: &[Vec<Count>],
         pass: Option<u32>,
     ) -> Vec<Row> {
-        let places = sources.iter().enumerate();
-        places
-            .flat_map(|(place, &source)| self.source(source, place, counts, pass))
+        (0..sources.len())
+            .flat_map(|place| self.source(sources, place, counts, pass))
             .collect()
     }
 
+    /// The rows of one of `sources`. What kinds of processor count in different ways are several
+    /// sources with one label, and have their rows with the first.
     fn source(
         &self,
-        source: usize,
+        sources: &[usize],
         place: usize,
         counts: &[Vec<Count>],
         pass: Option<u32>,
     ) -> Vec<Row> {
-        let Some(chosen) = self.choice.chosen.get(source) else {
+        let chosen_at = |place: usize| self.choice.chosen.get(*sources.get(place)?);
+        let Some(chosen) = chosen_at(place) else {
             return Vec::new();
+        };
+        let same = |other: &usize| {
+            chosen_at(*other).is_some_and(|other| {
+                other.label == chosen.label && other.spec.group == chosen.spec.group
+            })
+        };
+        if (0..place).any(|earlier| same(&earlier)) {
+            return Vec::new();
+        }
+        let place_of = |processor: &Processor| {
+            let mut places = (place..sources.len()).filter(same);
+            places.find(|&place| {
+                chosen_at(place).is_some_and(|one| self.choice.counts_on(one, processor))
+            })
         };
         let (able, unable): (Vec<&Processor>, Vec<&Processor>) = self
             .choice
             .selected()
-            .partition(|processor| self.choice.counts_on(chosen, processor));
+            .partition(|processor| place_of(processor).is_some());
         let estimate = |processor: &&Processor| {
             let counts = counts.get(processor.index as usize);
+            let place = place_of(processor).unwrap_or(place);
             let count = counts.and_then(|counts| counts.get(place));
             Estimate::new(&count.copied().unwrap_or_default())
         };

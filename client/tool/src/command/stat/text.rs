@@ -1,6 +1,7 @@
 //! Counts for people.
 
 use super::body::{Body, Figure, Interval, Jitter, Repeats, Row};
+use super::topdown;
 use crate::output::{WARNING, lines, seconds, styled, table_of, thousands};
 
 /// A column of the table: its head, whether it stands at the right, and what it has of a row.
@@ -40,6 +41,7 @@ pub(super) fn whole(body: &Body, told: bool) -> String {
         text += "\n";
         text += &figures(&body.derived);
     }
+    text += &topdown::text(&body.topdown);
     text += &remarks(body);
     text + &ending(body)
 }

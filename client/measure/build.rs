@@ -1,0 +1,49 @@
+//! Packs the tables of `data/` into two files in OUT_DIR: the events of all microarchitectures, and
+//! the top-down formulas.
+//!
+//! Microarchitectures share most of their rows, so each distinct row is there once, behind a mask of
+//! the tables that have it: the place of a table is its line in microarchitectures.csv.
+
+use miniz_oxide::deflate::compress_to_vec_zlib;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::{env, fs};
+
+/// The best that deflate can do.
+const LEVEL: u8 = 10;
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=data");
+    pack("events", &events());
+    pack("topdown", &read("data/topdown.csv"));
+}
+
+/// Lines of a mask in hexadecimal and a row, without the tables' heads.
+fn events() -> String {
+    let microarchitectures = read("data/microarchitectures.csv");
+    let tables = microarchitectures.lines().skip(1);
+    let names = tables.map(|line| line.split(',').next().unwrap_or_default());
+    let mut rows: BTreeMap<String, u64> = BTreeMap::new();
+    for (place, table) in names.enumerate() {
+        let text = read(&format!("data/events/{table}.csv"));
+        for row in text.lines().skip(1) {
+            *rows.entry(row.to_owned()).or_default() |= 1 << place;
+        }
+    }
+    let lines = rows
+        .iter()
+        .map(|(row, tables)| format!("{tables:x},{row}\n"));
+    lines.collect()
+}
+
+fn read(file: &str) -> String {
+    fs::read_to_string(file).unwrap_or_else(|error| panic!("{file}: {error}"))
+}
+
+fn pack(name: &str, text: &str) {
+    let folder = env::var_os("OUT_DIR").expect("cargo sets OUT_DIR");
+    let path = Path::new(&folder).join(name);
+    let packed = compress_to_vec_zlib(text.as_bytes(), LEVEL);
+    fs::write(&path, packed).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+}

@@ -1,0 +1,245 @@
+//! The vendors' events: which microarchitecture a processor is, and its events by their names.
+//!
+//! The tables are facts, one row an event; `docs/events.md` names their sources. They are packed
+//! when the crate is built and unpacked when somebody asks for the first of them.
+
+pub mod file;
+mod map;
+
+use miniz_oxide::inflate::decompress_to_vec_zlib;
+use shared_types::request::machine::Processor;
+use std::fmt::{self, Display, Formatter};
+use std::sync::{LazyLock, OnceLock};
+
+/// Bits 7:0 of both masks of a select stand apart in it.
+const BYTE: u64 = 0xFF;
+/// Where the bits of a code or a mask beyond its eighth stand: AMD's event, Intel's unit mask.
+const AMD_EVENT_HIGH: u32 = 32;
+const INTEL_UNIT_MASK_HIGH: u32 = 40;
+
+/// Processors with the same events.
+#[derive(Debug)]
+pub struct Microarchitecture {
+    /// The name of its table, e.g. `skylake`.
+    pub table: &'static str,
+    /// Its name, and those of its successors with the same events, for people.
+    pub title: &'static str,
+    /// The version of the vendor's list that the table was made of.
+    pub version: &'static str,
+    place: usize,
+    events: OnceLock<Vec<Event>>,
+}
+
+/// One event of a vendor's list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Event {
+    /// The vendor's name of it.
+    pub name: String,
+    /// Event select: 8 bits, AMD's 12.
+    pub code: u16,
+    /// Unit mask; bits 15:8 are Intel's second unit mask.
+    pub unit_mask: u16,
+    /// The general counters that can count it, as a mask; `None` where any can, and where only
+    /// `fixed` can.
+    pub counters: Option<u32>,
+    /// The fixed counter that alone counts it.
+    pub fixed: Option<u8>,
+    /// The counter mask: counts cycles with at least so many.
+    pub counter_mask: u8,
+    /// Turns the comparison with the counter mask round.
+    pub invert: bool,
+    /// Counts how often the condition begins to hold.
+    pub edge: bool,
+    /// Counts for both threads of the core.
+    pub any_thread: bool,
+    /// The vendor's own period for sampling; 0 where it names none.
+    pub period: u64,
+    /// Another MSR that the event takes a value from.
+    pub msr: Option<u32>,
+    /// Nothing else may be counted at the same time.
+    pub alone: bool,
+    /// A newer name exists.
+    pub deprecated: bool,
+    /// The vendor's numbers of errata that concern it.
+    pub errata: String,
+    /// What it counts, where the user gave a list with descriptions; else empty.
+    pub description: String,
+}
+
+static ALL: LazyLock<Vec<Microarchitecture>> = LazyLock::new(|| {
+    let table = |(place, line): (usize, &'static str)| {
+        let (table, rest) = line.split_once(',')?;
+        let (title, version) = rest.rsplit_once(',')?;
+        Some(Microarchitecture {
+            table,
+            title: title.trim_matches('"'),
+            version,
+            place,
+            events: OnceLock::new(),
+        })
+    };
+    let lines = include_str!("../data/microarchitectures.csv").lines();
+    lines.skip(1).enumerate().filter_map(table).collect()
+});
+
+static ROWS: LazyLock<String> =
+    LazyLock::new(|| unpacked(include_bytes!(concat!(env!("OUT_DIR"), "/events"))));
+
+/// What the build packed.
+pub(crate) fn unpacked(packed: &[u8]) -> String {
+    let bytes = decompress_to_vec_zlib(packed).unwrap_or_default();
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+/// Every microarchitecture whose events are known.
+pub fn microarchitectures() -> &'static [Microarchitecture] {
+    &ALL
+}
+
+/// A processor's microarchitecture; `None` where its events are not known.
+#[must_use]
+pub fn microarchitecture(processor: &Processor) -> Option<&'static Microarchitecture> {
+    let table = map::table_of(processor)?;
+    ALL.iter().find(|one| one.table == table)
+}
+
+impl Microarchitecture {
+    /// Its events, in the order of their names.
+    pub fn events(&self) -> &[Event] {
+        self.events.get_or_init(|| {
+            let own = ROWS.lines().filter_map(|line| {
+                let (tables, row) = line.split_once(',')?;
+                let tables = u64::from_str_radix(tables, 16).ok()?;
+                (tables >> self.place & 1 == 1).then(|| Event::of_row(row))?
+            });
+            own.collect()
+        })
+    }
+
+    /// The event of this name, in any case.
+    #[must_use]
+    pub fn event(&self, name: &str) -> Option<&Event> {
+        let mut events = self.events().iter();
+        events.find(|event| event.name.eq_ignore_ascii_case(name))
+    }
+
+    /// The vendor's document that the table is of.
+    #[must_use]
+    pub fn document(&self) -> String {
+        let Self { table, version, .. } = self;
+        if table.starts_with("amd") {
+            return format!(
+                "AMD's Processor Programming Reference, as the list `{table}` ({version}) of Linux 6.12's perf has it"
+            );
+        }
+        format!("Intel's perfmon event list `{table}`, {version}")
+    }
+}
+
+impl Event {
+    /// An event of a row: name, code, unit mask, counters, fixed, counter mask, invert, edge,
+    /// any-thread, period, MSR and its value, precise, alone, deprecated, errata.
+    fn of_row(row: &str) -> Option<Self> {
+        // Only the last may have commas of its own.
+        let mut cells = row.splitn(16, ',');
+        let mut next = || cells.next();
+        let name = next()?.to_owned();
+        let (code, unit_mask) = (hex(next()?)? as u16, hex(next()?)? as u16);
+        let (counters, fixed) = (hex(next()?), next()?.parse().ok());
+        let counter_mask = next()?.parse().ok()?;
+        let (invert, edge, any_thread) = (next()? == "1", next()? == "1", next()? == "1");
+        let period = next()?.parse().ok()?;
+        let (msr, _value, _precise) = (hex(next()?), next()?, next()?);
+        Some(Self {
+            name,
+            code,
+            unit_mask,
+            counters,
+            fixed,
+            counter_mask,
+            invert,
+            edge,
+            any_thread,
+            period,
+            msr,
+            alone: next()? == "1",
+            deprecated: next()? == "1",
+            errata: next()?.trim_matches('"').to_owned(),
+            description: String::new(),
+        })
+    }
+
+    /// What IA32_PERFEVTSELx or PERF_CTLx is given for it, without the bits of modes, interrupt and
+    /// enable.
+    #[must_use]
+    pub const fn select(&self) -> u64 {
+        let (code, mask) = (self.code as u64, self.unit_mask as u64);
+        code & BYTE
+            | (code >> 8) << AMD_EVENT_HIGH
+            | (mask & BYTE) << 8
+            | (mask >> 8) << INTEL_UNIT_MASK_HIGH
+            | (self.edge as u64) << 18
+            | (self.any_thread as u64) << 21
+            | (self.invert as u64) << 23
+            | (self.counter_mask as u64) << 24
+    }
+}
+
+/// As `cpu/…/` takes it: `event=0xd1,umask=0x20`.
+impl Display for Event {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "event={:#x},umask={:#x}", self.code, self.unit_mask)?;
+        if self.counter_mask != 0 {
+            write!(f, ",cmask={}", self.counter_mask)?;
+        }
+        let flags = [
+            (self.invert, ",inv"),
+            (self.edge, ",edge"),
+            (self.any_thread, ",any"),
+        ];
+        let set = flags.into_iter().filter(|(set, _)| *set);
+        set.map(|(_, name)| f.write_str(name)).collect()
+    }
+}
+
+fn hex(cell: &str) -> Option<u32> {
+    u32::from_str_radix(cell.strip_prefix("0x")?, 16).ok()
+}
+
+/// Another name, of Linux perf or of Windows, for something that a machine counts.
+#[derive(Clone, Copy, Debug)]
+pub struct Alias {
+    /// The name, in the spelling of whose it is.
+    pub name: &'static str,
+    /// A source's name, or `rHEX`.
+    pub target: &'static str,
+    /// Where that is from.
+    pub source: &'static str,
+}
+
+/// The other names that hold on a processor.
+pub fn aliases(processor: &Processor) -> impl Iterator<Item = Alias> + use<> {
+    let table = microarchitecture(processor).map(|one| one.table);
+    let vendor = processor.vendor;
+    let rows = include_str!("../data/aliases.csv").lines().skip(1);
+    rows.filter_map(move |row| {
+        let mut cells = row.splitn(5, ',');
+        let mut next = || cells.next();
+        let (names, of, tables, target, source) = (next()?, next()?, next()?, next()?, next()?);
+        let fits = of.as_bytes() == vendor
+            && (tables.is_empty() || tables.split(' ').any(|one| Some(one) == table));
+        let source = source.trim_matches('"');
+        fits.then(|| {
+            let names = names.split(' ');
+            names.map(move |name| Alias {
+                name,
+                target,
+                source,
+            })
+        })
+    })
+    .flatten()
+}
+
+#[cfg(test)]
+mod tests;

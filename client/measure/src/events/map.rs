@@ -1,0 +1,65 @@
+//! Which table of events a processor has: the rows of `data/map.csv`, the first that fits.
+
+use shared_types::request::machine::Processor;
+
+/// One row: a family's models, on hybrid machines with the type of core and its native model.
+struct Row {
+    vendor: &'static str,
+    family: u32,
+    models: (u32, u32),
+    steppings: (u32, u32),
+    table: &'static str,
+    core_type: Option<u32>,
+    native_model: Option<u32>,
+}
+
+/// The table's name; `None` where no row fits.
+pub(super) fn table_of(processor: &Processor) -> Option<&'static str> {
+    let rows = || {
+        let lines = include_str!("../../data/map.csv").lines().skip(1);
+        lines.filter_map(Row::of).filter(|row| row.fits(processor))
+    };
+    let native = |row: &Row| row.native_model == Some(processor.native_model);
+    // Where no row has this native model, the type decides, as it does for Linux perf.
+    let exact = rows().find(|row| row.core_type.is_none() || native(row));
+    exact.or_else(|| rows().next()).map(|row| row.table)
+}
+
+impl Row {
+    fn of(line: &'static str) -> Option<Self> {
+        let mut cells = line.split(',');
+        let mut next = || cells.next();
+        Some(Self {
+            vendor: next()?,
+            family: hex(next()?)?,
+            models: range(next()?)?,
+            steppings: range(next()?).unwrap_or((0, u32::MAX)),
+            table: next()?,
+            core_type: hex(next()?),
+            native_model: hex(next()?),
+        })
+    }
+
+    fn fits(&self, processor: &Processor) -> bool {
+        let within = |(low, high): (u32, u32), value: u32| (low..=high).contains(&value);
+        self.vendor.as_bytes() == processor.vendor
+            && self.family == u32::from(processor.family)
+            && within(self.models, processor.model.into())
+            && within(self.steppings, processor.stepping.into())
+            && self
+                .core_type
+                .is_none_or(|core_type| core_type == u32::from(processor.core_type))
+    }
+}
+
+/// `0x10-0x1F`, or one number.
+fn range(cell: &str) -> Option<(u32, u32)> {
+    match cell.split_once('-') {
+        Some((low, high)) => Some((hex(low)?, hex(high)?)),
+        None => hex(cell).map(|one| (one, one)),
+    }
+}
+
+fn hex(cell: &str) -> Option<u32> {
+    u32::from_str_radix(cell.strip_prefix("0x")?, 16).ok()
+}

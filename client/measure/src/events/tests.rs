@@ -1,0 +1,147 @@
+//! Is every table whole, and is every processor's the right one?
+
+use super::*;
+use zerocopy::FromZeros;
+
+fn processor(vendor: &[u8; 12], family: u16, model: u16, core: (u8, u32)) -> Processor {
+    Processor {
+        vendor: *vendor,
+        family,
+        model,
+        core_type: core.0,
+        native_model: core.1,
+        ..Processor::new_zeroed()
+    }
+}
+
+#[test]
+fn every_row_of_every_table_is_read() {
+    let mut rows = 0;
+    for one in microarchitectures() {
+        let path = format!(
+            "{}/data/events/{}.csv",
+            env!("CARGO_MANIFEST_DIR"),
+            one.table
+        );
+        let file = std::fs::read_to_string(&path).expect("a table");
+        assert_eq!(one.events().len(), file.lines().count() - 1, "{path}");
+        rows += one.events().len();
+    }
+    assert_eq!((microarchitectures().len(), rows), (52, 13_783));
+}
+
+#[test]
+fn a_processor_has_the_table_of_its_family_model_and_core() {
+    const INTEL: &[u8; 12] = b"GenuineIntel";
+    const AMD: &[u8; 12] = b"AuthenticAMD";
+    let none = (0, 0);
+    for (vendor, family, model, core, table) in [
+        (INTEL, 6, 0x5E, none, Some("skylake")),
+        (INTEL, 6, 0x0F, none, None),
+        (INTEL, 6, 0x97, (0x20, 1), Some("alderlake_gracemont")),
+        (INTEL, 6, 0x97, (0x40, 1), Some("alderlake_goldencove")),
+        (INTEL, 6, 0x97, none, None),
+        (INTEL, 6, 0xBE, (0x20, 1), Some("alderlake_gracemont")),
+        (INTEL, 6, 0xC5, (0x20, 2), Some("arrowlake_crestmont")),
+        (INTEL, 6, 0xC5, (0x20, 3), Some("arrowlake_skymont")),
+        // Intel's family 18 is not family 6.
+        (INTEL, 18, 1, (0x40, 5), Some("novalake_coyotecove")),
+        (INTEL, 18, 3, (0x20, 5), Some("novalake_arcticwolf")),
+        (INTEL, 6, 1, none, None),
+        (INTEL, 15, 1, none, None),
+        (AMD, 0x17, 0x01, none, Some("amdzen1")),
+        (AMD, 0x17, 0x2F, none, Some("amdzen1")),
+        (AMD, 0x17, 0x71, none, Some("amdzen2")),
+        (AMD, 0x19, 0x21, none, Some("amdzen3")),
+        (AMD, 0x19, 0x61, none, Some("amdzen4")),
+        (AMD, 0x1A, 0x44, none, Some("amdzen5")),
+        (AMD, 0x15, 0x02, none, None),
+        (AMD, 6, 0x5E, none, None),
+    ] {
+        let found = microarchitecture(&processor(vendor, family, model, core));
+        assert_eq!(found.map(|one| one.table), table, "{family:#x} {model:#x}");
+    }
+    let stepping = |stepping| {
+        let processor = Processor {
+            stepping,
+            ..processor(INTEL, 6, 0x55, none)
+        };
+        microarchitecture(&processor).map(|one| one.table)
+    };
+    assert_eq!(
+        (stepping(4), stepping(5)),
+        (Some("skylakex"), Some("cascadelakex"))
+    );
+}
+
+#[test]
+fn a_select_has_the_rows_fields_at_their_places() {
+    let select = |table: &str, name: &str| {
+        let one = microarchitectures().iter().find(|one| one.table == table);
+        let event = one.and_then(|one| one.event(name));
+        event.map(|event| (event.select(), event.to_string()))
+    };
+    for (table, name, bits, fields) in [
+        (
+            "skylake",
+            "mem_load_retired.L3_MISS",
+            0x20D1,
+            "event=0xd1,umask=0x20",
+        ),
+        (
+            "skylake",
+            "UOPS_ISSUED.STALL_CYCLES",
+            0x0180_010E,
+            "event=0xe,umask=0x1,cmask=1,inv",
+        ),
+        (
+            "skylake",
+            "MACHINE_CLEARS.COUNT",
+            0x0104_01C3,
+            "event=0xc3,umask=0x1,cmask=1,edge",
+        ),
+        (
+            "skylake",
+            "INT_MISC.RECOVERY_CYCLES_ANY",
+            0x0020_010D,
+            "event=0xd,umask=0x1,any",
+        ),
+        (
+            "amdzen4",
+            "de_no_dispatch_per_slot.no_ops_from_frontend",
+            0x1_0000_01A0,
+            "event=0x1a0,umask=0x1",
+        ),
+    ] {
+        assert_eq!(
+            select(table, name),
+            Some((bits, fields.to_owned())),
+            "{name}"
+        );
+    }
+}
+
+/// Intel's first lists of fixed counters begin at 1; the processor's begin at 0.
+#[test]
+fn instructions_are_fixed_counter_0_on_every_table_that_has_them_there() {
+    for one in microarchitectures() {
+        let fixed = one.event("INST_RETIRED.ANY").and_then(|event| event.fixed);
+        assert!(matches!(fixed, None | Some(0)), "{}", one.table);
+        let cycles = one
+            .event("CPU_CLK_UNHALTED.THREAD")
+            .and_then(|event| event.fixed);
+        assert!(matches!(cycles, None | Some(1)), "{}", one.table);
+    }
+}
+
+#[test]
+fn errata_are_told_all() {
+    let one = microarchitectures()
+        .iter()
+        .find(|one| one.table == "haswellx");
+    let event = one.and_then(|one| one.event("MEM_LOAD_UOPS_RETIRED.L3_MISS"));
+    assert_eq!(
+        event.expect("an event").errata,
+        "HSD74, HSD29, HSD25, HSM26, HSM30"
+    );
+}

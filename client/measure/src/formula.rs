@@ -1,0 +1,444 @@
+//! Formulas over events, as the vendors write them: arithmetic, `min`, `max`, `d_ratio`, a choice by
+//! a comparison or by whether threads share their core, and names of events.
+//!
+//! A value is a range: what was estimated is known to a bound, and the formula carries it on.
+
+use std::collections::BTreeSet;
+use std::ops::{Add, Mul, Sub};
+
+/// No formula is nested deeper.
+const DEPTH_MAX: usize = 100;
+/// True where both threads of a core are enabled.
+const SMT_ON: &str = "smt_on";
+
+/// A formula that has been read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Formula(Node);
+
+#[derive(Clone, Debug, PartialEq)]
+enum Node {
+    Number(f64),
+    Name(String),
+    Threads,
+    Two(Operator, Box<[Node; 2]>),
+    /// Taken, condition, otherwise.
+    Choice(Box<[Node; 3]>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operator {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    /// A division that is 0 where the divisor is.
+    Ratio,
+    Least,
+    Most,
+    Less,
+    Greater,
+}
+
+/// A value, and how far it may be off.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Value {
+    /// The best guess.
+    pub value: f64,
+    /// The least and the most that it may be.
+    pub range: (f64, f64),
+}
+
+impl Value {
+    /// A value that is known.
+    #[must_use]
+    pub const fn exact(value: f64) -> Self {
+        Self {
+            value,
+            range: (value, value),
+        }
+    }
+
+    /// A value that may be off by `error`, and is never below 0.
+    #[must_use]
+    pub const fn estimated(value: f64, error: f64) -> Self {
+        Self {
+            value,
+            range: ((value - error).max(0.0), value + error),
+        }
+    }
+
+    /// How far it may be off; `None` where it is exact.
+    #[must_use]
+    pub fn error(&self) -> Option<f64> {
+        let (least, most) = self.range;
+        let off = (most - self.value).max(self.value - least);
+        (off > 0.0).then_some(off)
+    }
+
+    fn each(self, other: Self, of: impl Fn(f64, f64) -> f64) -> Self {
+        let ((a, b), (c, d)) = (self.range, other.range);
+        let corners = [of(a, c), of(a, d), of(b, c), of(b, d)];
+        Self {
+            value: of(self.value, other.value),
+            range: (
+                corners.into_iter().fold(f64::INFINITY, f64::min),
+                corners.into_iter().fold(f64::NEG_INFINITY, f64::max),
+            ),
+        }
+    }
+}
+
+impl Formula {
+    /// Reads a formula.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let tokens = tokens(text)?;
+        let mut reader = Reader {
+            tokens: &tokens,
+            at: 0,
+            depth: 0,
+        };
+        let node = reader.expression()?;
+        match reader.peek() {
+            None => Ok(Self(node)),
+            Some(token) => Err(format!("`{token}` is not expected")),
+        }
+    }
+
+    /// The names in it that this machine would look at, each once; `smt`: both threads of a core are
+    /// enabled.
+    #[must_use]
+    pub fn names(&self, smt: bool) -> BTreeSet<&str> {
+        let mut names = BTreeSet::new();
+        self.0.collect(smt, &mut names);
+        names
+    }
+
+    /// Puts other formulas in the place of names.
+    #[must_use]
+    pub fn replaced(&self, of: &impl Fn(&str) -> Option<Self>) -> Self {
+        Self(self.0.replaced(of, 0))
+    }
+
+    /// The value, where every name has one; `None` where one lacks, and for a division by 0.
+    pub fn value(&self, smt: bool, of: &impl Fn(&str) -> Option<Value>) -> Option<Value> {
+        let value = self.0.value(smt, of)?;
+        value.value.is_finite().then_some(value)
+    }
+}
+
+impl Node {
+    fn collect<'a>(&'a self, smt: bool, names: &mut BTreeSet<&'a str>) {
+        match self {
+            Self::Number(_) | Self::Threads => {}
+            Self::Name(name) => {
+                names.insert(name);
+            }
+            Self::Two(_, parts) => parts.iter().for_each(|part| part.collect(smt, names)),
+            Self::Choice(parts) => {
+                let [taken, condition, otherwise] = parts.as_ref();
+                if *condition == Self::Threads {
+                    let one = if smt { taken } else { otherwise };
+                    return one.collect(smt, names);
+                }
+                parts.iter().for_each(|part| part.collect(smt, names));
+            }
+        }
+    }
+
+    fn replaced(&self, of: &impl Fn(&str) -> Option<Formula>, depth: usize) -> Self {
+        let inner = |part: &Self| part.replaced(of, depth + 1);
+        match self {
+            Self::Name(name) if depth < DEPTH_MAX => match of(name) {
+                Some(Formula(node)) => node.replaced(of, depth + 1),
+                None => self.clone(),
+            },
+            Self::Number(_) | Self::Threads | Self::Name(_) => self.clone(),
+            Self::Two(operator, parts) => {
+                let [left, right] = parts.as_ref();
+                Self::Two(*operator, Box::new([inner(left), inner(right)]))
+            }
+            Self::Choice(parts) => {
+                let [taken, condition, otherwise] = parts.as_ref();
+                Self::Choice(Box::new([inner(taken), inner(condition), inner(otherwise)]))
+            }
+        }
+    }
+
+    fn value(&self, smt: bool, of: &impl Fn(&str) -> Option<Value>) -> Option<Value> {
+        match self {
+            Self::Number(number) => Some(Value::exact(*number)),
+            Self::Threads => Some(Value::exact(f64::from(u8::from(smt)))),
+            Self::Name(name) => of(name),
+            Self::Two(operator, parts) => {
+                let [left, right] = parts.as_ref();
+                operator.of(left.value(smt, of)?, right.value(smt, of)?)
+            }
+            Self::Choice(parts) => {
+                let [taken, condition, otherwise] = parts.as_ref();
+                let holds = condition.value(smt, of)?.value != 0.0;
+                if holds { taken } else { otherwise }.value(smt, of)
+            }
+        }
+    }
+}
+
+impl Operator {
+    fn of(self, left: Value, right: Value) -> Option<Value> {
+        let truth = |holds: bool| Value::exact(f64::from(u8::from(holds)));
+        Some(match self {
+            Self::Add => left.each(right, f64::add),
+            Self::Subtract => left.each(right, f64::sub),
+            Self::Multiply => left.each(right, f64::mul),
+            Self::Ratio if right.value == 0.0 => Value::exact(0.0),
+            Self::Divide | Self::Ratio => {
+                if right.value == 0.0 {
+                    return None;
+                }
+                let divide = |above: f64, below: f64| above / below;
+                let (least, most) = right.range;
+                if least <= 0.0 && most >= 0.0 {
+                    // The divisor may be 0, so that nothing is known of the quotient.
+                    return Some(Value {
+                        value: left.value / right.value,
+                        range: (f64::NEG_INFINITY, f64::INFINITY),
+                    });
+                }
+                left.each(right, divide)
+            }
+            Self::Least => left.each(right, f64::min),
+            Self::Most => left.each(right, f64::max),
+            Self::Less => truth(left.value < right.value),
+            Self::Greater => truth(left.value > right.value),
+        })
+    }
+}
+
+/// Cuts a formula into numbers, names and signs. perf's `cpu@NAME,cmask=0x6@` is one name.
+fn tokens(text: &str) -> Result<Vec<&str>, String> {
+    const SIGNS: [char; 9] = ['(', ')', '+', '-', '*', '/', ',', '<', '>'];
+    let mut tokens = Vec::new();
+    let mut rest = text.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let length = if SIGNS.contains(&first) {
+            1
+        } else if rest.starts_with("cpu@") {
+            let inside = rest.get("cpu@".len()..).unwrap_or_default();
+            let end = inside.find('@').ok_or("a `cpu@` without its second `@`")?;
+            "cpu@".len() + end + 1
+        } else {
+            let fits = |one: char| one.is_ascii_alphanumeric() || matches!(one, '_' | '.' | ':');
+            rest.find(|one| !fits(one)).unwrap_or(rest.len())
+        };
+        if length == 0 {
+            return Err(format!("`{first}` means nothing in a formula"));
+        }
+        let (token, after) = rest.split_at(length);
+        tokens.push(token);
+        rest = after.trim_start();
+    }
+    Ok(tokens)
+}
+
+struct Reader<'a> {
+    tokens: &'a [&'a str],
+    at: usize,
+    depth: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn peek(&self) -> Option<&'a str> {
+        self.tokens.get(self.at).copied()
+    }
+
+    fn take(&mut self, token: &str) -> bool {
+        let there = self.peek() == Some(token);
+        self.at += usize::from(there);
+        there
+    }
+
+    fn expect(&mut self, token: &str) -> Result<(), String> {
+        if self.take(token) {
+            return Ok(());
+        }
+        let found = self.peek().unwrap_or("the end");
+        Err(format!("`{token}` is expected where `{found}` stands"))
+    }
+
+    /// `A if B else C`, or a comparison.
+    fn expression(&mut self) -> Result<Node, String> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err("it is nested too deep".to_owned());
+        }
+        let taken = self.comparison()?;
+        let node = if self.take("if") {
+            let condition = self.comparison()?;
+            self.expect("else")?;
+            let otherwise = self.expression()?;
+            Node::Choice(Box::new([taken, condition, otherwise]))
+        } else {
+            taken
+        };
+        self.depth -= 1;
+        Ok(node)
+    }
+
+    fn comparison(&mut self) -> Result<Node, String> {
+        let rows = [("<", Operator::Less), (">", Operator::Greater)];
+        self.chain(&rows, Self::sum)
+    }
+
+    fn sum(&mut self) -> Result<Node, String> {
+        let rows = [("+", Operator::Add), ("-", Operator::Subtract)];
+        self.chain(&rows, Self::product)
+    }
+
+    fn product(&mut self) -> Result<Node, String> {
+        let rows = [("*", Operator::Multiply), ("/", Operator::Divide)];
+        self.chain(&rows, Self::atom)
+    }
+
+    fn chain(
+        &mut self,
+        rows: &[(&str, Operator)],
+        part: fn(&mut Self) -> Result<Node, String>,
+    ) -> Result<Node, String> {
+        let mut node = part(self)?;
+        while let Some((_, operator)) = rows.iter().find(|(sign, _)| self.take(sign)) {
+            let right = part(self)?;
+            node = Node::Two(*operator, Box::new([node, right]));
+        }
+        Ok(node)
+    }
+
+    fn atom(&mut self) -> Result<Node, String> {
+        if self.take("(") {
+            let node = self.expression()?;
+            self.expect(")")?;
+            return Ok(node);
+        }
+        if self.take("-") {
+            let node = self.atom()?;
+            return Ok(Node::Two(
+                Operator::Subtract,
+                Box::new([Node::Number(0.0), node]),
+            ));
+        }
+        let token = self.peek().ok_or("it ends too early")?;
+        self.at += 1;
+        let function = match token {
+            "min" => Some(Operator::Least),
+            "max" => Some(Operator::Most),
+            "d_ratio" => Some(Operator::Ratio),
+            _ => None,
+        };
+        if let Some(operator) = function {
+            self.expect("(")?;
+            let left = self.expression()?;
+            self.expect(",")?;
+            let right = self.expression()?;
+            self.expect(")")?;
+            return Ok(Node::Two(operator, Box::new([left, right])));
+        }
+        if token.starts_with(|first: char| first.is_ascii_digit()) {
+            let number = token
+                .parse::<f64>()
+                .ok()
+                .filter(|number| number.is_finite());
+            let number = number.ok_or_else(|| format!("`{token}` is not a number"))?;
+            return Ok(Node::Number(number));
+        }
+        if !token.starts_with(|first: char| first.is_ascii_alphabetic())
+            || token == "else"
+            || token == "if"
+        {
+            return Err(format!("`{token}` is not expected"));
+        }
+        if token == SMT_ON {
+            return Ok(Node::Threads);
+        }
+        Ok(Node::Name(token.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(text: &str, smt: bool) -> Option<f64> {
+        let of = |name: &str| match name {
+            "A.B" => Some(Value::exact(12.0)),
+            "a.b:c1" => Some(Value::exact(5.0)),
+            "cpu@x.y,cmask=0x6@" => Some(Value::exact(7.0)),
+            "ZERO" => Some(Value::exact(0.0)),
+            _ => None,
+        };
+        let formula = Formula::parse(text).expect(text);
+        formula.value(smt, &of).map(|value| value.value)
+    }
+
+    #[test]
+    fn a_formula_is_worth_what_arithmetic_says() {
+        for (text, wanted) in [
+            ("1 + 2 * 3", Some(7.0)),
+            ("(1 + 2) * 3", Some(9.0)),
+            ("10 - 4 - 3", Some(3.0)),
+            ("12 / 2 / 3", Some(2.0)),
+            ("-3 + 5", Some(2.0)),
+            ("100 * ( A.B / ( ( 4 ) * A.B ) )", Some(25.0)),
+            ("a.b:c1 + cpu@x.y,cmask=0x6@", Some(12.0)),
+            ("min( A.B , 3 ) + max(1,2)", Some(5.0)),
+            ("d_ratio(A.B, ZERO) + d_ratio(A.B, 4)", Some(3.0)),
+            ("A.B / ZERO", None),
+            ("MISSING + 1", None),
+            ("( 1 if ( A.B > 1.8 ) else MISSING )", Some(1.0)),
+            ("1 if A.B < 3 else 2 if A.B > 20 else 4", Some(4.0)),
+        ] {
+            assert_eq!(value(text, false), wanted, "{text}");
+        }
+        assert_eq!(value("( A.B / 2 ) if smt_on else A.B", true), Some(6.0));
+        assert_eq!(value("( A.B / 2 ) if smt_on else A.B", false), Some(12.0));
+    }
+
+    #[test]
+    fn what_is_no_formula_is_told() {
+        let deep = format!("{}1{}", "(".repeat(200), ")".repeat(200));
+        for text in [
+            "", "1 +", "(1", "1)", "1 2", "min(1)", "min 1", "if", "1 if 2", "A $ B", "1.2.3",
+            "cpu@x", "* 3", &deep,
+        ] {
+            assert!(Formula::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_looked_at_is_wanted() {
+        let formula = Formula::parse("( A / 2 if smt_on else B ) + C").expect("a formula");
+        let names = |smt| formula.names(smt).into_iter().collect::<Vec<_>>();
+        assert_eq!(
+            (names(true), names(false)),
+            (vec!["A", "C"], vec!["B", "C"])
+        );
+    }
+
+    /// The bound holds every value that the parts may have.
+    #[test]
+    fn a_bound_is_carried_on() {
+        let of = |name: &str| match name {
+            "X" => Some(Value::estimated(10.0, 2.0)),
+            "Y" => Some(Value::estimated(4.0, 1.0)),
+            _ => None,
+        };
+        let formula = Formula::parse("1 - X / (Y * 5)").expect("a formula");
+        let value = formula.value(false, &of).expect("a value");
+        assert_eq!(
+            (value.value, value.range),
+            (0.5, (1.0 - 12.0 / 15.0, 1.0 - 8.0 / 25.0))
+        );
+        assert!((value.error().expect("an estimate") - 0.3).abs() < 1e-12);
+        assert_eq!(Value::exact(1.0).error(), None);
+    }
+}

@@ -1,0 +1,121 @@
+//! Linux perf's form of an event: `cpu/event=0xd1,umask=0x20,cmask=1,inv,edge/`, with `cpu_core` or
+//! `cpu_atom` for one type of core, or with an event's name between the slashes, where fields beside
+//! it stand for its own.
+
+use super::{What, bad_list, parse_number};
+use crate::Result;
+
+/// perf's name of a core's counters, and the type of core as leaf 0x1A has it.
+const UNITS: [(&str, Option<u8>); 3] = [
+    ("cpu", None),
+    ("cpu_core", Some(0x40)),
+    ("cpu_atom", Some(0x20)),
+];
+
+/// A field of a select: its bits below and above the eighth, each by their width and place.
+struct Field {
+    name: &'static str,
+    low: (u32, u32),
+    high: (u32, u32),
+}
+
+/// Linux, /sys/bus/event_source/devices/cpu/format: of AMD the event, of Intel the unit mask goes on
+/// in the high half.
+const FIELDS: [Field; 7] = [
+    field("event", (8, 0), (4, 32)),
+    field("umask", (8, 8), (8, 40)),
+    field("edge", (1, 18), (0, 0)),
+    field("any", (1, 21), (0, 0)),
+    field("inv", (1, 23), (0, 0)),
+    field("cmask", (8, 24), (0, 0)),
+    field("eq", (1, 36), (0, 0)),
+];
+
+const fn field(name: &'static str, low: (u32, u32), high: (u32, u32)) -> Field {
+    Field { name, low, high }
+}
+
+/// What stands between the slashes.
+pub(super) struct Event {
+    pub(super) what: What,
+    pub(super) core: Option<u8>,
+    pub(super) period: Option<u64>,
+}
+
+/// The event, and what follows its second slash; `None` where this is not perf's form.
+pub(super) fn parse(text: &str) -> Option<Result<(Event, &str)>> {
+    let (unit, rest) = text.split_once('/')?;
+    let unit = UNITS
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(unit));
+    let Some((_, core)) = unit else {
+        return Some(Err(bad_list(
+            text,
+            "of what stands before a slash there are `cpu`, `cpu_core` and `cpu_atom`",
+        )));
+    };
+    let Some((terms, rest)) = rest.split_once('/') else {
+        return Some(Err(bad_list(text, "a `/` without the second one")));
+    };
+    Some(event(text, terms, *core).map(|event| (event, rest)))
+}
+
+fn event(text: &str, terms: &str, core: Option<u8>) -> Result<Event> {
+    let (mut select, mut changed) = (0, 0);
+    let mut name = None;
+    let mut period = None;
+    let mut given: Vec<&str> = Vec::new();
+    for term in terms.split(',').map(str::trim) {
+        let (key, value) = term.split_once('=').unwrap_or((term, "1"));
+        if given.contains(&key) {
+            return Err(bad_list(text, &format!("`{key}` is given twice")));
+        }
+        given.push(key);
+        let number = parse_number(value);
+        if let Some(field) = FIELDS.iter().find(|field| field.name == key) {
+            let bits = number.and_then(|number| field.bits(number));
+            select |= bits
+                .ok_or_else(|| bad_list(text, &format!("`{value}` does not fit into `{key}`")))?;
+            changed |= field.mask();
+        } else if key == "period" {
+            period = number.filter(|&period| period != 0);
+            if period.is_none() {
+                return Err(bad_list(text, &format!("`{term}` is not a period")));
+            }
+        } else if term.contains('=') {
+            let known: Vec<&str> = FIELDS.iter().map(|field| field.name).collect();
+            let why = format!("`{key}` is none of {}, period", known.join(", "));
+            return Err(bad_list(text, &why));
+        } else if term.is_empty() {
+            return Err(bad_list(text, "an empty field"));
+        } else {
+            name = Some(term.to_owned());
+        }
+    }
+    let what = match name {
+        Some(name) if changed == 0 => What::Named(name),
+        Some(name) => What::Changed {
+            name,
+            changed,
+            select,
+        },
+        None => What::Raw(select),
+    };
+    Ok(Event { what, core, period })
+}
+
+impl Field {
+    /// All of its bits.
+    const fn mask(&self) -> u64 {
+        let ((low, at), (high, above)) = (self.low, self.high);
+        ((1 << low) - 1) << at | ((1 << high) - 1) << above
+    }
+
+    /// A value at its place; `None` where it does not fit.
+    fn bits(&self, value: u64) -> Option<u64> {
+        let ((low, at), (high, above)) = (self.low, self.high);
+        let rest = value >> low;
+        let fits = rest >> high == 0;
+        fits.then_some((value & ((1 << low) - 1)) << at | rest << above)
+    }
+}

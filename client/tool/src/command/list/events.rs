@@ -1,0 +1,96 @@
+//! The vendor's events, as rows of the same list.
+
+use super::{Differs, Interval, Row, hex};
+use halprof_measure::catalog::{Catalog, Counted, Found, list_of};
+use halprof_measure::selection::format_processors;
+use shared_types::ProfileSource;
+use shared_types::request::machine::Processor;
+use shared_types::request::source::Source;
+
+/// USR and OS, which sources of tables have in their selects.
+const MODES: u64 = 0b11 << 16;
+
+/// Every event that any kind of processor has.
+pub(super) fn rows(catalog: &Catalog, processors: &[Processor]) -> Vec<Row> {
+    let names = catalog.events().into_iter();
+    let found = names.filter_map(|name| catalog.event(name));
+    found
+        .map(|found| row(&found, catalog, processors))
+        .collect()
+}
+
+fn row(found: &Found<'_>, catalog: &Catalog, processors: &[Processor]) -> Row {
+    let counts = |processor: &&Processor| {
+        let mut kinds = found.kinds.iter();
+        kinds.any(|(kind, _, counted)| kind.processor.kind == processor.kind && counted.is_ok())
+    };
+    let supported = processors.first().is_some_and(|boot| counts(&boot));
+    let differing = processors.iter().filter(|one| counts(one) != supported);
+    let differing = format_processors(differing.map(|processor| processor.index));
+    let event = found.event;
+    let counted = found
+        .kinds
+        .iter()
+        .find_map(|(_, _, counted)| counted.as_ref().ok());
+    let fixed = match counted {
+        Some(Counted::Fixed(index)) => Some(*index),
+        _ => event.fixed,
+    };
+    let source = fixed.and_then(|index| catalog.fixed(index));
+    let why = found
+        .kinds
+        .iter()
+        .find_map(|(_, _, counted)| counted.as_ref().err());
+    let notes = [
+        why.cloned(),
+        (!event.description.is_empty()).then(|| event.description.clone()),
+        event
+            .deprecated
+            .then(|| "deprecated: a newer name exists".to_owned()),
+        event
+            .alone
+            .then(|| "nothing else can be counted at the same time".to_owned()),
+        (!event.errata.is_empty()).then(|| format!("errata: {}", event.errata)),
+        event
+            .counters
+            .filter(|_| fixed.is_none())
+            .map(|mask| format!("counters {}", list_of(mask))),
+    ];
+    let limits = catalog
+        .sources
+        .iter()
+        .find(|source| source.flags & Source::TIMER == 0);
+    let limit = |of: fn(&Source) -> u32| limits.map_or(0, of);
+    let select = fixed.is_none().then(|| event.select());
+    Row {
+        id: source.map_or(ProfileSource::RAW.0, |source| source.id),
+        name: event.name.clone(),
+        symbol: String::new(),
+        supported,
+        hal: false,
+        sampling: supported && limits.is_some_and(|source| source.flags & Source::SAMPLING != 0),
+        approximates: false,
+        select: select.map(|select| hex(select | MODES)),
+        event_select: select.map(hex),
+        counters: event.counters,
+        fixed,
+        event: true,
+        interval: Interval {
+            default: limit(|source| source.default_interval),
+            min: limit(|source| source.min_interval),
+            max: limit(|source| source.max_interval),
+        },
+        counts: match fixed {
+            Some(index) => format!("fixed counter {index}"),
+            None => event.to_string(),
+        },
+        note: notes.into_iter().flatten().collect::<Vec<_>>().join("; "),
+        processors: (!differing.is_empty())
+            .then_some(Differs {
+                processors: differing,
+                supported: !supported,
+            })
+            .into_iter()
+            .collect(),
+    }
+}

@@ -1,0 +1,222 @@
+//! `stat --topdown`: what must be counted for it, and what came of it.
+
+use super::Measured;
+use super::rows::View;
+use crate::On;
+use crate::choice::Choice;
+use crate::output::lines;
+use crate::{Error, Result};
+use halprof_measure::estimate::Estimate;
+use halprof_measure::formula::Value;
+use halprof_measure::topdown::{self, Part};
+use serde::Serialize;
+use shared_types::request::machine::Processor;
+use std::collections::BTreeMap;
+
+/// The parts are said not to add up from here on, in percent.
+const OFF: f64 = 1.0;
+
+const UNBOUNDED: &str = "+/- unknown: too few turns";
+
+/// What is asked of each kind of processor.
+pub(super) struct TopDown {
+    kinds: Vec<Kind>,
+    /// All events are counted at the same time.
+    together: bool,
+}
+
+struct Kind {
+    /// The name of its table of events.
+    name: String,
+    number: u8,
+    /// Threads share its cores.
+    smt: bool,
+    parts: Vec<Part>,
+    /// The label of the count of each event, or why there is none.
+    labels: BTreeMap<String, std::result::Result<String, String>>,
+    /// Why there are no parts.
+    reason: Option<&'static str>,
+}
+
+/// One part of the slots of one kind of processor.
+#[derive(Clone, Serialize)]
+pub(super) struct Row {
+    kind: String,
+    metric: String,
+    level: u8,
+    /// In percent; null with a reason.
+    value: Option<f64>,
+    /// Half of the range that the bounds of its events leave; null where it is exact.
+    error: Option<f64>,
+    reason: Option<String>,
+    /// Its events were counted at the same time.
+    together: bool,
+}
+
+impl TopDown {
+    /// Adds what must be counted to what is chosen.
+    pub(super) fn add(choice: &mut Choice, level: u8, on: &mut On) -> Result<Self> {
+        let mut kinds = Vec::new();
+        let selected: Vec<Processor> = choice.selected().copied().collect();
+        for kind in choice.catalog().kinds() {
+            let number = kind.processor.kind;
+            if !selected.iter().any(|processor| processor.kind == number) {
+                continue;
+            }
+            let known = kind.microarchitecture;
+            let parts = known.map_or_else(Vec::new, |one| topdown::parts(one, level));
+            let reason = match (known, parts.is_empty()) {
+                (None, _) => Some("the events of this processor are not known"),
+                (Some(_), true) => Some("the vendor has no formula of plain events for it"),
+                (Some(_), false) => None,
+            };
+            kinds.push(Kind {
+                name: known.map_or("unknown", |one| one.table).to_owned(),
+                number,
+                smt: kind.processor.flags & Processor::SHARES_CORE != 0,
+                parts,
+                labels: BTreeMap::new(),
+                reason,
+            });
+        }
+        if kinds.iter().all(|kind| kind.reason.is_some()) {
+            let why = kinds.iter().find_map(|kind| kind.reason);
+            let why = why.unwrap_or("no processor has counters");
+            return Err(Error::unavailable(
+                format!("top-down cannot be had here: {why}"),
+                "`halprof list --metrics` shows what can be had.",
+            ));
+        }
+        let first = choice.chosen.len();
+        for kind in &mut kinds {
+            for part in &kind.parts {
+                for name in part.formula.names(kind.smt) {
+                    if !kind.labels.contains_key(name) {
+                        let label = choice.add_event(&topdown::listed(name));
+                        let label = label.map_err(|error| error.to_string());
+                        kind.labels.insert(name.to_owned(), label);
+                    }
+                }
+            }
+        }
+        let together = choice.group_from(first, &mut on.connection);
+        Ok(Self { kinds, together })
+    }
+
+    /// What came of it, of all that was measured.
+    pub(super) fn rows(&self, view: &View<'_>, measured: &[Measured]) -> Vec<Row> {
+        let mut rows = Vec::new();
+        for kind in &self.kinds {
+            let row = |metric: &str, level, value: Option<Value>, reason: Option<String>| {
+                let error = value.and_then(|value| value.error());
+                let known = error.filter(|error| error.is_finite());
+                Row {
+                    kind: kind.name.clone(),
+                    metric: metric.to_owned(),
+                    level,
+                    value: value.map(|value| value.value),
+                    error: known,
+                    reason: match value {
+                        None => reason,
+                        Some(_) if known != error => Some(UNBOUNDED.to_owned()),
+                        Some(_) => None,
+                    },
+                    together: self.together,
+                }
+            };
+            if let Some(reason) = kind.reason {
+                rows.push(row("top-down", 1, None, Some(reason.to_owned())));
+            }
+            for part in &kind.parts {
+                let lacking = part.formula.names(kind.smt).into_iter().find_map(|name| {
+                    let why = kind.labels.get(name)?.as_ref().err()?;
+                    Some(why.clone())
+                });
+                let of = |name: &str| {
+                    let label = kind.labels.get(name)?.as_ref().ok()?;
+                    counted(view, measured, label, kind.number)
+                };
+                let value = part.formula.value(kind.smt, &of);
+                let reason = lacking.unwrap_or_else(|| "no slots were counted".to_owned());
+                rows.push(row(part.metric, part.level, value, Some(reason)));
+            }
+        }
+        rows
+    }
+}
+
+/// What an event's counts add up to on one kind of processor.
+fn counted(view: &View<'_>, measured: &[Measured], label: &str, kind: u8) -> Option<Value> {
+    let mut parts: Vec<Estimate> = Vec::new();
+    for pass in measured.iter().flat_map(|one| &one.passes) {
+        for (place, &source) in pass.sources.iter().enumerate() {
+            let Some(chosen) = view.choice.chosen.get(source) else {
+                continue;
+            };
+            if chosen.label != label {
+                continue;
+            }
+            let counting = view.choice.selected().filter(|processor| {
+                processor.kind == kind && view.choice.counts_on(chosen, processor)
+            });
+            for processor in counting {
+                let counts = pass.counts.get(processor.index as usize);
+                let count = counts.and_then(|counts| counts.get(place));
+                parts.extend(count.map(Estimate::new));
+            }
+        }
+    }
+    if parts.is_empty() {
+        return None;
+    }
+    let sum = Estimate::sum(parts);
+    let value = sum.value as f64;
+    Some(match (sum.scaled, sum.error) {
+        (false, _) => Value::exact(value),
+        (true, Some(error)) => Value::estimated(value, error),
+        // Nothing is known of how far it is off.
+        (true, None) => Value::estimated(value, f64::INFINITY),
+    })
+}
+
+/// For people.
+pub(super) fn text(rows: &[Row]) -> String {
+    let mut text = String::new();
+    let mut kinds: Vec<&str> = Vec::new();
+    for row in rows {
+        if !kinds.contains(&row.kind.as_str()) {
+            kinds.push(&row.kind);
+        }
+    }
+    for kind in kinds {
+        let own: Vec<&Row> = rows.iter().filter(|row| row.kind == kind).collect();
+        text += &format!("\nWhere the slots went ({kind}):\n");
+        let cells = |row: &&Row| {
+            let indent = "  ".repeat(usize::from(row.level.saturating_sub(1)));
+            let value = row
+                .value
+                .map_or("-".to_owned(), |value| format!("{value:.1} %"));
+            let bound = match (&row.error, &row.reason) {
+                (Some(error), _) => format!("+/- {:.1}", (error * 10.0).ceil() / 10.0),
+                (None, Some(reason)) => reason.clone(),
+                (None, None) => String::new(),
+            };
+            vec![value, format!("{indent}{}", row.metric), bound]
+        };
+        text += &lines(own.iter().map(cells), &[0]);
+        let level_1: Vec<(&str, Option<f64>)> = own
+            .iter()
+            .filter(|row| row.level == 1)
+            .map(|row| (row.metric.as_str(), row.value))
+            .collect();
+        if let Some(sum) = topdown::sum(&level_1)
+            && (sum - 100.0).abs() >= OFF
+        {
+            text += &format!("The parts of level 1 add up to {sum:.1} %, not to 100 %.\n");
+        }
+        if own.iter().any(|row| !row.together) {
+            text += "There are not enough counters for all events at once: parts of one figure were counted at different times.\n";
+        }
+    }
+    text
+}

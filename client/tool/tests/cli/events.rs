@@ -1,0 +1,369 @@
+//! Are the vendor's events found, listed, explained, counted, and told apart from what is not there?
+
+use crate::cli::support::{halprof, json, refused};
+use serde_json::Value;
+
+fn names(list: &Value) -> Vec<&str> {
+    let sources = list["sources"].as_array().expect("a list").iter();
+    sources.filter_map(|row| row["name"].as_str()).collect()
+}
+
+fn error(arguments: &[&str]) -> (String, String) {
+    let ran = halprof(&[&["--json"], arguments].concat());
+    assert_ne!(ran.status, 0, "{arguments:?}");
+    let error = &ran.json()["error"];
+    let text = |name: &str| error[name].as_str().expect("a text").to_owned();
+    (text("message"), text("hint"))
+}
+
+#[test]
+fn events_are_listed_where_they_are_asked_for() {
+    let plain = json(&["--machine", "skylake", "list"]);
+    let all = json(&["--machine", "skylake", "list", "--events"]);
+    assert!(names(&all).starts_with(&names(&plain)));
+    let events = &all["sources"].as_array().expect("a list")[names(&plain).len()..];
+    assert!(events.len() > 250, "{}", events.len());
+    assert!(events.iter().all(|row| row["event"] == true));
+    let row = |name: &str| {
+        let found = events.iter().find(|row| row["name"] == name);
+        found.unwrap_or_else(|| panic!("{name}")).clone()
+    };
+    let miss = row("MEM_LOAD_RETIRED.L3_MISS");
+    assert_eq!(miss["event_select"], "0x000020D1");
+    assert_eq!(
+        (&miss["counters"], &miss["fixed"]),
+        (&15.into(), &Value::Null)
+    );
+    let any = row("INST_RETIRED.ANY");
+    assert_eq!((&any["counters"], &any["fixed"]), (&Value::Null, &0.into()));
+    // What needs another register is there with `--all`.
+    let latency = "MEM_TRANS_RETIRED.LOAD_LATENCY_GT_4";
+    assert!(!names(&all).contains(&latency));
+    let with_all = json(&["--machine", "skylake", "list", "--events", "--all"]);
+    assert!(names(&with_all).contains(&latency));
+}
+
+#[test]
+fn a_pattern_chooses_sources_and_events() {
+    let list = json(&["--machine", "skylake", "list", "*l3_miss"]);
+    assert_eq!(names(&list), ["MEM_LOAD_RETIRED.L3_MISS"]);
+    let list = json(&["--machine", "skylake", "list", "totali*"]);
+    assert_eq!(names(&list), ["TotalIssues"]);
+    refused(
+        &["--machine", "skylake", "list", "nothing*"],
+        4,
+        "unavailable",
+    );
+}
+
+#[test]
+fn an_event_is_explained_without_words_that_nobody_has_said() {
+    let body = json(&[
+        "--machine",
+        "skylake",
+        "explain",
+        "mem_load_retired.l3_miss",
+    ]);
+    assert_eq!(
+        (&body["kind"], &body["topic"]),
+        (&"event".into(), &"MEM_LOAD_RETIRED.L3_MISS".into())
+    );
+    let text = halprof(&[
+        "--machine",
+        "skylake",
+        "explain",
+        "mem_load_retired.l3_miss",
+    ])
+    .stdout;
+    for part in [
+        "event=0xd1,umask=0x20",
+        "skylake`, V59",
+        "IA32_PERFEVTSELx",
+        "Skylake",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let text = halprof(&["--machine", "skylake", "explain", "FixedInstructions"]).stdout;
+    assert!(text.contains("InstructionsRetiredFixed"), "{text}");
+    for name in ["33", "0x21", "instructionsretiredfixed"] {
+        let body = json(&["--machine", "skylake", "explain", name]);
+        assert_eq!(body["topic"], "FixedInstructions", "{name}");
+    }
+}
+
+#[test]
+fn what_is_not_here_is_told_with_what_may_be_meant() {
+    for (machine, name, hint) in [
+        ("skylake", "TotalIsues", "`TotalIssues`"),
+        (
+            "skylake",
+            "MEM_LOAD_RETIRED.L3_MIS",
+            "`MEM_LOAD_RETIRED.L3_MISS`",
+        ),
+        (
+            "skylake",
+            "MEM_LOAD_UOPS_RETIRED.L3_MISS",
+            "On this processor it is called `MEM_LOAD_RETIRED.L3_MISS`.",
+        ),
+        ("zen4", "MEM_LOAD_RETIRED.L3_MISS", "is an event of"),
+    ] {
+        let (_, told) = error(&["--machine", machine, "stat", "-e", name]);
+        assert!(told.contains(hint), "{machine} {name}: {told}");
+    }
+    let (message, hint) = error(&["--machine", "skylake", "stat", "-e", "r5300C0"]);
+    assert!(
+        message.contains("EN (bit 22) and INT (bit 20)"),
+        "{message}"
+    );
+    assert_eq!(hint, "Write `r300C0`.");
+    let (message, _) = error(&[
+        "--machine",
+        "skylake",
+        "stat",
+        "-e",
+        "FRONTEND_RETIRED.DSB_MISS",
+    ]);
+    assert!(
+        message.contains("MSR 0x3F7 (front-end retired)"),
+        "{message}"
+    );
+}
+
+/// The sum of a source's counts.
+fn counted(machine: &str, source: &str, workload: &str) -> u64 {
+    let stat = json(&[
+        "--machine",
+        machine,
+        "stat",
+        "-e",
+        source,
+        "--workload",
+        workload,
+    ]);
+    let counts = stat["counts"].as_array().expect("counts");
+    assert_eq!(counts.len(), 1, "{source}: {stat}");
+    assert_eq!(counts[0]["scaled"], false, "{source}");
+    counts[0]["value"].as_u64().expect("a number")
+}
+
+#[test]
+fn a_workload_has_amounts_of_events_by_their_names() {
+    const SKYLAKE: &str =
+        "cycles=100000,MEM_LOAD_RETIRED.L3_MISS=1000,UOPS_ISSUED.STALL_CYCLES=77,user=70";
+    for (machine, source, workload, amount) in [
+        ("skylake", "mem_load_retired.l3_miss", SKYLAKE, 1000),
+        ("skylake", "MEM_LOAD_RETIRED.L3_MISS:u", SKYLAKE, 700),
+        ("skylake", "MEM_LOAD_RETIRED.L3_MISS:k", SKYLAKE, 300),
+        ("skylake", "r20d1", SKYLAKE, 1000),
+        ("skylake", "cpu/event=0xd1,umask=0x20/u", SKYLAKE, 700),
+        ("skylake", "cpu/UOPS_ISSUED.ANY,cmask=1,inv/", SKYLAKE, 77),
+        ("skylake", "MEM_LOAD_RETIRED.L3_HIT", SKYLAKE, 0),
+        ("sapphire-rapids", "slots", "cycles=1000,slots=6000", 6000),
+        (
+            "sapphire-rapids",
+            "TOPDOWN.SLOTS_P",
+            "cycles=1000,slots=6000",
+            6000,
+        ),
+        (
+            "zen4",
+            "ls_dispatch.ld_dispatch",
+            "cycles=100,ls_dispatch.ld_dispatch=12",
+            12,
+        ),
+        (
+            "zen4",
+            "cycles",
+            "cycles=100,ls_dispatch.ld_dispatch=12",
+            100,
+        ),
+    ] {
+        assert_eq!(
+            counted(machine, source, workload),
+            amount,
+            "{machine} {source}"
+        );
+    }
+    refused(
+        &["stat", "--workload", "cycles=1,NONSENSE.EVENT=1"],
+        2,
+        "usage",
+    );
+}
+
+/// Each kind of core counts its own.
+#[test]
+fn on_a_hybrid_machine_a_name_is_counted_where_it_exists() {
+    let text = halprof(&[
+        "--machine",
+        "hybrid",
+        "stat",
+        "-e",
+        "MEM_LOAD_RETIRED.L3_HIT",
+        "--workload",
+        "cycles=1000,MEM_LOAD_RETIRED.L3_HIT=50,processors=3-4",
+    ]);
+    assert!(
+        text.stdout
+            .contains("processors 4-11 cannot count it and are left out"),
+        "{}",
+        text.stdout
+    );
+}
+
+/// 10 % front end, 20 % bad speculation, 30 % back end, 40 % retiring: one model of each kind of
+/// formula.
+#[test]
+fn the_slots_of_level_1_are_where_the_workload_put_them() {
+    for (machine, kind, workload, names) in [
+        (
+            // Both threads of a core are on: their cycles and recoveries are counted twice.
+            "skylake",
+            "skylake",
+            "cycles=1000000,CPU_CLK_UNHALTED.THREAD_ANY=2000000,IDQ_UOPS_NOT_DELIVERED.CORE=400000,UOPS_ISSUED.ANY=2000000,UOPS_RETIRED.RETIRE_SLOTS=1600000,INT_MISC.RECOVERY_CYCLES_ANY=200000",
+            [
+                "Frontend_Bound",
+                "Bad_Speculation",
+                "Backend_Bound",
+                "Retiring",
+            ],
+        ),
+        (
+            "haswell",
+            "haswellx",
+            "cycles=1000000,CPU_CLK_UNHALTED.THREAD_ANY=2000000,IDQ_UOPS_NOT_DELIVERED.CORE=400000,UOPS_ISSUED.ANY=2000000,UOPS_RETIRED.RETIRE_SLOTS=1600000,INT_MISC.RECOVERY_CYCLES_ANY=200000",
+            [
+                "Frontend_Bound",
+                "Bad_Speculation",
+                "Backend_Bound",
+                "Retiring",
+            ],
+        ),
+        (
+            "sapphire-rapids",
+            "sapphirerapids",
+            "cycles=1000000,slots=6000000,UOPS_RETIRED.SLOTS=2400000,TOPDOWN.BACKEND_BOUND_SLOTS=1800000,TOPDOWN.BAD_SPEC_SLOTS=1200000,IDQ_BUBBLES.CORE=600000",
+            [
+                "Frontend_Bound",
+                "Bad_Speculation",
+                "Backend_Bound",
+                "Retiring",
+            ],
+        ),
+        (
+            "hybrid",
+            "arrowlake_skymont",
+            "cycles=1000000,TOPDOWN_FE_BOUND.ALL_P=800000,TOPDOWN_BAD_SPECULATION.ALL_P=1600000,TOPDOWN_BE_BOUND.ALL_P=2400000,TOPDOWN_RETIRING.ALL_P=3200000,processors=4",
+            [
+                "Frontend_Bound",
+                "Bad_Speculation",
+                "Backend_Bound",
+                "Retiring",
+            ],
+        ),
+        (
+            "zen4",
+            "amdzen4",
+            "cycles=1000000,ls_not_halted_cyc=1000000,de_no_dispatch_per_slot.no_ops_from_frontend=600000,de_src_op_disp.all=3600000,ex_ret_ops=2400000,de_no_dispatch_per_slot.backend_stalls=1800000",
+            [
+                "frontend_bound",
+                "bad_speculation",
+                "backend_bound",
+                "retiring",
+            ],
+        ),
+    ] {
+        // Skylake has five events for four counters: one run more, and all is exact.
+        let stat = json(&[
+            "--machine",
+            machine,
+            "stat",
+            "--topdown",
+            "--passes",
+            "--workload",
+            workload,
+        ]);
+        let together = stat["passes"].is_null();
+        let rows = stat["topdown"].as_array().expect("rows");
+        for (name, percent) in names.iter().zip([10.0, 20.0, 30.0, 40.0]) {
+            let row = rows
+                .iter()
+                .find(|row| row["kind"] == kind && row["metric"] == *name);
+            let row = row.unwrap_or_else(|| panic!("{machine} {name}: {stat}"));
+            let value = row["value"]
+                .as_f64()
+                .unwrap_or_else(|| panic!("{machine}: {row}"));
+            assert!((value - percent).abs() < 1e-9, "{machine}: {row}");
+            assert_eq!(
+                (&row["error"], &row["together"]),
+                (&Value::Null, &together.into()),
+                "{machine}: {row}"
+            );
+        }
+    }
+}
+
+#[test]
+fn top_down_tells_what_it_cannot_say() {
+    // Half of the slots are nowhere.
+    let text = halprof(&[
+        "--machine",
+        "zen4",
+        "stat",
+        "--topdown",
+        "--workload",
+        "cycles=1000,ls_not_halted_cyc=1000,ex_ret_ops=3000,de_src_op_disp.all=3000",
+    ]);
+    assert!(
+        text.stdout.contains("add up to 50.0 %, not to 100 %"),
+        "{}",
+        text.stdout
+    );
+    // Two events that only counter 0 counts take turns.
+    let stat = json(&["--machine", "sapphire-rapids", "stat", "--topdown=2"]);
+    let rows = stat["topdown"].as_array().expect("rows");
+    assert!(rows.iter().all(|row| row["together"] == false), "{stat}");
+    assert!(rows.iter().any(|row| row["level"] == 2), "{stat}");
+    for machine in ["pentium4", "core2", "zen2"] {
+        refused(
+            &["--machine", machine, "stat", "--topdown"],
+            4,
+            "unavailable",
+        );
+    }
+}
+
+#[test]
+fn a_list_as_intel_publishes_it_adds_events() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("new_core.json");
+    let list = r#"{"Header": {}, "Events": [{"EventCode": "0x9e", "UMask": "0x02", "EventName": "NEW.EVENT",
+        "BriefDescription": "Something new.", "Counter": "0,1", "SampleAfterValue": "100003"}]}"#;
+    std::fs::write(&path, list).expect("written");
+    let file = path.to_str().expect("UTF-8");
+    let core2 = ["--machine", "core2"];
+    let check = json(&[&core2[..], &["check", "-e", "new.event", "--events", file]].concat());
+    assert_eq!(
+        (&check["fits"], &check["assignment"][0]["source"]),
+        (&true.into(), &"NEW.EVENT".into())
+    );
+    let rows = json(&[&core2[..], &["list", &format!("--events={file}"), "new*"]].concat());
+    assert_eq!(rows["sources"][0]["event_select"], "0x0000029E");
+    assert!(
+        rows["sources"][0]["note"]
+            .as_str()
+            .expect("a note")
+            .starts_with("Something new.")
+    );
+    refused(
+        &[&core2[..], &["check", "-e", "NEW.EVENT"]].concat(),
+        4,
+        "source-unknown",
+    );
+    std::fs::write(&path, "{}").expect("written");
+    refused(
+        &[&core2[..], &["check", "-e", "NEW.EVENT", "--events", file]].concat(),
+        5,
+        "bad-file",
+    );
+}
