@@ -13,7 +13,7 @@ pub mod share;
 pub mod skid;
 pub(crate) mod tally;
 
-use crate::recording::{Reader, Recording, Turns};
+use crate::recording::{Cores, Reader, Recording, Turns};
 use crate::symbols::{Opened, SymbolPath, Symbols};
 use filter::{Filter, Pattern};
 use halprof_measure::{Error, Result};
@@ -130,6 +130,7 @@ impl Report {
             names: Names::of(&recording, &query.filter)?,
             tallies: &tallies,
             turns: turns(&recording),
+            cores: &recording.metadata.cores,
             query,
         };
         let sources = summing.sources(base, &recording);
@@ -172,6 +173,7 @@ impl Hits {
             names: Names::of(&recording, &query.filter)?,
             tallies: &tallies,
             turns: turns(&recording),
+            cores: &recording.metadata.cores,
             query: &query,
         };
         let mut sources = summing.sources(apart, &recording);
@@ -212,7 +214,7 @@ impl Apart {
             place: self.place || keys.iter().any(|key| key.is_place()),
             process: self.process || has(Key::Process),
             thread: self.thread || has(Key::Thread),
-            processor: self.processor || has(Key::Processor),
+            processor: self.processor || has(Key::Processor) || has(Key::Core),
         }
     }
 }
@@ -325,6 +327,7 @@ struct Summing<'a> {
     query: &'a Query,
     /// The sources that were not on a counter all the time.
     turns: FxHashMap<u16, Turns>,
+    cores: &'a [Cores],
 }
 
 fn turns(recording: &Recording) -> FxHashMap<u16, Turns> {
@@ -428,10 +431,20 @@ impl Summing<'_> {
                 Key::Process => self.task(entry.task).0,
                 Key::Thread => self.task(entry.task).1,
                 Key::Processor => entry.processor,
+                Key::Core => self.core(entry.processor),
                 _ => self.places.number(entry.place, key),
             };
         }
         numbers
+    }
+
+    /// The index of the first run of cores that are like this processor; behind all, where there is
+    /// none.
+    fn core(&self, processor: u32) -> u32 {
+        let mut runs = self.cores.iter();
+        let own = runs.find(|run| (run.first..=run.last).contains(&processor));
+        let alike = own.and_then(|own| self.cores.iter().position(|run| run.name == own.name));
+        alike.unwrap_or(self.cores.len()) as u32
     }
 
     fn part(&self, by: &[Key], source: Option<Arc<str>>, sums: FxHashMap<Numbers, Sum>) -> Part {
@@ -502,6 +515,10 @@ impl Summing<'_> {
                 }),
                 Key::Thread => Some(Value::Thread(number)),
                 Key::Processor => Some(Value::Processor(number)),
+                Key::Core => {
+                    let run = self.cores.get(number as usize);
+                    Some(Value::Core(run.map(|run| run.name.as_str().into())))
+                }
                 _ => self.places.value(key, number),
             });
         values.collect()

@@ -32,6 +32,10 @@ pub(crate) struct Arguments {
     /// Print no progress
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
+    /// Fit tables and text to this many columns, 0 for as many as they take; the default is the
+    /// terminal's width, and 0 where output goes to a file or a pipe
+    #[arg(long, value_name = "COLUMNS", global = true)]
+    pub(crate) width: Option<usize>,
     #[command(subcommand)]
     pub(crate) command: Commands,
 }
@@ -204,8 +208,8 @@ impl Args for By {
             .num_args(1..)
             .action(ArgAction::Append)
             .help(
-                "A table by module, symbol, line, address, process, thread, processor or source, or \
-                 by several of them, as in `--by process,symbol`; several `--by` are several tables",
+                "Group samples by module, symbol, line, address, process, thread, processor, core or \
+                 source, or by several of them, as in `--by process,symbol`; each `--by` is a table",
             );
         command.arg(by)
     }
@@ -342,14 +346,13 @@ pub(crate) struct Report {
     /// The order of rows: the most samples or events first, or by name
     #[arg(long, value_enum, default_value_t = Sorting::Samples)]
     pub(crate) sort: Sorting,
-    /// Rows to print of each table, 0 for all (JSON has all)
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 20,
-        allow_negative_numbers = true
-    )]
-    pub(crate) top: usize,
+    /// Rows to print of each table, 0 for all; 20 if `--by` is given, or what fits into 40 lines (JSON
+    /// and CSV have all)
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) top: Option<usize>,
+    /// Print names in full, however wide that makes the table
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
     /// Print comma-separated values, all rows of one table
     #[arg(long, conflicts_with = "diff")]
     pub(crate) csv: bool,
@@ -358,6 +361,16 @@ pub(crate) struct Report {
     pub(crate) diff: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) naming: Naming,
+}
+
+impl Report {
+    /// How many rows of a table to print at most.
+    pub(crate) fn rows(&self) -> usize {
+        match self.top {
+            Some(0) => usize::MAX,
+            top => top.unwrap_or(20),
+        }
+    }
 }
 
 #[derive(Debug, Args)]

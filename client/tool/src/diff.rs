@@ -2,8 +2,9 @@
 
 use crate::Result;
 use crate::args;
-use crate::output::{Output, table_of, thousands};
+use crate::output::{Output, thousands};
 use crate::shown::Shown;
+use crate::table::{Column, Width, table};
 use halprof_profile::report::key::Value;
 use halprof_profile::report::share::{Share, differ};
 use halprof_profile::report::{Part, Report, Sum, Table};
@@ -45,7 +46,7 @@ pub(super) fn run(
         let several = before.sources.len() > 1;
         let texts = tables.iter().flat_map(|(table, parts)| {
             let parts = parts.iter();
-            parts.map(move |part| text(table, part, several, options.top))
+            parts.map(move |part| text(table, part, several, (options.rows(), output.width())))
         });
         return output.print(&texts.collect::<Vec<_>>().join("\n"));
     }
@@ -128,17 +129,16 @@ fn is_clear(change: Change, all: Change) -> bool {
     )
 }
 
-fn text(table: &Table, part: &Compared<'_>, several: bool, top: usize) -> String {
-    let mut head = vec![
-        "change",
-        "before",
-        "after",
-        "events before",
-        "events after",
-        "",
+fn text(of: &Table, part: &Compared<'_>, several: bool, (keep, width): (usize, Width)) -> String {
+    let mut columns = vec![
+        Column::number("change"),
+        Column::number("before"),
+        Column::number("after"),
+        Column::number("events before").extra(),
+        Column::number("events after").extra(),
+        Column::word("verdict"),
     ];
-    head.extend(table.by.iter().map(|key| key.name()));
-    let keep = if top == 0 { usize::MAX } else { top };
+    columns.extend(of.by.iter().map(|key| Column::name(key.name())));
     let rows = part.rows.iter().take(keep).map(|(names, change, _)| {
         let percent = |part: Sum, whole: Sum| Share::of(part.samples, whole.samples).value * 100.0;
         let mut cells = vec![
@@ -148,7 +148,7 @@ fn text(table: &Table, part: &Compared<'_>, several: bool, top: usize) -> String
             thousands(change.before.events),
             thousands(change.after.events),
             if is_clear(*change, part.all) {
-                String::new()
+                "clear".to_owned()
             } else {
                 "chance".to_owned()
             },
@@ -158,7 +158,7 @@ fn text(table: &Table, part: &Compared<'_>, several: bool, top: usize) -> String
     });
     let source = part.source.filter(|_| several);
     let title = source.map_or_else(String::new, |source| format!("{}\n", Shown(source)));
-    title + &table_of(head, rows, &[0, 1, 2, 3, 4])
+    title + &table(width, &columns, rows)
 }
 
 fn json_of(table: &Table, parts: &[Compared<'_>]) -> Json {

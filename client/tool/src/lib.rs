@@ -23,8 +23,12 @@ mod periods;
 mod place;
 mod recorder;
 mod runner;
+#[cfg(test)]
+#[path = "../tests/screen.rs"]
+mod screen;
 mod shown;
 mod systems;
+mod table;
 mod this_machine;
 mod watch;
 

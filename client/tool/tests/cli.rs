@@ -25,6 +25,7 @@ mod recorder;
 mod recordings;
 mod reports;
 mod schemas;
+mod screens;
 mod serve;
 mod streams;
 mod support;

@@ -4,7 +4,8 @@ use crate::On;
 use crate::Result;
 use crate::args;
 use crate::metrics;
-use crate::output::{Output, table};
+use crate::output::{Output, thousands};
+use crate::table::{Column, Width, table};
 use halprof_measure::describe;
 use halprof_measure::selection::format_processors;
 use serde::Serialize;
@@ -56,7 +57,7 @@ pub(crate) fn run(options: &args::List, on: &mut On, output: &Output) -> Result<
     }
     let body = body(options, on)?;
     output.result("list", on.told.modelled, &body, |body| {
-        text(body, options.verbose)
+        text(body, options.verbose, output.width())
     })?;
     Ok(0)
 }
@@ -116,7 +117,7 @@ pub(crate) fn can_count(source: &Source, processor: &Processor) -> bool {
     timer || source.kinds.checked_shr(processor.kind.into()).unwrap_or(0) & 1 != 0
 }
 
-fn text(body: &Body, verbose: bool) -> String {
+fn text(body: &Body, verbose: bool, width: Width) -> String {
     let supported = |row: &Row| match (row.supported, row.processors.first()) {
         (true, None) => "yes".to_owned(),
         (false, None) => "no".to_owned(),
@@ -133,11 +134,13 @@ fn text(body: &Body, verbose: bool) -> String {
                 row.counts.clone(),
             ]
         };
-        return table(
-            ["id", "name", "supported", "counts"],
-            body.sources.iter().map(cells),
-            &[0],
-        );
+        let columns = [
+            Column::number("id").extra(),
+            Column::name("name"),
+            Column::name("supported"),
+            Column::prose("counts"),
+        ];
+        return table(width, &columns, body.sources.iter().map(cells));
     }
     let cells = |row: &Row| {
         let interval = &row.interval;
@@ -147,22 +150,24 @@ fn text(body: &Body, verbose: bool) -> String {
             supported(row),
             if row.sampling { "yes" } else { "no" }.to_owned(),
             row.select.clone().unwrap_or_default(),
-            format!("{} ({}..{})", interval.default, interval.min, interval.max),
+            thousands(interval.default),
+            format!("{}..{}", thousands(interval.min), thousands(interval.max)),
             row.counts.clone(),
             row.note.clone(),
         ]
     };
-    let head = [
-        "id",
-        "name",
-        "supported",
-        "sampling",
-        "select",
-        "interval",
-        "counts",
-        "note",
+    let columns = [
+        Column::number("id").extra(),
+        Column::name("name"),
+        Column::name("supported"),
+        Column::word("sampling").extra(),
+        Column::word("select").extra(),
+        Column::number("interval").extra(),
+        Column::number("limits").extra(),
+        Column::prose("counts"),
+        Column::prose("note"),
     ];
-    table(head, body.sources.iter().map(cells), &[0])
+    table(width, &columns, body.sources.iter().map(cells))
 }
 
 #[cfg(test)]
