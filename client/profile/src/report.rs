@@ -20,6 +20,7 @@ use halprof_measure::{Error, Result};
 use key::{Key, Value};
 use places::Places;
 use rustc_hash::FxHashMap;
+use shared_types::Sample;
 use std::path::Path;
 use std::sync::Arc;
 use tally::{Apart, Entry, Tallies};
@@ -261,13 +262,13 @@ pub(crate) fn tallied(
 }
 
 /// Names of sources and processes, and which of them count.
-struct Names {
+pub(crate) struct Names {
     sources: Vec<(Arc<str>, bool)>,
     processes: FxHashMap<u32, Arc<str>>,
 }
 
 impl Names {
-    fn of(recording: &Recording, filter: &Filter) -> Result<Self> {
+    pub(crate) fn of(recording: &Recording, filter: &Filter) -> Result<Self> {
         let names = recording
             .metadata
             .sources
@@ -296,7 +297,28 @@ impl Names {
         })
     }
 
-    fn source(&self, index: u16) -> Arc<str> {
+    /// Whether the filter lets a sample through, as far as its address does not decide it.
+    pub(crate) fn passes(&self, sample: &Sample, filter: &Filter) -> bool {
+        let processors = filter.processors.as_ref();
+        self.source_passes(sample.source)
+            && processors.is_none_or(|processors| processors.contains(&sample.processor))
+            && self.process_passes(sample.process, filter)
+    }
+
+    fn process_passes(&self, process: u32, filter: &Filter) -> bool {
+        let name = self.processes.get(&process);
+        let meant = |pattern: &Pattern| {
+            pattern.matches(&process.to_string()) || name.is_some_and(|name| pattern.matches(name))
+        };
+        filter.processes.is_empty() || filter.processes.iter().any(meant)
+    }
+
+    /// The name of a process, if it is known.
+    pub(crate) fn process(&self, id: u32) -> Option<Arc<str>> {
+        self.processes.get(&id).cloned()
+    }
+
+    pub(crate) fn source(&self, index: u16) -> Arc<str> {
         match self.sources.get(usize::from(index)) {
             Some((name, _)) => Arc::clone(name),
             None => format!("source {index}").into(),
@@ -382,17 +404,8 @@ impl Summing<'_> {
         let placed = !filter.modules.is_empty() || !filter.symbols.is_empty();
         self.names.source_passes(entry.source)
             && processor.is_none_or(|processors| processors.contains(&entry.processor))
-            && (filter.processes.is_empty() || self.process_passes(entry))
+            && self.names.process_passes(self.task(entry.task).0, filter)
             && (!placed || self.places.passes(entry.place))
-    }
-
-    fn process_passes(&self, entry: Entry) -> bool {
-        let (process, _) = self.task(entry.task);
-        let name = self.names.processes.get(&process);
-        let mut patterns = self.query.filter.processes.iter();
-        patterns.any(|pattern| {
-            pattern.matches(&process.to_string()) || name.is_some_and(|name| pattern.matches(name))
-        })
     }
 
     fn task(&self, task: u32) -> (u32, u32) {
@@ -511,7 +524,7 @@ impl Summing<'_> {
                 Key::Source => Some(Value::Source(self.names.source(number as u16))),
                 Key::Process => Some(Value::Process {
                     id: number,
-                    name: self.names.processes.get(&number).cloned(),
+                    name: self.names.process(number),
                 }),
                 Key::Thread => Some(Value::Thread(number)),
                 Key::Processor => Some(Value::Processor(number)),

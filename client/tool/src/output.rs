@@ -96,7 +96,17 @@ impl Output {
         }
     }
 
-    /// For errors before the arguments are known.
+    /// For errors before the arguments are known, for people.
+    pub(crate) const fn text() -> Self {
+        Self {
+            form: Form::Text,
+            quiet: false,
+            width: Width::WHOLE,
+            modelled: true,
+        }
+    }
+
+    /// The same, for programs.
     pub(crate) const fn json(modelled: bool, lines: bool) -> Self {
         Self {
             form: if lines { Form::JsonLines } else { Form::Json },
@@ -164,6 +174,15 @@ impl Output {
             return self.print(text);
         }
         Self::put(text).map(drop)
+    }
+
+    /// Prints a part of what has many; answers whether anybody still listens. Data goes as it is to
+    /// whatever is no terminal.
+    pub(crate) fn print_stream(&self, text: &str, is_data: bool) -> Result<bool> {
+        if is_data && !io::stdout().is_terminal() {
+            return Self::put(text);
+        }
+        self.print_to_listener(text)
     }
 
     /// The same; answers whether anybody still listens.

@@ -294,7 +294,7 @@ mod tests {
     use super::*;
     use crate::output::plain;
     use crate::screen::{WIDTHS, assert_screen};
-    use halprof_profile::recording::Recording;
+    use halprof_profile::recording::{Metadata, Recording};
     use halprof_profile::report::OfSource;
     use halprof_profile::symbols::Code;
 
@@ -336,7 +336,13 @@ mod tests {
             sums: vec![sum(samples); names.len()],
         });
         Annotated {
-            recording: Recording::default(),
+            recording: Recording {
+                metadata: Metadata {
+                    interface: "Emon".to_owned(),
+                    ..Metadata::default()
+                },
+                ..Recording::default()
+            },
             sources: names.iter().map(source).collect(),
             code: Code {
                 module: "game.exe".into(),

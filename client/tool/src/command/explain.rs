@@ -98,13 +98,14 @@ fn contents() -> Body {
         kind: METHOD,
         summary: method.summary.to_owned(),
     });
-    let codes = CODES.iter().map(|code| Other {
+    let codes = CODES.iter().filter(|code| !code.is_for_clients());
+    let codes = codes.map(|code| Other {
         topic: code.name.to_owned(),
         kind: CODE,
         summary: code.meaning.to_owned(),
     });
     Body {
-        summary: "`halprof explain TOPIC` explains one of these, or any source that `halprof list --all` shows, by name, number or `rHEX`.".to_owned(),
+        summary: "`halprof explain TOPIC` explains one of these topics, or any source of `halprof list --all` by its name, number or `rHEX`.".to_owned(),
         topics: methods.chain(codes).collect(),
         ..empty(String::new(), "topics")
     }
@@ -292,7 +293,7 @@ fn same_select(source: &Source, all: &[Source]) -> Vec<Other> {
     let topic = |other: &Source| Other {
         topic: other.name.as_str().to_owned(),
         kind: SOURCE,
-        summary: "the same select under another name".to_owned(),
+        summary: "the same event under another name".to_owned(),
     };
     all.iter().filter(same).map(topic).collect()
 }

@@ -182,6 +182,7 @@ mod tests {
         let requests = |machine: &str| {
             let mut on = On::open(Place::open(machine).expect("a place")).expect("a machine");
             let options = args::List {
+                on: args::OnMachine::default(),
                 verbose: false,
                 all: true,
                 approximate: false,

@@ -497,7 +497,7 @@ mod tests {
     use super::*;
     use crate::screen::{WIDTHS, assert_screen};
     use clap::Parser;
-    use halprof_profile::recording::{Module, Statistics};
+    use halprof_profile::recording::{Ending, Module, Statistics};
     use halprof_profile::symbols::{Kind, Opened};
 
     /// A program of C++ with as long names as there are.
@@ -508,6 +508,7 @@ mod tests {
             processors: 16,
             began: 1_700_000_000,
             command: vec!["game.exe".to_owned(), "--bench".to_owned()],
+            interface: "Emon".to_owned(),
             timestamp_frequency: 1_000_000_000,
             ..Metadata::default()
         };
@@ -546,6 +547,10 @@ mod tests {
                 metadata,
                 statistics: Some(statistics),
                 samples: 20_000,
+                ending: Some(Ending {
+                    samples: 20_000,
+                    interrupted: false,
+                }),
                 ..Recording::default()
             },
             sources: vec![OfSource {
