@@ -125,7 +125,7 @@ impl std::fmt::Display for Advice {
                  lengthen the periods, or say --calibrate"
             ),
             Self::TooFew { samples: 0, .. } => f.write_str(
-                "there is no sample: shorten the periods, measure for longer, or say --calibrate",
+                "no samples: use shorter periods, measure for longer, or use --calibrate",
             ),
             Self::TooFew { samples, seconds } => write!(
                 f,

@@ -145,7 +145,7 @@ fn why(reason: Reason, boot: &Processor) -> String {
             "{vendor}, but CPUID leaf 0x0A EAX bits 7:0 give version 0: there are no architectural counters."
         ),
         Reason::NoEventBits => format!(
-            "{vendor}, but CPUID leaf 0x0A EAX bits 31:24 say that no bit of EBX means anything."
+            "{vendor}, but CPUID leaf 0x0A EAX bits 31:24 say that no bit of EBX is valid."
         ),
         Reason::NoCoreCycles => format!(
             "{vendor}, but CPUID leaf 0x0A EBX bit 0 says that the core-cycle event is not available."

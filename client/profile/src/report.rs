@@ -239,7 +239,7 @@ pub(crate) fn tallied(
     let frequency = reader.metadata().timestamp_frequency;
     if frequency == 0 {
         return Err(Error::Unavailable {
-            message: "the recording does not tell how fast its clock ran".to_owned(),
+            message: "the recording does not give the rate of its clock".to_owned(),
             hint: "Leave out `--time`.".to_owned(),
         });
     }

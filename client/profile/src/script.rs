@@ -41,7 +41,7 @@ pub fn lines(
     let frequency = recording.metadata.timestamp_frequency;
     if filter.time.is_some() && frequency == 0 {
         return Err(Error::Unavailable {
-            message: "the recording does not tell how fast its clock ran".to_owned(),
+            message: "the recording does not give the rate of its clock".to_owned(),
             hint: "Leave out `--time`.".to_owned(),
         });
     }

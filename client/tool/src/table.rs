@@ -46,6 +46,14 @@ impl Width {
 }
 
 impl Width {
+    /// Lines of text, each broken between words where it is too long.
+    pub(crate) fn fitted(self, text: &str) -> String {
+        match self.0 {
+            Some(columns) => wrapped(columns.max(20), text),
+            None => text.to_owned(),
+        }
+    }
+
     /// How many blocks of so many columns fit beside others: at least one.
     pub(crate) fn room_for(self, block: usize, others: usize) -> usize {
         self.0.map_or(usize::MAX, |columns| {

@@ -27,6 +27,9 @@ const DEFAULT: &[&[Key]] = &[
 /// The lines of a report where no table is asked for.
 const LINES: usize = 40;
 
+/// The sources that have a line each there.
+const SOURCES: usize = 8;
+
 #[derive(Serialize)]
 struct Body {
     file: String,
@@ -317,7 +320,7 @@ fn overview(report: &Report, options: &args::Report, width: Width) -> String {
                 `--top 0` for every row; `halprof annotate FILE` for the instructions of a function.";
     let rest = format!("\n{}\n", width.prose(0, rest));
     let mut text = made(report, width) + &head(&report.recording, report.total, width);
-    text += &format!("\n{}", sources(report, width));
+    text += &format!("\n{}", sources(report, SOURCES, width));
     let parts = report.tables.iter().filter(|table| table.by == [key]);
     let parts: Vec<_> = parts
         .flat_map(|table| table.parts.iter().map(move |part| (table, part)))
@@ -348,7 +351,7 @@ fn overview(report: &Report, options: &args::Report, width: Width) -> String {
 /// The tables that were asked for.
 fn tables(report: &Report, rows: usize, width: Width) -> String {
     let mut text = head(&report.recording, report.total, width);
-    text += &format!("\n{}", sources(report, width));
+    text += &format!("\n{}", sources(report, usize::MAX, width));
     for table in &report.tables {
         for part in &table.parts {
             text += &format!(
@@ -418,8 +421,8 @@ fn head(recording: &Recording, counted: Sum, width: Width) -> String {
     width.prose(0, &text) + "\n"
 }
 
-fn sources(report: &Report, width: Width) -> String {
-    let rows = report.sources.iter().map(|source| {
+fn sources(report: &Report, keep: usize, width: Width) -> String {
+    let rows = report.sources.iter().take(keep).map(|source| {
         [
             Shown(&source.name).to_string(),
             source.period.map_or_else(String::new, thousands),
@@ -434,6 +437,10 @@ fn sources(report: &Report, width: Width) -> String {
         Column::number("events, estimated"),
     ];
     let mut text = table(width, &columns, rows);
+    if keep < report.sources.len() {
+        let more = report.sources.len() - keep;
+        text += &format!("{more} more sources: `--by source` shows all\n");
+    }
     let mut told = Vec::new();
     for source in by_source(report) {
         if !told.contains(&source.skid.explanation) {

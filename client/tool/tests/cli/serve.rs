@@ -287,7 +287,10 @@ fn ctrl_c_ends_it_well() {
     served.metrics_after(3);
     let (status, stderr) = served.interrupted();
     assert_eq!(status, Some(0), "{stderr}");
-    assert!(stderr.contains("modelled machine: "), "{stderr}");
+    assert!(
+        stderr.contains("modelled machine, not silicon: "),
+        "{stderr}"
+    );
 }
 
 #[test]

@@ -55,8 +55,8 @@ pub(super) fn whole(body: &Body, told: bool, width: Width) -> String {
         text += "\n";
         text += &figures(&body.derived, width);
     }
-    text += &remarks(body);
-    text + &ending(body)
+    text += &width.fitted(&remarks(body));
+    text + &width.fitted(&ending(body))
 }
 
 fn cells(row: &Row) -> [String; COLUMNS.len()] {
