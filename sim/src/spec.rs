@@ -13,7 +13,7 @@ use thiserror::Error;
 pub struct MachineSpec {
     /// The leaves of each logical processor.
     pub leaves: Vec<Leaves>,
-    /// What it is, for people, e.g. `model zen4: AMD Ryzen 7000 …, 16 processors`.
+    /// What it is, for people, e.g. `zen4 (16 processors)`.
     pub description: String,
 }
 
@@ -141,15 +141,19 @@ impl Options {
     }
 
     fn applied(&self, mut machine: MachineSpec) -> MachineSpec {
+        let mut qualities = String::new();
         if let Some(unkind) = self.unkind {
             let leaves = machine.leaves.iter();
             machine.leaves = leaves.map(|one| with_unkind(one, unkind)).collect();
-            machine.description = format!("{}, unkind: {unkind}", machine.description);
+            qualities = format!(", unkind: {unkind}");
         }
         if let Some(count) = self.processors {
             machine.leaves = models::repeat(&machine.leaves, count);
         }
-        machine.counted()
+        let count = machine.leaves.len();
+        let plural = if count == 1 { "" } else { "s" };
+        machine.description += &format!(" ({count} processor{plural}{qualities})");
+        machine
     }
 }
 
@@ -180,7 +184,7 @@ fn base(
     if let Some(model) = models::find(name) {
         return Ok(Some(MachineSpec {
             leaves: model.processors(),
-            description: format!("model {}: {}", model.name, model.description),
+            description: model.name.to_owned(),
         }));
     }
     let bytes = match read(Path::new(name)) {
@@ -201,18 +205,6 @@ fn base(
         leaves,
         description: format!("dump {name}"),
     }))
-}
-
-impl MachineSpec {
-    /// Adds to the description how many processors there are.
-    fn counted(self) -> Self {
-        let count = self.leaves.len();
-        let plural = if count == 1 { "" } else { "s" };
-        Self {
-            description: format!("{}, {count} processor{plural}", self.description),
-            ..self
-        }
-    }
 }
 
 #[cfg(test)]
@@ -251,7 +243,7 @@ mod tests {
             let machine = machine(spec, read).expect(spec);
             assert_eq!(machine.leaves.len(), count, "{spec}");
             assert!(
-                machine.description.contains(&format!(" {count} processor")),
+                machine.description.contains(&format!("({count} processor")),
                 "{spec}"
             );
         }
@@ -268,11 +260,9 @@ mod tests {
                 .iter()
                 .all(|one| one.get(0xA, 0).edx.trailing_zeros() >= 5)
         );
-        let says = ", unkind: late+no-fixed, 9 processors";
-        assert!(
-            machine.description.ends_with(says),
-            "{}",
-            machine.description
+        assert_eq!(
+            machine.description,
+            "skylake (9 processors, unkind: late+no-fixed)"
         );
     }
 

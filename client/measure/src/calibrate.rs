@@ -144,7 +144,7 @@ impl std::fmt::Display for Advice {
                  use longer periods, or --calibrate"
             ),
             Self::TooFew { samples: 0, .. } => f.write_str(
-                "there is no sample: use shorter periods, measure for longer, or use --calibrate",
+                "no samples: use shorter periods, measure for longer, or use --calibrate",
             ),
             Self::TooFew { samples, seconds } => write!(
                 f,

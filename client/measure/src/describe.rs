@@ -16,7 +16,7 @@ pub fn interface(machine: &Machine, boot: &Processor) -> String {
         || unknown(machine.hal_reason),
         |reason| self::why(reason, boot),
     );
-    format!("{why} Windows' own HAL would choose {hal}: {hal_why}")
+    format!("{why} Windows' HAL would choose {hal}: {hal_why}")
 }
 
 /// The part that Windows has on a hypervisor with the interface Hv#1: `root` or `guest`; `None`
@@ -57,28 +57,28 @@ pub fn delivery(machine: &Machine) -> &'static str {
     match Delivery::from_wire(machine.delivery) {
         Some(Delivery::None) => no_delivery(machine),
         Some(Delivery::ByValue) => {
-            "By an interrupt through LVTPC; the counter is found by its value, which is below its preset."
+            "By an interrupt through LVTPC; the counter whose value is below its preset has overflowed."
         }
         Some(Delivery::Acknowledged) => {
-            "By an interrupt through LVTPC; the overflow bit is acknowledged in a status register."
+            "By an interrupt through LVTPC; a status register says which counter overflowed."
         }
         Some(Delivery::CccrFlag) => {
-            "By an interrupt through LVTPC; the counter is found by OVF in its CCCR."
+            "By an interrupt through LVTPC; the OVF bit of its CCCR says which counter overflowed."
         }
-        None => "In a way this version does not know.",
+        None => "In a way that this version does not know.",
     }
 }
 
 fn no_delivery(machine: &Machine) -> &'static str {
     match ProfileInterface::from_wire(machine.interface) {
         Some(ProfileInterface::Default) => {
-            "Never: no counter is in use. Time can be counted, nothing can be sampled."
+            "Not at all: no counters are in use. Time can be counted; nothing can be sampled."
         }
         Some(ProfileInterface::Pentium) => {
-            "Never: a Pentium's counters raise no interrupt. Counting works, sampling does not."
+            "Not at all: a Pentium's counters raise no interrupt. Counting works, sampling does not."
         }
         _ => {
-            "Never: there is no local APIC to carry the interrupt (CPUID leaf 1 EDX bit 9 is clear). Counting works, sampling does not."
+            "Not at all: there is no local APIC to deliver the interrupt (CPUID leaf 1 EDX bit 9 is clear). Counting works, sampling does not."
         }
     }
 }
@@ -111,12 +111,12 @@ fn why(reason: Reason, boot: &Processor) -> String {
     let (family, model) = (boot.family, boot.model);
     match reason {
         Reason::Architectural => format!(
-            "{vendor}, and CPUID leaf 0x0A declares architectural performance monitoring version {} with {} general counters (EAX bits 7:0 and 15:8), core cycles among what they count (EBX bit 0 is clear).",
+            "{vendor}, and CPUID leaf 0x0A declares architectural performance monitoring version {} with {} general counters (EAX bits 7:0 and 15:8), which can count core cycles (EBX bit 0 is clear).",
             boot.pmu_version, boot.counters
         ),
         Reason::AmdVendor if boot.counters == 0 => {
             format!(
-                "CPUID leaf 0's vendor is {vendor}, which is all that it asks of a 64-bit processor."
+                "CPUID leaf 0's vendor is {vendor}, which is all that is required of a 64-bit processor."
             )
         }
         Reason::AmdVendor => format!(
@@ -145,19 +145,19 @@ fn why(reason: Reason, boot: &Processor) -> String {
             "{vendor}, but CPUID leaf 0x0A EAX bits 7:0 give version 0: there are no architectural counters."
         ),
         Reason::NoEventBits => format!(
-            "{vendor}, but CPUID leaf 0x0A EAX bits 31:24 say that no bit of EBX means anything."
+            "{vendor}, but CPUID leaf 0x0A EAX bits 31:24 say that no bit of EBX is valid."
         ),
         Reason::NoCoreCycles => format!(
             "{vendor}, but CPUID leaf 0x0A EBX bit 0 says that the core-cycle event is not available."
         ),
         Reason::HypervisorMasks => format!(
-            "The hypervisor ({hypervisor}) has the interface Hv#1 and does not offer performance monitors (CPUID 0x40000003 EDX bit 2 is clear)."
+            "The hypervisor ({hypervisor}) has the Hv#1 interface and does not offer performance monitors (CPUID 0x40000003 EDX bit 2 is clear)."
         ),
         Reason::HypervisorUnproved => format!(
             "The hypervisor ({hypervisor}) is not Hv#1, and neither CPUID 0x80000001 ECX bit 23 nor leaf 0x80000022 proves that AMD's counters are there."
         ),
         Reason::TooManyKinds => {
-            "There are more kinds of processor than halprof keeps apart.".to_owned()
+            "There are more kinds of processor than halprof can tell apart.".to_owned()
         }
         Reason::LegacyNotBuilt => format!(
             "{vendor} family {family} model {model:#x} is a Pentium or P6 processor. No 64-bit Windows boots on one, so halprof.sys is built without their interfaces."

@@ -94,7 +94,7 @@ pub enum Error {
         hint: String,
     },
     /// The modelled machine met what silicon would have stopped for.
-    #[error("halprof itself went wrong: the modelled machine met {0}")]
+    #[error("internal error: {0}")]
     Internal(String),
 }
 
@@ -205,11 +205,13 @@ fn refused(refusal: &Refusal) -> String {
     match code {
         E::VersionMismatch => {
             format!(
-                "this halprof speaks version {subject} of the protocol, the driver version {detail}"
+                "this halprof uses protocol version {subject}; the driver uses version {detail}"
             )
         }
-        E::WrongSize => format!("the driver expects a request of {detail} bytes and got {subject}"),
-        E::ReplyTooSmall => format!("the reply needs {detail} bytes and was given {subject}"),
+        E::WrongSize => {
+            format!("the driver expected a request of {detail} bytes and received {subject}")
+        }
+        E::ReplyTooSmall => format!("the reply needs {detail} bytes; the buffer has {subject}"),
         E::UnknownFlags => {
             format!(
                 "the driver does not know the flags {subject:#x} (protocol version {WIRE_VERSION})"
@@ -218,72 +220,77 @@ fn refused(refusal: &Refusal) -> String {
         E::ReservedNotZero => {
             format!("a reserved field at offset {subject} of the request is not 0")
         }
-        E::UnknownSession => format!("there is no session {subject} of ours"),
+        E::UnknownSession => format!("this handle has no session {subject}"),
         E::TooManySessions => format!("all {detail} sessions are in use"),
         E::NoSources => "no source was named".to_owned(),
         E::TooManySources => {
-            format!("{subject} sources are more than the {detail} that one session may have")
+            format!("{subject} sources were named; one session can have {detail}")
         }
         E::SourceUnknown => format!("this machine has no {source}"),
         E::SourceNotSupported => format!("{source} cannot be counted on this machine"),
         E::SourceApproximate => {
-            format!("{source} is only approximated by an event of this processor")
+            format!("this processor has only an approximate event for {source}")
         }
-        E::SourceDuplicate => format!("{source} stands twice in the list with the same filter"),
+        E::SourceDuplicate => format!("{source} is listed twice with the same filter"),
         E::DoesNotFit => {
             format!(
-                "{source} finds no counter on processor {detail} beside the others that must run with it"
+                "{source} does not fit on processor {detail} together with the rest of its group"
             )
         }
-        E::RawRefused => format!("the raw select has bits that may not be set: {detail:#x}"),
+        E::RawRefused => {
+            format!("the raw event select sets bits that are not allowed: {detail:#x}")
+        }
         E::BadFilter => format!("{source} has a filter that is neither user, kernel nor both"),
         E::ProcessorUnknown => {
-            format!("there is no processor {subject}: this machine has {detail}")
+            format!(
+                "no processor {subject}: this machine has 0-{}",
+                detail.saturating_sub(1)
+            )
         }
         E::SamplingUnavailable => {
             format!(
-                "{source} cannot be sampled: this processor gives no interrupt for its counters"
+                "{source} cannot be sampled: counter overflows raise no interrupt on this processor"
             )
         }
         E::NoReferenceCycles => {
             format!(
-                "{source} cannot be sampled: this processor has no counter of reference cycles to sample time with"
+                "{source} cannot be sampled: this processor has no cycle counter to sample time with"
             )
         }
         E::KernelNotGranted => {
-            format!("{source} asks for kernel mode in a session opened without it")
+            format!("{source} needs kernel mode, and the session was opened without it")
         }
         E::Busy => format!("process {subject} holds the counters in another session"),
         E::Running => "the session is running".to_owned(),
         E::NotRunning => "the session is not running".to_owned(),
         E::NotConfigured => "the session has no sources yet".to_owned(),
-        E::SourceNotInSession => format!("{source} is not one of the session's"),
-        E::NoMemory => format!("{detail} bytes for the samples could not be had"),
+        E::SourceNotInSession => format!("{source} is not in this session"),
+        E::NoMemory => format!("could not allocate {detail} bytes for samples"),
         E::NotSampling => "the session does not sample".to_owned(),
         E::BadValue => {
-            format!("the value {detail} at offset {subject} of the request means nothing")
+            format!("the value {detail} at offset {subject} of the request is invalid")
         }
-        E::CountersReserved => format!(
-            "somebody else owns the counters and does not give them (NTSTATUS {detail:#010x})"
-        ),
+        E::CountersReserved => {
+            format!("another driver has reserved the counters (NTSTATUS {detail:#010x})")
+        }
         E::InterruptTaken => {
-            format!("the overflow interrupt could not be had (NTSTATUS {detail:#010x})")
+            format!("the overflow interrupt is in use by another driver (NTSTATUS {detail:#010x})")
         }
         E::CountersDead => format!(
-            "the counters of processor {subject} were given and do not count: this machine shows a PMU that it does not have"
+            "the counters of processor {subject} were allocated but do not count: the PMU is advertised, not emulated"
         ),
         E::InterruptsDead => format!(
-            "the counters of processor {subject} count, but no overflow interrupt arrives there (LVTPC {detail:#x})"
+            "the counters of processor {subject} count, but their overflow interrupt never arrives (LVTPC {detail:#x})"
         ),
         E::InterruptStorm => format!(
-            "processor {subject} was interrupted again and again although no counter had overflowed: sampling was ended (LVTPC {detail:#x})"
+            "processor {subject} was interrupted repeatedly although no counter had overflowed, so sampling was stopped (LVTPC {detail:#x})"
         ),
         E::KernelAddressesNotGranted => format!(
-            "sampling {source} in kernel mode shows kernel addresses, and that needs the privilege SeDebugPrivilege"
+            "sampling {source} in kernel mode reveals kernel addresses, which requires SeDebugPrivilege"
         ),
-        E::FixedCounterTaken => format!(
-            "only a fixed counter counts {source}, and on processor {detail} somebody else is using it"
-        ),
+        E::FixedCounterTaken => {
+            format!("{source} needs a fixed counter that is already in use on processor {detail}")
+        }
         E::Suspended => "the machine is going to sleep".to_owned(),
     }
 }
@@ -291,7 +298,7 @@ fn refused(refusal: &Refusal) -> String {
 fn source_in_words(refusal: &Refusal) -> String {
     match &refusal.source {
         Some(name) => name.clone(),
-        None if refusal.subject == ProfileSource::RAW.0 => "the raw select".to_owned(),
+        None if refusal.subject == ProfileSource::RAW.0 => "the raw event select".to_owned(),
         None => format!("source {:#x}", refusal.subject),
     }
 }

@@ -191,7 +191,7 @@ impl Metrics {
         };
         let scale = match &written.scale {
             Some(scale) if !(scale.get_ref().is_finite() && *scale.get_ref() > 0.0) => {
-                return Err(wrong(scale, "a scale that is no positive number"));
+                return Err(wrong(scale, "a scale that is not a positive number"));
             }
             Some(scale) => *scale.get_ref(),
             None => 1.0,
@@ -248,7 +248,7 @@ impl Metrics {
             .find(|metric| metric.id.eq_ignore_ascii_case(id));
         found.ok_or_else(|| {
             Error::usage(
-                format!("there is no metric called `{id}`"),
+                format!("no metric is called `{id}`"),
                 "`halprof list --metrics` shows them; `--metrics FILE` adds more.",
             )
         })
@@ -409,9 +409,9 @@ impl Wrong {
             Some(at) => {
                 let before = text.get(..at.start).unwrap_or_default();
                 let line = before.matches('\n').count() + 1;
-                format!("is no file of metrics: line {line}: {}", self.why)
+                format!("is not a valid metric file: line {line}: {}", self.why)
             }
-            None => format!("is no file of metrics: {}", self.why),
+            None => format!("is not a valid metric file: {}", self.why),
         }
     }
 }

@@ -172,7 +172,7 @@ impl<'a> View<'a> {
         let gathered = self.gathered;
         let metadata = &gathered.recording.metadata;
         let machine = if metadata.modelled {
-            format!("modelled machine: {}; not silicon", metadata.machine)
+            format!("modelled machine, not silicon: {}", metadata.machine)
         } else {
             metadata.machine.clone()
         };

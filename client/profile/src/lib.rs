@@ -23,6 +23,7 @@ mod number;
 pub mod pictures;
 pub mod recording;
 pub mod report;
+pub mod script;
 pub mod symbols;
 
 pub use number::thousands;

@@ -75,6 +75,8 @@ pub struct Metadata {
     pub timestamp_frequency: u64,
     /// How many processors the machine has.
     pub processors: u32,
+    /// Where its cores differ: which processors are of which type.
+    pub cores: Vec<Cores>,
     /// When it began: seconds since 1970-01-01 UTC, of the clock on the wall.
     pub began: u64,
     /// What ran: the program with its arguments, or the workload; empty where nothing was started.
@@ -86,6 +88,18 @@ pub struct Metadata {
     pub sources: Vec<Source>,
     /// How many passes there were: each measures sources of its own, one after the other.
     pub passes: u32,
+}
+
+/// Processors next to each other that are of one type.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Cores {
+    /// `performance` or `efficiency`.
+    pub name: String,
+    /// The index of the first.
+    pub first: u32,
+    /// The index of the last.
+    pub last: u32,
 }
 
 /// One source that was sampled.

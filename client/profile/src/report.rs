@@ -13,13 +13,14 @@ pub mod share;
 pub mod skid;
 pub(crate) mod tally;
 
-use crate::recording::{Reader, Recording, Turns};
+use crate::recording::{Cores, Reader, Recording, Turns};
 use crate::symbols::{Opened, SymbolPath, Symbols};
 use filter::{Filter, Pattern};
 use halprof_measure::{Error, Result};
 use key::{Key, Value};
 use places::Places;
 use rustc_hash::FxHashMap;
+use shared_types::Sample;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -131,6 +132,7 @@ impl Report {
             names: Names::of(&recording, &query.filter)?,
             tallies: &tallies,
             turns: recording.turns(),
+            cores: &recording.metadata.cores,
             query,
         };
         let sources = summing.sources(base, &recording);
@@ -173,6 +175,7 @@ impl Hits {
             names: Names::of(&recording, &query.filter)?,
             tallies: &tallies,
             turns: recording.turns(),
+            cores: &recording.metadata.cores,
             query: &query,
         };
         let mut sources = summing.sources(apart, &recording);
@@ -213,7 +216,7 @@ impl Apart {
             place: self.place || keys.iter().any(|key| key.is_place()),
             process: self.process || has(Key::Process),
             thread: self.thread || has(Key::Thread),
-            processor: self.processor || has(Key::Processor),
+            processor: self.processor || has(Key::Processor) || has(Key::Core),
         }
     }
 }
@@ -237,7 +240,7 @@ pub(crate) fn tallied(
     let frequency = reader.metadata().timestamp_frequency;
     if frequency == 0 {
         return Err(Error::Unavailable {
-            message: "the recording does not tell how fast its clock ran".to_owned(),
+            message: "the recording does not give the rate of its clock".to_owned(),
             hint: "Leave out `--time`.".to_owned(),
         });
     }
@@ -260,13 +263,13 @@ pub(crate) fn tallied(
 }
 
 /// Names of sources and processes, and which of them count.
-struct Names {
+pub(crate) struct Names {
     sources: Vec<(Arc<str>, bool)>,
     processes: FxHashMap<u32, Arc<str>>,
 }
 
 impl Names {
-    fn of(recording: &Recording, filter: &Filter) -> Result<Self> {
+    pub(crate) fn of(recording: &Recording, filter: &Filter) -> Result<Self> {
         let names = recording
             .metadata
             .sources
@@ -295,7 +298,28 @@ impl Names {
         })
     }
 
-    fn source(&self, index: u16) -> Arc<str> {
+    /// Whether the filter lets a sample through, as far as its address does not decide it.
+    pub(crate) fn passes(&self, sample: &Sample, filter: &Filter) -> bool {
+        let processors = filter.processors.as_ref();
+        self.source_passes(sample.source)
+            && processors.is_none_or(|processors| processors.contains(&sample.processor))
+            && self.process_passes(sample.process, filter)
+    }
+
+    fn process_passes(&self, process: u32, filter: &Filter) -> bool {
+        let name = self.processes.get(&process);
+        let meant = |pattern: &Pattern| {
+            pattern.matches(&process.to_string()) || name.is_some_and(|name| pattern.matches(name))
+        };
+        filter.processes.is_empty() || filter.processes.iter().any(meant)
+    }
+
+    /// The name of a process, if it is known.
+    pub(crate) fn process(&self, id: u32) -> Option<Arc<str>> {
+        self.processes.get(&id).cloned()
+    }
+
+    pub(crate) fn source(&self, index: u16) -> Arc<str> {
         match self.sources.get(usize::from(index)) {
             Some((name, _)) => Arc::clone(name),
             None => format!("source {index}").into(),
@@ -326,6 +350,7 @@ struct Summing<'a> {
     query: &'a Query,
     /// The sources that were not on a counter all the time.
     turns: BTreeMap<u16, Turns>,
+    cores: &'a [Cores],
 }
 
 impl Summing<'_> {
@@ -374,17 +399,8 @@ impl Summing<'_> {
         let placed = !filter.modules.is_empty() || !filter.symbols.is_empty();
         self.names.source_passes(entry.source)
             && processor.is_none_or(|processors| processors.contains(&entry.processor))
-            && (filter.processes.is_empty() || self.process_passes(entry))
+            && self.names.process_passes(self.task(entry.task).0, filter)
             && (!placed || self.places.passes(entry.place))
-    }
-
-    fn process_passes(&self, entry: Entry) -> bool {
-        let (process, _) = self.task(entry.task);
-        let name = self.names.processes.get(&process);
-        let mut patterns = self.query.filter.processes.iter();
-        patterns.any(|pattern| {
-            pattern.matches(&process.to_string()) || name.is_some_and(|name| pattern.matches(name))
-        })
     }
 
     fn task(&self, task: u32) -> (u32, u32) {
@@ -423,10 +439,20 @@ impl Summing<'_> {
                 Key::Process => self.task(entry.task).0,
                 Key::Thread => self.task(entry.task).1,
                 Key::Processor => entry.processor,
+                Key::Core => self.core(entry.processor),
                 _ => self.places.number(entry.place, key),
             };
         }
         numbers
+    }
+
+    /// The index of the first run of cores that are like this processor; behind all, where there is
+    /// none.
+    fn core(&self, processor: u32) -> u32 {
+        let mut runs = self.cores.iter();
+        let own = runs.find(|run| (run.first..=run.last).contains(&processor));
+        let alike = own.and_then(|own| self.cores.iter().position(|run| run.name == own.name));
+        alike.unwrap_or(self.cores.len()) as u32
     }
 
     fn part(&self, by: &[Key], source: Option<Arc<str>>, sums: FxHashMap<Numbers, Sum>) -> Part {
@@ -493,10 +519,14 @@ impl Summing<'_> {
                 Key::Source => Some(Value::Source(self.names.source(number as u16))),
                 Key::Process => Some(Value::Process {
                     id: number,
-                    name: self.names.processes.get(&number).cloned(),
+                    name: self.names.process(number),
                 }),
                 Key::Thread => Some(Value::Thread(number)),
                 Key::Processor => Some(Value::Processor(number)),
+                Key::Core => {
+                    let run = self.cores.get(number as usize);
+                    Some(Value::Core(run.map(|run| run.name.as_str().into())))
+                }
                 _ => self.places.value(key, number),
             });
         values.collect()

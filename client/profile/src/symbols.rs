@@ -226,9 +226,7 @@ impl Symbols {
             .image
             .as_ref()
             .ok_or_else(|| lookup.notes.join("; "))?;
-        let function = found
-            .function
-            .ok_or("no symbol tells in which function it is")?;
+        let function = found.function.ok_or("no symbol covers its address")?;
         let section = image
             .code
             .iter()

@@ -206,7 +206,7 @@ const REPACK: &str =
     "Take the files halprof.inf, halprof.cat and halprof.sys from one package, unchanged.";
 const TEST_SIGNING: &str = "For a test-signed driver: turn Secure Boot off in the firmware's setup, run `bcdedit /set testsigning on` from an elevated prompt and restart.";
 const POLICY: &str = "Ask who administers this machine: a policy decides which devices and drivers may be installed.";
-const INTEGRITY: &str = "Event Viewer, Applications and Services Logs, Microsoft, Windows, CodeIntegrity, Operational, tells which rule it was: a policy, the vulnerable-driver block list, or Memory integrity (Windows Security, Device security, Core isolation).";
+const INTEGRITY: &str = "Event Viewer, Applications and Services Logs, Microsoft, Windows, CodeIntegrity, Operational shows which rule it was: a policy, the vulnerable-driver block list, or Memory integrity (Windows Security, Device security, Core isolation).";
 const RESTART: &str =
     "Restart Windows; if it is still so, `halprof uninstall`, restart and install again.";
 const AGAIN: &str = "`halprof uninstall` removes what is there; install again. %SystemRoot%\\INF\\setupapi.dev.log has what Windows tried.";
@@ -390,7 +390,7 @@ const ANSWERS: &[Row] = &[
         23,
         "busy",
         "a program has the device open",
-        "End the measurement that runs: `halprof info` tells which process it is.",
+        "End the running measurement; `halprof info` shows which process it is.",
     ),
     row(
         40,

@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::this_machine;
+use crate::{examples, this_machine};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{
     Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand, ValueEnum,
@@ -17,20 +17,40 @@ const DEFAULT_MACHINE: &str = if cfg!(windows) {
     "sapphire-rapids"
 };
 
+/// The headings of help.
+const WHAT: &str = "What";
+const HOW: &str = "How long and how often";
+const OUTPUT: &str = "Output";
+const FILTERS: &str = "Which samples";
+const NAMES: &str = "Symbols and sources";
+const MODEL: &str = "Modelled machines";
+
+/// Where a command measures.
+#[derive(Debug, Default, Args)]
+pub(crate) struct OnMachine {
+    /// Where to measure: `driver`, the path of a CPUID dump, or a built-in model (see `halprof
+    /// machines`); `,processors=N` repeats the processors of a model, `,unkind=A+B` adds hardware
+    /// faults
+    #[arg(long, value_name = "SPEC", help_heading = MODEL)]
+    machine: Option<String>,
+}
+
 /// Counts and samples hardware performance events on Windows, or on a model of a real processor.
 #[derive(Debug, Parser)]
-#[command(name = "halprof", version, subcommand_required = true)]
+#[command(name = "halprof", version, subcommand_required = true, after_help = examples::HALPROF)]
 pub(crate) struct Arguments {
-    /// Where to measure: `driver`, a CPUID dump, or a built-in model; with `,processors=N` repeated,
-    /// with `,unkind=A+B` as unkind as silicon
-    #[arg(long, value_name = "SPEC", global = true)]
-    machine: Option<String>,
+    #[command(flatten)]
+    on: OnMachine,
     /// Print one JSON object
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = OUTPUT)]
     pub(crate) json: bool,
-    /// Print no progress
-    #[arg(long, short, global = true)]
+    /// Hide progress and remarks; warnings always show
+    #[arg(long, short, global = true, help_heading = OUTPUT)]
     pub(crate) quiet: bool,
+    /// Fit tables and text to this many columns, 0 for as many as they take; the default is the
+    /// terminal's width, and 0 where output goes to a file or a pipe
+    #[arg(long, value_name = "COLUMNS", global = true, help_heading = OUTPUT)]
+    pub(crate) width: Option<usize>,
     #[command(subcommand)]
     pub(crate) command: Commands,
 }
@@ -47,12 +67,28 @@ impl Stat {
 impl Arguments {
     /// Whether JSON comes in lines, one object each.
     pub(crate) const fn json_lines(&self) -> bool {
-        matches!(&self.command, Commands::Stat(stat) if stat.jsonl)
+        match &self.command {
+            Commands::Stat(stat) => stat.jsonl,
+            Commands::Script(script) => script.jsonl,
+            _ => false,
+        }
     }
 
     /// Where to measure.
     pub(crate) fn machine(&self) -> &str {
-        self.machine.as_deref().unwrap_or(DEFAULT_MACHINE)
+        let of_command = match &self.command {
+            Commands::Info(on) | Commands::Doctor(on) => on,
+            Commands::List(list) => &list.on,
+            Commands::Check(check) => &check.selection.on,
+            Commands::Stat(stat) => &stat.selection.on,
+            Commands::Record(record) => &record.selection.on,
+            Commands::Top(top) => &top.selection.on,
+            Commands::Registers(registers) => &registers.on,
+            Commands::Explain(explain) => &explain.on,
+            _ => &self.on,
+        };
+        let machine = of_command.machine.as_ref().or(self.on.machine.as_ref());
+        machine.map_or(DEFAULT_MACHINE, String::as_str)
     }
 }
 
@@ -60,57 +96,72 @@ impl Arguments {
 pub(crate) enum Commands {
     /// List the built-in models
     Machines(Machines),
-    /// Show the interface chosen and why, and each processor's capabilities
-    Info,
-    /// List profile sources
+    /// Show which profiling interface is in use, why, and what each processor can count
+    #[command(after_help = examples::INFO)]
+    Info(OnMachine),
+    /// List the sources that can be counted or sampled
+    #[command(after_help = examples::LIST)]
     List(List),
-    /// Tell whether sources can run together, and on which counters
+    /// Check whether sources can run together, and on which counters
+    #[command(after_help = examples::CHECK)]
     Check(Check),
     /// Count events
+    #[command(after_help = examples::STAT)]
     Stat(Stat),
-    /// Sample to a file
+    /// Sample events to a file
+    #[command(after_help = examples::RECORD)]
     Record(Record),
-    /// Show what was sampled
+    /// Summarize a recording
+    #[command(after_help = examples::REPORT)]
     Report(Report),
-    /// Show the code of a function with the samples of each instruction
+    /// Show the instructions of a function, each with its samples
+    #[command(after_help = examples::ANNOTATE)]
     Annotate(Annotate),
-    /// Write what was sampled as a picture, or for another profiler
+    /// Print every sample of a recording, one per line
+    #[command(after_help = examples::SCRIPT)]
+    Script(Script),
+    /// Write a recording as a picture, or in the format of another profiler
+    #[command(after_help = examples::EXPORT)]
     Export(Export),
-    /// Watch rates live, on the terminal
+    /// Watch event rates live on the terminal
+    #[command(after_help = examples::TOP)]
     Top(Top),
-    /// Show the registers of performance monitoring, field by field
+    /// Show the performance-monitoring registers, field by field
     Registers(Registers),
-    /// Tell what would stop a measurement, and what to do about it
-    Doctor,
+    /// Check what would prevent a measurement, and say how to fix it
+    Doctor(OnMachine),
     /// Explain an error code, a way to measure, or a source on this machine
+    #[command(after_help = examples::EXPLAIN)]
     Explain(Explain),
-    /// Write the manual pages, or print one
+    /// Write the manual pages to a folder, or print one
     Man(Man),
     /// Print a completion script
     Completions(Completions),
-    /// Install the driver, or update it (Windows, elevated)
+    /// Install or update the driver (Windows, elevated)
     Install(Install),
     /// Load the installed driver (Windows, elevated)
     Start,
-    /// Unload the driver until it is started, or Windows is (Windows, elevated)
+    /// Unload the driver until the next `halprof start` or boot (Windows, elevated)
     Stop,
-    /// Remove the driver and all that came with it (Windows, elevated)
+    /// Remove the driver and everything that was installed with it (Windows, elevated)
     Uninstall,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct List {
-    /// With intervals, what each source counts, and notes
+    #[command(flatten)]
+    pub(crate) on: OnMachine,
+    /// Add intervals, event selects and notes
     #[arg(long, short)]
     pub(crate) verbose: bool,
-    /// With sources that cannot be counted here
+    /// Include sources that cannot be counted here
     #[arg(long)]
     pub(crate) all: bool,
-    /// Take sources that only approximate their names as supported
+    /// Treat sources that only approximate their names as supported
     #[arg(long)]
     pub(crate) approximate: bool,
-    /// With the vendor's events of this machine's processors, or with `=FILE` those of a list as Intel
-    /// publishes it too
+    /// Add the vendor's events for this machine's processors; with `=FILE` also those of a list in
+    /// Intel's perfmon JSON
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     #[expect(
         clippy::option_option,
@@ -120,7 +171,7 @@ pub(crate) struct List {
     /// Only sources and events whose names match, `*` for any text
     #[arg(value_name = "GLOB")]
     pub(crate) glob: Option<String>,
-    /// List metrics instead, with those of a file if one is given
+    /// List metrics instead, including those of FILE if one is given
     #[arg(long, value_name = "FILE")]
     #[expect(
         clippy::option_option,
@@ -132,16 +183,19 @@ pub(crate) struct List {
 /// What to count or to sample.
 #[derive(Debug, Args)]
 pub(crate) struct Selection {
-    /// Sources: `NAME`, an id, `rHEX` or `all`, each with `:u`, `:k` or `:uk`; `{A,B}` run together
-    #[arg(long = "event", short = 'e', value_name = "LIST", num_args = 1..)]
+    #[command(flatten)]
+    pub(crate) on: OnMachine,
+    /// Sources, separated by commas: a name, an id, `rHEX` (raw event select) or `all`; add `:u`, `:k`
+    /// or `:uk` to count user mode, kernel mode or both; `{A,B}` run together or not at all
+    #[arg(long = "event", short = 'e', value_name = "LIST", num_args = 1.., help_heading = WHAT)]
     pub(crate) events: Vec<String>,
     #[command(flatten)]
     pub(crate) groups: Groups,
-    /// Processors, e.g. `0-3,8`; all without it
-    #[arg(long = "processors", short = 'C', value_name = "CPUS", num_args = 1..)]
+    /// Processors to measure, e.g. `0-3,8` [default: all]
+    #[arg(long = "processors", short = 'C', value_name = "CPUS", num_args = 1.., help_heading = WHAT)]
     pub(crate) processors: Vec<String>,
-    /// Take sources that only approximate their names
-    #[arg(long)]
+    /// Also accept sources that only approximate their name
+    #[arg(long, help_heading = WHAT)]
     pub(crate) approximate: bool,
     /// Take events of a list as Intel publishes it (perfmon's JSON) too
     #[arg(long = "events", value_name = "FILE")]
@@ -186,7 +240,8 @@ impl Args for Groups {
             .value_name("LIST")
             .num_args(1..)
             .action(ArgAction::Append)
-            .help("Sources that run together or not at all: the same as `-e {A,B}`");
+            .help("Sources that run together or not at all; the same as `-e {A,B}`, without quotes in PowerShell")
+            .help_heading(WHAT);
         command.arg(group)
     }
 
@@ -222,8 +277,10 @@ impl Args for By {
             .num_args(1..)
             .action(ArgAction::Append)
             .help(
-                "A table by module, symbol, line, address, process, thread, processor or source, or \
-                 by several of them, as in `--by process,symbol`; several `--by` are several tables",
+                "Group samples by module, symbol, line, address, process, thread, processor, core or \
+                 source, or by several of them, as in `--by process,symbol`; each `--by` is a table",
+            )
+            .help_heading(WHAT
             );
         command.arg(by)
     }
@@ -246,7 +303,7 @@ impl FromArgMatches for By {
 
 #[derive(Debug, Args)]
 pub(crate) struct Machines {
-    /// List what `,unkind=A+B` after a model's name makes it do, as real processors do
+    /// List the hardware faults that `,unkind=A+B` after a model's name turns on
     #[arg(long)]
     pub(crate) unkind: bool,
 }
@@ -260,22 +317,23 @@ pub(crate) struct Check {
 /// What runs while it is measured.
 #[derive(Debug, Args)]
 pub(crate) struct Work {
-    /// Measure for so long (modelled time on a modelled machine)
-    #[arg(long, short, value_name = "SECONDS", allow_negative_numbers = true)]
+    /// Measure for SECONDS (modelled time on a modelled machine)
+    #[arg(long, short, value_name = "SECONDS", allow_negative_numbers = true, help_heading = HOW)]
     pub(crate) duration: Option<f64>,
-    /// What a modelled machine runs, e.g. `instructions=1000000,cycles=2000000`
-    #[arg(long, value_name = "SPEC")]
+    /// What a modelled machine runs: events and their amounts, e.g.
+    /// `instructions=1000000,cycles=2000000` (see below)
+    #[arg(long, value_name = "SPEC", help_heading = MODEL)]
     pub(crate) workload: Option<String>,
-    /// How long sources that share counters each stay on them
-    #[arg(long, value_name = "MS", allow_negative_numbers = true)]
+    /// Time slice when sources share counters, in milliseconds
+    #[arg(long, value_name = "MS", allow_negative_numbers = true, help_heading = HOW)]
     pub(crate) rotate: Option<f64>,
-    /// Run PROGRAM on the processors of `-C` only, which are of one group
-    #[arg(long, requires = "program")]
+    /// Run PROGRAM only on the processors of `-C`, which must be in one group
+    #[arg(long, help_heading = HOW, requires = "program")]
     pub(crate) pin: bool,
-    /// End what PROGRAM has started and outlives it
-    #[arg(long, requires = "program")]
+    /// End programs that PROGRAM started and that outlive it
+    #[arg(long, help_heading = HOW, requires = "program")]
     pub(crate) kill_children: bool,
-    /// A program to run while measuring, with its arguments
+    /// Run this program with its arguments, and measure until it ends
     #[arg(last = true, value_name = "PROGRAM")]
     pub(crate) program: Vec<OsString>,
 }
@@ -290,117 +348,128 @@ pub(crate) struct Stat {
     pub(crate) selection: Selection,
     #[command(flatten)]
     pub(crate) work: Work,
-    /// Count what these metrics need, and show them: `ipc`, or of one mode `ipc:u`
-    #[arg(long = "metric", short = 'M', value_name = "NAMES", num_args = 1..)]
+    /// Show these metrics, and count what they need: `ipc`, or `ipc:u` for user mode; `halprof list
+    /// --metrics` lists them
+    #[arg(long = "metric", short = 'M', value_name = "NAMES", num_args = 1.., help_heading = WHAT)]
     pub(crate) wanted: Vec<String>,
-    /// Add the metrics of a file to those of `list --metrics`
-    #[arg(long, value_name = "FILE")]
+    /// Add the metrics defined in FILE (see below)
+    #[arg(long, value_name = "FILE", help_heading = WHAT)]
     pub(crate) metrics: Option<PathBuf>,
-    /// Show where the issue slots went: level 1 of the top-down method, or with `=2` level 2 too
-    #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = clap::value_parser!(u8).range(1..=2))]
+    /// Show where the issue slots went: level 1 of the top-down method, or with `=2` also level 2
+    #[arg(long, help_heading = WHAT, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = clap::value_parser!(u8).range(1..=2))]
     pub(crate) topdown: Option<u8>,
-    /// Where counters are too few, run again for each set that fits, instead of taking turns
-    #[arg(long)]
+    /// If there are too few counters, run once for each set of sources that fits: counts are exact
+    #[arg(long, help_heading = HOW)]
     pub(crate) passes: bool,
-    /// Print counts every so often, 1 ms or longer
+    /// Print counts every MS milliseconds (at least 1)
     #[arg(
         long = "interval",
         short = 'I',
         value_name = "MS",
+        help_heading = HOW,
         allow_negative_numbers = true
     )]
     pub(crate) interval: Option<f64>,
     /// Replace FILE with all counts so far at each interval, in OpenMetrics text, instead of
     /// printing the intervals: for the textfile collector of windows_exporter or node_exporter
-    #[arg(long, value_name = "FILE", requires = "interval", conflicts_with_all = ["passes", "repeat"])]
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE", requires = "interval", conflicts_with_all = ["passes", "repeat"])]
     pub(crate) openmetrics: Option<PathBuf>,
-    /// Measure so many times; print mean, confidence, deviation and what was unlike the others
-    #[arg(long, short, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    /// Repeat N times; print mean, 95 % confidence interval, deviation and outliers
+    #[arg(long, short, help_heading = HOW, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) repeat: u32,
-    /// Leave what is unlike the others out of mean, confidence and deviation
-    #[arg(long)]
+    /// Exclude outliers from mean, confidence interval and deviation
+    #[arg(long, help_heading = HOW)]
     pub(crate) trim: bool,
-    /// One count for each processor
-    #[arg(long)]
+    /// Show each processor separately
+    #[arg(long, help_heading = OUTPUT)]
     pub(crate) per_cpu: bool,
-    /// One count for each type of core, where they differ
-    #[arg(long, conflicts_with = "per_cpu")]
+    /// Show each type of core separately
+    #[arg(long, conflicts_with = "per_cpu", help_heading = OUTPUT)]
     pub(crate) per_core_type: bool,
-    /// Write the result to a file
-    #[arg(long, short, value_name = "FILE")]
+    /// Write the result to FILE
+    #[arg(long, short, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) output: Option<PathBuf>,
     /// Print comma-separated values
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub(crate) csv: bool,
-    /// Print one JSON object on each line: one for each interval as it ends, the last for the whole
-    #[arg(long)]
+    /// Print one JSON object per line: one for each interval as it ends, the last for the whole
+    #[arg(long, help_heading = OUTPUT)]
     pub(crate) jsonl: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Record {
-    /// Sources, each with `:PERIOD` and with `:u`, `:k` or `:uk` as wanted
     #[command(flatten)]
     pub(crate) selection: Selection,
     #[command(flatten)]
     pub(crate) work: Work,
-    /// Choose the periods: try so many times at most (3 without a number, 0 for none), then record
-    #[arg(long, value_name = "RETRIES", num_args = 0..=1, require_equals = true, default_missing_value = "3", value_parser = clap::value_parser!(u32).range(..=100))]
+    /// Measure first to choose the periods, with at most RETRIES tries (3 if no number is given, 0 for
+    /// none), then record
+    #[arg(long, help_heading = HOW, value_name = "RETRIES", num_args = 0..=1, require_equals = true, default_missing_value = "3", value_parser = clap::value_parser!(u32).range(..=100))]
     pub(crate) calibrate: Option<u32>,
     /// Choose the periods for HZ samples a second on the busiest processor, all sources together
     #[arg(long, value_name = "HZ", allow_negative_numbers = true)]
     pub(crate) rate: Option<f64>,
-    /// Sample without addresses, through the HAL's documented callback: where the overflow handler
-    /// is refused
-    #[arg(long)]
+    /// Sample without addresses, through the HAL's documented callback, if the overflow interrupt is not
+    /// available
+    #[arg(long, help_heading = WHAT)]
     pub(crate) no_address: bool,
-    /// Sample sources that do not fit together one after the other: what runs is run again for each
-    #[arg(long)]
+    /// If there are too few counters, run once for each set of sources that fits
+    #[arg(long, help_heading = HOW)]
     pub(crate) passes: bool,
     /// The file to write, `-` for standard output
-    #[arg(long, short, value_name = "FILE", default_value = "halprof.rec")]
+    #[arg(long, short, value_name = "FILE", default_value = "halprof.rec", help_heading = OUTPUT)]
     pub(crate) output: PathBuf,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Report {
-    /// A file that `record` wrote
+    /// A recording made by `halprof record`
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) by: By,
     #[command(flatten)]
     pub(crate) filters: Filters,
-    /// The order of rows: the most samples or events first, or by name
-    #[arg(long, value_enum, default_value_t = Sorting::Samples)]
+    /// The order of rows: most samples first, most events first, or by name
+    #[arg(long, help_heading = OUTPUT, value_enum, default_value_t = Sorting::Samples)]
     pub(crate) sort: Sorting,
-    /// Rows to print of each table, 0 for all (JSON has all)
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 20,
-        allow_negative_numbers = true
-    )]
-    pub(crate) top: usize,
-    /// Print comma-separated values, all rows of one table
-    #[arg(long, conflicts_with = "diff")]
+    /// Rows to print of each table, 0 for all [default: 20, or as many as fit on a page of 40 lines
+    /// without `--by`]
+    #[arg(long, help_heading = OUTPUT, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) top: Option<usize>,
+    /// Print names in full, however wide that makes the table
+    #[arg(long, short, help_heading = OUTPUT)]
+    pub(crate) verbose: bool,
+    /// Print comma-separated values: all rows of one table
+    #[arg(long, conflicts_with = "diff", help_heading = OUTPUT)]
     pub(crate) csv: bool,
-    /// Another recording: what has become more and less from FILE to it
-    #[arg(long, value_name = "FILE2")]
+    /// Compare FILE with another recording
+    #[arg(long, value_name = "FILE2", help_heading = WHAT)]
     pub(crate) diff: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) naming: Naming,
 }
 
+impl Report {
+    /// How many rows of a table to print at most.
+    pub(crate) fn rows(&self) -> usize {
+        match self.top {
+            Some(0) => usize::MAX,
+            top => top.unwrap_or(20),
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct Annotate {
-    /// A file that `record` wrote
+    /// A recording made by `halprof record`
     pub(crate) file: PathBuf,
-    /// A function, `*` for any text in its name, or an address in it (0x...); the one with the most
-    /// samples without it
+    /// A function by its name, in which `*` matches any text, or by an address in it (0x...) [default:
+    /// the function with the most samples]
     #[arg(value_name = "SYMBOL|ADDRESS")]
     pub(crate) place: Option<String>,
-    /// A folder with source files: those below it are opened to show their lines
-    #[arg(long, value_name = "DIR")]
+    /// A folder with source files, to show the source lines
+    #[arg(long, value_name = "DIR", help_heading = NAMES)]
     pub(crate) sources: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) filters: Filters,
@@ -408,13 +477,30 @@ pub(crate) struct Annotate {
     pub(crate) naming: Naming,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct Script {
+    /// A recording made by `halprof record`
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) filters: Filters,
+    /// Print comma-separated values
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) csv: bool,
+    /// Print one JSON object per sample
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) jsonl: bool,
+    #[command(flatten)]
+    pub(crate) naming: Naming,
+}
+
 /// Which samples count. Names may have `*` for any text, and options may be given several times.
 #[derive(Debug, Args)]
+#[command(next_help_heading = FILTERS)]
 pub(crate) struct Filters {
     /// Only samples of this source
     #[arg(long, value_name = "NAME")]
     pub(crate) source: Vec<String>,
-    /// Only samples in this process, by its name or identifier
+    /// Only samples in this process, by its name or id
     #[arg(long, value_name = "NAME|ID")]
     pub(crate) process: Vec<String>,
     /// Only samples in this module
@@ -426,7 +512,7 @@ pub(crate) struct Filters {
     /// Only samples of these processors, e.g. `0-3,8`
     #[arg(long, short = 'C', alias = "processor", value_name = "CPUS", num_args = 1..)]
     pub(crate) processors: Vec<String>,
-    /// Only samples of this time, in seconds since the first, e.g. `0.5-1.25` or `2-`
+    /// Only samples of this part of the time, in seconds since the first, e.g. `0.5-1.25` or `2-`
     #[arg(long, value_name = "FROM-TO", allow_hyphen_values = true)]
     pub(crate) time: Option<String>,
 }
@@ -441,8 +527,9 @@ pub(crate) enum Sorting {
 /// Where the names of functions come from.
 #[derive(Debug, Args)]
 pub(crate) struct Naming {
-    /// Folders with symbols, parted by `;`, before those of `_NT_SYMBOL_PATH` and the modules' own
-    #[arg(long, value_name = "PATH")]
+    /// Folders with symbols, separated by `;`; searched before `_NT_SYMBOL_PATH` and the modules' own
+    /// folders
+    #[arg(long, value_name = "PATH", help_heading = NAMES)]
     symbols: Option<OsString>,
 }
 
@@ -461,20 +548,21 @@ impl Naming {
 /// How a machine is watched while it goes on.
 #[derive(Debug, Args)]
 pub(crate) struct Watching {
-    /// Read the counters so often
+    /// Read the counters every MS milliseconds
     #[arg(
         long = "interval",
+        help_heading = HOW,
         short = 'I',
         value_name = "MS",
         default_value_t = 1000.0,
         allow_negative_numbers = true
     )]
     pub(crate) interval: f64,
-    /// What a modelled machine runs, over and over
-    #[arg(long, value_name = "SPEC")]
+    /// What a modelled machine runs, over and over, e.g. `instructions=1000000,cycles=2000000`
+    #[arg(long, value_name = "SPEC", help_heading = MODEL)]
     pub(crate) workload: Option<String>,
-    /// How long sources that share counters each stay on them
-    #[arg(long, value_name = "MS", allow_negative_numbers = true)]
+    /// Time slice when sources share counters, in milliseconds
+    #[arg(long, value_name = "MS", allow_negative_numbers = true, help_heading = HOW)]
     pub(crate) rotate: Option<f64>,
 }
 
@@ -484,31 +572,31 @@ pub(crate) struct Top {
     pub(crate) selection: Selection,
     #[command(flatten)]
     pub(crate) watching: Watching,
-    /// End after so long
-    #[arg(long, short, value_name = "SECONDS", allow_negative_numbers = true)]
+    /// Stop after SECONDS
+    #[arg(long, short, value_name = "SECONDS", allow_negative_numbers = true, help_heading = HOW)]
     pub(crate) duration: Option<f64>,
-    /// Write every reading to a file, as comma-separated values
-    #[arg(long, value_name = "FILE")]
+    /// Write every reading to FILE as comma-separated values
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) log: Option<PathBuf>,
-    /// Print the rates of one interval, and end
-    #[arg(long)]
+    /// Print the rates of one interval and exit
+    #[arg(long, help_heading = OUTPUT)]
     pub(crate) once: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Export {
-    /// A file that `record` wrote
+    /// A recording made by `halprof record`
     pub(crate) file: PathBuf,
     /// What to write
     #[arg(long, short, value_name = "FORMAT", value_parser = formats())]
     pub(crate) format: Format,
-    /// The file to write, `-` for standard output; without it FILE with the format's ending
+    /// The file to write, `-` for standard output [default: FILE with the format's extension]
     #[arg(long, short, value_name = "OUT")]
     pub(crate) output: Option<PathBuf>,
-    /// One source only; formats that hold one take the first without it
+    /// Only this source; formats that hold one source take the first by default
     #[arg(long, value_name = "NAME")]
     pub(crate) source: Option<String>,
-    /// What the lanes of timelines are
+    /// What the lanes of a timeline show
     #[arg(long, value_name = "LANES", default_value = "processor", value_parser = lanes())]
     pub(crate) by: Lanes,
     #[command(flatten)]
@@ -517,35 +605,40 @@ pub(crate) struct Export {
 
 #[derive(Debug, Args)]
 pub(crate) struct Registers {
-    /// Processors, e.g. `0-3,8`; the boot processor without it
+    #[command(flatten)]
+    pub(crate) on: OnMachine,
+    /// Processors, e.g. `0-3,8` [default: the boot processor]
     #[arg(long = "processors", short = 'C', value_name = "CPUS", num_args = 1..)]
     pub(crate) processors: Vec<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Install {
-    /// The package's install file; halprof.inf beside the tool without it
+    /// The package's install file [default: halprof.inf beside the tool]
     pub(crate) inf: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Explain {
-    /// `busy`, `sampling`, `TotalIssues`, `r100C0`; without one, what there is
+    #[command(flatten)]
+    pub(crate) on: OnMachine,
+    /// A code, a method or a source: `busy`, `sampling`, `TotalIssues`, `r100C0` [default: list the
+    /// topics]
     pub(crate) topic: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Man {
-    /// Where to write all pages; without it one is printed
+    /// The folder to write all pages to; without it, one page is printed
     pub(crate) folder: Option<PathBuf>,
-    /// The command whose page is printed
+    /// Print the page of this command
     #[arg(long, value_name = "COMMAND", conflicts_with = "folder")]
     pub(crate) page: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Completions {
-    /// The shell that reads it
+    /// The shell to complete in
     pub(crate) shell: clap_complete::Shell,
 }
 

@@ -13,6 +13,7 @@ pub(crate) mod man;
 pub(crate) mod record;
 pub(crate) mod registers;
 pub(crate) mod report;
+pub(crate) mod script;
 pub(crate) mod stat;
 pub(crate) mod switch;
 pub(crate) mod top;

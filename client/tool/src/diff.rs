@@ -1,8 +1,9 @@
 //! `halprof report --diff`: what has become more and less from one recording to another.
 
 use crate::args;
-use crate::output::{Output, table_of, thousands};
+use crate::output::{Output, thousands};
 use crate::shown::Shown;
+use crate::table::{Column, Width, table};
 use crate::{Error, Result};
 use halprof_measure::statistics::{by_chance, clear_of_chance};
 use halprof_profile::report::key::Value;
@@ -65,7 +66,7 @@ pub(super) fn run(
         let several = before.sources.len() > 1;
         let texts = tables.iter().flat_map(|(table, parts)| {
             let parts = parts.iter();
-            parts.map(move |part| text(table, part, several, options.top))
+            parts.map(move |part| text(table, part, several, (options.rows(), output.width())))
         });
         return output.print(&texts.collect::<Vec<_>>().join("\n"));
     }
@@ -184,17 +185,16 @@ impl Change {
     }
 }
 
-fn text(table: &Table, part: &Compared<'_>, several: bool, top: usize) -> String {
-    let mut head = vec![
-        "change",
-        "before",
-        "after",
-        "events before",
-        "events after",
-        "",
+fn text(of: &Table, part: &Compared<'_>, several: bool, (keep, width): (usize, Width)) -> String {
+    let mut columns = vec![
+        Column::number("change"),
+        Column::number("before"),
+        Column::number("after"),
+        Column::number("events before").extra(),
+        Column::number("events after").extra(),
+        Column::word("verdict"),
     ];
-    head.extend(table.by.iter().map(|key| key.name()));
-    let keep = if top == 0 { usize::MAX } else { top };
+    columns.extend(of.by.iter().map(|key| Column::name(key.name())));
     let rows = part.rows.iter().take(keep).map(|row| {
         let (names, change) = (&row.names, row.change);
         let percent = |part: Sum, whole: Sum| Share::of(part.samples, whole.samples).value * 100.0;
@@ -205,7 +205,7 @@ fn text(table: &Table, part: &Compared<'_>, several: bool, top: usize) -> String
             thousands(change.before.events),
             thousands(change.after.events),
             if row.clear {
-                String::new()
+                "clear".to_owned()
             } else {
                 "chance".to_owned()
             },
@@ -215,7 +215,7 @@ fn text(table: &Table, part: &Compared<'_>, several: bool, top: usize) -> String
     });
     let source = part.source.filter(|_| several);
     let title = source.map_or_else(String::new, |source| format!("{}\n", Shown(source)));
-    title + &table_of(head, rows, &[0, 1, 2, 3, 4])
+    title + &table(width, &columns, rows)
 }
 
 fn json_of(table: &Table, parts: &[Compared<'_>]) -> Json {

@@ -17,7 +17,7 @@ pub enum Error {
     #[error("{0}")]
     Installation(Obstacle),
     /// Nothing but time can be counted here, and why.
-    #[error("{refused}: nothing but time can be measured here. {why}")]
+    #[error("no counter can be used here, only time can be counted. {why}")]
     NoCounters {
         /// What was refused.
         refused: Measure,

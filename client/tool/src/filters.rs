@@ -1,7 +1,7 @@
 //! Options of the commands that read recordings, as the library takes them.
 
 use crate::args::{self, joined};
-use crate::output::{Output, Told};
+use crate::output::{Output, Told, thousands};
 use crate::{Error, Result};
 use halprof_measure::selection;
 use halprof_profile::recording::Recording;
@@ -47,8 +47,8 @@ pub(super) fn tables(lists: &[String]) -> Result<Vec<Vec<Key>>> {
             keys.push(key.ok_or_else(|| {
                 let names: Vec<_> = Key::ALL.iter().map(|key| key.name()).collect();
                 Error::usage(
-                    format!("`--by {list}`: `{name}` is no key, or is there twice"),
-                    format!("Keys are {}.", names.join(", ")),
+                    format!("`--by {list}`: `{name}` is not a key, or is listed twice"),
+                    format!("The keys are {}.", names.join(", ")),
                 )
             })?);
         }
@@ -77,14 +77,16 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
     for source in &report.sources {
         let n = source.sum.samples;
         if n == 0 {
-            warnings.push(format!("{}: no sample counts here", source.name));
+            warnings.push(format!("{}: no samples", source.name));
         } else if n < ENOUGH {
             let bound = halprof_profile::report::share::Share::of(n / 10, n).bound();
             warnings.push(format!(
-                "{}: {n} samples are few: a share of 10 % is known to ±{:.1} points; {ENOUGH} and \
-                 more are advised, by a shorter period or a longer recording",
+                "{}: only {} samples, so a share of 10 % is accurate to ±{:.1} points; aim for {} with a \
+                 shorter period or a longer recording",
                 source.name,
-                bound * 100.0
+                thousands(n),
+                bound * 100.0,
+                thousands(ENOUGH)
             ));
         }
     }
@@ -92,7 +94,7 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
         if let Some(turns) = &source.turns {
             let percent = 100.0 * turns.running as f64 / turns.enabled.max(1) as f64;
             warnings.push(format!(
-                "{} took turns on the counters and was sampled {percent:.1} % of the time: its events are scaled",
+                "{} took turns on the counters and was sampled {percent:.1} % of the time; its events are scaled up",
                 source.name
             ));
         }
@@ -100,26 +102,37 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
     let told = report.recording.statistics.as_ref();
     if let Some(code) = told.and_then(|told| told.ended.as_ref()) {
         warnings.push(format!(
-            "the driver ended sampling by itself ({code}): what came afterwards is not here"
+            "the driver stopped sampling early ({code}): nothing after that was recorded"
         ));
     }
     let lost: u64 = report.recording.lost().values().sum();
     let all = report.recording.samples.saturating_add(lost);
     if lost.saturating_mul(100) > all.saturating_mul(LOST_PERCENT) {
         warnings.push(format!(
-            "{lost} of {all} samples were lost: shares are of those that were kept, and events are \
-             too few by as much"
+            "{} of {} samples were lost: shares are of the samples that were kept, and event counts \
+             are low by the same proportion",
+            thousands(lost),
+            thousands(all)
         ));
     }
     let throttled = report.recording.statistics.as_ref();
     if let Some(told) = throttled.filter(|told| told.throttled != 0) {
         warnings.push(format!(
-            "interrupts took too much time: periods were lengthened {} times, up to {}; each \
-             sample counts with its own period",
-            told.throttled, told.longest_period
+            "interrupts took too much time: periods were lengthened {}, up to {}; each sample counts \
+             with its own period",
+            times(told.throttled),
+            thousands(told.longest_period)
         ));
     }
     warnings
+}
+
+/// How often: `once`, `2 times`.
+pub(super) fn times(n: u64) -> String {
+    match n {
+        1 => "once".to_owned(),
+        n => format!("{} times", thousands(n)),
+    }
 }
 
 /// What the symbols of a module came from.
@@ -152,11 +165,16 @@ pub(super) fn note_symbols(opened: &[Opened], output: &Output) {
     let lacking: Vec<_> = opened.iter().filter(|o| !found(o) && real(o)).collect();
     for opened in lacking.iter().take(TOLD_MODULES) {
         let notes = opened.notes.join("; ");
+        let notes = if notes.is_empty() {
+            "none found"
+        } else {
+            &notes
+        };
         output.note(&format!("symbols of {}: {notes}", opened.module.name));
     }
     if lacking.len() > TOLD_MODULES {
         output.note(&format!(
-            "{} more modules have no symbols; `--json` tells all",
+            "{} more modules have no symbols; `--json` lists them",
             lacking.len() - TOLD_MODULES
         ));
     }

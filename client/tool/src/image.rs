@@ -39,7 +39,7 @@ impl<'a> Keys<'a> {
         let code = rest.iter().any(|item| item.trim().starts_with("code="));
         if keys.image.is_some() && code {
             return Err(Error::usage(
-                "`--workload`: `image` and `code` both say where instructions are",
+                "`--workload`: `image` and `code` exclude each other",
                 "Give one of them.",
             ));
         }

@@ -15,6 +15,7 @@ mod codes;
 mod command;
 mod diff;
 mod error;
+mod examples;
 mod filters;
 mod image;
 mod metrics;
@@ -23,8 +24,12 @@ mod periods;
 mod place;
 mod recorder;
 mod runner;
+#[cfg(test)]
+#[path = "../tests/screen.rs"]
+mod screen;
 mod shown;
 mod systems;
+mod table;
 mod this_machine;
 mod watch;
 
@@ -33,7 +38,7 @@ use clap::Parser;
 use clap::error::ErrorKind;
 use command::{
     annotate, check, doctor, explain, export, info, install, list, machines, man, record,
-    registers, report, stat, switch, top, uninstall,
+    registers, report, script, stat, switch, top, uninstall,
 };
 pub use error::{Error, Result};
 use halprof_measure::Connection;
@@ -72,7 +77,11 @@ fn exit_code(status: u32) -> ExitCode {
 }
 
 fn status(arguments: impl IntoIterator<Item = OsString>, open: Opener<'_>) -> u32 {
-    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let given: Vec<OsString> = arguments.into_iter().collect();
+    let arguments = match expanded(&given) {
+        Ok(arguments) => arguments,
+        Err(error) => return before_parsing(&given).fail(&error).into(),
+    };
     let parsed = match Arguments::try_parse_from(&arguments) {
         Ok(parsed) => parsed,
         Err(error) => return misused(&error, &arguments).into(),
@@ -84,6 +93,41 @@ fn status(arguments: impl IntoIterator<Item = OsString>, open: Opener<'_>) -> u3
     }
 }
 
+/// The arguments, with those that a file has, one a line, in the place of each `@FILE`.
+fn expanded(given: &[OsString]) -> Result<Vec<OsString>> {
+    let own = given
+        .iter()
+        .take_while(|&argument| argument != "--")
+        .count();
+    let mut all = Vec::new();
+    for (index, argument) in given.iter().enumerate() {
+        let file = argument.to_str().and_then(|text| text.strip_prefix('@'));
+        match file.filter(|_| index < own) {
+            Some(file) => {
+                let text = std::fs::read_to_string(file);
+                let text = text.map_err(|error| halprof_measure::Error::reading(file, error))?;
+                let lines = text.trim_start_matches('\u{FEFF}').lines();
+                all.extend(lines.filter(|line| !line.is_empty()).map(OsString::from));
+            }
+            None => all.push(argument.clone()),
+        }
+    }
+    Ok(all)
+}
+
+/// How to say what goes wrong before the arguments are known.
+fn before_parsing(arguments: &[OsString]) -> Output {
+    let own = || arguments.iter().take_while(|&argument| argument != "--");
+    let lines = own().any(|argument| argument == "--jsonl");
+    if !lines && !own().any(|argument| argument == "--json") {
+        return Output::text();
+    }
+    let mut own_again = own();
+    let driver = own_again.any(|argument| argument == "driver" || argument == "--machine=driver");
+    let modelled = !driver && (cfg!(not(windows)) || own().any(|a| a == "--machine"));
+    Output::json(modelled, lines)
+}
+
 /// What clap has to say: help and version as they are, all else as a usage error.
 fn misused(error: &clap::Error, arguments: &[OsString]) -> u8 {
     if matches!(
@@ -93,9 +137,8 @@ fn misused(error: &clap::Error, arguments: &[OsString]) -> u8 {
         let _ = error.print();
         return 0;
     }
-    let own = arguments.iter().take_while(|&argument| argument != "--");
-    let lines = own.clone().any(|argument| argument == "--jsonl");
-    if !lines && !own.clone().any(|argument| argument == "--json") {
+    let output = before_parsing(arguments);
+    if !output.is_json() {
         let _ = error.print();
         return 2;
     }
@@ -105,11 +148,7 @@ fn misused(error: &clap::Error, arguments: &[OsString]) -> u8 {
         message.strip_prefix("error: ").unwrap_or(message),
         "`halprof help` and `halprof help COMMAND` show what there is.",
     );
-    let driver = own
-        .clone()
-        .any(|argument| argument == "driver" || argument == "--machine=driver");
-    let modelled = !driver && (cfg!(not(windows)) || own.clone().any(|a| a == "--machine"));
-    Output::json(modelled, lines).fail(&usage)
+    output.fail(&usage)
 }
 
 /// Does what the command says; answers the exit status of one that did not fail, which is that of
@@ -129,6 +168,7 @@ fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u
         }
         Commands::Machines(options) => machines::run(options, output),
         Commands::Report(options) => report::run(options, output),
+        Commands::Script(options) => script::run(options, output),
         Commands::Export(options) => export::run(options, output),
         Commands::Annotate(options) => annotate::run(options, output),
         Commands::Install(options) => install::run(options, output),
@@ -138,8 +178,8 @@ fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u
         Commands::Start => switch::start(output),
         Commands::Stop => switch::stop(output),
         Commands::Uninstall => uninstall::run(output),
-        Commands::Doctor => doctor::run(place(), arguments.machine() == DRIVER, output),
-        Commands::Info => measuring(place()?, output, info::run),
+        Commands::Doctor(_) => doctor::run(place(), arguments.machine() == DRIVER, output),
+        Commands::Info(_) => measuring(place()?, output, info::run),
         Commands::List(options) => measuring(place()?, output, |on, output| {
             list::run(options, on, output)
         }),

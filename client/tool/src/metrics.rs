@@ -3,7 +3,8 @@
 use crate::On;
 use crate::Result;
 use crate::choice::countable;
-use crate::output::{Output, table};
+use crate::output::Output;
+use crate::table::{Column, Width, table};
 use halprof_measure::catalog::Catalog;
 use halprof_measure::describe;
 use halprof_measure::metrics::{Metric, Metrics, Term};
@@ -58,7 +59,9 @@ pub(super) fn run(
             .map(|metric| row(metric, &metrics, &catalog))
             .collect(),
     };
-    output.result("metrics", on.told.modelled, &body, text)
+    output.result("metrics", on.told.modelled, &body, |body| {
+        text(body, output.width())
+    })
 }
 
 fn row(metric: &Metric, metrics: &Metrics, catalog: &Catalog) -> Row {
@@ -88,7 +91,7 @@ fn row(metric: &Metric, metrics: &Metrics, catalog: &Catalog) -> Row {
     }
 }
 
-fn text(body: &Body) -> String {
+fn text(body: &Body, width: Width) -> String {
     let cells = |row: &Row| {
         [
             row.id.clone(),
@@ -97,11 +100,13 @@ fn text(body: &Body) -> String {
             format!("{} / {}", sum(&row.above), sum(&row.below)),
         ]
     };
-    table(
-        ["metric", "supported", "is", "counts"],
-        body.metrics.iter().map(cells),
-        &[],
-    )
+    let columns = [
+        Column::word("metric"),
+        Column::word("supported"),
+        Column::prose("is"),
+        Column::prose("formula"),
+    ];
+    table(width, &columns, body.metrics.iter().map(cells))
 }
 
 fn name(row: &Row) -> String {

@@ -2,6 +2,7 @@
 
 use crate::args::Arguments;
 use crate::shown::{Shown, visible, visible_json};
+use crate::table::Width;
 use crate::{Error, Result};
 use anstyle::{AnsiColor, Style};
 pub(crate) use halprof_profile::thousands;
@@ -9,14 +10,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
-use tabled::builder::Builder;
-use tabled::settings::object::Columns;
-use tabled::settings::{self, Alignment, Modify};
-use textwrap::WordSplitter;
 
-/// The heads of tables.
-const HEAD: Style = Style::new().bold();
-const ERROR: Style = AnsiColor::Red.on_default().bold();
+pub(crate) const ERROR: Style = AnsiColor::Red.on_default().bold();
 const HINT: Style = AnsiColor::Cyan.on_default();
 /// What a reader of figures must not miss.
 pub(crate) const WARNING: Style = AnsiColor::Yellow.on_default();
@@ -35,6 +30,7 @@ enum Form {
 pub(crate) struct Output {
     form: Form,
     quiet: bool,
+    width: Width,
     /// What an error says before anybody has answered.
     modelled: bool,
 }
@@ -95,17 +91,34 @@ impl Output {
         Self {
             form,
             quiet: arguments.quiet,
+            width: Width::of(arguments.width),
             modelled: arguments.machine() != "driver",
         }
     }
 
-    /// For errors before the arguments are known.
+    /// For errors before the arguments are known, for people.
+    pub(crate) const fn text() -> Self {
+        Self {
+            form: Form::Text,
+            quiet: false,
+            width: Width::WHOLE,
+            modelled: true,
+        }
+    }
+
+    /// The same, for programs.
     pub(crate) const fn json(modelled: bool, lines: bool) -> Self {
         Self {
             form: if lines { Form::JsonLines } else { Form::Json },
             quiet: true,
+            width: Width::WHOLE,
             modelled,
         }
+    }
+
+    /// How many columns standard output has.
+    pub(crate) const fn width(&self) -> Width {
+        self.width
     }
 
     /// Whether JSON is wanted.
@@ -163,6 +176,15 @@ impl Output {
         Self::put(text).map(drop)
     }
 
+    /// Prints a part of what has many; answers whether anybody still listens. Data goes as it is to
+    /// whatever is no terminal.
+    pub(crate) fn print_stream(&self, text: &str, is_data: bool) -> Result<bool> {
+        if is_data && !io::stdout().is_terminal() {
+            return Self::put(text);
+        }
+        self.print_to_listener(text)
+    }
+
     /// The same; answers whether anybody still listens.
     pub(crate) fn print_to_listener(&self, text: &str) -> Result<bool> {
         Self::put(&if self.is_json() {
@@ -191,8 +213,8 @@ impl Output {
     )]
     pub(crate) fn note_model(&self, told: &Told) {
         if told.modelled {
-            let model = styled(WARNING, "modelled machine");
-            note(&format!("{model}: {}; not silicon", Shown(&told.machine)));
+            let model = styled(WARNING, "modelled machine, not silicon:");
+            note(&format!("{model} {}", Shown(&told.machine)));
         }
     }
 
@@ -266,62 +288,6 @@ pub(crate) fn styled(style: Style, text: &str) -> String {
 /// Text without its styles, for files.
 pub(crate) fn plain(text: &str) -> String {
     anstream::adapter::strip_str(text).to_string()
-}
-
-/// A table for people: a head, rows, and which columns stand at the right.
-pub(crate) fn table<const N: usize>(
-    head: [&str; N],
-    rows: impl IntoIterator<Item = impl IntoIterator<Item = String>>,
-    right: &[usize],
-) -> String {
-    table_of(head, rows, right)
-}
-
-/// A table of as many columns as its head has.
-pub(crate) fn table_of<'a>(
-    head: impl IntoIterator<Item = &'a str>,
-    rows: impl IntoIterator<Item = impl IntoIterator<Item = String>>,
-    right: &[usize],
-) -> String {
-    let mut builder = Builder::default();
-    builder.push_record(head);
-    let text = aligned(builder, rows, right);
-    match text.split_once('\n') {
-        Some((head, rows)) => styled(HEAD, head) + "\n" + rows,
-        None => text,
-    }
-}
-
-/// A table without a head.
-pub(crate) fn lines(
-    rows: impl IntoIterator<Item = impl IntoIterator<Item = String>>,
-    right: &[usize],
-) -> String {
-    aligned(Builder::default(), rows, right)
-}
-
-fn aligned(
-    mut builder: Builder,
-    rows: impl IntoIterator<Item = impl IntoIterator<Item = String>>,
-    right: &[usize],
-) -> String {
-    for row in rows {
-        builder.push_record(row);
-    }
-    let mut table = builder.build();
-    table.with(settings::Style::blank());
-    for &column in right {
-        table.with(Modify::new(Columns::one(column)).with(Alignment::right()));
-    }
-    let lines = table.to_string();
-    let trimmed: Vec<&str> = lines.lines().map(str::trim_end).collect();
-    trimmed.join("\n") + "\n"
-}
-
-/// Text in lines of so many columns, broken between words only.
-pub(crate) fn wrapped_to(columns: usize, text: &str) -> String {
-    let options = textwrap::Options::new(columns);
-    textwrap::fill(text, options.word_splitter(WordSplitter::NoHyphenation))
 }
 
 /// Nanoseconds in seconds: `1.234567 s`.

@@ -28,7 +28,7 @@ impl Place {
         if machine == DRIVER {
             return driver();
         }
-        let spec = spec(machine)?;
+        let spec = spec(machine).map_err(|error| guessed(machine, error))?;
         let model = Modelled::new(&spec.leaves);
         Ok(Self::modelled(Box::new(model), spec.description))
     }
@@ -76,6 +76,22 @@ impl Transport for Place {
             Answers::RealTime(transport) => transport.request(code, input, output),
             Answers::Modelled(model) => model.request(code, input, output),
         }
+    }
+}
+
+/// Adds the model that may have been meant.
+fn guessed(machine: &str, error: halprof_measure::Error) -> halprof_measure::Error {
+    let name = machine.split(',').next().unwrap_or(machine).to_lowercase();
+    let names = sim::models::MODELS.iter().map(|model| model.name);
+    let close = names.map(|model| (strsim::jaro_winkler(&name, model), model));
+    let best = close.max_by(|a, b| a.0.total_cmp(&b.0));
+    match (error, best) {
+        (halprof_measure::Error::NoMachine(message), Some((likeness, model)))
+            if likeness > 0.85 =>
+        {
+            halprof_measure::Error::NoMachine(format!("{message}; did you mean `{model}`?"))
+        }
+        (error, _) => error,
     }
 }
 

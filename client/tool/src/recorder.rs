@@ -127,7 +127,7 @@ impl<'a> Recorder<'a> {
         }
         self.drain(&mut session, indexes)?;
         let statistics = session.statistics()?;
-        let mut turns = turns(&session.snapshot()?, indexes);
+        let mut turns = turns(&session.snapshot()?, indexes, self.choice);
         self.sum = self.with(&statistics, elapsed_ns);
         self.sum.turns.append(&mut turns);
         self.ended = ended(&statistics);
@@ -243,10 +243,15 @@ fn ended(statistics: &samples::Statistics) -> Option<Refusal> {
     })
 }
 
-/// The sources of a pass that were on a counter for a part of the time only.
-fn turns(counts: &[Vec<Count>], indexes: &[usize]) -> Vec<Turns> {
+/// The sources of a pass that were on a counter for a part of the time only, on the processors that
+/// can count them.
+fn turns(counts: &[Vec<Count>], indexes: &[usize], choice: &Choice) -> Vec<Turns> {
     let of_source = |(place, &index): (usize, &usize)| {
-        let counts = counts.iter().filter_map(|counts| counts.get(place));
+        let chosen = choice.chosen.get(index)?;
+        let able = choice
+            .selected()
+            .filter(|one| choice.counts_on(chosen, one));
+        let counts = able.filter_map(|one| counts.get(one.index as usize)?.get(place));
         let estimate = Estimate::sum(counts.map(Estimate::new));
         let narrow = |ticks: u128| u64::try_from(ticks).unwrap_or(u64::MAX);
         estimate.scaled.then(|| Turns {

@@ -218,7 +218,7 @@ fn what_is_wrong_is_told_with_its_line() {
             Ok(()) => panic!("taken: {text}"),
             Err(wrong) => wrong.in_words(text),
         };
-        let start = format!("is no file of metrics: line {line}: ");
+        let start = format!("is not a valid metric file: line {line}: ");
         assert!(
             told.starts_with(&start) && told.contains(word),
             "{text}{told}"

@@ -39,7 +39,7 @@ pub fn flamegraph(view: &View<'_>) -> String {
         view,
         "flame graph",
         [format!(
-            "width: estimated events, {whole} in all; rows are {}",
+            "width: estimated events, {whole} total; rows are {}",
             LEVELS.join(", ")
         )],
     );

@@ -109,7 +109,7 @@ fn header(view: &View<'_>) -> String {
         ("Lost", lost),
         (
             "Call stacks",
-            "none: a sample is one instruction, and rows of the flame graph are no calls"
+            "none: a sample is one instruction, and rows of the flame graph are not call frames"
                 .to_owned(),
         ),
     ] {

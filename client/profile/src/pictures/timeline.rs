@@ -242,7 +242,7 @@ impl Drawer<'_> {
         let entries = modes.map(|&(_, class, label)| (class, label));
         let longer = (
             "longer",
-            "periods lengthened, to keep to the interrupt budget",
+            "periods lengthened to keep to the interrupt budget",
         );
         let longer = (!lengthened.is_empty()).then_some(longer);
         let mut x = LEFT;

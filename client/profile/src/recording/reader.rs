@@ -119,7 +119,7 @@ impl<R: Read> Reader<R> {
         }
         let told = self.recording.ending.as_ref().map(|ending| ending.samples);
         if told.is_some_and(|told| told != self.recording.samples) {
-            self.damaged(self.offset, "its end tells another number of samples");
+            self.damaged(self.offset, "its end gives another number of samples");
         }
         Ok(self.recording)
     }
@@ -134,7 +134,7 @@ impl<R: Read> Reader<R> {
         let got = got.map_err(|error| unreadable(&self.path, error))?;
         let (magic, version) = head.split_at(MAGIC.len());
         if got != head.len() || magic != MAGIC {
-            let why = "is no recording".to_owned();
+            let why = "is not a halprof recording".to_owned();
             return Err(self.refused(why, "`halprof record -o FILE` makes one."));
         }
         match number(version) {

@@ -223,7 +223,7 @@ fn a_hostile_length_allocates_nothing() {
 fn other_files_and_versions_are_told_apart() {
     let foreign = reread(b"MZ\x90\x00 something else").0;
     let text = foreign.expect_err("foreign").to_string();
-    assert!(text.contains("no recording"), "{text}");
+    assert!(text.contains("not a halprof recording"), "{text}");
     for version in [0u8, 1, 3] {
         let mut bytes = recording(0);
         bytes[8] = version;

@@ -1,5 +1,6 @@
 //! Which samples count.
 
+use crate::symbols::Frame;
 use halprof_measure::{Error, Result};
 use std::collections::BTreeSet;
 
@@ -18,6 +19,22 @@ pub struct Filter {
     pub processors: Option<BTreeSet<u32>>,
     /// Nanoseconds since the first sample: from, inclusive, and to, exclusive.
     pub time: Option<(u64, u64)>,
+}
+
+impl Filter {
+    /// Whether samples in a module count.
+    pub(crate) fn passes_module(&self, module: &str) -> bool {
+        let modules = &self.modules;
+        modules.is_empty() || modules.iter().any(|pattern| pattern.matches(module))
+    }
+
+    /// Whether samples at a place count.
+    pub(crate) fn passes_frame(&self, frame: &Frame) -> bool {
+        let name = frame.symbol.as_deref();
+        let meant = |pattern: &Pattern| name.is_some_and(|name| pattern.matches_symbol(name));
+        self.passes_module(&frame.module)
+            && (self.symbols.is_empty() || self.symbols.iter().any(meant))
+    }
 }
 
 /// A name to look for, in which `*` stands for any text. Capitals make no difference.
@@ -79,8 +96,8 @@ fn glob(pattern: &str, name: &str) -> bool {
 pub fn time(text: &str) -> Result<(u64, u64)> {
     let wrong = || {
         Error::usage(
-            format!("`--time {text}` is no part of a recording"),
-            "Name seconds since the first sample, FROM-TO, as in `0.5-1.25`, `2-` or `-0.1`.",
+            format!("`--time {text}` is not a time range"),
+            "Give seconds since the first sample, FROM-TO with FROM before TO, as in `0.5-1.25`, `2-` or `-0.1`.",
         )
     };
     let (from, to) = text.split_once('-').ok_or_else(wrong)?;

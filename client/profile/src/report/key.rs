@@ -15,6 +15,8 @@ pub enum Key {
     Thread,
     /// The processor.
     Processor,
+    /// The type of core, where they differ.
+    Core,
     /// The module of the address.
     Module,
     /// The function of the address.
@@ -27,7 +29,7 @@ pub enum Key {
 
 impl Key {
     /// All, in the order in which help lists them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Module,
         Self::Symbol,
         Self::Line,
@@ -35,6 +37,7 @@ impl Key {
         Self::Process,
         Self::Thread,
         Self::Processor,
+        Self::Core,
         Self::Source,
     ];
 
@@ -46,6 +49,7 @@ impl Key {
             Self::Process => "process",
             Self::Thread => "thread",
             Self::Processor => "processor",
+            Self::Core => "core",
             Self::Module => "module",
             Self::Symbol => "symbol",
             Self::Line => "line",
@@ -67,6 +71,7 @@ impl Key {
             Self::Process => &["process", "process_name"],
             Self::Thread => &["thread"],
             Self::Processor => &["processor"],
+            Self::Core => &["core"],
             Self::Module => &["module"],
             Self::Symbol => &["module", "symbol"],
             Self::Line => &["module", "file", "line"],
@@ -104,6 +109,8 @@ pub enum Value {
     Thread(u32),
     /// A processor's index.
     Processor(u32),
+    /// A type of core; `None` where the recording has none for the processor.
+    Core(Option<Arc<str>>),
     /// A module's name.
     Module(Arc<str>),
     /// A function.
@@ -143,6 +150,7 @@ impl fmt::Display for Value {
             } => write!(f, "{name} ({id})"),
             Self::Process { id, name: None } => write!(f, "{id}"),
             Self::Thread(number) | Self::Processor(number) => write!(f, "{number}"),
+            Self::Core(name) => f.write_str(name.as_deref().unwrap_or("one type")),
             Self::Symbol {
                 module,
                 symbol: Some(symbol),
@@ -180,6 +188,7 @@ impl Value {
             }
             Self::Thread(thread) => put("thread", json!(thread)),
             Self::Processor(processor) => put("processor", json!(processor)),
+            Self::Core(name) => put("core", json!(name.as_deref())),
             Self::Module(module) => put("module", json!(**module)),
             Self::Symbol { module, symbol } => {
                 put("module", json!(**module));

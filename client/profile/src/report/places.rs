@@ -1,6 +1,6 @@
 //! Places resolved: each address's module, function and line as numbers that compare quickly.
 
-use super::filter::{Filter, Pattern};
+use super::filter::Filter;
 use super::key::{Key, Value};
 use super::tally::Place;
 use crate::symbols::Symbols;
@@ -83,7 +83,7 @@ impl Places {
     fn module_alone(&mut self, place: Place, symbols: &mut Symbols, filter: &Filter) -> Here {
         let module = symbols.module_name(place.process, place.ip, place.mode());
         Here {
-            passes: any(&filter.modules, |pattern| pattern.matches(&module)),
+            passes: filter.passes_module(&module),
             module: self.modules.number(module),
             ..Here::default()
         }
@@ -97,11 +97,7 @@ impl Places {
         keys: &[Key],
     ) -> Here {
         let frame = symbols.resolve(place.process, place.ip, place.mode());
-        let name = frame.symbol.as_deref();
-        let passes = any(&filter.modules, |pattern| pattern.matches(&frame.module))
-            && any(&filter.symbols, |pattern| {
-                name.is_some_and(|name| pattern.matches_symbol(name))
-            });
+        let passes = filter.passes_frame(&frame);
         let module = self.modules.number(frame.module);
         let symbol = self.symbols.number((module, frame.symbol));
         let mut here = Here {
@@ -175,9 +171,4 @@ impl Places {
     fn module(&self, number: u32) -> Option<Arc<str>> {
         self.modules.all.get(number as usize).cloned()
     }
-}
-
-/// Whether any pattern matches; none at all lets everything through.
-fn any(patterns: &[Pattern], matches: impl Fn(&Pattern) -> bool) -> bool {
-    patterns.is_empty() || patterns.iter().any(matches)
 }

@@ -14,27 +14,18 @@ pub enum Skid {
 /// What is known of each interface. The address is the one that the interrupt returns to (Intel SDM
 /// volume 3, the APIC and performance monitoring; AMD APM volume 2, performance-monitor counters).
 const INTERFACES: &[(&str, &str)] = &[
-    (
-        "Emon",
-        "the address is that of the next instruction when the interrupt was taken: the one that \
-         overflowed the counter ran before it, often a few instructions, sometimes many",
-    ),
-    (
-        "Amd64",
-        "the address is that of the next instruction when the interrupt was taken: the one that \
-         overflowed the counter ran before it, often a few instructions, sometimes many",
-    ),
-    (
-        "P6",
-        "the address is that of the next instruction when the interrupt was taken: the one that \
-         overflowed the counter ran before it, often a few instructions",
-    ),
+    ("Emon", SOME),
+    ("Amd64", SOME),
+    ("P6", SOME),
     (
         "NetBurst",
-        "the interrupt is raised at the count behind the overflow, and the address is that of the \
-         next instruction then: the one that overflowed the counter ran before it",
+        "Skid: the event happened before the address shown; NetBurst raises the interrupt one event \
+         after the overflow.",
     ),
 ];
+
+const SOME: &str =
+    "Skid: the event happened at or before the address shown, usually by a few instructions.";
 
 impl Skid {
     /// Of samples of an interface, `addressed` of which have an address.
@@ -43,13 +34,13 @@ impl Skid {
         if samples != 0 && addressed == 0 {
             return (
                 Self::NoAddress,
-                "samples by way of the HAL's callback have no address: nothing is known of modules \
-                 and functions",
+                "Samples taken through the HAL's callback have no address: modules and functions are \
+                 unknown.",
             );
         }
         let known = INTERFACES.iter().find(|&&(name, _)| name == interface);
         known.map_or(
-            (Self::Unknown, "not known for this interface"),
+            (Self::Unknown, "Skid: unknown for this interface."),
             |&(_, text)| (Self::AtOrAfter, text),
         )
     }

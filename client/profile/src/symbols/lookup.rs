@@ -85,7 +85,7 @@ impl Lookup {
             let refused = refused.filter(|named| path.loaded_from(named).is_none());
             self.notes.push(match (refused, tried.is_empty()) {
                 (None, true) => {
-                    "the recording does not tell from which file it was loaded".to_owned()
+                    "the recording does not name the file it was loaded from".to_owned()
                 }
                 (None, false) => format!("the module was not found at {}", tried.join(", ")),
                 (Some(named), true) => format!("{named} was not opened: {NOT_OURS}"),
@@ -216,9 +216,7 @@ fn image_of(path: &Path, wanted: Option<&Identity>) -> Result<Image, String> {
         (Some(wanted), Some(found)) if !found.is_same_build(wanted) => Err(format!(
             "it is of another build: {found}, where {wanted} is wanted"
         )),
-        (Some(wanted), None) => Err(format!(
-            "it does not tell its build, and {wanted} is wanted"
-        )),
+        (Some(wanted), None) => Err(format!("it has no build identity, and {wanted} is needed")),
         _ => Ok(image),
     }
 }

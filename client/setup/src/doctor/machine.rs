@@ -84,9 +84,9 @@ fn what_helps(reason: Option<Reason>, boot: &Processor) -> String {
             Some(hypervisor),
         ) => how_to_show(&hypervisor, boot),
         (Some(R::MonitoringDisabled), _) => {
-            "Enable performance monitoring in the firmware's setup.".to_owned()
+            "Enable performance monitoring in the firmware setup.".to_owned()
         }
-        _ => "This processor has no counters that halprof knows; ProfileTime can still be counted."
+        _ => "halprof knows no counters on this processor; ProfileTime can still be counted."
             .to_owned(),
     }
 }
@@ -104,7 +104,7 @@ const HYPERVISORS: &[(&str, &str)] = &[
     ),
     (
         "VBoxVBoxVBox",
-        "VirtualBox gives its guests no counters: use another hypervisor, or measure on the host.",
+        "VirtualBox gives guests no counters: use another hypervisor, or measure on the host.",
     ),
     (
         "TCGTCGTCGTCG",
@@ -113,13 +113,13 @@ const HYPERVISORS: &[(&str, &str)] = &[
 ];
 
 /// Hyper-V's root partition on Intel: old builds mask the counters, later ones offer them.
-const ROOT_INTEL: &str = "Windows runs on its own hypervisor here. Windows 10 version 1809 and later give the counters to Windows itself: update Windows, or turn Memory integrity and virtualization-based security off, and Hyper-V with `bcdedit /set hypervisorlaunchtype off`; then restart.";
+const ROOT_INTEL: &str = "Windows is running on its own hypervisor. From Windows 10 version 1809 on, Windows itself can use the counters: update Windows, or turn off Memory integrity, virtualization-based security and Hyper-V (`bcdedit /set hypervisorlaunchtype off`) and restart.";
 /// Hyper-V's root partition on AMD.
-const ROOT_AMD: &str = "Windows masks AMD's counters while its hypervisor runs. Only turning the hypervisor off helps: Memory integrity and virtualization-based security off, `bcdedit /set hypervisorlaunchtype off`, then restart.";
+const ROOT_AMD: &str = "Windows hides AMD's counters while its hypervisor runs. Turn the hypervisor off: Memory integrity and virtualization-based security off, `bcdedit /set hypervisorlaunchtype off`, then restart.";
 /// A guest of Hyper-V.
-const GUEST: &str = "Hyper-V guest: on the host, which must have an Intel processor, with the machine off, `Set-VMProcessor -VMName NAME -Perfmon @(\"pmu\")`. Azure does not offer this.";
+const GUEST: &str = "Hyper-V guest: turn the machine off and run `Set-VMProcessor -VMName NAME -Perfmon @(\"pmu\")` on the host, which must have an Intel processor. Azure does not offer this.";
 /// KVM or Xen with Hyper-V's enlightenments.
-const BEHIND: &str = "It shows Hyper-V's face, whose enlightenments can hide the counters (CPUID 0x40000003 EDX bit 2): leave them out for this guest, or let them offer performance monitors.";
+const BEHIND: &str = "It presents itself as Hyper-V, whose enlightenments can hide the counters (CPUID 0x40000003 EDX bit 2): turn them off for this guest, or let them offer performance monitors.";
 
 fn how_to_show(hypervisor: &str, boot: &Processor) -> String {
     if let Some(behind) = describe::vendor(&boot.hypervisor_behind) {
@@ -141,7 +141,7 @@ fn by_name(hypervisor: &str) -> String {
     let row = rows.find(|(name, _)| *name == hypervisor);
     row.map_or_else(
         || {
-            format!("Let the hypervisor ({hypervisor}) virtualise the CPU's performance counters, or measure on the host.")
+            format!("Let the hypervisor ({hypervisor}) virtualize the CPU's performance counters, or measure on the host.")
         },
         |(_, how)| (*how).to_owned(),
     )
@@ -152,7 +152,7 @@ fn hypervisor(machine: &Machine, boot: &Processor) -> Check {
         "CPUID leaf 1 ECX bit 31, leaf 0x40000000, and for Hv#1 leaf 0x40000003 EDX bit 2";
     let check = |result: String| Check::new("hypervisor", looked_at, result);
     let Some(vendor) = describe::vendor(&boot.hypervisor) else {
-        return check("none shows itself".to_owned());
+        return check("none detected".to_owned());
     };
     if machine.reason == Reason::HypervisorMasks as u32 {
         return check(format!(
@@ -162,25 +162,25 @@ fn hypervisor(machine: &Machine, boot: &Processor) -> Check {
         .code(ErrorCode::SourceNotSupported.code());
     }
     check(format!(
-        "{vendor} is between the processor and Windows: leaf 1 ECX bit 31 is set"
+        "{vendor} runs between the processor and Windows: leaf 1 ECX bit 31 is set"
     ))
     .warning(
-        "Counts are of the virtual processor and may miss events.",
-        "Measure on the host where exact counts matter.",
+        "Counts are those of the virtual processor and may miss events.",
+        "Measure on the host if exact counts matter.",
     )
 }
 
 fn interrupt(machine: &Machine) -> Check {
     let check = Check::new(
         "interrupt",
-        "how an overflow becomes known: the interface, and CPUID leaf 1 EDX bit 9 (local APIC)",
+        "how overflows are detected: the interface, and CPUID leaf 1 EDX bit 9 (local APIC)",
         describe::delivery(machine),
     );
     if machine.delivery == Delivery::None as u32 {
         return check
             .warning(
                 "Nothing can be sampled.",
-                "Count with `halprof stat`; sampling needs the interrupt.",
+                "Count with `halprof stat`: sampling needs the interrupt.",
             )
             .code(ErrorCode::SamplingUnavailable.code());
     }
@@ -192,7 +192,7 @@ fn owner(facts: &Facts, machine: &Machine) -> Check {
     let check = |result: String| {
         Check::new(
             "owner",
-            "the driver's own sessions, and whether Windows gives the counters",
+            "the driver's own sessions, and whether Windows reserves the counters for them",
             result,
         )
     };
@@ -215,14 +215,14 @@ fn owner(facts: &Facts, machine: &Machine) -> Check {
             check(failure.message.clone())
                 .problem(
                     "Every measurement of events is refused.",
-                    format!("Windows does not say who it is. {candidates}"),
+                    format!("Windows does not say which. {candidates}"),
                 )
                 .code(failure.code)
         }
-        Some(Ok(())) => check("nobody: they were had and given back".to_owned()),
+        Some(Ok(())) => check("free (reserved and released as a test)".to_owned()),
         Some(Err(_)) | None => check("no halprof session holds them".to_owned()).unknown(
-            "Whether another program owns the counters was not found out.",
-            "`halprof stat -d 1` tries it.",
+            "Another program may own the counters.",
+            "Run `halprof stat -d 1` to find out.",
         ),
     }
 }
@@ -237,12 +237,9 @@ fn counting(facts: &Facts) -> Check {
         None => Check::new(
             "counting",
             looked_at,
-            "not tried: nothing can be counted, or not now",
+            "not tested: nothing can be counted at present",
         )
-        .unknown(
-            "Whether the counters count was not found out.",
-            "See the checks above.",
-        ),
+        .unknown("The counters may not count.", "See the checks above."),
     }
 }
 
@@ -252,13 +249,13 @@ fn sampling(facts: &Facts, machine: &Machine) -> Check {
         Some(Ok(())) => Check::new(
             "sampling",
             looked_at,
-            "the overflow interrupt was had and given back",
+            "works (tested)",
         ),
         Some(Err(failure)) if failure.code == ErrorCode::InterruptTaken.code() => {
             Check::new("sampling", looked_at, &failure.message)
                 .warning(
-                    "`halprof record` is refused as it is; counting works.",
-                    "`halprof record --no-address` samples through the HAL's callback, which gives processes and processors but no addresses. To have addresses, end the profiler that holds the overflow handler.",
+                    "`halprof record` is refused; counting works.",
+                    "Use `halprof record --no-address`, which records processes and processors but no addresses; or end the profiler that uses the interrupt.",
                 )
                 .code(failure.code)
         }
@@ -269,7 +266,7 @@ fn sampling(facts: &Facts, machine: &Machine) -> Check {
             )
             .code(failure.code),
         None if machine.delivery == Delivery::None as u32 => {
-            Check::new("sampling", looked_at, "not tried: there is no interrupt").warning(
+            Check::new("sampling", looked_at, "not tested: there is no interrupt").warning(
                 "`halprof record` is refused; counting may work.",
                 "Count with `halprof stat`.",
             )
@@ -277,10 +274,10 @@ fn sampling(facts: &Facts, machine: &Machine) -> Check {
         None => Check::new(
             "sampling",
             looked_at,
-            "not tried: nothing can be counted, or not now",
+            "not tested: nothing can be counted at present",
         )
         .unknown(
-            "Whether the overflow interrupt can be had was not found out.",
+            "Sampling may not work.",
             "See the checks above.",
         ),
     }
@@ -295,23 +292,23 @@ fn clock(facts: &Facts, machine: &Machine) -> Check {
     let check = |result: String| {
         Check::new(
             "clock",
-            "the time-stamp counter's rate, and CPUID 0x80000007 EDX bit 8 (the same in every state)",
+            "the time-stamp counter's rate, and CPUID 0x80000007 EDX bit 8 (constant in every power state)",
             result,
         )
     };
     let times = "Times and rates are wrong; counts are not.";
     let rate = machine.timestamp_frequency as f64 / 1e9;
     match (machine.timestamp_frequency, invariant) {
-        (0, _) => check("its rate is not known".to_owned()).warning(
+        (0, _) => check("its rate is unknown".to_owned()).warning(
             times,
-            "Compare counts with counts, e.g. instructions with cycles.",
+            "Compare counts with counts, for example instructions with cycles.",
         ),
-        (_, Some(false)) => check(format!("{rate:.3} GHz, and it follows the processor's speed"))
+        (_, Some(false)) => check(format!("{rate:.3} GHz, changing with the processor's speed"))
             .warning(
                 times,
-                "Let the processor run at one speed (power plan High performance), or compare counts with counts.",
+                "Keep the processor at one speed (power plan High performance), or compare counts with counts.",
             ),
-        (_, Some(true)) => check(format!("{rate:.3} GHz, whatever speed the processor has")),
+        (_, Some(true)) => check(format!("{rate:.3} GHz, constant")),
         (_, None) => check(format!("{rate:.3} GHz")),
     }
 }
@@ -334,7 +331,7 @@ fn alike(processors: &[Processor]) -> Check {
         kinds.len()
     ))
     .warning(
-        "A source may be counted on some processors only, and an event may cost differently on each kind.",
-        "`halprof list` shows which sources only some of them count; `-C` chooses processors.",
+        "Some sources can be counted on some processors only, and the same code costs different numbers of events on each kind.",
+        "`halprof list` shows sources that only some processors can count; `-C` selects processors.",
     )
 }

@@ -73,7 +73,7 @@ fn windows(system: &System) -> Check {
             "The driver does not load: it needs KMDF 1.31.",
             "Update to Windows 10 version 2004 (build 19041) or later.",
         ),
-        None => check("its build is not told".to_owned()).unknown(
+        None => check("build unknown".to_owned()).unknown(
             "The driver needs build 19041 or later.",
             "`winver` shows the build.",
         ),
@@ -81,21 +81,15 @@ fn windows(system: &System) -> Check {
 }
 
 fn permission(system: &System, runs: bool) -> Check {
-    let check = |result: &str| {
-        Check::new(
-            "permission",
-            "the elevation of this process's token",
-            result,
-        )
-    };
+    let check = |result: &str| Check::new("permission", "the elevation of this process", result);
     let elevate = "Run it from an elevated prompt (Run as administrator).";
     match system.elevated {
         Some(true) => check("elevated"),
-        _ if runs => check("not elevated, and the device opens all the same"),
+        _ if runs => check("not elevated, but the device opens"),
         Some(false) => check("not elevated")
-            .problem("The device opens for administrators only.", elevate)
+            .problem("Only administrators can open the device.", elevate)
             .code("access-denied"),
-        None => check("not told").unknown("The device opens for administrators only.", elevate),
+        None => check("unknown").unknown("Only administrators can open the device.", elevate),
     }
 }
 
@@ -111,12 +105,12 @@ fn signing(system: &System, runs: bool) -> Check {
     let signed = match system.signature {
         Some(Signature::Microsoft) => "the driver is signed by Microsoft",
         Some(Signature::Other) => "the driver has a test certificate",
-        Some(Signature::None) => "the driver's file has no signature of its own",
-        None => "no driver's file was found to look at",
+        Some(Signature::None) => "the driver file has no signature",
+        None => "no driver file was found",
     };
     let Some(options) = system.code_integrity else {
-        return check(format!("whether test signing is on is not told; {signed}")).unknown(
-            "A driver with a test certificate loads with test signing only.",
+        return check(format!("test signing unknown; {signed}")).unknown(
+            "A driver with a test certificate loads only with test signing on.",
             "`bcdedit` shows testsigning.",
         );
     };
@@ -124,23 +118,20 @@ fn signing(system: &System, runs: bool) -> Check {
     let debugged = options & DEBUG_MODE != 0;
     let state = match (testing, debugged) {
         (true, _) => "test signing is on",
-        (false, true) => "test signing is off, a kernel debugger is allowed",
+        (false, true) => "test signing is off, kernel debugging is on",
         (false, false) => "test signing is off",
     };
     let check = check(format!("{state}; {signed}"));
     if testing || runs || system.signature == Some(Signature::Microsoft) {
         return check;
     }
-    let remedy = "Turn Secure Boot off in the firmware's setup, run `bcdedit /set testsigning on` from an elevated prompt and restart.";
+    let remedy = "Turn off Secure Boot in the firmware setup, run `bcdedit /set testsigning on` from an elevated prompt and restart.";
     if system.signature == Some(Signature::Other) && !debugged {
         return check
             .problem("Windows does not load the driver.", remedy)
             .code("not-signed");
     }
-    check.unknown(
-        "Windows loads only a driver that Microsoft has signed.",
-        remedy,
-    )
+    check.unknown("Windows loads only drivers signed by Microsoft.", remedy)
 }
 
 fn secure_boot(system: &System, runs: bool) -> Check {
@@ -151,7 +142,7 @@ fn secure_boot(system: &System, runs: bool) -> Check {
             result,
         )
     };
-    let remedy = "Turn it off in the firmware's setup (Hyper-V: Set-VMFirmware -VMName NAME -EnableSecureBoot Off, on the host, with the machine off). Where BitLocker protects the disk, have its recovery key at hand.";
+    let remedy = "Turn it off in the firmware setup (Hyper-V: with the machine off, run Set-VMFirmware -VMName NAME -EnableSecureBoot Off on the host). If BitLocker protects the disk, have its recovery key ready.";
     let testing = system
         .code_integrity
         .is_some_and(|options| options & TEST_SIGNING != 0);
@@ -162,15 +153,15 @@ fn secure_boot(system: &System, runs: bool) -> Check {
         }
         Some(true) if system.signature == Some(Signature::Other) => check("on")
             .problem(
-                "Test signing cannot be turned on, and without it the driver does not load.",
+                "Test signing cannot be turned on, and the driver does not load without it.",
                 remedy,
             )
             .code("not-signed"),
         Some(true) => {
             check("on").warning("A driver with a test certificate does not load.", remedy)
         }
-        None => check("not told").unknown(
-            "With it on, test signing cannot be turned on.",
+        None => check("unknown").unknown(
+            "If it is on, test signing cannot be turned on.",
             "`msinfo32` shows the Secure Boot State.",
         ),
     }
@@ -188,11 +179,11 @@ fn memory_integrity(system: &System, runs: bool) -> Check {
         Some(false) => check("off"),
         Some(true) if runs => check("on, and the driver runs"),
         Some(true) => check("on").warning(
-            "The driver is built for it, but has not been seen to load under it yet; and the hypervisor that it needs may hide the counters.",
-            "Should the driver not load, turn it off in Windows Security, Device security, Core isolation, and restart.",
+            "The driver is built to be compatible, which has not been tried yet; the hypervisor that Memory integrity needs may hide the counters.",
+            "If the driver does not load, turn it off in Windows Security, Device security, Core isolation, and restart.",
         ),
-        None => check("not told").unknown(
-            "The driver is built for it, but has not been seen to load under it yet.",
+        None => check("unknown").unknown(
+            "The driver is built to be compatible, which has not been tried yet.",
             "Windows Security, Device security, Core isolation shows it.",
         ),
     }
@@ -202,19 +193,19 @@ fn others(system: &System) -> Check {
     let check = |result: String| {
         Check::new(
             "other-tools",
-            "services and programs that run, by the names of known profilers",
+            "running services and programs, by the names of known profilers",
             result,
         )
     };
     let (Some(services), Some(processes)) = (&system.services, &system.processes) else {
-        return check("what runs is not told".to_owned()).unknown(
-            "Another profiler may own the counters or change them.",
+        return check("unknown".to_owned()).unknown(
+            "Another profiler may own or change the counters.",
             "Look for other profilers in Task Manager.",
         );
     };
     let running = tools::running(services, processes);
     if running.is_empty() {
-        return check("none that is known".to_owned());
+        return check("none known".to_owned());
     }
     let found: Vec<String> = running.iter().map(tools::Running::text).collect();
     let remedies: Vec<String> = running
@@ -222,7 +213,7 @@ fn others(system: &System) -> Check {
         .map(|one| format!("{}: {}", one.tool, one.remedy))
         .collect();
     check(found.join(", ")).warning(
-        "It may own the counters, so that measuring is refused, or change them, so that counts are wrong.",
+        "It may own the counters, and then measuring is refused, or change them, and then counts are wrong.",
         format!("{}.", remedies.join("; ")),
     )
 }
@@ -235,19 +226,19 @@ fn modules(system: &System) -> Check {
             result,
         )
     };
-    let text = |own, kernel| format!("{own} seen in this process, {kernel} of the kernel's");
+    let text = |own, kernel| format!("{own} visible in this process, {kernel} in the kernel");
     match system.modules {
         Some((own @ 1.., kernel @ 1..)) => check(text(own, kernel)),
         Some((own @ 1.., kernel)) => check(text(own, kernel)).warning(
-            "Samples from the kernel have addresses, but no names: Windows tells where its modules are only to who may debug programs.",
+            "Kernel samples have addresses but no names: Windows reveals kernel module addresses only with the debug privilege.",
             "Run it from an elevated prompt.",
         ),
         Some((own, kernel)) => check(text(own, kernel)).warning(
-            "Samples have addresses, but no names: what is loaded in programs is not seen.",
-            "Run it from an elevated prompt; where that does not help, look for software that guards processes.",
+            "Samples have addresses but no names: the modules of programs are not visible.",
+            "Run it from an elevated prompt. If that does not help, look for software that protects processes.",
         ),
-        None => check("not told".to_owned()).unknown(
-            "Where it is not seen what is loaded, samples have addresses, but no names.",
+        None => check("unknown".to_owned()).unknown(
+            "If modules are not visible, samples have addresses but no names.",
             "Run it from an elevated prompt.",
         ),
     }
@@ -263,19 +254,19 @@ fn power(system: &System) -> Check {
     };
     let Power { battery, held } = system.power;
     match (held, battery) {
-        (Some((most, limit)), _) if limit < most => check(format!("held at {limit} of {most} MHz"))
+        (Some((most, limit)), _) if limit < most => check(format!("limited to {limit} of {most} MHz"))
             .warning(
-                "Times differ from those at full speed, and so do cycles of code that waits for memory; instructions do not.",
-                "Plug it in, choose the power plan High performance, and let it cool.",
+                "Times, and cycles of code that waits for memory, differ from those at full speed; instructions do not.",
+                "Plug it in, choose the High performance power plan, and let it cool down.",
             ),
         (_, Some(true)) => check("on battery".to_owned()).warning(
-            "The processors' speed changes: times differ from one run to the next; instructions do not.",
+            "The processors change speed: times vary from run to run; instructions do not.",
             "Plug it in.",
         ),
-        (Some((most, _)), _) => check(format!("up to {most} MHz, not held below")),
+        (Some((most, _)), _) => check(format!("up to {most} MHz, not limited")),
         (None, Some(false)) => check("not on battery".to_owned()),
-        (None, None) => check("not told".to_owned()).unknown(
-            "A processor that is slowed down gives other times.",
+        (None, None) => check("unknown".to_owned()).unknown(
+            "A throttled processor gives different times.",
             "`powercfg /getactivescheme` shows the power plan.",
         ),
     }

@@ -49,10 +49,10 @@ const TOOLS: &[Tool] = &[
         name: "Windows Performance Toolkit",
         services: &[],
         programs: &["wpr", "wprui", "xperf", "tracelog"],
-        remedy: "`wpr -cancel`, or `xperf -stop`; a session that only traces may stay",
+        remedy: "`wpr -cancel`, or `xperf -stop`; sessions that only trace can go on",
     },
     Tool {
-        name: "another program with access to every MSR (WinRing0, RWEverything, PawnIO)",
+        name: "a program with access to every MSR (WinRing0, RWEverything, PawnIO)",
         services: &["winring0", "rwdrv", "rweverything", "pawnio"],
         programs: &["rw"],
         remedy: "end the program that uses it; most only read temperatures and change nothing",
@@ -117,11 +117,11 @@ pub(super) fn candidates(names: Option<(&[String], &[String])>) -> String {
         .map(|running| format!("{}: {}", running.text(), running.remedy))
         .collect();
     if !found.is_empty() {
-        return format!("Candidates that run here: {}.", found.join("; "));
+        return format!("Candidates running here: {}.", found.join("; "));
     }
     let all: Vec<&str> = TOOLS.iter().map(|tool| tool.name).collect();
     format!(
-        "Candidates are {}, and virtual machines; none is known to run here.",
+        "Candidates are {}, and virtual machines; none of them was found running here.",
         all.join(", ")
     )
 }
@@ -172,13 +172,13 @@ mod tests {
     fn candidates_are_those_that_run_or_else_all() {
         let here = candidates(Some((&names(&["vtss"]), &[])));
         assert!(
-            here.contains("run here: Intel VTune Profiler (SEP) (vtss)"),
+            here.contains("running here: Intel VTune Profiler (SEP) (vtss)"),
             "{here}"
         );
         for names in [None, Some((&[][..], &[][..]))] {
             let all = candidates(names);
             assert!(
-                all.contains("Intel PCM") && all.contains("none is known"),
+                all.contains("Intel PCM") && all.contains("none of them was found"),
                 "{all}"
             );
         }

@@ -1,10 +1,13 @@
 //! `halprof annotate`: the code of a function with the samples of each instruction.
 
 use crate::Result;
-use crate::output::{Output, thousands};
+use crate::output::{Output, styled, thousands};
 use crate::shown::Shown;
+use crate::table::{HEAD, Width, cut};
 use crate::{args, filters};
+use anstyle::{AnsiColor, Style};
 use halprof_profile::annotate::{Annotated, Instruction, Target};
+use halprof_profile::report::Sum;
 use halprof_profile::report::share::Share;
 use halprof_profile::report::skid::Skid;
 use halprof_profile::symbols::SymbolPath;
@@ -13,8 +16,14 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Columns of percentages that fit beside the code.
-const SOURCES_SHOWN: usize = 3;
+/// What one source takes beside the code: its share and its samples.
+const SOURCE_COLUMNS: usize = 18;
+
+/// What addresses and instructions take at least.
+const CODE_COLUMNS: usize = 40;
+
+const HOT: Style = AnsiColor::Red.on_default();
+const WARM: Style = AnsiColor::Green.on_default();
 
 /// The longest source file that is read to show its lines: 16 MiB.
 const LONGEST: u64 = 1 << 24;
@@ -81,7 +90,9 @@ pub(crate) fn run(options: &args::Annotate, output: &Output) -> Result<u8> {
     let modelled = annotated.recording.metadata.modelled;
     let body = body(options, &annotated, warnings);
     let sources = SourceLines::below(&path, &options.sources);
-    output.result("annotate", modelled, &body, |_| text(&annotated, sources))?;
+    output.result("annotate", modelled, &body, |_| {
+        text(&annotated, sources, output.width())
+    })?;
     Ok(status)
 }
 
@@ -89,14 +100,14 @@ fn warnings(annotated: &Annotated) -> Vec<String> {
     let mut warnings = Vec::new();
     if annotated.between != 0 {
         warnings.push(format!(
-            "{} samples are at addresses where no instruction of {} begins: other code ran there",
+            "{} samples are at addresses where no instruction of {} starts: other code ran there",
             annotated.between,
             annotated.code.file.display()
         ));
     }
     if !annotated.others.is_empty() {
         warnings.push(format!(
-            "the name is also that of {}; `--module` chooses",
+            "{} has the same name; choose with `--module`",
             annotated.others.join(", ")
         ));
     }
@@ -155,47 +166,80 @@ fn hexadecimal(bytes: &[u8]) -> String {
         .fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
-fn text(annotated: &Annotated, mut lines: SourceLines) -> String {
+fn text(annotated: &Annotated, mut lines: SourceLines, width: Width) -> String {
+    let mut text = head(annotated, width);
+    let shown = width.room_for(SOURCE_COLUMNS, CODE_COLUMNS);
+    let shown = annotated.sources.len().min(shown);
+    if shown < annotated.sources.len() {
+        let all = annotated.sources.len();
+        let told =
+            format!("The columns are those of {shown} of {all} sources: `--source` chooses.");
+        text += &format!("{}\n", width.prose(0, &told));
+    }
+    text += "\n";
+    let names = annotated.sources.iter().take(shown);
+    let names = names.map(|source| {
+        let name = Shown(&source.name).to_string();
+        format!("{:>1$}", cut(SOURCE_COLUMNS - 2, &name), SOURCE_COLUMNS)
+    });
+    let heads = format!("{:>9} {:>8}", "share", "samples").repeat(shown);
+    let titles = names.collect::<String>().trim_end().to_owned();
+    let code = format!("{heads}  {:<16}  instruction", "address");
+    text += &format!("{titles}\n{}\n", styled(HEAD, &code));
+    let mut last = None;
+    for instruction in &annotated.instructions {
+        if instruction.line != last && instruction.line.is_some() {
+            text += &width.left(0, &lines.heading(instruction));
+            text += "\n";
+        }
+        last.clone_from(&instruction.line);
+        for (sum, all) in instruction.sums.iter().zip(&annotated.sums).take(shown) {
+            text += &heat(*sum, *all);
+        }
+        let (address, code) = (instruction.address, &instruction.text);
+        let room = SOURCE_COLUMNS * shown + 20;
+        text += &format!("  {address:<16x}  {}\n", width.left(room, code));
+    }
+    text
+}
+
+/// What is annotated, and how many of the samples of each source are in it.
+fn head(annotated: &Annotated, width: Width) -> String {
     let code = &annotated.code;
-    let (module, symbol) = (Shown(&code.module), Shown(&code.symbol));
-    let mut text = format!("{module}!{symbol} at {:#x}\n", code.start);
-    let shown = annotated.sources.len().min(SOURCES_SHOWN);
+    let name = Shown(format!("{}!{}", code.module, code.symbol)).to_string();
+    let mut text = format!("{} at {:#x}\n", width.left(24, &name), code.start);
     let interface = &annotated.recording.metadata.interface;
+    let mut told = Vec::new();
     for (source, sum) in annotated.sources.iter().zip(&annotated.sums) {
         let share = Share::of(sum.samples, source.sum.samples);
         let (_, skid) = Skid::of(interface, source.sum.samples, source.addressed);
         text += &format!(
-            "{}: {} samples here, {:.2} % of all; {skid}\n",
+            "{}: {} samples here, {:.2} % of all\n",
             Shown(&source.name),
             thousands(sum.samples),
             share.value * 100.0,
         );
-    }
-    if shown < annotated.sources.len() {
-        text += &format!(
-            "the columns are the first {shown} of {} sources; `--source` chooses\n",
-            annotated.sources.len()
-        );
-    }
-    text += "\n";
-    let mut last = None;
-    for instruction in &annotated.instructions {
-        if instruction.line != last && instruction.line.is_some() {
-            text += &format!("{}\n", lines.heading(instruction));
+        if !told.contains(&skid) {
+            told.push(skid);
         }
-        last.clone_from(&instruction.line);
-        for (sum, all) in instruction.sums.iter().zip(&annotated.sums).take(shown) {
-            text += &match sum.samples {
-                0 => " ".repeat(17),
-                samples => {
-                    let share = Share::of(samples, all.samples).value * 100.0;
-                    format!("{share:6.2} % {:>8}", thousands(samples))
-                }
-            };
-        }
-        text += &format!("  {:x}  {}\n", instruction.address, instruction.text);
     }
-    text
+    told.iter()
+        .fold(text, |text, skid| text + &width.prose(0, skid) + "\n")
+}
+
+/// The share of a source's samples that an instruction has, in the colour of its heat: red from 5 %,
+/// green from 0.5 %, as perf's.
+fn heat(sum: Sum, all: Sum) -> String {
+    if sum.samples == 0 {
+        return " ".repeat(SOURCE_COLUMNS);
+    }
+    let share = Share::of(sum.samples, all.samples).value * 100.0;
+    let cell = format!("{share:>7.2} % {:>8}", thousands(sum.samples));
+    match share {
+        5.0.. => styled(HOT, &cell),
+        0.5.. => styled(WARM, &cell),
+        _ => cell,
+    }
 }
 
 /// The lines of source files, as far as they are on this machine.
@@ -243,4 +287,114 @@ fn read(path: &Path) -> Vec<String> {
     let readable = fs::metadata(path).is_ok_and(|data| data.is_file() && data.len() <= LONGEST);
     let text = readable.then(|| fs::read_to_string(path).ok()).flatten();
     text.map_or_else(Vec::new, |text| text.lines().map(str::to_owned).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::plain;
+    use crate::screen::{WIDTHS, assert_screen};
+    use halprof_profile::recording::{Metadata, Recording};
+    use halprof_profile::report::OfSource;
+    use halprof_profile::symbols::Code;
+
+    /// A loop of four instructions, of which one is hot and one is not.
+    fn example(names: &[&str]) -> Annotated {
+        let sum = |samples| Sum {
+            samples,
+            events: samples * 1000,
+        };
+        let source = |name: &&str| OfSource {
+            name: (*name).into(),
+            period: Some(1000),
+            sum: sum(20_000),
+            addressed: 20_000,
+            turns: None,
+        };
+        let code = [
+            (0x0000_7ff6_1234_1000, 41, "mov       eax, [rcx+8]", 90),
+            (
+                0x0000_7ff6_1234_1003,
+                42,
+                "vfmadd231pd ymm0, ymm1, [rdx+rax*8+0000000000001234h]",
+                8000,
+            ),
+            (0x0000_7ff6_1234_100c, 42, "dec       eax", 0),
+            (
+                0x0000_7ff6_1234_100e,
+                43,
+                "jne       short 00007FF612341003h",
+                20,
+            ),
+        ];
+        let instructions = code.map(|(address, line, text, samples)| Instruction {
+            address,
+            bytes: Vec::new(),
+            text: text.to_owned(),
+            line: Some(("solver.cpp".into(), line)),
+            inlined: Vec::new(),
+            sums: vec![sum(samples); names.len()],
+        });
+        Annotated {
+            recording: Recording {
+                metadata: Metadata {
+                    interface: "Emon".to_owned(),
+                    ..Metadata::default()
+                },
+                ..Recording::default()
+            },
+            sources: names.iter().map(source).collect(),
+            code: Code {
+                module: "game.exe".into(),
+                symbol: "world::physics::Solver<world::physics::Contact<double, 3>>::step(std::chrono::duration<float>)".into(),
+                start: 0x0000_7ff6_1234_1000,
+                bytes: Vec::new(),
+                bitness: 64,
+                file: "game.exe".into(),
+            },
+            sums: vec![sum(8110); names.len()],
+            instructions: instructions.to_vec(),
+            between: 0,
+            others: Vec::new(),
+            symbols: Vec::new(),
+        }
+    }
+
+    fn drawn(names: &[&str], columns: usize) -> String {
+        let lines = SourceLines::below(&SymbolPath::default(), &[]);
+        text(&example(names), lines, Width::of(Some(columns)))
+    }
+
+    #[test]
+    fn screens_are_as_expected() {
+        for columns in WIDTHS {
+            let text = plain(&drawn(&["TotalCycles", "CacheMisses"], columns));
+            assert!(
+                text.lines().all(|line| line.chars().count() <= columns),
+                "{text}"
+            );
+            assert_screen(&format!("annotate-{columns}"), &text);
+        }
+    }
+
+    #[test]
+    fn what_is_hot_is_red_and_what_is_cold_is_plain() {
+        let text = drawn(&["TotalCycles"], 120);
+        let line = |part: &str| {
+            text.lines()
+                .find(|line| line.contains(part))
+                .expect("a line")
+        };
+        assert!(
+            line("vfmadd").starts_with(&HOT.render().to_string()),
+            "{text:?}"
+        );
+        assert!(
+            line("mov ").starts_with(&WARM.render().to_string()),
+            "{text:?}"
+        );
+        for cold in ["dec ", "jne "] {
+            assert!(!line(cold).contains('\u{1b}'), "{text:?}");
+        }
+    }
 }

@@ -3,7 +3,8 @@
 use crate::On;
 use crate::args;
 use crate::choice::Choice;
-use crate::output::{Output, table};
+use crate::output::Output;
+use crate::table::{Column, Width, table};
 use crate::{Error, Result};
 use halprof_measure::Error as Cause;
 use halprof_measure::Fit;
@@ -52,7 +53,9 @@ pub(crate) fn run(options: &args::Check, on: &mut On, output: &Output) -> Result
         }
         Err(error) => return Err(error),
     };
-    output.result("check", on.told.modelled, &body, text)?;
+    output.result("check", on.told.modelled, &body, |body| {
+        text(body, output.width())
+    })?;
     Ok(status)
 }
 
@@ -105,12 +108,9 @@ fn row(source: &str, processor: u32, placement: Placement) -> Row {
     }
 }
 
-fn text(body: &Body) -> String {
-    let head = format!(
-        "{}: {}\n",
-        if body.fits { "fits" } else { "does not fit" },
-        body.explanation
-    );
+fn text(body: &Body, width: Width) -> String {
+    let answer = if body.fits { "fits" } else { "does not fit" };
+    let head = width.prose(0, &format!("{answer}: {}", body.explanation)) + "\n";
     if body.assignment.is_empty() {
         return head;
     }
@@ -133,5 +133,11 @@ fn text(body: &Body) -> String {
         .map(|([source, counter, turn], processors)| {
             [source, counter, turn, format_processors(processors)]
         });
-    head + "\n" + &table(["source", "counter", "turn", "processors"], rows, &[2])
+    let columns = [
+        Column::name("source"),
+        Column::word("counter"),
+        Column::number("turn"),
+        Column::name("processors"),
+    ];
+    head + "\n" + &table(width, &columns, rows)
 }

@@ -5,8 +5,9 @@
 
 use crate::On;
 use crate::error::hint_of;
-use crate::output::{Output, Told, table, wrapped_to};
+use crate::output::{ERROR, Output, Told, WARNING, styled};
 use crate::place::Place;
+use crate::table::{Column, Width, table};
 use crate::{Error, Result};
 use halprof_measure::Error as Cause;
 use halprof_setup::doctor::{self, Check, Described, Facts, Failure, State, System};
@@ -29,7 +30,10 @@ pub(crate) fn run(place: Result<Place>, here: bool, output: &Output) -> Result<u
         (false, false) => 3,
         (false, true) => 4,
     };
-    output.result("doctor", told.modelled, &Body { ready, checks }, text)?;
+    let body = Body { ready, checks };
+    output.result("doctor", told.modelled, &body, |body| {
+        text(body, output.width())
+    })?;
     Ok(status)
 }
 
@@ -103,17 +107,22 @@ const fn foreseen() -> Option<Described> {
     None
 }
 
-fn text(body: &Body) -> String {
+fn text(body: &Body, width: Width) -> String {
     let rows = body.checks.iter().map(|check| {
         [
             check.name.to_owned(),
-            state(check.state).to_owned(),
-            wrapped_to(52, &check.result),
+            coloured(check.state),
+            check.result.clone(),
         ]
     });
-    let mut text = table(["check", "", "found"], rows, &[]);
+    let columns = [
+        Column::word("check"),
+        Column::word("state"),
+        Column::prose("found"),
+    ];
+    let mut text = table(width, &columns, rows);
     for check in &body.checks {
-        text += &advice(check);
+        text += &advice(check, width);
     }
     text + if body.ready {
         "\nReady to measure.\n"
@@ -131,22 +140,31 @@ const fn state(state: State) -> &'static str {
     }
 }
 
+/// A state in the colour that it deserves.
+fn coloured(of: State) -> String {
+    match of {
+        State::Problem => styled(ERROR, state(of)),
+        State::Warning => styled(WARNING, state(of)),
+        State::Ok | State::Unknown => state(of).to_owned(),
+    }
+}
+
 /// What a finding does, what to do about it and how it was found.
-fn advice(check: &Check) -> String {
+fn advice(check: &Check, width: Width) -> String {
     let (Some(consequence), Some(remedy)) = (&check.consequence, &check.remedy) else {
         return String::new();
     };
     let more = check.code.map(|code| format!("`halprof explain {code}`"));
     let rows = [
-        ("So", Some(consequence.as_str())),
-        ("Do", Some(remedy.as_str())),
-        ("Seen in", Some(check.looked_at)),
-        ("More", more.as_deref()),
+        ("Effect", Some(consequence.as_str())),
+        ("Fix", Some(remedy.as_str())),
+        ("Checked", Some(check.looked_at)),
+        ("See", more.as_deref()),
     ];
     let lines = rows.into_iter().filter_map(|(label, text)| {
-        let text = wrapped_to(68, text?).replace('\n', "\n            ");
-        Some(format!("  {label:<8}  {text}\n"))
+        let text = width.prose(11, text?);
+        Some(format!("  {label:<7}  {text}\n"))
     });
     let lines: String = lines.collect();
-    format!("\n{} ({})\n{lines}", check.name, state(check.state))
+    format!("\n{} ({})\n{lines}", check.name, coloured(check.state))
 }

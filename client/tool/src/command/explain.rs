@@ -9,8 +9,9 @@ use crate::On;
 use crate::codes::{CODES, Code};
 use crate::command::list::can_count;
 use crate::command::registers::Field;
-use crate::output::{Output, table, wrapped_to};
+use crate::output::Output;
 use crate::place::Place;
+use crate::table::{Column, Width, table};
 use crate::{Error, Result};
 use halprof_measure::catalog::{Catalog, Counted, Found, list_of};
 use halprof_measure::events::Alias;
@@ -89,7 +90,9 @@ pub(crate) fn run(
             }
         }
     };
-    output.result("explain", modelled, &body, text)?;
+    output.result("explain", modelled, &body, |body| {
+        text(body, output.width())
+    })?;
     Ok(0)
 }
 
@@ -99,13 +102,14 @@ fn contents() -> Body {
         kind: METHOD,
         summary: method.summary.to_owned(),
     });
-    let codes = CODES.iter().map(|code| Other {
+    let codes = CODES.iter().filter(|code| !code.is_for_clients());
+    let codes = codes.map(|code| Other {
         topic: code.name.to_owned(),
         kind: CODE,
         summary: code.meaning.to_owned(),
     });
     Body {
-        summary: "`halprof explain TOPIC` explains one of these, or any source or event that `halprof list --all --events` shows, by name, number or `rHEX`.".to_owned(),
+        summary: "`halprof explain TOPIC` explains one of these topics, or any source or event of `halprof list --all --events` by its name, number or `rHEX`.".to_owned(),
         topics: methods.chain(codes).collect(),
         ..empty(String::new(), "topics")
     }
@@ -385,15 +389,15 @@ fn same_select(source: &Source, all: &[Source]) -> Vec<Other> {
     let topic = |other: &Source| Other {
         topic: other.name.as_str().to_owned(),
         kind: SOURCE,
-        summary: "the same select under another name".to_owned(),
+        summary: "the same event under another name".to_owned(),
     };
     all.iter().filter(same).map(topic).collect()
 }
 
-fn text(body: &Body) -> String {
+fn text(body: &Body, width: Width) -> String {
     let mut text = match body.topic.as_str() {
-        "" => wrapped_to(80, &body.summary) + "\n",
-        topic => format!("{topic}\n\n{}\n", wrapped_to(80, &body.summary)),
+        "" => width.prose(0, &body.summary) + "\n",
+        topic => format!("{topic}\n\n{}\n", width.prose(0, &body.summary)),
     };
     for register in &body.registers {
         text += &format!("\n{}  {}\n", register.name, register.value);
@@ -409,35 +413,31 @@ fn text(body: &Body) -> String {
     // One kind has no more to tell than the summary.
     if body.kinds.len() > 1 {
         text += "\n";
-        text += &kinds_text(&body.kinds);
+        text += &kinds_text(&body.kinds, width);
     }
     for section in &body.sections {
-        let lines: Vec<String> = section.text.lines().map(paragraph).collect();
-        let lines = lines.join("\n").replace('\n', "\n    ");
-        text += &format!("\n{}\n    {lines}\n", section.title);
+        text += &format!("\n{}\n", section.title);
+        for line in section.text.lines() {
+            // The second line of a list's point stands below its text.
+            let label = if line.starts_with("- ") { 6 } else { 4 };
+            text += &format!("    {}\n", width.prose(label, line));
+        }
     }
     if !body.topics.is_empty() {
         let rows = body.topics.iter();
-        let rows = rows.map(|one| {
-            [
-                one.topic.clone(),
-                one.kind.to_owned(),
-                wrapped_to(46, &one.summary),
-            ]
-        });
+        let rows = rows.map(|one| [one.topic.clone(), one.kind.to_owned(), one.summary.clone()]);
         text += "\n";
-        text += &table(["topic", "kind", "what it is"], rows, &[]);
+        let columns = [
+            Column::word("topic"),
+            Column::word("kind"),
+            Column::prose("what it is"),
+        ];
+        text += &table(width, &columns, rows);
     }
     text
 }
 
-/// What a list's point needs a second line for stands below its text.
-fn paragraph(line: &str) -> String {
-    let indent = if line.starts_with("- ") { "\n  " } else { "\n" };
-    wrapped_to(74, line).replace('\n', indent)
-}
-
-fn kinds_text(kinds: &[Kind]) -> String {
+fn kinds_text(kinds: &[Kind], width: Width) -> String {
     let rows = kinds.iter().map(|kind| {
         [
             kind.processors.clone(),
@@ -447,9 +447,12 @@ fn kinds_text(kinds: &[Kind]) -> String {
             kind.fixed_counters.to_string(),
         ]
     });
-    table(
-        ["processors", "core", "counted", "counters", "fixed"],
-        rows,
-        &[3, 4],
-    )
+    let columns = [
+        Column::name("processors"),
+        Column::word("core"),
+        Column::word("counted"),
+        Column::number("counters"),
+        Column::number("fixed"),
+    ];
+    table(width, &columns, rows)
 }

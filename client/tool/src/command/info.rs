@@ -2,10 +2,14 @@
 
 use crate::On;
 use crate::Result;
-use crate::output::{Output, seconds, table, wrapped_to};
+use crate::output::{Output, seconds};
+use crate::table::{Column, Width, table};
 use halprof_measure::describe;
 use serde::Serialize;
 use shared_types::request::machine::{Machine, Processor};
+
+/// The columns of the labels above the table.
+const LABEL: usize = 13;
 
 #[derive(Serialize)]
 struct Body {
@@ -94,7 +98,9 @@ pub(crate) fn run(on: &mut On, output: &Output) -> Result<u8> {
         handler_stuck: machine.flags & Machine::HANDLER_STUCK != 0,
         processors: processors.iter().map(row).collect(),
     };
-    output.result("info", on.told.modelled, &body, text)?;
+    output.result("info", on.told.modelled, &body, |body| {
+        text(body, output.width())
+    })?;
     Ok(0)
 }
 
@@ -134,9 +140,9 @@ fn row(processor: &Processor) -> Row {
     }
 }
 
-fn text(body: &Body) -> String {
+fn text(body: &Body, width: Width) -> String {
     let holder = body.holder.as_ref().map_or_else(
-        || "no halprof session; owners other than halprof cannot be told".to_owned(),
+        || "no halprof session (other owners are not visible)".to_owned(),
         |holder| {
             let (session, process) = (holder.session, holder.process);
             format!(
@@ -150,29 +156,29 @@ fn text(body: &Body) -> String {
         body.machine,
         body.interface,
         body.reason,
-        wrapped(&body.explanation),
+        width.prose(LABEL, &body.explanation),
         body.hal_interface,
         body.hal_reason,
         body.overflow,
-        wrapped(body.overflow_explanation),
+        width.prose(LABEL, body.overflow_explanation),
     );
     let columns = [
-        "processors",
-        "vendor",
-        "family",
-        "model",
-        "stepping",
-        "core",
-        "PMU",
-        "counters",
-        "fixed",
-        "hypervisor",
+        Column::name("processors"),
+        Column::word("vendor"),
+        Column::number("family"),
+        Column::number("model"),
+        Column::number("stepping").extra(),
+        Column::word("core"),
+        Column::number("PMU"),
+        Column::word("counters"),
+        Column::word("fixed"),
+        Column::word("hypervisor"),
     ];
-    head + &table(columns, alike(&body.processors), &[2, 3, 4]) + &remarks(body)
+    head + &table(width, &columns, alike(&body.processors)) + &remarks(body, width)
 }
 
 /// What is out of the ordinary, each on lines of its own.
-fn remarks(body: &Body) -> String {
+fn remarks(body: &Body, width: Width) -> String {
     let on = |wanted: &dyn Fn(&Row) -> bool| {
         let rows = body.processors.iter().filter(|row| wanted(row));
         let indexes = rows.map(|row| row.index).collect::<Vec<_>>();
@@ -218,28 +224,23 @@ fn remarks(body: &Body) -> String {
         ));
     }
     remarks.iter().fold(String::new(), |text, remark| {
-        text + "\n" + &wrapped_to(80, remark) + "\n"
+        text + "\n" + &width.prose(0, remark) + "\n"
     })
 }
 
-/// Lines of 80 columns, the second and later ones below what the labels leave free.
-fn wrapped(text: &str) -> String {
-    wrapped_to(67, text).replace('\n', "\n             ")
-}
-
-/// One line for each run of processors that are alike.
+/// One line for all processors that are alike.
 fn alike(processors: &[Row]) -> Vec<Vec<String>> {
-    let mut lines: Vec<(u32, u32, [String; 9])> = Vec::new();
+    let mut lines: Vec<(Vec<u32>, [String; 9])> = Vec::new();
     for row in processors {
         let cells = cells(row);
-        match lines.last_mut() {
-            Some((_, last, same)) if *same == cells => *last = row.index,
-            _ => lines.push((row.index, row.index, cells)),
+        match lines.iter_mut().find(|(_, same)| *same == cells) {
+            Some((indexes, _)) => indexes.push(row.index),
+            None => lines.push((vec![row.index], cells)),
         }
     }
-    let line = |(first, last, cells): (u32, u32, [String; 9])| {
-        let range = halprof_measure::selection::format_processors(first..=last);
-        std::iter::once(range).chain(cells).collect()
+    let line = |(indexes, cells): (Vec<u32>, [String; 9])| {
+        let ranges = halprof_measure::selection::format_processors(indexes);
+        std::iter::once(ranges).chain(cells).collect()
     };
     lines.into_iter().map(line).collect()
 }
@@ -254,11 +255,11 @@ fn cells(row: &Row) -> [String; 9] {
         format!("{:#x}", row.family),
         format!("{:#x}", row.model),
         row.stepping.to_string(),
-        row.core_type.unwrap_or("-").to_owned(),
+        row.core_type.unwrap_or_default().to_owned(),
         row.pmu_version.to_string(),
         counters(row.counters, row.counter_width),
         counters(row.fixed_counters, row.fixed_width),
-        row.hypervisor.clone().unwrap_or_else(|| "-".to_owned()),
+        row.hypervisor.clone().unwrap_or_default(),
     ]
 }
 
@@ -292,13 +293,13 @@ mod tests {
             handler_stuck: false,
             processors: vec![row(&Processor::default())],
         };
-        assert_eq!(remarks(&plain), "");
+        assert_eq!(remarks(&plain, Width::WHOLE), "");
         let odd = Body {
             handler_stuck: true,
             processors: vec![row(&processor)],
             ..plain
         };
-        let text = remarks(&odd).replace('\n', " ");
+        let text = remarks(&odd, Width::WHOLE).replace('\n', " ");
         for said in [
             "until a restart",
             "Interrupt storm on processors 0",

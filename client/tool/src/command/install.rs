@@ -22,7 +22,7 @@ fn text(installed: &Installed) -> String {
     let next = if installed.restart {
         "Windows asks for a restart before the driver runs."
     } else {
-        "The driver runs. `halprof doctor` tells whether it can measure."
+        "The driver runs. `halprof doctor` shows whether it can measure."
     };
     let package = installed.package.as_deref().unwrap_or("its package");
     format!("{done}  {} by {package}\n{next}\n", installed.device)

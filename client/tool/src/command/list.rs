@@ -5,7 +5,8 @@ mod events;
 use crate::On;
 use crate::args;
 use crate::metrics;
-use crate::output::{Output, table};
+use crate::output::{Output, thousands};
+use crate::table::{Column, Width, table};
 use crate::{Error, Result};
 use halprof_measure::catalog::Catalog;
 use halprof_measure::describe;
@@ -68,7 +69,7 @@ pub(crate) fn run(options: &args::List, on: &mut On, output: &Output) -> Result<
     }
     let body = body(options, on)?;
     output.result("list", on.told.modelled, &body, |body| {
-        text(body, options.verbose)
+        text(body, options.verbose, output.width())
     })?;
     Ok(0)
 }
@@ -157,7 +158,7 @@ pub(crate) fn can_count(source: &Source, processor: &Processor) -> bool {
     timer || source.kinds.checked_shr(processor.kind.into()).unwrap_or(0) & 1 != 0
 }
 
-fn text(body: &Body, verbose: bool) -> String {
+fn text(body: &Body, verbose: bool, width: Width) -> String {
     let supported = |row: &Row| match (row.supported, row.processors.first()) {
         (true, None) => "yes".to_owned(),
         (false, None) => "no".to_owned(),
@@ -174,11 +175,13 @@ fn text(body: &Body, verbose: bool) -> String {
                 row.counts.clone(),
             ]
         };
-        return table(
-            ["id", "name", "supported", "counts"],
-            body.sources.iter().map(cells),
-            &[0],
-        );
+        let columns = [
+            Column::number("id").extra(),
+            Column::name("name"),
+            Column::name("supported"),
+            Column::prose("counts"),
+        ];
+        return table(width, &columns, body.sources.iter().map(cells));
     }
     let cells = |row: &Row| {
         let interval = &row.interval;
@@ -188,22 +191,24 @@ fn text(body: &Body, verbose: bool) -> String {
             supported(row),
             if row.sampling { "yes" } else { "no" }.to_owned(),
             row.select.clone().unwrap_or_default(),
-            format!("{} ({}..{})", interval.default, interval.min, interval.max),
+            thousands(interval.default),
+            format!("{}..{}", thousands(interval.min), thousands(interval.max)),
             row.counts.clone(),
             row.note.clone(),
         ]
     };
-    let head = [
-        "id",
-        "name",
-        "supported",
-        "sampling",
-        "select",
-        "interval",
-        "counts",
-        "note",
+    let columns = [
+        Column::number("id").extra(),
+        Column::name("name"),
+        Column::name("supported"),
+        Column::word("sampling").extra(),
+        Column::word("select").extra(),
+        Column::number("interval").extra(),
+        Column::number("limits").extra(),
+        Column::prose("counts"),
+        Column::prose("note"),
     ];
-    table(head, body.sources.iter().map(cells), &[0])
+    table(width, &columns, body.sources.iter().map(cells))
 }
 
 #[cfg(test)]
@@ -218,6 +223,7 @@ mod tests {
         let requests = |machine: &str| {
             let mut on = On::open(Place::open(machine).expect("a place")).expect("a machine");
             let options = args::List {
+                on: args::OnMachine::default(),
                 verbose: false,
                 all: true,
                 approximate: false,

@@ -2,7 +2,8 @@
 
 use crate::Result;
 use crate::args::Machines;
-use crate::output::{Output, table};
+use crate::output::Output;
+use crate::table::{Column, Width, table};
 use serde::Serialize;
 use sim::models::MODELS;
 use sim::unkind::ROWS;
@@ -43,31 +44,34 @@ pub(crate) fn run(options: &Machines, output: &Output) -> Result<u8> {
         unkind: unkind.collect(),
     };
     let text = if options.unkind { behaviours } else { models };
-    output.result("machines", true, &body, text)?;
+    output.result("machines", true, &body, |body| text(body, output.width()))?;
     Ok(0)
 }
 
-fn models(body: &Body) -> String {
+fn models(body: &Body, width: Width) -> String {
     let row =
         |row: &Machine| [row.name, &row.processors.to_string(), row.description].map(str::to_owned);
-    table(
-        ["name", "processors", "what it is"],
-        body.machines.iter().map(row),
-        &[1],
-    ) + "\nEach is a model, not silicon. Use one with `--machine NAME`, or `--machine NAME,processors=N`; \
-         `halprof machines --unkind` lists what they can be made to do.\n"
+    let columns = [
+        Column::word("name"),
+        Column::number("processors"),
+        Column::prose("what it is"),
+    ];
+    let more = "Each is a model, not silicon. Choose one with `--machine NAME`, or with \
+                `--machine NAME,processors=N`. `halprof machines --unkind` lists hardware faults that \
+                a model can show.";
+    let models = table(width, &columns, body.machines.iter().map(row));
+    format!("{models}\n{}\n", width.prose(0, more))
 }
 
-fn behaviours(body: &Body) -> String {
+fn behaviours(body: &Body, width: Width) -> String {
     let row = |row: &Unkind| [row.name, row.description, row.source].map(str::to_owned);
-    table(
-        [
-            "name",
-            "what the processor does",
-            "where that is known from",
-        ],
-        body.unkind.iter().map(row),
-        &[],
-    ) + "\nEach is a property of a model, not silicon. Use them with `--machine NAME,unkind=A+B`, on a \
-         built-in model or a CPUID dump, before or after `processors=N`.\n"
+    let columns = [
+        Column::word("name"),
+        Column::prose("what the processor does"),
+        Column::prose("source"),
+    ];
+    let more = "Each is a property of a model, not silicon. Add them with `--machine NAME,unkind=A+B`, \
+                where NAME is a built-in model or a CPUID dump.";
+    let behaviours = table(width, &columns, body.unkind.iter().map(row));
+    format!("{behaviours}\n{}\n", width.prose(0, more))
 }

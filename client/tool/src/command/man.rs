@@ -146,7 +146,7 @@ fn choose(pages: Vec<Page>, wanted: Option<&str>) -> Result<Page> {
     let mut pages = pages.into_iter();
     pages.find(|page| page.name == wanted).ok_or_else(|| {
         Error::usage(
-            format!("there is no page {wanted}"),
+            format!("no page is called {wanted}"),
             "`halprof help` lists the commands; each has a page.",
         )
     })

@@ -4,19 +4,21 @@ use crate::On;
 use crate::args;
 use crate::calibration::{self, Calibration};
 use crate::choice::{Choice, nanoseconds, rotation};
-use crate::output::{Output, seconds, table, thousands};
+use crate::filters::times;
+use crate::output::{Output, seconds, thousands};
 use crate::periods::{self, Period};
 use crate::recorder::{Recorded, Recorder, source};
 use crate::runner::{Runner, Scope};
+use crate::table::{Column, Width, table};
 use crate::this_machine;
 use crate::{Error, Result};
 use halprof_measure::calibrate::Advice;
 use halprof_measure::passes::passes;
 use halprof_measure::{Session, describe};
-use halprof_profile::recording::{self, Metadata, Writer};
+use halprof_profile::recording::{self, Cores, Metadata, Writer};
 use halprof_profile::symbols;
 use serde::Serialize;
-use shared_types::request::machine::Machine;
+use shared_types::request::machine::{Machine, Processor};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -119,9 +121,11 @@ pub(crate) fn run(options: &args::Record, on: &mut On, output: &Output) -> Resul
         output.note(&note);
     }
     if target.send()? {
-        output.note(text(&body).lines().next().unwrap_or_default());
+        output.note(&summary(&body));
     } else {
-        output.result("record", on.told.modelled, &body, text)?;
+        output.result("record", on.told.modelled, &body, |body| {
+            text(body, output.width())
+        })?;
     }
     // The file has what was sampled until then.
     Ok(match ended {
@@ -228,7 +232,11 @@ fn record(
     let calibration = calibration::calibrate(options, on, choice, &passes, runner, output)?;
     let periods = settle(on, choice, &passes)?;
     let machine = on.connection.machine()?;
-    let metadata = metadata(&machine, on, options, &periods, passes.len());
+    let cores = cores(&on.connection.processors()?);
+    let metadata = Metadata {
+        cores,
+        ..metadata(&machine, on, options, &periods, passes.len())
+    };
     let writer = Writer::create(path, &metadata)?;
     let model = on.connection.transport().model();
     let modules = model.map_or_else(Vec::new, |model| model.modules());
@@ -334,6 +342,22 @@ fn settle(on: &mut On, choice: &Choice, passes: &[Vec<usize>]) -> Result<Vec<InP
     Ok(periods.into_values().collect())
 }
 
+/// Which processors are of which type, where types differ.
+fn cores(processors: &[Processor]) -> Vec<Cores> {
+    let name = |processor: &Processor| describe::core_type(processor).unwrap_or_default();
+    let same = |a: &Processor, b: &Processor| name(a) == name(b);
+    let runs = processors.chunk_by(same).filter_map(|run| {
+        let (first, last) = (run.first()?, run.last()?);
+        Some(Cores {
+            name: name(first).to_owned(),
+            first: first.index,
+            last: last.index,
+        })
+    });
+    let runs: Vec<Cores> = runs.collect();
+    if runs.len() > 1 { runs } else { Vec::new() }
+}
+
 fn metadata(
     machine: &Machine,
     on: &On,
@@ -353,6 +377,7 @@ fn metadata(
         interface: describe::interface_name(machine.interface).to_owned(),
         timestamp_frequency: machine.timestamp_frequency,
         processors: machine.processors,
+        cores: Vec::new(),
         began: now.map_or(0, |since| since.as_secs()),
         command: work.workload.iter().cloned().chain(program).collect(),
         sources: sources.collect(),
@@ -400,8 +425,9 @@ fn warnings(body: &Body) -> Vec<String> {
     }
     if body.throttled != 0 {
         warnings.push(format!(
-            "interrupts took too much time: periods were lengthened {} times, up to {}",
-            body.throttled, body.longest_period
+            "interrupts took too much time: periods were lengthened {}, up to {}",
+            times(body.throttled),
+            thousands(body.longest_period)
         ));
     }
     let lost: u64 = body.lost.values().sum();
@@ -433,37 +459,41 @@ fn notes(body: &Body) -> Vec<String> {
     notes
 }
 
-fn text(body: &Body) -> String {
+fn summary(body: &Body) -> String {
     let lost: u64 = body.lost.values().sum();
     let mut text = format!(
-        "{} samples in {}, {} lost, written to {}\n\n",
+        "{} samples in {}, {} lost, written to {}",
         thousands(body.samples),
         seconds(body.elapsed_ns),
         thousands(lost),
         body.file
     );
     for line in [body.scope.text(), body.scope.left()].into_iter().flatten() {
-        text += &format!("{line}\n\n");
+        text += &format!("\n{line}");
     }
+    text
+}
+
+fn text(body: &Body, width: Width) -> String {
     let row = |row: &InPass| {
         [
             row.period.source.clone(),
             thousands(row.period.requested),
             thousands(row.period.used),
-            thousands(row.pass + 1),
+            match body.passes {
+                1 => String::new(),
+                _ => thousands(row.pass + 1),
+            },
         ]
     };
-    let rows = body.periods.iter().map(row);
-    let head = ["source", "period asked for", "used", "pass"];
-    text += &match body.passes {
-        1 => table(
-            [head[0], head[1], head[2]],
-            rows.map(|row| row.into_iter().take(3)),
-            &[1, 2],
-        ),
-        _ => table(head, rows, &[1, 2, 3]),
-    };
-    text += "\n";
+    let columns = [
+        Column::name("source"),
+        Column::number("period requested"),
+        Column::number("used"),
+        Column::number("pass"),
+    ];
+    let periods = table(width, &columns, body.periods.iter().map(row));
+    let mut text = format!("{}\n\n{periods}\n", summary(body));
     for (cause, n) in &body.lost {
         let events = body.lost_events.get(cause).copied().unwrap_or(0);
         if *n != 0 {
@@ -475,7 +505,7 @@ fn text(body: &Body) -> String {
         }
     }
     text += &format!(
-        "interrupt handler: {} in all, {:.2} % of the processors' time\n",
+        "interrupt handler: {} total, {:.2} % of the processors' time\n",
         seconds(body.handler_ns),
         body.handler_share * 100.0
     );

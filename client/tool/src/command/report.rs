@@ -1,10 +1,11 @@
 //! `halprof report`: what was sampled.
 
-use crate::output::{Output, seconds, table_of, thousands};
+use crate::output::{Output, seconds, thousands};
 use crate::shown::Shown;
+use crate::table::{self, Column, Width, table};
 use crate::{Error, Result};
 use crate::{args, diff, filters};
-use halprof_profile::recording::Recording;
+use halprof_profile::recording::{Metadata, Recording};
 use halprof_profile::report::key::{Key, Value};
 use halprof_profile::report::share::Share;
 use halprof_profile::report::skid::Skid;
@@ -12,8 +13,9 @@ use halprof_profile::report::{OfSource, Part, Query, Report, Row, Sort, Sum, Tab
 use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
 
-/// The tables of one who does not say which.
+/// The tables of JSON where none is asked for.
 const DEFAULT: &[&[Key]] = &[
     &[Key::Module],
     &[Key::Symbol],
@@ -22,11 +24,23 @@ const DEFAULT: &[&[Key]] = &[
     &[Key::Address],
 ];
 
+/// The lines of a report where no table is asked for.
+const LINES: usize = 40;
+
+/// The sources that have a line each there.
+const SOURCES: usize = 8;
+
 #[derive(Serialize)]
 struct Body {
     file: String,
     machine: String,
     interface: String,
+    /// When it was made, in UTC.
+    recorded: Option<String>,
+    /// The version of halprof that made it.
+    halprof: String,
+    command: Vec<String>,
+    processors: u32,
     elapsed_ns: u64,
     /// Samples in the file.
     samples: u64,
@@ -69,8 +83,11 @@ struct SkidTold {
 
 pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u8> {
     let mut query = query(options)?;
-    let asked = query.tables.len();
+    let mut asked = query.tables.len();
     if output.is_json() {
+        if options.by.0.is_empty() && options.diff.is_none() {
+            (query.tables, asked) = (Vec::new(), DEFAULT.len());
+        }
         for keys in DEFAULT {
             if !query.tables.iter().any(|by| by == keys) {
                 query.tables.push(keys.to_vec());
@@ -102,7 +119,16 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u8> {
     } else if options.csv {
         output.print_data(&csv(&report)?)?;
     } else {
-        output.print(&text(&report, options.by.0.is_empty()))?;
+        let width = if options.verbose {
+            Width::WHOLE
+        } else {
+            output.width()
+        };
+        let text = match options.by.0.as_slice() {
+            [] => overview(&report, options, width),
+            _ => tables(&report, options.rows(), width),
+        };
+        output.print(&text)?;
     }
     Ok(status)
 }
@@ -119,10 +145,11 @@ fn query(options: &args::Report) -> Result<Query> {
         tables = if options.csv || options.diff.is_some() {
             vec![vec![Key::Symbol]]
         } else {
-            DEFAULT.iter().map(|keys| keys.to_vec()).collect()
+            // Addresses are worth a table where no function is known.
+            vec![vec![Key::Symbol], vec![Key::Address]]
         };
     }
-    let all = options.csv || options.diff.is_some() || options.top == 0;
+    let all = options.csv || options.diff.is_some();
     Ok(Query {
         tables,
         filter: filters::filter(&options.filters)?,
@@ -131,7 +158,7 @@ fn query(options: &args::Report) -> Result<Query> {
             args::Sorting::Events => Sort::Events,
             args::Sorting::Name => Sort::Name,
         },
-        rows: (!all).then_some(options.top),
+        rows: (!all).then_some(options.rows()),
     })
 }
 
@@ -146,6 +173,10 @@ fn body(options: &args::Report, report: &Report, asked: usize, warnings: Vec<Str
         file: options.file.display().to_string(),
         machine: recording.metadata.machine.clone(),
         interface: recording.metadata.interface.clone(),
+        recorded: recorded(&recording.metadata),
+        halprof: recording.metadata.halprof.clone(),
+        command: recording.metadata.command.clone(),
+        processors: recording.metadata.processors,
         elapsed_ns: recording.elapsed_ns(),
         samples: recording.samples,
         counted: report.total.samples,
@@ -280,23 +311,96 @@ fn fields(part: &Part, row: &Row, head: &[&str], part_source: bool) -> Vec<Strin
     fields
 }
 
-fn text(report: &Report, is_default: bool) -> String {
-    let mut text = head(&report.recording, report.total);
-    text += &format!("\n{}", sources(report));
+/// What fits into [`LINES`]: how it was made, what it lost, the functions with the most samples, and
+/// where the rest is.
+fn overview(report: &Report, options: &args::Report, width: Width) -> String {
     let named = report.symbols.iter().any(|opened| opened.kind.names());
+    let key = if named { Key::Symbol } else { Key::Address };
+    let rest = "More: `--by module`, `line`, `address`, `process`, `thread`, `processor` or `core`; \
+                `--top 0` for every row; `halprof annotate FILE` for the instructions of a function.";
+    let rest = format!("\n{}\n", width.prose(0, rest));
+    let mut text = made(report, width) + &head(&report.recording, report.total, width);
+    text += &format!("\n{}", sources(report, SOURCES, width));
+    let parts = report.tables.iter().filter(|table| table.by == [key]);
+    let parts: Vec<_> = parts
+        .flat_map(|table| table.parts.iter().map(move |part| (table, part)))
+        .collect();
+    let several = report.sources.len() > 1;
+    // A section has a line before it, a title, a head and what is left out.
+    let around = 3 + usize::from(several);
+    let room = LINES.saturating_sub(text.lines().count() + rest.lines().count() + 1);
+    let shown = parts.len().min(room / (around + 2));
+    let rows = (room / shown.max(1)).saturating_sub(around).max(1);
+    let rows = options.top.map_or(rows.min(20), |_| options.rows());
+    for (table, part) in parts.iter().take(if options.top.is_some() {
+        usize::MAX
+    } else {
+        shown
+    }) {
+        text += &format!("\n{}", section(table, part, several, (rows, width)));
+    }
+    if options.top.is_none() && shown < parts.len() {
+        text += &format!(
+            "\n{} more sources: `--source NAME` chooses\n",
+            parts.len() - shown
+        );
+    }
+    text + &rest
+}
+
+/// The tables that were asked for.
+fn tables(report: &Report, rows: usize, width: Width) -> String {
+    let mut text = head(&report.recording, report.total, width);
+    text += &format!("\n{}", sources(report, usize::MAX, width));
     for table in &report.tables {
-        // Addresses are worth a table where nothing better is known of them.
-        if is_default && table.by == [if named { Key::Address } else { Key::Symbol }] {
-            continue;
-        }
         for part in &table.parts {
-            text += &format!("\n{}", section(table, part, report.sources.len() > 1));
+            text += &format!(
+                "\n{}",
+                section(table, part, report.sources.len() > 1, (rows, width))
+            );
         }
     }
     text
 }
 
-fn head(recording: &Recording, counted: Sum) -> String {
+/// When, how and by what it was recorded.
+fn made(report: &Report, width: Width) -> String {
+    let metadata = &report.recording.metadata;
+    let by = format!("halprof {}", metadata.halprof);
+    let when = recorded(metadata).map_or(by.clone(), |when| format!("{when} by {by}"));
+    let machine = match metadata.processors {
+        // A model's name says it.
+        _ if metadata.modelled => metadata.machine.clone(),
+        1 => format!("{}, 1 processor", metadata.machine),
+        n => format!("{}, {} processors", metadata.machine, thousands(n)),
+    };
+    let rows = [
+        ("recorded", when),
+        ("command", metadata.command.join(" ")),
+        ("machine", machine),
+    ];
+    let rows = rows.iter().filter(|(_, text)| !text.is_empty());
+    let line = |(label, text): &(&str, String)| {
+        let text = Shown(text).to_string();
+        let columns = if width == Width::WHOLE {
+            usize::MAX
+        } else {
+            68
+        };
+        format!("{label:<10}  {}\n", table::cut(columns, &text))
+    };
+    rows.map(line).collect()
+}
+
+/// The moment of a recording's beginning, as far as there is a year of four digits for it.
+fn recorded(metadata: &Metadata) -> Option<String> {
+    const YEAR_10000: u64 = 253_402_300_800;
+    let began = Some(metadata.began).filter(|began| (1..YEAR_10000).contains(began))?;
+    let began = SystemTime::UNIX_EPOCH + Duration::from_secs(began);
+    Some(humantime::format_rfc3339_seconds(began).to_string())
+}
+
+fn head(recording: &Recording, counted: Sum, width: Width) -> String {
     let lost = recording.lost();
     let mut text = format!(
         "{} samples in {}, {}",
@@ -314,20 +418,29 @@ fn head(recording: &Recording, counted: Sum) -> String {
     if counted.samples != recording.samples {
         text += &format!("; {} pass the filters", thousands(counted.samples));
     }
-    text + "\n"
+    width.prose(0, &text) + "\n"
 }
 
-fn sources(report: &Report) -> String {
-    let rows = report.sources.iter().map(|source| {
-        vec![
+fn sources(report: &Report, keep: usize, width: Width) -> String {
+    let rows = report.sources.iter().take(keep).map(|source| {
+        [
             Shown(&source.name).to_string(),
             source.period.map_or_else(String::new, thousands),
             thousands(source.sum.samples),
             estimated(source),
         ]
     });
-    let head = ["source", "period", "samples", "events, estimated"];
-    let mut text = table_of(head, rows, &[1, 2, 3]);
+    let columns = [
+        Column::name("source"),
+        Column::number("period"),
+        Column::number("samples"),
+        Column::number("events, estimated"),
+    ];
+    let mut text = table(width, &columns, rows);
+    if keep < report.sources.len() {
+        let more = report.sources.len() - keep;
+        text += &format!("{more} more sources: `--by source` shows all\n");
+    }
     let mut told = Vec::new();
     for source in by_source(report) {
         if !told.contains(&source.skid.explanation) {
@@ -335,7 +448,7 @@ fn sources(report: &Report) -> String {
         }
     }
     for explanation in told {
-        text += &format!("{explanation}\n");
+        text += &format!("{}\n", width.prose(0, explanation));
     }
     text
 }
@@ -350,10 +463,15 @@ fn estimated(source: &OfSource) -> String {
     }
 }
 
-fn section(table: &Table, part: &Part, several: bool) -> String {
-    let mut head = vec!["share", "95 %", "samples", "events"];
-    head.extend(table.by.iter().map(|key| key.name()));
-    let rows = part.rows.iter().map(|row| {
+fn section(of: &Table, part: &Part, several: bool, (keep, width): (usize, Width)) -> String {
+    let mut columns = vec![
+        Column::number("share"),
+        Column::number("95 %"),
+        Column::number("samples"),
+        Column::number("events").extra(),
+    ];
+    columns.extend(of.by.iter().map(|key| Column::name(key.name())));
+    let rows = part.rows.iter().take(keep).map(|row| {
         let share = Share::of(row.sum.samples, part.all.samples);
         let mut cells = vec![
             format!("{:.2} %", share.value * 100.0),
@@ -366,13 +484,140 @@ fn section(table: &Table, part: &Part, several: bool) -> String {
     });
     let source = part.source.as_deref().filter(|_| several);
     let title = source.map_or_else(String::new, |source| format!("{}\n", Shown(source)));
-    let mut text = title + &table_of(head, rows, &[0, 1, 2, 3]);
-    let (rows, sum) = part.more;
-    if rows != 0 {
+    let mut text = title + &table(width, &columns, rows);
+    let (mut more, sum) = part.more;
+    let hidden = part.rows.iter().skip(keep);
+    let samples = hidden.map(|row| row.sum.samples).sum::<u64>() + sum.samples;
+    more += part.rows.len().saturating_sub(keep);
+    if more != 0 {
         text += &format!(
-            "{rows} more rows with {} samples: `--top 0` prints all\n",
-            thousands(sum.samples)
+            "{} more rows with {} samples: `--top 0` prints all\n",
+            thousands(more as u64),
+            thousands(samples)
         );
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::screen::{WIDTHS, assert_screen};
+    use clap::Parser;
+    use halprof_profile::recording::{Ending, Module, Statistics};
+    use halprof_profile::symbols::{Kind, Opened};
+
+    /// A program of C++ with as long names as there are.
+    fn example() -> Report {
+        let metadata = Metadata {
+            halprof: "0.1.0".to_owned(),
+            machine: "halprof.sys 0.1.0".to_owned(),
+            processors: 16,
+            began: 1_700_000_000,
+            command: vec!["game.exe".to_owned(), "--bench".to_owned()],
+            interface: "Emon".to_owned(),
+            timestamp_frequency: 1_000_000_000,
+            ..Metadata::default()
+        };
+        let statistics = Statistics {
+            elapsed_ns: 10_000_000_000,
+            generated: 20_500,
+            lost: BTreeMap::from([("ring-full".to_owned(), 500)]),
+            ..Statistics::default()
+        };
+        let names = [
+            (
+                "game.exe",
+                "world::physics::Solver<world::physics::Contact<double, 3>, std::allocator<world::physics::Contact<double, 3>>>::step(std::chrono::duration<float>)",
+                12_000,
+            ),
+            ("game.exe", "world::render(world::Scene const&)", 5_000),
+            ("ntdll.dll", "RtlAllocateHeap", 2_000),
+            ("ntoskrnl.exe", "KeWaitForSingleObject", 1_000),
+        ];
+        let row = |(module, symbol, samples): (&str, &str, u64)| Row {
+            values: vec![Value::Symbol {
+                module: module.into(),
+                symbol: Some(symbol.into()),
+            }],
+            sum: Sum {
+                samples,
+                events: samples * 1_000_000,
+            },
+        };
+        let all = Sum {
+            samples: 20_000,
+            events: 20_000_000_000,
+        };
+        Report {
+            recording: Recording {
+                metadata,
+                statistics: Some(statistics),
+                samples: 20_000,
+                ending: Some(Ending {
+                    samples: 20_000,
+                    interrupted: false,
+                }),
+                ..Recording::default()
+            },
+            sources: vec![OfSource {
+                name: "TotalCycles".into(),
+                period: Some(1_000_000),
+                sum: all,
+                addressed: 20_000,
+                turns: None,
+            }],
+            total: all,
+            tables: vec![Table {
+                by: vec![Key::Symbol],
+                parts: vec![Part {
+                    source: Some("TotalCycles".into()),
+                    all,
+                    rows: names.map(row).to_vec(),
+                    more: (0, Sum::default()),
+                }],
+            }],
+            symbols: vec![Opened {
+                module: Module::default(),
+                kind: Kind::Pdb,
+                file: None,
+                image: None,
+                notes: Vec::new(),
+            }],
+        }
+    }
+
+    #[test]
+    fn screens_are_as_expected() {
+        let arguments = args::Arguments::try_parse_from(["halprof", "report", "a.rec"]);
+        let args::Commands::Report(options) = arguments.expect("arguments").command else {
+            panic!("this is report");
+        };
+        for columns in WIDTHS {
+            let text =
+                crate::output::plain(&overview(&example(), &options, Width::of(Some(columns))));
+            assert!(
+                text.lines().all(|line| line.chars().count() <= columns),
+                "{text}"
+            );
+            assert_screen(&format!("report-{columns}"), &text);
+        }
+    }
+
+    #[test]
+    fn a_moment_that_no_calendar_has_is_left_out() {
+        for (began, expected) in [
+            (0, None),
+            (1_700_000_000, Some("2023-11-14T22:13:20Z")),
+            (253_402_300_799, Some("9999-12-31T23:59:59Z")),
+            (253_402_300_800, None),
+            (u64::MAX, None),
+        ] {
+            let metadata = Metadata {
+                began,
+                ..Metadata::default()
+            };
+            assert_eq!(recorded(&metadata).as_deref(), expected);
+        }
+    }
 }

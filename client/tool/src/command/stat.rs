@@ -93,7 +93,7 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
         && let Some((why, helps)) = on.no_counters()
     {
         output.warn(&format!(
-            "nothing but time can be counted here. {why} {helps}"
+            "no counter can be used here, only time can be counted. {why} {helps}"
         ));
     }
     let level = options.topdown;

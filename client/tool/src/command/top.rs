@@ -10,8 +10,9 @@ mod view;
 
 use crate::args;
 use crate::choice::{Choice, NANOSECONDS_MAX, positive};
-use crate::output::{Output, table};
+use crate::output::Output;
 use crate::runner::interrupted;
+use crate::table::{Column, Width, table};
 use crate::watch::{Watch, start};
 use crate::{Error, Result};
 use crate::{On, place::Place};
@@ -97,27 +98,33 @@ impl Top {
             std::thread::sleep(LOOK_EVERY.min(end.saturating_duration_since(Instant::now())));
         }
         self.stop(session, &mut Rates::new(self.watch.frequency))?;
-        output.print(&self.text())
+        output.print(&self.text(output.width()))
     }
 
-    fn text(&self) -> String {
+    fn text(&self, width: Width) -> String {
         let shown = self.state.shown();
         let row = |source: usize| {
             let rate = shown.interval.sum(source);
             let name = self.state.sources.get(source).cloned();
             [
                 figures::rate(rate),
-                name.unwrap_or_default(),
                 figures::bound(rate),
                 shown
                     .totals
                     .get(source)
                     .map(figures::total)
                     .unwrap_or_default(),
+                name.unwrap_or_default(),
             ]
         };
         let rows = (0..self.state.sources.len()).map(row);
-        let mut text = table(["rate/s", "source", "+/-", "total"], rows, &[0, 2, 3]);
+        let columns = [
+            Column::number("rate/s"),
+            Column::number("95 %"),
+            Column::number("total"),
+            Column::name("source"),
+        ];
+        let mut text = table(width, &columns, rows);
         for (name, value) in figures::metrics(&self.state.sources, &shown.interval, None) {
             text += &format!("\n{value} {name}");
         }

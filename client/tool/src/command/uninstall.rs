@@ -1,17 +1,20 @@
 //! `halprof uninstall`: all that `halprof install` brings goes.
 
 use crate::Result;
-use crate::output::{Output, lines};
+use crate::output::Output;
+use crate::table::{Column, Width, table};
 use halprof_setup::installation::{self, Removed};
 use shared_types::device::SERVICE;
 
 pub(crate) fn run(output: &Output) -> Result<u8> {
     let removed = installation::uninstall()?;
-    output.result("uninstall", false, &removed, text)?;
+    output.result("uninstall", false, &removed, |removed| {
+        text(removed, output.width())
+    })?;
     Ok(0)
 }
 
-fn text(removed: &Removed) -> String {
+fn text(removed: &Removed, width: Width) -> String {
     let devices = removed.devices.iter().map(|name| ("device", name.as_str()));
     let packages = removed
         .packages
@@ -22,15 +25,16 @@ fn text(removed: &Removed) -> String {
     if gone.is_empty() {
         return "Nothing to remove: the driver is not installed.\n".to_owned();
     }
+    let columns = [Column::word("removed"), Column::name("name")];
     let rows = gone
         .iter()
-        .map(|(what, name)| ["removed", *what, *name].map(str::to_owned));
+        .map(|(what, name)| [*what, *name].map(str::to_owned));
     let restart = if removed.restart {
         "Windows asks for a restart to finish.\n"
     } else {
         ""
     };
-    lines(rows, &[]) + restart
+    table(width, &columns, rows) + restart
 }
 
 #[cfg(test)]
@@ -39,12 +43,13 @@ mod tests {
 
     #[test]
     fn the_text_names_all_that_went() {
-        let text = text(&Removed {
+        let removed = Removed {
             devices: vec![r"ROOT\HALPROF\0000".to_owned()],
             packages: vec!["oem12.inf".to_owned(), "oem7.inf".to_owned()],
             service: true,
             restart: true,
-        });
+        };
+        let text = text(&removed, Width::WHOLE);
         for name in [
             r"ROOT\HALPROF\0000",
             "oem12.inf",
@@ -58,6 +63,6 @@ mod tests {
 
     #[test]
     fn where_nothing_was_it_says_so() {
-        assert!(text(&Removed::default()).starts_with("Nothing to remove"));
+        assert!(text(&Removed::default(), Width::WHOLE).starts_with("Nothing to remove"));
     }
 }

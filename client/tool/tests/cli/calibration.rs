@@ -77,7 +77,7 @@ fn what_is_tried_is_told() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.rec");
     let file = path.to_str().expect("UTF-8");
-    let ran = halprof(&["record", "--calibrate", "-o", file]);
+    let ran = halprof(&["record", "--calibrate", "-e", "TotalIssues", "-o", file]);
     for part in ["try 1", "try 2", "a period of", "advice: "] {
         assert!(ran.stderr.contains(part), "{part}: {}", ran.stderr);
     }

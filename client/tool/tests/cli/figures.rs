@@ -129,7 +129,7 @@ fn a_user_may_add_metrics() {
     refused(&["stat", "--metrics", file], 5, "bad-file");
     let told = halprof(&["stat", "--metrics", file]).stderr;
     assert!(
-        told.contains("mine.toml is no file of metrics: line"),
+        told.contains("mine.toml is not a valid metric file: line"),
         "{told}"
     );
     std::fs::write(&path, [0xFF, 0xFE, 0]).expect("written");

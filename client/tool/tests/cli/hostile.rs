@@ -91,6 +91,7 @@ fn no_name_of_a_recording_reaches_the_terminal_as_it_is() {
         &["report", file, "--by", "line", "--by", "address"],
         &["report", file, "--diff", file],
         &["report", file, "--source", "none"],
+        &["script", file],
         &["annotate", file],
         &["annotate", file, "0x1000"],
         &["annotate", file, "--source", "none"],

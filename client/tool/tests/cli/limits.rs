@@ -34,12 +34,12 @@ fn a_masked_machine_says_why_and_what_to_do() {
         }
         let ran = halprof(&["--quiet", "--machine", machine, "stat"]);
         assert_eq!(ran.status, 0);
-        let warned = ran.stderr.contains("nothing but time") && ran.stderr.contains(bit);
+        let warned = ran.stderr.contains("only time") && ran.stderr.contains(bit);
         assert!(warned, "{machine}: {}", ran.stderr);
     }
     // Where there are counters, a name that is not there is just that.
     let ran = halprof(&["--machine", "skylake", "stat", "-e", "Nonsense"]);
-    assert!(!ran.stderr.contains("nothing but time"), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("only time"), "{}", ran.stderr);
 }
 
 #[test]
@@ -56,7 +56,10 @@ fn processors_that_are_left_out_are_told_where_it_is_sampled() {
     let told = "FixedTopdownSlots: processors 4-11 cannot count it and are left out";
     assert!(ran.stderr.contains(told), "{}", ran.stderr);
     let (ran, _, _folder) = recorded(&[&["--json"], &hybrid[..]].concat());
-    let left_out = &ran.json()["left_out"][0];
+    let value = ran.json();
+    // Where it can be counted it was, all the time.
+    assert_eq!(value["turns"], Value::Array(Vec::new()));
+    let left_out = &value["left_out"][0];
     assert_eq!(left_out["source"], "FixedTopdownSlots");
     assert_eq!(left_out["processors"], "4-11");
 }
@@ -99,7 +102,12 @@ fn repeated_estimates_keep_their_bound() {
     // The runs of a model are alike, which says nothing of what each may be off by.
     assert_eq!(issues["repeats"]["confidence"], 0.0);
     let text = halprof(&stat).stdout;
-    assert!(!text.contains("+/- 0.00 %"), "{text}");
+    let line = text.lines().find(|line| line.contains("TotalIssues"));
+    let line = line.expect("a line");
+    assert!(
+        line.contains("+/-") && !line.contains("+/- 0.00 %"),
+        "{line}"
+    );
 }
 
 /// A recording whose sources took turns: what is exported of one is what `report` says of it.
@@ -135,7 +143,10 @@ fn an_export_is_scaled_as_a_report_is() {
     let events: u64 = events.filter_map(|events| events.parse::<u64>().ok()).sum();
     let expected = of_source["events"].as_u64().expect("a number");
     // Each place is rounded by itself.
-    assert!(events.abs_diff(expected) < 100, "{events} and {expected}");
+    assert!(
+        events.abs_diff(expected) < expected / 100_000,
+        "{events} and {expected}"
+    );
 }
 
 #[test]

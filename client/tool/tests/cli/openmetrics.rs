@@ -81,10 +81,23 @@ fn the_parser_of_prometheus_reads_it_all() {
         return;
     };
     let folder = tempfile::tempdir().expect("a folder");
-    let list = "TotalIssues,CacheMisses,r01C4,r02C4,r04C4,r08C4,r10C4,r20C4,r40C4";
+    let list =
+        "TotalIssues,CacheMisses,r01C4,r02C4,r04C4,r08C4,r10C4,r20C4,r40C4,r03C4,r05C4,r06C4";
     let machine = strange(folder.path());
     let path = folder.path().join("halprof.prom");
-    let text = counted(&path, &["--machine", &machine, "-e", list, "-I", "10"]);
+    let text = counted(
+        &path,
+        &[
+            "--machine",
+            &machine,
+            "-e",
+            list,
+            "-I",
+            "10",
+            "--rotate",
+            "2",
+        ],
+    );
     let families = parsed(&python, &text);
     let family = |name: &str| {
         let mut families = families.as_array().expect("a list").iter();
@@ -94,9 +107,9 @@ fn the_parser_of_prometheus_reads_it_all() {
     for (name, kind, unit, samples) in [
         ("halprof_machine_info", "gauge", "", 1),
         ("halprof_processor_info", "gauge", "", 1),
-        ("halprof_events", "counter", "", 9),
-        ("halprof_enabled_seconds", "counter", "seconds", 9),
-        ("halprof_running_seconds", "counter", "seconds", 9),
+        ("halprof_events", "counter", "", 12),
+        ("halprof_enabled_seconds", "counter", "seconds", 12),
+        ("halprof_running_seconds", "counter", "seconds", 12),
         ("halprof_readings", "counter", "", 1),
         ("halprof_missed_readings", "counter", "", 1),
         ("halprof_read_timestamp_seconds", "gauge", "seconds", 1),

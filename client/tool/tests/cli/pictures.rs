@@ -120,7 +120,7 @@ fn pictures_stand_alone() {
         assert_eq!(told["title"], format!("Cycles: {what} of {HOSTILE}"));
         let texts = told["texts"].to_string();
         for text in [
-            "modelled machine: model <invented>; not silicon",
+            "modelled machine, not silicon: model <invented>",
             "100 samples shown, 2 lost; samples have no call stacks",
         ] {
             assert!(texts.contains(text), "{what}: {texts}");

@@ -199,7 +199,7 @@ fn the_text_is_short_and_says_what_it_is_worth() {
     for said in [
         "1,000 samples",
         "10,000,000",
-        "ran before it",
+        "at or before the address shown",
         "more rows with",
         "±",
     ] {
@@ -207,16 +207,16 @@ fn the_text_is_short_and_says_what_it_is_worth() {
     }
     assert_eq!(ran.stdout.matches(" modelled.exe\n").count(), 3);
     // z * sqrt(0.1 * 0.9 / 1000) is 1.86 points; Wilson's upper end is a little farther away.
-    for said in ["modelled machine", "1000 samples are few", "±2.0 points"] {
+    for said in ["modelled machine", "only 1,000 samples", "±2.0 points"] {
         assert!(ran.stderr.contains(said), "{said}: {}", ran.stderr);
     }
     let quiet = halprof(&["-q", "report", recorded.file()]);
-    assert!(quiet.stderr.contains("few") && quiet.stderr.contains("modelled machine"));
+    assert!(quiet.stderr.contains("only 1,000") && quiet.stderr.contains("modelled machine"));
     let many = Recorded::new(
         &["TotalIssues:10000"],
         "instructions=100000000,cycles=200000000",
     );
-    assert!(!halprof(&["report", many.file()]).stderr.contains("few"));
+    assert!(!halprof(&["report", many.file()]).stderr.contains("only "));
 }
 
 #[test]

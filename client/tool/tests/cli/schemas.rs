@@ -52,7 +52,14 @@ fn outputs() -> Vec<(&'static str, Value)> {
         ("man", json(&["man"])),
         ("completions", json(&["completions", "bash"])),
         ("stat", on_hybrid(&stat)),
-        ("stat-interval", interval(&[&hybrid[..], &stat].concat())),
+        (
+            "stat-interval",
+            line(
+                "stat-interval",
+                &[&hybrid[..], &stat, &["--jsonl"]].concat(),
+            ),
+        ),
+        ("script", line("script", &["script", file, "--jsonl"])),
         ("metrics", on_hybrid(&["list", "--metrics"])),
         ("record", on_hybrid(&record)),
         ("report", json(&["report", file])),
@@ -99,12 +106,12 @@ fn annotated(file: &str) -> Option<Value> {
     Some(json(&["annotate", file]))
 }
 
-/// The first line of what `stat` streams.
-fn interval(stat: &[&str]) -> Value {
-    let ran = halprof(&[stat, &["--jsonl"]].concat());
+/// The first line of a stream.
+fn line(name: &str, arguments: &[&str]) -> Value {
+    let ran = halprof(arguments);
     let line = ran.stdout.lines().next().expect("a line");
     let value = serde_json::from_str(line).expect("JSON");
-    let errors = violations(&schema("stat-interval"), &value);
+    let errors = violations(&schema(name), &value);
     assert!(errors.is_empty(), "{errors:?}");
     value
 }

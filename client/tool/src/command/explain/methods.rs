@@ -27,38 +27,38 @@ pub(crate) const QUESTIONS: [&str; 6] = [
 pub(crate) const METHODS: &[Method] = &[
     Method {
         name: "counting",
-        summary: "The processors count events from a start to a stop: `halprof stat`.",
+        summary: "The processors count events between a start and a stop: `halprof stat`.",
         answers: [
-            "None in what is measured, and no interrupt. With one counter on Intel version 4 the driver makes 7 register accesses on each processor to start (18 with all counters) and 4 + 1 to stop (9 + 7); before a session's first start a self-test makes 11 + 1. In between, a snapshot (`-I`) costs one RDPMC for each counter and one request for the whole machine.",
-            "Unchanged: nothing is compiled in.",
-            "None below the whole run: sums by processor, by user and kernel mode (`:u`, `:k`) and, with `-I`, by time.",
-            "Exact for a source that has a counter throughout: the last read is part of the stop, and no event is missing after it. Sources that take turns are estimates, with a 95 % bound beside each. All that runs on the processor is counted, others' interrupts included: `:u` leaves the kernel out, `-r` shows how runs differ.",
-            "One run; `-r N` runs for a mean and its deviation.",
-            "Counters that Windows lends. No interrupt.",
+            "None in the measured code, and no interrupts. With one counter on Intel version 4 the driver makes 22 + 1 register accesses (MSRs + RDPMC) on each processor to start (52 + 7 with all counters), most of them to prove that the counters count, and 7 + 1 to stop (18 + 7). In between, a snapshot (`-I`) costs one RDPMC per counter and one request for the whole machine.",
+            "Unchanged: nothing is added to the program.",
+            "None within the run: totals by processor, by user and kernel mode (`:u`, `:k`) and, with `-I`, by time.",
+            "Exact for a source that has a counter the whole time: the last read is part of the stop, so no event is missed. Sources that take turns are estimates, each with a 95 % bound. Everything that runs on the processor is counted, including interrupts of other devices: `:u` leaves the kernel out, `-r` shows how much runs differ.",
+            "One run; `-r N` gives a mean and its deviation over N runs.",
+            "Counters that Windows can reserve. No interrupt.",
         ],
     },
     Method {
         name: "sampling",
-        summary: "Every Nth event interrupts, and where it was is recorded: `halprof record`, `halprof report`.",
+        summary: "Every Nth event raises an interrupt, and its location is recorded: `halprof record`, `halprof report`.",
         answers: [
-            "None in what is measured, but an interrupt for every period: 5 + 1 register accesses on Intel version 2 and later, 4 + 1 on AMD PerfMonV2, fewer than 500 instructions of the driver, and what the processor itself takes to enter and to leave. Interrupts take 10 % of a processor's time at most; beyond that the period is lengthened, and the result says so.",
-            "Unchanged: nothing is compiled in.",
-            "To an instruction, or some behind it: the interrupt comes late (skid), and the true place is before the one that is shown, never behind it.",
-            "Statistical: N samples at a place are right to about the square root of N. Some 10,000 samples where one looks give 1 %. Every sample is accounted for: generated is stored and lost, by cause; none is lost at 10,000 a second and processor.",
-            "So long that samples are enough: at 1,000 a second, which disturbs little, ten seconds. Several sources are sampled at once.",
-            "Counters with an overflow interrupt, and a local APIC to carry it. Not a Pentium's, and not every virtual machine's.",
+            "None in the measured code, but one interrupt per period: 5 + 1 register accesses on Intel version 2 and later, 4 + 1 on AMD PerfMonV2, fewer than 500 instructions of the driver, and what the processor needs to enter and leave. Interrupts take at most 10 % of a processor's time; beyond that the period is lengthened, and the result says so.",
+            "Unchanged: nothing is added to the program.",
+            "To within a few instructions: the interrupt comes late (skid), so the event happened at or before the address shown, in the order in which the code ran.",
+            "Statistical: a count of N samples is accurate to about the square root of N, so 10,000 samples give 1 %. Every sample is accounted for: generated = stored + lost, by cause; none is lost at 10,000 a second per processor.",
+            "Until there are enough samples: about ten seconds at 1,000 a second, a rate that disturbs little. Several sources can be sampled at once.",
+            "Counters with an overflow interrupt, and a local APIC to deliver it. A Pentium has none, nor do some virtual machines.",
         ],
     },
     Method {
         name: "regions",
-        summary: "A program reads the counters before and after a part of its own code, by the library `halprof`.",
+        summary: "A program reads the counters before and after a part of its own code, using the library `halprof-measure`.",
         answers: [
-            "Two requests to the driver for each pass through the region: each reads every counter once, one RDPMC for each of each processor, and writes nothing. They fall outside what is counted but for the end of the first and the beginning of the second.",
+            "Two requests to the driver for each pass through the region: each reads every counter of each processor once, one RDPMC each, and writes nothing. Only the end of the first and the start of the second fall into the region.",
             "Two calls in the source, and the library.",
-            "Exactly the region, on the processors chosen. Counts are a processor's and not a thread's: keep the thread where it is counted.",
-            "Exact counts of the processor. What the two requests cost is counted too: measure an empty region and subtract. Interrupts in between are the error: `:u` leaves them out, and the most frequent of many passes has none.",
-            "One pass for each value; about 100 passes until the most frequent one is certain.",
-            "Counters that Windows lends. No interrupt.",
+            "Exactly the region, on the chosen processors. Counts belong to the processor, not the thread: pin the thread to the processors that are counted.",
+            "Exact counts of the processor. The cost of the two requests is included: measure an empty region and subtract it. The remaining error is interrupts in between: `:u` leaves them out, and the most frequent value of many passes has none.",
+            "One pass for each value; about 100 passes until the most frequent value is certain.",
+            "Counters that Windows can reserve. No interrupt.",
         ],
     },
 ];
@@ -98,16 +98,14 @@ mod tests {
     #[test]
     fn the_numbers_are_those_that_were_measured() {
         let skylake = row("Intel version 4 (Skylake)");
-        assert_eq!(skylake[2..], ["7, 18", "4 + 1, 9 + 7", "0 + 7"]);
+        assert_eq!(skylake[2..], ["22 + 1, 52 + 7", "7 + 1, 18 + 7", "0 + 7"]);
         for number in [
-            "7 register accesses",
-            "(18 with",
-            "4 + 1 to stop (9 + 7)",
-            "11 + 1",
+            "22 + 1 register accesses",
+            "(52 + 7 with",
+            "7 + 1 to stop (18 + 7)",
         ] {
             assert!(answer("counting", 0).contains(number), "{number}");
         }
-        assert!(PERFORMANCE.contains("11 + 1 on Intel version 2 and later"));
         for (name, number) in [
             ("Intel version 2 and later", "5 + 1"),
             ("AMD PerfMonV2", "4 + 1"),

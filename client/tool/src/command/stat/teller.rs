@@ -5,6 +5,7 @@ use super::{csv, text};
 use crate::args;
 use crate::choice;
 use crate::output::Output;
+use crate::table::Width;
 use crate::{Error, Result};
 
 /// The form of what is told.
@@ -137,6 +138,14 @@ impl<'a> Teller<'a> {
         }
     }
 
+    /// The columns that the result may take.
+    fn width(&self) -> Width {
+        if self.file {
+            return Width::WHOLE;
+        }
+        self.output.width()
+    }
+
     const fn lines(&self, head: bool) -> csv::Lines {
         csv::Lines {
             head,
@@ -157,13 +166,13 @@ impl<'a> Teller<'a> {
         let mut told = String::new();
         if self.form == Form::Text && self.file && self.modelled {
             // On a terminal standard error says so.
-            told += &format!("modelled machine: {}; not silicon\n\n", body.machine);
+            told += &format!("modelled machine, not silicon: {}\n\n", body.machine);
         }
         for interval in &body.intervals {
             told += &self.interval(interval)?;
         }
         told += &match self.form {
-            Form::Text => text::whole(&body, self.begun),
+            Form::Text => text::whole(&body, self.begun, self.width()),
             Form::Csv => csv::whole(&body, self.lines(!self.begun))?,
             Form::Json | Form::JsonLines => {
                 let intervals = Vec::new();

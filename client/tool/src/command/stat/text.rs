@@ -2,66 +2,70 @@
 
 use super::body::{Body, Figure, Interval, Jitter, Repeats, Row};
 use super::topdown;
-use crate::output::{WARNING, lines, seconds, styled, table_of, thousands};
+use crate::output::{WARNING, seconds, styled, thousands};
+use crate::table::{self, Width, table};
 
-/// A column of the table: its head, whether it stands at the right, and what it has of a row.
-type Column = (&'static str, bool, fn(&Row) -> String);
+/// A column of the table, and what it has of a row.
+type Column = (table::Column, fn(&Row) -> String);
 
-/// Every column there is; those that no row has anything for are not shown.
-const COLUMNS: [Column; 12] = [
-    ("processor", true, |row| optional(row.processor)),
-    ("cores", false, |row| optional(row.core_type)),
-    ("count", true, count),
-    ("source", false, |row| row.source.clone()),
-    ("group", true, |row| optional(row.group)),
-    ("pass", true, |row| optional(row.pass)),
-    ("", true, share),
-    ("", false, bound),
-    ("deviation", true, |row| {
+/// Every column there is; the table leaves out those that no row has anything for.
+const COLUMNS: [Column; 13] = [
+    (table::Column::number("processor"), |row| {
+        optional(row.processor)
+    }),
+    (table::Column::word("cores"), |row| optional(row.core_type)),
+    (table::Column::number("count"), |row| match row.repeats {
+        None => count(row),
+        Some(_) => String::new(),
+    }),
+    (table::Column::number("mean"), |row| match row.repeats {
+        None => String::new(),
+        Some(_) => count(row),
+    }),
+    (table::Column::number("95 %"), bound),
+    (table::Column::number("counted"), share),
+    (table::Column::name("source"), |row| row.source.clone()),
+    (table::Column::number("group"), |row| optional(row.group)),
+    (table::Column::number("pass"), |row| optional(row.pass)),
+    (table::Column::number("deviation").extra(), |row| {
         of_repeats(row, |of| whole_of(of.deviation))
     }),
-    ("least", true, |row| of_repeats(row, |of| thousands(of.min))),
-    ("median", true, |row| {
+    (table::Column::number("min").extra(), |row| {
+        of_repeats(row, |of| thousands(of.min))
+    }),
+    (table::Column::number("median").extra(), |row| {
         of_repeats(row, |of| thousands(of.median))
     }),
-    ("most", true, |row| of_repeats(row, |of| thousands(of.max))),
+    (table::Column::number("max").extra(), |row| {
+        of_repeats(row, |of| thousands(of.max))
+    }),
 ];
 
 /// The result; `told` says that intervals stand before it.
-pub(super) fn whole(body: &Body, told: bool) -> String {
+pub(super) fn whole(body: &Body, told: bool, width: Width) -> String {
     let mut text = String::new();
     if told {
-        text += "\nin all\n";
+        text += "\ntotal\n";
     }
     if let Some(scope) = body.scope.text() {
         text += &format!("{scope}\n\n");
     }
-    text += &rows(&body.counts);
+    text += &table(
+        width,
+        &COLUMNS.map(|(column, _)| column),
+        body.counts.iter().map(cells),
+    );
     if !body.derived.is_empty() {
         text += "\n";
-        text += &figures(&body.derived);
+        text += &figures(&body.derived, width);
     }
-    text += &topdown::text(&body.topdown);
-    text += &remarks(body);
-    text + &ending(body)
+    text += &topdown::text(&body.topdown, width);
+    text += &width.fitted(&remarks(body));
+    text + &width.fitted(&ending(body))
 }
 
-fn rows(rows: &[Row]) -> String {
-    let mut shown = COLUMNS.to_vec();
-    shown.retain(|(head, _, of)| {
-        matches!(*head, "count" | "source") || rows.iter().any(|row| !of(row).is_empty())
-    });
-    let repeated = rows.iter().any(|row| row.repeats.is_some());
-    let head = |column: &Column| match column.0 {
-        "count" if repeated => "mean",
-        head => head,
-    };
-    let head: Vec<&str> = shown.iter().map(head).collect();
-    let right = shown.iter().enumerate();
-    let right = right.filter(|(_, (_, right, _))| *right);
-    let right: Vec<usize> = right.map(|(index, _)| index).collect();
-    let cells = |row: &Row| -> Vec<String> { shown.iter().map(|(_, _, of)| of(row)).collect() };
-    table_of(head, rows.iter().map(cells), &right)
+fn cells(row: &Row) -> [String; COLUMNS.len()] {
+    COLUMNS.map(|(_, of)| of(row))
 }
 
 /// What stands under the tables: what was left out, done otherwise, or unlike the rest.
@@ -87,7 +91,7 @@ fn remarks(body: &Body) -> String {
     }
     if !body.passes.is_empty() {
         text += &format!(
-            "\n{} passes: what was measured ran once for each, and counts are exact\n",
+            "\n{} passes, one run each: counts are exact\n",
             body.passes.len()
         );
     }
@@ -104,11 +108,7 @@ fn outliers(row: &Row, repeats: &Repeats) -> String {
     let outliers = repeats.outliers.iter();
     let outliers = outliers.map(|one| format!("{} in run {}", thousands(one.value), one.run));
     let outliers: Vec<String> = outliers.collect();
-    format!(
-        "\n{}: unlike the others: {}\n",
-        row.source,
-        outliers.join(", ")
-    )
+    format!("\n{}: outliers: {}\n", row.source, outliers.join(", "))
 }
 
 fn jittered(jitter: &Jitter) -> String {
@@ -116,8 +116,9 @@ fn jittered(jitter: &Jitter) -> String {
         return String::new();
     }
     format!(
-        "\n{} whole intervals of {}: off by {} in the mean, {} at most\n",
+        "\n{} interval{} of {}; deviation: mean {}, max {}\n",
         thousands(jitter.intervals),
+        if jitter.intervals == 1 { "" } else { "s" },
         milliseconds(jitter.asked_ns),
         milliseconds(jitter.mean_ns),
         milliseconds(jitter.max_ns)
@@ -137,7 +138,7 @@ fn ending(body: &Body) -> String {
     if body.interrupted {
         warnings += ", interrupted";
         if body.elapsed_repeats.is_some() && body.runs.iter().any(|run| run.interrupted) {
-            warnings += ": the last run is in no mean";
+            warnings += ": the last run is not in the mean";
         }
     }
     if !warnings.is_empty() {
@@ -145,6 +146,9 @@ fn ending(body: &Body) -> String {
     }
     text + "\n"
 }
+
+/// The bound of an estimate that has too few turns for one.
+const UNKNOWN: &str = "± unknown";
 
 fn optional(value: Option<impl ToString>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
@@ -172,10 +176,10 @@ fn share(row: &Row) -> String {
 /// How exact it is.
 fn bound(row: &Row) -> String {
     match (&row.repeats, row.error) {
-        (_, None) if row.scaled && !never(row) => "+/- unknown".to_owned(),
         // Each run's estimate may be wrong in the same direction, whatever the runs' spread.
+        (_, None) if row.scaled && !never(row) => UNKNOWN.to_owned(),
         (Some(repeats), error) => relative(repeats.confidence + error.unwrap_or(0.0), row.value),
-        (None, Some(error)) => format!("+/- {}", whole_of(error)),
+        (None, Some(error)) => format!("±{}", whole_of(error)),
         (None, None) => String::new(),
     }
 }
@@ -184,22 +188,18 @@ fn of_repeats(row: &Row, of: fn(&Repeats) -> String) -> String {
     row.repeats.as_ref().map(of).unwrap_or_default()
 }
 
-fn figures(figures: &[Figure]) -> String {
-    let by_type = figures.iter().any(|figure| figure.core_type.is_some());
-    let cells = |figure: &Figure| {
+fn figures(figures: &[Figure], width: Width) -> String {
+    let columns = [
+        table::Column::number("value"),
+        table::Column::number("95 %"),
+        table::Column::word("cores"),
+        table::Column::prose("metric"),
+    ];
+    let cells = figures.iter().map(|figure| {
         let [value, bound, name] = figure_cells(figure);
-        let core_type = by_type.then(|| optional(figure.core_type));
-        let cells = [Some(value), Some(bound), core_type, Some(name)];
-        cells.into_iter().flatten().collect::<Vec<_>>()
-    };
-    let bounded = figures.iter().any(|figure| figure.scaled);
-    let without_bound = |mut cells: Vec<String>| {
-        if !bounded {
-            cells.remove(1);
-        }
-        cells
-    };
-    lines(figures.iter().map(cells).map(without_bound), &[0])
+        [value, bound, optional(figure.core_type), name]
+    });
+    table(width, &columns, cells)
 }
 
 fn figure_cells(figure: &Figure) -> [String; 3] {
@@ -215,8 +215,8 @@ fn figure_cells(figure: &Figure) -> [String; 3] {
     };
     let bound = match figure.error {
         // Never less than it is.
-        Some(error) => format!("+/- {:.3}", (error * 1e3).ceil() / 1e3),
-        None if figure.scaled => "+/- unknown".to_owned(),
+        Some(error) => format!("±{:.3}", (error * 1e3).ceil() / 1e3),
+        None if figure.scaled => UNKNOWN.to_owned(),
         None => String::new(),
     };
     [
@@ -227,44 +227,70 @@ fn figure_cells(figure: &Figure) -> [String; 3] {
 }
 
 /// The lines of an interval, as they come: the columns are as wide as most values, whatever comes.
+/// The first has the heads, and says by them which columns there are.
 pub(super) fn interval(interval: &Interval, first: bool, metrics: bool) -> String {
-    let when = format!(
-        "{:>12.6} {:>10.6}",
-        in_seconds(interval.start_ns),
-        in_seconds(interval.length_ns)
-    );
     let mut text = String::new();
-    if first {
-        text += &format!(
-            "{:>12} {:>10} {:>20}  source\n",
-            "start, s", "length, s", "count"
-        );
-    }
-    for row in &interval.counts {
-        let mut line = format!("{when} {:>20}  {}", count(row), row.source);
-        for (name, value) in [
-            ("processor ", optional(row.processor)),
-            ("", optional(row.core_type)),
-            ("", share(row)),
-            ("", bound(row)),
-            ("run ", optional(interval.run)),
-            ("pass ", optional(interval.pass)),
-        ] {
-            if !value.is_empty() {
-                line += &format!("  {name}{value}");
-            }
-        }
-        text += &line;
-        text += "\n";
-    }
-    for figure in interval.derived.iter().filter(|_| metrics) {
+    let when = [
+        format!("{:.6}", in_seconds(interval.start_ns)),
+        format!("{:.6}", in_seconds(interval.length_ns)),
+        optional(interval.run),
+        optional(interval.pass),
+    ];
+    let counts = interval.counts.iter().map(|row| {
+        let place = [optional(row.processor), optional(row.core_type)];
+        (
+            place,
+            [count(row), row.source.clone(), share(row), bound(row)],
+        )
+    });
+    let figures = interval.derived.iter().filter(|_| metrics).map(|figure| {
         let [value, bound, name] = figure_cells(figure);
-        let core_type = optional(figure.core_type);
-        let line = format!("{when} {value:>20}  {name}  {bound}  {core_type}");
-        text += line.trim_end();
-        text += "\n";
+        let place = [String::new(), optional(figure.core_type)];
+        (place, [value, name, String::new(), bound])
+    });
+    let rows = counts
+        .chain(figures)
+        .map(|(place, what)| [&when[..], &place, &what].concat());
+    let rows: Vec<Vec<String>> = rows.collect();
+    let has =
+        |index: usize| move |row: &Vec<String>| row.get(index).is_some_and(|cell| !cell.is_empty());
+    let used: Vec<bool> = (0..INTERVAL.len())
+        .map(|index| rows.iter().any(has(index)))
+        .collect();
+    let head = INTERVAL.map(|(head, _)| head.to_owned()).to_vec();
+    let rows = first.then_some(head).into_iter().chain(rows);
+    for row in rows {
+        text += &interval_line(&row, &used);
     }
     text
+}
+
+/// The columns of intervals and their widths; what is negative stands at the left.
+const INTERVAL: [(&str, i8); 10] = [
+    ("start, s", 12),
+    ("length, s", 10),
+    ("run", 4),
+    ("pass", 4),
+    ("processor", 9),
+    ("cores", -11),
+    ("count", 17),
+    ("source", -22),
+    ("counted", 7),
+    ("95 %", 10),
+];
+
+fn interval_line(cells: &[String], used: &[bool]) -> String {
+    let mut line = String::new();
+    let columns = cells.iter().zip(&INTERVAL).zip(used);
+    for ((cell, &(_, width)), _) in columns.filter(|(_, used)| **used) {
+        let columns = usize::from(width.unsigned_abs());
+        line += &if width < 0 {
+            format!("{cell:<columns$}  ")
+        } else {
+            format!("{cell:>columns$}  ")
+        };
+    }
+    line.trim_end().to_owned() + "\n"
 }
 
 /// Part of a whole with one decimal.
@@ -280,9 +306,9 @@ fn percent(part: u128, whole: u128) -> String {
 )]
 fn relative(half: f64, middle: u128) -> String {
     if middle == 0 {
-        return format!("+/- {half:.0}");
+        return format!("±{half:.0}");
     }
-    format!("+/- {:.2} %", 100.0 * half / middle as f64)
+    format!("±{:.2} %", 100.0 * half / middle as f64)
 }
 
 #[expect(

@@ -4,7 +4,7 @@ use super::Measured;
 use super::rows::View;
 use crate::On;
 use crate::choice::Choice;
-use crate::output::lines;
+use crate::table::{Column, Width, table};
 use crate::{Error, Result};
 use halprof_measure::estimate::Estimate;
 use halprof_measure::formula::Value;
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 /// The parts are said not to add up from here on, in percent.
 const OFF: f64 = 1.0;
 
-const UNBOUNDED: &str = "+/- unknown: too few turns";
+const UNBOUNDED: &str = "unknown: too few turns";
 
 /// What is asked of each kind of processor.
 pub(super) struct TopDown {
@@ -179,8 +179,15 @@ fn counted(view: &View<'_>, measured: &[Measured], label: &str, kind: u8) -> Opt
     })
 }
 
+/// The columns of the table for people.
+const COLUMNS: [Column; 3] = [
+    Column::number("slots"),
+    Column::word("95 %"),
+    Column::name("metric"),
+];
+
 /// For people.
-pub(super) fn text(rows: &[Row]) -> String {
+pub(super) fn text(rows: &[Row], width: Width) -> String {
     let mut text = String::new();
     let mut kinds: Vec<&str> = Vec::new();
     for row in rows {
@@ -197,13 +204,13 @@ pub(super) fn text(rows: &[Row]) -> String {
                 .value
                 .map_or("-".to_owned(), |value| format!("{value:.1} %"));
             let bound = match (&row.error, &row.reason) {
-                (Some(error), _) => format!("+/- {:.1}", (error * 10.0).ceil() / 10.0),
+                (Some(error), _) => format!("±{:.1}", (error * 10.0).ceil() / 10.0),
                 (None, Some(reason)) => reason.clone(),
                 (None, None) => String::new(),
             };
-            vec![value, format!("{indent}{}", row.metric), bound]
+            [value, bound, format!("{indent}{}", row.metric)]
         };
-        text += &lines(own.iter().map(cells), &[0]);
+        text += &table(width, &COLUMNS, own.iter().map(cells));
         let level_1: Vec<(&str, Option<f64>)> = own
             .iter()
             .filter(|row| row.level == 1)

@@ -50,7 +50,7 @@ pub(super) fn bound(rate: Option<Rate>) -> String {
             scaled: true,
             error,
             ..
-        }) => error.map_or("?".to_owned(), f64::short),
+        }) => error.map_or("?".to_owned(), |error| format!("±{}", error.short())),
         _ => String::new(),
     }
 }

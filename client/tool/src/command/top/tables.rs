@@ -157,7 +157,7 @@ fn source_columns(state: &State, room: u16) -> Vec<Column<OfSource>> {
         OfSource::Total,
     )];
     if state.shown().totals.iter().any(|total| total.scaled) {
-        more.insert(0, Column::new("+/-", None, NUMBER, OfSource::Bound));
+        more.insert(0, Column::new("95 %", None, NUMBER, OfSource::Bound));
         more.insert(1, Column::new("counted", None, NUMBER, OfSource::Share));
     }
     for column in more {

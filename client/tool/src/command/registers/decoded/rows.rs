@@ -69,7 +69,7 @@ const PERFEVTSEL: &[Field] = &[
         "CMASK",
         31,
         24,
-        "counts cycles with at least so many events; 0: events",
+        "counts cycles with at least this many events; 0: counts events",
     ),
     bit("IN_TX", 32, "counts in transactions only"),
     bit("IN_TXCP", 33, "leaves out aborted transactions"),
@@ -96,7 +96,7 @@ const P6_PERFEVTSEL: &[Field] = &[
         "CMASK",
         31,
         24,
-        "counts cycles with at least so many events; 0: events",
+        "counts cycles with at least this many events; 0: counts events",
     ),
 ];
 
@@ -114,7 +114,7 @@ const PERF_CTL: &[Field] = &[
         "CntMask",
         31,
         24,
-        "counts cycles with at least so many events; 0: events",
+        "counts cycles with at least this many events; 0: counts events",
     ),
     bits("EventSelect[11:8]", 35, 32, "event, high bits"),
     bits(
@@ -173,9 +173,9 @@ const GLOBAL_CTRL: &[Field] = &[
 
 /// SDM 18.2.4.3.
 const GLOBAL_INUSE: &[Field] = &[
-    bits("PERFEVTSEL", 31, 0, "general counters that somebody uses"),
-    bits("FIXED_CTR", 47, 32, "fixed counters that somebody uses"),
-    bit("PMI", 63, "somebody uses the performance interrupt"),
+    bits("PERFEVTSEL", 31, 0, "general counters in use"),
+    bits("FIXED_CTR", 47, 32, "fixed counters in use"),
+    bit("PMI", 63, "the performance interrupt is in use"),
 ];
 
 /// SDM volume 4, IA32_PERF_CAPABILITIES.

@@ -2,11 +2,20 @@
 
 use super::*;
 use crate::command::top::state::tests::example;
+use crate::screen::{WIDTHS, assert_screen};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::Color;
+
+#[test]
+fn screens_are_as_expected() {
+    for columns in WIDTHS {
+        let text = lines(&example(true), columns as u16, 24).join("\n") + "\n";
+        assert_screen(&format!("top-{columns}"), &text);
+    }
+}
 
 fn drawn(state: &State, look: &Look, columns: u16, rows: u16) -> Buffer {
     let mut terminal = Terminal::new(TestBackend::new(columns, rows)).expect("a terminal");

@@ -1,0 +1,81 @@
+//! Each sample of a recording by itself, with what was at its address.
+
+use crate::recording::{Reader, Recording};
+use crate::report::Names;
+use crate::report::filter::Filter;
+use crate::symbols::{Frame, SymbolPath, Symbols};
+use halprof_measure::{Error, Result};
+use shared_types::{Mode, Sample};
+use std::path::Path;
+use std::sync::Arc;
+
+/// One sample, in words.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// Nanoseconds since the first sample; 0 where the recording does not tell how fast its clock
+    /// ran.
+    pub time_ns: u64,
+    /// As it stands in the file.
+    pub sample: Sample,
+    /// The name of its source, with its filter if one was given.
+    pub source: Arc<str>,
+    /// The name of its process, if the recording has it.
+    pub process: Option<Arc<str>>,
+    /// What is at its address.
+    pub frame: Frame,
+}
+
+/// Gives the samples that count to `visit`, in the order of the file, until it answers `false`.
+/// Samples of one processor are in the order of time.
+pub fn lines(
+    path: &Path,
+    filter: &Filter,
+    symbol_path: &SymbolPath,
+    mut visit: impl FnMut(&Recording, Line) -> bool,
+) -> Result<Recording> {
+    let mut first = u64::MAX;
+    let recording = Reader::open(path)?.samples(|samples| {
+        let earliest = samples.iter().map(|sample| sample.timestamp).min();
+        first = first.min(earliest.unwrap_or(u64::MAX));
+    })?;
+    let frequency = recording.metadata.timestamp_frequency;
+    if filter.time.is_some() && frequency == 0 {
+        return Err(Error::Unavailable {
+            message: "the recording does not give the rate of its clock".to_owned(),
+            hint: "Leave out `--time`.".to_owned(),
+        });
+    }
+    let names = Names::of(&recording, filter)?;
+    let mut symbols = Symbols::open(&recording, symbol_path);
+    let mut going = true;
+    Reader::open(path)?.samples(|samples| {
+        for sample in samples {
+            if !going {
+                return;
+            }
+            let ticks = u128::from(sample.timestamp.saturating_sub(first));
+            let time = (ticks * 1_000_000_000).checked_div(frequency.into());
+            let time_ns = u64::try_from(time.unwrap_or(0)).unwrap_or(u64::MAX);
+            let within = filter
+                .time
+                .is_none_or(|(from, to)| (from..to).contains(&time_ns));
+            if !within || !names.passes(sample, filter) {
+                continue;
+            }
+            let mode = Mode::from_wire(sample.mode.into()).unwrap_or(Mode::Unknown);
+            let frame = symbols.frame(sample.process, sample.ip, mode);
+            if !filter.passes_frame(&frame) {
+                continue;
+            }
+            let line = Line {
+                time_ns,
+                sample: *sample,
+                source: names.source(sample.source),
+                process: names.process(sample.process),
+                frame,
+            };
+            going = visit(&recording, line);
+        }
+    })?;
+    Ok(recording)
+}

@@ -1,0 +1,133 @@
+//! `halprof script`: the samples of a recording, one a line.
+
+use crate::output::Output;
+use crate::shown::Shown;
+use crate::{Error, Result, args, filters};
+use halprof_profile::script::{self, Line};
+use serde::Serialize;
+use shared_types::Mode;
+
+/// How many bytes are written at once.
+const BLOCK: usize = 1 << 16;
+
+/// One sample.
+#[derive(Serialize)]
+struct Row<'a> {
+    time_ns: u64,
+    processor: u32,
+    process: u32,
+    process_name: Option<&'a str>,
+    thread: u32,
+    source: &'a str,
+    /// How many events it stands for.
+    period: u64,
+    mode: &'static str,
+    address: String,
+    module: &'a str,
+    symbol: Option<&'a str>,
+    offset: u64,
+}
+
+pub(crate) fn run(options: &args::Script, output: &Output) -> Result<u8> {
+    if output.is_json() && !options.jsonl {
+        return Err(Error::usage(
+            "`script` does not print one JSON object",
+            "Use `--jsonl`: one object per sample.",
+        ));
+    }
+    if options.csv && options.jsonl {
+        return Err(Error::usage(
+            "`--csv` and `--jsonl` together",
+            "Ask for one of them.",
+        ));
+    }
+    let filter = filters::filter(&options.filters)?;
+    let path = options.naming.path();
+    let mut block = String::new();
+    if options.csv {
+        block += "time_ns,processor,process,process_name,thread,source,period,mode,address,module,symbol,offset\n";
+    } else if !options.jsonl {
+        block += &heads();
+    }
+    let mut going = Ok(true);
+    let recording = script::lines(&options.file, &filter, &path, |recording, line| {
+        let modelled = recording.metadata.modelled;
+        let told = match (options.csv, options.jsonl) {
+            (true, _) => csv_line(&row(&line)),
+            (_, true) => output.told("script", modelled, row(&line)),
+            _ => Ok(text(&line)),
+        };
+        going = told.and_then(|told| {
+            block += &told;
+            if block.len() < BLOCK {
+                return Ok(true);
+            }
+            output.print_stream(&std::mem::take(&mut block), options.csv)
+        });
+        matches!(going, Ok(true))
+    })?;
+    if going? {
+        output.print_stream(&block, options.csv)?;
+    }
+    Ok(filters::introduce(&recording, output))
+}
+
+fn row(line: &Line) -> Row<'_> {
+    let mode = Mode::from_wire(line.sample.mode.into()).unwrap_or(Mode::Unknown);
+    Row {
+        time_ns: line.time_ns,
+        processor: line.sample.processor,
+        process: line.sample.process,
+        process_name: line.process.as_deref(),
+        thread: line.sample.thread,
+        source: &line.source,
+        period: line.sample.period,
+        mode: mode.name(),
+        address: format!("{:#x}", line.sample.ip),
+        module: &line.frame.module,
+        symbol: line.frame.symbol.as_deref(),
+        offset: line.frame.offset,
+    }
+}
+
+fn csv_line(row: &Row<'_>) -> Result<String> {
+    let mut writer = csv::WriterBuilder::new()
+        .has_headers(false)
+        .from_writer(Vec::new());
+    writer.serialize(row).map_err(Error::internal)?;
+    let bytes = writer.into_inner().map_err(Error::internal)?;
+    String::from_utf8(bytes).map_err(Error::internal)
+}
+
+fn heads() -> String {
+    format!(
+        "{:>14}  {:>4}  {:<24}  {:>7}  {:<20}  {:>18}  symbol\n",
+        "time, s", "cpu", "process", "thread", "source", "address"
+    )
+}
+
+fn text(line: &Line) -> String {
+    let sample = &line.sample;
+    let process = match &line.process {
+        Some(name) => format!("{} ({})", Shown(name), sample.process),
+        None => sample.process.to_string(),
+    };
+    let place = match &line.frame.symbol {
+        Some(symbol) => format!(
+            "{}!{}+{:#x}",
+            Shown(&line.frame.module),
+            Shown(symbol),
+            line.frame.offset
+        ),
+        None => Shown(&line.frame.module).to_string(),
+    };
+    format!(
+        "{:>7}.{:06}  {:>4}  {process:<24}  {:>7}  {:<20}  {:>#18x}  {place}\n",
+        line.time_ns / 1_000_000_000,
+        line.time_ns / 1000 % 1_000_000,
+        sample.processor,
+        sample.thread,
+        Shown(&line.source).to_string(),
+        sample.ip,
+    )
+}

@@ -1,0 +1,155 @@
+//! What help shows below the options: examples, and what an option's text has no room for.
+//!
+//! A test takes every line that begins with `halprof` for a command line.
+
+pub(crate) const HALPROF: &str = "\
+Examples:
+  halprof stat -e TotalIssues,CacheMisses -- app.exe     count while a program runs
+  halprof record -e TotalCycles -- app.exe               sample a program
+  halprof report halprof.rec                             summarize what was recorded
+  halprof --machine zen4 stat                            count on a model of a processor
+  halprof doctor                                         find out why something does not work
+
+`halprof help COMMAND` shows the options and examples of a command. `@FILE` reads arguments from
+FILE, one per line.";
+
+pub(crate) const INFO: &str = "\
+Examples:
+  halprof info
+  halprof --json info
+  halprof info --machine hyperv-guest-pmu";
+
+pub(crate) const LIST: &str = "\
+Examples:
+  halprof list                   what can be counted here
+  halprof list --all -v          every source, and why some cannot be counted
+  halprof list --metrics         metrics that can be computed from the counters here";
+
+pub(crate) const CHECK: &str = "\
+Examples:
+  halprof check -e TotalIssues,TotalCycles,CacheMisses
+  halprof check -g TotalIssues,TotalCycles";
+
+/// What `--workload` takes.
+macro_rules! workload {
+    () => {
+        "\
+Workloads (modelled machines only):
+  instructions=N cycles=N branches=N branch-misses=N ref-cycles=N llc-references=N
+  llc-misses=N l1d-accesses=N l1d-misses=N l1i-fetches=N l1i-misses=N
+  fp-operations=N                how many events happen
+  user=80                        percent of them in user mode [default: 100]
+  processors=0-3+8               where it runs, each the whole amount; `all` [default: 0]
+  code=START-END                 the addresses it runs at
+  image=FILE function=NAME       the program, and the function in it, whose code it runs
+  seed=N                         vary the rates over time; totals stay exact
+  skid=N                         interrupts come N steps late
+  Default: 100 million instructions in 150 million cycles on each processor, 90 % user."
+    };
+}
+
+pub(crate) const STAT: &str = concat!(
+    "\
+Examples:
+  halprof stat                                   the default counts and metrics, until Ctrl-C
+  halprof stat -e TotalIssues:u,CacheMisses -d 5
+  halprof stat -M ipc,branch-mpki -- app.exe --fast
+  halprof stat -I 100 --csv -o counts.csv -d 10
+  halprof stat -r 10 --trim -e TotalCycles -- app.exe
+
+Metric files (--metrics FILE) are TOML:
+  [[metric]]
+  id = \"stall-share\"
+  name = \"cycles stalled\"
+  unit = \"%\"
+  above = [\"r01A2\"]              sources or quantities, each with :u or :k
+  below = [\"cycles\"]
+  scale = 100
+
+",
+    workload!()
+);
+
+pub(crate) const RECORD: &str = concat!(
+    "\
+Periods:
+  -e SOURCE:PERIOD takes one sample every PERIOD events (ProfileTime: units of 100 ns).
+  Modes come before or after it: -e TotalCycles:100000:u
+
+Examples:
+  halprof record -- app.exe
+  halprof record -e TotalCycles:100000:u,CacheMisses:1000 -o app.rec -- app.exe
+  halprof record --rate 1000 -d 10
+  halprof record --calibrate -- app.exe
+
+",
+    workload!()
+);
+
+pub(crate) const REPORT: &str = "\
+Examples:
+  halprof report halprof.rec
+  halprof report halprof.rec --by process,symbol --top 50
+  halprof report halprof.rec --by core
+  halprof report halprof.rec --module \"nt*\" --by address --csv
+  halprof report before.rec --diff after.rec --by symbol";
+
+pub(crate) const SCRIPT: &str = "\
+Examples:
+  halprof script halprof.rec
+  halprof script halprof.rec --process app.exe --time 1-2
+  halprof script halprof.rec --csv > samples.csv";
+
+pub(crate) const ANNOTATE: &str = "\
+Examples:
+  halprof annotate halprof.rec
+  halprof annotate halprof.rec \"Solver::step\" --sources src --symbols build";
+
+pub(crate) const EXPORT: &str = "\
+Examples:
+  halprof export halprof.rec --format html
+  halprof export halprof.rec --format firefox --source TotalCycles
+  halprof export halprof.rec --format folded -o -";
+
+pub(crate) const TOP: &str = "\
+Examples:
+  halprof top -e TotalIssues,TotalCycles,CacheMisses
+  halprof top --once
+  halprof top -I 500 --log rates.csv -d 60";
+
+pub(crate) const EXPLAIN: &str = "\
+Examples:
+  halprof explain                        list the topics
+  halprof explain counters-reserved      an error code
+  halprof explain sampling               a way to measure
+  halprof explain CacheMisses            a source on this machine";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Arguments;
+    use clap::Parser;
+
+    #[test]
+    fn every_example_is_a_command_line() {
+        let all = [
+            HALPROF, INFO, LIST, CHECK, STAT, RECORD, REPORT, SCRIPT, ANNOTATE, EXPORT, TOP,
+            EXPLAIN,
+        ];
+        let lines = all.iter().flat_map(|text| text.lines());
+        let commands: Vec<&str> = lines
+            .filter_map(|line| line.strip_prefix("  halprof "))
+            .collect();
+        assert!(commands.len() > 30, "{commands:?}");
+        for command in commands {
+            // What it does may stand behind it.
+            let command = command.split("  ").next().unwrap_or_default();
+            let command = command.split(" > ").next().unwrap_or_default();
+            let words = command
+                .split_whitespace()
+                .map(|word| word.trim_matches('"'));
+            let parsed = Arguments::try_parse_from(std::iter::once("halprof").chain(words));
+            assert!(parsed.is_ok(), "{command}: {parsed:?}");
+        }
+    }
+}

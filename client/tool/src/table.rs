@@ -1,0 +1,343 @@
+//! Tables for people: they fit the terminal, and are whole where there is none.
+//!
+//! A table that is too wide gives up room where it hurts least: prose wraps, names are cut in the
+//! middle, and then extra columns are left out, which the table says. Numbers are never cut.
+
+use crate::output::{plain, styled};
+use anstyle::Style;
+use std::borrow::Cow;
+use terminal_size::{Width as Columns, terminal_size_of};
+use textwrap::WordSplitter;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// The heads of tables.
+pub(crate) const HEAD: Style = Style::new().bold();
+
+/// What stands between two columns.
+const GAP: &str = "  ";
+
+/// How wide prose is where there is room for more: longer lines are hard to read.
+const PROSE: usize = 80;
+
+/// How many columns output may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Width(Option<usize>);
+
+impl Width {
+    /// As many as it takes: for files.
+    pub(crate) const WHOLE: Self = Self(None);
+
+    /// As asked for, 0 for as many as it takes, or else those of the terminal on standard output.
+    pub(crate) fn of(asked: Option<usize>) -> Self {
+        let terminal = || terminal_size_of(std::io::stdout()).map(|(Columns(columns), _)| columns);
+        match asked {
+            Some(columns) => Self(Some(columns).filter(|&columns| columns != 0)),
+            None => Self(terminal().map(usize::from)),
+        }
+    }
+
+    /// Text broken between words, its second and later lines below the end of a label that takes
+    /// `label` columns.
+    pub(crate) fn prose(self, label: usize, text: &str) -> String {
+        let columns = self.0.map_or(PROSE, |columns| columns.min(PROSE));
+        let indent = "\n".to_owned() + &" ".repeat(label);
+        wrapped(columns.saturating_sub(label).max(20), text).replace('\n', &indent)
+    }
+}
+
+impl Width {
+    /// Lines of text, each broken between words where it is too long.
+    pub(crate) fn fitted(self, text: &str) -> String {
+        match self.0 {
+            Some(columns) => wrapped(columns.max(20), text),
+            None => text.to_owned(),
+        }
+    }
+
+    /// How many blocks of so many columns fit beside others: at least one.
+    pub(crate) fn room_for(self, block: usize, others: usize) -> usize {
+        self.0.map_or(usize::MAX, |columns| {
+            (columns.saturating_sub(others) / block).max(1)
+        })
+    }
+
+    /// A name in what is left of a line, cut in the middle if need be.
+    pub(crate) fn left(self, taken: usize, name: &str) -> Cow<'_, str> {
+        match self.0 {
+            Some(columns) => cut(columns.saturating_sub(taken).max(8), name),
+            None => name.into(),
+        }
+    }
+}
+
+/// What becomes of a column where there is too little room.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fit {
+    /// Nothing: it is as wide as its widest cell.
+    Whole,
+    /// It wraps between words, down to so many columns.
+    Wrapped(usize),
+    /// It is cut in the middle, down to so many columns.
+    Cut(usize),
+    /// It is left out.
+    Extra,
+}
+
+/// A column of a table.
+#[derive(Clone, Copy)]
+pub(crate) struct Column {
+    head: &'static str,
+    right: bool,
+    fit: Fit,
+}
+
+impl Column {
+    const fn new(head: &'static str, right: bool, fit: Fit) -> Self {
+        Self { head, right, fit }
+    }
+
+    /// Numbers, at the right.
+    pub(crate) const fn number(head: &'static str) -> Self {
+        Self::new(head, true, Fit::Whole)
+    }
+
+    /// Short words.
+    pub(crate) const fn word(head: &'static str) -> Self {
+        Self::new(head, false, Fit::Whole)
+    }
+
+    /// Names that may be long.
+    pub(crate) const fn name(head: &'static str) -> Self {
+        Self::new(head, false, Fit::Cut(24))
+    }
+
+    /// Sentences.
+    pub(crate) const fn prose(head: &'static str) -> Self {
+        Self::new(head, false, Fit::Wrapped(16))
+    }
+
+    /// The same column, which is left out where there is no room for it.
+    pub(crate) const fn extra(self) -> Self {
+        Self::new(self.head, self.right, Fit::Extra)
+    }
+
+    const fn wraps(self) -> bool {
+        matches!(self.fit, Fit::Wrapped(_))
+    }
+
+    /// Whether the rows have anything for it.
+    fn is_empty(index: usize, rows: &[Vec<String>]) -> bool {
+        rows.iter()
+            .all(|row| row.get(index).is_none_or(String::is_empty))
+    }
+}
+
+/// A table with a head. A column that no row has anything for is left out.
+pub(crate) fn table<C: IntoIterator<Item = String>>(
+    width: Width,
+    columns: &[Column],
+    rows: impl IntoIterator<Item = C>,
+) -> String {
+    let rows: Vec<Vec<String>> = rows
+        .into_iter()
+        .map(|row| row.into_iter().collect())
+        .collect();
+    let mut shown: Vec<(usize, Column)> = columns.iter().copied().enumerate().collect();
+    shown.retain(|&(index, _)| rows.is_empty() || !Column::is_empty(index, &rows));
+    let mut left_out = Vec::new();
+    let widths = loop {
+        let natural = shown.iter().map(|&(index, column)| {
+            let cells = rows.iter().filter_map(|row| row.get(index));
+            let cells = cells.map(|cell| columns_of(cell));
+            cells.chain([column.head.width()]).max().unwrap_or(0)
+        });
+        let mut widths: Vec<usize> = natural.collect();
+        let fits = width.0.is_none_or(|room| shrink(&mut widths, &shown, room));
+        let extra = shown
+            .iter()
+            .rposition(|(_, column)| column.fit == Fit::Extra);
+        match extra.filter(|_| !fits) {
+            Some(extra) => left_out.push(shown.remove(extra).1.head),
+            None => break widths,
+        }
+    };
+    let heads = shown.iter().map(|(_, column)| column.head.to_owned());
+    let head = line(&shown, &widths, &heads.collect::<Vec<_>>());
+    let mut text = styled(HEAD, head.trim_end_matches('\n')) + "\n";
+    for row in &rows {
+        let cells = shown.iter().map(|&(index, _)| row.get(index).cloned());
+        text += &line(
+            &shown,
+            &widths,
+            &cells.map(Option::unwrap_or_default).collect::<Vec<_>>(),
+        );
+    }
+    if !left_out.is_empty() {
+        left_out.reverse();
+        let names = left_out.join(", ");
+        text += &format!("{}\n", width.prose(0, &format!("No room for: {names}.")));
+    }
+    text
+}
+
+/// Takes room from columns that can do with less until the table fits: from prose before names, from
+/// the widest first.
+fn shrink(widths: &mut [usize], shown: &[(usize, Column)], room: usize) -> bool {
+    let gaps = GAP.len() * widths.len().saturating_sub(1);
+    let mut too_much = (widths.iter().sum::<usize>() + gaps).saturating_sub(room);
+    while too_much != 0 {
+        let least = |column: &Column| match column.fit {
+            Fit::Wrapped(least) | Fit::Cut(least) => least.max(column.head.width()),
+            Fit::Whole | Fit::Extra => usize::MAX,
+        };
+        let columns = widths.iter_mut().zip(shown);
+        let able = columns.filter(|(width, (_, column))| **width > least(column));
+        let Some((width, _)) = able.max_by_key(|(width, (_, column))| (column.wraps(), **width))
+        else {
+            return false;
+        };
+        *width -= 1;
+        too_much -= 1;
+    }
+    true
+}
+
+/// A row, in as many lines as its longest cell takes.
+fn line(shown: &[(usize, Column)], widths: &[usize], cells: &[String]) -> String {
+    let columns = shown.iter().zip(widths).zip(cells);
+    let cells: Vec<Vec<String>> = columns
+        .map(|((&(_, column), &width), cell)| match column.fit {
+            Fit::Wrapped(_) => wrapped(width, cell).lines().map(str::to_owned).collect(),
+            Fit::Cut(_) => vec![cut(width, cell).into_owned()],
+            Fit::Whole | Fit::Extra => vec![cell.clone()],
+        })
+        .collect();
+    let height = cells.iter().map(Vec::len).max().unwrap_or(0).max(1);
+    let mut text = String::new();
+    for index in 0..height {
+        let mut line = String::new();
+        for ((&(_, column), &width), cell) in shown.iter().zip(widths).zip(&cells) {
+            let cell = cell.get(index).map_or("", String::as_str);
+            let pad = " ".repeat(width.saturating_sub(columns_of(cell)));
+            let (before, after) = if column.right {
+                (&*pad, "")
+            } else {
+                ("", &*pad)
+            };
+            line += &[before, cell, after, GAP].concat();
+        }
+        text += line.trim_end();
+        text += "\n";
+    }
+    text
+}
+
+/// The columns that a text takes; its colours take none.
+fn columns_of(text: &str) -> usize {
+    if text.contains('\u{1b}') {
+        return plain(text).width();
+    }
+    text.width()
+}
+
+/// A name of at most so many columns: its middle gives way to an ellipsis.
+pub(crate) fn cut(columns: usize, name: &str) -> Cow<'_, str> {
+    if name.width() <= columns {
+        return name.into();
+    }
+    let room = columns.saturating_sub(1);
+    let front = fitting(name.chars(), room / 2);
+    let back = fitting(name.chars().rev(), room - room / 2);
+    let front: String = name.chars().take(front).collect();
+    let skipped = name.chars().count() - back;
+    let back: String = name.chars().skip(skipped).collect();
+    format!("{front}…{back}").into()
+}
+
+/// How many characters fit into so many columns.
+fn fitting(characters: impl Iterator<Item = char>, columns: usize) -> usize {
+    let mut left = columns;
+    let fits = |character: &char| {
+        let rest = left.checked_sub(character.width().unwrap_or(0));
+        left = rest.unwrap_or(0);
+        rest.is_some()
+    };
+    characters.take_while(fits).count()
+}
+
+fn wrapped(columns: usize, text: &str) -> String {
+    let options = textwrap::Options::new(columns);
+    textwrap::fill(text, options.word_splitter(WordSplitter::NoHyphenation))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COLUMNS: [Column; 4] = [
+        Column::number("count"),
+        Column::name("symbol"),
+        Column::number("deviation").extra(),
+        Column::prose("note"),
+    ];
+
+    fn example(width: usize) -> String {
+        let row = [
+            "1,000,000",
+            "game.exe!world::physics::Solver<double, 3>::step(float)",
+            "12",
+            "the event happened at or before this address",
+        ];
+        plain(&table(
+            Width::of(Some(width)),
+            &COLUMNS,
+            [row.map(str::to_owned)],
+        ))
+    }
+
+    #[test]
+    fn a_table_without_limits_is_whole() {
+        assert_eq!(
+            example(0),
+            "    count  symbol                                                   deviation  note\n\
+             1,000,000  game.exe!world::physics::Solver<double, 3>::step(float)         12  the event happened at or before this address\n"
+        );
+    }
+
+    #[test]
+    fn a_table_keeps_to_its_width_and_keeps_its_numbers() {
+        for width in 54..200 {
+            let text = example(width);
+            assert!(text.lines().all(|line| line.width() <= width), "{text}");
+            assert!(
+                text.contains("1,000,000") && text.contains("float)"),
+                "{text}"
+            );
+        }
+        assert!(example(60).contains("No room for: deviation."));
+        assert!(example(80).contains("deviation  note"));
+    }
+
+    #[test]
+    fn a_name_keeps_both_its_ends() {
+        for (columns, name, shown) in [
+            (10, "short", "short"),
+            (5, "abcdefghij", "ab…ij"),
+            (6, "abcdefghij", "ab…hij"),
+            (1, "ab", "…"),
+            (0, "ab", "…"),
+            // Each takes two columns.
+            (6, "日本語日本語", "日…語"),
+        ] {
+            assert_eq!(cut(columns, name), shown);
+        }
+    }
+
+    #[test]
+    fn colours_take_no_room() {
+        let cell = styled(HEAD, "1");
+        let columns = [Column::number("a"), Column::word("b")];
+        let text = table(Width::WHOLE, &columns, [[cell, "x".to_owned()]]);
+        assert_eq!(plain(&text), "a  b\n1  x\n");
+    }
+}

@@ -1,0 +1,94 @@
+//! Does help show what a user needs, where it is needed?
+
+use crate::cli::support::{halprof, refused};
+
+fn help(command: &str) -> String {
+    halprof(&["help", command]).stdout
+}
+
+#[test]
+fn options_stand_under_headings_and_examples_below() {
+    let stat = help("stat");
+    for said in [
+        "What:",
+        "How long and how often:",
+        "Output:",
+        "Modelled machines:",
+        "Examples:",
+        "Workloads (modelled machines only):",
+        "[[metric]]",
+        "--machine <SPEC>",
+    ] {
+        assert!(stat.contains(said), "{said}: {stat}");
+    }
+    let record = help("record");
+    assert!(record.contains("SOURCE:PERIOD"), "{record}");
+    for command in [
+        "info", "list", "check", "record", "report", "script", "annotate", "export", "top",
+        "explain",
+    ] {
+        assert!(help(command).contains("Examples:"), "{command}");
+    }
+    let page = halprof(&["man", "--page", "record"]).stdout;
+    assert!(
+        page.contains("SOURCE:PERIOD") && page.contains("Examples:"),
+        "{page}"
+    );
+}
+
+#[test]
+fn a_machine_is_offered_where_there_is_something_to_measure() {
+    for command in [
+        "report", "script", "annotate", "export", "install", "man", "machines",
+    ] {
+        assert!(!help(command).contains("--machine <SPEC>"), "{command}");
+        // Before the command it stays what every command line may begin with.
+    }
+    for command in [
+        "info",
+        "list",
+        "check",
+        "stat",
+        "record",
+        "top",
+        "doctor",
+        "explain",
+        "registers",
+    ] {
+        assert!(help(command).contains("--machine <SPEC>"), "{command}");
+    }
+    for arguments in [
+        &["--machine", "zen4", "info"][..],
+        &["info", "--machine", "zen4"],
+        &["--machine", "skylake", "info", "--machine", "zen4"],
+    ] {
+        assert!(halprof(arguments).stderr.contains("zen4"), "{arguments:?}");
+    }
+    refused(&["report", "--machine", "zen4", "a.rec"], 2, "usage");
+}
+
+#[test]
+fn a_misspelt_model_is_guessed() {
+    let ran = halprof(&["--machine", "skylke", "stat"]);
+    assert_eq!(ran.status, 3);
+    assert!(
+        ran.stderr.contains("did you mean `skylake`?"),
+        "{}",
+        ran.stderr
+    );
+    let ran = halprof(&["--machine", "nothing-like-it", "stat"]);
+    assert!(!ran.stderr.contains("did you mean"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_file_holds_arguments() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("arguments");
+    let at = format!("@{}", file.to_str().expect("UTF-8"));
+    std::fs::write(&file, "--machine\nskylake\nstat\n\n-e\nTotalIssues\n").expect("written");
+    let ran = halprof(&["--json", &at]);
+    assert_eq!(ran.json()["counts"][0]["source"], "TotalIssues");
+    let more = halprof(&["--json", &at, "--per-cpu"]);
+    assert_eq!(more.json()["counts"].as_array().map(Vec::len), Some(8));
+    refused(&[&format!("{at}.gone")], 5, "file");
+}

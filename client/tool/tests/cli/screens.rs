@@ -1,0 +1,100 @@
+//! What does a user see at 60, 80 and 120 columns? Each screen is a file in `tests/screens`; after a
+//! change that is meant, `HALPROF_SCREENS=write` in the environment of the tests writes them anew.
+
+use crate::cli::support::halprof;
+
+#[path = "../screen.rs"]
+mod screen;
+use screen::{WIDTHS, assert_screen};
+
+const SCREENS: [(&str, &[&str]); 9] = [
+    ("stat", &["--machine", "skylake", "stat"]),
+    ("stat-hybrid", &["--machine", "hybrid", "stat", "-M", "ipc"]),
+    (
+        "stat-repeats",
+        &[
+            "--machine",
+            "skylake",
+            "stat",
+            "-r",
+            "3",
+            "-e",
+            "TotalCycles,CacheMisses",
+        ],
+    ),
+    (
+        "stat-intervals",
+        &[
+            "--machine",
+            "skylake",
+            "stat",
+            "-I",
+            "50",
+            "-e",
+            "TotalCycles",
+        ],
+    ),
+    ("list", &["--machine", "skylake", "list"]),
+    ("list-verbose", &["--machine", "zen4", "list", "-v"]),
+    ("info", &["--machine", "skylake", "info"]),
+    (
+        "info-hybrid",
+        &["--machine", "hybrid,processors=2048", "info"],
+    ),
+    ("doctor", &["--machine", "hyperv-masked", "doctor"]),
+];
+
+#[test]
+fn screens_are_as_expected_and_keep_to_their_width() {
+    for (name, command) in SCREENS {
+        for columns in WIDTHS {
+            let width = columns.to_string();
+            let ran = halprof(&[command, &["--width", &width]].concat());
+            for line in ran.stdout.lines() {
+                assert!(line.chars().count() <= columns, "{name}: {line}");
+            }
+            assert_screen(&format!("{name}-{columns}"), &ran.stdout);
+        }
+    }
+}
+
+#[test]
+fn what_is_piped_is_whole() {
+    let list = halprof(&["--machine", "zen4", "list", "-v"]).stdout;
+    let cut = halprof(&["--machine", "zen4", "list", "-v", "--width", "60"]).stdout;
+    assert!(
+        !list.contains('…') && !list.contains("No room for"),
+        "{list}"
+    );
+    assert!(
+        list.lines().any(|line| line.chars().count() > 120),
+        "{list}"
+    );
+    assert!(cut.lines().count() > list.lines().count(), "{cut}");
+}
+
+#[test]
+fn a_report_without_options_is_a_page() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("a.rec");
+    let file = file.to_str().expect("UTF-8");
+    let sources = "TotalIssues,TotalCycles,BranchInstructions,BranchMispredictions,CacheMisses";
+    for (machine, list) in [
+        ("skylake", "TotalIssues"),
+        ("skylake,processors=64", sources),
+        ("skylake", "all"),
+    ] {
+        halprof(&["--machine", machine, "record", "-e", list, "-o", file]);
+        for width in ["60", "80", "0"] {
+            let report = halprof(&["report", file, "--width", width]);
+            assert_eq!(report.status, 0, "{}", report.stderr);
+            let lines = report.stdout.lines().count();
+            assert!(lines <= 40, "{lines} lines:\n{}", report.stdout);
+            for said in ["recorded  ", " by halprof ", "machine", "lost", "More: "] {
+                assert!(report.stdout.contains(said), "{said}: {}", report.stdout);
+            }
+        }
+    }
+    let all = halprof(&["report", file, "--by", "processor", "--by", "module"]);
+    assert!(all.stdout.contains("processor") && all.stdout.contains("module"));
+}

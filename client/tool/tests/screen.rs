@@ -1,0 +1,22 @@
+// Text for a terminal, compared with the file that holds what is expected.
+
+/// Compares `text` with `tests/screens/NAME.txt`. With `HALPROF_SCREENS=write` in the environment it
+/// writes the file instead: `git diff` then shows what has changed.
+pub(crate) fn assert_screen(name: &str, text: &str) {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/screens");
+    let file = folder.join(format!("{name}.txt"));
+    if std::env::var_os("HALPROF_SCREENS").is_some_and(|what| what == "write") {
+        std::fs::write(&file, text).expect("written");
+    }
+    let expected = std::fs::read_to_string(&file).unwrap_or_default();
+    // Git may check text out with Windows' line ends.
+    let expected = expected.replace("\r\n", "\n");
+    assert!(
+        text == expected,
+        "{}\nis not what is printed now:\n{text}",
+        file.display()
+    );
+}
+
+/// The widths that screens are kept for.
+pub(crate) const WIDTHS: [usize; 3] = [60, 80, 120];
