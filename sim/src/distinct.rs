@@ -4,12 +4,12 @@ use crate::event::{Counts, Event};
 
 /// How often `event` happens in user mode in one round.
 pub(crate) fn user(event: Event) -> u64 {
-    1_000 + 16 * event as u64
+    1_000 + 16 * event.index() as u64
 }
 
 /// How often `event` happens in kernel mode in one round.
 pub(crate) fn kernel(event: Event) -> u64 {
-    100_000 + 16 * event as u64
+    100_000 + 16 * event.index() as u64
 }
 
 /// All that has happened after so many rounds.

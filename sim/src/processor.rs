@@ -276,7 +276,7 @@ impl Processor {
 
     /// All that happens here is counted from 0 again. Counters keep what they have added up.
     pub fn begin_anew(&mut self) {
-        self.count_from(Counts::default());
+        self.count_from(&Counts::default());
     }
 
     /// These selects and fixed counters count what a workload names, from now on.
@@ -292,16 +292,16 @@ impl Processor {
         let before = self.counts;
         self.begin_anew();
         self.retire(events);
-        self.count_from(before);
+        self.count_from(&before);
     }
 
-    fn count_from(&mut self, now: Counts) {
+    fn count_from(&mut self, now: &Counts) {
         let before = self.counts;
         self.delivery.count_from(
             |watch| watch.feed.amount(&before),
-            |watch| watch.feed.amount(&now),
+            |watch| watch.feed.amount(now),
         );
-        self.counts = now;
+        self.counts = *now;
         let thread = self.thread;
         let counted = self.counted();
         if let Some(mut package) = self.package() {

@@ -152,7 +152,10 @@ impl Options {
         }
         let count = machine.leaves.len();
         let plural = if count == 1 { "" } else { "s" };
-        machine.description += &format!(" ({count} processor{plural}{qualities})");
+        machine.description = format!(
+            "{} ({count} processor{plural}{qualities})",
+            machine.description
+        );
         machine
     }
 }

@@ -44,13 +44,13 @@ fn number(cell: &str) -> u64 {
 fn select_of(row: &[String]) -> u64 {
     let [code, mask, cmask, inv, edge, any] = [1, 2, 5, 6, 7, 8].map(|cell| number(&row[cell]));
     code % 256
-        + (mask % 256 << 8)
+        + ((mask % 256) << 8)
         + (edge << 18)
         + (any << 21)
         + (inv << 23)
         + (cmask << 24)
-        + (code / 256 << 32)
-        + (mask / 256 << 40)
+        + ((code / 256) << 32)
+        + ((mask / 256) << 40)
 }
 
 #[test]

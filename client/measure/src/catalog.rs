@@ -218,13 +218,15 @@ impl Catalog {
         let found = self.event(name)?;
         let mut codes = Vec::new();
         for (kind, _, counted) in &found.kinds {
-            let core = Some(kind.processor.core_type).filter(|core| *core != 0);
+            let core_type = Some(kind.processor.core_type).filter(|core_type| *core_type != 0);
             match counted {
                 Ok(Counted::Fixed(index)) => match kinds.get(usize::from(*index)) {
                     Some(event) => return Some(Known::Kind(*event)),
-                    None => codes.push(code(None, Some(*index), core)),
+                    None => codes.push(code(None, Some(*index), core_type)),
                 },
-                Ok(Counted::Select { select, .. }) => codes.push(code(Some(*select), None, core)),
+                Ok(Counted::Select { select, .. }) => {
+                    codes.push(code(Some(*select), None, core_type));
+                }
                 Err(_) => {}
             }
         }
@@ -443,11 +445,9 @@ impl Catalog {
         };
         let same_vendor = own.filter(|own| intel(own.table) == intel(other.table));
         let here = same_vendor.into_iter().flat_map(Microarchitecture::events);
-        let likeness = |candidate: &&Event| {
-            let score = strsim::jaro_winkler(&candidate.name, &event.name);
-            (score * 1000.0) as u32
-        };
-        if let Some(same) = here.filter(alike).max_by_key(likeness)
+        let likeness = |candidate: &&Event| strsim::jaro_winkler(&candidate.name, &event.name);
+        let by_likeness = |one: &&Event, other: &&Event| likeness(one).total_cmp(&likeness(other));
+        if let Some(same) = here.filter(alike).max_by(by_likeness)
             && strsim::jaro_winkler(&same.name, &event.name) >= ALIKE
         {
             let _ = write!(hint, " On this processor it is called `{}`.", same.name);

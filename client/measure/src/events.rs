@@ -31,6 +31,10 @@ pub struct Microarchitecture {
 }
 
 /// One event of a vendor's list.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "as many flags as the lists have"
+)]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Event {
     /// The vendor's name of it.
@@ -92,6 +96,7 @@ pub(crate) fn unpacked(packed: &[u8]) -> String {
 }
 
 /// Every microarchitecture whose events are known.
+#[must_use]
 pub fn microarchitectures() -> &'static [Microarchitecture] {
     &ALL
 }
@@ -197,8 +202,8 @@ impl Display for Event {
             (self.edge, ",edge"),
             (self.any_thread, ",any"),
         ];
-        let set = flags.into_iter().filter(|(set, _)| *set);
-        set.map(|(_, name)| f.write_str(name)).collect()
+        let mut set = flags.into_iter().filter(|(set, _)| *set);
+        set.try_for_each(|(_, name)| f.write_str(name))
     }
 }
 

@@ -109,7 +109,6 @@ fn first_turn(asked: &[usize], fit: &Fit, kinds: &BTreeSet<usize>) -> Vec<usize>
 mod tests {
     use super::*;
     use crate::Modelled;
-    use shared_types::ProfileSource;
     use shared_types::request::source::Source;
 
     fn on(machine: &str) -> Connection<Modelled> {

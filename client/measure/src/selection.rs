@@ -104,25 +104,22 @@ pub fn parse_group(list: &str, items: &mut Vec<Item>) -> Result<()> {
 }
 
 fn parse_item(list: &str, text: &str, group: u16) -> Result<Item> {
-    let (what, name, core, period, modifiers) = match perf::parse(text) {
-        Some(parsed) => {
-            let (event, rest) = parsed?;
-            let name = text.strip_suffix(rest).unwrap_or(text);
-            let modifiers = rest.strip_prefix(':').unwrap_or(rest);
-            let modifiers = Some(modifiers).filter(|rest| !rest.is_empty());
-            (event.what, name, event.core, event.period, modifiers)
-        }
-        None => {
-            let (name, modifiers) = match text.split_once(':') {
-                Some((name, modifiers)) => (name.trim(), Some(modifiers)),
-                None => (text, None),
-            };
-            let what = match raw_select(name) {
-                Some(select) => What::Raw(select?),
-                None => What::Named(name.to_owned()),
-            };
-            (what, name, None, None, modifiers)
-        }
+    let (what, name, core, period, modifiers) = if let Some(parsed) = perf::parse(text) {
+        let (event, rest) = parsed?;
+        let name = text.strip_suffix(rest).unwrap_or(text);
+        let modifiers = rest.strip_prefix(':').unwrap_or(rest);
+        let modifiers = Some(modifiers).filter(|rest| !rest.is_empty());
+        (event.what, name, event.core, event.period, modifiers)
+    } else {
+        let (name, modifiers) = match text.split_once(':') {
+            Some((name, modifiers)) => (name.trim(), Some(modifiers)),
+            None => (text, None),
+        };
+        let what = match raw_select(name) {
+            Some(select) => What::Raw(select?),
+            None => What::Named(name.to_owned()),
+        };
+        (what, name, None, None, modifiers)
     };
     if name.is_empty() {
         return Err(bad_list(list, "an empty name"));

@@ -56,13 +56,11 @@ impl Watch {
         let frequency = on.connection.machine()?.timestamp_frequency;
         let workload = options.workload.as_deref();
         let is_model = on.connection.transport().model().is_some();
-        let planned = match is_model {
-            true => Some(workload_of(
-                workload,
-                choice.processor_count(),
-                &mut on.connection,
-            )?),
-            false => None,
+        let planned = if is_model {
+            let processors = choice.processor_count();
+            Some(workload_of(workload, processors, &mut on.connection)?)
+        } else {
+            None
         };
         let model = match on.connection.transport().model().zip(planned) {
             Some((model, planned)) => Some(Pace::begin(planned, model)),

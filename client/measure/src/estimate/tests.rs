@@ -28,7 +28,7 @@ fn halves(value: u128) -> [u64; 2] {
 /// A source that is on a counter in every `share`-th of `stretches`; answers its count and the
 /// truth.
 fn simulate(rates: &[f64], share: usize, ticks: u64) -> (Count, u64) {
-    let in_order = |index: usize| index % share == 0;
+    let in_order = |index: usize| index.is_multiple_of(share);
     simulate_turns(rates, in_order, ticks)
 }
 
@@ -149,7 +149,13 @@ fn the_bound_holds_against_periods_where_turns_are_not_in_step() {
         let mut held = 0;
         for seed in 0..1000 {
             let mut random = Random(seed * 6_700_417 + 5);
-            let of_one = |stretch: usize| if stretch % period == 0 { 1.0 } else { 0.25 };
+            let of_one = |stretch: usize| {
+                if stretch.is_multiple_of(period) {
+                    1.0
+                } else {
+                    0.25
+                }
+            };
             let rates: Vec<f64> = (0..share * 40).map(of_one).collect();
             let turns: Vec<usize> = (0..40)
                 .map(|_| (random.next() * share as f64) as usize)

@@ -170,6 +170,10 @@ fn counted(view: &View<'_>, measured: &[Measured], label: &str, kind: u8) -> Opt
         return None;
     }
     let sum = Estimate::sum(parts);
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "shares of counts, to a tenth of a percent"
+    )]
     let value = sum.value as f64;
     Some(match (sum.scaled, sum.error) {
         (false, _) => Value::exact(value),
