@@ -59,10 +59,10 @@ fn outputs() -> Vec<(&'static str, Value)> {
                 &[&hybrid[..], &stat, &["--jsonl"]].concat(),
             ),
         ),
-        ("script", line("script", &["script", file, "--jsonl"])),
         ("metrics", on_hybrid(&["list", "--metrics"])),
         ("record", on_hybrid(&record)),
         ("report", json(&["report", file])),
+        ("script", line("script", &["script", file, "--jsonl"])),
         ("diff", json(&["report", file, "--diff", file])),
         (
             "export",

@@ -7,7 +7,7 @@ use crate::cli::support::halprof;
 mod screen;
 use screen::{WIDTHS, assert_screen};
 
-const SCREENS: [(&str, &[&str]); 9] = [
+const SCREENS: [(&str, &[&str]); 6] = [
     ("stat", &["--machine", "skylake", "stat"]),
     ("stat-hybrid", &["--machine", "hybrid", "stat", "-M", "ipc"]),
     (
@@ -35,12 +35,6 @@ const SCREENS: [(&str, &[&str]); 9] = [
         ],
     ),
     ("list", &["--machine", "skylake", "list"]),
-    ("list-verbose", &["--machine", "zen4", "list", "-v"]),
-    ("info", &["--machine", "skylake", "info"]),
-    (
-        "info-hybrid",
-        &["--machine", "hybrid,processors=2048", "info"],
-    ),
     ("doctor", &["--machine", "hyperv-masked", "doctor"]),
 ];
 
