@@ -7,7 +7,7 @@ use hal_profile::catalog::{
     counters, describe, find, is_hal, raw_family, rows, select_word, support,
 };
 use hal_profile::source::amd64_events::{AmdGeneration, mask_selects_nothing};
-use hal_profile::source::raw::Family;
+use hal_profile::source::raw::{ANY_THREAD, Family};
 use hal_profile::source::{
     ANY, Fit, Row, Select, Upstream, amd, amd64, default, emon, intel, netburst, p6, pentium,
 };
@@ -197,7 +197,7 @@ fn the_hals_rows_are_told_apart() {
 #[test]
 fn raw_selects_are_given_in_the_familys_layout() {
     for (capabilities, family) in [
-        (modern_intel(), Some(Family::Emon { more: 0 })),
+        (modern_intel(), Some(Family::Emon { more: ANY_THREAD })),
         (pentium(false), Some(Family::Pentium)),
         (pentium_iii(), Some(Family::P6)),
         (pentium_4(None), Some(Family::NetBurst { model: 2 })),

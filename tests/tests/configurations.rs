@@ -163,10 +163,10 @@ fn a_refused_configuration_leaves_the_earlier_one() {
     }
 }
 
-/// The bits that a raw select may have, by family (hal-profile's rule 1 and 2: INT, EN, ANY, pin
-/// control and reserved bits are refused).
+/// The bits that a raw select may have, by family (hal-profile's rule 1 and 2: INT, EN, pin control
+/// and reserved bits are refused); any-thread is there on version 3 and 4.
 const RAW_LAYOUTS: &[(&str, u64)] = &[
-    ("skylake", 0xFF87_FFFF),
+    ("skylake", 0xFFA7_FFFF),
     ("pentium3", 0xFF87_FFFF),
     ("k8", 0xFF87_FFFF),
     ("fam10h", 0xF_FF87_FFFF),

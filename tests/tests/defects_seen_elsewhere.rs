@@ -96,8 +96,8 @@ fn e_counts_of_elements_do_not_wrap_a_length() {
     let mut wire = Wire::new("skylake", 1);
     let number = wire.open();
     let request = configure(number, 0, &[spec(TOTAL_ISSUES)]);
-    // Times 24 each of them wraps 32 bits, some to a length that would be right.
-    for sources in [0x0AAA_AAAB, 0x1555_5556, 0x2000_0001, 0x8000_0001, u32::MAX] {
+    // Times 32 each of them wraps 32 bits, some to a length that would be right.
+    for sources in [0x0800_0001, 0x1000_0001, 0x2000_0001, 0x8000_0001, u32::MAX] {
         let reply = wire.send(session::CONFIGURE, &with_word(&request, 20, sources));
         assert_eq!(
             reply.error(),
@@ -106,7 +106,7 @@ fn e_counts_of_elements_do_not_wrap_a_length() {
         );
     }
     let reply = wire.send(session::CONFIGURE, &with_word(&request, 20, 2));
-    assert_eq!(reply.refusal(), Some((ErrorCode::WrongSize, 320, 344)));
+    assert_eq!(reply.refusal(), Some((ErrorCode::WrongSize, 328, 360)));
 }
 
 #[test]

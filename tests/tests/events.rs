@@ -10,7 +10,8 @@ use shared_types::request::session::Spec;
 use shared_types::{ErrorCode, ProfileSource};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Made by hand, of the processors' names: the tables of each dump's kinds of core.
+/// Made by hand, of the processors' names: the tables of each dump's kinds of core; none where a
+/// hypervisor masks the counters.
 const TABLES: &str = include_str!("../data/dump-microarchitectures.csv");
 /// Names that are tried on each dump.
 const NAMES: usize = 20;
