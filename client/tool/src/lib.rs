@@ -25,7 +25,7 @@ mod place;
 mod recorder;
 mod runner;
 #[cfg(test)]
-#[path = "../tests/screen.rs"]
+#[path = "../tests/screens/screen.rs"]
 mod screen;
 mod shown;
 mod systems;

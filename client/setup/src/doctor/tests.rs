@@ -298,7 +298,10 @@ fn an_owner_that_nobody_names_has_candidates() {
     let system = facts.system.as_mut().expect("a Windows");
     system.processes = Some(vec!["pcm.exe".to_owned()]);
     let remedy = owner(&facts).and_then(|check| check.remedy).expect("one");
-    assert!(remedy.contains("run here: Intel PCM (pcm.exe)"), "{remedy}");
+    assert!(
+        remedy.contains("running here: Intel PCM (pcm.exe)"),
+        "{remedy}"
+    );
 }
 
 #[test]

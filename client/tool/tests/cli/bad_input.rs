@@ -122,7 +122,7 @@ fn sources_and_processors_that_are_not_there_end_with_4() {
             &["record", "-e", "TotalIssues:1000,TotalIssues:2000"],
             "source-duplicate",
         ),
-        (&["stat", "-e", "r1000C0"], "raw-refused"),
+        (&["stat", "-e", "r800C0"], "raw-refused"),
         (&["stat", "-C", "0,99"], "processor-unknown"),
         (&["check", "-C", "99"], "processor-unknown"),
         (&["record", "-C", "99"], "processor-unknown"),

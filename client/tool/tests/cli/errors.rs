@@ -119,7 +119,7 @@ fn what_the_machine_refuses_ends_with_4() {
             "source-duplicate",
         ),
         (&["stat", "-e", "TotalIssues:uk,0x2"], "source-duplicate"),
-        (&["stat", "-e", "r4000C0"], "raw-refused"),
+        (&["stat", "-e", "r800C0"], "raw-refused"),
         (&["stat", "-e", &many], "too-many-sources"),
         (&["stat", "-C", "16"], "processor-unknown"),
         (&["stat", "-C", "0-5000"], "processor-unknown"),

@@ -45,7 +45,7 @@ fn events_are_listed_where_they_are_asked_for() {
 
 #[test]
 fn a_pattern_chooses_sources_and_events() {
-    let list = json(&["--machine", "skylake", "list", "*l3_miss"]);
+    let list = json(&["--machine", "skylake", "list", "*retired.l3_miss"]);
     assert_eq!(names(&list), ["MEM_LOAD_RETIRED.L3_MISS"]);
     let list = json(&["--machine", "skylake", "list", "totali*"]);
     assert_eq!(names(&list), ["TotalIssues"]);

@@ -104,10 +104,7 @@ fn repeated_estimates_keep_their_bound() {
     let text = halprof(&stat).stdout;
     let line = text.lines().find(|line| line.contains("TotalIssues"));
     let line = line.expect("a line");
-    assert!(
-        line.contains("+/-") && !line.contains("+/- 0.00 %"),
-        "{line}"
-    );
+    assert!(line.contains('±') && !line.contains("±0.00 %"), "{line}");
 }
 
 /// A recording whose sources took turns: what is exported of one is what `report` says of it.

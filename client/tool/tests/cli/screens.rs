@@ -3,7 +3,7 @@
 
 use crate::cli::support::halprof;
 
-#[path = "../screen.rs"]
+#[path = "../screens/screen.rs"]
 mod screen;
 use screen::{WIDTHS, assert_screen};
 
