@@ -115,10 +115,6 @@ impl Guard {
         Elapsed(elapsed): Elapsed,
         limits: &Limits,
     ) -> Verdict {
-        if limits.window == 0 {
-            // Nothing runs, so there is no period to lengthen; what is spurious still adds up.
-            return Verdict::Allow;
-        }
         if self.spent > limits.allowed {
             self.calm_windows = 0;
             self.begin(now);

@@ -12,7 +12,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 5)]
     fuzz_seconds: u32,
     /// Modelled machines that the driver lives on, each with 50 sequences of clients and system.
-    #[arg(long, default_value_t = 40)]
+    #[arg(long, default_value_t = 30)]
     soak_machines: u32,
 }
 
