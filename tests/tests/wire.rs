@@ -183,9 +183,9 @@ fn a_reply_that_does_not_fit_says_what_it_needs_and_then_works() {
 fn needed(code: RequestCode) -> usize {
     let header = size_of::<ReplyHeader>();
     match code {
-        machine::HELLO => 128,
         machine::DESCRIBE => 104,
-        machine::PROCESSORS => 32 + 96,
+        // The latter: a head of 32, and 96 for a processor.
+        machine::HELLO | machine::PROCESSORS => 128,
         source::ENUMERATE => 32 + 512,
         source::QUERY => 64,
         source::PLAN => 40 + 8,
