@@ -60,7 +60,7 @@ const THREAD_MOST: u64 = 100_000;
 const EACH_PROCESSOR: u64 = 400;
 const EACH_SAMPLE: u64 = 60;
 /// More of them for each source of the session: each is looked up and encoded.
-const EACH_SOURCE_CONFIGURED: u64 = 1_600;
+const EACH_SOURCE_CONFIGURED: u64 = 2_500;
 /// Instructions of a request on each processor, in all its DPCs there, for a session of few sources.
 const PROCESSOR_MOST: u64 = 3_000;
 /// More of them where START's proof is tried again, for an interrupt that was late.
