@@ -120,7 +120,8 @@ const NAMES = {
         "NoReferenceCycles", "KernelNotGranted", "Busy", "Running", "NotRunning", "NotConfigured",
         "SourceNotInSession", "NoMemory", "NotSampling", "BadValue", "CountersReserved",
         "Suspended", "InterruptTaken", "CountersDead", "InterruptsDead", "InterruptStorm",
-        "KernelAddressesNotGranted", "FixedCounterTaken",
+        "KernelAddressesNotGranted", "FixedCounterTaken", "Hypervisor", "RdpmcRefused",
+        "ThreadsOwned", "ThreadsUnavailable", "ThreadsKept", "NotByThread",
     ],
     "shared_types::sample::Mode": ["Unknown", "User", "Kernel"],
     "halprof_driver::trace::What": [

@@ -135,4 +135,19 @@ error_codes! {
     /// Only a fixed-function counter counts the source, and somebody else has it enabled:
     /// `subject` is the source, `detail` the index of a processor.
     FixedCounterTaken = 36 "fixed-counter-taken"
+    /// CR4 is not written under a hypervisor, as a write that it refuses cannot be caught:
+    /// `subject` is the index of a processor that shows one.
+    Hypervisor = 37 "hypervisor"
+    /// CR4.PCE was set and read back as 0: `subject` is the index of a processor, `detail` its CR4.
+    RdpmcRefused = 38 "rdpmc-refused"
+    /// Thread profiling is in use, by another driver or by a thread: `detail` is the NTSTATUS.
+    ThreadsOwned = 39 "threads-owned"
+    /// Windows does not take the counters for thread profiling: `detail` is the NTSTATUS.
+    ThreadsUnavailable = 40 "threads-unavailable"
+    /// Windows has not given back the counters of a session that counted by thread, as a thread
+    /// still profiles itself: `subject` is the process that had the session.
+    ThreadsKept = 41 "threads-kept"
+    /// The source cannot be counted by thread, as it takes no general counter, or not the same one
+    /// on every processor: `subject` is its number, `detail` the index of a processor.
+    NotByThread = 42 "not-by-thread"
 }

@@ -9,9 +9,11 @@
 
 pub mod counts;
 pub mod machine;
+pub mod rdpmc;
 pub mod samples;
 pub mod session;
 pub mod source;
+pub mod threads;
 
 /// The access right that a handle needs for a request (winioctl.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

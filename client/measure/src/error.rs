@@ -193,6 +193,7 @@ fn status(status: NtStatus) -> String {
 }
 
 /// What was refused, and why.
+#[expect(clippy::too_many_lines, reason = "a table: one row for each code")]
 fn refused(refusal: &Refusal) -> String {
     use ErrorCode as E;
     let Refusal {
@@ -292,6 +293,24 @@ fn refused(refusal: &Refusal) -> String {
             format!("{source} needs a fixed counter that is already in use on processor {detail}")
         }
         E::Suspended => "the machine is going to sleep".to_owned(),
+        E::Hypervisor => format!(
+            "processor {subject} runs under a hypervisor, where CR4 is not changed: a write that the hypervisor refuses would crash Windows"
+        ),
+        E::RdpmcRefused => {
+            format!("CR4.PCE was set on processor {subject} and reads back as 0 (CR4 {detail:#x})")
+        }
+        E::ThreadsOwned => {
+            format!("Windows' thread profiling is already in use (NTSTATUS {detail:#010x})")
+        }
+        E::ThreadsUnavailable => {
+            format!("Windows refused the counters for thread profiling (NTSTATUS {detail:#010x})")
+        }
+        E::ThreadsKept => format!(
+            "a thread still profiles itself with the counters of an earlier session (process {subject}), so Windows has not given them back"
+        ),
+        E::NotByThread => format!(
+            "{source} cannot be counted by thread: processor {detail} has no general counter for it, or not the one that the others use"
+        ),
     }
 }
 

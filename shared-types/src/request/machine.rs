@@ -63,7 +63,7 @@ pub struct Machine {
     pub sources_max: u32,
     /// Most of a processor's time that interrupts may take, in thousandths.
     pub interrupt_budget: u32,
-    /// [`Self::HANDLER_STUCK`].
+    /// [`Self::HANDLER_STUCK`], [`Self::THREADS_KEPT`].
     pub flags: u32,
     /// 0.
     pub reserved: u32,
@@ -72,6 +72,10 @@ pub struct Machine {
 impl Machine {
     /// Windows refused to remove the overflow handler: counters and driver stay until a restart.
     pub const HANDLER_STUCK: u32 = 1 << 0;
+    /// A session that counted by thread has ended, and Windows has not taken its counters off its
+    /// list, as a thread still profiles itself: they are stopped and stay reserved, and Windows is
+    /// asked again and again.
+    pub const THREADS_KEPT: u32 = 1 << 1;
 }
 
 /// Request for a list from an index on.

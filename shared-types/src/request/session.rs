@@ -29,6 +29,10 @@ pub const KERNEL: u32 = 1 << 1;
 pub const SAMPLE: u32 = 1 << 3;
 /// Flag of [`CONFIGURE`]: overflows come through the HAL's callback, without an address.
 pub const NO_ADDRESS: u32 = 1 << 2;
+/// Flag of [`CONFIGURE`]: Windows adds the counters up for each thread while the session runs; see
+/// [`super::threads`]. Every source takes a general counter, the same one on every processor, all
+/// run at once, on all processors, and none is sampled.
+pub const THREADS: u32 = 1 << 4;
 
 /// Reply to [`OPEN`].
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -64,7 +68,7 @@ pub type ProcessorBits = [u64; MAX_PROCESSORS / 64];
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Configure {
-    /// The header; [`SAMPLE`] and [`NO_ADDRESS`] as wanted (PLAN:
+    /// The header; [`SAMPLE`] and [`NO_ADDRESS`], or [`THREADS`], as wanted (PLAN:
     /// [`super::source::APPROXIMATE`] too).
     pub header: RequestHeader,
     /// The session; 0 in a PLAN.

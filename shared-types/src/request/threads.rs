@@ -1,0 +1,55 @@
+//! Counting by thread: counters that Windows adds up for each thread at its context switches
+//! (KeSetHardwareCounterConfiguration), for the thread itself to read (ReadThreadProfilingData).
+//!
+//! A session is configured with [`super::session::THREADS`]. While it runs its counters run on
+//! every processor, and Windows has their list: element n is the session's n-th source. What a
+//! processor counts in all is told as for any session.
+
+use super::{Access, RequestCode};
+use crate::ReplyHeader;
+use core::mem::size_of;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// The counters of a session that counts by thread: [`super::session::Session`] to [`Threads`] and
+/// one [`ThreadCounter`] for each source.
+pub const THREADS: RequestCode = RequestCode::new(19, Access::Read);
+
+/// Most sources of a session that counts by thread (MAX_HW_COUNTERS of ntddk.h).
+pub const MAX_SOURCES: usize = 16;
+
+/// Reply to [`THREADS`]; [`ThreadCounter`]s follow.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Threads {
+    /// The header.
+    pub header: ReplyHeader,
+    /// How many counters follow.
+    pub count: u32,
+    /// How often the machine has gone to sleep since the device was started: what a thread has
+    /// counted over one is void.
+    pub sleeps: u32,
+    /// What EnableThreadProfiling takes as HardwareCounters: a bit for each source, in order.
+    pub mask: u64,
+}
+
+/// The counter of one source: the same on every processor. PERFORMANCE_DATA's HwCounters have them
+/// in the order of the session's sources.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
+)]
+#[repr(C)]
+pub struct ThreadCounter {
+    /// KPROFILE_SOURCE.
+    pub source: u32,
+    /// The counter's index among the general counters.
+    pub counter: u32,
+    /// ECX with which RDPMC reads it.
+    pub rdpmc: u32,
+    /// Its width in bits: of what RDPMC answers so many mean something.
+    pub width: u32,
+}
+
+const _: () = {
+    assert!(size_of::<Threads>() == 40);
+    assert!(size_of::<ThreadCounter>() == 16);
+};
