@@ -145,9 +145,17 @@ impl Drop for Host {
     /// PASSIVE_LEVEL; no session runs.
     fn drop(&mut self) {
         // None is left, but for a handler that could not be removed: Windows is asked once more.
-        drop(self.reservation.take());
+        let mut stuck = self.reservation.take();
+        if let Some(reservation) = &mut stuck {
+            let _ = reservation.remove_interrupt();
+        }
         self.timers.delete();
         TABLE.store(null_mut(), Ordering::Release);
+        if stuck.is_some() {
+            // It may have found the table before, and be running on another processor: until a DPC
+            // has run there. Whether it is called again or not, it has nothing to do from now on.
+            self.each(&ProcessorSet::ALL, |local| local.unmask());
+        }
         dpc::flush();
     }
 }

@@ -12,7 +12,8 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use shared_types::device::{INTERFACE, LINK_NAME, NT_NAME, SECURITY, utf16};
 use wdk_sys::ntddk::{
     IoGetRequestorProcessId, KeDeregisterProcessorChangeCallback,
-    KeRegisterProcessorChangeCallback, PsGetCurrentProcessId, SeSinglePrivilegeCheck,
+    KeRegisterProcessorChangeCallback, ObfReferenceObject, PsGetCurrentProcessId,
+    SeSinglePrivilegeCheck,
 };
 use wdk_sys::{
     _MODE, _WDF_EXECUTION_LEVEL, _WDF_FILEOBJECT_CLASS, _WDF_IO_QUEUE_DISPATCH_TYPE,
@@ -41,6 +42,9 @@ pub(crate) struct Events {
     pub(crate) device_control: PFN_WDF_IO_QUEUE_IO_DEVICE_CONTROL,
 }
 
+/// What Windows gave DriverEntry.
+static DRIVER: AtomicPtr<DRIVER_OBJECT> = AtomicPtr::new(null_mut());
+
 /// The framework's device, for what belongs to it and so is gone before it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner(WDFDEVICE);
@@ -57,12 +61,16 @@ impl Owner {
         self.0.cast()
     }
 
-    /// Makes the framework refuse to stop and to remove the device from now on, so that the driver
-    /// stays loaded until Windows restarts. A removal that has begun goes on. At most
+    /// Keeps the driver in memory until Windows restarts. The framework refuses to stop and to
+    /// remove the device from now on. That does not end a removal that has begun, nor one by
+    /// surprise, so the driver object is referenced too: while it is, Windows does not unload the
+    /// image (IoCreateSystemThread keeps a driver in memory in the same way). At most
     /// DISPATCH_LEVEL.
     pub(crate) fn forbid_removal(self) {
         // SAFETY: the device exists, as what belongs to it does.
         unsafe { call_unsafe_wdf_function_binding!(WdfDeviceSetStaticStopRemove, self.0, 0) };
+        // SAFETY: the driver object, which is there as long as its device; never given back.
+        let _ = unsafe { ObfReferenceObject(DRIVER.load(Ordering::Relaxed).cast()) };
     }
 }
 
@@ -140,6 +148,7 @@ pub(crate) unsafe fn create_driver(
     registry_path: PCUNICODE_STRING,
     device_add: PFN_WDF_DRIVER_DEVICE_ADD,
 ) -> Result<(), Failed> {
+    DRIVER.store(driver, Ordering::Relaxed);
     let mut config = WDF_DRIVER_CONFIG {
         Size: size_of::<WDF_DRIVER_CONFIG>() as u32,
         EvtDriverDeviceAdd: device_add,

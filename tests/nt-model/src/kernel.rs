@@ -46,6 +46,10 @@ pub struct Kernel {
     pub processor_change: Option<(u64, u64)>,
     /// The handler of the overflow interrupt.
     pub interrupt_handler: Option<u64>,
+    /// It is not removed: no document says that Windows never refuses.
+    pub keeps_handler: bool,
+    /// References to the driver object: while there are any, the image stays in memory.
+    pub driver_references: u64,
     /// Who has the counters: the set's handle, and the overflow callback of it.
     pub counters: Option<(u64, Option<u64>)>,
     /// Somebody else has the counters.
@@ -116,9 +120,11 @@ impl Kernel {
         self.timers.values().find(set).map(|timer| timer.precise)
     }
 
-    /// What is alive though the driver is unloaded.
+    /// What is alive though the driver is unloaded. The image that stays may have a handler that is
+    /// not removed, and the counters with it.
     #[must_use]
     pub fn alive(&self) -> Vec<&'static str> {
+        let stays = self.keeps_handler && self.driver_references != 0;
         let mut alive = Vec::new();
         let mut note = |is: bool, what| {
             if is {
@@ -132,10 +138,10 @@ impl Kernel {
             "the registration for added processors",
         );
         note(
-            self.interrupt_handler.is_some(),
+            self.interrupt_handler.is_some() && !stays,
             "the overflow interrupt's handler",
         );
-        note(self.counters.is_some(), "the counters");
+        note(self.counters.is_some() && !stays, "the counters");
         note(self.mappings > 0, "a mapping of the local APIC");
         alive
     }
@@ -264,6 +270,7 @@ functions! {
     "PsGetCurrentThreadId" PROFILE |m| Ok(Outcome::Return(m.who().1.into()));
     "IoGetRequestorProcessId" DISPATCH |m| { let irp = m.engine.argument(0); Ok(Outcome::Return(m.framework.process_of_irp(irp)?.into())) };
     "SeSinglePrivilegeCheck" PASSIVE privilege;
+    "ObfReferenceObject" DISPATCH reference;
     "HalAllocateHardwareCounters" PASSIVE allocate_counters;
     "HalFreeHardwareCounters" PASSIVE free_counters;
     "DbgPrintEx" PROFILE print;
@@ -329,6 +336,17 @@ fn allocate_pool(m: &mut Machine) -> Result<Outcome, Violation> {
     }
     let at = m.engine.allocate(size, tag as u32).unwrap_or(0);
     Ok(Outcome::Return(at))
+}
+
+/// ObfReferenceObject, of the driver object.
+fn reference(m: &mut Machine) -> Result<Outcome, Violation> {
+    let object = m.engine.argument(0);
+    if object != m.framework.driver_object {
+        let what = format!("a reference to {object:#x}, which is not the driver object");
+        return broken(Rule::Object, what);
+    }
+    m.kernel.driver_references += 1;
+    Ok(Outcome::Return(m.kernel.driver_references))
 }
 
 /// SeSinglePrivilegeCheck, of SeDebugPrivilege (20, wdm.h) for a caller in user mode: every client
@@ -645,14 +663,14 @@ fn unmap_io(m: &mut Machine) -> Result<Outcome, Violation> {
     done()
 }
 
-/// PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR_TYPE (ntddk.h): one counter, a range of them, a callback for
-/// overflows.
+/// PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR_TYPE (ntddk.h): one counter, a range of them, a callback
+/// for overflows.
 const RESOURCE_SINGLE: u32 = 0;
 const RESOURCE_RANGE: u32 = 1;
 const RESOURCE_OVERFLOW: u32 = 3;
 
-/// What a PHYSICAL_COUNTER_RESOURCE_LIST asks for: counters, as a mask, and a callback. No list is the
-/// whole unit.
+/// What a PHYSICAL_COUNTER_RESOURCE_LIST asks for: counters, as a mask, and a callback. No list is
+/// the whole unit.
 fn asked_for(m: &mut Machine, list: u64) -> (u64, Option<u64>) {
     if list == 0 {
         return (WHOLE_UNIT, None);
@@ -728,6 +746,9 @@ fn set_system_information(m: &mut Machine) -> Result<Outcome, Violation> {
     }
     let handler = m.engine.read_u64(buffer);
     if handler == 0 {
+        if m.kernel.keeps_handler {
+            return Ok(Outcome::Return(UNSUCCESSFUL));
+        }
         m.kernel.interrupt_handler = None;
         return done();
     }

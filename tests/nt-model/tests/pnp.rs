@@ -1,5 +1,6 @@
 //! Does the driver live through every order in which the PnP and power managers call it?
 
+use hal_profile::overflow::Interrupted;
 use halprof_tests::driver;
 use halprof_tests::requests::{ALL_RIGHTS, bytes, configure, header, spec};
 use nt_model::Device;
@@ -9,7 +10,7 @@ use nt_model::traffic::every_session_is_free;
 use shared_types::request::machine::{self, Machine};
 use shared_types::request::session::{self, Opened, Session};
 use shared_types::request::{Plain, RequestCode, counts};
-use shared_types::{ErrorCode, NtStatus, ReplyHeader};
+use shared_types::{ErrorCode, Mode, NtStatus, ReplyHeader};
 use sim::models::{find, repeat};
 use sim::workload;
 use zerocopy::FromBytes;
@@ -218,6 +219,44 @@ fn surprise_removal() {
     }
 }
 
+/// Windows does not remove the overflow handler of a device that goes by surprise. It may be called
+/// for as long as Windows runs, so the image stays in memory, and the handler touches nothing that
+/// was freed: neither while that is freed, nor afterwards.
+#[test]
+fn surprise_removal_with_a_handler_that_stays() {
+    for seed in 0..64 {
+        let Some(mut device) = working(seed) else {
+            return;
+        };
+        let file = device.open(4096, ALL_RIGHTS).expect("a handle");
+        running(&mut device, &file);
+        device.machine.kernel.keeps_handler = true;
+        device.machine.disturbed = true;
+        let gone = device.surprise_remove();
+        gone.unwrap_or_else(|v| panic!("seed {seed}: {v}"));
+        device.machine.disturbed = false;
+        assert!(device.machine.kernel.interrupt_handler.is_some());
+        interrupt_everywhere(&mut device);
+        device.close(&file).expect("no rule");
+        device.remove().unwrap_or_else(|v| panic!("remove: {v}"));
+        assert_ne!(device.machine.kernel.driver_references, 0);
+        interrupt_everywhere(&mut device);
+    }
+}
+
+fn interrupt_everywhere(device: &mut Device) {
+    for processor in 0..device.machine.processors() {
+        let interrupted = Interrupted {
+            ip: 0,
+            mode: Mode::Kernel,
+            process: 0,
+            thread: 0,
+        };
+        let handled = device.machine.interrupt(processor, interrupted);
+        handled.unwrap_or_else(|v| panic!("an interrupt: {v}"));
+    }
+}
+
 /// It waits until the system is awake, and nothing of the session is armed then.
 #[test]
 fn surprise_removal_while_asleep() {
@@ -415,8 +454,8 @@ fn requests_without_a_file_object() {
     end(device, &file);
 }
 
-/// The second buffer of a direct method is the client's, which writes it meanwhile: the driver looks
-/// at the code first, and takes no such buffer.
+/// The second buffer of a direct method is the client's, which writes it meanwhile: the driver
+/// looks at the code first, and takes no such buffer.
 #[test]
 fn no_buffer_that_the_client_can_write() {
     let Some(mut device) = working(1) else { return };
