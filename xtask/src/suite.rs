@@ -12,7 +12,7 @@ const PACKAGES: [&str; 3] = ["--workspace", "--exclude", "halprof-driver"];
 
 /// What names of tests contain that only `cargo xtask prove` runs: what they need takes long to
 /// make or to start.
-const SLOW: [&str; 13] = [
+const SLOW: [&str; 12] = [
     // halprof.exe, built by mingw and run by Wine.
     "wine::",
     // The signed package, with halprof.exe in it.
@@ -32,8 +32,6 @@ const SLOW: [&str; 13] = [
     "pprof_format_reads_what_was_sampled",
     "the_firefox_profiler_shows_what_was_sampled",
     "the_parser_of_prometheus_reads_it_all",
-    // Red: the memory image that it reads has no fixed counters.
-    "driver_windbg::the_script_shows_what_a_run_left",
 ];
 
 /// Which tests are run.

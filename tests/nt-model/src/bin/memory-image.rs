@@ -39,10 +39,13 @@ const SOURCES: [(u32, u16, u64); 2] = [
     (6, Spec::USER, 3_000),
 ];
 const WORK: &str = "instructions=3000000,cycles=5000000,branches=700000,skid=300,processors=all";
-/// General counters of the model, and the first of their registers.
+/// General and fixed counters of the model, and the first of their registers.
 const COUNTERS: u32 = 4;
 const IA32_PERFEVTSEL0: u32 = 0x186;
 const IA32_PMC0: u32 = 0xC1;
+const FIXED_COUNTERS: u32 = 3;
+const IA32_FIXED_CTR_CTRL: u32 = 0x38D;
+const IA32_FIXED_CTR0: u32 = 0x309;
 
 fn main() -> Result<()> {
     let options = Options::parse();
@@ -149,14 +152,18 @@ fn processor(one: &Processor) -> Value {
     })
 }
 
-/// The event select and the value of each general counter.
+/// The select and the value of each counter; a fixed counter's select is its nibble, in its place.
 fn registers(cpu: &mut Cpu) -> Value {
     let mut read = |msr| cpu.processor.rdmsr(msr).unwrap_or_default();
-    let counters = (0..COUNTERS).map(|index| {
-        let (select, value) = (read(IA32_PERFEVTSEL0 + index), read(IA32_PMC0 + index));
-        json!({ "select": format!("{select:#x}"), "value": format!("{value:#x}") })
-    });
-    counters.collect()
+    let counter = |select: u64, value: u64| json!({ "select": format!("{select:#x}"), "value": format!("{value:#x}") });
+    let general: Vec<Value> = (0..COUNTERS)
+        .map(|index| counter(read(IA32_PERFEVTSEL0 + index), read(IA32_PMC0 + index)))
+        .collect();
+    let control = read(IA32_FIXED_CTR_CTRL);
+    let fixed: Vec<Value> = (0..FIXED_COUNTERS)
+        .map(|index| counter(control & 0xF << (4 * index), read(IA32_FIXED_CTR0 + index)))
+        .collect();
+    json!({ "general": general, "fixed": fixed })
 }
 
 fn counted(counts: &[Count]) -> Vec<u64> {
