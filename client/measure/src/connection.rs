@@ -57,6 +57,8 @@ pub struct Setup {
     /// Samples may be without an address: overflows come through the HAL's callback, which takes
     /// no overflow handler of its own.
     pub no_address: bool,
+    /// Windows adds the counters up for each thread: see [`shared_types::request::threads`].
+    pub threads: bool,
 }
 
 impl Fit {

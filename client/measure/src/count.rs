@@ -89,13 +89,40 @@ impl Sources {
         &self,
         connection: &'a mut Connection<T>,
     ) -> Result<Session<'a, T>> {
-        let kernel = |spec: &Spec| spec.filter & Spec::KERNEL != 0;
-        let sees_kernel = self.setup.specs.iter().any(kernel);
-        let mut session = Session::open(connection, sees_kernel, false)?;
-        let named = |error: Error| error.about(|id| self.name(id));
-        session.configure(&self.setup, false).map_err(named)?;
+        let mut session = self.open(connection)?;
+        let configured = session.configure(&self.setup, false);
+        configured.map_err(|error| self.named_in(error))?;
         session.start()?;
         Ok(session)
+    }
+
+    /// A session that may count them.
+    pub(crate) fn open<'a, T: Transport>(
+        &self,
+        connection: &'a mut Connection<T>,
+    ) -> Result<Session<'a, T>> {
+        let kernel = |spec: &Spec| spec.filter & Spec::KERNEL != 0;
+        let sees_kernel = self.setup.specs.iter().any(kernel);
+        Session::open(connection, sees_kernel, false)
+    }
+
+    /// What the wire says of them.
+    pub(crate) const fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    /// These of them, by their places.
+    pub(crate) fn only(&self, places: &[usize]) -> Self {
+        let chosen = places.iter().filter_map(|&place| self.chosen.get(place));
+        Self {
+            chosen: chosen.cloned().collect(),
+            setup: self.setup.only(places),
+        }
+    }
+
+    /// An error with the name of the source that it is about.
+    pub(crate) fn named_in(&self, error: Error) -> Error {
+        error.about(|id| self.name(id))
     }
 
     fn name(&self, id: u32) -> Option<String> {

@@ -11,10 +11,10 @@
 //!                                    -> drain    -> samples
 //! ```
 //!
-//! [`measure`] is the short way: names of sources and a closure in, counts out. What a user types
+//! [`measure`] is the short way: names of sources and a closure in, counts out; [`regions`] counts
+//! named regions of a program's threads. What a user types
 //! is read by [`selection`]; [`describe`] words what a machine says of itself, [`Error`] what was
 //! refused.
-#![cfg_attr(not(windows), forbid(unsafe_code))]
 
 pub mod calibrate;
 pub mod catalog;
@@ -30,6 +30,8 @@ mod modelled;
 pub mod passes;
 pub mod program;
 pub mod rates;
+mod rdpmc;
+pub mod regions;
 pub mod selection;
 mod session;
 pub mod statistics;
@@ -43,6 +45,7 @@ pub use connection::{Connection, Fit, Setup};
 pub use count::{Counted, Measured, Sources, measure};
 pub use error::{Error, Refusal, Result};
 pub use modelled::{Code, Modelled, ModelledMachine, spec};
+pub use rdpmc::Clock;
 pub use session::{Session, Settled};
 pub use transport::Transport;
 #[cfg(windows)]

@@ -16,26 +16,54 @@ pub fn passes<T: Transport>(
     setup: &Setup,
     sampling: bool,
 ) -> Result<Vec<Vec<usize>>> {
+    sets(connection, setup, sampling, None)
+}
+
+/// The same for sources that are counted, with one of them in every set beside which it fits.
+pub(crate) fn passes_beside<T: Transport>(
+    connection: &mut Connection<T>,
+    setup: &Setup,
+    anchor: Option<usize>,
+) -> Result<Vec<Vec<usize>>> {
+    sets(connection, setup, false, anchor)
+}
+
+fn sets<T: Transport>(
+    connection: &mut Connection<T>,
+    setup: &Setup,
+    sampling: bool,
+    anchor: Option<usize>,
+) -> Result<Vec<Vec<usize>>> {
     let kinds = kinds_of(connection, setup)?;
+    let is_anchor = |index: &usize| Some(*index) == anchor;
     let mut left: Vec<usize> = (0..setup.specs.len()).collect();
+    left.retain(|index| !is_anchor(index));
     let mut room = left.len();
     let mut sets = Vec::new();
     while !left.is_empty() {
-        let asked = whole_units(&left, &setup.specs, room);
+        let mut asked = whole_units(&left, &setup.specs, room);
+        asked.splice(0..0, anchor);
         let fit = match connection.plan_for(&setup.only(&asked), sampling) {
             Err(Error::Refused(refusal)) if too_many(&refusal, asked.len()) => {
-                room = refusal.detail as usize;
+                room = (refusal.detail as usize).saturating_sub(anchor.iter().len());
                 continue;
             }
             planned => planned?,
         };
         let mut set = first_turn(&asked, &fit, &kinds);
+        set.retain(|index| !is_anchor(index));
         if set.is_empty() {
             // Processors of two kinds put different sources into their first turns.
             set = whole_units(&left, &setup.specs, 1);
         }
         left.retain(|index| !set.contains(index));
-        sets.push(set);
+        let beside: Vec<usize> = anchor.into_iter().chain(set.iter().copied()).collect();
+        let fits = connection.plan_for(&setup.only(&beside), sampling);
+        let fits = anchor.is_some() && fits.is_ok_and(|fit| fit.at_once());
+        sets.push(if fits { beside } else { set });
+    }
+    if sets.is_empty() {
+        sets.extend(anchor.map(|anchor| vec![anchor]));
     }
     Ok(sets)
 }

@@ -6,9 +6,11 @@ use shared_types::ErrorCode;
 use shared_types::hal::HalProfileSourceInterval64;
 use shared_types::request::RequestCode;
 use shared_types::request::counts::{Count, SNAPSHOT, Snapshot};
+use shared_types::request::rdpmc::{self, Rdpmc};
 use shared_types::request::samples::{DRAIN, DRAIN_BYTES_MAX, Drained, STATISTICS, Statistics};
 use shared_types::request::session::{self, Configured, IntervalSet, SetInterval, UsedInterval};
 use shared_types::request::source;
+use shared_types::request::threads::{self, ThreadCounter, Threads};
 use shared_types::{ReplyHeader, RequestHeader, Sample};
 use std::mem::size_of;
 use std::time::{Duration, Instant};
@@ -58,8 +60,9 @@ impl<'a, T: Transport> Session<'a, T> {
     /// Says what to count, or with `sample` what to sample.
     pub fn configure(&mut self, setup: &Setup, sample: bool) -> Result<Settled> {
         let flag = |set, flag| if set { flag } else { 0 };
-        let flags =
-            flag(sample, session::SAMPLE) | flag(sample && setup.no_address, session::NO_ADDRESS);
+        let flags = flag(sample, session::SAMPLE)
+            | flag(sample && setup.no_address, session::NO_ADDRESS)
+            | flag(setup.threads, session::THREADS);
         let request = setup.request(self.number, flags);
         let (head, body) =
             self.connection
@@ -175,6 +178,24 @@ impl<'a, T: Transport> Session<'a, T> {
             self.connection
                 .head(session::SET_INTERVAL, "set-interval", request.as_bytes())?;
         Ok(reply.interval)
+    }
+
+    /// Of a running session that counts by thread: what EnableThreadProfiling takes, and the
+    /// counter of each source.
+    pub(crate) fn thread_counters(&mut self) -> Result<(u64, Vec<ThreadCounter>)> {
+        let request = self.request();
+        let (head, body) =
+            self.connection
+                .call::<Threads>(threads::THREADS, "threads", request.as_bytes())?;
+        let mask = head.mask;
+        Ok((mask, elements("threads", body, head.count as usize)?))
+    }
+
+    /// Lets every program read the counters by RDPMC, until the session ends.
+    pub(crate) fn hold_rdpmc(&mut self) -> Result<Rdpmc> {
+        let request = self.request();
+        self.connection
+            .head(rdpmc::ALLOW, "rdpmc", request.as_bytes())
     }
 
     /// What carries the requests.

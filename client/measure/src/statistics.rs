@@ -107,7 +107,8 @@ fn quantile(sorted: &[u128], least: u128, part: f64) -> f64 {
     below + (at(place.ceil() as usize) - below) * place.fract()
 }
 
-fn median(sorted: &[u128]) -> u128 {
+/// The middle of sorted values, to the nearest whole.
+pub(crate) fn median(sorted: &[u128]) -> u128 {
     let at = |index: usize| sorted.get(index).copied().unwrap_or_default();
     let half = sorted.len() / 2;
     if sorted.len() % 2 == 1 {

@@ -3,5 +3,6 @@
 mod driver;
 pub(crate) mod job;
 pub mod privilege;
+pub(crate) mod threads;
 
 pub use driver::Driver;

@@ -1,0 +1,273 @@
+//! The instructions by which a thread reads its processor: the time-stamp counter, and RDPMC.
+//!
+//! A time stamp is read as the manuals say, so that what is measured neither begins before the
+//! first nor ends behind the second: a fence, RDTSC, a fence; RDTSCP, which waits for all
+//! instructions before it, and a fence, so that later ones do not start (Intel SDM, RDTSC and
+//! RDTSCP). CPUID is no fence here: under a hypervisor it always exits.
+
+use std::fmt::{Display, Formatter, Result as Formatted};
+
+/// How this processor's time stamp is read, by its own rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clock {
+    fence: Fence,
+    /// RDTSCP; without it RDTSC behind a fence.
+    rdtscp: bool,
+    /// The counter's rate never changes.
+    invariant: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fence {
+    /// LFENCE waits for all instructions before it.
+    Lfence,
+    /// LFENCE does so only where an MSR says so, which a thread cannot read: MFENCE, too.
+    MfenceLfence,
+    /// No time-stamp counter of x86: nanoseconds of the operating system.
+    System,
+}
+
+/// What CPUID says about it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Facts {
+    /// EBX of leaf 0; 0 on other architectures.
+    vendor: u32,
+    family: u32,
+    /// Leaf 0x80000001 EDX bit 27.
+    rdtscp: bool,
+    /// Leaf 0x80000007 EDX bit 8.
+    invariant: bool,
+    /// Leaf 0x80000021 EAX bit 2.
+    lfence_always: bool,
+}
+
+impl Clock {
+    /// That of the processor which runs the thread.
+    #[must_use]
+    pub fn here() -> Self {
+        Self::of(instructions::facts())
+    }
+
+    fn of(facts: Facts) -> Self {
+        let intel = facts.vendor == u32::from_le_bytes(*b"Genu");
+        // AMD, Software techniques for managing speculation: families 0Fh and 11h always.
+        let always = facts.lfence_always || matches!(facts.family, 0x0F | 0x11);
+        Self {
+            fence: match facts.vendor {
+                0 => Fence::System,
+                _ if intel || always => Fence::Lfence,
+                _ => Fence::MfenceLfence,
+            },
+            rdtscp: facts.rdtscp,
+            invariant: facts.invariant,
+        }
+    }
+
+    /// The time before what is measured.
+    #[must_use]
+    pub fn before(&self) -> u64 {
+        self.fence();
+        let ticks = instructions::rdtsc();
+        instructions::lfence();
+        ticks
+    }
+
+    /// The time behind what is measured.
+    #[must_use]
+    pub fn behind(&self) -> u64 {
+        let ticks = if self.rdtscp {
+            instructions::rdtscp()
+        } else {
+            self.fence();
+            instructions::rdtsc()
+        };
+        instructions::lfence();
+        ticks
+    }
+
+    fn fence(self) {
+        if self.fence == Fence::MfenceLfence {
+            instructions::mfence();
+        }
+        instructions::lfence();
+    }
+}
+
+impl Display for Clock {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Formatted {
+        let before = match self.fence {
+            Fence::Lfence => "LFENCE RDTSC LFENCE",
+            Fence::MfenceLfence => "MFENCE LFENCE RDTSC LFENCE",
+            Fence::System => return f.write_str("the system's clock"),
+        };
+        let behind = if self.rdtscp { "RDTSCP LFENCE" } else { before };
+        write!(f, "{before} before, {behind} behind")?;
+        if !self.invariant {
+            f.write_str(", at a rate that changes with the processor's frequency")?;
+        }
+        Ok(())
+    }
+}
+
+/// RDPMC.
+///
+/// Where CR4.PCE is clear the processor refuses it, and the program ends: call it only while a
+/// session of the driver holds it set on every processor.
+#[cfg(windows)]
+pub(crate) fn rdpmc(ecx: u32) -> u64 {
+    instructions::rdpmc(ecx)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[expect(
+    unsafe_code,
+    reason = "instructions that the language has no words for"
+)]
+mod instructions {
+    use super::Facts;
+    use std::arch::x86_64::{__cpuid, __rdtscp, _mm_lfence, _mm_mfence, _rdtsc};
+
+    #[allow(unused_unsafe, reason = "safe from Rust 1.94 on")]
+    pub(super) fn facts() -> Facts {
+        let leaf = |leaf: u32| {
+            // SAFETY: every processor of 64 bits has CPUID.
+            unsafe { __cpuid(leaf) }
+        };
+        let signature = leaf(1).eax;
+        let base = signature >> 8 & 0xF;
+        let extended = if base == 0xF {
+            signature >> 20 & 0xFF
+        } else {
+            0
+        };
+        let highest = leaf(0x8000_0000).eax;
+        let bit = |number: u32, register: fn(std::arch::x86_64::CpuidResult) -> u32, bit: u32| {
+            highest >= number && register(leaf(number)) >> bit & 1 != 0
+        };
+        Facts {
+            vendor: leaf(0).ebx,
+            family: base + extended,
+            rdtscp: bit(0x8000_0001, |leaf| leaf.edx, 27),
+            invariant: bit(0x8000_0007, |leaf| leaf.edx, 8),
+            lfence_always: bit(0x8000_0021, |leaf| leaf.eax, 2),
+        }
+    }
+
+    pub(super) fn rdtsc() -> u64 {
+        // SAFETY: RDTSC reads a counter; Windows and Linux let every thread do so.
+        unsafe { _rdtsc() }
+    }
+
+    pub(super) fn rdtscp() -> u64 {
+        let mut processor = 0;
+        // SAFETY: the caller has seen by CPUID that it is there; `processor` is valid for a write.
+        unsafe { __rdtscp(&raw mut processor) }
+    }
+
+    pub(super) fn lfence() {
+        // SAFETY: every processor of 64 bits has it, and it changes nothing.
+        unsafe { _mm_lfence() }
+    }
+
+    pub(super) fn mfence() {
+        // SAFETY: as LFENCE.
+        unsafe { _mm_mfence() }
+    }
+
+    #[cfg(windows)]
+    pub(super) fn rdpmc(ecx: u32) -> u64 {
+        let (low, high): (u32, u32);
+        // SAFETY: it reads a counter, or the processor refuses it and the program ends.
+        unsafe {
+            std::arch::asm!(
+                "lfence", "rdpmc", "lfence",
+                in("ecx") ecx, out("eax") low, out("edx") high,
+                options(nostack, preserves_flags)
+            );
+        }
+        u64::from(high) << 32 | u64::from(low)
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+mod instructions {
+    use super::Facts;
+    use std::sync::OnceLock;
+    use std::time::Instant;
+
+    pub(super) fn facts() -> Facts {
+        Facts {
+            invariant: true,
+            ..Facts::default()
+        }
+    }
+
+    pub(super) fn rdtsc() -> u64 {
+        static START: OnceLock<Instant> = OnceLock::new();
+        START.get_or_init(Instant::now).elapsed().as_nanos() as u64
+    }
+
+    pub(super) fn rdtscp() -> u64 {
+        rdtsc()
+    }
+
+    pub(super) const fn lfence() {}
+
+    pub(super) const fn mfence() {}
+
+    #[cfg(windows)]
+    pub(super) const fn rdpmc(_ecx: u32) -> u64 {
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(vendor: [u8; 4], family: u32, lfence_always: bool, rdtscp: bool) -> String {
+        let facts = Facts {
+            vendor: u32::from_le_bytes(vendor),
+            family,
+            rdtscp,
+            invariant: true,
+            lfence_always,
+        };
+        Clock::of(facts).to_string()
+    }
+
+    #[test]
+    fn each_processor_has_its_own_rule() {
+        let plain = "LFENCE RDTSC LFENCE before, RDTSCP LFENCE behind";
+        let guarded = "MFENCE LFENCE RDTSC LFENCE before, RDTSCP LFENCE behind";
+        for (vendor, family, always, rule) in [
+            (*b"Genu", 6, false, plain),
+            (*b"Auth", 0x0F, false, plain),
+            (*b"Auth", 0x11, false, plain),
+            (*b"Auth", 0x10, false, guarded),
+            (*b"Auth", 0x17, false, guarded),
+            (*b"Auth", 0x19, true, plain),
+            (*b"Cent", 6, false, guarded),
+        ] {
+            assert_eq!(words(vendor, family, always, true), rule, "{family:#x}");
+        }
+        // A Core 2 has no RDTSCP.
+        let core2 = words(*b"Genu", 6, false, false);
+        assert!(core2.ends_with("LFENCE RDTSC LFENCE behind"), "{core2}");
+        let varying = Facts {
+            vendor: 1,
+            ..Facts::default()
+        };
+        let varying = Clock::of(varying).to_string();
+        assert!(varying.contains("frequency"), "{varying}");
+    }
+
+    #[test]
+    fn time_does_not_go_back() {
+        let clock = Clock::here();
+        for _ in 0..1000 {
+            let before = clock.before();
+            assert!(clock.behind() >= before);
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! Named regions of code: counts of each passage, by thread, and what they are like.
+//!
+//! ```
+//! use halprof_measure::regions::Regions;
+//! use halprof_measure::{Connection, Modelled, Sources, spec};
+//! # fn main() -> halprof_measure::Result<()> {
+//! let mut connection = Connection::new(Modelled::new(&spec("skylake")?.leaves))?;
+//! let sources = Sources::named(&mut connection, "FixedInstructions:u,BranchInstructions:u")?;
+//! let regions = Regions::open(&mut connection, &sources)?;
+//!
+//! let thread = regions.thread("main")?; // one for each thread, made by the thread itself
+//! for _ in 0..100 {
+//!     let _parse = thread.enter("parse")?; // until the guard is dropped
+//!     let _lex = thread.enter("lex")?; // regions nest
+//! }
+//! drop(thread);
+//!
+//! let report = regions.report();
+//! print!("{report}"); // the table; `report.csv()`, and serde for JSON
+//! for row in &report.regions {
+//!     println!("{}: {} {}", row.name, row.median, row.source);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Where the counts come from is the report's [`Method`]: of the thread alone where Windows adds
+//! them up for it, otherwise of whole processors. What entering and leaving cost is measured when a
+//! thread begins, taken away from each passage, nested ones included, and shown in rows of its own.
+//! Count `:u` where you can: interrupts run in kernel mode.
+//!
+//! Only what runs at once can be counted; [`sweep`] runs a region again and again to count all.
+
+mod counters;
+mod distribution;
+mod method;
+mod report;
+mod sweep;
+#[cfg(test)]
+mod tests;
+
+pub use counters::{Discard, EVENTS_MAX};
+pub use distribution::{Cull, Distribution};
+pub use method::Method;
+pub use report::{Discarded, Report, Row, TICKS};
+pub use sweep::{Pass, Sweep, sweep};
+
+use crate::{Connection, Error, Result, Session, Sources, Transport};
+use counters::{Counters, Reading};
+use method::Offer;
+#[cfg(not(any(windows, test)))]
+use method::Platform;
+#[cfg(any(windows, test))]
+pub(crate) use method::{Platform, Profile, ThreadData};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// Passages that a thread keeps of one region; those beyond are counted as [`Discard::Full`].
+pub const PASSAGES_MAX: usize = 1 << 20;
+
+/// How often nothing is measured when a thread begins.
+const CALIBRATIONS: usize = 64;
+
+/// The rows that show what measuring costs: a region with nothing in it, and a region with such a
+/// region in it.
+pub const EMPTY: &str = "(empty region)";
+/// See [`EMPTY`].
+pub const EMPTY_NESTED: &str = "(empty region in a region)";
+
+/// Sources that are counted for the regions of any number of threads. Counting ends when it is
+/// dropped.
+#[derive(Debug)]
+pub struct Regions<'a, T: Transport> {
+    session: Mutex<Session<'a, T>>,
+    offer: Offer<'a>,
+    about: report::About,
+    logs: Mutex<Vec<Log>>,
+}
+
+impl<'a, T: Transport> Regions<'a, T> {
+    /// Starts to count, in the best way that there is: see [`Method`]. All sources must fit on the
+    /// counters at once.
+    pub fn open(connection: &'a mut Connection<T>, sources: &Sources) -> Result<Self> {
+        Self::open_by(connection, sources, None)
+    }
+
+    /// The same in this way only, or not at all.
+    pub fn open_by(
+        connection: &'a mut Connection<T>,
+        sources: &Sources,
+        method: Option<Method>,
+    ) -> Result<Self> {
+        let platform = method::platform(connection.modelled());
+        Self::open_on(connection, sources, method, platform)
+    }
+
+    fn open_on(
+        connection: &'a mut Connection<T>,
+        sources: &Sources,
+        method: Option<Method>,
+        platform: Option<&'a dyn Platform>,
+    ) -> Result<Self> {
+        fits(connection, sources)?;
+        let modelled = connection.modelled();
+        let ticks_a_second = connection.machine()?.timestamp_frequency;
+        let (session, offer, rejected) = method::choose(connection, sources, method, platform)?;
+        let about = report::About {
+            modelled,
+            method: offer.method(),
+            rejected,
+            ticks_a_second,
+            clock: offer.clock_in_words(),
+            sources: sources.names().map(str::to_owned).collect(),
+        };
+        Ok(Self {
+            session: Mutex::new(session),
+            offer,
+            about,
+            logs: Mutex::new(Vec::new()),
+        })
+    }
+
+    /// How it counts.
+    #[must_use]
+    pub const fn method(&self) -> Method {
+        self.about.method
+    }
+
+    /// The regions of the calling thread, under a name for the report. Measures first what
+    /// measuring costs.
+    pub fn thread(&self, name: &str) -> Result<Thread<'_>>
+    where
+        T: Send,
+    {
+        self.thread_on(name, &[])
+    }
+
+    /// The same for a thread that runs on these processors only, pinned there by the caller. Whole
+    /// processors are then counted there alone; the other methods count the thread wherever it is.
+    pub fn thread_on(&self, name: &str, processors: &[u32]) -> Result<Thread<'_>>
+    where
+        T: Send,
+    {
+        let counters = self.offer.counters(&self.session, processors)?;
+        let thread = Thread {
+            counters: RefCell::new(counters),
+            log: RefCell::new(Log::new(name, self.about.sources.len())),
+            passages: Cell::new(0),
+            logs: &self.logs,
+        };
+        thread.calibrate()?;
+        Ok(thread)
+    }
+
+    /// What carries the requests, for a modelled machine, which only does what it is told to.
+    pub fn with_transport<R>(&self, act: impl FnOnce(&mut T) -> R) -> R {
+        act(lock(&self.session).transport())
+    }
+
+    /// What was counted by the threads that have ended.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        self.report_culled(Cull::default())
+    }
+
+    /// The same with another rule of what is anomalous.
+    #[must_use]
+    pub fn report_culled(&self, cull: Cull) -> Report {
+        Report::of(&self.about, &lock(&self.logs), cull)
+    }
+}
+
+/// A measurement is whole or was never pushed: a panic of another thread does it no harm.
+fn lock<L>(mutex: &Mutex<L>) -> MutexGuard<'_, L> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Regions have no turns to scale by.
+fn fits<T: Transport>(connection: &mut Connection<T>, sources: &Sources) -> Result<()> {
+    let count = sources.names().count();
+    let fit = connection
+        .plan(sources.setup())
+        .map_err(|error| sources.named_in(error))?;
+    if count <= EVENTS_MAX && fit.at_once() {
+        return Ok(());
+    }
+    Err(Error::unavailable(
+        format!("{count} sources do not run at once on this machine's counters"),
+        "Name fewer sources for a region, or run it through all of them with `sweep`.",
+    ))
+}
+
+/// The regions of one thread. It stays on its thread; what it counted is in the report when it is
+/// dropped.
+pub struct Thread<'r> {
+    counters: RefCell<Box<dyn Counters + 'r>>,
+    log: RefCell<Log>,
+    /// Regions left so far.
+    passages: Cell<u64>,
+    logs: &'r Mutex<Vec<Log>>,
+}
+
+/// A passage that has begun, for callers that cannot hold a guard.
+#[derive(Debug)]
+#[must_use = "a passage is counted when it ends"]
+pub struct Passage {
+    region: usize,
+    passages: u64,
+    begin: Reading,
+}
+
+/// A passage through a region, until it is dropped.
+#[must_use = "a region lasts as long as its guard"]
+pub struct Region<'t, 'r> {
+    thread: &'t Thread<'r>,
+    passage: Option<Passage>,
+}
+
+impl<'r> Thread<'r> {
+    /// Enters a region; it lasts until the guard is dropped. Regions may nest, and overlap.
+    pub fn enter(&self, region: &str) -> Result<Region<'_, 'r>> {
+        Ok(Region {
+            thread: self,
+            passage: Some(self.begin(region)?),
+        })
+    }
+
+    /// Begins a passage without a guard.
+    pub fn begin(&self, region: &str) -> Result<Passage> {
+        let region = self.log.borrow_mut().region(region);
+        let passages = self.passages.get();
+        let begin = self.counters.borrow_mut().begin()?;
+        Ok(Passage {
+            region,
+            passages,
+            begin,
+        })
+    }
+
+    /// Ends it. A passage that cannot be counted is discarded, and the report says how many were.
+    #[expect(clippy::needless_pass_by_value, reason = "a passage ends once")]
+    pub fn end(&self, passage: Passage) {
+        let mut counters = self.counters.borrow_mut();
+        let end = counters.end();
+        let counted = match end {
+            Ok(end) => counters.between(&passage.begin, &end),
+            Err(_) => Err(Discard::Failed),
+        };
+        let nested = self.passages.get() - passage.passages;
+        self.passages.set(self.passages.get() + 1);
+        self.log.borrow_mut().add(passage.region, nested, counted);
+    }
+
+    fn calibrate(&self) -> Result<()> {
+        for _ in 0..CALIBRATIONS {
+            let _outer = self.enter(EMPTY_NESTED)?;
+            let _inner = self.enter(EMPTY)?;
+        }
+        let mut counters = self.counters.borrow_mut();
+        let mut least = f64::INFINITY;
+        for _ in 0..CALIBRATIONS {
+            let before = Instant::now();
+            counters.begin()?;
+            least = least.min(before.elapsed().as_secs_f64() * 1e9);
+        }
+        self.log.borrow_mut().reading_ns = least;
+        Ok(())
+    }
+}
+
+impl Drop for Thread<'_> {
+    fn drop(&mut self) {
+        let log = std::mem::take(self.log.get_mut());
+        lock(self.logs).push(log);
+    }
+}
+
+impl Drop for Region<'_, '_> {
+    fn drop(&mut self) {
+        if let Some(passage) = self.passage.take() {
+            self.thread.end(passage);
+        }
+    }
+}
+
+/// What one thread has counted so far.
+#[derive(Debug, Default)]
+struct Log {
+    thread: String,
+    sources: usize,
+    reading_ns: f64,
+    places: HashMap<String, usize>,
+    regions: Vec<Raw>,
+}
+
+/// All passages through one region.
+#[derive(Debug, Default)]
+struct Raw {
+    name: String,
+    /// One row for each passage: regions left meanwhile, ticks, and one count for each source.
+    rows: Vec<u64>,
+    passages: usize,
+    discarded: [u64; Discard::ALL.len()],
+}
+
+impl Log {
+    fn new(thread: &str, sources: usize) -> Self {
+        Self {
+            thread: thread.to_owned(),
+            sources,
+            ..Self::default()
+        }
+    }
+
+    fn region(&mut self, name: &str) -> usize {
+        if let Some(&place) = self.places.get(name) {
+            return place;
+        }
+        self.places.insert(name.to_owned(), self.regions.len());
+        self.regions.push(Raw {
+            name: name.to_owned(),
+            ..Raw::default()
+        });
+        self.regions.len() - 1
+    }
+
+    fn add(&mut self, region: usize, nested: u64, counted: std::result::Result<Reading, Discard>) {
+        let Some(raw) = self.regions.get_mut(region) else {
+            return;
+        };
+        let full = raw.passages >= PASSAGES_MAX;
+        match counted {
+            Ok(counted) if !full => {
+                raw.rows.extend([nested, counted.ticks]);
+                raw.rows.extend(counted.values.iter().take(self.sources));
+                raw.passages += 1;
+            }
+            Ok(_) => raw.discard(Discard::Full),
+            Err(cause) => raw.discard(cause),
+        }
+    }
+}
+
+impl Raw {
+    fn discard(&mut self, cause: Discard) {
+        if let Some(count) = self.discarded.get_mut(cause as usize) {
+            *count += 1;
+        }
+    }
+}

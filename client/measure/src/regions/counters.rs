@@ -1,0 +1,242 @@
+//! What a thread reads when it enters and leaves a region, and which passages are void.
+
+use super::lock;
+use super::method::{Platform, Profile, refused};
+use crate::{Error, Result, Session, Transport};
+use serde::{Deserialize, Serialize};
+use shared_types::request::counts::Count;
+use shared_types::request::threads::ThreadCounter;
+use std::sync::Mutex;
+
+/// Most sources of a region: more than any processor counts at once.
+pub const EVENTS_MAX: usize = 32;
+
+/// A machine that slept less than this while a region ran did not sleep: its two clocks are not
+/// read at the same moment.
+const SLEPT_MS: u64 = 100;
+
+/// Everything at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Reading {
+    /// The time-stamp counter.
+    pub(super) ticks: u64,
+    /// One for each source, in their order.
+    pub(super) values: [u64; EVENTS_MAX],
+    /// How often the thread was switched, where that voids a passage.
+    pub(super) switches: u64,
+    /// For how long the machine has slept since it started.
+    pub(super) slept_ms: u64,
+}
+
+/// Why a passage was not counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Discard {
+    /// The thread was switched while its processor's counters were read directly.
+    Switched,
+    /// The machine slept meanwhile, and its counters were lost.
+    Suspended,
+    /// The counters could not be read.
+    Failed,
+    /// The thread has as many passages through this region as it keeps.
+    Full,
+}
+
+impl Discard {
+    pub(super) const ALL: [Self; 4] = [Self::Switched, Self::Suspended, Self::Failed, Self::Full];
+
+    /// The rest of a sentence that begins with "passages".
+    pub(super) const fn why(self) -> &'static str {
+        match self {
+            Self::Switched => "during which the thread was switched",
+            Self::Suspended => "during which the machine slept",
+            Self::Failed => "whose counters could not be read",
+            Self::Full => "beyond the 1,048,576 that are kept",
+        }
+    }
+}
+
+/// The counters of the thread that made it.
+pub(super) trait Counters {
+    /// Reads everything, the time stamp last.
+    fn begin(&mut self) -> Result<Reading>;
+    /// Reads everything, the time stamp first.
+    fn end(&mut self) -> Result<Reading>;
+    /// How many bits the counters have behind which they wrap.
+    fn mask(&self, _source: usize) -> u64 {
+        u64::MAX
+    }
+
+    /// What happened between two readings.
+    fn between(&self, begin: &Reading, end: &Reading) -> std::result::Result<Reading, Discard> {
+        if end.slept_ms.saturating_sub(begin.slept_ms) >= SLEPT_MS {
+            return Err(Discard::Suspended);
+        }
+        if end.switches != begin.switches {
+            return Err(Discard::Switched);
+        }
+        let mut between = Reading {
+            ticks: end.ticks.wrapping_sub(begin.ticks),
+            ..*end
+        };
+        for (source, (value, before)) in between.values.iter_mut().zip(begin.values).enumerate() {
+            *value = value.wrapping_sub(before) & self.mask(source);
+        }
+        Ok(between)
+    }
+}
+
+/// What Windows has added up for the thread.
+pub(super) struct Profiled<'r> {
+    pub(super) platform: &'r dyn Platform,
+    pub(super) profile: Box<dyn Profile>,
+}
+
+impl Profiled<'_> {
+    fn read(&mut self) -> Result<Reading> {
+        let data = self.profile.read(true).map_err(refused)?;
+        let mut reading = Reading {
+            slept_ms: self.platform.slept_ms(),
+            ..Reading::default()
+        };
+        reading
+            .values
+            .iter_mut()
+            .zip(data.counters)
+            .for_each(|(value, counter)| *value = counter);
+        Ok(reading)
+    }
+}
+
+impl Counters for Profiled<'_> {
+    fn begin(&mut self) -> Result<Reading> {
+        let reading = self.read()?;
+        let ticks = self.platform.ticks_before();
+        Ok(Reading { ticks, ..reading })
+    }
+
+    fn end(&mut self) -> Result<Reading> {
+        let ticks = self.platform.ticks_behind();
+        Ok(Reading {
+            ticks,
+            ..self.read()?
+        })
+    }
+}
+
+/// The counters of the processor that runs the thread, for as long as that is the same.
+pub(super) struct Direct<'r> {
+    pub(super) platform: &'r dyn Platform,
+    /// For the number of context switches.
+    pub(super) profile: Box<dyn Profile>,
+    pub(super) counters: &'r [ThreadCounter],
+}
+
+impl Direct<'_> {
+    fn switches(&mut self) -> Result<u64> {
+        let data = self.profile.read(false).map_err(refused)?;
+        Ok(data.switches.into())
+    }
+
+    fn values(&self) -> [u64; EVENTS_MAX] {
+        let mut values = [0; EVENTS_MAX];
+        for (value, counter) in values.iter_mut().zip(self.counters) {
+            *value = self.platform.rdpmc(counter.rdpmc);
+        }
+        values
+    }
+}
+
+impl Counters for Direct<'_> {
+    fn begin(&mut self) -> Result<Reading> {
+        Ok(Reading {
+            slept_ms: self.platform.slept_ms(),
+            // Before the counters, and behind them at the end: a switch between is seen.
+            switches: self.switches()?,
+            values: self.values(),
+            ticks: self.platform.ticks_before(),
+        })
+    }
+
+    fn end(&mut self) -> Result<Reading> {
+        Ok(Reading {
+            ticks: self.platform.ticks_behind(),
+            values: self.values(),
+            switches: self.switches()?,
+            slept_ms: self.platform.slept_ms(),
+        })
+    }
+
+    fn mask(&self, source: usize) -> u64 {
+        let counter = self.counters.get(source);
+        let width = counter.map_or(64, |counter| counter.width);
+        u64::MAX
+            .checked_shr(64u32.saturating_sub(width))
+            .unwrap_or(u64::MAX)
+    }
+}
+
+/// Whole processors, by one request for each reading.
+pub(super) struct Processors<'r, 'a, T: Transport> {
+    pub(super) session: &'r Mutex<Session<'a, T>>,
+    /// Empty for all that the session counts.
+    pub(super) indexes: Vec<u32>,
+    /// On a real machine the thread's own clock; a model's time is in its counts.
+    pub(super) platform: Option<&'r dyn Platform>,
+}
+
+impl<T: Transport> Processors<'_, '_, T> {
+    fn read(&self) -> Result<Reading> {
+        let mut reading = Reading::default();
+        let counts = lock(self.session).snapshot()?;
+        if self.indexes.is_empty() {
+            for counts in &counts {
+                reading.add(counts);
+            }
+        }
+        for &processor in &self.indexes {
+            let counts = counts.get(processor as usize);
+            reading.add(counts.ok_or_else(|| no_processor(processor))?);
+        }
+        if let Some(platform) = self.platform {
+            reading.slept_ms = platform.slept_ms();
+        }
+        Ok(reading)
+    }
+}
+
+fn no_processor(processor: u32) -> Error {
+    Error::usage(
+        format!("no processor {processor}: this machine does not have it"),
+        "`halprof info` shows the processors.",
+    )
+}
+
+impl Reading {
+    /// Sums up one processor's counts; a model's time is the longest of its processors'.
+    fn add(&mut self, counts: &[Count]) {
+        for (value, count) in self.values.iter_mut().zip(counts) {
+            *value = value.wrapping_add(count.counted);
+            self.ticks = self.ticks.max(count.enabled);
+        }
+    }
+}
+
+impl<T: Transport> Counters for Processors<'_, '_, T> {
+    fn begin(&mut self) -> Result<Reading> {
+        let mut reading = self.read()?;
+        if let Some(platform) = self.platform {
+            reading.ticks = platform.ticks_before();
+        }
+        Ok(reading)
+    }
+
+    fn end(&mut self) -> Result<Reading> {
+        let ticks = self.platform.map(Platform::ticks_behind);
+        let reading = self.read()?;
+        Ok(Reading {
+            ticks: ticks.unwrap_or(reading.ticks),
+            ..reading
+        })
+    }
+}

@@ -1,0 +1,204 @@
+//! What many measurements of the same say, and which are unlike the others.
+
+use crate::statistics::{mean_and_deviation, median};
+use serde::{Deserialize, Serialize};
+use std::fmt::{Display, Formatter, Result as Formatted};
+
+/// Fewer values than this have no anomalous one among them.
+const CULLED_MIN: usize = 5;
+/// What makes the median absolute deviation of normal values their standard deviation.
+const NORMAL: f64 = 1.4826;
+/// The part that the trimmed mean leaves out at either end: one in so many.
+const TRIMMED: usize = 5;
+
+/// Which measurements are anomalous: those that are too great. Whatever disturbs a measurement, an
+/// interrupt, a cold cache, makes it greater.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cull {
+    /// How many spreads above the median are too many; infinity keeps all.
+    pub spreads: f64,
+}
+
+impl Default for Cull {
+    fn default() -> Self {
+        Self { spreads: 3.0 }
+    }
+}
+
+impl Cull {
+    /// No value is anomalous.
+    pub const NONE: Self = Self {
+        spreads: f64::INFINITY,
+    };
+
+    /// The greatest value that is kept, of sorted ones.
+    fn limit(self, sorted: &[u128]) -> f64 {
+        if sorted.len() < CULLED_MIN || self.spreads.is_infinite() {
+            return f64::INFINITY;
+        }
+        let middle = median(sorted);
+        let mut away: Vec<u128> = sorted.iter().map(|value| value.abs_diff(middle)).collect();
+        away.sort_unstable();
+        let spread = (NORMAL * real(median(&away)))
+            .max(real(middle) / 100.0)
+            .max(1.0);
+        real(middle) + self.spreads * spread
+    }
+}
+
+impl Display for Cull {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Formatted {
+        if self.spreads.is_infinite() {
+            return f.write_str("no measurement is culled");
+        }
+        write!(
+            f,
+            "of {CULLED_MIN} measurements and more, those are culled that exceed the median by more than {} spreads; \
+             a spread is {NORMAL} times the median absolute deviation, but at least 1 % of the median and at least 1",
+            self.spreads
+        )
+    }
+}
+
+/// A summary of measurements. All but `n` and `culled` are of those that were kept.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Distribution {
+    /// Measurements, the culled ones included.
+    pub n: u64,
+    /// The least.
+    pub min: u64,
+    /// The middle one, or the mean of the two in the middle to the nearest whole.
+    pub median: u64,
+    /// The mean.
+    pub mean: f64,
+    /// The most frequent value, the least of several; `None` where no value came twice.
+    pub mode: Option<u64>,
+    /// The standard deviation of one measurement; `None` of one alone.
+    pub deviation: Option<f64>,
+    /// The mean without the lowest and the highest fifth.
+    pub trimmed_mean: f64,
+    /// How many were left out as anomalous.
+    pub culled: u64,
+}
+
+impl Distribution {
+    /// Of these measurements; `None` of none.
+    #[must_use]
+    pub fn of(values: &[u64], cull: Cull) -> Option<Self> {
+        let mut sorted: Vec<u128> = values.iter().map(|&value| value.into()).collect();
+        sorted.sort_unstable();
+        let limit = cull.limit(&sorted);
+        sorted.retain(|&value| real(value) <= limit);
+        let &least = sorted.first()?;
+        let trim = sorted.len() / TRIMMED;
+        let middle = sorted.get(trim..sorted.len() - trim).unwrap_or(&sorted);
+        Some(Self {
+            n: values.len() as u64,
+            min: least as u64,
+            median: median(&sorted) as u64,
+            mean: mean(&sorted),
+            mode: mode(&sorted),
+            deviation: mean_and_deviation(&sorted).1,
+            trimmed_mean: mean(middle),
+            culled: (values.len() - sorted.len()) as u64,
+        })
+    }
+}
+
+fn mean(values: &[u128]) -> f64 {
+    let n = values.len().max(1) as u128;
+    let sum: u128 = values.iter().sum();
+    real(sum / n) + real(sum % n) / real(n)
+}
+
+fn mode(sorted: &[u128]) -> Option<u64> {
+    let runs = sorted.chunk_by(|one, next| one == next);
+    // The last of equals is taken, so that the least comes last.
+    let longest = runs.rev().max_by_key(|run| run.len())?;
+    let value = longest.first().filter(|_| longest.len() > 1)?;
+    Some(*value as u64)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a spread needs no more bits")]
+const fn real(value: u128) -> f64 {
+    value as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(values: &[u64]) -> Distribution {
+        Distribution::of(values, Cull::default()).expect("values")
+    }
+
+    #[track_caller]
+    fn near(found: f64, expected: f64) {
+        assert!((found - expected).abs() < 1e-9, "{found}, not {expected}");
+    }
+
+    #[test]
+    fn a_distribution_made_by_hand_is_as_calculated_by_hand() {
+        let found = of(&[4, 2, 4, 4, 5, 5, 7, 9, 3, 7]);
+        assert_eq!((found.n, found.culled), (10, 0));
+        assert_eq!((found.min, found.median, found.mode), (2, 5, Some(4)));
+        near(found.mean, 5.0);
+        // Squares of the distances: 1+9+1+1+0+0+4+16+4+4 = 40, over 9.
+        near(found.deviation.expect("ten"), (40.0f64 / 9.0).sqrt());
+        // Without 2, 3 and 7, 9: 4 4 4 5 5 7.
+        near(found.trimmed_mean, 29.0 / 6.0);
+    }
+
+    #[test]
+    fn what_an_interrupt_disturbed_is_culled_and_told() {
+        // Median 1000, median absolute deviation 0: the spread is 1 % of the median.
+        let mut values = vec![1000; 90];
+        values.extend([1001; 7]);
+        values.extend([1030, 1031, 25_000]);
+        let found = of(&values);
+        assert_eq!((found.n, found.culled), (100, 2), "1030 is just kept");
+        assert_eq!((found.median, found.mode), (1000, Some(1000)));
+        near(found.mean, (90_000.0 + 7007.0 + 1030.0) / 98.0);
+        let all = Distribution::of(&values, Cull::NONE).expect("values");
+        assert_eq!(all.culled, 0);
+        near(
+            all.mean,
+            (90_000.0 + 7007.0 + 1030.0 + 1031.0 + 25_000.0) / 100.0,
+        );
+    }
+
+    #[test]
+    fn wide_distributions_keep_their_width() {
+        // Deviations from 500: 0, 100, 100, 200, 200, ...: median 250 of 11 values.
+        let values: Vec<u64> = (0..=10).map(|step| step * 100).collect();
+        assert_eq!(of(&values).culled, 0);
+        // 500 + 3 x 1.4826 x 300 = 1834.3: the median absolute deviation is 300 of 0, 100, 100 .. 500.
+        let with = |one: u64| {
+            let values: Vec<u64> = (0..10).map(|step| step * 100).chain([one]).collect();
+            of(&values).culled
+        };
+        assert_eq!((with(1834), with(1835)), (0, 1));
+    }
+
+    #[test]
+    fn few_events_are_not_culled_to_none() {
+        let mut values = vec![0; 95];
+        values.extend([1, 2, 3, 3, 4]);
+        let found = of(&values);
+        assert_eq!((found.culled, found.mode, found.min), (1, Some(0), 0));
+    }
+
+    #[test]
+    fn edges() {
+        assert_eq!(Distribution::of(&[], Cull::default()), None);
+        let one = of(&[7]);
+        assert_eq!((one.n, one.min, one.median, one.mode), (1, 7, 7, None));
+        assert_eq!(one.deviation, None);
+        let four = of(&[1, 1, 1, 1_000_000]);
+        assert_eq!(four.culled, 0, "four have no anomalous one");
+        let two_modes = of(&[8, 8, 3, 3, 5, 6]);
+        assert_eq!(two_modes.mode, Some(3), "the least of several");
+        let greatest = of(&[u64::MAX; 6]);
+        assert_eq!((greatest.median, greatest.culled), (u64::MAX, 0));
+    }
+}

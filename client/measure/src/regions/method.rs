@@ -1,0 +1,248 @@
+//! Where the counts of a thread come from, and the choice.
+
+use super::counters::{Counters, Direct, Processors, Profiled};
+#[cfg(windows)]
+use crate::windows::threads::Windows;
+use crate::{Connection, Error, Result, Session, Sources, Transport};
+use serde::{Deserialize, Serialize};
+use shared_types::request::threads::ThreadCounter;
+use std::fmt::Debug;
+#[cfg(windows)]
+use std::sync::LazyLock;
+use std::sync::Mutex;
+
+/// Where the counts of a thread come from, best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// Windows adds the counters up for the thread at each context switch, and the thread reads
+    /// itself (ReadThreadProfilingData): exact, wherever it runs.
+    ThreadProfiling,
+    /// The thread reads its processor's counters (RDPMC). The fastest; a passage during which the
+    /// thread was switched is discarded and counted. Every program on the machine can read the
+    /// counters meanwhile.
+    Rdpmc,
+    /// The driver reads whole processors: all that they do meanwhile is in the counts.
+    Processors,
+}
+
+impl Method {
+    /// As the rest of a sentence.
+    #[must_use]
+    pub const fn in_words(self) -> &'static str {
+        match self {
+            Self::ThreadProfiling => "of the thread alone, by Windows' thread profiling",
+            Self::Rdpmc => "of the thread alone, by RDPMC between two context switches",
+            Self::Processors => {
+                "of whole processors, with all that ran there, not of the thread alone"
+            }
+        }
+    }
+}
+
+/// What an operating system lets a thread find out about itself: Windows, or a stand-in.
+pub(crate) trait Platform: Debug + Sync {
+    /// Starts the profiling of the thread that calls, with these elements of the driver's list of
+    /// counters; the Win32 error where that is refused.
+    fn profile(&self, counters: u64) -> std::result::Result<Box<dyn Profile>, u32>;
+    /// RDPMC with this ECX, while the driver allows it.
+    fn rdpmc(&self, ecx: u32) -> u64;
+    /// The time stamp before what is measured.
+    fn ticks_before(&self) -> u64;
+    /// The time stamp behind what is measured.
+    fn ticks_behind(&self) -> u64;
+    /// How the time stamp is read.
+    fn clock(&self) -> String;
+    /// For how long the machine has slept since it started.
+    fn slept_ms(&self) -> u64;
+}
+
+/// The profiling of one thread, which ends when this is dropped.
+pub(crate) trait Profile {
+    /// The thread's switches so far and, where asked for, its counters.
+    fn read(&mut self, counters: bool) -> std::result::Result<ThreadData, u32>;
+}
+
+/// What Windows has added up for a thread.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ThreadData {
+    /// Context switches.
+    pub(crate) switches: u32,
+    /// The counters, in the order of the driver's list.
+    pub(crate) counters: [u64; 16],
+}
+
+/// The operating system that this runs on, where it can do such things; none for a modelled machine,
+/// on which no thread runs.
+pub(super) fn platform(modelled: bool) -> Option<&'static dyn Platform> {
+    #[cfg(windows)]
+    {
+        static WINDOWS: LazyLock<Windows> = LazyLock::new(Windows::new);
+        (!modelled).then(|| &*WINDOWS as &dyn Platform)
+    }
+    #[cfg(not(windows))]
+    {
+        let _ = modelled;
+        None
+    }
+}
+
+/// What has been chosen.
+#[derive(Debug)]
+pub(super) enum Offer<'a> {
+    Thread {
+        platform: &'a dyn Platform,
+        rdpmc: bool,
+        /// What EnableThreadProfiling takes.
+        mask: u64,
+        counters: Vec<ThreadCounter>,
+    },
+    /// Without a platform on a modelled machine.
+    Processors(Option<&'a dyn Platform>),
+}
+
+impl Offer<'_> {
+    pub(super) const fn method(&self) -> Method {
+        match self {
+            Self::Thread { rdpmc: false, .. } => Method::ThreadProfiling,
+            Self::Thread { rdpmc: true, .. } => Method::Rdpmc,
+            Self::Processors(_) => Method::Processors,
+        }
+    }
+
+    pub(super) fn clock_in_words(&self) -> String {
+        match self {
+            Self::Thread { platform, .. } | Self::Processors(Some(platform)) => platform.clock(),
+            Self::Processors(None) => "modelled time".to_owned(),
+        }
+    }
+
+    /// The counters of the thread that calls.
+    pub(super) fn counters<'r, T: Transport + Send>(
+        &'r self,
+        session: &'r Mutex<Session<'_, T>>,
+        processors: &[u32],
+    ) -> Result<Box<dyn Counters + 'r>> {
+        match self {
+            Self::Thread {
+                platform,
+                rdpmc,
+                mask,
+                counters,
+            } => {
+                let elements = if *rdpmc { 0 } else { *mask };
+                let profile = platform.profile(elements).map_err(refused)?;
+                Ok(if *rdpmc {
+                    Box::new(Direct {
+                        platform: *platform,
+                        profile,
+                        counters,
+                    })
+                } else {
+                    Box::new(Profiled {
+                        platform: *platform,
+                        profile,
+                    })
+                })
+            }
+            Self::Processors(platform) => Ok(Box::new(Processors {
+                session,
+                indexes: processors.to_vec(),
+                platform: platform.map(|platform| platform as &dyn Platform),
+            })),
+        }
+    }
+}
+
+pub(super) fn refused(error: u32) -> Error {
+    let why = std::io::Error::from_raw_os_error(error.cast_signed());
+    Error::unavailable(
+        format!("Windows' thread profiling of this thread failed: {why}"),
+        "A thread can be profiled once at a time, and by itself only.",
+    )
+}
+
+/// Starts the session in the best way that works, or in the one that is wanted; with why better
+/// ones do not.
+pub(super) fn choose<'a, T: Transport>(
+    connection: &'a mut Connection<T>,
+    sources: &Sources,
+    wanted: Option<Method>,
+    platform: Option<&'a dyn Platform>,
+) -> Result<(Session<'a, T>, Offer<'a>, Vec<String>)> {
+    let mut session = sources.open(connection)?;
+    let mut rejected = Vec::new();
+    for method in [Method::ThreadProfiling, Method::Rdpmc] {
+        if wanted.is_some_and(|wanted| wanted != method) {
+            continue;
+        }
+        let tried = match platform {
+            Some(platform) => by_thread(&mut session, sources, method, platform),
+            None => Err(not_here()),
+        };
+        match tried {
+            Ok(offer) => return Ok((session, offer, rejected)),
+            Err(error) if wanted == Some(method) => return Err(error),
+            // On a model nobody expects another way.
+            Err(_) if platform.is_none() => {}
+            Err(error) => rejected.push(format!("not counted {}: {error}", method.in_words())),
+        }
+    }
+    let setup = sources.setup();
+    session
+        .configure(setup, false)
+        .map_err(|error| sources.named_in(error))?;
+    session.start()?;
+    Ok((session, Offer::Processors(platform), rejected))
+}
+
+fn not_here() -> Error {
+    Error::unavailable(
+        "counts of one thread come from Windows and its driver, not from a modelled machine",
+        "Count whole processors, which on a modelled machine do nothing else.",
+    )
+}
+
+fn by_thread<'a, T: Transport>(
+    session: &mut Session<'_, T>,
+    sources: &Sources,
+    method: Method,
+    platform: &'a dyn Platform,
+) -> Result<Offer<'a>> {
+    let setup = sources.setup().clone();
+    let setup = crate::Setup {
+        threads: true,
+        ..setup
+    };
+    session
+        .configure(&setup, false)
+        .map_err(|error| sources.named_in(error))?;
+    session.start()?;
+    let offered = offer(session, method, platform);
+    if offered.is_err() {
+        session.stop()?;
+    }
+    offered
+}
+
+fn offer<'a, T: Transport>(
+    session: &mut Session<'_, T>,
+    method: Method,
+    platform: &'a dyn Platform,
+) -> Result<Offer<'a>> {
+    let rdpmc = method == Method::Rdpmc;
+    let (mask, counters) = session.thread_counters()?;
+    if rdpmc {
+        session.hold_rdpmc()?;
+    }
+    // Whether Windows grants it, this thread finds out for the others.
+    platform
+        .profile(if rdpmc { 0 } else { mask })
+        .map_err(refused)?;
+    Ok(Offer::Thread {
+        platform,
+        rdpmc,
+        mask,
+        counters,
+    })
+}

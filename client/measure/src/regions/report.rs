@@ -1,0 +1,300 @@
+//! What all threads counted: rows for a table, for CSV and for JSON.
+
+use super::{Cull, Discard, Distribution, EMPTY, EMPTY_NESTED, Log, Method, Raw};
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::fmt::{Display, Formatter, Result as Formatted};
+
+/// What is the same for all threads.
+#[derive(Clone, Debug)]
+pub(super) struct About {
+    pub(super) modelled: bool,
+    pub(super) method: Method,
+    pub(super) rejected: Vec<String>,
+    pub(super) ticks_a_second: u64,
+    pub(super) clock: String,
+    pub(super) sources: Vec<String>,
+}
+
+/// The name of the row of time.
+pub const TICKS: &str = "time-stamp ticks";
+
+/// The regions of all threads that have ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Whether the machine is a model, and no silicon.
+    pub modelled: bool,
+    /// Where the counts come from.
+    pub method: Method,
+    /// Why better ways were not taken.
+    pub rejected: Vec<String>,
+    /// What one reading of all counters takes, in nanoseconds of this computer: the least that a
+    /// thread measured.
+    pub reading_ns: f64,
+    /// How time is read.
+    pub clock: String,
+    /// Ticks of it in a second.
+    pub ticks_a_second: u64,
+    /// Which measurements are left out as anomalous.
+    pub rule: String,
+    /// One for each thread, region and source; the first regions show what measuring costs.
+    pub regions: Vec<Row>,
+    /// Passages that were not counted.
+    pub discarded: Vec<Discarded>,
+}
+
+/// One source in one region of one thread.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// The region.
+    pub name: String,
+    /// The thread.
+    pub thread: String,
+    /// The source with its filter, or [`TICKS`].
+    pub source: String,
+    /// Where the counts come from.
+    pub method: Method,
+    /// Passages, the culled ones included.
+    pub n: u64,
+    /// See [`Distribution`], as all up to `culled`.
+    pub min: u64,
+    /// The middle one.
+    pub median: u64,
+    /// The mean.
+    pub mean: f64,
+    /// The most frequent value, where one came twice.
+    pub mode: Option<u64>,
+    /// The standard deviation.
+    pub deviation: Option<f64>,
+    /// The mean without the lowest and the highest fifth.
+    pub trimmed_mean: f64,
+    /// How many passages were left out as anomalous.
+    pub culled: u64,
+    /// What was taken away from each passage for entering and leaving this region; for each region
+    /// left within it, what the [`EMPTY_NESTED`] row has more was taken away too.
+    pub overhead: u64,
+}
+
+/// Passages that were not counted, for one cause.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Discarded {
+    /// The region.
+    pub name: String,
+    /// The thread.
+    pub thread: String,
+    /// The cause.
+    pub cause: Discard,
+    /// How many.
+    pub passages: u64,
+}
+
+impl Report {
+    pub(super) fn of(about: &About, logs: &[Log], cull: Cull) -> Self {
+        let mut report = Self {
+            modelled: about.modelled,
+            method: about.method,
+            rejected: about.rejected.clone(),
+            reading_ns: logs
+                .iter()
+                .map(|log| log.reading_ns)
+                .fold(f64::INFINITY, f64::min),
+            clock: about.clock.clone(),
+            ticks_a_second: about.ticks_a_second,
+            rule: cull.to_string(),
+            regions: Vec::new(),
+            discarded: Vec::new(),
+        };
+        if logs.is_empty() {
+            report.reading_ns = 0.0;
+        }
+        for log in logs {
+            report.add(about, log, cull);
+        }
+        report
+    }
+
+    fn add(&mut self, about: &About, log: &Log, cull: Cull) {
+        let sources = || std::iter::once(TICKS).chain(about.sources.iter().map(String::as_str));
+        let overheads: Vec<Overhead> = (0..sources().count())
+            .map(|source| Overhead::of(log, source))
+            .collect();
+        for raw in &log.regions {
+            for (source, (name, overhead)) in sources().zip(&overheads).enumerate() {
+                let overhead = overhead.for_region(&raw.name);
+                let values: Vec<u64> = raw.values(source, log.sources, overhead).collect();
+                let Some(found) = Distribution::of(&values, cull) else {
+                    continue;
+                };
+                self.regions.push(Row {
+                    name: raw.name.clone(),
+                    thread: log.thread.clone(),
+                    source: name.to_owned(),
+                    method: about.method,
+                    n: found.n,
+                    min: found.min,
+                    median: found.median,
+                    mean: found.mean,
+                    mode: found.mode,
+                    deviation: found.deviation,
+                    trimmed_mean: found.trimmed_mean,
+                    culled: found.culled,
+                    overhead: overhead.inside,
+                });
+            }
+            let discarded = Discard::ALL.into_iter().zip(raw.discarded);
+            self.discarded
+                .extend(discarded.filter(|&(_, passages)| passages != 0).map(
+                    |(cause, passages)| Discarded {
+                        name: raw.name.clone(),
+                        thread: log.thread.clone(),
+                        cause,
+                        passages,
+                    },
+                ));
+        }
+    }
+
+    /// The rows as CSV, with a head.
+    pub fn csv(&self) -> Result<String> {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        for row in &self.regions {
+            let written = writer.serialize(row);
+            written.map_err(|error| Error::Internal(error.to_string()))?;
+        }
+        let bytes = writer.into_inner();
+        let bytes = bytes.map_err(|error| Error::Internal(error.to_string()))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+/// What measuring costs of one source, as the empty regions have shown: the least of each.
+#[derive(Clone, Copy, Default)]
+struct Overhead {
+    /// Of a region, within itself.
+    inside: u64,
+    /// Of a region, within the region around it.
+    nested: u64,
+}
+
+impl Overhead {
+    fn of(log: &Log, source: usize) -> Self {
+        let least = |name: &str| {
+            let raw = log.regions.iter().find(|raw| raw.name == name);
+            let values = raw.map(|raw| raw.values(source, log.sources, Self::default()));
+            values.and_then(Iterator::min).unwrap_or(0)
+        };
+        let inside = least(EMPTY);
+        Self {
+            inside,
+            nested: least(EMPTY_NESTED).saturating_sub(inside),
+        }
+    }
+
+    /// The rows that show it are shown whole.
+    fn for_region(self, name: &str) -> Self {
+        if [EMPTY, EMPTY_NESTED].contains(&name) {
+            return Self::default();
+        }
+        self
+    }
+}
+
+impl Raw {
+    /// One source's counts, or ticks for 0, without what measuring costs.
+    fn values(
+        &self,
+        source: usize,
+        sources: usize,
+        overhead: Overhead,
+    ) -> impl Iterator<Item = u64> {
+        self.rows.chunks_exact(2 + sources).map(move |row| {
+            let at = |place: usize| row.get(place).copied().unwrap_or(0);
+            let nested = at(0).saturating_mul(overhead.nested);
+            at(1 + source).saturating_sub(overhead.inside.saturating_add(nested))
+        })
+    }
+}
+
+impl Display for Report {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Formatted {
+        if self.modelled {
+            writeln!(f, "modelled machine, not silicon")?;
+        }
+        for rejected in &self.rejected {
+            writeln!(f, "{rejected}")?;
+        }
+        let method = self.method.in_words();
+        writeln!(
+            f,
+            "counts: {method}; one reading takes {:.0} ns here",
+            self.reading_ns
+        )?;
+        writeln!(
+            f,
+            "time: {}, {} ticks a second",
+            self.clock, self.ticks_a_second
+        )?;
+        writeln!(f, "rule: {}", self.rule)?;
+        let width = |of: fn(&Row) -> &str, head: &str| {
+            let widths = self.regions.iter().map(|row| of(row).chars().count());
+            widths.max().unwrap_or(0).max(head.len())
+        };
+        let name = width(|row| &row.name, "region");
+        let thread = width(|row| &row.thread, "thread");
+        let source = width(|row| &row.source, "source");
+        writeln!(
+            f,
+            "{:name$}  {:thread$}  {:source$} {:>7} {:>6} {:>12} {:>12} {:>14} {:>12} {:>11} {:>14} {:>9}",
+            "region",
+            "thread",
+            "source",
+            "n",
+            "culled",
+            "min",
+            "median",
+            "mean",
+            "mode",
+            "deviation",
+            "trimmed mean",
+            "overhead"
+        )?;
+        for row in &self.regions {
+            let mode = row
+                .mode
+                .map_or_else(|| "-".to_owned(), |mode| mode.to_string());
+            let deviation = row
+                .deviation
+                .map_or_else(|| "-".to_owned(), |one| format!("{one:.1}"));
+            writeln!(
+                f,
+                "{:name$}  {:thread$}  {:source$} {:>7} {:>6} {:>12} {:>12} {:>14.1} {:>12} {:>11} {:>14.1} {:>9}",
+                row.name,
+                row.thread,
+                row.source,
+                row.n,
+                row.culled,
+                row.min,
+                row.median,
+                row.mean,
+                mode,
+                deviation,
+                row.trimmed_mean,
+                row.overhead
+            )?;
+        }
+        for Discarded {
+            name,
+            thread,
+            cause,
+            passages,
+        } in &self.discarded
+        {
+            let why = cause.why();
+            writeln!(
+                f,
+                "not counted: {passages} passages of {name} ({thread}) {why}"
+            )?;
+        }
+        Ok(())
+    }
+}
