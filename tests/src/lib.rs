@@ -6,6 +6,7 @@ pub mod cases;
 pub mod driver;
 pub mod dumps;
 pub mod facts;
+pub mod limits;
 pub mod machines;
 pub mod package;
 pub mod requests;

@@ -21,6 +21,7 @@ mod encode;
 mod events;
 mod given_counters;
 mod guard;
+mod libpfm4;
 mod lifecycle;
 mod lists;
 mod modes_and_turns;

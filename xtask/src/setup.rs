@@ -165,6 +165,13 @@ const READERS: &[Package] = &[
     },
 ];
 
+/// What else knows the vendors' events.
+const EVENTS: &[Package] = &[Package {
+    name: "libpfm4-dev",
+    what_for: "has the selects of the vendors' events",
+    proof: "/usr/include/perfmon/pfmlib.h",
+}];
+
 /// What builds the engine that runs the driver in `tests/nt-model`.
 const ENGINE: &[Package] = &[
     Package {
@@ -206,7 +213,11 @@ pub(crate) fn for_tests(shell: &Shell) -> Vec<&'static Package> {
 /// What every task needs.
 pub(crate) fn all(shell: &Shell) -> Vec<&'static Package> {
     let mut all = for_tests(shell);
-    all.extend([SIGNING, MINGW, WINE, BROWSER].into_iter().flatten());
+    all.extend(
+        [SIGNING, MINGW, WINE, BROWSER, EVENTS]
+            .into_iter()
+            .flatten(),
+    );
     all
 }
 

@@ -12,7 +12,7 @@ const PACKAGES: [&str; 3] = ["--workspace", "--exclude", "halprof-driver"];
 
 /// What names of tests contain that only `cargo xtask prove` runs: what they need takes long to
 /// make or to start.
-const SLOW: [&str; 12] = [
+const SLOW: [&str; 13] = [
     // halprof.exe, built by mingw and run by Wine.
     "wine::",
     // The signed package, with halprof.exe in it.
@@ -24,6 +24,8 @@ const SLOW: [&str; 12] = [
     // The package's install file, read by Wine.
     "driver_inf::it_installs_a_driver",
     "driver_inf::every_line",
+    // libpfm4, which a C program asks.
+    "libpfm4::",
     // A browser.
     "pictures::",
     "speedscope_shows_what_was_sampled",

@@ -58,6 +58,21 @@ impl Value {
         }
     }
 
+    /// A count: exact unless it was scaled, and of no known bound where that has none.
+    #[must_use]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "figures are shown with a few digits"
+    )]
+    pub fn of_count(value: u128, scaled: bool, error: Option<f64>) -> Self {
+        let value = value as f64;
+        if scaled {
+            Self::estimated(value, error.unwrap_or(f64::INFINITY))
+        } else {
+            Self::exact(value)
+        }
+    }
+
     /// A value that may be off by `error`, and is never below 0.
     #[must_use]
     pub const fn estimated(value: f64, error: f64) -> Self {
@@ -94,7 +109,15 @@ impl Formula {
     /// # Errors
     /// What is wrong with it, in words.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let tokens = tokens(text)?;
+        Self::parse_with(text, &[])
+    }
+
+    /// The same, where a `-` inside of one of these names belongs to it.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub fn parse_with(text: &str, dashed: &[&str]) -> Result<Self, String> {
+        let tokens = tokens(text, dashed)?;
         let mut reader = Reader {
             tokens: &tokens,
             at: 0,
@@ -105,6 +128,20 @@ impl Formula {
             None => Ok(Self(node)),
             Some(token) => Err(format!("`{token}` is not expected")),
         }
+    }
+
+    /// One sum of names divided by another, times `scale`.
+    pub(crate) fn ratio(scale: f64, above: Vec<String>, below: Vec<String>) -> Self {
+        let sum = |names: Vec<String>| {
+            let names = names.into_iter().map(Node::Name);
+            let add = |sum, name| Node::Two(Operator::Add, Box::new([sum, name]));
+            names.reduce(add).unwrap_or(Node::Number(0.0))
+        };
+        let ratio = Node::Two(Operator::Divide, Box::new([sum(above), sum(below)]));
+        Self(Node::Two(
+            Operator::Multiply,
+            Box::new([Node::Number(scale), ratio]),
+        ))
     }
 
     /// The names in it that this machine would look at, each once; `smt`: both threads of a core are
@@ -216,10 +253,14 @@ impl Operator {
     }
 }
 
-/// Cuts a formula into numbers, names and signs. perf's `cpu@NAME,cmask=0x6@` is one name.
-fn tokens(text: &str) -> Result<Vec<&str>, String> {
+/// Cuts a formula into numbers, names and signs. perf's `cpu@NAME,cmask=0x6@` is one name, and so is
+/// each of `dashed`; a filter such as `:u` belongs to the name before it.
+fn tokens<'a>(text: &'a str, dashed: &[&str]) -> Result<Vec<&'a str>, String> {
     const SIGNS: [char; 9] = ['(', ')', '+', '-', '*', '/', ',', '<', '>'];
     let mut tokens = Vec::new();
+    let fits = |one: char| one.is_ascii_alphanumeric() || matches!(one, '_' | '.' | ':');
+    let run = |text: &str| text.find(|one| !fits(one)).unwrap_or(text.len());
+    let filter = |text: &str| if text.starts_with(':') { run(text) } else { 0 };
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
         let length = if SIGNS.contains(&first) {
@@ -227,10 +268,17 @@ fn tokens(text: &str) -> Result<Vec<&str>, String> {
         } else if rest.starts_with("cpu@") {
             let inside = rest.get("cpu@".len()..).unwrap_or_default();
             let end = inside.find('@').ok_or("a `cpu@` without its second `@`")?;
-            "cpu@".len() + end + 1
+            let length = "cpu@".len() + end + 1;
+            length + filter(rest.get(length..).unwrap_or_default())
         } else {
-            let fits = |one: char| one.is_ascii_alphanumeric() || matches!(one, '_' | '.' | ':');
-            rest.find(|one| !fits(one)).unwrap_or(rest.len())
+            let whole = |name: &&&str| {
+                let after = rest.strip_prefix(**name);
+                after.is_some_and(|after| run(after) == filter(after))
+            };
+            match dashed.iter().filter(whole).map(|name| name.len()).max() {
+                Some(length) => length + filter(rest.get(length..).unwrap_or_default()),
+                None => run(rest),
+            }
         };
         if length == 0 {
             return Err(format!("`{first}` means nothing in a formula"));
@@ -401,6 +449,27 @@ mod tests {
         }
         assert_eq!(value("( A.B / 2 ) if smt_on else A.B", true), Some(6.0));
         assert_eq!(value("( A.B / 2 ) if smt_on else A.B", false), Some(12.0));
+    }
+
+    #[test]
+    fn a_dash_belongs_to_the_names_that_have_it() {
+        let names = |text: &str| {
+            let formula = Formula::parse_with(text, &["l1-misses", "l1-misses-all"]).expect(text);
+            let names = formula.names(false);
+            names.into_iter().map(str::to_owned).collect::<Vec<_>>()
+        };
+        for (text, wanted) in [
+            ("l1-misses / cycles", &["cycles", "l1-misses"][..]),
+            (
+                "l1-misses:u-l1-misses-all",
+                &["l1-misses-all", "l1-misses:u"],
+            ),
+            ("l1-missesx - 2", &["l1", "missesx"]),
+            ("cycles-instructions", &["cycles", "instructions"]),
+            ("cpu@a.b,cmask=1@:k * 2", &["cpu@a.b,cmask=1@:k"]),
+        ] {
+            assert_eq!(names(text), wanted, "{text}");
+        }
     }
 
     #[test]

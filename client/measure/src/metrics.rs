@@ -3,9 +3,12 @@
 //! They are data, not code: `metrics.toml` says what there is and what its form means, and
 //! [`Metrics::add_file`] adds a user's own.
 
+use crate::formula::{Formula, Value};
+use crate::topdown;
 use crate::{Error, Result};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
@@ -26,9 +29,11 @@ pub struct Metrics {
     quantities: BTreeMap<String, Vec<String>>,
     all: Vec<Metric>,
     default: Vec<String>,
+    /// Threads share cores on the machine: the value of `smt_on`.
+    smt: bool,
 }
 
-/// One sum divided by another.
+/// A figure over what was counted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metric {
     /// What `-M` calls it.
@@ -39,14 +44,27 @@ pub struct Metric {
     pub unit: String,
     /// How to read it, for people.
     pub note: String,
-    /// Times what the ratio is.
-    pub scale: f64,
-    /// What is divided.
-    pub above: Vec<Term>,
-    /// What it is divided by.
-    pub below: Vec<Term>,
+    /// How it is written.
+    pub form: Form,
+    formula: Formula,
     /// Shown only to who asks for it.
     pub asked: bool,
+}
+
+/// How a metric is written.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Form {
+    /// One sum divided by another.
+    Ratio {
+        /// Times what the ratio is.
+        scale: f64,
+        /// What is divided.
+        above: Vec<Term>,
+        /// What it is divided by.
+        below: Vec<Term>,
+    },
+    /// A formula, in the file's words.
+    Formula(String),
 }
 
 /// A quantity or a source.
@@ -112,11 +130,14 @@ struct Written {
     #[serde(default)]
     note: String,
     scale: Option<Spanned<f64>>,
-    above: Spanned<Vec<Spanned<String>>>,
-    below: Spanned<Vec<Spanned<String>>>,
+    above: Option<Parts>,
+    below: Option<Parts>,
+    formula: Option<Spanned<String>>,
     #[serde(default)]
     asked: bool,
 }
+
+type Parts = Spanned<Vec<Spanned<String>>>;
 
 /// What is wrong with a file, and where.
 struct Wrong {
@@ -144,7 +165,7 @@ impl Metrics {
         self.add(&text).map_err(|wrong| Error::BadFile {
             path: path.to_owned(),
             why: wrong.in_words(&text),
-            hint: "A file of metrics is TOML: `[quantity]` has lists of sources, each `[[metric]]` an `id`, a `name`, what is `above` and what is `below`, as docs/cli.md shows."
+            hint: "A file of metrics is TOML: `[quantity]` has lists of sources, each `[[metric]]` an `id`, a `name`, and a `formula`, or what is `above` and what is `below`, as docs/cli.md shows."
                 .to_owned(),
         })
     }
@@ -183,36 +204,81 @@ impl Metrics {
     }
 
     fn metric(&self, written: &Written) -> Result2<Metric> {
-        let terms = |terms: &Spanned<Vec<Spanned<String>>>| -> Result2<Vec<Term>> {
+        if !is_plain(written.name.get_ref()) {
+            return Err(wrong(&written.name, "a name that cannot be printed"));
+        }
+        let (form, formula) = match (&written.formula, &written.above, &written.below) {
+            (None, Some(above), Some(below)) => self.ratio(written.scale.as_ref(), above, below)?,
+            (Some(text), None, None) if written.scale.is_none() => self.formula(text)?,
+            _ => {
+                let why = "a metric has either a `formula`, or `above` and `below` with a `scale` if need be";
+                return Err(wrong(&written.id, why));
+            }
+        };
+        let metric = Metric {
+            id: id_of(&written.id, "an id")?,
+            name: written.name.get_ref().clone(),
+            unit: written.unit.clone(),
+            note: written.note.clone(),
+            form,
+            formula,
+            asked: written.asked,
+        };
+        for smt in [false, true] {
+            if metric.terms(smt).iter().all(|term| term.name == SECONDS) {
+                return Err(wrong(&written.id, "a metric that counts nothing"));
+            }
+        }
+        Ok(metric)
+    }
+
+    fn ratio(
+        &self,
+        scale: Option<&Spanned<f64>>,
+        above: &Parts,
+        below: &Parts,
+    ) -> Result2<(Form, Formula)> {
+        let terms = |terms: &Parts| -> Result2<Vec<Term>> {
             if terms.get_ref().is_empty() {
                 return Err(wrong(terms, "a ratio without a part"));
             }
             terms.get_ref().iter().map(|term| self.term(term)).collect()
         };
-        let scale = match &written.scale {
+        let (above, below) = (terms(above)?, terms(below)?);
+        let scale = match scale {
             Some(scale) if !(scale.get_ref().is_finite() && *scale.get_ref() > 0.0) => {
                 return Err(wrong(scale, "a scale that is not a positive number"));
             }
             Some(scale) => *scale.get_ref(),
             None => 1.0,
         };
-        if !is_plain(written.name.get_ref()) {
-            return Err(wrong(&written.name, "a name that cannot be printed"));
-        }
-        let metric = Metric {
-            id: id_of(&written.id, "an id")?,
-            name: written.name.get_ref().clone(),
-            unit: written.unit.clone(),
-            note: written.note.clone(),
+        let names = |terms: &[Term]| terms.iter().map(Term::to_string).collect();
+        let formula = Formula::ratio(scale, names(&above), names(&below));
+        let form = Form::Ratio {
             scale,
-            above: terms(&written.above)?,
-            below: terms(&written.below)?,
-            asked: written.asked,
+            above,
+            below,
         };
-        if metric.terms().all(|term| term.name == SECONDS) {
-            return Err(wrong(&written.id, "a metric that counts nothing"));
+        Ok((form, formula))
+    }
+
+    fn formula(&self, text: &Spanned<String>) -> Result2<(Form, Formula)> {
+        if !is_plain(text.get_ref()) {
+            return Err(wrong(text, "a formula that cannot be printed"));
         }
-        Ok(metric)
+        let quantities = self.quantities.keys().map(String::as_str);
+        let dashed: Vec<&str> = quantities.filter(|name| name.contains('-')).collect();
+        let formula = Formula::parse_with(text.get_ref(), &dashed);
+        let formula = formula.map_err(|why| wrong(text, &why))?;
+        for smt in [false, true] {
+            for name in formula.names(smt) {
+                if !matches!(Term::of(name).filter.as_str(), "" | "u" | "k") {
+                    let why = format!("`{name}` has a filter that is neither `:u` nor `:k`");
+                    return Err(wrong(text, &why));
+                }
+            }
+        }
+        Ok((Form::Formula(text.get_ref().clone()), formula))
     }
 
     fn term(&self, text: &Spanned<String>) -> Result2<Term> {
@@ -232,6 +298,17 @@ impl Metrics {
             name: name.to_owned(),
             filter: filter.to_owned(),
         })
+    }
+
+    /// Says whether threads share cores on the machine, which is what `smt_on` means in a formula.
+    pub const fn set_smt(&mut self, smt: bool) {
+        self.smt = smt;
+    }
+
+    /// The parts of a metric on this machine.
+    #[must_use]
+    pub fn terms(&self, metric: &Metric) -> Vec<Term> {
+        metric.terms(self.smt)
     }
 
     /// All, in the order of their files.
@@ -292,7 +369,8 @@ impl Metrics {
         filter: &'static str,
     ) -> Option<Figure<'a>> {
         // A metric that names its modes has no others.
-        if !filter.is_empty() && metric.terms().any(|term| !term.filter.is_empty()) {
+        let terms = self.terms(metric);
+        if !filter.is_empty() && terms.iter().any(|term| !term.filter.is_empty()) {
             return None;
         }
         // What ran in one group was counted at the same time, and is a better ratio for it.
@@ -301,41 +379,47 @@ impl Metrics {
         groups.dedup();
         let within = |group: u16| {
             let among = counts.iter().filter(|counted| counted.group == group);
-            self.ratio(metric, &among.collect::<Vec<_>>(), filter)
+            self.value(metric, &terms, &among.collect::<Vec<_>>(), filter)
         };
         let in_a_group = groups.into_iter().filter(|&group| group != 0);
         in_a_group
             .map(within)
             .find_map(|figure| figure)
-            .or_else(|| self.ratio(metric, &counts.iter().collect::<Vec<_>>(), filter))
+            .or_else(|| self.value(metric, &terms, &counts.iter().collect::<Vec<_>>(), filter))
     }
 
-    fn ratio<'a>(
+    fn value<'a>(
         &self,
         metric: &'a Metric,
+        terms: &[Term],
         counts: &[&Counted<'_>],
         filter: &'static str,
     ) -> Option<Figure<'a>> {
-        let first = metric
-            .terms()
-            .find_map(|term| self.find(term, counts, filter))?;
-        let sum = |terms: &[Term]| -> Option<Sum> {
-            terms.iter().try_fold(Sum::default(), |sum, term| {
-                if term.name == SECONDS {
-                    return Some(sum.plus(real(first.enabled_ns) / 1e9, false, None));
-                }
-                let counted = self.find(term, counts, filter)?;
-                Some(sum.plus(real(counted.value), counted.scaled, counted.error))
-            })
+        let found = || {
+            let found = |term| self.find(term, counts, filter);
+            terms.iter().filter_map(found)
         };
-        let (above, below) = (sum(&metric.above)?, sum(&metric.below)?);
-        let ratio = above.value / below.value;
-        // 0 of 0 is nothing, and so is anything of nothing.
-        ratio.is_finite().then(|| Figure {
+        let seconds = real(found().next()?.enabled_ns) / 1e9;
+        let of = |name: &str| {
+            let term = Term::of(name);
+            if term.name == SECONDS {
+                return Some(Value::exact(seconds));
+            }
+            let counted = self.find(&term, counts, filter)?;
+            Some(Value::of_count(
+                counted.value,
+                counted.scaled,
+                counted.error,
+            ))
+        };
+        let value = metric.formula.value(self.smt, &of)?;
+        let scaled = found().any(|counted| counted.scaled);
+        let error = value.error().unwrap_or(0.0);
+        Some(Figure {
             metric,
-            value: metric.scale * ratio,
-            error: bound(&above, &below).map(|error| metric.scale * error),
-            scaled: above.scaled || below.scaled,
+            value: value.value,
+            error: Some(error).filter(|error| scaled && error.is_finite()),
+            scaled,
             filter,
         })
     }
@@ -362,42 +446,34 @@ impl Metrics {
 }
 
 impl Metric {
-    /// Its parts.
-    pub fn terms(&self) -> impl Iterator<Item = &Term> {
-        self.above.iter().chain(&self.below)
+    /// Its parts; `smt`: threads share cores on the machine.
+    fn terms(&self, smt: bool) -> Vec<Term> {
+        match &self.form {
+            Form::Ratio { above, below, .. } => above.iter().chain(below).cloned().collect(),
+            Form::Formula(_) => self.formula.names(smt).into_iter().map(Term::of).collect(),
+        }
     }
 }
 
-/// A sum of counts; the errors of estimates add up, as nothing says that they are independent.
-#[derive(Default)]
-struct Sum {
-    value: f64,
-    scaled: bool,
-    /// `None` once the bound of one part is not known.
-    error: Option<f64>,
-    unknown: bool,
-}
-
-impl Sum {
-    fn plus(mut self, value: f64, scaled: bool, error: Option<f64>) -> Self {
-        self.value += value;
-        self.scaled |= scaled;
-        self.unknown |= scaled && error.is_none();
-        self.error = error.map_or(self.error, |error| Some(self.error.unwrap_or(0.0) + error));
-        self
+impl Term {
+    /// A name of a formula: behind a colon its filter.
+    fn of(name: &str) -> Self {
+        let (name, filter) = split_filter(name);
+        Self {
+            name: topdown::listed(name),
+            filter: filter.to_owned(),
+        }
     }
 }
 
-/// The bound of `above / below`, from theirs.
-fn bound(above: &Sum, below: &Sum) -> Option<f64> {
-    if above.unknown || below.unknown || !(above.scaled || below.scaled) {
-        return None;
+impl Display for Term {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        match self.filter.as_str() {
+            "" => Ok(()),
+            filter => write!(f, ":{filter}"),
+        }
     }
-    let (over, under) = (above.error.unwrap_or(0.0), below.error.unwrap_or(0.0));
-    let least = below.value - under;
-    // The ratio is farthest off where the one is the largest and the other the smallest.
-    let most = (above.value + over) / least - above.value / below.value;
-    (least > 0.0 && most.is_finite()).then_some(most)
 }
 
 type Result2<T> = std::result::Result<T, Wrong>;
@@ -416,7 +492,7 @@ impl Wrong {
     }
 }
 
-fn wrong<T: std::fmt::Debug>(what: &Spanned<T>, why: &str) -> Wrong {
+fn wrong<T: fmt::Debug>(what: &Spanned<T>, why: &str) -> Wrong {
     Wrong {
         at: Some(what.span()),
         why: format!("{:?}: {why}", what.get_ref()),

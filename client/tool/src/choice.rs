@@ -65,8 +65,8 @@ impl Choice {
     ) -> Result<Self> {
         let mut choice = Self::named(options, on)?;
         for wanted in wanted {
-            for term in wanted.metric.terms() {
-                choice.add_term(metrics, wanted, term, &mut on.connection)?;
+            for term in metrics.terms(wanted.metric) {
+                choice.add_term(metrics, wanted, &term, &mut on.connection)?;
             }
         }
         choice.settle();
@@ -188,25 +188,44 @@ impl Choice {
         let able = labels.iter().map(|label| countable(label, &self.catalog));
         let mut able = able.flatten().peekable();
         let Some(first) = able.peek().cloned() else {
-            return Err(not_countable(wanted.metric, &names));
+            return Err(self.not_countable(wanted.metric, &names));
         };
         let mut added = first;
         for chosen in able {
             let mut setup = self.setup.clone();
-            let specs = self.chosen.iter().chain([&chosen]);
+            let specs = self.chosen.iter().chain(&chosen);
             setup.specs = specs.map(|chosen| chosen.spec).collect();
             if connection.plan(&setup)?.at_once() {
                 added = chosen;
                 break;
             }
         }
-        self.chosen.push(added);
+        self.chosen.extend(added);
         Ok(())
     }
 
     fn has(&self, label: &str) -> bool {
         let mut chosen = self.chosen.iter();
         chosen.any(|chosen| chosen.label.eq_ignore_ascii_case(label))
+    }
+
+    fn not_countable(&self, metric: &Metric, names: &[&str]) -> Error {
+        let why = match names {
+            [name] => choose(name, &self.catalog).err(),
+            _ => None,
+        };
+        let why = why.map_or_else(
+            || "this machine counts no such thing".to_owned(),
+            |why| why.to_string(),
+        );
+        Error::unavailable(
+            format!(
+                "the metric `{}` needs {}: {why}",
+                metric.id,
+                names.join(" or ")
+            ),
+            "`halprof list --metrics` shows which metrics this machine has.",
+        )
     }
 
     /// Makes a metric's sources one group, if all are free and fit together.
@@ -219,16 +238,20 @@ impl Choice {
         let groups = self.chosen.iter().map(|chosen| chosen.spec.group);
         let number = 1 + groups.max().unwrap_or(0);
         let before = self.chosen.clone();
-        for term in wanted.metric.terms() {
+        for term in metrics.terms(wanted.metric) {
             for name in metrics.names(&term.name) {
-                let label = wanted.label(name, term);
+                let label = wanted.label(name, &term);
                 let is = |chosen: &&mut Chosen| chosen.label.eq_ignore_ascii_case(&label);
-                if let Some(chosen) = self.chosen.iter_mut().find(is) {
+                let mut named = self.chosen.iter_mut().filter(is).peekable();
+                let counts = named.peek().is_some();
+                for chosen in named {
                     match chosen.spec.group {
                         0 => chosen.spec.group = number,
                         same if same == number => {}
                         _ => return self.restore(before),
                     }
+                }
+                if counts {
                     break;
                 }
             }
@@ -453,7 +476,7 @@ pub(crate) fn wanted<'a>(metrics: &'a Metrics, names: &[String]) -> Result<Vec<W
                 ));
             }
         };
-        if !filter.is_empty() && metric.terms().any(|term| !term.filter.is_empty()) {
+        if !filter.is_empty() && names_modes(metrics, metric) {
             return Err(Error::usage(
                 format!("`{name}`: this metric names its modes itself"),
                 format!("Ask for `{id}`."),
@@ -464,28 +487,24 @@ pub(crate) fn wanted<'a>(metrics: &'a Metrics, names: &[String]) -> Result<Vec<W
     names.map(one).collect()
 }
 
-fn not_countable(metric: &Metric, names: &[&str]) -> Error {
-    Error::unavailable(
-        format!(
-            "the metric `{}` needs {}, and this machine counts no such thing",
-            metric.id,
-            names.join(" or ")
-        ),
-        "`halprof list --metrics` shows which metrics this machine has.",
-    )
+/// Whether a metric says of which mode its parts are.
+fn names_modes(metrics: &Metrics, metric: &Metric) -> bool {
+    let terms = metrics.terms(metric);
+    terms.iter().any(|term| !term.filter.is_empty())
 }
 
-/// The source with this name and filter, where it is supported.
-pub(crate) fn countable(label: &str, catalog: &Catalog) -> Option<Chosen> {
-    let chosen = choose(label, catalog).ok()?.pop()?;
-    let mut named = catalog
-        .sources
-        .iter()
-        .filter(|source| source.id == chosen.spec.source);
-    let supported = named.all(|source| source.flags & Source::SUPPORTED != 0);
-    // By its own name, so that the figure finds it.
-    let same = chosen.label.eq_ignore_ascii_case(label);
-    (same && supported).then_some(chosen)
+/// The source or event with this name and filter, where it is supported: one for each way in which
+/// kinds of processor count it.
+pub(crate) fn countable(label: &str, catalog: &Catalog) -> Option<Vec<Chosen>> {
+    let chosen = choose(label, catalog).ok()?;
+    let counts = |chosen: &Chosen| {
+        let mut named = catalog.sources.iter();
+        let source = named.find(|source| source.id == chosen.spec.source);
+        let supported = source.is_none_or(|source| source.flags & Source::SUPPORTED != 0);
+        // By its own name, so that the figure finds it.
+        supported && chosen.label.eq_ignore_ascii_case(label)
+    };
+    (!chosen.is_empty() && chosen.iter().all(counts)).then_some(chosen)
 }
 
 fn choose(name: &str, catalog: &Catalog) -> Result<Vec<Chosen>> {

@@ -46,6 +46,7 @@ use halprof_setup::doctor::no_counters;
 use output::{Output, Told};
 pub use place::{DRIVER, Place};
 use shared_types::ErrorCode;
+use shared_types::request::machine::Processor;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -212,6 +213,13 @@ impl On {
             machine: description.unwrap_or_else(|| connection.answerer().to_owned()),
         };
         Ok(Self { connection, told })
+    }
+
+    /// Whether threads share cores on this machine.
+    fn shares_cores(&mut self) -> Result<bool> {
+        let processors = self.connection.processors()?;
+        let shares = |one: &Processor| one.flags & Processor::SHARES_CORE != 0;
+        Ok(processors.iter().any(shares))
     }
 
     /// Why no counter can be used on this machine, and what helps.

@@ -7,7 +7,7 @@ use crate::output::Output;
 use crate::table::{Column, Width, table};
 use halprof_measure::catalog::Catalog;
 use halprof_measure::describe;
-use halprof_measure::metrics::{Metric, Metrics, Term};
+use halprof_measure::metrics::{Form, Metric, Metrics, Term};
 use serde::Serialize;
 use std::path::Path;
 
@@ -23,9 +23,13 @@ struct Row {
     name: String,
     unit: String,
     note: String,
+    /// What the ratio is multiplied with; 1 for a formula.
     scale: f64,
     above: Vec<Part>,
     below: Vec<Part>,
+    /// The formula, where it is no ratio; its parts are then `parts`.
+    formula: Option<String>,
+    parts: Vec<Part>,
     /// Shown only where it is asked for.
     asked: bool,
     /// This machine counts all that it needs.
@@ -50,6 +54,7 @@ pub(super) fn run(
     if let Some(path) = file {
         metrics.add_file(path)?;
     }
+    metrics.set_smt(on.shares_cores()?);
     let catalog = Catalog::of(&mut on.connection, approximate)?;
     let body = Body {
         interface: describe::interface_name(on.connection.machine()?.interface),
@@ -78,16 +83,28 @@ fn row(metric: &Metric, metrics: &Metrics, catalog: &Catalog) -> Row {
         let names = metrics.names(&term.name);
         names.is_empty() || names.iter().any(|name| countable(name, catalog).is_some())
     };
+    let terms = metrics.terms(metric);
+    let parts = |terms: &[Term]| terms.iter().map(part).collect::<Vec<Part>>();
+    let (scale, above, below, formula) = match &metric.form {
+        Form::Ratio {
+            scale,
+            above,
+            below,
+        } => (*scale, parts(above), parts(below), None),
+        Form::Formula(text) => (1.0, Vec::new(), Vec::new(), Some(text.clone())),
+    };
     Row {
         id: metric.id.clone(),
         name: metric.name.clone(),
         unit: metric.unit.clone(),
         note: metric.note.clone(),
-        scale: metric.scale,
-        above: metric.above.iter().map(part).collect(),
-        below: metric.below.iter().map(part).collect(),
+        scale,
+        above,
+        below,
+        parts: formula.iter().flat_map(|_| parts(&terms)).collect(),
+        formula,
         asked: metric.asked,
-        supported: metric.terms().all(counted),
+        supported: terms.iter().all(counted),
     }
 }
 
@@ -97,7 +114,10 @@ fn text(body: &Body, width: Width) -> String {
             row.id.clone(),
             if row.supported { "yes" } else { "no" }.to_owned(),
             name(row),
-            format!("{} / {}", sum(&row.above), sum(&row.below)),
+            match &row.formula {
+                Some(formula) => formula.clone(),
+                None => format!("{} / {}", sum(&row.above), sum(&row.below)),
+            },
         ]
     };
     let columns = [

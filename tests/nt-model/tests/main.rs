@@ -9,6 +9,7 @@ mod differential;
 mod faults;
 mod guest;
 mod left;
+mod limits;
 mod pnp;
 mod registers;
 mod skid;

@@ -151,6 +151,50 @@ below = ["cycles"]
     assert_eq!(named, [("mine", 0.5), ("cycles stalled", 25.0)]);
 }
 
+/// The bound is that of the events, as for a ratio.
+#[test]
+fn a_formula_is_over_any_names() {
+    let mut metrics = built_in();
+    let text = r#"
+[[metric]]
+id = "lost"
+name = "slots lost"
+formula = "100 * ( 1 - ( UOPS_RETIRED.SLOTS + cpu@A.B,cmask=0x2@ ) / ( 4 * ( CORE.ANY / 2 if smt_on else cycles ) ) )"
+[[metric]]
+id = "miss-share"
+name = "branches missed"
+formula = "branch-misses:u/branches:u"
+"#;
+    assert!(metrics.add(text).is_ok());
+    let counts = [
+        counted("TotalCycles", 1000),
+        counted("core.any", 1000),
+        estimated("uops_retired.slots", 1000, 100.0, 0),
+        counted("cpu/A.B,cmask=0x2/", 500),
+        counted("BranchMispredictions:u", 1),
+        counted("BranchInstructions:u", 4),
+    ];
+    for (smt, percent, error) in [(false, 62.5, 2.5), (true, 25.0, 5.0)] {
+        metrics.set_smt(smt);
+        let metric = metrics.named("lost").expect("there is one");
+        let figure = metrics.figure(metric, &counts, "").expect("a figure");
+        assert!((figure.value - percent).abs() < 1e-9, "{figure:?}");
+        assert!(
+            (figure.error.expect("a bound") - error).abs() < 1e-9,
+            "{figure:?}"
+        );
+        let names: Vec<String> = metrics.terms(metric).iter().map(Term::to_string).collect();
+        let cycles = if smt { "CORE.ANY" } else { "cycles" };
+        assert!(
+            names.contains(&cycles.to_owned()) && names.len() == 3,
+            "{names:?}"
+        );
+    }
+    let metric = metrics.named("miss-share").expect("there is one");
+    let figure = metrics.figure(metric, &counts, "").expect("a figure");
+    assert!((figure.value - 0.25).abs() < 1e-12);
+}
+
 #[test]
 fn what_is_wrong_is_told_with_its_line() {
     const HEAD: &str = "# a comment\n[[metric]]\nid = \"x\"\nname = \"x\"\n";
@@ -210,6 +254,24 @@ fn what_is_wrong_is_told_with_its_line() {
             3,
             "printed",
         ),
+        (&format!("{HEAD}formula = \"1 +\"\n"), 5, "ends too early"),
+        (
+            &format!("{HEAD}formula = \"A:z / B\"\n"),
+            5,
+            "neither `:u` nor `:k`",
+        ),
+        (
+            &format!("{HEAD}formula = \"seconds\"\n"),
+            3,
+            "counts nothing",
+        ),
+        (
+            &format!("{HEAD}formula = \"A\"\nabove = [\"A\"]\nbelow = [\"B\"]\n"),
+            3,
+            "either a `formula`",
+        ),
+        (&format!("{HEAD}formula = \"A\"\nscale = 2\n"), 3, "either"),
+        (HEAD, 3, "either a `formula`"),
         ("[quantity]\nstalls = []\n", 2, "without sources"),
         ("[quantity]\nseconds = [\"A\"]\n", 2, "seconds"),
     ] {

@@ -8,10 +8,12 @@ use crate::table::{Column, Width, table};
 use crate::{Error, Result};
 use halprof_measure::Error as Cause;
 use halprof_measure::Fit;
-use halprof_measure::selection::format_processors;
+use halprof_measure::catalog::list_of;
+use halprof_measure::selection::{Chosen, format_processors};
 use serde::Serialize;
-use shared_types::ErrorCode;
+use shared_types::request::session::Spec;
 use shared_types::request::source::Placement;
+use shared_types::{ErrorCode, ProfileSource};
 
 #[derive(Serialize)]
 struct Body {
@@ -20,6 +22,14 @@ struct Body {
     reason: Option<&'static str>,
     explanation: String,
     assignment: Vec<Row>,
+    notes: Vec<Note>,
+}
+
+/// What limits a source, or is wrong with it.
+#[derive(Clone, PartialEq, Eq, Serialize)]
+struct Note {
+    source: String,
+    text: String,
 }
 
 #[derive(Clone, Serialize)]
@@ -48,6 +58,7 @@ pub(crate) fn run(options: &args::Check, on: &mut On, output: &Output) -> Result
                 reason: Some(reason),
                 explanation: format!("{error}. {}", error.hint()),
                 assignment: Vec::new(),
+                notes: notes(&choice),
             };
             (body, error.exit_status())
         }
@@ -75,10 +86,16 @@ fn answer(choice: &Choice, fit: &Fit) -> Body {
         }
     }
     let partly = assignment.iter().any(|row| row.error.is_some());
-    let explanation = match (fit.fits, partly) {
-        (true, _) => "All run at once on every processor.".to_owned(),
-        (false, true) => "Not every processor can count every source.".to_owned(),
-        (false, false) => format!(
+    let alone = |chosen: &&Chosen| chosen.spec.flags & Spec::ALONE != 0;
+    let alone = choice.chosen.iter().find(alone);
+    let explanation = match (fit.fits, partly, alone) {
+        (true, ..) => "All run at once on every processor.".to_owned(),
+        (false, true, _) => "Not every processor can count every source.".to_owned(),
+        (false, false, Some(alone)) => format!(
+            "{} is counted alone: they would take turns, {turns} of them, and counts would be estimates.",
+            alone.label
+        ),
+        (false, false, None) => format!(
             "There are not enough counters for all at once: they would take turns, {turns} of them, and counts would be estimates."
         ),
     };
@@ -87,7 +104,42 @@ fn answer(choice: &Choice, fit: &Fit) -> Body {
         reason: (!fit.fits).then(|| ErrorCode::DoesNotFit.code()),
         explanation,
         assignment,
+        notes: notes(choice),
     }
+}
+
+/// What is to be known of each event beside its place: why it has no other, and the vendor's errata.
+fn notes(choice: &Choice) -> Vec<Note> {
+    let mut notes = Vec::new();
+    for Chosen { spec, label } in &choice.chosen {
+        let mut note = |text: String| {
+            let note = Note {
+                source: label.clone(),
+                text,
+            };
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        };
+        if spec.source == ProfileSource::RAW.0 && spec.counters != Spec::ANY_COUNTER {
+            let counters = list_of(spec.counters);
+            note(match spec.counters.count_ones() {
+                1 => format!("only general counter {counters} counts it"),
+                _ => format!("only general counters {counters} count it"),
+            });
+        }
+        if spec.flags & Spec::ALONE != 0 {
+            note("nothing else can be counted at the same time".to_owned());
+        }
+        let name = label.split(':').next().unwrap_or_default();
+        let found = choice.catalog().event(name);
+        for (_, event, _) in found.iter().flat_map(|found| &found.kinds) {
+            if !event.errata.is_empty() {
+                note(format!("the vendor names errata: {}", event.errata));
+            }
+        }
+    }
+    notes
 }
 
 fn row(source: &str, processor: u32, placement: Placement) -> Row {
@@ -111,8 +163,18 @@ fn row(source: &str, processor: u32, placement: Placement) -> Row {
 fn text(body: &Body, width: Width) -> String {
     let answer = if body.fits { "fits" } else { "does not fit" };
     let head = width.prose(0, &format!("{answer}: {}", body.explanation)) + "\n";
+    let note = |note: &Note| {
+        let text = format!("{}: {}.", note.source, note.text);
+        width.prose(0, &text) + "\n"
+    };
+    let notes: String = body.notes.iter().map(note).collect();
+    let notes = if notes.is_empty() {
+        notes
+    } else {
+        format!("\n{notes}")
+    };
     if body.assignment.is_empty() {
-        return head;
+        return head + &notes;
     }
     // Processors with the same counter share a line.
     let mut lines: Vec<([String; 3], Vec<u32>)> = Vec::new();
@@ -139,5 +201,5 @@ fn text(body: &Body, width: Width) -> String {
         Column::number("turn"),
         Column::name("processors"),
     ];
-    head + "\n" + &table(width, &columns, rows)
+    head + "\n" + &table(width, &columns, rows) + &notes
 }

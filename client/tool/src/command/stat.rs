@@ -80,6 +80,7 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
     if let Some(path) = &options.metrics {
         metrics.add_file(path)?;
     }
+    metrics.set_smt(on.shares_cores()?);
     let wanted = choice::wanted(&metrics, &options.wanted)?;
     let mut choice = if wanted.is_empty() && options.topdown.is_some() {
         Choice::only_named(&options.selection, on)?

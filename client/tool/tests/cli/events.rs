@@ -211,6 +211,35 @@ fn on_a_hybrid_machine_a_name_is_counted_where_it_exists() {
     );
 }
 
+/// One processor of a dump, down to the leaves that decide: vendor, family and model, counters, who
+/// shares the core, type of core.
+const ICE_LAKE_SP: &str = "CPUID 00000000: 0000001B-756E6547-6C65746E-49656E69\n\
+    CPUID 00000001: 000606C1-00200800-FFFAF387-BFEBFBFF\n\
+    CPUID 0000000A: 08300805-00000000-0000000F-00008604\n\
+    CPUID 0000000B: 00000001-00000002-00000100-00000000 [SL 00]\n\
+    CPUID 80000000: 80000001-00000000-00000000-00000000\n\
+    CPUID 80000001: 00000000-00000000-00000121-2C100800\n";
+const ALDER_LAKE_N: &str = "CPUID 00000000: 00000020-756E6547-6C65746E-49656E69\n\
+    CPUID 00000001: 000B06E0-00800800-7FFAFBBF-BFEBFBFF\n\
+    CPUID 00000007: 00000002-239CA7EB-98C007AC-FC184410 [SL 00]\n\
+    CPUID 0000000A: 07300605-00000000-00000007-00008603\n\
+    CPUID 0000000B: 00000001-00000001-00000100-00000000 [SL 00]\n\
+    CPUID 0000001A: 20000001-00000000-00000000-00000000\n\
+    CPUID 80000000: 80000001-00000000-00000000-00000000\n\
+    CPUID 80000001: 00000000-00000000-00000121-2C100000\n";
+const INTEL: [&str; 4] = [
+    "Frontend_Bound",
+    "Bad_Speculation",
+    "Backend_Bound",
+    "Retiring",
+];
+const AMD: [&str; 4] = [
+    "frontend_bound",
+    "bad_speculation",
+    "backend_bound",
+    "retiring",
+];
+
 /// 10 % front end, 20 % bad speculation, 30 % back end, 40 % retiring: one model of each kind of
 /// formula.
 #[test]
@@ -221,58 +250,59 @@ fn the_slots_of_level_1_are_where_the_workload_put_them() {
             "skylake",
             "skylake",
             "cycles=1000000,CPU_CLK_UNHALTED.THREAD_ANY=2000000,IDQ_UOPS_NOT_DELIVERED.CORE=400000,UOPS_ISSUED.ANY=2000000,UOPS_RETIRED.RETIRE_SLOTS=1600000,INT_MISC.RECOVERY_CYCLES_ANY=200000",
-            [
-                "Frontend_Bound",
-                "Bad_Speculation",
-                "Backend_Bound",
-                "Retiring",
-            ],
+            INTEL,
         ),
         (
             "haswell",
             "haswellx",
             "cycles=1000000,CPU_CLK_UNHALTED.THREAD_ANY=2000000,IDQ_UOPS_NOT_DELIVERED.CORE=400000,UOPS_ISSUED.ANY=2000000,UOPS_RETIRED.RETIRE_SLOTS=1600000,INT_MISC.RECOVERY_CYCLES_ANY=200000",
-            [
-                "Frontend_Bound",
-                "Bad_Speculation",
-                "Backend_Bound",
-                "Retiring",
-            ],
+            INTEL,
         ),
         (
             "sapphire-rapids",
             "sapphirerapids",
             "cycles=1000000,slots=6000000,UOPS_RETIRED.SLOTS=2400000,TOPDOWN.BACKEND_BOUND_SLOTS=1800000,TOPDOWN.BAD_SPEC_SLOTS=1200000,IDQ_BUBBLES.CORE=600000",
-            [
-                "Frontend_Bound",
-                "Bad_Speculation",
-                "Backend_Bound",
-                "Retiring",
-            ],
+            INTEL,
+        ),
+        (
+            ICE_LAKE_SP,
+            "icelakex",
+            "cycles=1000000,slots=5000000,IDQ_UOPS_NOT_DELIVERED.CORE=500000,UOPS_RETIRED.SLOTS=2000000,TOPDOWN.BACKEND_BOUND_SLOTS=1500000",
+            INTEL,
+        ),
+        (
+            ALDER_LAKE_N,
+            "alderlake_gracemont",
+            "cycles=1000000,TOPDOWN_FE_BOUND.ALL=500000,TOPDOWN_BAD_SPECULATION.ALL=1000000,TOPDOWN_BE_BOUND.ALL=1500000,TOPDOWN_RETIRING.ALL=2000000",
+            INTEL,
+        ),
+        (
+            "zen5",
+            "amdzen5",
+            "cycles=1000000,ls_not_halted_cyc=1000000,de_no_dispatch_per_slot.no_ops_from_frontend=800000,de_src_op_disp.all=4800000,ex_ret_ops=3200000,de_no_dispatch_per_slot.backend_stalls=2400000",
+            AMD,
         ),
         (
             "hybrid",
             "arrowlake_skymont",
             "cycles=1000000,TOPDOWN_FE_BOUND.ALL_P=800000,TOPDOWN_BAD_SPECULATION.ALL_P=1600000,TOPDOWN_BE_BOUND.ALL_P=2400000,TOPDOWN_RETIRING.ALL_P=3200000,processors=4",
-            [
-                "Frontend_Bound",
-                "Bad_Speculation",
-                "Backend_Bound",
-                "Retiring",
-            ],
+            INTEL,
         ),
         (
             "zen4",
             "amdzen4",
             "cycles=1000000,ls_not_halted_cyc=1000000,de_no_dispatch_per_slot.no_ops_from_frontend=600000,de_src_op_disp.all=3600000,ex_ret_ops=2400000,de_no_dispatch_per_slot.backend_stalls=1800000",
-            [
-                "frontend_bound",
-                "bad_speculation",
-                "backend_bound",
-                "retiring",
-            ],
+            AMD,
         ),
     ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let dump = folder.path().join("dump.txt");
+        let machine = if machine.contains('\n') {
+            std::fs::write(&dump, machine).expect("written");
+            dump.to_str().expect("UTF-8")
+        } else {
+            machine
+        };
         // Skylake has five events for four counters: one run more, and all is exact.
         let stat = json(&[
             "--machine",
@@ -299,6 +329,84 @@ fn the_slots_of_level_1_are_where_the_workload_put_them() {
                 (&Value::Null, &together.into()),
                 "{machine}: {row}"
             );
+        }
+    }
+}
+
+/// Which counters an event is limited to, that it is counted alone, and its errata.
+#[test]
+fn check_and_explain_tell_what_limits_an_event() {
+    const MISS: &str = "MEM_LOAD_UOPS_RETIRED.L3_MISS";
+    const ERRATA: &str = "HSD74, HSD29, HSD25, HSM26, HSM30";
+    let haswell = ["--machine", "haswell"];
+    let told = |arguments: &[&str]| -> Vec<(String, String)> {
+        let check = json(&[&haswell[..], &["check"], arguments].concat());
+        let notes = check["notes"].as_array().expect("notes").iter();
+        let text = |note: &Value, name: &str| note[name].as_str().expect("a text").to_owned();
+        notes
+            .map(|note| (text(note, "source"), text(note, "text")))
+            .collect()
+    };
+    let errata = (
+        MISS.to_owned(),
+        format!("the vendor names errata: {ERRATA}"),
+    );
+    assert!(told(&["-e", MISS]).contains(&errata));
+    // Lines are as wide as a terminal.
+    let words = |arguments: &[&str]| {
+        let text = halprof(arguments).stdout;
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let text = words(&[&haswell[..], &["check", "-e", MISS]].concat());
+    assert!(text.contains(ERRATA), "{text}");
+    let text = words(&[&haswell[..], &["explain", MISS]].concat());
+    assert!(text.contains(ERRATA), "{text}");
+    let low = [
+        "--machine",
+        "sapphire-rapids",
+        "check",
+        "-e",
+        "MEM_LOAD_RETIRED.L3_MISS",
+    ];
+    let text = words(&low);
+    let limited = "MEM_LOAD_RETIRED.L3_MISS: only general counters 0-3 count it.";
+    assert!(text.contains(limited), "{text}");
+
+    // An event that is counted alone has a turn of its own, and is refused in a group.
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("list.json");
+    let list = r#"{"Events": [{"EventCode": "0xcd", "UMask": "0x02", "EventName": "LONELY.EVENT", "Counter": "3", "TakenAlone": "1"}]}"#;
+    std::fs::write(&path, list).expect("written");
+    let file = path.to_str().expect("UTF-8");
+    let with = |list: &str| {
+        let arguments = [
+            "--json",
+            "check",
+            list,
+            "LONELY.EVENT,UOPS_ISSUED.ANY",
+            "--events",
+            file,
+        ];
+        halprof(&[&haswell[..], &arguments].concat()).json()
+    };
+    for (list, start) in [
+        (
+            "-e",
+            "LONELY.EVENT is counted alone: they would take turns, 2 of them",
+        ),
+        ("-g", ""),
+    ] {
+        let check = with(list);
+        let explanation = check["explanation"].as_str().expect("an explanation");
+        assert!(explanation.starts_with(start), "{check}");
+        assert_eq!(check["fits"], false);
+        for text in [
+            "only general counter 3 counts it",
+            "nothing else can be counted at the same time",
+        ] {
+            let notes = check["notes"].as_array().expect("notes");
+            let told = |note: &Value| note["source"] == "LONELY.EVENT" && note["text"] == text;
+            assert!(notes.iter().any(told), "{check}");
         }
     }
 }

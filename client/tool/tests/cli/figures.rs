@@ -147,6 +147,56 @@ fn a_user_may_add_metrics() {
     );
 }
 
+/// A metric of a file is a formula over any events, as top-down's are.
+#[test]
+fn a_users_metric_may_be_a_formula() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("mine.toml");
+    let file = path.to_str().expect("UTF-8");
+    let text = r#"
+[[metric]]
+id = "stalled"
+name = "cycles without an issued slot"
+unit = "%"
+formula = "100 * cpu@UOPS_ISSUED.ANY,cmask=1,inv@ / ( CPU_CLK_UNHALTED.THREAD_ANY / 2 if smt_on else cycles )"
+[[metric]]
+id = "elsewhere"
+name = "of another processor"
+formula = "TOPDOWN.BACKEND_BOUND_SLOTS / cycles"
+"#;
+    std::fs::write(&path, text).expect("written");
+    // Two threads share each core of this model.
+    let skylake = ["--machine", "skylake"];
+    let measured = ["stat", "--metrics", file, "-M", "stalled", "--workload"];
+    let amounts = "cycles=1000,CPU_CLK_UNHALTED.THREAD_ANY=1600,UOPS_ISSUED.STALL_CYCLES=200";
+    let stat = json(&[&skylake[..], &measured, &[amounts]].concat());
+    assert!((value(&stat, "stalled") - 25.0).abs() < 1e-9, "{stat}");
+    let list = json(&[&skylake[..], &["list", "--metrics", file]].concat());
+    let row = |id: &str| {
+        let mut all = list["metrics"].as_array().expect("a list").iter();
+        all.find(|metric| metric["id"] == id)
+            .expect("there")
+            .clone()
+    };
+    let stalled = row("stalled");
+    assert_eq!(stalled["supported"], true, "{stalled}");
+    assert_eq!(stalled["parts"][0]["source"], "CPU_CLK_UNHALTED.THREAD_ANY");
+    assert_eq!(row("elsewhere")["supported"], false);
+    let ran = halprof(
+        &[
+            &skylake[..],
+            &["stat", "--metrics", file, "-M", "elsewhere"],
+        ]
+        .concat(),
+    );
+    assert_eq!(ran.status, 4);
+    assert!(
+        ran.stderr.contains("TOPDOWN.BACKEND_BOUND_SLOTS"),
+        "{}",
+        ran.stderr
+    );
+}
+
 #[test]
 fn what_cannot_be_had_is_refused() {
     let on = ["--machine", "skylake", "stat", "-M"];

@@ -170,17 +170,7 @@ fn counted(view: &View<'_>, measured: &[Measured], label: &str, kind: u8) -> Opt
         return None;
     }
     let sum = Estimate::sum(parts);
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "shares of counts, to a tenth of a percent"
-    )]
-    let value = sum.value as f64;
-    Some(match (sum.scaled, sum.error) {
-        (false, _) => Value::exact(value),
-        (true, Some(error)) => Value::estimated(value, error),
-        // Nothing is known of how far it is off.
-        (true, None) => Value::estimated(value, f64::INFINITY),
-    })
+    Some(Value::of_count(sum.value, sum.scaled, sum.error))
 }
 
 /// The columns of the table for people.

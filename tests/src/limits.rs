@@ -1,0 +1,258 @@
+//! What a client may ask of counters, kinds and select bits, and what it is answered: facts that hold
+//! for the service in process and for the shipped driver alike.
+
+use crate::requests::spec;
+use halprof_measure::{Connection, Error, Setup, Transport};
+use shared_types::request::session::Spec;
+use shared_types::request::source::Placement;
+use shared_types::{ErrorCode, ProfileSource};
+
+/// A list for a machine of one processor.
+#[derive(Debug)]
+pub struct Limit {
+    /// The built-in model.
+    pub model: &'static str,
+    /// What is asked for.
+    pub specs: Vec<Spec>,
+    /// What is answered.
+    pub answer: Answer,
+}
+
+/// What a list comes to on the first kind of processor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// For each spec, the counters that it may be on, as a mask of general ones or a fixed one's
+    /// number as in [`Placement::counter`], and its turn.
+    Placed(Vec<(On, u16)>),
+    /// Code, subject and detail.
+    Refused(ErrorCode, u32, u64),
+}
+
+/// Where a source runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum On {
+    /// On one of these general counters.
+    General(u32),
+    /// On this fixed counter.
+    Fixed(u16),
+}
+
+const RAW: u32 = ProfileSource::RAW.0;
+/// Instructions and cycles on fixed counters 0 and 1 alone.
+const FIXED: [u32; 2] = [0x8000_0100, 0x8000_0101];
+const ANY_THREAD: u64 = 1 << 21;
+const UNIT_MASK_2: u64 = 1 << 40;
+const MODEL: &str = "sapphire-rapids";
+/// Its general counters.
+const ALL: u32 = 0xFF;
+
+/// Every limit.
+#[must_use]
+pub fn limits() -> Vec<Limit> {
+    let limits = [masks(), fixed(), alone(), select_bits()];
+    limits.into_iter().flatten().collect()
+}
+
+fn row(model: &'static str, specs: Vec<Spec>, answer: Answer) -> Limit {
+    Limit {
+        model,
+        specs,
+        answer,
+    }
+}
+
+fn placed(counters: On, turns: &[u16]) -> Answer {
+    Answer::Placed(turns.iter().map(|&turn| (counters, turn)).collect())
+}
+
+const fn in_group(spec: Spec) -> Spec {
+    Spec { group: 1, ..spec }
+}
+
+/// An event on some of the machine's 8 counters.
+const fn on(counters: u32, unit_mask: u64) -> Spec {
+    Spec {
+        counters,
+        ..Spec::of_raw(0xD1 | unit_mask << 8)
+    }
+}
+
+fn masks() -> Vec<Limit> {
+    let low = |mask| on(0xF, mask);
+    let one = |spec, answer| row(MODEL, vec![spec], answer);
+    let no_such_counter = Answer::Refused(ErrorCode::SourceNotSupported, RAW, 0);
+    // Those that can go anywhere come first and make room.
+    let eight = (1..=4).map(Spec::of_raw).chain((1..=4).map(low));
+    let places = [On::General(ALL); 4]
+        .into_iter()
+        .chain([On::General(0xF); 4]);
+    vec![
+        one(on(u32::MAX, 0), placed(On::General(ALL), &[0])),
+        one(on(ALL, 0), placed(On::General(ALL), &[0])),
+        one(on(0x80, 0), placed(On::General(0x80), &[0])),
+        one(on(0, 0), Answer::Refused(ErrorCode::BadValue, 24, 0)),
+        one(on(0x100, 0), no_such_counter.clone()),
+        one(on(0x1FF, 0), no_such_counter.clone()),
+        // A HAL source has the counters of its row.
+        one(
+            Spec {
+                counters: 1,
+                ..spec(2)
+            },
+            Answer::Refused(ErrorCode::BadValue, 24, 1),
+        ),
+        // The machine has one kind of processor, number 0.
+        one(
+            Spec {
+                kinds: 1,
+                ..on(1, 0)
+            },
+            placed(On::General(1), &[0]),
+        ),
+        one(
+            Spec {
+                kinds: 2,
+                ..on(1, 0)
+            },
+            no_such_counter,
+        ),
+        row(
+            MODEL,
+            eight.map(in_group).collect(),
+            Answer::Placed(places.map(|place| (place, 0)).collect()),
+        ),
+        row(
+            MODEL,
+            (1..=5).map(low).map(in_group).collect(),
+            Answer::Refused(ErrorCode::DoesNotFit, RAW, 0),
+        ),
+        row(
+            MODEL,
+            (1..=5).map(low).collect(),
+            placed(On::General(0xF), &[0, 0, 0, 0, 1]),
+        ),
+    ]
+}
+
+/// What one fixed counter counts has no other.
+fn fixed() -> Vec<Limit> {
+    let [instructions, cycles] = FIXED.map(spec);
+    let user = Spec {
+        filter: Spec::USER,
+        ..instructions
+    };
+    vec![
+        row(
+            MODEL,
+            vec![cycles, instructions],
+            Answer::Placed(vec![(On::Fixed(1), 0), (On::Fixed(0), 0)]),
+        ),
+        row(
+            MODEL,
+            vec![instructions, user],
+            placed(On::Fixed(0), &[0, 1]),
+        ),
+        row(
+            MODEL,
+            [instructions, user].map(in_group).to_vec(),
+            Answer::Refused(ErrorCode::DoesNotFit, FIXED[0], 0),
+        ),
+        // AMD's processors have no fixed counters.
+        row(
+            "zen4",
+            vec![instructions],
+            Answer::Refused(ErrorCode::SourceUnknown, FIXED[0], 0),
+        ),
+    ]
+}
+
+fn alone() -> Vec<Limit> {
+    let alone = Spec {
+        flags: Spec::ALONE,
+        ..Spec::of_raw(0x2CD)
+    };
+    let other = |mask: u64| Spec::of_raw(0xC6 | mask << 8);
+    let turns =
+        |specs: Vec<Spec>, turns: &[u16]| row(MODEL, specs, placed(On::General(ALL), turns));
+    let does_not_fit = |specs: [Spec; 2]| {
+        let answer = Answer::Refused(ErrorCode::DoesNotFit, RAW, 0);
+        row(MODEL, specs.map(in_group).to_vec(), answer)
+    };
+    let unknown_flag = Spec { flags: 2, ..alone };
+    vec![
+        turns(vec![alone], &[0]),
+        turns(vec![alone, other(1), other(2)], &[0, 1, 1]),
+        turns(vec![other(1), alone, other(2)], &[0, 1, 0]),
+        does_not_fit([alone, other(1)]),
+        does_not_fit([other(1), alone]),
+        row(
+            MODEL,
+            vec![unknown_flag],
+            Answer::Refused(ErrorCode::BadValue, 30, 2),
+        ),
+    ]
+}
+
+/// Any-thread is there from version 3 on until CPUID deprecates it, the second unit mask with leaf
+/// 0x23; a model faults where a reserved bit is written.
+fn select_bits() -> Vec<Limit> {
+    let bits = |model, bits: u64, counters: Option<u32>| {
+        let answer = counters.map_or(Answer::Refused(ErrorCode::RawRefused, RAW, bits), |all| {
+            placed(On::General(all), &[0])
+        });
+        row(model, vec![Spec::of_raw(0xC0 | bits)], answer)
+    };
+    vec![
+        bits("skylake", ANY_THREAD, Some(0xF)),
+        bits("skylake", UNIT_MASK_2, None),
+        bits("core2", ANY_THREAD, None),
+        bits(MODEL, ANY_THREAD, None),
+        bits(MODEL, UNIT_MASK_2, None),
+        bits("hybrid", UNIT_MASK_2, Some(0x3FF)),
+        bits("zen4", ANY_THREAD, None),
+        bits("zen4", UNIT_MASK_2, None),
+    ]
+}
+
+/// Asks a machine, and fails where it answers anything else.
+///
+/// # Panics
+/// See above.
+pub fn hold<T: Transport>(limit: &Limit, connection: &mut Connection<T>) {
+    let setup = Setup {
+        specs: limit.specs.clone(),
+        ..Setup::default()
+    };
+    let fit = match connection.plan(&setup) {
+        Ok(fit) => fit,
+        Err(Error::Refused(refusal)) => {
+            let answer = Answer::Refused(refusal.code, refusal.subject, refusal.detail);
+            assert_eq!(answer, limit.answer, "{limit:#x?}");
+            return;
+        }
+        Err(error) => panic!("{limit:#x?}: {error}"),
+    };
+    let Answer::Placed(wanted) = &limit.answer else {
+        panic!("{limit:#x?}: {fit:?}");
+    };
+    let placements = fit.kinds.first().expect("a kind of processor");
+    assert_eq!(placements.len(), wanted.len(), "{limit:#x?}");
+    let mut taken = Vec::new();
+    for (placement, (on, turn)) in placements.iter().zip(wanted) {
+        let Placement {
+            counter,
+            turn: found,
+            error,
+        } = *placement;
+        let right = match *on {
+            On::General(mask) => counter < 32 && mask >> counter & 1 == 1,
+            On::Fixed(index) => counter == Placement::FIXED + index,
+        };
+        assert!(
+            right && error == 0 && found == *turn,
+            "{limit:#x?}: {fit:?}"
+        );
+        assert!(!taken.contains(&(counter, found)), "{limit:#x?}: {fit:?}");
+        taken.push((counter, found));
+    }
+}
