@@ -5,6 +5,7 @@
 //! an address where nothing is known to be, asks for one.
 
 use crate::recording::{Identity, Module, Process};
+use crate::symbols::Build;
 use shared_types::{Mode, Sample};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -240,21 +241,19 @@ impl Inventory {
 
     /// The modules that samples came from, each with what `identify` tells of its file; without
     /// those of which it tells nothing.
-    pub fn identified(
-        &mut self,
-        mut identify: impl FnMut(&str) -> Option<Identity>,
-    ) -> Vec<Module> {
+    pub fn identified(&mut self, mut identify: impl FnMut(&str) -> Build) -> Vec<Module> {
         let spaces = std::mem::take(&mut self.spaces).into_values();
         let mut modules = std::mem::take(&mut self.gone);
         modules.extend(spaces.flat_map(Space::sampled));
-        let mut files: HashMap<String, Option<Identity>> = HashMap::new();
+        let mut files: HashMap<String, Build> = HashMap::new();
         for module in &mut modules {
             if let (Some(path), None) = (&module.path, &module.identity) {
                 let known = files.entry(path.clone());
-                module.identity = known.or_insert_with(|| identify(path)).clone();
+                let build = known.or_insert_with(|| identify(path)).clone();
+                (module.identity, module.stamp) = (build.identity, build.stamp);
             }
         }
-        modules.retain(|module| module.identity.is_some());
+        modules.retain(|module| module.identity.is_some() || module.stamp.is_some());
         modules
     }
 
@@ -317,6 +316,7 @@ impl Space {
                     loaded: since,
                     unloaded: None,
                     identity: image.identity,
+                    stamp: None,
                 };
                 changes.push(module.clone());
                 Known {

@@ -197,6 +197,18 @@ pub struct Module {
     pub unloaded: Option<u64>,
     /// What finds its symbols, where that was found out.
     pub identity: Option<Identity>,
+    /// What finds a PE file itself in a store, where that was found out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stamp: Option<Stamp>,
+}
+
+/// Which build a PE file is, as symbol stores tell it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stamp {
+    /// TimeDateStamp of its head.
+    pub time: u32,
+    /// SizeOfImage of its head.
+    pub size: u32,
 }
 
 impl Module {

@@ -3,7 +3,8 @@
 //!
 //! A module's files are opened when the first of its addresses is asked for. Every file must be of
 //! the build that was recorded ([`Identity`](crate::recording::Identity)); one that is not is passed over, and
-//! [`Symbols::opened`] tells. Nothing is downloaded, and no path of a stranger is opened.
+//! [`Symbols::opened`] tells. No path of a stranger is opened, and no server is asked unless the user
+//! wants that ([`SymbolPath::downloading`]).
 
 mod dwarf;
 mod executable;
@@ -14,19 +15,21 @@ mod lookup;
 mod names;
 mod pdb;
 mod search;
+mod store;
 mod trust;
 
 use crate::recording::{Module, Recording};
 pub use executable::Executable;
 pub use functions::Function;
-pub use image::identity_of;
+pub use image::{Build, build_of, identity_of};
 use lookup::Lookup;
 use rustc_hash::FxHashMap;
 pub use search::SymbolPath;
 use shared_types::Mode;
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+pub use store::{Fetch, Server};
 pub use trust::origin;
 
 /// What is shown for a sample without an address.
@@ -237,7 +240,8 @@ impl Symbols {
             return Err("its function is longer than any".to_owned());
         }
         let bitness = image.bitness.ok_or("its code is not of x86 or x64")?;
-        let (bytes, file) = (image.bytes(&range)?, image.path.clone());
+        let bytes = image.bytes(&range)?;
+        let file = lookup.image_place().unwrap_or(&image.path).to_owned();
         Ok(Code {
             module: frame.module,
             symbol: intern(&mut self.texts, &function.name),
@@ -259,7 +263,7 @@ impl Symbols {
                 module: module.clone(),
                 kind: lookup.kind,
                 file: lookup.file.clone(),
-                image: lookup.image.as_ref().map(|image| image.path.clone()),
+                image: lookup.image_place().map(Path::to_owned),
                 notes: lookup.notes.clone(),
             })
         });

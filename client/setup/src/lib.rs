@@ -5,6 +5,8 @@
 pub mod doctor;
 mod error;
 pub mod installation;
+#[cfg(any(windows, test))]
+mod native;
 #[cfg(windows)]
 #[expect(unsafe_code, reason = "the functions of Windows are foreign")]
 pub mod windows;

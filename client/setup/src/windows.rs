@@ -6,11 +6,14 @@
 pub mod console;
 pub mod cpuid;
 mod devices;
+pub mod download;
 pub(crate) mod installation;
+pub mod library;
 mod packages;
 mod running;
 mod service;
 pub mod system;
+mod volumes;
 mod wide;
 
 pub use running::{Loaded, Running};

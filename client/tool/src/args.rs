@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::{examples, this_machine};
+use crate::{Error, examples, this_machine};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{
     Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand, ValueEnum,
@@ -531,18 +531,47 @@ pub(crate) struct Naming {
     /// folders
     #[arg(long, value_name = "PATH", help_heading = NAMES)]
     symbols: Option<OsString>,
+    /// Download missing symbols from the servers of the symbol path into its stores (Windows only);
+    /// the servers learn which modules were sampled
+    #[arg(long, help_heading = NAMES)]
+    download: bool,
 }
 
 impl Naming {
     /// Where symbols are looked for.
-    pub(crate) fn path(&self) -> SymbolPath {
+    pub(crate) fn path(&self) -> crate::Result<SymbolPath> {
         let environment = std::env::var_os("_NT_SYMBOL_PATH");
         let mut path = SymbolPath::default();
         for text in [&self.symbols, &environment].into_iter().flatten() {
             path.extend(SymbolPath::parse(&text.to_string_lossy()));
         }
-        path.on_machine(this_machine::secret())
+        if let Some(text) = std::env::var_os("_NT_EXECUTABLE_IMAGE_PATH") {
+            path.extend_images(&text.to_string_lossy());
+        }
+        if self.download {
+            path = downloading(&path)?;
+        }
+        Ok(path.on_machine(this_machine::secret()))
     }
+}
+
+/// The same path, whose servers are asked.
+fn downloading(path: &SymbolPath) -> crate::Result<SymbolPath> {
+    if path.servers().is_empty() {
+        return Err(Error::usage(
+            "`--download` needs a symbol server, and the symbol path names none",
+            "Name a store and a server: `--symbols srv*C:\\symbols*https://msdl.microsoft.com/download/symbols`.",
+        ));
+    }
+    #[cfg(windows)]
+    return Ok(path
+        .clone()
+        .downloading(halprof_setup::windows::download::fetch));
+    #[cfg(not(windows))]
+    Err(Error::unavailable(
+        "`--download` needs Windows, whose WinHTTP asks the servers",
+        "On this system, fill a store by other means and name it with `--symbols`.",
+    ))
 }
 
 /// How a machine is watched while it goes on.

@@ -54,6 +54,8 @@ use std::process::ExitCode;
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let status = {
         #[cfg(windows)]
+        halprof_setup::windows::library::load_from_system32_only();
+        #[cfg(windows)]
         let _restored_at_the_end = halprof_setup::windows::console::Console::prepare();
         status(arguments, &Place::open)
     };

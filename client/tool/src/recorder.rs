@@ -11,7 +11,7 @@ use halprof_measure::Code;
 use halprof_measure::estimate::Estimate;
 use halprof_measure::{Error as Cause, Refusal, Session, Transport};
 use halprof_profile::inventory::{Changes, Inventory, Missed};
-use halprof_profile::recording::{Background, Identity, Part, Statistics, Turns, Writer};
+use halprof_profile::recording::{Background, Part, Statistics, Turns, Writer};
 use halprof_profile::{recording, symbols};
 use indicatif::ProgressBar;
 use shared_types::request::counts::Count;
@@ -145,7 +145,7 @@ impl<'a> Recorder<'a> {
     /// Writes the end.
     pub(super) fn finish(mut self) -> Result<Recorded> {
         let missed = self.inventory.missed();
-        let modules = self.inventory.identified(identity);
+        let modules = self.inventory.identified(build);
         self.writer.put(Part::Modules(modules))?;
         let interrupted = interrupted();
         self.writer.finish(&self.sum, interrupted)?;
@@ -215,9 +215,9 @@ fn in_the_choice(samples: &mut [Sample], indexes: &[usize]) {
     }
 }
 
-/// What finds the symbols of a module. A file that is gone or of another kind has none.
-fn identity(path: &str) -> Option<Identity> {
-    symbols::identity_of(Path::new(path)).ok().flatten()
+/// Which build a module is. Of a file that is gone, or no executable, nothing is known.
+fn build(path: &str) -> symbols::Build {
+    symbols::build_of(Path::new(path)).unwrap_or_default()
 }
 
 fn by_cause(numbers: [u64; LossCause::ALL.len()]) -> BTreeMap<String, u64> {

@@ -2,7 +2,7 @@
 
 mod annotate;
 mod bad_input;
-mod binaries;
+pub(crate) mod binaries;
 mod calibration;
 mod core_types;
 mod describe;

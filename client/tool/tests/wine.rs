@@ -4,6 +4,7 @@
 //! `HALPROF_REQUIRE_DRIVER=1` they fail.
 
 mod commands;
+mod download;
 mod image;
 mod installation;
 mod prefix;

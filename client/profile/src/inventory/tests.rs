@@ -176,7 +176,10 @@ fn modules_with_samples_are_identified_and_no_others() {
     let mut asked = Vec::new();
     let mut modules = inventory.identified(|path| {
         asked.push(path.to_owned());
-        Some(identity(path))
+        Build {
+            identity: Some(identity(path)),
+            stamp: None,
+        }
     });
     modules.sort_by(|a, b| a.name.cmp(&b.name));
     assert_eq!(names(&modules), ["a.exe", "brief.exe", "ntoskrnl.exe"]);

@@ -3,10 +3,11 @@
 
 use super::functions::{Function, Functions};
 use super::names;
-use crate::recording::Identity;
+use crate::recording::{Identity, Stamp};
 use object::read::{ExportTarget, NameOrOrdinal, ReadCache, ReadRef};
 use object::{
-    Architecture, Object, ObjectSection, ObjectSegment, ObjectSymbol, SectionKind, SymbolKind,
+    Architecture, LittleEndian, Object, ObjectSection, ObjectSegment, ObjectSymbol, SectionKind,
+    SymbolKind,
 };
 use std::fs::File;
 use std::ops::Range;
@@ -17,6 +18,7 @@ use std::path::{Path, PathBuf};
 pub(super) struct Image {
     pub(super) path: PathBuf,
     pub(super) identity: Option<Identity>,
+    pub(super) stamp: Option<Stamp>,
     /// 32 or 64; `None` where its code is not x86's.
     pub(super) bitness: Option<u32>,
     /// From its start to its end in memory.
@@ -59,6 +61,7 @@ impl Image {
         Ok(Self {
             path: path.to_owned(),
             identity: identity(file),
+            stamp: stamp(file),
             bitness: bitness(file),
             size: size(file, base),
             base,
@@ -105,14 +108,34 @@ pub(super) fn within<'a>(
     found.ok_or_else(|| format!("its file does not have the code at {:#x}", range.start))
 }
 
-/// Which build a file is; `None` where its linker wrote none down.
+/// Which build a file is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Build {
+    /// What finds its symbols; `None` where its linker wrote nothing down.
+    pub identity: Option<Identity>,
+    /// What finds a PE file itself.
+    pub stamp: Option<Stamp>,
+}
+
+/// Which build a file is.
+///
+/// # Errors
+/// In words, where the file cannot be read or is no executable.
+pub fn build_of(path: &Path) -> Result<Build, String> {
+    let cache = ReadCache::new(open(path)?);
+    let file = object::File::parse(&cache).map_err(|error| error.to_string())?;
+    Ok(Build {
+        identity: identity(&file),
+        stamp: stamp(&file),
+    })
+}
+
+/// What finds a file's symbols; `None` where its linker wrote nothing down.
 ///
 /// # Errors
 /// In words, where the file cannot be read or is no executable.
 pub fn identity_of(path: &Path) -> Result<Option<Identity>, String> {
-    let cache = ReadCache::new(open(path)?);
-    let file = object::File::parse(&cache).map_err(|error| error.to_string())?;
-    Ok(identity(&file))
+    build_of(path).map(|build| build.identity)
 }
 
 /// Opens a file, which a folder or a pipe is not.
@@ -130,6 +153,24 @@ fn identity<'a>(file: &object::File<'a, impl ReadRef<'a>>) -> Option<Identity> {
         return Some(Identity::pdb(pdb.guid(), pdb.age(), pdb.path()));
     }
     file.build_id().ok()?.map(Identity::build_id)
+}
+
+fn stamp<'a>(file: &object::File<'a, impl ReadRef<'a>>) -> Option<Stamp> {
+    let (time, size) = match file {
+        object::File::Pe32(file) => {
+            let headers = file.nt_headers();
+            let size = headers.optional_header.size_of_image;
+            (headers.file_header.time_date_stamp, size)
+        }
+        object::File::Pe64(file) => {
+            let headers = file.nt_headers();
+            let size = headers.optional_header.size_of_image;
+            (headers.file_header.time_date_stamp, size)
+        }
+        _ => return None,
+    };
+    let (time, size) = (time.get(LittleEndian), size.get(LittleEndian));
+    Some(Stamp { time, size })
 }
 
 fn bitness<'a>(file: &object::File<'a, impl ReadRef<'a>>) -> Option<u32> {

@@ -5,9 +5,11 @@ use super::functions::{Function, Functions};
 use super::image::Image;
 use super::pdb::Pdb;
 use super::search::SymbolPath;
+use super::store::{Key, Readable, fetched};
 use super::{Inlined, Kind};
 use crate::recording::{Identity, Module};
 use std::path::{Path, PathBuf};
+use tempfile::TempPath;
 
 /// Why a path that a recording names is left alone.
 const NOT_OURS: &str = "it was recorded on another machine, or is not a local file, and lies below no folder of the symbol path";
@@ -26,6 +28,8 @@ pub(super) struct Found {
 pub(super) struct Lookup {
     /// The module itself, if it was found.
     pub(super) image: Option<Image>,
+    /// Where it was found: a store may have it compressed.
+    image_place: Option<PathBuf>,
     lines: Lines,
     /// Functions of the image or of the file with its separated symbols.
     table: Functions,
@@ -34,6 +38,8 @@ pub(super) struct Lookup {
     pub(super) file: Option<PathBuf>,
     /// What could not be used, and what to do about it.
     pub(super) notes: Vec<String>,
+    /// What was expanded, for as long as it is read.
+    expanded: Vec<TempPath>,
 }
 
 enum Lines {
@@ -46,11 +52,13 @@ impl Lookup {
     pub(super) fn open(module: &Module, path: &SymbolPath) -> Self {
         let mut lookup = Self {
             image: None,
+            image_place: None,
             lines: Lines::None,
             table: Functions::default(),
             kind: Kind::None,
             file: None,
             notes: Vec::new(),
+            expanded: Vec::new(),
         };
         lookup.find_image(module, path);
         let own = lookup
@@ -70,13 +78,15 @@ impl Lookup {
     fn find_image(&mut self, module: &Module, path: &SymbolPath) {
         let candidates = path.images(module);
         for file in existing(&candidates) {
-            match image_of(file, module.identity.as_ref()) {
-                Ok(image) => {
-                    self.image = Some(image);
-                    return;
-                }
-                Err(why) => self.reject(file, &why),
+            if self.take_image(file, module, path) {
+                return;
             }
+        }
+        if let Some(key) = Key::of_image(module)
+            && let Some(file) = self.fetch(path, &key)
+            && self.take_image(&file, module, path)
+        {
+            return;
         }
         if self.notes.is_empty() {
             let tried = candidates.iter().map(|at| at.display().to_string());
@@ -97,17 +107,60 @@ impl Lookup {
         }
     }
 
-    fn find_pdb(&mut self, identity: &Identity, path: &SymbolPath) {
-        let candidates = path.pdbs(identity, self.image_path());
-        for file in existing(&candidates) {
-            match Pdb::open(file, identity) {
-                Ok(pdb) => {
-                    self.lines = Lines::Pdb(Box::new(pdb));
-                    (self.kind, self.file) = (Kind::Pdb, Some(file.clone()));
-                    return;
-                }
-                Err(why) => self.reject(file, &why),
+    /// Opens one file, if it is the module; else says why it is not.
+    fn take_image(&mut self, file: &Path, module: &Module, path: &SymbolPath) -> bool {
+        let readable = Readable::of(file, path);
+        let image = readable.and_then(|file| Ok((image_of(&file.path, module)?, file)));
+        match image {
+            Ok((image, readable)) => {
+                (self.image, self.image_place) = (Some(image), Some(file.to_owned()));
+                self.expanded.extend(readable.expanded);
+                true
             }
+            Err(why) => {
+                self.reject(file, &why);
+                false
+            }
+        }
+    }
+
+    /// Opens one file, if it is the PDB; else says why it is not.
+    fn take_pdb(&mut self, file: &Path, identity: &Identity, path: &SymbolPath) -> bool {
+        let readable = Readable::of(file, path);
+        let pdb = readable.and_then(|file| Ok((Pdb::open(&file.path, identity)?, file)));
+        match pdb {
+            Ok((pdb, readable)) => {
+                self.lines = Lines::Pdb(Box::new(pdb));
+                (self.kind, self.file) = (Kind::Pdb, Some(file.to_owned()));
+                self.expanded.extend(readable.expanded);
+                true
+            }
+            Err(why) => {
+                self.reject(file, &why);
+                false
+            }
+        }
+    }
+
+    /// Asks the servers, if the user wants that.
+    fn fetch(&mut self, path: &SymbolPath, key: &Key<'_>) -> Option<PathBuf> {
+        let (file, mut notes) = fetched(path, key);
+        self.notes.append(&mut notes);
+        file
+    }
+
+    fn find_pdb(&mut self, identity: &Identity, path: &SymbolPath) {
+        let candidates = path.pdbs(identity, self.image_place());
+        for file in existing(&candidates) {
+            if self.take_pdb(file, identity, path) {
+                return;
+            }
+        }
+        if let Some(key) = Key::of_pdb(identity)
+            && let Some(file) = self.fetch(path, &key)
+            && self.take_pdb(&file, identity, path)
+        {
+            return;
         }
         // Compilers of other families leave DWARF in PE files.
         if self.image.as_ref().is_some_and(|image| image.has_dwarf) {
@@ -117,8 +170,9 @@ impl Lookup {
         let missing = format!("{name} ({identity}) was not found");
         let fill = "`symchk` of the Windows debuggers fills a store";
         self.notes.push(match path.servers().first() {
+            Some(_) if path.fetch().is_some() => missing,
             Some(server) => {
-                format!("{missing}; halprof downloads nothing, {server} was not asked; {fill}")
+                format!("{missing}; {} was not asked: `--download` does", server.url)
             }
             None => format!(
                 "{missing}; put it beside the module, or its folder or store into the symbol path; \
@@ -150,7 +204,7 @@ impl Lookup {
         identity: Option<&Identity>,
         base: u64,
     ) -> Result<(), String> {
-        let image = image_of(file, identity)?;
+        let image = image_of_build(file, identity)?;
         self.lines = Lines::Dwarf(Box::new(Dwarf::open(file, base)?));
         self.table = image.functions;
         (self.kind, self.file) = (Kind::Dwarf, Some(file.to_owned()));
@@ -182,8 +236,9 @@ impl Lookup {
             .push(format!("{} is not used: {why}", file.display()));
     }
 
-    fn image_path(&self) -> Option<&Path> {
-        self.image.as_ref().map(|image| image.path.as_path())
+    /// Where the module itself was found.
+    pub(super) fn image_place(&self) -> Option<&Path> {
+        self.image_place.as_deref()
     }
 
     /// What is at an address relative to the module's start.
@@ -209,8 +264,19 @@ impl Lookup {
     }
 }
 
+/// Opens a module's file: one of the build that was recorded, or of any where that is not known.
+fn image_of(path: &Path, module: &Module) -> Result<Image, String> {
+    let image = image_of_build(path, module.identity.as_ref())?;
+    match (module.stamp, image.stamp) {
+        (Some(wanted), Some(found)) if module.identity.is_none() && wanted != found => {
+            Err("it is of another build: it was linked at another time".to_owned())
+        }
+        _ => Ok(image),
+    }
+}
+
 /// Opens a file of the build that is wanted, or of any where that is not known.
-fn image_of(path: &Path, wanted: Option<&Identity>) -> Result<Image, String> {
+fn image_of_build(path: &Path, wanted: Option<&Identity>) -> Result<Image, String> {
     let image = Image::open(path)?;
     match (wanted, &image.identity) {
         (Some(wanted), Some(found)) if !found.is_same_build(wanted) => Err(format!(

@@ -1,6 +1,7 @@
-//! Where files of symbols are looked for. Nothing is ever downloaded.
+//! Where files of symbols are looked for.
 
 use super::identity::file_name;
+use super::store::{Fetch, Key, Server};
 use super::trust::{is_below, local, origin};
 use crate::recording::{Identity, Metadata, Module};
 use std::path::{Path, PathBuf};
@@ -8,11 +9,18 @@ use std::path::{Path, PathBuf};
 /// Where distributions put the symbols that they part from their programs.
 const SYSTEM_FOLDER: &str = "/usr/lib/debug";
 
+/// What `srv*` alone stands for: Microsoft's own.
+const MICROSOFT: &str = "https://msdl.microsoft.com/download/symbols";
+
 /// Folders and stores that the user names, in their order.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct SymbolPath {
     folders: Vec<PathBuf>,
-    servers: Vec<String>,
+    /// Searched for modules, and not for their symbols.
+    image_folders: Vec<PathBuf>,
+    servers: Vec<Server>,
+    /// What asks the servers, if the user wants that.
+    fetch: Option<Fetch>,
     /// What only this machine knows.
     secret: Option<Vec<u8>>,
     /// The recording was made on this machine.
@@ -21,27 +29,62 @@ pub struct SymbolPath {
 
 impl SymbolPath {
     /// Reads what `_NT_SYMBOL_PATH` and `--symbols` hold: parts between semicolons, each a folder,
-    /// `srv*FOLDER*...*URL`, `cache*FOLDER` or `symsrv*DLL*FOLDER*...`. Only folders are searched;
-    /// [servers](Self::servers) are kept to be told.
+    /// `srv*FOLDER*...*URL`, `cache*FOLDER` or `symsrv*DLL*FOLDER*...`. An empty folder is the
+    /// debuggers' default store, and `srv*` alone is Microsoft's server.
     #[must_use]
     pub fn parse(text: &str) -> Self {
+        Self::parse_with(text, default_store().as_deref())
+    }
+
+    fn parse_with(text: &str, default: Option<&Path>) -> Self {
+        let default = default.map(Path::to_owned);
         let mut path = Self::default();
+        // `cache*` holds for all that stands behind it.
+        let mut cache: Option<PathBuf> = None;
         for part in text.split(';').map(str::trim) {
-            let mut stores = part.split('*');
-            let skipped = match stores
-                .clone()
-                .next()
-                .map(str::to_ascii_lowercase)
-                .as_deref()
-            {
-                Some("srv" | "cache") => 1,
-                Some("symsrv") => 2,
-                _ => 0,
+            let (kind, stores) = part.split_once('*').unwrap_or(("", part));
+            let kind = kind.to_ascii_lowercase();
+            let stores = match kind.as_str() {
+                "symsrv" => stores.split_once('*').map_or("", |(_, stores)| stores),
+                "srv" | "cache" => stores,
+                _ => part,
             };
-            stores.by_ref().take(skipped).for_each(drop);
-            stores.for_each(|store| path.add(store));
+            let is_store = stores.len() != part.len();
+            if is_store && kind != "cache" && stores.is_empty() {
+                path.add_server(MICROSOFT, cache.clone().or_else(|| default.clone()));
+                continue;
+            }
+            // The nearest to the user: what comes from a server is put there.
+            let mut nearest = None;
+            for store in stores.split('*').map(str::trim) {
+                if store.contains("://") {
+                    path.add_server(store, cache.clone().or_else(|| nearest.clone()));
+                    continue;
+                }
+                let named = (!store.is_empty()).then(|| PathBuf::from(store));
+                let standard = default.clone().filter(|_| is_store);
+                let Some(folder) = named.or(standard) else {
+                    continue;
+                };
+                path.folders.push(folder.clone());
+                nearest.get_or_insert(folder);
+            }
+            if kind == "cache" {
+                cache = nearest;
+            }
         }
         path
+    }
+
+    fn add_server(&mut self, url: &str, store: Option<PathBuf>) {
+        let known = store.as_ref().is_none_or(|at| self.folders.contains(at));
+        if !known {
+            self.folders.extend(store.clone());
+        }
+        self.servers.push(Server {
+            url: url.to_owned(),
+            store,
+        });
     }
 
     /// Searches one more folder, which the user named.
@@ -49,18 +92,28 @@ impl SymbolPath {
         self.folders.push(folder.to_owned());
     }
 
-    fn add(&mut self, store: &str) {
-        match store.trim() {
-            "" => {}
-            server if server.contains("://") => self.servers.push(server.to_owned()),
-            folder => self.folders.push(folder.into()),
-        }
-    }
-
     /// Searches what `other` names behind what this one names.
     pub fn extend(&mut self, other: Self) {
         self.folders.extend(other.folders);
+        self.image_folders.extend(other.image_folders);
         self.servers.extend(other.servers);
+    }
+
+    /// Searches the folders and stores of `_NT_EXECUTABLE_IMAGE_PATH`, for modules alone.
+    pub fn extend_images(&mut self, text: &str) {
+        self.image_folders.extend(Self::parse(text).folders);
+    }
+
+    /// The same for a user who wants what is missing fetched from the servers.
+    #[must_use]
+    pub fn downloading(mut self, fetch: Fetch) -> Self {
+        self.fetch = Some(fetch);
+        self
+    }
+
+    /// What asks the servers, if the user wants that.
+    pub(super) const fn fetch(&self) -> Option<Fetch> {
+        self.fetch
     }
 
     /// The same for a user of the machine with this secret: files that a recording names are
@@ -91,7 +144,7 @@ impl SymbolPath {
     #[must_use]
     pub fn below(&self, named: &str) -> Option<PathBuf> {
         let path = local(named)?;
-        let mut folders = self.folders.iter();
+        let mut folders = self.folders.iter().chain(&self.image_folders);
         folders
             .any(|folder| is_below(&path, folder))
             .then_some(path)
@@ -112,38 +165,38 @@ impl SymbolPath {
         &self.folders
     }
 
-    /// The servers that it names, which are not asked.
+    /// The servers that it names, which are asked only by a path that is [`Self::downloading`].
     #[must_use]
-    pub fn servers(&self) -> &[String] {
+    pub fn servers(&self) -> &[Server] {
         &self.servers
     }
 
-    /// Where a module itself may be: where it was loaded from, then by its name in the folders.
+    /// Where a module itself may be: where it was loaded from, then in the folders and stores.
     pub(super) fn images(&self, module: &Module) -> Vec<PathBuf> {
         let path = module.path.as_deref();
         let name = file_name(path.unwrap_or(&module.name));
-        let named = name.map(|name| self.folders.iter().map(move |at| at.join(name)));
-        let loaded = path.and_then(|path| self.loaded_from(path));
-        loaded
+        let mut all: Vec<PathBuf> = path
+            .and_then(|path| self.loaded_from(path))
             .into_iter()
-            .chain(named.into_iter().flatten())
-            .collect()
+            .collect();
+        for folder in self.folders.iter().chain(&self.image_folders) {
+            all.extend(name.map(|name| folder.join(name)));
+            let key = Key::of_image(module);
+            all.extend(key.into_iter().flat_map(|key| key.places(folder)));
+        }
+        all
     }
 
-    /// Where the PDB of that identity may be: in the folders, beside the module, and where the
-    /// linker wrote it if the user named that folder.
+    /// Where the PDB of that identity may be: in the folders and stores, beside the module, and where
+    /// the linker wrote it if the user named that folder.
     pub(super) fn pdbs(&self, identity: &Identity, image: Option<&Path>) -> Vec<PathBuf> {
-        let (Some(name), Some(build)) = (identity.pdb_name(), identity.folder()) else {
+        let (Some(name), Some(key)) = (identity.pdb_name(), Key::of_pdb(identity)) else {
             return Vec::new();
         };
         let mut all = Vec::new();
         for folder in &self.folders {
             all.push(folder.join(name));
-            all.push(folder.join(name).join(&build).join(name));
-            // A store of two tiers: a folder for the first two letters.
-            if let Some(letters) = name.get(..2) {
-                all.push(folder.join(letters).join(name).join(&build).join(name));
-            }
+            all.extend(key.places(folder));
         }
         all.extend(image.map(|image| image.with_file_name(name)));
         if let Identity::Pdb { file, .. } = identity {
@@ -182,21 +235,105 @@ impl SymbolPath {
     }
 }
 
+/// Where the debuggers put what they fetch, unless they are told otherwise.
+fn default_store() -> Option<PathBuf> {
+    let folder = |name| std::env::var_os(name).map(PathBuf::from);
+    let home = folder("DBGHELP_HOMEDIR").map(|home| home.join("sym"));
+    home.or_else(|| Some(folder("ProgramData")?.join("Dbg").join("sym")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn server(url: &str, store: Option<&str>) -> Server {
+        Server {
+            url: url.to_owned(),
+            store: store.map(PathBuf::from),
+        }
+    }
+
     #[test]
     fn every_form_of_a_symbol_path() {
         let text = r"C:\sym; srv*D:\cache*https://example.com/symbols ;;cache*E:\c;SRV*F:\a*F:\b;symsrv*symsrv.dll*G:\s*http://x/y";
-        let path = SymbolPath::parse(text);
+        let path = SymbolPath::parse_with(text, Some(Path::new("Z:\\std")));
         let folders = [r"C:\sym", r"D:\cache", r"E:\c", r"F:\a", r"F:\b", r"G:\s"];
         assert_eq!(path.folders(), folders.map(PathBuf::from));
+        // What stands behind `cache*` is kept there.
         assert_eq!(
             path.servers(),
-            ["https://example.com/symbols", "http://x/y"]
+            [
+                server("https://example.com/symbols", Some(r"D:\cache")),
+                server("http://x/y", Some(r"E:\c"))
+            ]
         );
-        assert_eq!(SymbolPath::parse(" ;"), SymbolPath::default());
+        let none = SymbolPath::parse_with(" ;", Some(Path::new("Z:\\std")));
+        assert!(none.folders().is_empty() && none.servers().is_empty());
+    }
+
+    #[test]
+    fn an_empty_store_is_the_default_one() {
+        const URL: &str = "http://x/y";
+        for (text, default, folders, servers) in [
+            (
+                "srv**http://x/y",
+                Some("/d"),
+                &["/d"][..],
+                [server(URL, Some("/d"))],
+            ),
+            ("srv*", Some("/d"), &["/d"], [server(MICROSOFT, Some("/d"))]),
+            (
+                "cache*;srv*http://x/y",
+                Some("/d"),
+                &["/d"],
+                [server(URL, Some("/d"))],
+            ),
+            (
+                "cache*/c;SRV*",
+                Some("/d"),
+                &["/c"],
+                [server(MICROSOFT, Some("/c"))],
+            ),
+            ("srv**http://x/y", None, &[], [server(URL, None)]),
+            (
+                "srv*/a**http://x/y",
+                Some("/d"),
+                &["/a", "/d"],
+                [server(URL, Some("/a"))],
+            ),
+            (
+                "symsrv*symsrv.dll*/a*http://x/y",
+                None,
+                &["/a"],
+                [server(URL, Some("/a"))],
+            ),
+        ] {
+            let path = SymbolPath::parse_with(text, default.map(Path::new));
+            let wanted: Vec<PathBuf> = folders.iter().map(PathBuf::from).collect();
+            assert_eq!(path.folders(), wanted, "{text}");
+            assert_eq!(path.servers(), servers, "{text}");
+        }
+    }
+
+    #[test]
+    fn modules_are_looked_for_in_the_image_path_too() {
+        let mut path = SymbolPath::parse("/s");
+        path.extend_images("srv*/i");
+        let module = Module {
+            name: "a.dll".to_owned(),
+            stamp: Some(crate::recording::Stamp {
+                time: 0x1234,
+                size: 0x5000,
+            }),
+            ..Module::default()
+        };
+        let found = path.images(&module);
+        for wanted in ["/s/a.dll", "/i/a.dll", "/i/a.dll/000012345000/a.dll"] {
+            assert!(found.contains(&PathBuf::from(wanted)), "{found:?}");
+        }
+        let identity = Identity::pdb([0; 16], 2, b"a.pdb");
+        let pdbs = path.pdbs(&identity, None);
+        assert!(!pdbs.contains(&PathBuf::from("/i/a.pdb")), "{pdbs:?}");
     }
 
     #[test]
@@ -207,7 +344,11 @@ mod tests {
         let expected = [
             "/s/a.pdb".to_owned(),
             format!("/s/a.pdb/{build}/a.pdb"),
+            format!("/s/a.pdb/{build}/a.pd_"),
+            format!("/s/a.pdb/{build}/file.ptr"),
             format!("/s/a./a.pdb/{build}/a.pdb"),
+            format!("/s/a./a.pdb/{build}/a.pd_"),
+            format!("/s/a./a.pdb/{build}/file.ptr"),
             "/bin/a.pdb".to_owned(),
         ];
         assert_eq!(found, expected.map(PathBuf::from));

@@ -1,5 +1,6 @@
 //! The root-enumerated device nodes with our hardware id: SetupAPI, NewDev and CfgMgr32.
 
+use super::library::Library;
 use super::{last_error, wide};
 use crate::installation::Obstacle;
 use crate::{Error, Result};
@@ -8,19 +9,21 @@ use std::ptr;
 use windows_sys::Win32::Devices::DeviceAndDriverInstallation::{
     CM_DISABLE_UI_NOT_OK, CM_Disable_DevNode, CM_Enable_DevNode, CM_Get_DevNode_Status,
     CM_PROB_DISABLED, CM_PROB_PHANTOM, CONFIGRET, CR_NEED_RESTART, CR_SUCCESS, DICD_GENERATE_ID,
-    DIF_REGISTERDEVICE, DIGCF_ALLCLASSES, DN_HAS_PROBLEM, DN_STARTED, DiUninstallDevice, HDEVINFO,
-    MAX_DEVICE_ID_LEN, SP_DEVINFO_DATA, SPDRP_HARDWAREID, SetupDiCallClassInstaller,
-    SetupDiCreateDeviceInfoList, SetupDiCreateDeviceInfoW, SetupDiDestroyDeviceInfoList,
-    SetupDiEnumDeviceInfo, SetupDiGetClassDevsW, SetupDiGetDeviceInstanceIdW,
-    SetupDiGetDevicePropertyW, SetupDiGetDeviceRegistryPropertyW,
-    SetupDiSetDeviceRegistryPropertyW,
+    DIF_REGISTERDEVICE, DIGCF_ALLCLASSES, DN_HAS_PROBLEM, DN_STARTED, HDEVINFO, MAX_DEVICE_ID_LEN,
+    SP_DEVINFO_DATA, SPDRP_HARDWAREID, SetupDiCallClassInstaller, SetupDiCreateDeviceInfoList,
+    SetupDiCreateDeviceInfoW, SetupDiDestroyDeviceInfoList, SetupDiEnumDeviceInfo,
+    SetupDiGetClassDevsW, SetupDiGetDeviceInstanceIdW, SetupDiGetDevicePropertyW,
+    SetupDiGetDeviceRegistryPropertyW, SetupDiSetDeviceRegistryPropertyW,
 };
 use windows_sys::Win32::Devices::Properties::{
     DEVPKEY_Device_DriverInfPath, DEVPKEY_Device_ProblemStatus, DEVPROP_TYPE_NTSTATUS,
     DEVPROP_TYPE_STRING,
 };
-use windows_sys::Win32::Foundation::{DEVPROPKEY, FALSE, INVALID_HANDLE_VALUE};
-use windows_sys::core::GUID;
+use windows_sys::Win32::Foundation::{DEVPROPKEY, FALSE, HWND, INVALID_HANDLE_VALUE};
+use windows_sys::core::{BOOL, GUID};
+
+type UninstallDevice =
+    unsafe extern "system" fn(HWND, HDEVINFO, *const SP_DEVINFO_DATA, u32, *mut BOOL) -> BOOL;
 
 /// A device information set (HDEVINFO).
 struct Set(HDEVINFO);
@@ -294,10 +297,13 @@ impl Node<'_> {
     /// Removes the device; answers whether Windows asks for a restart to finish.
     pub(super) fn remove(&self) -> Result<bool> {
         let mut restart = FALSE;
+        let library = Library::load("newdev.dll")?;
+        // SAFETY: the type is the function's (newdev.h).
+        let uninstall = unsafe { library.function::<UninstallDevice>(c"DiUninstallDevice") }?;
         // SAFETY: there is no window; the set is open and `data` is its element; `restart` is
         // valid for a write.
         let done = unsafe {
-            DiUninstallDevice(
+            uninstall(
                 ptr::null_mut(),
                 self.set.0,
                 &raw const self.data,

@@ -1,5 +1,6 @@
 //! Driver packages: their install files, their class, and the driver store.
 
+use super::library::Library;
 use super::{last_error, wide};
 use crate::Result;
 use crate::installation::serves;
@@ -11,11 +12,13 @@ use std::path::{Path, PathBuf};
 use std::ptr;
 use windows_sys::Win32::Devices::DeviceAndDriverInstallation::{
     INSTALLFLAG_FORCE, INSTALLFLAG_NONINTERACTIVE, MAX_CLASS_NAME_LEN, SUOI_FORCEDELETE,
-    SetupDiGetINFClassW, SetupUninstallOEMInfW, UpdateDriverForPlugAndPlayDevicesW,
+    SetupDiGetINFClassW, SetupUninstallOEMInfW,
 };
-use windows_sys::Win32::Foundation::FALSE;
+use windows_sys::Win32::Foundation::{FALSE, HWND};
 use windows_sys::Win32::System::SystemInformation::GetSystemWindowsDirectoryW;
-use windows_sys::core::GUID;
+use windows_sys::core::{BOOL, GUID, PCWSTR};
+
+type UpdateDriver = unsafe extern "system" fn(HWND, PCWSTR, PCWSTR, u32, *mut BOOL) -> BOOL;
 
 /// The device setup class that an install file names.
 pub(super) fn class_of(inf: &Path) -> Result<GUID> {
@@ -45,9 +48,13 @@ pub(super) fn install(inf: &Path) -> Result<bool> {
     let id = wide::terminated(HARDWARE_ID);
     let path = wide::terminated(inf);
     let mut restart = FALSE;
+    let library = Library::load("newdev.dll")?;
+    // SAFETY: the type is the function's (newdev.h).
+    let update =
+        unsafe { library.function::<UpdateDriver>(c"UpdateDriverForPlugAndPlayDevicesW") }?;
     // SAFETY: there is no window, both texts end with a zero, and `restart` is valid for a write.
     let done = unsafe {
-        UpdateDriverForPlugAndPlayDevicesW(
+        update(
             ptr::null_mut(),
             id.as_ptr(),
             path.as_ptr(),

@@ -1,7 +1,8 @@
 //! What runs and what is loaded: tool help snapshots of processes and their modules, and the list
 //! of the kernel's drivers.
 
-use super::wide;
+use super::{volumes, wide};
+use crate::native::Volume;
 use halprof_measure::privilege;
 use std::arch::x86_64::_rdtsc;
 use std::fs::File;
@@ -20,7 +21,6 @@ use windows_sys::Win32::System::Diagnostics::ToolHelp::{
 use windows_sys::Win32::System::ProcessStatus::{
     K32EnumDeviceDrivers, K32GetDeviceDriverFileNameW,
 };
-use windows_sys::Win32::System::SystemInformation::GetSystemWindowsDirectoryW;
 
 /// A snapshot of a process that is just starting may fail so often.
 const TRIES: u32 = 5;
@@ -94,6 +94,7 @@ impl Running {
     /// The kernel's own modules.
     #[must_use]
     pub fn kernel(&self) -> Vec<Loaded> {
+        let volumes = volumes::all();
         let mut bases = drivers();
         bases.sort_unstable();
         bases.dedup();
@@ -102,7 +103,7 @@ impl Running {
         // A driver ends where its file says, and nowhere behind the next one's beginning.
         pairs
             .filter(|&(base, _)| base != 0)
-            .map(|(base, next)| driver(base, next))
+            .map(|(base, next)| driver(base, next, &volumes))
             .collect()
     }
 }
@@ -194,7 +195,7 @@ fn drivers() -> Vec<u64> {
     }
 }
 
-fn driver(base: u64, next: Option<u64>) -> Loaded {
+fn driver(base: u64, next: Option<u64>, volumes: &[Volume]) -> Loaded {
     let mut units = vec![0; PATH_UNITS];
     // SAFETY: `units` is valid for writes of its length.
     let length = unsafe {
@@ -205,7 +206,7 @@ fn driver(base: u64, next: Option<u64>) -> Loaded {
         )
     };
     units.truncate(length as usize);
-    let path = on_disk(&wide::text(&units));
+    let path = volumes::on_disk(&wide::text(&units), volumes);
     let name = path.rsplit('\\').next().unwrap_or_default().to_owned();
     let room = next.map_or(DRIVER_BYTES, |next| next - base);
     let length = image_bytes(Path::new(&path)).map_or(room, |length| length.min(room));
@@ -214,20 +215,6 @@ fn driver(base: u64, next: Option<u64>) -> Loaded {
         path: (!path.is_empty()).then_some(path),
         start: base,
         end: base.saturating_add(length),
-    }
-}
-
-/// The path as Win32 takes it, of one as the kernel has it.
-fn on_disk(path: &str) -> String {
-    if let Some(rest) = path.strip_prefix("\\??\\") {
-        return rest.to_owned();
-    }
-    let below = path.get(..12).zip(path.get(12..));
-    match below {
-        Some((root, rest)) if root.eq_ignore_ascii_case("\\SystemRoot\\") => {
-            format!("{}\\{rest}", windows_folder())
-        }
-        _ => path.to_owned(),
     }
 }
 
@@ -245,11 +232,4 @@ fn image_bytes(path: &Path) -> Option<u64> {
 fn number(bytes: &[u8], offset: u32) -> Option<u32> {
     let bytes = bytes.get(offset as usize..)?.first_chunk()?;
     Some(u32::from_le_bytes(*bytes))
-}
-
-fn windows_folder() -> String {
-    let mut units = [0; 260];
-    // SAFETY: `units` is valid for writes of its length.
-    unsafe { GetSystemWindowsDirectoryW(units.as_mut_ptr(), units.len() as u32) };
-    wide::text(&units)
 }

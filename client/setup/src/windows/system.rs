@@ -1,6 +1,7 @@
 //! What Windows says of itself, for `doctor`: documented interfaces, read only.
 
-use super::{cpuid, running, service, wide};
+use super::library::Library;
+use super::{cpuid, running, service, volumes, wide};
 use crate::doctor::{Power, Signature, System};
 use halprof_measure::privilege;
 use shared_types::device::SERVICE;
@@ -13,13 +14,16 @@ use windows_sys::Wdk::System::SystemInformation::{
 };
 use windows_sys::Win32::Foundation::{ERROR_FILE_NOT_FOUND, ERROR_SUCCESS, FALSE};
 use windows_sys::Win32::System::Power::{
-    CallNtPowerInformation, GetSystemPowerStatus, PROCESSOR_POWER_INFORMATION,
+    GetSystemPowerStatus, POWER_INFORMATION_LEVEL, PROCESSOR_POWER_INFORMATION,
     ProcessorInformation, SYSTEM_POWER_STATUS,
 };
 use windows_sys::Win32::System::Registry::{
     HKEY_LOCAL_MACHINE, REG_ROUTINE_FLAGS, RRF_RT_REG_DWORD, RRF_RT_REG_SZ, RegGetValueW,
 };
 use windows_sys::Win32::System::WindowsProgramming::SYSTEM_CODEINTEGRITY_INFORMATION;
+
+type CallNtPowerInformation =
+    unsafe extern "system" fn(POWER_INFORMATION_LEVEL, *const c_void, u32, *mut c_void, u32) -> i32;
 
 const VERSION: &str = r"SOFTWARE\Microsoft\Windows NT\CurrentVersion";
 const SECURE_BOOT: &str = r"SYSTEM\CurrentControlSet\Control\SecureBoot\State";
@@ -98,14 +102,7 @@ fn beside_the_tool() -> Option<PathBuf> {
 fn installed_image() -> Option<PathBuf> {
     let key = format!(r"SYSTEM\CurrentControlSet\Services\{SERVICE}");
     let path = text(&key, "ImagePath")?;
-    let below = ["\\SystemRoot\\", "%SystemRoot%\\"]
-        .iter()
-        .find_map(|root| path.strip_prefix(root));
-    match (below, path.strip_prefix(r"\??\")) {
-        (Some(below), _) => Some(super::packages::windows_folder().ok()?.join(below)),
-        (None, Some(whole)) => Some(whole.into()),
-        (None, None) => Some(super::packages::windows_folder().ok()?.join(path)),
-    }
+    Some(volumes::on_disk(&path, &volumes::all()).into())
 }
 
 fn on_battery() -> Option<bool> {
@@ -126,9 +123,13 @@ fn held() -> Option<(u32, u32)> {
     let mut all = [PROCESSOR_POWER_INFORMATION::default(); 64];
     let count = std::thread::available_parallelism().map_or(1, usize::from);
     let all = all.get_mut(..count.min(64))?;
+    let library = Library::load("powrprof.dll").ok()?;
+    // SAFETY: the type is the function's (powerbase.h).
+    let ask = unsafe { library.function::<CallNtPowerInformation>(c"CallNtPowerInformation") };
+    let ask = ask.ok()?;
     // SAFETY: there is no input; `all` is valid for writes of the length given.
     let status = unsafe {
-        CallNtPowerInformation(
+        ask(
             ProcessorInformation,
             ptr::null(),
             0,

@@ -79,7 +79,7 @@ pub(crate) fn run(options: &args::Annotate, output: &Output) -> Result<u8> {
         .as_deref()
         .map_or(Target::Hottest, Target::parse);
     let filter = filters::filter(&options.filters)?;
-    let path = options.naming.path();
+    let path = options.naming.path()?;
     let annotated = Annotated::read(&options.file, &target, filter, &path)?;
     let status = filters::introduce(&annotated.recording, output);
     let warnings = warnings(&annotated);

@@ -66,7 +66,7 @@ fn gather(options: &args::Export) -> Result<Gathered> {
     let mut gatherer = Gatherer::new(reader.metadata(), options.by, moments);
     let recording =
         reader.samples(|samples| samples.iter().for_each(|sample| gatherer.add(sample)))?;
-    let mut symbols = Symbols::open(&recording, &options.naming.path());
+    let mut symbols = Symbols::open(&recording, &options.naming.path()?);
     Ok(gatherer.finish(recording, |process, address, mode| {
         let module = symbols.module(process, address, mode);
         (symbols.frame(process, address, mode), module)

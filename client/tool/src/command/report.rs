@@ -95,7 +95,7 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u8> {
         }
         query.rows = None;
     }
-    let path = options.naming.path();
+    let path = options.naming.path()?;
     let report = Report::read(&options.file, &query, &path)?;
     let status = filters::introduce(&report.recording, output);
     if let Some(other) = &options.diff {

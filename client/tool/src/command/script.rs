@@ -42,7 +42,7 @@ pub(crate) fn run(options: &args::Script, output: &Output) -> Result<u8> {
         ));
     }
     let filter = filters::filter(&options.filters)?;
-    let path = options.naming.path();
+    let path = options.naming.path()?;
     let mut block = String::new();
     if options.csv {
         block += "time_ns,processor,process,process_name,thread,source,period,mode,address,module,symbol,offset\n";

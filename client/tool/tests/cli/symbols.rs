@@ -1,12 +1,15 @@
 //! Are functions, lines and inlined functions those of the source that a program was built from?
 
 use crate::cli::binaries::{self, Built, SOURCE};
+use crate::cli::support::{json, refused};
 use halprof_profile::recording::{Identity, Module, Recording};
-use halprof_profile::symbols::{Frame, Kind, Opened, SymbolPath, Symbols, identity_of};
+use halprof_profile::symbols::{Frame, Kind, Opened, SymbolPath, Symbols, build_of, identity_of};
 use object::read::{ExportTarget, NameOrOrdinal};
 use object::{Object, ObjectSection};
 use shared_types::Mode;
-use std::path::Path;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// Where the modules of these tests are loaded: not where their linkers put them.
 const LOADED: u64 = 0x7FFE_1234_0000;
@@ -188,6 +191,81 @@ fn a_pdb_is_found_in_a_store_by_its_build() {
     let (frame, with) = opened(vec![module], &path, ip);
     assert_eq!((with.kind, frame.line), (Kind::Pdb, Some(21)));
     assert_eq!(with.file, Some(folder.join("work.pdb")));
+}
+
+/// What a server has, for a function that has no place for it.
+static SERVED: OnceLock<PathBuf> = OnceLock::new();
+
+fn served(url: &str, file: &mut File) -> Result<bool, String> {
+    let folder = SERVED.get().ok_or("no server")?;
+    let name = url.strip_prefix("http://here/").ok_or("another server")?;
+    let Ok(mut found) = File::open(folder.join(name)) else {
+        return Ok(false);
+    };
+    let copied = std::io::copy(&mut found, file);
+    copied.map(|_| true).map_err(|error| error.to_string())
+}
+
+/// The recording is of a module whose file is gone: both it and its PDB come from a server.
+#[test]
+fn a_module_and_its_pdb_are_fetched_where_that_is_asked_for() {
+    let Some(built) = binaries::pe() else { return };
+    let recorded = build_of(&built.file).expect("an executable");
+    let module = Module {
+        stamp: recorded.stamp,
+        path: Some(r"C:\gone\work.exe".to_owned()),
+        ..module(&built.file)
+    };
+    let (Some(Identity::Pdb { guid, age, .. }), Some(stamp)) = (&recorded.identity, recorded.stamp)
+    else {
+        panic!("a PDB and a PE head");
+    };
+    let (server, store) = (
+        tempfile::tempdir().expect("a folder"),
+        tempfile::tempdir().expect("a folder"),
+    );
+    let places = [
+        format!("work.pdb/{guid}{age:X}/work.pdb"),
+        format!("work.exe/{:08X}{:x}/work.exe", stamp.time, stamp.size),
+    ];
+    for (place, name) in places.iter().zip(["work.pdb", "work.exe"]) {
+        let place = server.path().join(place);
+        std::fs::create_dir_all(place.parent().expect("a folder")).expect("made");
+        std::fs::copy(built.folder.path().join(name), place).expect("copied");
+    }
+    SERVED.set(server.path().to_owned()).expect("one server");
+    let ip = wait_in(&built);
+    let path = SymbolPath::parse(&format!("srv*{}*http://here", store.path().display()));
+    let found = |path: &SymbolPath| {
+        let mut symbols = Symbols::open(&recording(vec![module.clone()]), path);
+        let frame = symbols.frame(7, ip, Mode::User);
+        (frame.line, symbols.opened().remove(0))
+    };
+    let (line, without) = found(&path);
+    assert_eq!((line, without.kind), (None, Kind::None));
+    let told = without.notes.join(" ");
+    assert!(told.contains("was not asked: `--download` does"), "{told}");
+    let (line, with) = found(&path.clone().downloading(served));
+    assert_eq!((line, with.kind), (Some(21), Kind::Pdb), "{with:?}");
+    let [pdb, image] = places.map(|place| store.path().join(place));
+    assert_eq!((with.file, with.image), (Some(pdb), Some(image)));
+    // The store has both now.
+    let (line, again) = found(&path);
+    assert_eq!((line, again.kind), (Some(21), Kind::Pdb), "{again:?}");
+}
+
+#[test]
+fn a_download_wants_a_server_and_windows() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("a.rec");
+    let file = file.to_str().expect("UTF-8");
+    json(&["record", "-o", file]);
+    refused(&["report", file, "--download"], 2, "usage");
+    let path = format!("srv*{}*http://127.0.0.1:9", folder.path().display());
+    if !cfg!(windows) {
+        let options = ["report", file, "--download", "--symbols", &path];
+        refused(&options, 4, "unavailable");
+    }
 }
 
 #[test]

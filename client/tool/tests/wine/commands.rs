@@ -1,6 +1,7 @@
 //! Do the commands that need no driver say the same as elsewhere, the others that there is none, and
 //! does Ctrl-C leave a result?
 
+use crate::wine::download;
 use crate::wine::prefix::Wine;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -53,6 +54,7 @@ fn it_is_the_tool_that_it_is_elsewhere() {
     what_needs_no_driver_says_the_same_as_elsewhere(&wine);
     what_needs_a_driver_says_that_there_is_none(&wine);
     doctor_reads_what_windows_says(&wine);
+    download::what_is_missing_is_fetched(&wine);
     ctrl_c_ends_the_measurement_and_leaves_its_result(&wine);
 }
 

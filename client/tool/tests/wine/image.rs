@@ -5,25 +5,23 @@ use object::LittleEndian as LE;
 use object::read::pe::{ImageNtHeaders, ImageOptionalHeader, PeFile64};
 use std::collections::BTreeSet;
 
-/// What every Windows 10 has in System32; msvcrt.dll is the C runtime that belongs to Windows.
+/// What a file beside halprof.exe cannot stand in for: Windows' known libraries with what those
+/// import, and what Rust's standard library imports itself. Others are loaded from System32 when they
+/// are needed. msvcrt.dll is the C runtime that belongs to Windows.
 const SYSTEM: &[&str] = &[
     "advapi32.dll",
-    "bcrypt.dll",
     "bcryptprimitives.dll",
     "cfgmgr32.dll",
     "kernel32.dll",
     "msvcrt.dll",
-    "newdev.dll",
     "ntdll.dll",
     "ole32.dll",
     "oleaut32.dll",
-    "powrprof.dll",
     "psapi.dll",
     "setupapi.dll",
     "shell32.dll",
     "user32.dll",
     "userenv.dll",
-    "version.dll",
     "ws2_32.dll",
 ];
 

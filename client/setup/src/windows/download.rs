@@ -1,0 +1,256 @@
+//! Files of symbol servers, by WinHTTP: Windows' own proxies and certificates hold.
+
+use super::library::Library;
+use super::{last_error, wide};
+use crate::Result;
+use std::ffi::c_void;
+use std::fs::File;
+use std::io::Write;
+use std::ptr;
+use windows_sys::Win32::Foundation::FALSE;
+use windows_sys::Win32::Networking::WinHttp::{
+    URL_COMPONENTS, WINHTTP_ACCESS_TYPE_AUTOMATIC_PROXY, WINHTTP_FLAG_SECURE,
+    WINHTTP_INTERNET_SCHEME_HTTPS, WINHTTP_QUERY_FLAG_NUMBER, WINHTTP_QUERY_STATUS_CODE,
+};
+use windows_sys::core::{BOOL, PCWSTR};
+
+/// Nothing longer is taken: 4 GiB, which no PDB exceeds.
+const BYTES_MAX: u64 = 1 << 32;
+const FOUND: u32 = 200;
+/// Not found, gone.
+const ABSENT: [u32; 2] = [404, 410];
+
+type Hinternet = *mut c_void;
+type Open = unsafe extern "system" fn(PCWSTR, u32, PCWSTR, PCWSTR, u32) -> Hinternet;
+type CrackUrl = unsafe extern "system" fn(PCWSTR, u32, u32, *mut URL_COMPONENTS) -> BOOL;
+type Connect = unsafe extern "system" fn(Hinternet, PCWSTR, u16, u32) -> Hinternet;
+type OpenRequest = unsafe extern "system" fn(
+    Hinternet,
+    PCWSTR,
+    PCWSTR,
+    PCWSTR,
+    PCWSTR,
+    *const PCWSTR,
+    u32,
+) -> Hinternet;
+type SendRequest =
+    unsafe extern "system" fn(Hinternet, PCWSTR, u32, *const c_void, u32, u32, usize) -> BOOL;
+type ReceiveResponse = unsafe extern "system" fn(Hinternet, *mut c_void) -> BOOL;
+type QueryHeaders =
+    unsafe extern "system" fn(Hinternet, u32, PCWSTR, *mut c_void, *mut u32, *mut u32) -> BOOL;
+type ReadData = unsafe extern "system" fn(Hinternet, *mut c_void, u32, *mut u32) -> BOOL;
+type CloseHandle = unsafe extern "system" fn(Hinternet) -> BOOL;
+
+/// The functions that are used.
+struct WinHttp {
+    open: Open,
+    crack_url: CrackUrl,
+    connect: Connect,
+    open_request: OpenRequest,
+    send_request: SendRequest,
+    receive_response: ReceiveResponse,
+    query_headers: QueryHeaders,
+    read_data: ReadData,
+    close_handle: CloseHandle,
+}
+
+/// A handle of WinHTTP.
+struct Handle {
+    handle: Hinternet,
+    close: CloseHandle,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // SAFETY: the handle is open, and nothing uses it after this.
+        unsafe { (self.close)(self.handle) };
+    }
+}
+
+/// A server and what is asked of it.
+struct Target {
+    host: Vec<u16>,
+    port: u16,
+    path: Vec<u16>,
+    secure: bool,
+}
+
+/// Writes what is at a URL into a file; `false` where the server does not have it.
+///
+/// # Errors
+/// In words, where the server cannot be asked or answers something else, or where the file cannot be
+/// written.
+pub fn fetch(url: &str, file: &mut File) -> std::result::Result<bool, String> {
+    let http = WinHttp::load().map_err(|error| error.to_string())?;
+    let answer = http.ask(url).map_err(|error| error.to_string())?;
+    match answer.status {
+        FOUND => http.write(&answer, file).map(|()| true),
+        status if ABSENT.contains(&status) => Ok(false),
+        status => Err(format!("the server answered with status {status}")),
+    }
+}
+
+/// An answer whose head has come. Handles are closed in this order.
+struct Answer {
+    request: Handle,
+    _connection: Handle,
+    _session: Handle,
+    status: u32,
+}
+
+impl WinHttp {
+    fn load() -> Result<Self> {
+        let library = Library::load("winhttp.dll")?;
+        // SAFETY: the types are those of the functions (winhttp.h).
+        unsafe {
+            Ok(Self {
+                open: library.function::<Open>(c"WinHttpOpen")?,
+                crack_url: library.function::<CrackUrl>(c"WinHttpCrackUrl")?,
+                connect: library.function::<Connect>(c"WinHttpConnect")?,
+                open_request: library.function::<OpenRequest>(c"WinHttpOpenRequest")?,
+                send_request: library.function::<SendRequest>(c"WinHttpSendRequest")?,
+                receive_response: library.function::<ReceiveResponse>(c"WinHttpReceiveResponse")?,
+                query_headers: library.function::<QueryHeaders>(c"WinHttpQueryHeaders")?,
+                read_data: library.function::<ReadData>(c"WinHttpReadData")?,
+                close_handle: library.function::<CloseHandle>(c"WinHttpCloseHandle")?,
+            })
+        }
+    }
+
+    fn handle(&self, handle: Hinternet, step: &'static str) -> Result<Handle> {
+        if handle.is_null() {
+            return Err(last_error(step));
+        }
+        Ok(Handle {
+            handle,
+            close: self.close_handle,
+        })
+    }
+
+    /// Sends the request and waits for the head of its answer.
+    fn ask(&self, url: &str) -> Result<Answer> {
+        let target = self.target(url)?;
+        let agent = wide::terminated(concat!("halprof/", env!("CARGO_PKG_VERSION")));
+        // SAFETY: the name ends with a zero; there is no proxy to name.
+        let session = unsafe {
+            (self.open)(
+                agent.as_ptr(),
+                WINHTTP_ACCESS_TYPE_AUTOMATIC_PROXY,
+                ptr::null(),
+                ptr::null(),
+                0,
+            )
+        };
+        let session = self.handle(session, "WinHTTP could not be opened")?;
+        // SAFETY: the session is open, the host's name ends with a zero.
+        let connection =
+            unsafe { (self.connect)(session.handle, target.host.as_ptr(), target.port, 0) };
+        let connection = self.handle(connection, "the server's name is not valid")?;
+        let verb = wide::terminated("GET");
+        let flags = if target.secure {
+            WINHTTP_FLAG_SECURE
+        } else {
+            0
+        };
+        // SAFETY: the connection is open, the texts end with a zero, the others are left out.
+        let request = unsafe {
+            (self.open_request)(
+                connection.handle,
+                verb.as_ptr(),
+                target.path.as_ptr(),
+                ptr::null(),
+                ptr::null(),
+                ptr::null(),
+                flags,
+            )
+        };
+        let request = self.handle(request, "the request is not valid")?;
+        // SAFETY: the request is open; there are no headers and no data.
+        let sent =
+            unsafe { (self.send_request)(request.handle, ptr::null(), 0, ptr::null(), 0, 0, 0) };
+        if sent == FALSE {
+            return Err(last_error("the server could not be asked"));
+        }
+        // SAFETY: the request is sent; the second is reserved.
+        if unsafe { (self.receive_response)(request.handle, ptr::null_mut()) } == FALSE {
+            return Err(last_error("the server did not answer"));
+        }
+        let (mut status, mut length) = (0u32, size_of::<u32>() as u32);
+        // SAFETY: the answer's head is there; `status` is valid for writes of `length` bytes.
+        let done = unsafe {
+            (self.query_headers)(
+                request.handle,
+                WINHTTP_QUERY_STATUS_CODE | WINHTTP_QUERY_FLAG_NUMBER,
+                ptr::null(),
+                (&raw mut status).cast(),
+                &raw mut length,
+                ptr::null_mut(),
+            )
+        };
+        if done == FALSE {
+            return Err(last_error("the server's answer has no status"));
+        }
+        Ok(Answer {
+            request,
+            _connection: connection,
+            _session: session,
+            status,
+        })
+    }
+
+    fn target(&self, url: &str) -> Result<Target> {
+        let text = wide::terminated(url);
+        // Lengths that are not 0 ask for the places of the parts.
+        let mut parts = URL_COMPONENTS {
+            dwStructSize: size_of::<URL_COMPONENTS>() as u32,
+            dwHostNameLength: u32::MAX,
+            dwUrlPathLength: u32::MAX,
+            ..URL_COMPONENTS::default()
+        };
+        // SAFETY: the text ends with a zero; `parts` tells its size and is valid for a write.
+        if unsafe { (self.crack_url)(text.as_ptr(), 0, 0, &raw mut parts) } == FALSE {
+            return Err(last_error("the server's URL is not valid"));
+        }
+        let part = |start: *mut u16, length: u32| -> Vec<u16> {
+            // SAFETY: the part lies within `text`, which lives on.
+            let units = unsafe { std::slice::from_raw_parts(start, length as usize) };
+            units.iter().copied().chain([0]).collect()
+        };
+        Ok(Target {
+            host: part(parts.lpszHostName, parts.dwHostNameLength),
+            port: parts.nPort,
+            path: part(parts.lpszUrlPath, parts.dwUrlPathLength),
+            secure: parts.nScheme == WINHTTP_INTERNET_SCHEME_HTTPS,
+        })
+    }
+
+    fn write(&self, answer: &Answer, file: &mut File) -> std::result::Result<(), String> {
+        let mut buffer = vec![0u8; 64 << 10];
+        let mut all = 0;
+        loop {
+            let mut read = 0;
+            // SAFETY: the request is open; `buffer` is valid for writes of its length, `read` for a
+            // write.
+            let done = unsafe {
+                (self.read_data)(
+                    answer.request.handle,
+                    buffer.as_mut_ptr().cast(),
+                    buffer.len() as u32,
+                    &raw mut read,
+                )
+            };
+            if done == FALSE {
+                return Err(last_error("the server's answer broke off").to_string());
+            }
+            if read == 0 {
+                return Ok(());
+            }
+            all += u64::from(read);
+            if all > BYTES_MAX {
+                return Err("it is longer than 4 GiB".to_owned());
+            }
+            let piece = buffer.get(..read as usize).unwrap_or_default();
+            file.write_all(piece).map_err(|error| error.to_string())?;
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Drives and the devices that they stand for.
+
+use super::{packages, wide};
+use crate::native::{self, Volume};
+use windows_sys::Win32::Storage::FileSystem::QueryDosDeviceW;
+
+/// The longest name of a device.
+const NAME_UNITS: usize = 1024;
+
+/// The path as programs open it, of one as the kernel has it.
+pub(super) fn on_disk(native: &str, volumes: &[Volume]) -> String {
+    let windows = packages::windows_folder().unwrap_or_default();
+    native::on_disk(native, &windows.to_string_lossy(), volumes)
+}
+
+/// The drives of this machine.
+pub(super) fn all() -> Vec<Volume> {
+    let volume = |letter: char| {
+        let drive = format!("{letter}:");
+        let name = wide::terminated(&drive);
+        let mut units = [0u16; NAME_UNITS];
+        // SAFETY: the name ends with a zero; `units` is valid for writes of its length.
+        let length =
+            unsafe { QueryDosDeviceW(name.as_ptr(), units.as_mut_ptr(), NAME_UNITS as u32) };
+        // Several may stand one behind the other: the first holds.
+        (length != 0).then(|| Volume {
+            drive,
+            device: wide::text(&units),
+        })
+    };
+    ('A'..='Z').filter_map(volume).collect()
+}
