@@ -7,7 +7,7 @@
 use crate::apic::ApicPage;
 use core::arch::asm;
 use core::arch::x86_64::{__cpuid_count, _rdtsc};
-use hal_profile::machine::{CpuidResult, Machine};
+use hal_profile::machine::{CR4_PCE, CpuidResult, Machine};
 
 /// RFLAGS.IF.
 const INTERRUPT_FLAG: u64 = 1 << 9;
@@ -85,6 +85,24 @@ impl Machine for Cpu {
         if let Some(page) = self.apic {
             page.write(offset, value);
         }
+    }
+
+    fn read_cr4(&mut self) -> u64 {
+        let value: u64;
+        // SAFETY: ring 0; reading CR4 has no effect.
+        unsafe {
+            asm!("mov rax, cr4", out("rax") value, options(nomem, nostack, preserves_flags));
+        }
+        value
+    }
+
+    fn set_pce(&mut self, on: bool) {
+        let other = self.read_cr4() & !CR4_PCE;
+        let value = if on { other | CR4_PCE } else { other };
+        // SAFETY: ring 0, and no hypervisor, as the core promises: every x86-64 processor has PCE.
+        // All other bits are as they were read just now, with interrupts masked, and PCE alone
+        // flushes nothing and has no effect on memory.
+        unsafe { asm!("mov cr4, rax", in("rax") value, options(nomem, nostack, preserves_flags)) };
     }
 
     #[inline]

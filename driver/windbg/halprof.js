@@ -134,6 +134,7 @@ const LOSS_CAUSES = ["RingFull", "KernelHidden", "Coalesced", "Missed"];
 const REQUESTS = [
     "HELLO", "DESCRIBE", "PROCESSORS", "REGISTERS", "ENUMERATE", "QUERY", "PLAN", "OPEN",
     "CONFIGURE", "START", "STOP", "CLOSE", "SET_INTERVAL", "SNAPSHOT", "DRAIN", "STATISTICS",
+    "ALLOW", "RELEASE", "STATUS", "THREADS",
 ];
 const OVERFLOWS = ["ignored", "interrupt", "callback"];
 // WDF_POWER_DEVICE_STATE (wdfdevice.h).

@@ -38,6 +38,7 @@ mod guard;
 pub mod host;
 pub mod machine;
 pub mod overflow;
+mod pce;
 pub mod pmu;
 pub mod processor_set;
 pub mod program;

@@ -15,6 +15,9 @@ pub struct CpuidResult {
     pub edx: u32,
 }
 
+/// CR4.PCE: RDPMC may be executed in user mode (SDM, "Control Registers").
+pub const CR4_PCE: u64 = 1 << 8;
+
 /// One processor, as seen from ring 0 on that processor with interrupts masked.
 ///
 /// There is no error to answer: an MSR that is not there is a #GP, which is a bug check on Windows
@@ -32,6 +35,10 @@ pub trait Machine {
     fn read_apic(&mut self, offset: u32) -> u32;
     /// Writes a register of the local APIC's page, in xAPIC mode only.
     fn write_apic(&mut self, offset: u32, value: u32);
+    /// CR4.
+    fn read_cr4(&mut self) -> u64;
+    /// Sets or clears [`CR4_PCE`]; no other bit of CR4 changes.
+    fn set_pce(&mut self, on: bool);
     /// RDTSC.
     fn timestamp(&mut self) -> u64;
 }

@@ -8,6 +8,7 @@ mod configure;
 mod describe;
 mod exchange;
 mod kinds;
+mod pce;
 mod read;
 mod run;
 mod sessions;
@@ -27,7 +28,9 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use exchange::{Answer, Exchange, refused};
 use kinds::Kinds;
 use shared_types::request::session::MAX_PROCESSORS;
-use shared_types::request::{Access, RequestCode, counts, machine, samples, session, source};
+use shared_types::request::{
+    Access, RequestCode, counts, machine, rdpmc, samples, session, source,
+};
 use shared_types::{ErrorCode, NtStatus, Reason, ReplyHeader};
 
 /// What a host builds a service from.
@@ -218,6 +221,9 @@ impl<H: Host> Service<H> {
             counts::SNAPSHOT => self.snapshot(client, exchange),
             samples::DRAIN => self.drain(client, exchange),
             samples::STATISTICS => self.statistics(client, exchange),
+            rdpmc::ALLOW => self.allow_rdpmc(client, exchange),
+            rdpmc::RELEASE => self.release_rdpmc(client, exchange),
+            rdpmc::STATUS => self.rdpmc_status(exchange),
             // A code of `RequestCode::ALL` that is not served here is a defect of this table.
             _ => Err(refused(ErrorCode::BadValue, 0, 0)),
         }
@@ -233,7 +239,7 @@ impl<H: Host> Service<H> {
         }
     }
 
-    /// Before sleep: reads all totals, stops all counters.
+    /// Before sleep: reads all totals, stops all counters, and leaves CR4 as it was found.
     pub fn suspend(&mut self) {
         self.suspended = true;
         self.on_running(|local| {
@@ -242,11 +248,16 @@ impl<H: Host> Service<H> {
         self.on_running(|local| {
             local.suspend();
         });
+        self.clear_rdpmc();
     }
 
-    /// After sleep: arms the running session again.
+    /// After sleep: arms the running session again, and gives RDPMC to who holds it.
     pub fn resume(&mut self) {
         self.suspended = false;
+        if self.rdpmc_holders() > 0 {
+            // What a processor does not take now it has been told before sleep.
+            let _ = self.set_rdpmc();
+        }
         self.on_running(|local| {
             local.resume();
         });
@@ -267,6 +278,11 @@ impl<H: Host> Service<H> {
         let kinds_before = self.kinds.iter().count();
         self.discover(index);
         let configured = self.kinds.kind_of(index) < kinds_before;
+        if self.rdpmc_holders() > 0 && !self.suspended {
+            self.processors.run_on(index, |local| {
+                let _ = local.hold_rdpmc();
+            });
+        }
         let everywhere = running(self.holder, &self.sessions)
             .is_some_and(|session| session.program.settings.processors == ProcessorSet::ALL);
         if configured && everywhere {

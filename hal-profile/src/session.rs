@@ -16,6 +16,10 @@ pub struct Client {
 
 /// Storage for one session, allocated by the host. All zeros: nobody uses it.
 #[derive(Debug, FromZeros)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and all are false in zeroed memory"
+)]
 pub struct Session {
     pub(crate) owned: bool,
     owner: Client,
@@ -23,6 +27,8 @@ pub struct Session {
     pub(crate) uses: u32,
     pub(crate) kernel: bool,
     pub(crate) approximate: bool,
+    /// It holds RDPMC in user mode.
+    pub(crate) rdpmc: bool,
     /// Why the driver has ended its last run.
     pub(crate) ended: Ended,
     pub(crate) program: Program,

@@ -4,6 +4,7 @@
 
 use crate::capabilities::Capabilities;
 use crate::guard::Guard;
+use crate::pce::Pce;
 use crate::pmu::Active;
 use crate::program::{MAX_COUNTERS, MAX_SOURCES, Slot};
 use crate::statistics::SampleStatistics;
@@ -35,6 +36,7 @@ pub struct ProcessorState {
     pub(crate) statistics: SampleStatistics,
     pub(crate) clock: Clock,
     pub(crate) found: Found,
+    pub(crate) pce: Pce,
     /// A storm of interrupts has left LVTPC masked here.
     pub(crate) storm: bool,
     /// [`shared_types::ErrorCode`] for which the session has ended here, or 0.

@@ -64,6 +64,9 @@ impl RequestCode {
         (counts::SNAPSHOT, "snapshot"),
         (samples::DRAIN, "drain"),
         (samples::STATISTICS, "statistics"),
+        (rdpmc::ALLOW, "allow-rdpmc"),
+        (rdpmc::RELEASE, "release-rdpmc"),
+        (rdpmc::STATUS, "rdpmc-status"),
     ];
 }
 

@@ -5,7 +5,7 @@ use crate::fault::Fault;
 use crate::hal;
 use crate::processor::Processor;
 use hal_profile::host::{Local, Overflows, Processors, Unreserved};
-use hal_profile::machine::{CpuidResult, Machine};
+use hal_profile::machine::{CR4_PCE, CpuidResult, Machine};
 use hal_profile::overflow::Interrupted;
 use hal_profile::processor_set::ProcessorSet;
 use hal_profile::program::{Program, Scratch};
@@ -100,6 +100,16 @@ impl Machine for Cpu {
     fn write_apic(&mut self, offset: u32, value: u32) {
         let result = self.processor.write_apic(offset, value);
         self.refuse(result);
+    }
+
+    fn read_cr4(&mut self) -> u64 {
+        self.processor.cr4()
+    }
+
+    fn set_pce(&mut self, on: bool) {
+        let other = self.processor.cr4() & !CR4_PCE;
+        self.processor
+            .set_cr4(if on { other | CR4_PCE } else { other });
     }
 
     fn timestamp(&mut self) -> u64 {

@@ -16,6 +16,11 @@ use hal_profile::machine::CpuidResult;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const IA32_TIME_STAMP_COUNTER: u32 = 0x10;
+/// CR4 while Windows runs: SMAP, SMEP, OSXSAVE, FSGSBASE, OSXMMEXCPT, OSFXSR, PGE, MCE, PAE, PSE
+/// and DE. PCE is clear.
+const WINDOWS_CR4: u64 = 0x0035_06F8;
+/// CR4.PCE.
+const CR4_PCE: u64 = 1 << 8;
 /// Windows' performance interrupt: the vector of PROFILE_LEVEL, fixed delivery, not masked.
 const WINDOWS_LVTPC: u32 = 0xFE;
 
@@ -94,6 +99,8 @@ pub struct Processor {
     thread: usize,
     counts: Counts,
     timestamp: u64,
+    cr4: u64,
+    guards_pce: bool,
     accesses: Accesses,
     delivery: Delivery,
 }
@@ -122,6 +129,8 @@ impl Processor {
             package: unit.map(|unit| Arc::new(Mutex::new(Package::new(unit)))),
             counts: Counts::default(),
             timestamp: 0,
+            cr4: WINDOWS_CR4,
+            guards_pce: false,
             accesses: Accesses::default(),
             delivery,
         }
@@ -149,6 +158,26 @@ impl Processor {
             result.edx &= !(1 << 9);
         }
         result
+    }
+
+    /// CR4.
+    #[must_use]
+    pub const fn cr4(&self) -> u64 {
+        self.cr4
+    }
+
+    /// MOV to CR4.
+    pub fn set_cr4(&mut self, value: u64) {
+        self.cr4 = if self.guards_pce {
+            value & !CR4_PCE
+        } else {
+            value
+        };
+    }
+
+    /// Somebody keeps CR4.PCE clear from now on, whatever is written.
+    pub fn guard_pce(&mut self) {
+        self.guards_pce = true;
     }
 
     /// RDMSR.
@@ -426,6 +455,7 @@ impl Processor {
         self.apic.reset();
         self.delivery.reset();
         self.timestamp = 0;
+        self.cr4 = WINDOWS_CR4;
     }
 
     /// Makes a bit stuck at 0 in every counter: a broken processor, to show that a test sees it.

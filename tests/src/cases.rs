@@ -9,7 +9,7 @@ use crate::wire::{Wire, about};
 use shared_types::hal::HalProfileSourceInterval64;
 use shared_types::request::session::{Configure, SetInterval};
 use shared_types::request::source::Query;
-use shared_types::request::{Plain, RequestCode, counts, machine, samples, session, source};
+use shared_types::request::{Plain, RequestCode, counts, machine, rdpmc, samples, session, source};
 
 /// ProfileTotalIssues: instructions, on every interface.
 pub const TOTAL_ISSUES: u32 = 2;
@@ -29,6 +29,7 @@ pub struct Case {
 #[must_use]
 pub fn case(wire: &mut Wire, code: RequestCode) -> Case {
     let number = match code {
+        rdpmc::ALLOW | rdpmc::RELEASE => wire.open(),
         session::STOP | counts::SNAPSHOT | samples::DRAIN | samples::STATISTICS => running(wire),
         session::START | session::CONFIGURE | session::SET_INTERVAL | session::CLOSE => {
             configured(wire)
@@ -37,7 +38,9 @@ pub fn case(wire: &mut Wire, code: RequestCode) -> Case {
     };
     let header = header(0);
     let (request, flags, reserved): (_, _, &[usize]) = match code {
-        machine::HELLO | machine::DESCRIBE => (requests::bytes(&Plain { header }, &[]), 0, &[12]),
+        machine::HELLO | machine::DESCRIBE | rdpmc::STATUS => {
+            (requests::bytes(&Plain { header }, &[]), 0, &[12])
+        }
         session::OPEN => (
             requests::bytes(&Plain { header }, &[]),
             session::KERNEL | source::APPROXIMATE,

@@ -5,7 +5,7 @@ use shared_types::hal::HalProfileSourceInterval64;
 use shared_types::request::session::{Configure, SetInterval, Spec};
 use shared_types::request::source::Query;
 use shared_types::request::{
-    Access, Plain, RequestCode, counts, machine, samples, session, source,
+    Access, Plain, RequestCode, counts, machine, rdpmc, samples, session, source,
 };
 use shared_types::{ProfileSource, RequestHeader, WIRE_VERSION};
 use std::fmt::Write;
@@ -93,7 +93,9 @@ pub fn random_well_formed(rng: &mut Rng, sessions: &[u32]) -> (RequestCode, Vec<
         None => rng.u32(..) >> rng.u32(..32),
     };
     let request = match code {
-        machine::HELLO | machine::DESCRIBE | session::OPEN => bytes(&Plain { header }, &[]),
+        machine::HELLO | machine::DESCRIBE | session::OPEN | rdpmc::STATUS => {
+            bytes(&Plain { header }, &[])
+        }
         machine::PROCESSORS | machine::REGISTERS | source::ENUMERATE => bytes(
             &machine::From {
                 header,
@@ -151,7 +153,9 @@ pub fn random_well_formed(rng: &mut Rng, sessions: &[u32]) -> (RequestCode, Vec<
         | session::CLOSE
         | counts::SNAPSHOT
         | samples::DRAIN
-        | samples::STATISTICS => bytes(
+        | samples::STATISTICS
+        | rdpmc::ALLOW
+        | rdpmc::RELEASE => bytes(
             &session::Session {
                 header,
                 session: number,

@@ -155,6 +155,14 @@ impl Machine for Silicon {
         panic!("no access to the local APIC at {offset:#x}: {value:#x}");
     }
 
+    fn read_cr4(&mut self) -> u64 {
+        panic!("no access to CR4");
+    }
+
+    fn set_pce(&mut self, on: bool) {
+        panic!("no access to CR4: PCE {on}");
+    }
+
     fn timestamp(&mut self) -> u64 {
         0
     }

@@ -159,10 +159,13 @@ fn ranges(ranges: &[std::ops::RangeInclusive<u32>]) -> BTreeSet<u32> {
 /// Each interface's registers, by its manual, and the local APIC's entry.
 fn registers_of(model: &str) -> BTreeSet<u32> {
     let apic = || [APIC_BASE..=APIC_BASE, LVTPC..=LVTPC];
-    let of = |own: &[std::ops::RangeInclusive<u32>]| ranges(&[own, &apic()].concat());
+    let of = |own: &[std::ops::RangeInclusive<u32>]| {
+        let control = [Register::CR4..=Register::CR4];
+        ranges(&[own, &control, &apic()].concat())
+    };
     match model {
         "hyperv-masked" => BTreeSet::new(),
-        "pentium" => ranges(&[0x11..=0x13]),
+        "pentium" => ranges(&[0x11..=0x13, Register::CR4..=Register::CR4]),
         "pentium3" => of(&[0x186..=0x187, 0xC1..=0xC2]),
         "skylake" => of(&[0x186..=0x189, 0xC1..=0xC4, 0x309..=0x30B, 0x38D..=0x38F]),
         "k8" => of(&[0xC001_0000..=0xC001_0007]),
@@ -212,6 +215,7 @@ fn the_registers_shown_are_the_processors_own() {
             let processor = wire.model.processor(index as usize).expect("a processor");
             for Register { number, value, .. } in shown {
                 let is = match number {
+                    Register::CR4 => processor.cr4(),
                     LVTPC => processor.read_apic(0x340).expect("xAPIC").into(),
                     _ => processor.rdmsr(number).expect("a register"),
                 };

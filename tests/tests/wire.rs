@@ -4,7 +4,7 @@ use halprof_tests::cases::{case, machine_for, with_word};
 use halprof_tests::requests::ALL_RIGHTS;
 use halprof_tests::wire::{AMPLE, Wire, about};
 use shared_types::request::session::Configure;
-use shared_types::request::{RequestCode, counts, machine, samples, session, source};
+use shared_types::request::{RequestCode, counts, machine, rdpmc, samples, session, source};
 use shared_types::{ErrorCode, NtStatus, ReplyHeader, WIRE_VERSION};
 
 #[test]
@@ -13,7 +13,7 @@ fn the_codes_are_what_winioctl_makes_of_their_parts() {
     for (place, &(code, name)) in RequestCode::ALL.iter().enumerate() {
         let access = match name {
             "hello" | "describe" | "processors" | "registers" | "enumerate" | "query" | "plan"
-            | "snapshot" | "statistics" => 1,
+            | "snapshot" | "statistics" | "rdpmc-status" => 1,
             _ => 2,
         };
         let function = 0x800 + place as u32;
@@ -195,6 +195,7 @@ fn needed(code: RequestCode) -> usize {
         session::STOP | counts::SNAPSHOT => 32 + 2 * 80,
         samples::DRAIN => 40 + 40,
         samples::STATISTICS => 24 + 8 * 15,
+        rdpmc::ALLOW | rdpmc::RELEASE | rdpmc::STATUS => 40,
         // As many registers as the processor has: all of them, or none.
         machine::REGISTERS => {
             let (mut wire, case) = machine_for(code);

@@ -3,6 +3,7 @@
 use crate::error::Refusal;
 use crate::{Error, Result, Transport};
 use shared_types::request::machine::{self, Hello, Machine, Page, Processor, Register};
+use shared_types::request::rdpmc::{self, Rdpmc};
 use shared_types::request::session::{
     Configure, MAX_PROCESSORS, OPEN, Opened, ProcessorBits, SAMPLE, Spec,
 };
@@ -168,6 +169,11 @@ impl<T: Transport> Connection<T> {
         let (page, body) =
             self.call::<Page>(machine::REGISTERS, "registers", request.as_bytes())?;
         elements("registers", body, page.count as usize)
+    }
+
+    /// Whether user mode may read the counters by RDPMC, on which processors, and who holds that.
+    pub fn rdpmc(&mut self) -> Result<Rdpmc> {
+        self.head(rdpmc::STATUS, "rdpmc-status", plain(0).as_bytes())
     }
 
     /// Whether sources that are counted fit together, and where.

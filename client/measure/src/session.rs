@@ -191,11 +191,12 @@ impl<'a, T: Transport> Session<'a, T> {
         Ok((mask, elements("threads", body, head.count as usize)?))
     }
 
-    /// Lets every program read the counters by RDPMC, until the session ends.
-    pub(crate) fn hold_rdpmc(&mut self) -> Result<Rdpmc> {
+    /// Every program on the machine may read the counters by RDPMC from now on, until this session
+    /// is dropped.
+    pub fn allow_rdpmc(&mut self) -> Result<Rdpmc> {
         let request = self.request();
         self.connection
-            .head(rdpmc::ALLOW, "rdpmc", request.as_bytes())
+            .head(rdpmc::ALLOW, "allow-rdpmc", request.as_bytes())
     }
 
     /// What carries the requests.

@@ -3,7 +3,8 @@
 use crate::{Error, examples, this_machine};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{
-    Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand, ValueEnum,
+    Arg, ArgAction, ArgGroup, ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand,
+    ValueEnum,
 };
 use halprof_profile::export::{Format, Lanes};
 use halprof_profile::symbols::SymbolPath;
@@ -84,6 +85,7 @@ impl Arguments {
             Commands::Record(record) => &record.selection.on,
             Commands::Top(top) => &top.selection.on,
             Commands::Registers(registers) => &registers.on,
+            Commands::Rdpmc(rdpmc) => &rdpmc.on,
             Commands::Explain(explain) => &explain.on,
             _ => &self.on,
         };
@@ -128,6 +130,9 @@ pub(crate) enum Commands {
     Top(Top),
     /// Show the performance-monitoring registers, field by field
     Registers(Registers),
+    /// Let user mode read the counters by RDPMC while a program runs, or until Ctrl-C
+    #[command(after_help = examples::RDPMC)]
+    Rdpmc(Rdpmc),
     /// Check what would prevent a measurement, and say how to fix it
     Doctor(OnMachine),
     /// Explain an error code, a way to measure, or a source on this machine
@@ -639,6 +644,28 @@ pub(crate) struct Registers {
     /// Processors, e.g. `0-3,8` [default: the boot processor]
     #[arg(long = "processors", short = 'C', value_name = "CPUS", num_args = 1..)]
     pub(crate) processors: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[group(skip)]
+#[command(group = ArgGroup::new("for how long").required(true).args(["holding", "program"]))]
+pub(crate) struct Rdpmc {
+    #[command(flatten)]
+    pub(crate) on: OnMachine,
+    #[arg(value_enum, value_name = "ACTION")]
+    pub(crate) holding: Option<Holding>,
+    /// Run this program with its arguments, and allow RDPMC until it ends
+    #[arg(last = true, value_name = "PROGRAM")]
+    pub(crate) program: Vec<OsString>,
+}
+
+/// What `rdpmc` does without a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Holding {
+    /// Allow it until Ctrl-C
+    Hold,
+    /// Show whether it is allowed; changes nothing
+    Status,
 }
 
 #[derive(Debug, Args)]

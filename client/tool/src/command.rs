@@ -10,6 +10,7 @@ pub(crate) mod install;
 pub(crate) mod list;
 pub(crate) mod machines;
 pub(crate) mod man;
+pub(crate) mod rdpmc;
 pub(crate) mod record;
 pub(crate) mod registers;
 pub(crate) mod report;

@@ -117,6 +117,14 @@ Examples:
   halprof top --once
   halprof top -I 500 --log rates.csv -d 60";
 
+pub(crate) const RDPMC: &str = "\
+Examples:
+  halprof rdpmc -- app.exe       while a program runs, whose exit status is passed on
+  halprof rdpmc hold             until Ctrl-C
+  halprof rdpmc status           whether it is allowed, and by whom
+
+RDPMC is allowed for every program on the machine. Under a hypervisor this is refused.";
+
 pub(crate) const EXPLAIN: &str = "\
 Examples:
   halprof explain                        list the topics

@@ -37,7 +37,7 @@ use args::{Arguments, Commands};
 use clap::Parser;
 use clap::error::ErrorKind;
 use command::{
-    annotate, check, doctor, explain, export, info, install, list, machines, man, record,
+    annotate, check, doctor, explain, export, info, install, list, machines, man, rdpmc, record,
     registers, report, script, stat, switch, top, uninstall,
 };
 pub use error::{Error, Result};
@@ -167,6 +167,11 @@ fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u
         Commands::Record(options) => {
             return measuring(place()?, output, |on, output| {
                 record::run(options, on, output)
+            });
+        }
+        Commands::Rdpmc(options) => {
+            return measuring(place()?, output, |on, output| {
+                rdpmc::run(options, on, output)
             });
         }
         Commands::Machines(options) => machines::run(options, output),

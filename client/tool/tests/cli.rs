@@ -24,6 +24,7 @@ mod openmetrics;
 mod outputs;
 mod passes;
 mod pictures;
+mod rdpmc;
 mod readme;
 mod recorder;
 mod recordings;

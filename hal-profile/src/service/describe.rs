@@ -200,10 +200,10 @@ fn read_registers(
     let mut count = 0;
     each_register(capabilities, &mut |number| {
         if let Some(register) = list.next() {
-            let value = if number >= APIC_PAGE {
-                machine.read_apic(number - APIC_PAGE).into()
-            } else {
-                machine.read_msr(number)
+            let value = match number {
+                Register::CR4 => machine.read_cr4(),
+                APIC_PAGE.. => machine.read_apic(number - APIC_PAGE).into(),
+                msr => machine.read_msr(msr),
             };
             *register = Register {
                 value,
@@ -249,6 +249,7 @@ fn each_register(capabilities: &Capabilities, visit: &mut impl FnMut(u32)) {
         visit(capabilities.global.control);
         visit(capabilities.global.status);
     }
+    visit(Register::CR4);
     match capabilities.apic {
         Apic::None => {}
         Apic::XApic => [IA32_APIC_BASE, APIC_PAGE + LVTPC_OFFSET]

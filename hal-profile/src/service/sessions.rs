@@ -138,6 +138,7 @@ impl<H: Host> Service<H> {
             self.stop_counters();
         }
         self.forget_results(slot);
+        self.let_go_of_rdpmc(slot);
         if let Some(session) = self.sessions.get_mut(slot) {
             session.close();
         }

@@ -187,10 +187,16 @@ impl Processor {
 pub struct Register {
     /// The value.
     pub value: u64,
-    /// The MSR's number, or for the local APIC's page 0xFFFF0000 plus the offset.
+    /// The MSR's number, or for the local APIC's page 0xFFFF0000 plus the offset, or
+    /// [`Self::CR4`].
     pub number: u32,
     /// 0.
     pub reserved: u32,
+}
+
+impl Register {
+    /// In `number`: control register 4.
+    pub const CR4: u32 = 0xFFFE_0004;
 }
 
 const _: () = {

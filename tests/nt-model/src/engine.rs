@@ -852,6 +852,23 @@ fn serve(unicorn: &mut Unicorn<'_, Bus>, kind: Privileged) {
             }
             return;
         }
+        Privileged::WriteCr4 => {
+            let value = unicorn.reg_read(Register::RAX).unwrap_or_default();
+            let bus = unicorn.get_data_mut();
+            let cpu = &mut bus.cpus[bus.current];
+            let allowed = bus.registers.write_cr4(cpu, bus.current, value);
+            cpu.processor.set_cr4(value);
+            if let Err(violation) = allowed {
+                bus.stop(violation);
+                let _ = unicorn.emu_stop();
+            }
+            return;
+        }
+        Privileged::ReadCr4 => {
+            let value = cpu.read_cr4();
+            let _ = unicorn.reg_write(Register::RAX, value);
+            return;
+        }
         Privileged::ReadMsr => cpu.read_msr(ecx as u32),
         Privileged::ReadPmc => cpu.read_pmc(ecx as u32),
         Privileged::ReadTimestamp => cpu.timestamp(),

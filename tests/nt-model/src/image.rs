@@ -2,7 +2,7 @@
 
 use crate::memory::{IMAGE, PAGE};
 use anyhow::{Context, Result, ensure};
-use iced_x86::{Code, Decoder, DecoderOptions};
+use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Register};
 use object::LittleEndian as LE;
 use object::pe;
 use object::read::pe::{ImageNtHeaders, ImageOptionalHeader, Import, PeFile64};
@@ -22,6 +22,10 @@ pub enum Privileged {
     ReadPmc,
     /// RDTSC.
     ReadTimestamp,
+    /// MOV from CR4, to RAX.
+    ReadCr4,
+    /// MOV to CR4, from RAX.
+    WriteCr4,
     /// CLI, which the engine executes itself.
     Mask,
     /// STI, which the engine executes itself.
@@ -178,11 +182,19 @@ fn imports(pe: &PeFile64<'_>) -> Result<Vec<ImportSlot>> {
     Ok(found)
 }
 
+fn is_move(one: &Instruction, to: Register, from: Register) -> bool {
+    (one.op0_register(), one.op1_register()) == (to, from)
+}
+
 /// Found by a sweep over the code; what stands between functions is INT3.
 fn privileged(bytes: &[u8], start: u64, size: u64) -> HashMap<u64, Privileged> {
     let code = &bytes[start as usize..(start + size) as usize];
     let decoder = Decoder::with_ip(64, code, IMAGE + start, DecoderOptions::NONE);
-    let kind = |code| match code {
+    let kind = |one: &Instruction| match one.code() {
+        Code::Mov_r64_cr if is_move(one, Register::RAX, Register::CR4) => Some(Privileged::ReadCr4),
+        Code::Mov_cr_r64 if is_move(one, Register::CR4, Register::RAX) => {
+            Some(Privileged::WriteCr4)
+        }
         Code::Cpuid => Some(Privileged::Cpuid),
         Code::Rdmsr => Some(Privileged::ReadMsr),
         Code::Wrmsr => Some(Privileged::WriteMsr),
@@ -194,6 +206,6 @@ fn privileged(bytes: &[u8], start: u64, size: u64) -> HashMap<u64, Privileged> {
     };
     decoder
         .into_iter()
-        .filter_map(|instruction| Some((instruction.ip(), kind(instruction.code())?)))
+        .filter_map(|instruction| Some((instruction.ip(), kind(&instruction)?)))
         .collect()
 }

@@ -9,13 +9,16 @@
 //! woke, and every other bit is what it was.
 
 use crate::rules::{Rule, Violation};
-use hal_profile::machine::Machine as _;
+use hal_profile::machine::{CR4_PCE, Machine as _};
 use sim::cpuid::Leaves;
 use sim::host::Cpu;
 use sim::unkind::{Behaviour, LATE_STOP};
+use std::collections::BTreeMap;
 
 /// The mask bit of LVTPC (SDM, "Local Vector Table"): the one that the driver may change there.
 const LVTPC_MASK: u64 = 1 << 16;
+/// CPUID.1 ECX: a hypervisor is present.
+const HYPERVISOR: u32 = 1 << 31;
 /// LVTPC, in x2APIC mode and in the page.
 const LVTPC_MSR: u32 = 0x834;
 const LVTPC_OFFSET: u32 = 0x340;
@@ -149,6 +152,9 @@ pub struct Registers {
     /// Processors on which LVTPC was masked when the counters were given back: that is a
     /// violation unless the driver tells of a storm there.
     pub left_masked: Vec<usize>,
+    /// CR4.PCE of the processors where the driver has written CR4, as it was before the first time
+    /// since the machine was booted or woke.
+    pce_found: BTreeMap<usize, u64>,
     /// The driver has had its own handler while the counters were reserved: only then is LVTPC's
     /// mask its business.
     pub handled: bool,
@@ -180,6 +186,34 @@ impl Registers {
             && matches!(role, Role::Counter | Role::Fixed)
         {
             watched.ours |= touched;
+        }
+        Ok(())
+    }
+
+    /// The driver is about to write CR4: PCE alone may change, and nothing under a hypervisor, which
+    /// decides what becomes of it (SDM, "Instructions That Cause VM Exits Conditionally").
+    pub fn write_cr4(&mut self, cpu: &Cpu, index: usize, value: u64) -> Result<(), Violation> {
+        let before = cpu.processor.cr4();
+        if cpu.cpuid(1, 0).ecx & HYPERVISOR != 0 {
+            let what = format!("CR4 is written with {value:#x} under a hypervisor");
+            return Err(Violation::new(Rule::Register, what));
+        }
+        if (before ^ value) & !CR4_PCE != 0 {
+            let what = format!("CR4 is changed from {before:#x} to {value:#x}");
+            return Err(Violation::new(Rule::ForeignBits, what));
+        }
+        self.pce_found.entry(index).or_insert(before & CR4_PCE);
+        Ok(())
+    }
+
+    /// CR4.PCE must be as the driver found it, on every processor.
+    pub fn check_cr4(&self, cpus: &[Cpu]) -> Result<(), Violation> {
+        for (&index, &found) in &self.pce_found {
+            let cr4 = cpus.get(index).map_or(0, |cpu| cpu.processor.cr4());
+            if cr4 & CR4_PCE != found {
+                let what = format!("CR4 is left {cr4:#x} on processor {index}: PCE was {found:#x}");
+                return Err(Violation::new(Rule::BitsLeft, what));
+            }
         }
         Ok(())
     }
@@ -227,6 +261,7 @@ impl Registers {
     /// All registers were lost in sleep. The counters that were the driver's still are, and what
     /// reset has made of the registers is what it finds.
     pub fn renew(&mut self, cpus: &mut [Cpu]) {
+        self.pce_found.clear();
         for (watched, cpu) in self.watched.iter_mut().zip(cpus) {
             let ours = watched.ours;
             *watched = Watched::new(cpu);

@@ -11,6 +11,7 @@ use crate::machine::{Fingerprint, SYSTEM, ThreadId};
 use crate::rules::{Rule, Violation};
 use fastrand::Rng;
 use halprof_tests::requests::{self, ALL_RIGHTS};
+use shared_types::request::machine::Register;
 use shared_types::request::samples::Drained;
 use shared_types::request::session::{self, Opened};
 use shared_types::request::{Plain, RequestCode, counts, samples};
@@ -668,6 +669,7 @@ fn controls(cpu: &mut Cpu) -> Vec<(u32, u64)> {
             }
         }
     }
+    found.push((Register::CR4, processor.cr4()));
     let lvtpc = processor.rdmsr(X2APIC_LVTPC);
     let lvtpc = lvtpc.or_else(|_| processor.read_apic(LVTPC).map(u64::from));
     found.extend(lvtpc.map(|value| (LVTPC, value)));

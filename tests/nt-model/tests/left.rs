@@ -1,5 +1,6 @@
 //! Is what a session leaves behind seen?
 
+use hal_profile::machine::CR4_PCE;
 use halprof_tests::driver;
 use nt_model::Device;
 use nt_model::rules::Rule;
@@ -43,6 +44,12 @@ fn a_bit_in_a_register() {
         processor.wrmsr(msr, 0).expect("it is there");
     }
     let processor = &mut device.machine.engine.bus().cpus[0].processor;
+    let cr4 = processor.cr4();
+    processor.set_cr4(cr4 | CR4_PCE);
+    let left = before.compare(&level(&mut device), false, &[]);
+    assert_eq!(left.expect_err("PCE is left").rule, Rule::Left);
+    let processor = &mut device.machine.engine.bus().cpus[0].processor;
+    processor.set_cr4(cr4);
     let lvtpc = processor.read_apic(LVTPC).expect("it is there");
     let written = processor.write_apic(LVTPC, lvtpc | MASKED);
     written.expect("it is there");

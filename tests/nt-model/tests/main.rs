@@ -11,6 +11,7 @@ mod guest;
 mod left;
 mod limits;
 mod pnp;
+mod rdpmc;
 mod registers;
 mod skid;
 mod soak;

@@ -9,7 +9,7 @@ use nt_model::sequence::{Action, Player, Replies};
 use nt_model::{Device, Violation};
 use serde::Deserialize;
 use shared_types::request::session::{self, SAMPLE, Session};
-use shared_types::request::{Plain, RequestCode, counts, machine, samples};
+use shared_types::request::{Plain, RequestCode, counts, machine, rdpmc, samples};
 use sim::cpuid::Leaves;
 use sim::host::Cpu;
 use sim::model::Model;
@@ -204,12 +204,20 @@ fn steps(scenario: &str) -> Vec<Step> {
                 ask(1, RequestCode(machine::HELLO.0 + 0x1000), vec![0; 16]),
             ]
         }
+        "rdpmc" | "rdpmc-sleep" => {
+            let mut steps = configured(1, first, 0, SOURCES);
+            steps.push(about(1, rdpmc::ALLOW, first));
+            if scenario == "rdpmc-sleep" {
+                steps.push(Step::Do(Action::Sleep));
+            }
+            steps
+        }
         _ => running(1, first, 0, SOURCES),
     };
     if scenario == "sleep" {
         steps.push(Step::Do(Action::Sleep));
     }
-    if scenario != "refusals" && scenario != "client-killed" {
+    if !["refusals", "client-killed", "rdpmc", "rdpmc-sleep"].contains(&scenario) {
         steps.push(advance());
         steps.push(about(1, counts::SNAPSHOT, first));
         steps.push(about(1, samples::DRAIN, first));

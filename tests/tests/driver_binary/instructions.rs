@@ -3,10 +3,10 @@
 use super::code::{Code, Place};
 use super::image::Image;
 use super::{Refusals, accepted, overwrite, refused};
-use iced_x86::{Code as Opcode, FlowControl, Mnemonic};
+use iced_x86::{Code as Opcode, FlowControl, Instruction, Mnemonic, Register};
 
-/// The privileged instructions that the driver needs. Not I/O ports, control and debug registers,
-/// descriptor tables, caches, or other processors' TLBs.
+/// The privileged instructions that the driver needs, besides those of [`is_of_cr4`]. Not I/O ports,
+/// other control registers, debug registers, descriptor tables, caches, or other processors' TLBs.
 const PRIVILEGED: [Mnemonic; 4] = [
     Mnemonic::Rdmsr,
     Mnemonic::Wrmsr,
@@ -30,12 +30,18 @@ const REFUSED: [Mnemonic; 10] = [
     Mnemonic::Wrpkru,
 ];
 
+/// MOV from and to CR4, for PCE.
+fn is_of_cr4(one: &Instruction) -> bool {
+    let cr4 = [one.op0_register(), one.op1_register()].contains(&Register::CR4);
+    one.mnemonic() == Mnemonic::Mov && cr4
+}
+
 fn instructions(image: &Image) -> Refusals {
     let mut refusals = Refusals::new();
     for function in Code::of(image).functions.values() {
         for one in &function.instructions {
             let mnemonic = one.mnemonic();
-            let refused = one.is_privileged() && !PRIVILEGED.contains(&mnemonic)
+            let refused = one.is_privileged() && !PRIVILEGED.contains(&mnemonic) && !is_of_cr4(one)
                 || REFUSED.contains(&mnemonic)
                 || one.is_invalid()
                 || matches!(one.flow_control(), FlowControl::Interrupt)
@@ -118,13 +124,13 @@ fn branches(image: &Image) -> Refusals {
 }
 
 #[test]
-fn only_msrs_and_the_interrupt_flag_are_privileged() {
+fn only_msrs_cr4_and_the_interrupt_flag_are_privileged() {
     accepted(instructions);
     let forbidden: [(&str, &[u8]); 12] = [
         ("In ", &[0xEC]),
         ("Out ", &[0xE6, 0x80]),
         ("Mov ", &[0x0F, 0x22, 0xC0]),
-        ("Mov ", &[0x0F, 0x22, 0xE0]),
+        ("Mov ", &[0x0F, 0x22, 0xD8]),
         ("Mov ", &[0x0F, 0x23, 0xF8]),
         ("Lgdt ", &[0x0F, 0x01, 0x10]),
         ("Lidt ", &[0x0F, 0x01, 0x18]),

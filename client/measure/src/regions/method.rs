@@ -233,7 +233,7 @@ fn offer<'a, T: Transport>(
     let rdpmc = method == Method::Rdpmc;
     let (mask, counters) = session.thread_counters()?;
     if rdpmc {
-        session.hold_rdpmc()?;
+        session.allow_rdpmc()?;
     }
     // Whether Windows grants it, this thread finds out for the others.
     platform

@@ -27,7 +27,7 @@ struct One {
 
 #[derive(Serialize)]
 struct Row {
-    /// The MSR's number; 0xFFFF0000 plus the offset for the local APIC's page.
+    /// The MSR's number; 0xFFFF0000 plus the offset for the local APIC's page; 0xFFFE0004 for CR4.
     number: u32,
     name: String,
     value: String,

@@ -228,4 +228,10 @@ fn registers_are_named_and_taken_apart() {
         .expect("a select");
     assert_eq!(select["number"], 0x186);
     assert!(all.iter().all(|register| register["name"] != "unknown"));
+    let cr4 = all.iter().find(|register| register["name"] == "CR4");
+    let field = &cr4.expect("CR4")["fields"][0];
+    assert_eq!(
+        (&field["name"], &field["value"]),
+        (&"PCE".into(), &0.into())
+    );
 }

@@ -54,6 +54,7 @@ fn a_machine_is_offered_where_there_is_something_to_measure() {
         "doctor",
         "explain",
         "registers",
+        "rdpmc",
     ] {
         assert!(help(command).contains("--machine <SPEC>"), "{command}");
     }

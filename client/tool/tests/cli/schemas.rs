@@ -47,6 +47,7 @@ fn outputs() -> Vec<(&'static str, Value)> {
         ("list", on_hybrid(&["list", "--all"])),
         ("check", on_hybrid(&["check"])),
         ("registers", on_hybrid(&["registers"])),
+        ("rdpmc", on_hybrid(&["rdpmc", "--", "true"])),
         ("doctor", on_hybrid(&["doctor"])),
         ("explain", on_hybrid(&["explain", "TotalIssues"])),
         ("man", json(&["man"])),

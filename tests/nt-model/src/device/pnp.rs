@@ -268,6 +268,7 @@ impl Device {
 
     fn check_registers(&mut self) -> Result<(), Violation> {
         let bus = self.machine.engine.bus();
+        bus.registers.check_cr4(&bus.cpus)?;
         bus.registers.check(&mut bus.cpus)
     }
 
@@ -376,6 +377,8 @@ impl Device {
     }
 
     fn check_nothing_left(&mut self) -> Result<(), Violation> {
+        let bus = self.machine.engine.bus();
+        bus.registers.check_cr4(&bus.cpus)?;
         let alive = self.machine.kernel.alive();
         if !alive.is_empty() || self.machine.framework.bound {
             let what = format!(

@@ -19,7 +19,7 @@ pub(crate) struct Decoded {
 
 /// Decodes a register of a processor that is used through `interface`.
 ///
-/// `number` is the MSR's, or 0xFFFF0000 plus the offset in the local APIC's page. Interfaces share
+/// `number` is as `shared_types::request::machine::Register` has it. Interfaces share
 /// numbers, so they are needed to tell e.g. IA32_FIXED_CTR0 from MSR_FLAME_COUNTER1.
 #[must_use]
 pub(crate) fn decode(interface: ProfileInterface, number: u32, value: u64) -> Decoded {

@@ -5,6 +5,7 @@
 
 use super::netburst::{COUNTERS, ESCRS};
 use shared_types::ProfileInterface;
+use shared_types::request::machine::Register;
 
 /// A field: its name, its highest and its lowest bit, and what it means.
 #[derive(Clone, Copy, Debug)]
@@ -262,6 +263,9 @@ const MISC_ENABLE: &[Field] = &[
     bit("LIMIT_CPUID_MAXVAL", 22, "CPUID's highest leaf is limited"),
 ];
 
+/// SDM volume 3A, 2.5, "Control Registers": what concerns performance monitoring.
+const CR4: &[Field] = &[bit("PCE", 8, "user mode may execute RDPMC")];
+
 /// SDM volume 3A, 10.4.4 and 10.12.1.
 const APIC_BASE: &[Field] = &[
     bit("BSP", 8, "the boot processor"),
@@ -356,6 +360,7 @@ pub(super) const ROWS: &[Row] = &[
         stride: 2,
         ..row(AMD, 0xC001_0201, 16, "PERF_CTR#", COUNT_48)
     },
+    row(ALL, Register::CR4, 1, "CR4", CR4),
     row(ALL, 0x834, 1, "IA32_X2APIC_LVT_PMI", LVTPC),
     row(ALL, 0xFFFF_0340, 1, "LVTPC", LVTPC),
 ];

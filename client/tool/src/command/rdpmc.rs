@@ -1,0 +1,109 @@
+//! `halprof rdpmc`: user mode may read the counters by RDPMC while something runs, or until Ctrl-C.
+
+use crate::On;
+use crate::Result;
+use crate::args::{self, Holding};
+use crate::output::Output;
+use crate::runner::{interrupted, watch_for_interrupt};
+use halprof_measure::Session;
+use halprof_measure::program::{Launch, Program};
+use serde::Serialize;
+use shared_types::request::rdpmc;
+use std::time::Duration;
+
+#[derive(Serialize)]
+struct Body {
+    /// Sessions that hold it.
+    holders: u32,
+    /// Processors that were looked at.
+    processors: u32,
+    /// Those whose CR4.PCE is set.
+    on: u32,
+    /// Those on which it was set before any session held it.
+    found: u32,
+    /// The program that ran meanwhile, as it was called; null without one.
+    program: Option<String>,
+    /// What the program ended with; null where it did not end by itself.
+    exit_status: Option<u32>,
+}
+
+/// Who else can read.
+const WARNING: &str = "while this runs, every program on this machine can read the performance counters by RDPMC, and with them learn what other programs do";
+/// How often Ctrl-C is looked for.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long a program that was interrupted, as halprof was, may take to end by itself.
+const GRACE: Duration = Duration::from_secs(2);
+
+pub(crate) fn run(options: &args::Rdpmc, on: &mut On, output: &Output) -> Result<u32> {
+    let modelled = on.told.modelled;
+    if options.holding == Some(Holding::Status) {
+        let body = body(&on.connection.rdpmc()?);
+        output.result("rdpmc", modelled, &body, text)?;
+        return Ok(0);
+    }
+    watch_for_interrupt();
+    let mut session = Session::open(&mut on.connection, false, false)?;
+    let mut body = body(&session.allow_rdpmc()?);
+    output.warn(WARNING);
+    if options.program.is_empty() {
+        output.result("rdpmc", modelled, &body, text)?;
+        output.note("RDPMC is allowed in user mode until Ctrl-C.");
+        while !interrupted() {
+            std::thread::sleep(LOOK);
+        }
+        return Ok(0);
+    }
+    let status = watch(&Launch {
+        command: options.program.clone(),
+        output_to_error: output.is_json(),
+        pin: None,
+    })?;
+    if output.is_json() {
+        let name = options.program.first();
+        body.program = name.map(|name| name.to_string_lossy().into_owned());
+        body.exit_status = status;
+        output.result("rdpmc", modelled, &body, text)?;
+    }
+    Ok(status.unwrap_or(0))
+}
+
+/// Runs a program to its end, or until Ctrl-C; what it ended with by itself.
+fn watch(launch: &Launch) -> Result<Option<u32>> {
+    let mut program = Program::suspended(launch)?;
+    program.resume()?;
+    while !program.wait(LOOK)? {
+        if interrupted() {
+            program.wait(GRACE)?;
+            break;
+        }
+    }
+    if program.status().is_some() {
+        program.leave_others();
+    }
+    Ok(program.status())
+}
+
+fn body(told: &rdpmc::Rdpmc) -> Body {
+    Body {
+        holders: told.holders,
+        processors: told.processors,
+        on: told.on,
+        found: told.found,
+        program: None,
+        exit_status: None,
+    }
+}
+
+fn text(body: &Body) -> String {
+    let of = |count| format!("{count} of {} processors", body.processors);
+    let sessions = match body.holders {
+        0 => "no halprof session".to_owned(),
+        1 => "1 halprof session".to_owned(),
+        some => format!("{some} halprof sessions"),
+    };
+    format!(
+        "allowed on   {}\nheld by      {sessions}\nfound on     {}\n",
+        of(body.on),
+        of(body.found)
+    )
+}

@@ -1,0 +1,126 @@
+//! RDPMC in user mode, which sessions hold: set for the first of them, as found after the last.
+
+use super::exchange::{Answer, Exchange, Refused, refused};
+use super::{Host, Service};
+use crate::host::Processors;
+use crate::processor_set::ProcessorSet;
+use crate::registers::cpuid::leaf1_ecx;
+use crate::session::{Client, Session};
+use core::mem::size_of;
+use core::sync::atomic::{AtomicU32, Ordering};
+use shared_types::request::Plain;
+use shared_types::request::rdpmc::Rdpmc;
+use shared_types::{ErrorCode, ReplyHeader};
+
+/// No processor.
+const NONE: u32 = u32::MAX;
+
+impl<H: Host> Service<H> {
+    pub(super) fn allow_rdpmc(&mut self, client: Client, exchange: &mut Exchange<'_>) -> Answer {
+        let number = exchange.session()?;
+        let slot = self.slot(client, number)?;
+        exchange.need(size_of::<Rdpmc>())?;
+        if self.suspended {
+            return Err(refused(ErrorCode::Suspended, number, 0));
+        }
+        if self.rdpmc_holders() == 0 {
+            self.set_rdpmc()?;
+        }
+        if let Some(session) = self.sessions.get_mut(slot) {
+            session.rdpmc = true;
+        }
+        self.rdpmc(exchange)
+    }
+
+    pub(super) fn release_rdpmc(&mut self, client: Client, exchange: &mut Exchange<'_>) -> Answer {
+        let number = exchange.session()?;
+        let slot = self.slot(client, number)?;
+        exchange.need(size_of::<Rdpmc>())?;
+        self.let_go_of_rdpmc(slot);
+        self.rdpmc(exchange)
+    }
+
+    pub(super) fn rdpmc_status(&mut self, exchange: &mut Exchange<'_>) -> Answer {
+        exchange.request::<Plain>(0)?;
+        exchange.need(size_of::<Rdpmc>())?;
+        self.rdpmc(exchange)
+    }
+
+    /// A session does not hold it any more.
+    pub(super) fn let_go_of_rdpmc(&mut self, slot: usize) {
+        let Some(session) = self.sessions.get_mut(slot) else {
+            return;
+        };
+        let held = core::mem::replace(&mut session.rdpmc, false);
+        if held && self.rdpmc_holders() == 0 {
+            self.clear_rdpmc();
+        }
+    }
+
+    /// Every processor has it as it was found, as long as the machine sleeps or nobody holds it.
+    pub(super) fn clear_rdpmc(&mut self) {
+        self.processors
+            .run_on_each::<()>(&ProcessorSet::ALL, &mut [], |local, _| {
+                local.release_rdpmc();
+            });
+    }
+
+    /// Every processor has it set, or none.
+    pub(super) fn set_rdpmc(&mut self) -> Result<(), Refused> {
+        let hypervisor = self
+            .kinds
+            .iter()
+            .find(|(_, kind)| kind.identity.leaf1_ecx & leaf1_ecx::HYPERVISOR != 0);
+        if let Some((kind, _)) = hypervisor {
+            let index = self.kinds.first_of(kind) as u32;
+            return Err(refused(ErrorCode::Hypervisor, index, 0));
+        }
+        let failed = AtomicU32::new(NONE);
+        self.processors
+            .run_on_each::<()>(&ProcessorSet::ALL, &mut [], |local, _| {
+                if local.hold_rdpmc().is_err() {
+                    failed.fetch_min(local.index as u32, Ordering::Relaxed);
+                }
+            });
+        let index = failed.into_inner();
+        if index == NONE {
+            return Ok(());
+        }
+        let cr4 = self
+            .processors
+            .run_on(index as usize, |local| local.hold_rdpmc().err());
+        self.clear_rdpmc();
+        let cr4 = cr4.flatten().unwrap_or_default();
+        Err(refused(ErrorCode::RdpmcRefused, index, cr4))
+    }
+
+    pub(super) fn rdpmc_holders(&self) -> u32 {
+        let holders = self.sessions.iter().filter(|session| session.holds_rdpmc());
+        holders.count() as u32
+    }
+
+    fn rdpmc(&mut self, exchange: &mut Exchange<'_>) -> Answer {
+        let counts = [const { AtomicU32::new(0) }; 3];
+        self.processors
+            .run_on_each::<()>(&ProcessorSet::ALL, &mut [], |local, _| {
+                let (on, found) = local.look_at_rdpmc();
+                for (count, of) in counts.iter().zip([true, on, found]) {
+                    count.fetch_add(of.into(), Ordering::Relaxed);
+                }
+            });
+        let [processors, on, found] = counts.map(AtomicU32::into_inner);
+        exchange.reply(&Rdpmc {
+            header: ReplyHeader::done(size_of::<Rdpmc>()),
+            holders: self.rdpmc_holders(),
+            processors,
+            on,
+            found,
+        })
+    }
+}
+
+impl Session {
+    fn holds_rdpmc(&self) -> bool {
+        self.owned && self.rdpmc
+    }
+}
