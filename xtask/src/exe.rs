@@ -1,4 +1,4 @@
-//! `cargo xtask exe`: the tool, halprof.exe, built without Windows.
+//! `cargo xtask exe`: the tool, halprof.exe, and the library for C, built without Windows.
 
 use crate::setup;
 use crate::sys::Toolchain;
@@ -15,22 +15,36 @@ pub(crate) const EXE: &str = "target/exe/halprof.exe";
 /// The same for tests, on a model in real time.
 const REAL_TIME: &str = "target/exe/halprof-real-time.exe";
 
-/// Leaves `halprof.exe` in `target/exe`, without its symbols.
+/// The library for C, which MinGW links with as it is.
+const DLL: &str = "target/exe/halprof_c.dll";
+
+/// Leaves `halprof.exe` and `halprof_c.dll` in `target/exe`, without their symbols.
 pub(crate) fn build(shell: &Shell) -> Result<()> {
     setup::require(setup::MINGW)?;
     let (toolchain, standard_library) = toolchain(shell)?;
     toolchain
         .cargo(shell)
-        .args(["build", "--release", "--package", "halprof"])
+        .args([
+            "build",
+            "--release",
+            "--package",
+            "halprof",
+            "--package",
+            "halprof-c",
+        ])
         .args(["--features", "real-time-model"])
         .args(["--target", TARGET, "--target-dir", "target/exe/work"])
         .args(standard_library)
         .arg("--config")
         .arg(without_paths()?)
         .run()
-        .context("build the tool for Windows")?;
-    for (name, to) in [("halprof", EXE), ("halprof-real-time", REAL_TIME)] {
-        let built = format!("target/exe/work/{TARGET}/release/{name}.exe");
+        .context("build the tool and the library for Windows")?;
+    for (name, to) in [
+        ("halprof.exe", EXE),
+        ("halprof-real-time.exe", REAL_TIME),
+        ("halprof_c.dll", DLL),
+    ] {
+        let built = format!("target/exe/work/{TARGET}/release/{name}");
         cmd!(shell, "x86_64-w64-mingw32-strip -o {to} {built}").run()?;
     }
     println!("{EXE}");

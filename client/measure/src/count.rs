@@ -106,8 +106,9 @@ impl Sources {
         Session::open(connection, sees_kernel, false)
     }
 
-    /// What the wire says of them.
-    pub(crate) const fn setup(&self) -> &Setup {
+    /// What a session counts of them.
+    #[must_use]
+    pub const fn setup(&self) -> &Setup {
         &self.setup
     }
 

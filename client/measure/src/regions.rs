@@ -5,7 +5,7 @@
 //! use halprof_measure::{Connection, Modelled, Sources, spec};
 //! # fn main() -> halprof_measure::Result<()> {
 //! let mut connection = Connection::new(Modelled::new(&spec("skylake")?.leaves))?;
-//! let sources = Sources::named(&mut connection, "FixedInstructions:u,BranchInstructions:u")?;
+//! let sources = Sources::named(&mut connection, "TotalIssues:u,BranchInstructions:u")?;
 //! let regions = Regions::open(&mut connection, &sources)?;
 //!
 //! let thread = regions.thread("main")?; // one for each thread, made by the thread itself
@@ -27,7 +27,8 @@
 //! Where the counts come from is the report's [`Method`]: of the thread alone where Windows adds
 //! them up for it, otherwise of whole processors. What entering and leaving cost is measured when a
 //! thread begins, taken away from each passage, nested ones included, and shown in rows of its own.
-//! Count `:u` where you can: interrupts run in kernel mode.
+//! Count `:u` where you can: interrupts run in kernel mode. Fixed counters are read with whole
+//! processors only: for a thread, `TotalIssues` takes a counter that `FixedInstructions` would not.
 //!
 //! Only what runs at once can be counted; [`sweep`] runs a region again and again to count all.
 
@@ -143,15 +144,41 @@ impl<'a, T: Transport> Regions<'a, T> {
     where
         T: Send,
     {
-        let counters = self.offer.counters(&self.session, processors)?;
-        let thread = Thread {
+        let thread = self.uncalibrated_thread(name, processors)?;
+        for _ in 0..CALIBRATIONS {
+            let _outer = thread.enter(EMPTY_NESTED)?;
+            let _inner = thread.enter(EMPTY)?;
+        }
+        Ok(thread)
+    }
+
+    /// The same without having measured what measuring costs, for a caller with a longer way: it
+    /// enters [`EMPTY_NESTED`], and in it [`EMPTY`], some times by that way.
+    pub fn uncalibrated_thread(&self, name: &str, processors: &[u32]) -> Result<Thread<'_>>
+    where
+        T: Send,
+    {
+        let mut counters = self.offer.counters(&self.session, processors)?;
+        let mut log = Log::new(name, self.about.sources.len());
+        log.reading_ns = reading_ns(counters.as_mut())?;
+        Ok(Thread {
             counters: RefCell::new(counters),
-            log: RefCell::new(Log::new(name, self.about.sources.len())),
+            log: RefCell::new(log),
             passages: Cell::new(0),
             logs: &self.logs,
-        };
-        thread.calibrate()?;
-        Ok(thread)
+        })
+    }
+
+    /// What whole processors have counted since the start, whatever the method: one for each source.
+    pub fn totals(&self) -> Result<Vec<u64>> {
+        let counts = lock(&self.session).snapshot()?;
+        let mut totals = vec![0u64; self.about.sources.len()];
+        for processor in &counts {
+            for (total, count) in totals.iter_mut().zip(processor) {
+                *total = total.wrapping_add(count.counted);
+            }
+        }
+        Ok(totals)
     }
 
     /// What carries the requests, for a modelled machine, which only does what it is told to.
@@ -252,22 +279,17 @@ impl<'r> Thread<'r> {
         self.passages.set(self.passages.get() + 1);
         self.log.borrow_mut().add(passage.region, nested, counted);
     }
+}
 
-    fn calibrate(&self) -> Result<()> {
-        for _ in 0..CALIBRATIONS {
-            let _outer = self.enter(EMPTY_NESTED)?;
-            let _inner = self.enter(EMPTY)?;
-        }
-        let mut counters = self.counters.borrow_mut();
-        let mut least = f64::INFINITY;
-        for _ in 0..CALIBRATIONS {
-            let before = Instant::now();
-            counters.begin()?;
-            least = least.min(before.elapsed().as_secs_f64() * 1e9);
-        }
-        self.log.borrow_mut().reading_ns = least;
-        Ok(())
+/// The least time that a reading took.
+fn reading_ns(counters: &mut dyn Counters) -> Result<f64> {
+    let mut least = f64::INFINITY;
+    for _ in 0..CALIBRATIONS {
+        let before = Instant::now();
+        counters.begin()?;
+        least = least.min(before.elapsed().as_secs_f64() * 1e9);
     }
+    Ok(least)
 }
 
 impl Drop for Thread<'_> {

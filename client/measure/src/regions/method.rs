@@ -20,7 +20,8 @@ pub enum Method {
     ThreadProfiling,
     /// The thread reads its processor's counters (RDPMC). The fastest; a passage during which the
     /// thread was switched is discarded and counted. Every program on the machine can read the
-    /// counters meanwhile.
+    /// counters meanwhile. When the machine goes to sleep the driver no longer allows it, and a
+    /// program that reads just then is ended.
     Rdpmc,
     /// The driver reads whole processors: all that they do meanwhile is in the counts.
     Processors,
@@ -232,13 +233,12 @@ fn offer<'a, T: Transport>(
 ) -> Result<Offer<'a>> {
     let rdpmc = method == Method::Rdpmc;
     let (mask, counters) = session.thread_counters()?;
+    // Whether Windows grants it, this thread finds out for the others.
+    let elements = if rdpmc { 0 } else { mask };
+    platform.profile(elements).map_err(refused)?;
     if rdpmc {
         session.allow_rdpmc()?;
     }
-    // Whether Windows grants it, this thread finds out for the others.
-    platform
-        .profile(if rdpmc { 0 } else { mask })
-        .map_err(refused)?;
     Ok(Offer::Thread {
         platform,
         rdpmc,

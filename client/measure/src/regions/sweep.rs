@@ -1,13 +1,13 @@
 //! A region that can be repeated, through more sources than fit on the counters.
 
 use super::report::TICKS;
-use super::{Cull, EMPTY, EMPTY_NESTED, Regions, Report};
+use super::{Cull, EMPTY, EMPTY_NESTED, Method, Regions, Report};
 use crate::passes::passes_beside;
 use crate::{Connection, Error, Result, Sources, Transport};
 use serde::{Deserialize, Serialize};
 use std::fmt::{Display, Formatter, Result as Formatted};
 
-/// What counts instructions, best first: a fixed counter takes none of the others.
+/// What counts instructions. A fixed counter takes none of the others, but no thread reads it.
 const ANCHORS: [&str; 2] = ["FixedInstructions", "TotalIssues"];
 /// Passes whose instructions differ by more than this part did not do the same.
 const SAME: f64 = 0.01;
@@ -30,9 +30,12 @@ pub struct Sweep {
 pub struct Pass {
     /// The sources, without the anchor.
     pub sources: Vec<String>,
+    /// Where their counts come from: not every source can be counted by thread.
+    pub method: Method,
     /// Instructions of one run: the median. `None` where the anchor does not fit beside them.
     pub instructions: Option<u64>,
-    /// By how many percent of the first pass that has them they differ, where that is more than 1.
+    /// By how many percent of the first pass that has them by the same method they differ, where
+    /// that is more than 1.
     pub differs: Option<f64>,
 }
 
@@ -66,7 +69,11 @@ fn anchored<T: Transport>(
     list: &str,
 ) -> Result<(Sources, Option<usize>)> {
     let named = Sources::named(connection, list)?;
-    for anchor in ANCHORS {
+    let mut anchors = ANCHORS;
+    if !connection.modelled() {
+        anchors.reverse();
+    }
+    for anchor in anchors {
         // One that is in the list is taken, so that no source is there twice.
         let is_anchor = |name: &str| {
             let source = name.split(':').next().unwrap_or(name);
@@ -122,7 +129,9 @@ impl Sweep {
             let row = rows.find(|row| row.name == REGION && row.source == anchor);
             row.map(|row| row.median)
         });
-        let before = self.passes.iter().find_map(|pass| pass.instructions);
+        let method = report.method;
+        let mut alike = self.passes.iter().filter(|pass| pass.method == method);
+        let before = alike.find_map(|pass| pass.instructions);
         let differs = instructions
             .zip(before)
             .and_then(|(now, before)| differs(now, before));
@@ -134,10 +143,14 @@ impl Sweep {
         let rows: Vec<_> = rows.collect();
         self.report.regions.extend(rows);
         self.report.discarded.extend(report.discarded);
+        let new = |why: &String| !self.report.rejected.contains(why);
+        let rejected: Vec<_> = report.rejected.into_iter().filter(new).collect();
+        self.report.rejected.extend(rejected);
         self.anchor = self.anchor.take().or_else(|| anchor.map(str::to_owned));
         let beside = |name: &&str| Some(*name) != anchor;
         self.passes.push(Pass {
             sources: sources.names().filter(beside).map(str::to_owned).collect(),
+            method,
             instructions,
             differs,
         });
@@ -163,17 +176,20 @@ impl Display for Sweep {
     fn fmt(&self, f: &mut Formatter<'_>) -> Formatted {
         write!(f, "{}", self.report)?;
         let passes = self.passes.len();
-        match &self.anchor {
-            Some(anchor) => writeln!(
-                f,
-                "{passes} passes, with {anchor} in every one that it fits"
-            )?,
-            None => writeln!(
-                f,
-                "{passes} passes; nothing counts instructions beside them"
-            )?,
-        }
+        let anchored = self
+            .passes
+            .iter()
+            .filter(|pass| pass.instructions.is_some());
+        let beside = match (&self.anchor, anchored.count()) {
+            (Some(anchor), all) if all == passes => format!(", each with {anchor}"),
+            (Some(anchor), some) => format!(", {some} of them with {anchor}"),
+            (None, _) => "; nothing counts instructions beside them".to_owned(),
+        };
+        writeln!(f, "{passes} passes{beside}")?;
         for (number, pass) in (1..).zip(&self.passes) {
+            if pass.method != self.report.method {
+                writeln!(f, "pass {number}: counts {}", pass.method.in_words())?;
+            }
             if let Some(percent) = pass.differs {
                 let sources = pass.sources.join(", ");
                 writeln!(

@@ -1,0 +1,773 @@
+//! halprof for C, and for whatever calls C: counts, samples and regions of code.
+//!
+//! `include/halprof.h` is made from this file. Every function that can fail answers `HALPROF_OK` or
+//! `HALPROF_FAILED`, and `halprof_error` then says why, to the thread that called. Structures grow
+//! at their ends only, and callers say how long theirs are; `halprof_open` takes the version of the
+//! header.
+#![expect(unsafe_code, reason = "C lends pointers and has no lifetimes")]
+
+mod errors;
+mod machine;
+mod text;
+
+use errors::{Failure, answer, fail, usage};
+use halprof_measure::regions::{
+    EMPTY, EMPTY_NESTED, Method, Passage, Regions, Report, Row, Thread,
+};
+use halprof_measure::{Connection, Session, Sources};
+use machine::Machine;
+use shared_types::Sample;
+use shared_types::request::session::Spec;
+use std::ffi::{CString, c_char};
+use std::ptr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
+use text::{borrowed, lent, lent_mut};
+
+/// The version of this interface: `halprof_open` takes it.
+pub const HALPROF_ABI: u32 = 1;
+/// What was asked for is done.
+pub const HALPROF_OK: i32 = 0;
+/// It is not: see `halprof_error`.
+pub const HALPROF_FAILED: i32 = -1;
+
+/// Counts come from the best way that works.
+pub const HALPROF_BEST: u32 = 0;
+/// Of the thread alone, by Windows' thread profiling.
+pub const HALPROF_THREAD_PROFILING: u32 = 1;
+/// Of the thread alone, by RDPMC between two context switches.
+pub const HALPROF_RDPMC: u32 = 2;
+/// Of whole processors.
+pub const HALPROF_PROCESSORS: u32 = 3;
+
+/// A report as a table for people.
+pub const HALPROF_TABLE: u32 = 0;
+/// A report as CSV, with a head.
+pub const HALPROF_CSV: u32 = 1;
+/// A report as one JSON object.
+pub const HALPROF_JSON: u32 = 2;
+
+/// How often nothing is measured when a thread begins.
+const CALIBRATIONS: usize = 64;
+
+/// A machine, and what is counted on it. Any thread may use it.
+pub struct Halprof(Mutex<Inner>);
+
+/// The regions of one thread, which alone may use it.
+pub struct HalprofThread {
+    // Dropped first: it borrows from what is kept behind it.
+    thread: Thread<'static>,
+    _regions: Arc<Regions<'static, Machine>>,
+    passages: Vec<Option<Passage>>,
+    owner: ThreadId,
+}
+
+/// What the passages through one region counted of one source. `mode` and `deviation` are
+/// meaningless where their flags are 0.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct HalprofRow {
+    /// Set by the caller: how long its structure is, `sizeof(halprof_row)`.
+    pub size: u32,
+    /// Whether some value came twice.
+    pub has_mode: u8,
+    /// Whether there was more than one passage.
+    pub has_deviation: u8,
+    /// 0.
+    pub reserved: [u8; 2],
+    /// Passages, the culled ones included.
+    pub n: u64,
+    /// How many were left out as anomalous; all that follows is of the others.
+    pub culled: u64,
+    /// The least.
+    pub min: u64,
+    /// The middle one.
+    pub median: u64,
+    /// The most frequent.
+    pub mode: u64,
+    /// What was taken away from each for measuring it.
+    pub overhead: u64,
+    /// The mean.
+    pub mean: f64,
+    /// The standard deviation.
+    pub deviation: f64,
+    /// The mean without the lowest and the highest fifth.
+    pub trimmed_mean: f64,
+}
+
+/// What an overflow recorded.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct HalprofSample {
+    /// The time-stamp counter.
+    pub timestamp: u64,
+    /// The address of the instruction, or 0.
+    pub address: u64,
+    /// Events that it stands for.
+    pub period: u64,
+    /// The process.
+    pub process: u32,
+    /// The thread.
+    pub thread: u32,
+    /// The processor.
+    pub processor: u32,
+    /// The source: its place in the list that was chosen.
+    pub source: u32,
+    /// 1 for user mode, 2 for kernel mode, 0 where that is not known.
+    pub mode: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+struct Inner {
+    /// Made of a `Box`, lent to `state`, and freed by `Drop` behind it.
+    connection: *mut Connection<Machine>,
+    sources: Option<(Sources, Vec<CString>)>,
+    state: State,
+    /// Of the last regions.
+    report: Option<Report>,
+}
+
+// SAFETY: the connection behind the pointer is this structure's own, and it and all else in it may
+// go from thread to thread.
+unsafe impl Send for Inner {}
+
+enum State {
+    Idle,
+    Counting(Arc<Regions<'static, Machine>>),
+    /// With samples that were fetched and not yet taken, the oldest last.
+    Sampling(Session<'static, Machine>, Vec<Sample>),
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.state = State::Idle;
+        // SAFETY: it was made of a `Box`, and the state that borrowed it is gone.
+        drop(unsafe { Box::from_raw(self.connection) });
+    }
+}
+
+impl Inner {
+    /// The connection for as long as the state that takes it.
+    fn connection(&mut self) -> Result<&'static mut Connection<Machine>, Failure> {
+        match self.state {
+            // SAFETY: the pointer is valid until `Drop`, which ends the state before it frees it;
+            // and as nothing is counted, nobody else has it.
+            State::Idle => Ok(unsafe { &mut *self.connection }),
+            _ => Err(usage("it is counting already", "Stop it first.")),
+        }
+    }
+
+    fn chosen(&self) -> Result<&Sources, Failure> {
+        let chosen = self.sources.as_ref().map(|(sources, _)| sources);
+        chosen.ok_or_else(|| usage("no source was chosen", "Call halprof_choose first."))
+    }
+
+    fn regions(&self) -> Result<&Arc<Regions<'static, Machine>>, Failure> {
+        match &self.state {
+            State::Counting(regions) => Ok(regions),
+            _ => Err(usage("it is not counting", "Call halprof_start first.")),
+        }
+    }
+
+    fn report(&self) -> Result<Report, Failure> {
+        match (&self.state, &self.report) {
+            (State::Counting(regions), _) => Ok(regions.report()),
+            (_, Some(report)) => Ok(report.clone()),
+            (_, None) => Err(usage("nothing was counted", "Call halprof_start first.")),
+        }
+    }
+
+    fn sampling(&mut self) -> Result<(&mut Session<'static, Machine>, &mut Vec<Sample>), Failure> {
+        match &mut self.state {
+            State::Sampling(session, waiting) => Ok((session, waiting)),
+            _ => Err(usage(
+                "it is not sampling",
+                "Call halprof_sample_start first.",
+            )),
+        }
+    }
+}
+
+impl Halprof {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The version of the library, `HALPROF_ABI` of its header.
+#[unsafe(no_mangle)]
+pub extern "C" fn halprof_abi() -> u32 {
+    HALPROF_ABI
+}
+
+/// Why the last function that failed on this thread did so, with what to do. Never NULL; valid
+/// until the next function fails.
+#[unsafe(no_mangle)]
+pub extern "C" fn halprof_error() -> *const c_char {
+    errors::text()
+}
+
+/// The same as a name that programs may compare, such as "does-not-fit".
+#[unsafe(no_mangle)]
+pub extern "C" fn halprof_error_code() -> *const c_char {
+    errors::code()
+}
+
+/// Opens a machine: the name of a model, the path of a CPUID dump, or NULL for the installed driver
+/// (elsewhere than on Windows: for the model `skylake`). `abi` is `HALPROF_ABI`.
+///
+/// # Safety
+/// `machine` is NULL or ends with a 0; `*opened` is valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn halprof_open(
+    abi: u32,
+    machine: *const c_char,
+    opened: *mut *mut Halprof,
+) -> i32 {
+    answer(|| {
+        // SAFETY: the caller promises it.
+        let opened = unsafe { lent_mut(opened) }?;
+        *opened = ptr::null_mut();
+        if abi != HALPROF_ABI {
+            let message = format!(
+                "the program was made for version {abi} of halprof.h; the library has {HALPROF_ABI}"
+            );
+            return fail("version-mismatch", &message, "Compile the program again.");
+        }
+        let machine = if machine.is_null() {
+            None
+        } else {
+            // SAFETY: the caller promises it.
+            Some(unsafe { borrowed(machine) }?)
+        };
+        let connection = Connection::new(Machine::open(machine)?)?;
+        let inner = Inner {
+            connection: Box::into_raw(Box::new(connection)),
+            sources: None,
+            state: State::Idle,
+            report: None,
+        };
+        *opened = Box::into_raw(Box::new(Halprof(Mutex::new(inner))));
+        Ok(())
+    })
+}
+
+/// Stops what is counted, and closes the machine. Fails while threads have regions.
+///
+/// # Safety
+/// `halprof` is from `halprof_open`, is used by nobody else, and if this succeeds by nobody again.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn halprof_close(halprof: *mut Halprof) -> i32 {
+    answer(|| {
+        // SAFETY: the caller promises it.
+        let lent = unsafe { lent(halprof) }?;
+        if let State::Counting(regions) = &lent.lock().state {
+            alone(regions)?;
+        }
+        // SAFETY: it was made of a `Box`, and the caller gives it back.
+        drop(unsafe { Box::from_raw(halprof) });
+        Ok(())
+    })
+}
+
+/// 1 where the machine is a model, and no silicon; else 0.
+///
+/// # Safety
+/// `halprof` is NULL or from `halprof_open`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn halprof_modelled(halprof: *const Halprof) -> i32 {
+    // SAFETY: the caller promises it.
+    let lent = unsafe { lent(halprof) };
+    lent.map_or(0, |halprof| {
+        let inner = halprof.lock();
+        // SAFETY: the pointer is valid until `Drop`; whether it is a model never changes.
+        i32::from(unsafe { &*inner.connection }.modelled())
+    })
+}
+
+/// Chooses what to count: a list such as "TotalIssues:u,BranchInstructions:u". `processors` is a
+/// list such as "0-3", or NULL for all.
+///
+/// # Safety
+/// `halprof` is from `halprof_open`; the texts end with a 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn halprof_choose(
+    halprof: *mut Halprof,
+    list: *const c_char,
+    processors: *const c_char,
+) -> i32 {
+    answer(|| {
+        // SAFETY: the caller promises it.
+        let mut inner = unsafe { lent(halprof) }?.lock();
+        // SAFETY: the caller promises it.
+        let list = unsafe { borrowed(list) }?;
+        let mut sources = Sources::named(inner.connection()?, list)?;
+        if !processors.is_null() {
+            // SAFETY: the caller promises it.
+            let list = unsafe { borrowed(processors) }?;
+            sources = sources.on(&halprof_measure::selection::parse_processors(list)?);
+        }
+        let names = sources.names().map(text::owned).collect();
+        inner.sources = Some((sources, names));
+        Ok(())
+    })
+}
+
+/// The name of a chosen source, counted from 0; NULL behind the last. Valid until the next choice.
+///
+/// # Safety
+/// `halprof` is NULL or from `halprof_open`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn halprof_source(halprof: *const Halprof, index: usize) -> *const c_char {
+    // SAFETY: the caller promises it.
+    let Ok(lent) = (unsafe { lent(halprof) }) else {
+        return ptr::null();
+    };
+    let inner = lent.lock();
+    let names = inner.sources.as_ref().map(|(_, names)| names);
+    let name = names.and_then(|names| names.get(index));
+    name.map_or(ptr::null(), |name| name.as_ptr())
+}
+
+/// Starts to count what was chosen, for `halprof_read` and for regions: `HALPROF_BEST` or a way.
+///
+/// # Safety
+/// `halprof` is from `halprof_open`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn halprof_start(halprof: *mut Halprof, method: u32) -> i32 {
+    answer(|| {
+        // SAFETY: the caller promises it.
+        let mut inner = unsafe { lent(halprof) }?.lock();
+        let method = match method {
+            HALPROF_BEST => None,
+            HALPROF_THREAD_PROFILING => Some(Method::ThreadProfiling),
+            HALPROF_RDPMC => Some(Method::Rdpmc),
+            HALPROF_PROCESSORS => Some(Method::Processors),
+            other => {
+                return Err(usage(
+                    format!("{other} is no way to count"),
+                    "See halprof.h.",
+                ));
+            }
+        };
+        let connection = inner.connection()?;
+        let regions = Regions::open_by(connection, inner.chosen()?, method)?;
+        inner.report = None;
+        inner.state = State::Counting(Arc::new(regions));
+        Ok(())
+    })
+}
+
+/// How it counts: a way of `halprof_start`, or 0 where nothing is counted.
+///
+/// # Safety
+/// `halprof` is NULL or from `halprof_open`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn halprof_method(halprof: *const Halprof) -> u32 {
+    // SAFETY: the caller promises it.
+    let Ok(lent) = (unsafe { lent(halprof) }) else {
+        return HALPROF_BEST;
+    };
+    let inner = lent.lock();
+    inner
+        .regions()
+        .map_or(HALPROF_BEST, |regions| match regions.method() {
+            Method::ThreadProfiling => HALPROF_THREAD_PROFILING,
+            Method::Rdpmc => HALPROF_RDPMC,
+            Method::Processors => HALPROF_PROCESSORS,
+        })
+}
+
+/// What the chosen processors have counted since the start: one number for each source.
+///
+/// # Safety
+/// `halprof` is from `halprof_open`; `counts` is valid for writes of `length` numbers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn halprof_read(
+    halprof: *mut Halprof,
+    counts: *mut u64,
+    length: usize,
+) -> i32 {
+    answer(|| {
+        // SAFETY: the caller promises it.
+        let inner = unsafe { lent(halprof) }?.lock();
+        // SAFETY: the caller promises it.
+        let counts = unsafe { text::slice(counts, length) }?;
+        copy(counts, &inner.regions()?.totals()?);
+        Ok(())
+    })
+}
+
+/// Reads a last time, and stops. Fails while threads have regions; their report stays.
+///
+/// # Safety
+/// As `halprof_read`; `counts` may be NULL where `length` is 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn halprof_stop(
+    halprof: *mut Halprof,
+    counts: *mut u64,
+    length: usize,
+) -> i32 {
+    answer(|| {
+        // SAFETY: the caller promises it.
+        let mut inner = unsafe { lent(halprof) }?.lock();
+        // SAFETY: the caller promises it.
+        let counts = unsafe { text::slice(counts, length) }?;
+        let regions = inner.regions()?;
+        alone(regions)?;
+        let totals = regions.totals()?;
+        copy(counts, &totals);
+        inner.report = Some(regions.report());
+        inner.state = State::Idle;
+        Ok(())
+    })
+}
+
+/// Gives a modelled machine an amount of work, and lets it do it: "instructions=1000000,cycles=2000000".
+/// A real machine has work of its own, and refuses this.
+///
+/// # Safety
+/// `halprof` is from `halprof_open`; `workload` ends with a 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn halprof_workload(halprof: *mut Halprof, workload: *const c_char) -> i32 {
+    answer(|| {
+        // SAFETY: the caller promises it.
+        let mut inner = unsafe { lent(halprof) }?.lock();
+        // SAFETY: the caller promises it.
+        let workload = unsafe { borrowed(workload) }?;
+        match &mut inner.state {
+            State::Idle => inner.connection()?.transport().run(workload),
+            State::Counting(regions) => regions.with_transport(|machine| machine.run(workload)),
+            State::Sampling(session, _) => session.transport().run(workload),
+        }
+    })
+}
+
+/// Starts to sample what was chosen, every `period` events of each; 0 for their defaults.
+///
+/// # Safety
+/// `halprof` is from `halprof_open`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn halprof_sample_start(halprof: *mut Halprof, period: u64) -> i32 {
+    answer(|| {
+        // SAFETY: the caller promises it.
+        let mut inner = unsafe { lent(halprof) }?.lock();
+        let connection = inner.connection()?;
+        let mut setup = inner.chosen()?.setup().clone();
+        for spec in &mut setup.specs {
+            spec.interval = period;
+        }
+        let kernel = |spec: &Spec| spec.filter & Spec::KERNEL != 0;
+        let mut session = Session::open(connection, setup.specs.iter().any(kernel), false)?;
+        session.configure(&setup, true)?;
+        session.start()?;
+        inner.state = State::Sampling(session, Vec::new());
+        Ok(())
+    })
+}
+
+/// Takes one sample, the oldest that is known: `*taken` is 1, or 0 where there is none now. `size`
+/// is `sizeof(halprof_sample)`. What is not taken within two seconds may be lost.
+///
+/// # Safety
+/// `halprof` is from `halprof_open`; `sample` is valid for writes of `size` bytes, `taken` of one
+/// number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn halprof_sample_take(
+    halprof: *mut Halprof,
+    sample: *mut HalprofSample,
+    size: usize,
+    taken: *mut i32,
+) -> i32 {
+    answer(|| {
+        // SAFETY: the caller promises it.
+        let mut inner = unsafe { lent(halprof) }?.lock();
+        // SAFETY: the caller promises it.
+        let taken = unsafe { lent_mut(taken) }?;
+        *taken = 0;
+        let (session, waiting) = inner.sampling()?;
+        if waiting.is_empty() {
+            *waiting = session.drain()?.0;
+            waiting.reverse();
+        }
+        if let Some(next) = waiting.pop() {
+            // SAFETY: the caller promises it.
+            unsafe { text::put(&HalprofSample::of(&next), sample, size) }?;
+            *taken = 1;
+        }
+        Ok(())
+    })
+}
+
+/// Stops to sample. `*lost` is how many samples were lost; `lost` may be NULL. Samples that were not
+/// taken are gone.
+///
+/// # Safety
+/// `halprof` is from `halprof_open`; `lost` is NULL or valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn halprof_sample_stop(halprof: *mut Halprof, lost: *mut u64) -> i32 {
+    answer(|| {
+        // SAFETY: the caller promises it.
+        let mut inner = unsafe { lent(halprof) }?.lock();
+        let (session, _) = inner.sampling()?;
+        session.stop()?;
+        let statistics = session.statistics()?;
+        // SAFETY: the caller promises it.
+        if let Ok(lost) = unsafe { lent_mut(lost) } {
+            *lost = statistics.lost.iter().sum();
+        }
+        inner.state = State::Idle;
+        Ok(())
+    })
+}
+
+/// Begins the regions of the calling thread, under a name for the report, and measures what
+/// measuring costs.
+///
+/// # Safety
+/// `halprof` is from `halprof_open`; `name` ends with a 0; `*begun` is valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn halprof_thread_begin(
+    halprof: *mut Halprof,
+    name: *const c_char,
+    begun: *mut *mut HalprofThread,
+) -> i32 {
+    answer(|| {
+        // SAFETY: the caller promises it.
+        let begun = unsafe { lent_mut(begun) }?;
+        *begun = ptr::null_mut();
+        // SAFETY: the caller promises it.
+        let name = unsafe { borrowed(name) }?;
+        // SAFETY: the caller promises it.
+        let regions = Arc::clone(unsafe { lent(halprof) }?.lock().regions()?);
+        // SAFETY: the `Arc` beside the thread keeps them where they are for as long.
+        let kept: &'static Regions<'static, Machine> = unsafe { &*Arc::as_ptr(&regions) };
+        let thread = HalprofThread {
+            thread: kept.uncalibrated_thread(name, &[])?,
+            _regions: regions,
+            passages: Vec::new(),
+            owner: std::thread::current().id(),
+        };
+        let thread = Box::into_raw(Box::new(thread));
+        *begun = thread;
+        // The way that C goes through is a little longer than Rust's own.
+        let [outer, inner] = [EMPTY_NESTED, EMPTY].map(text::owned);
+        for _ in 0..CALIBRATIONS {
+            let mut passages = [0; 2];
+            let [first, second] = &mut passages;
+            // SAFETY: the thread was made above; the name and the numbers are this function's.
+            unsafe { halprof_enter(thread, outer.as_ptr(), first) };
+            // SAFETY: as above.
+            unsafe { halprof_enter(thread, inner.as_ptr(), second) };
+            // SAFETY: as above.
+            unsafe { halprof_leave(thread, *second) };
+            // SAFETY: as above.
+            unsafe { halprof_leave(thread, *first) };
+        }
+        Ok(())
+    })
+}
+
+/// Ends the regions of the thread; what they counted is in the report then.
+///
+/// # Safety
+/// `thread` is from `halprof_thread_begin`, and if this succeeds is not used again.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn halprof_thread_end(thread: *mut HalprofThread) -> i32 {
+    answer(|| {
+        // SAFETY: the caller promises it.
+        unsafe { lent_mut(thread) }?.own()?;
+        // SAFETY: it was made of a `Box`, and the caller gives it back.
+        drop(unsafe { Box::from_raw(thread) });
+        Ok(())
+    })
+}
+
+/// Enters a region. Regions may nest, and overlap: `*passage` says which one is left.
+///
+/// # Safety
+/// `thread` is from `halprof_thread_begin`; `region` ends with a 0; `passage` is valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn halprof_enter(
+    thread: *mut HalprofThread,
+    region: *const c_char,
+    passage: *mut u32,
+) -> i32 {
+    answer(|| {
+        // SAFETY: the caller promises it.
+        let thread = unsafe { lent_mut(thread) }?.own()?;
+        // SAFETY: the caller promises it.
+        let region = unsafe { borrowed(region) }?;
+        // SAFETY: the caller promises it.
+        let passage = unsafe { lent_mut(passage) }?;
+        let free = thread.passages.iter().position(Option::is_none);
+        let place = free.unwrap_or_else(|| {
+            thread.passages.push(None);
+            thread.passages.len() - 1
+        });
+        *passage = place as u32;
+        if let Some(slot) = thread.passages.get_mut(place) {
+            *slot = Some(thread.thread.begin(region)?);
+        }
+        Ok(())
+    })
+}
+
+/// Leaves it.
+///
+/// # Safety
+/// `thread` is from `halprof_thread_begin`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn halprof_leave(thread: *mut HalprofThread, passage: u32) -> i32 {
+    answer(|| {
+        // SAFETY: the caller promises it.
+        let thread = unsafe { lent_mut(thread) }?.own()?;
+        let slot = thread.passages.get_mut(passage as usize);
+        match slot.and_then(Option::take) {
+            Some(passage) => thread.thread.end(passage),
+            None => return Err(usage("no such region is entered", "Leave each once.")),
+        }
+        Ok(())
+    })
+}
+
+/// What one region of one thread that has ended counted of one source, which may be
+/// "time-stamp ticks". `row->size` is `sizeof(halprof_row)`.
+///
+/// # Safety
+/// `halprof` is from `halprof_open`; the texts end with a 0; `row` is as long as it says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn halprof_row_of(
+    halprof: *mut Halprof,
+    region: *const c_char,
+    thread: *const c_char,
+    source: *const c_char,
+    row: *mut HalprofRow,
+) -> i32 {
+    answer(|| {
+        // SAFETY: the caller promises it.
+        let inner = unsafe { lent(halprof) }?.lock();
+        let mut names = [""; 3];
+        for (name, text) in names.iter_mut().zip([region, thread, source]) {
+            // SAFETY: the caller promises it.
+            *name = unsafe { borrowed(text) }?;
+        }
+        // SAFETY: the caller promises it, and the size comes first in every version.
+        let size = *unsafe { lent(row.cast::<u32>()) }?;
+        let report = inner.report()?;
+        let asked = |row: &&Row| [&row.name, &row.thread, &row.source] == names;
+        let Some(found) = report.regions.iter().find(asked) else {
+            let [region, thread, source] = names;
+            let message = format!("{source} was not counted in {region} of {thread}");
+            return Err(usage(
+                message,
+                "A thread is in the report when it has ended.",
+            ));
+        };
+        // SAFETY: the caller promises it.
+        unsafe { text::put(&HalprofRow::of(found, size), row, size as usize) }
+    })
+}
+
+/// The report of all threads that have ended: `HALPROF_TABLE`, `HALPROF_CSV` or `HALPROF_JSON`.
+/// The text is the caller's: `halprof_free`.
+///
+/// # Safety
+/// `halprof` is from `halprof_open`; `*text` is valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn halprof_report(
+    halprof: *mut Halprof,
+    format: u32,
+    text: *mut *mut c_char,
+) -> i32 {
+    answer(|| {
+        // SAFETY: the caller promises it.
+        let text = unsafe { lent_mut(text) }?;
+        *text = ptr::null_mut();
+        // SAFETY: the caller promises it.
+        let report = unsafe { lent(halprof) }?.lock().report()?;
+        let words = match format {
+            HALPROF_TABLE => report.to_string(),
+            HALPROF_CSV => report.csv()?,
+            HALPROF_JSON => serde_json::to_string_pretty(&report).unwrap_or_default(),
+            other => return Err(usage(format!("{other} is no format"), "See halprof.h.")),
+        };
+        *text = text::owned(&words).into_raw();
+        Ok(())
+    })
+}
+
+/// Frees a text that a function has given away; NULL is nothing.
+///
+/// # Safety
+/// `text` is NULL or from `halprof_report`, and is not used again.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn halprof_free(text: *mut c_char) {
+    if !text.is_null() {
+        // SAFETY: it was made by `CString::into_raw`, and the caller gives it back.
+        drop(unsafe { CString::from_raw(text) });
+    }
+}
+
+impl HalprofThread {
+    /// Refuses any thread but its own, whose counters it reads.
+    fn own(&mut self) -> Result<&mut Self, Failure> {
+        if self.owner == std::thread::current().id() {
+            return Ok(self);
+        }
+        let hint = "Each thread calls halprof_thread_begin for itself.";
+        Err(usage("these are the regions of another thread", hint))
+    }
+}
+
+impl HalprofSample {
+    fn of(sample: &Sample) -> Self {
+        Self {
+            timestamp: sample.timestamp,
+            address: sample.ip,
+            period: sample.period,
+            process: sample.process,
+            thread: sample.thread,
+            processor: sample.processor,
+            source: sample.source.into(),
+            mode: sample.mode.into(),
+            reserved: 0,
+        }
+    }
+}
+
+impl HalprofRow {
+    fn of(row: &Row, size: u32) -> Self {
+        Self {
+            size,
+            has_mode: row.mode.is_some().into(),
+            has_deviation: row.deviation.is_some().into(),
+            reserved: [0; 2],
+            n: row.n,
+            culled: row.culled,
+            min: row.min,
+            median: row.median,
+            mode: row.mode.unwrap_or(0),
+            overhead: row.overhead,
+            mean: row.mean,
+            deviation: row.deviation.unwrap_or(0.0),
+            trimmed_mean: row.trimmed_mean,
+        }
+    }
+}
+
+/// No thread has regions of these.
+fn alone(regions: &Arc<Regions<'static, Machine>>) -> Result<(), Failure> {
+    match Arc::strong_count(regions) {
+        1 => Ok(()),
+        threads => Err(usage(
+            format!("{} threads still have regions", threads - 1),
+            "Call halprof_thread_end in each.",
+        )),
+    }
+}
+
+fn copy(to: &mut [u64], from: &[u64]) {
+    to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+}

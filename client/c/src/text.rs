@@ -1,0 +1,68 @@
+//! What C lends and what it is given: texts, structures and arrays.
+
+use crate::errors::{Failure, usage};
+use std::ffi::{CStr, CString, c_char};
+use std::mem::size_of;
+
+fn null() -> Failure {
+    usage("a pointer is NULL", "Only those may be that are said to.")
+}
+
+/// # Safety
+/// `pointer` is NULL or valid for reads as long as `'a`.
+pub(crate) unsafe fn lent<'a, T>(pointer: *const T) -> Result<&'a T, Failure> {
+    // SAFETY: the caller promises it.
+    unsafe { pointer.as_ref() }.ok_or_else(null)
+}
+
+/// # Safety
+/// `pointer` is NULL or valid for reads and writes as long as `'a`, by nobody else.
+pub(crate) unsafe fn lent_mut<'a, T>(pointer: *mut T) -> Result<&'a mut T, Failure> {
+    // SAFETY: the caller promises it.
+    unsafe { pointer.as_mut() }.ok_or_else(null)
+}
+
+/// # Safety
+/// `pointer` is NULL or valid for reads up to a 0, as long as `'a`.
+pub(crate) unsafe fn borrowed<'a>(pointer: *const c_char) -> Result<&'a str, Failure> {
+    if pointer.is_null() {
+        return Err(null());
+    }
+    // SAFETY: the caller promises it.
+    let text = unsafe { CStr::from_ptr(pointer) };
+    text.to_str()
+        .map_err(|_| usage("a text is not UTF-8", "Texts are UTF-8."))
+}
+
+/// # Safety
+/// `pointer` is valid for writes of `length` numbers as long as `'a`, or `length` is 0.
+pub(crate) unsafe fn slice<'a>(pointer: *mut u64, length: usize) -> Result<&'a mut [u64], Failure> {
+    if length == 0 {
+        return Ok(&mut []);
+    }
+    if pointer.is_null() {
+        return Err(null());
+    }
+    // SAFETY: the caller promises it.
+    Ok(unsafe { std::slice::from_raw_parts_mut(pointer, length) })
+}
+
+/// Writes as much of a structure as the caller knows of it.
+///
+/// # Safety
+/// `pointer` is NULL or valid for writes of `size` bytes.
+pub(crate) unsafe fn put<T: Copy>(value: &T, pointer: *mut T, size: usize) -> Result<(), Failure> {
+    if pointer.is_null() {
+        return Err(null());
+    }
+    let known = size.min(size_of::<T>());
+    let from: *const T = value;
+    // SAFETY: `value` has that many bytes, and the caller has promised as many behind `pointer`.
+    unsafe { std::ptr::copy_nonoverlapping(from.cast::<u8>(), pointer.cast::<u8>(), known) };
+    Ok(())
+}
+
+/// A text for C: what a 0 would cut off stays.
+pub(crate) fn owned(text: &str) -> CString {
+    CString::new(text.replace('\0', " ")).unwrap_or_default()
+}

@@ -1,0 +1,206 @@
+//! The header, and the two programs of the README, built and run as it says.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const PACKAGE: &str = env!("CARGO_MANIFEST_DIR");
+
+/// The header as cbindgen makes it; `HALPROF_HEADER=write` writes it.
+#[test]
+fn the_header_is_current() {
+    let names = [
+        ("Halprof", "halprof"),
+        ("HalprofThread", "halprof_thread"),
+        ("HalprofRow", "halprof_row"),
+        ("HalprofSample", "halprof_sample"),
+    ];
+    let mut config = cbindgen::Config {
+        language: cbindgen::Language::C,
+        include_guard: Some("HALPROF_H".to_owned()),
+        header: Some(
+            "/* Made from client/c/src/lib.rs, which says what holds for all of it. */".to_owned(),
+        ),
+        no_includes: true,
+        sys_includes: vec!["stddef.h".to_owned(), "stdint.h".to_owned()],
+        cpp_compat: true,
+        documentation_style: cbindgen::DocumentationStyle::C99,
+        style: cbindgen::Style::Both,
+        usize_is_size_t: true,
+        ..cbindgen::Config::default()
+    };
+    let names = names.map(|(rust, c)| (rust.to_owned(), c.to_owned()));
+    config.export.rename = names.into_iter().collect();
+    let mut made = Vec::new();
+    cbindgen::Builder::new()
+        .with_config(config)
+        .with_src(Path::new(PACKAGE).join("src/lib.rs"))
+        .generate()
+        .expect("a header")
+        .write(&mut made);
+    let path = Path::new(PACKAGE).join("include/halprof.h");
+    if std::env::var_os("HALPROF_HEADER").is_some_and(|value| value == "write") {
+        std::fs::write(&path, &made).expect("written");
+    }
+    let kept = std::fs::read(&path).expect("the header");
+    assert!(
+        kept == made,
+        "halprof.h is old: HALPROF_HEADER=write writes it"
+    );
+}
+
+#[test]
+fn the_c_program_counts_regions_as_the_readme_says() {
+    let Some(output) = as_the_readme_says("gcc") else {
+        return;
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        text.starts_with(
+            "outer: 20 passages, median 1300 TotalIssues:u\nmodelled machine, not silicon\n"
+        ),
+        "{text}"
+    );
+    assert!(
+        text.contains("\nrule: ") && text.contains("\ninner "),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_python_script_counts_a_region_as_the_readme_says() {
+    let Some(output) = as_the_readme_says("python3") else {
+        return;
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("modelled machine, not silicon\n"), "{text}");
+    assert!(
+        text.contains("\nsum: 20 passages, median 5000 TotalIssues:u\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_interface_keeps_its_promises() {
+    if !present("gcc") {
+        return;
+    }
+    let folder = libraries().display().to_string();
+    let scratch = tempfile::tempdir().expect("a folder");
+    let program = scratch.path().join("abi");
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-pthread"])
+        .arg(format!("-I{PACKAGE}/include"))
+        .arg(format!("{PACKAGE}/tests/abi.c"))
+        .args([
+            &format!("-L{folder}"),
+            "-lhalprof_c",
+            &format!("-Wl,-rpath,{folder}"),
+            "-o",
+        ])
+        .arg(&program);
+    assert!(gcc.status().expect("gcc").success());
+    let output = Command::new(&program).output().expect("it runs");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "done\n");
+}
+
+fn present(program: &str) -> bool {
+    let present = Command::new(program).arg("--version").output().is_ok();
+    if !present {
+        println!("skipped: {program} is absent");
+    }
+    present
+}
+
+/// Runs the second of the README's two lines that has this program, on the library that this test
+/// was compiled with: the first line builds it.
+fn as_the_readme_says(program: &str) -> Option<Output> {
+    if !present(program) {
+        return None;
+    }
+    let readme = std::fs::read_to_string(Path::new(PACKAGE).join("README.md")).expect("README");
+    let lines: Vec<&str> = readme.lines().map(str::trim).collect();
+    let place = lines
+        .iter()
+        .position(|line| line.starts_with(program))
+        .expect("its line");
+    assert_eq!(lines[place - 1], "cargo build --release -p halprof-c");
+    let folder = libraries();
+    let scratch = tempfile::tempdir().expect("a folder");
+    let made = scratch.path().join("region").display().to_string();
+    let line = lines[place]
+        .replace("$PWD/target/release", &folder.display().to_string())
+        .replace("target/release", &folder.display().to_string())
+        .replace("target/region", &made);
+    let output = Command::new("sh")
+        .args(["-c", &line])
+        .current_dir(Path::new(PACKAGE).join("../.."))
+        .output()
+        .expect("a shell");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{line}: {errors}");
+    Some(output)
+}
+
+/// Where cargo has left the library: beside this test, or in the folder above.
+fn libraries() -> PathBuf {
+    let test = std::env::current_exe().expect("this test");
+    let places = test.ancestors().skip(1).take(2);
+    let mut places = places.filter(|place| place.join("libhalprof_c.so").is_file());
+    places.next().expect("libhalprof_c.so").to_owned()
+}
+
+/// The same program for Windows, with the DLL of `cargo xtask exe`.
+#[cfg(unix)]
+mod wine {
+    use super::{PACKAGE, present};
+    use std::path::{Path, PathBuf};
+    use std::process::Command;
+
+    const DLL: &str = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../target/exe/halprof_c.dll"
+    );
+
+    #[test]
+    fn the_c_program_counts_regions_under_wine() {
+        let gcc = "x86_64-w64-mingw32-gcc";
+        let places = ["/usr/lib/wine", "/usr/bin"].map(|place| Path::new(place).join("wine64"));
+        let wine: Option<PathBuf> = places.into_iter().find(|place| place.is_file());
+        let (Some(wine), true, true) = (wine, Path::new(DLL).is_file(), present(gcc)) else {
+            let required = std::env::var_os("HALPROF_REQUIRE_DRIVER").is_some_and(|one| one == "1");
+            assert!(!required, "wine64, {gcc} or {DLL} is absent");
+            println!("skipped: wine64, {gcc} or {DLL} is absent");
+            return;
+        };
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::copy(DLL, folder.path().join("halprof_c.dll")).expect("the library");
+        let built = Command::new(gcc)
+            .args(["-Wall", "-Werror", "-D__USE_MINGW_ANSI_STDIO=1", "-o"])
+            .arg(folder.path().join("region.exe"))
+            .arg(format!("-I{PACKAGE}/include"))
+            .args([format!("{PACKAGE}/examples/region.c"), DLL.to_owned()])
+            .status();
+        assert!(built.expect("gcc").success());
+        // Wine 8 lacks it, and Rust's standard library imports it.
+        let stand_in = Command::new(gcc)
+            .args(["-Wall", "-Werror", "-shared", "-o"])
+            .arg(folder.path().join("bcryptprimitives.dll"))
+            .arg(format!("{PACKAGE}/../tool/tests/wine/bcryptprimitives.c"))
+            .status();
+        assert!(stand_in.expect("gcc").success());
+        let output = Command::new(wine)
+            .args(["region.exe", "skylake"])
+            .current_dir(folder.path())
+            .env("WINEPREFIX", folder.path().join("wine"))
+            .env("WINEDLLOVERRIDES", "mscoree=;mshtml=")
+            .output();
+        let output = output.expect("Wine runs");
+        let text = String::from_utf8_lossy(&output.stdout).replace('\r', "");
+        let first = "outer: 20 passages, median 1300 TotalIssues:u\n";
+        assert!(
+            text.starts_with(first) && text.contains("\nmodelled machine"),
+            "{text}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+}
