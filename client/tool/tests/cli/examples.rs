@@ -9,6 +9,12 @@ mod flame;
 #[expect(dead_code, reason = "the test calls what the examples' main calls")]
 #[path = "../../../measure/examples/rates.rs"]
 mod rates;
+#[expect(dead_code, reason = "the test calls what the examples' main calls")]
+#[path = "../../../measure/examples/regions.rs"]
+mod regions;
+#[expect(dead_code, reason = "the test calls what the examples' main calls")]
+#[path = "../../../measure/examples/repetitions.rs"]
+mod repetitions;
 
 #[test]
 fn a_closure_is_counted() {
@@ -54,4 +60,30 @@ fn the_example_draws_what_its_workload_does() {
     // 30 million instructions, sampled every 100,000 of them.
     let whole = "modelled.exe (4096): 30,000,000 events, 100.0 %, 300 samples";
     assert!(picture.contains(whole), "{picture}");
+}
+
+#[test]
+fn regions_are_counted_by_thread_and_swept() {
+    let text = regions::on_model("zen4").expect("counted");
+    for (region, source, median) in [
+        ("outer", "TotalIssues:u", "12000"),
+        ("inner", "BranchInstructions:u", "500"),
+    ] {
+        let of = |line: &&str| line.starts_with(region) && line.contains(source);
+        let rows: Vec<&str> = text.lines().filter(of).collect();
+        assert_eq!(rows.len(), 2, "one for each thread: {text}");
+        for row in rows {
+            assert!(row.split_whitespace().any(|word| word == median), "{row}");
+        }
+    }
+    assert!(text.contains(" passes, each with TotalIssues:u"), "{text}");
+    assert!(!text.contains("warning"), "{text}");
+}
+
+#[test]
+fn repetitions_are_told_from_what_surrounds_them() {
+    let text = repetitions::measured().expect("measured");
+    let line = text.lines().last().expect("a result");
+    assert!(line.starts_with("one multiplication: "), "{text}");
+    assert!(text.contains("a pair of time stamps alone: "), "{text}");
 }

@@ -74,6 +74,22 @@ fn is_of(lines: &[&str], text: &[&str]) -> bool {
     }
 }
 
+/// The comparison shows what halprof can do by commands, too.
+#[test]
+fn every_command_of_the_comparison_runs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/compare.md");
+    let text = std::fs::read_to_string(path).expect("compare.md");
+    let quoted = text.split('`').skip(1).step_by(2);
+    // These run until something else ends.
+    let ends =
+        |command: &&str| !["halprof rdpmc hold", "halprof rdpmc -- PROGRAM"].contains(command);
+    let commands = quoted.filter(|quoted| quoted.starts_with("halprof "));
+    let commands = commands.filter(ends);
+    let shown = commands.map(|command| shown(folder.path(), &arguments(command)));
+    assert!(shown.count() > 10);
+}
+
 #[test]
 fn every_command_of_the_overview_runs() {
     let folder = tempfile::tempdir().expect("a folder");

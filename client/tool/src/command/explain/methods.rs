@@ -51,13 +51,13 @@ pub(crate) const METHODS: &[Method] = &[
     },
     Method {
         name: "regions",
-        summary: "A program reads the counters before and after a part of its own code, using the library `halprof-measure`.",
+        summary: "A program counts named parts of its own code, by thread, using the library `halprof-measure`, or `halprof_c` from C and Python.",
         answers: [
-            "Two requests to the driver for each pass through the region: each reads every counter of each processor once, one RDPMC each, and writes nothing. Only the end of the first and the start of the second fall into the region.",
+            "Two readings for each pass through a region, one at either end. A thread reads itself (Windows' thread profiling, or RDPMC where that is on); where neither works, two requests to the driver read whole processors, one RDPMC per counter. Only the end of the first reading and the start of the second fall into the region.",
             "Two calls in the source, and the library.",
-            "Exactly the region, on the chosen processors. Counts belong to the processor, not the thread: pin the thread to the processors that are counted.",
-            "Exact counts of the processor. The cost of the two requests is included: measure an empty region and subtract it. The remaining error is interrupts in between: `:u` leaves them out, and the most frequent value of many passes has none.",
-            "One pass for each value; about 100 passes until the most frequent value is certain.",
+            "Exactly the region, of one thread. Where whole processors are read, what else runs there is counted too, and the report says so.",
+            "Exact counts. The cost of the readings is measured by empty regions, subtracted, and shown. The remaining error is interrupts in between: `:u` leaves them out, the most frequent value of many passes has none, and passes far above the median are culled and counted.",
+            "About 100 passes until the most frequent value is certain; one more series for each set of sources that fits on the counters.",
             "Counters that Windows can reserve. No interrupt.",
         ],
     },

@@ -1,0 +1,62 @@
+//! What one multiplication takes, by the difference of N and 2N repetitions:
+//! `cargo run --release -p halprof-measure --example repetitions`.
+//!
+//! Whatever surrounds the repetitions is in both measurements, the same, and falls out. It is
+//! measured on this computer, by its time-stamp counter; nothing here is modelled.
+
+use halprof_measure::Clock;
+use halprof_measure::regions::{Cull, Distribution};
+use std::fmt::Write as _;
+use std::hint::black_box;
+
+/// Multiplications in one measurement, and twice as many in the other.
+const N: u32 = 1000;
+/// How often each is measured.
+const TRIALS: usize = 1000;
+
+fn main() {
+    print!("{}", measured().unwrap_or_default());
+}
+
+/// `None` where nothing was measured.
+pub(crate) fn measured() -> Option<String> {
+    let clock = Clock::here();
+    let nothing = trials(clock, 0)?;
+    let once = trials(clock, N)?;
+    let twice = trials(clock, 2 * N)?;
+    let difference = (twice.trimmed_mean - once.trimmed_mean) / f64::from(N);
+    let plain = once.trimmed_mean / f64::from(N);
+    let mut text = format!("time stamps: {clock}\nrule: {}\n", Cull::default());
+    for (name, found) in [
+        ("a pair of time stamps alone", &nothing),
+        ("1000 multiplications", &once),
+        ("2000 multiplications", &twice),
+    ] {
+        let _ = writeln!(
+            text,
+            "{name}: {} ticks at least, median {}, trimmed mean {:.1}, {} of {} culled",
+            found.min, found.median, found.trimmed_mean, found.culled, found.n
+        );
+    }
+    let _ = writeln!(
+        text,
+        "one multiplication: {difference:.3} ticks by the difference, {plain:.3} with what surrounds it"
+    );
+    Some(text)
+}
+
+fn trials(clock: Clock, repetitions: u32) -> Option<Distribution> {
+    let trial = |_| {
+        let before = clock.before();
+        black_box(multiply(black_box(3), repetitions));
+        clock.behind() - before
+    };
+    let ticks: Vec<u64> = (0..TRIALS).map(trial).collect();
+    Distribution::of(&ticks, Cull::default())
+}
+
+/// Each waits for the one before it.
+#[inline(never)]
+fn multiply(factor: u64, repetitions: u32) -> u64 {
+    (0..repetitions).fold(1, |product: u64, _| black_box(product.wrapping_mul(factor)))
+}
