@@ -127,6 +127,20 @@ const NODE: &[Package] = &[
     },
 ];
 
+/// What counts the same as we do, by other means.
+const SIMULATORS: &[Package] = &[
+    Package {
+        name: "valgrind",
+        what_for: "counts instructions and traces memory accesses",
+        proof: "/usr/bin/valgrind",
+    },
+    Package {
+        name: "llvm",
+        what_for: "has llvm-mca",
+        proof: "/usr/bin/llvm-mca",
+    },
+];
+
 /// What shows the pictures.
 const BROWSER: &[Package] = &[
     Package {
@@ -214,7 +228,7 @@ pub(crate) fn for_tests(shell: &Shell) -> Vec<&'static Package> {
 pub(crate) fn all(shell: &Shell) -> Vec<&'static Package> {
     let mut all = for_tests(shell);
     all.extend(
-        [SIGNING, MINGW, WINE, BROWSER, EVENTS]
+        [SIGNING, MINGW, WINE, BROWSER, EVENTS, SIMULATORS]
             .into_iter()
             .flatten(),
     );

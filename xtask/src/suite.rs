@@ -12,7 +12,7 @@ const PACKAGES: [&str; 3] = ["--workspace", "--exclude", "halprof-driver"];
 
 /// What names of tests contain that only `cargo xtask prove` runs: what they need takes long to
 /// make or to start.
-const SLOW: [&str; 13] = [
+const SLOW: [&str; 14] = [
     // halprof.exe, built by mingw and run by Wine.
     "wine::",
     // The signed package, with halprof.exe in it.
@@ -30,6 +30,8 @@ const SLOW: [&str; 13] = [
     "pictures::",
     "speedscope_shows_what_was_sampled",
     "trace_events_are_read_as_they_were_sampled",
+    // Others' simulators.
+    "valgrind::",
     // Others' readers, from npm and PyPI.
     "pprof_format_reads_what_was_sampled",
     "the_firefox_profiler_shows_what_was_sampled",

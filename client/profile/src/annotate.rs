@@ -269,7 +269,7 @@ fn disassembled(code: &Code, sources: usize) -> Vec<Instruction> {
 }
 
 /// Intel's syntax with numbers as C writes them.
-fn intel() -> IntelFormatter {
+pub(crate) fn intel() -> IntelFormatter {
     let mut formatter = IntelFormatter::new();
     let options = formatter.options_mut();
     options.set_hex_prefix("0x");

@@ -24,6 +24,7 @@ pub mod pictures;
 pub mod recording;
 pub mod report;
 pub mod script;
+pub mod simulation;
 pub mod symbols;
 
 pub use number::thousands;

@@ -125,6 +125,9 @@ pub(crate) enum Commands {
     /// Write a recording as a picture, or in the format of another profiler
     #[command(after_help = examples::EXPORT)]
     Export(Export),
+    /// Execute a range of a program's code step by step and count exactly what it does
+    #[command(after_help = examples::SIMULATE)]
+    Simulate(Simulate),
     /// Watch event rates live on the terminal
     #[command(after_help = examples::TOP)]
     Top(Top),
@@ -480,6 +483,34 @@ pub(crate) struct Annotate {
     pub(crate) filters: Filters,
     #[command(flatten)]
     pub(crate) naming: Naming,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Simulate {
+    /// The code to execute step by step: a function of the program, from its start or as many bytes
+    /// as LENGTH; `*` matches any text. Or an address in the program's file (0x...)
+    #[arg(long, value_name = "SYMBOL[+LENGTH]")]
+    pub(crate) range: String,
+    /// Stop after this many steps, and end the program
+    #[arg(long, value_name = "N", default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) max_steps: u64,
+    /// Use the caches of this processor instead of this machine's: a CPUID dump or a built-in model
+    #[arg(long, value_name = "SPEC", help_heading = MODEL)]
+    pub(crate) machine: Option<String>,
+    /// Add what a scheduling model says of each instruction: `mca:CPU` asks the installed llvm-mca
+    #[arg(long, value_name = "mca:CPU", help_heading = MODEL)]
+    pub(crate) model: Option<String>,
+    /// Sum up by source line
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) lines: bool,
+    /// Print comma-separated values
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) csv: bool,
+    #[command(flatten)]
+    pub(crate) naming: Naming,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    pub(crate) program: Vec<OsString>,
 }
 
 #[derive(Debug, Args)]

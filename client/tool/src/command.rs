@@ -15,6 +15,7 @@ pub(crate) mod record;
 pub(crate) mod registers;
 pub(crate) mod report;
 pub(crate) mod script;
+pub(crate) mod simulate;
 pub(crate) mod stat;
 pub(crate) mod switch;
 pub(crate) mod top;

@@ -105,6 +105,17 @@ Examples:
   halprof annotate halprof.rec
   halprof annotate halprof.rec \"Solver::step\" --sources src --symbols build";
 
+pub(crate) const SIMULATE: &str = "\
+Examples:
+  halprof simulate --range solve -- app.exe
+  halprof simulate --range \"Solver::step\" --lines -- app.exe input.txt
+  halprof simulate --range main+64 --machine zen4 --csv -- app.exe
+  halprof simulate --range solve --model mca:skylake -- app.exe
+
+Executions, branches taken and memory accesses are counted, not sampled. Columns with a star are
+modelled: caches that are empty at the start of the range, and a simple branch predictor. Calls out
+of the range run at full speed. No driver is needed.";
+
 pub(crate) const EXPORT: &str = "\
 Examples:
   halprof export halprof.rec --format html
@@ -141,8 +152,8 @@ mod tests {
     #[test]
     fn every_example_is_a_command_line() {
         let all = [
-            HALPROF, INFO, LIST, CHECK, STAT, RECORD, REPORT, SCRIPT, ANNOTATE, EXPORT, TOP,
-            EXPLAIN,
+            HALPROF, INFO, LIST, CHECK, STAT, RECORD, REPORT, SCRIPT, ANNOTATE, SIMULATE, EXPORT,
+            TOP, EXPLAIN,
         ];
         let lines = all.iter().flat_map(|text| text.lines());
         let commands: Vec<&str> = lines

@@ -2,7 +2,6 @@
 //!
 //! [`run`] is the tool. [`run_with`] is the same with another way to open what `--machine` names,
 //! so that every command runs on whatever carries requests.
-#![forbid(unsafe_code)]
 #![expect(
     clippy::format_push_string,
     reason = "a report is a few lines; writing into a String has no error to handle"
@@ -28,6 +27,8 @@ mod runner;
 #[path = "../tests/screens/screen.rs"]
 mod screen;
 mod shown;
+#[cfg(all(target_arch = "x86_64", any(windows, target_os = "linux")))]
+mod step;
 mod systems;
 mod table;
 mod this_machine;
@@ -38,7 +39,7 @@ use clap::Parser;
 use clap::error::ErrorKind;
 use command::{
     annotate, check, doctor, explain, export, info, install, list, machines, man, rdpmc, record,
-    registers, report, script, stat, switch, top, uninstall,
+    registers, report, script, simulate, stat, switch, top, uninstall,
 };
 pub use error::{Error, Result};
 use halprof_measure::Connection;
@@ -174,6 +175,7 @@ fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u
                 rdpmc::run(options, on, output)
             });
         }
+        Commands::Simulate(options) => return simulate::run(options, output),
         Commands::Machines(options) => machines::run(options, output),
         Commands::Report(options) => report::run(options, output),
         Commands::Script(options) => script::run(options, output),

@@ -32,6 +32,8 @@ mod reports;
 mod schemas;
 mod screens;
 mod script;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+pub(crate) mod simulate;
 mod streams;
 mod support;
 mod symbols;

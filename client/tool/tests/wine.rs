@@ -9,3 +9,4 @@ mod image;
 mod installation;
 mod prefix;
 mod programs;
+mod simulate;

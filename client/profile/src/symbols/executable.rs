@@ -65,6 +65,19 @@ impl Executable {
         self.lookup.functions()
     }
 
+    /// The source file and line of an address relative to the start of the module.
+    #[must_use]
+    pub fn line(&self, address: u64) -> Option<(String, u32)> {
+        let found = self.lookup.find(address);
+        found.file.zip(found.line)
+    }
+
+    /// What could not be used of the symbols, and what to do about it.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.lookup.notes
+    }
+
     /// The addresses of the instructions of these functions, or of all its code where there are
     /// none.
     ///

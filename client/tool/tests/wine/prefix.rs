@@ -62,6 +62,8 @@ impl Wine {
             .arg(folder.path().join("program.exe"))
             .arg(format!("{SOURCES}/program.c"));
         assert!(gcc.status().expect("gcc-mingw-w64-x86-64").success());
+        // Its server makes no folder for itself.
+        std::fs::create_dir(folder.path().join("prefix")).expect("a folder");
         let wine = Self { folder };
         // Wine's server else ends three seconds after its last program (wineserver(1)), and its
         // services with it. On a busy machine a program once found no service manager; whether this

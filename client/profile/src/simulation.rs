@@ -1,0 +1,297 @@
+//! What a program did in a range of its code, instruction by instruction.
+//!
+//! Executions, branches and memory accesses are exact: whoever steps the program tells each of its
+//! instructions. What a modelled cache and branch predictor make of them stands beside it, apart.
+//! The state before the range, address translation, the bus and other processors are not simulated.
+
+pub mod cache;
+pub mod predictor;
+mod registers;
+
+use crate::annotate::intel;
+use cache::{Caches, Kind};
+use iced_x86::{
+    Decoder, DecoderOptions, FlowControl, Formatter, Instruction, InstructionInfoFactory,
+    InstructionInfoOptions, MemorySize, OpAccess, OpKind,
+};
+use predictor::Bimodal;
+pub use registers::Registers;
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What one instruction did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// How often it was executed; with a REP once, however often it repeated.
+    pub executions: u64,
+    /// Iterations of a REP.
+    pub iterations: u64,
+    /// How often it went elsewhere than to the next instruction.
+    pub taken: u64,
+    /// Operands in memory that it read.
+    pub reads: u64,
+    /// Operands in memory that it wrote.
+    pub writes: u64,
+    /// Bytes of these operands.
+    pub bytes: u64,
+    /// Accesses whose address is no multiple of their size.
+    pub misaligned: u64,
+    /// Accesses whose address is not known: gathers and scatters.
+    pub unknown: u64,
+    /// Modelled: misses in each cache.
+    pub misses: Vec<u64>,
+    /// Modelled: conditional branches that the predictor got wrong.
+    pub mispredicted: u64,
+}
+
+impl Counts {
+    /// Adds another instruction's.
+    pub fn add(&mut self, other: &Self) {
+        self.executions += other.executions;
+        self.iterations += other.iterations;
+        self.taken += other.taken;
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.bytes += other.bytes;
+        self.misaligned += other.misaligned;
+        self.unknown += other.unknown;
+        self.mispredicted += other.mispredicted;
+        self.misses
+            .resize(self.misses.len().max(other.misses.len()), 0);
+        for (sum, misses) in self.misses.iter_mut().zip(&other.misses) {
+            *sum += misses;
+        }
+    }
+}
+
+/// How an instruction goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// With the next, or by a jump.
+    On,
+    /// Into a function that returns to the next instruction.
+    Call,
+    /// Back to the caller.
+    Return,
+}
+
+/// What is known of an instruction before it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Next {
+    /// How it goes on.
+    pub flow: Flow,
+    /// The address of the instruction behind it.
+    pub behind: u64,
+    /// Whether it repeats, and so may end where it began.
+    pub repeats: bool,
+    /// Whether it pushes the flags, the debugger's trap flag among them.
+    pub pushes_flags: bool,
+}
+
+/// One instruction of the range.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Its address.
+    pub address: u64,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// As an assembler reads it, in Intel's syntax.
+    pub text: String,
+    /// What it did.
+    pub counts: Counts,
+}
+
+/// A range of code and what was done in it.
+pub struct Simulation {
+    start: u64,
+    code: Vec<u8>,
+    bitness: u32,
+    decoded: FxHashMap<u64, Instruction>,
+    rows: BTreeMap<u64, Counts>,
+    caches: Caches,
+    predictor: Bimodal,
+    information: InstructionInfoFactory,
+}
+
+impl Simulation {
+    /// Of this code at this address, with these caches, which are empty.
+    #[must_use]
+    pub fn new(start: u64, code: Vec<u8>, is_32_bit: bool, caches: Caches) -> Self {
+        Self {
+            start,
+            code,
+            bitness: if is_32_bit { 32 } else { 64 },
+            decoded: FxHashMap::default(),
+            rows: BTreeMap::new(),
+            caches,
+            predictor: Bimodal::default(),
+            information: InstructionInfoFactory::new(),
+        }
+    }
+
+    /// Whether an address is in the range.
+    #[must_use]
+    pub fn contains(&self, address: u64) -> bool {
+        address.wrapping_sub(self.start) < self.code.len() as u64
+    }
+
+    /// What the instruction at an address of the range is.
+    pub fn next(&mut self, address: u64) -> Next {
+        use iced_x86::Mnemonic::{Pushf, Pushfd, Pushfq, Syscall, Sysenter};
+        let instruction = self.instruction(address);
+        let flow = match instruction.flow_control() {
+            // The kernel's functions are not stepped, and return to the next instruction by themselves.
+            _ if [Syscall, Sysenter].contains(&instruction.mnemonic()) => Flow::On,
+            FlowControl::Call | FlowControl::IndirectCall => Flow::Call,
+            FlowControl::Return => Flow::Return,
+            _ => Flow::On,
+        };
+        Next {
+            flow,
+            behind: instruction.next_ip(),
+            repeats: repeats(&instruction),
+            pushes_flags: [Pushf, Pushfd, Pushfq].contains(&instruction.mnemonic()),
+        }
+    }
+
+    fn instruction(&mut self, address: u64) -> Instruction {
+        let (start, code, bitness) = (self.start, &self.code, self.bitness);
+        let decode = || {
+            let offset = address.wrapping_sub(start) as usize;
+            let bytes = code.get(offset..).unwrap_or_default();
+            Decoder::with_ip(bitness, bytes, address, DecoderOptions::NONE).decode()
+        };
+        *self.decoded.entry(address).or_insert_with(decode)
+    }
+
+    /// Counts the instruction that a thread with these registers has executed, and that led to
+    /// `after`. `again` for one more iteration of a REP that was counted.
+    pub fn executed(&mut self, before: &Registers, after: u64, again: bool) {
+        let instruction = self.instruction(before.ip);
+        let caches = self.caches.geometries().count();
+        let row = self.rows.entry(before.ip).or_insert_with(|| Counts {
+            misses: vec![0; caches],
+            ..Counts::default()
+        });
+        if !again {
+            row.executions += 1;
+            let length = instruction.len() as u64;
+            self.caches
+                .access(Kind::Instruction, before.ip, length, &mut row.misses);
+        }
+        if repeats(&instruction) {
+            if counter(&instruction, before) == 0 {
+                return;
+            }
+            row.iterations += 1;
+        } else {
+            let taken = after != instruction.next_ip();
+            row.taken += u64::from(taken && instruction.flow_control() != FlowControl::Next);
+            if instruction.flow_control() == FlowControl::ConditionalBranch {
+                row.mispredicted += u64::from(self.predictor.mispredicts(before.ip, taken));
+            }
+        }
+        let information = self
+            .information
+            .info_options(&instruction, InstructionInfoOptions::NO_REGISTER_USAGE);
+        for operand in information.used_memory() {
+            let (read, written) = kinds(operand.access());
+            if !read && !written {
+                continue;
+            }
+            row.reads += u64::from(read);
+            row.writes += u64::from(written);
+            // Of a REP iced-x86 does not tell the size, as it takes all iterations for one.
+            let size = match operand.memory_size() {
+                MemorySize::Unknown => instruction.memory_size(),
+                size => size,
+            };
+            let bytes = size.size() as u64;
+            row.bytes += bytes * (u64::from(read) + u64::from(written));
+            let address = operand.virtual_address(0, |register, _, _| before.value(register));
+            match address {
+                Some(address) => {
+                    let aligned = bytes == 0 || address % bytes.next_power_of_two() == 0;
+                    row.misaligned += u64::from(!aligned);
+                    self.caches
+                        .access(Kind::Data, address, bytes, &mut row.misses);
+                }
+                None => row.unknown += 1,
+            }
+        }
+    }
+
+    /// The instructions of the range in order: those that were executed, and between them what the
+    /// bytes say.
+    #[must_use]
+    pub fn rows(&self) -> Vec<Row> {
+        let offset = |address: u64| address.wrapping_sub(self.start) as usize;
+        let mut formatter = intel();
+        let mut rows = Vec::new();
+        let mut address = self.start;
+        let mut executed = self.rows.iter().peekable();
+        while self.contains(address) {
+            let counted = executed.next_if(|&(&at, _)| at <= address);
+            let at = counted.map_or(address, |(&at, _)| at);
+            let bytes = self.code.get(offset(at)..).unwrap_or_default();
+            let decoder = Decoder::with_ip(self.bitness, bytes, at, DecoderOptions::NONE);
+            let Some(instruction) = decoder.into_iter().next() else {
+                break;
+            };
+            let length = instruction.len().max(1);
+            let mut text = String::new();
+            formatter.format(&instruction, &mut text);
+            rows.push(Row {
+                address: at,
+                bytes: bytes.get(..length).unwrap_or(bytes).to_vec(),
+                text,
+                counts: counted.map_or_else(Counts::default, |(_, counts)| counts.clone()),
+            });
+            let behind = at.wrapping_add(length as u64);
+            // What ran is right where it and the decoder's own count of bytes disagree.
+            address = match executed.peek() {
+                Some(&(&next, _)) => behind.min(next.max(at + 1)),
+                None => behind,
+            };
+        }
+        rows
+    }
+
+    /// The caches, with what was asked of each.
+    #[must_use]
+    pub const fn caches(&self) -> &Caches {
+        &self.caches
+    }
+}
+
+/// Whether an instruction is one step for each iteration.
+fn repeats(instruction: &Instruction) -> bool {
+    instruction.is_string_instruction()
+        && (instruction.has_rep_prefix() || instruction.has_repne_prefix())
+}
+
+/// What is left of a REP's count: of ECX where addresses have 32 bits.
+fn counter(instruction: &Instruction, registers: &Registers) -> u64 {
+    use OpKind::{MemoryESEDI, MemorySegEDI, MemorySegESI};
+    let short = |kind| matches!(kind, MemoryESEDI | MemorySegEDI | MemorySegESI);
+    let wide = !instruction.op_kinds().any(short);
+    if wide && !registers.is_32_bit {
+        registers.count()
+    } else {
+        registers.count() & 0xFFFF_FFFF
+    }
+}
+
+/// Whether an operand is read, and whether it is written.
+const fn kinds(access: OpAccess) -> (bool, bool) {
+    match access {
+        OpAccess::Read | OpAccess::CondRead => (true, false),
+        OpAccess::Write | OpAccess::CondWrite => (false, true),
+        OpAccess::ReadWrite | OpAccess::ReadCondWrite => (true, true),
+        OpAccess::None | OpAccess::NoMemAccess => (false, false),
+    }
+}
+
+#[cfg(test)]
+mod tests;

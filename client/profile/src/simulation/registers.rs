@@ -1,0 +1,53 @@
+//! What addresses are made of.
+
+use iced_x86::Register;
+
+/// The registers of a thread in user mode that the address of an operand can depend on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Registers {
+    /// RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI and R8 to R15: in the order of their numbers.
+    pub general: [u64; 16],
+    /// The address of the next instruction.
+    pub ip: u64,
+    /// Where FS begins.
+    pub fs: u64,
+    /// Where GS begins.
+    pub gs: u64,
+    /// Whether the thread runs 32-bit code.
+    pub is_32_bit: bool,
+}
+
+impl Registers {
+    /// RCX, which counts the iterations of a REP.
+    #[must_use]
+    pub const fn count(&self) -> u64 {
+        self.general[1]
+    }
+
+    /// The stack pointer.
+    #[must_use]
+    pub const fn stack(&self) -> u64 {
+        self.general[4]
+    }
+
+    /// A register by its name, a segment by its base; `None` for a vector.
+    pub(super) fn value(&self, register: Register) -> Option<u64> {
+        if register.is_segment_register() {
+            return Some(match register {
+                Register::FS => self.fs,
+                Register::GS => self.gs,
+                _ => 0,
+            });
+        }
+        if !register.is_gpr() {
+            return None;
+        }
+        let whole = *self.general.get(register.full_register().number())?;
+        Some(match register.size() {
+            8 => whole,
+            4 => whole & 0xFFFF_FFFF,
+            2 => whole & 0xFFFF,
+            _ => whole & 0xFF,
+        })
+    }
+}

@@ -1,0 +1,250 @@
+//! `halprof simulate`: a range of a program's code, executed step by step and counted exactly.
+
+mod mca;
+mod rows;
+mod target;
+
+use crate::output::Output;
+use crate::runner::watch_for_interrupt;
+use crate::step::range::{Outcome, Suspended};
+use crate::{Error, Result, args};
+use halprof_profile::simulation::cache::{Caches, Geometry};
+use halprof_profile::simulation::{Simulation, predictor};
+use halprof_profile::symbols::Executable;
+use mca::Model;
+use rows::Line;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::io;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use target::Target;
+
+/// What stays unknown.
+const NOT_SIMULATED: &str = "what the caches and predictors held before the range, address \
+    translation, the bus, other processors, and functions that the range calls";
+
+/// The modelled columns behind those of the caches.
+const MISPREDICTED: &str = "mispredicted";
+
+#[derive(Serialize)]
+struct Body {
+    program: String,
+    module: String,
+    symbol: Option<String>,
+    /// The range, as the program's file has it.
+    start: String,
+    length: u64,
+    /// All that were executed in the range.
+    instructions: u64,
+    arrivals: u64,
+    calls: u64,
+    steps: u64,
+    /// Whether the steps did not suffice; the program was ended then.
+    limited: bool,
+    exit_status: Option<u32>,
+    rows: Vec<Map<String, Value>>,
+    lines: Vec<Map<String, Value>>,
+    modelled_columns: Vec<String>,
+    /// Whose caches they are.
+    processor: String,
+    caches: Vec<Cache>,
+    predictor: &'static str,
+    model: Option<Model>,
+    not_simulated: &'static str,
+    warnings: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Cache {
+    name: String,
+    bytes: u64,
+    ways: u64,
+    line: u64,
+    accesses: u64,
+    misses: u64,
+}
+
+pub(crate) fn run(options: &args::Simulate, output: &Output) -> Result<u32> {
+    let model = options.model.as_deref().map(mca::asked).transpose()?;
+    let (processor, geometries) = caches(options.machine.as_deref())?;
+    let (name, arguments) = options.program.split_first().ok_or_else(no_program)?;
+    let mut command = Command::new(name);
+    command.args(arguments);
+    if output.is_json() || options.csv {
+        command.stdout(Stdio::from(io::stderr()));
+    }
+    let failed = |error| {
+        Error::Measure(halprof_measure::Error::File {
+            path: name.into(),
+            doing: "started",
+            error,
+        })
+    };
+    watch_for_interrupt();
+    let program = Suspended::start(command).map_err(failed)?;
+    let (path, base) = program.image().map_err(lost)?;
+    let executable = open(&path, options)?;
+    let target = Target::find(&options.range, &executable)?;
+    let mut code = vec![0; target.length as usize];
+    let start = base.wrapping_add(target.start);
+    program
+        .read(start, &mut code)
+        .map_err(|_| target.absent())?;
+    let is_32_bit = program.is_32_bit().map_err(lost)?;
+    let mut simulation = Simulation::new(start, code, is_32_bit, Caches::new(&geometries));
+    let outcome = program.run(start, &mut simulation, options.max_steps);
+    let outcome = outcome.map_err(lost)?;
+
+    let told = model
+        .map(|model| mca::ask(&model, &simulation))
+        .transpose()?;
+    let lines = rows::lines(&simulation, &executable, base, told.as_ref());
+    let warnings = warnings(&outcome, &target, &executable, &lines, options.max_steps);
+    for warning in &warnings {
+        output.warn(warning);
+    }
+    let body = Body {
+        program: path.display().to_string(),
+        module: executable.module().name.clone(),
+        start: format!(
+            "{:#x}",
+            executable.module().start.wrapping_add(target.start)
+        ),
+        length: target.length,
+        symbol: target.symbol,
+        instructions: lines.iter().map(|line| line.counts.executions).sum(),
+        arrivals: outcome.arrivals,
+        calls: outcome.calls,
+        steps: outcome.steps,
+        limited: outcome.limited,
+        exit_status: outcome.status,
+        rows: rows::by_instruction(&lines, &geometries),
+        lines: rows::by_line(&lines, &geometries),
+        modelled_columns: rows::modelled(&geometries, told.as_ref()),
+        processor,
+        caches: totals(&simulation),
+        predictor: predictor::NAME,
+        model: told,
+        not_simulated: NOT_SIMULATED,
+        warnings,
+    };
+    if options.csv {
+        output.print_data(&rows::csv(&body, options.lines)?)?;
+    } else {
+        output.result("simulate", false, &body, |body| {
+            rows::text(body, &lines, &geometries, options.lines, output.width())
+        })?;
+    }
+    if outcome.limited {
+        return Ok(Error::unavailable("", "").exit_status().into());
+    }
+    Ok(outcome.status.unwrap_or(0))
+}
+
+fn no_program() -> Error {
+    Error::usage("no program to run", "Name one behind `--`.")
+}
+
+/// The system refused what a debugger does.
+#[expect(clippy::needless_pass_by_value, reason = "it stands in `map_err`")]
+fn lost(error: io::Error) -> Error {
+    Error::unavailable(
+        format!("the program cannot be stepped: {error}"),
+        "It may be protected from debuggers, or this user may not debug programs here.",
+    )
+}
+
+fn open(path: &Path, options: &args::Simulate) -> Result<Executable> {
+    let bad = |why| halprof_measure::Error::BadFile {
+        path: path.to_owned(),
+        why: format!("cannot be stepped: {why}"),
+        hint: "`simulate` runs programs of x86 or x64 code in PE or ELF files; name the program \
+               itself, not a script that starts it."
+            .to_owned(),
+    };
+    Ok(Executable::open(path, &options.naming.path()?).map_err(bad)?)
+}
+
+/// The caches of the processor that is asked for, and its name.
+fn caches(machine: Option<&str>) -> Result<(String, Vec<Geometry>)> {
+    let Some(machine) = machine else {
+        let native = raw_cpuid::native_cpuid::cpuid_count;
+        let of_this = Geometry::of(|leaf, subleaf| {
+            let value = native(leaf, subleaf);
+            [value.eax, value.ebx, value.ecx, value.edx]
+        });
+        return Ok(("this machine's".to_owned(), of_this));
+    };
+    let spec = halprof_measure::spec(machine)?;
+    let leaves = spec.leaves.first().ok_or_else(|| {
+        Error::usage(
+            "`--machine` has no processor",
+            "Name a dump or a built-in model.",
+        )
+    })?;
+    let caches = Geometry::of(|leaf, subleaf| {
+        let value = leaves.get(leaf, subleaf);
+        [value.eax, value.ebx, value.ecx, value.edx]
+    });
+    Ok((format!("those of {}", spec.description), caches))
+}
+
+fn totals(simulation: &Simulation) -> Vec<Cache> {
+    let caches = simulation.caches();
+    let both = caches.geometries().zip(caches.totals());
+    let told = both.map(|(geometry, total)| Cache {
+        name: geometry.name(),
+        bytes: geometry.bytes(),
+        ways: geometry.ways,
+        line: geometry.line,
+        accesses: total.accesses,
+        misses: total.misses,
+    });
+    told.collect()
+}
+
+fn warnings(
+    outcome: &Outcome,
+    target: &Target,
+    executable: &Executable,
+    lines: &[Line],
+    max_steps: u64,
+) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if outcome.limited {
+        warnings.push(format!(
+            "{max_steps} steps were not enough: the program was ended, and the counts are of the \
+             part until then; `--max-steps` allows more"
+        ));
+    }
+    if outcome.replaced {
+        warnings.push(
+            "the program made itself another program (exec), which was not stepped".to_owned(),
+        );
+    }
+    if outcome.arrivals == 0 && !outcome.limited {
+        warnings.push(format!(
+            "the program ended without reaching {}",
+            target.name()
+        ));
+    }
+    if outcome.lost != 0 {
+        warnings.push(format!(
+            "{} jumps led out of the range and did not come back soon: what came after them is \
+             not counted",
+            outcome.lost
+        ));
+    }
+    let unknown: u64 = lines.iter().map(|line| line.counts.unknown).sum();
+    if unknown != 0 {
+        warnings.push(format!(
+            "the addresses of {unknown} gathers and scatters are not known: caches and alignment \
+             are without them"
+        ));
+    }
+    if target.symbol.is_none() {
+        warnings.extend(executable.notes().iter().take(1).cloned());
+    }
+    warnings
+}

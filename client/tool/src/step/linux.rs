@@ -1,0 +1,422 @@
+//! Stepping by ptrace.
+#![expect(clippy::unused_self, reason = "on Windows the same functions need it")]
+
+use super::{BREAKPOINT, Event, Thread};
+use halprof_profile::simulation::Registers;
+use nix::errno::Errno;
+use nix::sys::personality::{self, Persona};
+use nix::sys::ptrace::{self, Options};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command};
+
+/// CS of 32-bit code on 64-bit Linux: `__USER32_CS` of its <asm/segment.h>.
+const CODE_32: u64 = 0x23;
+
+/// How a thread was told to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Go {
+    Run,
+    Step,
+}
+
+#[derive(Debug)]
+struct Standing {
+    /// How it goes on after what concerns nobody else.
+    go: Go,
+    running: bool,
+    /// A SIGSTOP of ours is on its way to it.
+    stopping: bool,
+    /// What it gets when it goes on.
+    signal: Option<Signal>,
+}
+
+/// A program that is traced. It ends with the tool, and when this is dropped.
+#[derive(Debug)]
+pub(super) struct Debuggee {
+    /// Kept so that its end is waited for by nobody else.
+    _child: Child,
+    process: Pid,
+    memory: File,
+    threads: HashMap<Pid, Standing>,
+    /// What came while something else was waited for.
+    waiting: VecDeque<WaitStatus>,
+    /// Threads and processes that have stopped before it was told how they were made, and such that
+    /// were told of and have not stopped yet.
+    new: HashMap<Pid, New>,
+    /// What stands in the program where a breakpoint is.
+    breakpoints: BTreeMap<u64, u8>,
+    ended: bool,
+}
+
+/// What is known of a thread or a process at its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum New {
+    Stopped,
+    /// It will stop, and was made so.
+    Made {
+        shares_memory: bool,
+    },
+}
+
+impl Debuggee {
+    /// Starts a program; it waits before its first instruction.
+    pub(super) fn start(mut command: Command) -> io::Result<Self> {
+        // SAFETY: between fork and exec only system calls are made, by functions that neither
+        // allocate nor lock.
+        #[expect(unsafe_code, reason = "the hook that runs between fork and exec")]
+        let command = unsafe {
+            command.pre_exec(|| {
+                // Addresses are the same at every run. Where that is refused they are not.
+                let fixed = personality::get().map(|now| now | Persona::ADDR_NO_RANDOMIZE);
+                let _ = fixed.and_then(personality::set);
+                ptrace::traceme().map_err(io::Error::from)
+            })
+        };
+        let child = command.spawn()?;
+        let process = Pid::from_raw(child.id().cast_signed());
+        waitpid(process, Some(WaitPidFlag::__WALL))?;
+        ptrace::setoptions(
+            process,
+            Options::PTRACE_O_EXITKILL
+                | Options::PTRACE_O_TRACECLONE
+                | Options::PTRACE_O_TRACEFORK
+                | Options::PTRACE_O_TRACEVFORK
+                | Options::PTRACE_O_TRACEEXEC,
+        )?;
+        let memory = memory_of(process)?;
+        let mut debuggee = Self {
+            _child: child,
+            process,
+            memory,
+            threads: HashMap::new(),
+            waiting: VecDeque::new(),
+            new: HashMap::new(),
+            breakpoints: BTreeMap::new(),
+            ended: false,
+        };
+        debuggee.add(process);
+        Ok(debuggee)
+    }
+
+    fn add(&mut self, thread: Pid) {
+        let standing = Standing {
+            go: Go::Run,
+            running: false,
+            stopping: false,
+            signal: None,
+        };
+        self.threads.insert(thread, standing);
+    }
+
+    /// The program's file, and where its image starts.
+    pub(super) fn image(&self) -> io::Result<(PathBuf, u64)> {
+        let folder = PathBuf::from(format!("/proc/{}", self.process));
+        let path = fs::read_link(folder.join("exe"))?;
+        let maps = fs::read_to_string(folder.join("maps"))?;
+        let of_image = maps.lines().find(|line| {
+            let file = line.splitn(6, ' ').nth(5).map(str::trim_start);
+            file.is_some_and(|file| path.as_os_str() == file)
+        });
+        let start = of_image.and_then(|line| line.split('-').next());
+        let start = start.and_then(|start| u64::from_str_radix(start, 16).ok());
+        let missing = || io::Error::other("its image is not in its memory");
+        Ok((path, start.ok_or_else(missing)?))
+    }
+
+    /// The thread that it starts with.
+    pub(super) fn first(&self) -> Thread {
+        self.process.as_raw().cast_unsigned()
+    }
+
+    /// Whether it is a 32-bit program.
+    pub(super) fn is_32_bit(&self) -> io::Result<bool> {
+        Ok(self.registers(self.first())?.is_32_bit)
+    }
+
+    /// Reads its memory; all or nothing.
+    pub(super) fn read(&self, address: u64, bytes: &mut [u8]) -> io::Result<()> {
+        self.memory.read_exact_at(bytes, address)
+    }
+
+    pub(super) fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
+        self.memory.write_all_at(bytes, address)
+    }
+
+    /// Lets every thread stop before the instruction at this address.
+    pub(super) fn break_at(&mut self, address: u64) -> io::Result<()> {
+        if self.breaks_at(address) {
+            return Ok(());
+        }
+        let mut there = [0];
+        self.read(address, &mut there)?;
+        self.write(address, &[BREAKPOINT])?;
+        self.breakpoints.insert(address, there[0]);
+        Ok(())
+    }
+
+    pub(super) fn breaks_at(&self, address: u64) -> bool {
+        self.breakpoints.contains_key(&address)
+    }
+
+    /// Whether the last trap of a thread was a breakpoint, and no step.
+    pub(super) fn is_breakpoint(&self, thread: Thread) -> io::Result<bool> {
+        Ok(ptrace::getsiginfo(pid(thread))?.si_code != nix::libc::TRAP_TRACE)
+    }
+
+    pub(super) fn registers(&self, thread: Thread) -> io::Result<Registers> {
+        let now = ptrace::getregs(pid(thread))?;
+        Ok(Registers {
+            general: [
+                now.rax, now.rcx, now.rdx, now.rbx, now.rsp, now.rbp, now.rsi, now.rdi, now.r8,
+                now.r9, now.r10, now.r11, now.r12, now.r13, now.r14, now.r15,
+            ],
+            ip: now.rip,
+            fs: now.fs_base,
+            gs: now.gs_base,
+            is_32_bit: now.cs == CODE_32,
+        })
+    }
+
+    pub(super) fn set_ip(&self, thread: Thread, ip: u64) -> io::Result<()> {
+        let mut registers = ptrace::getregs(pid(thread))?;
+        registers.rip = ip;
+        Ok(ptrace::setregs(pid(thread), registers)?)
+    }
+
+    /// Lets a thread run at full speed.
+    pub(super) fn run(&mut self, thread: Thread) -> io::Result<()> {
+        self.go(pid(thread), Go::Run)
+    }
+
+    /// Lets a thread execute one instruction, while others run.
+    pub(super) fn step(&mut self, thread: Thread) -> io::Result<()> {
+        self.go(pid(thread), Go::Step)
+    }
+
+    /// Lets the program have a trap that is not ours.
+    pub(super) fn pass_on(&mut self, thread: Thread) -> io::Result<()> {
+        if let Some(standing) = self.threads.get_mut(&pid(thread)) {
+            standing.signal = Some(Signal::SIGTRAP);
+        }
+        self.run(thread)
+    }
+
+    fn go(&mut self, thread: Pid, go: Go) -> io::Result<()> {
+        let Some(standing) = self.threads.get_mut(&thread) else {
+            return Ok(());
+        };
+        standing.go = go;
+        let signal = standing.signal.take();
+        let gone = match go {
+            Go::Run => ptrace::cont(thread, signal),
+            Go::Step => ptrace::step(thread, signal),
+        };
+        standing.running = true;
+        match gone {
+            // It was killed meanwhile; its end is told yet.
+            Ok(()) | Err(Errno::ESRCH) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Lets a thread execute the instruction under a breakpoint while all others stand still.
+    pub(super) fn step_alone(&mut self, thread: Thread) -> io::Result<Event> {
+        let ip = self.registers(thread)?.ip;
+        let Some(&there) = self.breakpoints.get(&ip) else {
+            self.step(thread)?;
+            return self.wait();
+        };
+        let held = self.hold(pid(thread))?;
+        self.write(ip, &[there])?;
+        self.step(thread)?;
+        let event = loop {
+            let status = waitpid(pid(thread), Some(WaitPidFlag::__WALL))?;
+            if let Some(event) = self.event(status)? {
+                break event;
+            }
+        };
+        if !matches!(event, Event::Ended(_) | Event::Replaced) {
+            self.write(ip, &[BREAKPOINT])?;
+        }
+        for other in held {
+            let go = self.threads.get(&other).map_or(Go::Run, |other| other.go);
+            self.go(other, go)?;
+        }
+        Ok(event)
+    }
+
+    /// Stops all threads but one; answers those that have nothing else to tell.
+    fn hold(&mut self, thread: Pid) -> io::Result<Vec<Pid>> {
+        let others = self.threads.iter();
+        let others = others.filter(|&(&other, standing)| other != thread && standing.running);
+        let others: Vec<Pid> = others.map(|(&other, _)| other).collect();
+        let mut held = Vec::new();
+        for other in others {
+            if !stop(self.process, other) {
+                continue;
+            }
+            let status = waitpid(other, Some(WaitPidFlag::__WALL))?;
+            let Some(standing) = self.threads.get_mut(&other) else {
+                continue;
+            };
+            standing.running = false;
+            if matches!(status, WaitStatus::Stopped(_, Signal::SIGSTOP)) {
+                held.push(other);
+            } else {
+                standing.stopping = true;
+                self.waiting.push_back(status);
+            }
+        }
+        Ok(held)
+    }
+
+    /// Waits until something happens.
+    pub(super) fn wait(&mut self) -> io::Result<Event> {
+        loop {
+            let status = match self.waiting.pop_front() {
+                Some(status) => status,
+                None => waitpid(None, Some(WaitPidFlag::__WALL))?,
+            };
+            if let Some(event) = self.event(status)? {
+                return Ok(event);
+            }
+        }
+    }
+
+    /// What a status means; `None` where it concerns nobody but this file, and the thread goes on.
+    fn event(&mut self, status: WaitStatus) -> io::Result<Option<Event>> {
+        let Some(thread) = status.pid() else {
+            return Ok(None);
+        };
+        if let Some(standing) = self.threads.get_mut(&thread) {
+            standing.running = false;
+        }
+        let main = thread == self.process;
+        let event = match status {
+            WaitStatus::Exited(_, status) if main => self.end(status.cast_unsigned()),
+            WaitStatus::Signaled(_, signal, _) if main => self.end(128 + signal as u32),
+            WaitStatus::Exited(..) | WaitStatus::Signaled(..) => {
+                let known = self.threads.remove(&thread);
+                return Ok(known.map(|_| Event::Gone(thread.as_raw().cast_unsigned())));
+            }
+            WaitStatus::PtraceEvent(_, _, ptrace_event) => {
+                return self.told(thread, ptrace_event);
+            }
+            WaitStatus::Stopped(_, signal) => return self.stopped(thread, signal),
+            _ => return Ok(None),
+        };
+        Ok(Some(event))
+    }
+
+    fn end(&mut self, status: u32) -> Event {
+        self.ended = true;
+        Event::Ended(status)
+    }
+
+    fn told(&mut self, thread: Pid, event: i32) -> io::Result<Option<Event>> {
+        use ptrace::Event::{
+            PTRACE_EVENT_CLONE, PTRACE_EVENT_EXEC, PTRACE_EVENT_FORK, PTRACE_EVENT_VFORK,
+        };
+        if event == PTRACE_EVENT_EXEC as i32 {
+            self.threads.retain(|&other, _| other == thread);
+            self.breakpoints.clear();
+            self.memory = memory_of(self.process)?;
+            self.go(thread, Go::Run)?;
+            return Ok(Some(Event::Replaced));
+        }
+        let made = [PTRACE_EVENT_CLONE, PTRACE_EVENT_FORK, PTRACE_EVENT_VFORK];
+        if made.iter().any(|&made| made as i32 == event) {
+            let new = Pid::from_raw(ptrace::getevent(thread)? as i32);
+            let shares_memory = event != PTRACE_EVENT_FORK as i32;
+            if self.new.remove(&new).is_some() {
+                self.begin(new, shares_memory)?;
+            } else {
+                self.new.insert(new, New::Made { shares_memory });
+            }
+        }
+        let go = self.threads.get(&thread).map_or(Go::Run, |own| own.go);
+        self.go(thread, go)?;
+        Ok(None)
+    }
+
+    fn stopped(&mut self, thread: Pid, signal: Signal) -> io::Result<Option<Event>> {
+        let number = thread.as_raw().cast_unsigned();
+        let Some(standing) = self.threads.get_mut(&thread) else {
+            match self.new.remove(&thread) {
+                Some(New::Made { shares_memory }) => self.begin(thread, shares_memory)?,
+                _ => drop(self.new.insert(thread, New::Stopped)),
+            }
+            return Ok(None);
+        };
+        match signal {
+            Signal::SIGTRAP => Ok(Some(Event::Trap(number))),
+            Signal::SIGSTOP if standing.stopping => {
+                standing.stopping = false;
+                let go = standing.go;
+                self.go(thread, go)?;
+                Ok(None)
+            }
+            other => {
+                standing.signal = Some(other);
+                Ok(Some(Event::Interrupted(number)))
+            }
+        }
+    }
+
+    /// A new thread runs; a new process too, on its own and without our breakpoints.
+    fn begin(&mut self, new: Pid, shares_memory: bool) -> io::Result<()> {
+        if fs::exists(format!("/proc/{}/task/{new}", self.process))? {
+            self.add(new);
+            return self.go(new, Go::Run);
+        }
+        // After vfork the memory is still the program's, which needs them.
+        if !shares_memory {
+            let memory = memory_of(new)?;
+            for (&address, &there) in &self.breakpoints {
+                memory.write_all_at(&[there], address)?;
+            }
+        }
+        Ok(ptrace::detach(new, None)?)
+    }
+}
+
+impl Drop for Debuggee {
+    fn drop(&mut self) {
+        if !self.ended {
+            let _ = kill(self.process, Signal::SIGKILL);
+            // The program has ended only when each of its threads was waited for.
+            let ended = |status: WaitStatus| {
+                status.pid() == Some(self.process)
+                    && matches!(status, WaitStatus::Exited(..) | WaitStatus::Signaled(..))
+            };
+            while waitpid(None, Some(WaitPidFlag::__WALL)).is_ok_and(|status| !ended(status)) {}
+        }
+    }
+}
+
+fn pid(thread: Thread) -> Pid {
+    Pid::from_raw(thread.cast_signed())
+}
+
+fn memory_of(process: Pid) -> io::Result<File> {
+    let path = format!("/proc/{process}/mem");
+    File::options().read(true).write(true).open(path)
+}
+
+/// Sends SIGSTOP to one thread; answers whether it was there.
+fn stop(process: Pid, thread: Pid) -> bool {
+    let (process, thread) = (process.as_raw(), thread.as_raw());
+    // SAFETY: tgkill takes three numbers and touches no memory of ours.
+    #[expect(unsafe_code, reason = "no crate has tgkill")]
+    let sent =
+        unsafe { nix::libc::syscall(nix::libc::SYS_tgkill, process, thread, nix::libc::SIGSTOP) };
+    sent == 0
+}

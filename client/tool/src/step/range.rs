@@ -1,0 +1,308 @@
+//! Running a program at full speed to a range of its code, and step by step inside.
+
+use super::{Debuggee, Event, TRAP_FLAG, Thread};
+use halprof_profile::simulation::{Flow, Next, Registers, Simulation};
+use std::collections::HashMap;
+use std::io;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// So many steps a thread that has left the range by a jump is followed, as a function's cold part
+/// jumps back.
+const STRAYED_MAX: u64 = 10_000;
+
+/// Where a thread is.
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// Outside, at full speed. What handles a signal or an exception will come back to what was
+    /// interrupted.
+    Away(Option<Pending>),
+    /// In the range, and about to have executed this.
+    Inside(Pending),
+    /// Outside after a jump, step by step. With its frame it has left for good.
+    Strayed { stack: u64, steps: u64 },
+}
+
+/// An instruction that is being executed.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    registers: Registers,
+    next: Next,
+    /// One more iteration of a REP.
+    again: bool,
+    /// The first instruction of the range, reached from outside or by a call.
+    arrives: bool,
+}
+
+/// How a run went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    /// How often a thread came into the range at its start.
+    pub(crate) arrivals: u64,
+    /// Calls out of the range, which ran at full speed.
+    pub(crate) calls: u64,
+    /// How often a jump led out of the range and was not followed to its end.
+    pub(crate) lost: u64,
+    /// Steps that were made.
+    pub(crate) steps: u64,
+    /// Whether there were too many: the program was ended.
+    pub(crate) limited: bool,
+    /// Whether the program made itself another, which was not stepped.
+    pub(crate) replaced: bool,
+    /// What the program ended with, if it ended by itself.
+    pub(crate) status: Option<u32>,
+}
+
+/// A program that waits before its first instruction.
+pub(crate) struct Suspended(Debuggee);
+
+impl Suspended {
+    /// Starts a program.
+    pub(crate) fn start(command: Command) -> io::Result<Self> {
+        Debuggee::start(command).map(Self)
+    }
+
+    /// The program's file, and where it is loaded.
+    pub(crate) fn image(&self) -> io::Result<(PathBuf, u64)> {
+        self.0.image()
+    }
+
+    /// Whether it is a 32-bit program.
+    pub(crate) fn is_32_bit(&self) -> io::Result<bool> {
+        self.0.is_32_bit()
+    }
+
+    /// Reads its memory.
+    pub(crate) fn read(&self, address: u64, bytes: &mut [u8]) -> io::Result<()> {
+        self.0.read(address, bytes)
+    }
+
+    /// Runs it to its end, or until it has made so many steps in the range that starts here.
+    pub(crate) fn run(
+        self,
+        start: u64,
+        simulation: &mut Simulation,
+        max_steps: u64,
+    ) -> io::Result<Outcome> {
+        let mut run = Run {
+            debuggee: self.0,
+            simulation,
+            start,
+            max_steps,
+            threads: HashMap::new(),
+            outcome: Outcome::default(),
+        };
+        run.until_it_ends()?;
+        Ok(run.outcome)
+    }
+}
+
+struct Run<'a> {
+    debuggee: Debuggee,
+    simulation: &'a mut Simulation,
+    start: u64,
+    max_steps: u64,
+    threads: HashMap<Thread, State>,
+    outcome: Outcome,
+}
+
+/// What happened at once when a thread went on, if its step was made alone.
+type Went = ControlFlow<(), Option<Event>>;
+
+impl Run<'_> {
+    fn until_it_ends(&mut self) -> io::Result<()> {
+        self.debuggee.break_at(self.start)?;
+        self.debuggee.run(self.debuggee.first())?;
+        let mut at_once = None;
+        loop {
+            let event = match at_once.take() {
+                Some(event) => event,
+                None => self.debuggee.wait()?,
+            };
+            match self.after(event)? {
+                ControlFlow::Break(()) => return Ok(()),
+                ControlFlow::Continue(next) => at_once = next,
+            }
+        }
+    }
+
+    fn after(&mut self, event: Event) -> io::Result<Went> {
+        match event {
+            Event::Trap(thread) => return self.trapped(thread),
+            Event::Interrupted(thread) => self.interrupted(thread)?,
+            Event::Gone(thread) => drop(self.threads.remove(&thread)),
+            Event::Replaced => {
+                self.outcome.replaced = true;
+                self.threads.clear();
+            }
+            Event::Ended(status) => {
+                self.outcome.status = Some(status);
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(None))
+    }
+
+    fn trapped(&mut self, thread: Thread) -> io::Result<Went> {
+        let mut registers = self.debuggee.registers(thread)?;
+        let state = self.threads.get(&thread).copied();
+        let state = state.unwrap_or(State::Away(None));
+        let breakpoint = registers.ip.wrapping_sub(1);
+        let ours = self.debuggee.breaks_at(breakpoint);
+        if ours && self.debuggee.is_breakpoint(thread)? {
+            self.debuggee.set_ip(thread, breakpoint)?;
+            registers.ip = breakpoint;
+            // Another thread's breakpoint may come while this one is about to step.
+            let before = match state {
+                State::Inside(pending) | State::Away(Some(pending)) => Some(pending),
+                State::Away(None) | State::Strayed { .. } => None,
+            };
+            let before = before.filter(|pending| pending.registers.ip == breakpoint);
+            let again = before.is_some_and(|pending| pending.again);
+            let arrives = before.map_or(breakpoint == self.start, |pending| pending.arrives);
+            return self.advance(thread, registers, again, arrives);
+        }
+        match state {
+            State::Away(_) if self.simulation.contains(registers.ip) => {
+                self.advance(thread, registers, false, false)
+            }
+            State::Away(_) => {
+                self.debuggee.pass_on(thread)?;
+                Ok(ControlFlow::Continue(None))
+            }
+            State::Inside(pending) => self.stepped(thread, pending, registers),
+            State::Strayed { stack, steps } => {
+                if self.simulation.contains(registers.ip) {
+                    return self.advance(thread, registers, false, false);
+                }
+                let returned = registers.stack() > stack;
+                self.outcome.lost += u64::from(!returned && steps >= STRAYED_MAX);
+                if returned || steps >= STRAYED_MAX {
+                    return self.leave(thread);
+                }
+                self.stray(thread, stack, steps + 1)
+            }
+        }
+    }
+
+    /// A thread has executed an instruction of the range.
+    fn stepped(
+        &mut self,
+        thread: Thread,
+        pending: Pending,
+        registers: Registers,
+    ) -> io::Result<Went> {
+        let Pending {
+            registers: before,
+            next,
+            ..
+        } = pending;
+        self.count(&pending, registers.ip);
+        if next.pushes_flags {
+            self.hide_trap_flag(registers.stack())?;
+        }
+        if self.simulation.contains(registers.ip) {
+            let again = next.repeats && registers.ip == before.ip;
+            // A function that calls itself arrives without a breakpoint's help.
+            let arrives = next.flow == Flow::Call && registers.ip == self.start;
+            return self.advance(thread, registers, again, arrives);
+        }
+        match next.flow {
+            Flow::Call => {
+                self.outcome.calls += 1;
+                if self.simulation.contains(next.behind) {
+                    self.debuggee.break_at(next.behind)?;
+                }
+                self.leave(thread)
+            }
+            Flow::Return => self.leave(thread),
+            Flow::On => self.stray(thread, registers.stack(), 0),
+        }
+    }
+
+    fn count(&mut self, pending: &Pending, after: u64) {
+        self.simulation
+            .executed(&pending.registers, after, pending.again);
+        self.outcome.arrivals += u64::from(pending.arrives && !pending.again);
+    }
+
+    /// Lets a thread execute the instruction that it stands at.
+    fn advance(
+        &mut self,
+        thread: Thread,
+        registers: Registers,
+        again: bool,
+        arrives: bool,
+    ) -> io::Result<Went> {
+        if self.is_enough() {
+            return Ok(ControlFlow::Break(()));
+        }
+        let pending = Pending {
+            registers,
+            next: self.simulation.next(registers.ip),
+            again,
+            arrives,
+        };
+        self.threads.insert(thread, State::Inside(pending));
+        if self.debuggee.breaks_at(registers.ip) {
+            let event = self.debuggee.step_alone(thread)?;
+            return Ok(ControlFlow::Continue(Some(event)));
+        }
+        self.debuggee.step(thread)?;
+        Ok(ControlFlow::Continue(None))
+    }
+
+    fn stray(&mut self, thread: Thread, stack: u64, steps: u64) -> io::Result<Went> {
+        if self.is_enough() {
+            return Ok(ControlFlow::Break(()));
+        }
+        self.threads.insert(thread, State::Strayed { stack, steps });
+        self.debuggee.step(thread)?;
+        Ok(ControlFlow::Continue(None))
+    }
+
+    fn leave(&mut self, thread: Thread) -> io::Result<Went> {
+        self.threads.insert(thread, State::Away(None));
+        self.debuggee.run(thread)?;
+        Ok(ControlFlow::Continue(None))
+    }
+
+    /// Counts a step; answers whether there are no more.
+    fn is_enough(&mut self) -> bool {
+        self.outcome.limited = self.outcome.steps >= self.max_steps;
+        self.outcome.steps += u64::from(!self.outcome.limited);
+        self.outcome.limited
+    }
+
+    /// What handles a signal or an exception runs at full speed, and comes back to where the thread
+    /// stands.
+    fn interrupted(&mut self, thread: Thread) -> io::Result<()> {
+        let mut comes_back = None;
+        match self.threads.get(&thread).copied() {
+            Some(State::Inside(pending)) => {
+                let ip = self.debuggee.registers(thread)?.ip;
+                if ip == pending.registers.ip {
+                    comes_back = Some(pending);
+                } else {
+                    self.count(&pending, ip);
+                }
+                if self.simulation.contains(ip) {
+                    self.debuggee.break_at(ip)?;
+                }
+            }
+            Some(State::Away(pending)) => comes_back = pending,
+            Some(State::Strayed { .. }) | None => {}
+        }
+        self.threads.insert(thread, State::Away(comes_back));
+        self.debuggee.run(thread)
+    }
+
+    /// Takes the trap flag, which the program never set, out of the flags that it has pushed.
+    fn hide_trap_flag(&self, stack: u64) -> io::Result<()> {
+        let mut high = [0];
+        self.debuggee.read(stack.wrapping_add(1), &mut high)?;
+        self.debuggee
+            .write(stack.wrapping_add(1), &[high[0] & !TRAP_FLAG])
+    }
+}

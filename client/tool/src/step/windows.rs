@@ -1,0 +1,467 @@
+//! Stepping by Windows' debugger functions.
+//!
+//! While an event waits to be continued, the whole program stands still; [`Debuggee::run`] and
+//! [`Debuggee::step`] continue it.
+#![expect(unsafe_code, reason = "the debugger functions of Windows")]
+
+use super::{BREAKPOINT, Event, Thread};
+use halprof_profile::simulation::Registers;
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsString;
+use std::io;
+use std::mem::zeroed;
+use std::os::windows::ffi::OsStringExt;
+use std::os::windows::io::AsRawHandle;
+use std::os::windows::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use windows_sys::Win32::Foundation::{
+    CloseHandle, DBG_CONTINUE, DBG_EXCEPTION_NOT_HANDLED, EXCEPTION_BREAKPOINT,
+    EXCEPTION_SINGLE_STEP, HANDLE, NTSTATUS, STATUS_WX86_BREAKPOINT, STATUS_WX86_SINGLE_STEP,
+};
+use windows_sys::Win32::System::Diagnostics::Debug::{
+    CONTEXT, CONTEXT_CONTROL_AMD64, CONTEXT_INTEGER_AMD64, CREATE_PROCESS_DEBUG_EVENT,
+    CREATE_THREAD_DEBUG_EVENT, ContinueDebugEvent, DEBUG_EVENT, EXCEPTION_DEBUG_EVENT,
+    EXIT_PROCESS_DEBUG_EVENT, EXIT_THREAD_DEBUG_EVENT, FlushInstructionCache, GetThreadContext,
+    LOAD_DLL_DEBUG_EVENT, ReadProcessMemory, SetThreadContext, WOW64_CONTEXT,
+    WOW64_CONTEXT_CONTROL, WOW64_CONTEXT_INTEGER, WaitForDebugEventEx, Wow64GetThreadContext,
+    Wow64SetThreadContext, WriteProcessMemory,
+};
+use windows_sys::Win32::System::Threading::{
+    DEBUG_ONLY_THIS_PROCESS, INFINITE, IsWow64Process, PROCESS_NAME_WIN32,
+    QueryFullProcessImageNameW, ResumeThread, SuspendThread,
+};
+
+/// The trap flag in EFLAGS.
+const TRAP_FLAG: u32 = 1 << 8;
+/// Windows gives no longer path than this.
+const PATH_UNITS: u32 = 32 << 10;
+/// STATUS_BREAKPOINT and the like have the same number as an exception's code.
+const BREAKPOINTS: [NTSTATUS; 2] = [EXCEPTION_BREAKPOINT, STATUS_WX86_BREAKPOINT];
+const STEPS: [NTSTATUS; 2] = [EXCEPTION_SINGLE_STEP, STATUS_WX86_SINGLE_STEP];
+
+/// A thread of the program.
+#[derive(Clone, Copy, Debug)]
+struct Standing {
+    handle: HANDLE,
+    /// Its environment block, where GS begins.
+    environment: u64,
+}
+
+/// A program that is debugged. It ends with the tool, and when this is dropped.
+#[derive(Debug)]
+pub(super) struct Debuggee {
+    child: Child,
+    first: Thread,
+    base: u64,
+    threads: HashMap<Thread, Standing>,
+    breakpoints: BTreeMap<u64, u8>,
+    /// The breakpoints of Windows' loader that are still to come, by their codes: the first of each
+    /// kind tells that the program is about to start.
+    of_loader: Vec<NTSTATUS>,
+    is_32_bit: bool,
+    /// The thread whose event is not continued yet, and how it will be.
+    standing: Option<(Thread, NTSTATUS)>,
+    /// The exception that was told last.
+    last: NTSTATUS,
+    ended: bool,
+}
+
+/// The registers of a thread: Windows has two forms.
+enum Context {
+    Long(Box<Aligned>),
+    Short(Box<WOW64_CONTEXT>),
+}
+
+/// CONTEXT must be aligned to 16 bytes, which windows-sys does not say.
+#[repr(C, align(16))]
+struct Aligned(CONTEXT);
+
+fn done(result: i32) -> io::Result<()> {
+    if result == 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+impl Debuggee {
+    /// Starts a program; it waits before its first instruction.
+    pub(super) fn start(mut command: Command) -> io::Result<Self> {
+        let child = command.creation_flags(DEBUG_ONLY_THIS_PROCESS).spawn()?;
+        let mut of_wow64 = 0;
+        // SAFETY: the process was just created and its handle is open; the result is ours.
+        done(unsafe { IsWow64Process(child.as_raw_handle(), &raw mut of_wow64) })?;
+        let mut debuggee = Self {
+            child,
+            first: 0,
+            base: 0,
+            threads: HashMap::new(),
+            breakpoints: BTreeMap::new(),
+            of_loader: BREAKPOINTS.to_vec(),
+            is_32_bit: of_wow64 != 0,
+            standing: None,
+            last: 0,
+            ended: false,
+        };
+        while debuggee.first == 0 {
+            let event = debuggee.next()?;
+            debuggee.event(&event)?;
+        }
+        Ok(debuggee)
+    }
+
+    fn process(&self) -> HANDLE {
+        self.child.as_raw_handle()
+    }
+
+    /// The program's file, and where its image starts.
+    pub(super) fn image(&self) -> io::Result<(PathBuf, u64)> {
+        let mut path = vec![0_u16; PATH_UNITS as usize];
+        let mut length = PATH_UNITS;
+        // SAFETY: the process's handle is open, and `path` has room for `length` units.
+        let named = unsafe {
+            QueryFullProcessImageNameW(
+                self.process(),
+                PROCESS_NAME_WIN32,
+                path.as_mut_ptr(),
+                &raw mut length,
+            )
+        };
+        done(named)?;
+        path.truncate(length as usize);
+        Ok((OsString::from_wide(&path).into(), self.base))
+    }
+
+    /// The thread that it starts with.
+    pub(super) fn first(&self) -> Thread {
+        self.first
+    }
+
+    /// Whether it is a 32-bit program.
+    pub(super) fn is_32_bit(&self) -> io::Result<bool> {
+        Ok(self.is_32_bit)
+    }
+
+    /// Reads its memory; all or nothing.
+    pub(super) fn read(&self, address: u64, bytes: &mut [u8]) -> io::Result<()> {
+        let (from, to) = (address as *const _, bytes.as_mut_ptr().cast());
+        // SAFETY: `bytes` has room for its length, and the address is the other process's.
+        done(unsafe {
+            ReadProcessMemory(self.process(), from, to, bytes.len(), std::ptr::null_mut())
+        })
+    }
+
+    pub(super) fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
+        let (to, from) = (address as *const _, bytes.as_ptr().cast());
+        // SAFETY: `bytes` is readable for its length, and the address is the other process's.
+        done(unsafe {
+            WriteProcessMemory(self.process(), to, from, bytes.len(), std::ptr::null_mut())
+        })?;
+        // SAFETY: the address is the other process's.
+        done(unsafe { FlushInstructionCache(self.process(), to, bytes.len()) })
+    }
+
+    /// Lets every thread stop before the instruction at this address.
+    pub(super) fn break_at(&mut self, address: u64) -> io::Result<()> {
+        if self.breaks_at(address) {
+            return Ok(());
+        }
+        let mut there = [0];
+        self.read(address, &mut there)?;
+        self.write(address, &[BREAKPOINT])?;
+        self.breakpoints.insert(address, there[0]);
+        Ok(())
+    }
+
+    pub(super) fn breaks_at(&self, address: u64) -> bool {
+        self.breakpoints.contains_key(&address)
+    }
+
+    fn of(&self, thread: Thread) -> io::Result<Standing> {
+        let known = self.threads.get(&thread).copied();
+        known.ok_or_else(|| io::Error::other("the thread is not known"))
+    }
+
+    fn context(&self, thread: Thread) -> io::Result<Context> {
+        let handle = self.of(thread)?.handle;
+        if self.is_32_bit {
+            // SAFETY: all zeros is a value of this structure of numbers.
+            let mut context: Box<WOW64_CONTEXT> = Box::new(unsafe { zeroed() });
+            context.ContextFlags = WOW64_CONTEXT_CONTROL | WOW64_CONTEXT_INTEGER;
+            // SAFETY: the thread's handle is open until its end is continued, and the thread stands
+            // still.
+            done(unsafe { Wow64GetThreadContext(handle, &raw mut *context) })?;
+            return Ok(Context::Short(context));
+        }
+        // SAFETY: all zeros is a value of this structure of numbers.
+        let mut context: Box<Aligned> = Box::new(Aligned(unsafe { zeroed() }));
+        context.0.ContextFlags = CONTEXT_CONTROL_AMD64 | CONTEXT_INTEGER_AMD64;
+        // SAFETY: as above; the structure is aligned to 16 bytes.
+        done(unsafe { GetThreadContext(handle, &raw mut context.0) })?;
+        Ok(Context::Long(context))
+    }
+
+    fn set_context(&self, thread: Thread, context: &Context) -> io::Result<()> {
+        let handle = self.of(thread)?.handle;
+        match context {
+            // SAFETY: the thread's handle is open, the thread stands still, and the registers are its
+            // own.
+            Context::Short(context) => {
+                done(unsafe { Wow64SetThreadContext(handle, &raw const **context) })
+            }
+            // SAFETY: as above; the structure is aligned to 16 bytes.
+            Context::Long(context) => {
+                done(unsafe { SetThreadContext(handle, &raw const context.0) })
+            }
+        }
+    }
+
+    /// Whether the last trap was a breakpoint, and no step.
+    pub(super) fn is_breakpoint(&self, _: Thread) -> io::Result<bool> {
+        Ok(BREAKPOINTS.contains(&self.last))
+    }
+
+    pub(super) fn registers(&self, thread: Thread) -> io::Result<Registers> {
+        let environment = self.of(thread)?.environment;
+        Ok(match self.context(thread)? {
+            Context::Long(now) => {
+                let now = &now.0;
+                Registers {
+                    general: [
+                        now.Rax, now.Rcx, now.Rdx, now.Rbx, now.Rsp, now.Rbp, now.Rsi, now.Rdi,
+                        now.R8, now.R9, now.R10, now.R11, now.R12, now.R13, now.R14, now.R15,
+                    ],
+                    ip: now.Rip,
+                    fs: 0,
+                    gs: environment,
+                    is_32_bit: false,
+                }
+            }
+            Context::Short(now) => {
+                let mut general = [0; 16];
+                let values = [
+                    now.Eax, now.Ecx, now.Edx, now.Ebx, now.Esp, now.Ebp, now.Esi, now.Edi,
+                ];
+                for (register, value) in general.iter_mut().zip(values) {
+                    *register = value.into();
+                }
+                Registers {
+                    general,
+                    ip: now.Eip.into(),
+                    fs: environment,
+                    gs: 0,
+                    is_32_bit: true,
+                }
+            }
+        })
+    }
+
+    fn change(&self, thread: Thread, ip: Option<u64>, traps: bool) -> io::Result<()> {
+        let mut context = self.context(thread)?;
+        match &mut context {
+            Context::Long(now) => {
+                now.0.Rip = ip.unwrap_or(now.0.Rip);
+                now.0.EFlags = with_trap(now.0.EFlags, traps);
+            }
+            Context::Short(now) => {
+                now.Eip = ip.map_or(now.Eip, |ip| ip as u32);
+                now.EFlags = with_trap(now.EFlags, traps);
+            }
+        }
+        self.set_context(thread, &context)
+    }
+
+    pub(super) fn set_ip(&self, thread: Thread, ip: u64) -> io::Result<()> {
+        self.change(thread, Some(ip), false)
+    }
+
+    /// Lets a thread run at full speed.
+    pub(super) fn run(&mut self, thread: Thread) -> io::Result<()> {
+        if self
+            .standing
+            .is_some_and(|(_, status)| status == DBG_CONTINUE)
+        {
+            self.change(thread, None, false)?;
+        }
+        self.go_on()
+    }
+
+    /// Lets a thread execute one instruction, while others run.
+    pub(super) fn step(&mut self, thread: Thread) -> io::Result<()> {
+        self.change(thread, None, true)?;
+        self.go_on()
+    }
+
+    /// Lets the program have a trap that is not ours.
+    pub(super) fn pass_on(&mut self, _: Thread) -> io::Result<()> {
+        if let Some((_, status)) = &mut self.standing {
+            *status = DBG_EXCEPTION_NOT_HANDLED;
+        }
+        self.go_on()
+    }
+
+    fn go_on(&mut self) -> io::Result<()> {
+        let Some((thread, status)) = self.standing.take() else {
+            return Ok(());
+        };
+        // SAFETY: the event of this thread waits to be continued.
+        done(unsafe { ContinueDebugEvent(self.child.id(), thread, status) })
+    }
+
+    /// Lets a thread execute the instruction under a breakpoint while all others stand still.
+    pub(super) fn step_alone(&mut self, thread: Thread) -> io::Result<Event> {
+        let ip = self.registers(thread)?.ip;
+        let Some(&there) = self.breakpoints.get(&ip) else {
+            self.step(thread)?;
+            return self.wait();
+        };
+        let others = self.threads.iter().filter(|&(&other, _)| other != thread);
+        let others: Vec<HANDLE> = others.map(|(_, standing)| standing.handle).collect();
+        for &other in &others {
+            // SAFETY: the thread's handle is open until its end is continued.
+            unsafe { SuspendThread(other) };
+        }
+        self.write(ip, &[there])?;
+        self.step(thread)?;
+        let event = loop {
+            match self.wait()? {
+                // It was on its way before the others were held: the thread comes here again.
+                Event::Trap(other) if other != thread => {
+                    let ip = self.registers(other)?.ip.wrapping_sub(1);
+                    if self.breaks_at(ip) {
+                        self.set_ip(other, ip)?;
+                    }
+                    self.go_on()?;
+                }
+                Event::Interrupted(other) if other != thread => self.go_on()?,
+                Event::Gone(other) if other != thread => {
+                    self.threads.remove(&other);
+                }
+                event => break event,
+            }
+        };
+        if !matches!(event, Event::Ended(_)) {
+            self.write(ip, &[BREAKPOINT])?;
+        }
+        for &other in &others {
+            // SAFETY: as above. A thread that has ended meanwhile is not resumed, which is no harm.
+            unsafe { ResumeThread(other) };
+        }
+        Ok(event)
+    }
+
+    /// Waits until something happens.
+    pub(super) fn wait(&mut self) -> io::Result<Event> {
+        loop {
+            let event = self.next()?;
+            if let Some(event) = self.event(&event)? {
+                return Ok(event);
+            }
+        }
+    }
+
+    /// What happens next; whatever waits to be continued goes on.
+    fn next(&mut self) -> io::Result<DEBUG_EVENT> {
+        self.go_on()?;
+        // SAFETY: all zeros is a value of this structure of numbers and pointers.
+        let mut event: DEBUG_EVENT = unsafe { zeroed() };
+        // SAFETY: the structure is ours to write.
+        done(unsafe { WaitForDebugEventEx(&raw mut event, INFINITE) })?;
+        self.standing = Some((event.dwThreadId, DBG_CONTINUE));
+        Ok(event)
+    }
+
+    /// What an event means; `None` where it concerns nobody but this file.
+    fn event(&mut self, event: &DEBUG_EVENT) -> io::Result<Option<Event>> {
+        let thread = event.dwThreadId;
+        match event.dwDebugEventCode {
+            EXCEPTION_DEBUG_EVENT => {
+                // SAFETY: the event's code says that this member was written.
+                let told = unsafe { event.u.Exception };
+                return Ok(self.exception(thread, told.ExceptionRecord.ExceptionCode));
+            }
+            CREATE_PROCESS_DEBUG_EVENT => {
+                // SAFETY: as above.
+                let told = unsafe { event.u.CreateProcessInfo };
+                close(told.hFile);
+                self.first = thread;
+                self.base = told.lpBaseOfImage as u64;
+                self.add(thread, told.hThread, told.lpThreadLocalBase as u64);
+            }
+            CREATE_THREAD_DEBUG_EVENT => {
+                // SAFETY: as above.
+                let told = unsafe { event.u.CreateThread };
+                self.add(thread, told.hThread, told.lpThreadLocalBase as u64);
+            }
+            // SAFETY: as above.
+            LOAD_DLL_DEBUG_EVENT => close(unsafe { event.u.LoadDll }.hFile),
+            EXIT_THREAD_DEBUG_EVENT => {
+                self.threads.remove(&thread);
+                return Ok(Some(Event::Gone(thread)));
+            }
+            EXIT_PROCESS_DEBUG_EVENT => {
+                // SAFETY: as above.
+                let status = unsafe { event.u.ExitProcess }.dwExitCode;
+                self.ended = true;
+                self.go_on()?;
+                return Ok(Some(Event::Ended(status)));
+            }
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    fn add(&mut self, thread: Thread, handle: HANDLE, environment: u64) {
+        let standing = Standing {
+            handle,
+            environment,
+        };
+        self.threads.insert(thread, standing);
+    }
+
+    fn exception(&mut self, thread: Thread, code: NTSTATUS) -> Option<Event> {
+        self.last = code;
+        if let Some(at) = self
+            .of_loader
+            .iter()
+            .position(|&of_loader| of_loader == code)
+        {
+            let registers = self.registers(thread);
+            let ours = registers.is_ok_and(|now| self.breaks_at(now.ip.wrapping_sub(1)));
+            if !ours {
+                self.of_loader.remove(at);
+                return None;
+            }
+        }
+        if BREAKPOINTS.contains(&code) || STEPS.contains(&code) {
+            return Some(Event::Trap(thread));
+        }
+        self.standing = Some((thread, DBG_EXCEPTION_NOT_HANDLED));
+        Some(Event::Interrupted(thread))
+    }
+}
+
+impl Drop for Debuggee {
+    fn drop(&mut self) {
+        if !self.ended {
+            let _ = self.child.kill();
+            // Its end is an event too.
+            while !self.ended && self.wait().is_ok() {}
+        }
+    }
+}
+
+const fn with_trap(flags: u32, traps: bool) -> u32 {
+    if traps {
+        flags | TRAP_FLAG
+    } else {
+        flags & !TRAP_FLAG
+    }
+}
+
+fn close(handle: HANDLE) {
+    if !handle.is_null() {
+        // SAFETY: the event gave this handle, which nobody else closes.
+        unsafe { CloseHandle(handle) };
+    }
+}

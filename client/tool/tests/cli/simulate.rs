@@ -1,0 +1,211 @@
+//! Does `simulate` count exactly what a range of code executes, whatever the program does meanwhile?
+//!
+//! The program's functions are a few instructions each, counted by hand.
+
+mod valgrind;
+
+use crate::cli::support::{Ran, halprof, refused};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::Command;
+use tempfile::TempDir;
+
+const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/simulate/program.c");
+
+/// The program that is stepped, and where it is.
+pub(crate) struct Stepped(TempDir);
+
+impl Stepped {
+    pub(crate) fn new() -> Self {
+        Self::built(PROGRAM, &["-O1", "-no-pie", "-lpthread"])
+    }
+
+    fn built(source: &str, options: &[&str]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut compiler = Command::new("cc");
+        compiler.args(["-Wall", "-Werror", "-o"]);
+        compiler.arg(folder.path().join("program")).arg(source);
+        let built = compiler.args(options).status();
+        assert!(built.expect("a C compiler").success());
+        Self(folder)
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.file("program")
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn arguments<'a>(&self, range: &'a str, more: &[&'a str], what: &'a str) -> Vec<String> {
+        let simulate = ["simulate", "--range", range];
+        let path = self.path().to_str().expect("UTF-8").to_owned();
+        let all = simulate.iter().chain(more).chain(&["--"]);
+        let mut all: Vec<String> = all.map(|&text| text.to_owned()).collect();
+        all.extend([path, what.to_owned()]);
+        all
+    }
+
+    fn run(&self, range: &str, more: &[&str], what: &str) -> Ran {
+        let arguments = self.arguments(range, more, what);
+        halprof(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    pub(crate) fn json(&self, range: &str, what: &str) -> Value {
+        self.run(range, &["--json"], what).json()
+    }
+}
+
+/// One column of all instructions.
+pub(crate) fn column(value: &Value, name: &str) -> Vec<u64> {
+    let rows = value["rows"].as_array().expect("rows");
+    let rows = rows.iter().map(|row| row[name].as_u64().expect("a number"));
+    rows.collect()
+}
+
+#[test]
+fn loops_and_branches_are_counted() {
+    let program = Stepped::new();
+    let value = program.json("turns", "turns");
+    // Of 10 and of 20 turns; a way back for each turn but the last, and two returns.
+    assert_eq!(column(&value, "executions"), [2, 30, 30, 2]);
+    assert_eq!(column(&value, "taken"), [0, 0, 28, 2]);
+    assert_eq!(column(&value, "reads"), [0, 0, 0, 2]);
+    let told = ["instructions", "arrivals", "calls", "exit_status"].map(|name| &value[name]);
+    assert_eq!(told, [64, 2, 0, 7].map(Value::from).each_ref());
+    assert_eq!(value["modelled"], false);
+    // The counter is not taken at first, and is at its most after three turns: the first turn of
+    // all, and the last of each loop.
+    let branch = &value["rows"][2]["modelled"];
+    assert_eq!(branch["mispredicted"], 3, "{value}");
+}
+
+#[test]
+fn memory_accesses_go_through_the_caches_that_are_asked_for() {
+    let program = Stepped::new();
+    let run = program.run("touch", &["--json", "--machine", "skylake"], "touch");
+    let value = run.json();
+    assert_eq!(column(&value, "executions"), [1, 1000, 1000, 1000, 1000, 1]);
+    assert_eq!(column(&value, "reads")[1], 1000);
+    assert_eq!(column(&value, "bytes")[1], 8000);
+    let caches = value["caches"].as_array().expect("caches");
+    if let Some(first) = caches.iter().find(|cache| cache["name"] == "L1D") {
+        // A line for each word, and the one that the return address is in.
+        assert_eq!(first["accesses"], 1001);
+        assert_eq!(first["misses"], 1001);
+    }
+}
+
+#[test]
+fn a_repeated_instruction_is_executed_once() {
+    let value = Stepped::new().json("fill", "fill");
+    assert_eq!(column(&value, "executions"), [1; 9]);
+    assert_eq!(column(&value, "iterations"), [0, 0, 0, 0, 100, 0, 0, 0, 0]);
+    assert_eq!(column(&value, "writes")[4], 100);
+    assert_eq!(column(&value, "bytes")[4], 100);
+    assert_eq!(value["exit_status"], 0, "what it wrote is right");
+}
+
+#[test]
+fn calls_run_at_full_speed_and_are_counted() {
+    let value = Stepped::new().json("calls", "calls");
+    assert_eq!(column(&value, "executions"), [1, 1, 5, 5, 5, 1, 1]);
+    assert_eq!(value["calls"], 5);
+}
+
+#[test]
+fn a_jump_out_of_the_range_is_followed_until_it_comes_back() {
+    let value = Stepped::new().json("strays+4", "strays");
+    assert_eq!(column(&value, "executions"), [1, 1, 1]);
+    assert_eq!(
+        (&value["steps"], &value["warnings"]),
+        (&6.into(), &Value::from(Vec::<Value>::new()))
+    );
+}
+
+#[test]
+fn threads_signals_and_children_lose_nothing_and_harm_nothing() {
+    let program = Stepped::new();
+    for _ in 0..5 {
+        let value = program.json("turns", "threads");
+        // Four threads call it ten times each, for 100 turns.
+        assert_eq!(column(&value, "executions"), [40, 4000, 4000, 40]);
+        assert_eq!(value["arrivals"], 40);
+        // The child, whose breakpoints were taken out, has come to its end.
+        assert_eq!(value["exit_status"], 3);
+    }
+}
+
+#[test]
+fn too_many_steps_are_told_and_end_the_program() {
+    let program = Stepped::new();
+    let ran = program.run("turns", &["--json", "--max-steps", "1000"], "forever");
+    let value = ran.json();
+    assert_eq!((ran.status, &value["limited"]), (4, &true.into()));
+    assert_eq!(value["steps"], 1000);
+    assert_eq!(column(&value, "executions").iter().sum::<u64>(), 1000);
+    let warning = value["warnings"][0].as_str().unwrap_or_default();
+    assert!(warning.contains("1000 steps were not enough"), "{value}");
+}
+
+#[test]
+fn what_the_program_prints_is_not_in_a_result_for_programs() {
+    let program = Stepped::new();
+    let text = program.run("turns", &[], "turns");
+    assert_eq!(text.status, 7);
+    assert!(
+        text.stdout
+            .starts_with("printed by the program\nprogram!turns at ")
+    );
+    assert!(text.stdout.contains("Not simulated: "), "{}", text.stdout);
+    let table = program.run("turns", &["--csv"], "turns");
+    assert!(table.stderr.contains("printed by the program"));
+    let mut reader = csv::Reader::from_reader(table.stdout.as_bytes());
+    let heads = reader.headers().expect("heads").clone();
+    let at = heads
+        .iter()
+        .position(|head| head == "executions")
+        .expect("a column");
+    let rows = reader
+        .records()
+        .map(|row| row.expect("a row")[at].parse::<u64>());
+    assert_eq!(rows.map(|n| n.expect("a number")).sum::<u64>(), 64);
+}
+
+#[test]
+fn a_program_that_becomes_another_is_told() {
+    let ran = Stepped::new().run("turns", &[], "exec");
+    assert!(
+        ran.stderr.contains("made itself another program"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(ran.status, 7);
+}
+
+#[test]
+fn what_cannot_be_stepped_is_refused() {
+    let program = Stepped::new();
+    let path = program.path();
+    let path = path.to_str().expect("UTF-8");
+    for range in [
+        "nothing_of_that_name",
+        "*",
+        "0x10",
+        "turns+0",
+        "turns+2000000",
+    ] {
+        refused(&["simulate", "--range", range, "--", path], 2, "usage");
+    }
+    refused(
+        &["simulate", "--range", "main", "--", "/nothing/here"],
+        5,
+        "file",
+    );
+    refused(
+        &["simulate", "--range", "main", "--model", "mca", "--", path],
+        2,
+        "usage",
+    );
+}

@@ -1,0 +1,115 @@
+//! Does Valgrind, which knows nothing of us, count the same?
+//!
+//! Callgrind counts the instructions of a function; Lackey prints each memory access, which a cache
+//! written here is fed with.
+
+use super::Stepped;
+use serde_json::Value;
+use std::collections::{HashMap, VecDeque};
+use std::path::Path;
+use std::process::Command;
+
+const KERNELS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/simulate/kernels.c");
+
+fn valgrind(arguments: &[&str], program: &Path, what: &str) {
+    let mut valgrind = Command::new("valgrind");
+    let output = valgrind.args(arguments).arg(program).arg(what).output();
+    let output = output.expect("valgrind");
+    assert!(output.status.success(), "{output:?}");
+}
+
+fn is_there() -> bool {
+    let there = Command::new("valgrind").arg("--version").output().is_ok();
+    let required = std::env::var_os("HALPROF_REQUIRE_TOOLS").is_some_and(|one| one == "1");
+    assert!(there || !required, "valgrind is absent");
+    if !there {
+        println!("skipped: valgrind is absent");
+    }
+    there
+}
+
+#[test]
+fn valgrind_counts_the_same_instructions_and_misses() {
+    if !is_there() {
+        return;
+    }
+    let program = Stepped::built(KERNELS, &["-O2", "-static"]);
+    for what in ["sort", "multiply", "hash", "scatter", "search"] {
+        let value = program.json(what, what);
+        assert_eq!(
+            value["instructions"],
+            instructions(&program, what),
+            "{what}"
+        );
+        assert_eq!(missed(&value), misses(&program, what, &value), "{what}");
+    }
+}
+
+fn instructions(program: &Stepped, what: &str) -> u64 {
+    let file = program.file("callgrind.out");
+    let toggle = format!("--toggle-collect={what}");
+    let out = format!("--callgrind-out-file={}", file.display());
+    valgrind(&["--tool=callgrind", &toggle, &out], &program.path(), what);
+    let text = std::fs::read_to_string(file).expect("what Callgrind has written");
+    let total = text.lines().find_map(|line| line.strip_prefix("totals: "));
+    total.expect("a total").trim().parse().expect("a number")
+}
+
+fn first_level(value: &Value) -> &Value {
+    let caches = value["caches"].as_array().expect("caches");
+    let first = caches.iter().find(|cache| cache["name"] == "L1D");
+    first.expect("this machine has a cache for data")
+}
+
+fn missed(value: &Value) -> u64 {
+    first_level(value)["misses"].as_u64().expect("a number")
+}
+
+/// The misses of the accesses that Lackey has seen in the range.
+fn misses(program: &Stepped, what: &str, value: &Value) -> u64 {
+    let start = value["start"].as_str().expect("an address");
+    let start = u64::from_str_radix(&start[2..], 16).expect("hexadecimal");
+    let range = start..start + value["length"].as_u64().expect("a number");
+    let geometry = first_level(value);
+    let [bytes, ways, line] =
+        ["bytes", "ways", "line"].map(|name| geometry[name].as_u64().expect("a number"));
+    let sets = bytes / ways / line;
+
+    let file = program.file("lackey.log");
+    let out = format!("--log-file={}", file.display());
+    valgrind(
+        &["--tool=lackey", "--trace-mem=yes", &out],
+        &program.path(),
+        what,
+    );
+    let text = std::fs::read_to_string(file).expect("what Lackey has written");
+    let mut inside = false;
+    let mut cache: HashMap<u64, VecDeque<u64>> = HashMap::new();
+    let mut misses = 0;
+    for trace in text.lines() {
+        let Some((kind, place)) = trace.trim_start().split_once(' ') else {
+            continue;
+        };
+        let Some((address, size)) = place.trim_start().split_once(',') else {
+            continue;
+        };
+        let (Ok(address), Ok(size)) = (u64::from_str_radix(address, 16), size.parse::<u64>())
+        else {
+            continue;
+        };
+        match kind {
+            "I" => inside = range.contains(&address),
+            "L" | "S" | "M" if inside => {
+                for number in address / line..=(address + size - 1) / line {
+                    let set = cache.entry(number % sets).or_default();
+                    misses += u64::from(!set.contains(&number));
+                    set.retain(|&held| held != number);
+                    set.push_front(number);
+                    set.truncate(ways as usize);
+                }
+            }
+            _ => {}
+        }
+    }
+    misses
+}

@@ -1,0 +1,46 @@
+//! Does `simulate` count on Windows what it counts elsewhere?
+
+use crate::wine::prefix::Wine;
+use std::process::Command;
+
+const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/simulate/program.c");
+
+/// What is exact, and does not depend on where arguments are passed.
+const COLUMNS: [&str; 6] = [
+    "executions",
+    "iterations",
+    "taken",
+    "reads",
+    "writes",
+    "bytes",
+];
+
+#[test]
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+fn a_range_is_counted_as_elsewhere() {
+    use crate::cli::simulate::{Stepped, column};
+    let Some(wine) = Wine::new() else {
+        return;
+    };
+    let mut gcc = Command::new("x86_64-w64-mingw32-gcc");
+    gcc.args(["-O1", "-Wall", "-Werror", "-o"])
+        .arg(wine.folder().join("stepped.exe"))
+        .arg(PROGRAM);
+    assert!(gcc.status().expect("gcc-mingw-w64-x86-64").success());
+    let here = Stepped::new();
+    for (range, length, status) in [
+        ("turns", 7, 7),
+        ("touch", 14, 0),
+        ("calls", 14, 0),
+        ("fill", 21, 0),
+    ] {
+        let ranged = format!("{range}+{length}");
+        let arguments = ["simulate", "--range", &ranged, "--", "stepped.exe", range];
+        let (ended, there) = wine.halprof(&arguments, &[]);
+        let here = here.json(range, range);
+        assert_eq!(ended, status, "{there}");
+        for name in COLUMNS {
+            assert_eq!(column(&there, name), column(&here, name), "{range}: {name}");
+        }
+    }
+}
