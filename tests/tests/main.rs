@@ -32,6 +32,7 @@ mod overflow;
 mod raw_selects;
 mod registers;
 mod report_memory;
+mod requests_page;
 mod ring;
 mod rotation_order;
 mod sampling;

@@ -3,12 +3,13 @@
 use crate::recording::Recording;
 use crate::report::filter::{Filter, Pattern};
 use crate::report::tally::Place;
-use crate::report::{Hits, OfSource, Sum};
+use crate::report::{Hits, OfSource, Sum, no_recording, sources};
 use crate::symbols::{Code, Frame, Opened, SymbolPath, Symbols};
 use halprof_measure::{Error, Result};
 use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
 use rustc_hash::FxHashMap;
 use shared_types::Mode;
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -71,43 +72,63 @@ pub struct Instruction {
     pub sums: Vec<Sum>,
 }
 
-/// A function that has samples, by its module and its name.
-type Function = (Arc<str>, Arc<str>);
+/// A function that has samples: builds of a module have other code.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Function {
+    module: Arc<str>,
+    symbol: Arc<str>,
+    build: Option<String>,
+}
 
 /// The samples of one function.
 #[derive(Default)]
 struct Found {
-    /// An address in it.
-    place: Option<Place>,
+    /// An address in it, and the recording that has it.
+    place: Option<(usize, Place)>,
     samples: u64,
     /// By the offset from its start and the source.
     hits: FxHashMap<(u64, usize), Sum>,
 }
 
 impl Annotated {
-    /// Reads a recording, and the code from the file that it ran from.
-    pub fn read(
-        path: &Path,
+    /// Reads recordings, and the code from the file that ran; an address is one of the first.
+    ///
+    /// # Errors
+    /// Where one cannot be read, where none is named, where no function is meant, or where its code
+    /// is not to be had.
+    pub fn read<P: AsRef<Path>>(
+        paths: &[P],
         target: &Target,
-        filter: Filter,
+        filter: &Filter,
         symbol_path: &SymbolPath,
     ) -> Result<Self> {
-        let mut hits = Hits::read(path, filter, symbol_path)?;
-        let mut functions = by_function(&mut hits);
-        let (function, others) = chosen(target, &functions, &mut hits)?;
+        let hits = paths
+            .iter()
+            .map(|path| Hits::read(path.as_ref(), filter.clone(), symbol_path));
+        let mut hits = hits.collect::<Result<Vec<Hits>>>()?;
+        let sources = sources(hits.iter().flat_map(|one| &one.sources));
+        let mut functions = FxHashMap::default();
+        for (recording, one) in hits.iter_mut().enumerate() {
+            by_function(recording, one, &sources, &mut functions);
+        }
+        let first = hits.first_mut().ok_or_else(no_recording)?;
+        let (function, others) = chosen(target, &functions, first)?;
         let found = functions.remove(&function).unwrap_or_default();
-        let (process, ip, mode) = match (target, found.place) {
-            (_, Some(place)) => (place.process, place.ip, place.mode()),
-            (&Target::Address(address), None) => owner(&hits.recording, address),
-            _ => (0, 0, Mode::Unknown),
+        let (recording, process, ip, mode) = match (target, found.place) {
+            (_, Some((recording, place))) => (recording, place.process, place.ip, place.mode()),
+            (&Target::Address(address), None) => {
+                let (process, ip, mode) = owner(&first.recording, address);
+                (0, process, ip, mode)
+            }
+            _ => (0, 0, 0, Mode::Unknown),
         };
-        let code = hits.symbols.code(process, ip, mode);
-        let code = code.map_err(|why| no_code(&function, &why, &hits))?;
-        let sources = hits.sources.len();
-        let mut instructions = disassembled(&code, sources);
+        let own = hits.get_mut(recording).ok_or_else(no_recording)?;
+        let code = own.symbols.code(process, ip, mode);
+        let code = code.map_err(|why| no_code(&function, &why, own))?;
+        let mut instructions = disassembled(&code, sources.len());
         let between = distribute(&found, &code, &mut instructions);
-        add_lines(&mut instructions, &mut hits.symbols, process, mode);
-        let mut sums = vec![Sum::default(); sources];
+        add_lines(&mut instructions, &mut own.symbols, process, mode);
+        let mut sums = vec![Sum::default(); sources.len()];
         for (&(_, source), &sum) in &found.hits {
             if let Some(all) = sums.get_mut(source) {
                 all.add(sum);
@@ -119,17 +140,31 @@ impl Annotated {
             instructions,
             between,
             others,
-            symbols: hits.symbols.opened(),
-            sources: hits.sources,
-            recording: hits.recording,
+            symbols: hits.iter().flat_map(|one| one.symbols.opened()).collect(),
+            sources,
+            recording: Recording::combined(hits.into_iter().map(|one| one.recording).collect())
+                .ok_or_else(no_recording)?,
         })
     }
 }
 
-/// All functions that have samples. What has no name is no function.
-fn by_function(hits: &mut Hits) -> FxHashMap<Function, Found> {
-    let mut functions: FxHashMap<Function, Found> = FxHashMap::default();
+/// Adds all functions that have samples in a recording. What has no name is no function.
+fn by_function(
+    recording: usize,
+    hits: &mut Hits,
+    sources: &[OfSource],
+    functions: &mut FxHashMap<Function, Found>,
+) {
+    let names = hits.sources.iter().map(|own| {
+        let mut all = sources.iter();
+        all.position(|source| source.name == own.name).unwrap_or(0)
+    });
+    let index: Vec<usize> = names.collect();
     for &(place, source, sum) in &hits.all {
+        let module = hits.symbols.module(place.process, place.ip, place.mode());
+        let module = module.and_then(|module| hits.recording.modules.get(module));
+        let build = module.and_then(|module| module.identity.as_ref().map(ToString::to_string));
+        let source = index.get(source).copied().unwrap_or(0);
         let frame = hits.symbols.frame(place.process, place.ip, place.mode());
         let Frame {
             module,
@@ -140,12 +175,16 @@ fn by_function(hits: &mut Hits) -> FxHashMap<Function, Found> {
         else {
             continue;
         };
-        let found = functions.entry((module, symbol)).or_default();
-        found.place.get_or_insert(place);
+        let function = Function {
+            module,
+            symbol,
+            build,
+        };
+        let found = functions.entry(function).or_default();
+        found.place.get_or_insert((recording, place));
         found.samples += sum.samples;
         found.hits.entry((offset, source)).or_default().add(sum);
     }
-    functions
 }
 
 /// The function that is meant, and others that may be.
@@ -157,8 +196,14 @@ fn chosen(
     if let &Target::Address(address) = target {
         let (process, ip, mode) = owner(&hits.recording, address);
         let frame = hits.symbols.frame(process, ip, mode);
-        let symbol = frame.symbol.unwrap_or_default();
-        return Ok(((frame.module, symbol), Vec::new()));
+        let module = hits.symbols.module(process, ip, mode);
+        let module = module.and_then(|module| hits.recording.modules.get(module));
+        let function = Function {
+            module: frame.module,
+            symbol: frame.symbol.unwrap_or_default(),
+            build: module.and_then(|module| module.identity.as_ref().map(ToString::to_string)),
+        };
+        return Ok((function, Vec::new()));
     }
     let meant = |name: &str| match target {
         Target::Symbol(pattern) => pattern.matches_symbol(name),
@@ -166,16 +211,14 @@ fn chosen(
     };
     let mut meant: Vec<_> = functions
         .iter()
-        .filter(|((_, name), _)| meant(name))
+        .filter(|(function, _)| meant(&function.symbol))
         .collect();
     meant.sort_by(|a, b| b.1.samples.cmp(&a.1.samples).then_with(|| a.0.cmp(b.0)));
     let Some((&(function, _), rest)) = meant.split_first() else {
         return Err(no_function(functions, hits));
     };
     let others = match target {
-        Target::Symbol(_) => rest
-            .iter()
-            .map(|((module, name), _)| format!("{module}!{name}")),
+        Target::Symbol(_) => rest.iter().map(|(function, _)| function.to_string()),
         _ => return Ok((function.clone(), Vec::new())),
     };
     Ok((function.clone(), others.collect()))
@@ -199,7 +242,7 @@ fn no_function(functions: &FxHashMap<Function, Found>, hits: &Hits) -> Error {
     let most: Vec<String> = most
         .iter()
         .take(3)
-        .map(|((module, name), _)| format!("{module}!{name}"))
+        .map(|(function, _)| function.to_string())
         .collect();
     if most.is_empty() {
         let notes = notes(&hits.symbols);
@@ -219,11 +262,17 @@ fn no_function(functions: &FxHashMap<Function, Found>, hits: &Hits) -> Error {
     )
 }
 
-fn no_code((module, name): &Function, why: &str, hits: &Hits) -> Error {
-    let name = if name.is_empty() {
-        "that address"
-    } else {
-        name
+impl fmt::Display for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}!{}", self.module, self.symbol)
+    }
+}
+
+fn no_code(function: &Function, why: &str, hits: &Hits) -> Error {
+    let module = &function.module;
+    let name = match &*function.symbol {
+        "" => "that address",
+        name => name,
     };
     let modules = &hits.recording.modules;
     let path = modules.iter().find(|loaded| loaded.name == **module);

@@ -20,7 +20,13 @@
 //! | `STAT` | [`Statistics`] as JSON, each in place of the one before | anywhere, and before the end |
 //! | `END ` | [`Ending`] as JSON | last, once |
 //!
-//! Blocks with other tags are passed over. A process or module that comes again, with the same
+//! | `FLDS` | optional fields of samples | behind the samples that they belong to |
+//! | `EVNT` | reserved: what the system did | anywhere |
+//! | `MARK` | reserved: what a program marked | anywhere |
+//!
+//! `FLDS` has entries of a 32-bit index of a sample in the `SAMP` block before it, a tag of four
+//! bytes, a 32-bit length, and so many bytes. Blocks and fields of unknown tags are skipped and
+//! counted: [`Recording::skipped`]. A process or module that comes again, with the same
 //! identifier or place and the same beginning, takes the place of its earlier self: that is how an
 //! end, or an identity found later, is told.
 //!
@@ -54,6 +60,7 @@ const SAMPLES: [u8; 4] = *b"SAMP";
 const PROCESSES: [u8; 4] = *b"PROC";
 const MODULES: [u8; 4] = *b"MODU";
 const STATISTICS: [u8; 4] = *b"STAT";
+const FIELDS: [u8; 4] = *b"FLDS";
 const END: [u8; 4] = *b"END ";
 
 /// What a block begins with.
@@ -69,6 +76,8 @@ pub struct Metadata {
     pub machine: String,
     /// Whether the machine was modelled, and no silicon.
     pub modelled: bool,
+    /// The name that the machine has in its network; empty where that is not known.
+    pub host: String,
     /// The interface in use.
     pub interface: String,
     /// Ticks of the time-stamp counter in a second.
@@ -287,6 +296,8 @@ pub struct Recording {
     pub samples: u64,
     /// What the recorder said at the end; `None` where it died, or the file is cut.
     pub ending: Option<Ending>,
+    /// What this version does not know and has skipped: blocks and fields of samples, by their tags.
+    pub skipped: BTreeMap<String, u64>,
     /// The first damage that was found.
     pub damage: Option<Damage>,
 }

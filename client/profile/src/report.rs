@@ -6,6 +6,7 @@
 //! sources are never added up unless `source` is one of the keys: a cycle and a cache miss are not
 //! of one kind.
 
+mod combined;
 pub mod filter;
 pub mod key;
 mod places;
@@ -26,6 +27,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tally::{Apart, Entry, Tallies};
 
+pub(crate) use combined::{no_recording, sources};
 pub use tally::Sum;
 
 /// What is asked of a recording.
@@ -130,6 +132,7 @@ impl Report {
         let summing = Summing {
             places: &Places::resolve(&tallies.places, &mut symbols, &query.filter, &keys),
             names: Names::of(&recording, &query.filter)?,
+            machine: machine(path, &recording),
             tallies: &tallies,
             turns: recording.turns(),
             cores: &recording.metadata.cores,
@@ -173,6 +176,7 @@ impl Hits {
         let summing = Summing {
             places: &Places::resolve(&tallies.places, &mut symbols, &query.filter, &[]),
             names: Names::of(&recording, &query.filter)?,
+            machine: machine(path, &recording),
             tallies: &tallies,
             turns: recording.turns(),
             cores: &recording.metadata.cores,
@@ -342,9 +346,22 @@ fn meant(pattern: &Pattern, source: &str) -> bool {
     pattern.matches(source) || pattern.matches(name)
 }
 
+/// The machine's own name, or the file's where the recording does not tell it.
+fn machine(path: &Path, recording: &Recording) -> Arc<str> {
+    match recording.metadata.host.as_str() {
+        "" => path
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into(),
+        host => host.into(),
+    }
+}
+
 /// What rows are made of.
 struct Summing<'a> {
     names: Names,
+    machine: Arc<str>,
     tallies: &'a Tallies,
     places: &'a Places,
     query: &'a Query,
@@ -435,6 +452,8 @@ impl Summing<'_> {
         let mut numbers = Numbers::default();
         for (number, &key) in numbers.iter_mut().zip(by) {
             *number = match key {
+                // A recording is of one.
+                Key::Machine => 0,
                 Key::Source => entry.source.into(),
                 Key::Process => self.task(entry.task).0,
                 Key::Thread => self.task(entry.task).1,
@@ -516,6 +535,7 @@ impl Summing<'_> {
             .iter()
             .zip(numbers)
             .filter_map(|(&key, number)| match key {
+                Key::Machine => Some(Value::Machine(Arc::clone(&self.machine))),
                 Key::Source => Some(Value::Source(self.names.source(number as u16))),
                 Key::Process => Some(Value::Process {
                     id: number,

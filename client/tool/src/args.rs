@@ -432,8 +432,9 @@ pub(crate) struct Record {
 
 #[derive(Debug, Args)]
 pub(crate) struct Report {
-    /// A recording made by `halprof record`
-    pub(crate) file: PathBuf,
+    /// Recordings made by `halprof record`; several are summed up, `--by machine` tells them apart
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) by: By,
     #[command(flatten)]
@@ -476,6 +477,9 @@ pub(crate) struct Annotate {
     /// the function with the most samples]
     #[arg(value_name = "SYMBOL|ADDRESS")]
     pub(crate) place: Option<String>,
+    /// Another recording, whose samples are added; may be given several times
+    #[arg(long, value_name = "FILE", help_heading = FILTERS)]
+    pub(crate) with: Vec<PathBuf>,
     /// A folder with source files, to show the source lines
     #[arg(long, value_name = "DIR", help_heading = NAMES)]
     pub(crate) sources: Vec<PathBuf>,

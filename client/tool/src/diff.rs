@@ -70,10 +70,11 @@ pub(super) fn run(
         });
         return output.print(&texts.collect::<Vec<_>>().join("\n"));
     }
-    let other = options.diff.as_deref().unwrap_or(&options.file);
+    let files = crate::command::report::names(&options.files);
+    let other = options.diff.as_deref();
     let body = Body {
-        before: options.file.display().to_string(),
-        after: other.display().to_string(),
+        after: other.map_or_else(|| files.clone(), |file| file.display().to_string()),
+        before: files,
         samples: [before.total.samples, after.total.samples],
         tables: tables
             .iter()

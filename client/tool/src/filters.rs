@@ -67,6 +67,14 @@ pub(super) fn introduce(recording: &Recording, output: &Output) -> u8 {
     if let Some(flaw) = &flaw {
         output.warn(flaw);
     }
+    if !recording.skipped.is_empty() {
+        let skipped = recording.skipped.iter();
+        let skipped: Vec<String> = skipped.map(|(tag, n)| format!("{n} of `{tag}`")).collect();
+        output.warn(&format!(
+            "the recording has parts that this halprof does not know and has skipped: {}",
+            skipped.join(", ")
+        ));
+    }
     if flaw.is_some() { INCOMPLETE } else { 0 }
 }
 

@@ -20,3 +20,12 @@ pub(crate) fn secret() -> Option<Vec<u8>> {
     let read = |file: &&str| fs::read(file).ok().filter(|bytes| bytes.len() >= 32);
     files.iter().find_map(read)
 }
+
+/// The name that it has in its network; empty where that is not known.
+pub(crate) fn host() -> String {
+    #[cfg(windows)]
+    let name = std::env::var("COMPUTERNAME").ok();
+    #[cfg(not(windows))]
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    name.unwrap_or_default().trim().to_owned()
+}

@@ -2,8 +2,8 @@
 //! claimed, and not with the number of samples.
 
 use super::{
-    Damage, END, HEAD_BYTES, MAGIC, META, MODULES, Metadata, Module, PAYLOAD_MAX, PROCESSES,
-    Process, Recording, SAMPLES, STATISTICS, Sample, VERSION,
+    Damage, END, FIELDS, HEAD_BYTES, MAGIC, META, MODULES, Metadata, Module, PAYLOAD_MAX,
+    PROCESSES, Process, Recording, SAMPLES, STATISTICS, Sample, VERSION,
 };
 use crc32fast::Hasher;
 use halprof_measure::{Error, Result};
@@ -178,7 +178,11 @@ impl<R: Read> Reader<R> {
             MODULES => self.module_block(head)?,
             STATISTICS => self.recording.statistics = Some(self.json(head)?),
             END => self.recording.ending = Some(self.json(head)?),
-            _ => drop(self.bytes(head)?),
+            FIELDS => self.field_block(head)?,
+            tag => {
+                self.bytes(head)?;
+                self.skipped(tag);
+            }
         }
         Ok(true)
     }
@@ -238,6 +242,24 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
+    /// Optional fields of samples, of which this version knows none.
+    fn field_block(&mut self, head: Head) -> std::result::Result<(), Bad> {
+        let payload = self.bytes(head)?;
+        let mut rest = payload.as_slice();
+        while !rest.is_empty() {
+            let field = field(rest);
+            let (tag, behind) = field.ok_or(Bad::Block("optional fields are cut"))?;
+            self.skipped(tag);
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    fn skipped(&mut self, tag: [u8; 4]) {
+        let tag = tag.escape_ascii().to_string();
+        *self.recording.skipped.entry(tag).or_default() += 1;
+    }
+
     fn process_block(&mut self, head: Head) -> std::result::Result<(), Bad> {
         for process in self.json::<Vec<Process>>(head)? {
             let key = (process.id, process.started);
@@ -287,6 +309,15 @@ impl<R: Read> Reader<R> {
         self.offset += got as u64;
         Ok(got)
     }
+}
+
+/// The tag of the first field, and what stands behind it.
+fn field(bytes: &[u8]) -> Option<([u8; 4], &[u8])> {
+    let (_sample, rest) = bytes.split_at_checked(size_of::<u32>())?;
+    let (tag, rest) = rest.split_first_chunk()?;
+    let (length, rest) = rest.split_at_checked(size_of::<u32>())?;
+    let (_, rest) = rest.split_at_checked(number(length) as usize)?;
+    Some((*tag, rest))
 }
 
 /// Puts a row into its list, in place of its earlier self.

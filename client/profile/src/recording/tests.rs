@@ -247,6 +247,39 @@ fn blocks_of_other_kinds_are_passed_over() {
     assert_eq!((result.expect("whole").flaw(), ips), (None, vec![0]));
 }
 
+/// Fields of samples that a later version writes, and blocks of its own.
+#[test]
+fn what_is_not_known_is_skipped_and_counted() {
+    let whole = recording(1);
+    let behind_samples = blocks(&whole)[2];
+    let field = |tag: &[u8; 4], bytes: &[u8]| {
+        let length = (bytes.len() as u32).to_le_bytes();
+        [&0u32.to_le_bytes()[..], tag, &length, bytes].concat()
+    };
+    let fields = [
+        field(b"BRCH", &[1; 24]),
+        field(b"BRCH", b""),
+        field(b"\0\x1B[m", b"x"),
+    ];
+    let with = |payload: &[u8]| {
+        let more = with_block(&whole[..behind_samples], FIELDS, payload);
+        let more = with_block(&more, *b"EVNT", b"something happened");
+        reread(&[&more[..], &whole[behind_samples..]].concat())
+    };
+    let (result, ips) = with(&fields.concat());
+    let read = result.expect("whole");
+    assert_eq!((read.flaw(), ips), (None, vec![0]));
+    let skipped: Vec<(&str, u64)> = read.skipped.iter().map(|(tag, n)| (&**tag, *n)).collect();
+    assert_eq!(skipped, [("BRCH", 2), ("EVNT", 1), (r"\x00\x1b[m", 1)]);
+    // A field that is longer than its block is damage, and the samples are read all the same.
+    let cut = &fields[0][..fields[0].len() - 1];
+    for payload in [cut, &[0; 3][..], &[0; 11][..]] {
+        let (result, ips) = with(payload);
+        assert!(result.expect("readable").flaw().is_some());
+        assert_eq!(ips, [0]);
+    }
+}
+
 #[test]
 fn two_recorders_of_one_file_do_not_meet() {
     let folder = tempfile::tempdir().expect("a folder");

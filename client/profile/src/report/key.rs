@@ -7,6 +7,8 @@ use std::sync::Arc;
 /// One thing that samples can be told apart by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Key {
+    /// The machine that was recorded, where there are several recordings.
+    Machine,
     /// The source, with its filter if one was given.
     Source,
     /// The process that was interrupted.
@@ -29,7 +31,7 @@ pub enum Key {
 
 impl Key {
     /// All, in the order in which help lists them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Module,
         Self::Symbol,
         Self::Line,
@@ -38,6 +40,7 @@ impl Key {
         Self::Thread,
         Self::Processor,
         Self::Core,
+        Self::Machine,
         Self::Source,
     ];
 
@@ -45,6 +48,7 @@ impl Key {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Machine => "machine",
             Self::Source => "source",
             Self::Process => "process",
             Self::Thread => "thread",
@@ -67,6 +71,7 @@ impl Key {
     #[must_use]
     pub const fn columns(self) -> &'static [&'static str] {
         match self {
+            Self::Machine => &["machine"],
             Self::Source => &["source"],
             Self::Process => &["process", "process_name"],
             Self::Thread => &["thread"],
@@ -96,6 +101,8 @@ impl Key {
 /// What a key is in one row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Value {
+    /// A machine's name.
+    Machine(Arc<str>),
     /// A source's name.
     Source(Arc<str>),
     /// A process.
@@ -143,7 +150,7 @@ pub enum Value {
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Source(text) | Self::Module(text) => f.write_str(text),
+            Self::Machine(text) | Self::Source(text) | Self::Module(text) => f.write_str(text),
             Self::Process {
                 id,
                 name: Some(name),
@@ -181,6 +188,7 @@ impl Value {
             row.insert(name.to_owned(), value);
         };
         match self {
+            Self::Machine(machine) => put("machine", json!(**machine)),
             Self::Source(source) => put("source", json!(**source)),
             Self::Process { id, name } => {
                 put("process", json!(id));

@@ -22,12 +22,19 @@ fn sample(source: u16, process: u32, ip: u64, mode: Mode) -> Sample {
 fn recorded(samples: &[Sample]) -> (TempDir, std::path::PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.rec");
+    record(&path, "", samples);
+    (folder, path)
+}
+
+/// The same on a machine of this name.
+fn record(path: &Path, host: &str, samples: &[Sample]) {
     let source = |name: &str| Source {
         name: name.to_owned(),
         ..Source::default()
     };
     let metadata = Metadata {
         interface: "Emon".to_owned(),
+        host: host.to_owned(),
         timestamp_frequency: 1000,
         sources: vec![source("TotalCycles"), source("CacheMisses:u")],
         ..Metadata::default()
@@ -44,7 +51,7 @@ fn recorded(samples: &[Sample]) -> (TempDir, std::path::PathBuf) {
         name: name.to_owned(),
         ..Process::default()
     };
-    let mut writer = Writer::create(&path, &metadata).expect("created");
+    let mut writer = Writer::create(path, &metadata).expect("created");
     let processes = [process(7, "a.exe"), process(8, "b.exe")];
     writer.processes(&processes).expect("written");
     let kernel = 0xFFFF_0000;
@@ -55,9 +62,12 @@ fn recorded(samples: &[Sample]) -> (TempDir, std::path::PathBuf) {
     ];
     writer.modules(&modules).expect("written");
     writer.samples(samples).expect("written");
-    let statistics = Statistics::default();
+    let lost = std::iter::once(("ring-full".to_owned(), 2));
+    let statistics = Statistics {
+        lost: lost.filter(|_| !host.is_empty()).collect(),
+        ..Statistics::default()
+    };
     writer.finish(&statistics, false).expect("finished");
-    (folder, path)
 }
 
 fn read(samples: &[Sample], by: &[Key], filter: Filter) -> Report {
@@ -251,4 +261,86 @@ fn rows_that_are_left_out_are_told() {
         (2, 3, 3)
     );
     assert_eq!(part.all.samples, 7);
+}
+
+#[test]
+fn several_recordings_are_one_report() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    let paths = [at("one.rec"), at("two.rec"), at("three.rec")];
+    let (a, b) = (
+        sample(0, 7, 0x1000, Mode::User),
+        sample(0, 8, 0x1000, Mode::User),
+    );
+    let other = sample(1, 8, 0x1000, Mode::User);
+    record(&paths[0], "alpha", &[a, a, b]);
+    record(&paths[1], "beta", &[b, other]);
+    record(&paths[2], "", &[a]);
+    let summed = |by: &[Key], rows: Option<usize>| {
+        let query = Query {
+            tables: vec![by.to_vec()],
+            rows,
+            ..Query::default()
+        };
+        Report::read_all(&paths, &query, &SymbolPath::default()).expect("read")
+    };
+    let report = summed(&[Key::Machine], None);
+    // A recording that does not tell its machine has its file's name.
+    let machines = [
+        ("TotalCycles: alpha", 3),
+        ("TotalCycles: beta", 1),
+        ("TotalCycles: three", 1),
+        ("CacheMisses:u: beta", 1),
+    ];
+    assert_eq!(rows(&report), named(&machines));
+    assert_eq!((report.total.samples, report.recording.samples), (6, 6));
+    assert_eq!(report.recording.lost()["ring-full"], 4);
+    assert_eq!(report.recording.flaw(), None);
+    let sums: Vec<u64> = report.sources.iter().map(|one| one.sum.samples).collect();
+    assert_eq!(sums, [5, 1]);
+
+    let report = summed(&[Key::Module], Some(1));
+    assert_eq!(
+        rows(&report),
+        named(&[("TotalCycles: a.exe", 3), ("CacheMisses:u: b.exe", 1)])
+    );
+    let (left_out, rest) = report.tables[0].parts[0].more;
+    assert_eq!((left_out, rest.samples), (1, 2));
+
+    // One that is cut makes the whole so.
+    let bytes = std::fs::read(&paths[1]).expect("a file");
+    std::fs::write(&paths[1], &bytes[..bytes.len() - 4]).expect("written");
+    let report = summed(&[Key::Machine], None);
+    assert!(report.recording.flaw().is_some());
+    assert!(!report.recording.losses_are_known());
+    let none: [&Path; 0] = [];
+    let nothing = Report::read_all(&none, &Query::default(), &SymbolPath::default());
+    assert!(nothing.is_err());
+}
+
+#[test]
+fn estimates_of_several_machines_keep_the_widest_bound() {
+    let source = |turns: Option<(u64, u64, Option<u64>)>| OfSource {
+        name: "a".into(),
+        period: Some(1),
+        sum: Sum::default(),
+        addressed: 0,
+        turns: turns.map(|(enabled, running, error_ppm)| Turns {
+            source: 0,
+            enabled,
+            running,
+            error_ppm,
+        }),
+    };
+    let both = |one, other| {
+        let sources = [source(one), source(other)];
+        let sum = combined::sources(sources.iter()).remove(0);
+        let turns = sum.turns?;
+        Some((turns.enabled, turns.running, turns.error_ppm))
+    };
+    assert_eq!(both(None, None), None);
+    let (exact, wide) = (Some((10, 5, Some(7))), Some((10, 2, Some(9))));
+    assert_eq!(both(exact, wide), Some((20, 7, Some(9))));
+    assert_eq!(both(exact, None), exact);
+    assert_eq!(both(exact, Some((1, 1, None))), Some((11, 6, None)));
 }

@@ -1,6 +1,7 @@
 //! `halprof annotate`: the code of a function with the samples of each instruction.
 
 use crate::Result;
+use crate::command::report;
 use crate::output::{Output, styled, thousands};
 use crate::shown::Shown;
 use crate::table::{HEAD, Width, cut};
@@ -73,6 +74,12 @@ struct Row {
     events: Vec<u64>,
 }
 
+/// The recordings that are summed up.
+fn recordings(options: &args::Annotate) -> Vec<PathBuf> {
+    let first = std::iter::once(&options.file);
+    first.chain(&options.with).cloned().collect()
+}
+
 pub(crate) fn run(options: &args::Annotate, output: &Output) -> Result<u8> {
     let target = options
         .place
@@ -80,7 +87,8 @@ pub(crate) fn run(options: &args::Annotate, output: &Output) -> Result<u8> {
         .map_or(Target::Hottest, Target::parse);
     let filter = filters::filter(&options.filters)?;
     let path = options.naming.path()?;
-    let annotated = Annotated::read(&options.file, &target, filter, &path)?;
+    let files = recordings(options);
+    let annotated = Annotated::read(&files, &target, &filter, &path)?;
     let status = filters::introduce(&annotated.recording, output);
     let warnings = warnings(&annotated);
     for warning in &warnings {
@@ -127,7 +135,7 @@ fn body(options: &args::Annotate, annotated: &Annotated, warnings: Vec<String>) 
             .name(),
     });
     Body {
-        file: options.file.display().to_string(),
+        file: report::names(&recordings(options)),
         machine: annotated.recording.metadata.machine.clone(),
         flaw: annotated.recording.flaw(),
         module: annotated.code.module.to_string(),

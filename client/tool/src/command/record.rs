@@ -374,6 +374,10 @@ fn metadata(
         halprof: env!("CARGO_PKG_VERSION").to_owned(),
         machine: on.told.machine.clone(),
         modelled: on.told.modelled,
+        // A model is on no network.
+        host: Some(this_machine::host())
+            .filter(|_| !on.told.modelled)
+            .unwrap_or_default(),
         interface: describe::interface_name(machine.interface).to_owned(),
         timestamp_frequency: machine.timestamp_frequency,
         processors: machine.processors,

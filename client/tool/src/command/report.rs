@@ -13,6 +13,7 @@ use halprof_profile::report::{OfSource, Part, Query, Report, Row, Sort, Sum, Tab
 use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 /// The tables of JSON where none is asked for.
@@ -96,7 +97,7 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u8> {
         query.rows = None;
     }
     let path = options.naming.path()?;
-    let report = Report::read(&options.file, &query, &path)?;
+    let report = Report::read_all(&options.files, &query, &path)?;
     let status = filters::introduce(&report.recording, output);
     if let Some(other) = &options.diff {
         let other = Report::read(other, &query, &path)?;
@@ -131,6 +132,15 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u8> {
         output.print(&text)?;
     }
     Ok(status)
+}
+
+/// The recordings, as they are named.
+pub(crate) fn names(files: &[PathBuf]) -> String {
+    let names: Vec<String> = files
+        .iter()
+        .map(|file| file.display().to_string())
+        .collect();
+    names.join(", ")
 }
 
 fn query(options: &args::Report) -> Result<Query> {
@@ -170,7 +180,7 @@ fn body(options: &args::Report, report: &Report, asked: usize, warnings: Vec<Str
         table.map(merged).unwrap_or_default()
     };
     Body {
-        file: options.file.display().to_string(),
+        file: names(&options.files),
         machine: recording.metadata.machine.clone(),
         interface: recording.metadata.interface.clone(),
         recorded: recorded(&recording.metadata),

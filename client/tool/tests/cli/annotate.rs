@@ -118,3 +118,28 @@ fn workloads_with_files_that_are_none() {
     let workload = format!("{},function=nothing", image(built.path()));
     refused(&["stat", "--workload", &workload], 2, "usage");
 }
+
+/// The samples of one build are added up; another build has other code.
+#[test]
+fn recordings_of_one_build_are_added_up() {
+    let (Some(built), Some(other)) = (binaries::elf(), binaries::other_elf()) else {
+        return;
+    };
+    let recorded = Recorded::of_function(&built, "spin", 2_000_000);
+    let folder = tempfile::tempdir().expect("a folder");
+    let copy = folder.path().join("copy.rec");
+    let copy = copy.to_str().expect("UTF-8");
+    std::fs::copy(recorded.file(), copy).expect("copied");
+    let elsewhere = Recorded::of_function(&other, "spin", 2_000_000);
+    let total = |with: &[&str]| {
+        let options = with.iter().flat_map(|file| ["--with", file]);
+        let arguments = ["annotate", recorded.file(), "spin"]
+            .into_iter()
+            .chain(options);
+        let annotated = json(&arguments.collect::<Vec<_>>());
+        numbers(&annotated, "samples").sum::<u64>()
+    };
+    assert_eq!(total(&[]), 200);
+    assert_eq!(total(&[copy, copy]), 600);
+    assert_eq!(total(&[elsewhere.file()]), 200);
+}

@@ -6,6 +6,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 const PERIOD: u64 = 10_000;
+const SOURCE: &str = "TotalIssues:10000";
 
 /// A recording in a folder of its own.
 pub(crate) struct Recorded {
@@ -217,6 +218,44 @@ fn the_text_is_short_and_says_what_it_is_worth() {
         "instructions=100000000,cycles=200000000",
     );
     assert!(!halprof(&["report", many.file()]).stderr.contains("only "));
+}
+
+/// Each is summed up by itself; what says the same is one row, and `machine` tells them apart.
+#[test]
+fn several_recordings_are_summed_up() {
+    let one = Recorded::new(&[SOURCE], "instructions=3000000,cycles=4000000");
+    let folder = tempfile::tempdir().expect("a folder");
+    let other = folder.path().join("b.rec");
+    let other = other.to_str().expect("UTF-8");
+    std::fs::copy(one.file(), other).expect("copied");
+    let single = one.report(&["--by", "module"]);
+    let both = one.report(&[other, "--by", "module", "--by", "machine,module"]);
+    assert_eq!(
+        both["samples"],
+        single["samples"].as_u64().expect("a number") * 2
+    );
+    let module = &rows(&single)[0];
+    let sum = &rows(&both)[0];
+    assert_eq!(sum["module"], module["module"]);
+    assert_eq!(
+        sum["samples"],
+        module["samples"].as_u64().expect("a number") * 2
+    );
+    // A model is on no network: its recordings go by their files.
+    let parts = both["tables"][1]["parts"][0]["rows"].as_array();
+    let machines: Vec<&Value> = parts
+        .expect("rows")
+        .iter()
+        .map(|row| &row["machine"])
+        .collect();
+    assert_eq!(machines, ["a", "b"]);
+    let text = halprof(&["report", one.file(), other, "--by", "machine", "--csv"]).stdout;
+    assert!(text.starts_with("source,machine,samples,"), "{text}");
+    let text = halprof(&["report", one.file(), other]).stdout;
+    assert!(text.contains("2 recordings: "), "{text}");
+    let nowhere = folder.path().join("nowhere.rec");
+    let nowhere = nowhere.to_str().expect("UTF-8");
+    refused(&["report", one.file(), nowhere], 5, "file");
 }
 
 #[test]

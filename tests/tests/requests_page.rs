@@ -1,0 +1,301 @@
+//! Does docs/requests.md say of every request what shared-types says? The page is made from its
+//! source: after a change, `HALPROF_SCREENS=write` makes it anew.
+
+use quote::ToTokens;
+use shared_types::request::{Access, RequestCode};
+use shared_types::{ErrorCode, LossCause, WIRE_VERSION};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use syn::{Attribute, Expr, Fields, File, GenericArgument, ImplItem, Item, PathArguments, Type};
+
+const HEAD: &str = include_str!("../data/requests-head.md");
+
+/// A structure of the wire.
+struct Layout {
+    name: String,
+    doc: String,
+    /// Offset, bytes, name, meaning.
+    fields: Vec<(usize, usize, String, String)>,
+    bytes: usize,
+    constants: Vec<(String, String, String)>,
+}
+
+/// All of shared-types that is on the wire, in the order of its files.
+#[derive(Default)]
+struct Wire {
+    parts: Vec<Part>,
+    sizes: BTreeMap<String, usize>,
+    numbers: BTreeMap<String, usize>,
+}
+
+/// One file of it.
+struct Part {
+    title: String,
+    /// Names and meanings.
+    codes: Vec<(String, String)>,
+    /// Names, values and meanings.
+    flags: Vec<(String, String, String)>,
+    layouts: Vec<Layout>,
+}
+
+fn source(file: &str) -> (String, File) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared-types/src");
+    let text = std::fs::read_to_string(path.join(file)).expect(file);
+    let parsed = syn::parse_file(&text).expect(file);
+    (text, parsed)
+}
+
+/// A doc comment as one line of Markdown: links inside of the crate become code.
+fn doc(attributes: &[Attribute]) -> String {
+    let lines = attributes.iter().filter_map(|attribute| {
+        let value = &attribute.meta.require_name_value().ok()?.value;
+        let Expr::Lit(literal) = value else {
+            return None;
+        };
+        let syn::Lit::Str(text) = &literal.lit else {
+            return None;
+        };
+        attribute.path().is_ident("doc").then(|| text.value())
+    });
+    let text = lines.collect::<Vec<_>>().join(" ");
+    let mut words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    while let Some(start) = words.find("[`") {
+        let end = start + words[start..].find("`]").expect("the end of a link");
+        let name = words[start + 2..end].rsplit("::").next().expect("a name");
+        words = format!("{}`{name}`{}", &words[..start], &words[end + 2..]);
+    }
+    words.replace('|', "\\|")
+}
+
+impl Wire {
+    fn number(&self, expression: &Expr) -> usize {
+        let text = expression.to_token_stream().to_string().replace(' ', "");
+        if text == "LossCause::ALL.len()" {
+            return LossCause::ALL.len();
+        }
+        match text.split_once('/') {
+            Some((above, below)) => self.named(above) / self.named(below),
+            None => self.named(&text),
+        }
+    }
+
+    fn named(&self, text: &str) -> usize {
+        let known = text
+            .parse()
+            .ok()
+            .or_else(|| self.numbers.get(text).copied());
+        known.unwrap_or_else(|| panic!("{text} is no number that is known"))
+    }
+
+    fn bytes(&self, of: &Type) -> usize {
+        match of {
+            Type::Array(array) => self.bytes(&array.elem) * self.number(&array.len),
+            Type::Path(path) => {
+                let last = path.path.segments.last().expect("a name");
+                let name = last.ident.to_string();
+                match (name.as_str(), &last.arguments) {
+                    ("u8", _) => 1,
+                    ("u16", _) => 2,
+                    ("u32" | "i32", _) => 4,
+                    ("u64", _) => 8,
+                    ("Text", PathArguments::AngleBracketed(arguments)) => {
+                        match arguments.args.first() {
+                            Some(GenericArgument::Const(length)) => self.number(length),
+                            _ => panic!("a text without a length"),
+                        }
+                    }
+                    _ => *self.sizes.get(&name).unwrap_or_else(|| panic!("{name}")),
+                }
+            }
+            other => panic!("{}", other.to_token_stream()),
+        }
+    }
+
+    fn add(&mut self, file: &str, title: &str) {
+        let (text, parsed) = source(file);
+        let mut part = Part {
+            title: title.to_owned(),
+            codes: Vec::new(),
+            flags: Vec::new(),
+            layouts: Vec::new(),
+        };
+        for item in &parsed.items {
+            match item {
+                Item::Const(constant) if constant.ident != "_" => {
+                    let name = constant.ident.to_string();
+                    let value = constant.expr.to_token_stream().to_string();
+                    let kind = constant.ty.to_token_stream().to_string();
+                    if kind == "RequestCode" {
+                        part.codes.push((name, doc(&constant.attrs)));
+                    } else if kind == "usize" {
+                        let known = value.parse().or_else(|_| value.replace(' ', "").parse());
+                        if let Ok(value) = known {
+                            self.numbers.insert(name, value);
+                        }
+                    } else {
+                        part.flags.push((name, value, doc(&constant.attrs)));
+                    }
+                }
+                Item::Type(alias) => {
+                    let bytes = self.bytes(&alias.ty);
+                    self.sizes.insert(alias.ident.to_string(), bytes);
+                }
+                Item::Struct(structure) => {
+                    let Some(layout) = self.layout(structure) else {
+                        continue;
+                    };
+                    self.sizes.insert(layout.name.clone(), layout.bytes);
+                    let asserted = format!("size_of::<{}>() == {})", layout.name, layout.bytes);
+                    let hal = format!("layout!({}, {:#04X}", layout.name, layout.bytes);
+                    let hal = hal.replace("0X", "0x");
+                    assert!(
+                        text.contains(&asserted) || text.contains(&hal) || layout.name == "Plain",
+                        "{asserted}"
+                    );
+                    part.layouts.push(layout);
+                }
+                Item::Impl(block) => {
+                    let name = block.self_ty.to_token_stream().to_string();
+                    let mut layouts = part.layouts.iter_mut();
+                    let Some(layout) = layouts.find(|layout| layout.name == name) else {
+                        continue;
+                    };
+                    for item in &block.items {
+                        if let ImplItem::Const(constant) = item {
+                            layout.constants.push((
+                                constant.ident.to_string(),
+                                constant.expr.to_token_stream().to_string(),
+                                doc(&constant.attrs),
+                            ));
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.parts.push(part);
+    }
+
+    /// `None` of a number with a name of its own.
+    fn layout(&self, structure: &syn::ItemStruct) -> Option<Layout> {
+        let Fields::Named(named) = &structure.fields else {
+            return None;
+        };
+        let mut bytes = 0;
+        let mut fields = Vec::new();
+        for field in &named.named {
+            let length = self.bytes(&field.ty);
+            let name = field.ident.as_ref().expect("a name").to_string();
+            fields.push((bytes, length, name, doc(&field.attrs)));
+            bytes += length;
+        }
+        Some(Layout {
+            name: structure.ident.to_string(),
+            doc: doc(&structure.attrs),
+            fields,
+            bytes,
+            constants: Vec::new(),
+        })
+    }
+}
+
+fn page() -> String {
+    let mut wire = Wire::default();
+    wire.add("header.rs", "What every request and reply begins with");
+    wire.add("request.rs", "A request without arguments");
+    wire.add("hal.rs", "The HAL's structures");
+    wire.add("sample.rs", "A sample");
+    for (file, title) in [
+        ("machine", "The machine"),
+        ("source", "Sources"),
+        ("session", "Sessions"),
+        ("counts", "Counts"),
+        ("samples", "Samples"),
+        ("rdpmc", "RDPMC in user mode"),
+        ("threads", "Counting by thread"),
+    ] {
+        wire.add(&format!("request/{file}.rs"), title);
+    }
+    // A request that this version does not answer has no place here.
+    let answered = |constant: &str| {
+        RequestCode::ALL
+            .iter()
+            .any(|(_, name)| constant_of(name) == constant)
+    };
+    wire.parts
+        .retain(|part| part.codes.is_empty() || part.codes.iter().any(|(name, _)| answered(name)));
+    let codes: BTreeMap<&str, &str> = wire
+        .parts
+        .iter()
+        .flat_map(|part| {
+            part.codes
+                .iter()
+                .map(|(name, doc)| (name.as_str(), doc.as_str()))
+        })
+        .collect();
+    let mut page = HEAD.replace("WIRE_VERSION", &WIRE_VERSION.to_string());
+    page += "\n## Requests\n| code | request | right | input and output |\n|---|---|---|---|\n";
+    for (code, name) in RequestCode::ALL {
+        let right = match code.access() {
+            Some(Access::Read) => "read",
+            Some(Access::Write) => "write",
+            None => "none",
+        };
+        let meaning = codes[constant_of(name).as_str()];
+        let _ = writeln!(
+            page,
+            "| `{:#010X}` | {name} | {right} | {meaning} |",
+            code.0
+        );
+    }
+    for part in &wire.parts {
+        let _ = writeln!(page, "\n## {}", part.title);
+        constants(&mut page, &part.flags);
+        for layout in &part.layouts {
+            let _ = writeln!(
+                page,
+                "\n### `{}`, {} bytes\n{}\n\n| offset | bytes | field | |\n|---|---|---|---|",
+                layout.name, layout.bytes, layout.doc
+            );
+            for (offset, bytes, name, meaning) in &layout.fields {
+                let _ = writeln!(page, "| {offset} | {bytes} | `{name}` | {meaning} |");
+            }
+            constants(&mut page, &layout.constants);
+        }
+    }
+    page += "\n## Refusals\n`halprof explain CODE` has causes and what to do.\n\n| number | code |\n|---|---|\n";
+    for code in ErrorCode::ALL {
+        let _ = writeln!(page, "| {} | `{}` |", *code as u32, code.code());
+    }
+    page
+}
+
+/// The constant of a request's name.
+fn constant_of(name: &str) -> String {
+    name.replace('-', "_").to_uppercase()
+}
+
+fn constants(page: &mut String, all: &[(String, String, String)]) {
+    if all.is_empty() {
+        return;
+    }
+    page.push_str("\n| constant | value | |\n|---|---|---|\n");
+    for (name, value, meaning) in all {
+        let _ = writeln!(page, "| `{name}` | `{value}` | {meaning} |");
+    }
+}
+
+#[test]
+fn the_page_of_requests_is_what_shared_types_says() {
+    let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/requests.md");
+    let made = page();
+    if std::env::var_os("HALPROF_SCREENS").is_some_and(|value| value == "write") {
+        std::fs::write(&path, &made).expect("written");
+    }
+    let there = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        made == there,
+        "docs/requests.md is not what shared-types says: HALPROF_SCREENS=write makes it anew"
+    );
+}
