@@ -1,6 +1,7 @@
 //! Does docs/requests.md say of every request what shared-types says? The page is made from its
 //! source: after a change, `HALPROF_SCREENS=write` makes it anew.
 
+use halprof_tests::facts::number;
 use quote::ToTokens;
 use shared_types::request::{Access, RequestCode};
 use shared_types::{ErrorCode, LossCause, WIRE_VERSION};
@@ -44,6 +45,17 @@ fn source(file: &str) -> (String, File) {
     let text = std::fs::read_to_string(path.join(file)).expect(file);
     let parsed = syn::parse_file(&text).expect(file);
     (text, parsed)
+}
+
+/// The size that the source itself asserts for a structure.
+fn asserted(text: &str, name: &str) -> Option<usize> {
+    let wire = format!("size_of::<{name}>() == ");
+    let hal = format!("layout!({name}, ");
+    let (_, rest) = text.split_once(&wire).or_else(|| text.split_once(&hal))?;
+    let sum = rest.split([')', ',']).next()?;
+    let number = |text: &str| number(text.trim()) as usize;
+    let product = |text: &str| text.split('*').map(number).product::<usize>();
+    Some(sum.split('+').map(product).sum())
 }
 
 /// A doc comment as one line of Markdown: links inside of the crate become code.
@@ -146,12 +158,12 @@ impl Wire {
                         continue;
                     };
                     self.sizes.insert(layout.name.clone(), layout.bytes);
-                    let asserted = format!("size_of::<{}>() == {})", layout.name, layout.bytes);
-                    let hal = format!("layout!({}, {:#04X}", layout.name, layout.bytes);
-                    let hal = hal.replace("0X", "0x");
+                    let bytes = asserted(&text, &layout.name);
                     assert!(
-                        text.contains(&asserted) || text.contains(&hal) || layout.name == "Plain",
-                        "{asserted}"
+                        bytes == Some(layout.bytes) || layout.name == "Plain",
+                        "{}: {} and {bytes:?}",
+                        layout.name,
+                        layout.bytes
                     );
                     part.layouts.push(layout);
                 }

@@ -49,6 +49,8 @@ pub struct Traits {
     pub single_source: bool,
     /// Whether it shows when each sample was taken.
     pub moments: bool,
+    /// Whether it shows any time, of which each machine has its own.
+    pub clock: bool,
 }
 
 impl Format {
@@ -107,6 +109,7 @@ impl Format {
             ending,
             single_source,
             moments,
+            clock: moments || matches!(self, Self::Timeline | Self::Html),
         }
     }
 }

@@ -27,7 +27,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tally::{Apart, Entry, Tallies};
 
-pub(crate) use combined::{no_recording, sources};
+pub(crate) use combined::{no_recording, sources, turns};
 pub use tally::Sum;
 
 /// What is asked of a recording.
@@ -347,7 +347,8 @@ fn meant(pattern: &Pattern, source: &str) -> bool {
 }
 
 /// The machine's own name, or the file's where the recording does not tell it.
-fn machine(path: &Path, recording: &Recording) -> Arc<str> {
+#[must_use]
+pub fn machine(path: &Path, recording: &Recording) -> Arc<str> {
     match recording.metadata.host.as_str() {
         "" => path
             .file_stem()
@@ -355,6 +356,17 @@ fn machine(path: &Path, recording: &Recording) -> Arc<str> {
             .to_string_lossy()
             .into(),
         host => host.into(),
+    }
+}
+
+/// A sum of a source with its events for the whole time, where it took turns on the counters.
+pub(crate) fn whole_time(turns: &BTreeMap<u16, Turns>, source: u16, sum: Sum) -> Sum {
+    match turns.get(&source) {
+        None => sum,
+        Some(turns) => Sum {
+            events: turns.scale(sum.events),
+            ..sum
+        },
     }
 }
 
@@ -401,13 +413,7 @@ impl Summing<'_> {
         self.tallies
             .entries(apart)
             .filter(move |&(entry, _)| self.counts(entry))
-            .map(|(entry, sum)| match self.turns.get(&entry.source) {
-                None => (entry, sum),
-                Some(turns) => {
-                    let events = turns.scale(sum.events);
-                    (entry, Sum { events, ..sum })
-                }
-            })
+            .map(|(entry, sum)| (entry, whole_time(&self.turns, entry.source, sum)))
     }
 
     fn counts(&self, entry: Entry) -> bool {

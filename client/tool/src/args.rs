@@ -654,8 +654,9 @@ pub(crate) struct Top {
 
 #[derive(Debug, Args)]
 pub(crate) struct Export {
-    /// A recording made by `halprof record`
-    pub(crate) file: PathBuf,
+    /// Recordings made by `halprof record`; formats without times take several
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
     /// What to write
     #[arg(long, short, value_name = "FORMAT", value_parser = formats())]
     pub(crate) format: Format,

@@ -1,24 +1,8 @@
 //! Sums over time whose memory is bounded: the bins widen as more comes in.
 
+use crate::report::Sum;
 use std::collections::HashMap;
 use std::hash::Hash;
-
-/// Samples that are not told apart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Weight {
-    /// How many.
-    pub samples: u64,
-    /// How many events they stand for: the sum of their periods.
-    pub events: u64,
-}
-
-impl Weight {
-    /// Adds others.
-    pub const fn add(&mut self, other: Self) {
-        self.samples = self.samples.saturating_add(other.samples);
-        self.events = self.events.saturating_add(other.events);
-    }
-}
 
 /// What makes the bins twice as wide.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +19,7 @@ pub struct Binned<K> {
     limit: Limit,
     shift: u32,
     range: Option<(u64, u64)>,
-    sums: HashMap<(u64, K), Weight>,
+    sums: HashMap<(u64, K), Sum>,
 }
 
 /// The widest bins: half of all time.
@@ -54,7 +38,7 @@ impl<K: Copy + Eq + Hash + Ord> Binned<K> {
     }
 
     /// Adds what happened at a time.
-    pub fn add(&mut self, time: u64, key: K, weight: Weight) {
+    pub fn add(&mut self, time: u64, key: K, weight: Sum) {
         let (first, last) = self.range.unwrap_or((time, time));
         self.range = Some((first.min(time), last.max(time)));
         self.sums
@@ -89,7 +73,7 @@ impl<K: Copy + Eq + Hash + Ord> Binned<K> {
 
     /// Every sum with its bin, counted from the one of the first time, and its key, in their order.
     #[must_use]
-    pub fn sums(&self) -> Vec<(u64, K, Weight)> {
+    pub fn sums(&self) -> Vec<(u64, K, Sum)> {
         let first = self.range.map_or(0, |(first, _)| first >> self.shift);
         let sums = self.sums.iter();
         let mut sums: Vec<_> = sums
@@ -100,7 +84,7 @@ impl<K: Copy + Eq + Hash + Ord> Binned<K> {
     }
 
     /// Changes every sum.
-    pub fn scale(&mut self, of: impl Fn(&K, Weight) -> Weight) {
+    pub fn scale(&mut self, of: impl Fn(&K, Sum) -> Sum) {
         for ((_, key), weight) in &mut self.sums {
             *weight = of(key, *weight);
         }
@@ -128,13 +112,13 @@ impl<K: Copy + Eq + Hash + Ord> Binned<K> {
 mod tests {
     use super::*;
 
-    const ONE: Weight = Weight {
+    const ONE: Sum = Sum {
         samples: 1,
         events: 1000,
     };
 
-    fn total<K: Copy + Eq + Hash + Ord>(binned: &Binned<K>) -> Weight {
-        let mut total = Weight::default();
+    fn total<K: Copy + Eq + Hash + Ord>(binned: &Binned<K>) -> Sum {
+        let mut total = Sum::default();
         for (_, _, weight) in binned.sums() {
             total.add(weight);
         }
@@ -156,7 +140,7 @@ mod tests {
             let count = times.len() as u64;
             assert_eq!(
                 total(&binned),
-                Weight {
+                Sum {
                     samples: count,
                     events: count * 1000
                 }

@@ -1,10 +1,13 @@
 //! What pictures and exports are made of: a recording's samples, summed by place and by time.
 
-use super::binned::{Binned, Limit, Weight};
+use super::binned::{Binned, Limit};
 use crate::recording::{self, Metadata, Module, Recording, Turns};
+use crate::report::tally::{Apart, Entry, Tallies};
+use crate::report::{Sum, turns, whole_time};
 use crate::symbols::Frame;
 use shared_types::{Mode, Sample};
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 /// Bins of a timeline at most; wider ones would hide, narrower ones could not be seen.
 const TIMELINE_BINS: u64 = 256;
@@ -32,19 +35,21 @@ impl Lanes {
     }
 }
 
-/// A place that was sampled, and by which source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Key {
-    source: u16,
-    process: u32,
-    thread: u32,
-    mode: u8,
-    address: u64,
-}
+/// What is told apart for pictures and exports.
+const APART: Apart = Apart {
+    place: true,
+    process: true,
+    thread: true,
+    processor: false,
+};
 
 /// Where samples were taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
+    /// The machine, where there are several.
+    pub machine: Option<Arc<str>>,
+    /// What the process is called: its program's name with its identifier.
+    pub process_name: Arc<str>,
     /// Process identifier.
     pub process: u32,
     /// Thread identifier.
@@ -67,7 +72,7 @@ pub struct Spot {
     /// Index in [`Gathered::places`].
     pub place: usize,
     /// How many.
-    pub weight: Weight,
+    pub weight: Sum,
 }
 
 /// Samples of one source at one place and time.
@@ -82,7 +87,7 @@ pub struct Moment {
     /// Index in [`Gathered::places`].
     pub place: usize,
     /// How many.
-    pub weight: Weight,
+    pub weight: Sum,
 }
 
 /// One source of a recording.
@@ -95,7 +100,7 @@ pub struct Source {
     /// Events between samples at the beginning; 0 where the recording does not tell.
     pub period: u64,
     /// All its samples.
-    pub weight: Weight,
+    pub weight: Sum,
     /// Where it took turns on the counters: for how long it was on one. All events are scaled by
     /// it, to the whole time.
     pub turns: Option<Turns>,
@@ -158,10 +163,10 @@ pub type Bins = BTreeMap<u64, Bin>;
 #[derive(Debug)]
 pub struct Gatherer {
     lanes: Lanes,
-    keys: HashMap<Key, u32>,
-    weights: Vec<Weight>,
+    tallies: Tallies,
     timeline: Binned<Lane>,
-    moments: Option<Binned<(u32, u32)>>,
+    /// By place and processor.
+    moments: Option<Binned<(Entry, u32)>>,
     lengthened: Binned<u16>,
     periods: HashMap<u16, u64>,
 }
@@ -197,8 +202,7 @@ impl Gatherer {
         let periods = (0..=u16::MAX).zip(metadata.sources.iter().map(period));
         Self {
             lanes,
-            keys: HashMap::new(),
-            weights: Vec::new(),
+            tallies: Tallies::new(&[APART]),
             timeline: Binned::new(Limit::Bins(TIMELINE_BINS)),
             moments: moments.then(|| Binned::new(Limit::Sums(MOMENTS_MAX))),
             lengthened: Binned::new(Limit::Bins(TIMELINE_BINS)),
@@ -208,7 +212,7 @@ impl Gatherer {
 
     /// Takes a sample in.
     pub fn add(&mut self, sample: &Sample) {
-        let weight = Weight {
+        let weight = Sum {
             samples: 1,
             events: sample.period,
         };
@@ -221,21 +225,9 @@ impl Gatherer {
             mode: mode(sample.mode) as u8,
         };
         self.timeline.add(sample.timestamp, lane, weight);
-        let key = Key {
-            source: sample.source,
-            process: sample.process,
-            thread: sample.thread,
-            mode: sample.mode,
-            address: sample.ip,
-        };
-        let next = self.weights.len() as u32;
-        let index = *self.keys.entry(key).or_insert(next);
-        match self.weights.get_mut(index as usize) {
-            Some(sum) => sum.add(weight),
-            None => self.weights.push(weight),
-        }
+        let entry = self.tallies.add(sample);
         if let Some(moments) = &mut self.moments {
-            moments.add(sample.timestamp, (index, sample.processor), weight);
+            moments.add(sample.timestamp, (entry, sample.processor), weight);
         }
         let begun = self.periods.get(&sample.source);
         if begun.is_some_and(|&begun| begun != 0 && sample.period > begun) {
@@ -250,52 +242,52 @@ impl Gatherer {
         mut name: impl FnMut(u32, u64, Mode) -> (Frame, Option<usize>),
     ) -> Gathered {
         let turns = recording.turns();
-        let scaled = |source: u16, weight: Weight| match turns.get(&source) {
-            Some(turns) => Weight {
-                events: turns.scale(weight.events),
-                ..weight
-            },
-            None => weight,
-        };
+        let scaled = |source: u16, sum: Sum| whole_time(&turns, source, sum);
         self.timeline
             .scale(|lane, weight| scaled(lane.source, weight));
-        let mut keys: Vec<(Key, u32)> = self.keys.into_iter().collect();
-        keys.sort_unstable_by_key(|(key, _)| (key.process, key.thread, key.mode, key.address));
+        let tallies = &self.tallies;
+        let at = |entry: Entry| {
+            let place = tallies.places.get(entry.place as usize)?;
+            let &(process, thread) = tallies.tasks.get(entry.task as usize)?;
+            Some((process, thread, place.mode() as u8, place.ip))
+        };
+        let entries = tallies.entries(APART);
+        let entries = entries.filter_map(|(entry, sum)| Some((at(entry)?, entry, sum)));
+        let mut entries: Vec<_> = entries.collect();
+        entries.sort_unstable_by_key(|&(at, entry, _)| (at, entry));
         let mut places: Vec<Place> = Vec::new();
-        let mut spots = Vec::with_capacity(keys.len());
-        let mut spot_of: Vec<(u16, usize)> = vec![(0, 0); keys.len()];
-        for (key, index) in keys {
-            let mode = mode(key.mode);
-            let known = places.last().is_some_and(|last| {
-                (last.process, last.thread, last.mode, last.address)
-                    == (key.process, key.thread, mode, key.address)
-            });
-            if !known {
-                let (frame, module) = name(key.process, key.address, mode);
+        let mut spots = Vec::with_capacity(entries.len());
+        let mut place_of: HashMap<Entry, usize> = HashMap::with_capacity(entries.len());
+        let mut last = None;
+        for (at, entry, sum) in entries {
+            if last != Some(at) {
+                let (process, thread, wire, address) = at;
+                let mode = mode(wire);
+                let (frame, module) = name(process, address, mode);
                 places.push(Place {
-                    process: key.process,
-                    thread: key.thread,
+                    machine: None,
+                    process_name: process_name(&recording, process).into(),
+                    process,
+                    thread,
                     mode,
-                    address: key.address,
+                    address,
                     frame,
                     module,
                 });
             }
+            last = Some(at);
             let place = places.len() - 1;
-            let at = index as usize;
-            if let (Some(&weight), Some(spot)) = (self.weights.get(at), spot_of.get_mut(at)) {
-                *spot = (key.source, place);
-                spots.push(Spot {
-                    source: key.source,
-                    place,
-                    weight: scaled(key.source, weight),
-                });
-            }
+            place_of.insert(entry, place);
+            spots.push(Spot {
+                source: entry.source,
+                place,
+                weight: scaled(entry.source, sum),
+            });
         }
         spots.sort_unstable_by_key(|spot| (spot.source, spot.place));
         let moment_ticks = self.moments.as_ref().map_or(1, Binned::width);
         let moments = self.moments.as_ref();
-        let moments = moments.map(|moments| single(moments, &spot_of, scaled));
+        let moments = moments.map(|moments| single(moments, &place_of, scaled));
         Gathered {
             sources: sources(&recording, &spots, &turns),
             recording,
@@ -311,21 +303,21 @@ impl Gatherer {
     }
 }
 
-/// Moments in order of their times, with the source and the place of each spot.
+/// Moments in order of their times, with the place of each.
 fn single(
-    moments: &Binned<(u32, u32)>,
-    spots: &[(u16, usize)],
-    scaled: impl Fn(u16, Weight) -> Weight,
+    moments: &Binned<(Entry, u32)>,
+    places: &HashMap<Entry, usize>,
+    scaled: impl Fn(u16, Sum) -> Sum,
 ) -> Vec<Moment> {
     let sums = moments.sums().into_iter();
-    let moment = |(bin, (spot, processor), weight): (u64, (u32, u32), Weight)| {
-        let &(source, place) = spots.get(spot as usize)?;
+    let moment = |(bin, (entry, processor), weight): (u64, (Entry, u32), Sum)| {
+        let &place = places.get(&entry)?;
         Some(Moment {
             time: moments.begin(bin),
             processor,
-            source,
+            source: entry.source,
             place,
-            weight: scaled(source, weight),
+            weight: scaled(entry.source, weight),
         })
     };
     sums.filter_map(moment).collect()
@@ -353,7 +345,7 @@ fn sources(recording: &Recording, spots: &[Spot], turns: &BTreeMap<u16, Turns>) 
                 index,
                 name: source.name.clone(),
                 period: period(source),
-                weight: Weight::default(),
+                weight: Sum::default(),
                 turns: turns.get(&index).cloned(),
             };
             (index, source)
@@ -364,12 +356,43 @@ fn sources(recording: &Recording, spots: &[Spot], turns: &BTreeMap<u16, Turns>) 
             index: spot.source,
             name: format!("source {}", spot.source),
             period: 0,
-            weight: Weight::default(),
+            weight: Sum::default(),
             turns: turns.get(&spot.source).cloned(),
         });
         source.weight.add(spot.weight);
     }
     sources.into_values().collect()
+}
+
+/// Adds the sources that are not among the sums yet, and the others to theirs; answers which of the
+/// sums each is.
+fn index_of(sums: &mut Vec<Source>, own: &[Source]) -> HashMap<u16, u16> {
+    let mut index_of = HashMap::new();
+    for source in own {
+        let known = sums.iter_mut().find(|sum| sum.name == source.name);
+        let index = if let Some(sum) = known {
+            sum.weight.add(source.weight);
+            sum.turns = turns(sum.turns.as_ref(), source.turns.as_ref());
+            sum.index
+        } else {
+            let index = u16::try_from(sums.len()).unwrap_or(u16::MAX);
+            sums.push(Source {
+                index,
+                ..source.clone()
+            });
+            index
+        };
+        index_of.insert(source.index, index);
+    }
+    index_of
+}
+
+fn process_name(recording: &Recording, id: u32) -> String {
+    let mut all = recording.processes.iter();
+    match all.find(|process| process.id == id) {
+        Some(process) if !process.name.is_empty() => format!("{} ({id})", process.name),
+        _ => format!("process {id}"),
+    }
 }
 
 impl Place {
@@ -386,22 +409,65 @@ impl Gathered {
     /// What a process is called: its program's name with its identifier.
     #[must_use]
     pub fn process_name(&self, id: u32) -> String {
-        let mut all = self.recording.processes.iter();
-        match all.find(|process| process.id == id) {
-            Some(process) if !process.name.is_empty() => format!("{} ({id})", process.name),
-            _ => format!("process {id}"),
+        process_name(&self.recording, id)
+    }
+
+    /// Several recordings as one, each with its machine's name; `None` of none. What it shows has no
+    /// times, because each machine has a clock of its own.
+    #[must_use]
+    pub fn combined(mut all: Vec<(Arc<str>, Self)>) -> Option<Self> {
+        if all.len() < 2 {
+            return all.pop().map(|(_, one)| one);
         }
+        let mut places = Vec::new();
+        let mut spots = Vec::new();
+        let mut modules = Vec::new();
+        let mut sources: Vec<Source> = Vec::new();
+        let mut recordings = Vec::new();
+        let mut rest = None;
+        for (machine, mut one) in all {
+            let index_of = index_of(&mut sources, &one.sources);
+            spots.extend(one.spots.drain(..).map(|spot| Spot {
+                source: index_of.get(&spot.source).copied().unwrap_or_default(),
+                place: places.len() + spot.place,
+                weight: spot.weight,
+            }));
+            places.extend(one.places.drain(..).map(|place| Place {
+                machine: Some(Arc::clone(&machine)),
+                module: place.module.map(|module| modules.len() + module),
+                ..place
+            }));
+            modules.append(&mut one.recording.modules);
+            recordings.push(std::mem::take(&mut one.recording));
+            rest = Some(one);
+        }
+        spots.sort_by_key(|spot| (spot.source, spot.place));
+        let recording = Recording {
+            modules,
+            ..Recording::combined(recordings)?
+        };
+        Some(Self {
+            recording,
+            sources,
+            places,
+            spots,
+            rates: BTreeMap::new(),
+            moments: Vec::new(),
+            ..rest?
+        })
     }
 
     /// The names of all levels of a place, the widest first: process, thread, module, then the
     /// symbol and the line where they are known.
     #[must_use]
     pub fn levels(&self, place: &Place) -> Vec<String> {
-        let mut levels = vec![
-            self.process_name(place.process),
+        let machine = place.machine.iter().map(ToString::to_string);
+        let mut levels: Vec<String> = machine.collect();
+        levels.extend([
+            place.process_name.to_string(),
             format!("thread {}", place.thread),
             place.frame.module.to_string(),
-        ];
+        ]);
         levels.extend(place.frame.symbol.as_deref().map(str::to_owned));
         levels.extend(place.file_and_line());
         levels
@@ -447,7 +513,7 @@ impl Gathered {
     }
 
     /// The spots of one source.
-    pub fn spots_of(&self, source: &Source) -> impl Iterator<Item = (&Place, Weight)> {
+    pub fn spots_of(&self, source: &Source) -> impl Iterator<Item = (&Place, Sum)> {
         let first = self
             .spots
             .partition_point(|spot| spot.source < source.index);

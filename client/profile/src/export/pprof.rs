@@ -137,16 +137,22 @@ fn profile(view: &View<'_>) -> Profile {
         pid: tables.string("pid"),
         tid: tables.string("tid"),
         mode: tables.string("mode"),
+        machine: tables.string("machine"),
     };
-    let sample = gathered.spots_of(&source).map(|(place, weight)| Sample {
-        location_id: vec![tables.location(view, place)],
-        value: vec![signed(weight.samples), signed(weight.events)],
-        label: vec![
-            tables.label(keys.process, &gathered.process_name(place.process)),
+    let sample = gathered.spots_of(&source).map(|(place, weight)| {
+        let mut label = vec![
+            tables.label(keys.process, &place.process_name),
             number(keys.pid, place.process),
             number(keys.tid, place.thread),
             tables.label(keys.mode, place.mode.name()),
-        ],
+        ];
+        let machine = place.machine.as_deref();
+        label.extend(machine.map(|machine| tables.label(keys.machine, machine)));
+        Sample {
+            location_id: vec![tables.location(view, place)],
+            value: vec![signed(weight.samples), signed(weight.events)],
+            label,
+        }
     });
     let sample = sample.collect();
     let comment = view.captions();
@@ -174,6 +180,7 @@ struct Keys {
     pid: i64,
     tid: i64,
     mode: i64,
+    machine: i64,
 }
 
 const fn number(key: i64, number: u32) -> Label {

@@ -3,8 +3,8 @@
 
 use super::units::{fraction, share};
 use super::{Caption, Drawing, RIGHT, WIDTH, ZOOM, escaped, standalone};
-use crate::export::binned::Weight;
 use crate::export::{Source, View};
+use crate::report::Sum;
 use crate::thousands;
 use shared_types::Mode;
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ const HUES: u32 = 6;
 /// One frame, with all that is within it.
 #[derive(Default)]
 struct Node {
-    weight: Weight,
+    weight: Sum,
     class: String,
     within: BTreeMap<String, Node>,
 }

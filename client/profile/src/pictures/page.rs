@@ -3,8 +3,8 @@
 
 use super::units::{duration, fraction, share};
 use super::{STYLE, ZOOM, escaped, flamegraph, inline, timeline};
-use crate::export::binned::Weight;
 use crate::export::{Source, View};
+use crate::report::Sum;
 use crate::thousands;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -196,9 +196,9 @@ const COLUMNS: &[(&str, &str)] = &[
 ];
 
 /// The rows, the most events first, and equals in order of their names.
-fn rows(view: &View<'_>) -> Vec<(Row, Weight)> {
+fn rows(view: &View<'_>) -> Vec<(Row, Sum)> {
     let gathered = view.gathered;
-    let mut rows: BTreeMap<Row, Weight> = BTreeMap::new();
+    let mut rows: BTreeMap<Row, Sum> = BTreeMap::new();
     for &source in &view.sources {
         for (place, weight) in gathered.spots_of(source) {
             let row = Row {
@@ -216,7 +216,7 @@ fn rows(view: &View<'_>) -> Vec<(Row, Weight)> {
     rows
 }
 
-fn line(view: &View<'_>, row: &Row, weight: Weight) -> String {
+fn line(view: &View<'_>, row: &Row, weight: Sum) -> String {
     let source = view.sources.iter().find(|one| one.index == row.source);
     let (name, whole) = source.map_or(("", 0), |one| (one.name.as_str(), one.weight.events));
     let part = fraction(weight.events, whole);

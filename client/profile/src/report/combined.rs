@@ -77,7 +77,7 @@ pub(crate) fn sources<'a>(all: impl Iterator<Item = &'a OfSource>) -> Vec<OfSour
             sources.push(one.clone());
             continue;
         };
-        same.turns = turns(same, one);
+        same.turns = turns(same.turns.as_ref(), one.turns.as_ref());
         same.sum.add(one.sum);
         same.addressed += one.addressed;
         same.period = same.period.filter(|_| same.period == one.period);
@@ -87,14 +87,13 @@ pub(crate) fn sources<'a>(all: impl Iterator<Item = &'a OfSource>) -> Vec<OfSour
 
 /// For how long a source was on a counter on all machines together. The bound of the worst holds for
 /// the sum, and where one is not known, none is.
-fn turns(one: &OfSource, other: &OfSource) -> Option<Turns> {
-    let (a, b) = (one.turns.as_ref(), other.turns.as_ref());
-    let first = a.or(b)?;
+pub(crate) fn turns(one: Option<&Turns>, other: Option<&Turns>) -> Option<Turns> {
+    let first = one.or(other)?;
     let ticks = |of: fn(&Turns) -> u64| {
-        let each = [a, b].into_iter().flatten().map(of);
+        let each = [one, other].into_iter().flatten().map(of);
         each.fold(0, u64::saturating_add)
     };
-    let bounds: Option<Vec<u64>> = [a, b]
+    let bounds: Option<Vec<u64>> = [one, other]
         .into_iter()
         .flatten()
         .map(|turns| turns.error_ppm)

@@ -54,14 +54,14 @@ pub struct Sum {
 
 impl Sum {
     /// Adds another sum to this one.
-    pub fn add(&mut self, other: Self) {
-        self.samples += other.samples;
+    pub const fn add(&mut self, other: Self) {
+        self.samples = self.samples.saturating_add(other.samples);
         self.events = self.events.saturating_add(other.events);
     }
 }
 
 /// What one entry of a tally is about: place and task are indices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Entry {
     pub(crate) place: u32,
     pub(crate) task: u32,
@@ -123,7 +123,9 @@ impl Tallies {
         }
     }
 
-    pub(crate) fn add(&mut self, sample: &Sample) {
+    /// Adds a sample; answers what it is in the first of the tallies.
+    pub(crate) fn add(&mut self, sample: &Sample) -> Entry {
+        let mut entered = None;
         let place = if self.needs_place {
             index(&mut self.place_index, &mut self.places, Place::of(sample))
         } else {
@@ -148,11 +150,13 @@ impl Tallies {
                 processor: if apart.processor { sample.processor } else { 0 },
                 source: sample.source,
             };
+            entered.get_or_insert(entry);
             sums.entry(entry.packed()).or_default().add(Sum {
                 samples: 1,
                 events: sample.period,
             });
         }
+        entered.unwrap_or_default()
     }
 
     /// What the tally that tells so much apart has.

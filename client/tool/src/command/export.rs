@@ -1,11 +1,13 @@
 //! `halprof export`: what was sampled, as a picture or for another profiler.
 
 use crate::args;
+use crate::command::report::names;
 use crate::output::{Output, Told, thousands};
 use crate::shown::Shown;
 use crate::{Error, Result};
 use halprof_profile::export::{self, Format, Gathered, Gatherer, View, listed};
 use halprof_profile::recording::Reader;
+use halprof_profile::report;
 use halprof_profile::symbols::Symbols;
 use serde::Serialize;
 use std::ffi::OsStr;
@@ -40,8 +42,14 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u8> {
     let metadata = &gathered.recording.metadata;
     let (modelled, machine) = (metadata.modelled, metadata.machine.clone());
     output.note_model(&Told { modelled, machine });
-    let title = options.file.file_name().unwrap_or_default();
-    let title = title.to_string_lossy();
+    let title = match options.files.as_slice() {
+        [file] => file
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned(),
+        several => format!("{} recordings", several.len()),
+    };
     let view = View::new(&gathered, title, options.format, options.source.as_deref())?;
     let bytes = write(&view, options.format, &place)?;
     let body = body(options, &view, &place, bytes);
@@ -60,17 +68,34 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u8> {
     Ok(if body.flaw.is_some() { INCOMPLETE } else { 0 })
 }
 
+/// What is exported: all recordings, each with its own modules and symbols.
 fn gather(options: &args::Export) -> Result<Gathered> {
-    let reader = Reader::open(&options.file)?;
-    let moments = options.format.traits().moments;
-    let mut gatherer = Gatherer::new(reader.metadata(), options.by, moments);
-    let recording =
-        reader.samples(|samples| samples.iter().for_each(|sample| gatherer.add(sample)))?;
-    let mut symbols = Symbols::open(&recording, &options.naming.path()?);
-    Ok(gatherer.finish(recording, |process, address, mode| {
-        let module = symbols.module(process, address, mode);
-        (symbols.frame(process, address, mode), module)
-    }))
+    let traits = options.format.traits();
+    if options.files.len() > 1 && traits.clock {
+        return Err(Error::usage(
+            format!(
+                "`{}` shows times, and each machine has a clock of its own",
+                options.format.name()
+            ),
+            "Export each recording by itself, or several as `flamegraph`, `folded` or `pprof`.",
+        ));
+    }
+    let path = options.naming.path()?;
+    let mut all = Vec::new();
+    for file in &options.files {
+        let reader = Reader::open(file)?;
+        let mut taken = Gatherer::new(reader.metadata(), options.by, traits.moments);
+        let recording =
+            reader.samples(|samples| samples.iter().for_each(|sample| taken.add(sample)))?;
+        let machine = report::machine(file, &recording);
+        let mut symbols = Symbols::open(&recording, &path);
+        let gathered = taken.finish(recording, |process, address, mode| {
+            let module = symbols.module(process, address, mode);
+            (symbols.frame(process, address, mode), module)
+        });
+        all.push((machine, gathered));
+    }
+    Gathered::combined(all).ok_or_else(|| Error::internal("an export of no recording"))
 }
 
 /// Where the result goes.
@@ -98,13 +123,14 @@ fn place(options: &args::Export, output: &Output) -> Result<Place> {
             Ok(Place::Stdout)
         }
         Some(path) => Ok(Place::File(path.clone())),
-        None => Ok(Place::File(beside(&options.file, options.format))),
+        None => Ok(Place::File(beside(&options.files, options.format))),
     }
 }
 
-/// The recording's name in the current folder, with the format's ending.
-fn beside(recording: &Path, format: Format) -> PathBuf {
-    let stem = recording.file_stem().unwrap_or(OsStr::new("halprof"));
+/// The first recording's name in the current folder, with the format's ending.
+fn beside(recordings: &[PathBuf], format: Format) -> PathBuf {
+    let stem = recordings.first().and_then(|file| file.file_stem());
+    let stem = stem.unwrap_or(OsStr::new("halprof"));
     let mut name = stem.to_owned();
     name.push(format.traits().ending);
     PathBuf::from(name)
@@ -181,7 +207,7 @@ fn body(options: &args::Export, view: &View<'_>, place: &Place, bytes: u64) -> B
     let gathered = view.gathered;
     let resolution = gathered.ticks_to_ns(gathered.moment_ticks);
     Body {
-        recording: options.file.display().to_string(),
+        recording: names(&options.files),
         machine: gathered.recording.metadata.machine.clone(),
         format: options.format.name(),
         file: match place {

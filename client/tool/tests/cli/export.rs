@@ -478,3 +478,41 @@ fn what_is_whole_of_a_cut_recording_is_shown_with_a_warning() {
     let page = std::fs::read_to_string(out).expect("written");
     assert!(page.contains("class=\"flaw\""));
 }
+
+/// Each machine is a level of its own; what has times is of one machine.
+#[test]
+fn several_recordings_go_into_one_picture() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let (one, two) = (at("one.rec"), at("two.rec"));
+    invented(Path::new(&one));
+    std::fs::copy(&one, &two).expect("copied");
+    let lines_of = |files: &[&str]| {
+        let cycles = ["--format", "folded", "--source", "Cycles", "-o", "-"];
+        let text = halprof(&[&["export"], files, &cycles[..]].concat()).stdout;
+        let line = |line: &str| {
+            let (levels, events) = line.rsplit_once(' ').expect("levels and events");
+            (levels.to_owned(), events.parse::<u64>().expect("a number"))
+        };
+        text.lines().map(line).collect::<BTreeMap<String, u64>>()
+    };
+    let single = lines_of(&[&one]);
+    let both = lines_of(&[&one, &two]);
+    let mut wanted = BTreeMap::new();
+    for machine in ["one", "two"] {
+        let rows = single.iter();
+        wanted.extend(rows.map(|(levels, events)| (format!("{machine};{levels}"), *events)));
+    }
+    assert!(!single.is_empty());
+    assert_eq!(both, wanted);
+    for format in ["flamegraph", "pprof"] {
+        let out = at(format);
+        let told = json(&["export", &one, &two, "--format", format, "-o", &out]);
+        let alone = json(&["export", &one, "--format", format, "-o", &out]);
+        let samples = |told: &Value| told["samples"].as_u64().expect("a number");
+        assert_eq!(samples(&told), 2 * samples(&alone), "{format}");
+    }
+    for format in ["timeline", "html", "firefox", "chrome"] {
+        refused(&["export", &one, &two, "--format", format], 2, "usage");
+    }
+}
