@@ -10,6 +10,8 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use syn::{Attribute, Expr, Fields, File, GenericArgument, ImplItem, Item, PathArguments, Type};
 
+/// CTL_CODE's function of the first request.
+const FIRST_FUNCTION: u32 = 0x800;
 const HEAD: &str = include_str!("../data/requests-head.md");
 
 /// A structure of the wire.
@@ -33,8 +35,8 @@ struct Wire {
 /// One file of it.
 struct Part {
     title: String,
-    /// Names and meanings.
-    codes: Vec<(String, String)>,
+    /// Function numbers and meanings.
+    codes: Vec<(u32, String)>,
     /// Names, values and meanings.
     flags: Vec<(String, String, String)>,
     layouts: Vec<Layout>,
@@ -139,7 +141,7 @@ impl Wire {
                     let value = constant.expr.to_token_stream().to_string();
                     let kind = constant.ty.to_token_stream().to_string();
                     if kind == "RequestCode" {
-                        part.codes.push((name, doc(&constant.attrs)));
+                        part.codes.push((function(&value), doc(&constant.attrs)));
                     } else if kind == "usize" {
                         let known = value.parse().or_else(|_| value.replace(' ', "").parse());
                         if let Ok(value) = known {
@@ -229,21 +231,19 @@ fn page() -> String {
     ] {
         wire.add(&format!("request/{file}.rs"), title);
     }
+    let of = |code: &RequestCode| (code.0 >> 2 & 0xFFF) - FIRST_FUNCTION;
     // A request that this version does not answer has no place here.
-    let answered = |constant: &str| {
-        RequestCode::ALL
-            .iter()
-            .any(|(_, name)| constant_of(name) == constant)
-    };
-    wire.parts
-        .retain(|part| part.codes.is_empty() || part.codes.iter().any(|(name, _)| answered(name)));
-    let codes: BTreeMap<&str, &str> = wire
+    let answered = |number: &u32| RequestCode::ALL.iter().any(|(code, _)| of(code) == *number);
+    wire.parts.retain(|part| {
+        part.codes.is_empty() || part.codes.iter().any(|(number, _)| answered(number))
+    });
+    let codes: BTreeMap<u32, &str> = wire
         .parts
         .iter()
         .flat_map(|part| {
             part.codes
                 .iter()
-                .map(|(name, doc)| (name.as_str(), doc.as_str()))
+                .map(|(number, doc)| (*number, doc.as_str()))
         })
         .collect();
     let mut page = HEAD.replace("WIRE_VERSION", &WIRE_VERSION.to_string());
@@ -254,7 +254,7 @@ fn page() -> String {
             Some(Access::Write) => "write",
             None => "none",
         };
-        let meaning = codes[constant_of(name).as_str()];
+        let meaning = codes[&of(code)];
         let _ = writeln!(
             page,
             "| `{:#010X}` | {name} | {right} | {meaning} |",
@@ -283,9 +283,11 @@ fn page() -> String {
     page
 }
 
-/// The constant of a request's name.
-fn constant_of(name: &str) -> String {
-    name.replace('-', "_").to_uppercase()
+/// The number in `RequestCode::new(NUMBER, ...)`.
+fn function(expression: &str) -> u32 {
+    let (_, rest) = expression.split_once('(').expect("a call");
+    let first = rest.split(',').next().expect("a number");
+    number(first.trim()) as u32
 }
 
 fn constants(page: &mut String, all: &[(String, String, String)]) {
