@@ -31,7 +31,7 @@ const SLOW: [&str; 14] = [
     "speedscope_shows_what_was_sampled",
     "trace_events_are_read_as_they_were_sampled",
     // Others' simulators.
-    "valgrind::",
+    "simulators::",
     // Others' readers, from npm and PyPI.
     "pprof_format_reads_what_was_sampled",
     "the_firefox_profiler_shows_what_was_sampled",

@@ -130,6 +130,12 @@ impl Simulation {
         }
     }
 
+    /// Whether it is 32-bit code.
+    #[must_use]
+    pub const fn is_32_bit(&self) -> bool {
+        self.bitness == 32
+    }
+
     /// Whether an address is in the range.
     #[must_use]
     pub fn contains(&self, address: u64) -> bool {

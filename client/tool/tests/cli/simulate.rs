@@ -2,7 +2,7 @@
 //!
 //! The program's functions are a few instructions each, counted by hand.
 
-mod valgrind;
+mod simulators;
 
 use crate::cli::support::{Ran, halprof, refused};
 use serde_json::Value;
@@ -182,6 +182,53 @@ fn a_program_that_becomes_another_is_told() {
         ran.stderr
     );
     assert_eq!(ran.status, 7);
+}
+
+#[test]
+fn a_32_bit_program_is_stepped_too() {
+    const CODE: &str = "\
+.intel_syntax noprefix
+.globl turns
+.type turns, @function
+turns: mov ecx, 10
+1: push ecx
+pop ecx
+dec ecx
+jnz 1b
+ret
+.size turns, . - turns
+.globl _start
+_start: call turns
+mov eax, 1
+mov ebx, 5
+int 0x80
+";
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name);
+    std::fs::write(file("program.s"), CODE).expect("a file");
+    let ran = |program: &str, arguments: &[&str]| {
+        let mut command = Command::new(program);
+        let status = command.current_dir(folder.path()).args(arguments).status();
+        status.is_ok_and(|status| status.success())
+    };
+    assert!(ran("as", &["--32", "-o", "program.o", "program.s"]));
+    assert!(ran("ld", &["-m", "elf_i386", "-o", "program", "program.o"]));
+    if Command::new(file("program"))
+        .status()
+        .ok()
+        .and_then(|status| status.code())
+        != Some(5)
+    {
+        println!("skipped: this system runs no 32-bit programs");
+        return;
+    }
+    let path = file("program");
+    let path = path.to_str().expect("UTF-8");
+    let ran = halprof(&["--json", "simulate", "--range", "turns", "--", path]);
+    let value = ran.json();
+    assert_eq!(column(&value, "executions"), [1, 10, 10, 10, 10, 1]);
+    assert_eq!(column(&value, "bytes"), [0, 40, 40, 0, 0, 4]);
+    assert_eq!((ran.status, &value["exit_status"]), (5, &5.into()));
 }
 
 #[test]

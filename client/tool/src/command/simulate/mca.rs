@@ -98,8 +98,13 @@ pub(super) fn ask(cpu: &str, simulation: &Simulation) -> Result<Model> {
         code += "\n";
     }
     let mut command = Command::new(program);
+    let triple = if simulation.is_32_bit() {
+        "-mtriple=i686"
+    } else {
+        "-mtriple=x86_64"
+    };
     command
-        .args(["-mtriple=x86_64", "--json", "--iterations=1"])
+        .args([triple, "--json", "--iterations=1"])
         .arg(format!("-mcpu={cpu}"));
     let output = answered(command, &code).map_err(|error| failed(program, &error.to_string()))?;
     let text = String::from_utf8_lossy(&output.stderr);
@@ -115,8 +120,15 @@ pub(super) fn ask(cpu: &str, simulation: &Simulation) -> Result<Model> {
         .regions
         .into_iter()
         .filter_map(|region| region.information);
-    let told = all.flat_map(|information| information.instructions);
-    let told = told.filter_map(|told| {
+    let told: Vec<Scheduled> = all
+        .flat_map(|information| information.instructions)
+        .collect();
+    // Some versions leave out what they cannot read, without a word.
+    if told.len() != executed.len() {
+        let why = format!("it knows {} of {} instructions", told.len(), executed.len());
+        return Err(failed(program, &why));
+    }
+    let told = told.iter().filter_map(|told| {
         let row = executed.get(told.index)?;
         Some((row.address, [told.uops, told.latency, told.throughput]))
     });

@@ -1,4 +1,4 @@
-//! Does Valgrind, which knows nothing of us, count the same?
+//! Do others' simulators, which know nothing of us, count the same?
 //!
 //! Callgrind counts the instructions of a function; Lackey prints each memory access, which a cache
 //! written here is fed with.
@@ -18,19 +18,19 @@ fn valgrind(arguments: &[&str], program: &Path, what: &str) {
     assert!(output.status.success(), "{output:?}");
 }
 
-fn is_there() -> bool {
-    let there = Command::new("valgrind").arg("--version").output().is_ok();
+fn is_there(program: &str) -> bool {
+    let there = Command::new(program).arg("--version").output().is_ok();
     let required = std::env::var_os("HALPROF_REQUIRE_TOOLS").is_some_and(|one| one == "1");
-    assert!(there || !required, "valgrind is absent");
+    assert!(there || !required, "{program} is absent");
     if !there {
-        println!("skipped: valgrind is absent");
+        println!("skipped: {program} is absent");
     }
     there
 }
 
 #[test]
 fn valgrind_counts_the_same_instructions_and_misses() {
-    if !is_there() {
+    if !is_there("valgrind") {
         return;
     }
     let program = Stepped::built(KERNELS, &["-O2", "-static"]);
@@ -112,4 +112,23 @@ fn misses(program: &Stepped, what: &str, value: &Value) -> u64 {
         }
     }
     misses
+}
+
+#[test]
+fn llvm_mca_is_asked_for_each_instruction_that_was_executed() {
+    if !is_there("llvm-mca") {
+        return;
+    }
+    let program = Stepped::new();
+    let asked = program.run("touch", &["--json", "--model", "mca:skylake"], "touch");
+    let value = asked.json();
+    // The latency of a load that hits is 5 cycles in LLVM's model of Skylake, of an addition 1.
+    let latency = |row: usize| value["rows"][row]["modelled"]["mca_latency"].as_f64();
+    assert_eq!((latency(1), latency(2)), (Some(5.0), Some(1.0)), "{value}");
+    let version = value["model"]["version"].as_str();
+    assert!(version.is_some_and(|version| version.contains("LLVM")));
+    let columns = value["modelled_columns"].as_array().expect("a list");
+    assert!(columns.contains(&"mca_latency".into()));
+    let unknown = program.run("touch", &["--json", "--model", "mca:nonsense"], "touch");
+    assert_eq!(unknown.status, 4, "{}", unknown.stdout);
 }
