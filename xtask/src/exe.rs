@@ -69,3 +69,34 @@ fn toolchain(shell: &Shell) -> Result<(Toolchain, &'static [&'static str])> {
     setup::require(setup::RUST)?;
     Ok((Toolchain::Debian, &["-Zbuild-std=std,panic_abort"]))
 }
+
+/// Runs the library's tests as a program for Windows, by Wine: what Wine lacks of thread profiling has
+/// its stand-in in them.
+pub(crate) fn library_tests(shell: &Shell) -> Result<()> {
+    setup::require(setup::MINGW)?;
+    setup::require(setup::WINE)?;
+    let (toolchain, standard_library) = toolchain(shell)?;
+    let folder = shell.create_dir("target/exe/tests")?;
+    let folder = folder.canonicalize()?;
+    // Wine 8 lacks it, and Rust's standard library imports it.
+    let stand_in = folder.join("bcryptprimitives.dll");
+    let source = "client/tool/tests/wine/bcryptprimitives.c";
+    cmd!(
+        shell,
+        "x86_64-w64-mingw32-gcc -shared -o {stand_in} {source}"
+    )
+    .run()?;
+    let runner = "CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER";
+    let _runner = shell.push_env(runner, "/usr/lib/wine/wine64");
+    let _library = shell.push_env("WINEPATH", format!("Z:{}", folder.display()));
+    let _prefix = shell.push_env("WINEPREFIX", folder.join("wine"));
+    let _quiet = shell.push_env("WINEDEBUG", "-all");
+    let _alone = shell.push_env("WINEDLLOVERRIDES", "mscoree=;mshtml=");
+    toolchain
+        .cargo(shell)
+        .args(["test", "--profile", "suite", "--package", "halprof-measure"])
+        .args(["--lib", "--target", TARGET])
+        .args(standard_library)
+        .run()
+        .context("run the library's tests by Wine")
+}

@@ -1,7 +1,7 @@
 //! `cargo xtask prove`: what takes too long before each commit.
 
 use crate::suite::{self, Part};
-use crate::{foreign, package, setup, speakeasy, sys, test};
+use crate::{exe, foreign, package, setup, speakeasy, sys, test};
 use anyhow::Result;
 use xshell::{Shell, cmd};
 
@@ -29,6 +29,7 @@ pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
     }
     package::make(shell)?;
     sys::variants::build(shell)?;
+    exe::library_tests(shell)?;
     interleavings(shell)?;
     suite::build(shell)?;
     suite::fuzz(shell, options.fuzz_seconds)?;

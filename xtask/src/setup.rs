@@ -93,7 +93,7 @@ pub(crate) const MINGW: &[Package] = &[Package {
 }];
 
 /// What runs them.
-const WINE: &[Package] = &[Package {
+pub(crate) const WINE: &[Package] = &[Package {
     name: "wine64",
     what_for: "runs programs for Windows",
     proof: "/usr/lib/wine/wine64",

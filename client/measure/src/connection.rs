@@ -5,7 +5,7 @@ use crate::{Error, Result, Transport};
 use shared_types::request::machine::{self, Hello, Machine, Page, Processor, Register};
 use shared_types::request::rdpmc::{self, Rdpmc};
 use shared_types::request::session::{
-    Configure, MAX_PROCESSORS, OPEN, Opened, ProcessorBits, SAMPLE, Spec,
+    Configure, MAX_PROCESSORS, OPEN, Opened, ProcessorBits, SAMPLE, Spec, THREADS,
 };
 use shared_types::request::source::{self, Placement, Plan, Source};
 use shared_types::request::{Plain, RequestCode};
@@ -184,7 +184,9 @@ impl<T: Transport> Connection<T> {
     /// The same for sources that are counted or sampled.
     pub(crate) fn plan_for(&mut self, setup: &Setup, sampling: bool) -> Result<Fit> {
         let flag = |set, flag| if set { flag } else { 0 };
-        let flags = flag(setup.approximate, source::APPROXIMATE) | flag(sampling, SAMPLE);
+        let flags = flag(setup.approximate, source::APPROXIMATE)
+            | flag(sampling, SAMPLE)
+            | flag(setup.threads, THREADS);
         let request = setup.request(0, flags);
         let (plan, body) = self.call::<Plan>(source::PLAN, "plan", &request)?;
         let sources = plan.sources as usize;

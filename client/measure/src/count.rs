@@ -112,6 +112,23 @@ impl Sources {
         &self.setup
     }
 
+    /// The same by thread, and a thread runs anywhere.
+    pub(crate) fn by_thread(&self) -> Setup {
+        Setup {
+            threads: true,
+            processors: Vec::new(),
+            ..self.setup.clone()
+        }
+    }
+
+    /// The sources of another list, and then these.
+    pub(crate) fn behind(mut self, first: &Self) -> Self {
+        self.chosen.splice(0..0, first.chosen.iter().cloned());
+        let specs = &mut self.setup.specs;
+        specs.splice(0..0, first.setup.specs.iter().copied());
+        self
+    }
+
     /// These of them, by their places.
     pub(crate) fn only(&self, places: &[usize]) -> Self {
         let chosen = places.iter().filter_map(|&place| self.chosen.get(place));

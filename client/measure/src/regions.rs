@@ -27,8 +27,8 @@
 //! Where the counts come from is the report's [`Method`]: of the thread alone where Windows adds
 //! them up for it, otherwise of whole processors. What entering and leaving cost is measured when a
 //! thread begins, taken away from each passage, nested ones included, and shown in rows of its own.
-//! Count `:u` where you can: interrupts run in kernel mode. Fixed counters are read with whole
-//! processors only: for a thread, `TotalIssues` takes a counter that `FixedInstructions` would not.
+//! Count `:u` where you can: interrupts run in kernel mode. A thread reads general counters only:
+//! what nothing but a fixed counter counts is read with whole processors.
 //!
 //! Only what runs at once can be counted; [`sweep`] runs a region again and again to count all.
 
@@ -77,6 +77,8 @@ pub struct Regions<'a, T: Transport> {
     session: Mutex<Session<'a, T>>,
     offer: Offer<'a>,
     about: report::About,
+    /// Those that are chosen; empty for all.
+    processors: Vec<u32>,
     logs: Mutex<Vec<Log>>,
 }
 
@@ -119,6 +121,7 @@ impl<'a, T: Transport> Regions<'a, T> {
             session: Mutex::new(session),
             offer,
             about,
+            processors: sources.setup().processors.clone(),
             logs: Mutex::new(Vec::new()),
         })
     }
@@ -169,12 +172,14 @@ impl<'a, T: Transport> Regions<'a, T> {
         })
     }
 
-    /// What whole processors have counted since the start, whatever the method: one for each source.
+    /// What the chosen processors have counted since the start, whatever the method: one for each
+    /// source.
     pub fn totals(&self) -> Result<Vec<u64>> {
         let counts = lock(&self.session).snapshot()?;
         let mut totals = vec![0u64; self.about.sources.len()];
-        for processor in &counts {
-            for (total, count) in totals.iter_mut().zip(processor) {
+        let chosen = |index: &u32| self.processors.is_empty() || self.processors.contains(index);
+        for (_, counts) in (0..).zip(&counts).filter(|(index, _)| chosen(index)) {
+            for (total, count) in totals.iter_mut().zip(counts) {
                 *total = total.wrapping_add(count.counted);
             }
         }

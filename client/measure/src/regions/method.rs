@@ -210,13 +210,8 @@ fn by_thread<'a, T: Transport>(
     method: Method,
     platform: &'a dyn Platform,
 ) -> Result<Offer<'a>> {
-    let setup = sources.setup().clone();
-    let setup = crate::Setup {
-        threads: true,
-        ..setup
-    };
     session
-        .configure(&setup, false)
+        .configure(&sources.by_thread(), false)
         .map_err(|error| sources.named_in(error))?;
     session.start()?;
     let offered = offer(session, method, platform);

@@ -1,13 +1,15 @@
 //! A region that can be repeated, through more sources than fit on the counters.
 
+use super::method;
 use super::report::TICKS;
-use super::{Cull, EMPTY, EMPTY_NESTED, Method, Regions, Report};
+use super::{EMPTY, EMPTY_NESTED, Method, Platform, Regions, Report};
 use crate::passes::passes_beside;
-use crate::{Connection, Error, Result, Sources, Transport};
+use crate::{Connection, Error, Result, Setup, Sources, Transport};
 use serde::{Deserialize, Serialize};
+use shared_types::request::source::Placement;
 use std::fmt::{Display, Formatter, Result as Formatted};
 
-/// What counts instructions. A fixed counter takes none of the others, but no thread reads it.
+/// What counts instructions. A fixed counter takes none of the others, but no thread reads one.
 const ANCHORS: [&str; 2] = ["FixedInstructions", "TotalIssues"];
 /// Passes whose instructions differ by more than this part did not do the same.
 const SAME: f64 = 0.01;
@@ -50,29 +52,101 @@ pub fn sweep<T: Transport + Send>(
     runs: u32,
     mut code: impl FnMut(&mut T),
 ) -> Result<Sweep> {
-    let (sources, anchor) = anchored(connection, list)?;
+    let platform = method::platform(connection.modelled());
+    sweep_on(connection, list, runs, platform, &mut code)
+}
+
+pub(super) fn sweep_on<T: Transport + Send>(
+    connection: &mut Connection<T>,
+    list: &str,
+    runs: u32,
+    platform: Option<&dyn Platform>,
+    code: &mut impl FnMut(&mut T),
+) -> Result<Sweep> {
     let mut swept: Option<Sweep> = None;
-    for set in passes_beside(connection, sources.setup(), anchor)? {
-        let sources = sources.only(&set);
-        let anchor = anchor.and_then(|anchor| set.iter().position(|&index| index == anchor));
-        let anchor = anchor.and_then(|place| sources.names().nth(place));
-        let report = run(connection, &sources, runs, &mut code)?;
-        let sweep = swept.get_or_insert_with(|| Sweep::empty(&report));
-        sweep.add(&sources, anchor, report);
+    for part in parts(connection, list, platform)? {
+        let setup = match part.method {
+            Method::Processors => part.sources.setup().clone(),
+            _ => part.sources.by_thread(),
+        };
+        for set in passes_beside(connection, &setup, part.anchor)? {
+            let sources = part.sources.only(&set);
+            let is_anchor = |index: &usize| Some(*index) == part.anchor;
+            let anchor = set.iter().position(is_anchor);
+            let anchor = anchor.and_then(|place| sources.names().nth(place));
+            let method = Some(part.method);
+            let regions = Regions::open_on(connection, &sources, method, platform)?;
+            let report = run(&regions, runs, code)?;
+            let sweep = swept.get_or_insert_with(|| Sweep::empty(&report));
+            sweep.add(&sources, anchor, report);
+        }
     }
     swept.ok_or_else(|| Error::usage("no source was named", "`all` is every source."))
 }
 
-/// The sources of a list, and which of them is the anchor.
-fn anchored<T: Transport>(
+/// Sources that are counted in the same way.
+struct Part {
+    sources: Sources,
+    anchor: Option<usize>,
+    method: Method,
+}
+
+/// Those that can be counted by thread, where that works, and the others.
+fn parts<T: Transport>(
     connection: &mut Connection<T>,
     list: &str,
-) -> Result<(Sources, Option<usize>)> {
+    platform: Option<&dyn Platform>,
+) -> Result<Vec<Part>> {
     let named = Sources::named(connection, list)?;
-    let mut anchors = ANCHORS;
-    if !connection.modelled() {
-        anchors.reverse();
+    let method = best(connection, platform);
+    let (mut by_thread, mut others) = (Vec::new(), Vec::new());
+    for place in 0..named.names().count() {
+        let alone = named.only(&[place]).by_thread();
+        let can = method != Method::Processors && is_counted(connection, &alone);
+        if can { &mut by_thread } else { &mut others }.push(place);
     }
+    let mut parts = Vec::new();
+    for (places, method, anchors) in [
+        (by_thread, method, &ANCHORS[1..]),
+        (others, Method::Processors, &ANCHORS[..]),
+    ] {
+        if !places.is_empty() {
+            let (sources, anchor) = anchored(connection, named.only(&places), anchors);
+            parts.push(Part {
+                sources,
+                anchor,
+                method,
+            });
+        }
+    }
+    Ok(parts)
+}
+
+/// How instructions are counted best.
+fn best<T: Transport>(connection: &mut Connection<T>, platform: Option<&dyn Platform>) -> Method {
+    let [_, anchor] = ANCHORS;
+    let Ok(sources) = Sources::named(connection, anchor) else {
+        return Method::Processors;
+    };
+    let regions = Regions::open_on(connection, &sources, None, platform);
+    regions.map_or(Method::Processors, |regions| regions.method())
+}
+
+/// Whether every kind of processor can count it, by thread on a general counter.
+fn is_counted<T: Transport>(connection: &mut Connection<T>, setup: &Setup) -> bool {
+    let counted = |placement: &Placement| {
+        placement.error == 0 && (!setup.threads || placement.counter < Placement::FIXED)
+    };
+    let fit = connection.plan(setup);
+    fit.is_ok_and(|fit| fit.kinds.iter().flatten().all(counted))
+}
+
+/// The sources with an anchor among them, and which it is.
+fn anchored<T: Transport>(
+    connection: &mut Connection<T>,
+    named: Sources,
+    anchors: &[&str],
+) -> (Sources, Option<usize>) {
     for anchor in anchors {
         // One that is in the list is taken, so that no source is there twice.
         let is_anchor = |name: &str| {
@@ -81,25 +155,23 @@ fn anchored<T: Transport>(
         };
         let place = named.names().position(is_anchor);
         if place.is_some() {
-            return Ok((named, place));
+            return (named, place);
         }
-        let Ok(sources) = Sources::named(connection, &format!("{anchor}:u,{list}")) else {
+        let Ok(first) = Sources::named(connection, &format!("{anchor}:u")) else {
             continue;
         };
-        if connection.plan(sources.only(&[0]).setup()).is_ok() {
-            return Ok((sources, Some(0)));
+        if is_counted(connection, first.setup()) {
+            return (named.behind(&first), Some(0));
         }
     }
-    Ok((named, None))
+    (named, None)
 }
 
 fn run<T: Transport + Send>(
-    connection: &mut Connection<T>,
-    sources: &Sources,
+    regions: &Regions<'_, T>,
     runs: u32,
     code: &mut impl FnMut(&mut T),
 ) -> Result<Report> {
-    let regions = Regions::open(connection, sources)?;
     let thread = regions.thread("sweep")?;
     for _ in 0..runs {
         let passage = thread.begin(REGION)?;
@@ -107,7 +179,7 @@ fn run<T: Transport + Send>(
         thread.end(passage);
     }
     drop(thread);
-    Ok(regions.report_culled(Cull::default()))
+    Ok(regions.report())
 }
 
 impl Sweep {
@@ -135,9 +207,10 @@ impl Sweep {
         let differs = instructions
             .zip(before)
             .and_then(|(now, before)| differs(now, before));
+        // What every pass counts is told once.
         let told = |source: &str| {
-            let known = source == TICKS || Some(source) == self.anchor.as_deref();
-            known && !self.passes.is_empty()
+            let every = source == TICKS || Some(source) == anchor;
+            every && self.report.regions.iter().any(|row| row.source == source)
         };
         let rows = report.regions.into_iter().filter(|row| !told(&row.source));
         let rows: Vec<_> = rows.collect();
