@@ -8,7 +8,7 @@ use crate::pool::{Pool, Zeroed};
 use crate::status::Failed;
 use crate::timer::Setting;
 use crate::trace::{self, What};
-use crate::wdf::Owner;
+use crate::wdf::{Owner, Timer};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use hal_profile::host::Processors;
@@ -17,7 +17,7 @@ use hal_profile::service::{self, About, Completion, Service};
 use hal_profile::session::{Client, Session};
 use shared_types::request::{Access, RequestCode};
 use shared_types::{NtStatus, ReplyHeader};
-use wdk_sys::STATUS_INSUFFICIENT_RESOURCES;
+use wdk_sys::{PFN_WDF_TIMER, STATUS_INSUFFICIENT_RESOURCES};
 use zerocopy::FromBytes;
 
 /// Sessions that can be open at once.
@@ -33,12 +33,17 @@ const ABOUT: About = About {
 /// driver sees the request (IoControlCode's access bits; METHOD_BUFFERED, no FILE_ANY_ACCESS).
 const GRANTED: [Access; 2] = [Access::Read, Access::Write];
 
+/// In units of 100 ns.
+const SECOND: i64 = 10_000_000;
+
 /// The hardware that is ready, null for none: for debuggers.
 pub(crate) static HARDWARE: AtomicPtr<Hardware> = AtomicPtr::new(null_mut());
 
 /// A device.
 pub(crate) struct Device {
     owner: Owner,
+    /// Comes back to what Windows has refused: see [`Device::again`].
+    again: Timer,
     hardware: WaitLock<Option<Pool<Hardware>>>,
 }
 
@@ -55,9 +60,10 @@ impl service::Host for Hardware {
 
 impl Device {
     /// A device without hardware yet.
-    pub(crate) fn new(owner: Owner) -> Result<Self, Failed> {
+    pub(crate) fn new(owner: Owner, again: PFN_WDF_TIMER) -> Result<Self, Failed> {
         Ok(Self {
             owner,
+            again: Timer::new(owner, again)?,
             hardware: WaitLock::new(owner, None)?,
         })
     }
@@ -114,6 +120,11 @@ impl Device {
         });
     }
 
+    /// A second has passed since Windows has kept the counters of a session by thread.
+    pub(crate) fn again(&self) {
+        self.with(|hardware| hardware.service.ask_again());
+    }
+
     /// A handle was closed, for whatever cause.
     pub(crate) fn handle_closed(&self, handle: u64) {
         trace::add(What::Closed, 0, handle, 0);
@@ -152,6 +163,9 @@ impl Device {
         let result = work(hardware);
         let setting = hardware.timer();
         hardware.service.processors().set_timer(setting);
+        if hardware.service.keeps_threads() {
+            self.again.start(SECOND);
+        }
         Some(result)
     }
 }

@@ -15,7 +15,7 @@ use shared_types::request::{RequestCode, session};
 use wdk_sys::{
     _KE_PROCESSOR_CHANGE_NOTIFY_STATE, DRIVER_OBJECT, KE_PROCESSOR_CHANGE_NOTIFY_CONTEXT, NTSTATUS,
     PCUNICODE_STRING, PWDFDEVICE_INIT, STATUS_SUCCESS, WDF_POWER_DEVICE_STATE, WDFCMRESLIST,
-    WDFDEVICE, WDFDRIVER, WDFFILEOBJECT, WDFOBJECT, WDFQUEUE, WDFREQUEST,
+    WDFDEVICE, WDFDRIVER, WDFFILEOBJECT, WDFOBJECT, WDFQUEUE, WDFREQUEST, WDFTIMER,
 };
 
 /// What the framework calls for the device. Each function's safety contract is the framework's: it
@@ -66,8 +66,9 @@ unsafe fn device_of<'a>(device: WDFDEVICE) -> Option<&'a Device> {
 
 /// EVT_WDF_DRIVER_DEVICE_ADD. PASSIVE_LEVEL.
 unsafe extern "C" fn device_add(_driver: WDFDRIVER, init: PWDFDEVICE_INIT) -> NTSTATUS {
+    let make = |owner| Device::new(owner, Some(again));
     // SAFETY: what the framework gave.
-    status(unsafe { wdf::create_device(init, &EVENTS, &CONTEXT, Device::new) })
+    status(unsafe { wdf::create_device(init, &EVENTS, &CONTEXT, make) })
 }
 
 /// EVT_WDF_OBJECT_CONTEXT_CLEANUP of the device. PASSIVE_LEVEL.
@@ -128,6 +129,16 @@ unsafe extern "C" fn surprise_removal(device: WDFDEVICE) {
     // SAFETY: the framework's device, which outlives the call.
     if let Some(device) = unsafe { device_of(device) } {
         device.surprise_removed();
+    }
+}
+
+/// EVT_WDF_TIMER of [`Device::again`]. PASSIVE_LEVEL.
+unsafe extern "C" fn again(timer: WDFTIMER) {
+    // SAFETY: the framework's timer, whose callback ends before it is deleted.
+    let device = unsafe { wdf::device_of_timer(timer) };
+    // SAFETY: a timer's device outlives it.
+    if let Some(device) = unsafe { device_of(device) } {
+        device.again();
     }
 }
 

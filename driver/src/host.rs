@@ -6,7 +6,7 @@ use crate::block::{Block, TABLE, Table, timer_expired};
 use crate::clock;
 use crate::cpu::{self, Cpu, masked};
 use crate::dpc::{self, Rounds};
-use crate::overflow::Reservation;
+use crate::overflow::{self, Reservation};
 use crate::pool::Pool;
 use crate::status::Failed;
 use crate::timer::{Setting, Timers};
@@ -27,6 +27,8 @@ pub(crate) struct Host {
     rounds: Rounds,
     timers: Timers,
     reservation: Option<Reservation>,
+    /// Windows adds the counters up for each thread.
+    by_thread: bool,
     table: Pool<Table>,
     /// After the table, as blocks have copies of its page.
     apic: Mapping,
@@ -47,6 +49,7 @@ impl Host {
             // SAFETY: the callback looks for the table, which goes after the timers.
             timers: unsafe { Timers::new(Some(timer_expired)) }.ok_or(none)?,
             reservation: None,
+            by_thread: false,
             table: Table::new(apic.page()).ok_or(none)?,
             apic,
             frequency: clock::timestamp_frequency(),
@@ -144,6 +147,11 @@ impl Host {
 impl Drop for Host {
     /// PASSIVE_LEVEL; no session runs.
     fn drop(&mut self) {
+        if self.by_thread && overflow::count_by_thread(&[]).is_err() {
+            // A thread still profiles itself, and the device goes all the same, by surprise. The
+            // counters are stopped; as Windows still reads them, they are nobody else's.
+            core::mem::forget(self.reservation.take());
+        }
         // None is left, but for a handler that could not be removed: Windows is asked once more.
         let mut stuck = self.reservation.take();
         if let Some(reservation) = &mut stuck {
@@ -243,6 +251,20 @@ impl Processors for Host {
         }
         self.reservation = Some(Reservation::new(overflows)?);
         Ok(())
+    }
+
+    fn register_threads(&mut self, counters: &[u32]) -> Result<(), u32> {
+        overflow::count_by_thread(counters).map_err(Failed::code)?;
+        self.by_thread = true;
+        Ok(())
+    }
+
+    fn unregister_threads(&mut self) -> Result<(), u32> {
+        let ended = overflow::count_by_thread(&[]).map_err(Failed::code);
+        self.by_thread = ended.is_err();
+        // The driver stays to ask again.
+        self.owner.set_removable(ended.is_ok());
+        ended
     }
 
     fn handler_stuck(&self) -> bool {

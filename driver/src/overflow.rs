@@ -11,15 +11,15 @@ use hal_profile::host::{Overflows, Unreserved};
 use hal_profile::overflow::Interrupted;
 use shared_types::Mode;
 use wdk_sys::ntddk::{
-    HalAllocateHardwareCounters, HalFreeHardwareCounters, PsGetCurrentProcessId,
-    PsGetCurrentThreadId,
+    HalAllocateHardwareCounters, HalFreeHardwareCounters, KeSetHardwareCounterConfiguration,
+    PsGetCurrentProcessId, PsGetCurrentThreadId,
 };
 use wdk_sys::{
-    _PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR__bindgen_ty_1 as Resource,
+    _HARDWARE_COUNTER_TYPE, _PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR__bindgen_ty_1 as Resource,
     _PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR__bindgen_ty_1__bindgen_ty_1 as Range,
-    _PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR_TYPE as ResourceType, HANDLE, NTSTATUS,
-    PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR, PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR_TYPE,
-    STATUS_SUCCESS,
+    _PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR_TYPE as ResourceType, HANDLE, HARDWARE_COUNTER,
+    MAX_HW_COUNTERS, NTSTATUS, PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR,
+    PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR_TYPE, STATUS_SUCCESS,
 };
 
 /// HalProfileSourceInterruptHandler of HAL_SET_INFORMATION_CLASS (ntddk.h).
@@ -71,6 +71,22 @@ struct TrapFrame {
 
 /// The privilege level in a code selector; 3 is user mode.
 const REQUESTED_PRIVILEGE: u16 = 3;
+
+/// Has Windows read these general counters at each context switch and add them up for the threads
+/// that want it; none: not any more. Refused while a thread profiles itself. PASSIVE_LEVEL.
+pub(crate) fn count_by_thread(counters: &[u32]) -> Result<(), Failed> {
+    let mut list = [HARDWARE_COUNTER::default(); MAX_HW_COUNTERS as usize];
+    for (entry, &index) in list.iter_mut().zip(counters) {
+        *entry = HARDWARE_COUNTER {
+            Type: _HARDWARE_COUNTER_TYPE::PMCCounter,
+            Reserved: 0,
+            Index: index.into(),
+        };
+    }
+    let count = counters.len().min(list.len()) as u32;
+    // SAFETY: PASSIVE_LEVEL; the list has so many elements, which Windows copies.
+    check(unsafe { KeSetHardwareCounterConfiguration(list.as_mut_ptr(), count) })
+}
 
 /// The counters, ours until this is dropped.
 #[derive(Debug)]

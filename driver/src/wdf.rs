@@ -22,11 +22,11 @@ use wdk_sys::{
     PFN_WDF_DEVICE_D0_EXIT, PFN_WDF_DEVICE_PREPARE_HARDWARE, PFN_WDF_DEVICE_RELEASE_HARDWARE,
     PFN_WDF_DEVICE_SURPRISE_REMOVAL, PFN_WDF_DRIVER_DEVICE_ADD, PFN_WDF_FILE_CLEANUP,
     PFN_WDF_FILE_CLOSE, PFN_WDF_IO_QUEUE_IO_DEVICE_CONTROL, PFN_WDF_OBJECT_CONTEXT_CLEANUP,
-    PPROCESSOR_CALLBACK_FUNCTION, PVOID, PWDFDEVICE_INIT, SE_DEBUG_PRIVILEGE,
+    PFN_WDF_TIMER, PPROCESSOR_CALLBACK_FUNCTION, PVOID, PWDFDEVICE_INIT, SE_DEBUG_PRIVILEGE,
     STATUS_INSUFFICIENT_RESOURCES, UNICODE_STRING, WDF_DRIVER_CONFIG, WDF_FILEOBJECT_CONFIG,
     WDF_IO_QUEUE_CONFIG, WDF_NO_HANDLE, WDF_NO_OBJECT_ATTRIBUTES, WDF_OBJECT_ATTRIBUTES,
-    WDF_OBJECT_CONTEXT_TYPE_INFO, WDF_PNPPOWER_EVENT_CALLBACKS, WDFDEVICE, WDFOBJECT, WDFREQUEST,
-    call_unsafe_wdf_function_binding,
+    WDF_OBJECT_CONTEXT_TYPE_INFO, WDF_PNPPOWER_EVENT_CALLBACKS, WDF_TIMER_CONFIG, WDFDEVICE,
+    WDFOBJECT, WDFREQUEST, WDFTIMER, call_unsafe_wdf_function_binding,
 };
 
 /// What the framework calls for a device.
@@ -61,14 +61,26 @@ impl Owner {
         self.0.cast()
     }
 
+    /// Lets the framework stop and remove the device, or refuse to from now on. That does not end a
+    /// removal that has begun, nor one by surprise. At most DISPATCH_LEVEL.
+    pub(crate) fn set_removable(self, removable: bool) {
+        // SAFETY: the device exists, as what belongs to it does.
+        unsafe {
+            call_unsafe_wdf_function_binding!(
+                WdfDeviceSetStaticStopRemove,
+                self.0,
+                removable.into()
+            );
+        }
+    }
+
     /// Keeps the driver in memory until Windows restarts. The framework refuses to stop and to
     /// remove the device from now on. That does not end a removal that has begun, nor one by
     /// surprise, so the driver object is referenced too: while it is, Windows does not unload the
     /// image (IoCreateSystemThread keeps a driver in memory in the same way). At most
     /// DISPATCH_LEVEL.
     pub(crate) fn forbid_removal(self) {
-        // SAFETY: the device exists, as what belongs to it does.
-        unsafe { call_unsafe_wdf_function_binding!(WdfDeviceSetStaticStopRemove, self.0, 0) };
+        self.set_removable(false);
         // SAFETY: the driver object, which is there as long as its device; never given back.
         let _ = unsafe { ObfReferenceObject(DRIVER.load(Ordering::Relaxed).cast()) };
     }
@@ -433,6 +445,59 @@ pub(crate) unsafe fn device_of_queue(queue: wdk_sys::WDFQUEUE) -> WDFDEVICE {
 pub(crate) unsafe fn device_of_file(file: wdk_sys::WDFFILEOBJECT) -> WDFDEVICE {
     // SAFETY: the caller's promise.
     unsafe { call_unsafe_wdf_function_binding!(WdfFileObjectGetDevice, file) }
+}
+
+/// A timer whose callback runs at PASSIVE_LEVEL.
+#[derive(Debug)]
+pub(crate) struct Timer(WDFTIMER);
+
+// SAFETY: a handle; the framework synchronizes what is done with it.
+unsafe impl Send for Timer {}
+// SAFETY: as above.
+unsafe impl Sync for Timer {}
+
+impl Timer {
+    /// A timer that is not set, and is deleted with its owner, after its last callback has returned.
+    /// PASSIVE_LEVEL.
+    pub(crate) fn new(owner: Owner, callback: PFN_WDF_TIMER) -> Result<Self, Failed> {
+        let mut attributes = attributes();
+        attributes.ParentObject = owner.object();
+        attributes.ExecutionLevel = _WDF_EXECUTION_LEVEL::WdfExecutionLevelPassive;
+        let mut config = WDF_TIMER_CONFIG {
+            Size: size_of::<WDF_TIMER_CONFIG>() as u32,
+            EvtTimerFunc: callback,
+            UseHighResolutionTimer: _WDF_TRI_STATE::WdfFalse,
+            ..Default::default()
+        };
+        let mut timer: WDFTIMER = null_mut();
+        // SAFETY: configuration and attributes are complete, `timer` is written.
+        check(unsafe {
+            call_unsafe_wdf_function_binding!(
+                WdfTimerCreate,
+                &raw mut config,
+                &raw mut attributes,
+                &raw mut timer
+            )
+        })?;
+        Ok(Self(timer))
+    }
+
+    /// Runs the callback once, so many units of 100 ns from now. At most DISPATCH_LEVEL.
+    pub(crate) fn start(&self, from_now: i64) {
+        // SAFETY: the timer exists as long as its parent; a due time below 0 is from now.
+        let _ = unsafe { call_unsafe_wdf_function_binding!(WdfTimerStart, self.0, -from_now) };
+    }
+}
+
+/// The device of a timer. At most DISPATCH_LEVEL.
+///
+/// # Safety
+/// `timer` is of [`Timer::new`], and not deleted.
+#[must_use]
+pub(crate) unsafe fn device_of_timer(timer: WDFTIMER) -> WDFDEVICE {
+    // SAFETY: the caller's promise.
+    let parent = unsafe { call_unsafe_wdf_function_binding!(WdfTimerGetParentObject, timer) };
+    parent.cast()
 }
 
 /// A request that is not completed.

@@ -111,6 +111,15 @@ pub trait Processors {
     /// of ours.
     fn release_counters(&mut self);
 
+    /// Has Windows read these general counters at each context switch and add them up for the
+    /// threads that want it (KeSetHardwareCounterConfiguration); they are reserved. The NTSTATUS
+    /// where it does not.
+    fn register_threads(&mut self, counters: &[u32]) -> Result<(), u32>;
+
+    /// Ends what [`Self::register_threads`] began; refused, with the NTSTATUS, while a thread
+    /// profiles itself.
+    fn unregister_threads(&mut self) -> Result<(), u32>;
+
     /// The overflow handler could not be removed: it stays, and the counters with it.
     fn handler_stuck(&self) -> bool;
 

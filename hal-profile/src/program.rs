@@ -32,6 +32,10 @@ pub struct Program {
 
 /// What does not differ between sources and processors.
 #[derive(Clone, Copy, Debug, FromZeros)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and all are false in zeroed memory"
+)]
 pub(crate) struct Settings {
     /// How many sources there are.
     pub(crate) count: usize,
@@ -39,6 +43,8 @@ pub(crate) struct Settings {
     pub(crate) samples: bool,
     /// Overflows come through the HAL's callback.
     pub(crate) no_address: bool,
+    /// Windows adds the counters up for each thread.
+    pub(crate) by_thread: bool,
     /// The client may see kernel addresses.
     pub(crate) kernel: bool,
     pub(crate) processors: ProcessorSet,

@@ -4,6 +4,7 @@
 //! PASSIVE_LEVEL, and tells it of handles closed, timers, interrupts, sleep and new processors.
 //! Nothing is held: every request is answered when the call returns.
 
+mod by_thread;
 mod configure;
 mod describe;
 mod exchange;
@@ -29,7 +30,7 @@ use exchange::{Answer, Exchange, refused};
 use kinds::Kinds;
 use shared_types::request::session::MAX_PROCESSORS;
 use shared_types::request::{
-    Access, RequestCode, counts, machine, rdpmc, samples, session, source,
+    Access, RequestCode, counts, machine, rdpmc, samples, session, source, threads,
 };
 use shared_types::{ErrorCode, NtStatus, Reason, ReplyHeader};
 
@@ -75,6 +76,10 @@ pub struct Service<H: Host> {
     results_of: Option<usize>,
     ring_bytes: u64,
     suspended: bool,
+    /// How often the machine has gone to sleep.
+    sleeps: u32,
+    /// Windows still has the counters of a session by thread that has ended: its client's process.
+    kept: Option<u32>,
 }
 
 /// The session that holds the counters.
@@ -84,6 +89,8 @@ struct Holder {
     since: u64,
     /// The counters were asked of their owner; a session of ProfileTime alone takes none.
     reserved: bool,
+    /// Windows adds the counters up for each thread.
+    by_thread: bool,
 }
 
 /// How often [`Local::tick`] is due.
@@ -122,6 +129,8 @@ impl<H: Host> Service<H> {
             results_of: None,
             ring_bytes: 0,
             suspended: false,
+            sleeps: 0,
+            kept: None,
         };
         for index in 0..service.processors.count().min(MAX_PROCESSORS) {
             service.discover(index);
@@ -224,6 +233,7 @@ impl<H: Host> Service<H> {
             rdpmc::ALLOW => self.allow_rdpmc(client, exchange),
             rdpmc::RELEASE => self.release_rdpmc(client, exchange),
             rdpmc::STATUS => self.rdpmc_status(exchange),
+            threads::THREADS => self.thread_counters(client, exchange),
             // A code of `RequestCode::ALL` that is not served here is a defect of this table.
             _ => Err(refused(ErrorCode::BadValue, 0, 0)),
         }
@@ -242,6 +252,7 @@ impl<H: Host> Service<H> {
     /// Before sleep: reads all totals, stops all counters, and leaves CR4 as it was found.
     pub fn suspend(&mut self) {
         self.suspended = true;
+        self.sleeps = self.sleeps.wrapping_add(1);
         self.on_running(|local| {
             local.halt();
         });

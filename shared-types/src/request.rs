@@ -67,6 +67,7 @@ impl RequestCode {
         (rdpmc::ALLOW, "allow-rdpmc"),
         (rdpmc::RELEASE, "release-rdpmc"),
         (rdpmc::STATUS, "rdpmc-status"),
+        (threads::THREADS, "threads"),
     ];
 }
 

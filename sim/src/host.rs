@@ -27,6 +27,9 @@ const STATUS_UNSUCCESSFUL: u32 = 0xC000_0001;
 /// What HalAllocateHardwareCounters answers where somebody else has them.
 const STATUS_INSUFFICIENT_RESOURCES: u32 = 0xC000_009A;
 
+/// What KeSetHardwareCounterConfiguration answers while a thread profiles itself.
+const STATUS_WMI_ALREADY_ENABLED: u32 = 0xC000_0303;
+
 /// Refused accesses that are kept of one processor: the first ones tell.
 const FAULTS_KEPT: usize = 16;
 
@@ -149,6 +152,10 @@ pub struct Host {
     pub(crate) counters_taken: bool,
     /// Somebody else handles the overflow interrupt.
     pub(crate) interrupt_taken: bool,
+    /// A thread profiles itself: the list of counters does not change.
+    pub(crate) thread_profiles: bool,
+    /// The general counters that are added up for each thread, in order.
+    pub(crate) by_thread: Vec<u32>,
     /// What becomes of overflows while the service has reserved the counters: it must give them
     /// back before it can again.
     reserved: Option<Overflows>,
@@ -167,6 +174,8 @@ impl Host {
             program: zeroed(),
             counters_taken: false,
             interrupt_taken: false,
+            thread_profiles: false,
+            by_thread: Vec::new(),
             reserved: None,
             ring_words_max: usize::MAX,
         };
@@ -349,6 +358,22 @@ impl Processors for Host {
                 local.unmask();
             }
         }
+    }
+
+    fn register_threads(&mut self, counters: &[u32]) -> Result<(), u32> {
+        if self.thread_profiles || !self.by_thread.is_empty() {
+            return Err(STATUS_WMI_ALREADY_ENABLED);
+        }
+        self.by_thread = counters.to_vec();
+        Ok(())
+    }
+
+    fn unregister_threads(&mut self) -> Result<(), u32> {
+        if self.thread_profiles {
+            return Err(STATUS_WMI_ALREADY_ENABLED);
+        }
+        self.by_thread.clear();
+        Ok(())
     }
 
     fn handler_stuck(&self) -> bool {

@@ -199,6 +199,22 @@ impl Model {
         self.service.processors().interrupt_taken = taken;
     }
 
+    /// A thread profiles itself from now on, or not any more: the counters that are added up for each
+    /// thread stay so long as they are.
+    pub fn profile_a_thread(&mut self, profiles: bool) {
+        self.service.processors().thread_profiles = profiles;
+    }
+
+    /// The general counters that are added up for each thread, in order.
+    pub fn counted_by_thread(&mut self) -> Vec<u32> {
+        self.service.processors().by_thread.clone()
+    }
+
+    /// The time has come to ask again for what could not be had.
+    pub fn ask_again(&mut self) {
+        self.service.ask_again();
+    }
+
     /// Leaves so many bytes of memory for sample rings.
     pub fn limit_ring_memory(&mut self, bytes: usize) {
         self.service.processors().ring_words_max = bytes / 8;

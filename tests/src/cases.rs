@@ -9,7 +9,9 @@ use crate::wire::{Wire, about};
 use shared_types::hal::HalProfileSourceInterval64;
 use shared_types::request::session::{Configure, SetInterval};
 use shared_types::request::source::Query;
-use shared_types::request::{Plain, RequestCode, counts, machine, rdpmc, samples, session, source};
+use shared_types::request::{
+    Plain, RequestCode, counts, machine, rdpmc, samples, session, source, threads,
+};
 
 /// ProfileTotalIssues: instructions, on every interface.
 pub const TOTAL_ISSUES: u32 = 2;
@@ -30,6 +32,7 @@ pub struct Case {
 pub fn case(wire: &mut Wire, code: RequestCode) -> Case {
     let number = match code {
         rdpmc::ALLOW | rdpmc::RELEASE => wire.open(),
+        threads::THREADS => by_thread(wire),
         session::STOP | counts::SNAPSHOT | samples::DRAIN | samples::STATISTICS => running(wire),
         session::START | session::CONFIGURE | session::SET_INTERVAL | session::CLOSE => {
             configured(wire)
@@ -69,12 +72,12 @@ pub fn case(wire: &mut Wire, code: RequestCode) -> Case {
         }
         source::PLAN => (
             configure(0, 0, &[spec(TOTAL_ISSUES)]),
-            source::APPROXIMATE | session::SAMPLE | session::NO_ADDRESS,
+            source::APPROXIMATE | session::SAMPLE | session::NO_ADDRESS | session::THREADS,
             &[12, 16],
         ),
         session::CONFIGURE => (
             configure(number, 0, &[spec(TOTAL_ISSUES)]),
-            session::SAMPLE | session::NO_ADDRESS,
+            session::SAMPLE | session::NO_ADDRESS | session::THREADS,
             &[12],
         ),
         session::SET_INTERVAL => (set_interval(number, TOTAL_ISSUES, 5000), 0, &[12, 20, 28]),
@@ -99,6 +102,14 @@ pub fn configured(wire: &mut Wire) -> u32 {
 pub fn running(wire: &mut Wire) -> u32 {
     let number = configured(wire);
     assert_eq!(wire.about(session::START, number).refusal(), None);
+    number
+}
+
+/// A session that counts instructions by thread, not started.
+pub fn by_thread(wire: &mut Wire) -> u32 {
+    let number = wire.open();
+    let request = configure(number, session::THREADS, &[spec(TOTAL_ISSUES)]);
+    assert_eq!(wire.send(session::CONFIGURE, &request).refusal(), None);
     number
 }
 

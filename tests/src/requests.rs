@@ -5,7 +5,7 @@ use shared_types::hal::HalProfileSourceInterval64;
 use shared_types::request::session::{Configure, SetInterval, Spec};
 use shared_types::request::source::Query;
 use shared_types::request::{
-    Access, Plain, RequestCode, counts, machine, rdpmc, samples, session, source,
+    Access, Plain, RequestCode, counts, machine, rdpmc, samples, session, source, threads,
 };
 use shared_types::{ProfileSource, RequestHeader, WIRE_VERSION};
 use std::fmt::Write;
@@ -84,7 +84,7 @@ pub fn random_well_formed(rng: &mut Rng, sessions: &[u32]) -> (RequestCode, Vec<
         0 => rng.u32(..),
         1 => rng.u32(..16),
         _ if code == session::OPEN => session::KERNEL | rng.u32(..2),
-        _ if code == session::CONFIGURE => session::SAMPLE * rng.u32(..2),
+        _ if code == session::CONFIGURE => [0, session::SAMPLE, session::THREADS][rng.usize(..3)],
         _ => 0,
     };
     let header = header(flags);
@@ -155,7 +155,8 @@ pub fn random_well_formed(rng: &mut Rng, sessions: &[u32]) -> (RequestCode, Vec<
         | samples::DRAIN
         | samples::STATISTICS
         | rdpmc::ALLOW
-        | rdpmc::RELEASE => bytes(
+        | rdpmc::RELEASE
+        | threads::THREADS => bytes(
             &session::Session {
                 header,
                 session: number,

@@ -42,5 +42,6 @@ mod settled;
 mod sim_events;
 mod sources;
 mod suite;
+mod threads;
 mod unkind;
 mod wire;

@@ -4,7 +4,9 @@ use halprof_tests::cases::{case, machine_for, with_word};
 use halprof_tests::requests::ALL_RIGHTS;
 use halprof_tests::wire::{AMPLE, Wire, about};
 use shared_types::request::session::Configure;
-use shared_types::request::{RequestCode, counts, machine, rdpmc, samples, session, source};
+use shared_types::request::{
+    RequestCode, counts, machine, rdpmc, samples, session, source, threads,
+};
 use shared_types::{ErrorCode, NtStatus, ReplyHeader, WIRE_VERSION};
 
 #[test]
@@ -13,7 +15,7 @@ fn the_codes_are_what_winioctl_makes_of_their_parts() {
     for (place, &(code, name)) in RequestCode::ALL.iter().enumerate() {
         let access = match name {
             "hello" | "describe" | "processors" | "registers" | "enumerate" | "query" | "plan"
-            | "snapshot" | "statistics" | "rdpmc-status" => 1,
+            | "snapshot" | "statistics" | "rdpmc-status" | "threads" => 1,
             _ => 2,
         };
         let function = 0x800 + place as u32;
@@ -191,7 +193,8 @@ fn needed(code: RequestCode) -> usize {
         source::PLAN => 40 + 8,
         session::OPEN => 32,
         session::CONFIGURE => 40 + 32,
-        session::SET_INTERVAL => 56,
+        // The latter: a head of 40, and 16 for a counter.
+        session::SET_INTERVAL | threads::THREADS => 56,
         session::STOP | counts::SNAPSHOT => 32 + 2 * 80,
         samples::DRAIN => 40 + 40,
         samples::STATISTICS => 24 + 8 * 15,

@@ -1,6 +1,7 @@
 //! A configuration: each spec resolved, each interval settled, a program made for each kind of
 //! processor.
 
+use super::by_thread;
 use super::exchange::{Exchange, Refused, refused};
 use super::kinds::Kinds;
 use super::{Host, Service};
@@ -17,7 +18,7 @@ use crate::program::{
 };
 use crate::source::{ANY, CounterSet, Fit, NO_COUNTER, Select, limits, raw};
 use core::mem::{offset_of, size_of};
-use shared_types::request::session::{Configure, NO_ADDRESS, SAMPLE, Spec, UsedInterval};
+use shared_types::request::session::{Configure, NO_ADDRESS, SAMPLE, Spec, THREADS, UsedInterval};
 use shared_types::{Delivery, ErrorCode, ProfileInterface, ProfileSource};
 
 /// The fixed counter that counts reference cycles at the rate of the time-stamp counter (SDM,
@@ -55,6 +56,7 @@ impl<H: Host> Service<H> {
             return Err(refused(ErrorCode::NoMemory, 0, 0));
         }
         check_size(exchange, request)?;
+        by_thread::check_request(request)?;
         let processors = ProcessorSet::from_bits(request.processors);
         let count = self.kinds.processors();
         if let Some(index) = processors.first_beyond(count) {
@@ -75,6 +77,7 @@ impl<H: Host> Service<H> {
             count: 0,
             samples: request.header.flags & SAMPLE != 0,
             no_address: request.header.flags & NO_ADDRESS != 0,
+            by_thread: request.header.flags & THREADS != 0,
             kernel: rights.kernel && rights.kernel_addresses,
             processors,
             rotation,
@@ -380,6 +383,7 @@ fn make_programs(kinds: &Kinds, scratch: &mut Scratch, approximate: bool) -> Res
             found,
             taken: kinds.taken(kind),
             general: kinds.general(),
+            common: kinds.common(),
             approximate,
             unknown: if kind == kinds.kind_of(0) {
                 ErrorCode::SourceUnknown
@@ -445,6 +449,8 @@ struct Terms<'a> {
     taken: u32,
     /// General counters that are reserved where the HAL's callback is used.
     general: u32,
+    /// General counters that every kind of processor has, as a mask.
+    common: u32,
     approximate: bool,
     /// Why a source without a row is not counted: the boot processor's tables say what there is.
     unknown: ErrorCode,
@@ -558,6 +564,7 @@ fn wanted(filter: Filter, group: u16) -> Wanted {
 
 fn without_counter(select: &Select, settings: &Settings) -> ErrorCode {
     match select {
+        _ if settings.by_thread => ErrorCode::NotByThread,
         Select::Fixed(_) if settings.no_address => ErrorCode::SamplingUnavailable,
         Select::Fixed(_) => ErrorCode::FixedCounterTaken,
         _ => ErrorCode::SourceNotSupported,
@@ -590,11 +597,15 @@ fn candidates(
     let reserved = if settings.no_address {
         1u32.checked_shl(terms.general)
             .map_or(u32::MAX, |limit| limit - 1)
+    } else if settings.by_thread {
+        terms.common
     } else {
         u32::MAX
     };
     let general = found.counters & counters & reserved;
-    let free = if settings.no_address {
+    // The HAL's callback is for counters that are reserved one by one, and Windows documents no
+    // index of fixed counters for thread profiling.
+    let free = if settings.no_address || settings.by_thread {
         NO_COUNTER
     } else {
         found.fixed & !terms.taken

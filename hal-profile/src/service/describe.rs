@@ -37,9 +37,8 @@ impl<H: Host> Service<H> {
         exchange.request::<Plain>(0)?;
         let holder = self.holder;
         let session = super::running(holder, &self.sessions);
-        let process = session
-            .and_then(Session::owner)
-            .map_or(0, |owner| owner.process);
+        let process = session.and_then(Session::owner).map(|owner| owner.process);
+        let process = process.or(self.kept).unwrap_or(0);
         let now = self.now();
         let boot = self.kinds.boot();
         let (hal, used) = boot.map_or(
@@ -68,11 +67,12 @@ impl<H: Host> Service<H> {
             holder_ticks: holder.map_or(0, |holder| now.wrapping_sub(holder.since)),
             sources_max: MAX_SOURCES as u32,
             interrupt_budget: DEFAULT_BUDGET,
-            flags: if self.processors.handler_stuck() {
-                Description::HANDLER_STUCK
-            } else {
-                0
-            },
+            flags: [
+                (self.processors.handler_stuck(), Description::HANDLER_STUCK),
+                (self.keeps_threads(), Description::THREADS_KEPT),
+            ]
+            .into_iter()
+            .fold(0, |flags, (set, flag)| flags | if set { flag } else { 0 }),
             reserved: 0,
         })
     }

@@ -80,6 +80,12 @@ impl Kinds {
         counters.filter(|&count| count > 0).min().unwrap_or(0)
     }
 
+    /// The general counters that every kind has, as a mask.
+    pub(super) fn common(&self) -> u32 {
+        let counters = self.iter().map(|(_, kind)| kind.counters);
+        counters.fold(u32::MAX, |common, counters| common & counters)
+    }
+
     /// Whether any processor of the set is of a kind.
     pub(super) fn uses(&self, processors: &ProcessorSet, kind: usize) -> bool {
         (0..self.processors).any(|index| self.kind_of(index) == kind && processors.contains(index))

@@ -22,7 +22,8 @@ impl<H: Host> Service<H> {
         self.may_start(slot, number)?;
         let reserved = self.reserve(slot)?;
         self.forget_results(slot);
-        if let Err(refused) = self.make_ready(slot, reserved) {
+        let ready = self.make_ready(slot, reserved);
+        if let Err(refused) = ready.and_then(|()| self.register_threads(slot)) {
             self.return_rings();
             if reserved {
                 self.processors.release_counters();
@@ -34,12 +35,18 @@ impl<H: Host> Service<H> {
             slot,
             since,
             reserved,
+            by_thread: self.counts_by_thread(slot),
         });
         self.results_of = Some(slot);
         self.on_running(|local| {
             local.start();
         });
         exchange.reply(&ReplyHeader::done(size_of::<ReplyHeader>()))
+    }
+
+    fn counts_by_thread(&self, slot: usize) -> bool {
+        let session = self.sessions.get(slot);
+        session.is_some_and(|session| session.program.settings.by_thread)
     }
 
     /// Reserves the counters if the session takes any; answers whether it does.
@@ -131,6 +138,10 @@ impl<H: Host> Service<H> {
         let session = self.sessions.get(slot);
         if session.is_none_or(|session| session.program.settings.count == 0) {
             return Err(refused(ErrorCode::NotConfigured, number, 0));
+        }
+        self.ask_again();
+        if let Some(process) = self.kept {
+            return Err(refused(ErrorCode::ThreadsKept, process, 0));
         }
         let undrained = self
             .results_of
@@ -231,6 +242,11 @@ impl<H: Host> Service<H> {
         let Some(holder) = self.holder else {
             return;
         };
+        // Before a counter stops, so that no thread sees it jump.
+        if holder.by_thread && self.processors.unregister_threads().is_err() {
+            let owner = self.sessions.get(holder.slot).and_then(Session::owner);
+            self.kept = Some(owner.map_or(0, |owner| owner.process));
+        }
         let ended = AtomicU32::new(NONE);
         self.on_running(|local| {
             local.halt();
@@ -254,7 +270,7 @@ impl<H: Host> Service<H> {
                 detail,
             };
         }
-        if holder.reserved {
+        if holder.reserved && self.kept.is_none() {
             self.processors.release_counters();
         }
     }

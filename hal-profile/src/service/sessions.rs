@@ -1,5 +1,6 @@
 //! Sessions: opened, configured, closed.
 
+use super::by_thread;
 use super::configure::Rights;
 use super::exchange::{Answer, Exchange, Refused, must_be_zero, refused};
 use super::{Host, Service};
@@ -9,7 +10,7 @@ use core::mem::{offset_of, size_of};
 use shared_types::hal::HalProfileSourceInterval64;
 use shared_types::request::Plain;
 use shared_types::request::session::{
-    Configure, Configured, IntervalSet, KERNEL, NO_ADDRESS, Opened, SAMPLE, SetInterval,
+    Configure, Configured, IntervalSet, KERNEL, NO_ADDRESS, Opened, SAMPLE, SetInterval, THREADS,
     UsedInterval,
 };
 use shared_types::request::source::APPROXIMATE;
@@ -67,7 +68,7 @@ impl<H: Host> Service<H> {
     }
 
     pub(super) fn configure(&mut self, client: Client, exchange: &mut Exchange<'_>) -> Answer {
-        let request = exchange.head::<Configure>(SAMPLE | NO_ADDRESS)?;
+        let request = exchange.head::<Configure>(SAMPLE | NO_ADDRESS | THREADS)?;
         must_be_zero(offset_of!(Configure, reserved) as u32, request.reserved)?;
         let slot = self.slot(client, request.session)?;
         if self.runs(slot) {
@@ -82,6 +83,9 @@ impl<H: Host> Service<H> {
             kernel_addresses: client.kernel_addresses,
         };
         self.prepare(exchange, &request, rights)?;
+        if self.scratch.program.settings.by_thread {
+            by_thread::check_program(&self.kinds, &self.scratch.program)?;
+        }
         exchange.need(length)?;
         self.forget_results(slot);
         let Some(session) = self.sessions.get_mut(slot) else {

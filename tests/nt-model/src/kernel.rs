@@ -10,6 +10,7 @@
 )]
 
 use crate::engine::Engine;
+use crate::kmdf;
 use crate::machine::{
     APC, DISPATCH, Function, Machine, Outcome, PASSIVE, PROFILE, QueuedDpc, Wait,
 };
@@ -25,6 +26,7 @@ const SUCCESS: u64 = 0;
 const INSUFFICIENT_RESOURCES: u64 = 0xC000_009A;
 const INVALID_PARAMETER: u64 = 0xC000_000D;
 const UNSUCCESSFUL: u64 = 0xC000_0001;
+const WMI_ALREADY_ENABLED: u64 = 0xC000_0303;
 
 /// POOL_FLAG_NON_PAGED and POOL_FLAG_UNINITIALIZED (wdm.h).
 const POOL_NON_PAGED: u64 = 0x40;
@@ -37,6 +39,10 @@ const NANOSECONDS: u64 = 1_000_000_000;
 
 /// What the kernel and the HAL keep.
 #[derive(Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, which calls set in any order"
+)]
 pub struct Kernel {
     dpcs: HashMap<u64, Dpc>,
     timers: BTreeMap<u64, Timer>,
@@ -54,6 +60,15 @@ pub struct Kernel {
     pub counters: Option<(u64, Option<u64>)>,
     /// Somebody else has the counters.
     pub counters_taken: bool,
+    /// The counters that are read at each context switch, by their index: the configuration of
+    /// thread profiling.
+    pub by_thread: Vec<u64>,
+    /// Another driver has such a list.
+    pub by_thread_of_another: bool,
+    /// Threads that profile themselves.
+    pub profiling: usize,
+    /// The list could not be ended, as a thread profiled itself.
+    kept_by_thread: bool,
     /// Processors that were added.
     pub added: usize,
     /// Mapped pages of the local APIC.
@@ -121,7 +136,8 @@ impl Kernel {
     }
 
     /// What is alive though the driver is unloaded. The image that stays may have a handler that is
-    /// not removed, and the counters with it.
+    /// not removed, and the counters with it; counters that Windows still reads for a thread stay
+    /// reserved.
     #[must_use]
     pub fn alive(&self) -> Vec<&'static str> {
         let stays = self.keeps_handler && self.driver_references != 0;
@@ -141,7 +157,10 @@ impl Kernel {
             self.interrupt_handler.is_some() && !stays,
             "the overflow interrupt's handler",
         );
-        note(self.counters.is_some() && !stays, "the counters");
+        let kept = stays || self.kept_by_thread;
+        note(self.counters.is_some() && !kept, "the counters");
+        let listed = !self.by_thread.is_empty() && !self.kept_by_thread;
+        note(listed, "the configuration of thread profiling");
         note(self.mappings > 0, "a mapping of the local APIC");
         alive
     }
@@ -191,6 +210,7 @@ pub fn dpc_begins(machine: &mut Machine, queued: QueuedDpc) -> Result<(), Violat
 /// The timers that are set expire once, each on a processor that the seed chooses; one that is not
 /// through with the last time is left alone.
 pub fn expire_timers(machine: &mut Machine) {
+    kmdf::expire_timers(machine);
     let timers = machine.kernel.timers.iter();
     let set = timers.filter(|(_, timer)| timer.period.is_some());
     let set: Vec<(u64, Timer)> = set.map(|(at, timer)| (*at, *timer)).collect();
@@ -256,6 +276,7 @@ functions! {
     "KeGetCurrentProcessorNumberEx" PROFILE current_processor;
     "KeRegisterProcessorChangeCallback" PASSIVE register_change;
     "KeDeregisterProcessorChangeCallback" PASSIVE deregister_change;
+    "KeSetHardwareCounterConfiguration" APC set_hardware_counters;
     "KeQueryPerformanceCounter" PROFILE performance_counter;
     "KeEnterCriticalRegion" APC |m| { m.enter_critical_region(); done() };
     "KeLeaveCriticalRegion" APC |m| { m.leave_critical_region()?; done() };
@@ -725,10 +746,46 @@ fn free_counters(m: &mut Machine) -> Result<Outcome, Violation> {
             format!("counters {handle:#x} are freed, and not held"),
         );
     }
+    if !m.kernel.by_thread.is_empty() {
+        let what = "counters are freed that are still read at each context switch";
+        return broken(Rule::Alive, what);
+    }
     m.kernel.counters = None;
     let in_callback = m.in_callback();
     let bus = m.engine.bus();
     bus.registers.release(&mut bus.cpus, &in_callback)?;
+    done()
+}
+
+/// (CounterArray, Count). The list changes only while no thread profiles itself, and is one driver's
+/// (KeSetHardwareCounterConfiguration's page); without elements it ends.
+fn set_hardware_counters(m: &mut Machine) -> Result<Outcome, Violation> {
+    const MAX_HW_COUNTERS: u64 = 16;
+    const PMC_COUNTER: u32 = 0;
+    let (array, count) = (m.engine.argument(0), m.engine.argument(1) & 0xFFFF_FFFF);
+    if count > MAX_HW_COUNTERS {
+        return Ok(Outcome::Return(INVALID_PARAMETER));
+    }
+    touch(m, array, count * 16)?;
+    let mut counters = Vec::new();
+    for element in (0..count).map(|index| array + index * 16) {
+        if m.engine.read_u32(element) != PMC_COUNTER || m.engine.read_u32(element + 4) != 0 {
+            return Ok(Outcome::Return(INVALID_PARAMETER));
+        }
+        counters.push(m.engine.read_u64(element + 8));
+    }
+    if count > 0 && m.kernel.counters.is_none() {
+        let what = "counters are read at each context switch that are not reserved";
+        return broken(Rule::Unreserved, what);
+    }
+    let kernel = &mut m.kernel;
+    let taken = !kernel.by_thread.is_empty() || kernel.by_thread_of_another;
+    let refused = kernel.profiling > 0 || count > 0 && (taken || kernel.fails());
+    kernel.kept_by_thread = refused && !kernel.by_thread.is_empty();
+    if refused {
+        return Ok(Outcome::Return(WMI_ALREADY_ENABLED));
+    }
+    m.kernel.by_thread = counters;
     done()
 }
 

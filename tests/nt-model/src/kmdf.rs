@@ -9,7 +9,7 @@
     reason = "every row of a table has the same signature"
 )]
 
-use crate::machine::{DISPATCH, Function, Machine, Outcome, PASSIVE, Wait};
+use crate::machine::{DISPATCH, Function, Machine, Outcome, PASSIVE, SYSTEM, Wait};
 use crate::rules::{Rule, Violation};
 use anyhow::{Context, Result};
 use shared_types::Sample;
@@ -55,6 +55,8 @@ pub enum Kind {
     Queue,
     /// A wait lock, with its holder.
     WaitLock(Option<usize>),
+    /// A timer.
+    Timer(Timer),
     /// A file object.
     File,
     /// A request.
@@ -79,6 +81,13 @@ pub struct Request {
     pub code: u32,
     /// Status and information, when it is completed.
     pub completed: Option<(u32, u64)>,
+}
+
+/// A timer whose callback runs at PASSIVE_LEVEL.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timer {
+    callback: u64,
+    set: bool,
 }
 
 /// How a control code has its buffers transferred: its lowest two bits ("Defining I/O Control
@@ -217,6 +226,9 @@ framework! {
     285 "WdfRequestWdmGetIrp" DISPATCH |m| { let request = m.engine.argument(1); m.framework.request(request)?; Ok(Outcome::Return(request)) };
     277 "WdfRequestGetFileObject" DISPATCH file_of_request;
     265 "WdfRequestCompleteWithInformation" DISPATCH complete;
+    318 "WdfTimerCreate" DISPATCH timer_create;
+    319 "WdfTimerStart" DISPATCH timer_start;
+    321 "WdfTimerGetParentObject" DISPATCH |m| { let timer = m.engine.argument(1); Ok(Outcome::Return(m.framework.object(timer)?.parent)) };
     139 "WdfFileObjectGetDevice" DISPATCH |m| { let file = m.engine.argument(1); m.framework.object(file)?; Ok(Outcome::Return(m.framework.device.unwrap_or(0))) };
 }
 
@@ -608,6 +620,79 @@ fn wait_lock_create(m: &mut Machine) -> Result<Outcome, Violation> {
     let lock = create(m, Kind::WaitLock(None), parent)?;
     m.engine.write_u64(out, lock);
     done()
+}
+
+/// (Config, Attributes, out Timer). Only one at PASSIVE_LEVEL that is not periodic is modelled; such a
+/// one may not synchronize automatically (WDF_TIMER_CONFIG's page).
+fn timer_create(m: &mut Machine) -> Result<Outcome, Violation> {
+    const EXECUTION_LEVEL_PASSIVE: u32 = 2;
+    let config = m.engine.argument(1);
+    let (attributes, out) = (m.engine.argument(2), m.engine.argument(3));
+    let (size, period) = (m.engine.read_u32(config), m.engine.read_u32(config + 16));
+    let serialized = m.engine.read_u32(config + 20) & 0xFF;
+    let level = m.engine.read_u32(attributes + 24);
+    if (size, period, serialized, level) != (40, 0, 0, EXECUTION_LEVEL_PASSIVE) {
+        let what = format!("a timer of {size} bytes, period {period}, level {level}");
+        return Err(Violation::new(Rule::Unmodelled, what));
+    }
+    if m.kernel.fails() {
+        return no_memory();
+    }
+    let timer = Timer {
+        callback: m.engine.read_u64(config + 8),
+        set: false,
+    };
+    let parent = m.engine.read_u64(attributes + 32);
+    m.framework.object(parent)?;
+    let timer = create(m, Kind::Timer(timer), parent)?;
+    m.engine.write_u64(out, timer);
+    done()
+}
+
+/// (Timer, DueTime).
+fn timer_start(m: &mut Machine) -> Result<Outcome, Violation> {
+    let handle = m.engine.argument(1);
+    m.framework.object(handle)?;
+    let object = m.framework.objects.get_mut(&handle);
+    let Some(Kind::Timer(timer)) = object.map(|object| &mut object.kind) else {
+        let what = format!("{handle:#x} is no timer");
+        return Err(Violation::new(Rule::Object, what));
+    };
+    let was_set = std::mem::replace(&mut timer.set, true);
+    Ok(Outcome::Return(was_set.into()))
+}
+
+/// What a timer's callback runs as.
+const TIMER_CALLBACK: &str = "EvtTimerFunc";
+
+/// The framework's timers that are set expire, each in a thread of the system.
+pub fn expire_timers(machine: &mut Machine) {
+    let mut due = Vec::new();
+    for (&handle, object) in &mut machine.framework.objects {
+        if let Kind::Timer(timer) = &mut object.kind
+            && std::mem::take(&mut timer.set)
+        {
+            due.push((handle, timer.callback));
+        }
+    }
+    for (handle, callback) in due {
+        // Where there is no memory for its thread, it expires later.
+        let arguments = [handle];
+        let _ = machine.spawn_detached(TIMER_CALLBACK, callback, &arguments, SYSTEM);
+    }
+}
+
+/// The timers of a device that goes are stopped, and their callbacks are waited for ("Using Timers").
+pub fn stop_timers(machine: &mut Machine) -> Result<(), Violation> {
+    for object in machine.framework.objects.values_mut() {
+        if let Kind::Timer(timer) = &mut object.kind {
+            timer.set = false;
+        }
+    }
+    if machine.is_calling(TIMER_CALLBACK) {
+        machine.settle()?;
+    }
+    Ok(())
 }
 
 fn holder(m: &mut Machine, lock: u64) -> Result<&mut Option<usize>, Violation> {

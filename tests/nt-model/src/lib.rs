@@ -17,6 +17,7 @@
 //! | [`traffic`] | what they do at the same time, at moments that a seed decides |
 //! | [`soak`] | machine after machine, each with many sequences |
 //! | [`registers`] | which registers the driver may write, and what it must leave as it was |
+//! | [`threads`] | threads that profile themselves, and migrate |
 //! | [`guest`] | what instructions retire, as it drives the PMUs |
 //! | [`programs`] | code for ring 3, and what it retires |
 //! | [`rules`] | what a driver must not do, each with a name |
@@ -44,6 +45,7 @@ pub mod rules;
 pub mod sequence;
 pub mod soak;
 pub mod sweep;
+pub mod threads;
 pub mod traffic;
 pub mod transport;
 

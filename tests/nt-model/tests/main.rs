@@ -16,5 +16,6 @@ mod registers;
 mod skid;
 mod soak;
 mod start;
+mod threads;
 mod tool;
 mod variants;

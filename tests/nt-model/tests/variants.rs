@@ -300,6 +300,7 @@ fn run(file: &[u8], scenario: &str, model: &str, seed: u64) -> Outcome {
     let leaves = leaves(model);
     let played = match scenario {
         "failing-prepare" => fail_prepare(file, &leaves, seed).map(|()| None),
+        "threads" => threads(file, &leaves, seed),
         "added-while-removed" => add_while_removed(file, &leaves, seed).map(|()| None),
         _ => compare(file, &leaves, scenario, seed),
     };
@@ -349,6 +350,16 @@ fn fail_prepare(file: &[u8], leaves: &[Leaves], seed: u64) -> Result<(), Violati
         }
     }
     Ok(())
+}
+
+/// Threads that profile themselves migrate.
+fn threads(file: &[u8], leaves: &[Leaves], seed: u64) -> Result<Option<String>, Violation> {
+    let leaves = repeat(leaves, 4);
+    let mut device = device(file, &leaves, seed);
+    assert_eq!(device.start()?, 0);
+    let wrong = crate::threads::migrate(&mut device, seed)?;
+    device.remove()?;
+    Ok(wrong)
 }
 
 /// A processor is added while the device goes: before its hardware is released, or after.

@@ -7,7 +7,7 @@ use super::{Refusals, accepted, refused};
 ///
 /// No C run-time library, no exceptions, no registry, no files, no other process's memory: what
 /// is not here is not called.
-const IMPORTS: [(&str, &str, &str); 43] = [
+const IMPORTS: [(&str, &str, &str); 44] = [
     (
         "WDFLDR.SYS",
         "WdfVersionBind",
@@ -126,6 +126,11 @@ const IMPORTS: [(&str, &str, &str); 43] = [
         "ntoskrnl.exe",
         "SeSinglePrivilegeCheck",
         "whether a client may have the kernel's addresses",
+    ),
+    (
+        "ntoskrnl.exe",
+        "KeSetHardwareCounterConfiguration",
+        "Windows adds the counters up for each thread",
     ),
     (
         "ntoskrnl.exe",

@@ -29,6 +29,8 @@ struct Body {
     interrupt_budget: f64,
     /// Windows refused to remove the overflow handler: counters and driver stay until a restart.
     handler_stuck: bool,
+    /// A session by thread has ended, and Windows has not given its counters back.
+    threads_kept: bool,
     processors: Vec<Row>,
 }
 
@@ -96,6 +98,7 @@ pub(crate) fn run(on: &mut On, output: &Output) -> Result<u8> {
         ring_bytes_max: machine.ring_bytes_max,
         interrupt_budget: f64::from(machine.interrupt_budget) / 1000.0,
         handler_stuck: machine.flags & Machine::HANDLER_STUCK != 0,
+        threads_kept: machine.flags & Machine::THREADS_KEPT != 0,
         processors: processors.iter().map(row).collect(),
     };
     output.result("info", on.told.modelled, &body, |body| {
@@ -188,6 +191,12 @@ fn remarks(body: &Body, width: Width) -> String {
     if body.handler_stuck {
         remarks.push(
             "Windows refused to remove the overflow handler: the driver keeps the counters until a restart."
+                .to_owned(),
+        );
+    }
+    if body.threads_kept {
+        remarks.push(
+            "A thread still profiles itself with the counters of a session that has ended: they are stopped, and stay reserved until Windows gives them back."
                 .to_owned(),
         );
     }
@@ -291,17 +300,20 @@ mod tests {
             ring_bytes_max: 0,
             interrupt_budget: 0.1,
             handler_stuck: false,
+            threads_kept: false,
             processors: vec![row(&Processor::default())],
         };
         assert_eq!(remarks(&plain, Width::WHOLE), "");
         let odd = Body {
             handler_stuck: true,
+            threads_kept: true,
             processors: vec![row(&processor)],
             ..plain
         };
         let text = remarks(&odd, Width::WHOLE).replace('\n', " ");
         for said in [
             "until a restart",
+            "A thread still profiles itself",
             "Interrupt storm on processors 0",
             "general counters enabled on processors 0",
             "fixed counters on processors 0",

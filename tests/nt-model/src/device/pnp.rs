@@ -362,6 +362,7 @@ impl Device {
         let Some(device) = self.machine.framework.device else {
             return Ok(());
         };
+        kmdf::stop_timers(&mut self.machine)?;
         let children = self.machine.framework.children(device);
         for object in children.iter().copied().chain([device]) {
             if let Some(cleanup) = self.machine.framework.cleanup_of(object) {

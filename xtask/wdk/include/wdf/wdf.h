@@ -477,6 +477,7 @@ typedef enum _WDFFUNCENUM {
     WdfTimerCreateTableIndex = 318,
     WdfTimerStartTableIndex = 319,
     WdfTimerStopTableIndex = 320,
+    WdfTimerGetParentObjectTableIndex = 321,
     WdfFunctionTableNumEntries = 458
 } WDFFUNCENUM;
 
@@ -697,3 +698,7 @@ typedef BOOLEAN (NTAPI *PFN_WDFTIMERSTOP)(
     PWDF_DRIVER_GLOBALS DriverGlobals,
     WDFTIMER Timer,
     BOOLEAN Wait);
+
+typedef WDFOBJECT (NTAPI *PFN_WDFTIMERGETPARENTOBJECT)(
+    PWDF_DRIVER_GLOBALS DriverGlobals,
+    WDFTIMER Timer);

@@ -1,0 +1,155 @@
+//! Sessions whose counters Windows adds up for each thread: one list of counters for all processors,
+//! registered while the session runs.
+
+use super::exchange::{Answer, Exchange, Refused, refused};
+use super::kinds::Kinds;
+use super::{Host, Service};
+use crate::host::Processors;
+use crate::program::{Program, Seat, Slot};
+use crate::session::{Client, Session};
+use core::mem::{offset_of, size_of};
+use shared_types::request::session::{Configure, NO_ADDRESS, SAMPLE, THREADS};
+use shared_types::request::threads::{MAX_SOURCES, ThreadCounter, Threads};
+use shared_types::{ErrorCode, ReplyHeader};
+
+/// The code of STATUS_WMI_ALREADY_ENABLED (ntstatus.h), without its severity: a counter is in another's
+/// list, or a thread profiles itself (KeSetHardwareCounterConfiguration's page). The whole status is
+/// also the number of an MSR, and those stand nowhere in the driver but where they are meant.
+const IN_USE: u16 = 0x0303;
+
+/// What a request that counts by thread may not ask for.
+pub(super) fn check_request(request: &Configure) -> Result<(), Refused> {
+    let flags = request.header.flags;
+    if flags & THREADS == 0 {
+        return Ok(());
+    }
+    let others = flags & (SAMPLE | NO_ADDRESS);
+    if others != 0 {
+        return Err(refused(ErrorCode::UnknownFlags, others, THREADS.into()));
+    }
+    if request.sources as usize > MAX_SOURCES {
+        let most = MAX_SOURCES as u64;
+        return Err(refused(ErrorCode::TooManySources, request.sources, most));
+    }
+    // A thread may run anywhere.
+    match request.processors.iter().find(|&&bits| bits != 0) {
+        Some(&bits) => Err(refused(
+            ErrorCode::BadValue,
+            offset_of!(Configure, processors) as u32,
+            bits,
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Each source has one counter all the time, the same on every processor.
+pub(super) fn check_program(kinds: &Kinds, program: &Program) -> Result<(), Refused> {
+    let boot = kinds.kind_of(0) as u8;
+    for (index, source) in program.sources().iter().enumerate() {
+        let slot = |kind: u8| program.kind(kind)?.slot(index);
+        let seated = |slot: &&Slot| slot.seat == Seat::Counter;
+        let first = slot(boot).filter(seated).map(|slot| slot.counter);
+        for (kind, _) in kinds.iter() {
+            let slot = slot(kind as u8).filter(seated);
+            let processor = kinds.first_of(kind) as u64;
+            if first.is_none() || slot.map(|slot| slot.counter) != first {
+                return Err(refused(ErrorCode::NotByThread, source.id, processor));
+            }
+            if slot.is_some_and(|slot| slot.rotation != 0) {
+                return Err(refused(ErrorCode::DoesNotFit, source.id, processor));
+            }
+        }
+    }
+    Ok(())
+}
+
+impl<H: Host> Service<H> {
+    pub(super) fn thread_counters(
+        &mut self,
+        client: Client,
+        exchange: &mut Exchange<'_>,
+    ) -> Answer {
+        let number = exchange.session()?;
+        let slot = self.slot(client, number)?;
+        let by_thread = |session: &&Session| session.program.settings.by_thread;
+        let session = self.sessions.get(slot).filter(by_thread);
+        let unconfigured = refused(ErrorCode::NotConfigured, number, 0);
+        let session = session.filter(|session| session.program.settings.count != 0);
+        let slots = slots(&session.ok_or(unconfigured)?.program, self.kinds.kind_of(0));
+        let count = slots.clone().count();
+        let length = size_of::<Threads>() + count * size_of::<ThreadCounter>();
+        exchange.need(length)?;
+        for (index, (source, slot)) in slots.enumerate() {
+            let at = size_of::<Threads>() + index * size_of::<ThreadCounter>();
+            let counter = ThreadCounter {
+                source,
+                counter: slot.counter.index().into(),
+                rdpmc: slot.pmc,
+                width: slot.width.bits().into(),
+            };
+            exchange.put(at, &counter);
+        }
+        let threads = Threads {
+            header: ReplyHeader::done(length),
+            count: count as u32,
+            sleeps: self.sleeps,
+            mask: (1 << count) - 1,
+        };
+        exchange.put(0, &threads);
+        Ok(length)
+    }
+
+    /// Has Windows add up the counters of a session that counts by thread; they are proved, and
+    /// stopped.
+    pub(super) fn register_threads(&mut self, slot: usize) -> Result<(), Refused> {
+        let Some(session) = self.sessions.get(slot) else {
+            return Ok(());
+        };
+        if !session.program.settings.by_thread {
+            return Ok(());
+        }
+        let mut list = [0; MAX_SOURCES];
+        let mut count = 0;
+        let slots = slots(&session.program, self.kinds.kind_of(0));
+        for (entry, (_, slot)) in list.iter_mut().zip(slots) {
+            *entry = slot.counter.index().into();
+            count += 1;
+        }
+        let registered = self
+            .processors
+            .register_threads(list.get(..count).unwrap_or_default());
+        let Err(status) = registered else {
+            return Ok(());
+        };
+        let wanted = session.program.settings.processors;
+        self.processors
+            .run_on_each::<()>(&wanted, &mut [], |local, _| local.abandon_proof());
+        let error = match status as u16 {
+            IN_USE => ErrorCode::ThreadsOwned,
+            _ => ErrorCode::ThreadsUnavailable,
+        };
+        Err(refused(error, 0, status.into()))
+    }
+
+    /// Whether Windows still adds up the counters of a session that has ended, as a thread profiles
+    /// itself. They are stopped, and stay reserved; [`Self::ask_again`] from time to time.
+    #[must_use]
+    pub const fn keeps_threads(&self) -> bool {
+        self.kept.is_some()
+    }
+
+    /// Asks Windows again for what it keeps. PASSIVE_LEVEL.
+    pub fn ask_again(&mut self) {
+        if self.keeps_threads() && self.processors.unregister_threads().is_ok() {
+            self.kept = None;
+            self.processors.release_counters();
+        }
+    }
+}
+
+/// The sources of a program, each with its counter on a kind of processor.
+fn slots(program: &Program, kind: usize) -> impl Iterator<Item = (u32, &Slot)> + Clone {
+    let slots = program.kind(kind as u8).map(|kind| &kind.slots);
+    let sources = program.sources().iter().map(|source| source.id);
+    sources.zip(slots.into_iter().flatten()).take(MAX_SOURCES)
+}

@@ -1,0 +1,168 @@
+//! What may be counted by thread, on which counters, and who may start it?
+
+use halprof_tests::cases::by_thread;
+use halprof_tests::requests::{bytes, configure, header, spec};
+use halprof_tests::wire::{PROCESS, Wire};
+use shared_types::ErrorCode::{
+    self, BadValue, DoesNotFit, NotByThread, NotConfigured, ThreadsKept, ThreadsOwned,
+    TooManySources, UnknownFlags,
+};
+use shared_types::request::machine::Machine;
+use shared_types::request::session::{self, Configure, SAMPLE, START, STOP, Spec, THREADS};
+use shared_types::request::threads::{self, ThreadCounter, Threads};
+
+const TIME: u32 = 0;
+const INSTRUCTIONS: u32 = 2;
+const BRANCHES: u32 = 6;
+const MISPREDICTIONS: u32 = 11;
+/// Intel's third fixed counter, whose event no general counter has.
+const REFERENCE_CYCLES: u32 = 0x8000_0102;
+
+/// What a configuration is refused with; `None` where it is not.
+fn refused(model: &str, flags: u32, specs: &[Spec]) -> Option<(ErrorCode, u32)> {
+    let mut wire = Wire::new(model, 2);
+    let number = wire.open();
+    let reply = wire.send(session::CONFIGURE, &configure(number, flags, specs));
+    reply.refusal().map(|(error, subject, _)| (error, subject))
+}
+
+fn by_source(sources: &[u32]) -> Vec<Spec> {
+    sources.iter().copied().map(spec).collect()
+}
+
+#[test]
+fn each_source_takes_a_general_counter_all_the_time() {
+    for (model, sources, expected) in [
+        ("skylake", &[INSTRUCTIONS, BRANCHES][..], None),
+        ("zen4", &[INSTRUCTIONS, BRANCHES], None),
+        ("skylake", &[TIME], Some((NotByThread, TIME))),
+        (
+            "skylake",
+            &[INSTRUCTIONS, REFERENCE_CYCLES],
+            Some((NotByThread, REFERENCE_CYCLES)),
+        ),
+    ] {
+        assert_eq!(
+            refused(model, THREADS, &by_source(sources)),
+            expected,
+            "{model}"
+        );
+    }
+    let raw = |event: u64| Spec::of_raw(event);
+    let five: Vec<Spec> = (0..5).map(|unit| raw(0xC4 | unit << 8)).collect();
+    let unfit = refused("skylake", THREADS, &five).map(|(error, _)| error);
+    assert_eq!(unfit, Some(DoesNotFit), "there are four counters");
+    assert_eq!(refused("skylake", THREADS, &five[..4]), None);
+    let many: Vec<Spec> = (0..17).map(|unit| raw(0xC4 | unit << 8)).collect();
+    assert_eq!(
+        refused("skylake", THREADS, &many),
+        Some((TooManySources, 17))
+    );
+}
+
+#[test]
+fn nothing_is_sampled_and_no_processor_left_out() {
+    let specs = by_source(&[INSTRUCTIONS]);
+    let sampled = refused("skylake", THREADS | SAMPLE, &specs);
+    assert_eq!(sampled, Some((UnknownFlags, SAMPLE)));
+    let mut wire = Wire::new("skylake", 2);
+    let mut processors = [0; 32];
+    processors[0] = 1;
+    let head = Configure {
+        header: header(THREADS),
+        session: wire.open(),
+        sources: 1,
+        rotation: 0,
+        ring_samples: 0,
+        rotation_seed: 0,
+        reserved: 0,
+        processors,
+    };
+    let reply = wire.send(session::CONFIGURE, &bytes(&head, &specs));
+    assert_eq!(reply.refusal(), Some((BadValue, 40, 1)));
+}
+
+#[test]
+fn the_counters_are_told_in_the_order_of_the_sources() {
+    for model in ["skylake", "zen4", "hybrid"] {
+        let mut wire = Wire::new(model, 12);
+        let number = wire.open();
+        let sources = [MISPREDICTIONS, INSTRUCTIONS, BRANCHES];
+        let request = configure(number, THREADS, &by_source(&sources));
+        assert_eq!(wire.send(session::CONFIGURE, &request).refusal(), None);
+        let reply = wire.about(threads::THREADS, number);
+        let head: Threads = reply.done();
+        assert_eq!(
+            (head.count, head.mask, head.sleeps),
+            (3, 0b111, 0),
+            "{model}"
+        );
+        let counters: Vec<ThreadCounter> = reply.elements::<Threads, _>();
+        let told: Vec<u32> = counters.iter().map(|counter| counter.source).collect();
+        assert_eq!(told, sources, "{model}");
+        assert!(
+            counters
+                .iter()
+                .all(|one| one.counter == one.rdpmc && one.width == 48)
+        );
+        assert_eq!(wire.about(START, number).refusal(), None, "{model}");
+        let list: Vec<u32> = counters.iter().map(|one| one.counter).collect();
+        assert_eq!(wire.model.counted_by_thread(), list);
+        wire.model.sleep_and_wake();
+        let head: Threads = wire.about(threads::THREADS, number).done();
+        assert_eq!(head.sleeps, 1);
+        assert_eq!(wire.about(STOP, number).refusal(), None);
+        assert!(wire.model.counted_by_thread().is_empty());
+        assert_eq!(wire.model.faults(), []);
+    }
+}
+
+#[test]
+fn another_session_has_no_thread_counters() {
+    let mut wire = Wire::new("skylake", 1);
+    let number = wire.open();
+    let error = wire.about(threads::THREADS, number).error();
+    assert_eq!(error, Some(NotConfigured), "not configured at all");
+    wire.configure(number, &by_source(&[INSTRUCTIONS]));
+    let error = wire.about(threads::THREADS, number).error();
+    assert_eq!(error, Some(NotConfigured), "not by thread");
+}
+
+#[test]
+fn while_another_profiles_it_does_not_start() {
+    let mut wire = Wire::new("skylake", 2);
+    let number = by_thread(&mut wire);
+    wire.model.profile_a_thread(true);
+    assert_eq!(wire.about(START, number).error(), Some(ThreadsOwned));
+    wire.model.profile_a_thread(false);
+    assert_eq!(
+        wire.about(START, number).refusal(),
+        None,
+        "nothing was kept"
+    );
+}
+
+#[test]
+fn what_a_thread_still_uses_is_kept_told_and_asked_for_again() {
+    let mut wire = Wire::new("skylake", 2);
+    let number = by_thread(&mut wire);
+    assert_eq!(wire.about(START, number).refusal(), None);
+    wire.work("instructions=1000,cycles=1000,processors=all");
+    wire.model.profile_a_thread(true);
+    let killed = wire.handle;
+    wire.model.close(killed);
+    wire.handle = wire.other(78);
+    assert!(!wire.model.is_counting());
+    assert_eq!(wire.machine().flags, Machine::THREADS_KEPT);
+    assert_eq!(wire.machine().holder_process, PROCESS);
+    let other = wire.open();
+    wire.configure(other, &by_source(&[INSTRUCTIONS]));
+    let kept = (ThreadsKept, PROCESS, 0);
+    assert_eq!(wire.about(START, other).refusal(), Some(kept));
+    wire.model.ask_again();
+    assert_eq!(wire.machine().flags, Machine::THREADS_KEPT);
+    wire.model.profile_a_thread(false);
+    wire.model.ask_again();
+    assert_eq!(wire.machine().flags, 0);
+    assert_eq!(wire.about(START, other).refusal(), None);
+}
