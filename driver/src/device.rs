@@ -10,7 +10,7 @@ use crate::timer::Setting;
 use crate::trace::{self, What};
 use crate::wdf::{Owner, Timer};
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use hal_profile::host::Processors;
 use hal_profile::program::Scratch;
 use hal_profile::service::{self, About, Completion, Service};
@@ -44,6 +44,8 @@ pub(crate) struct Device {
     owner: Owner,
     /// Comes back to what Windows has refused: see [`Device::again`].
     again: Timer,
+    /// That timer is set.
+    waiting: AtomicBool,
     hardware: WaitLock<Option<Pool<Hardware>>>,
 }
 
@@ -64,6 +66,7 @@ impl Device {
         Ok(Self {
             owner,
             again: Timer::new(owner, again)?,
+            waiting: AtomicBool::new(false),
             hardware: WaitLock::new(owner, None)?,
         })
     }
@@ -122,6 +125,7 @@ impl Device {
 
     /// A second has passed since Windows has kept the counters of a session by thread.
     pub(crate) fn again(&self) {
+        self.waiting.store(false, Ordering::Relaxed);
         self.with(|hardware| hardware.service.ask_again());
     }
 
@@ -163,7 +167,8 @@ impl Device {
         let result = work(hardware);
         let setting = hardware.timer();
         hardware.service.processors().set_timer(setting);
-        if hardware.service.keeps_threads() {
+        // It goes on as it is set: requests must not put it off.
+        if hardware.service.keeps_threads() && !self.waiting.swap(true, Ordering::Relaxed) {
             self.again.start(SECOND);
         }
         Some(result)

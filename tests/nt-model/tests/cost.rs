@@ -106,7 +106,7 @@ const CALLBACK_MOST: u64 = 240;
 const GUARDED_MOST: u64 = 400;
 
 /// Bytes of pool while a session samples: of the device, and of each processor, most of it its ring.
-const POOL_DEVICE: u64 = 1_885_120;
+const POOL_DEVICE: u64 = 1_885_128;
 const POOL_EACH: u64 = 1_339_456;
 
 /// One counter in use, which has overflowed; in the HAL's callback without what the HAL does.
