@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wine");
@@ -73,8 +73,10 @@ impl Wine {
         assert!(started.expect("Wine's server").success());
         // Wine sets itself up with its own newdev.dll; the stand-in has too little for that.
         let mut first = wine.command(&program("wine64"));
-        let ready = first.args(["halprof.exe", "--version"]).output();
-        assert!(ready.expect("Wine runs").status.success());
+        // Its services go on with what the first program was given: a pipe would never be closed.
+        first.args(["halprof.exe", "--version"]);
+        let ready = first.stdout(Stdio::null()).stderr(Stdio::null()).status();
+        assert!(ready.expect("Wine runs").success());
         // The tool takes it from System32 alone; files beside it that only have the names of what it
         // needs change nothing.
         let system = wine.folder().join("prefix/drive_c/windows/system32");
