@@ -1,85 +1,18 @@
-//! A stand-in of Windows and of the driver's session by thread: what is chosen, what is taken away,
-//! and which passages are void.
+//! Stand-ins of Windows: what is chosen, what is taken away, which passages are void, and threads
+//! that migrate.
 
 use super::row;
+use crate::regions::sweep::sweep_on;
 use crate::regions::{
     Discard, EMPTY, EMPTY_NESTED, Method, Platform, Profile, Regions, TICKS, ThreadData,
 };
 use crate::{Connection, Modelled, Result, Sources, Transport};
 use shared_types::request::RequestCode;
-use shared_types::request::rdpmc::{ALLOW, Rdpmc};
-use shared_types::request::session::{CONFIGURE, THREADS as BY_THREAD};
-use shared_types::request::threads::{THREADS, ThreadCounter, Threads};
-use shared_types::{ErrorCode, ReplyHeader};
-use std::mem::size_of;
 use std::sync::{Arc, Mutex, MutexGuard};
-use zerocopy::IntoBytes;
 
 /// ERROR_NOT_SUPPORTED.
 const NOT_SUPPORTED: u32 = 50;
 const WIDTH: u32 = 48;
-
-/// A driver that counts by thread, on a model that does not.
-#[derive(Debug)]
-struct Driver {
-    model: Modelled,
-    rdpmc: bool,
-}
-
-impl Transport for Driver {
-    fn request(&mut self, code: RequestCode, input: &[u8], output: &mut [u8]) -> Result<usize> {
-        let size = |bytes: usize| ReplyHeader::done(bytes);
-        match code {
-            CONFIGURE => {
-                // The flags are the third number of a request.
-                let mut input = input.to_vec();
-                let flags = u32::from_le_bytes(input[8..12].try_into().expect("flags"));
-                input[8..12].copy_from_slice(&(flags & !BY_THREAD).to_le_bytes());
-                self.model.request(code, &input, output)
-            }
-            THREADS => {
-                let counters = [0, 1].map(|counter| ThreadCounter {
-                    source: 0,
-                    counter,
-                    rdpmc: counter,
-                    width: WIDTH,
-                });
-                let bytes = size_of::<Threads>() + size_of_val(&counters);
-                let head = Threads {
-                    header: size(bytes),
-                    count: 2,
-                    sleeps: 0,
-                    mask: 0b11,
-                };
-                Ok(put(
-                    output,
-                    &[head.as_bytes(), counters.as_bytes()].concat(),
-                ))
-            }
-            ALLOW if self.rdpmc => {
-                let header = size(size_of::<Rdpmc>());
-                let reply = Rdpmc {
-                    header,
-                    holders: 1,
-                    processors: 8,
-                    on: 8,
-                    found: 0,
-                };
-                Ok(put(output, reply.as_bytes()))
-            }
-            ALLOW => {
-                let refused = ReplyHeader::refused(ErrorCode::Hypervisor, 0, 0);
-                Ok(put(output, refused.as_bytes()))
-            }
-            _ => self.model.request(code, input, output),
-        }
-    }
-}
-
-fn put(output: &mut [u8], reply: &[u8]) -> usize {
-    output[..reply.len()].copy_from_slice(reply);
-    reply.len()
-}
 
 /// One thread, and what it has done; every look at it costs some events, before and behind.
 #[derive(Clone, Debug, Default)]
@@ -159,13 +92,16 @@ impl Profile for Thread {
     }
 }
 
-fn driver(rdpmc: bool) -> Connection<Driver> {
-    let spec = crate::spec("skylake").expect("a machine");
-    let model = Modelled::new(&spec.leaves);
-    Connection::new(Driver { model, rdpmc }).expect("it answers")
+/// A model, whose driver refuses RDPMC under a hypervisor.
+fn driver(rdpmc: bool) -> Connection<Modelled> {
+    super::on(if rdpmc {
+        "skylake"
+    } else {
+        "hyperv-guest-intel"
+    })
 }
 
-fn sources(connection: &mut Connection<Driver>) -> Sources {
+fn sources(connection: &mut Connection<Modelled>) -> Sources {
     Sources::named(connection, "TotalIssues:u,BranchInstructions:u").expect("sources")
 }
 
@@ -326,5 +262,213 @@ fn a_region_over_a_sleep_is_void_by_every_method() {
                 .to_string()
                 .contains("during which the machine slept")
         );
+    }
+}
+
+#[test]
+fn a_sweep_counts_by_thread_what_can_be() {
+    let mut connection = driver(true);
+    let windows = StandIn::default();
+    let mut code = |_: &mut Modelled| windows.work(9000, 300);
+    let swept = sweep_on(&mut connection, "all:u", 3, Some(&windows), &mut code);
+    let swept = swept.expect("a sweep");
+    assert_eq!(swept.anchor.as_deref(), Some("TotalIssues:u"));
+    for pass in &swept.passes {
+        let by_thread = pass.method == Method::ThreadProfiling;
+        assert!(
+            !by_thread || pass.sources.len() <= 3,
+            "four counters: {pass:?}"
+        );
+        assert!(!by_thread || pass.instructions == Some(9000), "{pass:?}");
+    }
+    let method = |source: &str| row(&swept.report, "sweep", "sweep", source).method;
+    assert_eq!(method("BranchMispredictions:u"), Method::ThreadProfiling);
+    assert_eq!(method("Timer:u"), Method::Processors);
+    let all = Sources::named(&mut connection, "all:u").expect("sources");
+    for name in all.names() {
+        let rows = swept.rows().filter(|row| row.source == name).count();
+        assert_eq!(rows, 1, "{name}");
+    }
+}
+
+/// A model that the requests and the stand-in share.
+#[derive(Clone, Debug)]
+struct Shared(Arc<Mutex<Modelled>>);
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Modelled> {
+        self.0.lock().expect("nobody panicked")
+    }
+
+    /// The counters of a processor that Windows has in its list.
+    fn counters(&self, processor: usize) -> [u64; 16] {
+        let mut model = self.lock();
+        let list = model.model().counted_by_thread();
+        let processor = model.model().processor(processor).expect("a processor");
+        let mut values = [0; 16];
+        for (value, counter) in values.iter_mut().zip(list) {
+            *value = processor.rdpmc(counter).expect("a counter");
+        }
+        values
+    }
+}
+
+impl Transport for Shared {
+    fn request(&mut self, code: RequestCode, input: &[u8], output: &mut [u8]) -> Result<usize> {
+        self.lock().request(code, input, output)
+    }
+}
+
+/// A thread that runs here and there on a model; Windows adds up its counters at each switch.
+#[derive(Debug)]
+struct Migrant {
+    model: Shared,
+    thread: Arc<Mutex<Scheduled>>,
+}
+
+#[derive(Debug, Default)]
+struct Scheduled {
+    processor: usize,
+    /// Its processor's counters when it came.
+    came: [u64; 16],
+    sums: [u64; 16],
+    switches: u32,
+}
+
+impl Migrant {
+    fn thread(&self) -> MutexGuard<'_, Scheduled> {
+        self.thread.lock().expect("nobody panicked")
+    }
+
+    fn sums(&self) -> [u64; 16] {
+        let thread = self.thread();
+        let now = self.model.counters(thread.processor);
+        let since = now
+            .iter()
+            .zip(thread.came)
+            .map(|(now, came)| now.wrapping_sub(came));
+        let mut sums = thread.sums;
+        for (sum, since) in sums.iter_mut().zip(since) {
+            *sum += since & ((1 << WIDTH) - 1);
+        }
+        sums
+    }
+
+    fn switch_to(&self, processor: usize) {
+        let sums = self.sums();
+        let came = self.model.counters(processor);
+        let switches = self.thread().switches + 1;
+        *self.thread() = Scheduled {
+            processor,
+            came,
+            sums,
+            switches,
+        };
+    }
+
+    /// The thread works, and after it somebody else on all processors but its own.
+    fn work(&self, instructions: u32) {
+        let own = self.thread().processor;
+        let amount = format!("instructions={instructions},cycles=10,branches=5");
+        super::run(
+            &mut self.model.lock(),
+            &format!("{amount},processors={own}"),
+        );
+        for other in (0..4).filter(|&other| other != own) {
+            let noise = format!("instructions=77777,cycles=10,branches=999,processors={other}");
+            super::run(&mut self.model.lock(), &noise);
+        }
+    }
+}
+
+impl Platform for Migrant {
+    fn profile(&self, _counters: u64) -> std::result::Result<Box<dyn Profile>, u32> {
+        Ok(Box::new(Self {
+            model: self.model.clone(),
+            thread: Arc::clone(&self.thread),
+        }))
+    }
+
+    fn rdpmc(&self, ecx: u32) -> u64 {
+        let processor = self.thread().processor;
+        let mut model = self.model.lock();
+        let processor = model.model().processor(processor).expect("a processor");
+        processor.rdpmc(ecx).expect("a counter")
+    }
+
+    fn ticks_before(&self) -> u64 {
+        0
+    }
+
+    fn ticks_behind(&self) -> u64 {
+        0
+    }
+
+    fn clock(&self) -> String {
+        "a stand-in".to_owned()
+    }
+
+    fn slept_ms(&self) -> u64 {
+        0
+    }
+}
+
+impl Profile for Migrant {
+    fn read(&mut self, counters: bool) -> std::result::Result<ThreadData, u32> {
+        let switches = self.thread().switches;
+        Ok(ThreadData {
+            switches,
+            counters: if counters { self.sums() } else { [0; 16] },
+        })
+    }
+}
+
+/// The driver programs the counters of a model, and nothing but the thread's own is counted.
+#[test]
+fn a_thread_that_migrates_has_exactly_its_own_counts() {
+    for (method, switched) in [(Method::ThreadProfiling, 0), (Method::Rdpmc, 10)] {
+        let spec = crate::spec("skylake").expect("a machine");
+        let model = Shared(Arc::new(Mutex::new(Modelled::new(&spec.leaves))));
+        let mut connection = Connection::new(model.clone()).expect("it answers");
+        let list = "TotalIssues:u,BranchInstructions:u";
+        let sources = Sources::named(&mut connection, list).expect("sources");
+        let windows = Migrant {
+            model,
+            thread: Arc::default(),
+        };
+        let regions = Regions::open_on(&mut connection, &sources, Some(method), Some(&windows));
+        let regions = regions.expect("regions");
+        let thread = regions.thread("main").expect("a thread");
+        for pass in 0..40 {
+            let _outer = thread.enter("outer").expect("entered");
+            windows.work(1000);
+            if pass % 4 == 3 {
+                windows.switch_to((pass / 4 + 1) % 4);
+            }
+            let _inner = thread.enter("inner").expect("entered");
+            windows.work(300);
+        }
+        drop(thread);
+        let report = regions.report();
+        for (region, instructions, branches, lost) in
+            [("outer", 1300, 10, switched), ("inner", 300, 5, 0)]
+        {
+            let found = row(&report, region, "main", "TotalIssues:u");
+            assert_eq!(
+                (found.n, found.min),
+                (40 - lost, instructions),
+                "{method:?}"
+            );
+            assert_eq!(
+                (found.mode, found.deviation),
+                (Some(instructions), Some(0.0))
+            );
+            let found = row(&report, region, "main", "BranchInstructions:u");
+            assert_eq!(
+                (found.min, found.mode),
+                (branches, Some(branches)),
+                "{method:?}"
+            );
+        }
     }
 }
