@@ -3,7 +3,8 @@
 //! What interrupts cost is added up over a window: the time in the handler, and a fixed cost for
 //! each interrupt that the handler cannot see. Above the budget the periods of all sampled sources
 //! are doubled, at once and not only at the window's end; after a calm second they are halved again.
-//! Interrupts without an overflow of ours are counted too: too many in a window are a storm.
+//! Interrupts without an overflow of ours are counted too, also while nothing runs: too many in a
+//! short time are a storm.
 
 use zerocopy::FromZeros;
 
@@ -23,8 +24,11 @@ pub(crate) const DEFAULT_BUDGET: u32 = 100;
 
 /// Windows in a second.
 const WINDOWS_A_SECOND: u64 = 100;
-/// Spurious interrupts in a window that are a storm; Linux gives up after as many in a row.
+/// Spurious interrupts in [`STORM_TICKS`] that are a storm; Linux gives up after as many in a row.
 pub(crate) const STORM: u32 = 100;
+/// Ticks of the time-stamp counter: 7 ms at 5 GHz, 34 ms at 1 GHz. Where nothing runs nobody says
+/// what a window is.
+const STORM_TICKS: u64 = 1 << 25;
 /// Below this part of the budget a window is calm: a doubled load is still half the budget.
 const CALM_PART: u64 = 4;
 /// What entering and leaving an interrupt costs besides the handler, in nanoseconds: an assumption.
@@ -70,7 +74,9 @@ pub(crate) struct Guard {
     /// What an interrupt costs that the handler does not see.
     unseen: u64,
     spent: u64,
+    /// Spurious interrupts, and since when they are counted.
     spurious: u32,
+    spurious_since: u64,
     calm_windows: u64,
 }
 
@@ -88,7 +94,10 @@ impl Guard {
     }
 
     /// Accounts for an interrupt without an overflow of ours. Answers whether they are a storm.
-    pub(crate) fn spurious(&mut self) -> bool {
+    pub(crate) fn spurious(&mut self, now: u64) -> bool {
+        if now.wrapping_sub(self.spurious_since) >= STORM_TICKS {
+            (self.spurious, self.spurious_since) = (0, now);
+        }
         self.spurious += 1;
         self.spurious >= STORM
     }
@@ -143,6 +152,5 @@ impl Guard {
     fn begin(&mut self, now: u64) {
         self.began = now;
         self.spent = 0;
-        self.spurious = 0;
     }
 }

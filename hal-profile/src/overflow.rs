@@ -82,7 +82,10 @@ impl<M: Machine> Local<'_, M> {
         let entry = self.machine.timestamp();
         if self.state.phase == Phase::Running && !self.program.settings.no_address {
             let overflowed = self.collect(entry, Some(interrupted), Means::RUNNING);
-            self.guard(entry, overflowed == 0);
+            if overflowed == 0 {
+                self.spurious(entry);
+            }
+            self.guard(entry);
         } else {
             self.interrupt_between(entry, interrupted);
         }
@@ -95,12 +98,15 @@ impl<M: Machine> Local<'_, M> {
             self.proof_interrupt();
             return;
         }
-        let overflowed = self.collect_by(entry, Some(interrupted));
-        self.guard(entry, overflowed == 0);
+        if self.collect_by(entry, Some(interrupted)) == 0 {
+            self.spurious(entry);
+        }
+        self.guard(entry);
     }
 
     /// Answers the HAL's overflow callback: the HAL has stopped the counters, says which overflowed
-    /// (bits of the global registers' layout), and clears and restarts them itself. PROFILE_LEVEL.
+    /// (bits of the global registers' layout), and clears and restarts them itself. Interrupts that
+    /// the HAL handles are no storm of ours, and LVTPC is the HAL's there. PROFILE_LEVEL.
     #[inline]
     pub fn callback(&mut self, overflowed: u64) {
         let entry = self.machine.timestamp();
@@ -123,7 +129,11 @@ impl<M: Machine> Local<'_, M> {
                 spurious = false;
             }
         }
-        self.guard(entry, spurious);
+        if spurious {
+            let statistics = &mut self.state.statistics;
+            statistics.spurious = statistics.spurious.wrapping_add(1);
+        }
+        self.guard(entry);
     }
 
     /// Finds overflows that no interrupt has told of. The host has let pending ones in before.
@@ -202,28 +212,24 @@ impl<M: Machine> Local<'_, M> {
 
     /// Holds the handler against its budget of time.
     #[inline]
-    fn guard(&mut self, entry: u64, spurious: bool) {
+    fn guard(&mut self, entry: u64) {
         let exit = self.machine.timestamp();
         let state = &mut *self.state;
         let statistics = &mut state.statistics;
         let ticks = exit.wrapping_sub(entry);
         statistics.handler_ticks = statistics.handler_ticks.wrapping_add(ticks);
-        if spurious {
-            self.spurious();
-        }
-        let state = &mut *self.state;
         let limits = &self.program.settings.interrupt_time;
         if let Some(elapsed) = state.guard.account(entry, exit, limits) {
             self.obey_guard(exit, elapsed);
         }
     }
 
-    /// An interrupt without an overflow of ours. Whose interrupts the HAL handles cannot storm us.
+    /// An interrupt without an overflow of ours.
     #[cold]
-    fn spurious(&mut self) {
+    fn spurious(&mut self, now: u64) {
         let state = &mut *self.state;
         state.statistics.spurious = state.statistics.spurious.wrapping_add(1);
-        if !self.program.settings.no_address && state.guard.spurious() {
+        if state.guard.spurious(now) {
             self.end_in_storm();
         }
     }

@@ -48,22 +48,31 @@ impl<M: Machine> Local<'_, M> {
         self.state.phase = Phase::Stopped;
     }
 
-    /// Before sleep, when all registers will be lost: after [`Self::halt`], ends the rotation.
+    /// Before sleep, when all registers will be lost: after [`Self::halt`], ends the rotation. A
+    /// session that a storm has ended here does not go on after sleep.
     pub(crate) fn suspend(&mut self) {
-        if self.state.phase == Phase::Halted {
-            self.disarm();
-            self.state.phase = Phase::Suspended;
+        if self.state.phase != Phase::Halted {
+            return;
         }
+        self.disarm();
+        self.state.phase = if self.state.ended == 0 {
+            Phase::Suspended
+        } else {
+            self.finish_periods();
+            Phase::Ended
+        };
     }
 
     /// After sleep: goes on with the rotation that was interrupted.
     pub(crate) fn resume(&mut self) {
+        let settings = &self.program.settings;
+        if settings.samples && !settings.no_address {
+            // What has masked LVTPC, and what held the line up, was lost in sleep.
+            self.state.storm = false;
+            pmu::unmask_lvtpc(self.machine, &self.state.capabilities);
+        }
         if self.state.phase == Phase::Suspended {
             self.state.found.counters = 0;
-            let settings = &self.program.settings;
-            if settings.samples && !settings.no_address {
-                pmu::unmask_lvtpc(self.machine, &self.state.capabilities);
-            }
             self.arm();
         }
     }

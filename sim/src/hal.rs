@@ -60,7 +60,7 @@ pub fn stop(cpu: &mut Cpu) -> Stopped {
     let control = cpu.read_msr(global.control);
     cpu.write_msr(global.control, 0);
     Stopped {
-        overflowed: cpu.read_msr(global.status),
+        overflowed: cpu.read_msr(global.status) & cpu.processor.counter_status(),
         control,
     }
 }

@@ -472,6 +472,12 @@ impl Processor {
         }
     }
 
+    /// The status bits of all counters that it has.
+    pub(crate) fn counter_status(&self) -> u64 {
+        self.package()
+            .map_or(0, |package| package.unit.counter_status())
+    }
+
     fn package(&self) -> Option<MutexGuard<'_, Package>> {
         let package = self.package.as_ref()?;
         Some(package.lock().unwrap_or_else(PoisonError::into_inner))

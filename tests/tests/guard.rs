@@ -221,6 +221,51 @@ fn a_storm_ends_the_session() {
     }
 }
 
+/// As many of them in a longer time are none.
+#[test]
+fn rare_spurious_interrupts_are_no_storm() {
+    let mut bare = sampling("zen2", 0);
+    for _ in 0..10 {
+        for _ in 0..99 {
+            bare.spurious_interrupt(0);
+        }
+        let processor = &mut bare.cpu(0).processor;
+        let now = processor.timestamp();
+        processor.set_timestamp(now + 40_000_000);
+    }
+    let statistics = bare.statistics();
+    assert_eq!((statistics.ended, statistics.spurious), (0, 990));
+    assert!(!is_masked(&mut bare));
+}
+
+/// Sleep ends the storm, and not the refusal: what was counted up to the storm is all there is.
+#[test]
+fn after_sleep_a_session_that_a_storm_has_ended_stays_ended() {
+    for model in ["skylake", "zen2"] {
+        let mut bare = sampling(model, 0);
+        bare.retire(0, &[(Event::Instructions, 5_001)]);
+        assert!(bare.take_interrupt(0), "{model}");
+        for _ in 0..100 {
+            bare.spurious_interrupt(0);
+        }
+        bare.service.suspend();
+        let processor = &mut bare.cpu(0).processor;
+        processor.reset();
+        processor.boot_windows();
+        bare.service.resume();
+        bare.retire(0, &[(Event::Instructions, 50_001)]);
+        assert!(!bare.take_interrupt(0), "{model}: nothing runs");
+        let storm = ErrorCode::InterruptStorm as u32;
+        assert_eq!(bare.statistics().ended, storm, "{model}");
+        assert_eq!(bare.snapshot()[0].counted, 5_001, "{model}");
+        assert_eq!(bare.try_about_session(STOP).error, storm, "{model}");
+        assert!(!is_masked(&mut bare), "{model}");
+        bare.start();
+        bare.stop();
+        assert_eq!(bare.cpu(0).faults, [], "{model}");
+    }
+}
+
 /// The interrupt would come back at once, with nobody to answer.
 #[test]
 fn after_a_storm_nothing_starts_while_the_status_is_set() {

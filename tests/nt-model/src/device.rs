@@ -11,16 +11,13 @@ use crate::programs::Program;
 use crate::rules::{Rule, Violation};
 use anyhow::Result;
 use hal_profile::overflow::Interrupted;
-use shared_types::request::machine::{self, Page, Processor};
+use shared_types::NtStatus;
 use shared_types::request::{Access, RequestCode};
-use shared_types::{NtStatus, RequestHeader, WIRE_VERSION};
 use sim::cpuid::Leaves;
 use sim::host::Cpu;
 use sim::model::io_manager_grants;
 use sim::run::{Answering, Run};
 use sim::workload::Workload;
-use std::collections::BTreeSet;
-use zerocopy::{FromBytes, IntoBytes};
 
 /// A request that was submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,11 +64,6 @@ pub struct Device {
     /// Bytes of the driver's image in memory.
     pub image_size: u64,
     stage: pnp::Stage,
-    /// Processors that the driver has told a storm of.
-    storms: BTreeSet<usize>,
-    /// Processors that were there from the start. LVTPC of those that come later is not judged: what
-    /// Windows' HAL makes of it while they join is in no document.
-    initial: usize,
     /// D0Entry, when it is next called, answers this in place of its own status.
     pub d0_entry_answers: Option<u32>,
     work: Work,
@@ -100,8 +92,6 @@ impl Device {
             machine: Machine::new(&image, leaves, seed)?,
             image_size: image.bytes.len() as u64,
             stage: pnp::Stage::Unloaded,
-            storms: BTreeSet::new(),
-            initial: leaves.len(),
             d0_entry_answers: None,
             work: Work::None,
             broken: None,
@@ -149,63 +139,7 @@ impl Device {
         if close != 0 {
             self.machine.call("EvtFileClose", close, &[file.object])?;
         }
-        kmdf::delete(&mut self.machine, file.object)?;
-        self.check_masks()
-    }
-
-    /// LVTPC may be masked after the counters were given back where the driver tells of a storm, and
-    /// nowhere else.
-    pub fn check_masks(&mut self) -> Result<(), Violation> {
-        let registers = &mut self.machine.engine.bus().registers;
-        let masked = std::mem::take(&mut registers.left_masked);
-        if self.machine.framework.device.is_none() {
-            // There is nobody to ask whether it was a storm.
-            return Ok(());
-        }
-        if !masked.is_empty() {
-            self.ask_for_storms()?;
-        }
-        let judged = |index: &&usize| **index < self.initial && !self.storms.contains(*index);
-        let Some(index) = masked.iter().find(judged) else {
-            return Ok(());
-        };
-        let what = format!("LVTPC is left masked on processor {index}, where no storm is told of");
-        Err(Violation::new(Rule::BitsLeft, what))
-    }
-
-    /// Processors of which the driver tells, or has told, that a storm has left LVTPC masked.
-    pub fn masked_by_storms(&mut self) -> Result<Vec<usize>, Violation> {
-        if self.machine.framework.device.is_some() {
-            self.ask_for_storms()?;
-        }
-        let later = self.initial..self.machine.processors();
-        Ok(self.storms.iter().copied().chain(later).collect())
-    }
-
-    fn ask_for_storms(&mut self) -> Result<(), Violation> {
-        let file = self.open(SYSTEM.0, &[Access::Read])?;
-        for first in 0..self.machine.processors() as u32 {
-            let from = machine::From {
-                header: RequestHeader {
-                    size: size_of::<machine::From>() as u32,
-                    version: WIRE_VERSION,
-                    flags: 0,
-                    reserved: 0,
-                },
-                first,
-                reserved: 0,
-            };
-            let mut output = [0; size_of::<Page>() + size_of::<Processor>()];
-            let code = machine::PROCESSORS;
-            let (_, length) = self.device_control(&file, code, from.as_bytes(), &mut output)?;
-            let told = output.get(size_of::<Page>()..length).unwrap_or_default();
-            if let Ok(processor) = Processor::read_from_bytes(told)
-                && processor.flags & Processor::STORM != 0
-            {
-                self.storms.insert(first as usize);
-            }
-        }
-        self.close(&file)
+        kmdf::delete(&mut self.machine, file.object)
     }
 
     /// One DeviceIoControl: the status it completes with, and the bytes written to `output`.
@@ -223,7 +157,6 @@ impl Device {
                 self.machine.check_nobody_waits()?;
                 let (status, reply) = self.finish_request(request)?;
                 output[..reply.len()].copy_from_slice(&reply);
-                self.check_masks()?;
                 Ok((status, reply.len()))
             }
         }

@@ -753,7 +753,9 @@ fn free_counters(m: &mut Machine) -> Result<Outcome, Violation> {
     m.kernel.counters = None;
     let in_callback = m.in_callback();
     let bus = m.engine.bus();
-    bus.registers.release(&mut bus.cpus, &in_callback)?;
+    if let Some(masked) = bus.registers.release(&mut bus.cpus, &in_callback)? {
+        m.left_masked(&masked)?;
+    }
     done()
 }
 

@@ -155,6 +155,10 @@ struct Processor {
     pile: Vec<usize>,
     dpcs: VecDeque<QueuedDpc>,
     interrupt: Option<Interrupted>,
+    storm: interrupts::Storm,
+    /// It was added. LVTPC is not judged there: what Windows' HAL makes of it while a processor
+    /// joins is in no document.
+    added: bool,
 }
 
 /// A number that two different histories do not share (64-bit FNV-1a).
@@ -369,6 +373,9 @@ impl Machine {
         if let Some(cpu) = bus.cpus.last_mut() {
             bus.registers.add(cpu);
         }
-        self.processors.push(Processor::default());
+        self.processors.push(Processor {
+            added: true,
+            ..Processor::default()
+        });
     }
 }

@@ -149,9 +149,6 @@ pub struct Registers {
     /// reservation.
     reserved: Option<u64>,
     watched: Vec<Watched>,
-    /// Processors on which LVTPC was masked when the counters were given back: that is a
-    /// violation unless the driver tells of a storm there.
-    pub left_masked: Vec<usize>,
     /// CR4.PCE of the processors where the driver has written CR4, as it was before the first time
     /// since the machine was booted or woke.
     pce_found: BTreeMap<usize, u64>,
@@ -280,16 +277,19 @@ impl Registers {
     ///
     /// `in_callback`: processors on which the HAL has stopped all counters for a callback, and will
     /// start them again when that returns.
-    pub fn release(&mut self, cpus: &mut [Cpu], in_callback: &[usize]) -> Result<(), Violation> {
+    ///
+    /// Where it has had a handler, answers the processors on which LVTPC is masked.
+    pub fn release(
+        &mut self,
+        cpus: &mut [Cpu],
+        in_callback: &[usize],
+    ) -> Result<Option<Vec<usize>>, Violation> {
         self.check_but(cpus, in_callback)?;
+        self.reserved = None;
         let masked =
             |(index, cpu): (usize, &mut Cpu)| (lvtpc(cpu) & LVTPC_MASK != 0).then_some(index);
         let masked = cpus.iter_mut().enumerate().filter_map(masked);
-        self.left_masked = masked
-            .filter(|index| self.handled && !in_callback.contains(index))
-            .collect();
-        self.reserved = None;
-        Ok(())
+        Ok(self.handled.then(|| masked.collect()))
     }
 
     /// Nothing of the driver's may be left, and nothing of another's changed.

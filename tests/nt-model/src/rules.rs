@@ -76,8 +76,8 @@ rules! {
     /// HalAllocateHardwareCounters.
     Unreserved "unreserved";
     /// A register of the driver's is not as it must be when its counters are given back: page of
-    /// HalFreeHardwareCounters, after which they are another's. Or LVTPC is masked then, and the
-    /// driver tells of no storm there.
+    /// HalFreeHardwareCounters, after which they are another's. Or LVTPC is masked then, and there
+    /// was no storm.
     BitsLeft "bits-left";
     /// A bit that is another owner's was changed.
     ForeignBits "foreign-bits";

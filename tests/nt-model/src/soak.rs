@@ -1,7 +1,7 @@
 //! A long randomized run: machine after machine, each with many sequences of [`crate::traffic`].
 //!
-//! A life is one machine: its seed decides the model, how many processors, and every sequence. So
-//! the seed of a life replays it.
+//! A life is one machine: its seed decides the model, how many processors, what is unkind about
+//! them, and every sequence. So the seed of a life replays it.
 
 use crate::device::Device;
 use crate::machine::Fingerprint;
@@ -10,6 +10,7 @@ use crate::traffic::{Action, Told, Traffic};
 use anyhow::{Result, anyhow};
 use fastrand::Rng;
 use sim::models::{MODELS, repeat};
+use sim::unkind::{ROWS, Unkind, with_unkind};
 use sim::workload;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,6 +21,8 @@ pub const SEQUENCES: u64 = 50;
 /// Actions in one sequence, at most; at least a few.
 const ACTIONS: usize = 60;
 const FEWEST_ACTIONS: usize = 8;
+/// Unkind behaviours of one machine, at most.
+const BEHAVIOURS: usize = 3;
 /// Processors of one machine, at most.
 const PROCESSORS: usize = 3;
 const WORK: &str = "instructions=3000000,cycles=5000000,branches=70000,processors=all";
@@ -68,10 +71,14 @@ impl std::fmt::Display for Failure {
 pub fn live(file: &[u8], seed: u64, sequences: u64) -> Result<Life, Box<Failure>> {
     let mut rng = Rng::with_seed(seed);
     let model = &MODELS[rng.usize(..MODELS.len())];
-    let leaves = repeat(&model.processors(), rng.usize(1..=PROCESSORS));
+    let unkind = unkind(seed);
+    let mut leaves = repeat(&model.processors(), rng.usize(1..=PROCESSORS));
+    for leaves in &mut leaves {
+        *leaves = with_unkind(leaves, unkind);
+    }
     let work = workload::parse(WORK).unwrap_or_default();
     let mut story = vec![format!(
-        "on {} with {} processors",
+        "on {} with {} processors, unkind: {unkind:?}",
         model.name,
         leaves.len()
     )];
@@ -107,6 +114,20 @@ pub fn live(file: &[u8], seed: u64, sequences: u64) -> Result<Life, Box<Failure>
             violation,
         })),
     }
+}
+
+/// The unkind behaviours of a life: none in one of two, else up to [`BEHAVIOURS`]. They are drawn
+/// apart from all else, so that a kind life is the same without them.
+fn unkind(seed: u64) -> Unkind {
+    let mut rng = Rng::with_seed(seed ^ 0x0BAD);
+    if rng.bool() {
+        return Unkind::default();
+    }
+    let mut unkind = Unkind::default();
+    for _ in 0..rng.usize(1..=BEHAVIOURS) {
+        unkind = unkind.with(ROWS[rng.usize(..ROWS.len())].behaviour);
+    }
+    unkind
 }
 
 fn broken(error: &anyhow::Error) -> Violation {

@@ -18,6 +18,7 @@ use shared_types::request::{Plain, RequestCode, counts, samples};
 use shared_types::{NtStatus, ReplyHeader};
 use sim::cpuid::Leaves;
 use sim::host::Cpu;
+use sim::unkind::{Behaviour, Unkind};
 use sim::workload::Workload;
 use std::collections::VecDeque;
 use zerocopy::FromBytes;
@@ -137,7 +138,14 @@ pub struct Told {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Level {
     pool: u64,
-    processors: Vec<Vec<(u32, u64)>>,
+    processors: Vec<Controls>,
+}
+
+/// One processor's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Controls {
+    registers: Vec<(u32, u64)>,
+    unkind: Unkind,
 }
 
 /// A sequence being played.
@@ -212,7 +220,6 @@ impl<'a> Traffic<'a> {
         self.device.machine.disturbed = false;
         self.device.machine.settle()?;
         self.device.machine.check_nobody_waits()?;
-        self.device.check_masks()?;
         if self.gone {
             self.device.remove()?;
             let status = self.device.start()?;
@@ -228,7 +235,7 @@ impl<'a> Traffic<'a> {
         before.compare(
             &level(self.device),
             self.added || self.gone || self.restarted,
-            &self.device.masked_by_storms()?,
+            &self.device.machine.may_be_masked(),
         )?;
         held(self.device)?;
         every_session_is_free(self.device)?;
@@ -659,7 +666,8 @@ pub fn level(device: &mut Device) -> Level {
     }
 }
 
-fn controls(cpu: &mut Cpu) -> Vec<(u32, u64)> {
+fn controls(cpu: &mut Cpu) -> Controls {
+    let unkind = cpu.processor.unkind();
     let processor = &mut cpu.processor;
     let mut found = Vec::new();
     for &(first, stride, count) in CONTROLS {
@@ -673,7 +681,10 @@ fn controls(cpu: &mut Cpu) -> Vec<(u32, u64)> {
     let lvtpc = processor.rdmsr(X2APIC_LVTPC);
     let lvtpc = lvtpc.or_else(|_| processor.read_apic(LVTPC).map(u64::from));
     found.extend(lvtpc.map(|value| (LVTPC, value)));
-    found
+    Controls {
+        registers: found,
+        unkind,
+    }
 }
 
 impl Level {
@@ -693,11 +704,19 @@ impl Level {
             return Err(Violation::new(Rule::PoolLeak, what));
         }
         for (index, (before, after)) in self.processors.iter().zip(&after.processors).enumerate() {
-            for (&(msr, was), &(_, is)) in before.iter().zip(after) {
+            let unkind = after.unkind;
+            for (&(msr, was), &(_, is)) in before.registers.iter().zip(&after.registers) {
                 let may_differ = match msr {
                     0x360..0x372 => CCCR_THREAD,
-                    // Left masked after a storm, which the driver tells of.
-                    LVTPC | X2APIC_LVTPC if storms.contains(&index) => LVTPC_MASK,
+                    LVTPC if storms.contains(&index) => LVTPC_MASK,
+                    // Whoever samples lets it through, whoever has masked it before.
+                    LVTPC => was & !is & LVTPC_MASK,
+                    // A freeze of versions 2 and 3 clears all bits; others' are theirs to set again.
+                    GLOBAL_CTRL | AMD_GLOBAL_CTRL if unkind.has(Behaviour::Frozen) => was & !is,
+                    // The counter was reserved, and is taken.
+                    0x186 | 0xC001_0000 | 0xC001_0200 if unkind.has(Behaviour::CountersOn) => {
+                        was & !is
+                    }
                     _ => 0,
                 };
                 if (is ^ was) & !may_differ != 0 {

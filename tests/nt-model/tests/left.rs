@@ -1,11 +1,19 @@
 //! Is what a session leaves behind seen?
 
 use hal_profile::machine::CR4_PCE;
+use hal_profile::overflow::Interrupted;
 use halprof_tests::driver;
+use halprof_tests::requests::{ALL_RIGHTS, bytes, configure, header, spec};
 use nt_model::Device;
 use nt_model::rules::Rule;
 use nt_model::traffic::level;
-use sim::models::find;
+use shared_types::request::machine::{From, PROCESSORS, Page, Processor};
+use shared_types::request::session::{self, Configure, Opened, Session};
+use shared_types::request::{Plain, RequestCode};
+use shared_types::{Mode, ReplyHeader};
+use sim::models::{find, repeat};
+use std::mem::offset_of;
+use zerocopy::FromBytes;
 
 /// IA32_PERFEVTSEL0, IA32_FIXED_CTR_CTRL, IA32_PERF_GLOBAL_CTRL.
 const SELECT: (u32, u64) = (0x186, 0x0043_00C0);
@@ -68,4 +76,73 @@ fn pool() {
     assert_eq!(left.expect_err("pool is left").rule, Rule::PoolLeak);
     // An added processor's block is no leak.
     assert!(before.compare(&level(&mut device), true, &[]).is_ok());
+}
+
+/// A session samples on processor 0; interrupts storm on processor 1, where nothing runs and nothing
+/// masks LVTPC but the driver. It ends the storm, leaves LVTPC masked and tells of it; the next
+/// session there lets it through. What the HAL handles and calls back for is no storm of the
+/// driver's, and LVTPC the HAL's.
+#[test]
+fn a_storm_where_nothing_runs() {
+    let Some(file) = driver::file() else { return };
+    let leaves = repeat(&find("zen2").expect("a model").processors()[..1], 2);
+    let mut device = Device::new(&file, &leaves, 1).expect("a machine");
+    assert_eq!(device.start().expect("no rule"), 0);
+    let file = device.open(4096, ALL_RIGHTS).expect("a handle");
+    let ask = |device: &mut Device, code: RequestCode, input: &[u8]| {
+        let mut output = vec![0; 4096];
+        let (_, length) = device
+            .device_control(&file, code, input, &mut output)
+            .unwrap_or_else(|violation| panic!("{violation}"));
+        output.truncate(length);
+        let (reply, _) = ReplyHeader::read_from_prefix(&output).expect("a reply");
+        assert_eq!(reply.error, 0, "{code:?}");
+        output
+    };
+    let open = Plain {
+        header: header(session::KERNEL),
+    };
+    let opened = ask(&mut device, session::OPEN, &bytes(&open, &[]));
+    let (opened, _) = Opened::read_from_prefix(&opened).expect("a session");
+    let about = Session {
+        header: header(0),
+        session: opened.session,
+        reserved: 0,
+    };
+    let about = bytes(&about, &[]);
+    for (flags, processors, interrupts, storms) in [
+        (session::SAMPLE, 0b01, 100, true),
+        (session::SAMPLE, 0b11, 99, false),
+        (session::SAMPLE | session::NO_ADDRESS, 0b01, 200, false),
+    ] {
+        let mut input = configure(opened.session, flags, &[spec(2)]);
+        input[offset_of!(Configure, processors)] = processors;
+        ask(&mut device, session::CONFIGURE, &input);
+        ask(&mut device, session::START, &about);
+        for _ in 0..interrupts {
+            let interrupted = Interrupted {
+                ip: 0,
+                mode: Mode::Kernel,
+                process: 0,
+                thread: 0,
+            };
+            let handled = device.machine.interrupt(1, interrupted);
+            handled.unwrap_or_else(|violation| panic!("{violation}"));
+        }
+        ask(&mut device, session::STOP, &about);
+        let from = From {
+            header: header(0),
+            first: 1,
+            reserved: 0,
+        };
+        let told = ask(&mut device, PROCESSORS, &bytes(&from, &[]));
+        let told = &told[size_of::<Page>()..][..size_of::<Processor>()];
+        let told = Processor::read_from_bytes(told).expect("a processor");
+        assert_eq!(told.flags & Processor::STORM != 0, storms);
+        let processor = &mut device.machine.engine.bus().cpus[1].processor;
+        let lvtpc = processor.read_apic(LVTPC).expect("xAPIC");
+        assert_eq!(lvtpc & MASKED != 0, storms);
+    }
+    device.close(&file).expect("no rule");
+    device.remove().expect("no rule");
 }

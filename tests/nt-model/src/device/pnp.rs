@@ -252,7 +252,6 @@ impl Device {
                 self.machine.call("DriverUnload", unload, &[driver])?;
             }
         }
-        self.check_masks()?;
         self.stage = Stage::Unloaded;
         kmdf::forget_driver(&mut self.machine)?;
         self.check_nothing_left()

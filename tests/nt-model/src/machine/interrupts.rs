@@ -9,6 +9,32 @@ use hal_profile::overflow::Interrupted;
 use shared_types::Mode;
 use sim::event::{Counts, Event};
 use sim::hal;
+use sim::unkind::Behaviour;
+use std::collections::VecDeque;
+
+/// So many interrupts within so many nanoseconds may be taken for a storm.
+const STORM: usize = 100;
+const STORM_NS: u64 = 1 << 25;
+
+/// What a processor has had of interrupts since its LVTPC was last found let through.
+#[derive(Default)]
+pub(super) struct Storm {
+    /// When the last ones came.
+    recent: VecDeque<u64>,
+    /// There was one.
+    was: bool,
+}
+
+impl Storm {
+    fn interrupted(&mut self, now: u64) {
+        self.recent.push_back(now);
+        if self.recent.len() < STORM {
+            return;
+        }
+        let first = self.recent.pop_front();
+        self.was |= first.is_some_and(|first| now - first < STORM_NS);
+    }
+}
 
 /// What comes at moments that the seed chooses, while a machine is disturbed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +79,8 @@ impl Machine {
     ) -> Result<(), Violation> {
         let who = (interrupted.process, interrupted.thread);
         if let Some(handler) = self.kernel.interrupt_handler {
+            let now = self.engine.bus().cpus[index].processor.timestamp();
+            self.processors[index].storm.interrupted(now);
             let frame = kernel::trap_frame(self, interrupted)?;
             let id = self.pile(index, "interrupt", handler, &[frame, 0], PROFILE, who)?;
             self.activities[id].frame = frame;
@@ -67,6 +95,35 @@ impl Machine {
             self.interrupts += 1;
         }
         Ok(())
+    }
+
+    /// The counters were given back by who had a handler, and LVTPC was found masked on some
+    /// processors: that may be where there was a storm, and nowhere else.
+    pub fn left_masked(&mut self, masked: &[usize]) -> Result<(), Violation> {
+        for (index, processor) in self.processors.iter_mut().enumerate() {
+            if !masked.contains(&index) {
+                processor.storm = Storm::default();
+            }
+        }
+        let may_be = self.may_be_masked();
+        let Some(index) = masked.iter().find(|index| !may_be.contains(index)) else {
+            return Ok(());
+        };
+        let what = format!("LVTPC is left masked on processor {index}, where there was no storm");
+        Err(Violation::new(Rule::BitsLeft, what))
+    }
+
+    /// Processors on which LVTPC may be masked though no session runs.
+    #[must_use]
+    pub fn may_be_masked(&self) -> Vec<usize> {
+        let cpus = &self.engine.bus_ref().cpus;
+        let late = |index: &usize| cpus[*index].processor.unkind().has(Behaviour::Late);
+        (0..self.processors.len())
+            .filter(|index| {
+                let processor = &self.processors[*index];
+                processor.storm.was || processor.added || late(index)
+            })
+            .collect()
     }
 
     /// Processors on which the HAL has stopped the counters for a callback that has not returned.
