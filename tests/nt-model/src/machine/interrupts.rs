@@ -117,11 +117,15 @@ impl Machine {
     #[must_use]
     pub fn may_be_masked(&self) -> Vec<usize> {
         let cpus = &self.engine.bus_ref().cpus;
-        let late = |index: &usize| cpus[*index].processor.unkind().has(Behaviour::Late);
+        // An interrupt that comes behind the handler's end masks LVTPC by its delivery.
+        let behind = |index: &usize| {
+            let unkind = cpus[*index].processor.unkind();
+            unkind.has(Behaviour::Late) || unkind.has(Behaviour::Storm)
+        };
         (0..self.processors.len())
             .filter(|index| {
                 let processor = &self.processors[*index];
-                processor.storm.was || processor.added || late(index)
+                processor.storm.was || processor.added || behind(index)
             })
             .collect()
     }
