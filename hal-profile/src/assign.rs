@@ -27,8 +27,6 @@ pub struct Wanted {
     pub encodings: [Encoding; 2],
     /// In which modes it counts.
     pub filter: Filter,
-    /// Runs together with the others of this number; 0 alone.
-    pub group: u16,
     /// Has its rotation to itself.
     pub alone: bool,
 }
@@ -50,6 +48,9 @@ pub struct Assigned {
 #[derive(Debug, FromZeros)]
 pub struct Assignment {
     wanted: [Wanted; MAX_SOURCES],
+    /// The registers that each source shares with others on each side, as [`registers`] says; 0 for
+    /// most.
+    registers: [[u64; 2]; MAX_SOURCES],
     /// 1 where a source takes a counter.
     takes: [u8; MAX_SOURCES],
     assigned: [Assigned; MAX_SOURCES],
@@ -87,10 +88,20 @@ impl Assignment {
         self.last = ([0; 2], 0);
     }
 
-    /// A source that takes a counter. Sources may be left out, and come in any order.
-    pub fn want(&mut self, index: usize, wanted: &Wanted) {
-        if let (Some(slot), Some(takes)) = (self.wanted.get_mut(index), self.takes.get_mut(index)) {
-            *slot = *wanted;
+    /// Where all that a source needs is written, before [`Self::take`].
+    pub fn wanted(&mut self, index: usize) -> Option<&mut Wanted> {
+        self.wanted.get_mut(index)
+    }
+
+    /// A source takes a counter. Sources may be left out, and come in any order.
+    pub fn take(&mut self, index: usize) {
+        if let (Some(wanted), Some(shared), Some(takes)) = (
+            self.wanted.get(index),
+            self.registers.get_mut(index),
+            self.takes.get_mut(index),
+        ) {
+            let [even, odd] = &wanted.encodings;
+            *shared = [registers(even), registers(odd)];
             *takes = 1;
         }
     }
@@ -223,7 +234,7 @@ impl Assignment {
 
     fn add(&mut self, rotation: u16, index: usize, counter: Counter, side: u8) {
         let [even, odd] = self.candidates(index);
-        let registers = self.encoding(index, side).map_or(0, registers);
+        let registers = self.shares(index, side);
         let alone = self.is_alone(index);
         let at = usize::from(rotation);
         if let (Some(assigned), Some(first), Some(used), Some(reach), Some(shared)) = (
@@ -358,20 +369,27 @@ impl Assignment {
         let (Some(own), Some(&member)) = (rest.first_mut(), members.get(at)) else {
             return false;
         };
-        let used = before
-            .iter()
-            .fold(0, |used, other| used | other.counter.global_bit());
-        for (side, left) in own.left.iter_mut().enumerate() {
-            let encoding = self.encoding(member, side as u8);
-            let agrees = before.iter().zip(members).all(|(other, &theirs)| {
-                encoding
-                    .zip(self.encoding(theirs, other.side))
+        let (mut used, mut shared) = (0, 0);
+        for (other, &theirs) in before.iter().zip(members) {
+            used |= other.counter.global_bit();
+            shared |= self.shares(theirs, other.side);
+        }
+        for (side, left) in (0..).zip(&mut own.left) {
+            *left &= !used;
+            let agrees = |(other, &theirs): (&Try, &usize)| {
+                let own = self.encoding(member, side);
+                own.zip(self.encoding(theirs, other.side))
                     .is_none_or(|(own, theirs)| own.agrees_with(theirs))
-            });
-            *left &= if agrees { !used } else { 0 };
+            };
+            if *left != 0
+                && shared & self.shares(member, side) != 0
+                && !before.iter().zip(members).all(agrees)
+            {
+                *left = 0;
+            }
             if let Some(counter) = Counter::lowest(*left) {
                 *left &= !counter.global_bit();
-                (own.counter, own.side) = (counter, side as u8);
+                (own.counter, own.side) = (counter, side);
                 return true;
             }
         }
@@ -410,13 +428,13 @@ impl Assignment {
     }
 
     fn agrees(&self, rotation: u16, index: usize, side: u8) -> bool {
+        let shared = self.shared.get(usize::from(rotation)).copied();
+        if shared.unwrap_or(0) & self.shares(index, side) == 0 {
+            return true;
+        }
         let Some(encoding) = self.encoding(index, side) else {
             return false;
         };
-        let shared = self.shared.get(usize::from(rotation)).copied();
-        if shared.unwrap_or(0) & registers(encoding) == 0 {
-            return true;
-        }
         self.members(rotation).all(|member| {
             let side = self.assigned.get(member).map_or(0, |other| other.side);
             self.encoding(member, side)
@@ -454,9 +472,16 @@ impl Assignment {
     }
 
     fn has_upstream(&self, index: usize) -> bool {
-        let sides = self.wanted.get(index).map(|wanted| &wanted.encodings);
-        let mut sides = sides.into_iter().flatten();
-        sides.any(|side| side.upstream.iter().any(|register| register.msr != 0))
+        self.registers
+            .get(index)
+            .is_some_and(|shared| *shared != [0; 2])
+    }
+
+    /// The shared registers that a source writes on a side.
+    fn shares(&self, index: usize, side: u8) -> u64 {
+        let sides = self.registers.get(index);
+        let shared = sides.and_then(|sides| sides.get(usize::from(side)));
+        shared.copied().unwrap_or(0)
     }
 
     fn used(&self, rotation: u16) -> u64 {
@@ -486,13 +511,15 @@ fn preferred(free: u64) -> Option<Counter> {
     Counter::lowest(free >> 32 << 32).or(Counter::lowest(free))
 }
 
-/// The registers that an encoding shares with others, one bit for their number modulo 64.
+/// The registers that an encoding shares with others, one bit for their number modulo 64. The last
+/// is there where any is.
 fn registers(encoding: &Encoding) -> u64 {
-    let written = encoding
-        .upstream
-        .iter()
-        .filter(|register| register.msr != 0);
-    written.fold(0, |mask, register| mask | 1 << (register.msr % 64))
+    let [first, then, last] = &encoding.upstream;
+    if last.msr == 0 {
+        return 0;
+    }
+    let bit = |msr: u32| u64::from(msr != 0) << (msr % 64);
+    bit(first.msr) | bit(then.msr) | bit(last.msr)
 }
 
 fn bit_index(counter: Counter) -> usize {

@@ -1,7 +1,9 @@
 //! Which sources a processor has: the rows of its interfaces' tables, judged.
 
 use crate::capabilities::Capabilities;
-use crate::source::amd64_events::{AmdGeneration, mask_selects_nothing, meaning, verdict};
+use crate::source::amd64_events::{
+    AmdGeneration, is_documented, mask_selects_nothing, meaning, verdict,
+};
 use crate::source::raw::Family;
 use crate::source::{self, ANY, CounterSet, Fit, Row, Select, amd, amd64, emon, intel, netburst};
 #[cfg(feature = "legacy")]
@@ -209,7 +211,7 @@ fn known_on_amd(capabilities: &Capabilities, row: &Row) -> Result<(), Refusal> {
             why: UNKNOWN_MODEL,
         });
     }
-    if meaning(generation, event).is_none() {
+    if !is_documented(generation, event) {
         return unsupported(NOT_DOCUMENTED);
     }
     if mask_selects_nothing(generation, event, unit_mask) {

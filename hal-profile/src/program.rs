@@ -170,12 +170,6 @@ impl Program {
         let rotations = self.kinds.iter().map(|kind| kind.rotations);
         rotations.max().unwrap_or(0)
     }
-
-    /// A timer source's interval, in ticks of the time-stamp counter.
-    pub(crate) fn timer_ticks(&self, index: usize) -> Option<u64> {
-        let source = self.sources().get(index).filter(|source| source.timer)?;
-        Some(ticks(source.interval.used, self.settings.frequency))
-    }
 }
 
 impl KindProgram {

@@ -13,11 +13,11 @@ use crate::host::Local;
 use crate::machine::Machine;
 use crate::overflow::preset;
 use crate::pmu;
-use crate::program::{KindProgram, Seat};
+use crate::program::{KindProgram, Seat, Slot, ticks};
 use crate::state::{Phase, Total, doubled};
 use shared_types::ErrorCode;
 use shared_types::request::counts::Count;
-use zerocopy::{FromZeros, IntoBytes};
+use zerocopy::{FromZeros as _, IntoBytes};
 
 impl<M: Machine> Local<'_, M> {
     /// Forgets an earlier program's totals, and starts the first rotation.
@@ -121,9 +121,20 @@ impl<M: Machine> Local<'_, M> {
             self.read_all();
             self.count_timers(now);
         }
+        let Some(kind) = self.kind() else {
+            return;
+        };
+        let state = &*self.state;
+        let now = (state.phase == Phase::Running).then_some(now);
+        let enabled = now.map_or(state.clock.before, |now| self.enabled(now));
+        // Only what is on a counter now has this rotation besides what it has had.
+        let began = state.clock.rotation_began;
+        let on = now.map(|now| (state.order.now(), now.wrapping_sub(began)));
         let counts = out.chunks_exact_mut(size_of::<Count>());
-        for (index, bytes) in counts.enumerate().take(self.program.settings.count) {
-            bytes.copy_from_slice(self.count(index, now).as_bytes());
+        let sources = state.totals.iter().zip(&kind.slots);
+        let sources = sources.take(self.program.settings.count);
+        for ((total, slot), bytes) in sources.zip(counts) {
+            bytes.copy_from_slice(count(total, slot, enabled, on).as_bytes());
         }
     }
 
@@ -276,47 +287,12 @@ impl<M: Machine> Local<'_, M> {
     /// ProfileTime: how often its timer has ticked while the session was running.
     fn count_timers(&mut self, now: u64) {
         let enabled = self.enabled(now);
-        let totals = self.state.totals.iter_mut().enumerate();
-        for (index, total) in totals.take(self.program.settings.count) {
-            if let Some(ticks) = self.program.timer_ticks(index) {
-                total.counted = enabled / ticks.max(1);
+        let sources = self.program.sources().iter();
+        for (source, total) in sources.zip(&mut self.state.totals) {
+            if source.timer {
+                let interval = ticks(source.interval.used, self.program.settings.frequency);
+                total.counted = enabled / interval.max(1);
             }
-        }
-    }
-
-    fn count(&self, index: usize, now: u64) -> Count {
-        let state = &*self.state;
-        let total = state.totals.get(index).copied();
-        let total = total.unwrap_or_else(Total::new_zeroed);
-        let running = state.phase == Phase::Running;
-        let enabled = if running {
-            self.enabled(now)
-        } else {
-            state.clock.before
-        };
-        let slot = self.kind().and_then(|kind| kind.slot(index));
-        let on_counter = running
-            && slot.is_some_and(|slot| {
-                slot.seat == Seat::Counter && slot.rotation == state.order.now()
-            });
-        let this_rotation = if on_counter {
-            now.wrapping_sub(state.clock.rotation_began)
-        } else {
-            0
-        };
-        let halves = |sum: u128| [sum as u64, (sum >> 64) as u64];
-        Count {
-            counted: total.counted,
-            enabled,
-            running: if slot.is_some_and(|slot| slot.seat == Seat::Timer) {
-                enabled
-            } else {
-                total.running.wrapping_add(this_rotation)
-            },
-            turns: total.rotations,
-            count_squared: halves(total.count_squared),
-            count_by_time: halves(total.count_by_time),
-            time_squared: halves(total.time_squared),
         }
     }
 
@@ -341,5 +317,26 @@ impl<'a, M> Local<'a, M> {
     /// What this kind of processor runs.
     fn kind(&self) -> Option<&'a KindProgram> {
         self.program.kind(self.state.kind)
+    }
+}
+
+/// What a source has come to. `on`: the rotation that runs now, and for how long.
+fn count(total: &Total, slot: &Slot, enabled: u64, on: Option<(u16, u64)>) -> Count {
+    let halves = |sum: u128| [sum as u64, (sum >> 64) as u64];
+    let running = match (slot.seat, on) {
+        (Seat::Timer, _) => enabled,
+        (Seat::Counter, Some((rotation, ticks))) if slot.rotation == rotation => {
+            total.running.wrapping_add(ticks)
+        }
+        _ => total.running,
+    };
+    Count {
+        counted: total.counted,
+        enabled,
+        running,
+        turns: total.rotations,
+        count_squared: halves(total.count_squared),
+        count_by_time: halves(total.count_by_time),
+        time_squared: halves(total.time_squared),
     }
 }

@@ -175,7 +175,6 @@ fn wanted(capabilities: &Capabilities, source: &Source) -> Wanted {
         encodings: [0, 1]
             .map(|side| encode(capabilities, &source.select, side, source.filter, false)),
         filter: source.filter,
-        group: source.group,
         alone: false,
     }
 }
@@ -194,7 +193,8 @@ fn solve(
         if source.left_out {
             continue;
         }
-        assignment.want(index, &wanted(capabilities, source));
+        *assignment.wanted(index).expect("a place") = wanted(capabilities, source);
+        assignment.take(index);
         let earlier = sources[..index]
             .iter()
             .rposition(|other| !other.left_out && other.group == source.group);

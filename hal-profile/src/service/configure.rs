@@ -9,14 +9,15 @@ use crate::assign::{Assignment, Wanted};
 use crate::capabilities::Capabilities;
 use crate::catalog;
 use crate::counter::Counter;
-use crate::encode::{self, Encoding, Filter, encode};
+use crate::encode::{self, Filter, Register, encode};
 use crate::guard::{DEFAULT_BUDGET, Limits};
 use crate::host::Processors;
 use crate::processor_set::ProcessorSet;
 use crate::program::{
     KindProgram, MAX_KINDS, MAX_SOURCES, Program, Scratch, Settings, Slot, Source, ticks,
 };
-use crate::source::{ANY, CounterSet, Fit, NO_COUNTER, Select, limits, raw};
+use crate::source::raw::{self, Family, RawEvent};
+use crate::source::{ANY, CounterSet, Fit, NO_COUNTER, Select, limits};
 use core::mem::{offset_of, size_of};
 use shared_types::request::session::{Configure, NO_ADDRESS, SAMPLE, Spec, THREADS, UsedInterval};
 use shared_types::{Delivery, ErrorCode, ProfileInterface, ProfileSource};
@@ -172,7 +173,9 @@ fn resolve(
         some => some,
     };
     let timer = if ProfileSource(id) == ProfileSource::RAW {
-        check_raw(kinds, wanted_kinds, spec, filter)?;
+        if spec.counters == 0 {
+            return Err(bad_value(offset_of!(Spec, counters), 0));
+        }
         false
     } else if spec.raw != 0 {
         return Err(bad_value(offset_of!(Spec, raw), spec.raw));
@@ -212,27 +215,37 @@ fn bad_value(offset: usize, value: u64) -> Refused {
     refused(ErrorCode::BadValue, offset as u32, value)
 }
 
-/// A raw select is judged by the first of its kinds; what it asks of counters, by each ([`want`]).
-fn check_raw(kinds: &Kinds, wanted: u16, spec: &Spec, filter: Filter) -> Result<(), Refused> {
-    let id = spec.source;
-    if spec.counters == 0 {
-        return Err(bad_value(offset_of!(Spec, counters), 0));
+/// Refuses a raw select for what is wrong with it on this kind of processor.
+fn check_raw(found: &Capabilities, source: &Source) -> Result<(), Refused> {
+    match raw_event(catalog::raw_family(found), source) {
+        Ok(_) => Ok(()),
+        Err(RawError::NoFamily) => Err(refused(ErrorCode::SourceNotSupported, source.id, 0)),
+        Err(RawError::Bits(bits)) => Err(refused(ErrorCode::RawRefused, source.id, bits)),
+        Err(RawError::Filter) => Err(refused(ErrorCode::BadFilter, source.id, source.raw)),
     }
-    let mut of_wanted = kinds.iter().filter(|(kind, _)| wanted >> kind & 1 != 0);
-    let family = of_wanted
-        .next()
-        .and_then(|(_, found)| catalog::raw_family(found));
-    let family = family.ok_or(refused(ErrorCode::SourceNotSupported, id, 0))?;
-    let event =
-        raw::parse(family, spec.raw).map_err(|bits| refused(ErrorCode::RawRefused, id, bits))?;
+}
+
+/// Why there is no event for a raw select.
+enum RawError {
+    /// No counters, so no layout.
+    NoFamily,
+    /// These bits of it.
+    Bits(u64),
+    /// Its own filter is another than the source's.
+    Filter,
+}
+
+fn raw_event(family: Option<Family>, source: &Source) -> Result<RawEvent, RawError> {
+    let family = family.ok_or(RawError::NoFamily)?;
+    let event = raw::parse(family, source.raw).map_err(RawError::Bits)?;
     let own = Filter {
         user: event.user,
         kernel: event.kernel,
     };
-    if (own.user || own.kernel) && own != filter {
-        return Err(refused(ErrorCode::BadFilter, id, spec.raw));
+    if (own.user || own.kernel) && own != source.filter {
+        return Err(RawError::Filter);
     }
-    Ok(())
+    Ok(event)
 }
 
 /// Kernel mode needs a session that was opened for it, and its addresses a privilege besides.
@@ -381,6 +394,7 @@ fn make_programs(kinds: &Kinds, scratch: &mut Scratch, approximate: bool) -> Res
         };
         let terms = Terms {
             found,
+            raw: catalog::raw_family(found),
             taken: kinds.taken(kind),
             general: kinds.general(),
             common: kinds.common(),
@@ -397,15 +411,11 @@ fn make_programs(kinds: &Kinds, scratch: &mut Scratch, approximate: bool) -> Res
         }
     }
     let program = &scratch.program;
-    let boot = program.kind(kinds.kind_of(0) as u8);
+    let used = (0..MAX_KINDS)
+        .filter(|&kind| kinds.get(kind).is_some() && kinds.uses(&processors, kind))
+        .fold(0, |used, kind| used | 1 << kind);
     for (index, source) in program.sources().iter().enumerate() {
-        let error = boot
-            .and_then(|kind| kind.slot(index))
-            .map(|slot| slot.error);
-        if error == Some(ErrorCode::SourceUnknown as u32) {
-            return Err(refused(ErrorCode::SourceUnknown, source.id, 0));
-        }
-        counted_somewhere(kinds, program, index, source)?;
+        counted_somewhere(kinds, program, used, index, source)?;
     }
     let Some((index, kind)) = unfit else {
         return Ok(());
@@ -415,36 +425,57 @@ fn make_programs(kinds: &Kinds, scratch: &mut Scratch, approximate: bool) -> Res
     Err(refused(ErrorCode::DoesNotFit, id, processor))
 }
 
-/// Refuses a source that no processor of the session counts, for the first one's reason.
+/// Refuses a source that the machine does not have, a raw select that the first of its kinds refuses,
+/// and what no processor of the session counts, for the first one's reason. `used`: the kinds of
+/// those processors.
 fn counted_somewhere(
     kinds: &Kinds,
     program: &Program,
+    used: u16,
     index: usize,
     source: &Source,
 ) -> Result<(), Refused> {
-    let mut first = None;
-    for (kind, made) in program.kinds.iter().enumerate() {
-        let used = kinds.get(kind).is_some() && kinds.uses(&program.settings.processors, kind);
-        let error = made.slots.get(index).map_or(0, |slot| slot.error);
-        match (used, ErrorCode::from_wire(error)) {
-            (false, _) => {}
-            (true, None) => return Ok(()),
-            (true, Some(error)) => first = first.or(Some((error, kind))),
-        }
+    let error = |kind: usize| {
+        let slot = program.kinds.get(kind)?.slot(index)?;
+        ErrorCode::from_wire(slot.error)
+    };
+    // The boot processor's kind is the first of all; mostly it counts all.
+    let boot = kinds.kind_of(0);
+    let slot = program.kinds.get(boot).and_then(|kind| kind.slot(index));
+    if used >> boot & 1 != 0 && slot.is_some_and(|slot| slot.error == 0) {
+        return Ok(());
     }
-    let Some((error, kind)) = first else {
+    if error(boot) == Some(ErrorCode::SourceUnknown) {
+        return Err(refused(ErrorCode::SourceUnknown, source.id, 0));
+    }
+    if ProfileSource(source.id) == ProfileSource::RAW
+        && let Some((kind, found)) = kinds.iter().find(|(kind, _)| source.kinds >> kind & 1 != 0)
+        && error(kind).is_some()
+    {
+        check_raw(found, source)?;
+    }
+    let mut used = (0..MAX_KINDS).filter(|kind| used >> kind & 1 != 0);
+    let Some(first) = used.next() else {
         return Ok(());
     };
-    let detail = match error {
-        ErrorCode::FixedCounterTaken => kinds.first_of(kind) as u64,
+    let Some(refusal) = error(first) else {
+        return Ok(());
+    };
+    if used.any(|kind| error(kind).is_none()) {
+        return Ok(());
+    }
+    let detail = match refusal {
+        ErrorCode::FixedCounterTaken => kinds.first_of(first) as u64,
         _ => index as u64,
     };
-    Err(refused(error, source.id, detail))
+    Err(refused(refusal, source.id, detail))
 }
 
 /// On what terms one kind of processor is programmed.
 struct Terms<'a> {
     found: &'a Capabilities,
+    /// In which layout raw selects are.
+    raw: Option<Family>,
     /// Fixed counters that somebody else has enabled.
     taken: u32,
     /// General counters that are reserved where the HAL's callback is used.
@@ -479,14 +510,15 @@ fn make_program(terms: &Terms<'_>, scratch: &mut Scratch, kind: usize) -> Result
             *slot = Slot::refused(ErrorCode::SourceNotSupported);
             continue;
         }
-        let wanted = want(terms, source, settings);
-        *slot = match &wanted {
-            Ok(_) if source.timer => Slot::timer(),
-            Ok(_) => Slot::refused(ErrorCode::DoesNotFit),
-            Err(error) => Slot::refused(*error),
+        let Some(wanted) = assignment.wanted(index) else {
+            continue;
         };
-        if let (Ok(wanted), false) = (&wanted, source.timer) {
-            assignment.want(index, wanted);
+        let counted = want(terms, source, settings, wanted);
+        match counted {
+            Ok(()) if source.timer => *slot = Slot::timer(),
+            // `fill` makes it.
+            Ok(()) => assignment.take(index),
+            Err(error) => *slot = Slot::refused(error),
         }
         if source.group != 0 && !source.timer {
             let of_group = |other: usize| {
@@ -500,7 +532,7 @@ fn make_program(terms: &Terms<'_>, scratch: &mut Scratch, kind: usize) -> Result
             }
             // A group whose members are not all counted here does not run here.
             let split = earlier
-                .is_some_and(|earlier| assignment.assigned(earlier).is_some() != wanted.is_ok());
+                .is_some_and(|earlier| assignment.assigned(earlier).is_some() != counted.is_ok());
             refused_group = refused_group.or(split.then_some(index));
         }
     }
@@ -511,13 +543,17 @@ fn make_program(terms: &Terms<'_>, scratch: &mut Scratch, kind: usize) -> Result
     refused_group.map_or(solved, Err)
 }
 
-/// What a source needs of this kind of processor, or why it is not counted here.
-fn want(terms: &Terms<'_>, source: &Source, settings: &Settings) -> Result<Wanted, ErrorCode> {
+/// Writes what a source needs of this kind of processor, or answers why it is not counted here.
+fn want(
+    terms: &Terms<'_>,
+    source: &Source,
+    settings: &Settings,
+    wanted: &mut Wanted,
+) -> Result<(), ErrorCode> {
     let found = terms.found;
     let id = ProfileSource(source.id);
     let (select, counters, fixed) = if id == ProfileSource::RAW {
-        let family = catalog::raw_family(found).ok_or(ErrorCode::SourceNotSupported)?;
-        let event = raw::parse(family, source.raw).map_err(|_| ErrorCode::SourceNotSupported)?;
+        let event = raw_event(terms.raw, source).map_err(|_| ErrorCode::SourceNotSupported)?;
         if source.counters != ANY && source.counters & !found.counters != 0 {
             return Err(ErrorCode::SourceNotSupported);
         }
@@ -526,7 +562,7 @@ fn want(terms: &Terms<'_>, source: &Source, settings: &Settings) -> Result<Wante
         let row = catalog::find(found, id).ok_or(terms.unknown)?;
         catalog::support(found, row, terms.approximate).map_err(|refusal| refusal.error)?;
         match row.fit {
-            Fit::Timer if source.timer => return Ok(wanted(Filter::BOTH, source.group)),
+            Fit::Timer if source.timer => return Ok(()),
             Fit::Timer => {
                 let (select, counters, _) = sampled_time(found, terms.taken)?;
                 (select, counters, NO_COUNTER)
@@ -537,29 +573,21 @@ fn want(terms: &Terms<'_>, source: &Source, settings: &Settings) -> Result<Wante
     if settings.samples && found.delivery == Delivery::None {
         return Err(ErrorCode::SamplingUnavailable);
     }
-    let mut wanted = wanted(source.filter, source.group);
+    wanted.filter = source.filter;
     wanted.alone = source.alone;
     wanted.candidates = candidates(terms, settings, &select, counters, fixed);
     let select = general_select(&select).unwrap_or(select);
-    let side = |side| encode(found, &select, side, source.filter, settings.samples);
-    wanted.encodings = match select {
-        Select::NetBurst(_) => [side(0), side(1)],
-        _ => [side(0), Encoding::default()],
-    };
+    let [even, odd] = &mut wanted.encodings;
+    *even = encode(found, &select, 0, source.filter, settings.samples);
+    if let Select::NetBurst(_) = select {
+        *odd = encode(found, &select, 1, source.filter, settings.samples);
+    } else {
+        odd.upstream = [Register::default(); 3];
+    }
     if wanted.candidates == [0, 0] {
         return Err(without_counter(&select, settings));
     }
-    Ok(wanted)
-}
-
-fn wanted(filter: Filter, group: u16) -> Wanted {
-    Wanted {
-        candidates: [0; 2],
-        encodings: [Encoding::default(); 2],
-        filter,
-        group,
-        alone: false,
-    }
+    Ok(())
 }
 
 fn without_counter(select: &Select, settings: &Settings) -> ErrorCode {
@@ -656,20 +684,21 @@ fn fill(
             continue;
         };
         let counter = assigned.counter;
-        let encoding = if counter.is_fixed() {
-            encode::fixed(wanted.filter, settings.samples)
+        let [even, odd] = &wanted.encodings;
+        *slot = if counter.is_fixed() {
+            Slot::new(
+                found,
+                counter,
+                &encode::fixed(wanted.filter, settings.samples),
+            )
         } else {
-            let [even, odd] = wanted.encodings;
-            if assigned.side == 0 { even } else { odd }
+            Slot::new(found, counter, if assigned.side == 0 { even } else { odd })
         };
-        *slot = Slot {
-            interrupts: settings.samples,
-            period,
-            source: index as u16,
-            rotation: assigned.rotation,
-            next: assigned.next,
-            ..Slot::new(found, counter, &encoding)
-        };
+        slot.interrupts = settings.samples;
+        slot.period = period;
+        slot.source = index as u16;
+        slot.rotation = assigned.rotation;
+        slot.next = assigned.next;
         made.counters |= counter.global_bit();
     }
 }

@@ -82,9 +82,22 @@ pub const fn is_northbridge(event: u16) -> bool {
 /// The manual's name of an event on this generation, or `None` where it is not documented there.
 #[must_use]
 pub fn meaning(generation: AmdGeneration, event: u16) -> Option<&'static str> {
-    let row = find(event)?;
+    text(name(generation, event))
+}
+
+/// Whether an event is documented on this generation.
+#[must_use]
+pub fn is_documented(generation: AmdGeneration, event: u16) -> bool {
+    name(generation, event) != 0
+}
+
+/// The number of its name, 0 for none.
+fn name(generation: AmdGeneration, event: u16) -> u8 {
+    let Some(row) = find(event) else {
+        return 0;
+    };
     let [k8, family10h, family15h, zen1, zen2, zen3, zen4, zen5] = row.names;
-    text(match generation {
+    match generation {
         AmdGeneration::K8 => k8,
         AmdGeneration::Family10h => family10h,
         AmdGeneration::Family15h => family15h,
@@ -102,7 +115,7 @@ pub fn meaning(generation: AmdGeneration, event: u16) -> Option<&'static str> {
         AmdGeneration::Zen4 => zen4,
         AmdGeneration::Zen5 => zen5,
         _ => 0,
-    })
+    }
 }
 
 /// The number of the event's name on K8, or on family 10h where K8 has none; 0 where neither has.

@@ -34,9 +34,11 @@ pub const fn processors(model: u32) -> Processors {
 /// The counters that can count an event; any, for a code that is not documented.
 #[must_use]
 pub fn counters(event: u8) -> CounterSet {
+    let id = FIRST_OWN + u32::from(event);
+    let at = EVENTS.partition_point(|known| known.row.id.0 < id);
     EVENTS
-        .iter()
-        .find(|known| known.row.id.0 == FIRST_OWN + u32::from(event))
+        .get(at)
+        .filter(|known| known.row.id.0 == id)
         .map_or(ANY, |known| known.row.counters)
 }
 

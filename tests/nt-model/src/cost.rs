@@ -59,14 +59,15 @@ const THREAD_MOST: u64 = 100_000;
 /// More of them for each processor, and for each sample that is moved.
 const EACH_PROCESSOR: u64 = 400;
 const EACH_SAMPLE: u64 = 60;
-/// More of them for each source of the session: each is looked up and encoded.
-const EACH_SOURCE_CONFIGURED: u64 = 2_500;
+/// More of them for each source of the session: each is looked up and encoded, for each kind of
+/// processor, and NetBurst's are searched for a place.
+const EACH_SOURCE_CONFIGURED: u64 = 1_500;
 /// Instructions of a request on each processor, in all its DPCs there, for a session of few sources.
 const PROCESSOR_MOST: u64 = 3_000;
 /// More of them where START's proof is tried again, for an interrupt that was late.
 const TRIED_AGAIN: u64 = 18_000;
 /// More of them for each source: all are read, and have a row in a reply.
-const EACH_SOURCE: u64 = 100;
+const EACH_SOURCE: u64 = 60;
 
 /// What one request has taken.
 #[derive(Clone, Debug, Default)]

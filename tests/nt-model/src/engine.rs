@@ -217,7 +217,8 @@ impl Bus {
     ///
     /// Without the guest feed events are the workload's alone, so the driver's own instructions are
     /// none. But a loop of a few instructions that has gone on for [`SPIN`] of them waits for events to
-    /// happen: then they do, besides the workload. The driver's exercise at START does that.
+    /// happen: then they do, besides the workload, and the slice ends, so that their interrupt comes at
+    /// once. The driver's exercise at START does that.
     fn follow(&mut self, address: u64) {
         const PRIME: u64 = 0x0000_0100_0000_01B3;
         self.path = (self.path ^ address).wrapping_mul(PRIME);
@@ -239,6 +240,7 @@ impl Bus {
         let spins = stretch.turns == SPIN;
         if spins && self.guest.is_none() {
             self.exercise();
+            self.budget = 0;
         }
     }
 
