@@ -255,14 +255,12 @@ impl Registers {
         self.watched = cpus.iter_mut().map(Watched::new).collect();
     }
 
-    /// All registers were lost in sleep. The counters that were the driver's still are, and what
-    /// reset has made of the registers is what it finds.
+    /// All registers were lost in sleep. What reset and firmware have made of them is what the driver
+    /// finds, and a counter is its own again once it has written it.
     pub fn renew(&mut self, cpus: &mut [Cpu]) {
         self.pce_found.clear();
         for (watched, cpu) in self.watched.iter_mut().zip(cpus) {
-            let ours = watched.ours;
             *watched = Watched::new(cpu);
-            watched.ours = ours;
         }
     }
 

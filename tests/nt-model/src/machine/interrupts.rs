@@ -32,7 +32,7 @@ impl Storm {
             return;
         }
         let first = self.recent.pop_front();
-        self.was |= first.is_some_and(|first| now - first < STORM_NS);
+        self.was |= first.is_some_and(|first| now.wrapping_sub(first) < STORM_NS);
     }
 }
 
