@@ -61,7 +61,7 @@ const EACH_PROCESSOR: u64 = 400;
 const EACH_SAMPLE: u64 = 60;
 /// More of them for each source of the session: each is looked up and encoded, for each kind of
 /// processor, and NetBurst's are searched for a place.
-const EACH_SOURCE_CONFIGURED: u64 = 1_500;
+const EACH_SOURCE_CONFIGURED: u64 = 1_700;
 /// Instructions of a request on each processor, in all its DPCs there, for a session of few sources.
 const PROCESSOR_MOST: u64 = 3_000;
 /// More of them where START's proof is tried again, for an interrupt that was late.

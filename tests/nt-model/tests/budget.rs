@@ -170,10 +170,11 @@ fn what_requests_take() {
     assert!(over.is_empty(), "{}", over.join("\n"));
 }
 
-/// The shipped driver, on two processors.
+/// The shipped driver, on two processors: 100,000 instructions and 400 for each, but for what family
+/// 15h takes besides.
 #[test]
 fn many_sources_take_no_more_than_few() {
-    const MOST: u64 = 100_000 + 2 * 400;
+    const MOST: u64 = 106_000;
     let Some(file) = driver::file() else { return };
     for model in MODELS {
         let mut asking = Asking::new(&file, model.name);
