@@ -15,11 +15,17 @@ const TICKS_MAX: u64 = 1 << 16;
 const TIMER_UNIT: u64 = 100;
 /// Interrupts taken one after the other before anything else happens.
 const INTERRUPTS_IN_A_ROW: usize = 100;
-/// What modelled samples were taken in.
-/// The process that a workload is, in user mode and in the kernel.
+/// The process that the first program of a workload is, in user mode and in the kernel.
 pub const PROCESS: u32 = 4096;
 /// Its thread.
 pub const THREAD: u32 = 4100;
+/// How far the next program's process and thread are from those.
+const NEXT: u32 = 8;
+
+/// The process of each program of a workload.
+pub fn processes(workload: &Workload) -> impl Iterator<Item = u32> {
+    (0..workload.programs() as u32).map(|program| PROCESS + NEXT * program)
+}
 
 /// Who answers what happens on modelled processors: the service in process, or a driver.
 pub trait Answering {
@@ -207,11 +213,12 @@ impl Run {
                 None => self.workload.ip_at(position),
             };
             let mode = if user { Mode::User } else { Mode::Kernel };
+            let others = NEXT * self.workload.program_at(position) as u32;
             let interrupted = Interrupted {
                 ip,
                 mode,
-                process: PROCESS,
-                thread: THREAD,
+                process: PROCESS + others,
+                thread: THREAD + others,
             };
             if let Some(cpu) = answering.cpus().get_mut(index) {
                 cpu.interrupt_cost = INTERRUPT_COST;

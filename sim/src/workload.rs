@@ -36,6 +36,13 @@ pub const DEFAULT: &str = "instructions=100000000,cycles=150000000,branches=2000
     l1d-accesses=40000000,l1d-misses=1500000,l1i-fetches=25000000,l1i-misses=120000,\
     fp-operations=10000000,user=90,processors=all";
 
+/// Positions in which each program of a workload has its turn once: a prime, so that no sampling
+/// period meets one program only.
+pub const ROUND: u64 = 10_007;
+
+/// A workload is at most so many programs.
+pub const PROGRAMS_MAX: usize = 8;
+
 /// Where kernel instructions retire from: a modelled kernel image, start inclusive, end exclusive.
 pub const KERNEL_CODE: (u64, u64) = (0xFFFF_F800_0000_1000, 0xFFFF_F800_0000_2000);
 
@@ -57,6 +64,8 @@ pub(crate) struct Parts {
     pub(crate) instructions: Option<Arc<[u64]>>,
     pub(crate) seed: Option<u64>,
     pub(crate) skid: u64,
+    /// Percent of the positions that each program has, 100 together.
+    pub(crate) programs: Vec<u64>,
     /// What counters are told for the events that are named.
     pub(crate) codes: Vec<Code>,
 }
@@ -107,6 +116,7 @@ impl Default for Workload {
             instructions: None,
             seed: None,
             skid: 0,
+            programs: vec![100],
             codes: Vec::new(),
         })
     }
@@ -157,6 +167,23 @@ impl Workload {
     #[must_use]
     pub fn highest_processor(&self) -> Option<u32> {
         self.parts.processors.as_ref()?.last().copied()
+    }
+
+    /// How many programs take turns in it.
+    #[must_use]
+    pub fn programs(&self) -> usize {
+        self.parts.programs.len()
+    }
+
+    /// Which of them runs between the position before this one and this one.
+    #[must_use]
+    pub fn program_at(&self, position: u64) -> usize {
+        let place = position.saturating_sub(1) % ROUND;
+        let mut ends = self.parts.programs.iter().scan(0, |sum, percent| {
+            *sum += percent;
+            Some(ROUND * *sum / 100)
+        });
+        ends.position(|end| place < end).unwrap_or(0)
     }
 
     /// Where its user instructions retire from: start inclusive, end exclusive.

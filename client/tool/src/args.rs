@@ -388,6 +388,10 @@ pub(crate) struct Stat {
     /// Exclude outliers from mean, confidence interval and deviation
     #[arg(long, help_heading = HOW)]
     pub(crate) trim: bool,
+    /// Divide the counts among processes, by samples taken while counting; `SOURCE:PERIOD` sets how
+    /// many events are between samples
+    #[arg(long, value_name = "WHAT", help_heading = WHAT, value_enum, conflicts_with_all = ["passes", "interval", "repeat", "topdown", "wanted"])]
+    pub(crate) by: Option<Dividing>,
     /// Show each processor separately
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) per_cpu: bool,
@@ -403,6 +407,12 @@ pub(crate) struct Stat {
     /// Print one JSON object per line: one for each interval as it ends, the last for the whole
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) jsonl: bool,
+}
+
+/// What counts are divided among.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Dividing {
+    Process,
 }
 
 #[derive(Debug, Args)]

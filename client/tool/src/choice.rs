@@ -47,6 +47,41 @@ impl Choice {
         Ok(choice)
     }
 
+    /// What the options name; without any, cycles and instructions. What has no period is sampled so
+    /// often that a busy processor has about [`calibrate::RATE`] samples a second of its cycles.
+    pub(crate) fn to_divide(options: &Selection, on: &mut On) -> Result<Self> {
+        let mut choice = Self::named(options, on)?;
+        if choice.chosen.is_empty() {
+            let metrics = Metrics::built_in()?;
+            for names in metrics.default_quantities().take(2) {
+                if let Some(name) = choice.first_supported(&names, 0) {
+                    choice.chosen.extend(choose(name, &choice.catalog)?);
+                }
+            }
+            if choice.chosen.is_empty() {
+                choice.chosen = choose("TotalCycles", &choice.catalog)?;
+            }
+        }
+        let mut chosen = choice.chosen.iter();
+        if let Some(time) = chosen.find(|one| one.spec.source == ProfileSource::TIME.0) {
+            return Err(Error::usage(
+                format!(
+                    "{} is not counted while it is sampled, so there is nothing to divide",
+                    time.label
+                ),
+                "Divide cycles instead: they are counted exactly.",
+            ));
+        }
+        let period = on.connection.machine()?.timestamp_frequency / calibrate::RATE;
+        for chosen in &mut choice.chosen {
+            if chosen.spec.interval == 0 {
+                chosen.spec.interval = period;
+            }
+        }
+        choice.settle();
+        Ok(choice)
+    }
+
     /// What the options name, and nothing where they name nothing.
     pub(crate) fn only_named(options: &Selection, on: &mut On) -> Result<Self> {
         let mut choice = Self::named(options, on)?;

@@ -43,6 +43,7 @@ Workloads (modelled machines only):
   code=START-END                 the addresses it runs at
   image=FILE function=NAME       the program, and the function in it, whose code it runs
   seed=N                         vary the rates over time; totals stay exact
+  programs=70+30                 percentages of programs that take turns on each processor
   skid=N                         interrupts come N steps late
   Default: 100 million instructions in 150 million cycles on each processor, 90 % user."
     };

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Rings hold two seconds of samples; they are drained far more often.
-const STEP_NS: u64 = 20_000_000;
+pub(crate) const STEP_NS: u64 = 20_000_000;
 /// How often the file is told what has become of the samples.
 const STATISTICS_NS: u64 = 1_000_000_000;
 

@@ -110,6 +110,14 @@ impl Runner {
         }
     }
 
+    /// The processes of the programs that a modelled machine runs.
+    pub(crate) fn processes(&self) -> Vec<u32> {
+        match &self.what {
+            What::Workload { workload, .. } => sim::run::processes(workload).collect(),
+            What::Real { .. } => Vec::new(),
+        }
+    }
+
     /// The real file whose code a modelled machine runs.
     pub(crate) fn image(&self) -> Option<&Module> {
         match &self.what {

@@ -6,6 +6,7 @@ use halprof_profile::inventory::{Image, System};
 use halprof_profile::recording::Module;
 use sim::run::PROCESS;
 use sim::workload::KERNEL_CODE;
+use std::collections::BTreeMap;
 
 /// What a workload is called that is no real program.
 const PROGRAM: &str = "modelled.exe";
@@ -21,8 +22,17 @@ pub(super) fn system(runner: &Runner, modules: &[Code]) -> Box<dyn System> {
     let kernel = modules.iter().filter(|one| one.process.is_none());
     let mut kernel: Vec<Image> = kernel.map(of_model).collect();
     kernel.push(made_up("modelled kernel", KERNEL_CODE));
+    let program = program.unwrap_or_else(|| made_up(PROGRAM, code));
+    let named = (1..).zip(runner.processes()).map(|(number, process)| {
+        let name = match number {
+            1 => program.name.clone(),
+            _ => format!("modelled-{number}.exe"),
+        };
+        let program = program.clone();
+        (process, Image { name, ..program })
+    });
     Box::new(Modelled {
-        program: program.unwrap_or_else(|| made_up(PROGRAM, code)),
+        programs: named.collect(),
         kernel,
     })
 }
@@ -71,14 +81,14 @@ fn loaded(loaded: halprof_setup::windows::Loaded) -> Image {
 #[cfg(not(windows))]
 fn windows() -> Box<dyn System> {
     Box::new(Modelled {
-        program: Image::default(),
+        programs: BTreeMap::new(),
         kernel: Vec::new(),
     })
 }
 
-/// A model runs one process with one module, and a kernel.
+/// A model runs programs with one module each, and a kernel.
 struct Modelled {
-    program: Image,
+    programs: BTreeMap<u32, Image>,
     kernel: Vec<Image>,
 }
 
@@ -88,11 +98,13 @@ impl System for Modelled {
     }
 
     fn processes(&mut self) -> Vec<(u32, String)> {
-        vec![(PROCESS, self.program.name.clone())]
+        let programs = self.programs.iter();
+        let named = programs.map(|(&process, program)| (process, program.name.clone()));
+        named.collect()
     }
 
-    fn modules(&mut self, _: u32) -> Option<Vec<Image>> {
-        Some(vec![self.program.clone()])
+    fn modules(&mut self, process: u32) -> Option<Vec<Image>> {
+        Some(self.programs.get(&process).cloned().into_iter().collect())
     }
 
     fn kernel(&mut self) -> Vec<Image> {

@@ -3,6 +3,8 @@
 mod annotate;
 mod bad_input;
 pub(crate) mod binaries;
+mod binaries;
+mod by_process;
 mod calibration;
 mod core_types;
 mod describe;

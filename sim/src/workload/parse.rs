@@ -1,6 +1,6 @@
 //! `--workload SPEC`: `key=value` parted by commas.
 
-use super::{MAX_AMOUNT, Parts, USER_CODE, Workload};
+use super::{MAX_AMOUNT, PROGRAMS_MAX, Parts, USER_CODE, Workload};
 use crate::dump::MAX_PROCESSORS;
 use crate::event::{AMOUNTS, Code, Event, NAMED_MAX};
 use std::collections::BTreeSet;
@@ -58,7 +58,7 @@ impl WorkloadError {
             Self::UnknownKey { .. } => {
                 "events: instructions cycles branches branch-misses ref-cycles llc-references \
                  llc-misses l1d-accesses l1d-misses l1i-fetches l1i-misses fp-operations, and \
-                 the vendor's by their names; others: user processors code seed skid"
+                 the vendor's by their names; others: user processors programs code seed skid"
             }
             Self::TooMany => "leave some out",
             Self::DuplicateKey { .. } => "give each key once",
@@ -70,9 +70,9 @@ impl WorkloadError {
 /// Reads a workload.
 ///
 /// Keys: the amount of each [`Event`] by its name, 0 to 2^62; `user`, percent; `processors`, as in
-/// `0-3+8`, or `all`; `code`, as in `0x140001000-0x140002000`, the end exclusive; `seed`, for rates
+/// `0-3+8`, or `all`; `programs`, the percentages of programs that take turns, as in `70+30`; `code`, as in `0x140001000-0x140002000`, the end exclusive; `seed`, for rates
 /// that vary over time; `skid`, the positions by which interrupts are late.
-/// Not given: amounts and skid 0, user 100, processor 0, [`USER_CODE`], steady rates.
+/// Not given: amounts and skid 0, user 100, processor 0, one program, [`USER_CODE`], steady rates.
 pub fn parse(text: &str) -> Result<Workload, WorkloadError> {
     parse_with(text, &|_| None)
 }
@@ -93,6 +93,7 @@ pub fn parse_with(
         instructions: None,
         seed: None,
         skid: 0,
+        programs: vec![100],
         codes: Vec::new(),
     };
     let mut keys = BTreeSet::new();
@@ -143,6 +144,11 @@ fn set(
         "processors" => {
             parts.processors = processors(value).ok_or(bad(
                 "a list such as `0-3+8` of processors below 2048, or `all`",
+            ))?;
+        }
+        "programs" => {
+            parts.programs = programs(value).ok_or(bad(
+                "a list of percentages such as `70+30`, eight at most, that add up to 100",
             ))?;
         }
         "code" => {
@@ -211,6 +217,13 @@ fn processors(text: &str) -> Option<Option<BTreeSet<u32>>> {
     Some(Some(processors))
 }
 
+fn programs(text: &str) -> Option<Vec<u64>> {
+    let parts = text.split('+').map(|part| number(part, 100));
+    let parts: Vec<u64> = parts.collect::<Option<_>>()?;
+    let whole = parts.iter().sum::<u64>() == 100 && !parts.contains(&0);
+    (whole && parts.len() <= PROGRAMS_MAX).then_some(parts)
+}
+
 fn code(text: &str) -> Option<(u64, u64)> {
     let (start, end) = text.split_once('-')?;
     let (start, end) = (address(start)?, address(end)?);
@@ -227,7 +240,7 @@ fn address(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::DEFAULT;
+    use crate::workload::{DEFAULT, ROUND};
 
     #[test]
     fn the_default_is_what_it_states() {
@@ -264,6 +277,22 @@ mod tests {
             parse("cycles=1").map(|workload| workload.highest_processor()),
             Ok(Some(0))
         );
+    }
+
+    /// Every turn of a round is whole, and of as many positions as its percentage says.
+    #[test]
+    fn programs_take_turns() {
+        let workload = parse("cycles=1000000,programs=70+20+10").expect("a workload");
+        assert_eq!(
+            (workload.programs(), Workload::default().programs()),
+            (3, 1)
+        );
+        let mut positions = [0u64; 3];
+        for position in 1..=ROUND * 2 {
+            positions[workload.program_at(position)] += 1;
+        }
+        assert_eq!(positions, [14_008, 4_004, 2_002]);
+        assert_eq!(workload.program_at(1), workload.program_at(ROUND + 1));
     }
 
     #[test]
@@ -313,6 +342,11 @@ mod tests {
             "processors=2048",
             "processors=0-4294967295",
             "processors=0+",
+            "programs=",
+            "programs=70",
+            "programs=70+31",
+            "programs=100+0",
+            "programs=60+5+5+5+5+5+5+5+5",
             "code=0x2000-0x1000",
             "code=0x1000-0x1000",
             "code=0x1000",

@@ -1,6 +1,7 @@
 //! `halprof stat`: count.
 
 mod body;
+mod by_process;
 pub(crate) mod csv;
 mod openmetrics;
 mod repeats;
@@ -11,16 +12,20 @@ mod topdown;
 
 use crate::On;
 use crate::Result;
-use crate::args;
-use crate::choice::{self, Choice, rotation};
+use crate::args::{self, Dividing};
+use crate::choice::{self, Choice, Wanted, rotation};
 use crate::output::{Output, plain, seconds};
 use crate::periods::{self, Period};
+use crate::recorder;
 use crate::runner::{Runner, Scope, interrupted};
+use crate::systems;
 use body::{Body, Interval, Pass, Run};
+use by_process::Samples;
 use halprof_measure::Session;
 use halprof_measure::estimate::since;
 use halprof_measure::metrics::Metrics;
 use halprof_measure::passes::passes;
+use halprof_profile::inventory::Inventory;
 use halprof_profile::recording::write_whole;
 use indicatif::ProgressBar;
 use openmetrics::Exposition;
@@ -68,6 +73,8 @@ struct Bench<'a> {
     exposition: Option<Exposition<'a>>,
     interval: Option<u64>,
     progress: ProgressBar,
+    /// Where counts are divided by samples, those.
+    samples: Option<Samples>,
     /// Of all runs and passes before the one that runs.
     done_ns: u64,
 }
@@ -82,13 +89,7 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
     }
     metrics.set_smt(on.shares_cores()?);
     let wanted = choice::wanted(&metrics, &options.wanted)?;
-    let mut choice = if wanted.is_empty() && options.topdown.is_some() {
-        Choice::only_named(&options.selection, on)?
-    } else if wanted.is_empty() {
-        Choice::of(&options.selection, on, true)?
-    } else {
-        Choice::with_metrics(&options.selection, on, &metrics, &wanted, !options.passes)?
-    };
+    let mut choice = choice(options, on, &metrics, &wanted)?;
     choice.setup.rotation = rotation;
     if options.selection.is_default()
         && let Some((why, helps)) = on.no_counters()
@@ -112,6 +113,8 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
     } else {
         vec![(0..choice.chosen.len()).collect()]
     };
+    let model = on.connection.transport().model();
+    let modules = model.map_or_else(Vec::new, |model| model.modules());
     let runner = Runner::new(&options.work, on, &choice, form.owns_output(options))?;
     let told = on.told.clone();
     let path = options.openmetrics.clone();
@@ -124,6 +127,9 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
         Some(length) => output.progress_to(length.saturating_mul(measurements)),
         None => output.progress(),
     };
+    let samples = options
+        .by
+        .map(|Dividing::Process| Samples::new(Inventory::new(systems::system(&runner, &modules))));
     let mut bench = Bench {
         on,
         view: &view,
@@ -132,6 +138,7 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
         exposition: exposition.transpose()?,
         interval,
         progress,
+        samples,
         done_ns: 0,
     };
     let mut measured = Vec::new();
@@ -144,9 +151,15 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
         }
     }
     bench.progress.finish_and_clear();
-    let Bench { runner, teller, .. } = bench;
+    let Bench {
+        runner,
+        teller,
+        samples,
+        ..
+    } = bench;
     let scope = runner.scope(&choice);
     let topdown = topdown.map(|topdown| topdown.rows(&view, &measured));
+    let by_process = samples.map(|samples| divided(&samples, &view, &measured, output));
     let mut body = body(
         &view,
         told.machine,
@@ -156,6 +169,7 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
         sets.len(),
     );
     body.topdown = topdown.unwrap_or_default();
+    body.by_process = by_process.unwrap_or_default();
     for note in periods::notes(&body.periods) {
         output.warn(&note);
     }
@@ -165,6 +179,22 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
         None => output.print(&text)?,
     }
     Ok(runner.program_status())
+}
+
+/// What is to be counted.
+fn choice(
+    options: &args::Stat,
+    on: &mut On,
+    metrics: &Metrics,
+    wanted: &[Wanted<'_>],
+) -> Result<Choice> {
+    let selection = &options.selection;
+    match (options.by, options.topdown) {
+        (Some(Dividing::Process), _) => Choice::to_divide(selection, on),
+        (None, Some(_)) if wanted.is_empty() => Choice::only_named(selection, on),
+        (None, None) if wanted.is_empty() => Choice::of(selection, on, true),
+        _ => Choice::with_metrics(selection, on, metrics, wanted, !options.passes),
+    }
 }
 
 impl Bench<'_> {
@@ -199,7 +229,7 @@ impl Bench<'_> {
             choice.sees_kernel(),
             setup.approximate,
         )?;
-        let settled = session.configure(&setup, false)?;
+        let settled = session.configure(&setup, self.samples.is_some())?;
         session.start()?;
         if let Some(exposition) = &mut self.exposition {
             exposition.publish(session.snapshot()?, 0)?;
@@ -214,9 +244,16 @@ impl Bench<'_> {
             while more && until.is_none_or(|until| now < until) {
                 let left = until.map_or(u64::MAX, |until| until - now);
                 let began = Instant::now();
-                more = self.runner.step(session.transport(), pace.step(left))?;
+                let step = match self.samples {
+                    Some(_) => pace.step(left).min(recorder::STEP_NS),
+                    None => pace.step(left),
+                };
+                more = self.runner.step(session.transport(), step)?;
                 pace.took(began.elapsed());
                 now = self.runner.elapsed_ns(session.transport());
+                if let Some(samples) = &mut self.samples {
+                    samples.drain(&mut session, now)?;
+                }
                 self.progress.set_position(self.done_ns.saturating_add(now));
                 self.progress.set_message(seconds(now));
             }
@@ -240,6 +277,9 @@ impl Bench<'_> {
             time_ns: self.runner.elapsed_ns(session.transport()),
             counts: session.stop_and_read()?,
         };
+        if let Some(samples) = &mut self.samples {
+            samples.finish(&mut session, end.time_ns)?;
+        }
         drop(session);
         self.runner.end()?;
         if let Some(exposition) = &mut self.exposition {
@@ -254,7 +294,11 @@ impl Bench<'_> {
             sources: set.to_vec(),
             elapsed_ns: end.time_ns,
             turns: settled.head.turns,
-            periods: periods::of_counting(choice, set, &settled),
+            periods: if self.samples.is_some() {
+                periods::of_pass(choice, set, &settled)
+            } else {
+                periods::of_counting(choice, set, &settled)
+            },
             counts: end.counts,
         })
     }
@@ -352,6 +396,21 @@ fn differences(now: &[Vec<Count>], before: &[Vec<Count>]) -> Vec<Vec<Count>> {
     now.iter().enumerate().map(row).collect()
 }
 
+/// What was counted, by process.
+fn divided(
+    samples: &Samples,
+    view: &View<'_>,
+    measured: &[Measured],
+    output: &Output,
+) -> Vec<by_process::Row> {
+    let mut rows = Vec::new();
+    for pass in measured.iter().flat_map(|one| &one.passes) {
+        rows.extend(samples.rows(view, &pass.sources, &pass.counts));
+        samples.warn(&rows, view, pass.elapsed_ns, output);
+    }
+    rows
+}
+
 /// What is to be told of all measurements.
 fn body(
     view: &View<'_>,
@@ -388,6 +447,7 @@ fn body(
         derived: view.figures(&counts),
         counts,
         topdown: Vec::new(),
+        by_process: Vec::new(),
         periods: periods.unwrap_or_default(),
         passes: passes.unwrap_or_default(),
         jitter: None,

@@ -1,6 +1,6 @@
 //! What is told of a measurement, as JSON has it.
 
-use super::topdown;
+use super::{by_process, topdown};
 use crate::periods::Period;
 use crate::runner::Scope;
 use serde::Serialize;
@@ -21,6 +21,9 @@ pub(super) struct Body {
     /// Where the slots went, where that was asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) topdown: Vec<topdown::Row>,
+    /// The counts by process, where that was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) by_process: Vec<by_process::Row>,
     /// Of time, and of sources that were given one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) periods: Vec<Period>,

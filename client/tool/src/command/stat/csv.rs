@@ -2,6 +2,7 @@
 //! where metrics were asked for one line for each of those.
 
 use super::body::{Body, Figure, Interval, Row};
+use super::by_process;
 use crate::{Error, Result};
 
 /// What every line of a count begins with, in other files too.
@@ -17,7 +18,7 @@ pub(crate) const COUNT: [&str; 9] = [
     "error",
 ];
 /// The columns behind those; new ones come last.
-const MORE: [&str; 15] = [
+const MORE: [&str; 17] = [
     "start_ns",
     "run",
     "pass",
@@ -33,6 +34,8 @@ const MORE: [&str; 15] = [
     "figure",
     "unit",
     "modelled",
+    "process",
+    "process_id",
 ];
 
 /// What a line has under the names of its columns, the first where a name is there twice; nothing
@@ -67,15 +70,28 @@ pub(super) fn interval(interval: &Interval, has: Lines) -> Result<String> {
         run: interval.run,
         pass: interval.pass,
     };
-    lines(place, &interval.counts, &interval.derived, has)
+    lines(
+        place,
+        &interval.counts,
+        &interval.derived,
+        std::iter::empty(),
+        has,
+    )
 }
 
 /// The lines of the whole.
 pub(super) fn whole(body: &Body, has: Lines) -> Result<String> {
-    lines(Place::default(), &body.counts, &body.derived, has)
+    let parts = body.by_process.iter().map(part);
+    lines(Place::default(), &body.counts, &body.derived, parts, has)
 }
 
-fn lines(place: Place, rows: &[Row], figures: &[Figure], has: Lines) -> Result<String> {
+fn lines(
+    place: Place,
+    rows: &[Row],
+    figures: &[Figure],
+    parts: impl Iterator<Item = Line>,
+    has: Lines,
+) -> Result<String> {
     let mut writer = ::csv::Writer::from_writer(Vec::new());
     let failed = |error: ::csv::Error| Error::internal(error);
     let head = || COUNT.iter().chain(&MORE);
@@ -84,7 +100,7 @@ fn lines(place: Place, rows: &[Row], figures: &[Figure], has: Lines) -> Result<S
     }
     let counts = rows.iter().map(count);
     let figures = figures.iter().filter(|_| has.metrics);
-    for mut line in counts.chain(figures.map(metric)) {
+    for mut line in counts.chain(figures.map(metric)).chain(parts) {
         line.extend(place.columns());
         line.push(("modelled", has.modelled.to_string()));
         let value = |name: &&str| {
@@ -141,6 +157,24 @@ fn count(row: &Row) -> Line {
         ]);
     }
     line
+}
+
+/// The part of a count that one process has; of what was not sampled no process is named.
+fn part(row: &by_process::Row) -> Line {
+    vec![
+        ("source", row.source.clone()),
+        ("value", row.value.to_string()),
+        (
+            "error",
+            optional(row.error.map(|error| format!("{error:.0}"))),
+        ),
+        ("process", optional(row.process.clone())),
+        (
+            "process_id",
+            row.id
+                .map_or_else(|| "none".to_owned(), |id| id.to_string()),
+        ),
+    ]
 }
 
 fn metric(figure: &Figure) -> Line {

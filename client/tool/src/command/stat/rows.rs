@@ -11,6 +11,7 @@ use halprof_measure::metrics::{self, Counted, Metrics};
 use halprof_measure::selection::{Chosen, format_processors};
 use shared_types::request::counts::Count;
 use shared_types::request::machine::Processor;
+use std::collections::BTreeMap;
 
 /// How counts become rows.
 pub(super) struct View<'a> {
@@ -46,6 +47,9 @@ impl By {
         }
     }
 }
+
+/// What each processor has counted of a source, and the place of that source in its session.
+pub(super) type Parts = BTreeMap<u32, (usize, Estimate)>;
 
 /// Processors whose counts are added up.
 struct Party<'a> {
@@ -103,33 +107,15 @@ impl View<'_> {
         counts: &[Vec<Count>],
         pass: Option<u32>,
     ) -> Vec<Row> {
-        let chosen_at = |place: usize| self.choice.chosen.get(*sources.get(place)?);
-        let Some(chosen) = chosen_at(place) else {
+        let Some((chosen, parts)) = self.parts(sources, place, counts) else {
             return Vec::new();
         };
-        let same = |other: &usize| {
-            chosen_at(*other).is_some_and(|other| {
-                other.label == chosen.label && other.spec.group == chosen.spec.group
-            })
-        };
-        if (0..place).any(|earlier| same(&earlier)) {
-            return Vec::new();
-        }
-        let place_of = |processor: &Processor| {
-            let mut places = (place..sources.len()).filter(same);
-            places.find(|&place| {
-                chosen_at(place).is_some_and(|one| self.choice.counts_on(one, processor))
-            })
-        };
-        let (able, unable): (Vec<&Processor>, Vec<&Processor>) = self
-            .choice
-            .selected()
-            .partition(|processor| place_of(processor).is_some());
+        let counting = |processor: &&Processor| parts.contains_key(&processor.index);
+        let (able, unable): (Vec<&Processor>, Vec<&Processor>) =
+            self.choice.selected().partition(counting);
         let estimate = |processor: &&Processor| {
-            let counts = counts.get(processor.index as usize);
-            let place = place_of(processor).unwrap_or(place);
-            let count = counts.and_then(|counts| counts.get(place));
-            Estimate::new(&count.copied().unwrap_or_default())
+            let part = parts.get(&processor.index);
+            part.map(|&(_, estimate)| estimate).unwrap_or_default()
         };
         let row = |party: Party<'_>| Row {
             processor: party.processor,
@@ -143,6 +129,40 @@ impl View<'_> {
             first.left_out = Some(unable).filter(|processors| !processors.is_empty());
         }
         rows
+    }
+
+    /// What each processor that counts one of `sources` has counted, and which of `sources` that is
+    /// there; `None` where an earlier one has the same label.
+    pub(super) fn parts(
+        &self,
+        sources: &[usize],
+        place: usize,
+        counts: &[Vec<Count>],
+    ) -> Option<(&Chosen, Parts)> {
+        let chosen_at = |place: usize| self.choice.chosen.get(*sources.get(place)?);
+        let chosen = chosen_at(place)?;
+        let same = |other: &usize| {
+            chosen_at(*other).is_some_and(|other| {
+                other.label == chosen.label && other.spec.group == chosen.spec.group
+            })
+        };
+        if (0..place).any(|earlier| same(&earlier)) {
+            return None;
+        }
+        let place_of = |processor: &Processor| {
+            let mut places = (place..sources.len()).filter(same);
+            places.find(|&place| {
+                chosen_at(place).is_some_and(|one| self.choice.counts_on(one, processor))
+            })
+        };
+        let part = |processor: &Processor| {
+            let place = place_of(processor)?;
+            let counts = counts.get(processor.index as usize);
+            let count = counts.and_then(|counts| counts.get(place));
+            let estimate = Estimate::new(&count.copied().unwrap_or_default());
+            Some((processor.index, (place, estimate)))
+        };
+        Some((chosen, self.choice.selected().filter_map(part).collect()))
     }
 
     fn parties<'b>(&self, able: Vec<&'b Processor>) -> Vec<Party<'b>> {

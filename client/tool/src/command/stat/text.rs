@@ -1,7 +1,7 @@
 //! Counts for people.
 
 use super::body::{Body, Figure, Interval, Jitter, Repeats, Row};
-use super::topdown;
+use super::{by_process, topdown};
 use crate::output::{WARNING, seconds, styled, thousands};
 use crate::table::{self, Width, table};
 
@@ -59,6 +59,7 @@ pub(super) fn whole(body: &Body, told: bool, width: Width) -> String {
         text += "\n";
         text += &figures(&body.derived, width);
     }
+    text += &by_process::text(&body.by_process, width);
     text += &topdown::text(&body.topdown, width);
     text += &width.fitted(&remarks(body));
     text + &width.fitted(&ending(body))

@@ -1,0 +1,353 @@
+//! `stat --by process`: the counts of each processor, divided among processes by the samples that
+//! were taken on it meanwhile.
+//!
+//! A processor's count is exact, the part of its samples that a process has is an estimate. So are
+//! their products, and their sum over processors; its bound is the root of the sum of the squares
+//! of the parts' bounds, which are Wilson's.
+
+use super::rows::View;
+use crate::Error;
+use crate::Result;
+use crate::output::{Output, thousands};
+use crate::table::{Column, Width, table};
+use halprof_measure::calibrate::RATE;
+use halprof_measure::{Session, Transport};
+use halprof_profile::inventory::{Changes, Inventory};
+use halprof_profile::recording::Process;
+use halprof_profile::report::share::Share;
+use serde::Serialize;
+use shared_types::request::counts::Count;
+use shared_types::{ErrorCode, Sample};
+use std::collections::BTreeMap;
+
+/// Fewer samples of a source say little of its shares.
+const FEW: u64 = 100;
+/// Rows of each source for people.
+const ROWS: usize = 20;
+
+/// The part of a count that one process has.
+#[derive(Clone, Serialize)]
+pub(super) struct Row {
+    /// Its name; null where it had ended before anybody looked, and where `id` is null.
+    pub(super) process: Option<String>,
+    /// Null for what was counted on processors without a sample.
+    pub(super) id: Option<u32>,
+    pub(super) source: String,
+    pub(super) value: u128,
+    /// The 95 % bound of the value; null where it is not known.
+    pub(super) error: Option<f64>,
+    /// The value by the whole count, from 0 to 1.
+    pub(super) share: f64,
+    pub(super) samples: u64,
+}
+
+/// A process, and which of those with its identifier, one after the other.
+type Who = (u32, usize);
+
+/// The samples of one source on one processor.
+#[derive(Default)]
+struct Taken {
+    all: Weight,
+    of: BTreeMap<Who, Weight>,
+}
+
+/// Samples, each of which stands for a period of events.
+#[derive(Clone, Copy, Default)]
+struct Weight {
+    samples: u64,
+    events: u128,
+    squares: u128,
+}
+
+/// Who was sampled where.
+pub(super) struct Samples {
+    inventory: Inventory,
+    processes: BTreeMap<u32, Vec<Process>>,
+    /// By the place of the source among those of the session, and by processor.
+    taken: BTreeMap<(u16, u32), Taken>,
+    lost: u64,
+}
+
+impl Weight {
+    fn add(&mut self, period: u64) {
+        self.samples += 1;
+        self.events += u128::from(period);
+        self.squares = self
+            .squares
+            .saturating_add(u128::from(period).saturating_mul(period.into()));
+    }
+}
+
+impl Taken {
+    /// The part that a process has, and how far it may be off.
+    fn share(&self, who: Who) -> (f64, f64) {
+        let own = self.of.get(&who).copied().unwrap_or_default();
+        let part = real(own.events) / real(self.all.events);
+        // As many samples of one weight would be as good.
+        let alike = real(self.all.events) * real(self.all.events) / real(self.all.squares);
+        let bound = Share::of(rounded(part * alike), rounded(alike)).bound();
+        (part, bound)
+    }
+}
+
+impl Samples {
+    pub(super) fn new(mut inventory: Inventory) -> Self {
+        let there = inventory.look(0);
+        let mut samples = Self {
+            inventory,
+            processes: BTreeMap::new(),
+            taken: BTreeMap::new(),
+            lost: 0,
+        };
+        samples.know(there);
+        samples
+    }
+
+    fn know(&mut self, changes: Changes) {
+        for process in changes.processes {
+            let same_id = self.processes.entry(process.id).or_default();
+            match same_id.last_mut().filter(|last| last.ended.is_none()) {
+                Some(last) => *last = process,
+                None => same_id.push(process),
+            }
+        }
+    }
+
+    /// Takes what is in the rings.
+    pub(super) fn drain<T: Transport>(
+        &mut self,
+        session: &mut Session<'_, T>,
+        elapsed_ns: u64,
+    ) -> Result<()> {
+        loop {
+            let (samples, left) = session.drain()?;
+            if let Some(code) = session.ended() {
+                return Err(ended(code));
+            }
+            self.inventory.note(&samples);
+            for sample in &samples {
+                self.take(sample);
+            }
+            if samples.is_empty() || left == 0 {
+                break;
+            }
+        }
+        let changes = self.inventory.look_if_due(elapsed_ns);
+        self.know(changes);
+        Ok(())
+    }
+
+    fn take(&mut self, sample: &Sample) {
+        let same_id = self.processes.get(&sample.process);
+        let ended = |process: &Process| process.ended.is_some_and(|end| end <= sample.timestamp);
+        let before = same_id.map_or(0, |all| all.iter().take_while(|one| ended(one)).count());
+        let taken = self.taken.entry((sample.source, sample.processor));
+        let taken = taken.or_default();
+        taken.all.add(sample.period);
+        let own = taken.of.entry((sample.process, before)).or_default();
+        own.add(sample.period);
+    }
+
+    /// Takes the last ones, and looks a last time at what runs.
+    pub(super) fn finish<T: Transport>(
+        &mut self,
+        session: &mut Session<'_, T>,
+        elapsed_ns: u64,
+    ) -> Result<()> {
+        self.drain(session, elapsed_ns)?;
+        let changes = self.inventory.look(elapsed_ns);
+        self.know(changes);
+        self.lost = session.statistics()?.lost.iter().sum();
+        Ok(())
+    }
+
+    fn name(&self, (id, index): Who) -> Option<String> {
+        let process = self.processes.get(&id)?.get(index)?;
+        Some(process.name.clone())
+    }
+
+    /// The counts of a session, divided; most first within each source.
+    pub(super) fn rows(
+        &self,
+        view: &View<'_>,
+        sources: &[usize],
+        counts: &[Vec<Count>],
+    ) -> Vec<Row> {
+        let of_source = |place: usize| self.of_source(view, sources, place, counts);
+        (0..sources.len()).flat_map(of_source).collect()
+    }
+
+    fn of_source(
+        &self,
+        view: &View<'_>,
+        sources: &[usize],
+        place: usize,
+        counts: &[Vec<Count>],
+    ) -> Vec<Row> {
+        let Some((chosen, parts)) = view.parts(sources, place, counts) else {
+            return Vec::new();
+        };
+        let total: u128 = parts.values().map(|(_, estimate)| estimate.value).sum();
+        let part = |value: u128| match total {
+            0 => 0.0,
+            total => real(value) / real(total),
+        };
+        let row = |who: Option<Who>, value, error, samples| Row {
+            process: who.and_then(|who| self.name(who)),
+            id: who.map(|(id, _)| id),
+            source: chosen.label.clone(),
+            value,
+            error,
+            share: part(value),
+            samples,
+        };
+        let taken = |processor: u32, place: usize| {
+            let place = u16::try_from(place).ok()?;
+            self.taken.get(&(place, processor))
+        };
+        let places = parts.iter().filter_map(|(&processor, &(place, estimate))| {
+            Some((taken(processor, place)?, estimate))
+        });
+        let places: Vec<_> = places.collect();
+        let mut all: Vec<Who> = places
+            .iter()
+            .flat_map(|(taken, _)| taken.of.keys().copied())
+            .collect();
+        all.sort_unstable();
+        all.dedup();
+        let mut rows: Vec<Row> = Vec::new();
+        for who in all {
+            let (mut value, mut variance, mut of_total, mut samples) = (0.0, 0.0, Some(0.0), 0);
+            for (taken, estimate) in &places {
+                let count = real(estimate.value);
+                let (share, bound) = taken.share(who);
+                value += count * share;
+                variance += (count * bound).powi(2);
+                let error = estimate.error.or((!estimate.scaled).then_some(0.0));
+                of_total = of_total.zip(error).map(|(sum, error)| sum + share * error);
+                samples += taken.of.get(&who).map_or(0, |own| own.samples);
+            }
+            let error = of_total.map(|of_total| (variance.sqrt() + of_total).ceil());
+            rows.push(row(Some(who), u128::from(rounded(value)), error, samples));
+        }
+        let unsampled = parts
+            .iter()
+            .filter(|&(&processor, &(place, _))| taken(processor, place).is_none());
+        let unsampled: u128 = unsampled.map(|(_, (_, estimate))| estimate.value).sum();
+        rows.sort_by(|one, other| other.value.cmp(&one.value).then(one.id.cmp(&other.id)));
+        // Nothing is lost by rounding: the largest part has what is left.
+        let divided: u128 = rows.iter().map(|row| row.value).sum();
+        if let Some(first) = rows.first_mut() {
+            first.value = (first.value + total).saturating_sub(divided + unsampled);
+        }
+        if unsampled != 0 {
+            rows.push(row(None, unsampled, None, 0));
+        }
+        rows
+    }
+
+    /// What makes the parts worth less than they look.
+    pub(super) fn warn(&self, rows: &[Row], view: &View<'_>, elapsed_ns: u64, output: &Output) {
+        if self.lost != 0 {
+            output.warn(&format!(
+                "{} samples were lost: the parts are of those that were not",
+                thousands(self.lost)
+            ));
+        }
+        for label in labels(rows) {
+            let own = || rows.iter().filter(|row| row.source == label);
+            let samples: u64 = own().map(|row| row.samples).sum();
+            if samples >= FEW {
+                continue;
+            }
+            let total: u128 = own().map(|row| row.value).sum();
+            let processors = view.choice.selected().count() as u128;
+            let wanted = u128::from(elapsed_ns) * u128::from(RATE) * processors / 1_000_000_000;
+            let period = total.checked_div(wanted).unwrap_or(0).max(1);
+            let name = label.split(':').next().unwrap_or(label);
+            output.warn(&format!(
+                "{label}: only {samples} samples, so its parts are rough; a shorter period gives more, e.g. `{name}:{period}`"
+            ));
+        }
+    }
+}
+
+fn ended(code: ErrorCode) -> Error {
+    Error::refused(halprof_measure::Refusal {
+        code,
+        subject: 0,
+        detail: 0,
+        source: None,
+    })
+}
+
+fn labels(rows: &[Row]) -> Vec<&str> {
+    let mut labels: Vec<&str> = rows.iter().map(|row| row.source.as_str()).collect();
+    labels.dedup();
+    labels
+}
+
+/// For people: the largest parts of each source.
+pub(super) fn text(rows: &[Row], width: Width) -> String {
+    let mut text = String::new();
+    let columns = [
+        Column::number("count"),
+        Column::number("95 %"),
+        Column::number("share"),
+        Column::number("samples").extra(),
+        Column::number("id").extra(),
+        Column::name("process"),
+    ];
+    for label in labels(rows) {
+        let own: Vec<&Row> = rows.iter().filter(|row| row.source == label).collect();
+        let cells = |row: &&Row| {
+            [
+                thousands(row.value),
+                row.error.map_or_else(
+                    || "± unknown".to_owned(),
+                    |error| format!("±{}", thousands(rounded(error))),
+                ),
+                format!("{:.1} %", row.share * 100.0),
+                thousands(row.samples),
+                row.id.map(|id| id.to_string()).unwrap_or_default(),
+                name(row),
+            ]
+        };
+        text += &format!("\n{label} by process:\n");
+        text += &table(width, &columns, own.iter().take(ROWS).map(cells));
+        if own.len() > ROWS {
+            let rest: f64 = own.iter().skip(ROWS).map(|row| row.share).sum();
+            text += &format!(
+                "{} other processes: {:.1} %; `--json` and `--csv` have all\n",
+                own.len() - ROWS,
+                rest * 100.0
+            );
+        }
+    }
+    text
+}
+
+fn name(row: &Row) -> String {
+    match (&row.process, row.id) {
+        (Some(name), _) => name.clone(),
+        (None, Some(_)) => "ended before its name was read".to_owned(),
+        (None, None) => "on processors without a sample".to_owned(),
+    }
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a part of a count is an estimate"
+)]
+const fn real(value: u128) -> f64 {
+    value as f64
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "casts saturate"
+)]
+fn rounded(value: f64) -> u64 {
+    value.round() as u64
+}

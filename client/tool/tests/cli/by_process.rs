@@ -1,0 +1,176 @@
+//! Does `stat --by process` divide exact counts, with bounds that hold?
+
+use crate::cli::support::{halprof, json, refused};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// How many of the 10,007 steps of a round each program of `programs=70+20+10` has.
+const TURNS: [f64; 3] = [7_004.0, 2_002.0, 1_001.0];
+const ROUND: f64 = 10_007.0;
+
+const WORKLOAD: &str = "instructions=300000000,cycles=200000000,branch-misses=6000000,user=80,\
+    programs=70+20+10";
+
+fn divided<'a>(stat: &'a Value, source: &str) -> Vec<&'a Value> {
+    let rows = stat["by_process"].as_array().expect("a list").iter();
+    rows.filter(|row| row["source"] == source).collect()
+}
+
+#[test]
+fn parts_are_within_their_bounds_of_what_each_program_did() {
+    for machine in ["skylake", "zen4", "hybrid", "yonah", "pentium4"] {
+        let run = |sources: &[&str]| {
+            let start = ["--machine", machine, "stat", "--by", "process"];
+            json(&[&start, sources, &["--workload", WORKLOAD]].concat())
+        };
+        let stat = run(&[]);
+        for count in stat["counts"].as_array().expect("a list") {
+            let source = count["source"].as_str().expect("a name");
+            let rows = divided(&stat, source);
+            assert_eq!(rows.len(), 3, "{machine}: {stat}");
+            let total = count["value"].as_f64().expect("a number");
+            assert!([3e8, 2e8].contains(&total), "{machine} {source}: {total}");
+            let mut sum = 0;
+            for (program, row) in rows.iter().enumerate() {
+                assert_eq!(
+                    row["id"],
+                    4096 + 8 * program,
+                    "{machine} {source}: the most first"
+                );
+                let (value, error) = (row["value"].as_f64(), row["error"].as_f64());
+                let (value, error) = (value.expect("a number"), error.expect("a bound"));
+                let truth = total * TURNS[program] / ROUND;
+                assert!(
+                    (value - truth).abs() <= error && error < total / 10.0,
+                    "{machine} {source}: {value} ±{error}, truly {truth}"
+                );
+                sum += row["value"].as_u64().expect("a number");
+            }
+            assert_eq!(Some(sum), count["value"].as_u64(), "{machine} {source}");
+        }
+    }
+}
+
+/// Of 100 divisions, each by other samples, at most five are off by more than their bound.
+#[test]
+fn bounds_hold() {
+    let mut off = 0;
+    for period in 0..100u64 {
+        let source = format!("BranchMispredictions:{}", 10_007 + 97 * period);
+        let arguments = [
+            "--machine",
+            "skylake",
+            "stat",
+            "--by",
+            "process",
+            "-e",
+            &source,
+        ];
+        let stat = json(&[&arguments[..], &["--workload", WORKLOAD]].concat());
+        let first = &divided(&stat, "BranchMispredictions")[0];
+        let truth = 6e6 * TURNS[0] / ROUND;
+        let value = first["value"].as_f64().expect("a number");
+        off += u32::from((value - truth).abs() > first["error"].as_f64().expect("a bound"));
+    }
+    assert!(off <= 5, "{off}");
+}
+
+#[test]
+fn what_was_not_sampled_is_nobodys() {
+    let work = "cycles=20000000,instructions=6000,programs=50+50,processors=all";
+    let sources = "TotalCycles,TotalIssues:5000";
+    let arguments = [
+        "--machine",
+        "skylake",
+        "stat",
+        "--by",
+        "process",
+        "-e",
+        sources,
+    ];
+    let ran = halprof(&[&arguments[..], &["--workload", work]].concat());
+    assert!(
+        ran.stderr.contains("TotalIssues: only 8 samples") && ran.stderr.contains("`TotalIssues:"),
+        "{}",
+        ran.stderr
+    );
+    let none = "cycles=20000000,instructions=4000,processors=0-1";
+    let stat = json(&[&arguments[..], &["--workload", none]].concat());
+    let rows = divided(&stat, "TotalIssues");
+    assert_eq!(rows.len(), 1, "{stat}");
+    assert_eq!(
+        (&rows[0]["process"], &rows[0]["id"]),
+        (&Value::Null, &Value::Null)
+    );
+    assert_eq!(
+        (&rows[0]["value"], &rows[0]["error"]),
+        (&8000.into(), &Value::Null)
+    );
+}
+
+#[test]
+fn csv_has_the_parts_below_the_counts() {
+    let arguments = [
+        "--machine",
+        "skylake",
+        "stat",
+        "--by",
+        "process",
+        "-e",
+        "TotalCycles",
+        "--csv",
+    ];
+    let csv = halprof(&[&arguments[..], &["--workload", WORKLOAD]].concat()).stdout;
+    let mut reader = csv::Reader::from_reader(csv.as_bytes());
+    let lines: Vec<BTreeMap<String, String>> = reader
+        .deserialize()
+        .map(|line| line.expect("a line"))
+        .collect();
+    let processes: Vec<&str> = lines.iter().map(|line| line["process"].as_str()).collect();
+    assert_eq!(
+        processes,
+        ["", "modelled.exe", "modelled-2.exe", "modelled-3.exe"]
+    );
+    assert_eq!(
+        (&*lines[0]["value"], &*lines[1]["process_id"]),
+        ("200000000", "4096")
+    );
+}
+
+#[test]
+fn what_cannot_be_divided_is_refused() {
+    refused(
+        &[
+            "--machine",
+            "skylake",
+            "stat",
+            "--by",
+            "process",
+            "-e",
+            "ProfileTime",
+        ],
+        2,
+        "usage",
+    );
+    refused(
+        &["--machine", "pentium", "stat", "--by", "process"],
+        4,
+        "sampling-unavailable",
+    );
+    refused(
+        &["--machine", "skylake", "stat", "--by", "process", "-r", "2"],
+        2,
+        "usage",
+    );
+    refused(
+        &[
+            "--machine",
+            "hyperv-guest-masked",
+            "stat",
+            "--by",
+            "process",
+        ],
+        4,
+        "source-unknown",
+    );
+}
