@@ -11,7 +11,7 @@
 mod parse;
 mod truth;
 
-pub use parse::{Known, WorkloadError, parse, parse_with};
+pub use parse::{Known, WorkloadError, keys, parse, parse_with};
 
 use crate::event::{AMOUNTS, Code, Event};
 use std::collections::BTreeSet;

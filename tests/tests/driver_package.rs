@@ -13,14 +13,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use zip::ZipArchive;
 
-/// What the zip holds: what Windows takes, and in folders the guides, the scripts and what debuggers
-/// load.
-const FILES: [&str; 15] = [
+/// What the zip holds beside the documents: what Windows takes, and in folders the scripts and what
+/// debuggers load.
+const FILES: [&str; 13] = [
     "LICENSE-APACHE",
     "LICENSE-MIT",
     "SHA256SUMS",
-    "docs/windbg.md",
-    "docs/windows.md",
     "driver/windbg/halprof.js",
     "driver/windbg/halprof.natvis",
     "halprof-test.cer",
@@ -236,8 +234,20 @@ fn the_zip_holds_the_package_as_listed_and_nothing_else() {
     assert_eq!(*zip, folder.join(name));
 
     let mut files = unpacked(package::read(zip));
-    let top: Vec<&str> = files.keys().map(String::as_str).collect();
+    let (documents, top): (Vec<&str>, Vec<&str>) = files
+        .keys()
+        .map(String::as_str)
+        .partition(|name| name.starts_with("docs/"));
     assert_eq!(top, FILES);
+    for document in [
+        "docs/cli.md",
+        "docs/windows.md",
+        "docs/man/halprof.1",
+        "docs/man/halprof-stat.1",
+        "docs/schemas/stat.json",
+    ] {
+        assert!(documents.contains(&document), "{document}: {documents:?}");
+    }
     for name in FILES.into_iter().filter(|name| name.starts_with("halprof")) {
         assert_eq!(files[name], package::read(&folder.join(name)), "{name}");
     }

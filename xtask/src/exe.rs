@@ -26,7 +26,8 @@ pub(crate) fn build(shell: &Shell) -> Result<()> {
         .cargo(shell)
         .args([
             "build",
-            "--release",
+            "--profile",
+            "dist",
             "--package",
             "halprof",
             "--package",
@@ -44,7 +45,7 @@ pub(crate) fn build(shell: &Shell) -> Result<()> {
         ("halprof-real-time.exe", REAL_TIME),
         ("halprof_c.dll", DLL),
     ] {
-        let built = format!("target/exe/work/{TARGET}/release/{name}");
+        let built = format!("target/exe/work/{TARGET}/dist/{name}");
         cmd!(shell, "x86_64-w64-mingw32-strip -o {to} {built}").run()?;
     }
     println!("{EXE}");

@@ -29,6 +29,8 @@ enum Task {
     Exe,
     /// Builds both and makes what Windows installs, target/package, signed for a test machine.
     Package,
+    /// Writes what is made of the tool's types and options: the JSON schemas.
+    Documents,
     /// Runs every check and the tests that are fast, as anyone does before a commit.
     Test(test::Options),
     /// Runs the slow rest: long soak and fuzzing, every wrong driver, Wine, a browser, others' programs.
@@ -57,6 +59,11 @@ fn main() -> Result<()> {
         Task::Variants => sys::variants::build(&shell),
         Task::Exe => exe::build(&shell),
         Task::Package => package::make(&shell),
+        Task::Documents => Ok(cmd!(
+            shell,
+            "cargo run --profile suite -p halprof --example documents -- client/tool/schemas"
+        )
+        .run()?),
         Task::Test(options) => test::run(&shell, &options),
         Task::Prove(options) => prove::run(&shell, &options),
         Task::Mutants { arguments } => mutants::run(&shell, &arguments),

@@ -32,18 +32,25 @@ const CERTIFICATE: &str = "target/test-certificate";
 const WORK: &str = "target/package-work";
 /// How a user installs and measures.
 const GUIDE: &str = "docs/windows.md";
-/// What else travels in the zip: the licences, the guides, what installs and measures in one command,
-/// and the debugger's extension.
-const PAPERS: [&str; 8] = [
+/// What else travels in the zip beside the documents: the licences, what installs and measures in one
+/// command, and the debugger's extension.
+const PAPERS: [&str; 6] = [
     "LICENSE-APACHE",
     "LICENSE-MIT",
-    GUIDE,
-    "docs/windbg.md",
     "driver/windbg/halprof.js",
     "driver/windbg/halprof.natvis",
     "tests/windows/run.ps1",
     "tests/windows/windows.cs",
 ];
+
+/// The documents: where they are, which of a folder's files, and where they go in the zip.
+const DOCUMENTS: [(&str, &str, &str); 3] = [
+    ("docs", "md", "docs"),
+    (MANUAL, "1", "docs/man"),
+    ("client/tool/schemas", "json", "docs/schemas"),
+];
+/// Where the manual's pages are made.
+const MANUAL: &str = "target/package-work/man";
 
 /// The files that Windows and its debuggers take, and the tool, in the order they are listed.
 const FILES: [&str; 6] = [
@@ -78,6 +85,13 @@ pub(crate) fn make(shell: &Shell) -> Result<()> {
     shell.write_file(&unsigned, unsigned_catalog(shell, date)?)?;
     certificate.sign(shell, &unsigned, &package("halprof.cat"))?;
 
+    cmd!(
+        shell,
+        "cargo run --quiet --profile suite -p halprof -- --quiet man {MANUAL}"
+    )
+    .ignore_stdout()
+    .run()
+    .context("write the manual's pages")?;
     let files = with_list(files(shell)?);
     let zip = format!("halprof-driver-{VERSION}-x64.zip");
     let contents = archive::zip(&files).with_context(|| zip.clone())?;
@@ -180,6 +194,18 @@ fn files(shell: &Shell) -> Result<Vec<File>> {
             name: name.to_owned(),
             contents: shell.read_binary_file(name)?,
         });
+    }
+    for (folder, extension, place) in DOCUMENTS {
+        let mut paths = shell.read_dir(folder)?;
+        paths.retain(|path| path.extension().is_some_and(|own| own == extension));
+        paths.sort();
+        for path in paths {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            files.push(File {
+                name: format!("{place}/{name}"),
+                contents: shell.read_binary_file(&path)?,
+            });
+        }
     }
     Ok(files)
 }

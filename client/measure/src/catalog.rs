@@ -456,30 +456,13 @@ impl Catalog {
     }
 
     fn did_you_mean(&self, name: &str) -> Option<String> {
-        let wanted = name.to_ascii_lowercase();
         let sources = self
             .sources
             .iter()
             .map(|source| source.name.as_str().to_owned());
         let events = self.events().into_iter().map(str::to_owned);
         let aliases = self.aliases().map(|alias| alias.name.to_owned());
-        let score = |candidate: String| {
-            let score = strsim::jaro_winkler(&wanted, &candidate.to_ascii_lowercase());
-            (score, candidate)
-        };
-        let mut scored: Vec<(f64, String)> = sources
-            .chain(aliases)
-            .chain(events)
-            .map(score)
-            .filter(|(score, _)| *score >= 0.9)
-            .collect();
-        scored.sort_by(|one, other| other.0.total_cmp(&one.0));
-        let names: Vec<String> = scored
-            .into_iter()
-            .take(3)
-            .map(|(_, name)| format!("`{name}`"))
-            .collect();
-        (!names.is_empty()).then(|| format!("Did you mean {}?", names.join(", ")))
+        crate::did_you_mean(name, sources.chain(aliases).chain(events))
     }
 }
 

@@ -324,10 +324,12 @@ impl Metrics {
             .iter()
             .find(|metric| metric.id.eq_ignore_ascii_case(id));
         found.ok_or_else(|| {
-            Error::usage(
-                format!("no metric is called `{id}`"),
-                "`halprof list --metrics` shows them; `--metrics FILE` adds more.",
-            )
+            let names = self.all.iter().map(|metric| metric.id.as_str());
+            let meant = crate::did_you_mean(id, names).unwrap_or_default();
+            let hint = format!(
+                "{meant} `halprof list --metrics` shows them all; `--metrics FILE` adds more."
+            );
+            Error::usage(format!("no metric is called `{id}`"), hint.trim_start())
         })
     }
 
@@ -386,6 +388,57 @@ impl Metrics {
             .map(within)
             .find_map(|figure| figure)
             .or_else(|| self.value(metric, &terms, &counts.iter().collect::<Vec<_>>(), filter))
+    }
+
+    /// Why `counts` are not enough for a figure. `never` are the sources that had no turn on a
+    /// counter.
+    #[must_use]
+    pub fn why_not(
+        &self,
+        metric: &Metric,
+        counts: &[Counted<'_>],
+        never: &[&str],
+        filter: &'static str,
+    ) -> String {
+        let all: Vec<&Counted<'_>> = counts.iter().collect();
+        let own: Vec<Counted<'_>> = never
+            .iter()
+            .map(|&label| Counted {
+                label,
+                ..Counted::default()
+            })
+            .collect();
+        let own: Vec<&Counted<'_>> = own.iter().collect();
+        let terms = self.terms(metric);
+        for term in terms.iter().filter(|term| term.name != SECONDS) {
+            if self.find(term, &all, filter).is_some() {
+                continue;
+            }
+            if let Some(counted) = self.find(term, &own, filter) {
+                return format!("{} had no turn on a counter", counted.label);
+            }
+            let filter = if term.filter.is_empty() {
+                filter
+            } else {
+                &term.filter
+            };
+            let suffix = if filter.is_empty() {
+                String::new()
+            } else {
+                format!(":{filter}")
+            };
+            let names = self.names(&term.name).into_iter();
+            let names: Vec<String> = names.map(|name| format!("{name}{suffix}")).collect();
+            return format!("nothing counted {}", names.join(" or "));
+        }
+        let Form::Ratio { below, .. } = &metric.form else {
+            return "the formula divides by zero".to_owned();
+        };
+        let found = below
+            .iter()
+            .filter_map(|term| self.find(term, &all, filter));
+        let below: Vec<&str> = found.map(|counted| counted.label).collect();
+        format!("division by zero: {} counted 0", below.join(" + "))
     }
 
     fn value<'a>(

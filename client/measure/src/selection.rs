@@ -160,7 +160,7 @@ fn parse_modifier(list: &str, part: &str, item: &mut Item) -> Result<()> {
     let period = parse_number(part).ok_or_else(|| {
         bad_list(
             list,
-            &format!("`:{part}` is no filter (u, k, uk) and no period"),
+            &format!("`:{part}` is neither a filter (u, k, uk) nor a period"),
         )
     })?;
     match item.period.replace(period) {
@@ -192,7 +192,10 @@ pub(crate) fn parse_number(text: &str) -> Option<u64> {
 }
 
 pub(crate) fn bad_list(list: &str, why: &str) -> Error {
-    Error::usage(format!("`{list}` is no list of sources: {why}"), LIST_HINT)
+    Error::usage(
+        format!("`{list}` is not a valid list of sources: {why}"),
+        LIST_HINT,
+    )
 }
 
 pub(crate) const fn filter_suffix(filter: u16) -> &'static str {
@@ -228,7 +231,7 @@ fn parse_index(text: &str) -> Option<u32> {
 
 fn bad_processors(list: &str) -> Error {
     Error::usage(
-        format!("`{list}` is no list of processors"),
+        format!("`{list}` is not a valid list of processors"),
         "A list is like `0-3,8`; `halprof info` shows the processors.",
     )
 }

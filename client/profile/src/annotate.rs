@@ -4,7 +4,7 @@ use crate::recording::Recording;
 use crate::report::filter::{Filter, Pattern};
 use crate::report::tally::Place;
 use crate::report::{Hits, OfSource, Sum, no_recording, sources};
-use crate::symbols::{Code, Frame, Opened, SymbolPath, Symbols};
+use crate::symbols::{Code, Frame, NO_ADDRESS, Opened, SymbolPath, Symbols, UNKNOWN};
 use halprof_measure::{Error, Result};
 use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
 use rustc_hash::FxHashMap;
@@ -246,10 +246,11 @@ fn no_function(functions: &FxHashMap<Function, Found>, hits: &Hits) -> Error {
         .collect();
     if most.is_empty() {
         let notes = notes(&hits.symbols);
-        let hint = if hits.recording.metadata.modelled {
+        let named = hits.recording.modules.iter().any(|one| one.path.is_some());
+        let hint = if hits.recording.metadata.modelled && !named {
             "A model runs the code of a real file with `image=FILE` in `--workload`."
         } else {
-            "Name the folder of the modules and their symbols with `--symbols`."
+            "The files that ran are needed, of the same build: name their folder with `--symbols`."
         };
         return Error::Unavailable {
             message: format!("no sample is in a function that has a name{notes}"),
@@ -258,7 +259,7 @@ fn no_function(functions: &FxHashMap<Function, Found>, hits: &Hits) -> Error {
     }
     Error::usage(
         "no sample is in a function of that name",
-        format!("The most are in {}.", most.join(", ")),
+        format!("Functions with the most samples: {}.", most.join(", ")),
     )
 }
 
@@ -270,6 +271,12 @@ impl fmt::Display for Function {
 
 fn no_code(function: &Function, why: &str, hits: &Hits) -> Error {
     let module = &function.module;
+    if module.as_ref() == UNKNOWN || module.as_ref() == NO_ADDRESS {
+        return Error::usage(
+            "no module of the recording has code at that address",
+            "`halprof report FILE --by address` shows the addresses of the samples.",
+        );
+    }
     let name = match &*function.symbol {
         "" => "that address",
         name => name,

@@ -300,6 +300,8 @@ pub struct Recording {
     pub skipped: BTreeMap<String, u64>,
     /// The first damage that was found.
     pub damage: Option<Damage>,
+    /// From the first sample to the last, where these were looked at.
+    pub seen_ns: u64,
 }
 
 /// Where a file is not what was written.
@@ -333,11 +335,12 @@ impl Recording {
         self.flaw().is_none()
     }
 
-    /// How long it took in nanoseconds, as told last.
+    /// How long it took in nanoseconds, as told last; of a file that does not tell, the time between
+    /// its first sample and its last.
     #[must_use]
     pub fn elapsed_ns(&self) -> u64 {
         let statistics = self.statistics.as_ref();
-        statistics.map_or(0, |statistics| statistics.elapsed_ns)
+        statistics.map_or(self.seen_ns, |statistics| statistics.elapsed_ns)
     }
 
     /// Why this is not the whole recording; `None` where it is.

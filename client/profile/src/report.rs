@@ -234,11 +234,12 @@ pub(crate) fn tallied(
     let reader = Reader::open(path)?;
     let mut tallies = Tallies::new(apart);
     let Some((from, to)) = filter.time else {
-        let recording = reader.samples(|samples| {
+        let mut recording = reader.samples(|samples| {
             for sample in samples {
                 tallies.add(sample);
             }
         })?;
+        recording.seen_ns = tallies.seen_ns(recording.metadata.timestamp_frequency);
         return Ok((recording, tallies));
     };
     let frequency = reader.metadata().timestamp_frequency;

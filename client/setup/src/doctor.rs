@@ -18,11 +18,12 @@ pub use trial::Trials;
 
 use halprof_measure::Result;
 use halprof_measure::{Connection, Transport};
+use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::request::machine::{Machine, Processor};
 
 /// How much a finding matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
     /// Nothing in the way.
@@ -36,7 +37,7 @@ pub enum State {
 }
 
 /// One thing that was looked at.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Check {
     /// The stable name.
     pub name: &'static str,

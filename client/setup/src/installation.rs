@@ -7,6 +7,7 @@
 #[cfg(not(windows))]
 use crate::Error;
 use crate::Result;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
 use std::path::Path;
@@ -17,7 +18,7 @@ use crate::windows::installation as platform;
 pub use crate::windows::installation::beside_the_tool;
 
 /// What an installation came to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Installed {
     /// The device instance, such as `ROOT\HALPROF\0000`.
     pub device: String,
@@ -30,7 +31,7 @@ pub struct Installed {
 }
 
 /// What a removal came to. All is empty where nothing was installed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Removed {
     /// The device instances that are gone.
     pub devices: Vec<String>,
@@ -43,7 +44,7 @@ pub struct Removed {
 }
 
 /// What starting or stopping the driver came to.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Switched {
     /// The device instances.
     pub devices: Vec<String>,

@@ -65,7 +65,43 @@ impl Stat {
     }
 }
 
+/// A command whose result is a table.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct Tabular {
+    /// Print comma-separated values
+    #[arg(long, help_heading = OUTPUT)]
+    csv: bool,
+}
+
+/// A command that asks a machine, and has a table.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Asking {
+    #[command(flatten)]
+    pub(crate) on: OnMachine,
+    #[command(flatten)]
+    table: Tabular,
+}
+
 impl Arguments {
+    /// Whether tables are to be comma-separated values.
+    pub(crate) const fn csv(&self) -> bool {
+        let table = match &self.command {
+            Commands::Machines(machines) => machines.table,
+            Commands::Info(info) => info.table,
+            Commands::Doctor(doctor) => doctor.table,
+            Commands::List(list) => list.table,
+            Commands::Check(check) => check.table,
+            Commands::Stat(stat) => stat.table,
+            Commands::Record(record) => record.table,
+            Commands::Report(report) => report.table,
+            Commands::Script(script) => script.table,
+            Commands::Annotate(annotate) => annotate.table,
+            Commands::Registers(registers) => registers.table,
+            _ => return false,
+        };
+        table.csv
+    }
+
     /// Whether JSON comes in lines, one object each.
     pub(crate) const fn json_lines(&self) -> bool {
         match &self.command {
@@ -78,7 +114,7 @@ impl Arguments {
     /// Where to measure.
     pub(crate) fn machine(&self) -> &str {
         let of_command = match &self.command {
-            Commands::Info(on) | Commands::Doctor(on) => on,
+            Commands::Info(asking) | Commands::Doctor(asking) => &asking.on,
             Commands::List(list) => &list.on,
             Commands::Check(check) => &check.selection.on,
             Commands::Stat(stat) => &stat.selection.on,
@@ -87,6 +123,7 @@ impl Arguments {
             Commands::Registers(registers) => &registers.on,
             Commands::Rdpmc(rdpmc) => &rdpmc.on,
             Commands::Explain(explain) => &explain.on,
+            Commands::Completions(completions) => &completions.on,
             _ => &self.on,
         };
         let machine = of_command.machine.as_ref().or(self.on.machine.as_ref());
@@ -100,7 +137,7 @@ pub(crate) enum Commands {
     Machines(Machines),
     /// Show which profiling interface is in use, why, and what each processor can count
     #[command(after_help = examples::INFO)]
-    Info(OnMachine),
+    Info(Asking),
     /// List the sources that can be counted or sampled
     #[command(after_help = examples::LIST)]
     List(List),
@@ -137,7 +174,7 @@ pub(crate) enum Commands {
     #[command(after_help = examples::RDPMC)]
     Rdpmc(Rdpmc),
     /// Check what would prevent a measurement, and say how to fix it
-    Doctor(OnMachine),
+    Doctor(Asking),
     /// Explain an error code, a way to measure, or a source on this machine
     #[command(after_help = examples::EXPLAIN)]
     Explain(Explain),
@@ -186,6 +223,8 @@ pub(crate) struct List {
         reason = "not given, given alone, given with a file"
     )]
     pub(crate) metrics: Option<Option<PathBuf>>,
+    #[command(flatten)]
+    pub(crate) table: Tabular,
 }
 
 /// What to count or to sample.
@@ -193,8 +232,8 @@ pub(crate) struct List {
 pub(crate) struct Selection {
     #[command(flatten)]
     pub(crate) on: OnMachine,
-    /// Sources, separated by commas: a name, an id, `rHEX` (raw event select) or `all`; add `:u`, `:k`
-    /// or `:uk` to count user mode, kernel mode or both; `{A,B}` run together or not at all
+    /// Sources, separated by commas: a name, an id, `rHEX` (raw event select) or `all`; `:u`, `:k`
+    /// or `:uk` counts user mode, kernel mode or both; the sources in `{A,B}` run together or not at all
     #[arg(long = "event", short = 'e', value_name = "LIST", num_args = 1.., help_heading = WHAT)]
     pub(crate) events: Vec<String>,
     #[command(flatten)]
@@ -205,8 +244,8 @@ pub(crate) struct Selection {
     /// Also accept sources that only approximate their name
     #[arg(long, help_heading = WHAT)]
     pub(crate) approximate: bool,
-    /// Take events of a list as Intel publishes it (perfmon's JSON) too
-    #[arg(long = "events", value_name = "FILE")]
+    /// Also accept the events of a list in Intel's perfmon JSON
+    #[arg(long = "events", value_name = "FILE", help_heading = WHAT)]
     pub(crate) event_file: Option<PathBuf>,
 }
 
@@ -314,12 +353,16 @@ pub(crate) struct Machines {
     /// List the hardware faults that `,unkind=A+B` after a model's name turns on
     #[arg(long)]
     pub(crate) unkind: bool,
+    #[command(flatten)]
+    table: Tabular,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Check {
     #[command(flatten)]
     pub(crate) selection: Selection,
+    #[command(flatten)]
+    table: Tabular,
 }
 
 /// What runs while it is measured.
@@ -401,12 +444,11 @@ pub(crate) struct Stat {
     /// Write the result to FILE
     #[arg(long, short, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) output: Option<PathBuf>,
-    /// Print comma-separated values
-    #[arg(long, help_heading = OUTPUT)]
-    pub(crate) csv: bool,
     /// Print one JSON object per line: one for each interval as it ends, the last for the whole
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) jsonl: bool,
+    #[command(flatten)]
+    table: Tabular,
 }
 
 /// What counts are divided among.
@@ -421,12 +463,12 @@ pub(crate) struct Record {
     pub(crate) selection: Selection,
     #[command(flatten)]
     pub(crate) work: Work,
-    /// Measure first to choose the periods, with at most RETRIES tries (3 if no number is given, 0 for
-    /// none), then record
-    #[arg(long, help_heading = HOW, value_name = "RETRIES", num_args = 0..=1, require_equals = true, default_missing_value = "3", value_parser = clap::value_parser!(u32).range(..=100))]
+    /// Count first to choose the periods, in at most TRIES tries (3 without a number, 0 for none), then
+    /// record
+    #[arg(long, help_heading = HOW, value_name = "TRIES", num_args = 0..=1, require_equals = true, default_missing_value = "3", value_parser = clap::value_parser!(u32).range(..=100))]
     pub(crate) calibrate: Option<u32>,
     /// Choose the periods for HZ samples a second on the busiest processor, all sources together
-    #[arg(long, value_name = "HZ", allow_negative_numbers = true)]
+    #[arg(long, help_heading = HOW, value_name = "HZ", allow_negative_numbers = true)]
     pub(crate) rate: Option<f64>,
     /// Sample without addresses, through the HAL's documented callback, if the overflow interrupt is not
     /// available
@@ -438,6 +480,8 @@ pub(crate) struct Record {
     /// The file to write, `-` for standard output
     #[arg(long, short, value_name = "FILE", default_value = "halprof.rec", help_heading = OUTPUT)]
     pub(crate) output: PathBuf,
+    #[command(flatten)]
+    table: Tabular,
 }
 
 #[derive(Debug, Args)]
@@ -459,14 +503,13 @@ pub(crate) struct Report {
     /// Print names in full, however wide that makes the table
     #[arg(long, short, help_heading = OUTPUT)]
     pub(crate) verbose: bool,
-    /// Print comma-separated values: all rows of one table
-    #[arg(long, conflicts_with = "diff", help_heading = OUTPUT)]
-    pub(crate) csv: bool,
     /// Compare FILE with another recording
-    #[arg(long, value_name = "FILE2", help_heading = WHAT)]
+    #[arg(long, value_name = "FILE2", conflicts_with = "csv", help_heading = WHAT)]
     pub(crate) diff: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) naming: Naming,
+    #[command(flatten)]
+    table: Tabular,
 }
 
 impl Report {
@@ -497,6 +540,8 @@ pub(crate) struct Annotate {
     pub(crate) filters: Filters,
     #[command(flatten)]
     pub(crate) naming: Naming,
+    #[command(flatten)]
+    table: Tabular,
 }
 
 #[derive(Debug, Args)]
@@ -533,14 +578,13 @@ pub(crate) struct Script {
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) filters: Filters,
-    /// Print comma-separated values
-    #[arg(long, help_heading = OUTPUT)]
-    pub(crate) csv: bool,
     /// Print one JSON object per sample
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) jsonl: bool,
     #[command(flatten)]
     pub(crate) naming: Naming,
+    #[command(flatten)]
+    table: Tabular,
 }
 
 /// Which samples count. Names may have `*` for any text, and options may be given several times.
@@ -690,6 +734,8 @@ pub(crate) struct Registers {
     /// Processors, e.g. `0-3,8` [default: the boot processor]
     #[arg(long = "processors", short = 'C', value_name = "CPUS", num_args = 1..)]
     pub(crate) processors: Vec<String>,
+    #[command(flatten)]
+    table: Tabular,
 }
 
 #[derive(Debug, Args)]
@@ -740,8 +786,13 @@ pub(crate) struct Man {
 
 #[derive(Debug, Args)]
 pub(crate) struct Completions {
+    #[command(flatten)]
+    pub(crate) on: OnMachine,
     /// The shell to complete in
     pub(crate) shell: clap_complete::Shell,
+    /// Complete the vendor's events too: a thousand names and more
+    #[arg(long)]
+    pub(crate) events: bool,
 }
 
 /// The formats of `export`, each with what it is.

@@ -9,6 +9,7 @@ use crate::runner::Runner;
 use crate::{args, periods};
 use halprof_measure::Session;
 use halprof_measure::calibrate::{self, Aim};
+use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::ProfileSource;
 
@@ -18,7 +19,7 @@ const TRY_NS: u64 = 1_000_000_000;
 const TRIES_FOR_RATE: u32 = 1;
 
 /// What was tried, and what came of it.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(super) struct Calibration {
     rate: u64,
     samples: Option<u64>,
@@ -28,7 +29,7 @@ pub(super) struct Calibration {
 }
 
 /// One run without samples.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct Try {
     pass: u32,
     elapsed_ns: u64,
@@ -36,7 +37,7 @@ struct Try {
 }
 
 /// What one source came to in a try.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct Tried {
     source: String,
     /// Events while it was on a counter.

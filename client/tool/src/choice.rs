@@ -105,7 +105,11 @@ impl Choice {
             }
         }
         choice.settle();
-        if turns && !on.connection.plan(&choice.setup)?.at_once() {
+        let planned = turns.then(|| on.connection.plan(&choice.setup));
+        let planned = planned
+            .transpose()
+            .map_err(|error| choice.name_source(error))?;
+        if planned.is_some_and(|fit| !fit.at_once()) {
             for wanted in wanted {
                 choice.group(metrics, wanted, &mut on.connection);
             }
@@ -220,8 +224,14 @@ impl Choice {
         if labels.is_empty() || labels.iter().any(|label| self.has(label)) {
             return Ok(());
         }
-        let able = labels.iter().map(|label| countable(label, &self.catalog));
-        let mut able = able.flatten().peekable();
+        let able = labels
+            .iter()
+            .filter_map(|label| countable(label, &self.catalog));
+        let on_any = |ways: &Vec<Chosen>| {
+            let counts = |way| self.selected().any(|one| self.counts_on(way, one));
+            ways.iter().any(counts)
+        };
+        let mut able = able.filter(on_any).peekable();
         let Some(first) = able.peek().cloned() else {
             return Err(self.not_countable(wanted.metric, &names));
         };
@@ -250,7 +260,7 @@ impl Choice {
             _ => None,
         };
         let why = why.map_or_else(
-            || "this machine counts no such thing".to_owned(),
+            || "the chosen processors count no such thing".to_owned(),
             |why| why.to_string(),
         );
         Error::unavailable(
@@ -346,12 +356,7 @@ impl Choice {
 
     /// Whether a processor can count one of the chosen sources.
     pub(crate) fn counts_on(&self, chosen: &Chosen, processor: &Processor) -> bool {
-        let spec = &chosen.spec;
-        let of_kind =
-            spec.kinds == 0 || spec.kinds.checked_shr(processor.kind.into()).unwrap_or(0) & 1 != 0;
-        let mut sources = self.catalog.sources.iter();
-        let source = sources.find(|source| source.id == spec.source);
-        of_kind && source.is_none_or(|source| can_count(source, processor))
+        counts_on(&self.catalog, chosen, processor)
     }
 
     /// What could be counted, by label: what is chosen, then every other supported source.
@@ -391,6 +396,16 @@ impl Choice {
     pub(crate) fn labels(&self) -> Vec<String> {
         let chosen = self.chosen.iter();
         chosen.map(|chosen| chosen.label.clone()).collect()
+    }
+
+    /// What a source counts on this machine, where its table has more to say than that its name is
+    /// right.
+    pub(crate) fn note(&self, chosen: &Chosen) -> Option<String> {
+        let mut sources = self.catalog.sources.iter();
+        let source = sources.find(|source| source.id == chosen.spec.source)?;
+        let (counts, note) = (source.counts.as_str(), source.note.as_str());
+        let plain = counts.is_empty() || note.is_empty() || note.contains("same");
+        (!plain).then(|| format!("{counts}: {note}"))
     }
 
     /// Whether any source counts in kernel mode.
@@ -506,7 +521,7 @@ pub(crate) fn wanted<'a>(metrics: &'a Metrics, names: &[String]) -> Result<Vec<W
             "uk" => "",
             _ => {
                 return Err(Error::usage(
-                    format!("`{name}`: `{filter}` is no filter"),
+                    format!("`{name}`: `{filter}` is not a filter"),
                     "A metric is of user mode with `:u`, of kernel mode with `:k`.",
                 ));
             }
@@ -520,6 +535,16 @@ pub(crate) fn wanted<'a>(metrics: &'a Metrics, names: &[String]) -> Result<Vec<W
         Ok(Wanted { metric, filter })
     };
     names.map(one).collect()
+}
+
+/// Whether a processor can count a source.
+pub(crate) fn counts_on(catalog: &Catalog, chosen: &Chosen, processor: &Processor) -> bool {
+    let spec = &chosen.spec;
+    let of_kind =
+        spec.kinds == 0 || spec.kinds.checked_shr(processor.kind.into()).unwrap_or(0) & 1 != 0;
+    let mut sources = catalog.sources.iter();
+    let source = sources.find(|source| source.id == spec.source);
+    of_kind && source.is_none_or(|source| can_count(source, processor))
 }
 
 /// Whether a metric says of which mode its parts are.

@@ -1,6 +1,7 @@
 //! `halprof report --diff`: what has become more and less from one recording to another.
 
 use crate::args;
+use crate::command::report::{Keys, ShareBody};
 use crate::output::{Output, thousands};
 use crate::shown::Shown;
 use crate::table::{Column, Width, table};
@@ -9,17 +10,51 @@ use halprof_measure::statistics::{by_chance, clear_of_chance};
 use halprof_profile::report::key::Value;
 use halprof_profile::report::share::Share;
 use halprof_profile::report::{Part, Report, Sum, Table};
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Map, Value as Json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-#[derive(Serialize)]
-struct Body {
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct Body {
     before: String,
     after: String,
     samples: [u64; 2],
-    tables: Vec<Json>,
+    tables: Vec<TableBody>,
+}
+
+#[derive(JsonSchema, Serialize)]
+struct TableBody {
+    by: Vec<&'static str>,
+    parts: Vec<PartBody>,
+}
+
+#[derive(JsonSchema, Serialize)]
+struct PartBody {
+    /// Null where `source` is one of the keys.
+    source: Option<String>,
+    rows: Vec<RowBody>,
+}
+
+#[derive(JsonSchema, Serialize)]
+struct RowBody {
+    #[serde(flatten)]
+    #[schemars(with = "Keys")]
+    keys: Map<String, Json>,
+    before: Side,
+    after: Side,
+    /// Of its share, in percentage points.
+    change: f64,
+    /// Chance alone does not explain the change, all rows considered.
+    clear: bool,
+}
+
+#[derive(JsonSchema, Serialize)]
+struct Side {
+    samples: u64,
+    events: u64,
+    share: ShareBody,
 }
 
 /// What one row was and is.
@@ -219,31 +254,36 @@ fn text(of: &Table, part: &Compared<'_>, several: bool, (keep, width): (usize, W
     title + &table(width, &columns, rows)
 }
 
-fn json_of(table: &Table, parts: &[Compared<'_>]) -> Json {
+fn json_of(table: &Table, parts: &[Compared<'_>]) -> TableBody {
     let row = |part: &Compared<'_>, row: &Row<'_>| {
         let change = row.change;
-        let mut object = Map::new();
+        let mut keys = Map::new();
         for value in row.values {
-            value.describe(&mut object);
+            value.describe(&mut keys);
         }
-        let side = |sum: Sum, all: Sum| {
-            let share = Share::of(sum.samples, all.samples);
-            json!({
-                "samples": sum.samples,
-                "events": sum.events,
-                "share": {"value": share.value, "low": share.low, "high": share.high},
-            })
+        let side = |sum: Sum, all: Sum| Side {
+            samples: sum.samples,
+            events: sum.events,
+            share: Share::of(sum.samples, all.samples).into(),
         };
-        object.insert("before".to_owned(), side(change.before, part.all.before));
-        object.insert("after".to_owned(), side(change.after, part.all.after));
-        object.insert("change".to_owned(), json!(points(change, part.all)));
-        object.insert("clear".to_owned(), json!(row.clear));
-        Json::Object(object)
+        RowBody {
+            keys,
+            before: side(change.before, part.all.before),
+            after: side(change.after, part.all.after),
+            change: points(change, part.all),
+            clear: row.clear,
+        }
     };
     let parts = parts.iter().map(|part| {
         let rows: Vec<_> = part.rows.iter().map(|one| row(part, one)).collect();
-        json!({"source": part.source, "rows": rows})
+        PartBody {
+            source: part.source.map(str::to_owned),
+            rows,
+        }
     });
     let keys: Vec<_> = table.by.iter().map(|key| key.name()).collect();
-    json!({"by": keys, "parts": parts.collect::<Vec<_>>()})
+    TableBody {
+        by: keys,
+        parts: parts.collect(),
+    }
 }

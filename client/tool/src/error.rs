@@ -137,6 +137,19 @@ pub(crate) fn hint_of(error: &Measure) -> String {
         | Measure::UnknownName {
             hint: Some(hint), ..
         } => hint.clone(),
+        Measure::File { error, .. } => hint_of_file(error).to_owned(),
         _ => Code::of(error.code()).hint.to_owned(),
+    }
+}
+
+/// What to do where a file cannot be read or written.
+fn hint_of_file(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull => {
+            "The disk is full: free some space, or name a file on another."
+        }
+        io::ErrorKind::InvalidData => "The file must be text in UTF-8.",
+        io::ErrorKind::IsADirectory => "This is a folder: name a file.",
+        _ => Code::of("file").hint,
     }
 }

@@ -3,12 +3,13 @@
 use crate::args::{self, joined};
 use crate::output::{Output, Told, thousands};
 use crate::{Error, Result};
-use halprof_measure::selection;
+use halprof_measure::{did_you_mean, selection};
 use halprof_profile::recording::Recording;
 use halprof_profile::report::Report;
 use halprof_profile::report::filter::{self, Filter, Pattern};
 use halprof_profile::report::key::Key;
 use halprof_profile::symbols::{Kind, Opened};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The status that tells scripts that a file is not the whole recording.
@@ -48,7 +49,11 @@ pub(super) fn tables(lists: &[String]) -> Result<Vec<Vec<Key>>> {
                 let names: Vec<_> = Key::ALL.iter().map(|key| key.name()).collect();
                 Error::usage(
                     format!("`--by {list}`: `{name}` is not a key, or is listed twice"),
-                    format!("The keys are {}.", names.join(", ")),
+                    {
+                        let meant = did_you_mean(name, &names)
+                            .map_or_else(String::new, |meant| meant + " ");
+                        format!("{meant}The keys are {}.", names.join(", "))
+                    },
                 )
             })?);
         }
@@ -98,14 +103,23 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
             ));
         }
     }
-    for source in &report.sources {
-        if let Some(turns) = &source.turns {
-            let percent = 100.0 * turns.running as f64 / turns.enabled.max(1) as f64;
-            warnings.push(format!(
-                "{} took turns on the counters and was sampled {percent:.1} % of the time; its events are scaled up",
-                source.name
-            ));
-        }
+    let turns = report.sources.iter().filter_map(|source| {
+        let turns = source.turns.as_ref()?;
+        let part = turns.running as f64 / turns.enabled.max(1) as f64;
+        Some((source.name.to_string(), part))
+    });
+    let turns: Vec<(String, f64)> = turns.collect();
+    warnings.extend(took_turns(&turns, "their events are scaled up"));
+    for source in &report.recording.metadata.sources {
+        let cycles = match &source.period {
+            period if period.by_reference_cycles => "reference cycles",
+            period if period.by_core_cycles => "core cycles",
+            _ => continue,
+        };
+        warnings.push(format!(
+            "{} was sampled by {cycles}: its period is in units of 100 ns, its events are {cycles}",
+            source.name
+        ));
     }
     let told = report.recording.statistics.as_ref();
     if let Some(code) = told.and_then(|told| told.ended.as_ref()) {
@@ -135,6 +149,26 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
     warnings
 }
 
+/// That sources were sampled for a part of the time only.
+pub(super) fn took_turns(sources: &[(String, f64)], what_then: &str) -> Option<String> {
+    let parts = sources.iter().map(|(_, part)| part * 100.0);
+    let (least, most) = parts.fold((f64::MAX, f64::MIN), |(least, most), part| {
+        (part.min(least), part.max(most))
+    });
+    let names: Vec<&str> = sources.iter().map(|(name, _)| name.as_str()).collect();
+    let part = if format!("{least:.1}") == format!("{most:.1}") {
+        format!("{least:.1} %")
+    } else {
+        format!("{least:.1} to {most:.1} %")
+    };
+    (!sources.is_empty()).then(|| {
+        format!(
+            "sources took turns on the counters, each was sampled {part} of the time, {what_then}: {}",
+            names.join(", ")
+        )
+    })
+}
+
 /// How often: `once`, `2 times`.
 pub(super) fn times(n: u64) -> String {
     match n {
@@ -144,7 +178,7 @@ pub(super) fn times(n: u64) -> String {
 }
 
 /// What the symbols of a module came from.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(super) struct OpenedModule {
     module: String,
     kind: &'static str,
@@ -172,11 +206,11 @@ pub(super) fn note_symbols(opened: &[Opened], output: &Output) {
     let real = |opened: &&Opened| opened.module.path.is_some();
     let lacking: Vec<_> = opened.iter().filter(|o| !found(o) && real(o)).collect();
     for opened in lacking.iter().take(TOLD_MODULES) {
-        let notes = opened.notes.join("; ");
-        let notes = if notes.is_empty() {
-            "none found"
-        } else {
-            &notes
+        let notes: Vec<&str> = opened.notes.iter().map(|note| note.trim()).collect();
+        let notes = notes.join("; ");
+        let notes = match notes.trim_matches([';', ' ']) {
+            "" => "none found",
+            notes => notes,
         };
         output.note(&format!("symbols of {}: {notes}", opened.module.name));
     }

@@ -10,6 +10,9 @@ use halprof_profile::symbols::{Executable, Function, SymbolPath};
 use sim::workload::{Workload, WorkloadError};
 use std::path::Path;
 
+/// The keys of a workload that are about a file.
+pub(crate) const KEYS: [&str; 2] = ["image", "function"];
+
 /// The keys that are taken out of a workload before the model reads it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Keys<'a> {

@@ -13,6 +13,7 @@ mod choice;
 mod codes;
 mod command;
 mod diff;
+pub mod documents;
 mod error;
 mod examples;
 mod filters;
@@ -38,8 +39,8 @@ use args::{Arguments, Commands};
 use clap::Parser;
 use clap::error::ErrorKind;
 use command::{
-    annotate, check, doctor, explain, export, info, install, list, machines, man, rdpmc, record,
-    registers, report, script, simulate, stat, switch, top, uninstall,
+    annotate, check, completions, doctor, explain, export, info, install, list, machines, man,
+    rdpmc, record, registers, report, script, simulate, stat, switch, top, uninstall,
 };
 pub use error::{Error, Result};
 use halprof_measure::Connection;
@@ -49,6 +50,7 @@ pub use place::{DRIVER, Place};
 use shared_types::ErrorCode;
 use shared_types::request::machine::Processor;
 use std::ffi::OsString;
+use std::io;
 use std::process::ExitCode;
 
 /// Runs the tool with these arguments, the program's name first.
@@ -91,6 +93,10 @@ fn status(arguments: impl IntoIterator<Item = OsString>, open: Opener<'_>) -> u3
         Err(error) => return misused(&error, &arguments).into(),
     };
     let output = Output::new(&parsed);
+    if parsed.csv() && (parsed.json || parsed.json_lines()) {
+        let both = Error::usage("`--csv` and JSON together", "Ask for one of them.");
+        return output.fail(&both).into();
+    }
     match execute(&parsed, open, &output) {
         Ok(status) => status,
         Err(error) => output.fail(&error).into(),
@@ -138,12 +144,16 @@ fn misused(error: &clap::Error, arguments: &[OsString]) -> u8 {
         error.kind(),
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
     ) {
-        let _ = error.print();
-        return 0;
+        return match error.print() {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                Output::text().fail(&Error::Output(error))
+            }
+            _ => 0,
+        };
     }
     let output = before_parsing(arguments);
     if !output.is_json() {
-        let _ = error.print();
+        output.misused(error);
         return 2;
     }
     let text = error.to_string();
@@ -184,7 +194,7 @@ fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u
         Commands::Install(options) => install::run(options, output),
         Commands::Explain(options) => explain::run(options.topic.as_deref(), place, output),
         Commands::Man(options) => man::run(options, output),
-        Commands::Completions(options) => man::completions(options, output),
+        Commands::Completions(options) => completions::run(options, place, output),
         Commands::Start => switch::start(output),
         Commands::Stop => switch::stop(output),
         Commands::Uninstall => uninstall::run(output),

@@ -2,22 +2,23 @@
 
 use crate::On;
 use crate::Result;
-use crate::choice::countable;
+use crate::choice::{countable, counts_on};
 use crate::output::Output;
 use crate::table::{Column, Width, table};
-use halprof_measure::catalog::Catalog;
+use halprof_measure::catalog::{Catalog, Kind};
 use halprof_measure::describe;
 use halprof_measure::metrics::{Form, Metric, Metrics, Term};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::Path;
 
-#[derive(Serialize)]
-struct Body {
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct Body {
     interface: &'static str,
     metrics: Vec<Row>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct Row {
     id: String,
     name: String,
@@ -32,11 +33,13 @@ struct Row {
     parts: Vec<Part>,
     /// Shown only where it is asked for.
     asked: bool,
-    /// This machine counts all that it needs.
+    /// This machine counts all that it needs, on one type of core at least.
     supported: bool,
+    /// Where types of core differ, those that count all that it needs.
+    cores: Vec<&'static str>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct Part {
     name: String,
     filter: String,
@@ -64,7 +67,8 @@ pub(super) fn run(
             .map(|metric| row(metric, &metrics, &catalog))
             .collect(),
     };
-    output.result("metrics", on.told.modelled, &body, |body| {
+    let rows = body.metrics.as_slice();
+    output.rows("metrics", on.told.modelled, (&body, rows), |body| {
         text(body, output.width())
     })
 }
@@ -79,9 +83,15 @@ fn row(metric: &Metric, metrics: &Metrics, catalog: &Catalog) -> Row {
             .find(|name| countable(name, catalog).is_some())
             .map(str::to_owned),
     };
-    let counted = |term: &Term| {
+    let counted = |term: &Term, kind: &Kind| {
         let names = metrics.names(&term.name);
-        names.is_empty() || names.iter().any(|name| countable(name, catalog).is_some())
+        let able = |name: &&str| {
+            let chosen = countable(name, catalog).into_iter().flatten();
+            chosen
+                .into_iter()
+                .any(|chosen| counts_on(catalog, &chosen, &kind.processor))
+        };
+        names.is_empty() || names.iter().any(able)
     };
     let terms = metrics.terms(metric);
     let parts = |terms: &[Term]| terms.iter().map(part).collect::<Vec<Part>>();
@@ -93,6 +103,11 @@ fn row(metric: &Metric, metrics: &Metrics, catalog: &Catalog) -> Row {
         } => (*scale, parts(above), parts(below), None),
         Form::Formula(text) => (1.0, Vec::new(), Vec::new(), Some(text.clone())),
     };
+    let able = |kind: &&Kind| terms.iter().all(|term| counted(term, kind));
+    let kinds: Vec<&Kind> = catalog.kinds().iter().filter(able).collect();
+    let types = kinds
+        .iter()
+        .filter_map(|kind| describe::core_type(&kind.processor));
     Row {
         id: metric.id.clone(),
         name: metric.name.clone(),
@@ -104,29 +119,45 @@ fn row(metric: &Metric, metrics: &Metrics, catalog: &Catalog) -> Row {
         parts: formula.iter().flat_map(|_| parts(&terms)).collect(),
         formula,
         asked: metric.asked,
-        supported: terms.iter().all(counted),
+        supported: !kinds.is_empty(),
+        cores: if catalog.kinds().len() > 1 {
+            types.collect()
+        } else {
+            Vec::new()
+        },
     }
 }
 
 fn text(body: &Body, width: Width) -> String {
-    let cells = |row: &Row| {
-        [
-            row.id.clone(),
-            if row.supported { "yes" } else { "no" }.to_owned(),
-            name(row),
-            match &row.formula {
-                Some(formula) => formula.clone(),
-                None => format!("{} / {}", sum(&row.above), sum(&row.below)),
-            },
-        ]
-    };
+    let cells = |row: &Row| [row.id.clone(), supported(row), name(row), formula(row)];
     let columns = [
         Column::word("metric"),
-        Column::word("supported"),
+        Column::prose("supported"),
         Column::prose("is"),
         Column::prose("formula"),
     ];
     table(width, &columns, body.metrics.iter().map(cells))
+}
+
+fn supported(row: &Row) -> String {
+    match (row.supported, row.cores.as_slice()) {
+        (false, _) => "no".to_owned(),
+        (true, [only]) => format!("{only} cores"),
+        (true, _) => "yes".to_owned(),
+    }
+}
+
+/// `100 x A / (B + C)`.
+fn formula(row: &Row) -> String {
+    let scale = match row.scale {
+        1.0 => String::new(),
+        scale if (0.001..1e6).contains(&scale) => format!("{scale} x "),
+        scale => format!("{scale:e} x "),
+    };
+    match &row.formula {
+        Some(formula) => formula.clone(),
+        None => format!("{scale}{} / {}", sum(&row.above), sum(&row.below)),
+    }
 }
 
 fn name(row: &Row) -> String {
@@ -145,5 +176,8 @@ fn sum(parts: &[Part]) -> String {
         }
     };
     let parts: Vec<String> = parts.iter().map(part).collect();
-    parts.join(" + ")
+    match parts.as_slice() {
+        [one] => one.clone(),
+        several => format!("({})", several.join(" + ")),
+    }
 }

@@ -2,11 +2,12 @@
 
 use crate::args::Arguments;
 use crate::shown::{Shown, visible, visible_json};
-use crate::table::Width;
+use crate::table::{self, Width};
 use crate::{Error, Result};
 use anstyle::{AnsiColor, Style};
 pub(crate) use halprof_profile::thousands;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
@@ -30,6 +31,8 @@ enum Form {
 pub(crate) struct Output {
     form: Form,
     quiet: bool,
+    /// Tables are comma-separated values.
+    csv: bool,
     width: Width,
     /// What an error says before anybody has answered.
     modelled: bool,
@@ -69,12 +72,12 @@ fn written<T>(object: &T, write: fn(&T) -> serde_json::Result<String>) -> Result
         .map_err(Error::internal)
 }
 
-#[derive(Serialize)]
-struct Failure<'a> {
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct Failure<'a> {
     error: FailureBody<'a>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct FailureBody<'a> {
     code: &'a str,
     message: String,
@@ -91,6 +94,7 @@ impl Output {
         Self {
             form,
             quiet: arguments.quiet,
+            csv: arguments.csv(),
             width: Width::of(arguments.width),
             modelled: arguments.machine() != "driver",
         }
@@ -101,6 +105,7 @@ impl Output {
         Self {
             form: Form::Text,
             quiet: false,
+            csv: false,
             width: Width::WHOLE,
             modelled: true,
         }
@@ -111,6 +116,7 @@ impl Output {
         Self {
             form: if lines { Form::JsonLines } else { Form::Json },
             quiet: true,
+            csv: false,
             width: Width::WHOLE,
             modelled,
         }
@@ -124,6 +130,11 @@ impl Output {
     /// Whether JSON is wanted.
     pub(crate) fn is_json(&self) -> bool {
         self.form != Form::Text
+    }
+
+    /// Whether comma-separated values are wanted.
+    pub(crate) const fn is_csv(&self) -> bool {
+        self.csv
     }
 
     /// The JSON object of a result.
@@ -161,6 +172,20 @@ impl Output {
         } else {
             self.print(&text(body))
         }
+    }
+
+    /// The same, for a result that is a table: as comma-separated values where they are wanted.
+    pub(crate) fn rows<T: Serialize, R: Serialize>(
+        &self,
+        command: &str,
+        modelled: bool,
+        (body, rows): (&T, &[R]),
+        text: impl FnOnce(&T) -> String,
+    ) -> Result<()> {
+        if self.csv {
+            return self.print_data(&table::csv(rows, modelled)?);
+        }
+        self.result(command, modelled, body, text)
     }
 
     /// Prints to standard output. Who has stopped listening has heard enough.
@@ -230,6 +255,20 @@ impl Output {
     pub(crate) fn warn(&self, text: &str) {
         if !self.is_json() {
             note(&format!("{} {}", styled(WARNING, "warning:"), Shown(text)));
+        }
+    }
+
+    /// Tells what is wrong with the command line, as the parser words it.
+    #[expect(
+        clippy::unused_self,
+        reason = "all that is printed is printed by an Output"
+    )]
+    pub(crate) fn misused(&self, error: &clap::Error) {
+        let text = error.render().ansi().to_string();
+        if plain(&text).starts_with("error:") {
+            note(text.trim_end());
+        } else {
+            let _ = error.print();
         }
     }
 

@@ -3,12 +3,13 @@
 use crate::choice::Choice;
 use halprof_measure::Settled;
 use halprof_measure::selection::Chosen;
+use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::ProfileSource;
 use shared_types::request::session::UsedInterval;
 
 /// The period of one source. ProfileTime's is in units of 100 ns, all others' in events.
-#[derive(Clone, PartialEq, Eq, Serialize)]
+#[derive(Clone, PartialEq, Eq, JsonSchema, Serialize)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a field of the JSON object"

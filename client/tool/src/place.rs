@@ -3,7 +3,7 @@
 use crate::{Error, Result};
 #[cfg(windows)]
 use halprof_measure::Driver;
-use halprof_measure::{Modelled, ModelledMachine, Transport, spec};
+use halprof_measure::{Modelled, ModelledMachine, Transport, did_you_mean, spec};
 use shared_types::request::RequestCode;
 
 /// What `--machine` calls the installed driver.
@@ -81,15 +81,11 @@ impl Transport for Place {
 
 /// Adds the model that may have been meant.
 fn guessed(machine: &str, error: halprof_measure::Error) -> halprof_measure::Error {
-    let name = machine.split(',').next().unwrap_or(machine).to_lowercase();
+    let name = machine.split(',').next().unwrap_or(machine);
     let names = sim::models::MODELS.iter().map(|model| model.name);
-    let close = names.map(|model| (strsim::jaro_winkler(&name, model), model));
-    let best = close.max_by(|a, b| a.0.total_cmp(&b.0));
-    match (error, best) {
-        (halprof_measure::Error::NoMachine(message), Some((likeness, model)))
-            if likeness > 0.85 =>
-        {
-            halprof_measure::Error::NoMachine(format!("{message}; did you mean `{model}`?"))
+    match (error, did_you_mean(name, names)) {
+        (halprof_measure::Error::NoMachine(message), Some(meant)) => {
+            halprof_measure::Error::NoMachine(format!("{message}. {meant}"))
         }
         (error, _) => error,
     }

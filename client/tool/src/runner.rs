@@ -6,11 +6,12 @@ use crate::choice::{Choice, NANOSECONDS_MAX, no_processor, positive};
 use crate::image;
 use crate::place::Place;
 use crate::{Error, Result};
-use halprof_measure::Connection;
 use halprof_measure::catalog::Catalog;
 use halprof_measure::program::{Launch, Outlived, Pin, Program};
 use halprof_measure::selection::format_processors;
+use halprof_measure::{Connection, did_you_mean};
 use halprof_profile::recording::Module;
+use schemars::JsonSchema;
 use serde::Serialize;
 use sim::event::Event;
 use sim::workload::{self, Workload, WorkloadError};
@@ -31,7 +32,7 @@ pub(crate) struct Runner {
 }
 
 /// What is measured.
-#[derive(Clone, Serialize)]
+#[derive(Clone, JsonSchema, Serialize)]
 pub(crate) struct Scope {
     /// The processors whose events are counted or sampled, of all programs.
     processors: Vec<u32>,
@@ -42,11 +43,20 @@ pub(crate) struct Scope {
     /// What the program ended with; null where it did not end by itself.
     exit_status: Option<u32>,
     /// Processes that it started and that still ran after it, and were left alone.
+    #[schemars(with = "Vec<LeftAlone>")]
     outlived: Vec<Outlived>,
     #[serde(skip)]
     all: u32,
     #[serde(skip)]
     modelled: bool,
+}
+
+/// What JSON has of an [`Outlived`].
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "a schema is made of it")]
+struct LeftAlone {
+    id: u32,
+    name: Option<String>,
 }
 
 enum What {
@@ -350,7 +360,7 @@ fn modelled_work(work: &Work, processors: u32, connection: &mut Connection<Place
     if !work.program.is_empty() {
         return Err(Error::unavailable(
             "a modelled machine runs no programs",
-            "Say what it shall run with `--workload`, or measure with `--machine driver` on Windows.",
+            "Describe its load with `--workload`, or measure with `--machine driver` on Windows.",
         ));
     }
     let (workload, image) = planned(work.workload.as_deref(), processors, connection)?;
@@ -387,10 +397,15 @@ fn planned(
         parsed => parsed,
     };
     let mut workload = parsed.map_err(|error| {
-        Error::usage(
-            format!("`--workload`: {error}"),
-            format!("{}.", error.hint()),
-        )
+        let hint = match &error {
+            WorkloadError::UnknownKey { key } => {
+                let meant = did_you_mean(key, workload::keys().chain(image::KEYS));
+                let meant = meant.map_or_else(String::new, |meant| meant + " ");
+                format!("{meant}{} {}.", error.hint(), image::KEYS.join(" "))
+            }
+            _ => format!("{}.", error.hint()),
+        };
+        Error::usage(format!("`--workload`: {error}"), hint)
     })?;
     match workload.highest_processor() {
         Some(highest) if highest >= processors => Err(no_processor(highest, processors.into())),

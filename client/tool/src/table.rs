@@ -4,7 +4,10 @@
 //! middle, and then extra columns are left out, which the table says. Numbers are never cut.
 
 use crate::output::{plain, styled};
+use crate::{Error, Result};
 use anstyle::Style;
+use serde::Serialize;
+use serde_json::{Map, Value};
 use std::borrow::Cow;
 use terminal_size::{Width as Columns, terminal_size_of};
 use textwrap::WordSplitter;
@@ -119,6 +122,11 @@ impl Column {
     /// The same column, which is left out where there is no room for it.
     pub(crate) const fn extra(self) -> Self {
         Self::new(self.head, self.right, Fit::Extra)
+    }
+
+    /// Sentences beside much else.
+    pub(crate) const fn narrow(head: &'static str) -> Self {
+        Self::new(head, false, Fit::Wrapped(9))
     }
 
     const fn wraps(self) -> bool {
@@ -270,6 +278,68 @@ fn wrapped(columns: usize, text: &str) -> String {
     textwrap::fill(text, options.word_splitter(WordSplitter::NoHyphenation))
 }
 
+/// Rows as comma-separated values, under the names that their fields have in JSON: those of a field's
+/// own fields behind a point, elements of a list with spaces between them. The last column says
+/// whether the machine is modelled.
+pub(crate) fn csv<R: Serialize>(rows: &[R], modelled: bool) -> Result<String> {
+    let mut lines = Vec::new();
+    for row in rows {
+        let mut line = Map::new();
+        flatten(
+            "",
+            serde_json::to_value(row).map_err(Error::internal)?,
+            &mut line,
+        );
+        lines.push(line);
+    }
+    let mut heads: Vec<&str> = Vec::new();
+    for head in lines.iter().flat_map(Map::keys) {
+        if !heads.contains(&head.as_str()) {
+            heads.push(head);
+        }
+    }
+    let mut writer = ::csv::Writer::from_writer(Vec::new());
+    let failed = |error: ::csv::Error| Error::internal(error);
+    writer
+        .write_record(heads.iter().copied().chain(["modelled"]))
+        .map_err(failed)?;
+    for line in &lines {
+        let cells = heads
+            .iter()
+            .map(|&head| line.get(head).map_or_else(String::new, cell));
+        writer
+            .write_record(cells.chain([modelled.to_string()]))
+            .map_err(failed)?;
+    }
+    let bytes = writer.into_inner().map_err(Error::internal)?;
+    String::from_utf8(bytes).map_err(Error::internal)
+}
+
+fn flatten(name: &str, value: Value, line: &mut Map<String, Value>) {
+    let Value::Object(fields) = value else {
+        line.insert(name.to_owned(), value);
+        return;
+    };
+    for (field, value) in fields {
+        let name = match name {
+            "" => field,
+            name => format!("{name}.{field}"),
+        };
+        flatten(&name, value, line);
+    }
+}
+
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(all) if all.iter().all(|one| !one.is_object()) => {
+            all.iter().map(cell).collect::<Vec<_>>().join(" ")
+        }
+        other => other.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -331,6 +401,18 @@ mod tests {
         ] {
             assert_eq!(cut(columns, name), shown);
         }
+    }
+
+    #[test]
+    fn csv_has_the_fields_of_json() {
+        let rows = [
+            serde_json::json!({"b": "x,y", "a": {"min": 1, "max": null}, "list": [1, 2]}),
+            serde_json::json!({"b": true, "a": {"min": 2}, "more": [{"c": 1}]}),
+        ];
+        assert_eq!(
+            csv(&rows, true).expect("lines"),
+            "b,a.min,a.max,list,more,modelled\n\"x,y\",1,,1 2,,true\ntrue,2,,,\"[{\"\"c\"\":1}]\",true\n"
+        );
     }
 
     #[test]

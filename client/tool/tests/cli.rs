@@ -3,7 +3,6 @@
 mod annotate;
 mod bad_input;
 pub(crate) mod binaries;
-mod binaries;
 mod by_process;
 mod calibration;
 mod core_types;
@@ -39,6 +38,7 @@ pub(crate) mod simulate;
 mod streams;
 mod support;
 mod symbols;
+mod tables;
 mod terminal;
 mod top;
 mod windows_script;

@@ -31,7 +31,7 @@ pub enum WorkloadError {
     #[error("a workload names at most {NAMED_MAX} events of the vendor's")]
     TooMany,
     /// The same key twice.
-    #[error("`{key}` is twice in the workload")]
+    #[error("the workload has `{key}` twice")]
     DuplicateKey {
         /// The key.
         key: String,
@@ -53,18 +53,26 @@ impl WorkloadError {
     #[must_use]
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Empty | Self::NoAmount => "for example `instructions=1000000,cycles=2000000`",
-            Self::NotKeyValue { .. } => "part several processors by `+`, as in `processors=0-3+8`",
+            Self::Empty | Self::NoAmount => "For example `instructions=1000000,cycles=2000000`",
+            Self::NotKeyValue { .. } => {
+                "Separate several processors by `+`, as in `processors=0-3+8`"
+            }
             Self::UnknownKey { .. } => {
-                "events: instructions cycles branches branch-misses ref-cycles llc-references \
+                "Events: instructions cycles branches branch-misses ref-cycles llc-references \
                  llc-misses l1d-accesses l1d-misses l1i-fetches l1i-misses fp-operations, and \
                  the vendor's by their names; others: user processors programs code seed skid"
             }
-            Self::TooMany => "leave some out",
-            Self::DuplicateKey { .. } => "give each key once",
-            Self::BadValue { .. } => "numbers are decimal, the addresses of `code` hexadecimal",
+            Self::TooMany => "Leave some out",
+            Self::DuplicateKey { .. } => "Give each key once",
+            Self::BadValue { .. } => "Numbers are decimal, the addresses of `code` hexadecimal",
         }
     }
+}
+
+/// The keys that every workload has.
+pub fn keys() -> impl Iterator<Item = &'static str> {
+    let others = ["user", "processors", "programs", "code", "seed", "skid"];
+    Event::ALL.into_iter().map(Event::name).chain(others)
 }
 
 /// Reads a workload.

@@ -87,7 +87,7 @@ pub fn read(path: &Path) -> Result<Vec<Event>> {
     let event = |row: &Row| {
         event(row).ok_or_else(|| {
             bad(format!(
-                "`{}` has a field that is no number",
+                "`{}` has a field that is not a number",
                 row.event_name
             ))
         })

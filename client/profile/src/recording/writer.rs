@@ -225,13 +225,22 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
     if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
         return fs::write(path, content).map_err(|error| written(path, error));
     }
+    fs::metadata(folder(path)).map_err(|error| written(path, error))?;
     let file = unnamed().tempfile_in(folder(path));
-    let mut file = file.map_err(|error| written(path, error))?;
+    let mut file = file.map_err(|error| written(path, without_name(error)))?;
     file.write_all(content)
         .map_err(|error| written(path, error))?;
     file.persist(path)
         .map(drop)
         .map_err(|error| written(path, error.error))
+}
+
+/// The same error without the name of the file that nobody has heard of.
+fn without_name(error: io::Error) -> io::Error {
+    match error.get_ref() {
+        Some(_) => error.kind().into(),
+        None => error,
+    }
 }
 
 /// A file for whoever may read what the user writes, as any other.

@@ -123,6 +123,14 @@ impl Tallies {
         }
     }
 
+    /// The time from the first of what was counted to the last.
+    pub(crate) fn seen_ns(&self, frequency: u64) -> u64 {
+        let (first, last) = self.span.unwrap_or_default();
+        let nanoseconds = u128::from(last - first) * 1_000_000_000;
+        let nanoseconds = nanoseconds.checked_div(frequency.into()).unwrap_or(0);
+        u64::try_from(nanoseconds).unwrap_or(u64::MAX)
+    }
+
     /// Adds a sample; answers what it is in the first of the tallies.
     pub(crate) fn add(&mut self, sample: &Sample) -> Entry {
         let mut entered = None;

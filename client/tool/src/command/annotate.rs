@@ -12,6 +12,7 @@ use halprof_profile::report::Sum;
 use halprof_profile::report::share::Share;
 use halprof_profile::report::skid::Skid;
 use halprof_profile::symbols::SymbolPath;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::fs;
@@ -29,8 +30,8 @@ const WARM: Style = AnsiColor::Green.on_default();
 /// The longest source file that is read to show its lines: 16 MiB.
 const LONGEST: u64 = 1 << 24;
 
-#[derive(Serialize)]
-struct Body {
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct Body {
     file: String,
     machine: String,
     flaw: Option<String>,
@@ -46,7 +47,7 @@ struct Body {
     instructions: Vec<Row>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[expect(
     clippy::struct_field_names,
     reason = "`source` is the field's name in every JSON object"
@@ -61,7 +62,7 @@ struct Source {
     skid: &'static str,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct Row {
     address: String,
     bytes: String,
@@ -98,10 +99,43 @@ pub(crate) fn run(options: &args::Annotate, output: &Output) -> Result<u8> {
     let modelled = annotated.recording.metadata.modelled;
     let body = body(options, &annotated, warnings);
     let sources = SourceLines::below(&path, &options.sources);
-    output.result("annotate", modelled, &body, |_| {
+    output.rows("annotate", modelled, (&body, &lines(&body)), |_| {
         text(&annotated, sources, output.width())
     })?;
     Ok(status)
+}
+
+/// An instruction and one source.
+#[derive(Serialize)]
+struct Sampled<'a> {
+    address: &'a str,
+    bytes: &'a str,
+    text: &'a str,
+    file: Option<&'a str>,
+    line: Option<u32>,
+    source: &'a str,
+    samples: u64,
+    events: u64,
+}
+
+fn lines(body: &Body) -> Vec<Sampled<'_>> {
+    let mut lines = Vec::new();
+    for row in &body.instructions {
+        let sums = row.samples.iter().zip(&row.events);
+        for (source, (&samples, &events)) in body.sources.iter().zip(sums) {
+            lines.push(Sampled {
+                address: &row.address,
+                bytes: &row.bytes,
+                text: &row.text,
+                file: row.file.as_deref(),
+                line: row.line,
+                source: &source.source,
+                samples,
+                events,
+            });
+        }
+    }
+    lines
 }
 
 fn warnings(annotated: &Annotated) -> Vec<String> {

@@ -10,13 +10,14 @@ use halprof_measure::Error as Cause;
 use halprof_measure::Fit;
 use halprof_measure::catalog::list_of;
 use halprof_measure::selection::{Chosen, format_processors};
+use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::request::session::Spec;
 use shared_types::request::source::Placement;
 use shared_types::{ErrorCode, ProfileSource};
 
-#[derive(Serialize)]
-struct Body {
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct Body {
     fits: bool,
     /// A stable code where they do not fit.
     reason: Option<&'static str>,
@@ -26,13 +27,13 @@ struct Body {
 }
 
 /// What limits a source, or is wrong with it.
-#[derive(Clone, PartialEq, Eq, Serialize)]
+#[derive(Clone, PartialEq, Eq, JsonSchema, Serialize)]
 struct Note {
     source: String,
     text: String,
 }
 
-#[derive(Clone, Serialize)]
+#[derive(Clone, JsonSchema, Serialize)]
 struct Row {
     source: String,
     processor: u32,
@@ -64,7 +65,8 @@ pub(crate) fn run(options: &args::Check, on: &mut On, output: &Output) -> Result
         }
         Err(error) => return Err(error),
     };
-    output.result("check", on.told.modelled, &body, |body| {
+    let rows = body.assignment.as_slice();
+    output.rows("check", on.told.modelled, (&body, rows), |body| {
         text(body, output.width())
     })?;
     Ok(status)

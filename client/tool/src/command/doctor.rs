@@ -11,10 +11,11 @@ use crate::table::{Column, Width, table};
 use crate::{Error, Result};
 use halprof_measure::Error as Cause;
 use halprof_setup::doctor::{self, Check, Described, Facts, Failure, State, System};
+use schemars::JsonSchema;
 use serde::Serialize;
 
-#[derive(Serialize)]
-struct Body {
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct Body {
     ready: bool,
     checks: Vec<Check>,
 }
@@ -31,7 +32,8 @@ pub(crate) fn run(place: Result<Place>, here: bool, output: &Output) -> Result<u
         (false, true) => 4,
     };
     let body = Body { ready, checks };
-    output.result("doctor", told.modelled, &body, |body| {
+    let rows = body.checks.as_slice();
+    output.rows("doctor", told.modelled, (&body, rows), |body| {
         text(body, output.width())
     })?;
     Ok(status)

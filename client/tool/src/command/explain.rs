@@ -3,7 +3,8 @@
 mod methods;
 mod source;
 
-use self::methods::{METHODS, Method, QUESTIONS};
+pub(crate) use self::methods::METHODS;
+use self::methods::{Method, QUESTIONS};
 use self::source::{evidence, kinds, programmed, windows};
 use crate::On;
 use crate::codes::{CODES, Code};
@@ -16,14 +17,16 @@ use crate::{Error, Result};
 use halprof_measure::catalog::{Catalog, Counted, Found, list_of};
 use halprof_measure::events::Alias;
 use halprof_measure::selection::{self, What};
+use halprof_measure::{Error as Cause, did_you_mean};
+use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::ProfileInterface;
 use shared_types::request::machine::{Machine, Processor};
 use shared_types::request::session::Spec;
 use shared_types::request::source::Source;
 
-#[derive(Serialize)]
-struct Body {
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct Body {
     topic: String,
     kind: &'static str,
     summary: String,
@@ -33,14 +36,14 @@ struct Body {
     topics: Vec<Other>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct Section {
     title: &'static str,
     text: String,
 }
 
 /// What a source puts into a register.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct Register {
     name: &'static str,
     value: String,
@@ -48,7 +51,7 @@ struct Register {
 }
 
 /// Processors that are alike.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct Kind {
     processors: String,
     core_type: Option<&'static str>,
@@ -58,7 +61,7 @@ struct Kind {
 }
 
 /// Something else that can be explained.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct Other {
     topic: String,
     kind: &'static str,
@@ -84,7 +87,7 @@ pub(crate) fn run(
                 (false, of_code(code))
             } else {
                 let mut on = On::open(open()?)?;
-                let body = of_source(topic, &mut on)?;
+                let body = of_source(topic, &mut on).map_err(|error| guessed(topic, error))?;
                 output.note_model(&on.told);
                 (on.told.modelled, body)
             }
@@ -94,6 +97,20 @@ pub(crate) fn run(
         text(body, output.width())
     })?;
     Ok(0)
+}
+
+/// The same error; of a name that nothing has, with the topics that may be meant.
+fn guessed(topic: &str, error: Error) -> Error {
+    let methods = METHODS.iter().map(|method| method.name);
+    let topics = methods.chain(CODES.iter().map(|code| code.name));
+    match (error, did_you_mean(topic, topics)) {
+        (Error::Measure(Cause::UnknownName { name, hint }), Some(meant)) => {
+            let hint = hint.map_or_else(String::new, |hint| format!(" {hint}"));
+            let hint = Some(meant + &hint);
+            Error::Measure(Cause::UnknownName { name, hint })
+        }
+        (error, _) => error,
+    }
 }
 
 fn contents() -> Body {

@@ -9,6 +9,7 @@ use halprof_profile::export::{self, Format, Gathered, Gatherer, View, listed};
 use halprof_profile::recording::Reader;
 use halprof_profile::report;
 use halprof_profile::symbols::Symbols;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
@@ -19,8 +20,8 @@ use tempfile::NamedTempFile;
 /// The status that tells scripts that the file is not the whole recording.
 const INCOMPLETE: u8 = 5;
 
-#[derive(Serialize)]
-struct Body {
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct Body {
     recording: String,
     machine: String,
     format: &'static str,

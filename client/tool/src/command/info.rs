@@ -5,14 +5,15 @@ use crate::Result;
 use crate::output::{Output, seconds};
 use crate::table::{Column, Width, table};
 use halprof_measure::describe;
+use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::request::machine::{Machine, Processor};
 
 /// The columns of the labels above the table.
 const LABEL: usize = 13;
 
-#[derive(Serialize)]
-struct Body {
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct Body {
     machine: String,
     hal_interface: &'static str,
     interface: &'static str,
@@ -35,14 +36,14 @@ struct Body {
 }
 
 /// Who holds the counters; another owner than halprof cannot be told.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct Holder {
     process: u32,
     session: u32,
     held_ns: u128,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct Row {
     index: u32,
     group: u16,
@@ -57,6 +58,10 @@ struct Row {
     counter_width: u8,
     fixed_counters: u8,
     fixed_width: u8,
+    /// The general counters that are really there, as a mask.
+    counter_mask: u32,
+    /// The fixed counters that are really there, as a mask.
+    fixed_mask: u32,
     hypervisor: Option<String>,
     /// What shows itself behind that hypervisor's face.
     hypervisor_behind: Option<String>,
@@ -101,7 +106,8 @@ pub(crate) fn run(on: &mut On, output: &Output) -> Result<u8> {
         threads_kept: machine.flags & Machine::THREADS_KEPT != 0,
         processors: processors.iter().map(row).collect(),
     };
-    output.result("info", on.told.modelled, &body, |body| {
+    let rows = body.processors.as_slice();
+    output.rows("info", on.told.modelled, (&body, rows), |body| {
         text(body, output.width())
     })?;
     Ok(0)
@@ -130,6 +136,8 @@ fn row(processor: &Processor) -> Row {
         counter_width: processor.counter_width,
         fixed_counters: processor.fixed_counters,
         fixed_width: processor.fixed_width,
+        counter_mask: processor.counter_mask,
+        fixed_mask: processor.fixed_mask,
         hypervisor: describe::vendor(&processor.hypervisor),
         hypervisor_behind: describe::vendor(&processor.hypervisor_behind),
         partition: describe::partition(processor),
@@ -155,7 +163,7 @@ fn text(body: &Body, width: Width) -> String {
         },
     );
     let head = format!(
-        "machine      {}\ninterface    {} ({})\n             {}\nHAL          {} ({})\noverflow     {}\n             {}\nheld by      {holder}\n\n",
+        "machine      {}\ninterface    {} ({})\n             {}\nHAL          {} ({})\noverflow     {}\n             {}\nheld by      {}\n\n",
         body.machine,
         body.interface,
         body.reason,
@@ -164,18 +172,19 @@ fn text(body: &Body, width: Width) -> String {
         body.hal_reason,
         body.overflow,
         width.prose(LABEL, body.overflow_explanation),
+        width.prose(LABEL, &holder),
     );
     let columns = [
         Column::name("processors"),
-        Column::word("vendor"),
-        Column::number("family"),
-        Column::number("model"),
+        Column::word("vendor").extra(),
+        Column::number("family").extra(),
+        Column::number("model").extra(),
         Column::number("stepping").extra(),
         Column::word("core"),
-        Column::number("PMU"),
+        Column::number("PMU").extra(),
         Column::word("counters"),
         Column::word("fixed"),
-        Column::word("hypervisor"),
+        Column::name("hypervisor"),
     ];
     head + &table(width, &columns, alike(&body.processors)) + &remarks(body, width)
 }
@@ -255,9 +264,9 @@ fn alike(processors: &[Row]) -> Vec<Vec<String>> {
 }
 
 fn cells(row: &Row) -> [String; 9] {
-    let counters = |count: u8, width: u8| match count {
+    let counters = |mask: u32, width: u8| match mask.count_ones() {
         0 => "-".to_owned(),
-        _ => format!("{count} x {width} bits"),
+        count => format!("{count} x {width} bits"),
     };
     [
         row.vendor.clone(),
@@ -266,8 +275,8 @@ fn cells(row: &Row) -> [String; 9] {
         row.stepping.to_string(),
         row.core_type.unwrap_or_default().to_owned(),
         row.pmu_version.to_string(),
-        counters(row.counters, row.counter_width),
-        counters(row.fixed_counters, row.fixed_width),
+        counters(row.counter_mask, row.counter_width),
+        counters(row.fixed_mask, row.fixed_width),
         row.hypervisor.clone().unwrap_or_default(),
     ]
 }

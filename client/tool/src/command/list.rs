@@ -12,17 +12,18 @@ use halprof_measure::catalog::Catalog;
 use halprof_measure::describe;
 use halprof_measure::selection::format_processors;
 use halprof_profile::report::filter::Pattern;
+use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::request::machine::Processor;
 use shared_types::request::source::Source;
 
-#[derive(Serialize)]
-struct Body {
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct Body {
     interface: &'static str,
     sources: Vec<Row>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 struct Row {
     id: u32,
@@ -48,7 +49,7 @@ struct Row {
 }
 
 /// Events, or for ProfileTime units of 100 ns.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct Interval {
     default: u32,
     min: u32,
@@ -56,7 +57,7 @@ struct Interval {
 }
 
 /// Processors that judge otherwise than the boot processor.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct Differs {
     processors: String,
     supported: bool,
@@ -68,7 +69,8 @@ pub(crate) fn run(options: &args::List, on: &mut On, output: &Output) -> Result<
         return Ok(0);
     }
     let body = body(options, on)?;
-    output.result("list", on.told.modelled, &body, |body| {
+    let rows = body.sources.as_slice();
+    output.rows("list", on.told.modelled, (&body, rows), |body| {
         text(body, options.verbose, output.width())
     })?;
     Ok(0)
@@ -205,8 +207,8 @@ fn text(body: &Body, verbose: bool, width: Width) -> String {
         Column::word("select").extra(),
         Column::number("interval").extra(),
         Column::number("limits").extra(),
-        Column::prose("counts"),
-        Column::prose("note"),
+        Column::narrow("counts"),
+        Column::narrow("note"),
     ];
     table(width, &columns, body.sources.iter().map(cells))
 }
@@ -230,6 +232,7 @@ mod tests {
                 events: None,
                 glob: None,
                 metrics: None,
+                table: args::Tabular::default(),
             };
             let sources = body(&options, &mut on).expect("a list").sources.len();
             assert_ne!(sources, 0);

@@ -4,24 +4,25 @@ use crate::Result;
 use crate::args::Machines;
 use crate::output::Output;
 use crate::table::{Column, Width, table};
+use schemars::JsonSchema;
 use serde::Serialize;
 use sim::models::MODELS;
 use sim::unkind::ROWS;
 
-#[derive(Serialize)]
-struct Body {
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct Body {
     machines: Vec<Machine>,
     unkind: Vec<Unkind>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct Machine {
     name: &'static str,
     description: &'static str,
     processors: usize,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct Unkind {
     name: &'static str,
     description: &'static str,
@@ -43,8 +44,17 @@ pub(crate) fn run(options: &Machines, output: &Output) -> Result<u8> {
         machines: machines.collect(),
         unkind: unkind.collect(),
     };
-    let text = if options.unkind { behaviours } else { models };
-    output.result("machines", true, &body, |body| text(body, output.width()))?;
+    if options.unkind {
+        let rows = body.unkind.as_slice();
+        output.rows("machines", true, (&body, rows), |body| {
+            behaviours(body, output.width())
+        })?;
+    } else {
+        let rows = body.machines.as_slice();
+        output.rows("machines", true, (&body, rows), |body| {
+            models(body, output.width())
+        })?;
+    }
     Ok(0)
 }
 

@@ -1,4 +1,4 @@
-//! `halprof man` and `halprof completions`: both made of the command line's own definitions.
+//! `halprof man`: pages made of the command line's own definitions.
 
 use crate::args::{self, Arguments};
 use crate::codes::CODES;
@@ -7,39 +7,23 @@ use crate::{Error, Result};
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
+use halprof_measure::did_you_mean;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::Path;
 
-#[derive(Serialize)]
-struct Manual {
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct Manual {
     pages: Vec<Page>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct Page {
     name: String,
     /// Where it was written, or nothing.
     file: Option<String>,
     /// The page itself, where it was not written.
     text: Option<String>,
-}
-
-#[derive(Serialize)]
-struct Completions {
-    shell: String,
-    script: String,
-}
-
-pub(crate) fn completions(options: &args::Completions, output: &Output) -> Result<u8> {
-    let mut command = Arguments::command();
-    let mut script = Vec::new();
-    clap_complete::generate(options.shell, &mut command, "halprof", &mut script);
-    let body = Completions {
-        shell: options.shell.to_string(),
-        script: utf8(script)?,
-    };
-    output.result("completions", false, &body, |body| body.script.clone())?;
-    Ok(0)
 }
 
 pub(crate) fn run(options: &args::Man, output: &Output) -> Result<u8> {
@@ -143,11 +127,16 @@ fn choose(pages: Vec<Page>, wanted: Option<&str>) -> Result<Page> {
         None | Some("halprof") => "halprof".to_owned(),
         Some(command) => format!("halprof-{command}"),
     };
+    let names = pages
+        .iter()
+        .map(|page| page.name.trim_start_matches("halprof-"));
+    let meant = did_you_mean(wanted.trim_start_matches("halprof-"), names);
     let mut pages = pages.into_iter();
     pages.find(|page| page.name == wanted).ok_or_else(|| {
+        let meant = meant.map_or_else(String::new, |meant| meant + " ");
         Error::usage(
             format!("no page is called {wanted}"),
-            "`halprof help` lists the commands; each has a page.",
+            format!("{meant}`halprof help` lists the commands; each has a page."),
         )
     })
 }

@@ -7,12 +7,13 @@ use crate::output::Output;
 use crate::runner::{interrupted, watch_for_interrupt};
 use halprof_measure::Session;
 use halprof_measure::program::{Launch, Program};
+use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::request::rdpmc;
 use std::time::Duration;
 
-#[derive(Serialize)]
-struct Body {
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct Body {
     /// Sessions that hold it.
     holders: u32,
     /// Processors that were looked at.

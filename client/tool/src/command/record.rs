@@ -4,7 +4,7 @@ use crate::On;
 use crate::args;
 use crate::calibration::{self, Calibration};
 use crate::choice::{Choice, nanoseconds, rotation};
-use crate::filters::times;
+use crate::filters::{times, took_turns};
 use crate::output::{Output, seconds, thousands};
 use crate::periods::{self, Period};
 use crate::recorder::{Recorded, Recorder, source};
@@ -17,6 +17,7 @@ use halprof_measure::passes::passes;
 use halprof_measure::{Session, describe};
 use halprof_profile::recording::{self, Cores, Metadata, Writer};
 use halprof_profile::symbols;
+use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::request::machine::{Machine, Processor};
 use std::collections::BTreeMap;
@@ -26,8 +27,8 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use tempfile::TempDir;
 
-#[derive(Serialize)]
-struct Body {
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct Body {
     machine: String,
     scope: Scope,
     file: String,
@@ -60,14 +61,14 @@ struct Body {
     advice: Vec<Advised>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct InPass {
     #[serde(flatten)]
     period: Period,
     pass: u32,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct Ended {
     code: &'static str,
     message: String,
@@ -75,21 +76,21 @@ struct Ended {
 }
 
 /// A source, and the processors that cannot count it.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct LeftOut {
     source: String,
     processors: String,
 }
 
 /// A source that was not on a counter all the time.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct Turn {
     source: String,
     /// Part of the time.
     on_counter: f64,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct Advised {
     code: &'static str,
     message: String,
@@ -109,7 +110,7 @@ pub(crate) fn run(options: &args::Record, on: &mut On, output: &Output) -> Resul
         // The driver shows kernel addresses to nobody else.
         halprof_measure::privilege::debug_others();
     }
-    let own_output = output.is_json() || options.output.as_os_str() == "-";
+    let own_output = output.is_json() || output.is_csv() || options.output.as_os_str() == "-";
     let mut runner = Runner::new(&options.work, on, &choice, own_output)?;
     let target = Target::of(&options.output, output)?;
     let body = record(options, target.path(), on, &mut choice, &mut runner, output);
@@ -123,7 +124,8 @@ pub(crate) fn run(options: &args::Record, on: &mut On, output: &Output) -> Resul
     if target.send()? {
         output.note(&summary(&body));
     } else {
-        output.result("record", on.told.modelled, &body, |body| {
+        let rows = body.periods.as_slice();
+        output.rows("record", on.told.modelled, (&body, rows), |body| {
             text(body, output.width())
         })?;
     }
@@ -185,9 +187,9 @@ impl Target {
             let (path, folder) = (path.to_owned(), None);
             return Ok(Self { path, folder });
         }
-        if output.is_json() || io::stdout().is_terminal() {
+        if output.is_json() || output.is_csv() || io::stdout().is_terminal() {
             return Err(Error::usage(
-                "`-o -` is a recording on standard output, which is a terminal or has the JSON object",
+                "`-o -` is a recording on standard output, which is a terminal or has the result",
                 "Name a file with `-o`, or send it on: `-o - > FILE`.",
             ));
         }
@@ -420,13 +422,11 @@ fn warnings(body: &Body) -> Vec<String> {
             left.source, left.processors
         ));
     }
-    for turn in &body.turns {
-        warnings.push(format!(
-            "sources took turns on the counters: {} was sampled {:.1} % of the time; `report` scales its events",
-            turn.source,
-            turn.on_counter * 100.0
-        ));
-    }
+    let turns = body.turns.iter();
+    let turns: Vec<(String, f64)> = turns
+        .map(|turn| (turn.source.clone(), turn.on_counter))
+        .collect();
+    warnings.extend(took_turns(&turns, "`report` scales their events"));
     if body.throttled != 0 {
         warnings.push(format!(
             "interrupts took too much time: periods were lengthened {}, up to {}",

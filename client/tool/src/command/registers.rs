@@ -10,22 +10,23 @@ use crate::args;
 use crate::choice::processors_of;
 use crate::output::Output;
 use halprof_measure::selection;
+use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::ProfileInterface;
 use std::fmt::Write;
 
-#[derive(Serialize)]
-struct Body {
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct Body {
     processors: Vec<One>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct One {
     processor: u32,
     registers: Vec<Row>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct Row {
     /// The MSR's number; 0xFFFF0000 plus the offset for the local APIC's page; 0xFFFE0004 for CR4.
     number: u32,
@@ -35,7 +36,7 @@ struct Row {
 }
 
 /// A part of a register, and what is in it.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct Field {
     pub(crate) name: &'static str,
     pub(crate) bits: String,
@@ -75,8 +76,36 @@ pub(crate) fn run(options: &args::Registers, on: &mut On, output: &Output) -> Re
             registers: registers.collect(),
         });
     }
-    output.result("registers", on.told.modelled, &Body { processors }, text)?;
+    let body = Body { processors };
+    output.rows("registers", on.told.modelled, (&body, &lines(&body)), text)?;
     Ok(0)
+}
+
+/// A field of a register of a processor.
+#[derive(Serialize)]
+struct Line<'a> {
+    processor: u32,
+    number: u32,
+    register: &'a str,
+    register_value: &'a str,
+    #[serde(flatten)]
+    field: &'a Field,
+}
+
+fn lines(body: &Body) -> Vec<Line<'_>> {
+    let mut lines = Vec::new();
+    for one in &body.processors {
+        for row in &one.registers {
+            lines.extend(row.fields.iter().map(|field| Line {
+                processor: one.processor,
+                number: row.number,
+                register: &row.name,
+                register_value: &row.value,
+                field,
+            }));
+        }
+    }
+    lines
 }
 
 fn row(interface: ProfileInterface, number: u32, value: u64) -> Row {

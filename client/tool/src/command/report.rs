@@ -10,6 +10,7 @@ use halprof_profile::report::key::{Key, Value};
 use halprof_profile::report::share::Share;
 use halprof_profile::report::skid::Skid;
 use halprof_profile::report::{OfSource, Part, Query, Report, Row, Sort, Sum, Table};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
@@ -31,8 +32,8 @@ const LINES: usize = 40;
 /// The sources that have a line each there.
 const SOURCES: usize = 8;
 
-#[derive(Serialize)]
-struct Body {
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct Body {
     file: String,
     machine: String,
     interface: String,
@@ -55,15 +56,102 @@ struct Body {
     longest_period: u64,
     warnings: Vec<String>,
     by_source: Vec<BySource>,
+    #[schemars(with = "Vec<Counted>")]
     by_processor: Vec<Json>,
+    #[schemars(with = "Vec<Counted>")]
     by_process: Vec<Json>,
+    #[schemars(with = "Vec<Counted>")]
     by_module: Vec<Json>,
+    #[schemars(with = "Vec<Counted>")]
     by_address: Vec<Json>,
-    tables: Vec<Json>,
+    /// As asked for with `--by`.
+    tables: Vec<TableBody>,
     symbols: Vec<filters::OpenedModule>,
 }
 
-#[derive(Serialize)]
+/// What a row is of: the fields of its keys alone are there.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "a schema is made of it")]
+pub(crate) struct Keys {
+    #[serde(skip_serializing_if = "absent")]
+    machine: String,
+    #[serde(skip_serializing_if = "absent")]
+    source: String,
+    #[serde(skip_serializing_if = "absent")]
+    process: u32,
+    #[serde(skip_serializing_if = "absent")]
+    process_name: Option<String>,
+    #[serde(skip_serializing_if = "absent")]
+    thread: u32,
+    #[serde(skip_serializing_if = "absent")]
+    processor: u32,
+    /// The type of core; null where types do not differ.
+    #[serde(skip_serializing_if = "absent")]
+    core: Option<String>,
+    #[serde(skip_serializing_if = "absent")]
+    module: String,
+    #[serde(skip_serializing_if = "absent")]
+    symbol: Option<String>,
+    #[serde(skip_serializing_if = "absent")]
+    file: Option<String>,
+    #[serde(skip_serializing_if = "absent")]
+    line: Option<u32>,
+    /// Hexadecimal.
+    #[serde(skip_serializing_if = "absent")]
+    address: String,
+    /// From the start of the symbol, or of the module where no symbol is known.
+    #[serde(skip_serializing_if = "absent")]
+    offset: u64,
+}
+
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "a schema is made of it")]
+struct Counted {
+    #[schemars(flatten)]
+    keys: Keys,
+    samples: u64,
+}
+
+#[derive(JsonSchema, Serialize)]
+struct TableBody {
+    by: Vec<&'static str>,
+    parts: Vec<PartBody>,
+}
+
+#[derive(JsonSchema, Serialize)]
+struct PartBody {
+    /// Null where `source` is one of the keys.
+    source: Option<String>,
+    samples: u64,
+    events: u64,
+    rows: Vec<RowBody>,
+}
+
+#[derive(JsonSchema, Serialize)]
+struct RowBody {
+    #[serde(flatten)]
+    #[schemars(with = "Keys")]
+    keys: Map<String, Json>,
+    samples: u64,
+    events: u64,
+    share: ShareBody,
+}
+
+/// A part of the samples of its source, and its 95 % interval (Wilson).
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct ShareBody {
+    value: f64,
+    low: f64,
+    high: f64,
+}
+
+impl From<Share> for ShareBody {
+    fn from(Share { value, low, high }: Share) -> Self {
+        Self { value, low, high }
+    }
+}
+
+#[derive(JsonSchema, Serialize)]
 struct BySource {
     source: String,
     period: Option<u64>,
@@ -76,14 +164,14 @@ struct BySource {
     skid: SkidTold,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct SkidTold {
     direction: &'static str,
     explanation: &'static str,
 }
 
 pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u8> {
-    let mut query = query(options)?;
+    let mut query = query(options, output.is_csv())?;
     let mut asked = query.tables.len();
     if output.is_json() {
         if options.by.0.is_empty() && options.diff.is_none() {
@@ -117,7 +205,7 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u8> {
             report.recording.metadata.modelled,
             body,
         )?)?;
-    } else if options.csv {
+    } else if output.is_csv() {
         output.print_data(&csv(&report)?)?;
     } else {
         let width = if options.verbose {
@@ -143,23 +231,23 @@ pub(crate) fn names(files: &[PathBuf]) -> String {
     names.join(", ")
 }
 
-fn query(options: &args::Report) -> Result<Query> {
+fn query(options: &args::Report, csv: bool) -> Result<Query> {
     let mut tables = filters::tables(&options.by.0)?;
-    if options.csv && tables.len() > 1 {
+    if csv && tables.len() > 1 {
         return Err(Error::usage(
             "`--csv` prints one table",
             "Give `--by` once; several keys part its rows further.",
         ));
     }
     if tables.is_empty() {
-        tables = if options.csv || options.diff.is_some() {
+        tables = if csv || options.diff.is_some() {
             vec![vec![Key::Symbol]]
         } else {
             // Addresses are worth a table where no function is known.
             vec![vec![Key::Symbol], vec![Key::Address]]
         };
     }
-    let all = options.csv || options.diff.is_some();
+    let all = csv || options.diff.is_some();
     Ok(Query {
         tables,
         filter: filters::filter(&options.filters)?,
@@ -256,27 +344,24 @@ fn described(values: &[Value]) -> Map<String, Json> {
     row
 }
 
-fn table_json(table: &Table) -> Json {
+fn table_json(table: &Table) -> TableBody {
     let keys: Vec<_> = table.by.iter().map(|key| key.name()).collect();
-    let row = |part: &Part, row: &Row| {
-        let mut object = described(&row.values);
-        let share = Share::of(row.sum.samples, part.all.samples);
-        object.insert("samples".to_owned(), json!(row.sum.samples));
-        object.insert("events".to_owned(), json!(row.sum.events));
-        let share = json!({"value": share.value, "low": share.low, "high": share.high});
-        object.insert("share".to_owned(), share);
-        Json::Object(object)
+    let row = |part: &Part, row: &Row| RowBody {
+        keys: described(&row.values),
+        samples: row.sum.samples,
+        events: row.sum.events,
+        share: Share::of(row.sum.samples, part.all.samples).into(),
     };
-    let parts = table.parts.iter().map(|part| {
-        let rows: Vec<_> = part.rows.iter().map(|r| row(part, r)).collect();
-        json!({
-            "source": part.source.as_deref(),
-            "samples": part.all.samples,
-            "events": part.all.events,
-            "rows": rows,
-        })
+    let parts = table.parts.iter().map(|part| PartBody {
+        source: part.source.as_deref().map(str::to_owned),
+        samples: part.all.samples,
+        events: part.all.events,
+        rows: part.rows.iter().map(|one| row(part, one)).collect(),
     });
-    json!({"by": keys, "parts": parts.collect::<Vec<_>>()})
+    TableBody {
+        by: keys,
+        parts: parts.collect(),
+    }
 }
 
 fn csv(report: &Report) -> Result<String> {

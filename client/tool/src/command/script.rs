@@ -4,6 +4,7 @@ use crate::output::Output;
 use crate::shown::Shown;
 use crate::{Error, Result, args, filters};
 use halprof_profile::script::{self, Line};
+use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::Mode;
 
@@ -11,8 +12,8 @@ use shared_types::Mode;
 const BLOCK: usize = 1 << 16;
 
 /// One sample.
-#[derive(Serialize)]
-struct Row<'a> {
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct Row<'a> {
     time_ns: u64,
     processor: u32,
     process: u32,
@@ -35,16 +36,11 @@ pub(crate) fn run(options: &args::Script, output: &Output) -> Result<u8> {
             "Use `--jsonl`: one object per sample.",
         ));
     }
-    if options.csv && options.jsonl {
-        return Err(Error::usage(
-            "`--csv` and `--jsonl` together",
-            "Ask for one of them.",
-        ));
-    }
     let filter = filters::filter(&options.filters)?;
     let path = options.naming.path()?;
     let mut block = String::new();
-    if options.csv {
+    let csv = output.is_csv();
+    if csv {
         block += "time_ns,processor,process,process_name,thread,source,period,mode,address,module,symbol,offset\n";
     } else if !options.jsonl {
         block += &heads();
@@ -52,7 +48,7 @@ pub(crate) fn run(options: &args::Script, output: &Output) -> Result<u8> {
     let mut going = Ok(true);
     let recording = script::lines(&options.file, &filter, &path, |recording, line| {
         let modelled = recording.metadata.modelled;
-        let told = match (options.csv, options.jsonl) {
+        let told = match (csv, options.jsonl) {
             (true, _) => csv_line(&row(&line)),
             (_, true) => output.told("script", modelled, row(&line)),
             _ => Ok(text(&line)),
@@ -62,12 +58,12 @@ pub(crate) fn run(options: &args::Script, output: &Output) -> Result<u8> {
             if block.len() < BLOCK {
                 return Ok(true);
             }
-            output.print_stream(&std::mem::take(&mut block), options.csv)
+            output.print_stream(&std::mem::take(&mut block), csv)
         });
         matches!(going, Ok(true))
     })?;
     if going? {
-        output.print_stream(&block, options.csv)?;
+        output.print_stream(&block, csv)?;
     }
     Ok(filters::introduce(&recording, output))
 }

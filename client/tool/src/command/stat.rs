@@ -19,7 +19,8 @@ use crate::periods::{self, Period};
 use crate::recorder;
 use crate::runner::{Runner, Scope, interrupted};
 use crate::systems;
-use body::{Body, Interval, Pass, Run};
+pub(crate) use body::{Body, Interval};
+use body::{Pass, Run};
 use by_process::Samples;
 use halprof_measure::Session;
 use halprof_measure::estimate::since;
@@ -80,7 +81,7 @@ struct Bench<'a> {
 }
 
 pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<u32> {
-    let form = Form::of(options, output)?;
+    let form = Form::of(options, output);
     let interval = options.interval.map(choice::interval).transpose()?;
     let rotation = rotation(&options.work)?;
     let mut metrics = Metrics::built_in()?;

@@ -125,7 +125,12 @@ impl Top {
             Column::name("source"),
         ];
         let mut text = table(width, &columns, rows);
-        for (name, value) in figures::metrics(&self.state.sources, &shown.interval, None) {
+        for (name, value) in figures::metrics(
+            &self.state.sources,
+            &shown.interval,
+            &self.state.processors,
+            None,
+        ) {
             text += &format!("\n{value} {name}");
         }
         text + "\n"

@@ -243,7 +243,90 @@ fn comma_separated_values_have_metrics_where_asked() {
     let with = halprof(&[&arguments[..], &["-M", "ipc"]].concat()).stdout;
     let last = with.lines().last().expect("lines");
     assert!(
-        last.starts_with(",,,") && last.ends_with(",ipc,2,,true"),
+        last.starts_with(",,,") && last.ends_with(",ipc,2,,true,,"),
         "{with}"
     );
+}
+
+/// The figures of `-M`, each as the type of core, the value and the reason.
+fn derived(machine: &str, metrics: &str, workload: &str) -> Vec<(String, Option<f64>, String)> {
+    let arguments = [
+        "--machine",
+        machine,
+        "stat",
+        "--per-core-type",
+        "-M",
+        metrics,
+    ];
+    let stat = json(&[&arguments[..], &["--workload", workload]].concat());
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let figures = stat["derived"].as_array().expect("a list").iter();
+    let figures = figures.map(|one| {
+        (
+            text(&one["core_type"]),
+            one["value"].as_f64(),
+            text(&one["reason"]),
+        )
+    });
+    figures.collect()
+}
+
+#[test]
+fn what_could_not_be_computed_says_why() {
+    let work = "instructions=1000,cycles=2000,processors=all";
+    assert_eq!(
+        derived("hybrid", "retiring", work),
+        [
+            (
+                "performance".to_owned(),
+                None,
+                "division by zero: FixedTopdownSlots counted 0".to_owned()
+            ),
+            (
+                "efficiency".to_owned(),
+                None,
+                "nothing counted FixedTopdownSlots or TopdownSlots".to_owned()
+            ),
+        ]
+    );
+    assert_eq!(
+        derived("skylake", "ipc", work),
+        [(String::new(), Some(0.5), String::new())]
+    );
+    let text = halprof(&["--machine", "hybrid", "stat", "-M", "retiring"]).stdout;
+    assert!(
+        text.contains(": division by zero: FixedTopdownSlots counted 0"),
+        "{text}"
+    );
+    // Too short for everybody to have a turn.
+    let many = "ipc,branch-miss-rate,l1d-miss-rate,l1i-miss-rate,fp-per-cycle";
+    let short =
+        "instructions=10,cycles=10,branches=10,llc-references=10,l1d-accesses=10,l1i-fetches=10";
+    let all = derived("zen2,processors=1", many, short);
+    let without = all.iter().filter(|(_, value, _)| value.is_none());
+    let reasons: Vec<&str> = without.map(|(_, _, why)| why.as_str()).collect();
+    assert!(
+        !reasons.is_empty()
+            && reasons
+                .iter()
+                .all(|why| why.ends_with("had no turn on a counter")),
+        "{all:?}"
+    );
+}
+
+#[test]
+fn a_metric_names_what_the_chosen_processors_lack() {
+    let arguments = [
+        "--machine",
+        "hybrid",
+        "stat",
+        "-M",
+        "retiring",
+        "-C",
+        "4-11",
+    ];
+    let ran = halprof(&arguments);
+    assert_eq!(ran.status, 4);
+    let said = "the metric `retiring` needs FixedTopdownSlots or TopdownSlots: the chosen processors count no such thing";
+    assert!(ran.stderr.contains(said), "{}", ran.stderr);
 }

@@ -73,12 +73,41 @@ fn a_misspelt_model_is_guessed() {
     let ran = halprof(&["--machine", "skylke", "stat"]);
     assert_eq!(ran.status, 3);
     assert!(
-        ran.stderr.contains("did you mean `skylake`?"),
+        ran.stderr.contains("Did you mean `skylake`?"),
         "{}",
         ran.stderr
     );
     let ran = halprof(&["--machine", "nothing-like-it", "stat"]);
-    assert!(!ran.stderr.contains("did you mean"), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("Did you mean"), "{}", ran.stderr);
+}
+
+#[test]
+fn misspelt_names_are_guessed_wherever_one_is_taken() {
+    for (arguments, meant) in [
+        (&["stat", "-M", "ipcc"][..], "`ipc`"),
+        (&["stat", "-e", "TotalIsues"], "`TotalIssues`"),
+        (&["stat", "--workload", "instruction=5"], "`instructions`"),
+        (&["stat", "--workload", "cycles=5,imag=a"], "`image`"),
+        (&["report", "a.rec", "--by", "modul"], "`module`"),
+        (&["explain", "countersreserved"], "`counters-reserved`"),
+        (&["explain", "smpling"], "`sampling`"),
+        (&["man", "--page", "recrd"], "`record`"),
+    ] {
+        let stderr = halprof(arguments).stderr;
+        let said = stderr.contains("Did you mean") && stderr.contains(meant);
+        assert!(said, "{arguments:?}: {stderr}");
+    }
+    let stderr = halprof(&["stat", "--by", "proces"]).stderr;
+    assert!(stderr.contains("'process'"), "{stderr}");
+}
+
+/// What the parser refuses is told as everything else is.
+#[test]
+fn a_wrong_option_is_told_like_any_error() {
+    let ran = halprof(&["report", "a.rec", "--top", "-1"]);
+    assert_eq!(ran.status, 2);
+    assert!(ran.stderr.starts_with("halprof: error: "), "{}", ran.stderr);
+    assert!(ran.stderr.contains("'-1'"), "{}", ran.stderr);
 }
 
 #[test]

@@ -146,6 +146,20 @@ fn bash_completes_commands_and_options() {
     }
     let options = offer("halprof stat --per-cp", 2).expect("bash");
     assert_eq!(said(&options).trim(), "--per-cpu");
+    for (words, last, wanted) in [
+        ("halprof stat -e TotalI", 3, "TotalIssues"),
+        ("halprof stat -e branch-m", 3, "branch-misses"),
+        ("halprof record --group FixedI", 3, "FixedInstructions"),
+        ("halprof stat -M branch-mp", 3, "branch-mpki"),
+        ("halprof info --machine skyl", 3, "skylake"),
+        ("halprof --machine zen", 2, "zen2 zen4 zen5"),
+        ("halprof report --by modul", 3, "module"),
+        ("halprof stat --by proc", 3, "process"),
+        ("halprof explain counters-re", 2, "counters-reserved"),
+    ] {
+        let offered = offer(words, last).expect("bash");
+        assert_eq!(said(&offered).trim(), wanted, "{words}");
+    }
 }
 
 #[test]
@@ -162,6 +176,32 @@ fn fish_completes_commands_and_options() {
     assert!(said(&offered).starts_with("doctor"), "{}", said(&offered));
     let options = said(&offer("halprof stat --per").expect("fish"));
     assert!(options.contains("--per-cpu"), "{options}");
+}
+
+/// A script has the names of one machine, and with `--events` its vendor's.
+#[test]
+fn a_script_has_the_names_of_its_machine() {
+    let script = |arguments: &[&str]| halprof(&[&["completions"], arguments].concat()).stdout;
+    for shell in ["bash", "zsh", "fish", "powershell"] {
+        let zen = script(&[shell, "--machine", "zen4"]);
+        assert!(
+            zen.contains("FRRetiredBranches") && !zen.contains("UnhaltedCoreCycles"),
+            "{shell}"
+        );
+        assert!(!zen.contains("ex_ret_brn_misp"), "{shell}");
+    }
+    let events = script(&["bash", "--machine", "skylake", "--events"]);
+    assert!(events.contains("MEM_LOAD_RETIRED.L3_MISS"));
+    assert!(events.len() < 1 << 20, "{}", events.len());
+    // Without a machine to ask, everything else is completed all the same.
+    let ran = halprof(&["completions", "bash", "--machine", "driver"]);
+    assert_eq!(ran.status, 0);
+    assert!(
+        ran.stderr.contains("no sources will be completed"),
+        "{}",
+        ran.stderr
+    );
+    assert!(ran.stdout.contains("branch-mpki") && ran.stdout.contains("skylake"));
 }
 
 /// zsh completes only at a prompt; its own parser and its function for arguments take the script.

@@ -196,8 +196,8 @@ fn the_result_is_printed_without_intervals() {
     }
     let whole = halprof(&[&["--json"], &stat[..]].concat()).json();
     assert_eq!(whole["intervals"], Value::Null);
-    // 150 ms, the last interval of which is the end itself.
-    assert_eq!(whole["jitter"]["intervals"], 14);
+    // 150 ms: the last interval ends with the measurement.
+    assert_eq!(whole["jitter"]["intervals"], 15);
 }
 
 #[test]

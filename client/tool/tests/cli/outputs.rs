@@ -127,3 +127,34 @@ fn a_dash_is_standard_output() {
         .collect();
     assert_eq!(left.len(), 1, "{left:?}");
 }
+
+/// What helps is of what went wrong.
+#[cfg(unix)]
+#[test]
+fn files_that_cannot_be_used_say_what_helps() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("bad.toml");
+    std::fs::write(&file, [0xFF, 0xFE]).expect("written");
+    let file = file.to_str().expect("UTF-8");
+    let gone = folder.path().join("gone/counts.txt");
+    let gone = gone.to_str().expect("UTF-8");
+    for (arguments, helps) in [
+        (["stat", "-o", "/dev/full"], "The disk is full"),
+        (["stat", "--metrics", file], "UTF-8"),
+        (["stat", "-o", gone], "Check that the path exists"),
+    ] {
+        let ran = halprof(&arguments);
+        assert_eq!(ran.status, 5, "{arguments:?}");
+        assert!(ran.stderr.contains(helps), "{}", ran.stderr);
+        assert!(!ran.stderr.contains("gone/.tmp"), "{}", ran.stderr);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn help_that_cannot_be_written_is_an_error() {
+    let full = std::fs::File::create("/dev/full").expect("Linux has it");
+    let mut help = Command::new(env!("CARGO_BIN_EXE_halprof"));
+    let status = help.arg("help").stdout(full).status().expect("it runs");
+    assert_eq!(status.code(), Some(5));
+}

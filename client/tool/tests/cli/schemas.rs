@@ -1,6 +1,6 @@
 //! Does every schema catch what is missing and what is too much, wherever an object stands?
 
-use crate::cli::support::{halprof, json, schema, violations};
+use crate::cli::support::{committed, halprof, json, schema, violations};
 use halprof_profile::report::key::Key;
 use halprof_setup::installation::{Installed, Removed, Switched};
 use serde_json::Value;
@@ -214,7 +214,8 @@ fn is_optional(schema: &str, field: &str) -> bool {
 /// Rows of tables have the fields of the keys that were asked for.
 fn is_key(path: &str, field: &str) -> bool {
     let mut keys = Key::ALL.into_iter();
-    path.contains("/rows/") && keys.any(|key| key.columns().contains(&field))
+    (path.contains("/rows/") || path.starts_with("/by_"))
+        && keys.any(|key| key.columns().contains(&field))
 }
 
 #[test]
@@ -262,6 +263,28 @@ fn what_is_of_another_type_is_caught() {
             other[field] = Value::Array(vec![Value::Null]);
             assert!(!violations(&schema, &other).is_empty(), "{name}: {field}");
         }
+    }
+}
+
+/// `cargo xtask documents` writes them.
+#[test]
+fn the_committed_schemas_are_those_of_the_types() {
+    let made = halprof::documents::schemas();
+    for (name, schema) in &made {
+        assert!(
+            committed(name) == *schema,
+            "{name}: `cargo xtask documents`"
+        );
+    }
+}
+
+/// Who holds objects against a schema is not disturbed by a field that a later release adds.
+#[test]
+fn schemas_are_open() {
+    for (name, output) in outputs() {
+        let mut more = output;
+        more["later"] = "x".into();
+        assert_eq!(violations(&committed(name), &more), [""; 0], "{name}");
     }
 }
 

@@ -7,7 +7,7 @@ use crate::cli::support::halprof;
 mod screen;
 use screen::{WIDTHS, assert_screen};
 
-const SCREENS: [(&str, &[&str]); 6] = [
+const SCREENS: [(&str, &[&str]); 9] = [
     ("stat", &["--machine", "skylake", "stat"]),
     ("stat-hybrid", &["--machine", "hybrid", "stat", "-M", "ipc"]),
     (
@@ -34,7 +34,21 @@ const SCREENS: [(&str, &[&str]); 6] = [
             "TotalCycles",
         ],
     ),
+    (
+        "stat-by-process",
+        &[
+            "--machine",
+            "skylake",
+            "stat",
+            "--by",
+            "process",
+            "--workload",
+            "instructions=300000000,cycles=200000000,programs=70+20+10",
+        ],
+    ),
+    ("info", &["--machine", "hybrid", "info"]),
     ("list", &["--machine", "skylake", "list"]),
+    ("list-verbose", &["--machine", "zen4", "list", "-v", "LS*"]),
     ("doctor", &["--machine", "hyperv-masked", "doctor"]),
 ];
 

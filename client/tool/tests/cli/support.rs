@@ -65,11 +65,32 @@ fn assert_valid(name: &str, value: &Value) {
     assert!(errors.is_empty(), "{name}: {errors:?}");
 }
 
-/// The schema of a command, or of `error`.
+/// The schema of a command, or of `error`: closed, so that a field that nobody has written down is
+/// an error here. For those who read JSON it is open, as fields may be added.
 pub(crate) fn schema(name: &str) -> Value {
+    let mut schema = committed(name);
+    close(&mut schema);
+    schema
+}
+
+/// A schema as it is committed.
+pub(crate) fn committed(name: &str) -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("schemas/{name}.json"));
     let text = std::fs::read_to_string(&path).expect("a schema file");
     serde_json::from_str(&text).expect("a schema")
+}
+
+fn close(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            if fields.contains_key("properties") && !fields.contains_key("additionalProperties") {
+                fields.insert("additionalProperties".to_owned(), false.into());
+            }
+            fields.values_mut().for_each(close);
+        }
+        Value::Array(all) => all.iter_mut().for_each(close),
+        _ => {}
+    }
 }
 
 /// Where a value is not what a schema says.

@@ -374,7 +374,11 @@ fn intervals_tell_their_own_lengths() {
             number(&whole["counts"][0]["value"])
         )
     );
-    deviations.pop();
+    let last = intervals.last().map(|last| number(&last["length_ns"]));
+    if last.is_some_and(|length| length < 1_000_000) {
+        // What is cut short is no interval that was asked for.
+        deviations.pop();
+    }
     let (mean, most) = (
         deviations.iter().sum::<u64>() / deviations.len() as u64,
         deviations.iter().copied().max().expect("intervals"),

@@ -3,10 +3,11 @@
 use super::{by_process, topdown};
 use crate::periods::Period;
 use crate::runner::Scope;
+use schemars::JsonSchema;
 use serde::Serialize;
 
-#[derive(Serialize)]
-pub(super) struct Body {
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct Body {
     pub(super) machine: String,
     pub(super) scope: Scope,
     /// Of one measurement: the mean of repeated ones, and of passes.
@@ -38,7 +39,7 @@ pub(super) struct Body {
 }
 
 /// One count.
-#[derive(Clone, Serialize)]
+#[derive(Clone, JsonSchema, Serialize)]
 pub(super) struct Row {
     pub(super) source: String,
     pub(super) processor: Option<u32>,
@@ -64,10 +65,13 @@ pub(super) struct Row {
     /// Processors that cannot count it and are left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) left_out: Option<String>,
+    /// What it counts on this machine, where that is not just what its name says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) note: Option<String>,
 }
 
 /// What repeated measurements say of a value, which is their mean.
-#[derive(Clone, Serialize)]
+#[derive(Clone, JsonSchema, Serialize)]
 pub(super) struct Repeats {
     /// How many the mean is of.
     pub(super) runs: usize,
@@ -81,7 +85,7 @@ pub(super) struct Repeats {
 }
 
 /// A run that was unlike the others.
-#[derive(Clone, Serialize)]
+#[derive(Clone, JsonSchema, Serialize)]
 pub(super) struct Outlier {
     /// Counted from 1.
     pub(super) run: usize,
@@ -89,21 +93,24 @@ pub(super) struct Outlier {
 }
 
 /// A metric.
-#[derive(Clone, Serialize)]
+#[derive(Clone, JsonSchema, Serialize)]
 pub(super) struct Figure {
     pub(super) metric: String,
     pub(super) name: String,
-    pub(super) value: f64,
+    /// Null with a reason.
+    pub(super) value: Option<f64>,
     pub(super) unit: String,
     pub(super) filter: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) core_type: Option<&'static str>,
     pub(super) scaled: bool,
     pub(super) error: Option<f64>,
+    /// Why it could not be computed.
+    pub(super) reason: Option<String>,
 }
 
-#[derive(Serialize)]
-pub(super) struct Interval {
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct Interval {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) run: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -119,9 +126,8 @@ pub(super) struct Interval {
     pub(super) last: bool,
 }
 
-/// How far intervals were from what was asked for; the last of each measurement is cut short and
-/// does not count.
-#[derive(Clone, Copy, Serialize)]
+/// How far intervals were from what was asked for; a last one that is cut short does not count.
+#[derive(Clone, Copy, JsonSchema, Serialize)]
 pub(super) struct Jitter {
     pub(super) asked_ns: u64,
     pub(super) intervals: u64,
@@ -129,13 +135,13 @@ pub(super) struct Jitter {
     pub(super) max_ns: u64,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(super) struct Pass {
     pub(super) sources: Vec<String>,
     pub(super) elapsed_ns: u64,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(super) struct Run {
     pub(super) elapsed_ns: u64,
     pub(super) counts: Vec<Row>,

@@ -15,6 +15,7 @@ use halprof_measure::{Session, Transport};
 use halprof_profile::inventory::{Changes, Inventory};
 use halprof_profile::recording::Process;
 use halprof_profile::report::share::Share;
+use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::request::counts::Count;
 use shared_types::{ErrorCode, Sample};
@@ -26,7 +27,7 @@ const FEW: u64 = 100;
 const ROWS: usize = 20;
 
 /// The part of a count that one process has.
-#[derive(Clone, Serialize)]
+#[derive(Clone, JsonSchema, Serialize)]
 pub(super) struct Row {
     /// Its name; null where it had ended before anybody looked, and where `id` is null.
     pub(super) process: Option<String>,

@@ -187,7 +187,7 @@ fn metric(figure: &Figure) -> Line {
         ("error", optional(figure.error)),
         ("core_type", optional(figure.core_type)),
         ("metric", format!("{}{filter}", figure.metric)),
-        ("figure", figure.value.to_string()),
+        ("figure", optional(figure.value)),
         ("unit", figure.unit.clone()),
     ]
 }

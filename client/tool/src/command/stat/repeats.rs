@@ -121,6 +121,7 @@ mod tests {
             deviation: None,
             repeats: None,
             left_out: None,
+            note: None,
         };
         Run {
             elapsed_ns: 1,

@@ -212,6 +212,7 @@ impl View<'_> {
             deviation: None,
             repeats: None,
             left_out: None,
+            note: self.choice.note(chosen),
         }
     }
 
@@ -224,29 +225,43 @@ impl View<'_> {
             }
         }
         let of_type = |core_type| {
-            let rows = rows.iter().filter(move |row| row.core_type == core_type);
-            let counts = sums(rows);
-            let figures = if self.wanted.is_empty() {
-                self.metrics.derive(&counts)
-            } else {
-                let wanted = self.wanted.iter();
-                wanted
-                    .filter_map(|one| self.metrics.figure(one.metric, &counts, one.filter))
-                    .collect()
+            let rows = rows.iter().filter(|row| row.core_type == core_type);
+            let rows: Vec<&Row> = rows.collect();
+            let counts = sums(rows.iter().copied().filter(|row| !never(row)));
+            if self.wanted.is_empty() {
+                let figures = self.metrics.derive(&counts);
+                return figures
+                    .iter()
+                    .map(|figure| shown(figure, core_type))
+                    .collect();
+            }
+            let unseen = rows.iter().copied().filter(|row| never(row));
+            let unseen: Vec<&str> = unseen.map(|row| row.source.as_str()).collect();
+            let figure = |one: &Wanted<'_>| {
+                let figure = self.metrics.figure(one.metric, &counts, one.filter);
+                if let Some(figure) = figure {
+                    return shown(&figure, core_type);
+                }
+                let why = self
+                    .metrics
+                    .why_not(one.metric, &counts, &unseen, one.filter);
+                not_shown(one, core_type, why)
             };
-            figures
-                .into_iter()
-                .map(|figure| shown(&figure, core_type))
-                .collect::<Vec<_>>()
+            self.wanted.iter().map(figure).collect::<Vec<_>>()
         };
         types.into_iter().flat_map(of_type).collect()
     }
 }
 
-/// One count for each source that was on a counter at all.
+/// Whether it had no turn on a counter.
+pub(super) const fn never(row: &Row) -> bool {
+    row.scaled && row.running_ns == 0
+}
+
+/// One count for each source.
 fn sums<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<Counted<'a>> {
     let mut sums: Vec<Counted<'a>> = Vec::new();
-    for row in rows.filter(|row| !row.scaled || row.running_ns != 0) {
+    for row in rows {
         let one = Counted {
             label: &row.source,
             value: row.value,
@@ -284,11 +299,26 @@ fn shown(figure: &metrics::Figure<'_>, core_type: Option<&'static str>) -> Figur
     Figure {
         metric: figure.metric.id.clone(),
         name: figure.metric.name.clone(),
-        value: figure.value,
+        value: Some(figure.value),
         unit: figure.metric.unit.clone(),
         filter: figure.filter,
         core_type,
         scaled: figure.scaled,
         error: figure.error,
+        reason: None,
+    }
+}
+
+fn not_shown(wanted: &Wanted<'_>, core_type: Option<&'static str>, why: String) -> Figure {
+    Figure {
+        metric: wanted.metric.id.clone(),
+        name: wanted.metric.name.clone(),
+        value: None,
+        unit: wanted.metric.unit.clone(),
+        filter: wanted.filter,
+        core_type,
+        scaled: false,
+        error: None,
+        reason: Some(why),
     }
 }

@@ -2,11 +2,11 @@
 
 use super::body::{Body, Interval, Jitter};
 use super::{csv, text};
+use crate::Result;
 use crate::args;
 use crate::choice;
 use crate::output::Output;
 use crate::table::Width;
-use crate::{Error, Result};
 
 /// The form of what is told.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -19,16 +19,12 @@ pub(super) enum Form {
 
 impl Form {
     /// The one form that the options ask for.
-    pub(super) fn of(options: &args::Stat, output: &Output) -> Result<Self> {
-        match (options.csv, options.jsonl, output.is_json()) {
-            (true, _, true) => Err(Error::usage(
-                "`--csv` and JSON together",
-                "Ask for one of them.",
-            )),
-            (true, _, _) => Ok(Self::Csv),
-            (_, true, _) => Ok(Self::JsonLines),
-            (_, _, true) => Ok(Self::Json),
-            _ => Ok(Self::Text),
+    pub(super) fn of(options: &args::Stat, output: &Output) -> Self {
+        match (output.is_csv(), options.jsonl, output.is_json()) {
+            (true, _, _) => Self::Csv,
+            (_, true, _) => Self::JsonLines,
+            (_, _, true) => Self::Json,
+            _ => Self::Text,
         }
     }
 
@@ -111,7 +107,9 @@ impl<'a> Teller<'a> {
 
     /// Tells an interval, or keeps it for the result; unless a file has it already.
     pub(super) fn tell(&mut self, interval: Interval, kept: &mut Vec<Interval>) -> Result<()> {
-        if let Some(watch) = self.jitter.as_mut().filter(|_| !interval.last) {
+        if let Some(watch) = &mut self.jitter
+            && !(interval.last && interval.length_ns < watch.asked_ns)
+        {
             watch.see(interval.length_ns);
         }
         if self.replaced {

@@ -1,9 +1,11 @@
 //! Counts for people.
 
 use super::body::{Body, Figure, Interval, Jitter, Repeats, Row};
+use super::rows::never;
 use super::{by_process, topdown};
 use crate::output::{WARNING, seconds, styled, thousands};
 use crate::table::{self, Width, table};
+use std::collections::BTreeSet;
 
 /// A column of the table, and what it has of a row.
 type Column = (table::Column, fn(&Row) -> String);
@@ -72,6 +74,7 @@ fn cells(row: &Row) -> [String; COLUMNS.len()] {
 /// What stands under the tables: what was left out, done otherwise, or unlike the rest.
 fn remarks(body: &Body) -> String {
     let mut text = String::new();
+    let mut told = BTreeSet::new();
     if let Some(left) = body.scope.left() {
         text += &format!("\n{left}\n");
     }
@@ -81,6 +84,9 @@ fn remarks(body: &Body) -> String {
                 "\n{}: processors {processors} cannot count it and are left out\n",
                 row.source
             );
+        }
+        if let Some(note) = row.note.as_ref().filter(|_| told.insert(&row.source)) {
+            text += &format!("\n{} counts {note}\n", row.source);
         }
         if let Some(repeats) = &row.repeats {
             text += &outliers(row, repeats);
@@ -155,10 +161,6 @@ fn optional(value: Option<impl ToString>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
 
-fn never(row: &Row) -> bool {
-    row.scaled && row.running_ns == 0
-}
-
 fn count(row: &Row) -> String {
     if never(row) {
         return "not counted".to_owned();
@@ -214,6 +216,11 @@ fn figure_cells(figure: &Figure) -> [String; 3] {
     } else {
         format!(" {}", figure.unit)
     };
+    let Some(value) = figure.value else {
+        let why = figure.reason.as_deref().unwrap_or_default();
+        let what = format!("{}{filter}: {why}", figure.name);
+        return ["-".to_owned(), String::new(), what];
+    };
     let bound = match figure.error {
         // Never less than it is.
         Some(error) => format!("±{:.3}", (error * 1e3).ceil() / 1e3),
@@ -221,7 +228,7 @@ fn figure_cells(figure: &Figure) -> [String; 3] {
         None => String::new(),
     };
     [
-        format!("{:.3}{unit}", figure.value),
+        format!("{value:.3}{unit}"),
         bound,
         format!("{}{filter}", figure.name),
     ]
@@ -307,9 +314,10 @@ fn percent(part: u128, whole: u128) -> String {
 )]
 fn relative(half: f64, middle: u128) -> String {
     if middle == 0 {
-        return format!("±{half:.0}");
+        return format!("±{:.0}", half.ceil());
     }
-    format!("±{:.2} %", 100.0 * half / middle as f64)
+    // Never less than it is.
+    format!("±{:.2} %", (1e4 * half / middle as f64).ceil() / 100.0)
 }
 
 #[expect(

@@ -9,6 +9,7 @@ use crate::{Error, Result};
 use halprof_measure::estimate::Estimate;
 use halprof_measure::formula::Value;
 use halprof_measure::topdown::{self, Part};
+use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::request::machine::Processor;
 use std::collections::BTreeMap;
@@ -39,7 +40,7 @@ struct Kind {
 }
 
 /// One part of the slots of one kind of processor.
-#[derive(Clone, Serialize)]
+#[derive(Clone, JsonSchema, Serialize)]
 pub(super) struct Row {
     kind: String,
     metric: String,

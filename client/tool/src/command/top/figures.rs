@@ -1,5 +1,6 @@
 //! Numbers as they stand in a narrow column.
 
+use super::state::Row;
 use crate::output::thousands;
 use halprof_measure::estimate::Estimate;
 use halprof_measure::metrics::{Counted, Metrics};
@@ -66,19 +67,49 @@ pub(super) fn total(total: &Estimate) -> String {
     format!("{sign}{}", thousands(total.value))
 }
 
-/// The metrics of an interval, on one processor or on all, each with its value.
+/// The metrics of an interval, each with its value: of one processor, or of each type of core.
 pub(super) fn metrics(
     sources: &[String],
     interval: &Interval,
+    rows: &[Row],
     processor: Option<usize>,
 ) -> Vec<(String, String)> {
-    let estimate = |source: usize| match processor {
-        None => interval.estimate(source),
-        Some(processor) => {
-            let counts = interval.counts().get(processor);
-            let count = counts.and_then(|counts| counts.get(source));
-            count.map(Estimate::new).unwrap_or_default()
+    if let Some(processor) = processor {
+        return of_party(sources, interval, &[processor]);
+    }
+    let mut cores: Vec<&str> = rows.iter().map(|row| row.core).collect();
+    cores.sort_unstable();
+    cores.dedup();
+    let of_core = |core: &str| {
+        let alike = rows.iter().filter(|row| row.core == core);
+        let party: Vec<usize> = alike.map(|row| row.index).collect();
+        of_party(sources, interval, &party)
+    };
+    match cores.as_slice() {
+        [] => Vec::new(),
+        [core] => of_core(core),
+        // The mean over two kinds of machine says little.
+        several => {
+            let named = several.iter().flat_map(|core| {
+                let figures = of_core(core).into_iter();
+                figures.map(move |(name, value)| (format!("{name}, {core} cores"), value))
+            });
+            named.collect()
         }
+    }
+}
+
+/// The metrics of processors together.
+fn of_party(
+    sources: &[String],
+    interval: &Interval,
+    processors: &[usize],
+) -> Vec<(String, String)> {
+    let estimate = |source: usize| {
+        let counts = processors
+            .iter()
+            .filter_map(|&processor| interval.counts().get(processor)?.get(source));
+        Estimate::sum(counts.map(Estimate::new))
     };
     let counted = |(source, label)| {
         let estimate = estimate(source);

@@ -98,7 +98,12 @@ fn last_line<'a>(state: &'a State, look: &Look) -> Line<'a> {
 /// The metrics, in at most so many lines.
 fn metrics(state: &State, width: u16, lines: u16) -> Vec<String> {
     let shown = state.shown();
-    let metrics = figures::metrics(&state.sources, &shown.interval, state.processor);
+    let metrics = figures::metrics(
+        &state.sources,
+        &shown.interval,
+        &state.processors,
+        state.processor,
+    );
     let mut all: Vec<String> = Vec::new();
     for (name, value) in metrics {
         let metric = format!("{value} {name}");

@@ -1,0 +1,158 @@
+//! `halprof completions`: a script for a shell, made of the command line's own definitions.
+//!
+//! The lists of names in it are those of one machine: its sources, what Linux perf and Windows call
+//! them, and with `--events` the vendor's events.
+
+use crate::args::{self, Arguments};
+use crate::codes::CODES;
+use crate::command::explain::METHODS;
+use crate::output::Output;
+use crate::place::{DRIVER, Place};
+use crate::{Error, On, Result};
+use clap::builder::PossibleValuesParser;
+use clap::{Command, CommandFactory};
+use clap_complete::Shell;
+use halprof_measure::catalog::Catalog;
+use halprof_measure::metrics::Metrics;
+use halprof_profile::report::key::Key;
+use schemars::JsonSchema;
+use serde::Serialize;
+use shared_types::request::source::Source;
+
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct Body {
+    shell: String,
+    script: String,
+}
+
+/// What an option takes: the identifier of the argument, and the names.
+type Names = (&'static str, Vec<String>);
+
+pub(crate) fn run(
+    options: &args::Completions,
+    place: impl FnOnce() -> Result<Place>,
+    output: &Output,
+) -> Result<u8> {
+    let sources = sources(place, options.events).unwrap_or_else(|error| {
+        output.note(&format!("no sources will be completed: {error}"));
+        Vec::new()
+    });
+    let names = names(sources)?;
+    let mut command = Arguments::command();
+    let commands: Vec<String> = command
+        .get_subcommands()
+        .map(|one| one.get_name().to_owned())
+        .collect();
+    for name in &commands {
+        command = command.mut_subcommand(name, |command| completed(command, &names, &commands));
+    }
+    let command = &mut completed(command, &names, &commands);
+    let mut script = Vec::new();
+    clap_complete::generate(options.shell, command, "halprof", &mut script);
+    let mut script = String::from_utf8(script).map_err(Error::internal)?;
+    if options.shell == Shell::PowerShell {
+        script = script.replacen(PARAMETERS, &format!("{PARAMETERS}{}", values(&names)), 1);
+    }
+    let body = Body {
+        shell: options.shell.to_string(),
+        script,
+    };
+    output.result("completions", false, &body, |body| body.script.clone())?;
+    Ok(0)
+}
+
+/// What the script for PowerShell begins with.
+const PARAMETERS: &str = "    param($wordToComplete, $commandAst, $cursorPosition)\n";
+
+/// What stands before the values of an argument.
+const BEFORE: [(&str, &[&str]); 6] = [
+    ("wanted", &["-M", "--metric"]),
+    ("machine", &["--machine"]),
+    ("topic", &["explain"]),
+    ("by", &["--by"]),
+    ("groups", &["-g", "--group"]),
+    ("events", &["-e", "--event"]),
+];
+
+/// The values of options for PowerShell, whose script has none of its own.
+fn values(names: &[Names]) -> String {
+    let mut cases = String::new();
+    for (id, values) in names.iter().filter(|(_, values)| !values.is_empty()) {
+        let quoted: Vec<String> = values.iter().map(|value| format!("'{value}'")).collect();
+        let list = quoted.join(", ");
+        let before = BEFORE.iter().filter(|(other, _)| other == id);
+        for word in before.flat_map(|(_, words)| *words) {
+            cases += &format!("        '{word}' {{ {list} }}\n");
+        }
+    }
+    format!(
+        "    $words = @($commandAst.CommandElements | ForEach-Object {{ $_.ToString() }})
+    $before = if ($wordToComplete) {{ $words[-2] }} else {{ $words[-1] }}
+    $values = @(switch -CaseSensitive ($before) {{
+{cases}    }})
+    if ($values) {{
+        $values | Where-Object {{ $_ -like \"$wordToComplete*\" }} | ForEach-Object {{
+            [CompletionResult]::new($_, $_, [CompletionResultType]::ParameterValue, $_)
+        }}
+        return
+    }}
+"
+    )
+}
+
+/// What `-e` takes on a machine.
+fn sources(place: impl FnOnce() -> Result<Place>, events: bool) -> Result<Vec<String>> {
+    let catalog = Catalog::of(&mut On::open(place()?)?.connection, false)?;
+    let supported = |source: &&Source| source.flags & Source::SUPPORTED != 0;
+    let own = catalog.sources.iter().filter(supported);
+    let mut names: Vec<String> = own.map(|source| source.name.as_str().to_owned()).collect();
+    let aliases = catalog.aliases().map(|alias| alias.name.to_owned());
+    names.extend(aliases.filter(|name| name.starts_with(|first: char| first.is_alphabetic())));
+    if events {
+        names.extend(catalog.events().into_iter().map(str::to_owned));
+    }
+    names.sort_unstable();
+    names.dedup();
+    Ok(names)
+}
+
+fn names(sources: Vec<String>) -> Result<Vec<Names>> {
+    let metrics = Metrics::built_in()?;
+    let metrics = metrics.all().iter().map(|metric| metric.id.clone());
+    let models = sim::models::MODELS.iter().map(|model| model.name);
+    let machines = models.chain([DRIVER]).map(str::to_owned);
+    let codes = CODES.iter().map(|code| code.name.to_owned());
+    let methods = METHODS.iter().map(|method| method.name.to_owned());
+    let topics = methods.chain(codes).chain(sources.iter().cloned());
+    let keys = Key::ALL.iter().map(|key| key.name().to_owned());
+    Ok(vec![
+        ("wanted", metrics.collect()),
+        ("machine", machines.collect()),
+        ("topic", topics.collect()),
+        ("by", keys.collect()),
+        ("groups", sources.clone()),
+        ("events", sources),
+    ])
+}
+
+/// A command whose arguments have names to choose from, where they have none of their own. clap takes
+/// names that live as long as the process.
+fn completed(mut command: Command, names: &[Names], commands: &[String]) -> Command {
+    let page = ("page", commands.to_vec());
+    for (id, names) in names.iter().chain([&page]) {
+        let is_open = command.get_arguments().any(|one| {
+            one.get_id() == id
+                && one.get_action().takes_values()
+                && one.get_possible_values().is_empty()
+        });
+        let is_file = *id == "events" && command.get_name() == "list";
+        if is_open && !is_file && !names.is_empty() {
+            command = command.mut_arg(id, |one| {
+                one.value_parser(PossibleValuesParser::new(
+                    names.iter().map(|name| &*name.clone().leak()),
+                ))
+            });
+        }
+    }
+    command
+}

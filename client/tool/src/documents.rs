@@ -1,0 +1,69 @@
+//! What the documents are made from: the schemas of JSON by the types that are printed.
+//!
+//! `cargo xtask documents` writes them; a test holds the committed ones against these.
+
+use crate::{command, diff, metrics, output};
+use halprof_setup::installation::{Installed, Removed, Switched};
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema};
+use serde_json::{Value, json};
+
+/// Every schema: its name, which `halprof/NAME/1` stands for in `schema`, and what is in its file.
+#[must_use]
+pub fn schemas() -> Vec<(&'static str, Value)> {
+    use command::{
+        annotate, check, completions, doctor, explain, export, info, list, machines, man, rdpmc,
+        record, registers, report, script, stat,
+    };
+    vec![
+        of::<annotate::Body>("annotate"),
+        of::<check::Body>("check"),
+        of::<completions::Body>("completions"),
+        of::<diff::Body>("diff"),
+        of::<doctor::Body>("doctor"),
+        of::<output::Failure<'_>>("error"),
+        of::<explain::Body>("explain"),
+        of::<export::Body>("export"),
+        of::<info::Body>("info"),
+        of::<Installed>("install"),
+        of::<list::Body>("list"),
+        of::<machines::Body>("machines"),
+        of::<man::Manual>("man"),
+        of::<metrics::Body>("metrics"),
+        of::<rdpmc::Body>("rdpmc"),
+        of::<record::Body>("record"),
+        of::<registers::Body>("registers"),
+        of::<report::Body>("report"),
+        of::<script::Row<'_>>("script"),
+        of::<Switched>("start"),
+        of::<stat::Body>("stat"),
+        of::<stat::Interval>("stat-interval"),
+        of::<Switched>("stop"),
+        of::<Removed>("uninstall"),
+    ]
+}
+
+/// What is printed of a body: its own fields behind those of every object.
+fn of<T: JsonSchema>(name: &'static str) -> (&'static str, Value) {
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    let settings = settings.with(|settings| settings.inline_subschemas = true);
+    let schema: Schema = settings.into_generator().into_root_schema_for::<T>();
+    let mut schema = schema.to_value();
+    let own = |part: &str, schema: &Value| schema.get(part).cloned().unwrap_or_default();
+    let mut properties = json!({
+        "schema": {"const": format!("halprof/{name}/1")},
+        "modelled": {"type": "boolean"},
+    });
+    if let (Value::Object(all), Value::Object(own)) = (&mut properties, own("properties", &schema))
+    {
+        all.extend(own);
+    }
+    let mut required = vec![json!("schema"), json!("modelled")];
+    if let Value::Array(own) = own("required", &schema) {
+        required.extend(own);
+    }
+    schema["title"] = json!(format!("halprof/{name}/1"));
+    schema["properties"] = properties;
+    schema["required"] = Value::Array(required);
+    (name, schema)
+}

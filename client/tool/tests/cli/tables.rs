@@ -1,0 +1,119 @@
+//! Is every table to be had as comma-separated values, with the fields that JSON has?
+
+use crate::cli::support::{halprof, json, refused};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// The lines below the head, each by the names of its columns.
+fn lines(arguments: &[&str]) -> Vec<BTreeMap<String, String>> {
+    let ran = halprof(&[arguments, &["--csv"]].concat());
+    assert_eq!(ran.status, 0, "{arguments:?}: {}", ran.stderr);
+    let mut reader = csv::Reader::from_reader(ran.stdout.as_bytes());
+    let lines = reader.deserialize().map(|line| line.expect("a line"));
+    lines.collect()
+}
+
+fn told(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+#[test]
+fn lines_have_what_json_has() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("a.rec");
+    let file = file.to_str().expect("UTF-8");
+    let hybrid = ["--machine", "hybrid"];
+    let on_hybrid = |arguments: &[&'static str]| [&hybrid, arguments].concat();
+    let record = ["--machine", "hybrid", "record", "-o", file];
+    for (arguments, list) in [
+        (on_hybrid(&["info"]), "processors"),
+        (on_hybrid(&["list", "--all"]), "sources"),
+        (on_hybrid(&["list", "--metrics"]), "metrics"),
+        (on_hybrid(&["check"]), "assignment"),
+        (on_hybrid(&["doctor"]), "checks"),
+        (record.to_vec(), "periods"),
+        (vec!["machines"], "machines"),
+        (vec!["machines", "--unkind"], "unkind"),
+    ] {
+        let (lines, value) = (lines(&arguments), json(&arguments));
+        let rows = value[list].as_array().expect("a list");
+        assert!(
+            !rows.is_empty() && lines.len() == rows.len(),
+            "{arguments:?}"
+        );
+        for (line, row) in lines.iter().zip(rows) {
+            assert_eq!(line["modelled"], "true", "{arguments:?}");
+            let row = row.as_object().expect("an object").iter();
+            for (name, value) in row.filter(|(_, value)| !value.is_array() && !value.is_object()) {
+                assert_eq!(line[name], told(value), "{arguments:?}: {name}");
+            }
+        }
+    }
+    let list = lines(&on_hybrid(&["list"]));
+    assert_eq!(list[1]["interval.default"], "65536", "fields of a field");
+}
+
+#[test]
+fn registers_have_a_line_for_each_field() {
+    let lines = lines(&["--machine", "skylake", "registers", "-C", "0-1"]);
+    let value = json(&["--machine", "skylake", "registers", "-C", "0-1"]);
+    let mut fields = 0;
+    for one in value["processors"].as_array().expect("a list") {
+        for register in one["registers"].as_array().expect("a list") {
+            fields += register["fields"].as_array().expect("a list").len();
+        }
+    }
+    assert_eq!(lines.len(), fields);
+    let last = lines.last().expect("lines");
+    assert_eq!(last["processor"], "1");
+    assert!(last["register_value"].starts_with("0x"), "{last:?}");
+}
+
+#[test]
+fn annotated_code_has_a_line_for_each_instruction_and_source() {
+    let Some(built) = crate::cli::binaries::elf() else {
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("a.rec");
+    let file = file.to_str().expect("UTF-8");
+    let workload = format!("instructions=3000000,cycles=3000000,image={}", built.path());
+    let sources = "TotalIssues:10000,TotalCycles:10000";
+    halprof(&["record", "-e", sources, "-o", file, "--workload", &workload]);
+    let value = json(&["annotate", file]);
+    let lines = lines(&["annotate", file]);
+    let instructions = value["instructions"].as_array().expect("a list");
+    assert_eq!(lines.len(), instructions.len() * 2);
+    let sum = |source: &str| -> u64 {
+        let own = lines.iter().filter(|line| line["source"] == source);
+        own.map(|line| line["samples"].parse::<u64>().expect("a number"))
+            .sum()
+    };
+    for source in value["sources"].as_array().expect("a list") {
+        let name = source["source"].as_str().expect("a name");
+        let between = value["between"].as_u64().expect("a number");
+        let all = source["samples"].as_u64().expect("a number");
+        assert!(all - sum(name) <= between, "{name}");
+    }
+}
+
+#[test]
+fn one_form_at_a_time_and_only_of_tables() {
+    for arguments in [
+        &["info", "--csv"][..],
+        &["stat", "--csv"],
+        &["report", "a.rec", "--csv"],
+        &["machines", "--csv"],
+    ] {
+        refused(arguments, 2, "usage");
+    }
+    for command in ["explain", "machines --unkind extra", "completions bash"] {
+        let words: Vec<&str> = command.split(' ').chain(["--csv"]).collect();
+        let ran = halprof(&words);
+        assert_eq!(ran.status == 0, command == "machines", "{command}");
+    }
+}
