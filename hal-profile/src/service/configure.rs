@@ -392,12 +392,13 @@ fn make_programs(kinds: &Kinds, scratch: &mut Scratch, approximate: bool) -> Res
         let Some(found) = kinds.get(kind) else {
             continue;
         };
+        let (general, fixed) = allowed(kinds, kind, &scratch.program.settings);
         let terms = Terms {
             found,
             raw: catalog::raw_family(found),
             taken: kinds.taken(kind),
-            general: kinds.general(),
-            common: kinds.common(),
+            general,
+            fixed,
             approximate,
             unknown: if kind == kinds.kind_of(0) {
                 ErrorCode::SourceUnknown
@@ -478,10 +479,10 @@ struct Terms<'a> {
     raw: Option<Family>,
     /// Fixed counters that somebody else has enabled.
     taken: u32,
-    /// General counters that are reserved where the HAL's callback is used.
-    general: u32,
-    /// General counters that every kind of processor has, as a mask.
-    common: u32,
+    /// The general counters that the session may take.
+    general: CounterSet,
+    /// The fixed counters that it may take.
+    fixed: CounterSet,
     approximate: bool,
     /// Why a source without a row is not counted: the boot processor's tables say what there is.
     unknown: ErrorCode,
@@ -575,7 +576,7 @@ fn want(
     }
     wanted.filter = source.filter;
     wanted.alone = source.alone;
-    wanted.candidates = candidates(terms, settings, &select, counters, fixed);
+    wanted.candidates = candidates(terms, &select, counters, fixed);
     let select = general_select(&select).unwrap_or(select);
     let [even, odd] = &mut wanted.encodings;
     *even = encode(found, &select, 0, source.filter, settings.samples);
@@ -612,32 +613,34 @@ fn general_select(select: &Select) -> Option<Select> {
     twin.map(|(_, event)| Select::EventSelect(*event))
 }
 
+/// The general and the fixed counters of a kind of processor that a session may take. The HAL's
+/// callback is for counters that are reserved one by one, and Windows documents no index of fixed
+/// counters for thread profiling.
+fn allowed(kinds: &Kinds, kind: usize, settings: &Settings) -> (CounterSet, CounterSet) {
+    let Some(found) = kinds.get(kind) else {
+        return (NO_COUNTER, NO_COUNTER);
+    };
+    if settings.no_address {
+        let reserved = 1u32.checked_shl(kinds.general());
+        let reserved = reserved.map_or(u32::MAX, |limit| limit - 1);
+        return (found.counters & reserved, NO_COUNTER);
+    }
+    if settings.by_thread {
+        return (found.counters & kinds.common(), NO_COUNTER);
+    }
+    (found.counters, found.fixed & !kinds.taken(kind))
+}
+
 /// The counters that can count it on each side: the general ones of `counters`, and the fixed ones of
 /// `fixed`, which count the very same.
 fn candidates(
     terms: &Terms<'_>,
-    settings: &Settings,
     select: &Select,
     counters: CounterSet,
     fixed: CounterSet,
 ) -> [u64; 2] {
-    let found = terms.found;
-    let reserved = if settings.no_address {
-        1u32.checked_shl(terms.general)
-            .map_or(u32::MAX, |limit| limit - 1)
-    } else if settings.by_thread {
-        terms.common
-    } else {
-        u32::MAX
-    };
-    let general = found.counters & counters & reserved;
-    // The HAL's callback is for counters that are reserved one by one, and Windows documents no
-    // index of fixed counters for thread profiling.
-    let free = if settings.no_address || settings.by_thread {
-        NO_COUNTER
-    } else {
-        found.fixed & !terms.taken
-    };
+    let general = counters & terms.general;
+    let free = terms.fixed;
     match select {
         Select::None => [0; 2],
         Select::EventSelect(_) => [u64::from(general) | u64::from(fixed & free) << 32, 0],
@@ -646,7 +649,7 @@ fn candidates(
         Select::Fixed(index)
             if free >> (index % 32) & 1 == 0 && general_select(select).is_some() =>
         {
-            [(found.counters & reserved).into(), 0]
+            [terms.general.into(), 0]
         }
         Select::Fixed(index) => [u64::from(free & 1 << (index % 32)) << 32, 0],
         Select::NetBurst(event) => {
@@ -727,7 +730,6 @@ fn prove(terms: &Terms<'_>, settings: &Settings, made: &mut KindProgram) {
             row.and_then(|row| {
                 let candidates = candidates(
                     terms,
-                    settings,
                     &row.select(),
                     catalog::counters(found, row),
                     NO_COUNTER,
