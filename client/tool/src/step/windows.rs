@@ -24,7 +24,7 @@ use windows_sys::Win32::System::Diagnostics::Debug::{
     CREATE_THREAD_DEBUG_EVENT, ContinueDebugEvent, DEBUG_EVENT, EXCEPTION_DEBUG_EVENT,
     EXIT_PROCESS_DEBUG_EVENT, EXIT_THREAD_DEBUG_EVENT, FlushInstructionCache, GetThreadContext,
     LOAD_DLL_DEBUG_EVENT, ReadProcessMemory, SetThreadContext, WOW64_CONTEXT,
-    WOW64_CONTEXT_CONTROL, WOW64_CONTEXT_INTEGER, WaitForDebugEventEx, Wow64GetThreadContext,
+    WOW64_CONTEXT_CONTROL, WOW64_CONTEXT_INTEGER, WaitForDebugEvent, Wow64GetThreadContext,
     Wow64SetThreadContext, WriteProcessMemory,
 };
 use windows_sys::Win32::System::Threading::{
@@ -366,7 +366,7 @@ impl Debuggee {
         // SAFETY: all zeros is a value of this structure of numbers and pointers.
         let mut event: DEBUG_EVENT = unsafe { zeroed() };
         // SAFETY: the structure is ours to write.
-        done(unsafe { WaitForDebugEventEx(&raw mut event, INFINITE) })?;
+        done(unsafe { WaitForDebugEvent(&raw mut event, INFINITE) })?;
         self.standing = Some((event.dwThreadId, DBG_CONTINUE));
         Ok(event)
     }
