@@ -128,3 +128,21 @@ fn what_differs_from_what_is_shown_is_noticed() {
         assert!(!is_of(lines, &text), "{lines:?}");
     }
 }
+
+#[test]
+fn cargo_run_of_the_package_is_the_tool() {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args([
+        "metadata",
+        "--no-deps",
+        "--offline",
+        "--format-version",
+        "1",
+    ]);
+    let output = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).output();
+    let output = output.expect("cargo runs");
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let packages = told["packages"].as_array().expect("packages");
+    let tool = packages.iter().find(|package| package["name"] == "halprof");
+    assert_eq!(tool.expect("the tool")["default_run"], "halprof");
+}
