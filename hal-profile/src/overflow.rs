@@ -422,7 +422,7 @@ impl Recorder<'_> {
             processor: self.processor,
             source,
             mode: interrupted.mode as u8,
-            reserved: 0,
+            branches: 0,
         };
         if Ring::new(self.ring).is_some_and(|ring| ring.push(&sample)) {
             statistics.stored = statistics.stored.wrapping_add(1);

@@ -14,6 +14,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+mod branch;
 pub mod device;
 mod error;
 pub mod hal;
@@ -24,6 +25,7 @@ mod sample;
 mod source;
 mod text;
 
+pub use branch::{Branch, BranchKind, MAX_BRANCHES};
 pub use error::{ErrorCode, NtStatus};
 pub use header::{ReplyHeader, RequestHeader, WIRE_VERSION};
 pub use interface::{Delivery, ProfileInterface, Reason};

@@ -26,8 +26,9 @@ pub struct Sample {
     pub source: u16,
     /// [`Mode`].
     pub mode: u8,
-    /// 0.
-    pub reserved: u8,
+    /// How many [`crate::Branch`]es of this sample are valid, newest first; 0 in a session that
+    /// records none.
+    pub branches: u8,
 }
 
 const _: () = assert!(size_of::<Sample>() == 40);

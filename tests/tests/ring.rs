@@ -23,7 +23,7 @@ fn sample(n: u64) -> Sample {
         processor: n as u32 * 3,
         source: n as u16,
         mode: n as u8 % 3,
-        reserved: 0,
+        branches: 0,
     }
 }
 
