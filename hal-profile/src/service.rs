@@ -284,7 +284,8 @@ impl<H: Host> Service<H> {
     }
 
     /// A processor was added: it is looked at, and joins a running session that counts everywhere,
-    /// where its kind is one that the session was configured for.
+    /// where its kind is one that the session was configured for. Any other ends a session that
+    /// counts by thread.
     pub fn processor_added(&mut self, index: usize) {
         let kinds_before = self.kinds.iter().count();
         self.discover(index);
@@ -296,7 +297,10 @@ impl<H: Host> Service<H> {
         }
         let everywhere = running(self.holder, &self.sessions)
             .is_some_and(|session| session.program.settings.processors == ProcessorSet::ALL);
-        if configured && everywhere {
+        if everywhere && !configured {
+            self.end_by_thread(index);
+        }
+        if everywhere && configured {
             self.lend_ring_to_added(index);
             let suspended = self.suspended;
             self.processors.run_on(index, |local| {

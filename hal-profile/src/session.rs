@@ -37,9 +37,9 @@ pub struct Session {
 /// Why a run was ended, or zeros.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
 pub(crate) struct Ended {
-    /// [`shared_types::ErrorCode`].
+    /// [`shared_types::ErrorCode`], whose documentation says what the other two are.
     pub(crate) error: u32,
-    pub(crate) processor: u32,
+    pub(crate) subject: u32,
     pub(crate) detail: u64,
 }
 

@@ -7,7 +7,7 @@
 use crate::requests::{self, configure, header, spec};
 use crate::wire::{Wire, about};
 use shared_types::hal::HalProfileSourceInterval64;
-use shared_types::request::session::{Configure, SetInterval};
+use shared_types::request::session::SetInterval;
 use shared_types::request::source::Query;
 use shared_types::request::{
     Plain, RequestCode, counts, machine, rdpmc, samples, session, source, threads,
@@ -141,19 +141,9 @@ pub fn machine_for(code: RequestCode) -> (Wire, Case) {
 /// A configuration that counts instructions on one processor.
 #[must_use]
 pub fn on_processor(session: u32, processor: u32) -> Vec<u8> {
-    let mut processors = [0; 32];
-    processors[processor as usize / 64] = 1u64 << (processor % 64);
-    let head = Configure {
-        header: header(0),
-        session,
-        sources: 1,
-        rotation: 0,
-        ring_samples: 0,
-        rotation_seed: 0,
-        reserved: 0,
-        processors,
-    };
-    requests::bytes(&head, &[spec(TOTAL_ISSUES)])
+    let mut request = configure(session, 0, &[spec(TOTAL_ISSUES)]);
+    request[40 + processor as usize / 8] = 1 << (processor % 8);
+    request
 }
 
 /// A request with another word at an offset.

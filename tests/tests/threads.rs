@@ -1,15 +1,16 @@
 //! What may be counted by thread, on which counters, and who may start it?
 
 use halprof_tests::cases::by_thread;
-use halprof_tests::requests::{bytes, configure, header, spec};
-use halprof_tests::wire::{PROCESS, Wire};
+use halprof_tests::requests::{configure, spec};
+use halprof_tests::wire::{PROCESS, Wire, leaves};
 use shared_types::ErrorCode::{
     self, BadValue, DoesNotFit, NotByThread, NotConfigured, ThreadsKept, ThreadsOwned,
     TooManySources, UnknownFlags,
 };
 use shared_types::request::machine::Machine;
-use shared_types::request::session::{self, Configure, SAMPLE, START, STOP, Spec, THREADS};
+use shared_types::request::session::{self, SAMPLE, START, STOP, Spec, THREADS};
 use shared_types::request::threads::{self, ThreadCounter, Threads};
+use sim::model::Model;
 
 const TIME: u32 = 0;
 const INSTRUCTIONS: u32 = 2;
@@ -66,19 +67,9 @@ fn nothing_is_sampled_and_no_processor_left_out() {
     let sampled = refused("skylake", THREADS | SAMPLE, &specs);
     assert_eq!(sampled, Some((UnknownFlags, SAMPLE)));
     let mut wire = Wire::new("skylake", 2);
-    let mut processors = [0; 32];
-    processors[0] = 1;
-    let head = Configure {
-        header: header(THREADS),
-        session: wire.open(),
-        sources: 1,
-        rotation: 0,
-        ring_samples: 0,
-        rotation_seed: 0,
-        reserved: 0,
-        processors,
-    };
-    let reply = wire.send(session::CONFIGURE, &bytes(&head, &specs));
+    let mut request = configure(wire.open(), THREADS, &specs);
+    request[40] = 1;
+    let reply = wire.send(session::CONFIGURE, &request);
     assert_eq!(reply.refusal(), Some((BadValue, 40, 1)));
 }
 
@@ -165,4 +156,21 @@ fn what_a_thread_still_uses_is_kept_told_and_asked_for_again() {
     wire.model.ask_again();
     assert_eq!(wire.machine().flags, 0);
     assert_eq!(wire.about(START, other).refusal(), None);
+}
+
+/// A thread that moves to it would not be counted there.
+#[test]
+fn an_added_processor_of_another_kind_ends_it() {
+    for (kind, joins) in [("skylake", true), ("haswell", false)] {
+        let mut wire = Wire::on(Model::new(&leaves("skylake", 2)));
+        let number = by_thread(&mut wire);
+        assert_eq!(wire.about(START, number).refusal(), None);
+        wire.model.add_processor(&leaves(kind, 1)[0]);
+        assert_eq!(wire.model.is_counting(), joins, "{kind}");
+        assert_eq!(wire.model.counted_by_thread().is_empty(), !joins, "{kind}");
+        let stopped = wire.about(STOP, number).refusal();
+        let told = (NotByThread, INSTRUCTIONS, 2);
+        assert_eq!(stopped, (!joins).then_some(told), "{kind}");
+        assert_eq!(wire.model.faults(), []);
+    }
 }

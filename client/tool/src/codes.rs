@@ -138,7 +138,7 @@ pub(crate) const CODES: &[Code] = &[
         &["a program that called EnableThreadProfiling while the session ran and has not called DisableThreadProfiling"],
         "The counters are stopped and stay reserved; the driver asks Windows again every second."),
     code("not-by-thread", 4, "Choose another event, or count whole processors with `halprof stat`.", "The source cannot be counted by thread.",
-        &["ProfileTime, which takes no counter", "an event that only a fixed counter counts: Windows documents no index for those", "a hybrid processor whose cores count the event on different counters"],
+        &["ProfileTime, which takes no counter", "an event that only a fixed counter counts: Windows documents no index for those", "a hybrid processor whose cores count the event on different counters", "a processor of another kind was added while the session ran, which ended it"],
         "Counting by thread needs the same general counter on every processor."),
     code("suspended", 4, "Try again when the machine is awake.", "The machine is going to sleep, or has not woken up yet.",
         &["a request during a power transition"],

@@ -12,8 +12,28 @@ mod windows;
 use windows::Debuggee;
 pub(crate) mod range;
 
+use std::io;
+
 /// A thread by its identifier.
 type Thread = u32;
+
+impl Debuggee {
+    /// Puts a breakpoint there, unless one is there.
+    fn break_at(&mut self, address: u64) -> io::Result<()> {
+        if self.breaks_at(address) {
+            return Ok(());
+        }
+        let mut there = [0];
+        self.read(address, &mut there)?;
+        self.write(address, &[BREAKPOINT])?;
+        self.breakpoints.insert(address, there[0]);
+        Ok(())
+    }
+
+    fn breaks_at(&self, address: u64) -> bool {
+        self.breakpoints.contains_key(&address)
+    }
+}
 
 /// What happened in the program. Its thread stands still until it is told to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use super::kinds::Kinds;
 use super::{Host, Service};
 use crate::host::Processors;
 use crate::program::{Program, Seat, Slot};
-use crate::session::{Client, Session};
+use crate::session::{Client, Ended, Session};
 use core::mem::{offset_of, size_of};
 use shared_types::request::session::{Configure, NO_ADDRESS, SAMPLE, THREADS};
 use shared_types::request::threads::{MAX_SOURCES, ThreadCounter, Threads};
@@ -129,6 +129,28 @@ impl<H: Host> Service<H> {
             _ => ErrorCode::ThreadsUnavailable,
         };
         Err(refused(error, 0, status.into()))
+    }
+
+    /// Ends a session that counts by thread: a thread may move to a processor that does not count
+    /// its sources.
+    pub(super) fn end_by_thread(&mut self, processor: usize) {
+        let Some(slot) = self.holder.map(|holder| holder.slot) else {
+            return;
+        };
+        let program = self.sessions.get(slot).map(|session| &session.program);
+        let by_thread = program.filter(|program| program.settings.by_thread);
+        let Some(first) = by_thread.and_then(|program| program.sources().first()) else {
+            return;
+        };
+        let ended = Ended {
+            error: ErrorCode::NotByThread as u32,
+            subject: first.id,
+            detail: processor as u64,
+        };
+        self.stop_counters();
+        if let Some(session) = self.sessions.get_mut(slot) {
+            session.ended = ended;
+        }
     }
 
     /// Whether Windows still adds up the counters of a session that has ended, as a thread profiles

@@ -221,7 +221,7 @@ impl<H: Host> Service<H> {
     pub(super) fn refuse_ended(&self, slot: usize) -> Result<(), Refused> {
         let ended = self.sessions.get(slot).map(|session| session.ended);
         match ended.and_then(|ended| Some((ErrorCode::from_wire(ended.error)?, ended))) {
-            Some((error, ended)) => Err(refused(error, ended.processor, ended.detail)),
+            Some((error, ended)) => Err(refused(error, ended.subject, ended.detail)),
             None => Ok(()),
         }
     }
@@ -266,7 +266,7 @@ impl<H: Host> Service<H> {
         {
             session.ended = Ended {
                 error,
-                processor: index,
+                subject: index,
                 detail,
             };
         }

@@ -52,7 +52,7 @@ pub(super) struct Debuggee {
     /// were told of and have not stopped yet.
     new: HashMap<Pid, New>,
     /// What stands in the program where a breakpoint is.
-    breakpoints: BTreeMap<u64, u8>,
+    pub(super) breakpoints: BTreeMap<u64, u8>,
     ended: bool,
 }
 
@@ -148,22 +148,6 @@ impl Debuggee {
 
     pub(super) fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
         self.memory.write_all_at(bytes, address)
-    }
-
-    /// Lets every thread stop before the instruction at this address.
-    pub(super) fn break_at(&mut self, address: u64) -> io::Result<()> {
-        if self.breaks_at(address) {
-            return Ok(());
-        }
-        let mut there = [0];
-        self.read(address, &mut there)?;
-        self.write(address, &[BREAKPOINT])?;
-        self.breakpoints.insert(address, there[0]);
-        Ok(())
-    }
-
-    pub(super) fn breaks_at(&self, address: u64) -> bool {
-        self.breakpoints.contains_key(&address)
     }
 
     /// Whether the last trap of a thread was a breakpoint, and no step.
@@ -415,7 +399,7 @@ fn memory_of(process: Pid) -> io::Result<File> {
 fn stop(process: Pid, thread: Pid) -> bool {
     let (process, thread) = (process.as_raw(), thread.as_raw());
     // SAFETY: tgkill takes three numbers and touches no memory of ours.
-    #[expect(unsafe_code, reason = "no crate has tgkill")]
+    #[expect(unsafe_code, reason = "nix has no tgkill")]
     let sent =
         unsafe { nix::libc::syscall(nix::libc::SYS_tgkill, process, thread, nix::libc::SIGSTOP) };
     sent == 0

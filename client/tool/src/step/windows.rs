@@ -55,7 +55,7 @@ pub(super) struct Debuggee {
     first: Thread,
     base: u64,
     threads: HashMap<Thread, Standing>,
-    breakpoints: BTreeMap<u64, u8>,
+    pub(super) breakpoints: BTreeMap<u64, u8>,
     /// The breakpoints of Windows' loader that are still to come, by their codes: the first of each
     /// kind tells that the program is about to start.
     of_loader: Vec<NTSTATUS>,
@@ -159,22 +159,6 @@ impl Debuggee {
         })?;
         // SAFETY: the address is the other process's.
         done(unsafe { FlushInstructionCache(self.process(), to, bytes.len()) })
-    }
-
-    /// Lets every thread stop before the instruction at this address.
-    pub(super) fn break_at(&mut self, address: u64) -> io::Result<()> {
-        if self.breaks_at(address) {
-            return Ok(());
-        }
-        let mut there = [0];
-        self.read(address, &mut there)?;
-        self.write(address, &[BREAKPOINT])?;
-        self.breakpoints.insert(address, there[0]);
-        Ok(())
-    }
-
-    pub(super) fn breaks_at(&self, address: u64) -> bool {
-        self.breakpoints.contains_key(&address)
     }
 
     fn of(&self, thread: Thread) -> io::Result<Standing> {
