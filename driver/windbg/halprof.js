@@ -692,8 +692,8 @@ function openSession(reader, one, slot, runs) {
         `  flags       ${flags.length === 0 ? "none" : flags.join(", ")}`,
     ];
     if (ended !== 0) {
-        lines.push(`  ended       ${refusal(ended)} on processor ` +
-            `${reader.number(one, "ended.processor")}, detail ` +
+        lines.push(`  ended       ${refusal(ended)}, subject ` +
+            `${reader.number(one, "ended.subject")}, detail ` +
             hex(reader.wide(one, "ended.detail")));
     }
     if (found.length !== 0) {

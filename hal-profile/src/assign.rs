@@ -1,7 +1,8 @@
 //! Which source on which counter, and in which rotation, on one kind of processor.
 //!
 //! Sources that fit together run together. Those that do not are spread over rotations, first fit in
-//! the order asked for; sources of one group stay in one rotation or do not run. Within a rotation
+//! the order asked for; sources of one group stay in one rotation or do not run. A source that has a
+//! fixed counter to itself takes no room from others, and runs in every rotation. Within a rotation
 //! the assignment is exact: a source that finds no free counter may move others to other counters
 //! that they can have. Where sources share registers beside their counters (NetBurst's ESCRs) that
 //! is a search of at most `STEPS_OF_ONE` steps, `SEARCH_STEPS` in one configuration; what it has
@@ -10,12 +11,16 @@
 use crate::counter::Counter;
 use crate::encode::{Encoding, Filter};
 use crate::program::{MAX_COUNTERS, MAX_SOURCES};
+use shared_types::request::source::Placement;
 use zerocopy::FromZeros;
 
 /// Steps of all searches of one configuration: about a tenth of what a request may take.
 const SEARCH_STEPS: u32 = 100;
 /// Steps of one search: so many that a list of sources, each of which may start one, has several.
 const STEPS_OF_ONE: u32 = 40;
+
+/// The rotation of what runs in each.
+pub(crate) const EVERY_ROTATION: u16 = Placement::EVERY_TURN;
 
 /// What a source needs.
 #[derive(Clone, Copy, Debug, FromZeros)]
@@ -38,7 +43,7 @@ pub struct Assigned {
     pub counter: Counter,
     /// NetBurst: 0 for ESCRs with an even number, 1 for odd.
     pub side: u8,
-    /// The rotation.
+    /// The rotation, or [`EVERY_ROTATION`].
     pub rotation: u16,
     /// The next source of the same rotation, as its index plus 1; 0 behind the last.
     pub next: u16,
@@ -67,6 +72,8 @@ pub struct Assignment {
     /// 1 where an earlier source is of the same group.
     follows: [u8; MAX_SOURCES],
     rotations: u16,
+    /// The first source of those that run in every rotation, as its index plus 1.
+    every: u16,
     steps: u32,
     /// Candidates of the source that was put last, and the rotation: nothing before that takes
     /// another with the same.
@@ -84,6 +91,7 @@ impl Assignment {
         self.group_next = [0; MAX_SOURCES];
         self.follows = [0; MAX_SOURCES];
         self.rotations = 0;
+        self.every = 0;
         self.steps = SEARCH_STEPS;
         self.last = ([0; 2], 0);
     }
@@ -127,7 +135,55 @@ impl Assignment {
                 return Err(index);
             }
         }
+        self.run_in_every_rotation();
         Ok(())
+    }
+
+    /// Takes what has a fixed counter to itself out of its rotation. Members of a group stay where
+    /// the others are.
+    fn run_in_every_rotation(&mut self) {
+        if self.rotations < 2 {
+            return;
+        }
+        let (mut once, mut twice) = (0, 0);
+        for used in self.used.iter().take(self.rotations.into()) {
+            twice |= once & used;
+            once |= used;
+        }
+        let own = (once & !twice) >> 32 << 32;
+        if own == 0 {
+            return;
+        }
+        for rotation in 0..self.rotations {
+            if self.used(rotation) & own != 0 {
+                self.part(rotation, own);
+            }
+        }
+    }
+
+    /// Parts a rotation's list by who runs in every rotation.
+    fn part(&mut self, rotation: u16, own: u64) {
+        let Some(first) = self.first.get_mut(usize::from(rotation)) else {
+            return;
+        };
+        let mut next = core::mem::take(first);
+        while let Some(index) = usize::from(next).checked_sub(1)
+            && let Some(assigned) = self.assigned.get_mut(index)
+        {
+            let grouped =
+                self.group_next.get(index) != Some(&0) || self.follows.get(index) == Some(&1);
+            let every = !grouped && own & assigned.counter.global_bit() != 0;
+            let head = if every {
+                assigned.rotation = EVERY_ROTATION;
+                &mut self.every
+            } else {
+                &mut *first
+            };
+            let after = assigned.next;
+            assigned.next = *head;
+            *head = next;
+            next = after;
+        }
     }
 
     /// How many rotations there are.
@@ -141,6 +197,11 @@ impl Assignment {
     pub fn assigned(&self, index: usize) -> Option<(&Wanted, Assigned)> {
         let takes = *self.takes.get(index)? == 1;
         takes.then_some((self.wanted.get(index)?, *self.assigned.get(index)?))
+    }
+
+    /// The first source of those that run in every rotation, as its index plus 1.
+    pub(crate) fn every(&self) -> u16 {
+        self.every
     }
 
     /// The first source of each rotation, as its index plus 1.

@@ -88,6 +88,8 @@ pub(crate) struct KindProgram {
     pub(crate) slots: [Slot; MAX_SOURCES],
     /// The first slot of each rotation, as its index plus 1.
     pub(crate) first: [u16; MAX_SOURCES],
+    /// The first slot of those that every rotation has, as its index plus 1.
+    pub(crate) every: u16,
     /// How many rotations there are; 0 where no source takes a counter.
     pub(crate) rotations: u16,
     /// All counters that any rotation uses, in the layout of the global registers.
@@ -138,7 +140,7 @@ pub struct Slot {
     pub(crate) seat: Seat,
     /// The source: its index in the session.
     pub source: u16,
-    /// The rotation.
+    /// The rotation, or [`EVERY_ROTATION`](crate::assign::EVERY_ROTATION).
     pub rotation: u16,
     /// The next slot of the same rotation, as its index plus 1; 0 behind the last.
     pub(crate) next: u16,
@@ -176,6 +178,7 @@ impl KindProgram {
     fn copy_from(&mut self, other: &Self) {
         self.slots.copy_from_slice(&other.slots);
         self.first = other.first;
+        self.every = other.every;
         self.rotations = other.rotations;
         self.counters = other.counters;
         self.proof.copy_from_slice(&other.proof);
@@ -188,8 +191,11 @@ impl KindProgram {
     /// The slots of one rotation.
     pub(crate) fn rotation(&self, rotation: u16) -> impl Iterator<Item = &Slot> {
         let at = |next: u16| self.slots.get(usize::from(next.checked_sub(1)?));
+        let list = move |first: u16| core::iter::successors(at(first), move |slot| at(slot.next));
         let first = self.first.get(usize::from(rotation)).copied();
-        core::iter::successors(at(first.unwrap_or(0)), move |slot| at(slot.next)).take(MAX_COUNTERS)
+        list(self.every)
+            .chain(list(first.unwrap_or(0)))
+            .take(MAX_COUNTERS)
     }
 }
 

@@ -8,6 +8,7 @@
 //! [`Local::finish`] and [`Local::settle`] do the rest. Every function runs on its processor with
 //! interrupts masked.
 
+use crate::assign::EVERY_ROTATION;
 use crate::guard::Guard;
 use crate::host::Local;
 use crate::machine::Machine;
@@ -325,6 +326,8 @@ fn count(total: &Total, slot: &Slot, enabled: u64, on: Option<(u16, u64)>) -> Co
     let halves = |sum: u128| [sum as u64, (sum >> 64) as u64];
     let running = match (slot.seat, on) {
         (Seat::Timer, _) => enabled,
+        // Between two rotations nothing runs but this driver.
+        (Seat::Counter, _) if slot.rotation == EVERY_ROTATION => enabled,
         (Seat::Counter, Some((rotation, ticks))) if slot.rotation == rotation => {
             total.running.wrapping_add(ticks)
         }

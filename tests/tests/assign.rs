@@ -10,7 +10,12 @@ use hal_profile::source::{
     ANY, CounterSet, NO_COUNTER, NetBurstSelect, Select, Upstream, amd, netburst,
 };
 use halprof_tests::silicon::{Silicon, signature};
+use shared_types::request::source::Placement;
+use std::collections::BTreeSet;
 use zerocopy::FromZeros;
+
+/// The rotation of a source that runs in each.
+const EVERY: u16 = Placement::EVERY_TURN;
 
 /// A counter and a side.
 type Seat = (Counter, u8);
@@ -224,8 +229,10 @@ fn valid(
         };
         let seat = (assigned.counter, assigned.side);
         assert!(seats(capabilities, source).contains(&seat), "{seat:?}");
+        let every = [assigned.rotation, EVERY];
         let agrees = |(rotation, other, there): &(u16, &Source, Seat)| {
-            *rotation != assigned.rotation || agree((source, seat), (other, *there))
+            !every.contains(rotation) && assigned.rotation != EVERY
+                || agree((source, seat), (other, *there))
         };
         assert!(seated.iter().all(agrees), "{seated:x?}");
         seated.push((assigned.rotation, source, seat));
@@ -238,9 +245,22 @@ fn valid(
     // Each rotation's list leads through all of its sources: each but its first is behind one.
     behind.sort_unstable();
     behind.dedup();
-    let used = rotations.iter().flatten().max().map_or(0, |last| last + 1);
-    assert_eq!(behind.len() + usize::from(used), seated.len());
-    assert_eq!(assignment.rotations(), used);
+    let lists: BTreeSet<u16> = rotations.iter().copied().flatten().collect();
+    assert_eq!(behind.len() + lists.len(), seated.len());
+    let in_turn = lists.iter().filter(|&&rotation| rotation != EVERY);
+    assert_eq!(usize::from(assignment.rotations()), in_turn.count());
+    for (rotation, source, (counter, _)) in &seated {
+        let on_it = seated.iter().filter(|(_, _, (other, _))| other == counter);
+        let own = counter.is_fixed() && on_it.count() == 1;
+        let grouped = source.group != 0
+            && sources
+                .iter()
+                .filter(|&other| !other.left_out && other.group == source.group)
+                .count()
+                > 1;
+        let every = assignment.rotations() > 1 && own && !grouped;
+        assert_eq!(*rotation == EVERY, every, "{source:?}");
+    }
     rotations
 }
 
@@ -254,7 +274,12 @@ fn check(capabilities: &Capabilities, sources: &[Source]) {
         "{sources:x?}"
     );
     if let Ok(expected) = expected {
-        let rotations = valid(&assignment, capabilities, sources);
+        let mut rotations = valid(&assignment, capabilities, sources);
+        for (rotation, expected) in rotations.iter_mut().zip(&expected) {
+            if *rotation == Some(EVERY) {
+                *rotation = *expected;
+            }
+        }
         assert_eq!(rotations, expected, "{sources:x?}");
     }
 }

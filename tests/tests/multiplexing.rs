@@ -266,3 +266,60 @@ fn configure_tells_the_turns_of_the_plan() {
         assert_eq!(u32::from(last.expect("sources")) + 1, turns, "{model}");
     }
 }
+
+/// A fixed counter of one's own takes no room from others.
+#[test]
+fn who_has_a_fixed_counter_alone_is_counted_exactly_beside_turns() {
+    let list = "FixedCycles,FixedInstructions,TotalIssues,CacheMisses,LLCReference,\
+        BranchInstructions,BranchMispredictions";
+    for seed in 0..5 {
+        let (counts, turns) = rotate("skylake", list, &format!("{AMOUNTS},seed={seed}"));
+        assert_eq!(turns, 2);
+        let exact: Vec<Estimate> = counts[0].iter().take(2).map(Estimate::new).collect();
+        let values: Vec<u128> = exact.iter().map(|exact| exact.value).collect();
+        assert_eq!(values, [100_000_000, 80_000_000]);
+        assert!(exact.iter().all(|exact| !exact.scaled));
+        assert!(
+            counts[0]
+                .iter()
+                .skip(2)
+                .any(|count| Estimate::new(count).scaled)
+        );
+    }
+}
+
+/// The members of a group are counted at the same times.
+#[test]
+fn a_group_takes_its_fixed_counter_with_it() {
+    let list = "{FixedInstructions,r00C4:u},r00C5:u,r412E:u,r4F2E:u,r00C4:k";
+    let (counts, turns) = rotate("skylake", list, AMOUNTS);
+    assert_eq!(turns, 2);
+    assert!(counts[0][0].running < counts[0][0].enabled);
+    assert_eq!(counts[0][0].running, counts[0][1].running);
+}
+
+/// Every period of it is accounted for from one turn to the next.
+#[test]
+fn who_samples_in_every_turn_loses_no_period() {
+    let list = "FixedInstructions:10000,r00C4,r00C5,r412E,r4F2E,r01C4";
+    let mut connection = machine("skylake", 1);
+    let setup = Setup {
+        specs: specs(&mut connection, list),
+        rotation: TURN,
+        ..Setup::default()
+    };
+    let mut session = Session::open(&mut connection, true, false).expect("a session");
+    let settled = session.configure(&setup, true).expect("a configuration");
+    assert_eq!(settled.head.turns, 2);
+    session.start().expect("a start");
+    session.transport().begin(&workload(AMOUNTS));
+    let mut samples = Vec::new();
+    while session.transport().advance(1_000_001).expect("no fault") {
+        samples.append(&mut session.drain().expect("samples").0);
+    }
+    session.stop().expect("a stop");
+    samples.append(&mut session.drain().expect("samples").0);
+    let own = samples.iter().filter(|sample| sample.source == 0);
+    let left = 80_000_000 - own.map(|sample| sample.period).sum::<u64>();
+    assert!(left < 10_000, "{left}");
+}

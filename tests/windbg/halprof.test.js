@@ -358,12 +358,12 @@ test("a handler that Windows does not remove is shown", () => {
 
 test("a run that the driver has ended says why, and where", () => {
     const change = (target, { sessions, states }) => {
-        const ended = { error: 34, processor: 1, detail: 0x10400n };
+        const ended = { error: 34, subject: 1, detail: 0x10400n };
         target.write(sessions[1], scenario.SESSION, { ended });
         target.write(states[1], scenario.STATE, { phase: "Ended", ended: 34 });
     };
     assert.match(printed("sessions", { change }),
-        /\n {2}ended {7}InterruptStorm on processor 1, detail 0x10400\n/);
+        /\n {2}ended {7}InterruptStorm, subject 1, detail 0x10400\n/);
     assert.match(printed("processors", { change }),
         /^processor 1 .* ended by InterruptStorm, kind 0, rotation 1$/m);
 });

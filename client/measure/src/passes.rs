@@ -5,6 +5,7 @@ use crate::error::Refusal;
 use crate::{Connection, Error, Fit, Result, Setup, Transport};
 use shared_types::ErrorCode;
 use shared_types::request::session::Spec;
+use shared_types::request::source::Placement;
 use std::collections::BTreeSet;
 
 /// The sets, each as indexes into the specs of `setup`, in the order of its first source.
@@ -123,7 +124,9 @@ fn whole_units(left: &[usize], specs: &[Spec], room: usize) -> Vec<usize> {
 fn first_turn(asked: &[usize], fit: &Fit, kinds: &BTreeSet<usize>) -> Vec<usize> {
     let first_on = |kind: &usize, place: usize| {
         let placement = fit.kinds.get(*kind).and_then(|kind| kind.get(place));
-        placement.is_none_or(|placement| placement.error != 0 || placement.turn == 0)
+        placement.is_none_or(|placement| {
+            placement.error != 0 || matches!(placement.turn, 0 | Placement::EVERY_TURN)
+        })
     };
     let first = |place: usize| kinds.iter().all(|kind| first_on(kind, place));
     let places = asked.iter().enumerate();

@@ -675,6 +675,7 @@ fn fill(
     made: &mut KindProgram,
 ) {
     made.first = *assignment.first();
+    made.every = assignment.every();
     made.rotations = assignment.rotations();
     made.counters = 0;
     for (index, (slot, source)) in made.slots.iter_mut().zip(sources).enumerate() {

@@ -32,7 +32,8 @@ pub struct Count {
     pub counted: u64,
     /// For how long the session has been running here.
     pub enabled: u64,
-    /// For how long this source has been on a counter.
+    /// For how long this source has been on a counter; the whole time for one that runs in every
+    /// turn, as from one turn to the next nothing runs but the driver.
     pub running: u64,
     /// How often it was put on a counter and taken off again.
     pub turns: u64,

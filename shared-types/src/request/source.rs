@@ -106,7 +106,7 @@ pub struct Plan {
 )]
 #[repr(C)]
 pub struct Placement {
-    /// Which turn of the rotation it runs in; 0 where all run at once.
+    /// Which turn of the rotation it runs in, or [`Self::EVERY_TURN`]; 0 where all run at once.
     pub turn: u16,
     /// Its counter: a general counter's index, [`Self::FIXED`] plus a fixed one's, or
     /// [`Self::TIMER`].
@@ -118,6 +118,8 @@ pub struct Placement {
 impl Placement {
     /// Fixed-function counters are numbered from here.
     pub const FIXED: u16 = 0x100;
+    /// It has a fixed counter to itself, and runs in every turn.
+    pub const EVERY_TURN: u16 = 0xFFFF;
     /// ProfileTime takes no counter.
     pub const TIMER: u16 = 0xFFFF;
 }

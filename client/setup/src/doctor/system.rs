@@ -218,6 +218,9 @@ fn others(system: &System) -> Check {
     )
 }
 
+/// What keeps an elevated program from seeing its own modules.
+const PROTECTED: &str = "Look for software that protects processes from being inspected.";
+
 fn modules(system: &System) -> Check {
     let check = |result: String| {
         Check::new(
@@ -227,19 +230,27 @@ fn modules(system: &System) -> Check {
         )
     };
     let text = |own, kernel| format!("{own} visible in this process, {kernel} in the kernel");
+    let elevated = system.elevated == Some(true);
+    let remedy = |otherwise: &str| {
+        if elevated {
+            otherwise.to_owned()
+        } else {
+            "Run it from an elevated prompt.".to_owned()
+        }
+    };
     match system.modules {
         Some((own @ 1.., kernel @ 1..)) => check(text(own, kernel)),
         Some((own @ 1.., kernel)) => check(text(own, kernel)).warning(
             "Kernel samples have addresses but no names: Windows reveals kernel module addresses only with the debug privilege.",
-            "Run it from an elevated prompt.",
+            remedy("Give administrators the user right \"Debug programs\" again: a policy has taken it away."),
         ),
         Some((own, kernel)) => check(text(own, kernel)).warning(
             "Samples have addresses but no names: the modules of programs are not visible.",
-            "Run it from an elevated prompt. If that does not help, look for software that protects processes.",
+            remedy(PROTECTED),
         ),
         None => check("unknown".to_owned()).unknown(
             "If modules are not visible, samples have addresses but no names.",
-            "Run it from an elevated prompt.",
+            remedy(PROTECTED),
         ),
     }
 }

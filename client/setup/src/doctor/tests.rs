@@ -210,6 +210,28 @@ fn each_fact_of_windows_has_its_finding_before_the_driver_runs() {
 }
 
 #[test]
+fn who_is_elevated_is_not_sent_to_an_elevated_prompt() {
+    for elevated in [true, false] {
+        for modules in [Some((30, 0)), Some((0, 180)), None] {
+            let facts = Facts::unanswered(
+                absent(),
+                None,
+                Some(System {
+                    elevated: Some(elevated),
+                    modules,
+                    ..good()
+                }),
+            );
+            let checks = examine(&facts);
+            let check = checks.iter().find(|check| check.name == "modules");
+            let remedy = check.and_then(|check| check.remedy.clone());
+            let remedy = remedy.expect("a remedy");
+            assert_eq!(remedy.contains("elevated"), !elevated, "{remedy}");
+        }
+    }
+}
+
+#[test]
 fn a_driver_that_runs_is_the_proof_that_windows_lets_it() {
     let system = System {
         elevated: Some(false),

@@ -40,8 +40,8 @@ struct Row {
     /// The index among counters of its kind; null for the timer and where there is none.
     counter: Option<u16>,
     kind: &'static str,
-    /// Which turn of the rotation.
-    turn: u16,
+    /// Which turn of the rotation; null where it runs in every one.
+    turn: Option<u16>,
     /// Why this processor cannot count it.
     error: Option<&'static str>,
 }
@@ -77,6 +77,7 @@ fn answer(choice: &Choice, fit: &Fit) -> Body {
         .kinds
         .iter()
         .flatten()
+        .filter(|placement| placement.turn != Placement::EVERY_TURN)
         .map(|placement| placement.turn + 1)
         .max()
         .unwrap_or(1);
@@ -157,7 +158,7 @@ fn row(source: &str, processor: u32, placement: Placement) -> Row {
         processor,
         counter,
         kind,
-        turn: placement.turn,
+        turn: (placement.turn != Placement::EVERY_TURN).then_some(placement.turn),
         error,
     }
 }
@@ -186,7 +187,9 @@ fn text(body: &Body, width: Width) -> String {
             (None, Some(counter)) => format!("{} {counter}", row.kind),
             (None, None) => row.kind.to_owned(),
         };
-        let cells = [row.source.clone(), counter, (row.turn + 1).to_string()];
+        let turn = row.turn.map(|turn| (turn + 1).to_string());
+        let turn = turn.unwrap_or_else(|| "every".to_owned());
+        let cells = [row.source.clone(), counter, turn];
         match lines.iter_mut().find(|(same, _)| *same == cells) {
             Some((_, processors)) => processors.push(row.processor),
             None => lines.push((cells, vec![row.processor])),
