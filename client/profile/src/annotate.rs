@@ -1,17 +1,22 @@
 //! The code of one function, and the samples of each of its instructions.
 
-use crate::recording::Recording;
+use crate::branches::code::Stretches;
+use crate::recording::{Module, Recording};
 use crate::report::filter::{Filter, Pattern};
+use crate::report::share::Share;
 use crate::report::tally::Place;
 use crate::report::{Hits, OfSource, Sum, no_recording, sources};
 use crate::symbols::{Code, Frame, NO_ADDRESS, Opened, SymbolPath, Symbols, UNKNOWN};
 use halprof_measure::{Error, Result};
-use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Formatter, IntelFormatter, Mnemonic};
 use rustc_hash::FxHashMap;
 use shared_types::Mode;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+
+pub use crate::branches::Kept;
+pub use crate::branches::code::Flow;
 
 /// Which function is meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +58,20 @@ pub struct Annotated {
     pub others: Vec<String>,
     /// The modules whose symbols were needed.
     pub symbols: Vec<Opened>,
+    /// What branch records say of the function; `None` where there are none that tell the code
+    /// between them.
+    pub stretches: Option<Told>,
+}
+
+/// What the branch records of a recording say of a function.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// What became of the records.
+    pub kept: Kept,
+    /// Stretches between records in the function, and the samples that have them; by source.
+    pub of_sources: Vec<(u64, u64)>,
+    /// Stretches that this code cannot have run: other code ran there.
+    pub impossible: u64,
 }
 
 /// One instruction.
@@ -70,6 +89,22 @@ pub struct Instruction {
     pub inlined: Vec<Arc<str>>,
     /// Its samples, by source.
     pub sums: Vec<Sum>,
+    /// Whether it branches.
+    pub jump: Jump,
+    /// How often it was executed and branched, by source; zeros where no branch records tell.
+    pub flows: Vec<Flow>,
+}
+
+/// Whether an instruction goes elsewhere than to the next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Jump {
+    /// No.
+    #[default]
+    Never,
+    /// If its condition holds.
+    Sometimes,
+    /// A jump, call or return.
+    Always,
 }
 
 /// A function that has samples: builds of a module have other code.
@@ -128,6 +163,19 @@ impl Annotated {
         let mut instructions = disassembled(&code, sources.len());
         let between = distribute(&found, &code, &mut instructions);
         add_lines(&mut instructions, &mut own.symbols, process, mode);
+        let stretches = stretches(
+            paths,
+            filter,
+            (recording, process, mode),
+            &code,
+            &sources,
+            &hits,
+        )?;
+        let stretches = stretches.map(|all| Told {
+            impossible: all.tell(code.start, &mut instructions),
+            kept: all.kept,
+            of_sources: all.of_sources().to_vec(),
+        });
         let mut sums = vec![Sum::default(); sources.len()];
         for (&(_, source), &sum) in &found.hits {
             if let Some(all) = sums.get_mut(source) {
@@ -140,12 +188,65 @@ impl Annotated {
             instructions,
             between,
             others,
+            stretches,
             symbols: hits.iter().flat_map(|one| one.symbols.opened()).collect(),
             sources,
             recording: Recording::combined(hits.into_iter().map(|one| one.recording).collect())
                 .ok_or_else(no_recording)?,
         })
     }
+
+    /// How often a conditional jump was taken when it was executed, by the records of a source.
+    /// Records of one sample hang together: its bounds are those of as many executions as there
+    /// would be with one stretch of each sample.
+    #[must_use]
+    pub fn taken(&self, instruction: &Instruction, source: usize) -> Option<Share> {
+        let told = self.stretches.as_ref()?;
+        let flow = instruction.flows.get(source)?;
+        let &(stretches, samples) = told.of_sources.get(source)?;
+        let groups = u128::from(flow.executed) * u128::from(samples);
+        let groups = groups.checked_div(stretches.into())?.max(1);
+        let conditional = instruction.jump == Jump::Sometimes && flow.executed != 0;
+        conditional.then(|| {
+            let groups = u64::try_from(groups).unwrap_or(u64::MAX);
+            Share::of_groups(flow.taken, flow.executed, groups)
+        })
+    }
+}
+
+/// What the branch records of the recordings say of a function's code; `None` where there are none,
+/// or not all kinds of branches.
+fn stretches<P: AsRef<Path>>(
+    paths: &[P],
+    filter: &Filter,
+    (recording, process, mode): (usize, u32, Mode),
+    code: &Code,
+    sources: &[OfSource],
+    hits: &[Hits],
+) -> Result<Option<Stretches>> {
+    let own = hits.get(recording);
+    let own = own.and_then(|own| {
+        let module = own.symbols.module(process, code.start, mode)?;
+        own.recording.modules.get(module)
+    });
+    let tells =
+        |hits: &Hits| hits.recording.branches != 0 && hits.recording.metadata.has_straight_code();
+    let Some(own) = own.filter(|_| hits.iter().any(tells)) else {
+        return Ok(None);
+    };
+    let start = code.start.wrapping_sub(own.start);
+    let end = start.saturating_add(code.bytes.len() as u64);
+    let mut all = Stretches::new(start..end, sources.len());
+    let is_own = |module: &Module| module.name == own.name && module.identity == own.identity;
+    for (path, hits) in paths.iter().zip(hits).filter(|(_, hits)| tells(hits)) {
+        let source = |index: u16| {
+            let own = hits.recording.metadata.sources.get(usize::from(index))?;
+            sources.iter().position(|source| *source.name == *own.name)
+        };
+        let of = (&hits.recording, &hits.symbols);
+        all.add(path.as_ref(), filter, of, source, is_own)?;
+    }
+    Ok(Some(all))
 }
 
 /// Adds all functions that have samples in a recording. What has no name is no function.
@@ -319,9 +420,27 @@ fn disassembled(code: &Code, sources: usize) -> Vec<Instruction> {
             line: None,
             inlined: Vec::new(),
             sums: vec![Sum::default(); sources],
+            jump: jump(&instruction),
+            flows: vec![Flow::default(); sources],
         });
     }
     all
+}
+
+fn jump(instruction: &iced_x86::Instruction) -> Jump {
+    match instruction.flow_control() {
+        FlowControl::ConditionalBranch => Jump::Sometimes,
+        FlowControl::UnconditionalBranch | FlowControl::IndirectBranch | FlowControl::Return => {
+            Jump::Always
+        }
+        // Those into the kernel are called so too, and are not always recorded.
+        FlowControl::Call | FlowControl::IndirectCall
+            if instruction.mnemonic() == Mnemonic::Call =>
+        {
+            Jump::Always
+        }
+        _ => Jump::Never,
+    }
 }
 
 /// Intel's syntax with numbers as C writes them.

@@ -12,6 +12,7 @@ mod chrome;
 mod firefox;
 mod folded;
 mod gathered;
+pub mod perf_script;
 mod pprof;
 
 pub use gathered::{Bin, Bins, Gathered, Gatherer, Lane, Lanes, Moment, Place, Source, Spot};

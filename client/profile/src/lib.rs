@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod annotate;
+pub mod branches;
 #[expect(
     clippy::cast_precision_loss,
     reason = "rates, and places in a picture, are never exact"

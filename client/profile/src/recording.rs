@@ -15,6 +15,7 @@
 //! |---|---|---|
 //! | `META` | [`Metadata`] as JSON | first, once |
 //! | `SAMP` | whole [`Sample`]s as they stand on the wire | anywhere |
+//! | `BRCH` | the branch records of samples | right behind the samples that they belong to |
 //! | `PROC` | a list of [`Process`] as JSON | anywhere |
 //! | `MODU` | a list of [`Module`] as JSON | anywhere |
 //! | `STAT` | [`Statistics`] as JSON, each in place of the one before | anywhere, and before the end |
@@ -41,6 +42,7 @@ use shared_types::Sample;
 use std::collections::BTreeMap;
 
 mod background;
+mod branches;
 mod reader;
 mod writer;
 
@@ -57,6 +59,7 @@ pub const PAYLOAD_MAX: u32 = 1 << 24;
 
 const META: [u8; 4] = *b"META";
 const SAMPLES: [u8; 4] = *b"SAMP";
+const BRANCHES: [u8; 4] = *b"BRCH";
 const PROCESSES: [u8; 4] = *b"PROC";
 const MODULES: [u8; 4] = *b"MODU";
 const STATISTICS: [u8; 4] = *b"STAT";
@@ -97,6 +100,31 @@ pub struct Metadata {
     pub sources: Vec<Source>,
     /// How many passes there were: each measures sources of its own, one after the other.
     pub passes: u32,
+    /// How branches were recorded; `None` where they were not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub branches: Option<Branches>,
+}
+
+/// How the branches before each sample were recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Branches {
+    /// How many records a sample has at most.
+    pub depth: u32,
+    /// The kinds of branches that were recorded; empty where all were.
+    pub kinds: Vec<String>,
+    /// What of the processor recorded them.
+    pub recorder: String,
+}
+
+impl Metadata {
+    /// Whether branches of all kinds were recorded: then the code between two records of a sample
+    /// was executed from its first instruction to its last.
+    #[must_use]
+    pub fn has_straight_code(&self) -> bool {
+        let branches = self.branches.as_ref();
+        branches.is_none_or(|branches| branches.kinds.is_empty())
+    }
 }
 
 /// Processors next to each other that are of one type.
@@ -294,6 +322,8 @@ pub struct Recording {
     pub statistics: Option<Statistics>,
     /// Whole samples that were read.
     pub samples: u64,
+    /// Branch records that were read.
+    pub branches: u64,
     /// What the recorder said at the end; `None` where it died, or the file is cut.
     pub ending: Option<Ending>,
     /// What this version does not know and has skipped: blocks and fields of samples, by their tags.

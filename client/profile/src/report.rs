@@ -23,6 +23,7 @@ use places::Places;
 use rustc_hash::FxHashMap;
 use shared_types::Sample;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use tally::{Apart, Entry, Tallies};
@@ -231,40 +232,62 @@ pub(crate) fn tallied(
     filter: &Filter,
     apart: &[Apart],
 ) -> Result<(Recording, Tallies)> {
-    let reader = Reader::open(path)?;
+    let window = Window::of(path, filter)?;
     let mut tallies = Tallies::new(apart);
-    let Some((from, to)) = filter.time else {
-        let mut recording = reader.samples(|samples| {
-            for sample in samples {
-                tallies.add(sample);
-            }
-        })?;
-        recording.seen_ns = tallies.seen_ns(recording.metadata.timestamp_frequency);
-        return Ok((recording, tallies));
-    };
-    let frequency = reader.metadata().timestamp_frequency;
-    if frequency == 0 {
-        return Err(Error::Unavailable {
-            message: "the recording does not give the rate of its clock".to_owned(),
-            hint: "Leave out `--time`.".to_owned(),
-        });
-    }
-    let mut began = u64::MAX;
-    Reader::open(path)?.samples(|samples| {
-        let first = samples.iter().map(|sample| sample.timestamp).min();
-        began = began.min(first.unwrap_or(u64::MAX));
-    })?;
-    let within = from..to;
-    let recording = reader.samples(|samples| {
-        for sample in samples {
-            let ticks = sample.timestamp.saturating_sub(began);
-            let time = u128::from(ticks) * 1_000_000_000 / u128::from(frequency);
-            if within.contains(&u64::try_from(time).unwrap_or(u64::MAX)) {
-                tallies.add(sample);
-            }
+    let mut recording = Reader::open(path)?.samples(|samples| {
+        for sample in samples.iter().filter(|sample| window.has(sample)) {
+            tallies.add(sample);
         }
     })?;
+    if filter.time.is_none() {
+        recording.seen_ns = tallies.seen_ns(recording.metadata.timestamp_frequency);
+    }
     Ok((recording, tallies))
+}
+
+/// The part of a recording's time that counts.
+pub(crate) struct Window {
+    /// The first time stamp, and the ticks of a second.
+    clock: (u64, u64),
+    /// In nanoseconds since the first.
+    range: Option<Range<u64>>,
+}
+
+impl Window {
+    pub(crate) fn of(path: &Path, filter: &Filter) -> Result<Self> {
+        let Some((from, to)) = filter.time else {
+            let (clock, range) = ((0, 0), None);
+            return Ok(Self { clock, range });
+        };
+        let reader = Reader::open(path)?;
+        let frequency = reader.metadata().timestamp_frequency;
+        if frequency == 0 {
+            return Err(Error::Unavailable {
+                message: "the recording does not give the rate of its clock".to_owned(),
+                hint: "Leave out `--time`.".to_owned(),
+            });
+        }
+        let mut began = u64::MAX;
+        reader.samples(|samples| {
+            let first = samples.iter().map(|sample| sample.timestamp).min();
+            began = began.min(first.unwrap_or(u64::MAX));
+        })?;
+        Ok(Self {
+            clock: (began, frequency),
+            range: Some(from..to),
+        })
+    }
+
+    /// Whether a sample is in it.
+    pub(crate) fn has(&self, sample: &Sample) -> bool {
+        let Some(range) = &self.range else {
+            return true;
+        };
+        let (began, frequency) = self.clock;
+        let ticks = u128::from(sample.timestamp.saturating_sub(began)) * 1_000_000_000;
+        let time = ticks.checked_div(frequency.into()).unwrap_or(0);
+        range.contains(&u64::try_from(time).unwrap_or(u64::MAX))
+    }
 }
 
 /// Names of sources and processes, and which of them count.

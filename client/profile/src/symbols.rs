@@ -252,6 +252,15 @@ impl Symbols {
         })
     }
 
+    /// Where the first section of code of a module is, from the module's start; `None` where its file
+    /// is not found, or is no PE file.
+    pub(crate) fn code_section(&mut self, module: usize) -> Option<u64> {
+        self.modules.get(module)?;
+        let image = self.lookup(module).image.as_ref()?;
+        image.stamp?;
+        image.code.iter().map(|section| section.start).min()
+    }
+
     /// The modules whose files were looked for so far, each once.
     #[must_use]
     pub fn opened(&self) -> Vec<Opened> {

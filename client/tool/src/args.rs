@@ -6,8 +6,10 @@ use clap::{
     Arg, ArgAction, ArgGroup, ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand,
     ValueEnum,
 };
+use halprof_profile::branches::table::PATH_LENGTH;
 use halprof_profile::export::{Format, Lanes};
 use halprof_profile::symbols::SymbolPath;
+use shared_types::MAX_BRANCHES;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -325,7 +327,9 @@ impl Args for By {
             .action(ArgAction::Append)
             .help(
                 "Group samples by module, symbol, line, address, process, thread, processor, core or \
-                 source, or by several of them, as in `--by process,symbol`; each `--by` is a table",
+                 source, or by several of them, as in `--by process,symbol`; each `--by` is a table. \
+                 `edge` and `path` show branch records, by address or as in `--by edge,line` by line, \
+                 symbol or module",
             )
             .help_heading(WHAT
             );
@@ -493,9 +497,13 @@ pub(crate) struct Report {
     pub(crate) by: By,
     #[command(flatten)]
     pub(crate) filters: Filters,
-    /// The order of rows: most samples first, most events first, or by name
+    /// The order of rows: most samples first, most events first, by name, or for branches most
+    /// mispredicted first
     #[arg(long, help_heading = OUTPUT, value_enum, default_value_t = Sorting::Samples)]
     pub(crate) sort: Sorting,
+    /// Branches of a path of `--by path`
+    #[arg(long, help_heading = WHAT, value_name = "N", default_value_t = PATH_LENGTH, value_parser = path_length)]
+    pub(crate) path_length: usize,
     /// Rows to print of each table, 0 for all [default: 20, or as many as fit on a page of 40 lines
     /// without `--by`]
     #[arg(long, help_heading = OUTPUT, value_name = "N", allow_negative_numbers = true)]
@@ -616,6 +624,7 @@ pub(crate) enum Sorting {
     Samples,
     Events,
     Name,
+    Mispredicted,
 }
 
 /// Where the names of functions come from.
@@ -713,7 +722,7 @@ pub(crate) struct Export {
     pub(crate) files: Vec<PathBuf>,
     /// What to write
     #[arg(long, short, value_name = "FORMAT", value_parser = formats())]
-    pub(crate) format: Format,
+    pub(crate) format: Exported,
     /// The file to write, `-` for standard output [default: FILE with the format's extension]
     #[arg(long, short, value_name = "OUT")]
     pub(crate) output: Option<PathBuf>,
@@ -795,14 +804,35 @@ pub(crate) struct Completions {
     pub(crate) events: bool,
 }
 
+/// What `export` writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exported {
+    /// Samples, as a picture or for another profiler.
+    Samples(Format),
+    /// Branch records, for llvm-profgen.
+    Branches,
+}
+
+impl Exported {
+    pub(crate) const BRANCHES: &str = "perf-script";
+}
+
 /// The formats of `export`, each with what it is.
-fn formats() -> impl TypedValueParser<Value = Format> {
+fn formats() -> impl TypedValueParser<Value = Exported> {
     let values = Format::ALL.map(|format| PossibleValue::new(format.name()).help(format.about()));
-    PossibleValuesParser::new(values).map(|name| {
+    let branches = PossibleValue::new(Exported::BRANCHES);
+    let branches = branches.help("Branch records for llvm-profgen, text");
+    PossibleValuesParser::new(values.into_iter().chain([branches])).map(|name| {
         let mut all = Format::ALL.into_iter();
         all.find(|format| format.name() == name)
-            .unwrap_or(Format::Html)
+            .map_or(Exported::Branches, Exported::Samples)
     })
+}
+
+fn path_length(text: &str) -> Result<usize, String> {
+    let range = 2..=MAX_BRANCHES;
+    let number = text.parse().ok().filter(|number| range.contains(number));
+    number.ok_or_else(|| format!("a path has 2 to {MAX_BRANCHES} branches"))
 }
 
 fn lanes() -> impl TypedValueParser<Value = Lanes> {

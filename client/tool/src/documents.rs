@@ -17,6 +17,7 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
     };
     vec![
         of::<annotate::Body>("annotate"),
+        of::<report::branches::Body>("branches"),
         of::<check::Body>("check"),
         of::<completions::Body>("completions"),
         of::<diff::Body>("diff"),

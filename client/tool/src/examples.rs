@@ -92,6 +92,7 @@ Examples:
   halprof report halprof.rec
   halprof report halprof.rec --by process,symbol --top 50
   halprof report halprof.rec --by core
+  halprof report halprof.rec --by edge,line --sort mispredicted
   halprof report halprof.rec --module \"nt*\" --by address --csv
   halprof report before.rec --diff after.rec --by symbol";
 
@@ -121,7 +122,8 @@ pub(crate) const EXPORT: &str = "\
 Examples:
   halprof export halprof.rec --format html
   halprof export halprof.rec --format firefox --source TotalCycles
-  halprof export halprof.rec --format folded -o -";
+  halprof export halprof.rec --format folded -o -
+  halprof export halprof.rec --format perf-script --symbols build";
 
 pub(crate) const TOP: &str = "\
 Examples:

@@ -1,6 +1,7 @@
 //! Options of the commands that read recordings, as the library takes them.
 
 use crate::args::{self, joined};
+use crate::command::report::branches;
 use crate::output::{Output, Told, thousands};
 use crate::{Error, Result};
 use halprof_measure::{did_you_mean, selection};
@@ -52,7 +53,11 @@ pub(super) fn tables(lists: &[String]) -> Result<Vec<Vec<Key>>> {
                     {
                         let meant = did_you_mean(name, &names)
                             .map_or_else(String::new, |meant| meant + " ");
-                        format!("{meant}The keys are {}.", names.join(", "))
+                        format!(
+                            "{meant}The keys are {}; for branches {}.",
+                            names.join(", "),
+                            branches::keys()
+                        )
                     },
                 )
             })?);

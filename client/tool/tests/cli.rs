@@ -3,6 +3,7 @@
 mod annotate;
 mod bad_input;
 pub(crate) mod binaries;
+mod branches;
 mod by_process;
 mod calibration;
 mod core_types;

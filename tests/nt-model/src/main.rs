@@ -6,7 +6,6 @@
 
 use anyhow::Result;
 use clap::Parser;
-use clap::builder::{PossibleValue, PossibleValuesParser};
 use halprof::{DRIVER, Place};
 use halprof_measure::Error;
 use nt_model::programs::{PROGRAMS, Program, ROUNDS};
@@ -32,9 +31,10 @@ struct Arguments {
     /// What decides everything that Windows does not document
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// A program that really runs, in ring 3 on every processor, in place of a workload
-    #[arg(long, value_name = "PROGRAM", value_parser = names())]
-    guest: Option<String>,
+    /// A program that really runs, in ring 3 on every processor, in place of a workload: `loop`,
+    /// `branches`, `loads`, `copy`, or a PE file of code at 0x140001000 that needs nothing else
+    #[arg(long, value_name = "PROGRAM|FILE", value_parser = program)]
+    guest: Option<&'static Program>,
     /// How many instructions late its interrupts come
     #[arg(long, value_name = "N", default_value_t = 0, requires = "guest")]
     skid: u64,
@@ -43,16 +43,20 @@ struct Arguments {
     halprof: Vec<OsString>,
 }
 
-fn names() -> PossibleValuesParser {
-    let name = |program: &Program| PossibleValue::new(program.name).help(program.what);
-    PossibleValuesParser::new(PROGRAMS.iter().map(name))
+/// A program by its name, or else of a file.
+fn program(text: &str) -> Result<&'static Program, String> {
+    if let Some(program) = Program::find(text) {
+        return Ok(program);
+    }
+    let names: Vec<&str> = PROGRAMS.iter().map(|program| program.name).collect();
+    let other = |error| format!("{error:#}; the programs are {}", names.join(", "));
+    Program::read(Path::new(text)).map_err(other)
 }
 
 impl Arguments {
     fn guest(&self) -> Option<Guest> {
-        let program = Program::find(self.guest.as_deref()?)?;
         Some(Guest {
-            program,
+            program: self.guest?,
             rounds: ROUNDS,
             skid: self.skid,
         })

@@ -1,12 +1,17 @@
 //! Programs for the guest feed: real x86-64 code that runs in ring 3, and what it retires.
 //!
 //! A program is a function that its thread calls and that returns. What it retires follows from the
-//! code as it is written here, and is no measurement.
+//! code as it is written here, and is no measurement. The code of a PE file runs too, if it stands at
+//! [`CODE`], needs no data of its own and calls nothing outside.
 
+use anyhow::{Context, Result, ensure};
 use iced_x86::IcedError;
 use iced_x86::code_asm::{
     CodeAssembler, cl, dword_ptr, eax, ecx, qword_ptr, r8d, rax, rcx, rdi, rdx, rsi, rsp,
 };
+use object::read::pe::PeFile64;
+use object::{LittleEndian, Object, ObjectSection};
+use std::path::Path;
 
 /// Where a program's code stands: the modelled user code's place, the end exclusive.
 pub const CODE: (u64, u64) = sim::workload::USER_CODE;
@@ -32,9 +37,19 @@ pub struct Program {
     pub name: &'static str,
     /// What it does.
     pub what: &'static str,
-    /// What so many rounds of it retire.
+    /// What so many rounds of it retire; of a file zeros, because nobody knows it beforehand.
     pub amounts: fn(u64) -> Amounts,
-    write: fn(&mut CodeAssembler, u32) -> Result<(), IcedError>,
+    /// Its module: the first address, and the first behind it.
+    pub module: (u64, u64),
+    code: Code,
+}
+
+/// Where a program's code comes from.
+enum Code {
+    /// It is written here, for so many rounds.
+    Written(fn(&mut CodeAssembler, u32) -> Result<(), IcedError>),
+    /// It was read from a file, which decides how many rounds it goes.
+    Read(&'static [u8]),
 }
 
 /// All of them.
@@ -47,7 +62,8 @@ pub const PROGRAMS: &[Program] = &[
             branches: rounds + 1,
             accesses: 1,
         },
-        write: write_loop,
+        module: CODE,
+        code: Code::Written(write_loop),
     },
     Program {
         name: "branches",
@@ -57,7 +73,8 @@ pub const PROGRAMS: &[Program] = &[
             branches: 5 * rounds + 1,
             accesses: 2 * rounds + 1,
         },
-        write: write_branches,
+        module: CODE,
+        code: Code::Written(write_branches),
     },
     Program {
         name: "loads",
@@ -67,7 +84,8 @@ pub const PROGRAMS: &[Program] = &[
             branches: rounds + 1,
             accesses: 6 * rounds + 1,
         },
-        write: write_loads,
+        module: CODE,
+        code: Code::Written(write_loads),
     },
     Program {
         name: "copy",
@@ -77,7 +95,8 @@ pub const PROGRAMS: &[Program] = &[
             branches: rounds + 1,
             accesses: 16 * rounds + 1,
         },
-        write: write_copy,
+        module: CODE,
+        code: Code::Written(write_copy),
     },
 ];
 
@@ -88,11 +107,66 @@ impl Program {
         PROGRAMS.iter().find(|program| program.name == name)
     }
 
+    /// The program in a PE file. It lives as long as this process.
+    ///
+    /// # Errors
+    /// Where it is none that can run here.
+    pub fn read(path: &Path) -> Result<&'static Self> {
+        let bytes = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
+        let file = PeFile64::parse(&*bytes).context("it is no PE file of x64")?;
+        let head = file.nt_headers().optional_header;
+        let size = u64::from(head.size_of_image.get(LittleEndian));
+        let base = file.relative_address_base();
+        let entry = base + u64::from(head.address_of_entry_point.get(LittleEndian));
+        ensure!(
+            entry == CODE.0,
+            "its entry is at {entry:#x}, not at {:#x}",
+            CODE.0
+        );
+        ensure!(
+            file.imports()?.is_empty(),
+            "it imports functions, and there are none"
+        );
+        let code = file.sections().find(|section| section.address() == CODE.0);
+        let code = code.context("no section begins at its entry")?.data()?;
+        // What is behind the code in its last page is padding.
+        let end = code
+            .iter()
+            .rposition(|&byte| byte != 0)
+            .map_or(0, |last| last + 1);
+        let code = code.get(..end).unwrap_or_default();
+        let room = EXIT - CODE.0;
+        ensure!(
+            code.len() as u64 <= room,
+            "its code is longer than {room} bytes"
+        );
+        let name = path
+            .file_stem()
+            .context("it has no name")?
+            .to_string_lossy();
+        Ok(Box::leak(Box::new(Self {
+            name: name.into_owned().leak(),
+            what: "a PE file",
+            amounts: |_| Amounts {
+                instructions: 0,
+                branches: 0,
+                accesses: 0,
+            },
+            module: (base, base + size),
+            code: Code::Read(code.to_vec().leak()),
+        })))
+    }
+
     /// Its code for so many rounds, at least one, to stand at [`CODE`].
     pub fn code(&self, rounds: u32) -> Result<Vec<u8>, IcedError> {
-        let mut code = CodeAssembler::new(64)?;
-        (self.write)(&mut code, rounds)?;
-        code.assemble(CODE.0)
+        match self.code {
+            Code::Read(code) => Ok(code.to_vec()),
+            Code::Written(write) => {
+                let mut code = CodeAssembler::new(64)?;
+                write(&mut code, rounds)?;
+                code.assemble(CODE.0)
+            }
+        }
     }
 }
 

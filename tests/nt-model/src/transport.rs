@@ -2,7 +2,7 @@
 
 use crate::device::{Device, File};
 use crate::memory::{IMAGE, STUBS, STUBS_SIZE};
-use crate::programs::{self, Program};
+use crate::programs::Program;
 use crate::rules::Violation;
 use anyhow::{Context, Result};
 use halprof_measure::{Code, Error, ModelledMachine, Transport};
@@ -131,10 +131,10 @@ impl ModelledMachine for DriverTransport {
             start,
             end,
         };
-        let (code, code_end) = programs::CODE;
+        let (start, end) = guest.program.module;
         let program = format!("{}.exe", guest.program.name);
         vec![
-            module(Some(PROCESS), &program, code, code_end),
+            module(Some(PROCESS), &program, start, end),
             module(None, "halprof.sys", IMAGE, IMAGE + self.device.image_size),
             // The functions that the driver calls: each is its first instruction.
             module(None, "ntoskrnl.exe", STUBS, STUBS + STUBS_SIZE),

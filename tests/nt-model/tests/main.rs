@@ -10,6 +10,7 @@ mod faults;
 mod guest;
 mod left;
 mod limits;
+mod pgo;
 mod pnp;
 mod rdpmc;
 mod registers;

@@ -2,6 +2,7 @@
 
 use super::{Module, Process, Sample, Statistics, Writer};
 use halprof_measure::{Error, Result};
+use shared_types::Branch;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
@@ -13,6 +14,8 @@ const WAITING_MAX: usize = 64;
 pub enum Part {
     /// Samples.
     Samples(Vec<Sample>),
+    /// Samples with their branch records.
+    Branched(Vec<Sample>, Vec<Branch>),
     /// Processes, or what more is known of them.
     Processes(Vec<Process>),
     /// Modules, or what more is known of them.
@@ -77,6 +80,7 @@ fn write(mut writer: Writer, parts: Receiver<Part>) -> Result<Writer> {
     for part in &parts {
         match part {
             Part::Samples(samples) => writer.samples(&samples)?,
+            Part::Branched(samples, branches) => writer.branched(&samples, &branches)?,
             Part::Processes(processes) => writer.processes(&processes)?,
             Part::Modules(modules) => writer.modules(&modules)?,
             Part::Statistics(statistics) => writer.statistics(&statistics)?,

@@ -1,13 +1,15 @@
 //! A recording being read. Memory grows with what is really there, never with a length that is
 //! claimed, and not with the number of samples.
 
+use super::branches::Records;
 use super::{
-    Damage, END, FIELDS, HEAD_BYTES, MAGIC, META, MODULES, Metadata, Module, PAYLOAD_MAX,
+    BRANCHES, Damage, END, FIELDS, HEAD_BYTES, MAGIC, META, MODULES, Metadata, Module, PAYLOAD_MAX,
     PROCESSES, Process, Recording, SAMPLES, STATISTICS, Sample, VERSION,
 };
 use crc32fast::Hasher;
 use halprof_measure::{Error, Result};
 use serde::Deserialize;
+use shared_types::Branch;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fs::File;
@@ -36,6 +38,8 @@ pub struct Reader<R = File> {
     recording: Recording,
     /// The samples of the block that is being read.
     buffer: Vec<Sample>,
+    /// How many of `buffer` have just been read, and some of them have branches: these follow.
+    owed: usize,
     processes: Index<(u32, Option<u64>)>,
     modules: Index<(Option<u32>, u64, Option<u64>)>,
 }
@@ -80,6 +84,7 @@ impl<R: Read> Reader<R> {
             offset: 0,
             recording: Recording::default(),
             buffer: Vec::new(),
+            owed: 0,
             processes: Index::new(),
             modules: Index::new(),
         };
@@ -103,10 +108,23 @@ impl<R: Read> Reader<R> {
     }
 
     /// Gives the samples to `visit` in the order of the file, and answers what else it has.
-    pub fn samples(mut self, mut visit: impl FnMut(&[Sample])) -> Result<Recording> {
+    pub fn samples(self, visit: impl FnMut(&[Sample])) -> Result<Recording> {
+        self.all(visit, |_, _| {})
+    }
+
+    /// Gives each sample that has branch records to `visit`, with them, newest first.
+    pub fn branches(self, visit: impl FnMut(&Sample, &[Branch])) -> Result<Recording> {
+        self.all(|_| {}, visit)
+    }
+
+    fn all(
+        mut self,
+        mut samples: impl FnMut(&[Sample]),
+        mut branches: impl FnMut(&Sample, &[Branch]),
+    ) -> Result<Recording> {
         loop {
             let begin = self.offset;
-            match self.next(&mut visit) {
+            match self.next(&mut samples, &mut branches) {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(Bad::Io(error)) => return Err(unreadable(&self.path, error)),
@@ -165,15 +183,26 @@ impl<R: Read> Reader<R> {
     }
 
     /// Reads a block; answers whether there was one.
-    fn next(&mut self, visit: &mut impl FnMut(&[Sample])) -> std::result::Result<bool, Bad> {
-        let Some(head) = self.head()? else {
+    fn next(
+        &mut self,
+        samples: &mut impl FnMut(&[Sample]),
+        branches: &mut impl FnMut(&Sample, &[Branch]),
+    ) -> std::result::Result<bool, Bad> {
+        let begin = self.offset;
+        let owed = std::mem::take(&mut self.owed);
+        let head = self.head()?;
+        if owed != 0 && head.is_none_or(|head| head.tag != BRANCHES) {
+            self.damaged(begin, "the branches of samples are missing");
+        }
+        let Some(head) = head else {
             return Ok(false);
         };
         if self.recording.ending.is_some() {
             return Err(Bad::Rest("something follows its end"));
         }
         match head.tag {
-            SAMPLES => self.sample_block(head, visit)?,
+            SAMPLES => self.sample_block(head, samples)?,
+            BRANCHES => self.branch_block(head, owed, branches)?,
             PROCESSES => self.process_block(head)?,
             MODULES => self.module_block(head)?,
             STATISTICS => self.recording.statistics = Some(self.json(head)?),
@@ -236,10 +265,35 @@ impl<R: Read> Reader<R> {
             have = want;
         }
         checked(head, hasher.finalize())?;
-        visit(buffer.get(..count).unwrap_or_default());
+        let samples = buffer.get(..count).unwrap_or_default();
+        visit(samples);
         self.recording.samples += count as u64;
+        if samples.iter().any(|sample| sample.branches != 0) {
+            self.owed = count;
+        }
         self.buffer = buffer;
         Ok(())
+    }
+
+    /// The branches of the samples that have just been read.
+    fn branch_block(
+        &mut self,
+        head: Head,
+        owed: usize,
+        visit: &mut impl FnMut(&Sample, &[Branch]),
+    ) -> std::result::Result<(), Bad> {
+        const BAD: Bad = Bad::Block("the branches of samples make no sense");
+        let payload = self.bytes(head)?;
+        let records = Records::new(&payload).filter(|_| owed != 0);
+        let mut records = records.ok_or(BAD)?;
+        let mut branches = Vec::new();
+        let samples = self.buffer.iter().take(owed);
+        for sample in samples.filter(|sample| sample.branches != 0) {
+            records.of_sample(sample, &mut branches).ok_or(BAD)?;
+            self.recording.branches += branches.len() as u64;
+            visit(sample, &branches);
+        }
+        if records.is_empty() { Ok(()) } else { Err(BAD) }
     }
 
     /// Optional fields of samples, of which this version knows none.

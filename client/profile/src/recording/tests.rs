@@ -3,7 +3,9 @@
 use super::*;
 use halprof_measure::{Error, Result};
 use proptest::prelude::*;
+use shared_types::Branch;
 use std::path::Path;
+use zerocopy::IntoBytes;
 
 fn sample(ip: u64) -> Sample {
     Sample {
@@ -280,6 +282,162 @@ fn what_is_not_known_is_skipped_and_counted() {
     }
 }
 
+/// Samples with so many records each, that go round in a program of a thousand branches.
+fn branched(of_samples: &[u8]) -> (Vec<Sample>, Vec<Branch>) {
+    let with = |(ip, &branches): (u64, &u8)| Sample {
+        branches,
+        ..sample(ip)
+    };
+    let samples: Vec<Sample> = (0..).zip(of_samples).map(with).collect();
+    let records = of_samples.iter().map(|&n| u64::from(n)).sum();
+    let branch = |n: u64| Branch {
+        from: 0x7FF6_0000_0000 + n % 1000 * 16,
+        to: 0xFFFF_F800_0000_0000 + n % 7,
+        cycles: if n.is_multiple_of(2) {
+            (n % 65_536) as u16
+        } else {
+            0
+        },
+        kind: (n % 1000 % 8) as u8,
+        flags: if n.is_multiple_of(2) {
+            Branch::CYCLES | Branch::PREDICTED
+        } else {
+            Branch::MISPREDICTED
+        },
+        reserved: 0,
+    };
+    (samples, (0..records).map(branch).collect())
+}
+
+fn recording_of(samples: &[Sample], branches: &[Branch]) -> Vec<u8> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.rec");
+    let mut writer = Writer::create(&path, &Metadata::default()).expect("created");
+    writer.branched(samples, branches).expect("written");
+    writer.finish(&statistics(0), false).expect("finished");
+    std::fs::read(&path).expect("read")
+}
+
+/// The records as they were read, each with the address of its sample.
+fn reread_branches(bytes: &[u8]) -> (Result<Recording>, Vec<(u64, Vec<Branch>)>) {
+    let mut all = Vec::new();
+    let reader = Reader::new(Path::new("a.rec"), bytes);
+    let result = reader.and_then(|reader| {
+        reader.branches(|sample, branches| all.push((sample.ip, branches.to_vec())))
+    });
+    (result, all)
+}
+
+#[test]
+fn branches_come_back_with_their_samples_and_take_little_room() {
+    // More than one block, and samples without branches among them.
+    let of_samples: Vec<u8> = (0..20_000u32)
+        .map(|n| if n % 5 == 0 { 0 } else { 32 })
+        .collect();
+    let (samples, branches) = branched(&of_samples);
+    let bytes = recording_of(&samples, &branches);
+    let (result, all) = reread_branches(&bytes);
+    let recording = result.expect("whole");
+    assert_eq!((recording.flaw(), recording.samples), (None, 20_000));
+    assert_eq!(recording.branches, branches.len() as u64);
+    let with = (0..20_000).filter(|n| n % 5 != 0);
+    assert!(all.iter().map(|&(ip, _)| ip).eq(with));
+    assert!(all.iter().flat_map(|(_, own)| own).eq(&branches));
+    let room = (bytes.len() - 20_000 * 40) / branches.len();
+    assert!(room <= 6, "{room} bytes for a record");
+    // Who asks for samples gets the same.
+    let (result, ips) = reread(&bytes);
+    assert_eq!(result.expect("whole").branches, recording.branches);
+    assert_eq!(ips.len(), 20_000);
+}
+
+#[test]
+fn samples_say_how_many_branches_follow() {
+    let (samples, branches) = branched(&[3, 2]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.rec");
+    let mut writer = Writer::create(&path, &Metadata::default()).expect("created");
+    let error = writer
+        .branched(&samples, &branches[1..])
+        .expect_err("too few");
+    assert_eq!(error.code(), "internal");
+    writer.branched(&samples, &branches).expect("written");
+}
+
+#[test]
+fn a_recording_with_branches_cut_at_any_byte_is_read_as_far_as_it_is_whole() {
+    let (samples, branches) = branched(&[4, 0, 2]);
+    let whole = recording_of(&samples, &branches);
+    let behind_samples = blocks(&whole)[2];
+    for end in behind_samples..whole.len() {
+        let (result, all) = reread_branches(&whole[..end]);
+        let recording = result.expect("readable");
+        assert!(recording.flaw().is_some());
+        assert_eq!(recording.samples, 3);
+        assert_eq!(
+            recording.branches,
+            all.iter().map(|(_, own)| own.len() as u64).sum::<u64>()
+        );
+    }
+    // Something else stands where they should.
+    let bytes = [&whole[..behind_samples], &whole[blocks(&whole)[3]..]].concat();
+    assert!(
+        flaw(&bytes).contains("the branches of samples are missing"),
+        "{}",
+        flaw(&bytes)
+    );
+}
+
+#[test]
+fn branches_of_a_stranger_are_not_believed() {
+    let with = |of_samples: u8, payload: &[u8]| {
+        let samples = Sample {
+            branches: of_samples,
+            ..sample(1)
+        };
+        let whole = recording(1);
+        let (at, behind) = (blocks(&whole)[1], blocks(&whole)[2]);
+        let bytes = with_block(&whole[..at], SAMPLES, samples.as_bytes());
+        let bytes = with_block(&bytes, BRANCHES, payload);
+        reread_branches(&[&bytes[..], &whole[behind..]].concat())
+    };
+    let edge = [&1u32.to_le_bytes()[..], &[0x11; 17]].concat();
+    let payload = |records: &[u8]| [&edge[..], records].concat();
+    let (result, all) = with(1, &payload(&[0, 0]));
+    assert_eq!(result.expect("whole").flaw(), None);
+    assert_eq!(all[0].1[0].from, 0x1111_1111_1111_1111);
+    for (of_samples, bad) in [
+        // Cut anywhere, or longer than it says.
+        (1, payload(&[])),
+        (1, payload(&[0])),
+        (1, payload(&[0, 0, 0])),
+        (1, vec![]),
+        (1, vec![1, 0]),
+        (1, edge[..20].to_vec()),
+        // No such edge, and one for which the table has not room on any machine.
+        (1, payload(&[1, 0])),
+        (1, payload(&[0xFF, 0xFF, 0xFF, 0xFF, 0x0F, 0])),
+        // No such number.
+        (1, payload(&[0xFF, 0xFF, 0xFF, 0xFF, 0x1F, 0])),
+        (1, payload(&[0x80, 0x80, 0x80, 0x80, 0x80, 0, 0])),
+        // More edges than the file has bytes.
+        (1, [&u32::MAX.to_le_bytes()[..], &[0; 40]].concat()),
+        // More cycles than there can be.
+        (1, payload(&[0, Branch::CYCLES, 0xFF, 0xFF, 0x7F])),
+        // More records than any sample has.
+        (33, payload(&[0; 66])),
+        (255, payload(&[0; 510])),
+        // Of samples that have none.
+        (0, payload(&[])),
+    ] {
+        let (result, _) = with(of_samples, &bad);
+        let recording = result.expect("readable");
+        let flaw = recording.flaw().expect("a flaw");
+        assert!(flaw.contains("make no sense"), "{bad:?}: {flaw}");
+        assert_eq!(recording.samples, 1);
+    }
+}
+
 #[test]
 fn two_recorders_of_one_file_do_not_meet() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -364,6 +522,22 @@ fn a_thread_that_is_left_keeps_what_it_was_given() {
 }
 
 proptest! {
+    #[test]
+    fn any_branches_are_answered(
+        of_samples in proptest::collection::vec(0u8..40, 0..20),
+        payload in proptest::collection::vec(any::<u8>(), 0..200),
+    ) {
+        let (samples, _) = branched(&of_samples);
+        let whole = recording(1);
+        let bytes = with_block(&whole[..blocks(&whole)[1]], SAMPLES, samples.as_bytes());
+        let bytes = with_block(&bytes, BRANCHES, &payload);
+        let (result, all) = reread_branches(&bytes);
+        let recording = result.expect("readable");
+        let records = all.iter().map(|(_, own)| own.len() as u64).sum::<u64>();
+        prop_assert!(records <= recording.branches);
+        prop_assert!(all.iter().all(|(_, own)| own.len() <= 32));
+    }
+
     #[test]
     fn any_bytes_are_answered(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let (result, _) = reread(&[MAGIC.as_slice(), &VERSION.to_le_bytes(), &bytes].concat());

@@ -1,11 +1,12 @@
 //! A recording being written.
 
 use super::{
-    END, Ending, HEAD_BYTES, MAGIC, META, MODULES, Metadata, Module, PAYLOAD_MAX, PROCESSES,
-    Process, SAMPLES, STATISTICS, Sample, Statistics, VERSION,
+    BRANCHES, END, Ending, HEAD_BYTES, MAGIC, META, MODULES, Metadata, Module, PAYLOAD_MAX,
+    PROCESSES, Process, SAMPLES, STATISTICS, Sample, Statistics, VERSION,
 };
 use halprof_measure::{Error, Result};
 use serde::Serialize;
+use shared_types::Branch;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -52,14 +53,32 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Appends samples.
+    /// Appends samples that have no branch records.
     pub fn samples(&mut self, samples: &[Sample]) -> Result<()> {
+        self.branched(samples, &[])
+    }
+
+    /// Appends samples with their branch records: as many for each as it says that it has, newest
+    /// first.
+    pub fn branched(&mut self, samples: &[Sample], branches: &[Branch]) -> Result<()> {
+        let mut rest = branches;
         for part in samples.chunks(BLOCK_SAMPLES) {
+            let own = part.iter().map(|sample| usize::from(sample.branches));
+            let (own, others) = rest.split_at_checked(own.sum()).ok_or_else(|| {
+                Error::Internal("samples have fewer branches than they say".to_owned())
+            })?;
             self.block(SAMPLES, |block| {
                 block.extend_from_slice(part.as_bytes());
                 Ok(())
             })?;
             self.samples += part.len() as u64;
+            if !own.is_empty() {
+                self.block(BRANCHES, |block| {
+                    super::branches::encode(own, block);
+                    Ok(())
+                })?;
+            }
+            rest = others;
         }
         Ok(())
     }

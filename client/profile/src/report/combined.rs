@@ -190,6 +190,7 @@ impl Recording {
                 "different machines".clone_into(&mut own.machine);
             }
             sum.samples = sum.samples.saturating_add(one.samples);
+            sum.branches = sum.branches.saturating_add(one.branches);
             let statistics = sum.statistics.get_or_insert_default();
             add(statistics, one.statistics.unwrap_or_default());
             // One that is not whole makes the sum so.

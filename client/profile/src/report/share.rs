@@ -33,8 +33,22 @@ impl Share {
                 high: 1.0,
             };
         }
-        let n = whole as f64;
-        let value = part as f64 / n;
+        Self::with(part as f64 / whole as f64, whole as f64)
+    }
+
+    /// The same where what is counted hangs together in so many groups: each is worth one, so that
+    /// the bounds are never too narrow.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a share needs no 53 bits")]
+    pub fn of_groups(part: u64, whole: u64, groups: u64) -> Self {
+        if whole == 0 || groups == 0 {
+            return Self::of(0, 0);
+        }
+        Self::with(part as f64 / whole as f64, whole.min(groups) as f64)
+    }
+
+    /// Wilson's interval about a part of `n`.
+    fn with(value: f64, n: f64) -> Self {
         let square = Z * Z;
         let middle = (value + square / (2.0 * n)) / (1.0 + square / n);
         let spread = value * (1.0 - value) / n + square / (4.0 * n * n);
@@ -74,6 +88,8 @@ mod tests {
                 "{part}/{whole}: {share:?}"
             );
         }
+        assert_eq!(Share::of_groups(500, 1000, 100), Share::of(50, 100));
+        assert_eq!(Share::of_groups(5, 10, 100), Share::of(5, 10));
         let nothing = Share::of(0, 0).bound();
         assert!((nothing - 1.0).abs() < f64::EPSILON, "{nothing}");
     }

@@ -1,13 +1,14 @@
 //! `halprof annotate`: the code of a function with the samples of each instruction.
 
 use crate::Result;
-use crate::command::report;
+use crate::command::report::branches::dropped;
+use crate::command::report::{self, ShareBody};
 use crate::output::{Output, styled, thousands};
 use crate::shown::Shown;
 use crate::table::{HEAD, Width, cut};
 use crate::{args, filters};
 use anstyle::{AnsiColor, Style};
-use halprof_profile::annotate::{Annotated, Instruction, Target};
+use halprof_profile::annotate::{Annotated, Instruction, Jump, Target};
 use halprof_profile::report::Sum;
 use halprof_profile::report::share::Share;
 use halprof_profile::report::skid::Skid;
@@ -20,6 +21,9 @@ use std::path::{Path, PathBuf};
 
 /// What one source takes beside the code: its share and its samples.
 const SOURCE_COLUMNS: usize = 18;
+
+/// What its executions, and how often it branched, take beside them.
+const EXECUTED_COLUMNS: usize = 20;
 
 /// What addresses and instructions take at least.
 const CODE_COLUMNS: usize = 40;
@@ -60,6 +64,10 @@ struct Source {
     /// In all that counts.
     all_samples: u64,
     skid: &'static str,
+    /// Stretches of code between two branch records in the function, and the samples that have
+    /// some.
+    stretches: u64,
+    branched_samples: u64,
 }
 
 #[derive(JsonSchema, Serialize)]
@@ -73,6 +81,14 @@ struct Row {
     /// In the order of `sources`.
     samples: Vec<u64>,
     events: Vec<u64>,
+    /// How often it was executed between branch records; empty without these.
+    executed: Vec<u64>,
+    /// How often it branched.
+    taken: Vec<u64>,
+    /// How often that had been mispredicted.
+    mispredicted: Vec<u64>,
+    /// Of a conditional jump, how often it was taken when it was executed; else null.
+    taken_share: Vec<Option<ShareBody>>,
 }
 
 /// The recordings that are summed up.
@@ -116,13 +132,17 @@ struct Sampled<'a> {
     source: &'a str,
     samples: u64,
     events: u64,
+    executed: Option<u64>,
+    taken: Option<u64>,
+    mispredicted: Option<u64>,
 }
 
 fn lines(body: &Body) -> Vec<Sampled<'_>> {
     let mut lines = Vec::new();
     for row in &body.instructions {
-        let sums = row.samples.iter().zip(&row.events);
-        for (source, (&samples, &events)) in body.sources.iter().zip(sums) {
+        let sums = row.samples.iter().zip(&row.events).enumerate();
+        for (source, (index, (&samples, &events))) in body.sources.iter().zip(sums) {
+            let of = |all: &[u64]| all.get(index).copied();
             lines.push(Sampled {
                 address: &row.address,
                 bytes: &row.bytes,
@@ -132,6 +152,9 @@ fn lines(body: &Body) -> Vec<Sampled<'_>> {
                 source: &source.source,
                 samples,
                 events,
+                executed: of(&row.executed),
+                taken: of(&row.taken),
+                mispredicted: of(&row.mispredicted),
             });
         }
     }
@@ -153,13 +176,23 @@ fn warnings(annotated: &Annotated) -> Vec<String> {
             annotated.others.join(", ")
         ));
     }
+    if let Some(told) = &annotated.stretches {
+        warnings.extend(dropped(&told.kept));
+        if told.impossible != 0 {
+            warnings.push(format!(
+                "{} stretches between branch records cannot have run in this code and are left out",
+                thousands(told.impossible)
+            ));
+        }
+    }
     warnings
 }
 
 fn body(options: &args::Annotate, annotated: &Annotated, warnings: Vec<String>) -> Body {
     let interface = &annotated.recording.metadata.interface;
-    let sources = annotated.sources.iter().zip(&annotated.sums);
-    let sources = sources.map(|(source, sum)| Source {
+    let told = annotated.stretches.as_ref();
+    let sources = annotated.sources.iter().zip(&annotated.sums).enumerate();
+    let sources = sources.map(|(index, (source, sum))| Source {
         source: source.name.to_string(),
         samples: sum.samples,
         events: sum.events,
@@ -167,6 +200,8 @@ fn body(options: &args::Annotate, annotated: &Annotated, warnings: Vec<String>) 
         skid: Skid::of(interface, source.sum.samples, source.addressed)
             .0
             .name(),
+        stretches: told.map_or(0, |told| told.of_sources.get(index).map_or(0, |all| all.0)),
+        branched_samples: told.map_or(0, |told| told.of_sources.get(index).map_or(0, |all| all.1)),
     });
     Body {
         file: report::names(&recordings(options)),
@@ -180,12 +215,23 @@ fn body(options: &args::Annotate, annotated: &Annotated, warnings: Vec<String>) 
         others: annotated.others.clone(),
         warnings,
         sources: sources.collect(),
-        instructions: annotated.instructions.iter().map(row).collect(),
+        instructions: annotated
+            .instructions
+            .iter()
+            .map(|instruction| row(annotated, instruction))
+            .collect(),
     }
 }
 
-fn row(instruction: &Instruction) -> Row {
+fn row(annotated: &Annotated, instruction: &Instruction) -> Row {
     let line = instruction.line.as_ref();
+    let flows = &instruction.flows;
+    let told = if annotated.stretches.is_some() {
+        flows.as_slice()
+    } else {
+        &[]
+    };
+    let shares = (0..told.len()).map(|source| annotated.taken(instruction, source));
     Row {
         address: format!("{:#x}", instruction.address),
         bytes: hexadecimal(&instruction.bytes),
@@ -199,6 +245,10 @@ fn row(instruction: &Instruction) -> Row {
             .collect(),
         samples: instruction.sums.iter().map(|sum| sum.samples).collect(),
         events: instruction.sums.iter().map(|sum| sum.events).collect(),
+        executed: told.iter().map(|flow| flow.executed).collect(),
+        taken: told.iter().map(|flow| flow.taken).collect(),
+        mispredicted: told.iter().map(|flow| flow.mispredicted).collect(),
+        taken_share: shares.map(|share| share.map(Into::into)).collect(),
     }
 }
 
@@ -210,7 +260,9 @@ fn hexadecimal(bytes: &[u8]) -> String {
 
 fn text(annotated: &Annotated, mut lines: SourceLines, width: Width) -> String {
     let mut text = head(annotated, width);
-    let shown = width.room_for(SOURCE_COLUMNS, CODE_COLUMNS);
+    let executed = annotated.stretches.is_some();
+    let columns = SOURCE_COLUMNS + if executed { EXECUTED_COLUMNS } else { 0 };
+    let shown = width.room_for(columns, CODE_COLUMNS);
     let shown = annotated.sources.len().min(shown);
     if shown < annotated.sources.len() {
         let all = annotated.sources.len();
@@ -222,9 +274,13 @@ fn text(annotated: &Annotated, mut lines: SourceLines, width: Width) -> String {
     let names = annotated.sources.iter().take(shown);
     let names = names.map(|source| {
         let name = Shown(&source.name).to_string();
-        format!("{:>1$}", cut(SOURCE_COLUMNS - 2, &name), SOURCE_COLUMNS)
+        format!("{:>1$}", cut(columns - 2, &name), columns)
     });
-    let heads = format!("{:>9} {:>8}", "share", "samples").repeat(shown);
+    let mut heads = format!("{:>9} {:>8}", "share", "samples");
+    if executed {
+        heads += &format!("{:>11}{:>9}", "executed", "taken");
+    }
+    let heads = heads.repeat(shown);
     let titles = names.collect::<String>().trim_end().to_owned();
     let code = format!("{heads}  {:<16}  instruction", "address");
     text += &format!("{titles}\n{}\n", styled(HEAD, &code));
@@ -235,12 +291,52 @@ fn text(annotated: &Annotated, mut lines: SourceLines, width: Width) -> String {
             text += "\n";
         }
         last.clone_from(&instruction.line);
-        for (sum, all) in instruction.sums.iter().zip(&annotated.sums).take(shown) {
+        let sums = instruction.sums.iter().zip(&annotated.sums);
+        for (source, (sum, all)) in sums.enumerate().take(shown) {
             text += &heat(*sum, *all);
+            if executed {
+                text += &executions(annotated, instruction, source);
+            }
         }
         let (address, code) = (instruction.address, &instruction.text);
-        let room = SOURCE_COLUMNS * shown + 20;
+        let room = columns * shown + 20;
+        let told = code.clone() + &remarks(annotated, instruction, shown);
+        // Code is worth more than what is said of it.
+        let fits = width.left(room, &told) == told;
+        let code = if fits { &told } else { code };
         text += &format!("  {address:<16x}  {}\n", width.left(room, code));
+    }
+    text
+}
+
+/// How often an instruction was executed, and if it is a conditional jump, how often it was taken
+/// then.
+fn executions(annotated: &Annotated, instruction: &Instruction, source: usize) -> String {
+    let flow = instruction.flows.get(source).copied().unwrap_or_default();
+    let times = match flow.executed {
+        0 => String::new(),
+        n => thousands(n),
+    };
+    let taken = annotated.taken(instruction, source);
+    let taken = taken.map_or_else(String::new, |share| format!("{:.1} %", share.value * 100.0));
+    format!("{times:>11}{taken:>9}")
+}
+
+/// How exact that is, and how much was mispredicted: for each source that is shown and tells.
+fn remarks(annotated: &Annotated, instruction: &Instruction, shown: usize) -> String {
+    let mut text = String::new();
+    for (source, flow) in instruction.flows.iter().enumerate().take(shown) {
+        let taken = annotated.taken(instruction, source);
+        let taken = taken.map(|share| format!("taken ±{:.1}", share.bound() * 100.0));
+        let known = flow.predicted + flow.mispredicted;
+        let mispredicted = (known != 0 && instruction.jump != Jump::Never).then(|| {
+            let share = Share::of(flow.mispredicted, known).value * 100.0;
+            format!("mispredicted {share:.1} %")
+        });
+        let told: Vec<String> = taken.into_iter().chain(mispredicted).collect();
+        if !told.is_empty() {
+            text += &format!("  ; {}", told.join(", "));
+        }
     }
     text
 }
@@ -264,6 +360,12 @@ fn head(annotated: &Annotated, width: Width) -> String {
         if !told.contains(&skid) {
             told.push(skid);
         }
+    }
+    if annotated.stretches.is_some() {
+        told.push(
+            "Executed: times that branch records prove, without skid; shares of mispredicted are of \
+             the times that it branched.",
+        );
     }
     told.iter()
         .fold(text, |text, skid| text + &width.prose(0, skid) + "\n")
@@ -336,6 +438,7 @@ mod tests {
     use super::*;
     use crate::output::plain;
     use crate::screen::{WIDTHS, assert_screen};
+    use halprof_profile::annotate::{Flow, Told};
     use halprof_profile::recording::{Metadata, Recording};
     use halprof_profile::report::OfSource;
     use halprof_profile::symbols::Code;
@@ -376,6 +479,8 @@ mod tests {
             line: Some(("solver.cpp".into(), line)),
             inlined: Vec::new(),
             sums: vec![sum(samples); names.len()],
+            jump: Jump::Never,
+            flows: vec![Flow::default(); names.len()],
         });
         Annotated {
             recording: Recording {
@@ -399,7 +504,33 @@ mod tests {
             between: 0,
             others: Vec::new(),
             symbols: Vec::new(),
+            stretches: None,
         }
+    }
+
+    /// The same, with branch records: the loop goes round 15,000 times of 16,000.
+    fn branched(names: &[&str]) -> Annotated {
+        let mut annotated = example(names);
+        for (index, instruction) in annotated.instructions.iter_mut().enumerate() {
+            instruction.flows.fill(Flow {
+                executed: if index == 0 { 1000 } else { 16_000 },
+                ..Flow::default()
+            });
+        }
+        if let Some(last) = annotated.instructions.last_mut() {
+            last.jump = Jump::Sometimes;
+            last.flows.fill(Flow {
+                executed: 16_000,
+                taken: 15_000,
+                predicted: 14_700,
+                mispredicted: 300,
+            });
+        }
+        annotated.stretches = Some(Told {
+            of_sources: vec![(31_000, 1000); names.len()],
+            ..Told::default()
+        });
+        annotated
     }
 
     fn drawn(names: &[&str], columns: usize) -> String {
@@ -416,6 +547,16 @@ mod tests {
                 "{text}"
             );
             assert_screen(&format!("annotate-{columns}"), &text);
+        }
+    }
+
+    #[test]
+    fn executions_are_beside_samples() {
+        for columns in WIDTHS {
+            let lines = SourceLines::below(&SymbolPath::default(), &[]);
+            let width = Width::of(Some(columns));
+            let text = plain(&text(&branched(&["TotalCycles"]), lines, width));
+            assert_screen(&format!("annotate-branches-{columns}"), &text);
         }
     }
 

@@ -14,6 +14,7 @@ use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 use halprof_measure::catalog::Catalog;
 use halprof_measure::metrics::Metrics;
+use halprof_profile::branches::table::By;
 use halprof_profile::report::key::Key;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -124,7 +125,8 @@ fn names(sources: Vec<String>) -> Result<Vec<Names>> {
     let codes = CODES.iter().map(|code| code.name.to_owned());
     let methods = METHODS.iter().map(|method| method.name.to_owned());
     let topics = methods.chain(codes).chain(sources.iter().cloned());
-    let keys = Key::ALL.iter().map(|key| key.name().to_owned());
+    let keys = Key::ALL.iter().map(|key| key.name()).chain(By::NAMES);
+    let keys = keys.map(str::to_owned);
     Ok(vec![
         ("wanted", metrics.collect()),
         ("machine", machines.collect()),

@@ -1,11 +1,13 @@
 //! `halprof export`: what was sampled, as a picture or for another profiler.
 
-use crate::args;
+use crate::args::{self, Exported};
+use crate::command::report::branches::dropped;
 use crate::command::report::names;
+use crate::filters;
 use crate::output::{Output, Told, thousands};
 use crate::shown::Shown;
 use crate::{Error, Result};
-use halprof_profile::export::{self, Format, Gathered, Gatherer, View, listed};
+use halprof_profile::export::{self, Format, Gathered, Gatherer, View, listed, perf_script};
 use halprof_profile::recording::Reader;
 use halprof_profile::report;
 use halprof_profile::symbols::Symbols;
@@ -39,7 +41,10 @@ pub(crate) struct Body {
 
 pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u8> {
     let place = place(options, output)?;
-    let gathered = gather(options)?;
+    let Exported::Samples(format) = options.format else {
+        return branches(options, &place, output);
+    };
+    let gathered = gather(options, format)?;
     let metadata = &gathered.recording.metadata;
     let (modelled, machine) = (metadata.modelled, metadata.machine.clone());
     output.note_model(&Told { modelled, machine });
@@ -51,9 +56,9 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u8> {
             .into_owned(),
         several => format!("{} recordings", several.len()),
     };
-    let view = View::new(&gathered, title, options.format, options.source.as_deref())?;
-    let bytes = write(&view, options.format, &place)?;
-    let body = body(options, &view, &place, bytes);
+    let view = View::new(&gathered, title, format, options.source.as_deref())?;
+    let bytes = write(&place, |mut out| export::write(&view, format, &mut out))?;
+    let body = body(options, format, &view, &place, bytes);
     if let Some(flaw) = &body.flaw {
         output.warn(flaw);
     }
@@ -70,13 +75,13 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u8> {
 }
 
 /// What is exported: all recordings, each with its own modules and symbols.
-fn gather(options: &args::Export) -> Result<Gathered> {
-    let traits = options.format.traits();
+fn gather(options: &args::Export, format: Format) -> Result<Gathered> {
+    let traits = format.traits();
     if options.files.len() > 1 && traits.clock {
         return Err(Error::usage(
             format!(
                 "`{}` shows times, and each machine has a clock of its own",
-                options.format.name()
+                format.name()
             ),
             "Export each recording by itself, or several as `flamegraph`, `folded` or `pprof`.",
         ));
@@ -106,6 +111,16 @@ enum Place {
     File(PathBuf),
 }
 
+impl Place {
+    /// The file's name; `None` for standard output.
+    fn name(&self) -> Option<String> {
+        match self {
+            Self::Stdout => None,
+            Self::File(path) => Some(path.display().to_string()),
+        }
+    }
+}
+
 fn place(options: &args::Export, output: &Output) -> Result<Place> {
     match &options.output {
         Some(path) if path.as_os_str() == "-" => {
@@ -129,38 +144,41 @@ fn place(options: &args::Export, output: &Output) -> Result<Place> {
 }
 
 /// The first recording's name in the current folder, with the format's ending.
-fn beside(recordings: &[PathBuf], format: Format) -> PathBuf {
+fn beside(recordings: &[PathBuf], format: Exported) -> PathBuf {
     let stem = recordings.first().and_then(|file| file.file_stem());
     let stem = stem.unwrap_or(OsStr::new("halprof"));
     let mut name = stem.to_owned();
-    name.push(format.traits().ending);
+    name.push(match format {
+        Exported::Samples(format) => format.traits().ending,
+        Exported::Branches => ".perf.txt",
+    });
     PathBuf::from(name)
 }
 
-/// Writes the view; answers how many bytes it has.
-fn write(view: &View<'_>, format: Format, place: &Place) -> Result<u64> {
+/// Writes what `put` writes; answers how many bytes that is.
+fn write(place: &Place, put: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<u64> {
     match place {
-        Place::Stdout => match put(view, format, io::stdout().lock()) {
+        Place::Stdout => match counted(io::stdout().lock(), put) {
             // Who has stopped listening has heard enough.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(0),
             written => written.map(|(bytes, _)| bytes).map_err(Error::Output),
         },
-        Place::File(path) => file(view, format, path).map_err(|error| Error::writing(path, error)),
+        Place::File(path) => file(path, put).map_err(|error| Error::writing(path, error)),
     }
 }
 
 /// Under the name stands the old file or the new one, never half of one.
-fn file(view: &View<'_>, format: Format, path: &Path) -> io::Result<u64> {
+fn file(path: &Path, put: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<u64> {
     if path.metadata().is_ok_and(|there| !there.is_file()) {
         // A device or a pipe is written to; only files are replaced.
         let device = OpenOptions::new().write(true).open(path)?;
-        return put(view, format, device).map(|(bytes, _)| bytes);
+        return counted(device, put).map(|(bytes, _)| bytes);
     }
     let folder = path
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty());
     let file = new_file(folder.unwrap_or(Path::new(".")))?;
-    let (bytes, file) = put(view, format, file)?;
+    let (bytes, file) = counted(file, put)?;
     file.persist(path).map_err(|error| error.error)?;
     Ok(bytes)
 }
@@ -172,12 +190,15 @@ fn new_file(folder: &Path) -> io::Result<NamedTempFile> {
     })
 }
 
-fn put<W: Write>(view: &View<'_>, format: Format, out: W) -> io::Result<(u64, W)> {
+fn counted<W: Write>(
+    out: W,
+    put: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<(u64, W)> {
     let mut counted = Counted {
         out: BufWriter::new(out),
         bytes: 0,
     };
-    export::write(view, format, &mut counted)?;
+    put(&mut counted)?;
     let bytes = counted.bytes;
     let mut out = counted
         .out
@@ -204,17 +225,20 @@ impl<W: Write> Write for Counted<W> {
     }
 }
 
-fn body(options: &args::Export, view: &View<'_>, place: &Place, bytes: u64) -> Body {
+fn body(
+    options: &args::Export,
+    format: Format,
+    view: &View<'_>,
+    place: &Place,
+    bytes: u64,
+) -> Body {
     let gathered = view.gathered;
     let resolution = gathered.ticks_to_ns(gathered.moment_ticks);
     Body {
         recording: names(&options.files),
         machine: gathered.recording.metadata.machine.clone(),
-        format: options.format.name(),
-        file: match place {
-            Place::Stdout => None,
-            Place::File(path) => Some(path.display().to_string()),
-        },
+        format: format.name(),
+        file: place.name(),
         bytes,
         sources: view
             .sources
@@ -227,9 +251,86 @@ fn body(options: &args::Export, view: &View<'_>, place: &Place, bytes: u64) -> B
             .map(|source| source.weight.samples)
             .sum(),
         lost: gathered.lost(),
-        time_resolution_ns: options.format.traits().moments.then_some(resolution),
+        time_resolution_ns: format.traits().moments.then_some(resolution),
         flaw: gathered.recording.flaw(),
     }
+}
+
+/// The branch records of one recording and one source.
+fn branches(options: &args::Export, place: &Place, output: &Output) -> Result<u8> {
+    let [path] = options.files.as_slice() else {
+        return Err(Error::usage(
+            format!("`{}` is of one recording", Exported::BRANCHES),
+            "Export each recording by itself: llvm-profgen takes several files.",
+        ));
+    };
+    let naming = options.naming.path()?;
+    let source = options.source.as_deref();
+    let mut outcome = None;
+    let bytes = write(place, |mut out| {
+        let mut written = perf_script::write(path, source, &naming, &mut out);
+        let stopped = match &mut written {
+            Ok(written) => written.error.take(),
+            Err(_) => Some(io::ErrorKind::InvalidData.into()),
+        };
+        outcome = Some(written);
+        stopped.map_or(Ok(()), Err)
+    });
+    // What is wrong with the recording comes before what has become of the file.
+    let written = outcome.transpose()?;
+    let bytes = bytes?;
+    let written = written.ok_or_else(|| Error::internal("an export of no recording"))?;
+    let recording = &written.recording;
+    let status = filters::introduce(recording, output);
+    for warning in branch_warnings(&written) {
+        output.warn(&warning);
+    }
+    let body = Body {
+        recording: names(&options.files),
+        machine: recording.metadata.machine.clone(),
+        format: Exported::BRANCHES,
+        file: place.name(),
+        bytes,
+        sources: vec![written.source.clone()],
+        samples: written.kept.samples,
+        lost: recording.lost().into_values().fold(0, u64::saturating_add),
+        time_resolution_ns: None,
+        flaw: recording.flaw(),
+    };
+    if *place != Place::Stdout {
+        let modelled = recording.metadata.modelled;
+        output.result("export", modelled, &body, |body| {
+            format!(
+                "{} branch records in {} samples of {}, {} lost, written to {} ({} bytes)\n",
+                thousands(written.kept.records),
+                thousands(body.samples),
+                Shown(&written.source),
+                thousands(body.lost),
+                body.file.as_deref().unwrap_or("standard output"),
+                thousands(body.bytes)
+            )
+        })?;
+    }
+    Ok(status)
+}
+
+fn branch_warnings(written: &perf_script::Written) -> Vec<String> {
+    let mut warnings: Vec<String> = dropped(&written.kept).into_iter().collect();
+    if !written.others.is_empty() {
+        warnings.push(format!(
+            "these are the records of {} alone; `--source` exports those of another: {}",
+            written.source,
+            written.others.join(", ")
+        ));
+    }
+    if !written.without_file.is_empty() {
+        warnings.push(format!(
+            "llvm-profgen is not told where these modules are, because no PE file of the same build \
+             was found: {}; `--symbols` names a folder that has it",
+            written.without_file.join(", ")
+        ));
+    }
+    warnings
 }
 
 /// What is otherwise than one might think.

@@ -389,6 +389,7 @@ fn metadata(
         sources: sources.collect(),
         passes: u32::try_from(passes).unwrap_or(u32::MAX),
         origin: String::new(),
+        branches: None,
     };
     metadata.origin = this_machine::secret()
         .map(|secret| symbols::origin(&secret, &metadata))

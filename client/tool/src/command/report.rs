@@ -1,5 +1,7 @@
 //! `halprof report`: what was sampled.
 
+pub(crate) mod branches;
+
 use crate::output::{Output, seconds, thousands};
 use crate::shown::Shown;
 use crate::table::{self, Column, Width, table};
@@ -9,7 +11,7 @@ use halprof_profile::recording::{Metadata, Recording};
 use halprof_profile::report::key::{Key, Value};
 use halprof_profile::report::share::Share;
 use halprof_profile::report::skid::Skid;
-use halprof_profile::report::{OfSource, Part, Query, Report, Row, Sort, Sum, Table};
+use halprof_profile::report::{OfSource, Part, Query, Report, Row, Sort, Table};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
@@ -171,6 +173,9 @@ struct SkidTold {
 }
 
 pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u8> {
+    if let Some(tables) = branches::wanted(&options.by.0)? {
+        return branches::run(options, tables, output);
+    }
     let mut query = query(options, output.is_csv())?;
     let mut asked = query.tables.len();
     if output.is_json() {
@@ -234,10 +239,7 @@ pub(crate) fn names(files: &[PathBuf]) -> String {
 fn query(options: &args::Report, csv: bool) -> Result<Query> {
     let mut tables = filters::tables(&options.by.0)?;
     if csv && tables.len() > 1 {
-        return Err(Error::usage(
-            "`--csv` prints one table",
-            "Give `--by` once; several keys part its rows further.",
-        ));
+        return Err(one_table());
     }
     if tables.is_empty() {
         tables = if csv || options.diff.is_some() {
@@ -255,9 +257,22 @@ fn query(options: &args::Report, csv: bool) -> Result<Query> {
             args::Sorting::Samples => Sort::Samples,
             args::Sorting::Events => Sort::Events,
             args::Sorting::Name => Sort::Name,
+            args::Sorting::Mispredicted => {
+                return Err(Error::usage(
+                    "`--sort mispredicted` is an order of branches",
+                    "Use it with `--by edge` or `--by path`.",
+                ));
+            }
         },
         rows: (!all).then_some(options.rows()),
     })
+}
+
+fn one_table() -> Error {
+    Error::usage(
+        "`--csv` prints one table",
+        "Give `--by` once; several keys part its rows further.",
+    )
 }
 
 fn body(options: &args::Report, report: &Report, asked: usize, warnings: Vec<String>) -> Body {
@@ -414,7 +429,7 @@ fn overview(report: &Report, options: &args::Report, width: Width) -> String {
     let rest = "More: `--by module`, `line`, `address`, `process`, `thread`, `processor` or `core`; \
                 `--top 0` for every row; `halprof annotate FILE` for the instructions of a function.";
     let rest = format!("\n{}\n", width.prose(0, rest));
-    let mut text = made(report, width) + &head(&report.recording, report.total, width);
+    let mut text = made(report, width) + &head(&report.recording, report.total.samples, width);
     text += &format!("\n{}", sources(report, SOURCES, width));
     let parts = report.tables.iter().filter(|table| table.by == [key]);
     let parts: Vec<_> = parts
@@ -445,7 +460,7 @@ fn overview(report: &Report, options: &args::Report, width: Width) -> String {
 
 /// The tables that were asked for.
 fn tables(report: &Report, rows: usize, width: Width) -> String {
-    let mut text = head(&report.recording, report.total, width);
+    let mut text = head(&report.recording, report.total.samples, width);
     text += &format!("\n{}", sources(report, usize::MAX, width));
     for table in &report.tables {
         for part in &table.parts {
@@ -495,7 +510,7 @@ fn recorded(metadata: &Metadata) -> Option<String> {
     Some(humantime::format_rfc3339_seconds(began).to_string())
 }
 
-fn head(recording: &Recording, counted: Sum, width: Width) -> String {
+fn head(recording: &Recording, counted: u64, width: Width) -> String {
     let lost = recording.lost();
     let mut text = format!(
         "{} samples in {}, {}",
@@ -510,8 +525,8 @@ fn head(recording: &Recording, counted: Sum, width: Width) -> String {
     for (cause, n) in lost.iter().filter(|&(_, &n)| n != 0) {
         text += &format!(", {} {}", Shown(cause), thousands(*n));
     }
-    if counted.samples != recording.samples {
-        text += &format!("; {} pass the filters", thousands(counted.samples));
+    if counted != recording.samples {
+        text += &format!("; {} pass the filters", thousands(counted));
     }
     width.prose(0, &text) + "\n"
 }
@@ -600,6 +615,7 @@ mod tests {
     use crate::screen::{WIDTHS, assert_screen};
     use clap::Parser;
     use halprof_profile::recording::{Ending, Module, Statistics};
+    use halprof_profile::report::Sum;
     use halprof_profile::symbols::{Kind, Opened};
 
     /// A program of C++ with as long names as there are.

@@ -1,8 +1,10 @@
 //! Does a stranger's recording reach the terminal, or files that it names?
 
 use crate::cli::support::{halprof, json};
-use halprof_profile::recording::{Identity, Metadata, Module, Process, Source, Statistics, Writer};
-use shared_types::{Mode, Sample};
+use halprof_profile::recording::{
+    Branches, Identity, Metadata, Module, Process, Source, Statistics, Writer,
+};
+use shared_types::{Branch, Mode, Sample};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -37,6 +39,11 @@ fn recording(path: &Path, module: Module) {
                 ..Source::default()
             })
             .to_vec(),
+        branches: Some(Branches {
+            depth: u32::MAX,
+            kinds: Vec::new(),
+            recorder: NAME.to_owned(),
+        }),
         ..Metadata::default()
     };
     let mut writer = Writer::create(path, &metadata).expect("created");
@@ -55,10 +62,20 @@ fn recording(path: &Path, module: Module) {
             process: 8,
             source: u16::from(n % 2 == 0),
             mode: Mode::User as u8,
+            branches: 2,
             ..Sample::default()
         })
         .collect();
-    writer.samples(&samples).expect("written");
+    let branches: Vec<Branch> = (0..200)
+        .map(|n| Branch {
+            from: CODE + n,
+            to: CODE + n / 2,
+            kind: n as u8,
+            flags: n as u8,
+            ..Branch::default()
+        })
+        .collect();
+    writer.branched(&samples, &branches).expect("written");
     let statistics = Statistics {
         generated: 107,
         lost: BTreeMap::from([(NAME.to_owned(), 7)]),
@@ -89,6 +106,8 @@ fn no_name_of_a_recording_reaches_the_terminal_as_it_is() {
         &["report", file][..],
         &["report", file, "--by", "source,process,module"],
         &["report", file, "--by", "line", "--by", "address"],
+        &["report", file, "--by", "edge", "--by", "edge,module"],
+        &["report", file, "--by", "path,symbol"],
         &["report", file, "--diff", file],
         &["report", file, "--source", "none"],
         &["script", file],
@@ -97,6 +116,15 @@ fn no_name_of_a_recording_reaches_the_terminal_as_it_is() {
         &["annotate", file, "--source", "none"],
         &["export", file, "--format", "html", "-o", out],
         &["export", file, "--format", "folded", "--source", "none"],
+        &["export", file, "--format", "perf-script", "-o", out],
+        &[
+            "export",
+            file,
+            "--format",
+            "perf-script",
+            "--source",
+            "none",
+        ],
     ] {
         let ran = halprof(arguments);
         assert_harmless(arguments, &ran.stdout);

@@ -65,6 +65,7 @@ fn outputs() -> Vec<(&'static str, Value)> {
         ("report", json(&["report", file])),
         ("script", line("script", &["script", file, "--jsonl"])),
         ("diff", json(&["report", file, "--diff", file])),
+        ("branches", branches()),
         (
             "export",
             json(&[
@@ -286,6 +287,11 @@ fn schemas_are_open() {
         more["later"] = "x".into();
         assert_eq!(violations(&committed(name), &more), [""; 0], "{name}");
     }
+}
+
+fn branches() -> Value {
+    let (_folder, file) = super::branches::recorded(&super::branches::app(), &[]);
+    json(&["report", &file, "--by", "edge"])
 }
 
 #[test]

@@ -1,0 +1,439 @@
+//! Do tables and walks have what the records say, and nothing that is another's?
+
+use super::table::{Branches, By, Order, PATH_LENGTH, Query};
+use super::*;
+use crate::recording::{Branches as How, Metadata, Module, Source, Statistics, Writer};
+use crate::report::filter::Pattern;
+use crate::report::key::Key;
+use crate::symbols::SymbolPath;
+use shared_types::BranchKind;
+use tempfile::TempDir;
+
+const CODE: u64 = 0x1_4000_0000;
+const OTHER: u64 = 0x1_8000_0000;
+const KERNEL: u64 = 0xFFFF_F800_0000_0000;
+
+fn branch(from: u64, to: u64) -> Branch {
+    Branch {
+        from,
+        to,
+        flags: Branch::PREDICTED,
+        ..Branch::default()
+    }
+}
+
+/// A sample of a source, with its records in the order in which they were taken.
+type Taken<'a> = (u16, u32, &'a [Branch]);
+
+/// A recording of processes 7 and 8, that have `own.exe` and `other.exe` at the same place, and each
+/// a library; and of the kernel.
+fn recorded(kinds: &[&str], all: &[Taken<'_>]) -> (TempDir, std::path::PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.rec");
+    let source = |name: &str| Source {
+        name: name.to_owned(),
+        ..Source::default()
+    };
+    let metadata = Metadata {
+        sources: vec![source("Branches"), source("Cycles")],
+        branches: Some(How {
+            depth: 32,
+            kinds: kinds.iter().map(|&kind| kind.to_owned()).collect(),
+            recorder: "lbr".to_owned(),
+        }),
+        ..Metadata::default()
+    };
+    let module = |process, name: &str, start| Module {
+        process,
+        name: name.to_owned(),
+        start,
+        end: start + 0x1_0000,
+        ..Module::default()
+    };
+    let modules = [
+        module(Some(7), "own.exe", CODE),
+        module(Some(7), "library.dll", OTHER),
+        module(Some(8), "other.exe", CODE),
+        module(None, "nt", KERNEL),
+    ];
+    let samples: Vec<Sample> = all
+        .iter()
+        .map(|&(source, process, branches)| Sample {
+            source,
+            process,
+            ip: CODE,
+            mode: Mode::User as u8,
+            branches: branches.len() as u8,
+            ..Sample::default()
+        })
+        .collect();
+    let newest_first = all.iter().flat_map(|(_, _, own)| own.iter().rev().copied());
+    let branches: Vec<Branch> = newest_first.collect();
+    let mut writer = Writer::create(&path, &metadata).expect("created");
+    writer.modules(&modules).expect("written");
+    writer.branched(&samples, &branches).expect("written");
+    writer
+        .finish(&Statistics::default(), false)
+        .expect("finished");
+    (folder, path)
+}
+
+fn query(by: By) -> Query {
+    Query {
+        tables: vec![by],
+        filter: Filter::default(),
+        order: Order::Taken,
+        rows: None,
+        length: PATH_LENGTH,
+    }
+}
+
+fn read(path: &Path, query: &Query) -> Branches {
+    Branches::read(&[path], query, &SymbolPath::default()).expect("read")
+}
+
+const EDGES: By = By {
+    paths: false,
+    sides: Key::Address,
+};
+
+/// The rows of the only table: source, sides, times.
+fn rows(branches: &Branches) -> Vec<(String, u64)> {
+    let parts = branches.tables[0].parts.iter();
+    let rows = parts.flat_map(|part| {
+        part.rows.iter().map(|row| {
+            let edges = row.edges.iter().map(|[from, to]| format!("{from} > {to}"));
+            let edges: Vec<String> = edges.collect();
+            (
+                format!("{}: {}", part.source, edges.join(", ")),
+                row.sum.taken,
+            )
+        })
+    });
+    rows.collect()
+}
+
+fn named(rows: &[(&str, u64)]) -> Vec<(String, u64)> {
+    rows.iter().map(|&(text, n)| (text.to_owned(), n)).collect()
+}
+
+/// A loop of two blocks: 0x10..0x20 goes to 0x40..0x50, and that back.
+const ROUND: [Branch; 2] = [
+    Branch {
+        from: CODE + 0x20,
+        to: CODE + 0x40,
+        cycles: 3,
+        kind: 2,
+        flags: Branch::PREDICTED | Branch::CYCLES,
+        reserved: 0,
+    },
+    Branch {
+        from: CODE + 0x50,
+        to: CODE + 0x10,
+        cycles: 5,
+        kind: 1,
+        flags: Branch::MISPREDICTED | Branch::CYCLES,
+        reserved: 0,
+    },
+];
+
+#[test]
+fn edges_are_summed_up_by_their_sides() {
+    let rounds = ROUND.repeat(3);
+    let (_folder, path) = recorded(
+        &[],
+        &[(0, 7, &rounds), (0, 7, &rounds[..3]), (1, 7, &ROUND)],
+    );
+    let branches = read(&path, &query(EDGES));
+    let there = "0x140000020 own.exe > 0x140000040 own.exe";
+    let back = "0x140000050 own.exe > 0x140000010 own.exe";
+    let expected = [
+        (format!("Branches: {there}"), 5),
+        (format!("Branches: {back}"), 4),
+        (format!("Cycles: {there}"), 1),
+        (format!("Cycles: {back}"), 1),
+    ];
+    assert_eq!(rows(&branches), expected);
+    let part = &branches.tables[0].parts[0];
+    let [there, back] = [part.rows[0].sum, part.rows[1].sum];
+    assert_eq!(
+        (there.samples, there.kind(), there.mean_cycles()),
+        (2, BranchKind::from_wire(2), Some(3.0))
+    );
+    let share = there.share_mispredicted().expect("told");
+    assert!(
+        share.value == 0.0 && share.high > 0.5,
+        "two samples tell little: {share:?}"
+    );
+    assert!(back.share_mispredicted().expect("told").value > 0.99);
+    assert_eq!(
+        branches.kept,
+        Kept {
+            samples: 3,
+            records: 11,
+            ..Kept::default()
+        }
+    );
+    // By module all is one.
+    let modules = read(
+        &path,
+        &query(By {
+            sides: Key::Module,
+            ..EDGES
+        }),
+    );
+    let expected = [
+        ("Branches: own.exe > own.exe", 9),
+        ("Cycles: own.exe > own.exe", 2),
+    ];
+    assert_eq!(rows(&modules), named(&expected));
+    let sum = modules.tables[0].parts[0].rows[0].sum;
+    assert_eq!(
+        (sum.samples, sum.kind()),
+        (2, None),
+        "of two kinds, in two samples"
+    );
+    // The most mispredicted first.
+    let query = Query {
+        order: Order::Mispredicted,
+        rows: Some(1),
+        ..query(EDGES)
+    };
+    let part = &read(&path, &query).tables[0].parts[0];
+    assert_eq!((part.rows[0].sum, part.more, part.all), (back, (1, 5), 9));
+}
+
+#[test]
+fn paths_are_runs_of_records() {
+    let rounds = ROUND.repeat(2);
+    let (_folder, path) = recorded(&[], &[(0, 7, &rounds), (0, 7, &rounds)]);
+    let paths = By {
+        paths: true,
+        ..EDGES
+    };
+    let branches = read(
+        &path,
+        &Query {
+            length: 3,
+            ..query(paths)
+        },
+    );
+    let [there, back] = [
+        "0x140000020 own.exe > 0x140000040 own.exe",
+        "0x140000050 own.exe > 0x140000010 own.exe",
+    ];
+    let expected = [
+        (format!("Branches: {there}, {back}, {there}"), 2),
+        (format!("Branches: {back}, {there}, {back}"), 2),
+    ];
+    assert_eq!(rows(&branches), expected);
+    let sum = branches.tables[0].parts[0].rows[0].sum;
+    assert_eq!(
+        (sum.mispredicted, sum.predicted, sum.mean_cycles()),
+        (2, 0, Some(11.0))
+    );
+    let longer = read(
+        &path,
+        &Query {
+            length: 5,
+            ..query(paths)
+        },
+    );
+    assert_eq!(rows(&longer), []);
+    let error = Branches::read(
+        &[&path],
+        &Query {
+            length: 33,
+            ..query(paths)
+        },
+        &SymbolPath::default(),
+    );
+    assert_eq!(error.expect_err("too long").code(), "usage");
+}
+
+#[test]
+fn what_may_be_anothers_is_left_out_and_counted() {
+    let own = branch(CODE + 0x20, CODE + 0x40);
+    let newest = branch(CODE + 0x50, CODE + 0x10);
+    // No code leads from where it went to the next branch: another thread's, as all before it.
+    let foreign = branch(CODE + 0x100, CODE + 0x60);
+    let library = branch(OTHER, OTHER + 8);
+    let nowhere = branch(0x6666_0000, CODE + 8);
+    let cases: [(&[Branch], Kept, u64); 5] = [
+        (
+            &[own, foreign, own, newest],
+            Kept {
+                foreign: 2,
+                ..Kept::default()
+            },
+            2,
+        ),
+        (
+            &[library, own, newest],
+            Kept {
+                foreign: 1,
+                ..Kept::default()
+            },
+            2,
+        ),
+        (
+            &[own, nowhere, own, newest],
+            Kept {
+                unresolved: 1,
+                ..Kept::default()
+            },
+            3,
+        ),
+        (&[branch(CODE, OTHER), library], Kept::default(), 2),
+        (&[foreign], Kept::default(), 1),
+    ];
+    for (taken, kept, left) in cases {
+        let (_folder, path) = recorded(&[], &[(0, 7, taken)]);
+        let branches = read(&path, &query(EDGES));
+        let expected = Kept {
+            samples: 1,
+            records: taken.len() as u64,
+            ..kept
+        };
+        assert_eq!(branches.kept, expected, "{taken:x?}");
+        assert_eq!(branches.tables[0].parts[0].all, left, "{taken:x?}");
+        // What is left out parts a path.
+        let paths = Query {
+            length: 2,
+            ..query(By {
+                paths: true,
+                ..EDGES
+            })
+        };
+        let runs: u64 = read(&path, &paths).tables[0]
+            .parts
+            .iter()
+            .map(|part| part.all)
+            .sum();
+        let whole = left - 1 - kept.unresolved;
+        assert_eq!(runs, whole, "{taken:x?}");
+    }
+    // The library is not one of process 8.
+    let (_folder, path) = recorded(&[], &[(0, 8, &[library])]);
+    assert_eq!(read(&path, &query(EDGES)).kept.unresolved, 1);
+}
+
+/// With calls alone, nothing is known of the code between.
+#[test]
+fn kinds_that_were_left_out_make_gaps() {
+    let backwards = [
+        branch(CODE + 0x20, CODE + 0x100),
+        branch(CODE + 0x50, CODE + 0x10),
+    ];
+    let (_folder, path) = recorded(&["call"], &[(0, 7, &backwards)]);
+    let branches = read(&path, &query(EDGES));
+    assert_eq!(
+        (branches.kept.foreign, branches.tables[0].parts[0].all),
+        (0, 2)
+    );
+    let mut out = Vec::new();
+    let error = crate::export::perf_script::write(&path, None, &SymbolPath::default(), &mut out);
+    let error = error.expect_err("no code between");
+    assert_eq!(error.code(), "unavailable");
+    assert!(error.to_string().contains("call"), "{error}");
+}
+
+#[test]
+fn a_hidden_side_is_shown_as_such() {
+    let hidden = Branch {
+        flags: Branch::HIDDEN,
+        ..Branch::default()
+    };
+    let taken = [
+        branch(CODE + 0x20, CODE + 0x40),
+        hidden,
+        branch(CODE + 0x10, CODE + 0x30),
+    ];
+    let (_folder, path) = recorded(&[], &[(0, 7, &taken)]);
+    let branches = read(&path, &query(EDGES));
+    assert_eq!(
+        branches.kept,
+        Kept {
+            samples: 1,
+            records: 3,
+            hidden: 1,
+            ..Kept::default()
+        }
+    );
+    let rows = rows(&branches);
+    assert!(
+        rows.contains(&("Branches: hidden > hidden".to_owned(), 1)),
+        "{rows:?}"
+    );
+    let paths = Query {
+        length: 2,
+        ..query(By {
+            paths: true,
+            ..EDGES
+        })
+    };
+    assert!(
+        read(&path, &paths).tables[0].parts.is_empty(),
+        "there is a gap"
+    );
+}
+
+#[test]
+fn the_kernel_is_everybodys() {
+    let kernel = branch(KERNEL, KERNEL + 8);
+    let (_folder, path) = recorded(&[], &[(0, 7, &[kernel]), (0, 8, &[kernel])]);
+    let branches = read(&path, &query(EDGES));
+    assert_eq!(branches.tables[0].parts[0].rows.len(), 1);
+}
+
+#[test]
+fn an_edge_is_in_a_module_if_one_side_is() {
+    let taken = [branch(CODE + 0x10, OTHER), branch(OTHER + 8, CODE + 0x18)];
+    let all = [(0, 7, &taken[..]), (0, 7, &ROUND[..])];
+    let (_folder, path) = recorded(&[], &all);
+    let only = |module: &str| {
+        let modules = vec![Pattern::new(module)];
+        let filter = Filter {
+            modules,
+            ..Filter::default()
+        };
+        read(
+            &path,
+            &Query {
+                filter,
+                ..query(EDGES)
+            },
+        )
+        .tables[0]
+            .parts[0]
+            .all
+    };
+    assert_eq!((only("library.dll"), only("own.exe"), only("*")), (2, 4, 4));
+}
+
+#[test]
+fn without_branches_the_remedy_is_told() {
+    let (_folder, path) = recorded(&[], &[(0, 7, &[])]);
+    let error = Branches::read(&[&path], &query(EDGES), &SymbolPath::default());
+    let error = error.expect_err("no branches");
+    assert_eq!(error.code(), "unavailable");
+    let Error::Unavailable { hint, .. } = error else {
+        panic!("{error}");
+    };
+    assert!(hint.contains("--branches"), "{hint}");
+}
+
+#[test]
+fn keys_of_tables() {
+    for (keys, expected) in [
+        (&["edge"][..], Some(("edge", "address"))),
+        (&["path", "line"], Some(("path", "line"))),
+        (&["edge", "process"], None),
+        (&["edge", "line", "symbol"], None),
+        (&["line"], None),
+        (&["line", "edge"], None),
+    ] {
+        let parsed = By::parse(keys).map(|by| by.keys().into());
+        assert_eq!(parsed, expected, "{keys:?}");
+    }
+}

@@ -1,0 +1,288 @@
+//! Are edges, paths and exports of branch records what was recorded, in every form of output?
+
+use crate::cli::binaries;
+use crate::cli::support::{halprof, json, refused};
+use halprof_profile::recording::{Branches, Metadata, Module, Source, Statistics, Writer};
+use serde_json::json;
+use shared_types::{Branch, Mode, Sample};
+use tempfile::TempDir;
+
+const CODE: u64 = 0x1_4000_0000;
+
+/// A loop of two branches, of which the second is mispredicted every third time.
+fn round(n: u64) -> [Branch; 2] {
+    let mispredicted = if n.is_multiple_of(3) {
+        Branch::MISPREDICTED
+    } else {
+        Branch::PREDICTED
+    };
+    [
+        Branch {
+            from: CODE + 0x20,
+            to: CODE + 0x40,
+            cycles: 3,
+            kind: 2,
+            flags: Branch::PREDICTED | Branch::CYCLES,
+            reserved: 0,
+        },
+        Branch {
+            from: CODE + 0x50,
+            to: CODE + 0x10,
+            cycles: 7,
+            kind: 1,
+            flags: mispredicted | Branch::CYCLES,
+            reserved: 0,
+        },
+    ]
+}
+
+/// Samples of three rounds each, newest first, and one of a thread that ran before, in `kinds` of
+/// branches.
+pub(super) fn recorded(module: &Module, kinds: &[&str]) -> (TempDir, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.rec");
+    let source = Source {
+        name: "BranchInstructions".to_owned(),
+        ..Source::default()
+    };
+    let metadata = Metadata {
+        interface: "Emon".to_owned(),
+        sources: vec![source],
+        branches: Some(Branches {
+            depth: 8,
+            kinds: kinds.iter().map(|&kind| kind.to_owned()).collect(),
+            recorder: "architectural-lbr".to_owned(),
+        }),
+        ..Metadata::default()
+    };
+    let sample = Sample {
+        process: 7,
+        ip: module.start + 0x10,
+        mode: Mode::User as u8,
+        branches: 7,
+        ..Sample::default()
+    };
+    let foreign = Branch {
+        from: CODE + 0x30,
+        to: CODE + 0x28,
+        ..Branch::default()
+    };
+    let of_sample = |n: u64| {
+        let rounds = (0..3).flat_map(move |m| round(3 * n + m)).rev();
+        rounds.chain([foreign]).map(|branch| Branch {
+            from: branch.from - CODE + module.start,
+            to: branch.to - CODE + module.start,
+            ..branch
+        })
+    };
+    let branches: Vec<Branch> = (0..100).flat_map(of_sample).collect();
+    let mut writer = Writer::create(&path, &metadata).expect("created");
+    writer
+        .modules(std::slice::from_ref(module))
+        .expect("written");
+    writer
+        .branched(&vec![sample; 100], &branches)
+        .expect("written");
+    writer
+        .finish(&Statistics::default(), false)
+        .expect("finished");
+    let path = path.to_str().expect("UTF-8").to_owned();
+    (folder, path)
+}
+
+pub(super) fn app() -> Module {
+    Module {
+        process: Some(7),
+        name: "app.exe".to_owned(),
+        start: CODE,
+        end: CODE + 0x1_0000,
+        ..Module::default()
+    }
+}
+
+#[test]
+fn edges_in_every_form() {
+    let (_folder, file) = recorded(&app(), &[]);
+    let told = json(&["report", &file, "--by", "edge", "--sort", "mispredicted"]);
+    let records = json!({"samples": 100, "all": 700, "hidden": 0, "unresolved": 0, "foreign": 100, "left_out": 0});
+    assert_eq!(told["records"], records);
+    assert_eq!(
+        (&told["depth"], &told["recorder"]),
+        (&json!(8), &json!("architectural-lbr"))
+    );
+    let part = &told["tables"][0]["parts"][0];
+    assert_eq!(
+        (&part["source"], &part["taken"]),
+        (&json!("BranchInstructions"), &json!(600))
+    );
+    let back = &part["rows"][0];
+    assert_eq!(back["edges"][0]["from"]["address"], "0x140000050");
+    assert_eq!(back["edges"][0]["to"]["module"], "app.exe");
+    let numbers =
+        ["taken", "share", "kind", "mispredicted", "cycles"].map(|name| back[name].clone());
+    assert_eq!(json!(numbers), json!([300, 0.5, "conditional", 100, 7.0]));
+    let share = &back["mispredicted_share"];
+    let [value, low, high] =
+        ["value", "low", "high"].map(|name| share[name].as_f64().expect("a number"));
+    assert!((value - 1.0 / 3.0).abs() < 1e-9);
+    // Of a hundred samples, not of three hundred records.
+    assert!(
+        (0.24..0.25).contains(&low) && (0.42..0.44).contains(&high),
+        "{share}"
+    );
+
+    let csv = halprof(&["report", &file, "--by", "edge", "--csv"]).stdout;
+    let mut lines = csv.lines();
+    let heads = "source,from_address,from_module,from_symbol,from_offset,to_address,to_module,to_symbol,to_offset,\
+                 taken,share,kind,mispredicted,mispredicted_share,mispredicted_low,mispredicted_high,cycles";
+    assert_eq!(lines.next(), Some(heads));
+    assert_eq!(
+        lines.next().map(|line| line.starts_with("BranchInstructions,0x140000020,app.exe,,32,0x140000040,app.exe,,64,300,0.500000,jump,0,0.000000,")),
+        Some(true),
+        "{csv}"
+    );
+    let ran = halprof(&["report", &file, "--by", "edge"]);
+    for said in [
+        "700 branch records in 100 samples",
+        "app.exe+0x50",
+        "33.33 %",
+        "conditional",
+    ] {
+        assert!(ran.stdout.contains(said), "{said}: {}", ran.stdout);
+    }
+    assert!(
+        ran.stderr
+            .contains("100 of 700 branch records are left out"),
+        "{}",
+        ran.stderr
+    );
+}
+
+#[test]
+fn paths_in_every_form() {
+    let (_folder, file) = recorded(&app(), &[]);
+    let told = json(&["report", &file, "--by", "path", "--path-length", "6"]);
+    let part = &told["tables"][0]["parts"][0];
+    assert_eq!(part["taken"], 100);
+    let edges = part["rows"][0]["edges"].as_array().expect("edges");
+    let from: Vec<&str> = edges
+        .iter()
+        .filter_map(|edge| edge["from"]["address"].as_str())
+        .collect();
+    assert_eq!(from, ["0x140000020", "0x140000050"].repeat(3));
+    assert_eq!(part["rows"][0]["cycles"], 30.0);
+    let csv = halprof(&[
+        "report",
+        &file,
+        "--by",
+        "path,module",
+        "--path-length",
+        "2",
+        "--csv",
+    ])
+    .stdout;
+    assert!(
+        csv.contains("app.exe → app.exe, app.exe → app.exe\",500,")
+            || csv.contains("app.exe → app.exe, app.exe → app.exe,500,"),
+        "{csv}"
+    );
+    let text = halprof(&["report", &file, "--by", "path"]).stdout;
+    assert!(
+        text.contains("app.exe+0x20 → app.exe+0x40, app.exe+0x50 → app.exe+0x10"),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_cannot_be_told_is_refused() {
+    let (folder, file) = recorded(&app(), &["call"]);
+    let out = folder.path().join("out");
+    let out = out.to_str().expect("UTF-8");
+    let export = ["export", &file, "--format", "perf-script", "-o", out];
+    refused(&export, 4, "unavailable");
+    assert!(!folder.path().join("out").exists());
+    let text = halprof(&["report", &file, "--by", "edge"]).stdout;
+    assert!(text.replace('\n', " ").contains("only call"), "{text}");
+    let plain = folder.path().join("plain.rec");
+    let plain = plain.to_str().expect("UTF-8");
+    json(&["record", "--workload", "cycles=100000000", "-o", plain]);
+    for arguments in [
+        &["report", plain, "--by", "edge"][..],
+        &["report", plain, "--by", "path"],
+        &["export", plain, "--format", "perf-script", "-o", out],
+    ] {
+        refused(arguments, 4, "unavailable");
+        let told = halprof(arguments).stderr;
+        assert!(
+            told.contains("no branch records") && told.contains("--branches"),
+            "{told}"
+        );
+    }
+    for arguments in [
+        &["--by", "edge", "--by", "symbol"][..],
+        &["--by", "edge,process"],
+        &["--by", "symbol,edge"],
+        &["--by", "symbol", "--sort", "mispredicted"],
+        &["--by", "edge", "--diff", &file],
+        &["--by", "path", "--path-length", "1"],
+        &["--by", "path", "--path-length", "33"],
+    ] {
+        refused(&[&["report", &file], arguments].concat(), 2, "usage");
+    }
+    let two = ["export", &file, &file, "--format", "perf-script"];
+    refused(&two, 2, "usage");
+}
+
+/// Each record as `perf script` prints it, the module where it was.
+#[test]
+fn an_export_has_the_records_newest_first() {
+    let Some(built) = binaries::pe() else { return };
+    let start = 0x7FF6_1234_0000;
+    let module = Module {
+        name: "work.exe".to_owned(),
+        start,
+        end: start + 0x1_0000,
+        ..app()
+    };
+    let (folder, file) = recorded(&module, &[]);
+    let out = folder.path().join("out");
+    let out = out.to_str().expect("UTF-8");
+    let symbols = built.folder.path().to_str().expect("UTF-8");
+    let told = json(&[
+        "export",
+        &file,
+        "--format",
+        "perf-script",
+        "--symbols",
+        symbols,
+        "-o",
+        out,
+    ]);
+    assert_eq!(
+        (&told["format"], &told["samples"]),
+        (&json!("perf-script"), &json!(100))
+    );
+    let text = std::fs::read_to_string(out).expect("a file");
+    let mut lines = text.lines();
+    assert_eq!(
+        lines.next(),
+        Some("PERF_RECORD_MMAP2 7/7: [0x7ff612340000(0x10000) @ 0x1000 00:00 0 0]: r-xp work.exe")
+    );
+    let round = |flag| {
+        format!(" 0x7ff612340050/0x7ff612340010/{flag}/-/-/7 0x7ff612340020/0x7ff612340040/P/-/-/3")
+    };
+    let line = format!("7ff612340010{}{}{}", round("P"), round("P"), round("M"));
+    assert!(
+        lines.by_ref().take(100).all(|found| found == line),
+        "{text}"
+    );
+    assert_eq!(lines.next(), None, "one line of the module is enough");
+    // Without the file its place is not known, and that is said.
+    let ran = halprof(&["export", &file, "--format", "perf-script", "-o", out]);
+    assert!(ran.stderr.contains("work.exe"), "{}", ran.stderr);
+    assert!(
+        !std::fs::read_to_string(out)
+            .expect("a file")
+            .contains("MMAP2")
+    );
+}

@@ -1,0 +1,372 @@
+//! Do branch records become counts that are those of the exact execution, and a profile that a
+//! compiler lays code out by?
+//!
+//! The program is a PE file that clang and lld make; the engine executes it, and every instruction is
+//! known. What reads the records are others' tools, by the commands of docs/pgo.md.
+#![expect(clippy::cast_precision_loss, reason = "shares need few digits")]
+
+use halprof_measure::ModelledMachine;
+use halprof_profile::recording::{Branches, Metadata, Module, Source, Statistics, Writer};
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
+use nt_model::programs::{CODE, Program};
+use nt_model::transport::{Broken, DriverTransport, Guest};
+use serde_json::Value;
+use shared_types::{Branch, Mode, Sample};
+use sim::run::PROCESS;
+use sim::workload::Workload;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+const SYS: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../target/driver/halprof-legacy.sys"
+);
+const SOURCE: &str = include_str!("pgo/paths.c");
+const DOCUMENT: &str = include_str!("../../../docs/pgo.md");
+/// What the source decides by its draws: 15 of 16, and 3 of 4.
+const COMMON: f64 = 15.0 / 16.0;
+const PLAIN: f64 = 3.0 / 4.0;
+const DEPTH: usize = 32;
+/// Taken branches from a sample to the next: a prime.
+const PERIOD: usize = 211;
+
+/// A folder in which the commands of the document run, with the program's source.
+fn folder() -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("app.c"), SOURCE).expect("written");
+    folder
+}
+
+/// The commands of the document that begin so.
+fn commands(start: &str) -> Vec<&'static str> {
+    let lines = DOCUMENT
+        .lines()
+        .filter_map(|line| line.strip_prefix("    "));
+    let found: Vec<&str> = lines.filter(|line| line.starts_with(start)).collect();
+    assert!(!found.is_empty(), "no command begins with {start}");
+    found
+}
+
+/// Runs a command of the document with Debian's names, for a program without Windows.
+fn run(command: &str, folder: &Path) -> Output {
+    let mut words = command.split(' ');
+    let mut ran = match words.next().expect("a program") {
+        "clang" => {
+            let mut clang = Command::new("clang-19");
+            let target = [
+                "--target=x86_64-pc-windows-msvc",
+                "-nostdlib",
+                "-fno-unroll-loops",
+            ];
+            clang
+                .args(target)
+                .args(["-Wl,/entry:start", "-Wl,/subsystem:console", "-Wl,/fixed"]);
+            clang
+        }
+        "llvm-profgen" => Command::new("llvm-profgen-19"),
+        "halprof" => Command::new(env!("CARGO_BIN_EXE_nt-model")),
+        other => panic!("{other} does not run here"),
+    };
+    let output = ran.args(words).current_dir(folder).output();
+    let output = output.unwrap_or_else(|error| panic!("{command}: {error}"));
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command}: {told}");
+    output
+}
+
+/// Runs the commands of the document that begin so, in their order.
+fn run_all(start: &str, folder: &Path) {
+    for command in commands(start) {
+        run(command, folder);
+    }
+}
+
+/// What a program really did.
+struct Exact {
+    module: (u64, u64),
+    code: BTreeMap<u64, Instruction>,
+    /// The addresses of its instructions as they were executed.
+    executed: Vec<u64>,
+}
+
+impl Exact {
+    /// Executes a program.
+    fn of(file: &Path) -> Self {
+        let program = Program::read(file).expect("a program");
+        let guest = Guest {
+            program,
+            rounds: 1,
+            skid: 0,
+        };
+        let sys = std::fs::read(SYS).expect("cargo xtask sys");
+        let leaves = halprof_measure::spec("skylake,processors=1")
+            .expect("a machine")
+            .leaves;
+        let transport = DriverTransport::open(&sys, &leaves, 1, Some(guest), &Broken::default());
+        let mut transport = transport.expect("a device");
+        transport.device.machine.engine.bus().steps = Some(Vec::new());
+        transport.begin(&Workload::default());
+        while transport.advance(1 << 40).expect("no rule is broken") {}
+        let steps = transport
+            .device
+            .machine
+            .engine
+            .bus()
+            .steps
+            .take()
+            .expect("steps");
+        let executed = steps
+            .iter()
+            .filter(|step| step.ring == 3)
+            .map(|step| step.address);
+        let code = program.code(1).expect("code");
+        let decoder = Decoder::with_ip(64, &code, CODE.0, DecoderOptions::NONE);
+        Self {
+            module: program.module,
+            code: decoder.into_iter().map(|one| (one.ip(), one)).collect(),
+            executed: executed.collect(),
+        }
+    }
+
+    /// How often each instruction was executed.
+    fn counts(&self) -> BTreeMap<u64, u64> {
+        let mut counts = BTreeMap::new();
+        for &address in &self.executed {
+            *counts.entry(address).or_default() += 1;
+        }
+        counts
+    }
+
+    /// The branches that were taken, in their order.
+    fn taken(&self) -> Vec<Branch> {
+        let pairs = self.executed.windows(2);
+        let taken = pairs.filter(|pair| self.code[&pair[0]].next_ip() != pair[1]);
+        let branch = |pair: &[u64]| Branch {
+            from: pair[0],
+            to: pair[1],
+            flags: Branch::PREDICTED,
+            ..Branch::default()
+        };
+        taken.map(branch).collect()
+    }
+
+    /// A recording of every so many-th branch, with those before it.
+    fn record(&self, file: &Path) {
+        let taken = self.taken();
+        let ends = (PERIOD..taken.len()).step_by(PERIOD);
+        let (mut samples, mut branches) = (Vec::new(), Vec::new());
+        for end in ends {
+            let own = &taken[end.saturating_sub(DEPTH)..end];
+            branches.extend(own.iter().rev().copied());
+            samples.push(Sample {
+                ip: own[own.len() - 1].to,
+                period: PERIOD as u64,
+                process: PROCESS,
+                mode: Mode::User as u8,
+                branches: own.len() as u8,
+                ..Sample::default()
+            });
+        }
+        let metadata = Metadata {
+            modelled: true,
+            interface: "Emon".to_owned(),
+            sources: vec![Source {
+                name: "BranchInstructions:u".to_owned(),
+                ..Source::default()
+            }],
+            branches: Some(Branches {
+                depth: DEPTH as u32,
+                ..Branches::default()
+            }),
+            ..Metadata::default()
+        };
+        let module = Module {
+            process: Some(PROCESS),
+            name: "app.exe".to_owned(),
+            start: self.module.0,
+            end: self.module.1,
+            ..Module::default()
+        };
+        let mut writer = Writer::create(file, &metadata).expect("created");
+        writer.modules(&[module]).expect("written");
+        writer.branched(&samples, &branches).expect("written");
+        writer
+            .finish(&Statistics::default(), false)
+            .expect("finished");
+    }
+}
+
+/// The program of the document, what it did, and a recording of that, in a folder.
+fn recorded() -> (TempDir, Exact) {
+    let folder = folder();
+    run(commands("clang")[0], folder.path());
+    let exact = Exact::of(&folder.path().join("app.exe"));
+    exact.record(&folder.path().join("app.rec"));
+    (folder, exact)
+}
+
+/// Five standard deviations of a part that was seen in so many draws.
+fn error(part: f64, draws: u64) -> f64 {
+    5.0 * (part * (1.0 - part) / draws as f64).sqrt()
+}
+
+#[test]
+fn executions_of_each_instruction_are_the_exact_ones() {
+    let (folder, exact) = recorded();
+    let counts = exact.counts();
+    let shown = run(
+        "halprof --quiet --json annotate app.rec start --symbols .",
+        folder.path(),
+    );
+    let shown: Value = serde_json::from_slice(&shown.stdout).expect("JSON");
+    let rows = shown["instructions"].as_array().expect("instructions");
+    let number = |row: &Value, field: &str| row[field][0].as_u64().expect("a number");
+    let address = |row: &Value| {
+        let text = row["address"].as_str().expect("an address");
+        u64::from_str_radix(&text[2..], 16).expect("hexadecimal")
+    };
+    // The loop's head: all others are parts of it.
+    let head = |row: &&Value| {
+        row["text"]
+            .as_str()
+            .is_some_and(|text| text.starts_with("imul"))
+    };
+    let head = rows.iter().find(head).expect("the draw");
+    let (rounds, seen) = (counts[&address(head)], number(head, "executed"));
+    assert!(seen > 2000, "{seen} rounds were seen");
+    let mut conditional = 0;
+    for row in rows {
+        let once = counts.get(&address(row)).copied().unwrap_or(0);
+        let part = once as f64 / rounds as f64;
+        let executed = number(row, "executed") as f64 / seen as f64;
+        let bound = error(part, seen) + 2.0 / seen as f64;
+        assert!(
+            (executed - part).abs() <= bound,
+            "{row}: {executed}, exactly {part}"
+        );
+        let share = &row["taken_share"][0];
+        if !share.is_null() && once > 1000 {
+            conditional += 1;
+            let taken = exact.taken();
+            let taken = taken.iter().filter(|one| one.from == address(row)).count();
+            let exactly = taken as f64 / once as f64;
+            let [value, low, high] =
+                ["value", "low", "high"].map(|name| share[name].as_f64().expect("a number"));
+            let bound = 2.0 * (high - value).max(value - low);
+            assert!((value - exactly).abs() <= bound, "{row}: exactly {exactly}");
+        }
+    }
+    assert!(conditional >= 4, "{shown}");
+    assert_eq!(shown["warnings"], serde_json::json!([]));
+}
+
+/// The counts of `start` by line, from its first, in a profile as text.
+fn lines_of(profile: &str) -> BTreeMap<u64, u64> {
+    let mut lines = profile
+        .lines()
+        .skip_while(|line| !line.starts_with("start:"));
+    lines.next().expect("the function is in the profile");
+    let own = lines.take_while(|line| line.starts_with(' '));
+    let mut counts = BTreeMap::new();
+    for line in own.filter(|line| !line.starts_with("  ")) {
+        let (place, count) = line.trim().split_once(": ").expect("a line and its count");
+        let place = place.split('.').next().and_then(|line| line.parse().ok());
+        let count = count.split(' ').next().and_then(|count| count.parse().ok());
+        let sum = counts.entry(place.expect("a line")).or_insert(0);
+        *sum += count.unwrap_or(0);
+    }
+    counts
+}
+
+/// The line of the source that has this, from the first of `start`.
+fn line(part: &str) -> u64 {
+    let at = |part: &str| {
+        SOURCE
+            .lines()
+            .position(|line| line.contains(part))
+            .expect("a line")
+    };
+    (at(part) - at("int start(void)")) as u64
+}
+
+#[test]
+fn a_profile_is_that_of_the_execution_and_lays_the_hot_path_out_first() {
+    let (folder, before) = recorded();
+    let path = folder.path();
+    run_all("halprof export", path);
+    run_all("llvm-profgen", path);
+    let profile = std::fs::read_to_string(path.join("app.prof")).expect("a profile");
+    let counts = lines_of(&profile);
+    let of = |part: &str| counts.get(&line(part)).copied().unwrap_or(0);
+    for (likely, other, exactly) in [
+        ("sum = common(", "sum += rare(draw)", COMMON),
+        ("sum += draw;", "(sum >> 5);", PLAIN),
+    ] {
+        let (likely, other) = (of(likely), of(other));
+        let share = likely as f64 / (likely + other) as f64;
+        let bound = error(exactly, likely + other);
+        assert!(
+            (share - exactly).abs() <= bound,
+            "{share}, exactly {exactly}: {profile}"
+        );
+    }
+    let hottest = counts.values().copied().max();
+    assert!(
+        of("sum = common(") * 10 > hottest.expect("lines") * 9,
+        "{profile}"
+    );
+    assert!(
+        profile.contains("common:") && profile.contains("rare:"),
+        "{profile}"
+    );
+
+    run(commands("clang")[1], path);
+    let after = Exact::of(&path.join("app.exe"));
+    let calls = |exact: &Exact| -> Vec<u64> {
+        let calls = exact
+            .code
+            .values()
+            .filter(|one| one.flow_control() == FlowControl::Call);
+        calls.map(Instruction::near_branch_target).collect()
+    };
+    let rounds = |exact: &Exact, function: u64| exact.counts().get(&function).copied().unwrap_or(0);
+    // What was called from the first place is the rare function, then it is the common one.
+    let [was, is] = [&before, &after].map(|exact| rounds(exact, calls(exact)[0]));
+    assert!(was < 4000 && is > 15_000, "{was} before, {is} after");
+    let [was, is] = [&before, &after].map(|exact| exact.taken().len());
+    assert!(
+        is * 10 < was * 9,
+        "{was} branches were taken before, {is} after"
+    );
+}
+
+#[test]
+fn rustc_takes_a_profile() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(
+        folder.path().join("app.rs"),
+        "pub fn twice(x: u32) -> u32 { x * 2 }",
+    )
+    .expect("written");
+    std::fs::write(folder.path().join("app.prof"), "twice:100:10\n 0: 100\n").expect("written");
+    for command in commands("rustc +nightly") {
+        let words = command
+            .strip_prefix("rustc +nightly ")
+            .expect("a command")
+            .split(' ');
+        let output = Command::new("rustc")
+            .env("RUSTC_BOOTSTRAP", "1")
+            .args(["--crate-type=lib", "--emit=obj"])
+            .args(words)
+            .current_dir(folder.path())
+            .output()
+            .expect("rustc");
+        assert!(
+            output.status.success(),
+            "{command}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+}
