@@ -26,6 +26,8 @@ const SAMPLES_SHOWN = 8;
 
 // A ring's words: hal-profile/src/ring.rs.
 const RING = { produced: 0, consumed: 8, slots: 16 };
+// Bytes of a branch; those of all slots stand behind the slots.
+const BRANCH_SIZE = 24;
 // A counter's number: hal-profile/src/counter.rs.
 const FIXED_COUNTER = 0x20;
 const COUNTER_INDEX = 0x1f;
@@ -700,7 +702,8 @@ function openSession(reader, one, slot, runs) {
         lines.push(
             `  processors  ${processorSet(reader, reader.field(settings, "processors"))}`,
             `  rotation    ${reader.number(settings, "rotation") / 10000} ms`,
-            `  ring        ${reader.number(settings, "ring_samples")} samples a processor`);
+            `  ring        ${reader.number(settings, "ring_samples")} samples a processor, ` +
+                `${reader.number(settings, "branches")} branches each`);
     }
     const samples = reader.number(settings, "samples") !== 0;
     return lines.concat(found.map((what, index) => sessionSource(reader, what, index, samples)));
@@ -745,10 +748,12 @@ function processorSet(reader, set) {
 function showRings(reader, most) {
     const shown = most === undefined ? SAMPLES_SHOWN : near(wide(most));
     const found = table(reader, reader.global());
-    return each(blocks(reader, found), (block) => ring(reader, block, shown));
+    const program = reader.target(found, "program.at");
+    const branches = reader.number(program, "settings.branches");
+    return each(blocks(reader, found), (block) => ring(reader, block, shown, branches));
 }
 
-function ring(reader, block, shown) {
+function ring(reader, block, shown, branches) {
     const who = processorName(reader, block);
     const pool = reader.payload(reader.bare(reader.field(block, "ring")));
     const address = reader.pointer(pool, "at");
@@ -758,7 +763,8 @@ function ring(reader, block, shown) {
     }
     const first = reader.typed(reader.offset(address, RING.slots * 8), SAMPLE_TYPE);
     const sampleSize = size(first);
-    const capacity = powerBelow((reader.number(pool, "length") - RING.slots) * 8 / sampleSize);
+    const entrySize = sampleSize + branches * BRANCH_SIZE;
+    const capacity = powerBelow((reader.number(pool, "length") - RING.slots) * 8 / entrySize);
     const produced = reader.word(address, RING.produced);
     const consumed = reader.word(address, RING.consumed);
     const waiting = minus(produced, consumed);

@@ -1,5 +1,6 @@
 //! What one processor can do, discovered once; nothing else asks for models.
 
+use crate::branches::Branches;
 use crate::counter::{Counter, CounterWidth};
 use crate::machine::{CpuidResult, Machine};
 use crate::registers::apic::{ApicBase, IA32_APIC_BASE};
@@ -82,6 +83,8 @@ pub struct Capabilities {
     pub select_bits: u64,
     /// NetBurst: which counters this logical processor uses.
     pub netburst: NetBurst,
+    /// How it records branches.
+    pub branches: Branches,
 }
 
 /// MSRs of select and counter `n`: base plus `n` times the stride.
@@ -217,6 +220,7 @@ impl Capabilities {
         // KVM from 6.6 to 6.8 masks LVTPC for AMD guests too (Linux a16eb25b09c0, 49ff3b4aec51).
         found.masks_lvtpc |= found.virtualized;
         found.deliver(machine);
+        found.branches = Branches::discover(machine, &found);
         found
     }
 

@@ -36,6 +36,11 @@ const UNSEEN_NS: u64 = 500;
 /// The same where a hypervisor injects the interrupt and sees its end.
 const UNSEEN_VIRTUALIZED_NS: u64 = 5_000;
 
+/// What each register access for branch records costs besides, in nanoseconds, by the lines that
+/// the records displace and by exits to a hypervisor: assumptions too.
+const UNSEEN_ACCESS_NS: u64 = 5;
+const UNSEEN_ACCESS_VIRTUALIZED_NS: u64 = 50;
+
 /// What interrupts may take of a processor's time, in ticks of the time-stamp counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
 pub(crate) struct Limits {
@@ -47,17 +52,24 @@ pub(crate) struct Limits {
     unseen: u64,
     /// The same in a virtual machine.
     unseen_virtualized: u64,
+    /// What a register access for branch records costs that the handler does not see.
+    access: u64,
+    /// The same in a virtual machine.
+    access_virtualized: u64,
 }
 
 impl Limits {
     /// So many thousandths, where the time-stamp counter has this frequency.
     pub(crate) const fn new(frequency: u64, thousandths: u32) -> Self {
         let window = frequency / WINDOWS_A_SECOND;
+        let thousand = frequency / 1_000;
         Self {
             window,
             allowed: window / 1000 * thousandths as u64,
-            unseen: frequency / 1_000 * UNSEEN_NS / 1_000_000,
-            unseen_virtualized: frequency / 1_000 * UNSEEN_VIRTUALIZED_NS / 1_000_000,
+            unseen: thousand * UNSEEN_NS / 1_000_000,
+            unseen_virtualized: thousand * UNSEEN_VIRTUALIZED_NS / 1_000_000,
+            access: thousand * UNSEEN_ACCESS_NS / 1_000_000,
+            access_virtualized: thousand * UNSEEN_ACCESS_VIRTUALIZED_NS / 1_000_000,
         }
     }
 }
@@ -81,14 +93,16 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// A guard of a new session, on bare metal or in a virtual machine.
-    pub(crate) fn new(limits: &Limits, virtualized: bool) -> Self {
+    /// A guard of a new session, on bare metal or in a virtual machine, which accesses so many
+    /// registers for each sample's branches.
+    pub(crate) fn new(limits: &Limits, virtualized: bool, accesses: u64) -> Self {
+        let (interrupt, access) = if virtualized {
+            (limits.unseen_virtualized, limits.access_virtualized)
+        } else {
+            (limits.unseen, limits.access)
+        };
         Self {
-            unseen: if virtualized {
-                limits.unseen_virtualized
-            } else {
-                limits.unseen
-            },
+            unseen: interrupt + accesses * access,
             ..Self::new_zeroed()
         }
     }

@@ -5,9 +5,10 @@
 //! are rows of tables ([`mod@source`], judged by [`catalog`]). A session names sources; [`assign`]
 //! says which counter counts which, in rotations where they do not all fit; [`encode`] has the
 //! register values, and the [`program`] that a configuration leaves has both, so that a processor
-//! only executes it. Registers are written by [`pmu`] alone. Each processor keeps its totals in
+//! only executes it. Registers are written by [`pmu`] and
+//! [`branches`] alone. Each processor keeps its totals in
 //! [`state`]; `rotation` runs the counters, [`overflow`] answers their interrupts and records into
-//! a [`ring`], `proof` shows first that both work. Every request enters through [`service`].
+//! a [`ring`], with the [`branches`] that led there; `proof` shows first that both work. Every request enters through [`service`].
 //!
 //! Principles: no_std, no allocation, no `unsafe`, no panic; whatever touches hardware goes
 //! through [`machine`], so that all of it runs on modelled processors; all memory is lent by the
@@ -30,6 +31,7 @@
 extern crate std;
 
 pub mod assign;
+pub mod branches;
 pub mod capabilities;
 pub mod catalog;
 pub mod counter;

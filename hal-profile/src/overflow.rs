@@ -7,6 +7,7 @@
 //!
 //! What no interrupt told of, a look finds (`Local::look`): its periods are counted as missed.
 
+use crate::branches::Reader;
 use crate::capabilities::Capabilities;
 use crate::guard::{Elapsed, Verdict};
 use crate::host::Local;
@@ -31,14 +32,20 @@ struct Means {
     whole_pmu: bool,
     /// LVTPC is let through again: not after a storm, and not where the HAL does it.
     owns_lvtpc: bool,
+    /// Branches are recorded: they are read for the first sample.
+    branches: bool,
+    /// The status bits that thaw the branch records.
+    thaws: u64,
 }
 
 impl Means {
-    /// Of a session with a handler of its own. Nothing runs after a storm.
-    const RUNNING: Self = Self {
+    /// Of a session with a handler of its own and no branches. Nothing runs after a storm.
+    const USUAL: Self = Self {
         running: true,
         whole_pmu: true,
         owns_lvtpc: true,
+        branches: false,
+        thaws: 0,
     };
 }
 
@@ -70,6 +77,7 @@ struct Recorder<'a> {
     /// `None` where no interrupt told of the overflow.
     interrupted: Option<&'a Interrupted>,
     may_see_kernel: bool,
+    branches: Option<Reader<'a>>,
     doublings: u32,
     processor: u32,
     entry: u64,
@@ -80,26 +88,30 @@ impl<M: Machine> Local<'_, M> {
     #[inline]
     pub fn interrupt(&mut self, interrupted: &Interrupted) {
         let entry = self.machine.timestamp();
-        if self.state.phase == Phase::Running && !self.program.settings.no_address {
-            let overflowed = self.collect(entry, Some(interrupted), Means::RUNNING);
+        if self.state.phase == Phase::Running && self.program.settings.usual {
+            let overflowed = self.collect(entry, Some(interrupted), Means::USUAL);
             if overflowed == 0 {
                 self.spurious(entry);
             }
             self.guard(entry);
         } else {
-            self.interrupt_between(entry, interrupted);
+            self.other_interrupt(entry, interrupted);
         }
     }
 
-    /// An interrupt that comes while the counters are halted, or START's proof runs.
+    /// An interrupt that comes while the counters are halted, or START's proof runs, or in a session
+    /// that records branches.
     #[cold]
-    fn interrupt_between(&mut self, entry: u64, interrupted: &Interrupted) {
+    fn other_interrupt(&mut self, entry: u64, interrupted: &Interrupted) {
         if matches!(self.state.phase, Phase::Proving | Phase::Proved) {
             self.proof_interrupt();
             return;
         }
         if self.collect_by(entry, Some(interrupted)) == 0 {
             self.spurious(entry);
+        }
+        if self.state.branches.changed && self.state.ended == 0 {
+            self.end_early(ErrorCode::BranchesChanged);
         }
         self.guard(entry);
     }
@@ -114,7 +126,7 @@ impl<M: Machine> Local<'_, M> {
             self.state.proof_interrupts = self.state.proof_interrupts.saturating_add(1);
             return;
         }
-        let (mut recorder, state, machine) = recorder(self, entry, Some(&NOWHERE));
+        let (mut recorder, state, machine) = recorder(self, entry, Some(&NOWHERE), false);
         let mut spurious = true;
         for counter in state.active.get_mut() {
             if overflowed & counter.slot.bit() == 0 {
@@ -142,7 +154,7 @@ impl<M: Machine> Local<'_, M> {
         self.collect_by(entry, None);
     }
 
-    /// [`Self::collect`] by what is so now.
+    /// [`Self::collect`] by what is so now; branches are recorded anew then.
     #[inline(never)]
     fn collect_by(&mut self, entry: u64, interrupted: Option<&Interrupted>) -> u64 {
         let whole_pmu = !self.program.settings.no_address;
@@ -150,8 +162,14 @@ impl<M: Machine> Local<'_, M> {
             running: self.state.phase == Phase::Running,
             whole_pmu,
             owns_lvtpc: whole_pmu && !self.state.storm,
+            branches: self.expect_branches() && interrupted.is_some(),
+            thaws: self.branch_freeze(),
         };
-        self.collect(entry, interrupted, means)
+        let overflowed = self.collect(entry, interrupted, means);
+        if overflowed != 0 || interrupted.is_some() {
+            self.restart_branches();
+        }
+        overflowed
     }
 
     /// Records and reloads every counter that has overflowed, and starts it again unless counters
@@ -167,13 +185,14 @@ impl<M: Machine> Local<'_, M> {
             0
         };
         // The usual case has no loop, for which the compiler would keep everything aside.
-        let overflowed = if let (mut recorder, state, machine) = recorder(self, entry, interrupted)
+        let overflowed = if let (mut recorder, state, machine) =
+            recorder(self, entry, interrupted, means.branches)
             && let [only] = state.active.get_mut()
         {
             let (capabilities, totals) = (state.capabilities, state.totals);
             recorder.one(machine, capabilities, totals, only, true, means.running)
         } else {
-            self.several(entry, interrupted, means.running)
+            self.several(entry, interrupted, means)
         };
         let (machine, capabilities) = (&mut *self.machine, &self.state.capabilities);
         let seen = if overflowed == 0 && interrupted.is_some() {
@@ -183,7 +202,7 @@ impl<M: Machine> Local<'_, M> {
             overflowed
         };
         if means.whole_pmu {
-            pmu::acknowledge_freeze(machine, capabilities, seen);
+            pmu::acknowledge_freeze(machine, capabilities, seen, means.thaws);
         } else {
             pmu::acknowledge(machine, capabilities, seen);
         }
@@ -201,8 +220,9 @@ impl<M: Machine> Local<'_, M> {
 
     /// [`Recorder::one`] for each of several counters.
     #[inline(never)]
-    fn several(&mut self, entry: u64, interrupted: Option<&Interrupted>, running: bool) -> u64 {
-        let (mut recorder, state, machine) = recorder(self, entry, interrupted);
+    fn several(&mut self, entry: u64, interrupted: Option<&Interrupted>, means: Means) -> u64 {
+        let (mut recorder, state, machine) = recorder(self, entry, interrupted, means.branches);
+        let running = means.running;
         let (capabilities, totals) = (state.capabilities, state.totals);
         let active = state.active.get_mut().iter_mut();
         active.fold(0, |overflowed, counter| {
@@ -254,16 +274,19 @@ impl<M: Machine> Local<'_, M> {
     fn end_in_storm(&mut self) {
         let state = &mut *self.state;
         let capabilities = &state.capabilities;
-        if state.phase == Phase::Running {
-            pmu::stop(self.machine, capabilities, state.active.get());
-            state.clock.halted = self.machine.timestamp();
-            state.phase = Phase::Halted;
-        }
         pmu::set_lvtpc_mask(self.machine, capabilities, true);
-        state.lvtpc = pmu::lvtpc(self.machine, capabilities).into();
+        state.evidence = pmu::lvtpc(self.machine, capabilities).into();
         state.storm = true;
-        if state.phase == Phase::Halted {
-            self.end(ErrorCode::InterruptStorm);
+        self.end_early(ErrorCode::InterruptStorm);
+    }
+
+    /// Stops the counters, and ends a session that runs or is halted.
+    fn end_early(&mut self, cause: ErrorCode) {
+        if self.state.phase == Phase::Running {
+            self.stop_counters();
+        }
+        if self.state.phase == Phase::Halted {
+            self.end(cause);
         }
     }
 
@@ -284,26 +307,39 @@ impl<M: Machine> Local<'_, M> {
     }
 }
 
-/// Parts what belongs to this processor: what records, its state, its registers.
+/// Parts what belongs to this processor: what records, with `branches` or without, its state, its
+/// registers.
 #[inline]
 fn recorder<'a, M: Machine>(
     local: &'a mut Local<'_, M>,
     entry: u64,
     interrupted: Option<&'a Interrupted>,
+    branches: bool,
 ) -> (Recorder<'a>, Parts<'a>, &'a mut M) {
+    let program = local.program;
     let ProcessorState {
         capabilities,
         active,
         totals,
         statistics,
         doublings,
+        kind,
+        branches: recorded,
+        evidence,
         ..
     } = &mut *local.state;
+    let kind = if branches { program.kind(*kind) } else { None };
     let recorder = Recorder {
         statistics,
         ring: local.ring,
         interrupted,
-        may_see_kernel: local.program.settings.kernel,
+        may_see_kernel: program.settings.kernel,
+        branches: kind.map(|kind| Reader {
+            recorded,
+            recording: &kind.recording,
+            evidence,
+            sees_kernel: program.settings.kernel,
+        }),
         doublings: *doublings,
         processor: local.index as u32,
         entry,
@@ -365,6 +401,9 @@ impl Recorder<'_> {
         let Some(value) = value else {
             return 0;
         };
+        if let Some(branches) = &mut self.branches {
+            branches.read(machine, capabilities);
+        }
         self.overflowed(counter, value, total, capabilities);
         pmu::reload(machine, capabilities, counter);
         counter.slot.bit()
@@ -413,6 +452,10 @@ impl Recorder<'_> {
             statistics.lose(LossCause::KernelHidden, 1, period);
             return;
         }
+        let (depth, branches) = self
+            .branches
+            .as_ref()
+            .map_or((0, &[][..]), Reader::branches);
         let sample = Sample {
             timestamp: self.entry,
             ip: interrupted.ip,
@@ -422,9 +465,10 @@ impl Recorder<'_> {
             processor: self.processor,
             source,
             mode: interrupted.mode as u8,
-            branches: 0,
+            branches: branches.len() as u8,
         };
-        if Ring::new(self.ring).is_some_and(|ring| ring.push(&sample)) {
+        let ring = Ring::with_branches(self.ring, depth);
+        if ring.is_some_and(|ring| ring.push_with(&sample, branches)) {
             statistics.stored = statistics.stored.wrapping_add(1);
         } else {
             statistics.lose(LossCause::RingFull, 1, period);
@@ -449,7 +493,7 @@ impl<M: Machine> Local<'_, M> {
     pub(crate) fn finish_periods(&mut self) {
         let entry = self.machine.timestamp();
         let count = self.program.settings.count;
-        let (mut recorder, state, _) = recorder(self, entry, None);
+        let (mut recorder, state, _) = recorder(self, entry, None, false);
         for total in state.totals.iter_mut().take(count) {
             if total.current_period != 0 {
                 recorder.finish(total);

@@ -114,7 +114,7 @@ pub(crate) fn take_over(
             }
         }
         if whole_pmu {
-            acknowledge_freeze(machine, capabilities, capabilities.all_counters());
+            acknowledge_freeze(machine, capabilities, capabilities.all_counters(), 0);
         } else {
             acknowledge(machine, capabilities, kind.counters);
         }
@@ -350,16 +350,18 @@ pub fn acknowledge(machine: &mut impl Machine, capabilities: &Capabilities, over
     }
 }
 
-/// As [`acknowledge`], and a freeze of the counters that came with the overflows: for who has the
-/// whole PMU.
+/// As [`acknowledge`], and a freeze of the counters that came with the overflows, and of what else
+/// `besides` has bits: for who has the whole PMU.
 #[inline]
-pub fn acknowledge_freeze(machine: &mut impl Machine, capabilities: &Capabilities, overflows: u64) {
+pub fn acknowledge_freeze(
+    machine: &mut impl Machine,
+    capabilities: &Capabilities,
+    overflows: u64,
+    besides: u64,
+) {
     if overflows != 0 {
-        acknowledge(
-            machine,
-            capabilities,
-            overflows | capabilities.global.freeze,
-        );
+        let freeze = capabilities.global.freeze | besides;
+        acknowledge(machine, capabilities, overflows | freeze);
     }
 }
 

@@ -3,6 +3,7 @@
 //! For each source and each kind of processor there is one [`Slot`]: the registers, the values that
 //! they are given, and the rotation in which they are. All zeros: nothing to run.
 
+use crate::branches::Recording;
 use crate::capabilities::Capabilities;
 #[cfg(feature = "legacy")]
 use crate::capabilities::Gate;
@@ -47,6 +48,10 @@ pub(crate) struct Settings {
     pub(crate) by_thread: bool,
     /// The client may see kernel addresses.
     pub(crate) kernel: bool,
+    /// Branches recorded for each sample.
+    pub(crate) branches: u8,
+    /// Overflows come to a handler of ours, which records no branches.
+    pub(crate) usual: bool,
     pub(crate) processors: ProcessorSet,
     /// How long each rotation runs, in units of 100 ns.
     pub(crate) rotation: u32,
@@ -96,6 +101,8 @@ pub(crate) struct KindProgram {
     pub(crate) counters: u64,
     /// Slots that prove at START that those counters count.
     pub(crate) proof: [Slot; MAX_COUNTERS],
+    /// How branches are recorded.
+    pub(crate) recording: Recording,
 }
 
 /// Where a source is.
@@ -182,6 +189,7 @@ impl KindProgram {
         self.rotations = other.rotations;
         self.counters = other.counters;
         self.proof.copy_from_slice(&other.proof);
+        self.recording = other.recording;
     }
 
     pub(crate) fn slot(&self, index: usize) -> Option<&Slot> {

@@ -27,7 +27,7 @@ impl<M: Machine> Local<'_, M> {
         }
         if matches!(
             self.state.proof,
-            Proof::Passed | Proof::FixedTaken | Proof::Storm
+            Proof::Passed | Proof::FixedTaken | Proof::BranchesTaken | Proof::Storm
         ) {
             return;
         }
@@ -39,6 +39,10 @@ impl<M: Machine> Local<'_, M> {
             return;
         }
         self.state.phase = Phase::Proved;
+        if first && self.branches_taken() {
+            self.state.proof = Proof::BranchesTaken;
+            return;
+        }
         let samples = self.program.settings.samples && !self.program.settings.no_address;
         if kind.counters == 0 || (samples && !self.interrupt_is_clear()) {
             return;
@@ -63,7 +67,7 @@ impl<M: Machine> Local<'_, M> {
     fn interrupt_is_clear(&mut self) -> bool {
         let state = &mut *self.state;
         if state.storm && pmu::status(self.machine, &state.capabilities) != 0 {
-            state.lvtpc = pmu::lvtpc(self.machine, &state.capabilities).into();
+            state.evidence = pmu::lvtpc(self.machine, &state.capabilities).into();
             state.proof = Proof::Storm;
             return false;
         }
@@ -83,7 +87,7 @@ impl<M: Machine> Local<'_, M> {
             pmu::stop(self.machine, capabilities, active);
         }
         let overflows = active.iter().fold(0, |bits, one| bits | one.slot.bit());
-        pmu::acknowledge_freeze(self.machine, capabilities, overflows);
+        pmu::acknowledge_freeze(self.machine, capabilities, overflows, 0);
         if state.proof_interrupts >= STORM {
             pmu::set_lvtpc_mask(self.machine, capabilities, true);
             state.storm = true;
@@ -115,12 +119,12 @@ impl<M: Machine> Local<'_, M> {
         }
         pmu::clear(self.machine, capabilities, active);
         state.proof = if interrupts && state.storm {
-            state.lvtpc = pmu::lvtpc(self.machine, capabilities).into();
+            state.evidence = pmu::lvtpc(self.machine, capabilities).into();
             Proof::Storm
         } else if !alive {
             Proof::CountersDead
         } else if interrupts && state.proof_interrupts == 0 {
-            state.lvtpc = pmu::lvtpc(self.machine, capabilities).into();
+            state.evidence = pmu::lvtpc(self.machine, capabilities).into();
             Proof::InterruptsDead
         } else {
             Proof::Passed

@@ -1,11 +1,11 @@
 //! A ring of samples over lent memory: one producer in the interrupt, one consumer, no lock.
 //!
 //! The memory is a slice of 64-bit atomics: the producer's count and whether it has ended, the
-//! consumer's count, then the slots. Both counts only grow; a slot is `count` modulo the capacity.
+//! consumer's count, then the slots, then the branches of each slot. Both counts only grow; a slot is `count` modulo the capacity.
 //! The producer publishes a filled slot by a release store of its count, the consumer frees slots by
 //! a release store of its own, and each reads the other's with acquire.
 
-use shared_types::Sample;
+use shared_types::{Branch, Sample};
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering};
@@ -17,6 +17,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 pub type Word = AtomicU64;
 
 const WORDS_A_SAMPLE: usize = size_of::<Sample>() / size_of::<u64>();
+const WORDS_A_BRANCH: usize = size_of::<Branch>() / size_of::<u64>();
 /// The two counts stand in cache lines of their own; the producer's has its end beside it.
 const PRODUCED: usize = 0;
 const ENDED: usize = 1;
@@ -29,30 +30,57 @@ pub struct Ring<'a> {
     produced: &'a Word,
     ended: &'a Word,
     consumed: &'a Word,
+    /// All behind the counts: slots, then branches.
+    memory: &'a [Word],
     slots: &'a [[Word; WORDS_A_SAMPLE]],
     /// Capacity less 1; the capacity is a power of two.
     mask: u64,
+    /// Branches of each slot.
+    depth: usize,
 }
 
-/// Words of memory for a ring of at least `samples`.
+/// Words of memory for a ring of at least `samples` with so many branches each.
 #[must_use]
-pub const fn words_for(samples: u32) -> usize {
-    SLOTS + samples.next_power_of_two() as usize * WORDS_A_SAMPLE
+pub const fn words_for(samples: u32, branches: u8) -> usize {
+    SLOTS + samples.next_power_of_two() as usize * words_of(branches as usize)
+}
+
+/// Bytes of one sample with so many branches.
+#[must_use]
+pub const fn entry_bytes(branches: u8) -> usize {
+    words_of(branches as usize) * size_of::<u64>()
+}
+
+const fn words_of(branches: usize) -> usize {
+    WORDS_A_SAMPLE + branches * WORDS_A_BRANCH
 }
 
 impl<'a> Ring<'a> {
-    /// A ring over lent memory that began as zeros; `None` where it cannot hold one sample.
+    /// A ring over lent memory that began as zeros, of samples without branches; `None` where it
+    /// cannot hold one.
     #[inline]
     #[must_use]
     pub fn new(words: &'a [Word]) -> Option<Self> {
-        let (slots, _) = words.get(SLOTS..)?.as_chunks();
-        let capacity = 1u64.checked_shl(slots.len().checked_ilog2()?)?;
+        Self::with_branches(words, 0)
+    }
+
+    /// The same, of samples with so many branches each.
+    #[inline]
+    #[must_use]
+    pub fn with_branches(words: &'a [Word], branches: u8) -> Option<Self> {
+        let memory = words.get(SLOTS..)?;
+        let depth = usize::from(branches);
+        let (slots, _) = memory.as_chunks();
+        let samples = memory.len() / words_of(depth);
+        let capacity = 1u64.checked_shl(samples.checked_ilog2()?)?;
         Some(Self {
             produced: words.get(PRODUCED)?,
             ended: words.get(ENDED)?,
             consumed: words.get(CONSUMED)?,
+            memory,
             slots,
             mask: capacity - 1,
+            depth,
         })
     }
 
@@ -90,6 +118,14 @@ impl<'a> Ring<'a> {
     #[inline]
     #[must_use]
     pub fn push(&self, sample: &Sample) -> bool {
+        self.push_with(sample, &[])
+    }
+
+    /// The same with a sample's branches, newest first; those beyond the ring's own number are left
+    /// out.
+    #[inline]
+    #[must_use]
+    pub fn push_with(&self, sample: &Sample, branches: &[Branch]) -> bool {
         let produced = self.produced.load(Ordering::Relaxed);
         if produced.wrapping_sub(self.consumed.load(Ordering::Acquire)) > self.mask {
             return false;
@@ -104,21 +140,33 @@ impl<'a> Ring<'a> {
         slot[2].store(words[2], Ordering::Relaxed);
         slot[3].store(words[3], Ordering::Relaxed);
         slot[4].store(words[4], Ordering::Relaxed);
+        if self.depth != 0 {
+            for (place, branch) in self.branches(produced).iter().zip(branches) {
+                let words: [u64; WORDS_A_BRANCH] = zerocopy::transmute!(*branch);
+                for (place, word) in place.iter().zip(words) {
+                    place.store(word, Ordering::Relaxed);
+                }
+            }
+        }
         self.produced
             .store(produced.wrapping_add(1), Ordering::Release);
         true
     }
 
-    /// Takes as many samples as fit into `out`, oldest first, and answers how many bytes they take.
-    /// Consumer only.
+    /// Takes as many samples as fit into `out`, oldest first, each followed by its branches and
+    /// zeros for those that it does not have; answers how many bytes they take. Consumer only.
     #[must_use]
     pub fn drain(&self, out: &mut [u8]) -> usize {
         let consumed = self.consumed.load(Ordering::Relaxed);
         let waiting = self.produced.load(Ordering::Acquire).wrapping_sub(consumed);
         let mut taken = 0;
-        let (places, _) = out.as_chunks_mut::<{ size_of::<Sample>() }>();
-        for place in places.iter_mut().take(waiting as usize) {
-            let Some(slot) = self.slot(consumed.wrapping_add(taken)) else {
+        let entry = words_of(self.depth) * size_of::<u64>();
+        for entry in out.chunks_exact_mut(entry).take(waiting as usize) {
+            let count = consumed.wrapping_add(taken);
+            let (Some((place, rest)), Some(slot)) = (
+                entry.split_first_chunk_mut::<{ size_of::<Sample>() }>(),
+                self.slot(count),
+            ) else {
                 break;
             };
             let words = [
@@ -128,12 +176,37 @@ impl<'a> Ring<'a> {
                 slot[3].load(Ordering::Relaxed),
                 slot[4].load(Ordering::Relaxed),
             ];
+            let sample: Sample = zerocopy::transmute!(words);
             *place = zerocopy::transmute!(words);
+            self.copy_branches(count, sample.branches.into(), rest);
             taken += 1;
         }
         self.consumed
             .store(consumed.wrapping_add(taken), Ordering::Release);
-        taken as usize * size_of::<Sample>()
+        taken as usize * entry
+    }
+
+    /// Copies so many branches of a slot, and zeros behind them.
+    fn copy_branches(&self, count: u64, branches: usize, out: &mut [u8]) {
+        let (places, _) = out.as_chunks_mut::<{ size_of::<Branch>() }>();
+        let (valid, others) = places.split_at_mut(branches.min(places.len()));
+        for (place, [a, b, c]) in valid.iter_mut().zip(self.branches(count)) {
+            let words = [
+                a.load(Ordering::Relaxed),
+                b.load(Ordering::Relaxed),
+                c.load(Ordering::Relaxed),
+            ];
+            *place = zerocopy::transmute!(words);
+        }
+        others.as_flattened_mut().fill(0);
+    }
+
+    /// The branches of a slot.
+    fn branches(&self, count: u64) -> &'a [[Word; WORDS_A_BRANCH]] {
+        let slots = (self.mask as usize + 1) * WORDS_A_SAMPLE;
+        let (branches, _) = self.memory.get(slots..).unwrap_or_default().as_chunks();
+        let first = (count & self.mask) as usize * self.depth;
+        branches.get(first..first + self.depth).unwrap_or_default()
     }
 
     #[inline]
@@ -143,6 +216,7 @@ impl<'a> Ring<'a> {
 }
 
 const _: () = assert!(size_of::<Sample>() == 5 * size_of::<u64>());
+const _: () = assert!(size_of::<Branch>() == 3 * size_of::<u64>());
 
 #[cfg(all(test, loom))]
 mod loom_tests {
@@ -164,7 +238,8 @@ mod loom_tests {
     #[test]
     fn no_sample_is_torn_lost_or_seen_twice() {
         loom::model(|| {
-            let words: Arc<Vec<Word>> = Arc::new((0..words_for(2)).map(|_| Word::new(0)).collect());
+            let words: Arc<Vec<Word>> =
+                Arc::new((0..words_for(2, 0)).map(|_| Word::new(0)).collect());
             let producer = {
                 let words = Arc::clone(&words);
                 loom::thread::spawn(move || {

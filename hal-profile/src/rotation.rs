@@ -141,13 +141,14 @@ impl<M: Machine> Local<'_, M> {
 
     fn forget(&mut self) {
         let rotations = self.kind().map_or(0, |kind| kind.rotations);
+        let accesses = self.kind().map_or(0, |kind| kind.recording.accesses());
         let seed = u64::from(self.program.settings.seed) ^ (self.index as u64) << 32;
         let state = &mut *self.state;
         let totals = state.totals.get_mut(..self.program.settings.count);
         totals.unwrap_or_default().zero();
         state.doublings = 0;
         let limits = &self.program.settings.interrupt_time;
-        state.guard = Guard::new(limits, state.capabilities.virtualized);
+        state.guard = Guard::new(limits, state.capabilities.virtualized, accesses);
         state.statistics.zero();
         state.order.begin(rotations, seed);
         state.clock.before = 0;
@@ -159,6 +160,12 @@ impl<M: Machine> Local<'_, M> {
         if self.state.phase != Phase::Proved && !self.take_over() {
             self.state.phase = Phase::Ended;
             self.end(ErrorCode::FixedCounterTaken);
+            return;
+        }
+        if !self.begin_branches() {
+            self.give_back();
+            self.state.phase = Phase::Ended;
+            self.end(ErrorCode::BranchesTaken);
             return;
         }
         self.begin_rotation();
@@ -186,6 +193,7 @@ impl<M: Machine> Local<'_, M> {
 
     /// Leaves the counters as they were found; none runs.
     pub(crate) fn give_back(&mut self) {
+        self.end_branches();
         if let Some(kind) = self.kind() {
             let found = self.state.found.control;
             let capabilities = &self.state.capabilities;
@@ -212,7 +220,7 @@ impl<M: Machine> Local<'_, M> {
         several && ran(self.machine.timestamp(), self.state.clock.rotation_began) >= enough
     }
 
-    fn stop_counters(&mut self) {
+    pub(crate) fn stop_counters(&mut self) {
         let state = &mut *self.state;
         state.clock.halted = self.machine.timestamp();
         if !state.active.get().is_empty() {

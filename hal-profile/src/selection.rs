@@ -7,9 +7,10 @@
 use crate::machine::{CpuidResult, Machine};
 use crate::registers::cpuid::{
     HYPERVISOR_INTERFACE_HV1, HYPERVISOR_INTERFACE_NANOVISOR, LEAF40000003_EBX_ROOT,
-    LEAF40000003_ECX_ARCHITECTURAL_PMU, LEAF40000003_EDX_PERFORMANCE_MONITORS,
-    LEAF80000001_ECX_PERF_CTR_EXT_CORE, LEAF80000001_EDX_LONG_MODE, LEAF80000022_EAX_PERFMON_V2,
-    PerfMonEax, Signature, hypervisor_vendor, leaf1_ecx, leaf1_edx, vendor,
+    LEAF40000003_ECX_ARCHITECTURAL_PMU, LEAF40000003_EDX_LBR,
+    LEAF40000003_EDX_PERFORMANCE_MONITORS, LEAF80000001_ECX_PERF_CTR_EXT_CORE,
+    LEAF80000001_EDX_LONG_MODE, LEAF80000022_EAX_PERFMON_V2, PerfMonEax, Signature,
+    hypervisor_vendor, leaf1_ecx, leaf1_edx, vendor,
 };
 use shared_types::{ProfileInterface, Reason};
 use zerocopy::FromZeros;
@@ -71,6 +72,8 @@ pub struct Hv1 {
     pub counters: bool,
     /// ECX bit 7: an architectural PMU is available. Shown, and not judged by.
     pub architectural: bool,
+    /// EDX bit 26: last branch records are available.
+    pub branches: bool,
     /// EBX bits 0 and 12, CreatePartitions and CpuManagement: the root partition.
     pub root: bool,
 }
@@ -143,6 +146,7 @@ impl Hypervisor {
                 Self::Hv1(Hv1 {
                     counters: features.edx & LEAF40000003_EDX_PERFORMANCE_MONITORS != 0,
                     architectural: features.ecx & LEAF40000003_ECX_ARCHITECTURAL_PMU != 0,
+                    branches: features.edx & LEAF40000003_EDX_LBR != 0,
                     root: features.ebx & LEAF40000003_EBX_ROOT == LEAF40000003_EBX_ROOT,
                 })
             }

@@ -4,6 +4,7 @@
 //! PASSIVE_LEVEL, and tells it of handles closed, timers, interrupts, sleep and new processors.
 //! Nothing is held: every request is answered when the call returns.
 
+mod branches;
 mod by_thread;
 mod configure;
 mod describe;

@@ -2,6 +2,7 @@
 //!
 //! It is touched only on its processor, with interrupts masked.
 
+use crate::branches::Recorded;
 use crate::capabilities::Capabilities;
 use crate::guard::Guard;
 use crate::pce::Pce;
@@ -41,8 +42,10 @@ pub struct ProcessorState {
     pub(crate) storm: bool,
     /// [`shared_types::ErrorCode`] for which the session has ended here, or 0.
     pub(crate) ended: u32,
-    /// LVTPC when it was last looked at for a refusal.
-    pub(crate) lvtpc: u64,
+    /// The register that told, when one was last looked at for a refusal: LVTPC, or where branch
+    /// recording is switched.
+    pub(crate) evidence: u64,
+    pub(crate) branches: Recorded,
 }
 
 /// How far a program has come.
@@ -81,6 +84,8 @@ pub(crate) enum Proof {
     Storm = 4,
     /// Somebody else has a fixed counter enabled that the program needs.
     FixedTaken = 5,
+    /// Somebody else records branches.
+    BranchesTaken = 6,
 }
 
 /// The counters of the rotation that runs now.

@@ -1,4 +1,10 @@
 //! Branch records: the branches that a processor took before a sample.
+//!
+//! The processor records, whatever runs on it: the oldest records of a sample can be those of
+//! another thread, of an interrupt's handler or of the kernel's change from one thread to the next,
+//! as nothing is saved and restored there. They are known to be of the sampled thread from the newest
+//! back to the first that leaves the process's own code; where the kernel's branches are not
+//! recorded, or are hidden, a change of threads in between leaves no mark.
 
 use crate::interface::wire_enum;
 use core::mem::size_of;
@@ -63,5 +69,39 @@ wire_enum! {
         Return = 6 "return"
         /// Interrupt, exception, system call, far transfer and others.
         Other = 7 "other"
+    }
+}
+
+wire_enum! {
+    /// How a processor records branches.
+    BranchRecords {
+        /// Not at all, or not so that they can be used here: see [`BranchReason`].
+        None = 0 "none"
+        /// Intel's model-specific records with LBR_INFO: Skylake to Tiger Lake, Goldmont Plus,
+        /// Tremont.
+        Info = 1 "lbr-info"
+        /// Intel's architectural records (CPUID leaf 0x1C).
+        Architectural = 2 "architectural-lbr"
+        /// AMD's LbrExtV2 (CPUID leaf 0x80000022).
+        AmdV2 = 3 "amd-lbr-v2"
+    }
+}
+
+wire_enum! {
+    /// Why a processor's branches cannot be recorded.
+    BranchReason {
+        /// The processor has no branch records that are known here.
+        NoRecords = 0 "no-records"
+        /// They can.
+        Available = 1 "available"
+        /// Overflows do not interrupt here.
+        NoInterrupt = 2 "no-interrupt"
+        /// It runs under a hypervisor that does not offer them.
+        Hypervisor = 3 "hypervisor"
+        /// IA32_PERF_CAPABILITIES tells a format without LBR_INFO, or leaf 0x1C no filters.
+        Format = 4 "format"
+        /// The records cannot be frozen when an overflow interrupts, and the interrupt's own
+        /// branches would push them out.
+        NoFreeze = 5 "no-freeze"
     }
 }

@@ -150,4 +150,22 @@ error_codes! {
     /// The source cannot be counted by thread, as it takes no general counter, or not the same one
     /// on every processor: `subject` is its number, `detail` the index of a processor.
     NotByThread = 42 "not-by-thread"
+    /// A processor of the session cannot record branches: `subject` is its index, `detail` the
+    /// [`crate::BranchReason`].
+    BranchesUnavailable = 43 "branches-unavailable"
+    /// More branches than a processor of the session records: `subject` is its index, `detail` the
+    /// most it records.
+    BranchDepth = 44 "branch-depth"
+    /// Branches are recorded for samples with an address, and the session has none: `subject` is
+    /// the number of branches asked for.
+    BranchesNeedSamples = 45 "branches-need-samples"
+    /// Somebody else records branches: `subject` is the index of a processor, `detail` the register
+    /// that says so.
+    BranchesTaken = 46 "branches-taken"
+    /// Somebody else has changed how branches are recorded while the session ran, which was ended:
+    /// `subject` is the index of the processor, `detail` the register that says so.
+    BranchesChanged = 47 "branches-changed"
+    /// Branches to kernel mode were asked for by a client that may not see kernel addresses:
+    /// `subject` is the filter.
+    BranchesKernelNotGranted = 48 "branches-kernel-not-granted"
 }

@@ -25,7 +25,7 @@ mod sample;
 mod source;
 mod text;
 
-pub use branch::{Branch, BranchKind, MAX_BRANCHES};
+pub use branch::{Branch, BranchKind, BranchReason, BranchRecords, MAX_BRANCHES};
 pub use error::{ErrorCode, NtStatus};
 pub use header::{ReplyHeader, RequestHeader, WIRE_VERSION};
 pub use interface::{Delivery, ProfileInterface, Reason};

@@ -1,8 +1,9 @@
 //! AMD's units: K7's four counters, the core extension of family 15h, PerfMonV2 of Zen 4.
 //!
-//! Not modelled: northbridge, L2 and L3 counters, LBR.
+//! Not modelled: northbridge, L2 and L3 counters.
 
 use crate::amd_events::{self, Generation};
+use crate::branches::{FREEZE_LBRS_ON_PMI, LBR_FRZ, LastBranches, Taken};
 use crate::counter::Counter;
 use crate::cpuid::Leaves;
 use crate::event::{Code, Compare, Counts, Feed};
@@ -66,6 +67,7 @@ pub(crate) struct Amd {
     debug_ctl: u64,
     /// What a workload names.
     named: Vec<Code>,
+    branches: Option<LastBranches>,
 }
 
 impl Amd {
@@ -94,6 +96,7 @@ impl Amd {
             status: 0,
             debug_ctl: 0,
             named: Vec::new(),
+            branches: LastBranches::of_amd(leaves).filter(|_| perf_mon_v2),
         };
         unit.reset();
         Some(unit)
@@ -203,6 +206,10 @@ impl Amd {
 
 impl Unit for Amd {
     fn read_msr(&mut self, _thread: usize, msr: u32) -> Option<Result<u64, Fault>> {
+        let branches = self.branches.as_ref();
+        if let Some(value) = branches.and_then(|branches| branches.read(msr)) {
+            return Some(Ok(value));
+        }
         let register = self.register(msr)?;
         Some(Ok(self.read(register)))
     }
@@ -214,6 +221,10 @@ impl Unit for Amd {
         value: u64,
         now: &Counts,
     ) -> Option<Result<(), Fault>> {
+        let branches = self.branches.as_mut();
+        if let Some(taken) = branches.and_then(|branches| branches.write(msr, value)) {
+            return Some(taken.then_some(()).ok_or(Fault::WriteMsr { msr, value }));
+        }
         let register = self.register(msr)?;
         if !self.write(register, value) {
             return Some(Err(Fault::WriteMsr { msr, value }));
@@ -234,6 +245,9 @@ impl Unit for Amd {
                 self.status |= 1 << i;
                 pmi |= self.selects[i].int();
             }
+        }
+        if pmi && self.branches.is_some() && self.debug_ctl & FREEZE_LBRS_ON_PMI != 0 {
+            self.status |= LBR_FRZ;
         }
         if pmi && self.debug_ctl & FREEZE_ON_PMI != 0 {
             self.status |= COUNTERS_FROZEN;
@@ -286,6 +300,25 @@ impl Unit for Amd {
         }
     }
 
+    fn records_branches(&self) -> bool {
+        let branches = self.branches.as_ref();
+        branches.is_some_and(|branches| branches.is_on(self.debug_ctl, self.status))
+    }
+
+    fn branch(&mut self, taken: &Taken) {
+        if self.records_branches()
+            && let Some(branches) = &mut self.branches
+        {
+            branches.record(taken);
+        }
+    }
+
+    fn take_branches(&mut self) {
+        if let Some(branches) = &mut self.branches {
+            self.debug_ctl = branches.take(self.debug_ctl);
+        }
+    }
+
     fn stop_late(&mut self) {
         self.counters.iter_mut().for_each(Counter::stop_late);
     }
@@ -308,6 +341,9 @@ impl Unit for Amd {
         };
         self.status = 0;
         self.debug_ctl = 0;
+        if let Some(branches) = &mut self.branches {
+            branches.reset();
+        }
     }
 }
 

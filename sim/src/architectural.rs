@@ -1,12 +1,13 @@
 //! Intel's architectural performance monitoring, versions 1 to 6 (SDM vol. 3, "Architectural
 //! Performance Monitoring").
 //!
-//! Not modelled: PEBS, LBR, top-down metrics, transactions (a counter that asks
+//! Not modelled: PEBS, top-down metrics, transactions (a counter that asks
 //! for events inside one counts nothing), the EQ comparison and UMASK2 (likewise).
 
 mod capabilities;
 
 use crate::architectural_events::{FIXED, REFERENCE_CYCLES, REFERENCE_RATIO, ROWS};
+use crate::branches::{FREEZE_LBRS_ON_PMI, LBR, LBR_FRZ, LastBranches, Taken};
 use crate::counter::Counter;
 use crate::cpuid::Leaves;
 use crate::event::{Code, Compare, Counts, Event, Feed};
@@ -90,12 +91,17 @@ pub(crate) struct Architectural {
     core: u8,
     /// What a workload names.
     named: Vec<Code>,
+    branches: Option<LastBranches>,
 }
 
 impl Architectural {
     /// The unit that leaf 0x0A declares, after power-on; `None` where it declares none.
     pub(crate) fn new(leaves: &Leaves) -> Option<Self> {
-        let capabilities = Capabilities::of(leaves)?;
+        let mut capabilities = Capabilities::of(leaves)?;
+        let branches = LastBranches::of_intel(leaves);
+        if let (Some(branches), Some(bits)) = (&branches, &mut capabilities.perf_caps) {
+            *bits |= branches.format();
+        }
         let general = vec![Counter::new(capabilities.general_width); slots(capabilities.general)];
         let mut unit = Self {
             selects: vec![EventSelect::new(); general.len()],
@@ -109,6 +115,7 @@ impl Architectural {
             debugctl: 0,
             core: (leaves.get(0x1A, 0).eax >> 24) as u8,
             named: Vec::new(),
+            branches,
         };
         unit.reset();
         Some(unit)
@@ -182,7 +189,10 @@ impl Architectural {
                 return false;
             }
             Register::MiscEnable => self.misc_enable = value,
-            Register::DebugCtl => self.debugctl = value,
+            Register::DebugCtl => {
+                let branches = self.branches.as_ref();
+                self.debugctl = branches.map_or(value, |branches| branches.debugctl(value));
+            }
             Register::Status | Register::InUse | Register::PerfCapabilities => return false,
         }
         true
@@ -286,7 +296,17 @@ impl Architectural {
     /// A counter asks for its interrupt, and FREEZE_PERFMON_ON_PMI stops all: up to version 3 by
     /// clearing IA32_PERF_GLOBAL_CTRL, from version 4 on by CTR_FRZ (SDM vol. 3, "Freezing LBR and
     /// Performance Counters on PMI").
+    ///
+    /// FREEZE_LBRS_ON_PMI stops the branch records: up to version 3 by clearing IA32_DEBUGCTL.LBR,
+    /// from version 4 on by LBR_FRZ.
     fn freeze(&mut self, now: &Counts) {
+        if self.branches.is_some() && self.debugctl & FREEZE_LBRS_ON_PMI != 0 {
+            if self.capabilities.version >= 4 {
+                self.status |= LBR_FRZ;
+            } else {
+                self.debugctl &= !LBR;
+            }
+        }
         if self.debugctl & FREEZE_PERFMON_ON_PMI == 0 {
             return;
         }
@@ -317,6 +337,10 @@ fn by_status_bit<'a>(
 
 impl Unit for Architectural {
     fn read_msr(&mut self, _thread: usize, msr: u32) -> Option<Result<u64, Fault>> {
+        let branches = self.branches.as_ref();
+        if let Some(value) = branches.and_then(|branches| branches.read(msr)) {
+            return Some(Ok(value));
+        }
         let register = self.register(msr)?;
         Some(Ok(self.read(register)))
     }
@@ -328,6 +352,10 @@ impl Unit for Architectural {
         value: u64,
         now: &Counts,
     ) -> Option<Result<(), Fault>> {
+        let branches = self.branches.as_mut();
+        if let Some(taken) = branches.and_then(|branches| branches.write(msr, value)) {
+            return Some(taken.then_some(()).ok_or(Fault::WriteMsr { msr, value }));
+        }
         let register = self.register(msr)?;
         if !self.write(register, value) {
             return Some(Err(Fault::WriteMsr { msr, value }));
@@ -400,6 +428,25 @@ impl Unit for Architectural {
         }
     }
 
+    fn records_branches(&self) -> bool {
+        let branches = self.branches.as_ref();
+        branches.is_some_and(|branches| branches.is_on(self.debugctl, self.status))
+    }
+
+    fn branch(&mut self, taken: &Taken) {
+        if self.records_branches()
+            && let Some(branches) = &mut self.branches
+        {
+            branches.record(taken);
+        }
+    }
+
+    fn take_branches(&mut self) {
+        if let Some(branches) = &mut self.branches {
+            self.debugctl = branches.take(self.debugctl);
+        }
+    }
+
     fn stop_late(&mut self) {
         self.counters_mut().for_each(Counter::stop_late);
     }
@@ -420,6 +467,9 @@ impl Unit for Architectural {
         self.status = 0;
         self.misc_enable = MISC_ENABLE_RESET;
         self.debugctl = 0;
+        if let Some(branches) = &mut self.branches {
+            branches.reset();
+        }
     }
 }
 

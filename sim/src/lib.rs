@@ -9,6 +9,7 @@ pub mod amd_events;
 mod apic;
 mod architectural;
 pub mod architectural_events;
+mod branches;
 mod counter;
 pub mod cpuid;
 #[cfg(test)]
@@ -35,5 +36,6 @@ mod unit;
 pub mod unkind;
 pub mod workload;
 
+pub use branches::Taken;
 pub use processor::{Accesses, Processor};
 pub use unit::Watch;

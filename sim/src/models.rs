@@ -352,6 +352,7 @@ const SAPPHIRE_RAPIDS: &[Row] = &[
     (0xA, None, [0x08300805, 0, 0xF, 0x8604]),
     (0xB, Some(0), [1, 2, 0x100, 0]),
     (0xB, Some(1), [4, 16, 0x201, 0]),
+    (0x1C, None, [0x4000000B, 7, 7, 0]),
     (0x80000000, None, [0x80000008, 0, 0, 0]),
     (0x80000001, None, [0, 0, 0x121, 0x2C100000]),
 ];
@@ -370,6 +371,7 @@ const ARROW_LAKE: &[Row] = &[
 
 const LION_COVE: &[Row] = &[
     (0x1A, None, [0x40000003, 0, 0, 0]),
+    (0x1C, None, [0x4000000B, 7, 0x000F0007, 0]),
     (0x23, Some(0), [0xB, 0x3, 0, 0]),
     (0x23, Some(1), [0x3FF, 0xF, 0, 0]),
     (0x23, Some(3), [0x1DFF, 0, 0, 0]),
@@ -377,6 +379,7 @@ const LION_COVE: &[Row] = &[
 
 const SKYMONT: &[Row] = &[
     (0x1A, None, [0x20000003, 0, 0, 0]),
+    (0x1C, None, [0xC000000B, 7, 0x000F0007, 0]),
     (0x23, Some(0), [0xF, 0x3, 0x8, 0]),
     (0x23, Some(1), [0xFF, 0x77, 0, 0]),
     (0x23, Some(2), [0xFC, 0x3, 0xFC, 0x3]),

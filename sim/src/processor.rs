@@ -3,6 +3,7 @@
 use crate::amd::Amd;
 use crate::apic::Apic;
 use crate::architectural::Architectural;
+use crate::branches::Taken;
 use crate::cpuid::Leaves;
 use crate::event::{Code, Counts};
 use crate::fault::Fault;
@@ -48,8 +49,9 @@ const fn found(behaviour: Behaviour, msr: u32, cleared: u64, set: u64) -> Found 
 const INSTRUCTIONS: u64 = 0x43_00C0;
 
 /// IA32_PERF_GLOBAL_CTRL and PerfCntrGlobalCtl, IA32_DEBUGCTL's FREEZE_PERFMON_ON_PMI (AMD's has
-/// the same number), PERFEVTSEL0 of Intel and of AMD, IA32_FIXED_CTR_CTRL.
-const FOUND: [Found; 7] = [
+/// the same number), PERFEVTSEL0 of Intel and of AMD, IA32_FIXED_CTR_CTRL; the switches of branch
+/// recording: IA32_DEBUGCTL, IA32_LBR_CTL, DBG_EXTN_CFG.
+const FOUND: [Found; 10] = [
     found(Behaviour::ClearedGlobal, 0x38F, u64::MAX, 0),
     found(Behaviour::ClearedGlobal, 0xC000_0301, u64::MAX, 0),
     found(Behaviour::Frozen, 0x1D9, 0, 1 << 12),
@@ -57,6 +59,9 @@ const FOUND: [Found; 7] = [
     found(Behaviour::CountersOn, 0xC001_0000, u64::MAX, INSTRUCTIONS),
     found(Behaviour::FixedTaken, 0x38D, 0xFF, 0x33),
     found(Behaviour::FixedTaken, 0x38F, 0, 0b11 << 32),
+    found(Behaviour::BranchesOn, 0x1D9, 0, 1),
+    found(Behaviour::BranchesOn, 0x14CE, 0, 0x007F_0007),
+    found(Behaviour::BranchesOn, 0xC000_010F, 0, 1 << 6),
 ];
 
 /// How often software touched this processor's registers.
@@ -270,6 +275,20 @@ impl Processor {
         self.take_requests_of(overflow);
         if self.delivery.arrives(|watch| watch.feed.amount(&counts)) {
             self.deliver();
+        }
+    }
+
+    /// Whether the branches that are taken are recorded now.
+    #[must_use]
+    pub fn records_branches(&self) -> bool {
+        self.package()
+            .is_some_and(|package| package.unit.records_branches())
+    }
+
+    /// A branch is taken: before the events that it is part of are counted.
+    pub fn branch(&mut self, taken: &Taken) {
+        if let Some(mut package) = self.package() {
+            package.unit.branch(taken);
         }
     }
 
@@ -525,6 +544,9 @@ impl Processor {
             return;
         };
         let masks = hypervisor || package.unit.masks_on_delivery();
+        if self.delivery.changes_branches() {
+            package.unit.take_branches();
+        }
         if storming {
             package.unit.set_status(STORM_STATUS);
         }

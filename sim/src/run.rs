@@ -15,6 +15,9 @@ const TICKS_MAX: u64 = 1 << 16;
 const TIMER_UNIT: u64 = 100;
 /// Interrupts taken one after the other before anything else happens.
 const INTERRUPTS_IN_A_ROW: usize = 100;
+/// Branches of a stretch that are told: the others would be pushed out, unless a filter leaves most
+/// of these out.
+const BRANCHES_MOST: u64 = 256;
 /// The process that the first program of a workload is, in user mode and in the kernel.
 pub const PROCESS: u32 = 4096;
 /// Its thread.
@@ -177,7 +180,7 @@ impl Run {
     fn retire(&mut self, answering: &mut impl Answering, index: usize, next: u64) {
         let end = self.workload.length();
         let runner = &mut self.runners[index];
-        runner.position = next;
+        let before = core::mem::replace(&mut runner.position, next);
         let now = runner.began + self.workload.time_at(next) + runner.overhead;
         let counts = if runner.works {
             self.workload.counts_at(next)
@@ -186,6 +189,10 @@ impl Run {
         };
         if let Some(processor) = processor(answering, index) {
             processor.set_timestamp(now);
+            if self.runners[index].works && processor.records_branches() {
+                let taken = self.workload.branches_between(before, next, BRANCHES_MOST);
+                taken.for_each(|taken| processor.branch(&taken));
+            }
             processor.retire(counts);
         }
         let due = self.runners[index]

@@ -1,5 +1,6 @@
 //! What every performance-monitoring unit does, whatever its family.
 
+use crate::branches::Taken;
 use crate::counter::Counter;
 use crate::event::{Code, Counts, Feed};
 use crate::fault::Fault;
@@ -76,6 +77,14 @@ pub(crate) trait Unit: Send {
     }
     /// These selects and fixed counters count what a workload names.
     fn name_events(&mut self, _codes: &[Code], _now: &Counts) {}
+    /// Whether it records the branches that are taken now.
+    fn records_branches(&self) -> bool {
+        false
+    }
+    /// A branch is taken.
+    fn branch(&mut self, _taken: &Taken) {}
+    /// Somebody else begins to record branches.
+    fn take_branches(&mut self) {}
     /// From now on its counters stop some events late.
     fn stop_late(&mut self) {}
     /// Power-on reset.

@@ -48,6 +48,10 @@ pub enum Behaviour {
     NoFixed,
     /// `narrow-counters`.
     NarrowCounters,
+    /// `branches-on`.
+    BranchesOn,
+    /// `branches-changed`.
+    BranchesChanged,
 }
 
 /// One option, for people.
@@ -81,8 +85,11 @@ const fn row(
 const INTEL_SDM: &str = "Intel SDM volume 3 (325384), \"Architectural Performance Monitoring\"";
 const INTEL_APIC: &str = "Intel SDM volume 3 (325384), \"Local Vector Table\"";
 
+/// Nothing arbitrates who uses them: ETW (TraceConfigureLastBranchRecord), debuggers, profilers.
+const INTEL_LBR: &str = "Intel SDM volume 3 (325384), \"Last Branch Records\"";
+
 /// Every option, in the order of [`Behaviour`].
-pub const ROWS: [Row; 18] = [
+pub const ROWS: [Row; 20] = [
     row(
         Behaviour::ClearedGlobal,
         "cleared-global",
@@ -199,12 +206,27 @@ pub const ROWS: [Row; 18] = [
         "CPUID declares counters of 32 bits (Intel's leaf 0x0A)",
         INTEL_SDM,
     ),
+    row(
+        Behaviour::BranchesOn,
+        "branches-on",
+        "somebody records branches (IA32_DEBUGCTL.LBR, IA32_LBR_CTL.LBREn or DBG_EXTN_CFG.LBRV2EN)",
+        INTEL_LBR,
+    ),
+    row(
+        Behaviour::BranchesChanged,
+        "branches-changed",
+        "with each fourth overflow interrupt somebody begins to record all branches, without the \
+         freeze",
+        INTEL_LBR,
+    ),
 ];
 
 /// A preset nearer to overflow than this misbehaves with [`Behaviour::SmallestReload`].
 pub const SMALLEST_RELOAD: u64 = 128;
 /// With [`Behaviour::Lost`] each interrupt of this number is lost.
 pub const LOST_EACH: u64 = 7;
+/// With [`Behaviour::BranchesChanged`] each interrupt of this number brings the change.
+pub const BRANCHES_CHANGED_EACH: u64 = 4;
 /// Events that a stopped counter still counts with [`Behaviour::LateStop`].
 pub const LATE_STOP: u64 = 4;
 /// The bits of [`Behaviour::ForeignStatus`]: metrics overflow, ToPA, frozen LBR, the debug store's
@@ -401,6 +423,12 @@ impl Delivery {
     /// Whether the line is up though no counter's overflow holds it.
     pub(crate) fn is_storming(&self) -> bool {
         self.storming
+    }
+
+    /// Whether somebody begins to record branches with the interrupt that was asked for last.
+    pub(crate) fn changes_branches(&self) -> bool {
+        self.unkind.has(Behaviour::BranchesChanged)
+            && self.asked.is_multiple_of(BRANCHES_CHANGED_EACH)
     }
 
     /// The interrupt that is under way.

@@ -8,6 +8,7 @@
 //! The events of a kind come in stretches of [`STRETCH`], in each the user ones first, and both modes
 //! are exact at the end.
 
+mod branches;
 mod parse;
 mod truth;
 

@@ -10,7 +10,7 @@ use std::hint::black_box;
 const BATCH: u32 = 4096;
 
 fn push_and_drain(criterion: &mut Criterion) {
-    let words: Vec<Word> = (0..words_for(BATCH)).map(|_| Word::new(0)).collect();
+    let words: Vec<Word> = (0..words_for(BATCH, 0)).map(|_| Word::new(0)).collect();
     let ring = Ring::new(&words).expect("room for a sample");
     let mut out = vec![0; BATCH as usize * size_of::<Sample>()];
     let sample = Sample {

@@ -18,7 +18,8 @@ use shared_types::request::session::{
     CONFIGURE, Configure, Configured, KERNEL, OPEN, Opened, START, STOP, Session as OfSession, Spec,
 };
 use shared_types::request::{Plain, RequestCode};
-use shared_types::{Mode, NtStatus, ReplyHeader, RequestHeader, Sample};
+use shared_types::{Branch, Mode, NtStatus, ReplyHeader, RequestHeader, Sample};
+use sim::cpuid::Leaves;
 use sim::event::{Counts, Event};
 use sim::host::{Cpu, Host, Modelled};
 use sim::{Accesses, Processor};
@@ -47,6 +48,12 @@ pub struct Bare {
     pub client: Client,
     /// The seed of the order of rotations, from the next configuration on.
     pub rotation_seed: u32,
+    /// Branches recorded for each sample, and which.
+    pub branches: u16,
+    /// Bits of `branch_filter`.
+    pub branch_filter: u16,
+    /// Samples that each ring holds; 0 for the default.
+    pub ring_samples: u32,
     session: u32,
     buffer: Vec<u8>,
 }
@@ -70,10 +77,20 @@ impl Bare {
         Self::made(model, count, ring_bytes_max, Processor::boot_windows)
     }
 
+    /// On processors of these leaves, as Windows leaves them.
+    #[must_use]
+    pub fn of(leaves: &[Leaves]) -> Self {
+        Self::on(leaves, 1 << 30, Processor::boot_windows)
+    }
+
     fn made(model: &str, count: usize, ring_bytes_max: u64, boot: impl Fn(&mut Processor)) -> Self {
         let model = sim::models::find(model).expect("a built-in model");
         let leaves = sim::models::repeat(&model.processors(), count);
-        let mut processors = sim::machine::processors(&leaves);
+        Self::on(&leaves, ring_bytes_max, boot)
+    }
+
+    fn on(leaves: &[Leaves], ring_bytes_max: u64, boot: impl Fn(&mut Processor)) -> Self {
+        let mut processors = sim::machine::processors(leaves);
         processors.iter_mut().for_each(boot);
         let about = About {
             answerer: "test",
@@ -86,6 +103,9 @@ impl Bare {
             service: Service::new(Host::new(processors), sessions, scratch, about),
             client: CLIENT,
             rotation_seed: 0,
+            branches: 0,
+            branch_filter: 0,
+            ring_samples: 64,
             session: 0,
             buffer: vec![0; BUFFER],
         };
@@ -109,6 +129,12 @@ impl Bare {
         reply.size as usize
     }
 
+    /// The same; answers the whole reply.
+    pub fn reply(&mut self, code: RequestCode, input: &[u8]) -> Vec<u8> {
+        let length = self.request(code, input);
+        self.buffer[..length].to_vec()
+    }
+
     /// One request; answers its reply's header, which may refuse it.
     pub fn send(&mut self, code: RequestCode, input: &[u8]) -> ReplyHeader {
         self.buffer[..input.len()].copy_from_slice(input);
@@ -122,7 +148,7 @@ impl Bare {
         reply
     }
 
-    /// What the session shall do, everywhere, in rings of 64 samples; answers what was settled.
+    /// What the session shall do, everywhere; answers what was settled.
     pub fn configure(&mut self, flags: u32, specs: &[Spec], rotation: u32) -> Configured {
         let reply = self.try_configure(flags, specs, rotation);
         assert_eq!(reply.error, 0, "the configuration is refused");
@@ -137,9 +163,10 @@ impl Bare {
             session: self.session,
             sources: specs.len() as u32,
             rotation,
-            ring_samples: 64,
+            ring_samples: self.ring_samples,
             rotation_seed: self.rotation_seed,
-            reserved: 0,
+            branches: self.branches,
+            branch_filter: self.branch_filter,
             processors: [0; 32],
         };
         self.send(CONFIGURE, &bytes(&head, specs))
@@ -188,6 +215,25 @@ impl Bare {
     pub fn drain(&mut self) -> Vec<Sample> {
         let length = self.about_session(DRAIN);
         self.elements(size_of::<Drained>(), length)
+    }
+
+    /// All samples that wait, each with its branches, newest first; what stands behind those is
+    /// zeros.
+    pub fn drain_with_branches(&mut self) -> Vec<(Sample, Vec<Branch>)> {
+        let length = self.about_session(DRAIN);
+        let (head, entries) = Drained::read_from_prefix(&self.buffer[..length]).expect("a reply");
+        let size = size_of::<Sample>() + head.branches as usize * size_of::<Branch>();
+        let entries = entries.chunks_exact(size);
+        assert_eq!(entries.len(), head.count as usize);
+        let parts = entries.map(|entry| {
+            let (sample, rest) = Sample::read_from_prefix(entry).expect("a sample");
+            let (valid, others) = rest.split_at(size_of::<Branch>() * usize::from(sample.branches));
+            assert!(others.iter().all(|&byte| byte == 0));
+            let branches = valid.chunks_exact(size_of::<Branch>());
+            let read = |bytes| Branch::read_from_bytes(bytes).expect("a branch");
+            (sample, branches.map(read).collect())
+        });
+        parts.collect()
     }
 
     /// What became of all samples.

@@ -2,6 +2,7 @@
 
 pub mod bare;
 pub mod bindings;
+pub mod branches;
 pub mod cases;
 pub mod driver;
 pub mod dumps;

@@ -45,7 +45,8 @@ pub fn configure(session: u32, flags: u32, specs: &[Spec]) -> Vec<u8> {
         rotation: 0,
         ring_samples: 0,
         rotation_seed: 0,
-        reserved: 0,
+        branches: 0,
+        branch_filter: 0,
         processors: [0; 32],
     };
     bytes(&head, specs)
@@ -123,7 +124,8 @@ pub fn random_well_formed(rng: &mut Rng, sessions: &[u32]) -> (RequestCode, Vec<
                 rotation: rng.u32(..) >> rng.u32(..32),
                 ring_samples: rng.u32(..) >> rng.u32(..32),
                 rotation_seed: 0,
-                reserved: 0,
+                branches: [0, 8, 16, 32, rng.u16(..64)][rng.usize(..8) % 5],
+                branch_filter: u16::from(rng.u8(..4) == 0) * rng.u16(..0x400),
                 processors: match rng.u8(..8) {
                     0 => [0; 32].map(|_: u64| rng.u64(..) >> rng.u32(..64)),
                     1 => std::array::from_fn(|word| if word == 0 { rng.u64(..8) } else { 0 }),

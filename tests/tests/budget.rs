@@ -444,7 +444,7 @@ fn memory_is_bounded() {
     assert!(size_of::<Session>() <= 184 * KIB, "for each session");
     // A ring is two counts in lines of their own, and 40 bytes a sample.
     for samples in [1, 2, 1024, 32_768] {
-        let bytes = words_for(samples) * size_of::<Word>();
+        let bytes = words_for(samples, 0) * size_of::<Word>();
         assert_eq!(bytes, 128 + samples as usize * 40);
     }
 }

@@ -127,6 +127,8 @@ fn f_no_request_makes_a_register_number_or_an_address_of_its_bytes() {
             0x309..=0x30C,
             0x38D..=0x390,
             0x1B..=0x1B,
+            0x1C8..=0x1C9,
+            0x1D9..=0x1D9,
         ];
         let apic = 0xFFFF_0000 | 0x340;
         let number = register.number;

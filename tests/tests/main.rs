@@ -2,6 +2,7 @@
 
 mod amd_sources;
 mod assign;
+mod branches;
 mod budget;
 mod capabilities;
 mod catalog;

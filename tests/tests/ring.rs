@@ -54,7 +54,7 @@ fn memory_for_at_least_so_many() {
         (1024, 1024),
         (1025, 2048),
     ] {
-        let words = memory(words_for(samples));
+        let words = memory(words_for(samples, 0));
         assert_eq!(
             words.len(),
             16 + slots * 5,
@@ -83,7 +83,7 @@ fn capacity_is_the_power_of_two_that_fits() {
 
 #[test]
 fn full_and_empty() {
-    let words = memory(words_for(4));
+    let words = memory(words_for(4, 0));
     let ring = Ring::new(&words).expect("a ring");
     assert!(ring.is_empty());
     assert_eq!(ring.capacity(), 4);
@@ -104,7 +104,7 @@ fn full_and_empty() {
 
 #[test]
 fn drains_as_many_whole_samples_as_fit() {
-    let words = memory(words_for(8));
+    let words = memory(words_for(8, 0));
     let ring = Ring::new(&words).expect("a ring");
     assert!((1..=8).all(|n| ring.push(&sample(n))));
     assert_eq!(drain(&ring, 0), []);
@@ -122,7 +122,7 @@ fn drains_as_many_whole_samples_as_fit() {
 fn it_is_a_queue_however_often_it_wraps() {
     let mut random = fastrand::Rng::with_seed(1);
     for samples in [1, 2, 4, 16] {
-        let words = memory(words_for(samples));
+        let words = memory(words_for(samples, 0));
         let ring = Ring::new(&words).expect("a ring");
         let mut queue = VecDeque::new();
         for n in 0..5_000 {
@@ -144,7 +144,7 @@ fn it_is_a_queue_however_often_it_wraps() {
 #[test]
 fn counts_may_wrap() {
     use std::sync::atomic::Ordering::Relaxed;
-    let words = memory(words_for(4));
+    let words = memory(words_for(4, 0));
     words[0].store(u64::MAX - 1, Relaxed);
     words[8].store(u64::MAX - 1, Relaxed);
     let ring = Ring::new(&words).expect("a ring");

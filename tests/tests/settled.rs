@@ -24,7 +24,8 @@ fn head(session: u32, flags: u32) -> Configure {
         rotation: 0,
         ring_samples: 0,
         rotation_seed: 0,
-        reserved: 0,
+        branches: 0,
+        branch_filter: 0,
         processors: [0; 32],
     }
 }
@@ -93,7 +94,7 @@ fn a_ring_holds_what_was_asked_for() {
 
 /// Bytes of so many rings for so many samples.
 fn ring_bytes(samples: u32, rings: u64) -> u64 {
-    words_for(samples) as u64 * 8 * rings
+    words_for(samples, 0) as u64 * 8 * rings
 }
 
 #[test]

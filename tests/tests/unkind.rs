@@ -35,7 +35,7 @@ const MACHINES: [&str; 7] = [
     "zen4",
 ];
 /// With these the processor counts and interrupts, however badly.
-const SAMPLING: [&str; 18] = [
+const SAMPLING: [&str; 20] = [
     "cleared-global",
     "frozen",
     "stale-status",
@@ -50,6 +50,8 @@ const SAMPLING: [&str; 18] = [
     "smallest-reload",
     "no-fixed",
     "narrow-counters",
+    "branches-on",
+    "branches-changed",
     "late+frozen",
     "late+smallest-reload",
     "late+lost+foreign-status",

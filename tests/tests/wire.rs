@@ -186,8 +186,8 @@ fn needed(code: RequestCode) -> usize {
     let header = size_of::<ReplyHeader>();
     match code {
         machine::DESCRIBE => 104,
-        // The latter: a head of 32, and 96 for a processor.
-        machine::HELLO | machine::PROCESSORS => 128,
+        machine::HELLO => 128,
+        machine::PROCESSORS => 32 + 104,
         source::ENUMERATE => 32 + 512,
         source::QUERY => 64,
         source::PLAN => 40 + 8,
@@ -196,7 +196,7 @@ fn needed(code: RequestCode) -> usize {
         // The latter: a head of 40, and 16 for a counter.
         session::SET_INTERVAL | threads::THREADS => 56,
         session::STOP | counts::SNAPSHOT => 32 + 2 * 80,
-        samples::DRAIN => 40 + 40,
+        samples::DRAIN => 48 + 40,
         samples::STATISTICS => 24 + 8 * 15,
         rdpmc::ALLOW | rdpmc::RELEASE | rdpmc::STATUS => 40,
         // As many registers as the processor has: all of them, or none.

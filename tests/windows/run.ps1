@@ -140,7 +140,7 @@ function Get-ControlRegister([string]$Name) {
     $values = @{}
     foreach ($one in (Get-Answer $Name "registers -C 0-$last").processors) {
         foreach ($register in $one.registers) {
-            if ($register.name -match 'PERFEVTSEL|PERF_CTL|PERF_LEGACY_CTL|FIXED_CTR_CTRL|GLOBAL_CTRL|GlobalCtl') {
+            if ($register.name -match 'PERFEVTSEL|PERF_CTL|PERF_LEGACY_CTL|FIXED_CTR_CTRL|GLOBAL_CTRL|GlobalCtl|DEBUGCTL|DebugCtl|LBR_SELECT|LBR_CTL|LBR_DEPTH|DBG_EXTN_CFG') {
                 $values["$($one.processor) $($register.name)"] = [Convert]::ToUInt64($register.value.Substring(2), 16)
             }
         }
@@ -466,6 +466,24 @@ Invoke-Step 'record' {
     $report = Get-Answer 'report' "report `"$file`""
     Assert-That ($report.samples -eq $answer.samples) "report has $($report.samples) samples, record had $($answer.samples)"
     "$($answer.samples) samples of $source, $lost lost"
+}
+Invoke-Step 'record with branches' {
+    Assert-Ready
+    $file = Join-Path $Log 'branches.rec'
+    $spin = Start-Process -WindowStyle Hidden -PassThru powershell.exe '-NoProfile -Command "while ($true) { }"'
+    try {
+        $answer = Get-Answer 'branches' "record --branches=8 -e TotalIssues:1000000 -d 2 -o `"$file`""
+    } catch {
+        if ($_.Exception.Message -match '\((branches-unavailable|branches-taken),') {
+            Skip-Step $_.Exception.Message
+        }
+        throw
+    } finally {
+        $spin.Kill()
+    }
+    Assert-That ($answer.samples -gt 0) 'no sample with branches'
+    Assert-Clear 'registers-after-branches'
+    "$($answer.samples) samples, and the registers of branch recording are equal to before"
 }
 # Samples of each processor, by its number, between two moments in seconds; of all where none is given.
 function Get-SampleCount([string]$Name, [string]$File, [string]$Between) {

@@ -83,7 +83,8 @@ impl Setup {
             rotation: self.rotation,
             ring_samples: 0,
             rotation_seed: 0,
-            reserved: 0,
+            branches: 0,
+            branch_filter: 0,
             processors: processor_bits(&self.processors),
         };
         [head.as_bytes(), self.specs.as_bytes()].concat()

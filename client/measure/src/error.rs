@@ -1,6 +1,6 @@
 //! Everything that can go wrong, in words: what was refused and why.
 
-use shared_types::{ErrorCode, NtStatus, ProfileSource, WIRE_VERSION};
+use shared_types::{BranchReason, ErrorCode, NtStatus, ProfileSource, WIRE_VERSION};
 use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
@@ -311,6 +311,43 @@ fn refused(refusal: &Refusal) -> String {
         E::NotByThread => format!(
             "{source} cannot be counted by thread: processor {detail} has no general counter for it, or not the one that the others use"
         ),
+        E::BranchesUnavailable => format!(
+            "processor {subject} cannot record branches: {}",
+            no_branches(BranchReason::from_wire(detail as u32))
+        ),
+        E::BranchDepth => {
+            format!("processor {subject} records {detail} branches for a sample at most")
+        }
+        E::BranchesNeedSamples => {
+            "branches are recorded only for samples that have an address".to_owned()
+        }
+        E::BranchesTaken => format!(
+            "somebody else records branches on processor {subject} (control register {detail:#x})"
+        ),
+        E::BranchesChanged => format!(
+            "somebody else changed how branches are recorded on processor {subject}, so sampling was stopped (control register {detail:#x})"
+        ),
+        E::BranchesKernelNotGranted => {
+            "branches of kernel mode have kernel addresses, which require SeDebugPrivilege"
+                .to_owned()
+        }
+    }
+}
+
+/// Why a processor cannot record branches, as the rest of a sentence.
+#[must_use]
+pub const fn no_branches(reason: Option<BranchReason>) -> &'static str {
+    match reason {
+        Some(BranchReason::NoRecords) => "it has no branch records that the driver can read",
+        Some(BranchReason::NoInterrupt) => "counter overflows raise no interrupt there",
+        Some(BranchReason::Hypervisor) => "its hypervisor does not offer branch records",
+        Some(BranchReason::Format) => {
+            "its branch records have a format that the driver does not read"
+        }
+        Some(BranchReason::NoFreeze) => {
+            "its branch records cannot be frozen when a counter overflows"
+        }
+        Some(BranchReason::Available) | None => "the driver does not say why",
     }
 }
 

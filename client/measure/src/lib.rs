@@ -44,7 +44,7 @@ mod windows;
 
 pub use connection::{Connection, Fit, Setup};
 pub use count::{Counted, Measured, Sources, measure};
-pub use error::{Error, Refusal, Result};
+pub use error::{Error, Refusal, Result, no_branches};
 pub use likeness::did_you_mean;
 pub use modelled::{Code, Modelled, ModelledMachine, spec};
 pub use rdpmc::Clock;

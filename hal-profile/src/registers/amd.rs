@@ -3,6 +3,8 @@
 //!
 //! PERF_CTL has the layout of [`super::intel::PerfEvtSel`].
 
+use bitfield_struct::bitfield;
+
 /// PERF_LEGACY_CTL0; three follow.
 pub const PERF_LEGACY_CTL0: u32 = 0xC001_0000;
 /// PERF_LEGACY_CTR0; three follow.
@@ -23,3 +25,52 @@ pub const GLOBAL_STATUS_CLR: u32 = 0xC000_0302;
 pub const COUNTER_WIDTH: u8 = 48;
 /// RDPMC reaches core counters up to this index only; the next belong to the northbridge.
 pub const RDPMC_CORE_COUNTERS: u8 = 6;
+
+/// PerfCntrGlobalStatus: an overflow interrupt has frozen the branch records.
+pub const GLOBAL_STATUS_LBR_FROZEN: u64 = 1 << 58;
+/// LBR_SELECT, a [`super::intel::LbrSelect`].
+pub const LBR_SELECT: u32 = 0xC000_010E;
+/// DBG_EXTN_CFG, a [`DbgExtnCfg`].
+pub const DBG_EXTN_CFG: u32 = 0xC000_010F;
+/// LastBranchFromIp of the newest record, then its LastBranchToIp; the others follow.
+pub const LBR_FROM0: u32 = 0xC001_0300;
+
+/// DBG_EXTN_CFG (APM vol. 2, "Last Branch Stack Registers"), the bit that is used here.
+#[bitfield(u64)]
+#[derive(PartialEq, Eq)]
+pub struct DbgExtnCfg {
+    #[bits(6)]
+    _other0: u8,
+    /// LBRV2EN: branches are recorded.
+    pub lbr_v2_enable: bool,
+    #[bits(57)]
+    _other1: u64,
+}
+
+/// LastBranchFromIp.
+#[bitfield(u64)]
+#[derive(PartialEq, Eq)]
+pub struct LbrFrom {
+    /// The address, without its sign.
+    #[bits(58)]
+    pub address: u64,
+    #[bits(5)]
+    _reserved: u8,
+    /// It was mispredicted.
+    pub mispredicted: bool,
+}
+
+/// LastBranchToIp.
+#[bitfield(u64)]
+#[derive(PartialEq, Eq)]
+pub struct LbrTo {
+    /// The address, without its sign.
+    #[bits(58)]
+    pub address: u64,
+    #[bits(4)]
+    _reserved: u8,
+    /// Recorded speculatively; without `valid` it is of a wrong path.
+    pub speculative: bool,
+    /// It retired.
+    pub valid: bool,
+}

@@ -110,6 +110,8 @@ pub fn available_events(leaf: CpuidResult) -> u32 {
     !leaf.ebx & meaningful
 }
 
+/// Leaf 7 EDX: architectural last branch records, leaf 0x1C.
+pub const LEAF7_EDX_ARCHITECTURAL_LBR: u32 = 1 << 19;
 /// Leaf 7 sub-leaf 1 EAX: leaf 0x23 (ArchPerfmonExt) is there.
 pub const LEAF7_1_EAX_ARCH_PERFMON_EXT: u32 = 1 << 8;
 /// Leaf 0x80000001 ECX: PerfCtrExtCore.
@@ -118,6 +120,8 @@ pub const LEAF80000001_ECX_PERF_CTR_EXT_CORE: u32 = 1 << 23;
 pub const LEAF80000001_EDX_LONG_MODE: u32 = 1 << 29;
 /// Leaf 0x80000022 EAX: PerfMonV2.
 pub const LEAF80000022_EAX_PERFMON_V2: u32 = 1 << 0;
+/// Leaf 0x80000022 EAX: LbrExtV2.
+pub const LEAF80000022_EAX_LBR_V2: u32 = 1 << 1;
 /// Leaf 0x80000022 EAX: LbrAndPmcFreeze.
 pub const LEAF80000022_EAX_FREEZE: u32 = 1 << 2;
 /// Leaf 0x40000001 EAX of a hypervisor with Microsoft's interface: "Hv#1".
@@ -130,6 +134,47 @@ pub const LEAF40000003_EBX_ROOT: u32 = 1 << 0 | 1 << 12;
 pub const LEAF40000003_ECX_ARCHITECTURAL_PMU: u32 = 1 << 7;
 /// Leaf 0x40000003 EDX: PerformanceMonitorsAvailable.
 pub const LEAF40000003_EDX_PERFORMANCE_MONITORS: u32 = 1 << 2;
+/// Leaf 0x40000003 EDX: last branch records are available.
+pub const LEAF40000003_EDX_LBR: u32 = 1 << 26;
+
+/// Leaf 0x1C EAX: what architectural last branch records there are.
+#[bitfield(u32)]
+pub struct LbrEax {
+    /// Bit n: a depth of 8 (n + 1).
+    pub depths: u8,
+    #[bits(22)]
+    _reserved: u32,
+    /// They may be lost in deep C-states.
+    pub deep_c_state_reset: bool,
+    /// Addresses are LIP, else EIP.
+    pub lip: bool,
+}
+
+/// Leaf 0x1C EBX: what can be left out.
+#[bitfield(u32)]
+pub struct LbrEbx {
+    /// By privilege level.
+    pub cpl_filter: bool,
+    /// By kind of branch.
+    pub branch_filter: bool,
+    /// Call-stack mode.
+    pub call_stack: bool,
+    #[bits(29)]
+    _reserved: u32,
+}
+
+/// Leaf 0x1C ECX: what a record tells.
+#[bitfield(u32)]
+pub struct LbrEcx {
+    /// Whether it was mispredicted.
+    pub mispredict: bool,
+    /// Cycles since the record before.
+    pub timed: bool,
+    /// The kind of branch.
+    pub branch_type: bool,
+    #[bits(29)]
+    _reserved: u32,
+}
 
 /// The 12 letters of leaf 0 (EBX, EDX, ECX).
 #[must_use]

@@ -28,6 +28,31 @@ pub const MISC_ENABLE_PERFMON: u64 = 1 << 7;
 /// IA32_PERF_GLOBAL_STATUS bit 59, CTR_FRZ, from version 4 on: an overflow has frozen the counters
 /// (IA32_DEBUGCTL.FREEZE_PERFMON_ON_PMI), until the bit is acknowledged.
 pub const GLOBAL_STATUS_CTR_FRZ: u64 = 1 << 59;
+/// IA32_PERF_GLOBAL_STATUS bit 58, LBR_FRZ, from version 4 on: an overflow has frozen the branch
+/// records (IA32_DEBUGCTL.FREEZE_LBRS_ON_PMI), until the bit is acknowledged.
+pub const GLOBAL_STATUS_LBR_FRZ: u64 = 1 << 58;
+/// IA32_DEBUGCTL.
+pub const IA32_DEBUGCTL: u32 = 0x1D9;
+/// MSR_LBR_SELECT, a [`LbrSelect`].
+pub const LBR_SELECT: u32 = 0x1C8;
+/// MSR_LASTBRANCH_TOS: the index of the newest record.
+pub const LBR_TOS: u32 = 0x1C9;
+/// MSR_LASTBRANCH_0_FROM_IP; the others follow.
+pub const LBR_FROM0: u32 = 0x680;
+/// MSR_LASTBRANCH_0_TO_IP; the others follow.
+pub const LBR_TO0: u32 = 0x6C0;
+/// MSR_LBR_INFO_0, a [`LbrInfo`]; the others follow.
+pub const LBR_INFO0: u32 = 0xDC0;
+/// IA32_LBR_CTL, a [`LbrCtl`].
+pub const IA32_LBR_CTL: u32 = 0x14CE;
+/// IA32_LBR_DEPTH: how many records there are; a write clears them all.
+pub const IA32_LBR_DEPTH: u32 = 0x14CF;
+/// IA32_LBR_0_FROM_IP, the newest record's; the others follow.
+pub const IA32_LBR_FROM0: u32 = 0x1500;
+/// IA32_LBR_0_TO_IP; the others follow.
+pub const IA32_LBR_TO0: u32 = 0x1600;
+/// IA32_LBR_0_INFO, a [`LbrInfo`]; the others follow.
+pub const IA32_LBR_INFO0: u32 = 0x1200;
 /// RDPMC: ECX bit that asks for a fixed counter.
 pub const RDPMC_FIXED: u32 = 1 << 30;
 
@@ -80,12 +105,131 @@ pub struct FixedControl {
     _reserved: u8,
 }
 
+/// IA32_DEBUGCTL (SDM vol. 4, "IA-32 Architectural MSRs"). AMD's DebugCtl has LBR, BTF and the
+/// freezes at the same places (APM vol. 2, "Debug-Control MSR").
+#[bitfield(u64)]
+#[derive(PartialEq, Eq)]
+pub struct DebugCtl {
+    /// LBR: branches are recorded, where the records are model-specific.
+    pub lbr: bool,
+    /// BTF: single-step on branches.
+    pub btf: bool,
+    #[bits(4)]
+    _other: u8,
+    /// TR: trace messages.
+    pub tr: bool,
+    /// BTS: branch trace store.
+    pub bts: bool,
+    /// BTINT: interrupt when its buffer is full.
+    pub btint: bool,
+    /// BTS_OFF_OS.
+    pub bts_off_os: bool,
+    /// BTS_OFF_USR.
+    pub bts_off_usr: bool,
+    /// FREEZE_LBRS_ON_PMI.
+    pub freeze_lbrs_on_pmi: bool,
+    /// FREEZE_PERFMON_ON_PMI.
+    pub freeze_perfmon_on_pmi: bool,
+    #[bits(1)]
+    _reserved0: u8,
+    /// FREEZE_WHILE_SMM.
+    pub freeze_while_smm: bool,
+    #[bits(49)]
+    _reserved1: u64,
+}
+
+/// MSR_LBR_SELECT, 1 for what is left out (SDM vol. 3, "Filtering of Last Branch Records"); AMD's
+/// has the same, without EN_CALLSTACK.
+#[bitfield(u64)]
+#[derive(PartialEq, Eq)]
+pub struct LbrSelect {
+    /// CPL_EQ_0: to ring 0.
+    pub cpl_eq_0: bool,
+    /// CPL_NEQ_0: to rings 1 to 3.
+    pub cpl_neq_0: bool,
+    /// JCC.
+    pub jcc: bool,
+    /// NEAR_REL_CALL.
+    pub near_rel_call: bool,
+    /// NEAR_IND_CALL.
+    pub near_ind_call: bool,
+    /// NEAR_RET.
+    pub near_ret: bool,
+    /// NEAR_IND_JMP.
+    pub near_ind_jmp: bool,
+    /// NEAR_REL_JMP.
+    pub near_rel_jmp: bool,
+    /// FAR_BRANCH.
+    pub far_branch: bool,
+    /// EN_CALLSTACK: 1 is call-stack mode.
+    pub en_callstack: bool,
+    #[bits(54)]
+    _reserved: u64,
+}
+
+/// IA32_LBR_CTL, 1 for what is recorded (SDM vol. 3, "Last Branch Records").
+#[bitfield(u64)]
+#[derive(PartialEq, Eq)]
+pub struct LbrCtl {
+    /// LBREn: branches are recorded.
+    pub lbr_en: bool,
+    /// OS: to ring 0.
+    pub os: bool,
+    /// USR: to ring 3.
+    pub usr: bool,
+    /// CALL_STACK mode.
+    pub call_stack: bool,
+    #[bits(12)]
+    _reserved0: u16,
+    /// JCC.
+    pub jcc: bool,
+    /// NEAR_REL_JMP.
+    pub near_rel_jmp: bool,
+    /// NEAR_IND_JMP.
+    pub near_ind_jmp: bool,
+    /// NEAR_REL_CALL.
+    pub near_rel_call: bool,
+    /// NEAR_IND_CALL.
+    pub near_ind_call: bool,
+    /// NEAR_RET.
+    pub near_ret: bool,
+    /// OTHER_BRANCH.
+    pub other_branch: bool,
+    #[bits(41)]
+    _reserved1: u64,
+}
+
+/// MSR_LBR_INFO_x and IA32_LBR_x_INFO.
+#[bitfield(u64)]
+#[derive(PartialEq, Eq)]
+pub struct LbrInfo {
+    /// Cycles since the record before; saturates.
+    pub cycles: u16,
+    #[bits(40)]
+    _counters: u64,
+    /// BR_TYPE, architectural only: 0 Jcc, 1 indirect jump, 2 direct jump, 3 indirect call, 4
+    /// direct call, 5 return, from 8 on others.
+    #[bits(4)]
+    pub branch_type: u8,
+    /// CYC_CNT_VALID, architectural only.
+    pub cycles_valid: bool,
+    /// TSX_ABORT.
+    pub abort: bool,
+    /// IN_TSX.
+    pub in_transaction: bool,
+    /// MISPRED.
+    pub mispredicted: bool,
+}
+
 /// IA32_PERF_CAPABILITIES, the bits that are used here.
 #[bitfield(u64)]
 #[derive(PartialEq, Eq)]
 pub struct PerfCapabilities {
-    #[bits(13)]
-    _reserved0: u16,
+    /// LBR_FMT: 5 is LBR_INFO with transactions, 7 without.
+    #[bits(6)]
+    pub lbr_format: u8,
+    #[bits(7)]
+    _reserved0: u8,
     /// FW_WRITE: IA32_A_PMCx are there.
     pub full_width_write: bool,
     #[bits(50)]

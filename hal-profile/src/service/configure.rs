@@ -1,6 +1,7 @@
 //! A configuration: each spec resolved, each interval settled, a program made for each kind of
 //! processor.
 
+use super::branches;
 use super::by_thread;
 use super::exchange::{Exchange, Refused, refused};
 use super::kinds::Kinds;
@@ -16,6 +17,7 @@ use crate::processor_set::ProcessorSet;
 use crate::program::{
     KindProgram, MAX_KINDS, MAX_SOURCES, Program, Scratch, Settings, Slot, Source, ticks,
 };
+use crate::ring::words_for;
 use crate::source::raw::{self, Family, RawEvent};
 use crate::source::{ANY, CounterSet, Fit, NO_COUNTER, Select, limits};
 use core::mem::{offset_of, size_of};
@@ -31,6 +33,8 @@ const DEFAULT_ROTATION: u32 = 40_000;
 const ROTATION_LIMITS: (u32, u32) = (10_000, 10_000_000);
 /// Samples that a ring holds by default: 2 seconds at 10,000 a second.
 const DEFAULT_RING: u32 = 20_000;
+/// The same where each has branches: 2 seconds at 2,000 a second.
+const DEFAULT_BRANCH_RING: u32 = 4_000;
 /// The largest ring of one processor.
 const LARGEST_RING: u32 = 1 << 22;
 
@@ -58,6 +62,7 @@ impl<H: Host> Service<H> {
         }
         check_size(exchange, request)?;
         by_thread::check_request(request)?;
+        branches::check_request(request, rights)?;
         let processors = ProcessorSet::from_bits(request.processors);
         let count = self.kinds.processors();
         if let Some(index) = processors.first_beyond(count) {
@@ -79,7 +84,9 @@ impl<H: Host> Service<H> {
             samples: request.header.flags & SAMPLE != 0,
             no_address: request.header.flags & NO_ADDRESS != 0,
             by_thread: request.header.flags & THREADS != 0,
-            kernel: rights.kernel && rights.kernel_addresses,
+            kernel: rights.sees_kernel(),
+            branches: request.branches as u8,
+            usual: request.header.flags & NO_ADDRESS == 0 && request.branches == 0,
             processors,
             rotation,
             rotation_ticks: ticks(rotation.into(), frequency),
@@ -97,7 +104,15 @@ impl<H: Host> Service<H> {
             may_count(&source, &settings, rights)?;
             add_source(scratch, index, source)?;
         }
-        make_programs(&self.kinds, scratch, rights.approximate)
+        make_programs(&self.kinds, scratch, rights.approximate)?;
+        branches::make_recordings(&self.kinds, &mut scratch.program, request.branch_filter)
+    }
+}
+
+impl Rights {
+    /// Kernel mode, with its addresses.
+    pub(super) const fn sees_kernel(self) -> bool {
+        self.kernel && self.kernel_addresses
     }
 }
 
@@ -147,11 +162,12 @@ fn ring_samples(request: &Configure, wanted: &ProcessorSet, processors: usize, c
         .count()
         .max(1) as u64;
     let mut samples = match request.ring_samples {
-        0 => DEFAULT_RING,
+        0 if request.branches == 0 => DEFAULT_RING,
+        0 => DEFAULT_BRANCH_RING,
         other => other.min(LARGEST_RING),
     };
     samples = samples.next_power_of_two();
-    while samples > 1 && crate::ring::words_for(samples) as u64 * 8 * rings > cap {
+    while samples > 1 && words_for(samples, request.branches as u8) as u64 * 8 * rings > cap {
         samples /= 2;
     }
     samples

@@ -140,6 +140,10 @@ impl<H: Host> Service<H> {
                     0
                 },
             hypervisor_behind: identity.hypervisor_behind,
+            branch_records: found.branches.records as u16,
+            branch_reason: found.branches.reason as u16,
+            branch_depth: found.branches.most().into(),
+            branch_tells: found.branches.tells,
         }
     }
 
@@ -175,6 +179,7 @@ fn hypervisor_flags(found: &Capabilities) -> u32 {
         counters,
         architectural,
         root,
+        ..
     }) = found.identity.hypervisor
     else {
         return 0;
@@ -249,6 +254,12 @@ fn each_register(capabilities: &Capabilities, visit: &mut impl FnMut(u32)) {
         visit(capabilities.global.control);
         visit(capabilities.global.status);
     }
+    // The records themselves have addresses of the kernel, and are not shown.
+    capabilities
+        .branches
+        .controls()
+        .iter()
+        .for_each(|&msr| visit(msr));
     visit(Register::CR4);
     match capabilities.apic {
         Apic::None => {}

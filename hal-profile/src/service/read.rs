@@ -3,14 +3,14 @@
 use super::exchange::{Answer, Exchange, Refused, refused};
 use super::{Host, Service};
 use crate::host::Processors;
-use crate::ring::Ring;
+use crate::ring::{Ring, entry_bytes};
 use crate::session::{Client, Ended};
 use crate::statistics::SampleStatistics;
 use core::mem::size_of;
 use core::sync::atomic::{AtomicBool, Ordering};
 use shared_types::request::counts::{Count, Snapshot};
 use shared_types::request::samples::{DRAIN_BYTES_MAX, Drained, Statistics};
-use shared_types::{ErrorCode, ReplyHeader, Sample};
+use shared_types::{ErrorCode, ReplyHeader};
 
 impl<H: Host> Service<H> {
     pub(super) fn snapshot(&mut self, client: Client, exchange: &mut Exchange<'_>) -> Answer {
@@ -69,11 +69,14 @@ impl<H: Host> Service<H> {
         self.must_sample(slot, number)?;
         self.end_if_a_ring_has(slot);
         let head = size_of::<Drained>();
-        exchange.need(head + size_of::<Sample>())?;
+        let session = self.sessions.get(slot);
+        let branches = session.map_or(0, |session| session.program.settings.branches);
+        let entry = entry_bytes(branches);
+        exchange.need(head + entry)?;
         let room = exchange.output().min(DRAIN_BYTES_MAX) - head;
         let (mut taken, mut left) = (0, 0);
         for index in 0..self.processors.count() {
-            let Some(ring) = Ring::new(self.processors.ring(index)) else {
+            let Some(ring) = Ring::with_branches(self.processors.ring(index), branches) else {
                 continue;
             };
             let out = exchange.tail(head).get_mut(taken..room).unwrap_or_default();
@@ -85,9 +88,11 @@ impl<H: Host> Service<H> {
             0,
             &Drained {
                 header: ReplyHeader::done(length),
-                count: (taken / size_of::<Sample>()) as u32,
+                count: (taken / entry) as u32,
                 ended: self.ended(slot).error,
                 left,
+                branches: branches.into(),
+                reserved: 0,
             },
         );
         Ok(length)

@@ -117,12 +117,17 @@ impl<H: Host> Service<H> {
             .run_on_each::<()>(wanted, &mut [], |local, _| local.abandon_proof());
         let index = failed.into_inner();
         let found = self.processors.run_on(index as usize, |local| {
-            (local.state.proof, local.state.lvtpc, local.taken_source())
+            (
+                local.state.proof,
+                local.state.evidence,
+                local.taken_source(),
+            )
         });
-        let (proof, lvtpc, source) = found.unwrap_or((Proof::CountersDead, 0, 0));
+        let (proof, evidence, source) = found.unwrap_or((Proof::CountersDead, 0, 0));
         Err(match proof {
-            Proof::InterruptsDead => refused(ErrorCode::InterruptsDead, index, lvtpc),
-            Proof::Storm => refused(ErrorCode::InterruptStorm, index, lvtpc),
+            Proof::InterruptsDead => refused(ErrorCode::InterruptsDead, index, evidence),
+            Proof::Storm => refused(ErrorCode::InterruptStorm, index, evidence),
+            Proof::BranchesTaken => refused(ErrorCode::BranchesTaken, index, evidence),
             Proof::FixedTaken => refused(ErrorCode::FixedCounterTaken, source, index.into()),
             _ => refused(ErrorCode::CountersDead, index, 0),
         })
@@ -167,7 +172,7 @@ impl<H: Host> Service<H> {
         if !settings.samples {
             return Ok(());
         }
-        let words = words_for(settings.ring_samples);
+        let words = words_for(settings.ring_samples, settings.branches);
         let rings = (0..self.kinds.processors())
             .filter(|&index| settings.processors.contains(index))
             .count();
@@ -188,7 +193,7 @@ impl<H: Host> Service<H> {
             return;
         };
         let settings = &session.program.settings;
-        let words = words_for(settings.ring_samples);
+        let words = words_for(settings.ring_samples, settings.branches);
         let bytes = (words * size_of::<u64>()) as u64;
         let room = self.ring_bytes + bytes <= self.about.ring_bytes_max;
         if settings.samples && room && self.processors.lend_rings(&ProcessorSet::one(index), words)
@@ -260,7 +265,7 @@ impl<H: Host> Service<H> {
         self.holder = None;
         let index = ended.into_inner();
         let found = self.processors.run_on(index as usize, |local| {
-            (local.state.ended, local.state.lvtpc)
+            (local.state.ended, local.state.evidence)
         });
         if let (Some((error, detail)), Some(session)) = (found, self.sessions.get_mut(holder.slot))
         {

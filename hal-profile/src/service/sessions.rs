@@ -69,7 +69,6 @@ impl<H: Host> Service<H> {
 
     pub(super) fn configure(&mut self, client: Client, exchange: &mut Exchange<'_>) -> Answer {
         let request = exchange.head::<Configure>(SAMPLE | NO_ADDRESS | THREADS)?;
-        must_be_zero(offset_of!(Configure, reserved) as u32, request.reserved)?;
         let slot = self.slot(client, request.session)?;
         if self.runs(slot) {
             return Err(refused(ErrorCode::Running, request.session, 0));

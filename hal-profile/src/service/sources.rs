@@ -146,7 +146,6 @@ impl<H: Host> Service<H> {
     pub(super) fn plan(&mut self, exchange: &mut Exchange<'_>) -> Answer {
         let request = exchange.head::<Configure>(APPROXIMATE | SAMPLE | NO_ADDRESS | THREADS)?;
         must_be_zero(offset_of!(Configure, session) as u32, request.session)?;
-        must_be_zero(offset_of!(Configure, reserved) as u32, request.reserved)?;
         let rights = Rights {
             approximate: request.header.flags & APPROXIMATE != 0,
             kernel: true,

@@ -162,6 +162,14 @@ pub struct Processor {
     pub native_model: u32,
     /// Bits 47:16 of a select that may be given beyond those of architectural version 1.
     pub select_bits: u32,
+    /// [`crate::BranchRecords`]: how branches are recorded.
+    pub branch_records: u16,
+    /// [`crate::BranchReason`]: why not, where they cannot be.
+    pub branch_reason: u16,
+    /// The most for each sample, 32 or less.
+    pub branch_depth: u16,
+    /// What a record tells: [`Self::TELLS_MISPREDICTED`] and the others.
+    pub branch_tells: u16,
 }
 
 impl Processor {
@@ -177,6 +185,14 @@ impl Processor {
     pub const HV1_ARCHITECTURAL: u32 = 1 << 4;
     /// Several threads share its core (Intel: CPUID leaf 0x0B).
     pub const SHARES_CORE: u32 = 1 << 5;
+    /// In `branch_tells`: whether the branch was mispredicted.
+    pub const TELLS_MISPREDICTED: u16 = 1 << 0;
+    /// Cycles since the branch before.
+    pub const TELLS_CYCLES: u16 = 1 << 1;
+    /// [`crate::BranchKind`].
+    pub const TELLS_KIND: u16 = 1 << 2;
+    /// Transactions.
+    pub const TELLS_TRANSACTIONS: u16 = 1 << 3;
 }
 
 /// One register of one processor.
@@ -204,6 +220,6 @@ const _: () = {
     assert!(size_of::<Machine>() == 104);
     assert!(size_of::<From>() == 24);
     assert!(size_of::<Page>() == 32);
-    assert!(size_of::<Processor>() == 96);
+    assert!(size_of::<Processor>() == 104);
     assert!(size_of::<Register>() == 16);
 };

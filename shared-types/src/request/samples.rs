@@ -6,7 +6,9 @@ use core::mem::size_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Takes samples: [`super::session::Session`] to [`Drained`] and as many [`crate::Sample`]s as
-/// the output holds, at most [`DRAIN_BYTES_MAX`] in all.
+/// the output holds, at most [`DRAIN_BYTES_MAX`] in all. In a session that records branches each
+/// sample is followed by [`Drained::branches`] [`crate::Branch`]es, newest first: the first
+/// [`crate::Sample::branches`] of them are valid, the others zeros.
 pub const DRAIN: RequestCode = RequestCode::new(14, Access::Write);
 /// What became of all samples: [`super::session::Session`] to [`Statistics`].
 pub const STATISTICS: RequestCode = RequestCode::new(15, Access::Read);
@@ -26,6 +28,10 @@ pub struct Drained {
     pub ended: u32,
     /// Samples that are left in the rings.
     pub left: u64,
+    /// Branches that follow each sample.
+    pub branches: u32,
+    /// 0.
+    pub reserved: u32,
 }
 
 /// Reply to [`STATISTICS`]: generated = stored + the sum of `lost`, always.
@@ -57,6 +63,6 @@ pub struct Statistics {
 }
 
 const _: () = {
-    assert!(size_of::<Drained>() == 40);
+    assert!(size_of::<Drained>() == 48);
     assert!(size_of::<Statistics>() == 24 + 8 * 15);
 };

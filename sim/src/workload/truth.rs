@@ -109,7 +109,7 @@ impl Workload {
     }
 
     /// How many of the first `total` of `event` are in user mode.
-    fn user(&self, event: Event, total: u64) -> u64 {
+    pub(super) fn user(&self, event: Event, total: u64) -> u64 {
         let stretch = total / STRETCH;
         let before = self.user_before(event, stretch);
         let within = self.user_before(event, stretch + 1) - before;

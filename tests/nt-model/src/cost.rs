@@ -56,7 +56,8 @@ impl Sub for Cost {
 
 /// Instructions of a request on the thread that makes it, whatever the machine.
 const THREAD_MOST: u64 = 100_000;
-/// More of them for each processor, and for each sample that is moved.
+/// More of them for each processor, and for each sample that is moved; each four of its branches
+/// are one more.
 const EACH_PROCESSOR: u64 = 400;
 const EACH_SAMPLE: u64 = 60;
 /// More of them for each source of the session: each is looked up and encoded, for each kind of

@@ -10,6 +10,7 @@
 //! | instructions | each once; one with a REP prefix when it is through |
 //! | branches | calls, returns, and jumps taken or not |
 //! | accesses of the first-level data cache | loads and stores of data; what does both is two |
+//! | branches taken, for the processor's records | where they went; mispredicted where they went elsewhere the last time; a cycle for each instruction |
 //! | cycles, reference cycles | none: one for each instruction, the nanosecond that the model gives it |
 //! | all others | none, and stay 0 |
 //!
@@ -21,6 +22,8 @@
 
 use crate::memory::{STUBS, STUBS_SIZE, is_user};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, InstructionInfoFactory, OpAccess};
+use shared_types::BranchKind;
+use sim::Taken;
 use sim::event::{Counts, Event};
 use sim::host::Cpu;
 use std::collections::HashMap;
@@ -28,10 +31,15 @@ use std::collections::HashMap;
 /// More data accesses than this has no instruction in one go (gathers have 16).
 const MOST_ACCESSES: u64 = 16;
 
+/// Branches of one processor that are kept for who wants to know.
+const TAKEN_MOST: usize = 1 << 20;
+
 /// What an instruction adds when it retires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
-    branch: bool,
+    branch: Option<BranchKind>,
+    /// Its bytes.
+    length: u64,
     /// Each time, where it repeats.
     accesses: u64,
     /// It has a REP prefix that makes it repeat.
@@ -43,15 +51,15 @@ impl Facts {
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         let instruction = Decoder::new(64, bytes, DecoderOptions::NONE).decode();
-        let branch = matches!(
-            instruction.flow_control(),
-            FlowControl::UnconditionalBranch
-                | FlowControl::IndirectBranch
-                | FlowControl::ConditionalBranch
-                | FlowControl::Return
-                | FlowControl::Call
-                | FlowControl::IndirectCall
-        );
+        let branch = match instruction.flow_control() {
+            FlowControl::UnconditionalBranch => Some(BranchKind::Jump),
+            FlowControl::IndirectBranch => Some(BranchKind::IndirectJump),
+            FlowControl::ConditionalBranch => Some(BranchKind::Conditional),
+            FlowControl::Return => Some(BranchKind::Return),
+            FlowControl::Call => Some(BranchKind::Call),
+            FlowControl::IndirectCall => Some(BranchKind::IndirectCall),
+            _ => None,
+        };
         let accesses = |access| match access {
             OpAccess::Read | OpAccess::CondRead | OpAccess::Write | OpAccess::CondWrite => 1,
             OpAccess::ReadWrite | OpAccess::ReadCondWrite => 2,
@@ -61,6 +69,7 @@ impl Facts {
         let memory = factory.info(&instruction).used_memory();
         Self {
             branch,
+            length: bytes.len() as u64,
             accesses: memory.iter().map(|used| accesses(used.access())).sum(),
             repeats: instruction.is_string_instruction()
                 && (instruction.has_rep_prefix() || instruction.has_repne_prefix()),
@@ -91,6 +100,12 @@ struct Tally {
     late: Option<u64>,
     /// It has arrived.
     arrived: bool,
+    /// Instructions that had retired when a branch was last taken.
+    taken_at: u64,
+    /// Where each branch went the last time, which is what the processor predicts.
+    went: HashMap<u64, u64>,
+    /// Every branch that was taken, in order.
+    taken: Vec<Taken>,
 }
 
 impl Tally {
@@ -105,7 +120,7 @@ impl Tally {
             &mut self.kernel
         };
         ring.instructions += 1;
-        ring.branches += u64::from(facts.branch);
+        ring.branches += u64::from(facts.branch.is_some());
         if !facts.repeats {
             ring.accesses += facts.accesses;
         }
@@ -152,12 +167,37 @@ impl Tally {
         self.quiet = fewest.max(1);
     }
 
-    /// The instruction retires; whether an interrupt arrives behind it.
-    fn retire(&mut self, cpu: &mut Cpu, skid: u64) -> bool {
+    /// A branch has gone to `next`: the processor records it if it was taken. A conditional jump
+    /// was, where that is not behind it.
+    fn branch(&mut self, cpu: &mut Cpu, kind: BranchKind, from: u64, to: u64, behind: u64) {
+        let predicted = self.went.insert(from, to).is_none_or(|before| before == to);
+        if kind == BranchKind::Conditional && to == behind {
+            return;
+        }
+        let now = self.instructions();
+        let since = now - core::mem::replace(&mut self.taken_at, now);
+        let taken = Taken {
+            from,
+            to,
+            kind,
+            mispredicted: !predicted,
+            cycles: since.min(u16::MAX.into()) as u16,
+        };
+        cpu.processor.branch(&taken);
+        if self.taken.len() < TAKEN_MOST {
+            self.taken.push(taken);
+        }
+    }
+
+    /// The instruction retires, and goes to `next`; whether an interrupt arrives behind it.
+    fn retire(&mut self, cpu: &mut Cpu, skid: u64, next: u64) -> bool {
         let Some((address, facts)) = self.current.take() else {
             return false;
         };
         self.add(address, facts);
+        if let Some(kind) = facts.branch {
+            self.branch(cpu, kind, address, next, address + facts.length);
+        }
         self.quiet = self.quiet.saturating_sub(1);
         let mut arrives = false;
         if let Some(late) = &mut self.late {
@@ -241,7 +281,7 @@ impl Guest {
         if tally.current.as_ref().is_some_and(repeats) {
             return false;
         }
-        tally.retire(cpu, skid)
+        tally.retire(cpu, skid, next)
     }
 
     /// An instruction is executed, or repeated; what repeats itself 0 times accesses nothing.
@@ -277,11 +317,18 @@ impl Guest {
         let tally = self.tally(index);
         let executed = tally.current.is_some_and(|(address, _)| address != next);
         if executed {
-            tally.retire(cpu, skid);
+            tally.retire(cpu, skid, next);
         }
         tally.current = None;
         tally.tell(cpu);
         tally.arrived
+    }
+
+    /// Every branch that a processor has taken, in order.
+    #[must_use]
+    pub fn taken(&self, index: usize) -> &[Taken] {
+        let tally = self.tallies.get(index);
+        tally.map_or(&[], |tally| &tally.taken)
     }
 
     /// Whether an interrupt that a processor's unit has asked for may have arrived there: on the one

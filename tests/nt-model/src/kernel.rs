@@ -75,6 +75,8 @@ pub struct Kernel {
     pub mappings: u32,
     /// What was printed.
     pub printed: Vec<String>,
+    /// Clients lack SeDebugPrivilege.
+    pub unprivileged: bool,
     /// The next call that may fail fails when this comes to 0; each such call counts down.
     pub fail_after: Option<u64>,
     /// Calls that may fail, so far.
@@ -371,7 +373,7 @@ fn reference(m: &mut Machine) -> Result<Outcome, Violation> {
 }
 
 /// SeSinglePrivilegeCheck, of SeDebugPrivilege (20, wdm.h) for a caller in user mode: every client
-/// of the model holds it.
+/// of the model holds it, unless somebody says otherwise.
 fn privilege(m: &mut Machine) -> Result<Outcome, Violation> {
     const SE_DEBUG_PRIVILEGE: u64 = 20;
     const USER_MODE: u8 = 1;
@@ -380,7 +382,7 @@ fn privilege(m: &mut Machine) -> Result<Outcome, Violation> {
         let what = format!("SeSinglePrivilegeCheck of {privilege} for mode {mode}");
         return broken(Rule::Unmodelled, what);
     }
-    Ok(Outcome::Return(1))
+    Ok(Outcome::Return(u64::from(!m.kernel.unprivileged)))
 }
 
 fn free_pool(m: &mut Machine) -> Result<Outcome, Violation> {

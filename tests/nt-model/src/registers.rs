@@ -6,7 +6,7 @@
 //! are. A counter is the driver's once it has written it. When it gives the counters back, and when
 //! the machine goes to sleep, its selects, its fields of the fixed counters' control and its
 //! counters are 0, its bits of the global control are what they were when it came or the machine
-//! woke, and every other bit is what it was.
+//! woke, branch recording is as it was and its records are empty, and every other bit is what it was.
 
 use crate::rules::{Rule, Violation};
 use hal_profile::machine::{CR4_PCE, Machine as _};
@@ -52,6 +52,11 @@ enum Role {
     FixedControl,
     /// 16 bits for each counter.
     Halves,
+    /// Who records branches, and how: these bits are the driver's while it does, and in the end as
+    /// they were.
+    Branches(u64),
+    /// A part of a branch record: the driver empties it, and leaves none behind.
+    Record,
     /// Nothing to look at: what is written is an acknowledgement, or goes with a select.
     Other,
 }
@@ -75,6 +80,24 @@ const WRITABLE: &[Row] = &[
     // IA32_PERF_GLOBAL_CTRL, IA32_PERF_GLOBAL_STATUS_RESET.
     Row(Unit::Architectural, 0x38F, 1, 1, Role::Global),
     Row(Unit::Architectural, 0x390, 1, 1, Role::Other),
+    // IA32_DEBUGCTL's LBR and FREEZE_LBRS_ON_PMI, MSR_LBR_SELECT, IA32_LBR_CTL, IA32_LBR_DEPTH.
+    Row(
+        Unit::Architectural,
+        0x1D9,
+        1,
+        1,
+        Role::Branches(1 << 0 | 1 << 11),
+    ),
+    Row(Unit::Architectural, 0x1C8, 1, 1, Role::Branches(u64::MAX)),
+    Row(Unit::Architectural, 0x14CE, 2, 1, Role::Branches(u64::MAX)),
+    // MSR_LASTBRANCH_x_FROM_IP and TO_IP, MSR_LBR_INFO_x; IA32_LBR_x_FROM_IP, TO_IP and INFO, which
+    // a write of IA32_LBR_DEPTH empties.
+    Row(Unit::Architectural, 0x680, 32, 1, Role::Record),
+    Row(Unit::Architectural, 0x6C0, 32, 1, Role::Record),
+    Row(Unit::Architectural, 0xDC0, 32, 1, Role::Record),
+    Row(Unit::Architectural, 0x1500, 32, 1, Role::Record),
+    Row(Unit::Architectural, 0x1600, 32, 1, Role::Record),
+    Row(Unit::Architectural, 0x1200, 32, 1, Role::Record),
     // PerfEvtSel0 and 1, PerfCtr0 and 1 (P6 family).
     Row(Unit::P6, 0x186, 2, 1, Role::Select(0)),
     Row(Unit::P6, 0xC1, 2, 1, Role::Counter),
@@ -93,6 +116,11 @@ const WRITABLE: &[Row] = &[
     Row(Unit::Amd, 0xC001_0201, 16, 2, Role::Counter),
     Row(Unit::Amd, 0xC000_0301, 1, 1, Role::Global),
     Row(Unit::Amd, 0xC000_0302, 1, 1, Role::Other),
+    // DebugCtl's FREEZE_LBRS_ON_PMI, LBR_SELECT, DBG_EXTN_CFG's LBRV2EN, LastBranchFromIp and ToIp.
+    Row(Unit::Amd, 0x1D9, 1, 1, Role::Branches(1 << 11)),
+    Row(Unit::Amd, 0xC000_010E, 1, 1, Role::Branches(u64::MAX)),
+    Row(Unit::Amd, 0xC000_010F, 1, 1, Role::Branches(1 << 6)),
+    Row(Unit::Amd, 0xC001_0300, 32, 1, Role::Record),
 ];
 
 /// Where fixed counters begin in the global registers.
@@ -138,6 +166,8 @@ fn rows(cpu: &Cpu) -> impl Iterator<Item = &'static Row> {
 pub struct Watched {
     /// The counters that the driver has written, as bits of the global registers.
     ours: u64,
+    /// The driver has written a register of branch recording.
+    branches: bool,
     /// What the shared registers were when the counters were given, or when the machine woke.
     before: Vec<(u32, u64)>,
 }
@@ -179,10 +209,22 @@ impl Registers {
         };
         let touched = touched(cpu, role, number, msr, value);
         self.must_be_reserved(msr, touched)?;
-        if let Some(watched) = self.watched.get_mut(index)
-            && matches!(role, Role::Counter | Role::Fixed)
-        {
-            watched.ours |= touched;
+        let before = read(cpu, msr).unwrap_or(value);
+        let others = match role {
+            Role::Branches(ours) => (before ^ value) & !ours,
+            Role::Record => value,
+            _ => 0,
+        };
+        if others != 0 {
+            let what = format!("bits {others:#x} of register {msr:#x} are changed, to {value:#x}");
+            return Err(Violation::new(Rule::ForeignBits, what));
+        }
+        if let Some(watched) = self.watched.get_mut(index) {
+            match role {
+                Role::Counter | Role::Fixed => watched.ours |= touched,
+                Role::Branches(_) | Role::Record => watched.branches = true,
+                _ => {}
+            }
         }
         Ok(())
     }
@@ -321,6 +363,7 @@ impl Watched {
         let read = |msr| Some((msr, read(cpu, msr)?));
         Self {
             ours: 0,
+            branches: false,
             before: msrs.into_iter().filter_map(read).collect(),
         }
     }
@@ -332,6 +375,10 @@ impl Watched {
                 continue;
             };
             let now = read(cpu, msr).unwrap_or(before);
+            if matches!(role, Role::Branches(_) | Role::Record) {
+                self.check_branches(cpu, role, msr, (before, now))?;
+                continue;
+            }
             let (ours, end) = self.end_of(role, number, before);
             let either = match role {
                 Role::Select(off) => off,
@@ -358,6 +405,26 @@ impl Watched {
         Ok(())
     }
 
+    /// As they were found, and no record left; what somebody else has begun meanwhile is theirs.
+    fn check_branches(
+        &self,
+        cpu: &Cpu,
+        role: Role,
+        msr: u32,
+        (before, now): (u64, u64),
+    ) -> Result<(), (Rule, String)> {
+        let end = match role {
+            Role::Record if self.branches => 0,
+            Role::Record => now,
+            _ => before,
+        };
+        if now == end || cpu.processor.unkind().has(Behaviour::BranchesChanged) {
+            return Ok(());
+        }
+        let what = format!("register {msr:#x} is left {now:#x}, not {end:#x}");
+        Err((Rule::BitsLeft, what))
+    }
+
     /// Which bits of a register are the driver's, and what they must be in the end.
     fn end_of(&self, role: Role, number: u32, before: u64) -> (u64, u64) {
         let parts = |first: u32, bits: u32| {
@@ -379,7 +446,7 @@ impl Watched {
             Role::Global => (self.ours, before),
             Role::FixedControl => (parts(FIXED, 4), 0),
             Role::Halves => (parts(0, 16), 0),
-            Role::Other => (0, 0),
+            Role::Branches(_) | Role::Record | Role::Other => (0, 0),
         }
     }
 }
@@ -404,6 +471,8 @@ fn touched(cpu: &mut Cpu, role: Role, number: u32, msr: u32, value: u64) -> u64 
         Role::Global => changed,
         Role::FixedControl => parts(FIXED, 4),
         Role::Halves => parts(0, 16),
+        // Only with the overflow interrupt, and so the whole unit.
+        Role::Branches(_) | Role::Record => WHOLE_UNIT,
         Role::Other if ACKNOWLEDGEMENTS.contains(&msr) => value,
         Role::Other => 0,
     }

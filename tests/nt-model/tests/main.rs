@@ -1,6 +1,7 @@
 //! All tests of the modelled kernel, in one program. A file that is not named here is not compiled.
 
 mod added;
+mod branches;
 mod budget;
 mod bytes;
 mod closed_handle;

@@ -4,16 +4,18 @@
 //! variants.toml has the mistakes.
 
 use hal_profile::service::About;
+use halprof_tests::branches::recorders;
 use halprof_tests::requests::{self, ALL_RIGHTS};
 use nt_model::sequence::{Action, Player, Replies};
 use nt_model::{Device, Violation};
 use serde::Deserialize;
-use shared_types::request::session::{self, SAMPLE, Session};
+use shared_types::request::session::{self, Configure, SAMPLE, Session, Spec, branch_filter};
 use shared_types::request::{Plain, RequestCode, counts, machine, rdpmc, samples};
 use sim::cpuid::Leaves;
 use sim::host::Cpu;
 use sim::model::Model;
 use sim::models::{find, repeat};
+use sim::spec;
 use sim::workload::{self, Workload};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,6 +32,9 @@ const ABOUT: About = About {
 };
 /// Interrupts come late by some positions, so that a residue is carried.
 const WORK: &str = "instructions=3000000,cycles=5000000,branches=70000,skid=300,processors=all";
+/// The same with branches between an overflow and its interrupt, and of the kernel.
+const BRANCHES: &str = "instructions=3000000,cycles=5000000,branches=700000,user=70,skid=300,\
+    processors=all";
 const PROCESSORS: usize = 2;
 /// Instructions, and branches: no scenario has more counters than every model.
 const SOURCES: [u32; 2] = [2, 6];
@@ -119,6 +124,8 @@ impl Outcome {
 /// One step of a scenario.
 enum Step {
     Do(Action),
+    /// From here on the handle's client lacks SeDebugPrivilege.
+    Unprivileged(u32),
     /// From here on there is memory for sample rings, or none.
     Rings(bool),
 }
@@ -151,6 +158,30 @@ fn configured(handle: u32, session: u32, flags: u32, sources: [u32; 2]) -> Vec<S
     ]
 }
 
+/// A running session of user mode that records so many branches of these.
+fn recording(branches: u16, filter: u16, privileged: bool) -> Vec<Step> {
+    let session = session_number(1);
+    let mut steps = configured(1, session, SAMPLE, SOURCES);
+    let specs = SOURCES.map(|source| Spec {
+        filter: Spec::USER,
+        ..requests::spec(source)
+    });
+    let mut configure = requests::configure(session, SAMPLE, &specs);
+    let at = std::mem::offset_of!(Configure, branches);
+    configure[at..at + 2].copy_from_slice(&branches.to_le_bytes());
+    let at = std::mem::offset_of!(Configure, branch_filter);
+    configure[at..at + 2].copy_from_slice(&filter.to_le_bytes());
+    steps.pop();
+    if !privileged {
+        steps.push(Step::Unprivileged(1));
+    }
+    steps.push(ask(1, session::CONFIGURE, configure));
+    steps.push(about(1, session::START, session));
+    steps.push(Step::Do(Action::Begin));
+    steps.push(advance());
+    steps
+}
+
 /// The number of the session that first, second... takes the first place.
 fn session_number(uses: u32) -> u32 {
     uses << 8 | 1
@@ -174,6 +205,9 @@ fn steps(scenario: &str) -> Vec<Step> {
     let first = session_number(1);
     let mut steps = match scenario {
         "sampling" | "masked-before" => running(1, first, SAMPLE, SOURCES),
+        "branches" | "branches-sleep" => recording(8, branch_filter::USER, true),
+        "branches-kernel" => recording(8, branch_filter::KERNEL, true),
+        "branches-hidden" => recording(8, 0, false),
         "fixed" => running(1, first, 0, [SOURCES[0], FIXED_INSTRUCTIONS]),
         "failing-start" => {
             let mut steps = configured(1, first, SAMPLE, SOURCES);
@@ -214,7 +248,7 @@ fn steps(scenario: &str) -> Vec<Step> {
         }
         _ => running(1, first, 0, SOURCES),
     };
-    if scenario == "sleep" {
+    if ["sleep", "branches-sleep"].contains(&scenario) {
         steps.push(Step::Do(Action::Sleep));
     }
     if !["refusals", "client-killed", "rdpmc", "rdpmc-sleep"].contains(&scenario) {
@@ -233,10 +267,15 @@ fn steps(scenario: &str) -> Vec<Step> {
 
 /// Who plays a scenario: the driver, or the service in process.
 trait Rig: Player {
+    fn hide_kernel(&mut self, handle: &Self::Handle);
     fn rings_can_be_had(&mut self, can: bool);
 }
 
 impl Rig for Device {
+    fn hide_kernel(&mut self, _: &Self::Handle) {
+        self.machine.kernel.unprivileged = true;
+    }
+
     /// A start that samples asks for the counters, for the interrupt, then for rings.
     fn rings_can_be_had(&mut self, can: bool) {
         self.machine.kernel.fail_after = (!can).then_some(2);
@@ -244,6 +283,10 @@ impl Rig for Device {
 }
 
 impl Rig for Model {
+    fn hide_kernel(&mut self, handle: &Self::Handle) {
+        self.hide_kernel_addresses(*handle);
+    }
+
     fn rings_can_be_had(&mut self, can: bool) {
         self.limit_ring_memory(if can { usize::MAX } else { 0 });
     }
@@ -256,6 +299,12 @@ fn play(rig: &mut impl Rig, scenario: &str, work: &Workload) -> Result<Replies, 
         let action = match step {
             Step::Rings(can) => {
                 rig.rings_can_be_had(can);
+                continue;
+            }
+            Step::Unprivileged(handle) => {
+                open.get(&handle)
+                    .into_iter()
+                    .for_each(|handle| rig.hide_kernel(handle));
                 continue;
             }
             Step::Do(action) => action,
@@ -285,7 +334,15 @@ fn mask_overflow_interrupt(cpu: &mut Cpu) {
 }
 
 fn leaves(model: &str) -> Vec<Leaves> {
-    repeat(&find(model).expect("a model").processors(), PROCESSORS)
+    let all = if let Some(model) = find(model) {
+        model.processors()
+    } else if let Some(one) = recorders().into_iter().find(|one| one.name == model) {
+        vec![one.leaves]
+    } else {
+        let machine = spec::machine(model, |path| std::fs::read(path));
+        machine.expect("a machine").leaves
+    };
+    repeat(&all, PROCESSORS)
 }
 
 fn device(file: &[u8], leaves: &[Leaves], seed: u64) -> Device {
@@ -317,7 +374,9 @@ fn compare(
     scenario: &str,
     seed: u64,
 ) -> Result<Option<String>, Violation> {
-    let work = workload::parse(WORK).expect("a workload");
+    let branches = scenario.starts_with("branches");
+    let work = if branches { BRANCHES } else { WORK };
+    let work = workload::parse(work).expect("a workload");
     let mut device = device(file, leaves, seed);
     assert_eq!(device.start()?, 0);
     if scenario == "masked-before" {

@@ -200,6 +200,64 @@ const AMD_GLOBAL_STATUS: &[Field] = &[
 
 const AMD_GLOBAL_CTL: &[Field] = &[bits("PerfCntrEn", 15, 0, "counters that may count")];
 
+/// SDM volume 4, IA32_DEBUGCTL; AMD's DebugCtl has LBR, BTF and the freezes at the same places.
+const DEBUGCTL: &[Field] = &[
+    bit("LBR", 0, "branches are recorded (model-specific records)"),
+    bit("BTF", 1, "single-steps on branches"),
+    bit("TR", 6, "sends trace messages"),
+    bit("BTS", 7, "stores branch trace"),
+    bit("BTINT", 8, "interrupts when the branch trace store is full"),
+    bit("BTS_OFF_OS", 9, "stores no branch trace at CPL 0"),
+    bit("BTS_OFF_USR", 10, "stores no branch trace at CPL 1 to 3"),
+    bit(
+        "FREEZE_LBRS_ON_PMI",
+        11,
+        "the interrupt freezes last-branch records",
+    ),
+    bit(
+        "FREEZE_PERFMON_ON_PMI",
+        12,
+        "the interrupt freezes the counters",
+    ),
+    bit("FREEZE_WHILE_SMM", 14, "freezes counters and trace in SMM"),
+];
+
+/// SDM volume 3, "Filtering of Last Branch Records"; AMD's has bits 8:0.
+const LBR_SELECT: &[Field] = &[
+    bit("CPL_EQ_0", 0, "leaves out branches to CPL 0"),
+    bit("CPL_NEQ_0", 1, "leaves out branches to CPL 1 to 3"),
+    bit("JCC", 2, "leaves out conditional jumps"),
+    bit("NEAR_REL_CALL", 3, "leaves out near relative calls"),
+    bit("NEAR_IND_CALL", 4, "leaves out near indirect calls"),
+    bit("NEAR_RET", 5, "leaves out near returns"),
+    bit("NEAR_IND_JMP", 6, "leaves out near indirect jumps"),
+    bit("NEAR_REL_JMP", 7, "leaves out near relative jumps"),
+    bit("FAR_BRANCH", 8, "leaves out far branches"),
+    bit("EN_CALLSTACK", 9, "call-stack mode"),
+];
+
+const LBR_TOS: &[Field] = &[bits("TOS", 4, 0, "index of the newest record")];
+
+/// SDM volume 3, "Last Branch Records", IA32_LBR_CTL.
+const LBR_CTL: &[Field] = &[
+    bit("LBREn", 0, "branches are recorded"),
+    bit("OS", 1, "records branches to CPL 0"),
+    bit("USR", 2, "records branches to CPL 1 to 3"),
+    bit("CALL_STACK", 3, "call-stack mode"),
+    bit("JCC", 16, "records conditional jumps"),
+    bit("NEAR_REL_JMP", 17, "records near relative jumps"),
+    bit("NEAR_IND_JMP", 18, "records near indirect jumps"),
+    bit("NEAR_REL_CALL", 19, "records near relative calls"),
+    bit("NEAR_IND_CALL", 20, "records near indirect calls"),
+    bit("NEAR_RET", 21, "records near returns"),
+    bit("OTHER_BRANCH", 22, "records all other branches"),
+];
+
+const LBR_DEPTH: &[Field] = &[bits("DEPTH", 7, 0, "records kept")];
+
+/// APM volume 2, "Last Branch Stack Registers", DBG_EXTN_CFG.
+const DBG_EXTN_CFG: &[Field] = &[bit("LBRV2EN", 6, "branches are recorded")];
+
 /// SDM 18.6.9 (Pentium).
 const CESR: &[Field] = &[
     bits("ES0", 5, 0, "counter 0: event"),
@@ -317,6 +375,14 @@ pub(super) const ROWS: &[Row] = &[
     row(EMON, 0xC1, 32, "IA32_PMC#", COUNT_48),
     row(EMON, 0x186, 32, "IA32_PERFEVTSEL#", PERFEVTSEL),
     row(ALL, 0x1A0, 1, "IA32_MISC_ENABLE", MISC_ENABLE),
+    row(EMON, 0x1C8, 1, "MSR_LBR_SELECT", LBR_SELECT),
+    row(EMON, 0x1C9, 1, "MSR_LASTBRANCH_TOS", LBR_TOS),
+    row(EMON, 0x1D9, 1, "IA32_DEBUGCTL", DEBUGCTL),
+    row(AMD, 0x1D9, 1, "DebugCtl", DEBUGCTL),
+    row(EMON, 0x14CE, 1, "IA32_LBR_CTL", LBR_CTL),
+    row(EMON, 0x14CF, 1, "IA32_LBR_DEPTH", LBR_DEPTH),
+    row(AMD, 0xC000_010E, 1, "LBR_SELECT", LBR_SELECT),
+    row(AMD, 0xC000_010F, 1, "DBG_EXTN_CFG", DBG_EXTN_CFG),
     row(EMON, 0x309, 16, "IA32_FIXED_CTR#", COUNT_48),
     row(EMON, 0x345, 1, "IA32_PERF_CAPABILITIES", PERF_CAPABILITIES),
     row(EMON, 0x38D, 1, "IA32_FIXED_CTR_CTRL", FIXED_CTR_CTRL),

@@ -1,0 +1,77 @@
+//! Branches in a configuration: what may be asked for, and what each kind of processor records.
+
+use super::configure::Rights;
+use super::exchange::{Refused, refused};
+use super::kinds::Kinds;
+use crate::branches::Recording;
+use crate::program::{MAX_KINDS, Program};
+use core::mem::offset_of;
+use shared_types::ErrorCode;
+use shared_types::request::session::{Configure, NO_ADDRESS, SAMPLE, branch_filter};
+
+/// Refuses a number or a filter that means nothing, a session without samples or without their
+/// addresses, and kernel mode for who may not see it.
+pub(super) fn check_request(request: &Configure, rights: Rights) -> Result<(), Refused> {
+    let (wanted, filter) = (request.branches, request.branch_filter);
+    let known = branch_filter::MODES | branch_filter::KINDS;
+    if !matches!(wanted, 0 | 8 | 16 | 32) {
+        let offset = offset_of!(Configure, branches) as u32;
+        return Err(refused(ErrorCode::BadValue, offset, wanted.into()));
+    }
+    if filter & !known != 0 || (wanted == 0 && filter != 0) {
+        let offset = offset_of!(Configure, branch_filter) as u32;
+        return Err(refused(ErrorCode::BadValue, offset, filter.into()));
+    }
+    if wanted != 0 && request.header.flags & (SAMPLE | NO_ADDRESS) != SAMPLE {
+        return Err(refused(ErrorCode::BranchesNeedSamples, wanted.into(), 0));
+    }
+    if filter & branch_filter::KERNEL != 0 && !rights.sees_kernel() {
+        let error = ErrorCode::BranchesKernelNotGranted;
+        return Err(refused(error, filter.into(), 0));
+    }
+    Ok(())
+}
+
+/// Gives each kind of processor what it records; refuses where one that the session uses cannot.
+pub(super) fn make_recordings(
+    kinds: &Kinds,
+    program: &mut Program,
+    filter: u16,
+) -> Result<(), Refused> {
+    let settings = &program.settings;
+    let filter = completed(filter, settings.kernel);
+    for (kind, made) in program.kinds.iter_mut().enumerate().take(MAX_KINDS) {
+        made.recording = Recording::default();
+        let Some(found) = kinds.get(kind).map(|found| &found.branches) else {
+            continue;
+        };
+        if settings.branches == 0 || !kinds.uses(&settings.processors, kind) {
+            continue;
+        }
+        let processor = kinds.first_of(kind) as u32;
+        if found.most() == 0 {
+            let reason = found.reason as u64;
+            return Err(refused(ErrorCode::BranchesUnavailable, processor, reason));
+        }
+        made.recording = found.recording(settings.branches, filter).ok_or(refused(
+            ErrorCode::BranchDepth,
+            processor,
+            found.most().into(),
+        ))?;
+    }
+    Ok(())
+}
+
+/// A filter that names kinds and modes.
+fn completed(filter: u16, sees_kernel: bool) -> u16 {
+    let kinds = match filter & branch_filter::KINDS {
+        0 => branch_filter::KINDS,
+        some => some,
+    };
+    let modes = match filter & branch_filter::MODES {
+        0 if sees_kernel => branch_filter::MODES,
+        0 => branch_filter::USER,
+        some => some,
+    };
+    kinds | modes
+}

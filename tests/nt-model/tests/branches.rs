@@ -1,0 +1,344 @@
+//! Are the shipped driver's branch records those of the branches that code really took?
+//!
+//! Programs of known control flow run on the guest feed: each record is an edge of the program's
+//! code as it stands in memory, and records follow each other in the order in which the branches
+//! were taken.
+
+use halprof_tests::branches::{Recorder, recorders};
+use halprof_tests::requests::{self, ALL_RIGHTS};
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
+use nt_model::Device;
+use nt_model::cost::Cost;
+use nt_model::device::File;
+use nt_model::programs::{CODE, EXIT, Program};
+use shared_types::request::samples::{self, Drained};
+use shared_types::request::session::{
+    self, Configure, Opened, SAMPLE, Session, Spec, branch_filter,
+};
+use shared_types::request::{Plain, RequestCode};
+use shared_types::{Branch, BranchRecords, ReplyHeader, Sample};
+use sim::cpuid::Leaves;
+use sim::workload;
+use std::collections::BTreeSet;
+use zerocopy::FromBytes;
+
+const SYS: &str = "../../target/driver/halprof.sys";
+const TOTAL_ISSUES: u32 = 2;
+/// A prime, so that samples come to every place of a loop.
+const PERIOD: u64 = 1_009;
+const LONG: u64 = 1 << 40;
+
+struct Bench {
+    device: Device,
+    file: File,
+    session: u32,
+}
+
+impl Bench {
+    /// A session that samples instructions of user mode with branches.
+    fn new(leaves: &Leaves, seed: u64, branches: u16, filter: u16, period: u64) -> Self {
+        let image = std::fs::read(SYS).expect("cargo xtask sys");
+        let leaves = std::slice::from_ref(leaves);
+        let mut device = Device::new(&image, leaves, seed).expect("a machine");
+        assert_eq!(device.start().expect("it starts"), 0);
+        let file = device.open(4096, ALL_RIGHTS).expect("it opens");
+        let mut bench = Self {
+            device,
+            file,
+            session: 0,
+        };
+        let open = Plain {
+            header: requests::header(session::KERNEL),
+        };
+        let reply = bench.request(session::OPEN, &requests::bytes(&open, &[]));
+        bench.session = Opened::read_from_prefix(&reply).expect("opened").0.session;
+        let spec = Spec {
+            filter: Spec::USER,
+            interval: period,
+            ..requests::spec(TOTAL_ISSUES)
+        };
+        let head = Configure {
+            header: requests::header(SAMPLE),
+            session: bench.session,
+            sources: 1,
+            rotation: 0,
+            ring_samples: 4096,
+            rotation_seed: 0,
+            branches,
+            branch_filter: filter,
+            processors: [0; 32],
+        };
+        bench.request(session::CONFIGURE, &requests::bytes(&head, &[spec]));
+        bench
+    }
+
+    fn request(&mut self, code: RequestCode, input: &[u8]) -> Vec<u8> {
+        let mut output = vec![0; 1 << 20];
+        let (status, length) = self
+            .device
+            .device_control(&self.file, code, input, &mut output)
+            .unwrap_or_else(|violation| panic!("{violation}"));
+        assert_eq!(status.0, 0);
+        output.truncate(length);
+        let (header, _) = ReplyHeader::read_from_prefix(&output).expect("a header");
+        assert_eq!(header.error, 0, "{code:?}");
+        output
+    }
+
+    fn about(&mut self, code: RequestCode) -> Vec<u8> {
+        let about = Session {
+            header: requests::header(0),
+            session: self.session,
+            reserved: 0,
+        };
+        self.request(code, &requests::bytes(&about, &[]))
+    }
+
+    /// Runs a program on the guest feed, to its end.
+    fn run_program(&mut self, name: &str, rounds: u32) {
+        let program = Program::find(name).expect("a program");
+        let begun = self.device.begin_programs(program, rounds);
+        begun.expect("it begins");
+        while self.device.advance(LONG).expect("no rule is broken") {}
+    }
+
+    fn samples(&mut self) -> Vec<(Sample, Vec<Branch>)> {
+        let reply = self.about(samples::DRAIN);
+        let (head, entries) = Drained::read_from_prefix(&reply).expect("a reply");
+        assert_eq!(head.left, 0);
+        let size = size_of::<Sample>() + head.branches as usize * size_of::<Branch>();
+        let parts = entries.chunks_exact(size).map(|entry| {
+            let (sample, rest) = Sample::read_from_prefix(entry).expect("a sample");
+            let branches = rest.chunks_exact(size_of::<Branch>());
+            let read = |bytes| Branch::read_from_bytes(bytes).expect("a branch");
+            let valid = branches.map(read).take(sample.branches.into());
+            (sample, valid.collect())
+        });
+        parts.collect()
+    }
+
+    /// Ends as a device that is removed does, by the rules.
+    fn end(mut self) {
+        self.about(session::STOP);
+        self.device.close(&self.file).expect("it closes");
+        self.device.remove().expect("it goes");
+    }
+}
+
+/// Where each branch of a program can go; a return to behind every call, and out of the program.
+fn edges(program: &str, rounds: u32) -> BTreeSet<(u64, u64)> {
+    let program = Program::find(program).expect("a program");
+    let code = program.code(rounds).expect("code");
+    let mut decoder = Decoder::with_ip(64, &code, CODE.0, DecoderOptions::NONE);
+    let all: Vec<Instruction> = decoder.iter().collect();
+    let calls = all
+        .iter()
+        .filter(|one| one.flow_control() == FlowControl::Call);
+    let returns: Vec<u64> = calls.map(Instruction::next_ip).chain([EXIT]).collect();
+    let mut edges = BTreeSet::new();
+    for one in &all {
+        match one.flow_control() {
+            FlowControl::Return => edges.extend(returns.iter().map(|&to| (one.ip(), to))),
+            FlowControl::Call
+            | FlowControl::UnconditionalBranch
+            | FlowControl::ConditionalBranch => {
+                edges.insert((one.ip(), one.near_branch_target()));
+            }
+            _ => {}
+        }
+    }
+    edges
+}
+
+/// Whether the records of a sample are branches taken one after the other up to the interrupt, as the
+/// feed has noted them. AMD leaves wrong paths out, and so has fewer.
+fn follow(recorder: &Recorder, bench: &Bench, sample: &Sample, got: &[Branch]) {
+    let bus = bench.device.machine.engine.bus_ref();
+    let taken = bus.guest.as_ref().expect("the feed").taken(0);
+    let in_user: Vec<(u64, u64)> = taken
+        .iter()
+        .filter(|one| one.to < CODE.1)
+        .map(|one| (one.from, one.to))
+        .collect();
+    let wanted: Vec<(u64, u64)> = got.iter().rev().map(|one| (one.from, one.to)).collect();
+    let found = in_user.windows(wanted.len()).any(|window| window == wanted);
+    assert!(found, "{}: {sample:x?} {got:x?}", recorder.name);
+    // The interrupt came before the next branch: straight on from the newest's target.
+    let newest = got[0].to;
+    assert!(newest <= sample.ip, "{}: {sample:x?}", recorder.name);
+}
+
+#[test]
+fn records_are_the_branches_that_code_took() {
+    for recorder in recorders() {
+        for depth in [8, 16, 32] {
+            if depth > u16::from(recorder.most) {
+                continue;
+            }
+            for program in ["loop", "branches"] {
+                let rounds = 3_000;
+                let filter = branch_filter::USER;
+                let mut bench = Bench::new(&recorder.leaves, 7, depth, filter, PERIOD);
+                bench.device.machine.feed_guest(0);
+                bench.about(session::START);
+                bench.run_program(program, rounds);
+                let all = bench.samples();
+                let (name, edges) = (recorder.name, edges(program, rounds));
+                assert!(all.len() >= 14, "{name}, {program}: {}", all.len());
+                for (sample, got) in &all {
+                    let in_program = |one: &Branch| edges.contains(&(one.from, one.to));
+                    assert!(got.iter().all(in_program), "{name}, {program}: {got:x?}");
+                    follow(&recorder, &bench, sample, got);
+                    let least = match recorder.records {
+                        BranchRecords::AmdV2 => depth / 2,
+                        _ => depth,
+                    };
+                    assert!(got.len() >= usize::from(least), "{name}, {program}");
+                }
+                bench.end();
+            }
+        }
+    }
+}
+
+/// Kernel mode too: the driver's own branches come from its code.
+#[test]
+fn the_kernel_is_recorded_for_who_may_see_it() {
+    for recorder in recorders() {
+        let filter = branch_filter::KERNEL;
+        let mut bench = Bench::new(&recorder.leaves, 7, 8, filter, PERIOD);
+        bench.device.machine.feed_guest(0);
+        bench.about(session::START);
+        bench.run_program("loop", 3_000);
+        let all = bench.samples();
+        let kernel = all
+            .iter()
+            .flat_map(|(_, got)| got)
+            .filter(|one| one.to >> 63 == 1);
+        assert!(kernel.count() > 0, "{}", recorder.name);
+        let user = all
+            .iter()
+            .flat_map(|(_, got)| got)
+            .any(|one| one.to >> 63 == 0);
+        assert!(!user, "{}", recorder.name);
+        bench.end();
+    }
+}
+
+/// A client without SeDebugPrivilege: whatever the filter, no address of the kernel.
+#[test]
+fn no_kernel_address_is_told_without_the_right() {
+    let work = "instructions=400000,cycles=400000,branches=80000,user=60,skid=3";
+    for recorder in recorders() {
+        for privileged in [true, false] {
+            let mut bench = Bench::new(&recorder.leaves, 3, 0, 0, PERIOD);
+            bench.device.machine.kernel.unprivileged = !privileged;
+            let spec = Spec {
+                filter: Spec::USER,
+                interval: PERIOD,
+                ..requests::spec(TOTAL_ISSUES)
+            };
+            let head = Configure {
+                header: requests::header(SAMPLE),
+                session: bench.session,
+                sources: 1,
+                rotation: 0,
+                ring_samples: 1024,
+                rotation_seed: 0,
+                branches: 8,
+                branch_filter: 0,
+                processors: [0; 32],
+            };
+            bench.request(session::CONFIGURE, &requests::bytes(&head, &[spec]));
+            bench.about(session::START);
+            let work = workload::parse(work).expect("a workload");
+            bench.device.begin(&work);
+            while bench.device.advance(LONG).expect("no rule is broken") {}
+            let all = bench.samples();
+            assert!(all.len() > 100, "{}", all.len());
+            let records = || all.iter().flat_map(|(_, got)| got);
+            let seen = records()
+                .filter(|one| (one.from | one.to) >> 63 == 1)
+                .count();
+            let hidden = records().filter(|one| one.flags & Branch::HIDDEN != 0);
+            assert_eq!(seen > 0, privileged, "{}", recorder.name);
+            let hidden: Vec<&Branch> = hidden.collect();
+            assert_eq!(hidden.is_empty(), privileged, "{}", recorder.name);
+            let nothing = Branch {
+                flags: Branch::HIDDEN,
+                ..Branch::default()
+            };
+            assert!(hidden.iter().all(|one| **one == nothing));
+            bench.end();
+        }
+    }
+}
+
+/// MSR accesses of a sample, as docs/performance.md has them, and instructions.
+#[test]
+fn the_cost_with_branches() {
+    for recorder in recorders() {
+        let mut plain = None;
+        for depth in [0, 8, 16, 32] {
+            if depth > u16::from(recorder.most) {
+                continue;
+            }
+            let mut bench = Bench::new(&recorder.leaves, 1, depth, 0, 20_000);
+            bench.about(session::START);
+            bench.device.machine.overflow_costs.clear();
+            let work = "instructions=1000000,cycles=2000000,branches=200000,processors=all";
+            bench
+                .device
+                .begin(&workload::parse(work).expect("a workload"));
+            while bench.device.advance(LONG).expect("no rule is broken") {}
+            let costs = bench.device.machine.overflow_costs.clone();
+            assert_eq!(costs.len(), 50);
+            let (each, besides) = recorder.accesses;
+            let branches = match depth {
+                0 => 0,
+                depth => each * u64::from(depth) + besides,
+            };
+            let most = match depth {
+                0 => 300,
+                depth => 420 + 60 * u64::from(depth),
+            };
+            for Cost {
+                msr, instructions, ..
+            } in costs
+            {
+                let without = *plain.get_or_insert(msr);
+                assert_eq!(msr, without + branches, "{}, {depth}", recorder.name);
+                assert!(
+                    instructions < most,
+                    "{}, {depth}: {instructions}",
+                    recorder.name
+                );
+            }
+            let first = bench.device.machine.overflow_costs[0];
+            println!("{}, {depth}: {first:?}", recorder.name);
+            bench.end();
+        }
+    }
+}
+
+/// Asleep nothing is recorded, and nothing is left; awake it goes on.
+#[test]
+fn records_go_on_after_sleep() {
+    for recorder in recorders() {
+        let mut bench = Bench::new(&recorder.leaves, 5, 8, 0, PERIOD);
+        bench.about(session::START);
+        let work = "instructions=100000,cycles=100000,branches=20000";
+        let work = workload::parse(work).expect("a workload");
+        for _ in 0..2 {
+            bench.device.begin(&work);
+            while bench.device.advance(LONG).expect("no rule is broken") {}
+            let all = bench.samples();
+            assert!(all.len() > 90, "{}", recorder.name);
+            let full = all.iter().filter(|(_, got)| got.len() >= 6).count();
+            assert!(full > 80, "{}: {full}", recorder.name);
+            bench.device.sleep().expect("it sleeps");
+            bench.device.wake().expect("it wakes");
+        }
+        bench.end();
+    }
+}

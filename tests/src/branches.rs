@@ -1,0 +1,83 @@
+//! Processors that record branches, one of each way to do so.
+#![expect(
+    clippy::missing_panics_doc,
+    reason = "the models and the leaves that are changed are there"
+)]
+
+use shared_types::BranchRecords;
+use sim::cpuid::{CpuidResult, Leaves};
+use sim::models;
+
+/// A processor.
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    /// For messages.
+    pub name: &'static str,
+    /// Its leaves.
+    pub leaves: Leaves,
+    /// How it records.
+    pub records: BranchRecords,
+    /// How many.
+    pub most: u8,
+    /// Registers of each record, and those that a sample touches besides.
+    pub accesses: (u64, u64),
+    /// Whether it tells of cycles, and of kinds.
+    pub tells: (bool, bool),
+}
+
+/// One of each.
+#[must_use]
+pub fn recorders() -> Vec<Recorder> {
+    use BranchRecords::{AmdV2, Architectural, Info};
+    let row = |name, leaves, records, most, accesses, tells| Recorder {
+        name,
+        leaves,
+        records,
+        most,
+        accesses,
+        tells,
+    };
+    let first = |name: &str| models::find(name).expect("a model").processors()[0].clone();
+    let skylake = first("skylake");
+    let goldmont_plus = with(&skylake, 1, |leaf| leaf.eax = 0x0007_06A1);
+    let version_3 = with(&skylake, 0xA, |leaf| leaf.eax = leaf.eax & !0xFF | 3);
+    let guest = with(&first("hyperv-guest-intel"), 0x4000_0003, |leaf| {
+        leaf.edx |= 1 << 26;
+    });
+    vec![
+        row("skylake", skylake, Info, 32, (3, 2), (true, false)),
+        row(
+            "goldmont-plus",
+            goldmont_plus,
+            Info,
+            32,
+            (3, 2),
+            (true, false),
+        ),
+        row("version-3", version_3, Info, 32, (3, 4), (true, false)),
+        row(
+            "sapphire-rapids",
+            first("sapphire-rapids"),
+            Architectural,
+            32,
+            (3, 2),
+            (true, true),
+        ),
+        row("hyper-v", guest, Architectural, 32, (3, 2), (true, true)),
+        row("zen4", first("zen4"), AmdV2, 16, (2, 2), (false, false)),
+    ]
+}
+
+/// The same leaves with one of them changed.
+#[must_use]
+pub fn with(leaves: &Leaves, leaf: u32, change: impl FnOnce(&mut CpuidResult)) -> Leaves {
+    let mut leaves = leaves.clone();
+    let mut value = leaves.get(leaf, 0);
+    change(&mut value);
+    if matches!(leaf, 7 | 0x23) {
+        leaves.insert_subleaf(leaf, 0, value);
+    } else {
+        leaves.insert(leaf, value);
+    }
+    leaves
+}

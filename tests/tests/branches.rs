@@ -1,0 +1,730 @@
+//! Are a sample's branches those that the processor took before it: of the kinds asked for, with no
+//! address that its client may not see, on registers that are left as they were found?
+
+use halprof_tests::bare::Bare;
+use halprof_tests::branches::{Recorder, recorders, with};
+use halprof_tests::requests::{bytes, header, spec};
+use shared_types::request::machine::{From, PROCESSORS, Page, Processor as Described};
+use shared_types::request::session::{NO_ADDRESS, SAMPLE, Spec, branch_filter};
+use shared_types::{
+    Branch, BranchKind, BranchReason, BranchRecords, ErrorCode, MAX_BRANCHES, Sample,
+};
+use sim::Taken;
+use sim::cpuid::Leaves;
+use sim::event::Event;
+use sim::models;
+use sim::unkind::{Unkind, with_unkind};
+use zerocopy::FromBytes;
+
+const TOTAL_ISSUES: u32 = 2;
+const PERIOD: u64 = 10_000;
+const KERNEL: u64 = 0xFFFF_F800_0000_0000;
+const IA32_DEBUGCTL: u32 = 0x1D9;
+const KINDS: [BranchKind; 7] = [
+    BranchKind::Conditional,
+    BranchKind::Jump,
+    BranchKind::IndirectJump,
+    BranchKind::Call,
+    BranchKind::IndirectCall,
+    BranchKind::Return,
+    BranchKind::Other,
+];
+
+/// The branch of this number: each kind in turn, one in five mispredicted.
+fn taken(number: u64) -> Taken {
+    Taken {
+        from: 0x1_4000_1000 + 16 * number,
+        to: 0x1_4000_2000 + 16 * number,
+        kind: KINDS[number as usize % KINDS.len()],
+        mispredicted: number.is_multiple_of(5),
+        cycles: 100 + number as u16,
+    }
+}
+
+/// A session that samples instructions in user mode with branches, running on one processor.
+struct Bench {
+    bare: Bare,
+    retired: u64,
+}
+
+impl Bench {
+    fn new(recorder: &Recorder, branches: u16) -> Self {
+        Self::filtered(Bare::of(&[recorder.leaves.clone()]), branches, 0)
+    }
+
+    fn filtered(mut bare: Bare, branches: u16, filter: u16) -> Self {
+        (bare.branches, bare.branch_filter) = (branches, filter);
+        bare.configure(SAMPLE, &[sampled()], 0);
+        bare.start();
+        let mut bench = Self { bare, retired: 0 };
+        bench.retired = bench
+            .bare
+            .cpu(0)
+            .processor
+            .counts()
+            .total(Event::Instructions);
+        bench
+    }
+
+    fn take(&mut self, branches: impl IntoIterator<Item = Taken>) {
+        let processor = &mut self.bare.cpu(0).processor;
+        branches
+            .into_iter()
+            .for_each(|taken| processor.branch(&taken));
+    }
+
+    /// A counter overflows, and its interrupt is handled; branches that come in between are those of
+    /// the way to the handler.
+    fn overflow(&mut self) {
+        self.retired += PERIOD;
+        self.bare.retire(0, &[(Event::Instructions, self.retired)]);
+        self.take((900..950).map(taken));
+        assert!(self.bare.take_interrupt(0));
+    }
+
+    fn samples(&mut self) -> Vec<(Sample, Vec<Branch>)> {
+        self.bare.drain_with_branches()
+    }
+
+    /// The branches of the one sample that the next overflow gives.
+    fn branches(&mut self) -> Vec<Branch> {
+        self.overflow();
+        let mut samples = self.samples();
+        assert_eq!(samples.len(), 1);
+        samples.remove(0).1
+    }
+
+    fn read(&mut self, msr: u32) -> u64 {
+        let processor = &mut self.bare.cpu(0).processor;
+        processor.unobserved(|processor| processor.rdmsr(msr).expect("a register"))
+    }
+}
+
+fn sampled() -> Spec {
+    Spec {
+        filter: Spec::USER,
+        interval: PERIOD,
+        ..spec(TOTAL_ISSUES)
+    }
+}
+
+fn depths(recorder: &Recorder) -> impl Iterator<Item = u16> {
+    let most = u16::from(recorder.most);
+    [8, 16, 32].into_iter().filter(move |&depth| depth <= most)
+}
+
+/// What is told of a branch that was taken.
+fn expected(recorder: &Recorder, taken: &Taken) -> Branch {
+    let (cycles, kinds) = recorder.tells;
+    let predicted = if taken.mispredicted {
+        Branch::MISPREDICTED
+    } else {
+        Branch::PREDICTED
+    };
+    Branch {
+        from: taken.from,
+        to: taken.to,
+        cycles: if cycles { taken.cycles } else { 0 },
+        kind: if kinds { taken.kind as u8 } else { 0 },
+        flags: predicted | if cycles { Branch::CYCLES } else { 0 },
+        reserved: 0,
+    }
+}
+
+/// AMD keeps wrong paths among its records, one behind each mispredicted branch here: there are as
+/// many fewer.
+fn are_the_last(recorder: &Recorder, got: &[Branch], depth: u16, last: u64) {
+    let name = recorder.name;
+    let wanted = (1..=last).rev().map(taken);
+    let wanted: Vec<Branch> = wanted.map(|taken| expected(recorder, &taken)).collect();
+    assert_eq!(got, &wanted[..got.len()], "{name}, {depth}");
+    if recorder.records == BranchRecords::AmdV2 {
+        let least = usize::from(depth) * 5 / 6;
+        assert!(got.len() >= least, "{name}, {depth}: {}", got.len());
+    } else {
+        assert_eq!(got.len(), usize::from(depth), "{name}");
+    }
+}
+
+/// With the records frozen at the overflow, again and again.
+#[test]
+fn records_are_the_branches_before_the_overflow() {
+    for recorder in recorders() {
+        for depth in depths(&recorder) {
+            let mut bench = Bench::new(&recorder, depth);
+            for last in [40, 77, 134] {
+                bench.take((1..=last).map(taken));
+                let got = bench.branches();
+                are_the_last(&recorder, &got, depth, last);
+            }
+            bench.bare.stop();
+            assert_eq!(bench.bare.cpu(0).faults, [], "{}", recorder.name);
+        }
+    }
+}
+
+/// What was recorded for somebody else, or before the session, is not told.
+#[test]
+fn fewer_branches_are_fewer_records() {
+    for recorder in recorders() {
+        let mut bench = Bench::new(&recorder, 8);
+        bench.take([taken(1), taken(2)]);
+        let got = bench.branches();
+        are_the_last(&recorder, &got[..2], 2, 2);
+        assert_eq!(got.len(), 2, "{}", recorder.name);
+        bench.bare.stop();
+        bench.bare.start();
+        assert_eq!(bench.branches(), [], "{}", recorder.name);
+    }
+}
+
+/// Several counters that overflow at once share the records, which are read once.
+#[test]
+fn samples_of_one_interrupt_share_the_records() {
+    let cycles = Spec {
+        source: 0,
+        ..sampled()
+    };
+    for recorder in recorders() {
+        let mut bare = Bare::of(&[recorder.leaves.clone()]);
+        bare.branches = 8;
+        bare.configure(
+            SAMPLE,
+            &[
+                sampled(),
+                Spec {
+                    source: 6,
+                    ..cycles
+                },
+            ],
+            0,
+        );
+        bare.start();
+        let mut bench = Bench { bare, retired: 0 };
+        bench.take((1..=20).map(taken));
+        let events = [(Event::Instructions, PERIOD), (Event::Branches, PERIOD)];
+        bench.bare.retire(0, &events);
+        let accesses = bench
+            .bare
+            .accesses(0, |bare| assert!(bare.take_interrupt(0)));
+        let samples = bench.samples();
+        assert_eq!(samples.len(), 2, "{}", recorder.name);
+        for (_, got) in samples {
+            are_the_last(&recorder, &got, 8, 20);
+        }
+        let (each, besides) = recorder.accesses;
+        assert!(accesses.rdmsr + accesses.wrmsr < 2 * (8 * each + besides));
+    }
+}
+
+/// Register accesses of a sample: those of one without branches, and what stands in
+/// docs/performance.md for the branches.
+#[test]
+fn the_cost_is_exact() {
+    for recorder in recorders() {
+        let mut plain = None;
+        for depth in [0].into_iter().chain(depths(&recorder)) {
+            let mut bench = Bench::new(&recorder, depth);
+            bench.take((1..=200).map(taken));
+            bench.retired += PERIOD;
+            let all = [(Event::Instructions, bench.retired)];
+            bench.bare.retire(0, &all);
+            let cost = bench
+                .bare
+                .accesses(0, |bare| assert!(bare.take_interrupt(0)));
+            let msrs = cost.rdmsr + cost.wrmsr;
+            let (each, besides) = recorder.accesses;
+            let branches = match depth {
+                0 => 0,
+                depth => each * u64::from(depth) + besides,
+            };
+            let without = *plain.get_or_insert(msrs);
+            assert_eq!(msrs - without, branches, "{}, {depth}", recorder.name);
+            assert_eq!(cost.rdpmc, 1);
+        }
+    }
+}
+
+/// Kinds and modes; a mode is that of the target.
+#[test]
+fn filters_let_through_what_was_asked_for() {
+    let kernel = |taken: Taken| Taken {
+        from: taken.from | KERNEL,
+        to: taken.to | KERNEL,
+        ..taken
+    };
+    let bits = [
+        (BranchKind::Conditional, branch_filter::CONDITIONAL),
+        (BranchKind::Jump, branch_filter::JUMP),
+        (BranchKind::IndirectJump, branch_filter::INDIRECT_JUMP),
+        (BranchKind::Call, branch_filter::CALL),
+        (BranchKind::IndirectCall, branch_filter::INDIRECT_CALL),
+        (BranchKind::Return, branch_filter::RETURN),
+        (BranchKind::Other, branch_filter::FAR),
+    ];
+    let all = || (1..=14).flat_map(|number| [taken(number), kernel(taken(number))]);
+    let modes = [
+        (0, [true, true]),
+        (branch_filter::USER, [true, false]),
+        (branch_filter::KERNEL, [false, true]),
+        (branch_filter::MODES, [true, true]),
+    ];
+    for recorder in recorders() {
+        for (mode, [user, in_kernel]) in modes {
+            for kinds in [&bits[..1], &bits[2..4], &bits[6..]] {
+                let filter = kinds.iter().fold(mode, |filter, (_, bit)| filter | bit);
+                let bare = Bare::of(&[recorder.leaves.clone()]);
+                let mut bench = Bench::filtered(bare, 8, filter);
+                bench.take(all());
+                let got = bench.branches();
+                let passes = |taken: &Taken| {
+                    let right_mode = if taken.to >= KERNEL { in_kernel } else { user };
+                    right_mode && kinds.iter().any(|(kind, _)| *kind == taken.kind)
+                };
+                let wanted: Vec<Taken> = all().filter(passes).collect();
+                let wanted = wanted.iter().rev().take(got.len());
+                let wanted: Vec<Branch> = wanted.map(|one| expected(&recorder, one)).collect();
+                assert_eq!(got, wanted, "{}, {filter:#x}", recorder.name);
+                assert!(got.len() >= 2, "{}, {filter:#x}", recorder.name);
+            }
+        }
+    }
+}
+
+/// Whatever the filter: what leads to the kernel or comes from it says nothing.
+#[test]
+fn a_client_without_the_right_sees_no_kernel_address() {
+    let from_kernel = Taken {
+        from: KERNEL | 0x4321_0000,
+        kind: BranchKind::Other,
+        ..taken(3)
+    };
+    let to_kernel = Taken {
+        from: taken(1).from,
+        to: KERNEL | 0x1234_0000,
+        kind: BranchKind::Other,
+        ..taken(3)
+    };
+    for recorder in recorders() {
+        let bare = Bare::of(&[recorder.leaves.clone()]);
+        let mut bench = Bench::filtered(hidden(bare), 8, 0);
+        bench.take([taken(1), to_kernel, from_kernel, taken(2)]);
+        let got = bench.branches();
+        let nothing = Branch {
+            flags: Branch::HIDDEN,
+            ..Branch::default()
+        };
+        // To the kernel nothing is recorded for this client.
+        let wanted = [
+            expected(&recorder, &taken(2)),
+            nothing,
+            expected(&recorder, &taken(1)),
+        ];
+        assert_eq!(got, wanted, "{}", recorder.name);
+        // And one that sees it.
+        let bare = Bare::of(&[recorder.leaves.clone()]);
+        let mut bench = Bench::filtered(bare, 8, 0);
+        bench.take([to_kernel, from_kernel]);
+        let got = bench.branches();
+        let wanted = [from_kernel, to_kernel].map(|one| expected(&recorder, &one));
+        assert_eq!(got, wanted, "{}", recorder.name);
+    }
+}
+
+fn hidden(mut bare: Bare) -> Bare {
+    bare.client.kernel_addresses = false;
+    bare
+}
+
+/// The kernel's branches are refused to who may not see them.
+#[test]
+fn the_kernel_is_not_granted() {
+    let mut bare = hidden(Bare::new("skylake", 1));
+    (bare.branches, bare.branch_filter) = (8, branch_filter::KERNEL);
+    let reply = bare.try_configure(SAMPLE, &[sampled()], 0);
+    let error = ErrorCode::from_wire(reply.error);
+    assert_eq!(error, Some(ErrorCode::BranchesKernelNotGranted));
+    assert_eq!(reply.subject, u32::from(branch_filter::KERNEL));
+}
+
+/// What each processor says of itself.
+fn described(leaves: &Leaves) -> Described {
+    let mut bare = Bare::of(std::slice::from_ref(leaves));
+    let request = From {
+        header: header(0),
+        first: 0,
+        reserved: 0,
+    };
+    let reply = bare.reply(PROCESSORS, &bytes(&request, &[]));
+    let (_, body) = Page::read_from_prefix(&reply).expect("a page");
+    Described::read_from_prefix(body).expect("a processor").0
+}
+
+#[test]
+fn every_processor_says_what_it_records() {
+    for recorder in recorders() {
+        let told = described(&recorder.leaves);
+        let name = recorder.name;
+        assert_eq!(told.branch_records, recorder.records as u16, "{name}");
+        assert_eq!(told.branch_reason, BranchReason::Available as u16, "{name}");
+        assert_eq!(told.branch_depth, u16::from(recorder.most), "{name}");
+        let (cycles, kinds) = recorder.tells;
+        for (bit, tells) in [
+            (Described::TELLS_MISPREDICTED, true),
+            (Described::TELLS_CYCLES, cycles),
+            (Described::TELLS_KIND, kinds),
+        ] {
+            assert_eq!(told.branch_tells & bit != 0, tells, "{name}, {bit}");
+        }
+    }
+}
+
+/// Each gate, and no register touched behind one that is closed.
+#[test]
+fn gates() {
+    use BranchReason as R;
+    let model = |name| models::find(name).expect("a model").processors()[0].clone();
+    let skylake = model("skylake");
+    let rapids = model("sapphire-rapids");
+    let zen4 = model("zen4");
+    let hyperv = |edx: u32| {
+        with(&model("hyperv-root-intel"), 0x4000_0003, |leaf| {
+            leaf.edx |= edx
+        })
+    };
+    let rows = [
+        ("haswell", model("haswell"), R::NoRecords),
+        ("yonah", model("yonah"), R::NoRecords),
+        ("pentium 4", model("pentium4"), R::NoRecords),
+        ("k8", model("k8"), R::NoRecords),
+        ("zen2", model("zen2"), R::NoRecords),
+        ("Hyper-V's root", hyperv(0), R::Hypervisor),
+        ("Hyper-V that offers them", hyperv(1 << 26), R::Available),
+        (
+            "KVM in Hyper-V's face",
+            with(&model("kvm-hyperv-face"), 0x4000_0003, |leaf| {
+                leaf.edx |= 1 << 26 | 1 << 2
+            }),
+            R::Hypervisor,
+        ),
+        (
+            "KVM",
+            with_unkind(&rapids, Unkind::parse("hypervisor-masks").expect("one")),
+            R::Hypervisor,
+        ),
+        (
+            "KVM on AMD",
+            with_unkind(&zen4, Unkind::parse("hypervisor-masks").expect("one")),
+            R::Hypervisor,
+        ),
+        (
+            "no PDCM",
+            with(&skylake, 1, |leaf| leaf.ecx &= !(1 << 15)),
+            R::Format,
+        ),
+        (
+            "no version 2",
+            with(&skylake, 0xA, |leaf| leaf.eax &= !0x6),
+            R::NoRecords,
+        ),
+        (
+            "no LAPIC",
+            with(&rapids, 1, |leaf| leaf.edx &= !(1 << 9)),
+            R::NoInterrupt,
+        ),
+        (
+            "no leaf 0x1C",
+            with(&rapids, 0, |leaf| leaf.eax = 0x1B),
+            R::NoRecords,
+        ),
+        (
+            "no depth",
+            with(&rapids, 0x1C, |leaf| leaf.eax = 0),
+            R::Format,
+        ),
+        (
+            "no filters",
+            with(&rapids, 0x1C, |leaf| leaf.ebx = 4),
+            R::Format,
+        ),
+        (
+            "architectural, and no freeze",
+            with(&rapids, 0xA, |leaf| leaf.eax = leaf.eax & !0xFF | 3),
+            R::NoFreeze,
+        ),
+        (
+            "no LbrExtV2",
+            with(&zen4, 0x8000_0022, |leaf| leaf.eax = 5),
+            R::NoRecords,
+        ),
+        (
+            "AMD, and no freeze",
+            with(&zen4, 0x8000_0022, |leaf| leaf.eax = 3),
+            R::NoFreeze,
+        ),
+        (
+            "AMD's depth 0",
+            with(&zen4, 0x8000_0022, |leaf| leaf.ebx &= 0xF),
+            R::Format,
+        ),
+    ];
+    for (name, leaves, reason) in rows {
+        let told = described(&leaves);
+        if name == "no version 2" {
+            // Without counters there is no interface at all, or none with a global control.
+            assert_ne!(told.branch_reason, R::Available as u16, "{name}");
+            continue;
+        }
+        assert_eq!(told.branch_reason, reason as u16, "{name}");
+        let mut bare = Bare::of(std::slice::from_ref(&leaves));
+        bare.branches = 8;
+        let sampled = sampled();
+        let reply = bare.try_configure(SAMPLE, &[sampled], 0);
+        if reason == R::Available {
+            assert_eq!(reply.error, 0, "{name}");
+        } else if told.delivery != 0 {
+            let error = ErrorCode::from_wire(reply.error);
+            assert_eq!(error, Some(ErrorCode::BranchesUnavailable), "{name}");
+            assert_eq!((reply.subject, reply.detail), (0, reason as u64), "{name}");
+        }
+        assert_eq!(bare.cpu(0).faults, [], "{name}");
+    }
+}
+
+#[test]
+fn a_configuration_asks_for_what_there_is() {
+    let filters = branch_filter::MODES | branch_filter::KINDS;
+    for recorder in recorders() {
+        let mut bare = Bare::of(&[recorder.leaves.clone()]);
+        let mut asked = |branches, filter, flags| {
+            (bare.branches, bare.branch_filter) = (branches, filter);
+            let reply = bare.try_configure(flags, &[sampled()], 0);
+            let error = ErrorCode::from_wire(reply.error);
+            error.map(|error| (error, reply.subject, reply.detail))
+        };
+        for wrong in [1, 4, 7, 9, 24, 31, 33, 40, 64, 0x2000, u16::MAX] {
+            let refused = Some((ErrorCode::BadValue, 36, wrong.into()));
+            assert_eq!(asked(wrong, 0, SAMPLE), refused);
+        }
+        for wrong in [0x200, 0x8000, u16::MAX] {
+            let refused = Some((ErrorCode::BadValue, 38, wrong.into()));
+            assert_eq!(asked(8, wrong, SAMPLE), refused);
+        }
+        assert_eq!(asked(0, 4, SAMPLE), Some((ErrorCode::BadValue, 38, 4)));
+        for flags in [0, SAMPLE | NO_ADDRESS] {
+            let refused = Some((ErrorCode::BranchesNeedSamples, 8, 0));
+            assert_eq!(asked(8, 0, flags), refused);
+        }
+        for depth in [8, 16, 32] {
+            let refused = (depth > u16::from(recorder.most)).then_some((
+                ErrorCode::BranchDepth,
+                0,
+                recorder.most.into(),
+            ));
+            assert_eq!(asked(depth, filters, SAMPLE), refused, "{}", recorder.name);
+        }
+        assert_eq!(asked(0, 0, SAMPLE), None);
+    }
+}
+
+/// All registers of branch recording, whatever they hold.
+fn registers(bench: &mut Bare) -> Vec<(u32, u64)> {
+    let msrs = [
+        IA32_DEBUGCTL,
+        0x1C8,
+        0x14CE,
+        0x14CF,
+        0xC000_010E,
+        0xC000_010F,
+    ]
+    .into_iter()
+    .chain(0x680..0x6A0)
+    .chain(0x6C0..0x6E0)
+    .chain(0xDC0..0xDE0)
+    .chain(0x1500..0x1520)
+    .chain(0x1600..0x1620)
+    .chain(0x1200..0x1220)
+    .chain(0xC001_0300..0xC001_0320);
+    let processor = &mut bench.cpu(0).processor;
+    let read = |msr| Some((msr, processor.unobserved(|one| one.rdmsr(msr)).ok()?));
+    msrs.filter_map(read).collect()
+}
+
+/// The filter, the freeze and the depth that somebody has left, and other bits of DebugCtl.
+#[test]
+fn all_is_left_as_it_was_found() {
+    for recorder in recorders() {
+        for found in [0, 1 << 11, 1 << 12 | 1 << 11] {
+            let mut bare = Bare::of(&[recorder.leaves.clone()]);
+            let left: &[(u32, u64)] = match recorder.records {
+                BranchRecords::Architectural => &[(0x14CE, 0x0001_0006), (0x14CF, 16)],
+                BranchRecords::AmdV2 => &[(0xC000_010E, 0x55), (0xC000_010F, 0x9)],
+                _ => &[(0x1C8, 0x1AA)],
+            };
+            let processor = &mut bare.cpu(0).processor;
+            for &(msr, value) in left.iter().chain(&[(IA32_DEBUGCTL, found)]) {
+                processor.wrmsr(msr, value).expect("a register");
+            }
+            let before = registers(&mut bare);
+            let mut bench = Bench::filtered(bare, 8, branch_filter::CALL);
+            for _ in 0..3 {
+                bench.take((1..=50).map(taken));
+                bench.overflow();
+            }
+            assert_ne!(registers(&mut bench.bare), before, "{}", recorder.name);
+            bench.bare.stop();
+            assert_eq!(registers(&mut bench.bare), before, "{}", recorder.name);
+            assert_eq!(bench.read(IA32_DEBUGCTL), found);
+            assert_eq!(bench.bare.cpu(0).faults, []);
+        }
+    }
+}
+
+/// Sleep takes every register; recording goes on after it, and what is found then is left.
+#[test]
+fn records_go_on_after_sleep() {
+    for recorder in recorders() {
+        let mut bench = Bench::new(&recorder, 8);
+        bench.take((1..=20).map(taken));
+        bench.overflow();
+        bench.bare.service.suspend();
+        let asleep = registers(&mut bench.bare);
+        assert!(
+            asleep
+                .iter()
+                .all(|(msr, value)| *value == 0 || *msr == 0x14CF)
+        );
+        let cpu = bench.bare.cpu(0);
+        cpu.processor.reset();
+        cpu.processor.boot_windows();
+        cpu.processor.wrmsr(IA32_DEBUGCTL, 1 << 11).expect("it");
+        bench.bare.service.resume();
+        bench.samples();
+        bench.take((1..=33).map(taken));
+        let got = bench.branches();
+        are_the_last(&recorder, &got, 8, 33);
+        bench.bare.stop();
+        assert_eq!(bench.read(IA32_DEBUGCTL), 1 << 11, "{}", recorder.name);
+    }
+}
+
+/// The register that switches recording on, and the bit.
+fn switch(recorder: &Recorder) -> (u32, u64) {
+    match recorder.records {
+        BranchRecords::Architectural => (0x14CE, 1),
+        BranchRecords::AmdV2 => (0xC000_010F, 1 << 6),
+        _ => (IA32_DEBUGCTL, 1),
+    }
+}
+
+#[test]
+fn somebody_elses_recording_is_left_alone() {
+    for recorder in recorders() {
+        let unkind = Unkind::parse("branches-on").expect("one");
+        let mut bare = Bare::of(&[with_unkind(&recorder.leaves, unkind)]);
+        let before = registers(&mut bare);
+        bare.branches = 8;
+        bare.configure(SAMPLE, &[sampled()], 0);
+        let reply = bare.try_start();
+        let error = ErrorCode::from_wire(reply.error);
+        assert_eq!(error, Some(ErrorCode::BranchesTaken), "{}", recorder.name);
+        assert_eq!(reply.subject, 0);
+        assert_ne!(reply.detail & switch(&recorder).1, 0, "{}", recorder.name);
+        assert_eq!(registers(&mut bare), before, "{}", recorder.name);
+        // Without branches nothing is looked at.
+        bare.branches = 0;
+        bare.configure(SAMPLE, &[sampled()], 0);
+        bare.start();
+        bare.stop();
+        assert_eq!(registers(&mut bare), before, "{}", recorder.name);
+    }
+}
+
+#[test]
+fn a_recording_that_somebody_changes_ends_the_session() {
+    for recorder in recorders() {
+        let unkind = Unkind::parse("branches-changed").expect("one");
+        let changed = Recorder {
+            leaves: with_unkind(&recorder.leaves, unkind),
+            ..recorder.clone()
+        };
+        let mut bench = Bench::new(&changed, 8);
+        let mut theirs = None;
+        for _ in 0..4 {
+            bench.take((1..=20).map(taken));
+            bench.retired += PERIOD;
+            let all = [(Event::Instructions, bench.retired)];
+            bench.bare.retire(0, &all);
+            let before = registers(&mut bench.bare);
+            if bench.bare.take_interrupt(0) && bench.read(IA32_DEBUGCTL) & 1 << 11 == 0 {
+                theirs.get_or_insert(before);
+            }
+        }
+        let reply = bench
+            .bare
+            .try_about_session(shared_types::request::session::STOP);
+        let error = ErrorCode::from_wire(reply.error);
+        assert_eq!(error, Some(ErrorCode::BranchesChanged), "{}", recorder.name);
+        // START's proof has had the first interrupt: two samples came with branches.
+        let counts = bench.samples();
+        let counts: Vec<usize> = counts.iter().map(|(_, got)| got.len()).collect();
+        let with = counts.iter().filter(|&&count| count > 0).count();
+        assert_eq!((with, counts.last()), (2, Some(&0)), "{}", recorder.name);
+        let theirs = theirs.expect("the change");
+        let now = registers(&mut bench.bare);
+        for ((msr, was), (_, is)) in theirs.iter().zip(&now) {
+            // What they record goes on.
+            let control = matches!(*msr, 0x1C8 | 0x14CE | 0x14CF | 0xC000_010E | 0xC000_010F);
+            assert!(!control || was == is, "{}: {msr:#x}", recorder.name);
+        }
+        assert_ne!(bench.read(switch(&recorder).0) & switch(&recorder).1, 0);
+        assert_eq!(bench.read(IA32_DEBUGCTL) & 1 << 11, 0, "{}", recorder.name);
+    }
+}
+
+/// An overflow that no interrupt told of has frozen the records too.
+#[test]
+fn records_go_on_after_an_interrupt_that_was_lost() {
+    for recorder in recorders() {
+        let mut bench = Bench::new(&recorder, 8);
+        bench.retired += PERIOD;
+        let all = [(Event::Instructions, bench.retired)];
+        bench.bare.retire(0, &all);
+        assert!(
+            bench
+                .bare
+                .cpu(0)
+                .processor
+                .acknowledge_interrupt()
+                .is_some()
+        );
+        bench.bare.service.processors().tick(0);
+        bench.take((1..=20).map(taken));
+        let got = bench.branches();
+        are_the_last(&recorder, &got, 8, 20);
+    }
+}
+
+/// Rings grow with their entries, and stay below the cap.
+#[test]
+fn memory_follows_from_the_branches() {
+    let sizes = [(0, 32_768), (8, 4096), (16, 4096), (32, 4096)];
+    for (branches, samples) in sizes {
+        let mut bare = Bare::new("skylake", 2);
+        bare.branches = branches;
+        bare.ring_samples = 0;
+        let configured = bare.configure(SAMPLE, &[sampled()], 0);
+        assert_eq!(configured.ring_samples, samples);
+        let entry = size_of::<Sample>() + size_of::<Branch>() * usize::from(branches);
+        let cap = 1 << 20;
+        let mut bare = Bare::with_ring_bytes("skylake", 2, cap);
+        bare.branches = branches;
+        bare.ring_samples = 0;
+        let configured = bare.configure(SAMPLE, &[sampled()], 0);
+        let bytes = 2 * (u64::from(configured.ring_samples) * entry as u64 + 128);
+        assert!(bytes <= cap && 2 * bytes > cap, "{branches}: {bytes}");
+        bare.start();
+        bare.stop();
+    }
+    assert_eq!(MAX_BRANCHES, 32);
+}
