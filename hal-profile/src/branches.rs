@@ -27,7 +27,7 @@ use crate::registers::intel::{DebugCtl, GLOBAL_STATUS_LBR_FRZ, IA32_DEBUGCTL, Lb
 use crate::registers::{amd, intel};
 use crate::selection::{Hv1, Hypervisor, Identity};
 use shared_types::request::machine::Processor;
-use shared_types::request::session::branch_filter;
+use shared_types::request::session::Configure;
 use shared_types::{
     Branch, BranchKind, BranchReason, BranchRecords, Delivery, MAX_BRANCHES, ProfileInterface,
 };
@@ -170,7 +170,7 @@ impl Branches {
         Some(Recording {
             control: match self.records {
                 BranchRecords::Architectural => architectural_filter(filter),
-                _ => u64::from(!filter & (branch_filter::MODES | branch_filter::KINDS)),
+                _ => u64::from(!filter & (Configure::MODES | Configure::KINDS)),
             },
             depth,
             kept,
@@ -295,15 +295,15 @@ fn architectural_filter(filter: u16) -> u64 {
     let has = |bit| filter & bit != 0;
     LbrCtl::new()
         .with_lbr_en(true)
-        .with_os(has(branch_filter::KERNEL))
-        .with_usr(has(branch_filter::USER))
-        .with_jcc(has(branch_filter::CONDITIONAL))
-        .with_near_rel_jmp(has(branch_filter::JUMP))
-        .with_near_ind_jmp(has(branch_filter::INDIRECT_JUMP))
-        .with_near_rel_call(has(branch_filter::CALL))
-        .with_near_ind_call(has(branch_filter::INDIRECT_CALL))
-        .with_near_ret(has(branch_filter::RETURN))
-        .with_other_branch(has(branch_filter::FAR))
+        .with_os(has(Configure::TO_KERNEL))
+        .with_usr(has(Configure::TO_USER))
+        .with_jcc(has(Configure::CONDITIONAL))
+        .with_near_rel_jmp(has(Configure::JUMPS))
+        .with_near_ind_jmp(has(Configure::INDIRECT_JUMPS))
+        .with_near_rel_call(has(Configure::CALLS))
+        .with_near_ind_call(has(Configure::INDIRECT_CALLS))
+        .with_near_ret(has(Configure::RETURNS))
+        .with_other_branch(has(Configure::FAR))
         .into_bits()
 }
 

@@ -5,7 +5,7 @@ use halprof_tests::bare::Bare;
 use halprof_tests::branches::{Recorder, recorders, with};
 use halprof_tests::requests::{bytes, header, spec};
 use shared_types::request::machine::{From, PROCESSORS, Page, Processor as Described};
-use shared_types::request::session::{NO_ADDRESS, SAMPLE, Spec, branch_filter};
+use shared_types::request::session::{Configure, NO_ADDRESS, SAMPLE, Spec};
 use shared_types::{
     Branch, BranchKind, BranchReason, BranchRecords, ErrorCode, MAX_BRANCHES, Sample,
 };
@@ -254,20 +254,20 @@ fn filters_let_through_what_was_asked_for() {
         ..taken
     };
     let bits = [
-        (BranchKind::Conditional, branch_filter::CONDITIONAL),
-        (BranchKind::Jump, branch_filter::JUMP),
-        (BranchKind::IndirectJump, branch_filter::INDIRECT_JUMP),
-        (BranchKind::Call, branch_filter::CALL),
-        (BranchKind::IndirectCall, branch_filter::INDIRECT_CALL),
-        (BranchKind::Return, branch_filter::RETURN),
-        (BranchKind::Other, branch_filter::FAR),
+        (BranchKind::Conditional, Configure::CONDITIONAL),
+        (BranchKind::Jump, Configure::JUMPS),
+        (BranchKind::IndirectJump, Configure::INDIRECT_JUMPS),
+        (BranchKind::Call, Configure::CALLS),
+        (BranchKind::IndirectCall, Configure::INDIRECT_CALLS),
+        (BranchKind::Return, Configure::RETURNS),
+        (BranchKind::Other, Configure::FAR),
     ];
     let all = || (1..=14).flat_map(|number| [taken(number), kernel(taken(number))]);
     let modes = [
         (0, [true, true]),
-        (branch_filter::USER, [true, false]),
-        (branch_filter::KERNEL, [false, true]),
-        (branch_filter::MODES, [true, true]),
+        (Configure::TO_USER, [true, false]),
+        (Configure::TO_KERNEL, [false, true]),
+        (Configure::MODES, [true, true]),
     ];
     for recorder in recorders() {
         for (mode, [user, in_kernel]) in modes {
@@ -340,11 +340,11 @@ fn hidden(mut bare: Bare) -> Bare {
 #[test]
 fn the_kernel_is_not_granted() {
     let mut bare = hidden(Bare::new("skylake", 1));
-    (bare.branches, bare.branch_filter) = (8, branch_filter::KERNEL);
+    (bare.branches, bare.branch_filter) = (8, Configure::TO_KERNEL);
     let reply = bare.try_configure(SAMPLE, &[sampled()], 0);
     let error = ErrorCode::from_wire(reply.error);
     assert_eq!(error, Some(ErrorCode::BranchesKernelNotGranted));
-    assert_eq!(reply.subject, u32::from(branch_filter::KERNEL));
+    assert_eq!(reply.subject, u32::from(Configure::TO_KERNEL));
 }
 
 /// What each processor says of itself.
@@ -493,7 +493,7 @@ fn gates() {
 
 #[test]
 fn a_configuration_asks_for_what_there_is() {
-    let filters = branch_filter::MODES | branch_filter::KINDS;
+    let filters = Configure::MODES | Configure::KINDS;
     for recorder in recorders() {
         let mut bare = Bare::of(&[recorder.leaves.clone()]);
         let mut asked = |branches, filter, flags| {
@@ -566,7 +566,7 @@ fn all_is_left_as_it_was_found() {
                 processor.wrmsr(msr, value).expect("a register");
             }
             let before = registers(&mut bare);
-            let mut bench = Bench::filtered(bare, 8, branch_filter::CALL);
+            let mut bench = Bench::filtered(bare, 8, Configure::CALLS);
             for _ in 0..3 {
                 bench.take((1..=50).map(taken));
                 bench.overflow();

@@ -220,6 +220,7 @@ fn page() -> String {
     wire.add("request.rs", "A request without arguments");
     wire.add("hal.rs", "The HAL's structures");
     wire.add("sample.rs", "A sample");
+    wire.add("branch.rs", "A branch before a sample");
     for (file, title) in [
         ("machine", "The machine"),
         ("source", "Sources"),

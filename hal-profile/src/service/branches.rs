@@ -7,13 +7,13 @@ use crate::branches::Recording;
 use crate::program::{MAX_KINDS, Program};
 use core::mem::offset_of;
 use shared_types::ErrorCode;
-use shared_types::request::session::{Configure, NO_ADDRESS, SAMPLE, branch_filter};
+use shared_types::request::session::{Configure, NO_ADDRESS, SAMPLE};
 
 /// Refuses a number or a filter that means nothing, a session without samples or without their
 /// addresses, and kernel mode for who may not see it.
 pub(super) fn check_request(request: &Configure, rights: Rights) -> Result<(), Refused> {
     let (wanted, filter) = (request.branches, request.branch_filter);
-    let known = branch_filter::MODES | branch_filter::KINDS;
+    let known = Configure::MODES | Configure::KINDS;
     if !matches!(wanted, 0 | 8 | 16 | 32) {
         let offset = offset_of!(Configure, branches) as u32;
         return Err(refused(ErrorCode::BadValue, offset, wanted.into()));
@@ -25,7 +25,7 @@ pub(super) fn check_request(request: &Configure, rights: Rights) -> Result<(), R
     if wanted != 0 && request.header.flags & (SAMPLE | NO_ADDRESS) != SAMPLE {
         return Err(refused(ErrorCode::BranchesNeedSamples, wanted.into(), 0));
     }
-    if filter & branch_filter::KERNEL != 0 && !rights.sees_kernel() {
+    if filter & Configure::TO_KERNEL != 0 && !rights.sees_kernel() {
         let error = ErrorCode::BranchesKernelNotGranted;
         return Err(refused(error, filter.into(), 0));
     }
@@ -64,13 +64,13 @@ pub(super) fn make_recordings(
 
 /// A filter that names kinds and modes.
 fn completed(filter: u16, sees_kernel: bool) -> u16 {
-    let kinds = match filter & branch_filter::KINDS {
-        0 => branch_filter::KINDS,
+    let kinds = match filter & Configure::KINDS {
+        0 => Configure::KINDS,
         some => some,
     };
-    let modes = match filter & branch_filter::MODES {
-        0 if sees_kernel => branch_filter::MODES,
-        0 => branch_filter::USER,
+    let modes = match filter & Configure::MODES {
+        0 if sees_kernel => Configure::MODES,
+        0 => Configure::TO_USER,
         some => some,
     };
     kinds | modes

@@ -83,41 +83,38 @@ pub struct Configure {
     pub rotation_seed: u32,
     /// Branches recorded for each sample: 0, 8, 16 or 32.
     pub branches: u16,
-    /// Which: bits of [`branch_filter`]. Without a kind all kinds are recorded; without a mode
+    /// Which: [`Self::TO_KERNEL`] and the others. Without a kind all kinds are recorded; without a mode
     /// those of user mode, and of the kernel where the client may see its addresses.
     pub branch_filter: u16,
     /// Where to count.
     pub processors: ProcessorBits,
 }
 
-/// Bits of [`Configure::branch_filter`], 1 for what is recorded. They stand where LBR_SELECT has
-/// them, and the flags of TraceConfigureLastBranchRecord.
-///
-/// A mode is that of the branch's target. One that goes from one mode to the other is recorded with
-/// both addresses, or is [`crate::Branch::HIDDEN`].
-pub mod branch_filter {
-    /// To kernel mode.
-    pub const KERNEL: u16 = 1 << 0;
-    /// To user mode.
-    pub const USER: u16 = 1 << 1;
+impl Configure {
+    /// In `branch_filter`, where LBR_SELECT and TraceConfigureLastBranchRecord have them too: branches
+    /// to kernel mode. The mode is the target's; one that comes from the other mode is recorded with
+    /// both addresses, or is [`crate::Branch::HIDDEN`].
+    pub const TO_KERNEL: u16 = 1 << 0;
+    /// Branches to user mode.
+    pub const TO_USER: u16 = 1 << 1;
     /// Conditional jumps.
     pub const CONDITIONAL: u16 = 1 << 2;
     /// Near relative calls.
-    pub const CALL: u16 = 1 << 3;
+    pub const CALLS: u16 = 1 << 3;
     /// Near indirect calls.
-    pub const INDIRECT_CALL: u16 = 1 << 4;
+    pub const INDIRECT_CALLS: u16 = 1 << 4;
     /// Near returns.
-    pub const RETURN: u16 = 1 << 5;
+    pub const RETURNS: u16 = 1 << 5;
     /// Near indirect jumps.
-    pub const INDIRECT_JUMP: u16 = 1 << 6;
+    pub const INDIRECT_JUMPS: u16 = 1 << 6;
     /// Near relative jumps.
-    pub const JUMP: u16 = 1 << 7;
+    pub const JUMPS: u16 = 1 << 7;
     /// Far branches: interrupts, exceptions, system calls, and the returns from them.
     pub const FAR: u16 = 1 << 8;
     /// Both modes.
-    pub const MODES: u16 = KERNEL | USER;
+    pub const MODES: u16 = 0b11;
     /// All kinds.
-    pub const KINDS: u16 = CONDITIONAL | CALL | INDIRECT_CALL | RETURN | INDIRECT_JUMP | JUMP | FAR;
+    pub const KINDS: u16 = 0b1_1111_1100;
 }
 
 /// One source to be counted or sampled.

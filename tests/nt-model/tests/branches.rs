@@ -12,9 +12,7 @@ use nt_model::cost::Cost;
 use nt_model::device::File;
 use nt_model::programs::{CODE, EXIT, Program};
 use shared_types::request::samples::{self, Drained};
-use shared_types::request::session::{
-    self, Configure, Opened, SAMPLE, Session, Spec, branch_filter,
-};
+use shared_types::request::session::{self, Configure, Opened, SAMPLE, Session, Spec};
 use shared_types::request::{Plain, RequestCode};
 use shared_types::{Branch, BranchRecords, ReplyHeader, Sample};
 use sim::cpuid::Leaves;
@@ -177,7 +175,7 @@ fn records_are_the_branches_that_code_took() {
             }
             for program in ["loop", "branches"] {
                 let rounds = 3_000;
-                let filter = branch_filter::USER;
+                let filter = Configure::TO_USER;
                 let mut bench = Bench::new(&recorder.leaves, 7, depth, filter, PERIOD);
                 bench.device.machine.feed_guest(0);
                 bench.about(session::START);
@@ -205,7 +203,7 @@ fn records_are_the_branches_that_code_took() {
 #[test]
 fn the_kernel_is_recorded_for_who_may_see_it() {
     for recorder in recorders() {
-        let filter = branch_filter::KERNEL;
+        let filter = Configure::TO_KERNEL;
         let mut bench = Bench::new(&recorder.leaves, 7, 8, filter, PERIOD);
         bench.device.machine.feed_guest(0);
         bench.about(session::START);

@@ -9,7 +9,7 @@ use halprof_tests::requests::{self, ALL_RIGHTS};
 use nt_model::sequence::{Action, Player, Replies};
 use nt_model::{Device, Violation};
 use serde::Deserialize;
-use shared_types::request::session::{self, Configure, SAMPLE, Session, Spec, branch_filter};
+use shared_types::request::session::{self, Configure, SAMPLE, Session, Spec};
 use shared_types::request::{Plain, RequestCode, counts, machine, rdpmc, samples};
 use sim::cpuid::Leaves;
 use sim::host::Cpu;
@@ -205,8 +205,8 @@ fn steps(scenario: &str) -> Vec<Step> {
     let first = session_number(1);
     let mut steps = match scenario {
         "sampling" | "masked-before" => running(1, first, SAMPLE, SOURCES),
-        "branches" | "branches-sleep" => recording(8, branch_filter::USER, true),
-        "branches-kernel" => recording(8, branch_filter::KERNEL, true),
+        "branches" | "branches-sleep" => recording(8, Configure::TO_USER, true),
+        "branches-kernel" => recording(8, Configure::TO_KERNEL, true),
         "branches-hidden" => recording(8, 0, false),
         "fixed" => running(1, first, 0, [SOURCES[0], FIXED_INSTRUCTIONS]),
         "failing-start" => {

@@ -26,7 +26,7 @@ use std::ops::RangeInclusive;
 ///
 /// Not the Pentium's 11h to 13h: it boots no 64-bit Windows, and the numbers are of other registers
 /// on later processors.
-const REGISTERS: [(RangeInclusive<u32>, &str, &str); 16] = [
+const REGISTERS: [(RangeInclusive<u32>, &str, &str); 27] = [
     (
         0x1B..=0x1B,
         "IA32_APIC_BASE",
@@ -38,6 +38,16 @@ const REGISTERS: [(RangeInclusive<u32>, &str, &str); 16] = [
         0x1A0..=0x1A0,
         "IA32_MISC_ENABLE",
         "read: is performance monitoring there?",
+    ),
+    (
+        0x1C8..=0x1C9,
+        "MSR_LBR_SELECT, MSR_LASTBRANCH_TOS",
+        "branch records: filter, and which is the newest",
+    ),
+    (
+        0x1D9..=0x1D9,
+        "IA32_DEBUGCTL",
+        "branch records: LBR and FREEZE_LBRS_ON_PMI alone",
     ),
     (
         0x300..=0x311,
@@ -76,9 +86,45 @@ const REGISTERS: [(RangeInclusive<u32>, &str, &str); 16] = [
         "general counters at full width",
     ),
     (
+        0x680..=0x69F,
+        "MSR_LASTBRANCH_0 to 31_FROM_IP",
+        "branch records",
+    ),
+    (
+        0x6C0..=0x6DF,
+        "MSR_LASTBRANCH_0 to 31_TO_IP",
+        "branch records",
+    ),
+    (
         0x834..=0x834,
         "x2APIC LVT performance monitoring",
         "its mask bit alone",
+    ),
+    (0xDC0..=0xDDF, "MSR_LBR_INFO_0 to 31", "branch records"),
+    (
+        0x1200..=0x121F,
+        "IA32_LBR_0 to 31_INFO",
+        "architectural branch records",
+    ),
+    (
+        0x14CE..=0x14CF,
+        "IA32_LBR_CTL, IA32_LBR_DEPTH",
+        "architectural branch records: filter, and how many",
+    ),
+    (
+        0x1500..=0x151F,
+        "IA32_LBR_0 to 31_FROM_IP",
+        "architectural branch records",
+    ),
+    (
+        0x1600..=0x161F,
+        "IA32_LBR_0 to 31_TO_IP",
+        "architectural branch records",
+    ),
+    (
+        0xC000_010E..=0xC000_010F,
+        "LBR_SELECT, DBG_EXTN_CFG",
+        "LbrExtV2: filter and switch",
     ),
     (
         0xC000_0300..=0xC000_0302,
@@ -94,6 +140,11 @@ const REGISTERS: [(RangeInclusive<u32>, &str, &str); 16] = [
         0xC001_0200..=0xC001_020B,
         "PERF_CTL0 to PERF_CTR5",
         "core counters, extended",
+    ),
+    (
+        0xC001_0300..=0xC001_031F,
+        "LastBranchFromIp and ToIp 0 to 15",
+        "LbrExtV2: branch records",
     ),
 ];
 
