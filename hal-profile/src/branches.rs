@@ -108,33 +108,28 @@ impl Branches {
         let Some(mut branches) = declared(machine, found.interface(), identity) else {
             return Self::new_zeroed();
         };
-        branches.reason = if found.delivery == Delivery::None {
+        let info = branches.records == BranchRecords::Info;
+        // Only model-specific records can be frozen by their switch.
+        let freezes = found.gate == Gate::Global && (info || found.global.freeze != 0);
+        let reason = if found.delivery == Delivery::None {
             BranchReason::NoInterrupt
         } else if !offered(identity) {
             BranchReason::Hypervisor
-        } else if found.gate != Gate::Global
-            || (branches.records != BranchRecords::Info && found.global.freeze == 0)
-        {
+        } else if !freezes {
             BranchReason::NoFreeze
-        } else if branches.records == BranchRecords::Info
-            && !branches.take_format(machine, identity)
-        {
-            BranchReason::Format
-        } else if branches.depths == 0 {
+        } else if branches.depths == 0 || (info && !branches.take_format(machine, identity)) {
             BranchReason::Format
         } else {
-            BranchReason::Available
+            branches.reason = BranchReason::Available;
+            if found.global.freeze != 0 {
+                branches.freeze = GLOBAL_STATUS_LBR_FRZ;
+            }
+            return branches;
         };
-        if branches.reason != BranchReason::Available {
-            return Self {
-                reason: branches.reason,
-                ..Self::new_zeroed()
-            };
+        Self {
+            reason,
+            ..Self::new_zeroed()
         }
-        if found.global.freeze != 0 {
-            branches.freeze = GLOBAL_STATUS_LBR_FRZ;
-        }
-        branches
     }
 
     /// The format of model-specific records; whether it is one with LBR_INFO.
@@ -157,11 +152,15 @@ impl Branches {
         (highest as u8 * 8).min(MAX_BRANCHES as u8)
     }
 
+    /// Whether there can be so many records.
+    fn has(&self, depth: u64) -> bool {
+        (1..=8).any(|n| depth == 8 * n && self.depths >> (n - 1) & 1 != 0)
+    }
+
     /// What records so many branches through a complete filter; `None` where there are not so many.
     pub(crate) fn recording(&self, depth: u8, filter: u16) -> Option<Recording> {
-        let kept = (1..=8)
-            .map(|n| n * 8)
-            .find(|&kept| kept >= depth && self.depths >> (kept / 8 - 1) & 1 != 0)?;
+        let mut depths = (1..=8).map(|n| n * 8);
+        let kept = depths.find(|&kept| kept >= depth && self.has(kept.into()))?;
         let (each, besides) = match self.records {
             BranchRecords::AmdV2 => (2, 2),
             _ if self.freeze == 0 => (3, 4),
@@ -399,7 +398,14 @@ impl<M: Machine> Local<'_, M> {
         machine.write_msr(IA32_DEBUGCTL, debugctl & !off);
         thaw(machine, capabilities);
         if records == BranchRecords::Architectural {
-            clear(machine, records, recorded.found_depth);
+            // Any other value is a #GP.
+            let is_one = capabilities.branches.has(recorded.found_depth);
+            let kept = recording.kept.into();
+            clear(
+                machine,
+                records,
+                if is_one { recorded.found_depth } else { kept },
+            );
         } else {
             machine.write_msr(filter_msr(records), recorded.found_control);
             clear(machine, records, recording.kept.into());

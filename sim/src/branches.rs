@@ -381,3 +381,6 @@ fn shown(leaves: &Leaves) -> bool {
         && leaves.get(0x4000_0003, 0).edx >> 26 & 1 == 1;
     !hypervisor || offers
 }
+
+#[cfg(test)]
+mod tests;
