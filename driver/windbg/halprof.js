@@ -123,7 +123,9 @@ const NAMES = {
         "SourceNotInSession", "NoMemory", "NotSampling", "BadValue", "CountersReserved",
         "Suspended", "InterruptTaken", "CountersDead", "InterruptsDead", "InterruptStorm",
         "KernelAddressesNotGranted", "FixedCounterTaken", "Hypervisor", "RdpmcRefused",
-        "ThreadsOwned", "ThreadsUnavailable", "ThreadsKept", "NotByThread",
+        "ThreadsOwned", "ThreadsUnavailable", "ThreadsKept", "NotByThread", "BranchesUnavailable",
+        "BranchDepth", "BranchesNeedSamples", "BranchesTaken", "BranchesChanged",
+        "BranchesKernelNotGranted",
     ],
     "shared_types::sample::Mode": ["Unknown", "User", "Kernel"],
     "halprof_driver::trace::What": [
