@@ -447,10 +447,30 @@ pub(crate) struct Reader<'a> {
     pub(crate) sees_kernel: bool,
 }
 
-impl Reader<'_> {
-    /// Reads them, once for an interrupt. Where somebody else has changed how they are recorded
-    /// there are none.
-    pub(crate) fn read(&mut self, machine: &mut impl Machine, capabilities: &Capabilities) {
+/// The branches of an interrupt's samples.
+pub(crate) trait Records {
+    /// Reads them, once for an interrupt.
+    fn read(&mut self, machine: &mut impl Machine, capabilities: &Capabilities);
+    /// How many there are at most, and those that there are, newest first.
+    fn those_read(&self) -> (u8, &[Branch]);
+}
+
+/// A session without branches.
+pub(crate) struct NoBranches;
+
+impl Records for NoBranches {
+    #[inline]
+    fn read(&mut self, _: &mut impl Machine, _: &Capabilities) {}
+
+    #[inline]
+    fn those_read(&self) -> (u8, &[Branch]) {
+        (0, &[])
+    }
+}
+
+impl Records for Reader<'_> {
+    /// Where somebody else has changed how they are recorded there are none.
+    fn read(&mut self, machine: &mut impl Machine, capabilities: &Capabilities) {
         if core::mem::replace(&mut self.recorded.read, true) {
             return;
         }
@@ -495,8 +515,7 @@ impl Reader<'_> {
         }
     }
 
-    /// How many there are at most, and those that there are, newest first.
-    pub(crate) fn branches(&self) -> (u8, &[Branch]) {
+    fn those_read(&self) -> (u8, &[Branch]) {
         let count = usize::from(self.recorded.count);
         let branches = self.recorded.records.get(..count).unwrap_or_default();
         (self.recording.depth, branches)

@@ -7,13 +7,13 @@
 //!
 //! What no interrupt told of, a look finds (`Local::look`): its periods are counted as missed.
 
-use crate::branches::Reader;
+use crate::branches::{NoBranches, Reader, Recorded, Records};
 use crate::capabilities::Capabilities;
 use crate::guard::{Elapsed, Verdict};
 use crate::host::Local;
 use crate::machine::Machine;
 use crate::pmu::{self, Active};
-use crate::program::MAX_SOURCES;
+use crate::program::{MAX_SOURCES, Program};
 use crate::ring::{Ring, Word};
 use crate::state::{MOST_DOUBLINGS, Phase, ProcessorState, Total, doubled};
 use crate::statistics::SampleStatistics;
@@ -25,6 +25,7 @@ const SHORTEST_RELOAD: u64 = 128;
 
 /// What [`Local::collect`] may do.
 #[derive(Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 struct Means {
     /// The counters run: they are stopped first, and started again.
     running: bool,
@@ -77,7 +78,6 @@ struct Recorder<'a> {
     /// `None` where no interrupt told of the overflow.
     interrupted: Option<&'a Interrupted>,
     may_see_kernel: bool,
-    branches: Option<Reader<'a>>,
     doublings: u32,
     processor: u32,
     entry: u64,
@@ -126,7 +126,7 @@ impl<M: Machine> Local<'_, M> {
             self.state.proof_interrupts = self.state.proof_interrupts.saturating_add(1);
             return;
         }
-        let (mut recorder, state, machine) = recorder(self, entry, Some(&NOWHERE), false);
+        let (mut recorder, state, machine) = recorder(self, entry, Some(&NOWHERE));
         let mut spurious = true;
         for counter in state.active.get_mut() {
             if overflowed & counter.slot.bit() == 0 {
@@ -136,7 +136,7 @@ impl<M: Machine> Local<'_, M> {
             if counter.overflowed(value)
                 && let Some(total) = state.totals.get_mut(usize::from(counter.slot.source))
             {
-                recorder.overflowed(counter, value, total, state.capabilities);
+                recorder.overflowed(counter, value, total, state.capabilities, &NoBranches);
                 pmu::reload(machine, state.capabilities, counter);
                 spurious = false;
             }
@@ -185,14 +185,24 @@ impl<M: Machine> Local<'_, M> {
             0
         };
         // The usual case has no loop, for which the compiler would keep everything aside.
-        let overflowed = if let (mut recorder, state, machine) =
-            recorder(self, entry, interrupted, means.branches)
+        let overflowed = if means.branches {
+            self.with_branches(entry, interrupted, means.running)
+        } else if let (mut recorder, state, machine) = recorder(self, entry, interrupted)
             && let [only] = state.active.get_mut()
         {
             let (capabilities, totals) = (state.capabilities, state.totals);
-            recorder.one(machine, capabilities, totals, only, true, means.running)
+            let none = &mut NoBranches;
+            recorder.one(
+                machine,
+                capabilities,
+                totals,
+                only,
+                true,
+                means.running,
+                none,
+            )
         } else {
-            self.several(entry, interrupted, means)
+            self.several(entry, interrupted, means.running)
         };
         let (machine, capabilities) = (&mut *self.machine, &self.state.capabilities);
         let seen = if overflowed == 0 && interrupted.is_some() {
@@ -220,13 +230,43 @@ impl<M: Machine> Local<'_, M> {
 
     /// [`Recorder::one`] for each of several counters.
     #[inline(never)]
-    fn several(&mut self, entry: u64, interrupted: Option<&Interrupted>, means: Means) -> u64 {
-        let (mut recorder, state, machine) = recorder(self, entry, interrupted, means.branches);
-        let running = means.running;
+    fn several(&mut self, entry: u64, interrupted: Option<&Interrupted>, running: bool) -> u64 {
+        let (mut recorder, state, machine) = recorder(self, entry, interrupted);
         let (capabilities, totals) = (state.capabilities, state.totals);
         let active = state.active.get_mut().iter_mut();
         active.fold(0, |overflowed, counter| {
-            overflowed | recorder.one(machine, capabilities, totals, counter, false, running)
+            let none = &mut NoBranches;
+            overflowed | recorder.one(machine, capabilities, totals, counter, false, running, none)
+        })
+    }
+
+    /// [`Recorder::one`] for each of one or more counters whose samples have branches.
+    #[inline(never)]
+    fn with_branches(
+        &mut self,
+        entry: u64,
+        interrupted: Option<&Interrupted>,
+        running: bool,
+    ) -> u64 {
+        let (mut recorder, state, machine) = recorder(self, entry, interrupted);
+        let (capabilities, totals) = (state.capabilities, state.totals);
+        let Some(mut reader) = state.branches.reader() else {
+            return 0;
+        };
+        let active = state.active.get_mut();
+        let alone = active.len() == 1;
+        active.iter_mut().fold(0, |overflowed, counter| {
+            let reader = &mut reader;
+            overflowed
+                | recorder.one(
+                    machine,
+                    capabilities,
+                    totals,
+                    counter,
+                    alone,
+                    running,
+                    reader,
+                )
         })
     }
 
@@ -307,14 +347,12 @@ impl<M: Machine> Local<'_, M> {
     }
 }
 
-/// Parts what belongs to this processor: what records, with `branches` or without, its state, its
-/// registers.
+/// Parts what belongs to this processor: what records, its state, its registers.
 #[inline]
 fn recorder<'a, M: Machine>(
     local: &'a mut Local<'_, M>,
     entry: u64,
     interrupted: Option<&'a Interrupted>,
-    branches: bool,
 ) -> (Recorder<'a>, Parts<'a>, &'a mut M) {
     let program = local.program;
     let ProcessorState {
@@ -324,22 +362,15 @@ fn recorder<'a, M: Machine>(
         statistics,
         doublings,
         kind,
-        branches: recorded,
+        branches,
         evidence,
         ..
     } = &mut *local.state;
-    let kind = if branches { program.kind(*kind) } else { None };
     let recorder = Recorder {
         statistics,
         ring: local.ring,
         interrupted,
         may_see_kernel: program.settings.kernel,
-        branches: kind.map(|kind| Reader {
-            recorded,
-            recording: &kind.recording,
-            evidence,
-            sees_kernel: program.settings.kernel,
-        }),
         doublings: *doublings,
         processor: local.index as u32,
         entry,
@@ -348,6 +379,12 @@ fn recorder<'a, M: Machine>(
         capabilities,
         active,
         totals,
+        branches: PartsOfBranches {
+            program,
+            kind: *kind,
+            recorded: branches,
+            evidence,
+        },
     };
     (recorder, parts, local.machine)
 }
@@ -359,6 +396,27 @@ struct Parts<'a> {
     capabilities: &'a Capabilities,
     active: &'a mut crate::state::ActiveCounters,
     totals: &'a mut Totals,
+    branches: PartsOfBranches<'a>,
+}
+
+/// What records of branches are read with.
+struct PartsOfBranches<'a> {
+    program: &'a Program,
+    kind: u8,
+    recorded: &'a mut Recorded,
+    evidence: &'a mut u64,
+}
+
+impl<'a> PartsOfBranches<'a> {
+    fn reader(self) -> Option<Reader<'a>> {
+        let kind = self.program.kind(self.kind)?;
+        Some(Reader {
+            recorded: self.recorded,
+            recording: &kind.recording,
+            evidence: self.evidence,
+            sees_kernel: self.program.settings.kernel,
+        })
+    }
 }
 
 /// The value from which a counter interrupts so many events later.
@@ -376,6 +434,10 @@ impl Recorder<'_> {
     /// Records and reloads a counter, if it has overflowed; if so answers its bit in the global
     /// registers' layout, else 0. `alone`: no other can have interrupted.
     #[expect(clippy::inline_always, reason = "most of what a sample costs")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "parts of one processor, borrowed apart"
+    )]
     #[inline(always)]
     fn one(
         &mut self,
@@ -385,6 +447,7 @@ impl Recorder<'_> {
         counter: &mut Active,
         alone: bool,
         running: bool,
+        branches: &mut impl Records,
     ) -> u64 {
         let Some(total) = totals.get_mut(usize::from(counter.slot.source)) else {
             return 0;
@@ -401,10 +464,8 @@ impl Recorder<'_> {
         let Some(value) = value else {
             return 0;
         };
-        if let Some(branches) = &mut self.branches {
-            branches.read(machine, capabilities);
-        }
-        self.overflowed(counter, value, total, capabilities);
+        branches.read(machine, capabilities);
+        self.overflowed(counter, value, total, capabilities, branches);
         pmu::reload(machine, capabilities, counter);
         counter.slot.bit()
     }
@@ -419,6 +480,7 @@ impl Recorder<'_> {
         value: u64,
         total: &mut Total,
         capabilities: &Capabilities,
+        branches: &impl Records,
     ) {
         let came = counter.advance(value);
         total.counted = total.counted.wrapping_add(came);
@@ -431,14 +493,14 @@ impl Recorder<'_> {
         let one_late = capabilities.errata.interrupts_one_late;
         counter.start_from(reload_events(remaining, one_late).wrapping_neg() & counter.mask);
         if periods > 0 {
-            self.record(counter.slot.source, periods, period);
+            self.record(counter.slot.source, periods, period, branches);
         }
     }
 
     /// Puts one sample into the ring for `periods` elapsed at once; the rest are counted as coalesced.
     #[expect(clippy::inline_always, reason = "most of what a sample costs")]
     #[inline(always)]
-    fn record(&mut self, source: u16, periods: u64, period: u64) {
+    fn record(&mut self, source: u16, periods: u64, period: u64, branches: &impl Records) {
         let statistics = &mut *self.statistics;
         statistics.generated = statistics.generated.wrapping_add(periods);
         let Some(interrupted) = self.interrupted else {
@@ -452,10 +514,7 @@ impl Recorder<'_> {
             statistics.lose(LossCause::KernelHidden, 1, period);
             return;
         }
-        let (depth, branches) = self
-            .branches
-            .as_ref()
-            .map_or((0, &[][..]), Reader::branches);
+        let (depth, branches) = branches.those_read();
         let sample = Sample {
             timestamp: self.entry,
             ip: interrupted.ip,
@@ -467,8 +526,9 @@ impl Recorder<'_> {
             mode: interrupted.mode as u8,
             branches: branches.len() as u8,
         };
-        let ring = Ring::with_branches(self.ring, depth);
-        if ring.is_some_and(|ring| ring.push_with(&sample, branches)) {
+        if let Some(ring) = Ring::with_branches(self.ring, depth)
+            && ring.push_with(&sample, branches)
+        {
             statistics.stored = statistics.stored.wrapping_add(1);
         } else {
             statistics.lose(LossCause::RingFull, 1, period);
@@ -493,7 +553,7 @@ impl<M: Machine> Local<'_, M> {
     pub(crate) fn finish_periods(&mut self) {
         let entry = self.machine.timestamp();
         let count = self.program.settings.count;
-        let (mut recorder, state, _) = recorder(self, entry, None, false);
+        let (mut recorder, state, _) = recorder(self, entry, None);
         for total in state.totals.iter_mut().take(count) {
             if total.current_period != 0 {
                 recorder.finish(total);

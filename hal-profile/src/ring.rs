@@ -65,7 +65,11 @@ impl<'a> Ring<'a> {
     }
 
     /// The same, of samples with so many branches each.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "without branches all of them folds away"
+    )]
+    #[inline(always)]
     #[must_use]
     pub fn with_branches(words: &'a [Word], branches: u8) -> Option<Self> {
         let memory = words.get(SLOTS..)?;
@@ -123,7 +127,11 @@ impl<'a> Ring<'a> {
 
     /// The same with a sample's branches, newest first; those beyond the ring's own number are left
     /// out.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "without branches all of them folds away"
+    )]
+    #[inline(always)]
     #[must_use]
     pub fn push_with(&self, sample: &Sample, branches: &[Branch]) -> bool {
         let produced = self.produced.load(Ordering::Relaxed);
@@ -160,30 +168,34 @@ impl<'a> Ring<'a> {
         let consumed = self.consumed.load(Ordering::Relaxed);
         let waiting = self.produced.load(Ordering::Acquire).wrapping_sub(consumed);
         let mut taken = 0;
-        let entry = words_of(self.depth) * size_of::<u64>();
-        for entry in out.chunks_exact_mut(entry).take(waiting as usize) {
-            let count = consumed.wrapping_add(taken);
-            let (Some((place, rest)), Some(slot)) = (
-                entry.split_first_chunk_mut::<{ size_of::<Sample>() }>(),
-                self.slot(count),
-            ) else {
-                break;
-            };
-            let words = [
-                slot[0].load(Ordering::Relaxed),
-                slot[1].load(Ordering::Relaxed),
-                slot[2].load(Ordering::Relaxed),
-                slot[3].load(Ordering::Relaxed),
-                slot[4].load(Ordering::Relaxed),
-            ];
-            let sample: Sample = zerocopy::transmute!(words);
-            *place = zerocopy::transmute!(words);
-            self.copy_branches(count, sample.branches.into(), rest);
-            taken += 1;
+        if self.depth == 0 {
+            let (places, _) = out.as_chunks_mut::<{ size_of::<Sample>() }>();
+            for place in places.iter_mut().take(waiting as usize) {
+                let Some(slot) = self.slot(consumed.wrapping_add(taken)) else {
+                    break;
+                };
+                *place = zerocopy::transmute!(words_in(slot));
+                taken += 1;
+            }
+        } else {
+            let entry = words_of(self.depth) * size_of::<u64>();
+            for entry in out.chunks_exact_mut(entry).take(waiting as usize) {
+                let count = consumed.wrapping_add(taken);
+                let (Some((place, rest)), Some(slot)) =
+                    (entry.split_first_chunk_mut(), self.slot(count))
+                else {
+                    break;
+                };
+                let sample: Sample = zerocopy::transmute!(words_in(slot));
+                let place: &mut [u8; size_of::<Sample>()] = place;
+                *place = zerocopy::transmute!(sample);
+                self.copy_branches(count, sample.branches.into(), rest);
+                taken += 1;
+            }
         }
         self.consumed
             .store(consumed.wrapping_add(taken), Ordering::Release);
-        taken as usize * entry
+        taken as usize * words_of(self.depth) * size_of::<u64>()
     }
 
     /// Copies so many branches of a slot, and zeros behind them.
@@ -213,6 +225,18 @@ impl<'a> Ring<'a> {
     fn slot(&self, count: u64) -> Option<&'a [Word; WORDS_A_SAMPLE]> {
         self.slots.get((count & self.mask) as usize)
     }
+}
+
+/// What a slot holds.
+#[inline]
+fn words_in(slot: &[Word; WORDS_A_SAMPLE]) -> [u64; WORDS_A_SAMPLE] {
+    [
+        slot[0].load(Ordering::Relaxed),
+        slot[1].load(Ordering::Relaxed),
+        slot[2].load(Ordering::Relaxed),
+        slot[3].load(Ordering::Relaxed),
+        slot[4].load(Ordering::Relaxed),
+    ]
 }
 
 const _: () = assert!(size_of::<Sample>() == 5 * size_of::<u64>());

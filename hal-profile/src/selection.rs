@@ -67,6 +67,7 @@ pub enum Hypervisor {
 /// What an Hv#1 hypervisor says in leaf 0x40000003 (TLFS, "Hypervisor CPUID Leaf Range",
 /// feature identification).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, FromZeros)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a bit of its own")]
 pub struct Hv1 {
     /// EDX bit 2: performance monitors are available.
     pub counters: bool,

@@ -262,9 +262,8 @@ impl LastBranches {
     /// Intel's addresses are canonical, and the model-specific INFO has reserved bits.
     fn fits(&self, part: usize, value: u64) -> bool {
         match (self.form, part) {
-            (Form::Amd, _) => true,
             (Form::Info(_), 2) => value & !INFO_BITS == 0,
-            (_, 2) => true,
+            (Form::Amd, _) | (_, 2) => true,
             _ => matches!(value.cast_signed() >> 47, 0 | -1),
         }
     }

@@ -14,6 +14,7 @@ use sim::cpuid::Leaves;
 use sim::event::Event;
 use sim::models;
 use sim::unkind::{Unkind, with_unkind};
+use std::slice::from_ref;
 use zerocopy::FromBytes;
 
 const TOTAL_ISSUES: u32 = 2;
@@ -49,7 +50,7 @@ struct Bench {
 
 impl Bench {
     fn new(recorder: &Recorder, branches: u16) -> Self {
-        Self::filtered(Bare::of(&[recorder.leaves.clone()]), branches, 0)
+        Self::filtered(Bare::of(from_ref(&recorder.leaves)), branches, 0)
     }
 
     fn filtered(mut bare: Bare, branches: u16, filter: u16) -> Self {
@@ -139,8 +140,8 @@ fn are_the_last(recorder: &Recorder, got: &[Branch], depth: u16, last: u64) {
     let wanted: Vec<Branch> = wanted.map(|taken| expected(recorder, &taken)).collect();
     assert_eq!(got, &wanted[..got.len()], "{name}, {depth}");
     if recorder.records == BranchRecords::AmdV2 {
-        let least = usize::from(depth) * 5 / 6;
-        assert!(got.len() >= least, "{name}, {depth}: {}", got.len());
+        let fewest = usize::from(depth) * 5 / 6;
+        assert!(got.len() >= fewest, "{name}, {depth}: {}", got.len());
     } else {
         assert_eq!(got.len(), usize::from(depth), "{name}");
     }
@@ -186,7 +187,7 @@ fn samples_of_one_interrupt_share_the_records() {
         ..sampled()
     };
     for recorder in recorders() {
-        let mut bare = Bare::of(&[recorder.leaves.clone()]);
+        let mut bare = Bare::of(from_ref(&recorder.leaves));
         bare.branches = 8;
         bare.configure(
             SAMPLE,
@@ -273,7 +274,7 @@ fn filters_let_through_what_was_asked_for() {
         for (mode, [user, in_kernel]) in modes {
             for kinds in [&bits[..1], &bits[2..4], &bits[6..]] {
                 let filter = kinds.iter().fold(mode, |filter, (_, bit)| filter | bit);
-                let bare = Bare::of(&[recorder.leaves.clone()]);
+                let bare = Bare::of(from_ref(&recorder.leaves));
                 let mut bench = Bench::filtered(bare, 8, filter);
                 bench.take(all());
                 let got = bench.branches();
@@ -306,7 +307,7 @@ fn a_client_without_the_right_sees_no_kernel_address() {
         ..taken(3)
     };
     for recorder in recorders() {
-        let bare = Bare::of(&[recorder.leaves.clone()]);
+        let bare = Bare::of(from_ref(&recorder.leaves));
         let mut bench = Bench::filtered(hidden(bare), 8, 0);
         bench.take([taken(1), to_kernel, from_kernel, taken(2)]);
         let got = bench.branches();
@@ -322,7 +323,7 @@ fn a_client_without_the_right_sees_no_kernel_address() {
         ];
         assert_eq!(got, wanted, "{}", recorder.name);
         // And one that sees it.
-        let bare = Bare::of(&[recorder.leaves.clone()]);
+        let bare = Bare::of(from_ref(&recorder.leaves));
         let mut bench = Bench::filtered(bare, 8, 0);
         bench.take([to_kernel, from_kernel]);
         let got = bench.branches();
@@ -349,7 +350,7 @@ fn the_kernel_is_not_granted() {
 
 /// What each processor says of itself.
 fn described(leaves: &Leaves) -> Described {
-    let mut bare = Bare::of(std::slice::from_ref(leaves));
+    let mut bare = Bare::of(from_ref(leaves));
     let request = From {
         header: header(0),
         first: 0,
@@ -381,6 +382,7 @@ fn every_processor_says_what_it_records() {
 
 /// Each gate, and no register touched behind one that is closed.
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table: one row for each gate")]
 fn gates() {
     use BranchReason as R;
     let model = |name| models::find(name).expect("a model").processors()[0].clone();
@@ -389,7 +391,7 @@ fn gates() {
     let zen4 = model("zen4");
     let hyperv = |edx: u32| {
         with(&model("hyperv-root-intel"), 0x4000_0003, |leaf| {
-            leaf.edx |= edx
+            leaf.edx |= edx;
         })
     };
     let rows = [
@@ -403,7 +405,7 @@ fn gates() {
         (
             "KVM in Hyper-V's face",
             with(&model("kvm-hyperv-face"), 0x4000_0003, |leaf| {
-                leaf.edx |= 1 << 26 | 1 << 2
+                leaf.edx |= 1 << 26 | 1 << 2;
             }),
             R::Hypervisor,
         ),
@@ -476,7 +478,7 @@ fn gates() {
             continue;
         }
         assert_eq!(told.branch_reason, reason as u16, "{name}");
-        let mut bare = Bare::of(std::slice::from_ref(&leaves));
+        let mut bare = Bare::of(from_ref(&leaves));
         bare.branches = 8;
         let sampled = sampled();
         let reply = bare.try_configure(SAMPLE, &[sampled], 0);
@@ -495,7 +497,7 @@ fn gates() {
 fn a_configuration_asks_for_what_there_is() {
     let filters = Configure::MODES | Configure::KINDS;
     for recorder in recorders() {
-        let mut bare = Bare::of(&[recorder.leaves.clone()]);
+        let mut bare = Bare::of(from_ref(&recorder.leaves));
         let mut asked = |branches, filter, flags| {
             (bare.branches, bare.branch_filter) = (branches, filter);
             let reply = bare.try_configure(flags, &[sampled()], 0);
@@ -555,7 +557,7 @@ fn registers(bench: &mut Bare) -> Vec<(u32, u64)> {
 fn all_is_left_as_it_was_found() {
     for recorder in recorders() {
         for found in [0, 1 << 11, 1 << 12 | 1 << 11] {
-            let mut bare = Bare::of(&[recorder.leaves.clone()]);
+            let mut bare = Bare::of(from_ref(&recorder.leaves));
             let left: &[(u32, u64)] = match recorder.records {
                 BranchRecords::Architectural => &[(0x14CE, 0x0001_0006), (0x14CF, 16)],
                 BranchRecords::AmdV2 => &[(0xC000_010E, 0x55), (0xC000_010F, 0x9)],
