@@ -812,8 +812,11 @@ fn complete(m: &mut Machine) -> Result<Outcome, Violation> {
     let request = m.framework.request(handle)?;
     if status == 0 && request.code == samples::DRAIN.0 {
         let head = m.engine.bytes(request.buffer, size_of::<Drained>());
+        let drained = Drained::read_from_bytes(&head).ok();
+        // A reply that refuses is its header alone.
+        let drained = drained.filter(|drained| drained.header.error == 0);
         // A branch costs a quarter of what a sample does.
-        let moved = Drained::read_from_bytes(&head).map_or(0, |drained| {
+        let moved = drained.map_or(0, |drained| {
             u64::from(drained.count) * (1 + u64::from(drained.branches) / 4)
         });
         if let Some(number) = m.request_of_caller() {
