@@ -36,6 +36,9 @@
 // A report as one JSON object.
 #define HALPROF_JSON 2
 
+// Marks on it are none.
+#define HALPROF_NO_CHANNEL UINT32_MAX
+
 // A machine, and what is counted on it. Any thread may use it.
 typedef struct halprof halprof;
 
@@ -241,6 +244,18 @@ int32_t halprof_row_of(struct halprof *halprof,
 // # Safety
 // `halprof` is from `halprof_open`; `*text` is valid for a write.
 int32_t halprof_report(struct halprof *halprof, uint32_t format, char **text);
+
+// The channel of this name, for `halprof_mark`: ask once, and keep it. It needs no machine.
+// `HALPROF_NO_CHANNEL` where no recorder listens, such as `halprof timeline -- PROGRAM`, and where
+// the name is refused: see `halprof_error`.
+//
+// # Safety
+// `name` is NULL or ends with a 0.
+uint32_t halprof_channel(const char *name);
+
+// Marks that something happens now, with a value that says what: the time-stamp counter and a few
+// stores, and no system call. Any thread may call it; a handler of a signal may not.
+void halprof_mark(uint32_t channel, uint64_t value);
 
 // Frees a text that a function has given away; NULL is nothing.
 //

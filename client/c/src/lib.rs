@@ -11,6 +11,7 @@ mod machine;
 mod text;
 
 use errors::{Failure, answer, fail, usage};
+use halprof_measure::marks::{self, Channel};
 use halprof_measure::regions::{
     EMPTY, EMPTY_NESTED, Method, Passage, Regions, Report, Row, Thread,
 };
@@ -46,6 +47,9 @@ pub const HALPROF_TABLE: u32 = 0;
 pub const HALPROF_CSV: u32 = 1;
 /// A report as one JSON object.
 pub const HALPROF_JSON: u32 = 2;
+
+/// Marks on it are none.
+pub const HALPROF_NO_CHANNEL: u32 = u32::MAX;
 
 /// How often nothing is measured when a thread begins.
 const CALIBRATIONS: usize = 64;
@@ -696,6 +700,30 @@ pub unsafe extern "C" fn halprof_report(
         *text = text::owned(&words).into_raw();
         Ok(())
     })
+}
+
+/// The channel of this name, for `halprof_mark`: ask once, and keep it. It needs no machine.
+/// `HALPROF_NO_CHANNEL` where no recorder listens, such as `halprof timeline -- PROGRAM`, and where
+/// the name is refused: see `halprof_error`.
+///
+/// # Safety
+/// `name` is NULL or ends with a 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn halprof_channel(name: *const c_char) -> u32 {
+    let mut number = HALPROF_NO_CHANNEL;
+    answer(|| {
+        // SAFETY: the caller promises it.
+        number = marks::channel(unsafe { borrowed(name) }?).number();
+        Ok(())
+    });
+    number
+}
+
+/// Marks that something happens now, with a value that says what: the time-stamp counter and a few
+/// stores, and no system call. Any thread may call it; a handler of a signal may not.
+#[unsafe(no_mangle)]
+pub extern "C" fn halprof_mark(channel: u32, value: u64) {
+    Channel::of_number(channel).mark(value);
 }
 
 /// Frees a text that a function has given away; NULL is nothing.

@@ -1,7 +1,11 @@
 //! The header, and the two programs of the README, built and run as it says.
 
+use halprof_measure::marks::{Buffer, Cause, Mark};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Duration;
+use tempfile::TempDir;
 
 const PACKAGE: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -79,18 +83,18 @@ fn the_python_script_counts_a_region_as_the_readme_says() {
     );
 }
 
-#[test]
-fn the_interface_keeps_its_promises() {
+/// A program, linked with the library.
+fn built(source: &str) -> Option<(TempDir, PathBuf)> {
     if !present("gcc") {
-        return;
+        return None;
     }
     let folder = libraries().display().to_string();
     let scratch = tempfile::tempdir().expect("a folder");
-    let program = scratch.path().join("abi");
+    let program = scratch.path().join("program");
     let mut gcc = Command::new("gcc");
-    gcc.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-pthread"])
+    gcc.args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-pthread"])
         .arg(format!("-I{PACKAGE}/include"))
-        .arg(format!("{PACKAGE}/tests/abi.c"))
+        .arg(format!("{PACKAGE}/{source}"))
         .args([
             &format!("-L{folder}"),
             "-lhalprof_c",
@@ -99,8 +103,119 @@ fn the_interface_keeps_its_promises() {
         ])
         .arg(&program);
     assert!(gcc.status().expect("gcc").success());
+    Some((scratch, program))
+}
+
+#[test]
+fn the_interface_keeps_its_promises() {
+    let Some((_scratch, program)) = built("tests/abi.c") else {
+        return;
+    };
     let output = Command::new(&program).output().expect("it runs");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "done\n");
+}
+
+/// Runs a program with a recorder, which drains meanwhile.
+fn marked(program: &mut Command) -> (Vec<Mark>, Buffer, i32) {
+    let mut buffer = Buffer::create().expect("a buffer");
+    let (name, value) = buffer.environment();
+    let mut child = program.env(name, value).spawn().expect("it starts");
+    let mut marks = Vec::new();
+    let status = loop {
+        let ended = child.try_wait().expect("a status");
+        buffer.drain(&mut marks);
+        if let Some(status) = ended {
+            break status;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    marks.sort_by_key(|mark| mark.time);
+    assert_eq!((buffer.damaged(), buffer.dropped(Cause::Full)), (0, 0));
+    (marks, buffer, status.code().unwrap_or(-1))
+}
+
+/// The values of each thread on a channel, in the order of time.
+fn values(marks: &[Mark], buffer: &Buffer, name: &str) -> Vec<Vec<u64>> {
+    let mut values: BTreeMap<(u32, u32), Vec<u64>> = BTreeMap::new();
+    let on = |mark: &&Mark| buffer.names()[mark.channel as usize] == name;
+    for mark in marks.iter().filter(on) {
+        let thread = values.entry((mark.process, mark.thread)).or_default();
+        thread.push(mark.value);
+    }
+    values.into_values().collect()
+}
+
+#[test]
+fn threads_forks_and_programs_that_are_started_lose_no_mark() {
+    let Some((_scratch, program)) = built("tests/marks.c") else {
+        return;
+    };
+    let (marks, buffer, status) = marked(&mut Command::new(&program));
+    assert_eq!(status, 0);
+    let upto = |count: u64| (0..count).collect::<Vec<u64>>();
+    assert_eq!(values(&marks, &buffer, "thread"), vec![upto(250_000); 4]);
+    assert_eq!(values(&marks, &buffer, "forked"), vec![upto(1000); 2]);
+    assert_eq!(values(&marks, &buffer, "started"), vec![upto(1000)]);
+    assert_eq!(marks.len(), 1_003_000);
+    // The program that was started attached for itself; a fork has its parent's.
+    assert_eq!(buffer.attached(), 2);
+    let cost = buffer.cost().expect("a cost");
+    assert!(
+        cost.min_ticks > 0 && cost.median_ticks < 1_000_000,
+        "{cost:?}"
+    );
+}
+
+#[test]
+fn what_a_killed_program_marked_is_there() {
+    let Some((_scratch, program)) = built("tests/marks.c") else {
+        return;
+    };
+    let (marks, buffer, status) = marked(Command::new(&program).arg("killed"));
+    assert_eq!(status, -1);
+    assert_eq!(
+        values(&marks, &buffer, "killed"),
+        [(0..1000).collect::<Vec<u64>>()]
+    );
+}
+
+#[test]
+fn without_a_recorder_a_program_marks_nothing_and_works() {
+    let Some((_scratch, program)) = built("tests/marks.c") else {
+        return;
+    };
+    for buffer in [None, Some("3:0"), Some("no:buffer"), Some("0:1")] {
+        let mut command = Command::new(&program);
+        let command = buffer.into_iter().fold(&mut command, |command, value| {
+            command.env("HALPROF_MARKS", value)
+        });
+        assert!(
+            command.arg("alone").status().expect("it runs").success(),
+            "{buffer:?}"
+        );
+    }
+}
+
+#[test]
+fn the_examples_mark() {
+    let Some((_scratch, program)) = built("examples/marks.c") else {
+        return;
+    };
+    let mut python = Command::new("python3");
+    python
+        .arg(format!("{PACKAGE}/examples/marks.py"))
+        .arg(libraries());
+    let mut programs = vec![Command::new(&program)];
+    programs.extend(present("python3").then_some(python));
+    for program in &mut programs {
+        let (marks, buffer, status) = marked(program);
+        assert_eq!((marks.len(), status), (2000, 0), "{program:?}");
+        assert_eq!(buffer.names(), ["begin", "end"]);
+        let turns = marks
+            .chunks(2)
+            .map(|pair| (pair[0].channel, pair[1].channel));
+        assert!(turns.into_iter().all(|turn| turn == (0, 1)));
+    }
 }
 
 fn present(program: &str) -> bool {

@@ -12,8 +12,8 @@
 //! ```
 //!
 //! [`measure`] is the short way: names of sources and a closure in, counts out; [`regions`] counts
-//! named regions of a program's threads. What a user types
-//! is read by [`selection`]; [`describe`] words what a machine says of itself, [`Error`] what was
+//! named regions of a program's threads; [`marks`] are what a program says of itself, with the time.
+//! What a user types is read by [`selection`]; [`describe`] words what a machine says of itself, [`Error`] what was
 //! refused.
 
 pub mod calibrate;
@@ -26,6 +26,7 @@ pub mod estimate;
 pub mod events;
 pub mod formula;
 mod likeness;
+pub mod marks;
 pub mod metrics;
 mod modelled;
 pub mod passes;

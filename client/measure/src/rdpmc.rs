@@ -27,6 +27,9 @@ enum Fence {
     System,
 }
 
+/// Where the counter is not invariant.
+const VARYING: &str = ", at a rate that changes with the processor's frequency";
+
 /// What CPUID says about it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Facts {
@@ -85,6 +88,16 @@ impl Clock {
         ticks
     }
 
+    /// How the time of a mark is read: see [`marks`](crate::marks).
+    #[must_use]
+    pub fn unfenced(&self) -> String {
+        match self.fence {
+            Fence::System => self.to_string(),
+            _ if self.invariant => "RDTSC without a fence".to_owned(),
+            _ => format!("RDTSC without a fence{VARYING}"),
+        }
+    }
+
     fn fence(self) {
         if self.fence == Fence::MfenceLfence {
             instructions::mfence();
@@ -103,10 +116,16 @@ impl Display for Clock {
         let behind = if self.rdtscp { "RDTSCP LFENCE" } else { before };
         write!(f, "{before} before, {behind} behind")?;
         if !self.invariant {
-            f.write_str(", at a rate that changes with the processor's frequency")?;
+            f.write_str(VARYING)?;
         }
         Ok(())
     }
+}
+
+/// The time-stamp counter, about now: instructions around it may be executed on its other side.
+#[inline]
+pub(crate) fn timestamp() -> u64 {
+    instructions::rdtsc()
 }
 
 /// RDPMC.
@@ -153,6 +172,7 @@ mod instructions {
         }
     }
 
+    #[inline]
     pub(super) fn rdtsc() -> u64 {
         // SAFETY: RDTSC reads a counter; Windows and Linux let every thread do so.
         unsafe { _rdtsc() }

@@ -1,0 +1,142 @@
+//! Marks: what a program says of itself, on named channels, with the time.
+//!
+//! ```
+//! use halprof_measure::marks::channel;
+//!
+//! let requests = channel("requests"); // once, and kept
+//! let done = channel("done");
+//! for id in 0..100 {
+//!     requests.mark(id); // RDTSC and a few stores, where a recorder listens
+//!     done.mark(id);
+//! }
+//! ```
+//!
+//! `halprof timeline -- PROGRAM` and `halprof record -- PROGRAM` record them. The recorder shares a
+//! buffer with the program and with all that the program starts, by a handle that they inherit. A
+//! mark makes no system call, takes no lock and allocates nothing; without a recorder it is a test
+//! and a branch. What finds the buffer full is dropped and counted. [`Buffer`] is the recorder's
+//! side.
+//!
+//! Each thread fills chunks of its own, one after the other, and the recorder empties them:
+//!
+//! ```text
+//! thread -> chunk -> chunk ...  free -> taken -> closed -> free
+//! ```
+
+mod buffer;
+mod lane;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[path = "marks/linux.rs"]
+mod memory;
+#[cfg(all(target_arch = "x86_64", windows))]
+#[path = "marks/windows.rs"]
+mod memory;
+#[cfg(not(all(target_arch = "x86_64", any(target_os = "linux", windows))))]
+#[path = "marks/elsewhere.rs"]
+mod memory;
+mod rate;
+mod shared;
+#[cfg(test)]
+mod tests;
+
+pub use buffer::{Buffer, Cost, Mark};
+pub use rate::{Moment, Rate, step_ticks};
+pub use shared::{CHANNELS_MAX, Cause, NAME_MAX};
+
+use lane::Lane;
+use shared::{CALIBRATION, NONE, Shared};
+use std::sync::OnceLock;
+
+/// The environment variable that names the buffer to a program.
+const VARIABLE: &str = "HALPROF_MARKS";
+
+/// How many marks a process makes when it finds a recorder, from whose distances a mark's cost is
+/// known.
+const CALIBRATIONS: usize = 256;
+
+/// The recorder's buffer; `None` where there is no recorder.
+static SHARED: OnceLock<Option<&'static Shared>> = OnceLock::new();
+
+thread_local! {
+    static LANE: Lane<'static> = const { Lane::new() };
+}
+
+/// What marks are made on. It has a name, and belongs to the process that asked for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Channel(u32);
+
+/// The channel of this name, of at most [`NAME_MAX`] bytes; what is longer is cut. Those of one name
+/// are one channel, in whichever process. Marks on more than [`CHANNELS_MAX`] are dropped and
+/// counted.
+#[must_use]
+pub fn channel(name: &str) -> Channel {
+    let first = SHARED.get().is_none();
+    let Some(shared) = SHARED.get_or_init(attached) else {
+        return Channel(NONE);
+    };
+    if first {
+        (0..CALIBRATIONS).for_each(|_| Channel(CALIBRATION).mark(0));
+    }
+    Channel(shared.channel(name))
+}
+
+impl Channel {
+    /// Marks that something happens now, with a value that says what.
+    ///
+    /// The time is read without a fence: instructions beside the mark may be executed on its other
+    /// side.
+    #[inline]
+    pub fn mark(self, value: u64) {
+        if self.0 != NONE {
+            put(self.0, value);
+        }
+    }
+
+    /// The same channel as a number, for another language.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+
+    /// The channel of a number. Marks on one that nobody has been given are dropped and counted.
+    #[must_use]
+    pub const fn of_number(number: u32) -> Self {
+        Self(number)
+    }
+}
+
+fn put(channel: u32, value: u64) {
+    let Some(Some(shared)) = SHARED.get() else {
+        return;
+    };
+    if channel > CALIBRATION {
+        return shared.drop_mark(Cause::Channels);
+    }
+    // A thread that ends has given its chunk back.
+    if LANE
+        .try_with(|lane| lane.mark(shared, channel, value))
+        .is_err()
+    {
+        shared.drop_mark(Cause::ThreadEnded);
+    }
+}
+
+/// The buffer that the environment names, where it is one.
+fn attached() -> Option<&'static Shared> {
+    let text = std::env::var(VARIABLE).ok()?;
+    let (handle, token) = text.split_once(':')?;
+    let shared = memory::attach(handle.parse().ok()?)?;
+    if !shared.is_of(u64::from_str_radix(token, 16).ok()?) {
+        // A handle of that number that is something else.
+        return None;
+    }
+    shared.attach();
+    memory::watch_forks();
+    Some(shared)
+}
+
+/// In the child of a fork: the chunk is the parent's.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+fn forked() {
+    let _ = LANE.try_with(Lane::forget);
+}

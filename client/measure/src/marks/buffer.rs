@@ -1,0 +1,246 @@
+//! The recorder's side of the buffer.
+//!
+//! The program is a stranger: it may write anything anywhere in the buffer at any time. Whatever is
+//! read is copied once, and then checked; what makes no sense is left out and counted.
+
+use super::memory::Mapping;
+use super::shared::{CALIBRATION, CHANNELS_MAX, CHUNKS, Cause, Shared, State};
+use super::{VARIABLE, rate};
+use crate::rdpmc::timestamp;
+use crate::{Error, Result};
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Distances of calibrating marks that are kept.
+const DISTANCES_MAX: usize = 1 << 14;
+
+/// Something that a program said of itself.
+#[repr(C)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, Immutable, IntoBytes, KnownLayout,
+)]
+pub struct Mark {
+    /// When: the time-stamp counter.
+    pub time: u64,
+    /// What the program said.
+    pub value: u64,
+    /// The process that said it.
+    pub process: u32,
+    /// Its thread.
+    pub thread: u32,
+    /// The channel: an index in [`Buffer::names`].
+    pub channel: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+/// What a mark costs, measured in the programs that were recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cost {
+    /// The least distance of two marks that followed each other at once, in ticks.
+    pub min_ticks: u64,
+    /// The middle one.
+    pub median_ticks: u64,
+    /// How many distances these are of.
+    pub distances: u64,
+}
+
+/// The buffer of a recorder, for the program that it will start and all that this starts.
+#[derive(Debug)]
+pub struct Buffer {
+    memory: Mapping,
+    token: u64,
+    reader: Reader,
+}
+
+/// What has been read.
+#[derive(Debug)]
+struct Reader {
+    begun: u64,
+    /// Marks of each chunk that have been read.
+    read: Vec<usize>,
+    /// The name of each number that marks have.
+    named: [Option<u32>; CHANNELS_MAX],
+    names: Vec<String>,
+    distances: Vec<u64>,
+    damaged: u64,
+    /// The marks that are being checked.
+    copied: Vec<[u64; 3]>,
+}
+
+impl Buffer {
+    /// A buffer of 32 MiB, of which only what is used takes memory where the system allows that.
+    pub fn create() -> Result<Self> {
+        let memory = Mapping::create().map_err(|error| {
+            Error::unavailable(
+                format!("there is no buffer for marks: {error}"),
+                "Marks need Windows or Linux on x64, and 32 MiB of memory.",
+            )
+        })?;
+        let token = RandomState::new().hash_one(timestamp());
+        memory.shared().begin(token);
+        Ok(Self {
+            memory,
+            token,
+            reader: Reader {
+                begun: timestamp(),
+                read: vec![0; CHUNKS],
+                named: [None; CHANNELS_MAX],
+                names: Vec::new(),
+                distances: Vec::new(),
+                damaged: 0,
+                copied: Vec::new(),
+            },
+        })
+    }
+
+    /// What leads a program to the buffer: the name of an environment variable and its value.
+    #[must_use]
+    pub fn environment(&self) -> (&'static str, String) {
+        let handle = self.memory.handle();
+        (VARIABLE, format!("{handle}:{:x}", self.token))
+    }
+
+    /// The buffer as a program has it.
+    #[cfg(test)]
+    pub(super) fn attach(&self) -> &'static Shared {
+        let shared = super::memory::attach(self.memory.handle()).expect("a buffer");
+        assert!(shared.is_of(self.token));
+        shared
+    }
+
+    /// Takes what was marked since the last time, in no order: each has its time.
+    pub fn drain(&mut self, marks: &mut Vec<Mark>) {
+        let shared = self.memory.shared();
+        let drained = (0..CHUNKS).filter(|&index| self.reader.chunk(shared, index, marks));
+        if drained.count() != 0 {
+            shared.freed.fetch_add(1, Release);
+        }
+    }
+
+    /// The names of the channels that marks were made on.
+    #[must_use]
+    pub fn names(&self) -> &[String] {
+        &self.reader.names
+    }
+
+    /// Marks that were dropped for this cause, as the programs tell.
+    #[must_use]
+    pub fn dropped(&self, cause: Cause) -> u64 {
+        self.memory.shared().dropped(cause)
+    }
+
+    /// Marks and chunks that made no sense and were left out: something else than a mark has written
+    /// to the buffer.
+    #[must_use]
+    pub const fn damaged(&self) -> u64 {
+        self.reader.damaged
+    }
+
+    /// Processes that found the buffer, as they tell.
+    #[must_use]
+    pub fn attached(&self) -> u64 {
+        self.memory.shared().attached()
+    }
+
+    /// What a mark costs; `None` where no program has made one.
+    #[must_use]
+    pub fn cost(&self) -> Option<Cost> {
+        let mut sorted = self.reader.distances.clone();
+        sorted.sort_unstable();
+        Some(Cost {
+            min_ticks: *sorted.first()?,
+            median_ticks: *sorted.get(sorted.len() / 2)?,
+            distances: sorted.len() as u64,
+        })
+    }
+}
+
+impl Reader {
+    /// Takes what is in a chunk; answers whether it is free now and was not before.
+    fn chunk(&mut self, shared: &Shared, index: usize, marks: &mut Vec<Mark>) -> bool {
+        let (Some(state), Some(chunk), Some(read)) = (
+            shared.states.get(index),
+            shared.chunks.get(index),
+            self.read.get_mut(index),
+        ) else {
+            return false;
+        };
+        let now = state.load(Acquire);
+        if now == State::FREE {
+            return false;
+        }
+        let count = usize::try_from(chunk.count.load(Acquire)).unwrap_or(usize::MAX);
+        // More than there can be, or fewer than there were.
+        let new = chunk.marks.get(*read..count);
+        let is_state = matches!(now, State::TAKEN | State::CLOSED);
+        let Some(new) = new.filter(|_| is_state) else {
+            self.damaged += 1;
+            *read = 0;
+            chunk.free(state);
+            return true;
+        };
+        let closed = now == State::CLOSED;
+        *read = if closed { 0 } else { count };
+        let owner = chunk.owner.load(Relaxed);
+        for mark in new {
+            let copied = mark.each_ref().map(|word| word.load(Relaxed));
+            self.copied.push(copied);
+        }
+        if closed {
+            chunk.free(state);
+        }
+        self.take(shared, owner, marks);
+        closed
+    }
+
+    /// Checks marks of one thread, and keeps those that make sense.
+    fn take(&mut self, shared: &Shared, owner: u64, marks: &mut Vec<Mark>) {
+        let latest = timestamp().saturating_add(rate::SKEW_TICKS);
+        let earliest = self.begun.saturating_sub(rate::SKEW_TICKS);
+        let copied = std::mem::take(&mut self.copied);
+        let mut calibrated = None;
+        for &[time, value, number] in &copied {
+            if !(earliest..=latest).contains(&time) {
+                self.damaged += 1;
+            } else if number == u64::from(CALIBRATION) {
+                let distance = calibrated.and_then(|before| time.checked_sub(before));
+                let room = DISTANCES_MAX.saturating_sub(self.distances.len());
+                self.distances.extend(distance.into_iter().take(room));
+                calibrated = Some(time);
+            } else if let Some(channel) = self.channel(shared, number) {
+                marks.push(Mark {
+                    time,
+                    value,
+                    process: (owner >> 32) as u32,
+                    thread: owner as u32,
+                    channel,
+                    reserved: 0,
+                });
+            } else {
+                self.damaged += 1;
+            }
+        }
+        self.copied = copied;
+        self.copied.clear();
+    }
+
+    /// The index of a channel's name. A name is read once.
+    fn channel(&mut self, shared: &Shared, number: u64) -> Option<u32> {
+        let number = usize::try_from(number).ok()?;
+        if let Some(known) = *self.named.get(number)? {
+            return Some(known);
+        }
+        let name = shared.names.get(number)?.read()?;
+        let known = self.names.iter().position(|one| *one == name);
+        let index = known.unwrap_or_else(|| {
+            self.names.push(name);
+            self.names.len() - 1
+        });
+        let index = u32::try_from(index).ok();
+        *self.named.get_mut(number)? = index;
+        index
+    }
+}

@@ -1,0 +1,107 @@
+//! Memory without a name, by a file descriptor that is inherited, and sealed so that nobody can make
+//! it shorter under the recorder.
+#![expect(
+    unsafe_code,
+    reason = "shared memory, and what belongs to a thread, are the system's"
+)]
+
+use super::shared::Shared;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr::{self, NonNull};
+
+const SIZE: usize = size_of::<Shared>();
+const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+
+/// The recorder's own.
+#[derive(Debug)]
+pub(super) struct Mapping {
+    file: OwnedFd,
+    at: NonNull<Shared>,
+}
+
+// SAFETY: the memory is atomics alone, and the mapping belongs to no thread.
+unsafe impl Send for Mapping {}
+
+impl Mapping {
+    pub(super) fn create() -> io::Result<Self> {
+        // Not closed on exec: the program inherits it.
+        // SAFETY: the name ends with a 0.
+        let file =
+            unsafe { libc::memfd_create(c"halprof-marks".as_ptr(), libc::MFD_ALLOW_SEALING) };
+        done(file)?;
+        // SAFETY: memfd_create succeeded, so the descriptor is open and nobody else's.
+        let file = unsafe { OwnedFd::from_raw_fd(file) };
+        // SAFETY: no pointer is passed.
+        done(unsafe { libc::ftruncate(file.as_raw_fd(), SIZE as libc::off_t) })?;
+        // SAFETY: no pointer is passed.
+        done(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, SEALS) })?;
+        let at = map(file.as_raw_fd()).ok_or_else(io::Error::last_os_error)?;
+        Ok(Self { file, at })
+    }
+
+    /// What the program attaches to.
+    pub(super) fn handle(&self) -> isize {
+        self.file.as_raw_fd() as isize
+    }
+
+    pub(super) const fn shared(&self) -> &Shared {
+        // SAFETY: it is mapped until this is dropped, can become no shorter, and any bits in it are
+        // valid atomics.
+        unsafe { self.at.as_ref() }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and nobody borrows it any more.
+        unsafe { libc::munmap(self.at.as_ptr().cast(), SIZE) };
+    }
+}
+
+fn map(file: RawFd) -> Option<NonNull<Shared>> {
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: the system chooses the place.
+    let at = unsafe { libc::mmap(ptr::null_mut(), SIZE, access, libc::MAP_SHARED, file, 0) };
+    (at != libc::MAP_FAILED)
+        .then(|| NonNull::new(at.cast()))
+        .flatten()
+}
+
+/// The buffer behind an inherited descriptor, for as long as the process lives; `None` where that is
+/// none, or something else.
+pub(super) fn attach(handle: isize) -> Option<&'static Shared> {
+    let file = RawFd::try_from(handle).ok()?;
+    // SAFETY: no pointer is passed.
+    let seals = unsafe { libc::fcntl(file, libc::F_GET_SEALS) };
+    // SAFETY: no pointer is passed.
+    let length = unsafe { libc::lseek(file, 0, libc::SEEK_END) };
+    if seals != SEALS || usize::try_from(length).ok()? != SIZE {
+        return None;
+    }
+    // SAFETY: it is never unmapped, the seals keep its length, and any bits in it are valid atomics.
+    Some(unsafe { map(file)?.as_ref() })
+}
+
+/// The process in the upper half, the thread in the lower one.
+pub(super) fn owner() -> u64 {
+    // SAFETY: no pointer is passed.
+    let thread = unsafe { libc::gettid() };
+    u64::from(std::process::id()) << 32 | u64::from(thread.cast_unsigned())
+}
+
+/// From now on a fork's child takes chunks of its own.
+pub(super) fn watch_forks() {
+    extern "C" fn forked() {
+        super::forked();
+    }
+    // SAFETY: the function lasts as long as the program.
+    unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+}
+
+fn done(result: i32) -> io::Result<()> {
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! How fast the time-stamp counter is, against the system's clock.
+
+use crate::rdpmc::timestamp;
+use std::time::{Duration, Instant};
+
+/// How far the time-stamp counters of two processors may be apart: a millisecond at 4 GHz.
+pub(super) const SKEW_TICKS: u64 = 1 << 22;
+
+/// Pairs of readings at either end, of which the tightest counts.
+const PAIRS: usize = 16;
+
+/// A rate of the time-stamp counter, and how well it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// Ticks in a second of the system's clock.
+    pub ticks_a_second: u64,
+    /// How far that may be off, in billionths.
+    pub error_ppb: u64,
+    /// For how long both were compared.
+    pub over: Duration,
+}
+
+/// The same moment on both clocks.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    ticks: u64,
+    at: Instant,
+    /// How far the two may be apart.
+    apart: u64,
+}
+
+impl Moment {
+    /// Now.
+    #[must_use]
+    pub fn now() -> Self {
+        let pair = || {
+            let before = timestamp();
+            let at = Instant::now();
+            let apart = timestamp().saturating_sub(before);
+            let ticks = before.saturating_add(apart / 2);
+            Self { ticks, at, apart }
+        };
+        let tightest = (1..PAIRS).map(|_| pair()).min_by_key(|pair| pair.apart);
+        tightest.unwrap_or_else(pair)
+    }
+
+    /// For how long the system's clock has run since.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.at.elapsed()
+    }
+
+    /// The rate from an earlier moment to this one.
+    #[must_use]
+    pub fn rate_since(&self, earlier: &Self) -> Rate {
+        let over = self.at.saturating_duration_since(earlier.at);
+        let ticks = u128::from(self.ticks.saturating_sub(earlier.ticks));
+        let nanoseconds = over.as_nanos().max(1);
+        // Each is in the middle of its pair to half of its width; the clock itself has its steps.
+        let apart = u128::from(self.apart.midpoint(earlier.apart));
+        let steps = 2 * system_step().as_nanos();
+        let error = apart * 1_000_000_000 / ticks.max(1) + steps * 1_000_000_000 / nanoseconds;
+        let narrow = |value: u128| u64::try_from(value).unwrap_or(u64::MAX);
+        Rate {
+            ticks_a_second: narrow((ticks * 1_000_000_000 + nanoseconds / 2) / nanoseconds),
+            error_ppb: narrow(error),
+            over,
+        }
+    }
+}
+
+/// The least distance of two readings of the system's clock that differ.
+fn system_step() -> Duration {
+    let distance = |_| {
+        let before = Instant::now();
+        loop {
+            let after = Instant::now();
+            if after != before {
+                return after - before;
+            }
+        }
+    };
+    (0..PAIRS).map(distance).min().unwrap_or_default()
+}
+
+/// The steps of the time-stamp counter: the least distance of two readings that differ.
+#[must_use]
+pub fn step_ticks() -> u64 {
+    const READINGS: usize = 1000;
+    let readings: Vec<u64> = (0..READINGS).map(|_| timestamp()).collect();
+    let pairs = readings.iter().zip(readings.iter().skip(1));
+    let distances = pairs.filter_map(|(before, after)| after.checked_sub(*before));
+    distances
+        .filter(|&distance| distance != 0)
+        .min()
+        .unwrap_or(0)
+}

@@ -1,0 +1,243 @@
+//! The memory that a program and its recorder share.
+//!
+//! Whatever stands there is no more than numbers to either: all of it is atomic, any bits are valid,
+//! and nothing in it is a place or a length that is used unchecked.
+
+use std::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+/// Channels at most.
+pub const CHANNELS_MAX: usize = 256;
+/// The longest name of a channel, in bytes.
+pub const NAME_MAX: usize = NAME_WORDS * size_of::<u64>();
+
+/// Threads that mark at once at most, as each has a chunk.
+pub(super) const CHUNKS: usize = 4096;
+/// What makes a chunk 8 KiB long.
+pub(super) const MARKS: usize = 340;
+const NAME_WORDS: usize = 7;
+
+/// The channel of the marks whose distances tell a mark's cost.
+pub(super) const CALIBRATION: u32 = CHANNELS_MAX as u32;
+/// The channel of marks that had no room among the channels.
+const REFUSED: u32 = CALIBRATION + 1;
+/// The channel where there is no recorder.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// What the buffer begins with, its layout's version at the end.
+const MAGIC: u64 = u64::from_le_bytes(*b"HALPMRK1");
+
+/// Why marks were dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// No chunk was free.
+    Full,
+    /// There were more channels than there may be.
+    Channels,
+    /// The thread was ending and had given up its chunk.
+    ThreadEnded,
+}
+
+impl Cause {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Full, Self::Channels, Self::ThreadEnded];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Channels => "too-many-channels",
+            Self::ThreadEnded => "thread-ended",
+        }
+    }
+}
+
+/// All of it. Zeros are the empty state of all but the head.
+#[repr(C)]
+pub(super) struct Shared {
+    magic: AtomicU64,
+    /// Which buffer this is, of all that ever were.
+    token: AtomicU64,
+    /// Processes that found it.
+    attached: AtomicU64,
+    /// How often the recorder has freed chunks.
+    pub(super) freed: AtomicU64,
+    dropped: [AtomicU64; Cause::ALL.len()],
+    pub(super) names: [Name; CHANNELS_MAX],
+    /// Of each chunk a [`State`]. They are beside each other, so that chunks that nobody has used
+    /// are never touched.
+    pub(super) states: [AtomicU32; CHUNKS],
+    pub(super) chunks: [Chunk; CHUNKS],
+}
+
+/// What a chunk is, as its number in `states`.
+pub(super) struct State;
+
+impl State {
+    /// Any thread may take it.
+    pub(super) const FREE: u32 = 0;
+    /// A thread fills it.
+    pub(super) const TAKEN: u32 = 1;
+    /// It is the recorder's, once it has read the rest.
+    pub(super) const CLOSED: u32 = 2;
+}
+
+/// The name of a channel.
+#[repr(C)]
+pub(super) struct Name {
+    /// 0 while it is free, [`Name::WRITING`], or else its length and [`Name::READY`].
+    state: AtomicU64,
+    words: [AtomicU64; NAME_WORDS],
+}
+
+/// The marks of one thread.
+#[repr(C)]
+pub(super) struct Chunk {
+    /// The process in the upper half, the thread in the lower one.
+    pub(super) owner: AtomicU64,
+    /// Marks that are whole.
+    pub(super) count: AtomicU64,
+    spare: [AtomicU64; 2],
+    /// Time, value and channel of each.
+    pub(super) marks: [[AtomicU64; 3]; MARKS],
+}
+
+const _: () = assert!(size_of::<Chunk>() == 8192, "a chunk is two pages");
+
+impl Shared {
+    /// Makes zeros a buffer.
+    pub(super) fn begin(&self, token: u64) {
+        self.token.store(token, Relaxed);
+        self.magic.store(MAGIC, Release);
+    }
+
+    pub(super) fn is_of(&self, token: u64) -> bool {
+        self.magic.load(Acquire) == MAGIC && self.token.load(Relaxed) == token
+    }
+
+    pub(super) fn attach(&self) {
+        self.attached.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn attached(&self) -> u64 {
+        self.attached.load(Relaxed)
+    }
+
+    #[cold]
+    pub(super) fn drop_mark(&self, cause: Cause) {
+        if let Some(count) = self.dropped.get(cause as usize) {
+            count.fetch_add(1, Relaxed);
+        }
+    }
+
+    pub(super) fn dropped(&self, cause: Cause) -> u64 {
+        let count = self.dropped.get(cause as usize);
+        count.map_or(0, |count| count.load(Relaxed))
+    }
+
+    /// Gives a channel another name.
+    #[cfg(test)]
+    pub(super) fn rename(&self, number: usize, name: &str) {
+        let name_of = self.names.get(number).expect("a channel");
+        name_of.state.store(0, Relaxed);
+        assert!(name_of.take(name.len() as u64, &words(name)));
+    }
+
+    /// Writes all of it, as a program that has gone wrong might.
+    #[cfg(test)]
+    pub(super) fn scribble(&self, mut value: impl FnMut() -> u64) {
+        for state in &self.states {
+            state.store(value() as u32, Relaxed);
+        }
+        let head = [&self.magic, &self.token, &self.attached, &self.freed];
+        let names = self.names.iter();
+        let names = names.flat_map(|name| std::iter::once(&name.state).chain(&name.words));
+        let chunks = self.chunks.iter().flat_map(|chunk| {
+            let marks = chunk.marks.iter().flatten();
+            [&chunk.owner, &chunk.count].into_iter().chain(marks)
+        });
+        let words = head.into_iter().chain(&self.dropped).chain(names);
+        words
+            .chain(chunks)
+            .for_each(|word| word.store(value(), Relaxed));
+    }
+
+    /// The number of the channel of this name. Two that are asked for at once may both be written;
+    /// the recorder takes those of one name for one.
+    pub(super) fn channel(&self, name: &str) -> u32 {
+        let name = fitting(name);
+        let (length, words) = (name.len() as u64, words(name));
+        for (number, slot) in (0..).zip(&self.names) {
+            if slot.is(length, &words) || slot.take(length, &words) {
+                return number;
+            }
+        }
+        REFUSED
+    }
+}
+
+impl Chunk {
+    /// Gives it to whoever wants it.
+    pub(super) fn free(&self, state: &AtomicU32) {
+        self.count.store(0, Relaxed);
+        state.store(State::FREE, Release);
+    }
+}
+
+/// As much of a name as there is room for.
+fn fitting(name: &str) -> &str {
+    let mut ends = (0..=NAME_MAX).rev();
+    ends.find_map(|end| name.get(..end.min(name.len())))
+        .unwrap_or_default()
+}
+
+/// The bytes of a name, filled up with zeros.
+fn words(name: &str) -> [u64; NAME_WORDS] {
+    let mut words = [0; NAME_WORDS];
+    for (word, bytes) in words
+        .iter_mut()
+        .zip(name.as_bytes().chunks(size_of::<u64>()))
+    {
+        let bytes = bytes.iter().rev();
+        *word = bytes.fold(0, |word, byte| word << 8 | u64::from(*byte));
+    }
+    words
+}
+
+impl Name {
+    const WRITING: u64 = 1 << 32;
+    const READY: u64 = 1 << 33;
+
+    fn is(&self, length: u64, words: &[u64; NAME_WORDS]) -> bool {
+        let mut own = self.words.iter().zip(words);
+        self.state.load(Acquire) == Self::READY | length
+            && own.all(|(own, word)| own.load(Relaxed) == *word)
+    }
+
+    fn take(&self, length: u64, words: &[u64; NAME_WORDS]) -> bool {
+        let taken = self
+            .state
+            .compare_exchange(0, Self::WRITING, Relaxed, Relaxed);
+        if taken.is_err() {
+            return false;
+        }
+        for (own, word) in self.words.iter().zip(words) {
+            own.store(*word, Relaxed);
+        }
+        self.state.store(Self::READY | length, Release);
+        true
+    }
+
+    /// The name, copied and then checked; `None` where there is none.
+    pub(super) fn read(&self) -> Option<String> {
+        let length = self.state.load(Acquire) ^ Self::READY;
+        let length = usize::try_from(length).ok()?;
+        let words = self.words.iter().map(|word| word.load(Relaxed));
+        let bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+        let name = bytes.get(..length)?;
+        Some(String::from_utf8_lossy(name).into_owned())
+    }
+}

@@ -1,0 +1,288 @@
+//! No mark is lost, none is made up, and nothing that a program writes harms its recorder.
+
+use super::shared::{CHUNKS, MARKS};
+use super::*;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+
+const ALL: u64 = (CHUNKS * MARKS) as u64;
+
+fn drained(buffer: &mut Buffer) -> Vec<Mark> {
+    let mut marks = Vec::new();
+    buffer.drain(&mut marks);
+    marks.sort_by_key(|mark| mark.time);
+    marks
+}
+
+#[test]
+fn without_a_recorder_nothing_is_marked() {
+    let channel = channel("nobody listens");
+    channel.mark(1);
+    assert_eq!(channel.number(), NONE);
+    // A number that another language made up.
+    Channel::of_number(5).mark(1);
+}
+
+/// More marks than there is room for, so that chunks are used again and again.
+#[test]
+fn four_threads_lose_nothing_while_they_are_drained() {
+    const THREADS: u64 = 4;
+    const EACH: u64 = 500_000;
+    const { assert!(THREADS * EACH > ALL) };
+    let mut buffer = Buffer::create().expect("a buffer");
+    let shared = buffer.attach();
+    let got = AtomicU64::new(0);
+    let mut marks = Vec::new();
+    thread::scope(|scope| {
+        let got = &got;
+        for number in 0..THREADS {
+            scope.spawn(move || {
+                let lane = Lane::new();
+                let channel = shared.channel(&format!("thread {number}"));
+                for value in 0..EACH {
+                    // The recorder is never farther behind than the room that there is.
+                    while value > got.load(Relaxed) / THREADS + ALL / 8 {
+                        thread::yield_now();
+                    }
+                    lane.mark(shared, channel, value);
+                }
+            });
+        }
+        while (marks.len() as u64) < THREADS * EACH {
+            buffer.drain(&mut marks);
+            let values = marks.len() as u64;
+            assert_eq!(buffer.dropped(Cause::Full), 0, "of {values}");
+            got.store(values, Relaxed);
+            thread::yield_now();
+        }
+    });
+    assert_eq!(drained(&mut buffer), []);
+    assert_eq!(buffer.damaged(), 0);
+    marks.sort_by_key(|mark| mark.time);
+    let mut next = HashMap::new();
+    for mark in &marks {
+        let next = next.entry(mark.channel).or_insert((0, mark.thread));
+        assert_eq!((mark.value, mark.thread), *next, "in the order of time");
+        assert_eq!(mark.process, std::process::id());
+        next.0 += 1;
+    }
+    assert_eq!(next.len() as u64, THREADS);
+}
+
+#[test]
+fn a_full_buffer_drops_and_counts() {
+    let mut buffer = Buffer::create().expect("a buffer");
+    let shared = buffer.attach();
+    let channel = shared.channel("much");
+    let lane = Lane::new();
+    (0..ALL + 1000).for_each(|value| lane.mark(shared, channel, value));
+    assert_eq!(buffer.dropped(Cause::Full), 1000);
+    let marks = drained(&mut buffer);
+    assert_eq!(marks.len() as u64, ALL);
+    assert!((0..).zip(&marks).all(|(value, mark)| mark.value == value));
+    // There is room again.
+    lane.mark(shared, channel, 7);
+    assert_eq!(drained(&mut buffer).len(), 1);
+    assert_eq!((buffer.dropped(Cause::Full), buffer.damaged()), (1000, 0));
+}
+
+#[test]
+fn the_chunk_of_a_thread_that_ends_is_used_again() {
+    let mut buffer = Buffer::create().expect("a buffer");
+    let shared = buffer.attach();
+    let channel = shared.channel("threads");
+    let mut marks = Vec::new();
+    for value in 0..CHUNKS as u64 + 10 {
+        Lane::new().mark(shared, channel, value);
+        if value % 1000 == 0 {
+            buffer.drain(&mut marks);
+        }
+    }
+    buffer.drain(&mut marks);
+    assert_eq!(marks.len(), CHUNKS + 10);
+    assert_eq!(buffer.dropped(Cause::Full), 0);
+}
+
+#[test]
+fn channels_have_names_and_a_bound() {
+    let mut buffer = Buffer::create().expect("a buffer");
+    let shared = buffer.attach();
+    let lane = Lane::new();
+    let long = "é".repeat(NAME_MAX);
+    for name in ["a", "", "a", &long] {
+        lane.mark(shared, shared.channel(name), 0);
+    }
+    let channels: Vec<u32> = drained(&mut buffer)
+        .iter()
+        .map(|mark| mark.channel)
+        .collect();
+    assert_eq!(channels, [0, 1, 0, 2]);
+    assert_eq!(buffer.names(), ["a", "", &"é".repeat(NAME_MAX / 2)]);
+    for number in 3..CHANNELS_MAX {
+        assert_eq!(shared.channel(&number.to_string()) as usize, number);
+    }
+    assert!(shared.channel("one too many") > CALIBRATION);
+    assert_eq!(shared.channel("a"), 0, "those that are there stay");
+}
+
+/// Two processes that ask at once may both write the name.
+#[test]
+fn channels_of_one_name_are_one() {
+    let mut buffer = Buffer::create().expect("a buffer");
+    let shared = buffer.attach();
+    let lane = Lane::new();
+    lane.mark(shared, shared.channel("b"), 0);
+    lane.mark(shared, shared.channel("a"), 1);
+    shared.rename(1, "b");
+    let channels: Vec<u32> = drained(&mut buffer)
+        .iter()
+        .map(|mark| mark.channel)
+        .collect();
+    assert_eq!(
+        (channels, buffer.names()),
+        (vec![0, 0], &["b".to_owned()][..])
+    );
+}
+
+#[test]
+fn a_mark_costs_what_calibrating_ones_are_apart() {
+    let mut buffer = Buffer::create().expect("a buffer");
+    let shared = buffer.attach();
+    assert_eq!(buffer.cost(), None);
+    let lane = Lane::new();
+    (0..CALIBRATIONS).for_each(|_| lane.mark(shared, CALIBRATION, 0));
+    lane.mark(shared, shared.channel("own"), 0);
+    assert_eq!(
+        drained(&mut buffer).len(),
+        1,
+        "the others are no marks of the program"
+    );
+    let cost = buffer.cost().expect("a cost");
+    assert_eq!(cost.distances, CALIBRATIONS as u64 - 1);
+    assert!(cost.min_ticks <= cost.median_ticks);
+}
+
+fn check(marks: &[Mark], buffer: &Buffer, since: u64) {
+    assert!(marks.len() as u64 <= ALL);
+    let latest = crate::rdpmc::timestamp() + rate::SKEW_TICKS;
+    for mark in marks {
+        assert!((since - rate::SKEW_TICKS..latest).contains(&mark.time));
+        assert!((mark.channel as usize) < buffer.names().len());
+    }
+    assert!(buffer.names().iter().all(|name| name.len() <= 3 * NAME_MAX));
+}
+
+#[test]
+fn whatever_is_written_over_the_buffer_is_left_out_and_told() {
+    let since = crate::rdpmc::timestamp();
+    let mut buffer = Buffer::create().expect("a buffer");
+    let shared = buffer.attach();
+    let lane = Lane::new();
+    let worst = [
+        0,
+        1,
+        2,
+        3,
+        MARKS as u64,
+        MARKS as u64 + 1,
+        u64::MAX,
+        1 << 33 | 57,
+        since + 1,
+    ];
+    let mut random = fastrand::Rng::with_seed(14);
+    for round in 0..worst.len() + 8 {
+        match worst.get(round) {
+            Some(&value) => shared.scribble(|| value),
+            None if round % 2 == 0 => shared.scribble(|| random.u64(..)),
+            None => shared.scribble(|| worst[random.usize(..worst.len())]),
+        }
+        let marks = drained(&mut buffer);
+        check(&marks, &buffer, since);
+        lane.mark(shared, 0, 0);
+        check(&drained(&mut buffer), &buffer, since);
+    }
+    assert!(buffer.damaged() > CHUNKS as u64, "{}", buffer.damaged());
+    // When it is whole again, so is what comes.
+    shared.scribble(|| 0);
+    let _ = drained(&mut buffer);
+    let before = buffer.damaged();
+    let lane = Lane::new();
+    let channel = shared.channel("whole");
+    (0..1000).for_each(|value| lane.mark(shared, channel, value));
+    assert_eq!(drained(&mut buffer).len(), 1000);
+    assert_eq!(buffer.damaged(), before);
+}
+
+#[test]
+fn what_is_written_while_it_is_read_does_no_harm() {
+    let since = crate::rdpmc::timestamp();
+    let mut buffer = Buffer::create().expect("a buffer");
+    let shared = buffer.attach();
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut random = fastrand::Rng::with_seed(15);
+            while !over.load(Relaxed) {
+                shared.scribble(|| random.u64(..) >> random.u32(..64));
+            }
+        });
+        while buffer.damaged() < 4 * CHUNKS as u64 {
+            check(&drained(&mut buffer), &buffer, since);
+        }
+        over.store(true, Relaxed);
+    });
+}
+
+#[test]
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+fn what_is_no_buffer_is_not_attached_to() {
+    use std::os::fd::AsRawFd;
+    let file = tempfile::tempfile().expect("a file");
+    file.set_len(size_of::<Shared>() as u64).expect("as long");
+    for handle in [-1, 0, isize::MAX, file.as_raw_fd() as isize] {
+        assert!(memory::attach(handle).is_none(), "{handle}");
+    }
+    let (one, other) = (
+        Buffer::create().expect("one"),
+        Buffer::create().expect("other"),
+    );
+    let (_, value) = one.environment();
+    let (handle, _) = value.split_once(':').expect("a handle");
+    let shared = memory::attach(handle.parse().expect("a number")).expect("a buffer");
+    let token = |buffer: &Buffer| {
+        let (_, value) = buffer.environment();
+        u64::from_str_radix(value.split_once(':').expect("two").1, 16).expect("a number")
+    };
+    assert!(shared.is_of(token(&one)) && !shared.is_of(token(&other)));
+    // Nobody can make it shorter under the recorder.
+    let opened = std::fs::File::options()
+        .write(true)
+        .open(format!("/proc/self/fd/{handle}"));
+    let shortened = opened.expect("opened").set_len(0);
+    assert!(shortened.is_err());
+}
+
+#[test]
+fn a_rate_knows_how_well_it_is_known() {
+    let first = Moment::now();
+    let rate = |least: std::time::Duration| {
+        while first.elapsed() < least {
+            thread::yield_now();
+        }
+        Moment::now().rate_since(&first)
+    };
+    let short = rate(std::time::Duration::from_millis(5));
+    let long = rate(std::time::Duration::from_millis(50));
+    assert!(long.over > short.over);
+    assert!(
+        (1_000_000..100_000_000_000).contains(&long.ticks_a_second),
+        "{long:?}"
+    );
+    assert!(long.error_ppb < 1_000_000, "{long:?}");
+    let apart = long.ticks_a_second.abs_diff(short.ticks_a_second);
+    // The system's clock may be steered by 500 in a million.
+    let errors = u128::from(long.error_ppb + short.error_ppb + 1_000_000);
+    assert!(u128::from(apart) * 1_000_000_000 <= errors * u128::from(long.ticks_a_second));
+    assert!(step_ticks() > 0);
+}
