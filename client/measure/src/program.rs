@@ -24,6 +24,8 @@ pub struct Launch {
     pub output_to_error: bool,
     /// The processors that it may run on; all without.
     pub pin: Option<Pin>,
+    /// Variables of its environment, beside those that it inherits.
+    pub environment: Vec<(&'static str, String)>,
 }
 
 /// Processors of one group.
@@ -95,6 +97,7 @@ impl Program {
         };
         let mut command = Command::new(name);
         command.args(arguments);
+        command.envs(launch.environment.iter().map(|(name, value)| (name, value)));
         if launch.output_to_error {
             command.stdout(Stdio::from(io::stderr()));
         }
@@ -142,6 +145,12 @@ impl Program {
             child: None,
             status: None,
         })
+    }
+
+    /// Its process, once it is there.
+    #[must_use]
+    pub fn id(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
     }
 
     /// Lets it run.

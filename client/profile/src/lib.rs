@@ -16,6 +16,7 @@ pub mod branches;
 )]
 pub mod export;
 pub mod inventory;
+pub mod marks;
 mod number;
 #[expect(
     clippy::cast_precision_loss,

@@ -23,7 +23,8 @@
 //!
 //! | `FLDS` | optional fields of samples | behind the samples that they belong to |
 //! | `EVNT` | reserved: what the system did | anywhere |
-//! | `MARK` | reserved: what a program marked | anywhere |
+//! | `MARK` | whole [`Mark`]s: what a program said of itself | anywhere |
+//! | `CHAN` | [`Channels`] as JSON, each in place of the one before | anywhere |
 //!
 //! `FLDS` has entries of a 32-bit index of a sample in the `SAMP` block before it, a tag of four
 //! bytes, a 32-bit length, and so many bytes. Blocks and fields of unknown tags are skipped and
@@ -43,10 +44,12 @@ use std::collections::BTreeMap;
 
 mod background;
 mod branches;
+mod marks;
 mod reader;
 mod writer;
 
 pub use background::{Background, Part};
+pub use marks::{Channels, Cost, Mark, Marked};
 pub use reader::{Reader, read};
 pub use writer::{Writer, write_whole};
 
@@ -305,6 +308,8 @@ pub struct Statistics {
 pub struct Ending {
     /// Samples in the file.
     pub samples: u64,
+    /// Marks in the file.
+    pub marks: u64,
     /// Whether it was ended by Ctrl-C.
     pub interrupted: bool,
 }
@@ -324,6 +329,8 @@ pub struct Recording {
     pub samples: u64,
     /// Branch records that were read.
     pub branches: u64,
+    /// What a program said of itself.
+    pub marked: Marked,
     /// What the recorder said at the end; `None` where it died, or the file is cut.
     pub ending: Option<Ending>,
     /// What this version does not know and has skipped: blocks and fields of samples, by their tags.
@@ -389,14 +396,20 @@ impl Recording {
 
     /// How much of what was sampled is not here.
     fn missing(&self) -> String {
-        let whole = format!("{} samples are whole", self.samples);
-        let written = self.ending.as_ref().map(|ending| ending.samples);
+        let marks = self.marked.count;
+        let whole = match marks {
+            0 => format!("{} samples are whole", self.samples),
+            _ => format!("{} samples and {marks} marks are whole", self.samples),
+        };
+        let written = self.ending.as_ref();
+        let written = written.map(|ending| ending.samples.saturating_add(ending.marks));
         let lost = self.lost().into_values().fold(0, u64::saturating_add);
         let told = self.statistics.as_ref();
         let generated = told.map(|told| told.generated.saturating_sub(lost));
         match (written, generated) {
             (Some(written), _) => {
-                format!("{whole}, {} are not", written.saturating_sub(self.samples))
+                let read = self.samples.saturating_add(marks);
+                format!("{whole}, {} are not", written.saturating_sub(read))
             }
             (None, Some(stored)) if stored > self.samples => {
                 format!("{whole}, at least {} are missing", stored - self.samples)

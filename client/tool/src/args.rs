@@ -12,6 +12,7 @@ use halprof_profile::symbols::SymbolPath;
 use shared_types::MAX_BRANCHES;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// What `--machine` is where it is not given.
 const DEFAULT_MACHINE: &str = if cfg!(windows) {
@@ -97,6 +98,7 @@ impl Arguments {
             Commands::Record(record) => record.table,
             Commands::Report(report) => report.table,
             Commands::Script(script) => script.table,
+            Commands::Timeline(timeline) => timeline.table,
             Commands::Annotate(annotate) => annotate.table,
             Commands::Registers(registers) => registers.table,
             _ => return false,
@@ -167,6 +169,9 @@ pub(crate) enum Commands {
     /// Execute a range of a program's code step by step and count exactly what it does
     #[command(after_help = examples::SIMULATE)]
     Simulate(Simulate),
+    /// Show what a program marked, with the time: record it, or read a recording
+    #[command(after_help = examples::TIMELINE)]
+    Timeline(Timeline),
     /// Watch event rates live on the terminal
     #[command(after_help = examples::TOP)]
     Top(Top),
@@ -578,6 +583,59 @@ pub(crate) struct Simulate {
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     pub(crate) program: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("which marks").required(true).args(["file", "program"]))]
+pub(crate) struct Timeline {
+    /// A recording made by `halprof timeline` or `halprof record`
+    pub(crate) file: Option<PathBuf>,
+    /// Draw the channels as a logic analyser does, in columns of this width, e.g. `10us`
+    #[arg(long, value_name = "WIDTH", value_parser = width, help_heading = WHAT)]
+    pub(crate) ticks: Option<Duration>,
+    /// Measure from each mark on channel A to the next on channel B
+    #[arg(long, value_name = "A,B", num_args = 1.., help_heading = WHAT)]
+    pub(crate) between: Vec<String>,
+    /// What the two marks of `--between` have in common
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Pairing::Thread, help_heading = WHAT)]
+    pub(crate) pair: Pairing,
+    /// Only marks on this channel, `*` for any text; may be given several times
+    #[arg(long, value_name = "NAME", help_heading = WHAT)]
+    pub(crate) channel: Vec<String>,
+    /// Only marks of this part of the time, in seconds since the first, e.g. `0.5-1.25` or `2-`
+    #[arg(long, value_name = "FROM-TO", allow_hyphen_values = true, help_heading = WHAT)]
+    pub(crate) time: Option<String>,
+    /// Marks to print one by one, 0 for all [default: 20, with `--csv` all]
+    #[arg(long, value_name = "N", help_heading = OUTPUT)]
+    pub(crate) rows: Option<usize>,
+    /// The file to write when a program is run, `-` for standard output
+    #[arg(long, short, value_name = "FILE", default_value = "halprof.rec", conflicts_with = "file", help_heading = OUTPUT)]
+    pub(crate) output: PathBuf,
+    #[command(flatten)]
+    table: Tabular,
+    /// Run this program with its arguments, and record its marks until it ends
+    #[arg(last = true, value_name = "PROGRAM")]
+    pub(crate) program: Vec<OsString>,
+}
+
+/// What the marks at both ends of an interval have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Pairing {
+    /// The thread
+    Thread,
+    /// The value, on whichever thread
+    Value,
+    /// Nothing
+    Any,
+}
+
+/// How wide a column of ticks is.
+fn width(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(width) if !width.is_zero() => Ok(width),
+        Ok(_) => Err("a column has some width".to_owned()),
+        Err(error) => Err(format!("{error}; e.g. 500ns, 10us, 1ms")),
+    }
 }
 
 #[derive(Debug, Args)]

@@ -19,5 +19,6 @@ pub(crate) mod script;
 pub(crate) mod simulate;
 pub(crate) mod stat;
 pub(crate) mod switch;
+pub(crate) mod timeline;
 pub(crate) mod top;
 pub(crate) mod uninstall;

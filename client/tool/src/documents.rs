@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 pub fn schemas() -> Vec<(&'static str, Value)> {
     use command::{
         annotate, check, completions, doctor, explain, export, info, list, machines, man, rdpmc,
-        record, registers, report, script, stat,
+        record, registers, report, script, stat, timeline,
     };
     vec![
         of::<annotate::Body>("annotate"),
@@ -40,6 +40,7 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         of::<stat::Body>("stat"),
         of::<stat::Interval>("stat-interval"),
         of::<Switched>("stop"),
+        of::<timeline::Body>("timeline"),
         of::<Removed>("uninstall"),
     ]
 }

@@ -118,6 +118,19 @@ Executions, branches taken and memory accesses are counted, not sampled. Columns
 modelled: caches that are empty at the start of the range, and a simple branch predictor. Calls out
 of the range run at full speed. No driver is needed.";
 
+pub(crate) const TIMELINE: &str = "\
+Examples:
+  halprof timeline -- app.exe                    record marks, and show them
+  halprof timeline -o app.rec -- app.exe input.txt
+  halprof timeline app.rec --channel \"req*\" --rows 100
+  halprof timeline app.rec --ticks 10us          a row a channel, a column a tick
+  halprof timeline app.rec --between begin,end --pair value
+  halprof timeline app.rec --csv > marks.csv
+
+A program marks through halprof's library, in Rust, C or Python: mark(channel, value) stores the
+time without a system call. What it starts may mark too. Without a recorder a mark is a test and a
+branch. No driver is needed; `halprof record` records marks beside samples.";
+
 pub(crate) const EXPORT: &str = "\
 Examples:
   halprof export halprof.rec --format html
@@ -156,7 +169,7 @@ mod tests {
     fn every_example_is_a_command_line() {
         let all = [
             HALPROF, INFO, LIST, CHECK, STAT, RECORD, REPORT, SCRIPT, ANNOTATE, SIMULATE, EXPORT,
-            TOP, EXPLAIN,
+            TOP, TIMELINE, EXPLAIN,
         ];
         let lines = all.iter().flat_map(|text| text.lines());
         let commands: Vec<&str> = lines

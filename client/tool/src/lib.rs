@@ -18,6 +18,7 @@ mod error;
 mod examples;
 mod filters;
 mod image;
+mod marking;
 mod metrics;
 mod output;
 mod periods;
@@ -40,7 +41,7 @@ use clap::Parser;
 use clap::error::ErrorKind;
 use command::{
     annotate, check, completions, doctor, explain, export, info, install, list, machines, man,
-    rdpmc, record, registers, report, script, simulate, stat, switch, top, uninstall,
+    rdpmc, record, registers, report, script, simulate, stat, switch, timeline, top, uninstall,
 };
 pub use error::{Error, Result};
 use halprof_measure::Connection;
@@ -186,6 +187,7 @@ fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u
             });
         }
         Commands::Simulate(options) => return simulate::run(options, output),
+        Commands::Timeline(options) => return timeline::run(options, output),
         Commands::Machines(options) => machines::run(options, output),
         Commands::Report(options) => report::run(options, output),
         Commands::Script(options) => script::run(options, output),

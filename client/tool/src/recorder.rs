@@ -4,6 +4,7 @@
 use crate::On;
 use crate::Result;
 use crate::choice::Choice;
+use crate::marking::Marking;
 use crate::output::{seconds, thousands};
 use crate::runner::{Runner, interrupted};
 use crate::systems;
@@ -39,6 +40,8 @@ pub(super) struct Recorder<'a> {
     of_processors: BTreeMap<u32, u64>,
     /// Why the driver ended a pass.
     ended: Option<Refusal>,
+    /// Where a program may make marks.
+    marking: Option<Marking>,
 }
 
 /// What a recording came to.
@@ -47,6 +50,9 @@ pub(super) struct Recorded {
     /// Those of the processor that had most.
     pub(super) busiest: u64,
     pub(super) statistics: Statistics,
+    /// Marks in the file.
+    pub(super) marks: u64,
+    pub(super) marks_dropped: u64,
     pub(super) missed: Missed,
     pub(super) interrupted: bool,
     /// Why the driver ended it.
@@ -61,6 +67,7 @@ impl<'a> Recorder<'a> {
         runner: &Runner,
         modules: &[Code],
         progress: &'a ProgressBar,
+        marking: Option<Marking>,
     ) -> Result<Self> {
         let mut recorder = Self {
             choice,
@@ -75,6 +82,7 @@ impl<'a> Recorder<'a> {
             samples: 0,
             of_processors: BTreeMap::new(),
             ended: None,
+            marking,
         };
         let there = recorder.inventory.look(0);
         recorder.tell(there)?;
@@ -100,6 +108,7 @@ impl<'a> Recorder<'a> {
         let mut told_ns = 0;
         while runner.step(session.transport(), STEP_NS)? {
             self.drain(&mut session, indexes)?;
+            self.drain_marks()?;
             if session.ended().is_some() {
                 break;
             }
@@ -134,7 +143,8 @@ impl<'a> Recorder<'a> {
         drop(session);
         let changes = self.inventory.look(self.sum.elapsed_ns);
         self.tell(changes)?;
-        runner.end()
+        runner.end()?;
+        self.drain_marks()
     }
 
     /// Whether the driver has ended sampling by itself.
@@ -147,6 +157,9 @@ impl<'a> Recorder<'a> {
         let missed = self.inventory.missed();
         let modules = self.inventory.identified(build);
         self.writer.put(Part::Modules(modules))?;
+        if let Some(marking) = &mut self.marking {
+            marking.finish(&mut self.writer)?;
+        }
         let interrupted = interrupted();
         self.writer.finish(&self.sum, interrupted)?;
         Ok(Recorded {
@@ -154,6 +167,8 @@ impl<'a> Recorder<'a> {
             samples: self.samples,
             busiest: self.of_processors.into_values().max().unwrap_or(0),
             statistics: self.sum,
+            marks: self.marking.as_ref().map_or(0, Marking::marks),
+            marks_dropped: self.marking.as_ref().map_or(0, Marking::dropped),
             missed,
             interrupted,
         })
@@ -176,6 +191,13 @@ impl<'a> Recorder<'a> {
             if left == 0 {
                 return Ok(());
             }
+        }
+    }
+
+    fn drain_marks(&mut self) -> Result<()> {
+        match &mut self.marking {
+            Some(marking) => marking.drain(&mut self.writer),
+            None => Ok(()),
         }
     }
 

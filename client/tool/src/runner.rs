@@ -98,6 +98,7 @@ impl Runner {
                     command: work.program.clone(),
                     output_to_error: own_output,
                     pin: pin(work, choice)?,
+                    environment: Vec::new(),
                 },
                 running: None,
             },
@@ -133,6 +134,18 @@ impl Runner {
         match &self.what {
             What::Workload { image, .. } => image.as_ref(),
             What::Real { .. } => None,
+        }
+    }
+
+    /// Whether it is a program.
+    pub(crate) const fn runs_program(&self) -> bool {
+        matches!(&self.what, What::Real { launch, .. } if !launch.command.is_empty())
+    }
+
+    /// Gives the program a variable of its environment.
+    pub(crate) fn lend(&mut self, variable: (&'static str, String)) {
+        if let What::Real { launch, .. } = &mut self.what {
+            launch.environment.push(variable);
         }
     }
 

@@ -39,6 +39,11 @@ impl Width {
         }
     }
 
+    /// How many that is, where there is a bound.
+    pub(crate) const fn columns(self) -> Option<usize> {
+        self.0
+    }
+
     /// Text broken between words, its second and later lines below the end of a label that takes
     /// `label` columns.
     pub(crate) fn prose(self, label: usize, text: &str) -> String {

@@ -21,6 +21,13 @@ pub(crate) fn secret() -> Option<Vec<u8>> {
     files.iter().find_map(read)
 }
 
+/// Its processor's name.
+pub(crate) fn processor() -> String {
+    let name = raw_cpuid::CpuId::new().get_processor_brand_string();
+    let name = name.map(|name| name.as_str().trim().to_owned());
+    name.unwrap_or_else(|| "this machine".to_owned())
+}
+
 /// The name that it has in its network; empty where that is not known.
 pub(crate) fn host() -> String {
     #[cfg(windows)]

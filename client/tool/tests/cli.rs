@@ -41,5 +41,6 @@ mod support;
 mod symbols;
 mod tables;
 mod terminal;
+mod timeline;
 mod top;
 mod windows_script;

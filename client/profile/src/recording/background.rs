@@ -1,6 +1,6 @@
 //! A recording written on a thread of its own, so that a slow disk holds nobody up who drains.
 
-use super::{Module, Process, Sample, Statistics, Writer};
+use super::{Channels, Mark, Module, Process, Sample, Statistics, Writer};
 use halprof_measure::{Error, Result};
 use shared_types::Branch;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -22,6 +22,10 @@ pub enum Part {
     Modules(Vec<Module>),
     /// What has become of the samples so far.
     Statistics(Box<Statistics>),
+    /// Marks.
+    Marks(Vec<Mark>),
+    /// What they were made on so far.
+    Channels(Box<Channels>),
 }
 
 /// A [`Writer`] on a thread of its own. Dropped, it writes what waits and leaves the recording
@@ -84,6 +88,8 @@ fn write(mut writer: Writer, parts: Receiver<Part>) -> Result<Writer> {
             Part::Processes(processes) => writer.processes(&processes)?,
             Part::Modules(modules) => writer.modules(&modules)?,
             Part::Statistics(statistics) => writer.statistics(&statistics)?,
+            Part::Marks(marks) => writer.marks(&marks)?,
+            Part::Channels(channels) => writer.channels(&channels)?,
         }
     }
     Ok(writer)

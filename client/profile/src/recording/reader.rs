@@ -2,8 +2,9 @@
 //! claimed, and not with the number of samples.
 
 use super::branches::Records;
+use super::marks::{CHANNELS, MARKS};
 use super::{
-    BRANCHES, Damage, END, FIELDS, HEAD_BYTES, MAGIC, META, MODULES, Metadata, Module, PAYLOAD_MAX,
+    BRANCHES, Damage, END, FIELDS, HEAD_BYTES, MAGIC, META, MODULES, Mark, Metadata, Module, PAYLOAD_MAX,
     PROCESSES, Process, Recording, SAMPLES, STATISTICS, Sample, VERSION,
 };
 use crc32fast::Hasher;
@@ -17,7 +18,7 @@ use std::hash::Hash;
 use std::io::{self, Read};
 use std::mem::size_of;
 use std::path::{Path, PathBuf};
-use zerocopy::{FromZeros, IntoBytes};
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 /// How many samples are read at a time: there is no room made for more before so many are there.
 const PIECE_SAMPLES: usize = 1 << 13;
@@ -40,6 +41,8 @@ pub struct Reader<R = File> {
     buffer: Vec<Sample>,
     /// How many of `buffer` have just been read, and some of them have branches: these follow.
     owed: usize,
+    /// Whether marks are kept, and not only counted.
+    keeps_marks: bool,
     processes: Index<(u32, Option<u64>)>,
     modules: Index<(Option<u32>, u64, Option<u64>)>,
 }
@@ -85,6 +88,7 @@ impl<R: Read> Reader<R> {
             recording: Recording::default(),
             buffer: Vec::new(),
             owed: 0,
+            keeps_marks: false,
             processes: Index::new(),
             modules: Index::new(),
         };
@@ -100,6 +104,13 @@ impl<R: Read> Reader<R> {
             }
         }
         Ok(reader)
+    }
+
+    /// Keeps the marks, too, which takes 32 bytes for each.
+    #[must_use]
+    pub fn with_marks(mut self) -> Self {
+        self.keeps_marks = true;
+        self
     }
 
     /// What was recorded, where.
@@ -135,9 +146,14 @@ impl<R: Read> Reader<R> {
                 }
             }
         }
-        let told = self.recording.ending.as_ref().map(|ending| ending.samples);
-        if told.is_some_and(|told| told != self.recording.samples) {
+        let told = self.recording.ending.as_ref();
+        let told = told.map(|ending| (ending.samples, ending.marks));
+        let (samples, marks) = (self.recording.samples, self.recording.marked.count);
+        if told.is_some_and(|(told, _)| told != samples) {
             self.damaged(self.offset, "its end gives another number of samples");
+        }
+        if told.is_some_and(|(_, told)| told != marks) {
+            self.damaged(self.offset, "its end gives another number of marks");
         }
         Ok(self.recording)
     }
@@ -208,6 +224,8 @@ impl<R: Read> Reader<R> {
             STATISTICS => self.recording.statistics = Some(self.json(head)?),
             END => self.recording.ending = Some(self.json(head)?),
             FIELDS => self.field_block(head)?,
+            MARKS => self.mark_block(head)?,
+            CHANNELS => self.recording.marked.channels = Some(self.json(head)?),
             tag => {
                 self.bytes(head)?;
                 self.skipped(tag);
@@ -294,6 +312,21 @@ impl<R: Read> Reader<R> {
             visit(sample, &branches);
         }
         if records.is_empty() { Ok(()) } else { Err(BAD) }
+    }
+
+    fn mark_block(&mut self, head: Head) -> std::result::Result<(), Bad> {
+        let payload = self.bytes(head)?;
+        if !payload.len().is_multiple_of(size_of::<Mark>()) {
+            return Err(Bad::Block("a block does not hold whole marks"));
+        }
+        let marked = &mut self.recording.marked;
+        marked.count += (payload.len() / size_of::<Mark>()) as u64;
+        if self.keeps_marks {
+            let marks = payload.chunks_exact(size_of::<Mark>());
+            let marks = marks.filter_map(|bytes| Mark::read_from_bytes(bytes).ok());
+            marked.marks.extend(marks);
+        }
+        Ok(())
     }
 
     /// Optional fields of samples, of which this version knows none.

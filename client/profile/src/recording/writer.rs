@@ -1,7 +1,8 @@
 //! A recording being written.
 
+use super::marks::{CHANNELS, MARKS};
 use super::{
-    BRANCHES, END, Ending, HEAD_BYTES, MAGIC, META, MODULES, Metadata, Module, PAYLOAD_MAX,
+    BRANCHES, Channels, END, Ending, HEAD_BYTES, MAGIC, META, MODULES, Mark, Metadata, Module, PAYLOAD_MAX,
     PROCESSES, Process, SAMPLES, STATISTICS, Sample, Statistics, VERSION,
 };
 use halprof_measure::{Error, Result};
@@ -16,13 +17,15 @@ use zerocopy::IntoBytes;
 
 /// Samples in a block: 640 KiB, so that little is lost where one is damaged.
 const BLOCK_SAMPLES: usize = 1 << 14;
+/// Marks in a block: as many bytes at most.
+const BLOCK_MARKS: usize = 1 << 14;
 /// Rows of processes or modules in a block: with the longest paths of Windows it is not too long.
 const BLOCK_ROWS: usize = 64;
 /// How many unfinished recordings of one name may lie beside each other.
 const PARTIALS_MAX: u32 = 100;
 
 /// A recording being written. Unless it is [finished](Self::finish), what was written stays in
-/// [`Self::partial`], if there is any sample in it.
+/// [`Self::partial`], if there is any sample or mark in it.
 #[derive(Debug)]
 pub struct Writer {
     path: PathBuf,
@@ -33,6 +36,7 @@ pub struct Writer {
     /// The block that is being put together.
     block: Vec<u8>,
     samples: u64,
+    marks: u64,
 }
 
 impl Writer {
@@ -45,6 +49,7 @@ impl Writer {
             file,
             block: Vec::new(),
             samples: 0,
+            marks: 0,
         };
         let head = [MAGIC.as_slice(), &VERSION.to_le_bytes()].concat();
         let put = writer.file.write_all(&head);
@@ -83,6 +88,23 @@ impl Writer {
         Ok(())
     }
 
+    /// Appends marks.
+    pub fn marks(&mut self, marks: &[Mark]) -> Result<()> {
+        for part in marks.chunks(BLOCK_MARKS) {
+            self.block(MARKS, |block| {
+                block.extend_from_slice(part.as_bytes());
+                Ok(())
+            })?;
+            self.marks += part.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Tells what marks were made on so far.
+    pub fn channels(&mut self, channels: &Channels) -> Result<()> {
+        self.block_of_json(CHANNELS, channels)
+    }
+
     /// Tells of processes: new ones, or what more is known of those told.
     pub fn processes(&mut self, processes: &[Process]) -> Result<()> {
         let mut parts = processes.chunks(BLOCK_ROWS);
@@ -106,10 +128,10 @@ impl Writer {
         self.samples
     }
 
-    /// Whether no sample is in it.
+    /// Whether neither a sample nor a mark is in it.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.samples == 0
+        self.samples == 0 && self.marks == 0
     }
 
     /// The file that holds it until it is finished.
@@ -121,14 +143,12 @@ impl Writer {
     /// Writes the end and gives the file its name.
     pub fn finish(mut self, statistics: &Statistics, interrupted: bool) -> Result<()> {
         self.statistics(statistics)?;
-        let samples = self.samples;
-        self.block_of_json(
-            END,
-            &Ending {
-                samples,
-                interrupted,
-            },
-        )?;
+        let ending = Ending {
+            samples: self.samples,
+            marks: self.marks,
+            interrupted,
+        };
+        self.block_of_json(END, &ending)?;
         let Some(partial) = &self.partial else {
             return Ok(());
         };
@@ -170,8 +190,9 @@ impl Writer {
             Some(partial) if !self.is_empty() => io::Error::new(
                 error.kind(),
                 format!(
-                    "{error}; {} samples are in {}",
+                    "{error}; {} samples and {} marks are in {}",
                     self.samples,
+                    self.marks,
                     partial.display()
                 ),
             ),

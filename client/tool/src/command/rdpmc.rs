@@ -58,6 +58,7 @@ pub(crate) fn run(options: &args::Rdpmc, on: &mut On, output: &Output) -> Result
         command: options.program.clone(),
         output_to_error: output.is_json(),
         pin: None,
+        environment: Vec::new(),
     })?;
     if output.is_json() {
         let name = options.program.first();

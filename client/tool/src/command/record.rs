@@ -5,6 +5,7 @@ use crate::args;
 use crate::calibration::{self, Calibration};
 use crate::choice::{Choice, nanoseconds, rotation};
 use crate::filters::{times, took_turns};
+use crate::marking::Marking;
 use crate::output::{Output, seconds, thousands};
 use crate::periods::{self, Period};
 use crate::recorder::{Recorded, Recorder, source};
@@ -38,6 +39,10 @@ pub(crate) struct Body {
     passes: usize,
     periods: Vec<InPass>,
     samples: u64,
+    /// Marks that the program made.
+    marks: u64,
+    /// Those that were dropped.
+    marks_dropped: u64,
     lost: BTreeMap<String, u64>,
     /// Events that those stand for.
     lost_events: BTreeMap<String, u64>,
@@ -175,14 +180,14 @@ fn refuse_periods(choice: &Choice, options: &args::Record) -> Result<()> {
 
 /// Where a recording goes. A file is written and then sent to standard output, because the
 /// beginning of a recording is known last.
-struct Target {
+pub(crate) struct Target {
     path: PathBuf,
     /// Holds the file on its way to standard output.
     folder: Option<TempDir>,
 }
 
 impl Target {
-    fn of(path: &Path, output: &Output) -> Result<Self> {
+    pub(crate) fn of(path: &Path, output: &Output) -> Result<Self> {
         if path.as_os_str() != "-" {
             let (path, folder) = (path.to_owned(), None);
             return Ok(Self { path, folder });
@@ -199,12 +204,12 @@ impl Target {
         Ok(Self { path, folder })
     }
 
-    fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Sends the file to standard output, if that is where it goes.
-    fn send(self) -> Result<bool> {
+    pub(crate) fn send(self) -> Result<bool> {
         if self.folder.is_none() {
             return Ok(false);
         }
@@ -243,7 +248,8 @@ fn record(
     let model = on.connection.transport().model();
     let modules = model.map_or_else(Vec::new, |model| model.modules());
     let progress = output.progress();
-    let mut recorder = Recorder::new(writer, choice, runner, &modules, &progress)?;
+    let marking = listen(runner, output);
+    let mut recorder = Recorder::new(writer, choice, runner, &modules, &progress, marking)?;
     for indexes in &passes {
         recorder.pass(on, indexes, runner)?;
         if recorder.has_ended() {
@@ -274,6 +280,8 @@ fn record(
         passes: passes.len(),
         periods,
         samples: sum.samples,
+        marks: sum.marks,
+        marks_dropped: sum.marks_dropped,
         generated: sum.statistics.generated,
         lost: sum.statistics.lost,
         spurious: sum.statistics.spurious,
@@ -287,6 +295,23 @@ fn record(
         advice,
     };
     Ok((body, ended))
+}
+
+/// A recorder for the marks of a program that will run.
+fn listen(runner: &mut Runner, output: &Output) -> Option<Marking> {
+    if !runner.runs_program() {
+        return None;
+    }
+    match Marking::begin() {
+        Ok(marking) => {
+            runner.lend(marking.environment());
+            Some(marking)
+        }
+        Err(error) => {
+            output.warn(&format!("marks are not recorded: {error}"));
+            None
+        }
+    }
 }
 
 fn left_out((source, processors): (String, String)) -> LeftOut {
@@ -443,6 +468,10 @@ fn warnings(body: &Body) -> Vec<String> {
             thousands(body.generated)
         ));
     }
+    if body.marks_dropped != 0 {
+        let dropped = thousands(body.marks_dropped);
+        warnings.push(format!("{dropped} marks were dropped"));
+    }
     warnings
 }
 
@@ -473,6 +502,10 @@ fn summary(body: &Body) -> String {
         thousands(lost),
         body.file
     );
+    if body.marks != 0 {
+        let marks = thousands(body.marks);
+        text += &format!("\n{marks} marks: `halprof timeline` shows them");
+    }
     for line in [body.scope.text(), body.scope.left()].into_iter().flatten() {
         text += &format!("\n{line}");
     }

@@ -81,6 +81,7 @@ fn outputs() -> Vec<(&'static str, Value)> {
             "error",
             halprof(&["--json", "stat", "-e", "Nonsense"]).json(),
         ),
+        ("timeline", timeline(&path)),
         ("install", installed()),
         ("start", switched("start")),
         ("stop", switched("stop")),
@@ -95,6 +96,14 @@ fn outputs() -> Vec<(&'static str, Value)> {
         outputs.push(("annotate", annotated));
     }
     outputs
+}
+
+/// All that marks may be asked for.
+fn timeline(path: &Path) -> Value {
+    crate::cli::timeline::recording(path);
+    let file = path.to_str().expect("UTF-8");
+    let asked = ["--ticks", "1us", "--between", "begin,end"];
+    json(&[&["timeline", file], &asked[..]].concat())
 }
 
 /// A real program's code; `None` where there is no compiler.

@@ -7,9 +7,16 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-const SOON: Duration = Duration::from_secs(60);
+pub(crate) const SOON: Duration = Duration::from_secs(60);
 
 pub(crate) fn all() -> Vec<Trial> {
+    let mut all = of_programs();
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    all.extend(crate::marks::all());
+    all
+}
+
+fn of_programs() -> Vec<Trial> {
     let trial = |name: &str, test: fn()| {
         Trial::test(name, move || {
             test();
@@ -50,17 +57,17 @@ pub(crate) fn all() -> Vec<Trial> {
     ]
 }
 
-fn halprof(arguments: &[&str]) -> Command {
+pub(crate) fn halprof(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this file"));
     command.arg("halprof").args(arguments);
     command
 }
 
-fn ran(arguments: &[&str]) -> Output {
+pub(crate) fn ran(arguments: &[&str]) -> Output {
     halprof(arguments).output().expect("it runs")
 }
 
-fn json(text: &[u8]) -> Value {
+pub(crate) fn json(text: &[u8]) -> Value {
     let text = String::from_utf8_lossy(text);
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
@@ -77,7 +84,7 @@ fn interrupt(target: &str) {
 }
 
 /// What is in the file once there is something.
-fn read_when_written(path: &str) -> String {
+pub(crate) fn read_when_written(path: &str) -> String {
     let since = Instant::now();
     loop {
         match std::fs::read_to_string(path) {

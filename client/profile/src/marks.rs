@@ -1,0 +1,379 @@
+//! What a recording's marks say: when, how far apart, and from mark to mark.
+
+use crate::recording::{Channels, Mark, Recording};
+use crate::report::filter::Pattern;
+use halprof_measure::regions::{Cull, Distribution};
+use serde::Serialize;
+use std::collections::HashMap;
+
+/// What the marks of a channel are called that the recording does not name.
+const NAMELESS: &str = "(channel without a name)";
+
+/// Which marks count.
+#[derive(Clone, Debug, Default)]
+pub struct Choice {
+    /// Those on these channels; empty for all.
+    pub channels: Vec<Pattern>,
+    /// Those of this part of the time, in nanoseconds since the first.
+    pub time: Option<(u64, u64)>,
+}
+
+/// Marks in the order of time.
+#[derive(Debug)]
+pub struct Marks {
+    /// What they were made on.
+    pub channels: Channels,
+    marks: Vec<Mark>,
+    /// The names of channels, by the index that marks have, and of those without a name.
+    names: Vec<String>,
+    /// The time of the recording's first mark.
+    origin: u64,
+}
+
+/// One mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row<'a> {
+    /// Its number, from 1, in the order of time.
+    pub number: u64,
+    /// When, in nanoseconds since the recording's first.
+    pub time_ns: u64,
+    /// The channel.
+    pub channel: &'a str,
+    /// What the program said.
+    pub value: u64,
+    /// The process.
+    pub process: u32,
+    /// Its thread.
+    pub thread: u32,
+    /// Since the mark before it on the channel.
+    pub on_channel_ns: Option<u64>,
+    /// Since the mark before it on any.
+    pub on_any_ns: Option<u64>,
+}
+
+/// What many stretches of time are like.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stretches {
+    /// All but the greatest.
+    pub distribution: Distribution,
+    /// The greatest.
+    pub max: u64,
+    /// How many are how long; no bucket at either end is empty.
+    pub histogram: Vec<Bucket>,
+}
+
+/// Stretches of about the same length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Bucket {
+    /// At least this long, in nanoseconds.
+    pub from_ns: u64,
+    /// Shorter than this; of the last that there may be, not longer.
+    pub to_ns: u64,
+    /// How many.
+    pub count: u64,
+}
+
+/// The marks of one channel.
+#[derive(Clone, Debug)]
+pub struct Summary<'a> {
+    /// Its name.
+    pub channel: &'a str,
+    /// How many.
+    pub marks: u64,
+    /// From one to the next; `None` of fewer than two.
+    pub apart: Option<Stretches>,
+}
+
+/// Marks in columns of the same width.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Strip<'a> {
+    /// How long a column is.
+    pub tick_ns: u64,
+    /// Where the first begins.
+    pub from_ns: u64,
+    /// How many marks are in each, by channel.
+    pub rows: Vec<(&'a str, Vec<u64>)>,
+    /// Columns behind the last, up to that of the last mark.
+    pub left_out: u64,
+}
+
+/// Which marks belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pairing {
+    /// Those of one thread.
+    Thread,
+    /// Those of one value.
+    Value,
+    /// Any.
+    Any,
+}
+
+/// A stretch of time from a mark to a mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interval {
+    /// When it began, in nanoseconds since the recording's first mark.
+    pub begin_ns: u64,
+    /// How long it is.
+    pub length_ns: u64,
+    /// The value of its first mark.
+    pub value: u64,
+    /// The process of its first mark.
+    pub process: u32,
+    /// The thread of its first mark.
+    pub thread: u32,
+}
+
+/// All stretches from one channel to another.
+#[derive(Clone, Debug, Default)]
+pub struct Between {
+    /// In the order in which they end.
+    pub intervals: Vec<Interval>,
+    /// Marks on the first channel that no mark on the other followed.
+    pub without_end: u64,
+    /// Marks on the other that none on the first came before.
+    pub without_begin: u64,
+}
+
+impl Marks {
+    /// Those of a recording that was read with them, as far as they are chosen.
+    #[must_use]
+    pub fn of(recording: &mut Recording, choice: &Choice) -> Self {
+        let channels = recording.marked.channels.clone().unwrap_or_default();
+        let mut names = channels.names.clone();
+        names.push(NAMELESS.to_owned());
+        let nameless = channels.names.len();
+        let mut marks = std::mem::take(&mut recording.marked.marks);
+        // Equal times keep the order of the file, in which those of a thread are in theirs.
+        marks.sort_by_key(|mark| mark.time);
+        let origin = marks.first().map_or(0, |mark| mark.time);
+        let mut all = Self {
+            channels,
+            marks,
+            names,
+            origin,
+        };
+        let mut marks = std::mem::take(&mut all.marks);
+        for mark in &mut marks {
+            let index = (mark.channel as usize).min(nameless);
+            mark.channel = u32::try_from(index).unwrap_or(u32::MAX);
+        }
+        let is_chosen: Vec<bool> = all.names.iter().map(|name| choice.has(name)).collect();
+        marks.retain(|mark| {
+            let ns = all.nanoseconds(mark.time);
+            is_chosen.get(mark.channel as usize) == Some(&true)
+                && choice
+                    .time
+                    .is_none_or(|(from, to)| (from..to).contains(&ns))
+        });
+        all.marks = marks;
+        all
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.marks.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.marks.is_empty()
+    }
+
+    /// From the first to the last, in nanoseconds.
+    #[must_use]
+    pub fn elapsed_ns(&self) -> u64 {
+        let ends = self.marks.first().zip(self.marks.last());
+        ends.map_or(0, |(first, last)| {
+            self.nanoseconds(last.time) - self.nanoseconds(first.time)
+        })
+    }
+
+    /// A time, in nanoseconds since the recording's first mark.
+    fn nanoseconds(&self, time: u64) -> u64 {
+        let ticks = u128::from(time.saturating_sub(self.origin));
+        let rate = match self.channels.ticks_a_second {
+            0 => 1_000_000_000,
+            rate => u128::from(rate),
+        };
+        u64::try_from(ticks * 1_000_000_000 / rate).unwrap_or(u64::MAX)
+    }
+
+    fn name(&self, channel: u32) -> &str {
+        self.names.get(channel as usize).map_or("", String::as_str)
+    }
+
+    /// Every mark, in the order of time.
+    pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+        let mut on_channel: HashMap<u32, u64> = HashMap::new();
+        let mut on_any = None;
+        (1..).zip(&self.marks).map(move |(number, mark)| {
+            let time_ns = self.nanoseconds(mark.time);
+            let before = on_channel.insert(mark.channel, time_ns);
+            let any = on_any.replace(time_ns);
+            Row {
+                number,
+                time_ns,
+                channel: self.name(mark.channel),
+                value: mark.value,
+                process: mark.process,
+                thread: mark.thread,
+                on_channel_ns: before.map(|before| time_ns - before),
+                on_any_ns: any.map(|before| time_ns - before),
+            }
+        })
+    }
+
+    /// The channels that have marks, in the order of their first.
+    #[must_use]
+    pub fn summaries(&self) -> Vec<Summary<'_>> {
+        let mut order: Vec<u32> = Vec::new();
+        let mut times: HashMap<u32, Vec<u64>> = HashMap::new();
+        for mark in &self.marks {
+            let of_channel = times.entry(mark.channel).or_insert_with(|| {
+                order.push(mark.channel);
+                Vec::new()
+            });
+            of_channel.push(self.nanoseconds(mark.time));
+        }
+        let summary = |channel: &u32| {
+            let times = times.get(channel)?;
+            let pairs = times.iter().zip(times.iter().skip(1));
+            let apart: Vec<u64> = pairs.map(|(one, next)| next - one).collect();
+            Some(Summary {
+                channel: self.name(*channel),
+                marks: times.len() as u64,
+                apart: Stretches::of(&apart),
+            })
+        };
+        order.iter().filter_map(summary).collect()
+    }
+
+    /// Columns of this width, at most so many, from the first mark on.
+    #[must_use]
+    pub fn strip(&self, tick_ns: u64, columns_max: usize) -> Strip<'_> {
+        let tick_ns = tick_ns.max(1);
+        let column = |mark: &Mark| self.nanoseconds(mark.time) / tick_ns;
+        let first = self.marks.first().map_or(0, column);
+        let last = self.marks.last().map_or(0, column);
+        let columns = (last - first).saturating_add(u64::from(!self.is_empty()));
+        let shown = columns.min(columns_max as u64);
+        let mut rows: Vec<(&str, Vec<u64>)> = Vec::new();
+        let mut places: HashMap<u32, usize> = HashMap::new();
+        for mark in &self.marks {
+            let place = *places.entry(mark.channel).or_insert_with(|| {
+                rows.push((self.name(mark.channel), vec![0; shown as usize]));
+                rows.len() - 1
+            });
+            let column = usize::try_from(column(mark) - first).unwrap_or(usize::MAX);
+            let cells = rows.get_mut(place).map(|(_, cells)| cells);
+            if let Some(cell) = cells.and_then(|cells| cells.get_mut(column)) {
+                *cell += 1;
+            }
+        }
+        Strip {
+            tick_ns,
+            from_ns: first * tick_ns,
+            rows,
+            left_out: columns - shown,
+        }
+    }
+
+    /// The stretches from each mark on one channel to the next on another; of several on the first
+    /// before one on the other, from the last.
+    #[must_use]
+    pub fn between(&self, from: &str, to: &str, pairing: Pairing) -> Between {
+        let mut begun: HashMap<(u64, u32), &Mark> = HashMap::new();
+        let mut between = Between::default();
+        for mark in &self.marks {
+            let key = match pairing {
+                Pairing::Thread => (u64::from(mark.process), mark.thread),
+                Pairing::Value => (mark.value, 0),
+                Pairing::Any => (0, 0),
+            };
+            let name = self.name(mark.channel);
+            // The end first: from a channel to itself each mark is both.
+            if name == to {
+                match begun.remove(&key) {
+                    Some(begin) => between.intervals.push(self.interval(begin, mark)),
+                    None => between.without_begin += 1,
+                }
+            }
+            if name == from && begun.insert(key, mark).is_some() {
+                between.without_end += 1;
+            }
+        }
+        between.without_end += begun.len() as u64;
+        between
+    }
+
+    fn interval(&self, begin: &Mark, end: &Mark) -> Interval {
+        let begin_ns = self.nanoseconds(begin.time);
+        Interval {
+            begin_ns,
+            length_ns: self.nanoseconds(end.time) - begin_ns,
+            value: begin.value,
+            process: begin.process,
+            thread: begin.thread,
+        }
+    }
+
+    /// Whether a channel of this name has marks.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        let mut marks = self.marks.iter();
+        marks.any(|mark| self.name(mark.channel) == name)
+    }
+}
+
+impl Choice {
+    fn has(&self, name: &str) -> bool {
+        self.channels.is_empty() || self.channels.iter().any(|one| one.matches(name))
+    }
+}
+
+impl Stretches {
+    /// Of these lengths in nanoseconds; `None` of none. None is left out as anomalous: what comes
+    /// rarely may be what is looked for.
+    #[must_use]
+    pub fn of(lengths: &[u64]) -> Option<Self> {
+        Some(Self {
+            distribution: Distribution::of(lengths, Cull::NONE)?,
+            max: lengths.iter().copied().max()?,
+            histogram: histogram(lengths),
+        })
+    }
+}
+
+/// Buckets each twice as wide as the one before.
+fn histogram(lengths: &[u64]) -> Vec<Bucket> {
+    const BUCKETS: usize = u64::BITS as usize + 1;
+    let mut counts = [0; BUCKETS];
+    for length in lengths {
+        if let Some(count) = counts.get_mut((u64::BITS - length.leading_zeros()) as usize) {
+            *count += 1;
+        }
+    }
+    let first = counts.iter().position(|&count| count != 0).unwrap_or(0);
+    let behind = counts
+        .iter()
+        .rposition(|&count| count != 0)
+        .map_or(0, |last| last + 1);
+    let bucket = |(place, &count): (usize, &u64)| Bucket {
+        from_ns: match place {
+            0 => 0,
+            _ => 1 << (place - 1),
+        },
+        to_ns: 1u64.checked_shl(place as u32).unwrap_or(u64::MAX),
+        count,
+    };
+    let all = counts.iter().enumerate();
+    all.skip(first)
+        .take(behind.saturating_sub(first))
+        .map(bucket)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,566 @@
+//! `halprof timeline`: what a program said of itself, with the time.
+
+mod text;
+
+use crate::args::{self, Pairing};
+use crate::command::record::Target;
+use crate::marking::{DRAIN, Marking};
+use crate::output::{Output, thousands};
+use crate::runner::{interrupted, watch_for_interrupt};
+use crate::this_machine;
+use crate::{Error, Result};
+use halprof_measure::did_you_mean;
+use halprof_measure::program::{Launch, Program};
+use halprof_profile::marks::{Bucket, Choice, Interval, Marks, Row, Stretches};
+use halprof_profile::recording::{
+    Background, Metadata, Part, Process, Reader, Recording, Statistics, Writer,
+};
+use halprof_profile::report::filter::{self, Pattern};
+use halprof_profile::symbols;
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+/// The status that tells scripts that a file is not the whole recording.
+const INCOMPLETE: u32 = 5;
+/// How long a program that was interrupted, as halprof was, may take to end by itself.
+const GRACE: Duration = Duration::from_secs(2);
+/// Columns of ticks where no terminal says how many there are.
+const COLUMNS: usize = 100;
+/// The longest intervals that are told one by one.
+const LONGEST: usize = 10;
+
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct Body {
+    recording: String,
+    machine: String,
+    command: Vec<String>,
+    /// What the program ended with that was started; null where it did not end by itself, and of a
+    /// recording that is read.
+    exit_status: Option<u32>,
+    clock: Clock,
+    /// What a mark costs; null where no program has made one.
+    cost: Option<Cost>,
+    /// Processes that found the recorder.
+    processes: u64,
+    /// Marks in the recording.
+    recorded: u64,
+    /// Those that were chosen, of which all that follows is.
+    marks: u64,
+    /// From the first to the last.
+    elapsed_ns: u64,
+    /// Marks that were dropped, by cause.
+    dropped: BTreeMap<String, u64>,
+    /// What stood in the shared buffer and made no sense.
+    damaged: u64,
+    channels: Vec<Channel>,
+    rows: Vec<Marked>,
+    rows_left_out: u64,
+    ticks: Option<Ticks>,
+    between: Option<Between>,
+    /// Why this is not the whole recording.
+    flaw: Option<String>,
+    warnings: Vec<String>,
+}
+
+/// The clock that marks have their times from.
+#[derive(JsonSchema, Serialize)]
+struct Clock {
+    name: String,
+    ticks_a_second: u64,
+    /// How far that may be off, in millionths.
+    rate_error_ppm: f64,
+    /// For how long it was compared with the system's clock.
+    rate_over_ns: u64,
+    /// Its steps.
+    step_ns: f64,
+}
+
+/// How far marks are apart that follow each other at once.
+#[derive(JsonSchema, Serialize)]
+struct Cost {
+    min_ns: f64,
+    median_ns: f64,
+    /// Distances that were measured.
+    distances: u64,
+}
+
+#[derive(JsonSchema, Serialize)]
+struct Channel {
+    channel: String,
+    marks: u64,
+    /// From one mark to the next; null of fewer than two.
+    apart: Option<Apart>,
+}
+
+/// What many stretches of time are like.
+#[derive(JsonSchema, Serialize)]
+struct Apart {
+    n: u64,
+    min_ns: u64,
+    median_ns: u64,
+    mean_ns: f64,
+    /// The most frequent; null where none came twice.
+    mode_ns: Option<u64>,
+    /// The standard deviation; null of one alone.
+    deviation_ns: Option<f64>,
+    max_ns: u64,
+    /// Each bucket is twice as wide as the one before.
+    #[schemars(with = "Vec<InBucket>")]
+    histogram: Vec<Bucket>,
+}
+
+/// What JSON has of a [`Bucket`].
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "a schema is made of it")]
+struct InBucket {
+    from_ns: u64,
+    to_ns: u64,
+    count: u64,
+}
+
+#[derive(JsonSchema, Serialize)]
+struct Marked {
+    number: u64,
+    /// Since the first mark of the recording.
+    time_ns: u64,
+    channel: String,
+    value: u64,
+    process: u32,
+    thread: u32,
+    /// Since the mark before on this channel.
+    on_channel_ns: Option<u64>,
+    /// Since the mark before on any.
+    on_any_ns: Option<u64>,
+}
+
+/// Marks in columns.
+#[derive(JsonSchema, Serialize)]
+struct Ticks {
+    tick_ns: u64,
+    from_ns: u64,
+    rows: Vec<TickRow>,
+    /// Columns behind the last.
+    left_out: u64,
+}
+
+#[derive(JsonSchema, Serialize)]
+struct TickRow {
+    channel: String,
+    marks: Vec<u64>,
+}
+
+/// One cell of those, for CSV.
+#[derive(Serialize)]
+struct Cell<'a> {
+    channel: &'a str,
+    time_ns: u64,
+    marks: u64,
+}
+
+/// Intervals from mark to mark.
+#[derive(JsonSchema, Serialize)]
+struct Between {
+    from: String,
+    to: String,
+    /// What the marks of an interval have in common: `thread`, `value` or `any`.
+    pair: &'static str,
+    /// Marks on the first channel without one on the other.
+    without_end: u64,
+    /// Marks on the other without one on the first.
+    without_begin: u64,
+    /// Null where there are no intervals.
+    lengths: Option<Apart>,
+    longest: Vec<Stretch>,
+    #[serde(skip)]
+    all: Vec<Stretch>,
+}
+
+#[derive(Clone, Copy, JsonSchema, Serialize)]
+struct Stretch {
+    /// Since the first mark of the recording.
+    begin_ns: u64,
+    length_ns: u64,
+    value: u64,
+    process: u32,
+    thread: u32,
+}
+
+pub(crate) fn run(options: &args::Timeline, output: &Output) -> Result<u32> {
+    let Some(file) = &options.file else {
+        return record_and_show(options, output);
+    };
+    let body = show(options, file, None, output)?;
+    Ok(body.flaw.map_or(0, |_| INCOMPLETE))
+}
+
+fn record_and_show(options: &args::Timeline, output: &Output) -> Result<u32> {
+    let target = Target::of(&options.output, output)?;
+    let own_output = output.is_json() || output.is_csv() || options.output.as_os_str() == "-";
+    let status = record(options, target.path(), own_output, output)?;
+    let path = target.path().to_owned();
+    if !target.send()? {
+        output.note(&format!("written to {}", path.display()));
+        show(options, &path, status, output)?;
+    }
+    Ok(status.unwrap_or(0))
+}
+
+/// Runs the program and records its marks; answers what it ended with by itself.
+fn record(
+    options: &args::Timeline,
+    path: &Path,
+    own_output: bool,
+    output: &Output,
+) -> Result<Option<u32>> {
+    let mut marking = Marking::begin()?;
+    let metadata = metadata(options, marking.rate().ticks_a_second);
+    let mut writer = Background::new(Writer::create(path, &metadata)?);
+    watch_for_interrupt();
+    let mut program = Program::suspended(&Launch {
+        command: options.program.clone(),
+        output_to_error: own_output,
+        pin: None,
+        environment: vec![marking.environment()],
+    })?;
+    let since = Instant::now();
+    program.resume()?;
+    writer.put(Part::Processes(process(&program, options)))?;
+    let progress = output.progress();
+    let mut asked = None;
+    while !program.wait(DRAIN)? {
+        marking.drain(&mut writer)?;
+        let marks = thousands(marking.marks());
+        progress.set_message(format!("recording, {marks} marks"));
+        if interrupted() && asked.get_or_insert_with(Instant::now).elapsed() > GRACE {
+            break;
+        }
+    }
+    if program.status().is_some() {
+        program.leave_others();
+    }
+    marking.finish(&mut writer)?;
+    progress.finish_and_clear();
+    let statistics = Statistics {
+        elapsed_ns: u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX),
+        ..Statistics::default()
+    };
+    writer.finish(&statistics, interrupted())?;
+    Ok(program.status())
+}
+
+fn process(program: &Program, options: &args::Timeline) -> Vec<Process> {
+    let name = options.program.first().map(PathBuf::from);
+    let name = name.as_deref().and_then(Path::file_name);
+    let name = name.unwrap_or_default().to_string_lossy().into_owned();
+    let process = program.id().map(|id| Process {
+        id,
+        name,
+        ..Process::default()
+    });
+    process.into_iter().collect()
+}
+
+fn metadata(options: &args::Timeline, timestamp_frequency: u64) -> Metadata {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let program = options.program.iter();
+    let processors = std::thread::available_parallelism();
+    let mut metadata = Metadata {
+        halprof: env!("CARGO_PKG_VERSION").to_owned(),
+        machine: this_machine::processor(),
+        host: this_machine::host(),
+        timestamp_frequency,
+        processors: processors.map_or(0, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
+        began: now.map_or(0, |since| since.as_secs()),
+        command: program
+            .map(|part| part.to_string_lossy().into_owned())
+            .collect(),
+        ..Metadata::default()
+    };
+    metadata.origin = this_machine::secret()
+        .map(|secret| symbols::origin(&secret, &metadata))
+        .unwrap_or_default();
+    metadata
+}
+
+fn show(
+    options: &args::Timeline,
+    path: &Path,
+    status: Option<u32>,
+    output: &Output,
+) -> Result<Body> {
+    let choice = Choice {
+        channels: options
+            .channel
+            .iter()
+            .map(|text| Pattern::new(text))
+            .collect(),
+        time: options.time.as_deref().map(filter::time).transpose()?,
+    };
+    let mut recording = Reader::open(path)?.with_marks().samples(|_| {})?;
+    let marks = Marks::of(&mut recording, &choice);
+    let columns = output.width().columns().unwrap_or(COLUMNS);
+    let body = Body {
+        exit_status: status,
+        rows: rows(&marks, options, output),
+        ticks: options.ticks.map(|width| ticks(&marks, width, columns)),
+        between: between(&marks, options)?,
+        ..body(path, &recording, &marks)
+    };
+    let body = Body {
+        rows_left_out: body.marks - body.rows.len() as u64,
+        ..body
+    };
+    for warning in &body.warnings {
+        output.warn(warning);
+    }
+    let modelled = recording.metadata.modelled;
+    let text = |body: &Body| text::text(body, output.width());
+    match (&body.between, &body.ticks) {
+        (Some(between), _) => {
+            output.rows("timeline", modelled, (&body, &between.all), text)?;
+        }
+        (None, Some(ticks)) => output.rows("timeline", modelled, (&body, &cells(ticks)), text)?,
+        (None, None) => output.rows("timeline", modelled, (&body, &body.rows), text)?,
+    }
+    Ok(body)
+}
+
+fn body(path: &Path, recording: &Recording, marks: &Marks) -> Body {
+    let channels = &marks.channels;
+    let ns = |ticks: u64| nanoseconds(ticks, channels.ticks_a_second);
+    let metadata = &recording.metadata;
+    Body {
+        recording: path.display().to_string(),
+        machine: metadata.machine.clone(),
+        command: metadata.command.clone(),
+        exit_status: None,
+        clock: Clock {
+            name: channels.clock.clone(),
+            ticks_a_second: channels.ticks_a_second,
+            rate_error_ppm: real(channels.rate_error_ppb) / 1e3,
+            rate_over_ns: channels.rate_over_ns,
+            step_ns: ns(channels.step_ticks),
+        },
+        cost: channels.cost.map(|cost| Cost {
+            min_ns: ns(cost.min_ticks),
+            median_ns: ns(cost.median_ticks),
+            distances: cost.distances,
+        }),
+        processes: channels.processes,
+        recorded: recording.marked.count,
+        marks: marks.len() as u64,
+        elapsed_ns: marks.elapsed_ns(),
+        dropped: channels.dropped.clone(),
+        damaged: channels.damaged,
+        channels: summaries(marks),
+        rows: Vec::new(),
+        rows_left_out: 0,
+        ticks: None,
+        between: None,
+        flaw: recording.flaw(),
+        warnings: warnings(recording),
+    }
+}
+
+/// Ticks in nanoseconds.
+fn nanoseconds(ticks: u64, ticks_a_second: u64) -> f64 {
+    real(ticks) * 1e9 / real(ticks_a_second.max(1))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown with few digits")]
+const fn real(value: u64) -> f64 {
+    value as f64
+}
+
+fn warnings(recording: &Recording) -> Vec<String> {
+    let mut warnings: Vec<String> = recording.flaw().into_iter().collect();
+    let Some(channels) = &recording.marked.channels else {
+        warnings.push("the recording has no marks: nothing listened for them".to_owned());
+        return warnings;
+    };
+    let dropped = channels.dropped.iter().filter(|&(_, &n)| n != 0);
+    for (cause, n) in dropped {
+        warnings.push(format!("{} marks were dropped: {cause}", thousands(*n)));
+    }
+    if channels.damaged != 0 {
+        warnings.push(format!(
+            "{} entries of the buffer that the program shares with its recorder made no sense and \
+             are left out: something in the program wrote over it",
+            thousands(channels.damaged)
+        ));
+    }
+    if channels.processes == 0 {
+        warnings.push(
+            "no program found the recorder: none asked for a channel, or its library has marks of \
+             another version"
+                .to_owned(),
+        );
+    } else if recording.marked.count == 0 {
+        warnings.push("the program made no mark".to_owned());
+    }
+    warnings
+}
+
+fn summaries(marks: &Marks) -> Vec<Channel> {
+    let summaries = marks.summaries().into_iter();
+    let summaries = summaries.map(|summary| Channel {
+        channel: summary.channel.to_owned(),
+        marks: summary.marks,
+        apart: summary.apart.map(apart),
+    });
+    summaries.collect()
+}
+
+fn apart(stretches: Stretches) -> Apart {
+    let found = stretches.distribution;
+    Apart {
+        n: found.n,
+        min_ns: found.min,
+        median_ns: found.median,
+        mean_ns: found.mean,
+        mode_ns: found.mode,
+        deviation_ns: found.deviation,
+        max_ns: stretches.max,
+        histogram: stretches.histogram,
+    }
+}
+
+/// The marks that are told one by one: those for other programs are all, unless a number is given.
+fn rows(marks: &Marks, options: &args::Timeline, output: &Output) -> Vec<Marked> {
+    let most = match options.rows {
+        Some(0) => usize::MAX,
+        None if output.is_csv() => usize::MAX,
+        rows => rows.unwrap_or(20),
+    };
+    marks
+        .rows()
+        .take(most)
+        .map(|row| Marked::of(&row))
+        .collect()
+}
+
+impl Marked {
+    fn of(row: &Row<'_>) -> Self {
+        Self {
+            number: row.number,
+            time_ns: row.time_ns,
+            channel: row.channel.to_owned(),
+            value: row.value,
+            process: row.process,
+            thread: row.thread,
+            on_channel_ns: row.on_channel_ns,
+            on_any_ns: row.on_any_ns,
+        }
+    }
+}
+
+fn ticks(marks: &Marks, width: Duration, columns: usize) -> Ticks {
+    let summaries = marks.summaries();
+    let names = summaries
+        .iter()
+        .map(|summary| summary.channel.chars().count());
+    let room = columns.saturating_sub(names.max().unwrap_or(0).min(text::NAME) + text::GAP);
+    let tick_ns = u64::try_from(width.as_nanos()).unwrap_or(u64::MAX);
+    let strip = marks.strip(tick_ns, room.max(text::LEAST));
+    let rows = strip.rows.into_iter().map(|(channel, marks)| TickRow {
+        channel: channel.to_owned(),
+        marks,
+    });
+    Ticks {
+        tick_ns: strip.tick_ns,
+        from_ns: strip.from_ns,
+        rows: rows.collect(),
+        left_out: strip.left_out,
+    }
+}
+
+fn cells(ticks: &Ticks) -> Vec<Cell<'_>> {
+    let cells = ticks.rows.iter().flat_map(|row| {
+        let cells = (0..).zip(&row.marks);
+        cells.map(|(column, &marks)| Cell {
+            channel: &row.channel,
+            time_ns: ticks
+                .from_ns
+                .saturating_add(ticks.tick_ns.saturating_mul(column)),
+            marks,
+        })
+    });
+    cells.collect()
+}
+
+fn between(marks: &Marks, options: &args::Timeline) -> Result<Option<Between>> {
+    let Some(asked) = args::joined(&options.between) else {
+        return Ok(None);
+    };
+    let names: Vec<&str> = asked.split(',').map(str::trim).collect();
+    let &[from, to] = names.as_slice() else {
+        return Err(Error::usage(
+            format!("`--between {asked}` does not name two channels"),
+            "Name the channel at which an interval begins and the one at which it ends: `--between begin,end`.",
+        ));
+    };
+    for name in [from, to] {
+        if !marks.has(name) {
+            return Err(no_channel(name, marks));
+        }
+    }
+    let (pair, pairing) = match options.pair {
+        Pairing::Thread => ("thread", halprof_profile::marks::Pairing::Thread),
+        Pairing::Value => ("value", halprof_profile::marks::Pairing::Value),
+        Pairing::Any => ("any", halprof_profile::marks::Pairing::Any),
+    };
+    let found = marks.between(from, to, pairing);
+    let lengths: Vec<u64> = found.intervals.iter().map(|one| one.length_ns).collect();
+    let all: Vec<Stretch> = found.intervals.iter().map(Stretch::of).collect();
+    let mut longest = all.clone();
+    longest.sort_by_key(|one| std::cmp::Reverse(one.length_ns));
+    longest.truncate(LONGEST);
+    Ok(Some(Between {
+        from: from.to_owned(),
+        to: to.to_owned(),
+        pair,
+        without_end: found.without_end,
+        without_begin: found.without_begin,
+        lengths: Stretches::of(&lengths).map(apart),
+        longest,
+        all,
+    }))
+}
+
+fn no_channel(name: &str, marks: &Marks) -> Error {
+    const TOLD: usize = 12;
+    let summaries = marks.summaries();
+    let names: Vec<&str> = summaries.iter().map(|one| one.channel).collect();
+    let meant = did_you_mean(name, &names).map_or_else(String::new, |meant| meant + " ");
+    let told = names
+        .iter()
+        .take(TOLD)
+        .copied()
+        .collect::<Vec<_>>()
+        .join(", ");
+    let more = names.len().saturating_sub(TOLD);
+    let list = match (names.len(), more) {
+        (0, _) => "There are no marks.".to_owned(),
+        (_, 0) => format!("There are marks on {told}."),
+        _ => format!("There are marks on {told} and {more} others."),
+    };
+    Error::usage(
+        format!("`--between`: there is no mark on a channel `{name}`"),
+        format!("{meant}{list}"),
+    )
+}
+
+impl Stretch {
+    fn of(interval: &Interval) -> Self {
+        Self {
+            begin_ns: interval.begin_ns,
+            length_ns: interval.length_ns,
+            value: interval.value,
+            process: interval.process,
+            thread: interval.thread,
+        }
+    }
+}

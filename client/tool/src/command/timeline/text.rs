@@ -1,0 +1,330 @@
+//! The time line for people.
+
+use super::{Apart, Between, Body, Bucket, Marked, Ticks};
+use crate::output::{seconds, thousands};
+use crate::shown::Shown;
+use crate::table::{Column, Width, cut, table};
+
+/// Columns of a channel's name beside its ticks at most.
+pub(super) const NAME: usize = 24;
+/// What stands between the two.
+pub(super) const GAP: usize = 2;
+/// Columns of ticks at least.
+pub(super) const LEAST: usize = 20;
+
+/// Channels at most; the rest is told.
+const CHANNELS: usize = 32;
+/// How long the longest bar of a histogram is.
+const BAR: u64 = 40;
+
+pub(super) fn text(body: &Body, width: Width) -> String {
+    let mut text = head(body, width);
+    text += "\n";
+    text += &channels(body, width);
+    if let Some(ticks) = &body.ticks {
+        text += "\n";
+        text += &strip(ticks);
+    }
+    if let Some(between) = &body.between {
+        text += "\n";
+        text += &from_mark_to_mark(between, width);
+    }
+    if body.ticks.is_none() && body.between.is_none() {
+        if let [channel] = body.channels.as_slice() {
+            let bars = channel.apart.as_ref().map(|apart| bars(&apart.histogram));
+            text += &bars.unwrap_or_default();
+        }
+        text += "\n";
+        text += &rows(&body.rows, width);
+        if body.rows_left_out != 0 {
+            let more = thousands(body.rows_left_out);
+            text += &format!(
+                "{more} more marks: `--rows 0` prints all, `--time` and `--channel` choose\n"
+            );
+        }
+    }
+    text
+}
+
+fn head(body: &Body, width: Width) -> String {
+    let dropped: u64 = body
+        .dropped
+        .values()
+        .fold(0, |sum, &n| sum.saturating_add(n));
+    let of = match body.marks {
+        marks if marks == body.recorded => String::new(),
+        _ => format!(" of {}", thousands(body.recorded)),
+    };
+    let channels = match body.channels.len() {
+        1 => "1 channel".to_owned(),
+        some => format!("{} channels", thousands(some as u64)),
+    };
+    let mut text = format!(
+        "{}{of} marks on {channels} in {}, {} dropped\n",
+        thousands(body.marks),
+        seconds(body.elapsed_ns),
+        thousands(dropped)
+    );
+    let clock = &body.clock;
+    if !clock.name.is_empty() {
+        let told = format!(
+            "{}; {} ticks a second, known to {:.2} in a million against the system's clock for {}; \
+             in steps of {:.1} ns",
+            Shown(&clock.name),
+            thousands(clock.ticks_a_second),
+            clock.rate_error_ppm,
+            seconds(clock.rate_over_ns),
+            clock.step_ns
+        );
+        text += &format!("time    {}\n", width.prose(8, &told));
+    }
+    if let Some(cost) = &body.cost {
+        let told = format!(
+            "costs {:.1} ns at least and {:.1} ns in the middle, measured {} times in the program",
+            cost.min_ns,
+            cost.median_ns,
+            thousands(cost.distances)
+        );
+        text += &format!("a mark  {}\n", width.prose(8, &told));
+    }
+    text
+}
+
+/// Statistics of stretches, in nanoseconds.
+const STRETCHES: [Column; 6] = [
+    Column::number("min ns"),
+    Column::number("median"),
+    Column::number("mean"),
+    Column::number("mode").extra(),
+    Column::number("deviation").extra(),
+    Column::number("max"),
+];
+
+fn stretches(apart: Option<&Apart>) -> [String; 6] {
+    let Some(apart) = apart else {
+        return [const { String::new() }; 6];
+    };
+    let real = |value: f64| format!("{value:.1}");
+    [
+        thousands(apart.min_ns),
+        thousands(apart.median_ns),
+        real(apart.mean_ns),
+        apart.mode_ns.map(thousands).unwrap_or_default(),
+        apart.deviation_ns.map(real).unwrap_or_default(),
+        thousands(apart.max_ns),
+    ]
+}
+
+fn channels(body: &Body, width: Width) -> String {
+    let columns = [
+        &[Column::name("channel"), Column::number("marks")],
+        STRETCHES.as_slice(),
+        &[Column::word("apart").extra()],
+    ];
+    let shown = body.channels.iter().take(CHANNELS);
+    let histograms = shown
+        .clone()
+        .filter_map(|channel| Some(&channel.apart.as_ref()?.histogram));
+    let buckets = || histograms.clone().flatten();
+    let first = buckets().map(|bucket| bucket.from_ns).min().unwrap_or(0);
+    let last = buckets().map(|bucket| bucket.to_ns).max().unwrap_or(0);
+    let rows = shown.map(|channel| {
+        let apart = channel.apart.as_ref();
+        let name = [
+            Shown(&channel.channel).to_string(),
+            thousands(channel.marks),
+        ];
+        let spark = apart.map(|apart| spark(&apart.histogram, first));
+        let cells = name.into_iter().chain(stretches(apart));
+        cells.chain([spark.unwrap_or_default()]).collect::<Vec<_>>()
+    });
+    let mut text = table(width, &columns.concat(), rows);
+    if last != 0 {
+        let told = format!(
+            "Times are from a mark to the next on its channel. `apart`: how many are how long, from {} ns \
+             to {} ns, each column twice the one before.",
+            thousands(first),
+            thousands(last)
+        );
+        text += &format!("{}\n", width.prose(0, &told));
+    }
+    if let Some(more) = body
+        .channels
+        .len()
+        .checked_sub(CHANNELS)
+        .filter(|&n| n != 0)
+    {
+        text += &format!(
+            "{} more channels: `--channel` chooses\n",
+            thousands(more as u64)
+        );
+    }
+    text
+}
+
+/// A histogram on one line, its columns from that of `first` nanoseconds on.
+fn spark(histogram: &[Bucket], first: u64) -> String {
+    const LEVELS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let place = |ns: u64| u64::BITS - ns.leading_zeros();
+    let begin = histogram.first().map_or(0, |bucket| place(bucket.from_ns));
+    let most = histogram
+        .iter()
+        .map(|bucket| bucket.count)
+        .max()
+        .unwrap_or(0);
+    let level = |bucket: &Bucket| {
+        let level = scaled(bucket.count, most, LEVELS.len() as u64 - 1);
+        LEVELS.get(level as usize).copied().unwrap_or(' ')
+    };
+    let before = " ".repeat((begin - place(first)) as usize);
+    before + &histogram.iter().map(level).collect::<String>()
+}
+
+/// A part of `most` on a scale up to `top`; what is not 0 is at least 1.
+fn scaled(part: u64, most: u64, top: u64) -> u64 {
+    let scaled = (u128::from(part) * u128::from(top)).div_ceil(u128::from(most.max(1)));
+    u64::try_from(scaled).unwrap_or(top)
+}
+
+/// A histogram in lines.
+fn bars(histogram: &[Bucket]) -> String {
+    let most = histogram
+        .iter()
+        .map(|bucket| bucket.count)
+        .max()
+        .unwrap_or(0);
+    let numbers = histogram
+        .iter()
+        .map(|bucket| (thousands(bucket.from_ns), thousands(bucket.count)));
+    let numbers: Vec<(String, String)> = numbers.collect();
+    let widest = |of: fn(&(String, String)) -> &String| {
+        numbers.iter().map(|one| of(one).len()).max().unwrap_or(0)
+    };
+    let (from, count) = (widest(|one| &one.0), widest(|one| &one.1));
+    let lines = histogram
+        .iter()
+        .zip(&numbers)
+        .map(|(bucket, (at_least, many))| {
+            let bar = "#".repeat(scaled(bucket.count, most, BAR) as usize);
+            format!("from {at_least:>from$} ns  {many:>count$}  {bar}")
+                .trim_end()
+                .to_owned()
+                + "\n"
+        });
+    lines.collect()
+}
+
+fn rows(rows: &[Marked], width: Width) -> String {
+    let columns = [
+        Column::number("n"),
+        Column::number("time ns"),
+        Column::name("channel"),
+        Column::number("value"),
+        Column::number("on channel"),
+        Column::number("on any"),
+        Column::number("process").extra(),
+        Column::number("thread").extra(),
+    ];
+    let optional = |ns: Option<u64>| ns.map(thousands).unwrap_or_default();
+    let rows = rows.iter().map(|row| {
+        [
+            thousands(row.number),
+            thousands(row.time_ns),
+            Shown(&row.channel).to_string(),
+            row.value.to_string(),
+            optional(row.on_channel_ns),
+            optional(row.on_any_ns),
+            row.process.to_string(),
+            row.thread.to_string(),
+        ]
+    });
+    table(width, &columns, rows)
+}
+
+/// A row a channel, a column a tick, as a logic analyser shows it.
+fn strip(ticks: &Ticks) -> String {
+    let names = ticks.rows.iter().map(|row| Shown(&row.channel).to_string());
+    let names: Vec<String> = names.map(|name| cut(NAME, &name).into_owned()).collect();
+    let wide = names
+        .iter()
+        .map(|name| name.chars().count())
+        .max()
+        .unwrap_or(0);
+    let columns = ticks.rows.first().map_or(0, |row| row.marks.len());
+    let mut text = format!(
+        "a column is {} ns, the first from {} ns on; | is a mark, 2 to 9 are as many, # is more\n",
+        thousands(ticks.tick_ns),
+        thousands(ticks.from_ns)
+    );
+    let ruler = (0..columns).map(|column| if column % 10 == 0 { '+' } else { '-' });
+    let gap = " ".repeat(GAP);
+    text += &format!("{:wide$}{gap}{}\n", "", ruler.collect::<String>());
+    for (name, row) in names.iter().zip(&ticks.rows).take(CHANNELS) {
+        let cells: String = row.marks.iter().map(|&marks| sign(marks)).collect();
+        let pad = " ".repeat(wide - name.chars().count());
+        text += format!("{name}{pad}{gap}{cells}").trim_end();
+        text += "\n";
+    }
+    if let Some(more) = ticks.rows.len().checked_sub(CHANNELS).filter(|&n| n != 0) {
+        text += &format!(
+            "{} more channels: `--channel` chooses\n",
+            thousands(more as u64)
+        );
+    }
+    if ticks.left_out != 0 {
+        let more = thousands(ticks.left_out);
+        text += &format!(
+            "{more} more columns: `--time FROM-TO` chooses which, a longer tick shows more\n"
+        );
+    }
+    text
+}
+
+fn sign(marks: u64) -> char {
+    match marks {
+        0 => '.',
+        1 => '|',
+        2..=9 => char::from_digit(marks as u32, 10).unwrap_or('#'),
+        _ => '#',
+    }
+}
+
+fn from_mark_to_mark(between: &Between, width: Width) -> String {
+    let (from, to) = (Shown(&between.from), Shown(&between.to));
+    let n = between.lengths.as_ref().map_or(0, |lengths| lengths.n);
+    let by = match between.pair {
+        "any" => "in the order of time".to_owned(),
+        same => format!("of the same {same}"),
+    };
+    let mut text = format!(
+        "{} intervals from {from} to the next {to}, {by}\n{} marks on {from} without {to} behind them, \
+         {} on {to} without {from} before them\n",
+        thousands(n),
+        thousands(between.without_end),
+        thousands(between.without_begin)
+    );
+    let Some(lengths) = &between.lengths else {
+        return text;
+    };
+    text += "\n";
+    text += &table(width, &STRETCHES, [stretches(Some(lengths))]);
+    text += &bars(&lengths.histogram);
+    let columns = [
+        Column::number("longest ns"),
+        Column::number("begins at ns"),
+        Column::number("value"),
+        Column::number("process"),
+        Column::number("thread"),
+    ];
+    let rows = between.longest.iter().map(|one| {
+        [
+            thousands(one.length_ns),
+            thousands(one.begin_ns),
+            one.value.to_string(),
+            one.process.to_string(),
+            one.thread.to_string(),
+        ]
+    });
+    text += "\n";
+    text + &table(width, &columns, rows)
+}

@@ -1,0 +1,103 @@
+//! Marks on their way from the shared buffer to the file.
+
+use crate::Result;
+use halprof_measure::Clock;
+use halprof_measure::marks::{Buffer, Cause, Moment, Rate, step_ticks};
+use halprof_profile::recording::{Background, Channels, Cost, Part};
+use std::time::{Duration, Instant};
+
+/// How often the buffer is emptied: it has room for more than a hundred million marks a second.
+pub(crate) const DRAIN: Duration = Duration::from_millis(10);
+/// How often the file is told what marks were made on.
+const TOLD: Duration = Duration::from_secs(1);
+/// For how long the clocks are compared at least.
+const COMPARED: Duration = Duration::from_millis(50);
+
+/// A recorder of marks.
+pub(crate) struct Marking {
+    buffer: Buffer,
+    begun: Moment,
+    step_ticks: u64,
+    marks: u64,
+    told: Option<Instant>,
+}
+
+impl Marking {
+    pub(crate) fn begin() -> Result<Self> {
+        Ok(Self {
+            buffer: Buffer::create()?,
+            begun: Moment::now(),
+            step_ticks: step_ticks(),
+            marks: 0,
+            told: None,
+        })
+    }
+
+    /// What a program needs to find it.
+    pub(crate) fn environment(&self) -> (&'static str, String) {
+        self.buffer.environment()
+    }
+
+    /// The rate of the clock since the beginning, which is not less than 50 ms ago.
+    pub(crate) fn rate(&self) -> Rate {
+        std::thread::sleep(COMPARED.saturating_sub(self.begun.elapsed()));
+        Moment::now().rate_since(&self.begun)
+    }
+
+    /// Moves what was marked to the file.
+    pub(crate) fn drain(&mut self, writer: &mut Background) -> Result<()> {
+        let mut marks = Vec::new();
+        self.buffer.drain(&mut marks);
+        self.marks += marks.len() as u64;
+        if !marks.is_empty() {
+            writer.put(Part::Marks(marks))?;
+        }
+        if self.told.is_none_or(|told| told.elapsed() > TOLD) {
+            self.told = Some(Instant::now());
+            self.tell(writer)?;
+        }
+        Ok(())
+    }
+
+    /// Moves the rest, and what they were made on.
+    pub(crate) fn finish(&mut self, writer: &mut Background) -> Result<()> {
+        self.drain(writer)?;
+        self.tell(writer)
+    }
+
+    fn tell(&self, writer: &mut Background) -> Result<()> {
+        Ok(writer.put(Part::Channels(Box::new(self.channels())))?)
+    }
+
+    fn channels(&self) -> Channels {
+        let rate = self.rate();
+        let dropped = Cause::ALL.map(|cause| (cause.name().to_owned(), self.buffer.dropped(cause)));
+        Channels {
+            names: self.buffer.names().to_vec(),
+            clock: Clock::here().unfenced(),
+            ticks_a_second: rate.ticks_a_second,
+            rate_error_ppb: rate.error_ppb,
+            rate_over_ns: u64::try_from(rate.over.as_nanos()).unwrap_or(u64::MAX),
+            step_ticks: self.step_ticks,
+            cost: self.buffer.cost().map(|cost| Cost {
+                min_ticks: cost.min_ticks,
+                median_ticks: cost.median_ticks,
+                distances: cost.distances,
+            }),
+            dropped: dropped.into(),
+            damaged: self.buffer.damaged(),
+            processes: self.buffer.attached(),
+        }
+    }
+
+    /// Marks in the file.
+    pub(crate) const fn marks(&self) -> u64 {
+        self.marks
+    }
+
+    /// Marks that were dropped, for whatever cause.
+    pub(crate) fn dropped(&self) -> u64 {
+        let dropped = Cause::ALL.map(|cause| self.buffer.dropped(cause));
+        dropped.into_iter().fold(0, u64::saturating_add)
+    }
+}

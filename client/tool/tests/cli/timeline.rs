@@ -1,0 +1,142 @@
+//! Does `timeline` show what a recording's marks say, and refuse what makes no sense?
+//!
+//! Recordings here are written by the library, so that every time is known;
+//! `tests/programs/marks.rs` has those of programs.
+
+use crate::cli::support::{halprof, json, refused};
+use halprof_profile::recording::{Channels, Cost, Mark, Metadata, Statistics, Writer};
+use std::path::Path;
+
+#[path = "../screens/screen.rs"]
+mod screen;
+use screen::{WIDTHS, assert_screen};
+
+/// A hundred turns of two threads on three channels, 1 tick a nanosecond.
+pub(crate) fn recording(path: &Path) {
+    let metadata = Metadata {
+        machine: "a processor".to_owned(),
+        timestamp_frequency: 1_000_000_000,
+        ..Metadata::default()
+    };
+    let mut marks = Vec::new();
+    for turn in 0..100 {
+        let thread = 11 + (turn % 2) as u32;
+        let begin = 5000 + 1000 * turn;
+        let mut mark = |time, channel| {
+            marks.push(Mark {
+                time,
+                value: turn,
+                process: 10,
+                thread,
+                channel,
+                reserved: 0,
+            });
+        };
+        mark(begin, 0);
+        mark(begin + 100 + turn, 1);
+        if turn % 10 == 0 {
+            mark(begin + 50, 2);
+        }
+    }
+    let channels = Channels {
+        names: ["begin", "end", "cache \u{1b}[2J miss"].map(str::to_owned).to_vec(),
+        clock: "RDTSC without a fence".to_owned(),
+        ticks_a_second: 1_000_000_000,
+        rate_error_ppb: 1234,
+        rate_over_ns: 50_000_000,
+        step_ticks: 1,
+        cost: Some(Cost {
+            min_ticks: 18,
+            median_ticks: 20,
+            distances: 255,
+        }),
+        processes: 1,
+        ..Channels::default()
+    };
+    let mut writer = Writer::create(path, &metadata).expect("a file");
+    writer.marks(&marks).expect("written");
+    writer.channels(&channels).expect("written");
+    writer.finish(&Statistics::default(), false).expect("written");
+}
+
+fn with_recording(test: impl FnOnce(&str)) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.rec");
+    recording(&path);
+    test(path.to_str().expect("UTF-8"));
+}
+
+#[test]
+fn screens_are_as_expected_and_keep_to_their_width() {
+    with_recording(|file| {
+        for (name, options) in [
+            ("timeline", &["--rows", "8"][..]),
+            ("timeline-ticks", &["--ticks", "500ns"]),
+            ("timeline-between", &["--between", "begin,end"]),
+            ("timeline-channel", &["--channel", "cache*", "--rows", "3"]),
+        ] {
+            for columns in WIDTHS {
+                let width = columns.to_string();
+                let ran = halprof(&[&["timeline", file, "--width", &width], options].concat());
+                assert_eq!(ran.status, 0, "{}", ran.stderr);
+                for line in ran.stdout.lines() {
+                    assert!(line.chars().count() <= columns, "{name}: {line}");
+                }
+                assert_screen(&format!("{name}-{columns}"), &ran.stdout);
+            }
+        }
+    });
+}
+
+#[test]
+fn figures_are_those_of_the_marks() {
+    with_recording(|file| {
+        let value = json(&["timeline", file, "--between", "begin,end", "--ticks", "1us"]);
+        assert_eq!((&value["marks"], &value["elapsed_ns"]), (&210.into(), &99_199.into()));
+        let lengths = &value["between"]["lengths"];
+        assert_eq!((&lengths["min_ns"], &lengths["max_ns"]), (&100.into(), &199.into()));
+        assert_eq!(lengths["mean_ns"], 149.5);
+        let begin = &value["channels"][0]["apart"];
+        assert_eq!((&begin["n"], &begin["mode_ns"]), (&99.into(), &1000.into()));
+        let row = &value["ticks"]["rows"][0]["marks"];
+        assert!(row.as_array().expect("a list").iter().all(|marks| *marks == 1));
+        let some = json(&["timeline", file, "--time", "0.00001-0.00002", "--channel", "end"]);
+        assert_eq!((&some["marks"], &some["recorded"]), (&10.into(), &210.into()));
+        let all = json(&["timeline", file, "--rows", "0"]);
+        assert_eq!(all["rows"].as_array().map(Vec::len), Some(210));
+        assert_eq!(all["rows"][1]["on_any_ns"], 50);
+    });
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    with_recording(|file| {
+        for options in [
+            &["--between", "begin"][..],
+            &["--between", "begin,nd"],
+            &["--ticks", "0s"],
+            &["--ticks", "ten"],
+            &["--time", "2-1"],
+            &["-o", "b.rec"],
+            &["--", "true"],
+        ] {
+            refused(&[&["timeline", file], options].concat(), 2, "usage");
+        }
+        let ran = halprof(&["timeline", file, "--between", "begin,nd"]);
+        assert!(ran.stderr.contains("Did you mean `end`?"), "{}", ran.stderr);
+    });
+    refused(&["timeline"], 2, "usage");
+    refused(&["timeline", "no-such-file"], 5, "file");
+    refused(&["timeline", "Cargo.toml"], 5, "bad-file");
+}
+
+#[test]
+fn a_recording_without_marks_says_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("a.rec");
+    let file = file.to_str().expect("UTF-8");
+    json(&["--machine", "skylake", "record", "-o", file]);
+    let ran = halprof(&["timeline", file]);
+    assert_eq!(ran.status, 0);
+    assert!(ran.stderr.contains("has no marks"), "{}", ran.stderr);
+}
