@@ -23,7 +23,7 @@ pub struct Choice {
 pub struct Marks {
     /// What they were made on.
     pub channels: Channels,
-    marks: Vec<Mark>,
+    all: Vec<Mark>,
     /// The names of channels, by the index that marks have, and of those without a name.
     names: Vec<String>,
     /// The time of the recording's first mark.
@@ -146,45 +146,44 @@ impl Marks {
         // Equal times keep the order of the file, in which those of a thread are in theirs.
         marks.sort_by_key(|mark| mark.time);
         let origin = marks.first().map_or(0, |mark| mark.time);
-        let mut all = Self {
+        let mut chosen = Self {
             channels,
-            marks,
+            all: Vec::new(),
             names,
             origin,
         };
-        let mut marks = std::mem::take(&mut all.marks);
         for mark in &mut marks {
             let index = (mark.channel as usize).min(nameless);
             mark.channel = u32::try_from(index).unwrap_or(u32::MAX);
         }
-        let is_chosen: Vec<bool> = all.names.iter().map(|name| choice.has(name)).collect();
+        let is_chosen: Vec<bool> = chosen.names.iter().map(|name| choice.has(name)).collect();
         marks.retain(|mark| {
-            let ns = all.nanoseconds(mark.time);
+            let ns = chosen.nanoseconds(mark.time);
             is_chosen.get(mark.channel as usize) == Some(&true)
                 && choice
                     .time
                     .is_none_or(|(from, to)| (from..to).contains(&ns))
         });
-        all.marks = marks;
-        all
+        chosen.all = marks;
+        chosen
     }
 
     /// How many there are.
     #[must_use]
     pub const fn len(&self) -> usize {
-        self.marks.len()
+        self.all.len()
     }
 
     /// Whether there are none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.marks.is_empty()
+        self.all.is_empty()
     }
 
     /// From the first to the last, in nanoseconds.
     #[must_use]
     pub fn elapsed_ns(&self) -> u64 {
-        let ends = self.marks.first().zip(self.marks.last());
+        let ends = self.all.first().zip(self.all.last());
         ends.map_or(0, |(first, last)| {
             self.nanoseconds(last.time) - self.nanoseconds(first.time)
         })
@@ -208,7 +207,7 @@ impl Marks {
     pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
         let mut on_channel: HashMap<u32, u64> = HashMap::new();
         let mut on_any = None;
-        (1..).zip(&self.marks).map(move |(number, mark)| {
+        (1..).zip(&self.all).map(move |(number, mark)| {
             let time_ns = self.nanoseconds(mark.time);
             let before = on_channel.insert(mark.channel, time_ns);
             let any = on_any.replace(time_ns);
@@ -230,7 +229,7 @@ impl Marks {
     pub fn summaries(&self) -> Vec<Summary<'_>> {
         let mut order: Vec<u32> = Vec::new();
         let mut times: HashMap<u32, Vec<u64>> = HashMap::new();
-        for mark in &self.marks {
+        for mark in &self.all {
             let of_channel = times.entry(mark.channel).or_insert_with(|| {
                 order.push(mark.channel);
                 Vec::new()
@@ -255,13 +254,13 @@ impl Marks {
     pub fn strip(&self, tick_ns: u64, columns_max: usize) -> Strip<'_> {
         let tick_ns = tick_ns.max(1);
         let column = |mark: &Mark| self.nanoseconds(mark.time) / tick_ns;
-        let first = self.marks.first().map_or(0, column);
-        let last = self.marks.last().map_or(0, column);
+        let first = self.all.first().map_or(0, column);
+        let last = self.all.last().map_or(0, column);
         let columns = (last - first).saturating_add(u64::from(!self.is_empty()));
         let shown = columns.min(columns_max as u64);
         let mut rows: Vec<(&str, Vec<u64>)> = Vec::new();
         let mut places: HashMap<u32, usize> = HashMap::new();
-        for mark in &self.marks {
+        for mark in &self.all {
             let place = *places.entry(mark.channel).or_insert_with(|| {
                 rows.push((self.name(mark.channel), vec![0; shown as usize]));
                 rows.len() - 1
@@ -284,9 +283,9 @@ impl Marks {
     /// before one on the other, from the last.
     #[must_use]
     pub fn between(&self, from: &str, to: &str, pairing: Pairing) -> Between {
-        let mut begun: HashMap<(u64, u32), &Mark> = HashMap::new();
+        let mut open: HashMap<(u64, u32), &Mark> = HashMap::new();
         let mut between = Between::default();
-        for mark in &self.marks {
+        for mark in &self.all {
             let key = match pairing {
                 Pairing::Thread => (u64::from(mark.process), mark.thread),
                 Pairing::Value => (mark.value, 0),
@@ -295,16 +294,16 @@ impl Marks {
             let name = self.name(mark.channel);
             // The end first: from a channel to itself each mark is both.
             if name == to {
-                match begun.remove(&key) {
+                match open.remove(&key) {
                     Some(begin) => between.intervals.push(self.interval(begin, mark)),
                     None => between.without_begin += 1,
                 }
             }
-            if name == from && begun.insert(key, mark).is_some() {
+            if name == from && open.insert(key, mark).is_some() {
                 between.without_end += 1;
             }
         }
-        between.without_end += begun.len() as u64;
+        between.without_end += open.len() as u64;
         between
     }
 
@@ -322,7 +321,7 @@ impl Marks {
     /// Whether a channel of this name has marks.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
-        let mut marks = self.marks.iter();
+        let mut marks = self.all.iter();
         marks.any(|mark| self.name(mark.channel) == name)
     }
 }

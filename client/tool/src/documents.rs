@@ -3,6 +3,7 @@
 //! `cargo xtask documents` writes them; a test holds the committed ones against these.
 
 use crate::{command, diff, metrics, output};
+use halprof_measure::regions::Report as Regions;
 use halprof_setup::installation::{Installed, Removed, Switched};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
@@ -33,6 +34,7 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         of::<metrics::Body>("metrics"),
         of::<rdpmc::Body>("rdpmc"),
         of::<record::Body>("record"),
+        of::<Regions>("regions"),
         of::<registers::Body>("registers"),
         of::<report::Body>("report"),
         of::<script::Row<'_>>("script"),
@@ -44,6 +46,9 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         of::<Removed>("uninstall"),
     ]
 }
+
+/// What every object has.
+const COMMON: [Option<&str>; 2] = [Some("schema"), Some("modelled")];
 
 /// What is printed of a body: its own fields behind those of every object.
 fn of<T: JsonSchema>(name: &'static str) -> (&'static str, Value) {
@@ -60,9 +65,12 @@ fn of<T: JsonSchema>(name: &'static str) -> (&'static str, Value) {
     {
         all.extend(own);
     }
-    let mut required = vec![json!("schema"), json!("modelled")];
+    let mut required = COMMON.map(|name| json!(name)).to_vec();
     if let Value::Array(own) = own("required", &schema) {
-        required.extend(own);
+        required.extend(
+            own.into_iter()
+                .filter(|name| !COMMON.contains(&name.as_str())),
+        );
     }
     schema["title"] = json!(format!("halprof/{name}/1"));
     schema["properties"] = properties;

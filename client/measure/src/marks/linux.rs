@@ -33,7 +33,7 @@ impl Mapping {
         // SAFETY: memfd_create succeeded, so the descriptor is open and nobody else's.
         let file = unsafe { OwnedFd::from_raw_fd(file) };
         // SAFETY: no pointer is passed.
-        done(unsafe { libc::ftruncate(file.as_raw_fd(), SIZE as libc::off_t) })?;
+        done(unsafe { libc::ftruncate(file.as_raw_fd(), SIZE.cast_signed() as libc::off_t) })?;
         // SAFETY: no pointer is passed.
         done(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, SEALS) })?;
         let at = map(file.as_raw_fd()).ok_or_else(io::Error::last_os_error)?;

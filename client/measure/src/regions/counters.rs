@@ -3,6 +3,7 @@
 use super::lock;
 use super::method::{Platform, Profile, refused};
 use crate::{Error, Result, Session, Transport};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared_types::request::counts::Count;
 use shared_types::request::threads::ThreadCounter;
@@ -29,7 +30,7 @@ pub(super) struct Reading {
 }
 
 /// Why a passage was not counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Discard {
     /// The thread was switched while its processor's counters were read directly.

@@ -4,6 +4,7 @@ use super::counters::{Counters, Direct, Processors, Profiled};
 #[cfg(windows)]
 use crate::windows::threads::Windows;
 use crate::{Connection, Error, Result, Session, Sources, Transport};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared_types::request::threads::ThreadCounter;
 use std::fmt::Debug;
@@ -12,7 +13,7 @@ use std::sync::LazyLock;
 use std::sync::Mutex;
 
 /// Where the counts of a thread come from, best first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
     /// Windows adds the counters up for the thread at each context switch, and the thread reads

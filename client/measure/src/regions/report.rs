@@ -2,6 +2,7 @@
 
 use super::{Cull, Discard, Distribution, EMPTY, EMPTY_NESTED, Log, Method, Raw};
 use crate::{Error, Result};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::{Display, Formatter, Result as Formatted};
 
@@ -19,8 +20,10 @@ pub(super) struct About {
 /// The name of the row of time.
 pub const TICKS: &str = "time-stamp ticks";
 
-/// The regions of all threads that have ended.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// The regions of all threads that have ended. Its JSON says by which schema it is: that is a file of
+/// the console tool.
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[serde(tag = "schema", rename = "halprof/regions/1")]
 pub struct Report {
     /// Whether the machine is a model, and no silicon.
     pub modelled: bool,
@@ -44,7 +47,7 @@ pub struct Report {
 }
 
 /// One source in one region of one thread.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Row {
     /// The region.
     pub name: String,
@@ -76,7 +79,7 @@ pub struct Row {
 }
 
 /// Passages that were not counted, for one cause.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct Discarded {
     /// The region.
     pub name: String,

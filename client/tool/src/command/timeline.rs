@@ -55,7 +55,7 @@ pub(crate) struct Body {
     dropped: BTreeMap<String, u64>,
     /// What stood in the shared buffer and made no sense.
     damaged: u64,
-    channels: Vec<Channel>,
+    channels: Vec<OnChannel>,
     rows: Vec<Marked>,
     rows_left_out: u64,
     ticks: Option<Ticks>,
@@ -88,7 +88,7 @@ struct Cost {
 }
 
 #[derive(JsonSchema, Serialize)]
-struct Channel {
+struct OnChannel {
     channel: String,
     marks: u64,
     /// From one mark to the next; null of fewer than two.
@@ -404,9 +404,9 @@ fn warnings(recording: &Recording) -> Vec<String> {
     warnings
 }
 
-fn summaries(marks: &Marks) -> Vec<Channel> {
+fn summaries(marks: &Marks) -> Vec<OnChannel> {
     let summaries = marks.summaries().into_iter();
-    let summaries = summaries.map(|summary| Channel {
+    let summaries = summaries.map(|summary| OnChannel {
         channel: summary.channel.to_owned(),
         marks: summary.marks,
         apart: summary.apart.map(apart),

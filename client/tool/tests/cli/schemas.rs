@@ -82,6 +82,7 @@ fn outputs() -> Vec<(&'static str, Value)> {
             halprof(&["--json", "stat", "-e", "Nonsense"]).json(),
         ),
         ("timeline", timeline(&path)),
+        ("regions", regions()),
         ("install", installed()),
         ("start", switched("start")),
         ("stop", switched("stop")),
@@ -104,6 +105,24 @@ fn timeline(path: &Path) -> Value {
     let file = path.to_str().expect("UTF-8");
     let asked = ["--ticks", "1us", "--between", "begin,end"];
     json(&[&["timeline", file], &asked[..]].concat())
+}
+
+/// What the library says of regions.
+fn regions() -> Value {
+    use halprof_measure::regions::Regions;
+    use halprof_measure::{Connection, Modelled, Sources, spec};
+    let leaves = spec("skylake").expect("a model").leaves;
+    let mut connection = Connection::new(Modelled::new(&leaves)).expect("it answers");
+    let sources = Sources::named(&mut connection, "TotalIssues:u").expect("a source");
+    let regions = Regions::open(&mut connection, &sources).expect("regions");
+    let thread = regions.thread("main").expect("a thread");
+    (0..5).for_each(|_| drop(thread.enter("parse").expect("entered")));
+    drop(thread);
+    let value = serde_json::to_value(regions.report()).expect("JSON");
+    assert_eq!(value["schema"], "halprof/regions/1");
+    let errors = violations(&schema("regions"), &value);
+    assert!(errors.is_empty(), "{errors:?}");
+    value
 }
 
 /// A real program's code; `None` where there is no compiler.

@@ -39,7 +39,9 @@ pub(crate) fn recording(path: &Path) {
         }
     }
     let channels = Channels {
-        names: ["begin", "end", "cache \u{1b}[2J miss"].map(str::to_owned).to_vec(),
+        names: ["begin", "end", "cache \u{1b}[2J miss"]
+            .map(str::to_owned)
+            .to_vec(),
         clock: "RDTSC without a fence".to_owned(),
         ticks_a_second: 1_000_000_000,
         rate_error_ppb: 1234,
@@ -56,7 +58,9 @@ pub(crate) fn recording(path: &Path) {
     let mut writer = Writer::create(path, &metadata).expect("a file");
     writer.marks(&marks).expect("written");
     writer.channels(&channels).expect("written");
-    writer.finish(&Statistics::default(), false).expect("written");
+    writer
+        .finish(&Statistics::default(), false)
+        .expect("written");
 }
 
 fn with_recording(test: impl FnOnce(&str)) {
@@ -92,16 +96,37 @@ fn screens_are_as_expected_and_keep_to_their_width() {
 fn figures_are_those_of_the_marks() {
     with_recording(|file| {
         let value = json(&["timeline", file, "--between", "begin,end", "--ticks", "1us"]);
-        assert_eq!((&value["marks"], &value["elapsed_ns"]), (&210.into(), &99_199.into()));
+        assert_eq!(
+            (&value["marks"], &value["elapsed_ns"]),
+            (&210.into(), &99_199.into())
+        );
         let lengths = &value["between"]["lengths"];
-        assert_eq!((&lengths["min_ns"], &lengths["max_ns"]), (&100.into(), &199.into()));
+        assert_eq!(
+            (&lengths["min_ns"], &lengths["max_ns"]),
+            (&100.into(), &199.into())
+        );
         assert_eq!(lengths["mean_ns"], 149.5);
         let begin = &value["channels"][0]["apart"];
         assert_eq!((&begin["n"], &begin["mode_ns"]), (&99.into(), &1000.into()));
         let row = &value["ticks"]["rows"][0]["marks"];
-        assert!(row.as_array().expect("a list").iter().all(|marks| *marks == 1));
-        let some = json(&["timeline", file, "--time", "0.00001-0.00002", "--channel", "end"]);
-        assert_eq!((&some["marks"], &some["recorded"]), (&10.into(), &210.into()));
+        assert!(
+            row.as_array()
+                .expect("a list")
+                .iter()
+                .all(|marks| *marks == 1)
+        );
+        let some = json(&[
+            "timeline",
+            file,
+            "--time",
+            "0.00001-0.00002",
+            "--channel",
+            "end",
+        ]);
+        assert_eq!(
+            (&some["marks"], &some["recorded"]),
+            (&10.into(), &210.into())
+        );
         let all = json(&["timeline", file, "--rows", "0"]);
         assert_eq!(all["rows"].as_array().map(Vec::len), Some(210));
         assert_eq!(all["rows"][1]["on_any_ns"], 50);
