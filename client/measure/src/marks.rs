@@ -87,9 +87,16 @@ impl Channel {
     /// side.
     #[inline]
     pub fn mark(self, value: u64) {
-        if self.0 != NONE {
+        if self.is_recorded() {
             put(self.0, value);
         }
+    }
+
+    /// Whether a recorder listens: where a value is dear to find out, ask first.
+    #[inline]
+    #[must_use]
+    pub const fn is_recorded(self) -> bool {
+        self.0 != NONE
     }
 
     /// The same channel as a number, for another language.

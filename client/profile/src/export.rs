@@ -41,6 +41,9 @@ pub enum Format {
     Chrome,
 }
 
+/// Marks in a file at most: what a browser can still load.
+pub const MARKS_MAX: usize = 1 << 19;
+
 /// What is to be known of a format before it is written.
 #[derive(Clone, Copy, Debug)]
 pub struct Traits {
@@ -92,6 +95,12 @@ impl Format {
             Self::Folded => "folded",
             Self::Chrome => "chrome",
         }
+    }
+
+    /// Whether it shows what a program marked.
+    #[must_use]
+    pub const fn shows_marks(self) -> bool {
+        matches!(self, Self::Html | Self::Firefox | Self::Chrome)
     }
 
     /// What is to be known of it.

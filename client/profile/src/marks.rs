@@ -203,6 +203,18 @@ impl Marks {
         self.names.get(channel as usize).map_or("", String::as_str)
     }
 
+    /// Every mark as it was made, with its channel's name, in the order of time.
+    pub fn named(&self) -> impl Iterator<Item = (&str, &Mark)> {
+        let all = self.all.iter();
+        all.map(|mark| (self.name(mark.channel), mark))
+    }
+
+    /// The time of the recording's first mark; `None` where there is none.
+    #[must_use]
+    pub fn first(&self) -> Option<u64> {
+        self.all.first().map(|_| self.origin)
+    }
+
     /// Every mark, in the order of time.
     pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
         let mut on_channel: HashMap<u32, u64> = HashMap::new();

@@ -3,6 +3,7 @@
 //! Everything a recording says is data: [`escaped`] stands between it and the markup.
 
 mod flamegraph;
+mod marks;
 mod page;
 mod timeline;
 mod units;

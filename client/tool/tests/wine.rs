@@ -7,6 +7,7 @@ mod commands;
 mod download;
 mod image;
 mod installation;
+mod marks;
 mod prefix;
 mod programs;
 mod simulate;

@@ -187,7 +187,7 @@ fn whatever_is_written_over_the_buffer_is_left_out_and_told() {
         MARKS as u64,
         MARKS as u64 + 1,
         u64::MAX,
-        1 << 33 | 57,
+        (1 << 33) + 57,
         since + 1,
     ];
     let mut random = fastrand::Rng::with_seed(14);

@@ -1,9 +1,10 @@
 //! Trace events: the JSON that Perfetto and chrome://tracing open.
 //!
 //! A sample has no duration, so each is an instant event of its thread, of the category of its
-//! source. Rates are counters for each processor or process, in a process of their own.
+//! source; so is each mark, by the name of its channel. Rates are counters for each processor or process, in a process of their own.
 
-use super::{Lanes, Moment, Source, View};
+use super::{Lanes, MARKS_MAX, Moment, Source, View};
+use crate::recording::Mark;
 use serde::Serialize;
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -62,6 +63,9 @@ pub(super) fn write(view: &View<'_>, out: &mut impl Write) -> io::Result<()> {
             sample(view, source, moment, &mut events)?;
         }
     }
+    for (channel, made) in view.gathered.marks.named().take(MARKS_MAX) {
+        mark(view, channel, made, &mut events)?;
+    }
     writeln!(out, "]}}")
 }
 
@@ -94,7 +98,10 @@ impl<W: Write> Events<'_, W> {
 
 fn names(view: &View<'_>, events: &mut Events<'_, impl Write>) -> io::Result<()> {
     let places = view.gathered.places.iter();
-    let threads: BTreeSet<(u32, u32)> = places.map(|p| (p.process, p.thread)).collect();
+    let marks = view.gathered.marks.named().take(MARKS_MAX);
+    let sampled = places.map(|place| (place.process, place.thread));
+    let marked = marks.map(|(_, mark)| (mark.process, mark.thread));
+    let threads: BTreeSet<(u32, u32)> = sampled.chain(marked).collect();
     let processes: BTreeSet<u32> = threads.iter().map(|&(process, _)| process).collect();
     for process in processes {
         let name = view.gathered.process_name(process);
@@ -123,7 +130,7 @@ fn rates(view: &View<'_>, source: &Source, events: &mut Events<'_, impl Write>) 
                 cat: Some(&source.name),
                 ph: "C",
                 s: None,
-                ts: microseconds(gathered.nanoseconds(gathered.timeline.begin(bin))),
+                ts: microseconds(gathered.since_first(gathered.timeline.begin(bin))),
                 pid: COUNTERS,
                 tid: 0,
                 args: json!({ "events/s": rate }),
@@ -158,7 +165,7 @@ fn sample(
         cat: Some(&source.name),
         ph: "i",
         s: Some("t"),
-        ts: microseconds(view.gathered.nanoseconds(moment.time)),
+        ts: microseconds(view.gathered.since_first(moment.time)),
         pid: place.process,
         tid: place.thread,
         args: SampleArguments {
@@ -170,6 +177,24 @@ fn sample(
             samples: moment.weight.samples,
             events: moment.weight.events,
         },
+    })
+}
+
+fn mark(
+    view: &View<'_>,
+    channel: &str,
+    mark: &Mark,
+    events: &mut Events<'_, impl Write>,
+) -> io::Result<()> {
+    events.put(&Event {
+        name: channel,
+        cat: Some("mark"),
+        ph: "i",
+        s: Some("t"),
+        ts: microseconds(view.gathered.since_first(mark.time)),
+        pid: mark.process,
+        tid: mark.thread,
+        args: json!({ "value": mark.value }),
     })
 }
 

@@ -1,24 +1,26 @@
 //! The Firefox Profiler: <https://profiler.firefox.com>, its processed profile format.
 
-use super::{Place, Source, View};
+use super::{MARKS_MAX, Place, Source, View};
 use crate::recording::{Identity, Module};
 use fxprof_processed_profile::debugid::DebugId;
 use fxprof_processed_profile::{
     CategoryColor, CategoryHandle, CpuDelta, Frame, FrameFlags, FrameInfo, LibraryHandle,
-    LibraryInfo, Profile, ReferenceTimestamp, SamplingInterval, StackHandle, Symbol, SymbolTable,
-    ThreadHandle, Timestamp,
+    LibraryInfo, MarkerFieldFlags, MarkerFieldFormat, MarkerTiming, ProcessHandle, Profile,
+    ReferenceTimestamp, SamplingInterval, StackHandle, StaticSchemaMarker, StaticSchemaMarkerField,
+    StringHandle, Symbol, SymbolTable, ThreadHandle, Timestamp,
 };
 use shared_types::Mode;
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-/// Writes one source: a track for each thread, every sample with a weight of samples.
+/// Writes one source: a track for each thread, every sample with a weight of samples, and every mark.
 pub(super) fn write(view: &View<'_>, out: &mut impl Write) -> io::Result<()> {
     let source = view.source();
     let mut writer = Writer::new(view, &source);
     writer.threads();
     writer.samples();
+    writer.marks();
     Ok(serde_json::to_writer(out, &writer.profile)?)
 }
 
@@ -28,6 +30,8 @@ struct Writer<'a> {
     profile: Profile,
     user: CategoryHandle,
     kernel: CategoryHandle,
+    marked: CategoryHandle,
+    processes: HashMap<u32, ProcessHandle>,
     threads: HashMap<(u32, u32), ThreadHandle>,
     libraries: HashMap<usize, LibraryHandle>,
     stacks: HashMap<usize, Option<StackHandle>>,
@@ -49,12 +53,15 @@ impl<'a> Writer<'a> {
         profile.set_symbolicated(true);
         let user = profile.add_category("User", CategoryColor::Blue);
         let kernel = profile.add_category("Kernel", CategoryColor::Orange);
+        let marked = profile.add_category("Marks", CategoryColor::Green);
         Self {
             view,
             source,
             profile,
             user,
             kernel,
+            marked,
+            processes: HashMap::new(),
             threads: HashMap::new(),
             libraries: HashMap::new(),
             stacks: HashMap::new(),
@@ -63,26 +70,47 @@ impl<'a> Writer<'a> {
 
     fn threads(&mut self) {
         let gathered = self.view.gathered;
+        let sampled = gathered.spots_of(self.source);
+        let sampled = sampled.map(|(place, _)| (place.process, place.thread));
+        let marks = gathered.marks.named().take(MARKS_MAX);
+        let marked = marks.map(|(_, mark)| (mark.process, mark.thread));
+        for (process, thread) in sampled.chain(marked) {
+            self.thread(process, thread);
+        }
+    }
+
+    fn thread(&mut self, process: u32, thread: u32) {
+        if self.threads.contains_key(&(process, thread)) {
+            return;
+        }
         let begin = Timestamp::from_nanos_since_reference(0);
-        let mut process = None;
-        for (place, _) in gathered.spots_of(self.source) {
-            let handle = match process {
-                Some((id, handle)) if id == place.process => handle,
-                _ => {
-                    let name = gathered.process_name(place.process);
-                    self.profile.add_process(&name, place.process, begin)
-                }
+        let known = self.processes.get(&process).copied();
+        let handle = known.unwrap_or_else(|| {
+            let name = self.view.gathered.process_name(process);
+            self.profile.add_process(&name, process, begin)
+        });
+        self.processes.insert(process, handle);
+        let main = known.is_none();
+        let added = self.profile.add_thread(handle, thread, begin, main);
+        self.profile
+            .set_thread_name(added, &format!("thread {thread}"));
+        self.threads.insert((process, thread), added);
+    }
+
+    fn marks(&mut self) {
+        let gathered = self.view.gathered;
+        for (channel, mark) in gathered.marks.named().take(MARKS_MAX) {
+            let Some(&thread) = self.threads.get(&(mark.process, mark.thread)) else {
+                continue;
             };
-            let main = process.is_none_or(|(id, _)| id != place.process);
-            process = Some((place.process, handle));
-            let profile = &mut self.profile;
-            self.threads
-                .entry((place.process, place.thread))
-                .or_insert_with(|| {
-                    let thread = profile.add_thread(handle, place.thread, begin, main);
-                    profile.set_thread_name(thread, &format!("thread {}", place.thread));
-                    thread
-                });
+            let time = Timestamp::from_nanos_since_reference(gathered.since_first(mark.time));
+            let made = Marked {
+                channel: self.profile.intern_string(channel),
+                value: self.profile.intern_string(&mark.value.to_string()),
+                category: self.marked,
+            };
+            self.profile
+                .add_marker(thread, MarkerTiming::Instant(time), made);
         }
     }
 
@@ -106,7 +134,7 @@ impl<'a> Writer<'a> {
                 self.stacks.insert(moment.place, stack);
                 stack
             };
-            let time = Timestamp::from_nanos_since_reference(gathered.nanoseconds(moment.time));
+            let time = Timestamp::from_nanos_since_reference(gathered.since_first(moment.time));
             let weight = i32::try_from(moment.weight.samples).unwrap_or(i32::MAX);
             self.profile
                 .add_sample(thread, time, stack, CpuDelta::ZERO, weight);
@@ -194,6 +222,42 @@ impl<'a> Writer<'a> {
             known.size = known.size.max(symbol.size);
         }
         SymbolTable::new(longest.into_values().collect())
+    }
+}
+
+/// A mark, as the profiler shows it.
+struct Marked {
+    channel: StringHandle,
+    /// A number would lose digits.
+    value: StringHandle,
+    category: CategoryHandle,
+}
+
+impl StaticSchemaMarker for Marked {
+    const UNIQUE_MARKER_TYPE_NAME: &'static str = "Mark";
+    const CHART_LABEL: Option<&'static str> = Some("{marker.data.value}");
+    const TABLE_LABEL: Option<&'static str> = Some("{marker.name} {marker.data.value}");
+    const FIELDS: &'static [StaticSchemaMarkerField] = &[StaticSchemaMarkerField {
+        key: "value",
+        label: "Value",
+        format: MarkerFieldFormat::String,
+        flags: MarkerFieldFlags::SEARCHABLE,
+    }];
+
+    fn name(&self, _profile: &mut Profile) -> StringHandle {
+        self.channel
+    }
+
+    fn category(&self, _profile: &mut Profile) -> CategoryHandle {
+        self.category
+    }
+
+    fn string_field_value(&self, _field_index: u32) -> StringHandle {
+        self.value
+    }
+
+    fn number_field_value(&self, _field_index: u32) -> f64 {
+        0.0
     }
 }
 

@@ -1,6 +1,7 @@
 //! What pictures and exports are made of: a recording's samples, summed by place and by time.
 
 use super::binned::{Binned, Limit};
+use crate::marks::{Choice, Marks};
 use crate::recording::{self, Metadata, Module, Recording, Turns};
 use crate::report::tally::{Apart, Entry, Tallies};
 use crate::report::{Sum, turns, whole_time};
@@ -193,6 +194,8 @@ pub struct Gathered {
     pub moments: Vec<Moment>,
     /// How many ticks each moment stands for: 1 where times are exact.
     pub moment_ticks: u64,
+    /// What a program said of itself, where the recording was read with it.
+    pub marks: Marks,
 }
 
 impl Gatherer {
@@ -238,7 +241,7 @@ impl Gatherer {
     /// Sums up; `name` finds what is at an address of a process, and the index of its module.
     pub fn finish(
         mut self,
-        recording: Recording,
+        mut recording: Recording,
         mut name: impl FnMut(u32, u64, Mode) -> (Frame, Option<usize>),
     ) -> Gathered {
         let turns = recording.turns();
@@ -289,6 +292,7 @@ impl Gatherer {
         let moments = self.moments.as_ref();
         let moments = moments.map(|moments| single(moments, &place_of, scaled));
         Gathered {
+            marks: Marks::of(&mut recording, &Choice::default()),
             sources: sources(&recording, &spots, &turns),
             recording,
             places,
@@ -485,6 +489,14 @@ impl Gathered {
     pub fn nanoseconds(&self, time: u64) -> u64 {
         let first = self.timeline.range().map_or(0, |(first, _)| first);
         self.ticks_to_ns(time.saturating_sub(first))
+    }
+
+    /// A time in nanoseconds since the first sample or mark.
+    #[must_use]
+    pub fn since_first(&self, time: u64) -> u64 {
+        let samples = self.timeline.range().map(|(first, _)| first);
+        let first = samples.into_iter().chain(self.marks.first()).min();
+        self.ticks_to_ns(time.saturating_sub(first.unwrap_or(0)))
     }
 
     /// So many ticks in nanoseconds. A recording that does not tell how fast they are is read as

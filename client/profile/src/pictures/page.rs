@@ -2,7 +2,7 @@
 //! itself, and can be read without its script.
 
 use super::units::{duration, fraction, share};
-use super::{STYLE, ZOOM, escaped, flamegraph, inline, timeline};
+use super::{STYLE, ZOOM, escaped, flamegraph, inline, marks, timeline};
 use crate::export::{Source, View};
 use crate::report::Sum;
 use crate::thousands;
@@ -49,6 +49,7 @@ pub fn page(view: &View<'_>) -> String {
     for &source in pictured(view) {
         page += &section(view, source);
     }
+    page += &marks::section(view);
     page += &table(view);
     let _ = write!(
         page,

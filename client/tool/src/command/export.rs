@@ -7,7 +7,9 @@ use crate::filters;
 use crate::output::{Output, Told, thousands};
 use crate::shown::Shown;
 use crate::{Error, Result};
-use halprof_profile::export::{self, Format, Gathered, Gatherer, View, listed, perf_script};
+use halprof_profile::export::{
+    self, Format, Gathered, Gatherer, MARKS_MAX, View, listed, perf_script,
+};
 use halprof_profile::recording::Reader;
 use halprof_profile::report;
 use halprof_profile::symbols::Symbols;
@@ -33,6 +35,8 @@ pub(crate) struct Body {
     sources: Vec<String>,
     samples: u64,
     lost: u64,
+    /// Marks in the recording; 0 where the format has none.
+    marks: u64,
     /// How exact times are; null where the format has none.
     time_resolution_ns: Option<u64>,
     /// Why this is not the whole recording.
@@ -89,7 +93,10 @@ fn gather(options: &args::Export, format: Format) -> Result<Gathered> {
     let path = options.naming.path()?;
     let mut all = Vec::new();
     for file in &options.files {
-        let reader = Reader::open(file)?;
+        let mut reader = Reader::open(file)?;
+        if options.format.shows_marks() {
+            reader = reader.with_marks();
+        }
         let mut taken = Gatherer::new(reader.metadata(), options.by, traits.moments);
         let recording =
             reader.samples(|samples| samples.iter().for_each(|sample| taken.add(sample)))?;
@@ -251,6 +258,7 @@ fn body(
             .map(|source| source.weight.samples)
             .sum(),
         lost: gathered.lost(),
+        marks: gathered.marks.len() as u64,
         time_resolution_ns: format.traits().moments.then_some(resolution),
         flaw: gathered.recording.flaw(),
     }
@@ -343,6 +351,15 @@ fn notes(body: &Body, view: &View<'_>) -> Vec<String> {
             listed(view.sources.iter().copied()),
             listed(others)
         ));
+    }
+    let marks = thousands(body.marks);
+    if body.marks > MARKS_MAX as u64 && body.time_resolution_ns.is_some() {
+        let shown = thousands(MARKS_MAX as u64);
+        notes.push(format!(
+            "the first {shown} of {marks} marks are shown: there are too many to open otherwise"
+        ));
+    } else if body.marks != 0 {
+        notes.push(format!("{marks} marks are shown"));
     }
     if body.samples == 0 {
         notes.push("there are no samples to show".to_owned());

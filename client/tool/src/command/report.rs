@@ -666,6 +666,7 @@ mod tests {
                 statistics: Some(statistics),
                 samples: 20_000,
                 ending: Some(Ending {
+                    marks: 0,
                     samples: 20_000,
                     interrupted: false,
                 }),

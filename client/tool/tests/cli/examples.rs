@@ -7,6 +7,9 @@ mod count;
 #[path = "../../../profile/examples/flame.rs"]
 mod flame;
 #[expect(dead_code, reason = "the test calls what the examples' main calls")]
+#[path = "../../../measure/examples/marks.rs"]
+mod marks;
+#[expect(dead_code, reason = "the test calls what the examples' main calls")]
 #[path = "../../../measure/examples/rates.rs"]
 mod rates;
 #[expect(dead_code, reason = "the test calls what the examples' main calls")]
@@ -78,6 +81,15 @@ fn regions_are_counted_by_thread_and_swept() {
     }
     assert!(text.contains(" passes, each with TotalIssues:u"), "{text}");
     assert!(!text.contains("warning"), "{text}");
+}
+
+#[test]
+fn a_mark_costs_next_to_nothing_without_a_recorder() {
+    let text = marks::measured().expect("measured");
+    assert!(
+        text.starts_with("without a recorder 1000 marks take "),
+        "{text}"
+    );
 }
 
 #[test]

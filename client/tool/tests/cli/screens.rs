@@ -4,7 +4,7 @@
 use crate::cli::support::halprof;
 
 #[path = "../screens/screen.rs"]
-mod screen;
+pub(crate) mod screen;
 use screen::{WIDTHS, assert_screen};
 
 const SCREENS: [(&str, &[&str]); 9] = [

@@ -3,13 +3,11 @@
 //! Recordings here are written by the library, so that every time is known;
 //! `tests/programs/marks.rs` has those of programs.
 
+use crate::cli::screens::screen::{WIDTHS, assert_screen};
 use crate::cli::support::{halprof, json, refused};
 use halprof_profile::recording::{Channels, Cost, Mark, Metadata, Statistics, Writer};
+use serde_json::Value;
 use std::path::Path;
-
-#[path = "../screens/screen.rs"]
-mod screen;
-use screen::{WIDTHS, assert_screen};
 
 /// A hundred turns of two threads on three channels, 1 tick a nanosecond.
 pub(crate) fn recording(path: &Path) {
@@ -130,6 +128,51 @@ fn figures_are_those_of_the_marks() {
         let all = json(&["timeline", file, "--rows", "0"]);
         assert_eq!(all["rows"].as_array().map(Vec::len), Some(210));
         assert_eq!(all["rows"][1]["on_any_ns"], 50);
+    });
+}
+
+#[test]
+fn exports_show_the_marks() {
+    with_recording(|file| {
+        let export = |format: &str| {
+            let out = format!("{file}.{format}");
+            let told = json(&["export", file, "--format", format, "-o", &out]);
+            assert_eq!(told["marks"], 210, "{told}");
+            std::fs::read_to_string(out).expect("read")
+        };
+        let trace: Value = serde_json::from_str(&export("chrome")).expect("JSON");
+        let events = trace["traceEvents"].as_array().expect("events").iter();
+        let marks: Vec<&Value> = events.filter(|event| event["cat"] == "mark").collect();
+        assert_eq!(marks.len(), 210);
+        let told = ["name", "ts", "pid", "tid"].map(|field| marks[2][field].to_string());
+        assert_eq!(told, ["\"end\"", "0.1", "10", "11"]);
+        assert_eq!(marks[209]["args"]["value"], 99);
+
+        let profile: Value = serde_json::from_str(&export("firefox")).expect("JSON");
+        let threads = profile["threads"].as_array().expect("threads").iter();
+        let counts = threads.map(|thread| thread["markers"]["length"].clone());
+        // Turns take turns on two threads, and one turn in ten has one more.
+        assert_eq!(counts.collect::<Vec<_>>(), [110, 100].map(Value::from));
+
+        let page = export("html");
+        for said in [
+            "<h2>Marks</h2>",
+            "210 marks on 3 channels in 99.2 µs",
+            "<td>begin</td><td class=\"number\">100</td><td class=\"number\">1 µs</td>",
+        ] {
+            assert!(page.contains(said), "{said}");
+        }
+        assert!(!page.contains('\u{1b}'), "nothing of a name is markup");
+        // A page without marks is as it was.
+        let told = json(&[
+            "export",
+            file,
+            "--format",
+            "folded",
+            "-o",
+            &format!("{file}.f"),
+        ]);
+        assert_eq!(told["marks"], 0);
     });
 }
 
