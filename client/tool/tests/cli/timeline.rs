@@ -190,8 +190,12 @@ fn what_makes_no_sense_is_refused() {
         ] {
             refused(&[&["timeline", file], options].concat(), 2, "usage");
         }
-        let ran = halprof(&["timeline", file, "--between", "begin,nd"]);
-        assert!(ran.stderr.contains("Did you mean `end`?"), "{}", ran.stderr);
+        let ran = halprof(&["timeline", file, "--between", "begn,end"]);
+        assert!(
+            ran.stderr.contains("Did you mean `begin`?"),
+            "{}",
+            ran.stderr
+        );
     });
     refused(&["timeline"], 2, "usage");
     refused(&["timeline", "no-such-file"], 5, "file");

@@ -15,7 +15,7 @@ pub(super) const LEAST: usize = 20;
 /// Channels at most; the rest is told.
 const CHANNELS: usize = 32;
 /// How long the longest bar of a histogram is.
-const BAR: u64 = 40;
+const BAR: u64 = 30;
 
 pub(super) fn text(body: &Body, width: Width) -> String {
     let mut text = head(body, width);
@@ -23,7 +23,7 @@ pub(super) fn text(body: &Body, width: Width) -> String {
     text += &channels(body, width);
     if let Some(ticks) = &body.ticks {
         text += "\n";
-        text += &strip(ticks);
+        text += &strip(ticks, width);
     }
     if let Some(between) = &body.between {
         text += "\n";
@@ -38,12 +38,27 @@ pub(super) fn text(body: &Body, width: Width) -> String {
         text += &rows(&body.rows, width);
         if body.rows_left_out != 0 {
             let more = thousands(body.rows_left_out);
-            text += &format!(
-                "{more} more marks: `--rows 0` prints all, `--time` and `--channel` choose\n"
+            text += &line(
+                width,
+                &format!(
+                    "{more} more marks: `--rows 0` prints all, `--time` and `--channel` choose"
+                ),
             );
         }
     }
     text
+}
+
+/// A sentence on a line of its own, or on more where there is no room.
+fn line(width: Width, text: &str) -> String {
+    width.fitted(text) + "\n"
+}
+
+fn more_channels(more: usize) -> String {
+    format!(
+        "{} more channels: `--channel` chooses",
+        thousands(more as u64)
+    )
 }
 
 fn head(body: &Body, width: Width) -> String {
@@ -59,12 +74,13 @@ fn head(body: &Body, width: Width) -> String {
         1 => "1 channel".to_owned(),
         some => format!("{} channels", thousands(some as u64)),
     };
-    let mut text = format!(
-        "{}{of} marks on {channels} in {}, {} dropped\n",
+    let told = format!(
+        "{}{of} marks on {channels} in {}, {} dropped",
         thousands(body.marks),
         seconds(body.elapsed_ns),
         thousands(dropped)
     );
+    let mut text = line(width, &told);
     let clock = &body.clock;
     if !clock.name.is_empty() {
         let told = format!(
@@ -154,10 +170,7 @@ fn channels(body: &Body, width: Width) -> String {
         .checked_sub(CHANNELS)
         .filter(|&n| n != 0)
     {
-        text += &format!(
-            "{} more channels: `--channel` chooses\n",
-            thousands(more as u64)
-        );
+        text += &line(width, &more_channels(more));
     }
     text
 }
@@ -242,7 +255,7 @@ fn rows(rows: &[Marked], width: Width) -> String {
 }
 
 /// A row a channel, a column a tick, as a logic analyser shows it.
-fn strip(ticks: &Ticks) -> String {
+fn strip(ticks: &Ticks, width: Width) -> String {
     let names = ticks.rows.iter().map(|row| Shown(&row.channel).to_string());
     let names: Vec<String> = names.map(|name| cut(NAME, &name).into_owned()).collect();
     let wide = names
@@ -251,11 +264,12 @@ fn strip(ticks: &Ticks) -> String {
         .max()
         .unwrap_or(0);
     let columns = ticks.rows.first().map_or(0, |row| row.marks.len());
-    let mut text = format!(
-        "a column is {} ns, the first from {} ns on; | is a mark, 2 to 9 are as many, # is more\n",
+    let told = format!(
+        "a column is {} ns, the first from {} ns on; | is a mark, 2 to 9 are as many, # is more",
         thousands(ticks.tick_ns),
         thousands(ticks.from_ns)
     );
+    let mut text = line(width, &told);
     let ruler = (0..columns).map(|column| if column % 10 == 0 { '+' } else { '-' });
     let gap = " ".repeat(GAP);
     text += &format!("{:wide$}{gap}{}\n", "", ruler.collect::<String>());
@@ -266,15 +280,15 @@ fn strip(ticks: &Ticks) -> String {
         text += "\n";
     }
     if let Some(more) = ticks.rows.len().checked_sub(CHANNELS).filter(|&n| n != 0) {
-        text += &format!(
-            "{} more channels: `--channel` chooses\n",
-            thousands(more as u64)
-        );
+        text += &line(width, &more_channels(more));
     }
     if ticks.left_out != 0 {
         let more = thousands(ticks.left_out);
-        text += &format!(
-            "{more} more columns: `--time FROM-TO` chooses which, a longer tick shows more\n"
+        text += &line(
+            width,
+            &format!(
+                "{more} more columns: `--time FROM-TO` chooses which, a longer tick shows more"
+            ),
         );
     }
     text
@@ -296,13 +310,19 @@ fn from_mark_to_mark(between: &Between, width: Width) -> String {
         "any" => "in the order of time".to_owned(),
         same => format!("of the same {same}"),
     };
-    let mut text = format!(
-        "{} intervals from {from} to the next {to}, {by}\n{} marks on {from} without {to} behind them, \
-         {} on {to} without {from} before them\n",
-        thousands(n),
+    let mut text = line(
+        width,
+        &format!(
+            "{} intervals from {from} to the next {to}, {by}",
+            thousands(n)
+        ),
+    );
+    let alone = format!(
+        "{} marks on {from} without {to} behind them, {} on {to} without {from} before them",
         thousands(between.without_end),
         thousands(between.without_begin)
     );
+    text += &line(width, &alone);
     let Some(lengths) = &between.lengths else {
         return text;
     };
