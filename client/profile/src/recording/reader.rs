@@ -4,8 +4,8 @@
 use super::branches::Records;
 use super::marks::{CHANNELS, MARKS};
 use super::{
-    BRANCHES, Damage, END, FIELDS, HEAD_BYTES, MAGIC, META, MODULES, Mark, Metadata, Module, PAYLOAD_MAX,
-    PROCESSES, Process, Recording, SAMPLES, STATISTICS, Sample, VERSION,
+    BRANCHES, Damage, END, FIELDS, HEAD_BYTES, MAGIC, META, MODULES, Mark, Metadata, Module,
+    PAYLOAD_MAX, PROCESSES, Process, Recording, SAMPLES, STATISTICS, Sample, VERSION,
 };
 use crc32fast::Hasher;
 use halprof_measure::{Error, Result};

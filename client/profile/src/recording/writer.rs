@@ -2,8 +2,8 @@
 
 use super::marks::{CHANNELS, MARKS};
 use super::{
-    BRANCHES, Channels, END, Ending, HEAD_BYTES, MAGIC, META, MODULES, Mark, Metadata, Module, PAYLOAD_MAX,
-    PROCESSES, Process, SAMPLES, STATISTICS, Sample, Statistics, VERSION,
+    BRANCHES, Channels, END, Ending, HEAD_BYTES, MAGIC, META, MODULES, Mark, Metadata, Module,
+    PAYLOAD_MAX, PROCESSES, Process, SAMPLES, STATISTICS, Sample, Statistics, VERSION,
 };
 use halprof_measure::{Error, Result};
 use serde::Serialize;

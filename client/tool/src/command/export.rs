@@ -94,7 +94,7 @@ fn gather(options: &args::Export, format: Format) -> Result<Gathered> {
     let mut all = Vec::new();
     for file in &options.files {
         let mut reader = Reader::open(file)?;
-        if options.format.shows_marks() {
+        if format.shows_marks() {
             reader = reader.with_marks();
         }
         let mut taken = Gatherer::new(reader.metadata(), options.by, traits.moments);
@@ -302,6 +302,7 @@ fn branches(options: &args::Export, place: &Place, output: &Output) -> Result<u8
         sources: vec![written.source.clone()],
         samples: written.kept.samples,
         lost: recording.lost().into_values().fold(0, u64::saturating_add),
+        marks: 0,
         time_resolution_ns: None,
         flaw: recording.flaw(),
     };

@@ -7,6 +7,7 @@ use crate::command::record::Target;
 use crate::marking::{DRAIN, Marking};
 use crate::output::{Output, thousands};
 use crate::runner::{interrupted, watch_for_interrupt};
+use crate::shown::Shown;
 use crate::this_machine;
 use crate::{Error, Result};
 use halprof_measure::did_you_mean;
@@ -461,7 +462,7 @@ fn ticks(marks: &Marks, width: Duration, columns: usize) -> Ticks {
     let summaries = marks.summaries();
     let names = summaries
         .iter()
-        .map(|summary| summary.channel.chars().count());
+        .map(|summary| Shown(summary.channel).to_string().chars().count());
     let room = columns.saturating_sub(names.max().unwrap_or(0).min(text::NAME) + text::GAP);
     let tick_ns = u64::try_from(width.as_nanos()).unwrap_or(u64::MAX);
     let strip = marks.strip(tick_ns, room.max(text::LEAST));
