@@ -12,7 +12,7 @@ const PACKAGES: [&str; 3] = ["--workspace", "--exclude", "halprof-driver"];
 
 /// What names of tests contain that only `cargo xtask prove` runs: what they need takes long to
 /// make or to start.
-const SLOW: [&str; 14] = [
+const SLOW: [&str; 15] = [
     // halprof.exe, built by mingw and run by Wine.
     "wine::",
     // The signed package, with halprof.exe in it.
@@ -26,6 +26,8 @@ const SLOW: [&str; 14] = [
     "driver_inf::every_line",
     // libpfm4, which a C program asks.
     "libpfm4::",
+    // A program of a million branches, run and compiled by its profile.
+    "pgo::",
     // A browser.
     "pictures::",
     "speedscope_shows_what_was_sampled",

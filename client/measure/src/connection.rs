@@ -60,6 +60,10 @@ pub struct Setup {
     pub no_address: bool,
     /// Windows adds the counters up for each thread: see [`shared_types::request::threads`].
     pub threads: bool,
+    /// How many branches are recorded for each sample: 0, 8, 16 or 32.
+    pub branches: u16,
+    /// Which, as [`shared_types::request::session::Configure`] has them; 0 for all.
+    pub branch_filter: u16,
 }
 
 impl Fit {
@@ -83,8 +87,8 @@ impl Setup {
             rotation: self.rotation,
             ring_samples: 0,
             rotation_seed: 0,
-            branches: 0,
-            branch_filter: 0,
+            branches: self.branches,
+            branch_filter: self.branch_filter,
             processors: processor_bits(&self.processors),
         };
         [head.as_bytes(), self.specs.as_bytes()].concat()

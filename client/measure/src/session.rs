@@ -11,7 +11,7 @@ use shared_types::request::samples::{DRAIN, DRAIN_BYTES_MAX, Drained, STATISTICS
 use shared_types::request::session::{self, Configured, IntervalSet, SetInterval, UsedInterval};
 use shared_types::request::source;
 use shared_types::request::threads::{self, ThreadCounter, Threads};
-use shared_types::{ReplyHeader, RequestHeader, Sample};
+use shared_types::{Branch, ReplyHeader, RequestHeader, Sample};
 use std::mem::size_of;
 use std::time::{Duration, Instant};
 use zerocopy::{FromBytes, IntoBytes};
@@ -135,8 +135,15 @@ impl<'a, T: Transport> Session<'a, T> {
         Ok(Some(counts.collect()))
     }
 
-    /// Takes samples out of the rings; answers them and how many are left.
+    /// Takes samples out of the rings, without their branches; answers them and how many are left.
     pub fn drain(&mut self) -> Result<(Vec<Sample>, u64)> {
+        let (samples, _, left) = self.drain_branches()?;
+        Ok((samples, left))
+    }
+
+    /// The same with the branches of all samples, one sample's behind those of the one before: as
+    /// many as each says that it has, newest first.
+    pub fn drain_branches(&mut self) -> Result<(Vec<Sample>, Vec<Branch>, u64)> {
         let request = self.request();
         let (head, body) = self.connection.call_with_room::<Drained>(
             DRAIN,
@@ -144,9 +151,18 @@ impl<'a, T: Transport> Session<'a, T> {
             request.as_bytes(),
             DRAIN_BYTES_MAX,
         )?;
-        let samples = elements("drain", body, head.count as usize)?;
+        let (samples, branches) = match head.branches as usize {
+            0 => (elements("drain", body, head.count as usize)?, Vec::new()),
+            depth => {
+                let (count, bytes) = (head.count, body.len());
+                branched(body, count as usize, depth).ok_or_else(|| Error::Protocol {
+                    request: "drain",
+                    why: format!("{bytes} bytes are not {count} samples with {depth} branches"),
+                })?
+            }
+        };
         self.ended = ErrorCode::from_wire(head.ended);
-        Ok((samples, head.left))
+        Ok((samples, branches, head.left))
     }
 
     /// Why the other side has ended sampling by itself, as the last [`Self::drain`] told.
@@ -218,6 +234,23 @@ impl<'a, T: Transport> Session<'a, T> {
             reserved: 0,
         }
     }
+}
+
+/// Samples with room for so many branches behind each; `None` where they are not as they say.
+fn branched(body: &[u8], count: usize, depth: usize) -> Option<(Vec<Sample>, Vec<Branch>)> {
+    let size = size_of::<Sample>() + depth.checked_mul(size_of::<Branch>())?;
+    if count.checked_mul(size)? != body.len() {
+        return None;
+    }
+    let (mut samples, mut branches) = (Vec::new(), Vec::new());
+    for bytes in body.chunks_exact(size) {
+        let (sample, room) = Sample::read_from_prefix(bytes).ok()?;
+        let own = room.get(..usize::from(sample.branches) * size_of::<Branch>())?;
+        let own = own.chunks_exact(size_of::<Branch>());
+        branches.extend(own.filter_map(|bytes| Branch::read_from_bytes(bytes).ok()));
+        samples.push(sample);
+    }
+    Some((samples, branches))
 }
 
 impl<T: Transport> Drop for Session<'_, T> {

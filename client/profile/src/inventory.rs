@@ -6,7 +6,7 @@
 
 use crate::recording::{Identity, Module, Process};
 use crate::symbols::Build;
-use shared_types::{Mode, Sample};
+use shared_types::{Branch, Mode, Sample};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -143,6 +143,21 @@ impl Inventory {
             if self.last != place {
                 self.last = place;
                 self.page(place);
+            }
+        }
+    }
+
+    /// Takes note of where their branches are: code that is branched to may have no sample.
+    pub fn note_branches(&mut self, samples: &[Sample], branches: &[Branch]) {
+        let mut rest = branches.iter();
+        for sample in samples {
+            for branch in rest.by_ref().take(sample.branches.into()) {
+                let ip = branch.from;
+                let place = (owner(&Sample { ip, ..*sample }), ip >> PAGE_BITS);
+                if branch.flags & Branch::HIDDEN == 0 && self.last != place {
+                    self.last = place;
+                    self.page(place);
+                }
             }
         }
     }

@@ -483,6 +483,18 @@ pub(crate) struct Record {
     /// available
     #[arg(long, help_heading = WHAT)]
     pub(crate) no_address: bool,
+    /// Record the branches before each sample: 8, 16 or 32 of them, without a number as many as all
+    /// processors can
+    #[arg(long, help_heading = WHAT, value_name = "N", num_args = 0..=1, require_equals = true, value_parser = clap::value_parser!(u16))]
+    #[expect(
+        clippy::option_option,
+        reason = "not given, given alone, given with a number"
+    )]
+    pub(crate) branches: Option<Option<u16>>,
+    /// Record only branches of these kinds: `cond`, `call`, `ind-call`, `return`, `jump`, `ind-jump`,
+    /// `far` (interrupts and system calls); with `user` or `kernel` only those to that mode
+    #[arg(long, help_heading = WHAT, value_name = "KINDS", num_args = 1.., requires = "branches")]
+    pub(crate) branch_filter: Vec<String>,
     /// If there are too few counters, run once for each set of sources that fits
     #[arg(long, help_heading = HOW)]
     pub(crate) passes: bool,

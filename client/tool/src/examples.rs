@@ -82,6 +82,7 @@ Examples:
   halprof record -e TotalCycles:100000:u,CacheMisses:1000 -o app.rec -- app.exe
   halprof record --rate 1000 -d 10
   halprof record --calibrate -- app.exe
+  halprof record --branches -e BranchInstructions:100003:u -- app.exe
 
 ",
     workload!()

@@ -36,6 +36,8 @@ pub(super) struct Recorder<'a> {
     sum: Statistics,
     /// Samples handed to the writer.
     samples: u64,
+    /// Their branch records.
+    branches: u64,
     /// Those of each processor.
     of_processors: BTreeMap<u32, u64>,
     /// Why the driver ended a pass.
@@ -47,6 +49,8 @@ pub(super) struct Recorder<'a> {
 /// What a recording came to.
 pub(super) struct Recorded {
     pub(super) samples: u64,
+    /// Their branch records.
+    pub(super) branches: u64,
     /// Those of the processor that had most.
     pub(super) busiest: u64,
     pub(super) statistics: Statistics,
@@ -80,6 +84,7 @@ impl<'a> Recorder<'a> {
                 ..Statistics::default()
             },
             samples: 0,
+            branches: 0,
             of_processors: BTreeMap::new(),
             ended: None,
             marking,
@@ -165,6 +170,7 @@ impl<'a> Recorder<'a> {
         Ok(Recorded {
             ended: self.ended,
             samples: self.samples,
+            branches: self.branches,
             busiest: self.of_processors.into_values().max().unwrap_or(0),
             statistics: self.sum,
             marks: self.marking.as_ref().map_or(0, Marking::marks),
@@ -177,17 +183,23 @@ impl<'a> Recorder<'a> {
     /// Moves what is in the rings to the writer.
     fn drain<T: Transport>(&mut self, session: &mut Session<T>, indexes: &[usize]) -> Result<()> {
         loop {
-            let (mut samples, left) = session.drain()?;
+            let (mut samples, branches, left) = session.drain_branches()?;
             if samples.is_empty() {
                 return Ok(());
             }
             in_the_choice(&mut samples, indexes);
             self.inventory.note(&samples);
+            self.inventory.note_branches(&samples, &branches);
             self.samples += samples.len() as u64;
+            self.branches += branches.len() as u64;
             for sample in &samples {
                 *self.of_processors.entry(sample.processor).or_default() += 1;
             }
-            self.writer.put(Part::Samples(samples))?;
+            self.writer.put(if branches.is_empty() {
+                Part::Samples(samples)
+            } else {
+                Part::Branched(samples, branches)
+            })?;
             if left == 0 {
                 return Ok(());
             }

@@ -6,13 +6,10 @@
 #![expect(clippy::cast_precision_loss, reason = "shares need few digits")]
 
 use halprof_measure::ModelledMachine;
-use halprof_profile::recording::{Branches, Metadata, Module, Source, Statistics, Writer};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
 use nt_model::programs::{CODE, Program};
 use nt_model::transport::{Broken, DriverTransport, Guest};
 use serde_json::Value;
-use shared_types::{Branch, Mode, Sample};
-use sim::run::PROCESS;
 use sim::workload::Workload;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,9 +25,12 @@ const DOCUMENT: &str = include_str!("../../../docs/pgo.md");
 /// What the source decides by its draws: 15 of 16, and 3 of 4.
 const COMMON: f64 = 15.0 / 16.0;
 const PLAIN: f64 = 3.0 / 4.0;
-const DEPTH: usize = 32;
-/// Taken branches from a sample to the next: a prime.
-const PERIOD: usize = 211;
+/// One machine for each kind of branch records.
+const MACHINES: [&str; 3] = [
+    "skylake,processors=1",
+    "sapphire-rapids,processors=1",
+    "zen4,processors=1",
+];
 
 /// A folder in which the commands of the document run, with the program's source.
 fn folder() -> TempDir {
@@ -66,7 +66,7 @@ fn run(command: &str, folder: &Path) -> Output {
             clang
         }
         "llvm-profgen" => Command::new("llvm-profgen-19"),
-        "halprof" => Command::new(env!("CARGO_BIN_EXE_nt-model")),
+        "nt-model" | "halprof" => Command::new(env!("CARGO_BIN_EXE_nt-model")),
         other => panic!("{other} does not run here"),
     };
     let output = ran.args(words).current_dir(folder).output();
@@ -85,7 +85,6 @@ fn run_all(start: &str, folder: &Path) {
 
 /// What a program really did.
 struct Exact {
-    module: (u64, u64),
     code: BTreeMap<u64, Instruction>,
     /// The addresses of its instructions as they were executed.
     executed: Vec<u64>,
@@ -124,7 +123,6 @@ impl Exact {
         let code = program.code(1).expect("code");
         let decoder = Decoder::with_ip(64, &code, CODE.0, DecoderOptions::NONE);
         Self {
-            module: program.module,
             code: decoder.into_iter().map(|one| (one.ip(), one)).collect(),
             executed: executed.collect(),
         }
@@ -140,71 +138,33 @@ impl Exact {
     }
 
     /// The branches that were taken, in their order.
-    fn taken(&self) -> Vec<Branch> {
+    fn taken(&self) -> Vec<(u64, u64)> {
         let pairs = self.executed.windows(2);
         let taken = pairs.filter(|pair| self.code[&pair[0]].next_ip() != pair[1]);
-        let branch = |pair: &[u64]| Branch {
-            from: pair[0],
-            to: pair[1],
-            flags: Branch::PREDICTED,
-            ..Branch::default()
-        };
-        taken.map(branch).collect()
-    }
-
-    /// A recording of every so many-th branch, with those before it.
-    fn record(&self, file: &Path) {
-        let taken = self.taken();
-        let ends = (PERIOD..taken.len()).step_by(PERIOD);
-        let (mut samples, mut branches) = (Vec::new(), Vec::new());
-        for end in ends {
-            let own = &taken[end.saturating_sub(DEPTH)..end];
-            branches.extend(own.iter().rev().copied());
-            samples.push(Sample {
-                ip: own[own.len() - 1].to,
-                period: PERIOD as u64,
-                process: PROCESS,
-                mode: Mode::User as u8,
-                branches: own.len() as u8,
-                ..Sample::default()
-            });
-        }
-        let metadata = Metadata {
-            modelled: true,
-            interface: "Emon".to_owned(),
-            sources: vec![Source {
-                name: "BranchInstructions:u".to_owned(),
-                ..Source::default()
-            }],
-            branches: Some(Branches {
-                depth: DEPTH as u32,
-                ..Branches::default()
-            }),
-            ..Metadata::default()
-        };
-        let module = Module {
-            process: Some(PROCESS),
-            name: "app.exe".to_owned(),
-            start: self.module.0,
-            end: self.module.1,
-            ..Module::default()
-        };
-        let mut writer = Writer::create(file, &metadata).expect("created");
-        writer.modules(&[module]).expect("written");
-        writer.branched(&samples, &branches).expect("written");
-        writer
-            .finish(&Statistics::default(), false)
-            .expect("finished");
+        taken.map(|pair| (pair[0], pair[1])).collect()
     }
 }
 
-/// The program of the document, what it did, and a recording of that, in a folder.
-fn recorded() -> (TempDir, Exact) {
+/// The program of the document and what it did, in a folder.
+fn built() -> (TempDir, Exact) {
     let folder = folder();
     run(commands("clang")[0], folder.path());
     let exact = Exact::of(&folder.path().join("app.exe"));
-    exact.record(&folder.path().join("app.rec"));
     (folder, exact)
+}
+
+/// Records it by the document's command, on a machine that runs the driver; the program is short, and
+/// so is the period.
+fn record(machine: &str, folder: &Path) {
+    let command = commands("halprof record")[0].replace("100003", "1009");
+    let own = command
+        .strip_prefix("halprof ")
+        .and_then(|rest| rest.strip_suffix(" -- app.exe"));
+    let own = own.expect("a command");
+    run(
+        &format!("nt-model --sys {SYS} --guest app.exe --machine {machine} {own}"),
+        folder,
+    );
 }
 
 /// Five standard deviations of a part that was seen in so many draws.
@@ -214,11 +174,18 @@ fn error(part: f64, draws: u64) -> f64 {
 
 #[test]
 fn executions_of_each_instruction_are_the_exact_ones() {
-    let (folder, exact) = recorded();
+    let (folder, exact) = built();
+    for machine in MACHINES {
+        record(machine, folder.path());
+        assert_executions(machine, &exact, folder.path());
+    }
+}
+
+fn assert_executions(machine: &str, exact: &Exact, folder: &Path) {
     let counts = exact.counts();
     let shown = run(
         "halprof --quiet --json annotate app.rec start --symbols .",
-        folder.path(),
+        folder,
     );
     let shown: Value = serde_json::from_slice(&shown.stdout).expect("JSON");
     let rows = shown["instructions"].as_array().expect("instructions");
@@ -235,13 +202,17 @@ fn executions_of_each_instruction_are_the_exact_ones() {
     };
     let head = rows.iter().find(head).expect("the draw");
     let (rounds, seen) = (counts[&address(head)], number(head, "executed"));
-    assert!(seen > 2000, "{seen} rounds were seen");
+    assert!(seen > 300, "{machine}: {seen} rounds were seen");
+    let samples = shown["sources"][0]["branched_samples"].as_u64();
+    let samples = samples.expect("a number");
     let mut conditional = 0;
     for row in rows {
         let once = counts.get(&address(row)).copied().unwrap_or(0);
         let part = once as f64 / rounds as f64;
         let executed = number(row, "executed") as f64 / seen as f64;
-        let bound = error(part, seen) + 2.0 / seen as f64;
+        // Samples come behind branches, taken or not, so that windows end more often behind some.
+        let ends = samples as f64 / seen as f64 / 4.0;
+        let bound = error(part, seen) + ends;
         assert!(
             (executed - part).abs() <= bound,
             "{row}: {executed}, exactly {part}"
@@ -250,7 +221,10 @@ fn executions_of_each_instruction_are_the_exact_ones() {
         if !share.is_null() && once > 1000 {
             conditional += 1;
             let taken = exact.taken();
-            let taken = taken.iter().filter(|one| one.from == address(row)).count();
+            let taken = taken
+                .iter()
+                .filter(|(from, _)| *from == address(row))
+                .count();
             let exactly = taken as f64 / once as f64;
             let [value, low, high] =
                 ["value", "low", "high"].map(|name| share[name].as_f64().expect("a number"));
@@ -258,7 +232,7 @@ fn executions_of_each_instruction_are_the_exact_ones() {
             assert!((value - exactly).abs() <= bound, "{row}: exactly {exactly}");
         }
     }
-    assert!(conditional >= 4, "{shown}");
+    assert!(conditional >= 4, "{machine}: {shown}");
     assert_eq!(shown["warnings"], serde_json::json!([]));
 }
 
@@ -293,8 +267,9 @@ fn line(part: &str) -> u64 {
 
 #[test]
 fn a_profile_is_that_of_the_execution_and_lays_the_hot_path_out_first() {
-    let (folder, before) = recorded();
+    let (folder, before) = built();
     let path = folder.path();
+    record(MACHINES[0], path);
     run_all("halprof export", path);
     run_all("llvm-profgen", path);
     let profile = std::fs::read_to_string(path.join("app.prof")).expect("a profile");
@@ -334,7 +309,7 @@ fn a_profile_is_that_of_the_execution_and_lays_the_hot_path_out_first() {
     let rounds = |exact: &Exact, function: u64| exact.counts().get(&function).copied().unwrap_or(0);
     // What was called from the first place is the rare function, then it is the common one.
     let [was, is] = [&before, &after].map(|exact| rounds(exact, calls(exact)[0]));
-    assert!(was < 4000 && is > 15_000, "{was} before, {is} after");
+    assert!(was * 4 < is, "{was} before, {is} after");
     let [was, is] = [&before, &after].map(|exact| exact.taken().len());
     assert!(
         is * 10 < was * 9,

@@ -8,6 +8,7 @@ use halprof_measure::describe;
 use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::request::machine::{Machine, Processor};
+use shared_types::{BranchReason, BranchRecords};
 
 /// The columns of the labels above the table.
 const LABEL: usize = 13;
@@ -73,6 +74,12 @@ struct Row {
     found_counters: u32,
     /// Fixed counters that somebody else has, which are left alone, as a mask.
     found_fixed: u32,
+    /// What records branches; `none` where they cannot be recorded.
+    branch_records: &'static str,
+    /// Why they can or cannot.
+    branch_reason: &'static str,
+    /// How many branches a sample has at most.
+    branch_depth: u16,
     /// Whether a storm of interrupts ended a session here: its overflow interrupt stays masked.
     storm: bool,
     interface: &'static str,
@@ -145,10 +152,21 @@ fn row(processor: &Processor) -> Row {
             .map(|_| processor.flags & Processor::HV1_COUNTERS != 0),
         found_counters: processor.found_counters,
         found_fixed: processor.found_fixed,
+        branch_records: named(
+            BranchRecords::from_wire(processor.branch_records.into()).map(BranchRecords::name),
+        ),
+        branch_reason: named(
+            BranchReason::from_wire(processor.branch_reason.into()).map(BranchReason::name),
+        ),
+        branch_depth: processor.branch_depth,
         storm: processor.flags & Processor::STORM != 0,
         interface: describe::interface_name(processor.interface),
         reason: describe::reason_name(processor.reason),
     }
+}
+
+fn named(name: Option<&'static str>) -> &'static str {
+    name.unwrap_or("unknown")
 }
 
 fn text(body: &Body, width: Width) -> String {
@@ -184,6 +202,7 @@ fn text(body: &Body, width: Width) -> String {
         Column::number("PMU").extra(),
         Column::word("counters"),
         Column::word("fixed"),
+        Column::word("branches").extra(),
         Column::name("hypervisor"),
     ];
     head + &table(width, &columns, alike(&body.processors)) + &remarks(body, width)
@@ -248,7 +267,7 @@ fn remarks(body: &Body, width: Width) -> String {
 
 /// One line for all processors that are alike.
 fn alike(processors: &[Row]) -> Vec<Vec<String>> {
-    let mut lines: Vec<(Vec<u32>, [String; 9])> = Vec::new();
+    let mut lines: Vec<(Vec<u32>, [String; 10])> = Vec::new();
     for row in processors {
         let cells = cells(row);
         match lines.iter_mut().find(|(_, same)| *same == cells) {
@@ -256,14 +275,14 @@ fn alike(processors: &[Row]) -> Vec<Vec<String>> {
             None => lines.push((vec![row.index], cells)),
         }
     }
-    let line = |(indexes, cells): (Vec<u32>, [String; 9])| {
+    let line = |(indexes, cells): (Vec<u32>, [String; 10])| {
         let ranges = halprof_measure::selection::format_processors(indexes);
         std::iter::once(ranges).chain(cells).collect()
     };
     lines.into_iter().map(line).collect()
 }
 
-fn cells(row: &Row) -> [String; 9] {
+fn cells(row: &Row) -> [String; 10] {
     let counters = |mask: u32, width: u8| match mask.count_ones() {
         0 => "-".to_owned(),
         count => format!("{count} x {width} bits"),
@@ -277,6 +296,10 @@ fn cells(row: &Row) -> [String; 9] {
         row.pmu_version.to_string(),
         counters(row.counter_mask, row.counter_width),
         counters(row.fixed_mask, row.fixed_width),
+        match row.branch_depth {
+            0 => "-".to_owned(),
+            depth => depth.to_string(),
+        },
         row.hypervisor.clone().unwrap_or_default(),
     ]
 }

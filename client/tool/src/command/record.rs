@@ -20,7 +20,9 @@ use halprof_profile::recording::{self, Cores, Metadata, Writer};
 use halprof_profile::symbols;
 use schemars::JsonSchema;
 use serde::Serialize;
+use shared_types::BranchRecords;
 use shared_types::request::machine::{Machine, Processor};
+use shared_types::request::session::Configure;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -43,6 +45,8 @@ pub(crate) struct Body {
     marks: u64,
     /// Those that were dropped.
     marks_dropped: u64,
+    /// Null where no branches were recorded.
+    branches: Option<Branched>,
     lost: BTreeMap<String, u64>,
     /// Events that those stand for.
     lost_events: BTreeMap<String, u64>,
@@ -71,6 +75,18 @@ struct InPass {
     #[serde(flatten)]
     period: Period,
     pass: u32,
+}
+
+/// The branch records of the samples.
+#[derive(JsonSchema, Serialize)]
+struct Branched {
+    /// What of the processor records them.
+    recorder: String,
+    /// How many a sample has at most.
+    depth: u32,
+    /// The kinds that were recorded; empty for all.
+    kinds: Vec<String>,
+    records: u64,
 }
 
 #[derive(JsonSchema, Serialize)]
@@ -110,6 +126,8 @@ pub(crate) fn run(options: &args::Record, on: &mut On, output: &Output) -> Resul
     }
     choice.setup.rotation = rotation;
     choice.setup.no_address = options.no_address;
+    let branches = Branching::of(options, &choice)?;
+    (choice.setup.branches, choice.setup.branch_filter) = (branches.depth, branches.filter);
     #[cfg(windows)]
     if choice.sees_kernel() {
         // The driver shows kernel addresses to nobody else.
@@ -118,7 +136,8 @@ pub(crate) fn run(options: &args::Record, on: &mut On, output: &Output) -> Resul
     let own_output = output.is_json() || output.is_csv() || options.output.as_os_str() == "-";
     let mut runner = Runner::new(&options.work, on, &choice, own_output)?;
     let target = Target::of(&options.output, output)?;
-    let body = record(options, target.path(), on, &mut choice, &mut runner, output);
+    let what = (options, branches);
+    let body = record(what, target.path(), on, &mut choice, &mut runner, output);
     let (body, ended) = body.map_err(|error| choice.name_source(error))?;
     for warning in warnings(&body) {
         output.warn(&warning);
@@ -178,6 +197,85 @@ fn refuse_periods(choice: &Choice, options: &args::Record) -> Result<()> {
     }
 }
 
+/// Which branches are recorded for each sample.
+#[derive(Clone, Copy, Default)]
+struct Branching {
+    depth: u16,
+    /// Bits of [`Configure::branch_filter`]; 0 for all.
+    filter: u16,
+    recorder: &'static str,
+}
+
+/// What `--branch-filter` takes: kinds, and modes.
+const KINDS: [(&str, u16); 7] = [
+    ("cond", Configure::CONDITIONAL),
+    ("call", Configure::CALLS),
+    ("ind-call", Configure::INDIRECT_CALLS),
+    ("return", Configure::RETURNS),
+    ("jump", Configure::JUMPS),
+    ("ind-jump", Configure::INDIRECT_JUMPS),
+    ("far", Configure::FAR),
+];
+const MODES: [(&str, u16); 2] = [
+    ("user", Configure::TO_USER),
+    ("kernel", Configure::TO_KERNEL),
+];
+
+impl Branching {
+    fn of(options: &args::Record, choice: &Choice) -> Result<Self> {
+        let Some(depth) = options.branches else {
+            return Ok(Self::default());
+        };
+        if let Some(wrong) = depth.filter(|depth| ![8, 16, 32].contains(depth)) {
+            return Err(Error::usage(
+                format!("`--branches={wrong}` is no number of branches"),
+                "Give 8, 16 or 32, or no number for as many as the processors record.",
+            ));
+        }
+        let mut filter = 0;
+        for name in options
+            .branch_filter
+            .iter()
+            .flat_map(|list| list.split(','))
+        {
+            let mut known = KINDS.iter().chain(&MODES);
+            let found = known.find(|(known, _)| *known == name.trim());
+            let Some((_, bit)) = found else {
+                let names: Vec<&str> = KINDS.iter().chain(&MODES).map(|(name, _)| *name).collect();
+                return Err(Error::usage(
+                    format!("`--branch-filter`: `{name}` is no kind of branch"),
+                    format!("The kinds are {}.", names.join(", ")),
+                ));
+            };
+            filter |= bit;
+        }
+        let most = choice.selected().map(|one| one.branch_depth).min();
+        let most = most.unwrap_or(0);
+        let first = choice.selected().next().map_or(0, |one| one.branch_records);
+        let recorder = BranchRecords::from_wire(first.into()).map_or("", BranchRecords::name);
+        // Where one of them records none, the driver says why.
+        let depth = depth.unwrap_or(if most < 8 { 8 } else { most });
+        Ok(Self {
+            depth,
+            filter,
+            recorder,
+        })
+    }
+
+    /// What the file says of them; `None` where there are none.
+    fn told(self) -> Option<recording::Branches> {
+        let kinds = self.filter & Configure::KINDS;
+        let kinds = KINDS
+            .iter()
+            .filter(|(_, bit)| kinds & bit != 0 && kinds != Configure::KINDS);
+        (self.depth != 0).then(|| recording::Branches {
+            depth: self.depth.into(),
+            kinds: kinds.map(|(name, _)| (*name).to_owned()).collect(),
+            recorder: self.recorder.to_owned(),
+        })
+    }
+}
+
 /// Where a recording goes. A file is written and then sent to standard output, because the
 /// beginning of a recording is known last.
 pub(crate) struct Target {
@@ -222,7 +320,7 @@ impl Target {
 }
 
 fn record(
-    options: &args::Record,
+    (options, branches): (&args::Record, Branching),
     path: &Path,
     on: &mut On,
     choice: &mut Choice,
@@ -242,6 +340,7 @@ fn record(
     let cores = cores(&on.connection.processors()?);
     let metadata = Metadata {
         cores,
+        branches: branches.told(),
         ..metadata(&machine, on, options, &periods, passes.len())
     };
     let writer = Writer::create(path, &metadata)?;
@@ -282,6 +381,12 @@ fn record(
         samples: sum.samples,
         marks: sum.marks,
         marks_dropped: sum.marks_dropped,
+        branches: branches.told().map(|told| Branched {
+            recorder: told.recorder,
+            depth: told.depth,
+            kinds: told.kinds,
+            records: sum.branches,
+        }),
         generated: sum.statistics.generated,
         lost: sum.statistics.lost,
         spurious: sum.statistics.spurious,
@@ -495,8 +600,12 @@ fn notes(body: &Body) -> Vec<String> {
 
 fn summary(body: &Body) -> String {
     let lost: u64 = body.lost.values().sum();
+    let branches = body.branches.as_ref();
+    let branches = branches.map_or_else(String::new, |told| {
+        format!(" with {} branch records", thousands(told.records))
+    });
     let mut text = format!(
-        "{} samples in {}, {} lost, written to {}",
+        "{} samples{branches} in {}, {} lost, written to {}",
         thousands(body.samples),
         seconds(body.elapsed_ns),
         thousands(lost),

@@ -233,6 +233,103 @@ fn what_cannot_be_told_is_refused() {
     refused(&two, 2, "usage");
 }
 
+/// Where the code of a model's workload goes is known: no record is another thread's.
+#[test]
+fn a_model_records_its_branches() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.rec");
+    let file = path.to_str().expect("UTF-8");
+    let record = |machine: &str, branches: &[&str]| {
+        let workload = "instructions=5000000,cycles=5000000,branches=1000000";
+        let rest = [
+            "-e",
+            "TotalIssues:10007",
+            "--workload",
+            workload,
+            "-C",
+            "0",
+            "-o",
+            file,
+        ];
+        [&["--machine", machine, "record"], branches, &rest]
+            .concat()
+            .iter()
+            .map(|&one| one.to_owned())
+            .collect::<Vec<_>>()
+    };
+    let taken = |machine, branches: &[&str]| {
+        let arguments = record(machine, branches);
+        json(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    for (machine, asked, depth, recorder) in [
+        ("skylake", "--branches=8", 8, "lbr-info"),
+        ("sapphire-rapids", "--branches", 32, "architectural-lbr"),
+        ("zen4", "--branches", 16, "amd-lbr-v2"),
+    ] {
+        let told = taken(machine, &[asked]);
+        let branches = &told["branches"];
+        assert_eq!(
+            (&branches["depth"], &branches["recorder"]),
+            (&json!(depth), &json!(recorder))
+        );
+        assert_eq!(branches["kinds"], json!([]));
+        let samples = told["samples"].as_u64().expect("a number");
+        let records = branches["records"].as_u64().expect("a number");
+        // AMD's records may be of branches that were not executed in the end, and these are left out.
+        let most = samples * depth;
+        assert!(
+            samples > 400 && records <= most && records * 10 > most * 9,
+            "{machine}: {told}"
+        );
+        assert!(machine == "zen4" || records == most, "{machine}: {told}");
+        let edges = json(&["report", file, "--by", "edge"]);
+        let own = json!({"samples": samples, "all": records, "hidden": 0, "unresolved": 0, "foreign": 0, "left_out": 0});
+        assert_eq!(edges["records"], own, "{machine}");
+        assert_eq!(edges["tables"][0]["parts"][0]["taken"], records);
+    }
+    let told = taken(
+        "sapphire-rapids",
+        &["--branches=16", "--branch-filter", "cond,call"],
+    );
+    assert_eq!(told["branches"]["kinds"], json!(["cond", "call"]));
+    let edges = json(&["report", file, "--by", "edge"]);
+    let rows = edges["tables"][0]["parts"][0]["rows"]
+        .as_array()
+        .expect("rows");
+    assert!(
+        rows.len() > 2
+            && rows
+                .iter()
+                .all(|row| row["kind"] == "conditional" || row["kind"] == "call"),
+        "{edges}"
+    );
+    for (machine, branches, status, code) in [
+        ("haswell", &["--branches"][..], 4, "branches-unavailable"),
+        ("zen4", &["--branches=32"], 4, "branch-depth"),
+        (
+            "skylake",
+            &["--branches", "--no-address"],
+            4,
+            "branches-need-samples",
+        ),
+        ("skylake", &["--branches=7"], 2, "usage"),
+        (
+            "skylake",
+            &["--branches", "--branch-filter", "calls"],
+            2,
+            "usage",
+        ),
+        ("skylake", &["--branch-filter", "call"], 2, "usage"),
+    ] {
+        let arguments = record(machine, branches);
+        refused(
+            &arguments.iter().map(String::as_str).collect::<Vec<_>>(),
+            status,
+            code,
+        );
+    }
+}
+
 /// Each record as `perf script` prints it, the module where it was.
 #[test]
 fn an_export_has_the_records_newest_first() {

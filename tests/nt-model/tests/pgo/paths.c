@@ -7,7 +7,7 @@ static u32 common(u32 x);
 int start(void)
 {
     u32 seed = 1, sum = 0;
-    for (u32 i = 0; i < 20000; i++) {
+    for (u32 i = 0; i < 100000; i++) {
         seed = seed * 1664525u + 1013904223u;
         u32 draw = seed >> 16;
         if (draw < 0x1000) {
