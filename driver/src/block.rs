@@ -4,6 +4,7 @@
 use crate::apic::{self, ApicPage};
 use crate::cpu::{Cpu, masked};
 use crate::dpc::{Dpc, Here};
+use crate::notify::EVENTS;
 use crate::pool::{Pool, Zeroed};
 use crate::status::{Failed, check};
 use core::cell::UnsafeCell;
@@ -278,11 +279,15 @@ unsafe extern "C" fn tick(
     if let Some(table) = unsafe { published() }
         && let Some(block) = table.block(here.index())
     {
-        let waits = block.happened(&mut here, table, |local| local.tick());
-        if waits == Some(true) {
+        let ticked = block.happened(&mut here, table, |local| (local.tick(), local.take_notes()));
+        let Some((waits, notes)) = ticked else { return };
+        if waits {
             // Interrupts were let in: one that waited has been handled.
             let _ = block.happened(&mut here, table, |local| local.settle());
         }
+        notes
+            .events(block.index())
+            .for_each(|event| EVENTS.put(&event));
     }
 }
 

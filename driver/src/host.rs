@@ -6,6 +6,7 @@ use crate::block::{Block, TABLE, Table, timer_expired};
 use crate::clock;
 use crate::cpu::{self, Cpu, masked};
 use crate::dpc::{self, Rounds};
+use crate::notify::{EVENTS, Watch};
 use crate::overflow::{self, Reservation};
 use crate::pool::Pool;
 use crate::status::Failed;
@@ -19,6 +20,7 @@ use hal_profile::host::{Local, Overflows, Processors, Unreserved};
 use hal_profile::processor_set::ProcessorSet;
 use hal_profile::program::Program;
 use hal_profile::ring::Word;
+use shared_types::SystemEvent;
 use wdk_sys::STATUS_INSUFFICIENT_RESOURCES;
 
 /// The processors of one device, from PrepareHardware to ReleaseHardware.
@@ -29,6 +31,8 @@ pub(crate) struct Host {
     reservation: Option<Reservation>,
     /// Windows adds the counters up for each thread.
     by_thread: bool,
+    /// Windows tells of processes and images.
+    watch: Option<Watch>,
     table: Pool<Table>,
     /// After the table, as blocks have copies of its page.
     apic: Mapping,
@@ -50,6 +54,7 @@ impl Host {
             timers: unsafe { Timers::new(Some(timer_expired)) }.ok_or(none)?,
             reservation: None,
             by_thread: false,
+            watch: None,
             table: Table::new(apic.page()).ok_or(none)?,
             apic,
             frequency: clock::timestamp_frequency(),
@@ -133,6 +138,11 @@ impl Host {
             unsafe { block.set_ring(ring) };
             true
         })
+    }
+
+    fn set_event_ring(&mut self, ring: Option<Pool<Word>>) {
+        // SAFETY: the host is used under the device's lock, and is borrowed alone.
+        unsafe { EVENTS.set_ring(ring) };
     }
 
     /// The handler stays registered: the driver must stay loaded.
@@ -234,6 +244,32 @@ impl Processors for Host {
 
     fn return_rings(&mut self) {
         self.set_rings(&ProcessorSet::ALL, || Some(None));
+        self.set_event_ring(None);
+    }
+
+    fn event_ring(&self) -> &[Word] {
+        // SAFETY: the host is used under the device's lock, and lends this no longer than itself.
+        unsafe { EVENTS.ring() }
+    }
+
+    fn lend_event_ring(&mut self, words: usize) -> bool {
+        let ring = Pool::zeroed(words);
+        let lent = ring.is_some();
+        self.set_event_ring(ring);
+        lent
+    }
+
+    fn put_event(&mut self, event: &SystemEvent) {
+        EVENTS.put(event);
+    }
+
+    fn watch(&mut self) -> Result<(), u32> {
+        self.watch = Some(Watch::new().map_err(Failed::code)?);
+        Ok(())
+    }
+
+    fn unwatch(&mut self) {
+        self.watch = None;
     }
 
     fn load(&mut self, program: &Program) {

@@ -9,6 +9,7 @@
 //! | `host` | all processors, as the core sees them | yes |
 //! | `lock` | a value under the framework's wait lock | yes |
 //! | `wdf` | framework objects, given that table; requests | yes |
+//! | `notify` | the ring of system events, and what Windows calls for processes and images | yes |
 //! | `overflow` | the counters, reserved with Windows, and the overflow interrupt | yes |
 //! | `trace` | what happened lately, for a debugger | no |
 //! | `print` | refusals in the debug output | yes |
@@ -25,7 +26,8 @@
 //! # IRQL legend
 //! Every function says where it runs, in these words:
 //! - **PASSIVE_LEVEL** (0): may wait and take the device's lock. All requests, PnP and power.
-//! - **DISPATCH_LEVEL** (2): a DPC or a timer's callback; does not wait, takes no lock.
+//! - **DISPATCH_LEVEL** (2): a DPC or a timer's callback; does not wait, takes no lock but that of
+//!   the events' ring.
 //! - **Masked**: any IRQL, with interrupts masked on this processor for a bounded stretch; on x64
 //!   this is equivalent to PROFILE_LEVEL (15). Registers are changed only here.
 //! - **PROFILE_LEVEL** (15 on x64): the overflow interrupt; touches what belongs to its processor,
@@ -35,6 +37,7 @@
 //! - `block::Block`: a processor's state and machine, only on that processor, masked
 //!   or at PROFILE_LEVEL; its ring by atomics.
 //! - `device::Hardware`: under the device's lock, at PASSIVE_LEVEL.
+//! - `notify::EVENTS`: under its own lock, at DISPATCH_LEVEL at most; its reader by atomics.
 //! - The program that processors run: written while none runs, read by those that run.
 #![no_std]
 #![expect(
@@ -63,6 +66,7 @@ mod dpc;
 mod entry;
 mod host;
 mod lock;
+mod notify;
 mod overflow;
 mod pool;
 mod print;

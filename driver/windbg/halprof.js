@@ -126,6 +126,7 @@ const NAMES = {
         "ThreadsOwned", "ThreadsUnavailable", "ThreadsKept", "NotByThread", "BranchesUnavailable",
         "BranchDepth", "BranchesNeedSamples", "BranchesTaken", "BranchesChanged",
         "BranchesKernelNotGranted",
+        "EventsUnavailable", "NoEvents",
     ],
     "shared_types::sample::Mode": ["Unknown", "User", "Kernel"],
     "halprof_driver::trace::What": [
@@ -138,7 +139,7 @@ const LOSS_CAUSES = ["RingFull", "KernelHidden", "Coalesced", "Missed"];
 const REQUESTS = [
     "HELLO", "DESCRIBE", "PROCESSORS", "REGISTERS", "ENUMERATE", "QUERY", "PLAN", "OPEN",
     "CONFIGURE", "START", "STOP", "CLOSE", "SET_INTERVAL", "SNAPSHOT", "DRAIN", "STATISTICS",
-    "ALLOW", "RELEASE", "STATUS", "THREADS",
+    "ALLOW", "RELEASE", "STATUS", "THREADS", "DRAIN_EVENTS",
 ];
 const OVERFLOWS = ["ignored", "interrupt", "callback"];
 // WDF_POWER_DEVICE_STATE (wdfdevice.h).

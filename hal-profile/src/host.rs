@@ -5,6 +5,7 @@ use crate::processor_set::ProcessorSet;
 use crate::program::Program;
 use crate::ring::Word;
 use crate::state::ProcessorState;
+use shared_types::SystemEvent;
 
 /// What code that runs on one processor gets: that processor, what belongs to it alone, and what it
 /// is to run.
@@ -95,8 +96,25 @@ pub trait Processors {
     /// processors keep what they have.
     fn lend_rings(&mut self, wanted: &ProcessorSet, words: usize) -> bool;
 
-    /// Takes the rings back.
+    /// Takes the rings back, that of events too.
     fn return_rings(&mut self);
+
+    /// The machine's ring of events, for its reader; empty where none is lent.
+    fn event_ring(&self) -> &[Word];
+
+    /// Lends a zeroed ring of events of so many words, in place of one that was lent before.
+    fn lend_event_ring(&mut self, words: usize) -> bool;
+
+    /// Puts an event into that ring, where one is lent, under the lock that all producers take.
+    fn put_event(&mut self, event: &SystemEvent);
+
+    /// Has Windows tell of every process and image, whose events go into that ring
+    /// (PsSetCreateProcessNotifyRoutine, PsSetLoadImageNotifyRoutine). The NTSTATUS where it does
+    /// not.
+    fn watch(&mut self) -> Result<(), u32>;
+
+    /// Ends what [`Self::watch`] began, and waits until nothing is told any more.
+    fn unwatch(&mut self);
 
     /// Gives every processor its program: a copy, which code that runs on a processor reads as
     /// [`Local::program`]. Called only while no processor runs anything.

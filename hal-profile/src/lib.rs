@@ -36,6 +36,7 @@ pub mod capabilities;
 pub mod catalog;
 pub mod counter;
 pub mod encode;
+pub mod events;
 mod guard;
 pub mod host;
 pub mod machine;

@@ -9,6 +9,7 @@
 
 use crate::branches::{NoBranches, Reader, Recorded, Records};
 use crate::capabilities::Capabilities;
+use crate::events::Notes;
 use crate::guard::{Elapsed, Verdict};
 use crate::host::Local;
 use crate::machine::Machine;
@@ -290,7 +291,7 @@ impl<M: Machine> Local<'_, M> {
         let state = &mut *self.state;
         state.statistics.spurious = state.statistics.spurious.wrapping_add(1);
         if state.guard.spurious(now) {
-            self.end_in_storm();
+            self.end_in_storm(now);
         }
     }
 
@@ -303,6 +304,7 @@ impl<M: Machine> Local<'_, M> {
             Verdict::Allow => {}
             Verdict::Throttle => {
                 state.statistics.throttled = state.statistics.throttled.wrapping_add(1);
+                state.statistics.notes.throttled(now);
                 state.doublings = (state.doublings + 1).min(MOST_DOUBLINGS);
             }
             Verdict::Relax => state.doublings = state.doublings.saturating_sub(1),
@@ -311,12 +313,15 @@ impl<M: Machine> Local<'_, M> {
 
     /// Interrupts come one after the other without an overflow of ours. Unmasking LVTPC would bring
     /// the next at once, so it stays masked, and the session ends here.
-    fn end_in_storm(&mut self) {
+    fn end_in_storm(&mut self, now: u64) {
         let state = &mut *self.state;
         let capabilities = &state.capabilities;
         pmu::set_lvtpc_mask(self.machine, capabilities, true);
         state.evidence = pmu::lvtpc(self.machine, capabilities).into();
         state.storm = true;
+        if matches!(self.state.phase, Phase::Running | Phase::Halted) {
+            self.state.statistics.notes.storm(now);
+        }
         self.end_early(ErrorCode::InterruptStorm);
     }
 
@@ -336,6 +341,11 @@ impl<M: Machine> Local<'_, M> {
         if let Some(ring) = Ring::new(self.ring) {
             ring.end();
         }
+    }
+
+    /// Takes what interrupts have noted here since this was last called.
+    pub fn take_notes(&mut self) -> Notes {
+        core::mem::take(&mut self.state.statistics.notes)
     }
 
     /// Clears LVTPC's mask bit, now that no handler of ours can be called any more: not after a
@@ -532,6 +542,7 @@ impl Recorder<'_> {
             statistics.stored = statistics.stored.wrapping_add(1);
         } else {
             statistics.lose(LossCause::RingFull, 1, period);
+            statistics.notes.lost(self.entry);
         }
     }
 

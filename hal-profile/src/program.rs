@@ -46,6 +46,8 @@ pub(crate) struct Settings {
     pub(crate) no_address: bool,
     /// Windows adds the counters up for each thread.
     pub(crate) by_thread: bool,
+    /// System events are recorded.
+    pub(crate) events: bool,
     /// The client may see kernel addresses.
     pub(crate) kernel: bool,
     /// Branches recorded for each sample.

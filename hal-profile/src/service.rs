@@ -8,6 +8,7 @@ mod branches;
 mod by_thread;
 mod configure;
 mod describe;
+mod events;
 mod exchange;
 mod kinds;
 mod pce;
@@ -29,11 +30,12 @@ use core::ops::DerefMut;
 use core::sync::atomic::{AtomicU32, Ordering};
 use exchange::{Answer, Exchange, refused};
 use kinds::Kinds;
+use shared_types::request::events::DRAIN_EVENTS;
 use shared_types::request::session::MAX_PROCESSORS;
 use shared_types::request::{
     Access, RequestCode, counts, machine, rdpmc, samples, session, source, threads,
 };
-use shared_types::{ErrorCode, NtStatus, Reason, ReplyHeader};
+use shared_types::{ErrorCode, EventKind, NtStatus, Reason, ReplyHeader};
 
 /// What a host builds a service from.
 pub trait Host {
@@ -235,6 +237,7 @@ impl<H: Host> Service<H> {
             rdpmc::RELEASE => self.release_rdpmc(client, exchange),
             rdpmc::STATUS => self.rdpmc_status(exchange),
             threads::THREADS => self.thread_counters(client, exchange),
+            DRAIN_EVENTS => self.drain_events(client, exchange),
             // A code of `RequestCode::ALL` that is not served here is a defect of this table.
             _ => Err(refused(ErrorCode::BadValue, 0, 0)),
         }
@@ -254,6 +257,7 @@ impl<H: Host> Service<H> {
     pub fn suspend(&mut self) {
         self.suspended = true;
         self.sleeps = self.sleeps.wrapping_add(1);
+        self.happened(EventKind::Asleep, 0);
         self.on_running(|local| {
             local.halt();
         });
@@ -266,6 +270,7 @@ impl<H: Host> Service<H> {
     /// After sleep: arms the running session again, and gives RDPMC to who holds it.
     pub fn resume(&mut self) {
         self.suspended = false;
+        self.happened(EventKind::Awake, 0);
         if self.rdpmc_holders() > 0 {
             // What a processor does not take now it has been told before sleep.
             let _ = self.set_rdpmc();
@@ -290,6 +295,7 @@ impl<H: Host> Service<H> {
     pub fn processor_added(&mut self, index: usize) {
         let kinds_before = self.kinds.iter().count();
         self.discover(index);
+        self.happened(EventKind::ProcessorAdded, index);
         let configured = self.kinds.kind_of(index) < kinds_before;
         if self.rdpmc_holders() > 0 && !self.suspended {
             self.processors.run_on(index, |local| {

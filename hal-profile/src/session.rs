@@ -50,6 +50,11 @@ impl Session {
         self.owned.then_some(self.owner)
     }
 
+    /// The process of who owns it, 0 for none.
+    pub(crate) fn process(&self) -> u32 {
+        self.owner().map_or(0, |owner| owner.process)
+    }
+
     /// A client takes it.
     pub(crate) fn open(&mut self, owner: Client, kernel: bool, approximate: bool) {
         self.owned = true;

@@ -1,5 +1,6 @@
 //! What became of the samples.
 
+use crate::events::Notes;
 use shared_types::LossCause;
 use zerocopy::FromZeros;
 
@@ -20,6 +21,8 @@ pub struct SampleStatistics {
     pub throttled: u64,
     /// Ticks of the time-stamp counter in the handler.
     pub handler_ticks: u64,
+    /// What no event tells of yet.
+    pub(crate) notes: Notes,
 }
 
 impl SampleStatistics {

@@ -168,4 +168,8 @@ error_codes! {
     /// Branches to kernel mode were asked for by a client that may not see kernel addresses:
     /// `subject` is the filter.
     BranchesKernelNotGranted = 48 "branches-kernel-not-granted"
+    /// Windows does not tell of processes and images: `detail` is the NTSTATUS.
+    EventsUnavailable = 49 "events-unavailable"
+    /// The session does not record system events.
+    NoEvents = 50 "no-events"
 }

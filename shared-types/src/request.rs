@@ -8,6 +8,7 @@
 //! [`samples::DRAIN`].
 
 pub mod counts;
+pub mod events;
 pub mod machine;
 pub mod rdpmc;
 pub mod samples;
@@ -68,6 +69,7 @@ impl RequestCode {
         (rdpmc::RELEASE, "release-rdpmc"),
         (rdpmc::STATUS, "rdpmc-status"),
         (threads::THREADS, "threads"),
+        (events::DRAIN_EVENTS, "drain-events"),
     ];
 }
 

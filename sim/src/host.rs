@@ -4,6 +4,7 @@ use crate::event::{Counts, Event};
 use crate::fault::Fault;
 use crate::hal;
 use crate::processor::Processor;
+use hal_profile::events::EventRing;
 use hal_profile::host::{Local, Overflows, Processors, Unreserved};
 use hal_profile::machine::{CR4_PCE, CpuidResult, Machine};
 use hal_profile::overflow::Interrupted;
@@ -13,7 +14,7 @@ use hal_profile::ring::Word;
 use hal_profile::service;
 use hal_profile::session::Session;
 use hal_profile::state::ProcessorState;
-use shared_types::Mode;
+use shared_types::{Mode, SystemEvent};
 use zerocopy::FromZeros;
 
 /// Modelled time runs at 1 GHz, and so do all time-stamp counters.
@@ -24,7 +25,8 @@ pub const INTERRUPT_COST: u64 = 1000;
 /// A status for a handler that is registered already; no document says which Windows gives.
 const STATUS_UNSUCCESSFUL: u32 = 0xC000_0001;
 
-/// What HalAllocateHardwareCounters answers where somebody else has them.
+/// What HalAllocateHardwareCounters answers where somebody else has them, and
+/// PsSetLoadImageNotifyRoutine where there are 64 routines.
 const STATUS_INSUFFICIENT_RESOURCES: u32 = 0xC000_009A;
 
 /// What KeSetHardwareCounterConfiguration answers while a thread profiles itself.
@@ -142,11 +144,20 @@ const IN_A_DPC: Interrupted = Interrupted {
 const INTERRUPTS_IN_A_ROW: usize = 1000;
 
 /// All processors, with the memory that they lend the core.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, which a test sets"
+)]
 pub struct Host {
     /// The processors, in order of their index.
     pub cpus: Vec<Cpu>,
     states: Vec<Box<ProcessorState>>,
     rings: Vec<Vec<Word>>,
+    events: Vec<Word>,
+    /// Processes and images are told of.
+    pub(crate) watched: bool,
+    /// Others have as many routines as there may be.
+    pub(crate) watch_refused: bool,
     program: Box<Program>,
     /// Somebody else owns the counters and does not give them.
     pub(crate) counters_taken: bool,
@@ -171,6 +182,9 @@ impl Host {
             cpus: Vec::with_capacity(processors.len()),
             states: Vec::with_capacity(processors.len()),
             rings: Vec::new(),
+            events: Vec::new(),
+            watched: false,
+            watch_refused: false,
             program: zeroed(),
             counters_taken: false,
             interrupt_taken: false,
@@ -193,11 +207,19 @@ impl Host {
 
     /// The timer of one processor.
     pub fn tick(&mut self, index: usize) {
-        if self.local(index).is_some_and(|mut local| local.tick()) {
+        let ticked = self.local(index);
+        let Some((waits, notes)) = ticked.map(|mut local| (local.tick(), local.take_notes()))
+        else {
+            return;
+        };
+        if waits {
             self.let_in(index);
             if let Some(mut local) = self.local(index) {
                 local.settle();
             }
+        }
+        for event in notes.events(index) {
+            self.put_event(&event);
         }
     }
 
@@ -233,6 +255,17 @@ impl Host {
     pub fn callback(&mut self, index: usize, overflowed: u64) {
         if let Some(mut local) = self.local(index) {
             local.callback(overflowed);
+        }
+    }
+
+    /// Something happened on a processor, for who is told of it.
+    pub(crate) fn tell(&mut self, index: usize, event: impl Fn(u64) -> SystemEvent) {
+        if self.watched {
+            let now = self
+                .cpus
+                .get(index)
+                .map_or(0, |cpu| cpu.processor.timestamp());
+            self.put_event(&event(now));
         }
     }
 
@@ -331,6 +364,39 @@ impl Processors for Host {
 
     fn return_rings(&mut self) {
         self.rings.fill_with(Vec::new);
+        self.events = Vec::new();
+    }
+
+    fn event_ring(&self) -> &[Word] {
+        &self.events
+    }
+
+    fn lend_event_ring(&mut self, words: usize) -> bool {
+        let lent = words <= self.ring_words_max;
+        self.events = if lent {
+            (0..words).map(|_| Word::new(0)).collect()
+        } else {
+            Vec::new()
+        };
+        lent
+    }
+
+    fn put_event(&mut self, event: &SystemEvent) {
+        if let Some(ring) = EventRing::new(&self.events) {
+            ring.push(event);
+        }
+    }
+
+    fn watch(&mut self) -> Result<(), u32> {
+        if self.watch_refused {
+            return Err(STATUS_INSUFFICIENT_RESOURCES);
+        }
+        self.watched = true;
+        Ok(())
+    }
+
+    fn unwatch(&mut self) {
+        self.watched = false;
     }
 
     fn load(&mut self, program: &Program) {

@@ -5,8 +5,9 @@ use crate::fault::Fault;
 use crate::host::{Cpu, Host, Modelled, zeroed};
 use crate::machine::processors;
 use crate::processor::Processor;
-use crate::run::{Answering, Run};
+use crate::run::{Answering, Run, SHORT, SHORT_PATH};
 use crate::workload::Workload;
+use hal_profile::events;
 use hal_profile::overflow::Interrupted;
 use hal_profile::service::{About, Service};
 use hal_profile::session::{Client, Session};
@@ -20,6 +21,8 @@ use zerocopy::FromZeros;
 const SESSIONS: usize = 7;
 /// Memory that all sample rings together may take, in bytes.
 const RING_BYTES_MAX: u64 = 256 << 20;
+/// The process of the system, which is the parent of the short program.
+const SYSTEM: u32 = 4;
 /// What a modelled machine says of itself.
 const MODELLED: About = About {
     answerer: concat!("modelled machine (halprof ", env!("CARGO_PKG_VERSION"), ")"),
@@ -210,6 +213,37 @@ impl Model {
         self.service.processors().by_thread.clone()
     }
 
+    /// Others have as many routines for processes and images as there may be, or not any more.
+    pub fn refuse_watching(&mut self, refused: bool) {
+        self.service.processors().watch_refused = refused;
+    }
+
+    /// Whether processes and images are told of.
+    pub fn is_watching(&mut self) -> bool {
+        self.service.processors().watched
+    }
+
+    /// A process starts.
+    pub fn process_started(&mut self, process: u32, parent: u32) {
+        let host = self.service.processors();
+        host.tell(0, |now| events::process_started(now, process, parent));
+    }
+
+    /// A process has ended.
+    pub fn process_ended(&mut self, process: u32) {
+        let host = self.service.processors();
+        host.tell(0, |now| events::process_ended(now, process));
+    }
+
+    /// An image was mapped into a process, or with 0 into the kernel.
+    pub fn image_loaded(&mut self, process: u32, start: u64, bytes: u64, path: &str) {
+        let path: Vec<u16> = path.encode_utf16().collect();
+        let host = self.service.processors();
+        host.tell(0, |now| {
+            events::image_loaded(now, process, start, bytes, &path)
+        });
+    }
+
     /// The time has come to ask again for what could not be had.
     pub fn ask_again(&mut self) {
         self.service.ask_again();
@@ -283,5 +317,20 @@ impl Answering for Service<Modelled> {
 
     fn tick(&mut self, index: usize) {
         self.processors().tick(index);
+    }
+
+    fn short(&mut self, index: usize, code: Option<(u64, u64)>) {
+        let (process, _) = SHORT;
+        let host = self.processors();
+        match code {
+            Some((start, end)) => {
+                let path: Vec<u16> = SHORT_PATH.encode_utf16().collect();
+                host.tell(index, |now| events::process_started(now, process, SYSTEM));
+                host.tell(index, |now| {
+                    events::image_loaded(now, process, start, end - start, &path)
+                });
+            }
+            None => host.tell(index, |now| events::process_ended(now, process)),
+        }
     }
 }

@@ -4,7 +4,7 @@
 use crate::event::{Counts, Event};
 use crate::host::{Cpu, INTERRUPT_COST};
 use crate::processor::Processor;
-use crate::workload::Workload;
+use crate::workload::{PROGRAMS_MAX, Workload};
 use hal_profile::overflow::Interrupted;
 use shared_types::Mode;
 
@@ -24,6 +24,13 @@ pub const PROCESS: u32 = 4096;
 pub const THREAD: u32 = 4100;
 /// How far the next program's process and thread are from those.
 const NEXT: u32 = 8;
+/// The process of a workload's short program, and its thread.
+pub const SHORT: (u32, u32) = (
+    PROCESS + NEXT * PROGRAMS_MAX as u32,
+    THREAD + NEXT * PROGRAMS_MAX as u32,
+);
+/// The path of its image, as the kernel has it.
+pub const SHORT_PATH: &str = r"\Device\HarddiskVolume3\Programs\short.exe";
 
 /// The process of each program of a workload.
 pub fn processes(workload: &Workload) -> impl Iterator<Item = u32> {
@@ -41,6 +48,8 @@ pub trait Answering {
     fn interrupt(&mut self, index: usize, interrupted: &Interrupted);
     /// A processor's timer is due.
     fn tick(&mut self, index: usize);
+    /// The short program starts on a processor, its image at these addresses; or with `None` it ends.
+    fn short(&mut self, index: usize, code: Option<(u64, u64)>);
 }
 
 /// A workload being run.
@@ -49,6 +58,10 @@ pub struct Run {
     runners: Vec<Runner>,
     /// Workload time up to which every processor has come.
     time: u64,
+    /// The processor that starts the short program.
+    first: Option<usize>,
+    /// Of its start and its end, how many have come.
+    told: usize,
 }
 
 /// One processor's progress.
@@ -91,6 +104,8 @@ impl Run {
             workload: workload.clone(),
             runners,
             time: 0,
+            first: (0..cpus.len()).find(|&index| workload.runs_on(index as u32)),
+            told: 0,
         }
     }
 
@@ -134,8 +149,12 @@ impl Run {
             if let Some((at, _)) = self.runners[index].interrupt {
                 next = next.min(at);
             }
+            if let Some(at) = self.edge(index, start) {
+                next = next.min(at);
+            }
             let next = next.max(start + 1).min(limit);
             self.retire(answering, index, next);
+            self.tell_of_short(answering, index, next);
             self.tick(answering, index, due);
         }
     }
@@ -208,6 +227,33 @@ impl Run {
         }
     }
 
+    /// Where the short program starts or ends, after a position.
+    fn edge(&self, index: usize, position: u64) -> Option<u64> {
+        let (start, end) = self.workload.short()?;
+        if !self.runners[index].works {
+            return None;
+        }
+        let places = [start, end].map(|time| self.workload.position_at(time));
+        places.into_iter().flatten().find(|&at| at > position)
+    }
+
+    /// The short program starts or ends, where the first processor has come to that.
+    fn tell_of_short(&mut self, answering: &mut impl Answering, index: usize, position: u64) {
+        let Some((start, end)) = self.workload.short().filter(|_| self.first == Some(index)) else {
+            return;
+        };
+        for (number, time) in [start, end].into_iter().enumerate() {
+            let due = self
+                .workload
+                .position_at(time)
+                .is_some_and(|at| at <= position);
+            if due && self.told == number {
+                self.told += 1;
+                answering.short(index, (number == 0).then_some(self.workload.code()));
+            }
+        }
+    }
+
     fn interrupt(&mut self, answering: &mut impl Answering, index: usize, event: Option<Event>) {
         for _ in 0..INTERRUPTS_IN_A_ROW {
             let taken = processor(answering, index).and_then(Processor::acknowledge_interrupt);
@@ -220,12 +266,12 @@ impl Run {
                 None => self.workload.ip_at(position),
             };
             let mode = if user { Mode::User } else { Mode::Kernel };
-            let others = NEXT * self.workload.program_at(position) as u32;
+            let (process, thread) = self.who(position);
             let interrupted = Interrupted {
                 ip,
                 mode,
-                process: PROCESS + others,
-                thread: THREAD + others,
+                process,
+                thread,
             };
             if let Some(cpu) = answering.cpus().get_mut(index) {
                 cpu.interrupt_cost = INTERRUPT_COST;
@@ -236,6 +282,20 @@ impl Run {
             }
             self.runners[index].overhead += INTERRUPT_COST;
         }
+    }
+
+    /// The process and the thread that run between the position before this one and this one.
+    fn who(&self, position: u64) -> (u32, u32) {
+        let edges = self.workload.short().map(|(start, end)| [start, end]);
+        let edges = edges.map(|edges| edges.map(|time| self.workload.position_at(time)));
+        if let Some([Some(start), end]) = edges
+            && start < position
+            && end.is_none_or(|end| position <= end)
+        {
+            return SHORT;
+        }
+        let others = NEXT * self.workload.program_at(position) as u32;
+        (PROCESS + others, THREAD + others)
     }
 
     /// Ticks one processor's timer where it is `due`, in workload time.

@@ -67,6 +67,8 @@ pub(crate) struct Parts {
     pub(crate) skid: u64,
     /// Percent of the positions that each program has, 100 together.
     pub(crate) programs: Vec<u64>,
+    /// When a short program starts, and when it has ended, in nanoseconds.
+    pub(crate) short: Option<(u64, u64)>,
     /// What counters are told for the events that are named.
     pub(crate) codes: Vec<Code>,
 }
@@ -118,6 +120,7 @@ impl Default for Workload {
             seed: None,
             skid: 0,
             programs: vec![100],
+            short: None,
             codes: Vec::new(),
         })
     }
@@ -185,6 +188,12 @@ impl Workload {
             Some(ROUND * *sum / 100)
         });
         ends.position(|end| place < end).unwrap_or(0)
+    }
+
+    /// When a short program starts, which runs in place of the others until it ends, in nanoseconds.
+    #[must_use]
+    pub const fn short(&self) -> Option<(u64, u64)> {
+        self.parts.short
     }
 
     /// Where its user instructions retire from: start inclusive, end exclusive.

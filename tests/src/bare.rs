@@ -13,12 +13,13 @@ use hal_profile::program::Scratch;
 use hal_profile::service::{About, Service};
 use hal_profile::session::{Client, Session};
 use shared_types::request::counts::{Count, SNAPSHOT, Snapshot};
+use shared_types::request::events::{DRAIN_EVENTS, DrainedEvents};
 use shared_types::request::samples::{DRAIN, Drained, STATISTICS, Statistics};
 use shared_types::request::session::{
     CONFIGURE, Configure, Configured, KERNEL, OPEN, Opened, START, STOP, Session as OfSession, Spec,
 };
 use shared_types::request::{Plain, RequestCode};
-use shared_types::{Branch, Mode, NtStatus, ReplyHeader, RequestHeader, Sample};
+use shared_types::{Branch, Mode, NtStatus, ReplyHeader, RequestHeader, Sample, SystemEvent};
 use sim::cpuid::Leaves;
 use sim::event::{Counts, Event};
 use sim::host::{Cpu, Host, Modelled};
@@ -234,6 +235,12 @@ impl Bare {
             (sample, branches.map(read).collect())
         });
         parts.collect()
+    }
+
+    /// All system events that wait.
+    pub fn system_events(&mut self) -> Vec<SystemEvent> {
+        let length = self.about_session(DRAIN_EVENTS);
+        self.elements(size_of::<DrainedEvents>(), length)
     }
 
     /// What became of all samples.

@@ -10,7 +10,7 @@ use shared_types::hal::HalProfileSourceInterval64;
 use shared_types::request::session::SetInterval;
 use shared_types::request::source::Query;
 use shared_types::request::{
-    Plain, RequestCode, counts, machine, rdpmc, samples, session, source, threads,
+    Plain, RequestCode, counts, events, machine, rdpmc, samples, session, source, threads,
 };
 
 /// ProfileTotalIssues: instructions, on every interface.
@@ -33,6 +33,7 @@ pub fn case(wire: &mut Wire, code: RequestCode) -> Case {
     let number = match code {
         rdpmc::ALLOW | rdpmc::RELEASE => wire.open(),
         threads::THREADS => by_thread(wire),
+        events::DRAIN_EVENTS => told_of_events(wire),
         session::STOP | counts::SNAPSHOT | samples::DRAIN | samples::STATISTICS => running(wire),
         session::START | session::CONFIGURE | session::SET_INTERVAL | session::CLOSE => {
             configured(wire)
@@ -72,12 +73,16 @@ pub fn case(wire: &mut Wire, code: RequestCode) -> Case {
         }
         source::PLAN => (
             configure(0, 0, &[spec(TOTAL_ISSUES)]),
-            source::APPROXIMATE | session::SAMPLE | session::NO_ADDRESS | session::THREADS,
+            source::APPROXIMATE
+                | session::SAMPLE
+                | session::NO_ADDRESS
+                | session::THREADS
+                | session::EVENTS,
             &[12, 16],
         ),
         session::CONFIGURE => (
             configure(number, 0, &[spec(TOTAL_ISSUES)]),
-            session::SAMPLE | session::NO_ADDRESS | session::THREADS,
+            session::SAMPLE | session::NO_ADDRESS | session::THREADS | session::EVENTS,
             &[12],
         ),
         session::SET_INTERVAL => (set_interval(number, TOTAL_ISSUES, 5000), 0, &[12, 20, 28]),
@@ -110,6 +115,15 @@ pub fn by_thread(wire: &mut Wire) -> u32 {
     let number = wire.open();
     let request = configure(number, session::THREADS, &[spec(TOTAL_ISSUES)]);
     assert_eq!(wire.send(session::CONFIGURE, &request).refusal(), None);
+    number
+}
+
+/// A session that counts instructions and records system events, started.
+pub fn told_of_events(wire: &mut Wire) -> u32 {
+    let number = wire.open();
+    let request = configure(number, session::EVENTS, &[spec(TOTAL_ISSUES)]);
+    assert_eq!(wire.send(session::CONFIGURE, &request).refusal(), None);
+    assert_eq!(wire.about(session::START, number).refusal(), None);
     number
 }
 

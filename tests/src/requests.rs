@@ -5,7 +5,7 @@ use shared_types::hal::HalProfileSourceInterval64;
 use shared_types::request::session::{Configure, SetInterval, Spec};
 use shared_types::request::source::Query;
 use shared_types::request::{
-    Access, Plain, RequestCode, counts, machine, rdpmc, samples, session, source, threads,
+    Access, Plain, RequestCode, counts, events, machine, rdpmc, samples, session, source, threads,
 };
 use shared_types::{ProfileSource, RequestHeader, WIRE_VERSION};
 use std::fmt::Write;
@@ -83,9 +83,12 @@ pub fn random_well_formed(rng: &mut Rng, sessions: &[u32]) -> (RequestCode, Vec<
     let (code, _) = RequestCode::ALL[rng.usize(..RequestCode::ALL.len())];
     let flags = match rng.u8(..20) {
         0 => rng.u32(..),
-        1 => rng.u32(..16),
+        1 => rng.u32(..128),
         _ if code == session::OPEN => session::KERNEL | rng.u32(..2),
-        _ if code == session::CONFIGURE => [0, session::SAMPLE, session::THREADS][rng.usize(..3)],
+        _ if code == session::CONFIGURE => {
+            let kind = [0, session::SAMPLE, session::THREADS][rng.usize(..3)];
+            kind | (session::EVENTS * rng.u32(..2))
+        }
         _ => 0,
     };
     let header = header(flags);
@@ -158,6 +161,7 @@ pub fn random_well_formed(rng: &mut Rng, sessions: &[u32]) -> (RequestCode, Vec<
         | samples::STATISTICS
         | rdpmc::ALLOW
         | rdpmc::RELEASE
+        | events::DRAIN_EVENTS
         | threads::THREADS => bytes(
             &session::Session {
                 header,

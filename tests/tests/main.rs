@@ -43,6 +43,7 @@ mod settled;
 mod sim_events;
 mod sources;
 mod suite;
+mod system_events;
 mod threads;
 mod unkind;
 mod wire;

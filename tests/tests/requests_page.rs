@@ -221,6 +221,7 @@ fn page() -> String {
     wire.add("hal.rs", "The HAL's structures");
     wire.add("sample.rs", "A sample");
     wire.add("branch.rs", "A branch before a sample");
+    wire.add("event.rs", "A system event");
     for (file, title) in [
         ("machine", "The machine"),
         ("source", "Sources"),
@@ -229,6 +230,7 @@ fn page() -> String {
         ("samples", "Samples"),
         ("rdpmc", "RDPMC in user mode"),
         ("threads", "Counting by thread"),
+        ("events", "System events"),
     ] {
         wire.add(&format!("request/{file}.rs"), title);
     }

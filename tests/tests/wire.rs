@@ -5,7 +5,7 @@ use halprof_tests::requests::ALL_RIGHTS;
 use halprof_tests::wire::{AMPLE, Wire, about};
 use shared_types::request::session::Configure;
 use shared_types::request::{
-    RequestCode, counts, machine, rdpmc, samples, session, source, threads,
+    RequestCode, counts, events, machine, rdpmc, samples, session, source, threads,
 };
 use shared_types::{ErrorCode, NtStatus, ReplyHeader, WIRE_VERSION};
 
@@ -197,6 +197,7 @@ fn needed(code: RequestCode) -> usize {
         session::SET_INTERVAL | threads::THREADS => 56,
         session::STOP | counts::SNAPSHOT => 32 + 2 * 80,
         samples::DRAIN => 48 + 40,
+        events::DRAIN_EVENTS => 48 + 512,
         samples::STATISTICS => 24 + 8 * 15,
         rdpmc::ALLOW | rdpmc::RELEASE | rdpmc::STATUS => 40,
         // As many registers as the processor has: all of them, or none.

@@ -46,6 +46,10 @@ pub struct Fit {
 
 /// What a session, or a plan, is about.
 #[derive(Clone, Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, which a caller names"
+)]
 pub struct Setup {
     /// What to count.
     pub specs: Vec<Spec>,
@@ -64,6 +68,8 @@ pub struct Setup {
     pub branches: u16,
     /// Which, as [`shared_types::request::session::Configure`] has them; 0 for all.
     pub branch_filter: u16,
+    /// System events are recorded: see [`shared_types::request::events`].
+    pub events: bool,
 }
 
 impl Fit {

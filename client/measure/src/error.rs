@@ -266,7 +266,7 @@ fn refused(refusal: &Refusal) -> String {
         E::NotRunning => "the session is not running".to_owned(),
         E::NotConfigured => "the session has no sources yet".to_owned(),
         E::SourceNotInSession => format!("{source} is not in this session"),
-        E::NoMemory => format!("could not allocate {detail} bytes for samples"),
+        E::NoMemory => format!("could not allocate {detail} bytes for samples or system events"),
         E::NotSampling => "the session does not sample".to_owned(),
         E::BadValue => {
             format!("the value {detail} at offset {subject} of the request is invalid")
@@ -311,6 +311,10 @@ fn refused(refusal: &Refusal) -> String {
         E::NotByThread => format!(
             "{source} cannot be counted by thread: processor {detail} has no general counter for it, or not the one that the others use"
         ),
+        E::EventsUnavailable => format!(
+            "Windows does not report processes and images to the driver (NTSTATUS {detail:#010x})"
+        ),
+        E::NoEvents => "the session does not record system events".to_owned(),
         E::BranchesUnavailable => format!(
             "processor {subject} cannot record branches: {}",
             no_branches(BranchReason::from_wire(detail as u32))

@@ -6,12 +6,13 @@ use shared_types::ErrorCode;
 use shared_types::hal::HalProfileSourceInterval64;
 use shared_types::request::RequestCode;
 use shared_types::request::counts::{Count, SNAPSHOT, Snapshot};
+use shared_types::request::events::{DRAIN_EVENTS, DrainedEvents, EVENTS_BYTES_MAX};
 use shared_types::request::rdpmc::{self, Rdpmc};
 use shared_types::request::samples::{DRAIN, DRAIN_BYTES_MAX, Drained, STATISTICS, Statistics};
 use shared_types::request::session::{self, Configured, IntervalSet, SetInterval, UsedInterval};
 use shared_types::request::source;
 use shared_types::request::threads::{self, ThreadCounter, Threads};
-use shared_types::{Branch, ReplyHeader, RequestHeader, Sample};
+use shared_types::{Branch, ReplyHeader, RequestHeader, Sample, SystemEvent};
 use std::mem::size_of;
 use std::time::{Duration, Instant};
 use zerocopy::{FromBytes, IntoBytes};
@@ -62,7 +63,8 @@ impl<'a, T: Transport> Session<'a, T> {
         let flag = |set, flag| if set { flag } else { 0 };
         let flags = flag(sample, session::SAMPLE)
             | flag(sample && setup.no_address, session::NO_ADDRESS)
-            | flag(setup.threads, session::THREADS);
+            | flag(setup.threads, session::THREADS)
+            | flag(setup.events, session::EVENTS);
         let request = setup.request(self.number, flags);
         let (head, body) =
             self.connection
@@ -163,6 +165,28 @@ impl<'a, T: Transport> Session<'a, T> {
         };
         self.ended = ErrorCode::from_wire(head.ended);
         Ok((samples, branches, head.left))
+    }
+
+    /// Takes system events out of their ring, all that are there; answers them and how many the ring
+    /// had no room for since this was last asked.
+    pub fn drain_events(&mut self) -> Result<(Vec<SystemEvent>, u64)> {
+        let request = self.request();
+        let (mut all, mut lost) = (Vec::new(), 0_u64);
+        loop {
+            let (head, body) = self.connection.call_with_room::<DrainedEvents>(
+                DRAIN_EVENTS,
+                "drain-events",
+                request.as_bytes(),
+                EVENTS_BYTES_MAX,
+            )?;
+            let events: Vec<SystemEvent> = elements("drain-events", body, head.count as usize)?;
+            lost = lost.saturating_add(head.lost);
+            let none = events.is_empty();
+            all.extend(events);
+            if head.left == 0 || none {
+                return Ok((all, lost));
+            }
+        }
     }
 
     /// Why the other side has ended sampling by itself, as the last [`Self::drain`] told.

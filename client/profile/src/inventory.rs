@@ -1,10 +1,13 @@
 //! Which processes run and what is loaded in them, kept up while samples come in.
 //!
-//! Windows tells this only to who asks, so that a process that ends between two looks is missed.
-//! The samples say when a look is worth its cost: one from a process that nobody has seen, or from
-//! an address where nothing is known to be, asks for one.
+//! The driver tells of processes and images as they come and go ([`Inventory::happened`]); what ran
+//! before is looked at. Where nobody tells, all is looked at again and again, and a process that ends
+//! between two looks is missed. The samples say when a look is worth its cost: one from a process that
+//! nobody has seen, or from an address where nothing is known to be, asks for one.
 
-use crate::recording::{Identity, Module, Process};
+mod told;
+
+use crate::recording::{Happened, Identity, Module, Process};
 use crate::symbols::Build;
 use shared_types::{Branch, Mode, Sample};
 use std::collections::btree_map::Entry;
@@ -29,6 +32,10 @@ pub trait System {
     fn modules(&mut self, process: u32) -> Option<Vec<Image>>;
     /// The kernel's own modules.
     fn kernel(&mut self) -> Vec<Image>;
+    /// The path as programs open it, of one as the kernel has it.
+    fn on_disk(&mut self, native: &str) -> String {
+        native.to_owned()
+    }
 }
 
 /// An image of code in memory.
@@ -53,6 +60,8 @@ pub struct Changes {
     pub processes: Vec<Process>,
     /// Modules that are new or gone.
     pub modules: Vec<Module>,
+    /// What else happened.
+    pub events: Vec<Happened>,
 }
 
 /// What could not be found out.
@@ -85,6 +94,10 @@ pub struct Inventory {
     last: (Owner, u64),
     /// A sample has asked for a look.
     asked: bool,
+    /// The system tells of processes and images.
+    told: bool,
+    /// It has told less than there was.
+    catch_up: bool,
 }
 
 /// An address space.
@@ -104,6 +117,26 @@ struct Space {
 struct Known {
     module: Module,
     sampled: bool,
+}
+
+impl Known {
+    fn of(process: Owner, image: Image, loaded: Option<u64>) -> Self {
+        let module = Module {
+            process,
+            name: image.name,
+            path: image.path,
+            start: image.start,
+            end: image.end,
+            loaded,
+            unloaded: None,
+            identity: image.identity,
+            stamp: None,
+        };
+        Self {
+            module,
+            sampled: false,
+        }
+    }
 }
 
 impl std::fmt::Debug for Inventory {
@@ -129,6 +162,8 @@ impl Inventory {
             gone: Vec::new(),
             last: (None, u64::MAX),
             asked: false,
+            told: false,
+            catch_up: false,
         }
     }
 
@@ -175,7 +210,11 @@ impl Inventory {
         let since = self
             .looked_ns
             .map(|looked| elapsed_ns.saturating_sub(looked));
-        let wait = if self.asked { LOOK_SOON_NS } else { LOOK_NS };
+        let wait = match (self.asked || self.catch_up, self.told) {
+            (true, _) => LOOK_SOON_NS,
+            (false, false) => LOOK_NS,
+            (false, true) => return Changes::default(),
+        };
         if since.is_some_and(|since| since < wait) {
             return Changes::default();
         }
@@ -199,13 +238,18 @@ impl Inventory {
         for owner in owners {
             self.look_at_modules(owner, since, &mut changes);
         }
+        self.catch_up = false;
         changes
     }
 
     /// Answers which are new.
     fn look_at_processes(&mut self, since: Option<u64>, changes: &mut Changes) -> Vec<u32> {
         let now: BTreeMap<u32, String> = self.system.processes().into_iter().collect();
-        let gone = |(id, process): &(&u32, &mut Process)| now.get(id) != Some(&process.name);
+        // Ends are told, unless some were lost.
+        let trusts = self.told && !self.catch_up;
+        let gone = |(id, process): &(&u32, &mut Process)| {
+            !trusts && now.get(id).is_none_or(|name| !is_called(process, name))
+        };
         for (_, process) in self.running.iter_mut().filter(gone) {
             process.ended = since;
             changes.processes.push(process.clone());
@@ -215,17 +259,24 @@ impl Inventory {
         self.running.retain(|_, process| process.ended.is_none());
         let mut new = Vec::new();
         for (id, name) in now {
-            if let Entry::Vacant(place) = self.running.entry(id) {
-                let process = Process {
-                    id,
-                    name,
-                    started: since,
-                    ended: None,
-                };
-                changes.processes.push(process.clone());
-                place.insert(process);
-                self.seen.insert(id);
-                new.push(id);
+            match self.running.entry(id) {
+                Entry::Vacant(place) => {
+                    let process = Process {
+                        id,
+                        name,
+                        started: since,
+                        ended: None,
+                    };
+                    changes.processes.push(process.clone());
+                    place.insert(process);
+                    self.seen.insert(id);
+                    new.push(id);
+                }
+                Entry::Occupied(mut known) if known.get().name.is_empty() => {
+                    known.get_mut().name = name;
+                    changes.processes.push(known.get().clone());
+                }
+                Entry::Occupied(_) => {}
             }
         }
         new
@@ -245,9 +296,7 @@ impl Inventory {
         space.asks = false;
         if changes.modules.len() > before {
             space.patience = 0;
-            // What was loaded after its first samples has them all the same.
-            let pages = std::mem::take(&mut space.pages);
-            space.pages = pages.into_iter().filter(|&page| space.mark(page)).collect();
+            space.mark_again();
         } else {
             space.patience = (space.patience * 2 + 1).min(PATIENCE_MAX);
         }
@@ -287,6 +336,11 @@ impl Inventory {
 }
 
 impl Space {
+    /// Whether it asks, and is not left out.
+    const fn is_due(&self) -> bool {
+        self.asks && self.left_out == 0
+    }
+
     /// Whether it is looked into now: it asks, and its patience is at its end.
     const fn takes_its_turn(&mut self) -> bool {
         let waited = self.left_out == 0;
@@ -322,25 +376,51 @@ impl Space {
         });
         for (start, image) in now {
             self.modules.entry(start).or_insert_with(|| {
-                let module = Module {
-                    process,
-                    name: image.name,
-                    path: image.path,
-                    start,
-                    end: image.end,
-                    loaded: since,
-                    unloaded: None,
-                    identity: image.identity,
-                    stamp: None,
-                };
-                changes.push(module.clone());
-                Known {
-                    module,
-                    sampled: false,
-                }
+                let known = Known::of(process, image, since);
+                changes.push(known.module.clone());
+                known
             });
         }
         sampled
+    }
+
+    /// An image was mapped: what was in its place is there no more. Answers those with samples.
+    fn load(
+        &mut self,
+        process: Owner,
+        image: Image,
+        now: u64,
+        changes: &mut Vec<Module>,
+    ) -> Vec<Module> {
+        let same = |known: &Module| known.end == image.end && known.name == image.name;
+        let there = self.modules.get(&image.start);
+        if image.end <= image.start || there.is_some_and(|known| same(&known.module)) {
+            return Vec::new();
+        }
+        let mut sampled = Vec::new();
+        self.modules.retain(|_, known| {
+            let module = &mut known.module;
+            let stays = module.end <= image.start || image.end <= module.start;
+            if !stays {
+                module.unloaded = Some(now);
+                changes.push(module.clone());
+                sampled.extend(known.sampled.then(|| module.clone()));
+            }
+            stays
+        });
+        let known = Known::of(process, image, Some(now));
+        changes.push(known.module.clone());
+        self.modules.insert(known.module.start, known);
+        self.mark_again();
+        sampled
+    }
+
+    /// What was loaded after its first samples has them all the same.
+    fn mark_again(&mut self) {
+        let pages = std::mem::take(&mut self.pages);
+        let before = pages.len();
+        self.pages = pages.into_iter().filter(|&page| self.mark(page)).collect();
+        self.asks &= self.pages.len() < before;
     }
 
     /// Notes that a sample came from a page; answers whether a module is there.
@@ -362,6 +442,12 @@ impl Space {
         let sampled = self.modules.into_values().filter(|known| known.sampled);
         sampled.map(|known| known.module)
     }
+}
+
+/// Whether a process may have this name: one without an image is told of without one, and the path of
+/// an image may be written in other letters.
+fn is_called(process: &Process, name: &str) -> bool {
+    process.name.is_empty() || process.name.eq_ignore_ascii_case(name)
 }
 
 /// The upper half of the addresses is the kernel's.

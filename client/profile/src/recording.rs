@@ -19,10 +19,10 @@
 //! | `PROC` | a list of [`Process`] as JSON | anywhere |
 //! | `MODU` | a list of [`Module`] as JSON | anywhere |
 //! | `STAT` | [`Statistics`] as JSON, each in place of the one before | anywhere, and before the end |
+//! | `EVNT` | a list of [`Happened`] as JSON | anywhere |
 //! | `END ` | [`Ending`] as JSON | last, once |
 //!
 //! | `FLDS` | optional fields of samples | behind the samples that they belong to |
-//! | `EVNT` | reserved: what the system did | anywhere |
 //! | `MARK` | whole [`Mark`]s: what a program said of itself | anywhere |
 //! | `CHAN` | [`Channels`] as JSON, each in place of the one before | anywhere |
 //!
@@ -66,6 +66,7 @@ const BRANCHES: [u8; 4] = *b"BRCH";
 const PROCESSES: [u8; 4] = *b"PROC";
 const MODULES: [u8; 4] = *b"MODU";
 const STATISTICS: [u8; 4] = *b"STAT";
+const EVENTS: [u8; 4] = *b"EVNT";
 const FIELDS: [u8; 4] = *b"FLDS";
 const END: [u8; 4] = *b"END ";
 
@@ -242,6 +243,20 @@ pub struct Module {
     pub stamp: Option<Stamp>,
 }
 
+/// What the system or the driver did; processes and images are in [`Process`] and [`Module`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Happened {
+    /// When, as a sample's timestamp.
+    pub timestamp: u64,
+    /// The name of its [`EventKind`](shared_types::EventKind).
+    pub kind: String,
+    /// The processor, where it was on one.
+    pub processor: Option<u32>,
+    /// Samples lost, or how often the periods were lengthened; else 0.
+    pub amount: u64,
+}
+
 /// Which build a PE file is, as symbol stores tell it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
@@ -300,6 +315,8 @@ pub struct Statistics {
     pub longest_period: u64,
     /// Ticks of the time-stamp counter spent in the interrupt handler, over all processors.
     pub handler_ticks: u64,
+    /// System events that were lost.
+    pub events_lost: u64,
 }
 
 /// What the recorder says when it has finished.
@@ -323,6 +340,8 @@ pub struct Recording {
     pub processes: Vec<Process>,
     /// What was loaded where, in the order in which it was seen.
     pub modules: Vec<Module>,
+    /// What else happened, as it was told: in order for each processor.
+    pub events: Vec<Happened>,
     /// What became of all samples, as told last.
     pub statistics: Option<Statistics>,
     /// Whole samples that were read.

@@ -8,6 +8,7 @@
 
 mod combined;
 pub mod filter;
+pub mod happenings;
 pub mod key;
 mod places;
 pub mod share;

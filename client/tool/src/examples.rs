@@ -44,6 +44,7 @@ Workloads (modelled machines only):
   image=FILE function=NAME       the program, and the function in it, whose code it runs
   seed=N                         vary the rates over time; totals stay exact
   programs=70+30                 percentages of programs that take turns on each processor
+  short=A+L                      short.exe runs from A nanoseconds on, for L of them
   skid=N                         interrupts come N steps late
   Default: 100 million instructions in 150 million cycles on each processor, 90 % user."
     };

@@ -132,6 +132,9 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
             "the driver stopped sampling early ({code}): nothing after that was recorded"
         ));
     }
+    if let Some(told) = told.filter(|told| told.events_lost != 0) {
+        warnings.push(events_lost(told.events_lost));
+    }
     let lost: u64 = report.recording.lost().values().sum();
     let all = report.recording.samples.saturating_add(lost);
     if lost.saturating_mul(100) > all.saturating_mul(LOST_PERCENT) {
@@ -172,6 +175,14 @@ pub(super) fn took_turns(sources: &[(String, f64)], what_then: &str) -> Option<S
             names.join(", ")
         )
     })
+}
+
+/// That system events were lost.
+pub(super) fn events_lost(n: u64) -> String {
+    format!(
+        "{} system events were lost: short-lived processes and their modules may have no name",
+        thousands(n)
+    )
 }
 
 /// How often: `once`, `2 times`.

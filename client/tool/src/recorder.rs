@@ -44,6 +44,8 @@ pub(super) struct Recorder<'a> {
     ended: Option<Refusal>,
     /// Where a program may make marks.
     marking: Option<Marking>,
+    /// Why system events are not told.
+    untold: Option<Refusal>,
 }
 
 /// What a recording came to.
@@ -61,6 +63,8 @@ pub(super) struct Recorded {
     pub(super) interrupted: bool,
     /// Why the driver ended it.
     pub(super) ended: Option<Refusal>,
+    /// Why system events were not told.
+    pub(super) untold: Option<Refusal>,
 }
 
 impl<'a> Recorder<'a> {
@@ -88,6 +92,7 @@ impl<'a> Recorder<'a> {
             of_processors: BTreeMap::new(),
             ended: None,
             marking,
+            untold: None,
         };
         let there = recorder.inventory.look(0);
         recorder.tell(there)?;
@@ -107,13 +112,13 @@ impl<'a> Recorder<'a> {
             self.choice.sees_kernel(),
             self.choice.setup.approximate,
         )?;
-        session.configure(&self.choice.setup.only(indexes), true)?;
-        session.start()?;
+        self.start(&mut session, indexes)?;
         runner.begin(session.transport())?;
         let mut told_ns = 0;
         while runner.step(session.transport(), STEP_NS)? {
             self.drain(&mut session, indexes)?;
             self.drain_marks()?;
+            self.drain_events(&mut session)?;
             if session.ended().is_some() {
                 break;
             }
@@ -140,6 +145,8 @@ impl<'a> Recorder<'a> {
             stopped => stopped?,
         }
         self.drain(&mut session, indexes)?;
+        self.drain_events(&mut session)?;
+        self.inventory.set_told(false);
         let statistics = session.statistics()?;
         let mut turns = turns(&session.snapshot()?, indexes, self.choice);
         self.sum = self.with(&statistics, elapsed_ns);
@@ -150,6 +157,37 @@ impl<'a> Recorder<'a> {
         self.tell(changes)?;
         runner.end()?;
         self.drain_marks()
+    }
+
+    /// Starts a pass that is told of system events; without them where Windows does not tell.
+    fn start<T: Transport>(&mut self, session: &mut Session<T>, indexes: &[usize]) -> Result<()> {
+        let mut setup = self.choice.setup.only(indexes);
+        setup.events = self.untold.is_none();
+        session.configure(&setup, true)?;
+        match session.start() {
+            Err(Cause::Refused(refusal))
+                if setup.events && refusal.code == ErrorCode::EventsUnavailable =>
+            {
+                self.untold = Some(refusal);
+                setup.events = false;
+                session.configure(&setup, true)?;
+                session.start()?;
+            }
+            started => started?,
+        }
+        self.inventory.set_told(setup.events);
+        Ok(())
+    }
+
+    /// Moves the system events that are there to the writer.
+    fn drain_events<T: Transport>(&mut self, session: &mut Session<T>) -> Result<()> {
+        if self.untold.is_some() {
+            return Ok(());
+        }
+        let (events, lost) = session.drain_events()?;
+        self.sum.events_lost = self.sum.events_lost.saturating_add(lost);
+        let changes = self.inventory.happened(&events, lost);
+        self.tell(changes)
     }
 
     /// Whether the driver has ended sampling by itself.
@@ -169,6 +207,7 @@ impl<'a> Recorder<'a> {
         self.writer.finish(&self.sum, interrupted)?;
         Ok(Recorded {
             ended: self.ended,
+            untold: self.untold,
             samples: self.samples,
             branches: self.branches,
             busiest: self.of_processors.into_values().max().unwrap_or(0),
@@ -220,6 +259,9 @@ impl<'a> Recorder<'a> {
         if !changes.modules.is_empty() {
             self.writer.put(Part::Modules(changes.modules))?;
         }
+        if !changes.events.is_empty() {
+            self.writer.put(Part::Events(changes.events))?;
+        }
         Ok(())
     }
 
@@ -236,6 +278,7 @@ impl<'a> Recorder<'a> {
             throttled: self.sum.throttled.saturating_add(pass.throttled),
             longest_period: self.sum.longest_period.max(pass.longest_period),
             handler_ticks: self.sum.handler_ticks.saturating_add(pass.handler_ticks),
+            events_lost: self.sum.events_lost,
         }
     }
 }

@@ -64,6 +64,10 @@ impl System for Windows {
     fn kernel(&mut self) -> Vec<Image> {
         self.0.kernel().into_iter().map(loaded).collect()
     }
+
+    fn on_disk(&mut self, native: &str) -> String {
+        self.0.on_disk(native)
+    }
 }
 
 #[cfg(windows)]

@@ -42,5 +42,6 @@ mod symbols;
 mod tables;
 mod terminal;
 mod timeline;
+mod told;
 mod top;
 mod windows_script;

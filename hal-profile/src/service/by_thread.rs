@@ -147,10 +147,10 @@ impl<H: Host> Service<H> {
             subject: first.id,
             detail: processor as u64,
         };
-        self.stop_counters();
         if let Some(session) = self.sessions.get_mut(slot) {
             session.ended = ended;
         }
+        self.stop_counters();
     }
 
     /// Whether Windows still adds up the counters of a session that has ended, as a thread profiles

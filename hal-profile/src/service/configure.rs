@@ -3,6 +3,7 @@
 
 use super::branches;
 use super::by_thread;
+use super::events::RING_BYTES;
 use super::exchange::{Exchange, Refused, refused};
 use super::kinds::Kinds;
 use super::{Host, Service};
@@ -21,7 +22,9 @@ use crate::ring::words_for;
 use crate::source::raw::{self, Family, RawEvent};
 use crate::source::{ANY, CounterSet, Fit, NO_COUNTER, Select, limits};
 use core::mem::{offset_of, size_of};
-use shared_types::request::session::{Configure, NO_ADDRESS, SAMPLE, Spec, THREADS, UsedInterval};
+use shared_types::request::session::{
+    Configure, EVENTS, NO_ADDRESS, SAMPLE, Spec, THREADS, UsedInterval,
+};
 use shared_types::{Delivery, ErrorCode, ProfileInterface, ProfileSource};
 
 /// The fixed counter that counts reference cycles at the rate of the time-stamp counter (SDM,
@@ -79,11 +82,15 @@ impl<H: Host> Service<H> {
             resolution: self.processors.timer_resolution(),
         };
         let rotation = rotation(request.rotation);
+        let events = request.header.flags & EVENTS != 0;
+        let of_events = if events { RING_BYTES } else { 0 };
+        let rings_max = self.about.ring_bytes_max.saturating_sub(of_events);
         let settings = Settings {
             count: 0,
             samples: request.header.flags & SAMPLE != 0,
             no_address: request.header.flags & NO_ADDRESS != 0,
             by_thread: request.header.flags & THREADS != 0,
+            events,
             kernel: rights.sees_kernel(),
             branches: request.branches as u8,
             usual: request.header.flags & NO_ADDRESS == 0 && request.branches == 0,
@@ -93,7 +100,7 @@ impl<H: Host> Service<H> {
             seed: request.rotation_seed,
             frequency,
             interrupt_time: Limits::new(frequency, DEFAULT_BUDGET),
-            ring_samples: ring_samples(request, &processors, count, self.about.ring_bytes_max),
+            ring_samples: ring_samples(request, &processors, count, rings_max),
         };
         let scratch = &mut *self.scratch;
         scratch.program.settings = settings;

@@ -20,7 +20,7 @@ impl<H: Host> Service<H> {
     }
 
     /// The slot of a session whose last run's results are still there.
-    fn slot_with_results(&self, client: Client, number: u32) -> Result<usize, Refused> {
+    pub(super) fn slot_with_results(&self, client: Client, number: u32) -> Result<usize, Refused> {
         let slot = self.slot(client, number)?;
         if self.results_of == Some(slot) {
             Ok(slot)

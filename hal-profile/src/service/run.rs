@@ -22,8 +22,12 @@ impl<H: Host> Service<H> {
         self.may_start(slot, number)?;
         let reserved = self.reserve(slot)?;
         self.forget_results(slot);
-        let ready = self.make_ready(slot, reserved);
-        if let Err(refused) = ready.and_then(|()| self.register_threads(slot)) {
+        let ready = self
+            .begin_events(slot)
+            .and_then(|()| self.make_ready(slot, reserved))
+            .and_then(|()| self.register_threads(slot));
+        if let Err(refused) = ready {
+            self.processors.unwatch();
             self.return_rings();
             if reserved {
                 self.processors.release_counters();
@@ -178,11 +182,11 @@ impl<H: Host> Service<H> {
             .count();
         let bytes = (words * size_of::<u64>() * rings) as u64;
         // Processors may have been added since the rings' length was chosen.
-        let within = bytes <= self.about.ring_bytes_max;
+        let within = self.ring_bytes + bytes <= self.about.ring_bytes_max;
         if !within || !self.processors.lend_rings(&settings.processors, words) {
             return Err(refused(ErrorCode::NoMemory, 0, bytes));
         }
-        self.ring_bytes = bytes;
+        self.ring_bytes += bytes;
         Ok(())
     }
 
@@ -262,6 +266,7 @@ impl<H: Host> Service<H> {
                 ended.fetch_min(local.index as u32, Ordering::Relaxed);
             }
         });
+        self.write_notes(holder.slot);
         self.holder = None;
         let index = ended.into_inner();
         let found = self.processors.run_on(index as usize, |local| {
@@ -275,6 +280,7 @@ impl<H: Host> Service<H> {
                 detail,
             };
         }
+        self.end_events(holder.slot);
         if holder.reserved && self.kept.is_none() {
             self.processors.release_counters();
         }

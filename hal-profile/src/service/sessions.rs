@@ -10,8 +10,8 @@ use core::mem::{offset_of, size_of};
 use shared_types::hal::HalProfileSourceInterval64;
 use shared_types::request::Plain;
 use shared_types::request::session::{
-    Configure, Configured, IntervalSet, KERNEL, NO_ADDRESS, Opened, SAMPLE, SetInterval, THREADS,
-    UsedInterval,
+    Configure, Configured, EVENTS, IntervalSet, KERNEL, NO_ADDRESS, Opened, SAMPLE, SetInterval,
+    THREADS, UsedInterval,
 };
 use shared_types::request::source::APPROXIMATE;
 use shared_types::{ErrorCode, ReplyHeader};
@@ -68,7 +68,7 @@ impl<H: Host> Service<H> {
     }
 
     pub(super) fn configure(&mut self, client: Client, exchange: &mut Exchange<'_>) -> Answer {
-        let request = exchange.head::<Configure>(SAMPLE | NO_ADDRESS | THREADS)?;
+        let request = exchange.head::<Configure>(SAMPLE | NO_ADDRESS | THREADS | EVENTS)?;
         let slot = self.slot(client, request.session)?;
         if self.runs(slot) {
             return Err(refused(ErrorCode::Running, request.session, 0));

@@ -33,6 +33,8 @@ pub const NO_ADDRESS: u32 = 1 << 2;
 /// [`super::threads`]. Every source takes a general counter, the same one on every processor, all
 /// run at once, on all processors, and none is sampled.
 pub const THREADS: u32 = 1 << 4;
+/// Flag of [`CONFIGURE`]: system events are recorded while the session runs; see [`super::events`].
+pub const EVENTS: u32 = 1 << 6;
 
 /// Reply to [`OPEN`].
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -68,7 +70,7 @@ pub type ProcessorBits = [u64; MAX_PROCESSORS / 64];
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Configure {
-    /// The header; [`SAMPLE`] and [`NO_ADDRESS`], or [`THREADS`], as wanted (PLAN:
+    /// The header; [`SAMPLE`] and [`NO_ADDRESS`], or [`THREADS`], and [`EVENTS`] as wanted (PLAN:
     /// [`super::source::APPROXIMATE`] too).
     pub header: RequestHeader,
     /// The session; 0 in a PLAN.

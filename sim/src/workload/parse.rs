@@ -60,7 +60,7 @@ impl WorkloadError {
             Self::UnknownKey { .. } => {
                 "Events: instructions cycles branches branch-misses ref-cycles llc-references \
                  llc-misses l1d-accesses l1d-misses l1i-fetches l1i-misses fp-operations, and \
-                 the vendor's by their names; others: user processors programs code seed skid"
+                 the vendor's by their names; others: user processors programs short code seed skid"
             }
             Self::TooMany => "Leave some out",
             Self::DuplicateKey { .. } => "Give each key once",
@@ -71,14 +71,23 @@ impl WorkloadError {
 
 /// The keys that every workload has.
 pub fn keys() -> impl Iterator<Item = &'static str> {
-    let others = ["user", "processors", "programs", "code", "seed", "skid"];
+    let others = [
+        "user",
+        "processors",
+        "programs",
+        "short",
+        "code",
+        "seed",
+        "skid",
+    ];
     Event::ALL.into_iter().map(Event::name).chain(others)
 }
 
 /// Reads a workload.
 ///
 /// Keys: the amount of each [`Event`] by its name, 0 to 2^62; `user`, percent; `processors`, as in
-/// `0-3+8`, or `all`; `programs`, the percentages of programs that take turns, as in `70+30`; `code`, as in `0x140001000-0x140002000`, the end exclusive; `seed`, for rates
+/// `0-3+8`, or `all`; `programs`, the percentages of programs that take turns, as in `70+30`; `short`, when
+/// another program starts and for how long it runs, as in `3000000+2000000`; `code`, as in `0x140001000-0x140002000`, the end exclusive; `seed`, for rates
 /// that vary over time; `skid`, the positions by which interrupts are late.
 /// Not given: amounts and skid 0, user 100, processor 0, one program, [`USER_CODE`], steady rates.
 pub fn parse(text: &str) -> Result<Workload, WorkloadError> {
@@ -102,6 +111,7 @@ pub fn parse_with(
         seed: None,
         skid: 0,
         programs: vec![100],
+        short: None,
         codes: Vec::new(),
     };
     let mut keys = BTreeSet::new();
@@ -158,6 +168,10 @@ fn set(
             parts.programs = programs(value).ok_or(bad(
                 "a list of percentages such as `70+30`, eight at most, that add up to 100",
             ))?;
+        }
+        "short" => {
+            let stretch = short(value);
+            parts.short = Some(stretch.ok_or(bad("START+LENGTH in nanoseconds, each above 0"))?);
         }
         "code" => {
             parts.code = code(value).ok_or(bad(
@@ -230,6 +244,12 @@ fn programs(text: &str) -> Option<Vec<u64>> {
     let parts: Vec<u64> = parts.collect::<Option<_>>()?;
     let whole = parts.iter().sum::<u64>() == 100 && !parts.contains(&0);
     (whole && parts.len() <= PROGRAMS_MAX).then_some(parts)
+}
+
+fn short(text: &str) -> Option<(u64, u64)> {
+    let (start, length) = text.split_once('+')?;
+    let (start, length) = (number(start, MAX_AMOUNT)?, number(length, MAX_AMOUNT)?);
+    (start > 0 && length > 0).then_some((start, start + length))
 }
 
 fn code(text: &str) -> Option<(u64, u64)> {

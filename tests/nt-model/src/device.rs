@@ -7,6 +7,7 @@ use crate::image::Image;
 use crate::kernel;
 use crate::kmdf::{self, Kind, Method, Request};
 use crate::machine::{Machine, SYSTEM};
+use crate::notify::{Mapped, News};
 use crate::programs::Program;
 use crate::rules::{Rule, Violation};
 use anyhow::Result;
@@ -16,7 +17,7 @@ use shared_types::request::{Access, RequestCode};
 use sim::cpuid::Leaves;
 use sim::host::Cpu;
 use sim::model::io_manager_grants;
-use sim::run::{Answering, Run};
+use sim::run::{Answering, Run, SHORT, SHORT_PATH};
 use sim::workload::Workload;
 
 /// A request that was submitted.
@@ -302,6 +303,16 @@ impl Device {
     }
 }
 
+impl Device {
+    fn settle_unless_disturbed(&mut self) {
+        if !self.machine.disturbed
+            && let Err(violation) = self.machine.settle()
+        {
+            self.broken = Some(violation);
+        }
+    }
+}
+
 impl Answering for Device {
     fn cpus(&mut self) -> &mut [Cpu] {
         &mut self.machine.engine.bus().cpus
@@ -325,10 +336,27 @@ impl Answering for Device {
             return;
         }
         kernel::expire_timers(&mut self.machine);
-        if !self.machine.disturbed
-            && let Err(violation) = self.machine.settle()
-        {
-            self.broken = Some(violation);
+        self.settle_unless_disturbed();
+    }
+
+    fn short(&mut self, _index: usize, code: Option<(u64, u64)>) {
+        if self.broken.is_some() {
+            return;
         }
+        let (process, _) = SHORT;
+        match code {
+            Some((start, end)) => {
+                let image = Mapped {
+                    process,
+                    start,
+                    bytes: end - start,
+                    path: Some(SHORT_PATH.to_owned()),
+                };
+                self.machine
+                    .tell([News::Started(process, SYSTEM.0), News::Image(image)]);
+            }
+            None => self.machine.tell([News::Ended(process)]),
+        }
+        self.settle_unless_disturbed();
     }
 }

@@ -14,7 +14,8 @@ use crate::kmdf;
 use crate::machine::{
     APC, DISPATCH, Function, Machine, Outcome, PASSIVE, PROFILE, QueuedDpc, Wait,
 };
-use crate::memory::{APIC, ARENA, ARENA_SIZE, EXPORTS, PAGE};
+use crate::memory::{APIC, ARENA, ARENA_SIZE, EXPORTS, IMAGE, PAGE};
+use crate::notify::{self, Notify};
 use crate::registers::{FIXED, WHOLE_UNIT};
 use crate::rules::{Rule, Violation};
 use anyhow::Result;
@@ -73,6 +74,10 @@ pub struct Kernel {
     pub added: usize,
     /// Mapped pages of the local APIC.
     pub mappings: u32,
+    /// Processes and images, and who is told of them.
+    pub notify: Notify,
+    /// Spin locks that are held: by which activity on which processor.
+    spin_locks: HashMap<u64, (usize, usize)>,
     /// What was printed.
     pub printed: Vec<String>,
     /// Clients lack SeDebugPrivilege.
@@ -164,7 +169,16 @@ impl Kernel {
         let listed = !self.by_thread.is_empty() && !self.kept_by_thread;
         note(listed, "the configuration of thread profiling");
         note(self.mappings > 0, "a mapping of the local APIC");
+        alive.extend(self.notify.registered());
         alive
+    }
+
+    /// Whether an activity holds a spin lock.
+    #[must_use]
+    pub fn holds_a_spin_lock(&self, activity: usize) -> bool {
+        self.spin_locks
+            .values()
+            .any(|&(_, holder)| holder == activity)
     }
 
     /// One more call that may fail; whether this one does.
@@ -279,6 +293,11 @@ functions! {
     "KeRegisterProcessorChangeCallback" PASSIVE register_change;
     "KeDeregisterProcessorChangeCallback" PASSIVE deregister_change;
     "KeSetHardwareCounterConfiguration" APC set_hardware_counters;
+    "KeAcquireSpinLockRaiseToDpc" DISPATCH acquire_spin_lock;
+    "KeReleaseSpinLock" DISPATCH release_spin_lock;
+    "PsSetCreateProcessNotifyRoutine" PASSIVE notify::set_process_routine;
+    "PsSetLoadImageNotifyRoutine" PASSIVE notify::set_image_routine;
+    "PsRemoveLoadImageNotifyRoutine" PASSIVE notify::remove_image_routine;
     "KeQueryPerformanceCounter" PROFILE performance_counter;
     "KeEnterCriticalRegion" APC |m| { m.enter_critical_region(); done() };
     "KeLeaveCriticalRegion" APC |m| { m.leave_critical_region()?; done() };
@@ -401,6 +420,46 @@ fn free(m: &mut Machine, at: u64, tag: u32) -> Result<Outcome, Violation> {
     }
     m.kernel.dpcs.retain(|dpc, _| !within(dpc));
     m.engine.bus().arena.free(at, tag)?;
+    done()
+}
+
+/// A KSPIN_LOCK is in pool, or in the image's data.
+fn touch_spin_lock(m: &mut Machine) -> Result<u64, Violation> {
+    const IMAGES: u64 = 0x100_0000;
+    let at = m.engine.argument(0);
+    if !(IMAGE..IMAGE + IMAGES).contains(&at) {
+        touch(m, at, 8)?;
+    }
+    Ok(at)
+}
+
+fn acquire_spin_lock(m: &mut Machine) -> Result<Outcome, Violation> {
+    let at = touch_spin_lock(m)?;
+    let (processor, caller) = (m.current(), m.caller_number());
+    match m.kernel.spin_locks.get(&at) {
+        Some(&(holder, _)) if holder == processor => {
+            broken(Rule::Lock, "a spin lock is taken twice on one processor")
+        }
+        Some(_) => {
+            m.contended += 1;
+            Ok(Outcome::Spin)
+        }
+        None => {
+            m.kernel.spin_locks.insert(at, (processor, caller));
+            Ok(Outcome::Return(m.set_irql(DISPATCH).into()))
+        }
+    }
+}
+
+fn release_spin_lock(m: &mut Machine) -> Result<Outcome, Violation> {
+    let at = touch_spin_lock(m)?;
+    let irql = m.engine.argument(1) as u8;
+    let caller = m.caller_number();
+    let held = m.kernel.spin_locks.remove(&at);
+    if held.is_none_or(|(_, holder)| holder != caller) || irql > DISPATCH {
+        return broken(Rule::Lock, "a spin lock is released that is not held");
+    }
+    m.set_irql(irql);
     done()
 }
 

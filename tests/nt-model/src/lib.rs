@@ -19,6 +19,7 @@
 //! | [`registers`] | which registers the driver may write, and what it must leave as it was |
 //! | [`threads`] | threads that profile themselves, and migrate |
 //! | [`guest`] | what instructions retire, as it drives the PMUs |
+//! | [`notify`] | processes and images, and the routines that are told of them |
 //! | [`programs`] | code for ring 3, and what it retires |
 //! | [`rules`] | what a driver must not do, each with a name |
 //!
@@ -39,6 +40,7 @@ pub mod kmdf;
 pub mod machine;
 pub mod memory;
 pub mod memory_image;
+pub mod notify;
 pub mod programs;
 pub mod registers;
 pub mod rules;

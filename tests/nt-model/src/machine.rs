@@ -72,6 +72,8 @@ pub enum Outcome {
     Wait(Wait),
     /// It waits, and looks again when that is over.
     Again(Wait),
+    /// It looks again, without leaving its processor.
+    Spin,
 }
 
 /// What a thread waits for.
@@ -87,6 +89,8 @@ pub enum Wait {
     Dpc,
     /// The end of a callback for added processors.
     ProcessorCallback,
+    /// The end of a routine for processes or images.
+    Routine,
 }
 
 /// A thread, by number.
@@ -300,6 +304,14 @@ impl Machine {
     #[must_use]
     pub fn irql(&self) -> u8 {
         self.caller().map_or(PASSIVE, |activity| activity.irql)
+    }
+
+    /// The caller's IRQL is this from now on; answers what it was.
+    pub fn set_irql(&mut self, irql: u8) -> u8 {
+        let Some(id) = self.loaded else {
+            return PASSIVE;
+        };
+        std::mem::replace(&mut self.activities[id].irql, irql)
     }
 
     /// The process and the thread of the caller.

@@ -195,6 +195,7 @@ impl<'a> Sequence<'a> {
             .map(requests::spec)
             .collect();
         let flags = [0, session::SAMPLE, session::SAMPLE | NO_ADDRESS][self.rng.usize(..3)];
+        let flags = flags | (session::EVENTS * self.rng.u32(..2));
         let configure = requests::configure(number, flags, &sources);
         let about = requests::bytes(
             &session::Session {

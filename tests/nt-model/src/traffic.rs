@@ -14,7 +14,7 @@ use halprof_tests::requests::{self, ALL_RIGHTS};
 use shared_types::request::machine::Register;
 use shared_types::request::samples::Drained;
 use shared_types::request::session::{self, Opened};
-use shared_types::request::{Plain, RequestCode, counts, samples};
+use shared_types::request::{Plain, RequestCode, counts, events, samples};
 use shared_types::{NtStatus, ReplyHeader};
 use sim::cpuid::Leaves;
 use sim::host::Cpu;
@@ -67,8 +67,10 @@ const LIFE: &[RequestCode] = &[
     samples::DRAIN,
     counts::SNAPSHOT,
     samples::DRAIN,
+    events::DRAIN_EVENTS,
     session::STOP,
     samples::STATISTICS,
+    events::DRAIN_EVENTS,
 ];
 
 /// A client with a handle.
@@ -237,7 +239,7 @@ impl<'a> Traffic<'a> {
             self.added || self.gone || self.restarted,
             &self.device.machine.may_be_masked(),
         )?;
-        held(self.device)?;
+        nothing_is_held(self.device)?;
         every_session_is_free(self.device)?;
         Ok(self.told)
     }
@@ -287,7 +289,8 @@ impl<'a> Traffic<'a> {
             let sources: Vec<_> = (0..many).map(|_| self.spec(&all)).collect();
             let sample = session::SAMPLE * u32::from(self.rng.u8(..3) != 0);
             let bare = sample != 0 && self.rng.u8(..4) == 0;
-            let flags = sample | if bare { session::NO_ADDRESS } else { 0 };
+            let told = session::EVENTS * u32::from(self.rng.bool());
+            let flags = sample | told | if bare { session::NO_ADDRESS } else { 0 };
             requests::configure(number, flags, &sources)
         } else {
             let about = session::Session {
@@ -729,13 +732,14 @@ impl Level {
     }
 }
 
-/// With no session, nobody of ours has the counters.
-fn held(device: &Device) -> Result<(), Violation> {
+/// With no session, nobody of ours has the counters, or is told of processes and images.
+pub fn nothing_is_held(device: &Device) -> Result<(), Violation> {
     let kernel = &device.machine.kernel;
-    if kernel.counters.is_none() && kernel.interrupt_handler.is_none() {
+    let told = kernel.notify.registered();
+    if kernel.counters.is_none() && kernel.interrupt_handler.is_none() && told.is_empty() {
         return Ok(());
     }
-    let what = "counters or handler are held though every handle is closed";
+    let what = format!("counters or handler {told:?} are held though every handle is closed");
     Err(Violation::new(Rule::Left, what))
 }
 

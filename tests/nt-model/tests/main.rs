@@ -7,6 +7,7 @@ mod bytes;
 mod closed_handle;
 mod cost;
 mod differential;
+mod events;
 mod faults;
 mod guest;
 mod left;

@@ -99,6 +99,10 @@ fn recorded(file: &Path) -> (Recording, Vec<Sample>) {
     for sample in &mut samples {
         sample.timestamp -= first.unwrap_or(0);
     }
+    // The driver's own instructions take time in one of the two.
+    for event in &mut recording.events {
+        event.timestamp = 0;
+    }
     (recording, samples)
 }
 
@@ -117,6 +121,45 @@ fn record_samples_the_same() {
         );
         assert_eq!(by_driver, in_process, "{machine}");
     }
+}
+
+/// It lives 2 ms of 20, and recorders look once a second.
+#[test]
+fn a_process_of_2_ms_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("a.rec");
+    let file = file.to_str().expect("UTF-8");
+    let work = "instructions=20000000,cycles=20000000,code=0x5000-0x6000,short=5000000+2000000";
+    let arguments = [
+        "--machine",
+        "skylake,processors=1",
+        "record",
+        "-e",
+        "TotalIssues:10000:u",
+    ];
+    let ran = on_driver(
+        SYS.as_ref(),
+        &[&arguments[..], &["--workload", work, "--output", file]].concat(),
+    );
+    assert!(ran.status.success(), "{ran:?}");
+    let report = on_driver(SYS.as_ref(), &["report", file, "--by", "process,module"]);
+    let shown = String::from_utf8_lossy(&report.stdout);
+    let row = shown.lines().find(|line| line.contains("short.exe"));
+    let row = row.unwrap_or_else(|| panic!("{shown}"));
+    assert!(row.matches("short.exe").count() == 2, "{shown}");
+    let (recording, samples) = recorded(file.as_ref());
+    let process = recording
+        .processes
+        .iter()
+        .find(|one| one.name == "short.exe");
+    let process = process.expect("it is told of");
+    let own = samples.iter().filter(|sample| sample.process == process.id);
+    assert!((150..250).contains(&own.count()), "{process:?}");
+    let lived = process.ended.zip(process.started);
+    let lived = lived
+        .map(|(end, start)| end - start)
+        .expect("both are known");
+    assert!((2_000_000..2_600_000).contains(&lived), "{lived} ns");
 }
 
 /// The driver with another name in place of one of its imports.

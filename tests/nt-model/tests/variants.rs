@@ -7,10 +7,11 @@ use hal_profile::service::About;
 use halprof_tests::branches::recorders;
 use halprof_tests::requests::{self, ALL_RIGHTS};
 use nt_model::sequence::{Action, Player, Replies};
+use nt_model::traffic::nothing_is_held;
 use nt_model::{Device, Violation};
 use serde::Deserialize;
-use shared_types::request::session::{self, Configure, SAMPLE, Session, Spec};
-use shared_types::request::{Plain, RequestCode, counts, machine, rdpmc, samples};
+use shared_types::request::session::{self, Configure, EVENTS, SAMPLE, Session, Spec};
+use shared_types::request::{Plain, RequestCode, counts, events, machine, rdpmc, samples};
 use sim::cpuid::Leaves;
 use sim::host::Cpu;
 use sim::model::Model;
@@ -246,6 +247,7 @@ fn steps(scenario: &str) -> Vec<Step> {
             }
             steps
         }
+        "events" => running(1, first, SAMPLE | EVENTS, SOURCES),
         _ => running(1, first, 0, SOURCES),
     };
     if ["sleep", "branches-sleep"].contains(&scenario) {
@@ -261,6 +263,9 @@ fn steps(scenario: &str) -> Vec<Step> {
         steps.push(about(1, session::STOP, first));
         steps.push(about(1, samples::DRAIN, first));
         steps.push(about(1, samples::STATISTICS, first));
+    }
+    if scenario == "events" {
+        steps.push(about(1, events::DRAIN_EVENTS, first));
     }
     steps
 }
@@ -390,6 +395,9 @@ fn compare(
         processor.set_timestamp(began);
     }
     let by_driver = play(&mut device, scenario, &work)?;
+    if scenario == "events" {
+        nothing_is_held(&device)?;
+    }
     device.remove()?;
     let by_service = play(&mut in_process, scenario, &work)?;
     let difference = (0..by_service.len()).find(|&i| by_driver.get(i) != by_service.get(i));

@@ -7,7 +7,7 @@ use super::{Refusals, accepted, refused};
 ///
 /// No C run-time library, no exceptions, no registry, no files, no other process's memory: what
 /// is not here is not called.
-const IMPORTS: [(&str, &str, &str); 44] = [
+const IMPORTS: [(&str, &str, &str); 49] = [
     (
         "WDFLDR.SYS",
         "WdfVersionBind",
@@ -132,6 +132,27 @@ const IMPORTS: [(&str, &str, &str); 44] = [
         "KeSetHardwareCounterConfiguration",
         "Windows adds the counters up for each thread",
     ),
+    (
+        "ntoskrnl.exe",
+        "PsSetCreateProcessNotifyRoutine",
+        "system events: processes that start and end",
+    ),
+    (
+        "ntoskrnl.exe",
+        "PsSetLoadImageNotifyRoutine",
+        "system events: images that are loaded",
+    ),
+    (
+        "ntoskrnl.exe",
+        "PsRemoveLoadImageNotifyRoutine",
+        "no more when the session ends",
+    ),
+    (
+        "ntoskrnl.exe",
+        "KeAcquireSpinLockRaiseToDpc",
+        "the lock of the events' ring",
+    ),
+    ("ntoskrnl.exe", "KeReleaseSpinLock", "that lock"),
     (
         "ntoskrnl.exe",
         "ObfReferenceObject",

@@ -17,7 +17,13 @@ const AT_PROFILE: [&str; 5] = [
     "memset",
 ];
 /// What may be called at DISPATCH_LEVEL besides; a set event does not wait (its `Wait` is FALSE).
-const AT_DISPATCH: [&str; 3] = ["KeInsertQueueDpc", "KeSetEvent", "memcmp"];
+const AT_DISPATCH: [&str; 5] = [
+    "KeInsertQueueDpc",
+    "KeSetEvent",
+    "KeAcquireSpinLockRaiseToDpc",
+    "KeReleaseSpinLock",
+    "memcmp",
+];
 
 /// Functions of these crates and modules stop the machine, or format text to say why.
 const PANICS: [&str; 7] = [

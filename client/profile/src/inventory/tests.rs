@@ -1,8 +1,11 @@
 //! Is what a recording says of processes and modules what ran?
 
 use super::*;
+use crate::recording::Stamp;
+use shared_types::{EventKind, SystemEvent};
 use std::cell::RefCell;
 use std::rc::Rc;
+use zerocopy::FromZeros;
 
 /// A system whose processes come and go as a test says.
 #[derive(Clone, Default)]
@@ -82,6 +85,13 @@ fn inventory() -> (Stage, Inventory) {
     stage.run(4, "System", &[]);
     stage.run(7, "a.exe", &["a.exe", "b.dll"]);
     (stage.clone(), Inventory::new(Box::new(stage)))
+}
+
+/// The same after its first look.
+fn begun() -> (Stage, Inventory) {
+    let (stage, mut inventory) = inventory();
+    inventory.look(0);
+    (stage, inventory)
 }
 
 fn names(modules: &[Module]) -> Vec<&str> {
@@ -199,4 +209,142 @@ fn samples_of_processes_that_nobody_saw_are_counted() {
         samples: 3,
     };
     assert_eq!(inventory.missed(), expected);
+}
+
+fn event(kind: EventKind, process: u32, timestamp: u64) -> SystemEvent {
+    SystemEvent {
+        kind: kind as u32,
+        process,
+        timestamp,
+        ..SystemEvent::new_zeroed()
+    }
+}
+
+fn loaded(process: u32, path: &str, start: u64, timestamp: u64) -> SystemEvent {
+    let mut event = SystemEvent {
+        start,
+        amount: 0x1000,
+        name_units: u16::try_from(path.len()).expect("short"),
+        ..event(EventKind::ImageLoaded, process, timestamp)
+    };
+    for (place, unit) in event.name.iter_mut().zip(path.encode_utf16()) {
+        *place = unit;
+    }
+    event
+}
+
+/// The life of a process between two looks, with samples that came before anybody heard of it.
+#[test]
+fn a_process_that_nobody_could_look_at_is_told_of() {
+    const PATH: &str = r"\Device\HarddiskVolume3\short.exe";
+    let (stage, mut inventory) = begun();
+    inventory.set_told(true);
+    inventory.note(&[sample(900, (1 << 16) + 5)]);
+    let changes = inventory.happened(
+        &[
+            event(EventKind::ProcessStarted, 900, 70),
+            loaded(900, PATH, 1 << 16, 71),
+            event(EventKind::ProcessEnded, 900, 90),
+        ],
+        0,
+    );
+    let lives = changes
+        .processes
+        .iter()
+        .map(|one| (&*one.name, one.started, one.ended));
+    let expected = [
+        ("", Some(70), None),
+        ("short.exe", Some(70), None),
+        ("short.exe", Some(70), Some(90)),
+    ];
+    assert_eq!(lives.collect::<Vec<_>>(), expected);
+    let [module] = &changes.modules[..] else {
+        panic!("{changes:?}");
+    };
+    assert_eq!((&*module.name, module.loaded), ("short.exe", Some(71)));
+    assert_eq!(module.path.as_deref(), Some(PATH));
+    assert_eq!(inventory.missed(), Missed::default());
+    // No sample asks any more, and without that nobody looks.
+    let looks = stage.0.borrow().looks;
+    assert_eq!(inventory.look_if_due(60 * LOOK_NS), Changes::default());
+    assert_eq!(stage.0.borrow().looks, looks);
+    let modules = inventory.identified(|_| Build {
+        identity: None,
+        stamp: Some(Stamp::default()),
+    });
+    let names: Vec<_> = modules.iter().map(|module| &*module.name).collect();
+    assert_eq!(names, ["short.exe"], "it had samples");
+}
+
+/// Identifiers are used again, and the end of one may not have been told.
+#[test]
+fn an_identifier_that_is_used_again_is_another_process() {
+    let (_stage, mut inventory) = begun();
+    inventory.set_told(true);
+    inventory.happened(&[event(EventKind::ProcessStarted, 900, 70)], 0);
+    inventory.happened(&[loaded(900, "first.exe", 1 << 16, 71)], 0);
+    let changes = inventory.happened(&[event(EventKind::ProcessStarted, 900, 80)], 0);
+    let times = changes.processes.iter().map(|one| (one.started, one.ended));
+    assert_eq!(
+        times.collect::<Vec<_>>(),
+        [(Some(70), Some(80)), (Some(80), None)]
+    );
+}
+
+/// What is mapped where something was before takes its place; the same again is nothing new.
+#[test]
+fn an_image_takes_the_place_of_what_was_there() {
+    let (_stage, mut inventory) = begun();
+    inventory.set_told(true);
+    let first = loaded(900, "a.dll", 1 << 16, 71);
+    inventory.happened(&[event(EventKind::ProcessStarted, 900, 70), first], 0);
+    assert_eq!(inventory.happened(&[first], 0), Changes::default());
+    let over = loaded(900, "b.dll", (1 << 16) + 0x800, 75);
+    let changes = inventory.happened(&[over], 0);
+    let modules = changes.modules.iter();
+    let modules = modules.map(|one| (&*one.name, one.loaded, one.unloaded));
+    assert_eq!(
+        modules.collect::<Vec<_>>(),
+        [("a.dll", Some(71), Some(75)), ("b.dll", Some(75), None)]
+    );
+}
+
+#[test]
+fn what_was_lost_is_looked_for() {
+    let (stage, mut inventory) = begun();
+    inventory.set_told(true);
+    stage.run(904, "late.exe", &["late.exe"]);
+    stage.end(4);
+    assert_eq!(inventory.look_if_due(60 * LOOK_NS), Changes::default());
+    inventory.happened(&[], 3);
+    let changes = inventory.look_if_due(61 * LOOK_NS);
+    let ids: Vec<_> = changes.processes.iter().map(|one| one.id).collect();
+    assert!(ids.contains(&904) && ids.contains(&4), "{changes:?}");
+}
+
+#[test]
+fn what_is_no_process_and_no_image_is_kept_as_it_was() {
+    let (_stage, mut inventory) = begun();
+    let lost = SystemEvent {
+        subject: 3,
+        amount: 17,
+        ..event(EventKind::SamplesLost, 0, 99)
+    };
+    let asleep = event(EventKind::Asleep, 0, 100);
+    let unknown = SystemEvent {
+        kind: 999,
+        ..asleep
+    };
+    let changes = inventory.happened(&[lost, asleep, unknown], 0);
+    let row = |timestamp, kind: &str, processor, amount| Happened {
+        timestamp,
+        kind: kind.to_owned(),
+        processor,
+        amount,
+    };
+    let expected = [
+        row(99, "samples-lost", Some(3), 17),
+        row(100, "asleep", None, 0),
+    ];
+    assert_eq!(changes.events, expected);
 }

@@ -1,6 +1,6 @@
 //! A recording written on a thread of its own, so that a slow disk holds nobody up who drains.
 
-use super::{Channels, Mark, Module, Process, Sample, Statistics, Writer};
+use super::{Channels, Happened, Mark, Module, Process, Sample, Statistics, Writer};
 use halprof_measure::{Error, Result};
 use shared_types::Branch;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -20,6 +20,8 @@ pub enum Part {
     Processes(Vec<Process>),
     /// Modules, or what more is known of them.
     Modules(Vec<Module>),
+    /// What else happened.
+    Events(Vec<Happened>),
     /// What has become of the samples so far.
     Statistics(Box<Statistics>),
     /// Marks.
@@ -87,6 +89,7 @@ fn write(mut writer: Writer, parts: Receiver<Part>) -> Result<Writer> {
             Part::Branched(samples, branches) => writer.branched(&samples, &branches)?,
             Part::Processes(processes) => writer.processes(&processes)?,
             Part::Modules(modules) => writer.modules(&modules)?,
+            Part::Events(events) => writer.events(&events)?,
             Part::Statistics(statistics) => writer.statistics(&statistics)?,
             Part::Marks(marks) => writer.marks(&marks)?,
             Part::Channels(channels) => writer.channels(&channels)?,

@@ -4,8 +4,9 @@
 use super::branches::Records;
 use super::marks::{CHANNELS, MARKS};
 use super::{
-    BRANCHES, Damage, END, FIELDS, HEAD_BYTES, MAGIC, META, MODULES, Mark, Metadata, Module,
-    PAYLOAD_MAX, PROCESSES, Process, Recording, SAMPLES, STATISTICS, Sample, VERSION,
+    BRANCHES, Damage, END, EVENTS, FIELDS, HEAD_BYTES, Happened, MAGIC, META, MODULES, Mark,
+    Metadata, Module, PAYLOAD_MAX, PROCESSES, Process, Recording, SAMPLES, STATISTICS, Sample,
+    VERSION,
 };
 use crc32fast::Hasher;
 use halprof_measure::{Error, Result};
@@ -222,6 +223,10 @@ impl<R: Read> Reader<R> {
             PROCESSES => self.process_block(head)?,
             MODULES => self.module_block(head)?,
             STATISTICS => self.recording.statistics = Some(self.json(head)?),
+            EVENTS => {
+                let events = self.json::<Vec<Happened>>(head)?;
+                self.recording.events.extend(events);
+            }
             END => self.recording.ending = Some(self.json(head)?),
             FIELDS => self.field_block(head)?,
             MARKS => self.mark_block(head)?,

@@ -265,14 +265,14 @@ fn what_is_not_known_is_skipped_and_counted() {
     ];
     let with = |payload: &[u8]| {
         let more = with_block(&whole[..behind_samples], FIELDS, payload);
-        let more = with_block(&more, *b"EVNT", b"something happened");
+        let more = with_block(&more, *b"NEXT", b"something happened");
         reread(&[&more[..], &whole[behind_samples..]].concat())
     };
     let (result, ips) = with(&fields.concat());
     let read = result.expect("whole");
     assert_eq!((read.flaw(), ips), (None, vec![0]));
     let skipped: Vec<(&str, u64)> = read.skipped.iter().map(|(tag, n)| (&**tag, *n)).collect();
-    assert_eq!(skipped, [("BRCH", 2), ("EVNT", 1), (r"\x00\x1b[m", 1)]);
+    assert_eq!(skipped, [("BRCH", 2), ("NEXT", 1), (r"\x00\x1b[m", 1)]);
     // A field that is longer than its block is damage, and the samples are read all the same.
     let cut = &fields[0][..fields[0].len() - 1];
     for payload in [cut, &[0; 3][..], &[0; 11][..]] {

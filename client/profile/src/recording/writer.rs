@@ -2,8 +2,9 @@
 
 use super::marks::{CHANNELS, MARKS};
 use super::{
-    BRANCHES, Channels, END, Ending, HEAD_BYTES, MAGIC, META, MODULES, Mark, Metadata, Module,
-    PAYLOAD_MAX, PROCESSES, Process, SAMPLES, STATISTICS, Sample, Statistics, VERSION,
+    BRANCHES, Channels, END, EVENTS, Ending, HEAD_BYTES, Happened, MAGIC, META, MODULES, Mark,
+    Metadata, Module, PAYLOAD_MAX, PROCESSES, Process, SAMPLES, STATISTICS, Sample, Statistics,
+    VERSION,
 };
 use halprof_measure::{Error, Result};
 use serde::Serialize;
@@ -115,6 +116,12 @@ impl Writer {
     pub fn modules(&mut self, modules: &[Module]) -> Result<()> {
         let mut parts = modules.chunks(BLOCK_ROWS);
         parts.try_for_each(|part| self.block_of_json(MODULES, &part))
+    }
+
+    /// Tells what else happened.
+    pub fn events(&mut self, events: &[Happened]) -> Result<()> {
+        let mut parts = events.chunks(BLOCK_ROWS);
+        parts.try_for_each(|part| self.block_of_json(EVENTS, &part))
     }
 
     /// Tells what has become of the samples so far.

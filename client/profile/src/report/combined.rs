@@ -207,6 +207,7 @@ impl Recording {
         sum.metadata.machine = format!("{count} recordings: {}", sum.metadata.machine);
         sum.processes.clear();
         sum.modules.clear();
+        sum.events.clear();
         Some(sum)
     }
 }
@@ -218,6 +219,7 @@ fn add(sum: &mut Statistics, other: Statistics) {
     sum.throttled = sum.throttled.saturating_add(other.throttled);
     sum.longest_period = sum.longest_period.max(other.longest_period);
     sum.handler_ticks = sum.handler_ticks.saturating_add(other.handler_ticks);
+    sum.events_lost = sum.events_lost.saturating_add(other.events_lost);
     sum.ended = sum.ended.take().or(other.ended);
     sum.turns.clear();
     for (lost, more) in [

@@ -53,14 +53,18 @@ pub struct Loaded {
 
 /// What runs on this Windows.
 #[derive(Debug)]
-pub struct Running;
+pub struct Running {
+    volumes: Vec<Volume>,
+}
 
 impl Running {
     /// Asks for the privilege to look into the processes of others, where the user has it.
     #[must_use]
     pub fn begin() -> Self {
         privilege::debug_others();
-        Self
+        Self {
+            volumes: volumes::all(),
+        }
     }
 
     /// The time, as samples have it.
@@ -94,7 +98,6 @@ impl Running {
     /// The kernel's own modules.
     #[must_use]
     pub fn kernel(&self) -> Vec<Loaded> {
-        let volumes = volumes::all();
         let mut bases = drivers();
         bases.sort_unstable();
         bases.dedup();
@@ -103,8 +106,14 @@ impl Running {
         // A driver ends where its file says, and nowhere behind the next one's beginning.
         pairs
             .filter(|&(base, _)| base != 0)
-            .map(|(base, next)| driver(base, next, &volumes))
+            .map(|(base, next)| driver(base, next, &self.volumes))
             .collect()
+    }
+
+    /// The path as programs open it, of one as the kernel has it.
+    #[must_use]
+    pub fn on_disk(&self, native: &str) -> String {
+        volumes::on_disk(native, &self.volumes)
     }
 }
 

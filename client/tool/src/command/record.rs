@@ -4,7 +4,7 @@ use crate::On;
 use crate::args;
 use crate::calibration::{self, Calibration};
 use crate::choice::{Choice, nanoseconds, rotation};
-use crate::filters::{times, took_turns};
+use crate::filters::{self, times, took_turns};
 use crate::marking::Marking;
 use crate::output::{Output, seconds, thousands};
 use crate::periods::{self, Period};
@@ -66,6 +66,10 @@ pub(crate) struct Body {
     handler_share: f64,
     missed_processes: u64,
     missed_samples: u64,
+    /// Whether processes and images were told of as they came and went.
+    told: bool,
+    /// System events that were lost.
+    events_lost: u64,
     calibration: Option<Calibration>,
     advice: Vec<Advised>,
 }
@@ -396,6 +400,8 @@ fn record(
         handler_share: share(handler_ns, elapsed_ns, choice.selected().count()),
         missed_processes: sum.missed.processes,
         missed_samples: sum.missed.samples,
+        told: sum.untold.is_none(),
+        events_lost: sum.statistics.events_lost,
         calibration,
         advice,
     };
@@ -538,6 +544,10 @@ fn share(part_ns: u64, elapsed_ns: u64, processors: usize) -> f64 {
     }
 }
 
+/// What a recording without system events is like.
+const UNTOLD: &str = "Windows does not report processes and images to the driver (events-unavailable): \
+                      they are looked for once a second, and short-lived ones may have no name";
+
 /// What was done otherwise than asked for.
 fn warnings(body: &Body) -> Vec<String> {
     let mut warnings = periods::notes(body.periods.iter().map(|row| &row.period));
@@ -564,6 +574,12 @@ fn warnings(body: &Body) -> Vec<String> {
             times(body.throttled),
             thousands(body.longest_period)
         ));
+    }
+    if !body.told {
+        warnings.push(UNTOLD.to_owned());
+    }
+    if body.events_lost != 0 {
+        warnings.push(filters::events_lost(body.events_lost));
     }
     let lost: u64 = body.lost.values().sum();
     if lost != 0 {

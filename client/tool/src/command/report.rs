@@ -2,12 +2,14 @@
 
 pub(crate) mod branches;
 
+use crate::filters::times;
 use crate::output::{Output, seconds, thousands};
 use crate::shown::Shown;
 use crate::table::{self, Column, Width, table};
 use crate::{Error, Result};
 use crate::{args, diff, filters};
 use halprof_profile::recording::{Metadata, Recording};
+use halprof_profile::report::happenings::Happening;
 use halprof_profile::report::key::{Key, Value};
 use halprof_profile::report::share::Share;
 use halprof_profile::report::skid::Skid;
@@ -15,6 +17,7 @@ use halprof_profile::report::{OfSource, Part, Query, Report, Row, Sort, Table};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
+use shared_types::EventKind;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -56,6 +59,8 @@ pub(crate) struct Body {
     lost: Option<BTreeMap<String, u64>>,
     throttled: u64,
     longest_period: u64,
+    /// What else the system and the driver did.
+    events: Vec<EventBody>,
     warnings: Vec<String>,
     by_source: Vec<BySource>,
     #[schemars(with = "Vec<Counted>")]
@@ -112,6 +117,28 @@ struct Counted {
     #[schemars(flatten)]
     keys: Keys,
     samples: u64,
+}
+
+/// What happened of one kind.
+#[derive(JsonSchema, Serialize)]
+struct EventBody {
+    kind: &'static str,
+    times: u64,
+    /// On how many; 0 where it is not of one.
+    processors: usize,
+    /// Since sampling began.
+    first_ns: Option<u64>,
+}
+
+impl From<Happening> for EventBody {
+    fn from(happening: Happening) -> Self {
+        Self {
+            kind: happening.kind.name(),
+            times: happening.times,
+            processors: happening.processors,
+            first_ns: happening.first_ns,
+        }
+    }
 }
 
 #[derive(JsonSchema, Serialize)]
@@ -297,6 +324,7 @@ fn body(options: &args::Report, report: &Report, asked: usize, warnings: Vec<Str
         lost: recording.losses_are_known().then(|| recording.lost()),
         throttled: statistics.throttled,
         longest_period: statistics.longest_period,
+        events: recording.happenings().into_iter().map(Into::into).collect(),
         warnings,
         by_source: by_source(report),
         by_processor: by(Key::Processor),
@@ -528,7 +556,38 @@ fn head(recording: &Recording, counted: u64, width: Width) -> String {
     if counted != recording.samples {
         text += &format!("; {} pass the filters", thousands(counted));
     }
-    width.prose(0, &text) + "\n"
+    width.prose(0, &text) + "\n" + &happenings(recording, width)
+}
+
+/// A line of what happened besides, nothing where nothing did.
+fn happenings(recording: &Recording, width: Width) -> String {
+    let happened: Vec<String> = recording.happenings().iter().map(in_words).collect();
+    if happened.is_empty() {
+        return String::new();
+    }
+    width.prose(0, &format!("Events: {}.", happened.join("; "))) + "\n"
+}
+
+fn in_words(happening: &Happening) -> String {
+    let (times, often) = (thousands(happening.times), times(happening.times));
+    let mut text = match happening.kind {
+        EventKind::Throttled => format!("periods lengthened {often}"),
+        EventKind::SamplesLost => format!("{times} samples found a full ring"),
+        EventKind::Storm => format!("interrupt storm {often}"),
+        EventKind::Asleep => format!("asleep {often}"),
+        EventKind::Awake => format!("awake again {often}"),
+        EventKind::ProcessorAdded => format!("processor added {often}"),
+        other => format!("{} {often}", other.name()),
+    };
+    match (happening.kind, happening.processors) {
+        (EventKind::ProcessorAdded, _) | (_, 0) => {}
+        (_, 1) => text += " on 1 processor",
+        (_, processors) => text += &format!(" on {} processors", thousands(processors as u64)),
+    }
+    if let Some(first_ns) = happening.first_ns {
+        text += &format!(", first after {}", seconds(first_ns));
+    }
+    text
 }
 
 fn sources(report: &Report, keep: usize, width: Width) -> String {

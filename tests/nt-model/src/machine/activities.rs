@@ -32,6 +32,11 @@ impl Machine {
         Ok(thread)
     }
 
+    /// Memory that goes when a thread has returned.
+    pub(crate) fn give_frame(&mut self, thread: ThreadId, frame: u64) {
+        self.activities[thread.0].frame = frame;
+    }
+
     /// Starts a thread that serves a request of this code, with room for so many samples in its reply;
     /// nobody waits for it.
     pub fn spawn_request(

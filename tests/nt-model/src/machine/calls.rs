@@ -88,7 +88,7 @@ impl Machine {
             let violation = Violation::new(Rule::Convention, what);
             return Err(self.engine.with_stack(violation));
         }
-        if self.framework.holds_a_lock(id) {
+        if self.framework.holds_a_lock(id) || self.kernel.holds_a_spin_lock(id) {
             let what = format!("{} ends with a lock held", self.activities[id].name);
             return Err(self.engine.with_stack(Violation::new(Rule::LockHeld, what)));
         }
@@ -125,7 +125,7 @@ impl Machine {
         if object != 0 {
             self.wake(|wait| *wait == Wait::Dpc);
         }
-        self.wake(|wait| *wait == Wait::ProcessorCallback);
+        self.wake(|wait| matches!(wait, Wait::ProcessorCallback | Wait::Routine));
         if frame != 0 {
             self.engine.bus().arena.free(frame, 0)?;
         }
@@ -166,6 +166,7 @@ impl Machine {
                 self.engine.repeat_stub();
                 self.wait(index, id, function, wait)?;
             }
+            Outcome::Spin => self.engine.repeat_stub(),
         }
         Ok(())
     }

@@ -45,6 +45,8 @@ enum Disturbance {
     Events,
     /// The timer, before its time.
     Timer,
+    /// A process that starts and ends, where the driver is told of such.
+    Process,
 }
 
 impl Machine {
@@ -145,13 +147,15 @@ impl Machine {
 
     /// Something comes at this moment.
     pub(super) fn disturb(&mut self) {
-        const KINDS: [Disturbance; 3] = [
+        const KINDS: [Disturbance; 4] = [
             Disturbance::Spurious,
             Disturbance::Events,
             Disturbance::Timer,
+            Disturbance::Process,
         ];
+        let kinds = KINDS.len() - usize::from(!self.kernel.notify.is_watching());
         let index = self.rng.usize(0..self.processors.len());
-        match KINDS[self.rng.usize(0..KINDS.len())] {
+        match KINDS[self.rng.usize(0..kinds)] {
             Disturbance::Spurious => {
                 self.processors[index].interrupt = Some(self.interrupted(index));
             }
@@ -166,6 +170,7 @@ impl Machine {
                 self.take_pending(index);
             }
             Disturbance::Timer => kernel::expire_timers(self),
+            Disturbance::Process => self.disturb_with_a_process(),
         }
     }
 

@@ -1,0 +1,104 @@
+//! What the system tells by itself, as it happens: processes and images, short-lived ones too.
+
+use super::{Changes, Image, Inventory, Owner, Space};
+use crate::recording::{Happened, Process};
+use shared_types::{EventKind, SystemEvent};
+
+impl Inventory {
+    /// From now on the system tells of processes and images, so that looks are only for what ran
+    /// before; or it does not any more.
+    pub fn set_told(&mut self, told: bool) {
+        self.told = told;
+    }
+
+    /// Takes note of system events. Where some were `lost`, the next look is due at once.
+    pub fn happened(&mut self, events: &[SystemEvent], lost: u64) -> Changes {
+        let mut changes = Changes::default();
+        for event in events {
+            match EventKind::from_wire(event.kind) {
+                Some(EventKind::ProcessStarted) => self.started(event, &mut changes),
+                Some(EventKind::ProcessEnded) => self.ended(event, &mut changes),
+                Some(EventKind::ImageLoaded) => self.loaded(event, &mut changes),
+                Some(kind) => changes.events.push(happened(kind, event)),
+                None => {}
+            }
+        }
+        self.catch_up |= lost != 0;
+        self.asked = self.spaces.values().any(Space::is_due);
+        changes
+    }
+
+    fn started(&mut self, event: &SystemEvent, changes: &mut Changes) {
+        let known = self.running.get(&event.process);
+        let seen_since = known.and_then(|process| process.started);
+        if seen_since.is_some_and(|seen| seen >= event.timestamp) {
+            // A look has found it before the event was read.
+            return;
+        }
+        // Another had the identifier before, and its end was not told.
+        self.ended(event, changes);
+        let process = Process {
+            id: event.process,
+            name: String::new(),
+            started: Some(event.timestamp),
+            ended: None,
+        };
+        changes.processes.push(process.clone());
+        self.seen.insert(event.process);
+        self.running.insert(event.process, process);
+    }
+
+    fn ended(&mut self, event: &SystemEvent, changes: &mut Changes) {
+        let Some(mut process) = self.running.remove(&event.process) else {
+            return;
+        };
+        process.ended = Some(event.timestamp);
+        changes.processes.push(process);
+        let space = self.spaces.remove(&Some(event.process));
+        self.gone.extend(space.into_iter().flat_map(Space::sampled));
+        self.last = (None, u64::MAX);
+    }
+
+    fn loaded(&mut self, event: &SystemEvent, changes: &mut Changes) {
+        let is_kernel = event.process == 0 || event.start >> 63 == 1;
+        let owner: Owner = (!is_kernel).then_some(event.process);
+        let image = self.image(event);
+        if let Some(process) = owner.and_then(|id| self.running.get_mut(&id))
+            && process.name.is_empty()
+        {
+            process.name.clone_from(&image.name);
+            changes.processes.push(process.clone());
+        }
+        let space = self.spaces.entry(owner).or_default();
+        let gone = space.load(owner, image, event.timestamp, &mut changes.modules);
+        self.gone.extend(gone);
+        self.last = (None, u64::MAX);
+    }
+
+    /// An image, whose path is one that programs can open. A path that was cut tells the name alone.
+    fn image(&mut self, event: &SystemEvent) -> Image {
+        let units = event.name.get(..event.name_units.into());
+        let native = String::from_utf16_lossy(units.unwrap_or_default());
+        let name = native.rsplit('\\').next().unwrap_or_default().to_owned();
+        let whole = event.flags & SystemEvent::CUT == 0 && !native.is_empty();
+        Image {
+            name,
+            path: whole.then(|| self.system.on_disk(&native)),
+            start: event.start,
+            end: event.start.saturating_add(event.amount),
+            identity: None,
+        }
+    }
+}
+
+/// What a recording says of an event.
+fn happened(kind: EventKind, event: &SystemEvent) -> Happened {
+    use EventKind::{ProcessorAdded, SamplesLost, Storm, Throttled};
+    let on_processor = matches!(kind, ProcessorAdded | SamplesLost | Storm | Throttled);
+    Happened {
+        timestamp: event.timestamp,
+        kind: kind.name().to_owned(),
+        processor: on_processor.then_some(event.subject),
+        amount: event.amount,
+    }
+}

@@ -1,0 +1,238 @@
+//! System events: their ring, one for the machine, and what interrupts leave for it.
+//!
+//! Events are put in by threads and ticks, one at a time under a lock of the host's, and taken out by
+//! one consumer without it. An event that finds the ring full is counted as lost. An interrupt, which
+//! takes no lock, leaves a [note](Notes); the tick writes the event.
+//!
+//! Memory: one cache line of producer's words, one of the consumer's, then the slots, as in
+//! [`crate::ring`].
+
+use crate::ring::Word;
+use core::sync::atomic::Ordering;
+use shared_types::{EVENT_NAME_UNITS, EventKind, SystemEvent};
+use zerocopy::FromZeros;
+
+const WORDS_AN_EVENT: usize = size_of::<SystemEvent>() / size_of::<u64>();
+const PRODUCED: usize = 0;
+const LOST: usize = 1;
+const KERNEL: usize = 2;
+const CONSUMED: usize = 8;
+const SLOTS: usize = 16;
+/// Events that the ring holds; a power of two.
+pub(crate) const CAPACITY: u64 = 2048;
+/// Words of memory for the ring: a little more than 1 MiB.
+pub(crate) const WORDS: usize = SLOTS + CAPACITY as usize * WORDS_AN_EVENT;
+
+/// A view of the ring.
+#[derive(Clone, Copy, Debug)]
+pub struct EventRing<'a> {
+    produced: &'a Word,
+    lost: &'a Word,
+    kernel: &'a Word,
+    consumed: &'a Word,
+    slots: &'a [[Word; WORDS_AN_EVENT]],
+}
+
+impl<'a> EventRing<'a> {
+    /// A ring over lent memory that began as zeros; `None` where none is lent.
+    #[must_use]
+    pub fn new(words: &'a [Word]) -> Option<Self> {
+        let (slots, _) = words.get(SLOTS..WORDS)?.as_chunks();
+        Some(Self {
+            produced: words.get(PRODUCED)?,
+            lost: words.get(LOST)?,
+            kernel: words.get(KERNEL)?,
+            consumed: words.get(CONSUMED)?,
+            slots,
+        })
+    }
+
+    /// From now on it has the kernel's images too.
+    pub(crate) fn show_kernel(&self) {
+        self.kernel.store(1, Ordering::Relaxed);
+    }
+
+    /// Puts an event in. One producer at a time; any IRQL.
+    pub fn push(&self, event: &SystemEvent) {
+        if is_kernel_image(event) && self.kernel.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let produced = self.produced.load(Ordering::Relaxed);
+        let waiting = produced.wrapping_sub(self.consumed.load(Ordering::Acquire));
+        let Some(slot) = self.slot(produced).filter(|_| waiting < CAPACITY) else {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        let words: [u64; WORDS_AN_EVENT] = zerocopy::transmute!(*event);
+        for (place, word) in slot.iter().zip(words) {
+            place.store(word, Ordering::Relaxed);
+        }
+        self.produced
+            .store(produced.wrapping_add(1), Ordering::Release);
+    }
+
+    /// Takes as many events as fit into `out`, oldest first, and answers how many bytes they take.
+    /// Consumer only.
+    #[must_use]
+    pub(crate) fn drain(&self, out: &mut [u8]) -> usize {
+        let consumed = self.consumed.load(Ordering::Relaxed);
+        let waiting = self.produced.load(Ordering::Acquire).wrapping_sub(consumed);
+        let mut taken = 0;
+        let (places, _) = out.as_chunks_mut::<{ size_of::<SystemEvent>() }>();
+        for place in places.iter_mut().take(waiting as usize) {
+            let Some(slot) = self.slot(consumed.wrapping_add(taken)) else {
+                break;
+            };
+            let (words, _) = place.as_chunks_mut::<{ size_of::<u64>() }>();
+            for (bytes, word) in words.iter_mut().zip(slot) {
+                *bytes = word.load(Ordering::Relaxed).to_ne_bytes();
+            }
+            taken += 1;
+        }
+        self.consumed
+            .store(consumed.wrapping_add(taken), Ordering::Release);
+        taken as usize * size_of::<SystemEvent>()
+    }
+
+    /// How many events are waiting. Consumer only.
+    #[must_use]
+    pub(crate) fn len(&self) -> u64 {
+        let consumed = self.consumed.load(Ordering::Relaxed);
+        self.produced.load(Ordering::Acquire).wrapping_sub(consumed)
+    }
+
+    /// How many events have found it full since this was last asked. Consumer only.
+    pub(crate) fn take_lost(&self) -> u64 {
+        self.lost.swap(0, Ordering::Relaxed)
+    }
+
+    fn slot(&self, count: u64) -> Option<&'a [Word; WORDS_AN_EVENT]> {
+        self.slots.get((count % CAPACITY) as usize)
+    }
+}
+
+/// An image in the upper half of the addresses is the kernel's, whoever loads it.
+const fn is_kernel_image(event: &SystemEvent) -> bool {
+    event.kind == EventKind::ImageLoaded as u32 && (event.process == 0 || event.start >> 63 == 1)
+}
+
+/// An event that says nothing more.
+pub(crate) fn event(kind: EventKind, timestamp: u64) -> SystemEvent {
+    SystemEvent {
+        timestamp,
+        kind: kind as u32,
+        ..SystemEvent::new_zeroed()
+    }
+}
+
+/// A process was created.
+#[must_use]
+pub fn process_started(timestamp: u64, process: u32, parent: u32) -> SystemEvent {
+    SystemEvent {
+        process,
+        subject: parent,
+        ..event(EventKind::ProcessStarted, timestamp)
+    }
+}
+
+/// A process has ended.
+#[must_use]
+pub fn process_ended(timestamp: u64, process: u32) -> SystemEvent {
+    SystemEvent {
+        process,
+        ..event(EventKind::ProcessEnded, timestamp)
+    }
+}
+
+/// An image of so many bytes was mapped at `start`; `process` is 0 for the kernel's. Of a name that is
+/// too long the end is kept, where the file's own name stands.
+#[must_use]
+pub fn image_loaded(
+    timestamp: u64,
+    process: u32,
+    start: u64,
+    bytes: u64,
+    name: &[u16],
+) -> SystemEvent {
+    let mut event = SystemEvent {
+        process,
+        start,
+        amount: bytes,
+        ..event(EventKind::ImageLoaded, timestamp)
+    };
+    let cut = name.len().saturating_sub(EVENT_NAME_UNITS);
+    let kept = name.get(cut..).unwrap_or_default();
+    for (place, unit) in event.name.iter_mut().zip(kept) {
+        *place = *unit;
+    }
+    event.name_units = kept.len() as u16;
+    event.flags = if cut > 0 { SystemEvent::CUT } else { 0 };
+    event
+}
+
+/// What interrupts on one processor have left since somebody last wrote events of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
+pub struct Notes {
+    throttled: Note,
+    lost: Note,
+    storm: Note,
+}
+
+/// When something first happened, and how often since.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
+struct Note {
+    since: u64,
+    times: u64,
+}
+
+impl Note {
+    fn add(&mut self, now: u64) {
+        if self.times == 0 {
+            self.since = now;
+        }
+        self.times = self.times.wrapping_add(1);
+    }
+}
+
+impl Notes {
+    /// The guard has lengthened the periods.
+    pub(crate) fn throttled(&mut self, now: u64) {
+        self.throttled.add(now);
+    }
+
+    /// The ring of samples had no room for one.
+    #[cold]
+    pub(crate) fn lost(&mut self, now: u64) {
+        self.lost.add(now);
+    }
+
+    /// A storm has ended the session.
+    pub(crate) fn storm(&mut self, now: u64) {
+        self.storm.add(now);
+    }
+
+    /// Whether there is nothing to write.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.throttled.times == 0 && self.lost.times == 0 && self.storm.times == 0
+    }
+
+    /// The events to be written, of the processor that they were left on.
+    pub fn events(&self, processor: usize) -> impl Iterator<Item = SystemEvent> {
+        let rows = [
+            (EventKind::Throttled, self.throttled),
+            (EventKind::SamplesLost, self.lost),
+            (EventKind::Storm, self.storm),
+        ];
+        let left = rows.into_iter().filter(|(_, note)| note.times != 0);
+        left.map(move |(kind, note)| SystemEvent {
+            subject: processor as u32,
+            amount: if kind as u32 == EventKind::Storm as u32 {
+                0
+            } else {
+                note.times
+            },
+            ..event(kind, note.since)
+        })
+    }
+}

@@ -1,0 +1,127 @@
+//! System events of the session that runs: begun with it, written, drained, ended with it.
+
+use super::exchange::{Answer, Exchange, Refused, refused};
+use super::{Host, Service};
+use crate::events::{EventRing, WORDS, event};
+use crate::host::Processors;
+use crate::session::{Client, Session};
+use core::mem::size_of;
+use core::sync::atomic::{AtomicBool, Ordering};
+use shared_types::request::events::{DrainedEvents, EVENTS_BYTES_MAX};
+use shared_types::{ErrorCode, EventKind, ReplyHeader, SystemEvent};
+
+/// What the ring takes.
+pub(super) const RING_BYTES: u64 = (WORDS * size_of::<u64>()) as u64;
+
+impl<H: Host> Service<H> {
+    /// Lends the ring, and has Windows tell of processes and images; nothing where the session does
+    /// not want it, or it is not to be had.
+    pub(super) fn begin_events(&mut self, slot: usize) -> Result<(), Refused> {
+        let Some(session) = self.sessions.get(slot) else {
+            return Ok(());
+        };
+        let settings = &session.program.settings;
+        if !settings.events {
+            return Ok(());
+        }
+        let (kernel, process) = (settings.kernel, session.process());
+        if !self.processors.lend_event_ring(WORDS) {
+            return Err(refused(ErrorCode::NoMemory, 0, RING_BYTES));
+        }
+        self.ring_bytes += RING_BYTES;
+        if let Some(ring) = EventRing::new(self.processors.event_ring()).filter(|_| kernel) {
+            ring.show_kernel();
+        }
+        self.processors
+            .watch()
+            .map_err(|status| refused(ErrorCode::EventsUnavailable, 0, status.into()))?;
+        let started = SystemEvent {
+            process,
+            ..event(EventKind::SessionStarted, self.now())
+        };
+        self.processors.put_event(&started);
+        Ok(())
+    }
+
+    /// Nothing is told any more; what the ring has can still be drained.
+    pub(super) fn end_events(&mut self, slot: usize) {
+        if !self.records_events(slot) {
+            return;
+        }
+        self.processors.unwatch();
+        let session = self.sessions.get(slot);
+        let process = session.map_or(0, Session::process);
+        let subject = session.map_or(0, |session| session.ended.error);
+        let stopped = SystemEvent {
+            process,
+            subject,
+            ..event(EventKind::SessionStopped, self.now())
+        };
+        self.processors.put_event(&stopped);
+    }
+
+    fn records_events(&self, slot: usize) -> bool {
+        let session = self.sessions.get(slot);
+        session.is_some_and(|session| session.program.settings.events)
+    }
+
+    /// Writes an event of the machine, where the session that runs records them.
+    pub(super) fn happened(&mut self, kind: EventKind, subject: usize) {
+        let holder = self.holder.map(|holder| holder.slot);
+        if holder.is_some_and(|slot| self.records_events(slot)) {
+            let happened = SystemEvent {
+                subject: subject as u32,
+                ..event(kind, self.now())
+            };
+            self.processors.put_event(&happened);
+        }
+    }
+
+    /// Writes what interrupts have noted and no tick has written; the session still runs, its
+    /// counters do not.
+    pub(super) fn write_notes(&mut self, slot: usize) {
+        if !self.records_events(slot) {
+            return;
+        }
+        let any = AtomicBool::new(false);
+        self.on_running(|local| {
+            any.fetch_or(!local.state.statistics.notes.is_empty(), Ordering::Relaxed);
+        });
+        if !any.into_inner() {
+            return;
+        }
+        for index in 0..self.processors.count() {
+            let notes = self.processors.run_on(index, |local| {
+                core::mem::take(&mut local.state.statistics.notes)
+            });
+            for event in notes.iter().flat_map(|notes| notes.events(index)) {
+                self.processors.put_event(&event);
+            }
+        }
+    }
+
+    pub(super) fn drain_events(&mut self, client: Client, exchange: &mut Exchange<'_>) -> Answer {
+        let number = exchange.session()?;
+        let slot = self.slot_with_results(client, number)?;
+        let none = refused(ErrorCode::NoEvents, number, 0);
+        let head = size_of::<DrainedEvents>();
+        if !self.records_events(slot) {
+            return Err(none);
+        }
+        exchange.need(head + size_of::<SystemEvent>())?;
+        let ring = EventRing::new(self.processors.event_ring()).ok_or(none)?;
+        let room = exchange.output().min(EVENTS_BYTES_MAX);
+        let out = exchange.tail(head).get_mut(..room - head);
+        let taken = ring.drain(out.unwrap_or_default());
+        let length = head + taken;
+        let drained = DrainedEvents {
+            header: ReplyHeader::done(length),
+            count: (taken / size_of::<SystemEvent>()) as u32,
+            reserved: 0,
+            left: ring.len(),
+            lost: ring.take_lost(),
+        };
+        exchange.put(0, &drained);
+        Ok(length)
+    }
+}

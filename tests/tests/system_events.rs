@@ -1,0 +1,287 @@
+//! Are system events what happened, in order, bounded, and each loss told?
+
+use halprof_tests::bare::Bare;
+use halprof_tests::requests::{ALL_RIGHTS, bytes, configure, header, spec};
+use halprof_tests::wire::{AMPLE, PROCESS, Reply, Wire, about};
+use shared_types::request::events::{DRAIN_EVENTS, DrainedEvents, EVENTS_BYTES_MAX};
+use shared_types::request::machine::Machine;
+use shared_types::request::session::{self, Configured, EVENTS, SAMPLE, Spec, THREADS};
+use shared_types::request::{Plain, samples};
+use shared_types::{ErrorCode, EventKind, LossCause, SystemEvent};
+
+const TOTAL_ISSUES: u32 = 2;
+/// What the ring takes: 2048 events, and two cache lines.
+const RING_BYTES: u64 = 2048 * 512 + 128;
+
+fn events(reply: &Reply) -> Vec<SystemEvent> {
+    let head: DrainedEvents = reply.done();
+    let events = reply.elements::<DrainedEvents, SystemEvent>();
+    assert_eq!(events.len(), head.count as usize);
+    events
+}
+
+fn drained(wire: &mut Wire, session: u32) -> Vec<(EventKind, SystemEvent)> {
+    let reply = wire.about(DRAIN_EVENTS, session);
+    let events = events(&reply).into_iter();
+    let named = events.map(|event| {
+        let kind = EventKind::from_wire(event.kind).expect("a known kind");
+        (kind, event)
+    });
+    named.collect()
+}
+
+fn kinds(events: &[(EventKind, SystemEvent)]) -> Vec<EventKind> {
+    events.iter().map(|(kind, _)| *kind).collect()
+}
+
+/// One sample for every `interval` instructions.
+fn sampled(interval: u64) -> Spec {
+    Spec {
+        interval,
+        ..spec(TOTAL_ISSUES)
+    }
+}
+
+#[test]
+fn a_session_that_did_not_ask_has_none() {
+    let mut wire = Wire::new("skylake", 1);
+    let number = wire.run(spec(TOTAL_ISSUES), 0);
+    let error = wire.about(DRAIN_EVENTS, number).error();
+    assert_eq!(error, Some(ErrorCode::NoEvents));
+    assert_eq!(wire.machine().ring_bytes, 0);
+    assert!(!wire.model.is_watching());
+}
+
+/// Started, asleep, awake, a processor, stopped: as it happened, with time stamps that do not go back.
+#[test]
+fn the_session_power_and_processors_are_told_of() {
+    use EventKind::{Asleep, Awake, ProcessorAdded, SessionStarted, SessionStopped};
+    let mut wire = Wire::new("skylake", 2);
+    let number = wire.run(spec(TOTAL_ISSUES), EVENTS);
+    assert!(wire.model.is_watching());
+    assert_eq!(wire.machine().ring_bytes, RING_BYTES);
+    wire.work("instructions=40000,cycles=50000");
+    wire.model.sleep_and_wake();
+    let leaves = halprof_tests::wire::leaves("skylake", 1);
+    wire.model.add_processor(&leaves[0]);
+    wire.work("instructions=40000,cycles=50000");
+    assert_eq!(wire.about(session::STOP, number).refusal(), None);
+    assert!(!wire.model.is_watching());
+    let events = drained(&mut wire, number);
+    let expected = [
+        SessionStarted,
+        Asleep,
+        Awake,
+        ProcessorAdded,
+        SessionStopped,
+    ];
+    assert_eq!(kinds(&events), expected);
+    assert!(events.is_sorted_by_key(|(_, event)| event.timestamp));
+    let clients = events.iter().map(|(_, event)| event.process);
+    assert_eq!(clients.collect::<Vec<_>>(), [PROCESS, 0, 0, 0, PROCESS]);
+    assert_eq!(events[3].1.subject, 2);
+    assert_eq!(drained(&mut wire, number), []);
+    wire.about(session::CLOSE, number);
+    assert_eq!(wire.machine().ring_bytes, 0);
+}
+
+#[test]
+fn processes_and_images_are_told_of_in_order() {
+    use EventKind::{ImageLoaded, ProcessEnded, ProcessStarted};
+    let mut wire = Wire::new("zen4", 1);
+    let number = wire.run(spec(TOTAL_ISSUES), EVENTS);
+    wire.model.process_started(500, 4);
+    wire.model
+        .image_loaded(500, 0x1000, 0x2000, "\\Device\\a.exe");
+    wire.model.process_ended(500);
+    let events = drained(&mut wire, number);
+    assert_eq!(
+        kinds(&events)[1..],
+        [ProcessStarted, ImageLoaded, ProcessEnded]
+    );
+    let (_, image) = events[2];
+    assert_eq!(
+        (image.process, image.start, image.amount),
+        (500, 0x1000, 0x2000)
+    );
+    let name = String::from_utf16_lossy(&image.name[..image.name_units.into()]);
+    assert_eq!(name, "\\Device\\a.exe");
+    assert!(
+        image.name[image.name_units.into()..]
+            .iter()
+            .all(|&unit| unit == 0)
+    );
+    wire.about(session::STOP, number);
+    wire.model.process_started(504, 4);
+    assert_eq!(
+        kinds(&drained(&mut wire, number)),
+        [EventKind::SessionStopped]
+    );
+}
+
+/// What the handler only notes, the tick writes, and the session's end what no tick has: the sum of
+/// what the events say is the statistics'.
+#[test]
+fn what_interrupts_note_adds_up() {
+    let mut wire = Wire::new("skylake", 2);
+    let number = wire.open();
+    let mut request = configure(number, SAMPLE | EVENTS, &[sampled(1000)]);
+    let at = std::mem::offset_of!(session::Configure, ring_samples);
+    request[at..at + 4].copy_from_slice(&64_u32.to_le_bytes());
+    let _: Configured = wire.send(session::CONFIGURE, &request).done();
+    assert_eq!(wire.about(session::START, number).refusal(), None);
+    wire.work("instructions=3000000000,cycles=4000000000,processors=all");
+    wire.about(session::STOP, number);
+    let statistics: samples::Statistics = wire.about(samples::STATISTICS, number).done();
+    let events = drained(&mut wire, number);
+    let sum = |wanted| {
+        let of_kind = events.iter().filter(|(kind, _)| *kind == wanted);
+        of_kind.map(|(_, event)| event.amount).sum::<u64>()
+    };
+    let full = statistics.lost[LossCause::RingFull as usize];
+    assert!(full > 0 && statistics.throttled > 0, "{statistics:?}");
+    assert_eq!(sum(EventKind::SamplesLost), full);
+    assert_eq!(sum(EventKind::Throttled), statistics.throttled);
+    let processors = events[1..events.len() - 1].iter();
+    assert!(processors.clone().count() > 2);
+    assert!(processors.clone().any(|(_, event)| event.subject == 1));
+    assert!(processors.clone().all(|(_, event)| event.subject < 2));
+}
+
+/// A storm ends the session on its processor before any tick comes.
+#[test]
+fn a_storm_is_told_of() {
+    let mut bare = Bare::new("skylake", 1);
+    bare.configure(SAMPLE | EVENTS, &[sampled(100_000)], 0);
+    bare.start();
+    for _ in 0..100 {
+        bare.spurious_interrupt(0);
+    }
+    let storm = ErrorCode::InterruptStorm as u32;
+    assert_eq!(bare.statistics().ended, storm);
+    let events = bare.system_events();
+    let told: Vec<_> = events
+        .iter()
+        .map(|event| (event.kind, event.subject))
+        .collect();
+    let expected = [
+        (EventKind::SessionStarted, 0),
+        (EventKind::Storm, 0),
+        (EventKind::SessionStopped, storm),
+    ];
+    assert_eq!(told, expected.map(|(kind, subject)| (kind as u32, subject)));
+}
+
+#[test]
+fn a_reply_is_bounded_and_says_what_is_left() {
+    const MORE: u32 = 300;
+    let mut wire = Wire::new("skylake", 1);
+    let number = wire.run(spec(TOTAL_ISSUES), EVENTS);
+    for process in 0..MORE {
+        wire.model.process_started(4 * process, 4);
+    }
+    let most = (EVENTS_BYTES_MAX - size_of::<DrainedEvents>()) / size_of::<SystemEvent>();
+    let mut left = MORE as usize + 1;
+    while left > 0 {
+        let reply = wire.about(DRAIN_EVENTS, number);
+        let taken = events(&reply).len();
+        assert_eq!(taken, left.min(most));
+        left -= taken;
+        assert_eq!(reply.done::<DrainedEvents>().left, left as u64);
+    }
+    let short = size_of::<DrainedEvents>() + size_of::<SystemEvent>() - 1;
+    let reply = wire.send_by(wire.handle, DRAIN_EVENTS, &about(number), short);
+    assert_eq!(reply.error(), Some(ErrorCode::ReplyTooSmall));
+}
+
+/// Nothing is left of a start that is refused, for whatever cause.
+#[test]
+fn what_cannot_be_had_is_refused_and_left() {
+    let mut wire = Wire::new("skylake", 1);
+    let number = wire.open();
+    let request = configure(number, SAMPLE | EVENTS, &[spec(TOTAL_ISSUES)]);
+    let _: Configured = wire.send(session::CONFIGURE, &request).done();
+    wire.model.refuse_watching(true);
+    let told = wire.about(session::START, number).refusal();
+    let (error, _, status) = told.expect("a refusal");
+    assert_eq!((error, status), (ErrorCode::EventsUnavailable, 0xC000_009A));
+    assert_eq!(wire.machine().ring_bytes, 0);
+    wire.model.refuse_watching(false);
+    wire.model.limit_ring_memory(RING_BYTES as usize - 8);
+    let told = wire.about(session::START, number).refusal();
+    assert_eq!(told, Some((ErrorCode::NoMemory, 0, RING_BYTES)));
+    // There is room for events, and none for samples.
+    wire.model.limit_ring_memory(RING_BYTES as usize);
+    let error = wire.about(session::START, number).error();
+    assert_eq!(error, Some(ErrorCode::NoMemory));
+    assert!(!wire.model.is_watching());
+    assert_eq!(wire.machine().ring_bytes, 0);
+    wire.model.limit_ring_memory(usize::MAX);
+    assert_eq!(wire.about(session::START, number).refusal(), None);
+    assert!(wire.model.is_watching());
+}
+
+/// The ring counts against what all rings may take.
+#[test]
+fn the_cap_holds_with_it() {
+    let mut wire = Wire::new("skylake", 4);
+    let number = wire.open();
+    let mut request = configure(number, SAMPLE | EVENTS, &[spec(TOTAL_ISSUES)]);
+    let at = std::mem::offset_of!(session::Configure, ring_samples);
+    request[at..at + 4].copy_from_slice(&u32::MAX.to_le_bytes());
+    let _: Configured = wire.send(session::CONFIGURE, &request).done();
+    assert_eq!(wire.about(session::START, number).refusal(), None);
+    let machine: Machine = wire.machine();
+    assert!(machine.ring_bytes > RING_BYTES && machine.ring_bytes <= machine.ring_bytes_max);
+}
+
+/// What a session left is there until its results are forgotten, and holds others up as samples do.
+#[test]
+fn another_session_waits_until_they_are_gone() {
+    let mut wire = Wire::new("skylake", 1);
+    let first = wire.run(spec(TOTAL_ISSUES), EVENTS);
+    wire.about(session::STOP, first);
+    let second = wire.open();
+    let request = configure(second, THREADS | EVENTS, &[spec(TOTAL_ISSUES)]);
+    let _: Configured = wire.send(session::CONFIGURE, &request).done();
+    let error = wire.about(session::START, second).error();
+    assert_eq!(error, Some(ErrorCode::Busy));
+    wire.about(session::CLOSE, first);
+    assert_eq!(wire.about(session::START, second).refusal(), None);
+    let error = wire.about(DRAIN_EVENTS, first).error();
+    assert_eq!(error, Some(ErrorCode::UnknownSession));
+    let other = wire.other(PROCESS + 8);
+    let error = wire.about_by(other, DRAIN_EVENTS, second).error();
+    assert_eq!(error, Some(ErrorCode::UnknownSession));
+}
+
+#[test]
+fn an_image_of_the_kernel_needs_the_right_to_see_it() {
+    for hidden in [false, true] {
+        let mut wire = Wire::new("skylake", 1);
+        let handle = wire.model.open(PROCESS, ALL_RIGHTS);
+        if hidden {
+            wire.model.hide_kernel_addresses(handle);
+        }
+        let open = bytes(
+            &Plain {
+                header: header(session::KERNEL),
+            },
+            &[],
+        );
+        let opened = wire.send_by(handle, session::OPEN, &open, AMPLE);
+        let number = opened.done::<session::Opened>().session;
+        let request = configure(number, EVENTS, &[spec(TOTAL_ISSUES)]);
+        let configured = wire.send_by(handle, session::CONFIGURE, &request, AMPLE);
+        assert_eq!(configured.refusal(), None);
+        let started = wire.about_by(handle, session::START, number);
+        assert_eq!(started.refusal(), None);
+        wire.model
+            .image_loaded(0, 0xFFFF_F800_0000_0000, 0x1000, "driver.sys");
+        wire.model
+            .image_loaded(500, 0xFFFF_F800_0000_0000, 0x1000, "session.sys");
+        wire.model.image_loaded(500, 0x1000, 0x1000, "program.exe");
+        let reply = wire.about_by(handle, DRAIN_EVENTS, number);
+        assert_eq!(events(&reply).len(), if hidden { 2 } else { 4 });
+    }
+}
