@@ -45,7 +45,7 @@ pub use shared::{CHANNELS_MAX, Cause, NAME_MAX};
 
 use lane::Lane;
 use shared::{CALIBRATION, NONE, Shared};
-use std::sync::OnceLock;
+use std::sync::{Once, OnceLock};
 
 /// The environment variable that names the buffer to a program.
 const VARIABLE: &str = "HALPROF_MARKS";
@@ -56,6 +56,9 @@ const CALIBRATIONS: usize = 256;
 
 /// The recorder's buffer; `None` where there is no recorder.
 static SHARED: OnceLock<Option<&'static Shared>> = OnceLock::new();
+
+/// Threads that ask for their first channels at once are calibrated once.
+static CALIBRATED: Once = Once::new();
 
 thread_local! {
     static LANE: Lane<'static> = const { Lane::new() };
@@ -70,13 +73,10 @@ pub struct Channel(u32);
 /// counted.
 #[must_use]
 pub fn channel(name: &str) -> Channel {
-    let first = SHARED.get().is_none();
     let Some(shared) = SHARED.get_or_init(attached) else {
         return Channel(NONE);
     };
-    if first {
-        (0..CALIBRATIONS).for_each(|_| Channel(CALIBRATION).mark(0));
-    }
+    CALIBRATED.call_once(|| (0..CALIBRATIONS).for_each(|_| Channel(CALIBRATION).mark(0)));
     Channel(shared.channel(name))
 }
 
