@@ -102,7 +102,9 @@ fn repeated_estimates_keep_their_bound() {
     // The runs of a model are alike, which says nothing of what each may be off by.
     assert_eq!(branches["repeats"]["confidence"], 0.0);
     let text = halprof(&stat).stdout;
-    let line = text.lines().find(|line| line.contains("BranchInstructions"));
+    let line = text
+        .lines()
+        .find(|line| line.contains("BranchInstructions"));
     let line = line.expect("a line");
     assert!(line.contains('±') && !line.contains("±0.00 %"), "{line}");
 }
