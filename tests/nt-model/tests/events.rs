@@ -244,8 +244,8 @@ fn what_a_full_ring_loses_is_counted() {
     let (events, lost) = client.drain(&mut device).expect("no rule");
     // The session's start is the first.
     assert_eq!((events.len(), lost), (CAPACITY, TOO_MANY as u64 + 1));
-    let last = events.last().expect("an event").process;
-    assert_eq!(last as usize, 4 * (CAPACITY - 2));
+    let newest = events.last().expect("an event").process;
+    assert_eq!(newest as usize, 4 * (CAPACITY - 2));
     device.machine.tell([News::Ended(SHORT)]);
     settle(&mut device);
     let (events, lost) = client.drain(&mut device).expect("no rule");
