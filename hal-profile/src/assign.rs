@@ -43,7 +43,7 @@ pub struct Assigned {
     pub counter: Counter,
     /// NetBurst: 0 for ESCRs with an even number, 1 for odd.
     pub side: u8,
-    /// The rotation, or [`EVERY_ROTATION`].
+    /// The rotation, or [`Placement::EVERY_TURN`].
     pub rotation: u16,
     /// The next source of the same rotation, as its index plus 1; 0 behind the last.
     pub next: u16,

@@ -1,6 +1,6 @@
 //! Branch records: whether a processor has them, and all that is done to their registers.
 //!
-//! [`Branches::discover`] passes every gate before a register of them is touched. A session's
+//! `Branches::discover` passes every gate before a register of them is touched. A session's
 //! recording begins where its counters are armed and ends where they are given back, on each
 //! processor: refused where somebody else records, held against the switch at each interrupt, and
 //! left as it was found.

@@ -149,7 +149,7 @@ pub struct Slot {
     pub(crate) seat: Seat,
     /// The source: its index in the session.
     pub source: u16,
-    /// The rotation, or [`EVERY_ROTATION`](crate::assign::EVERY_ROTATION).
+    /// The rotation, or [`EVERY_TURN`](shared_types::request::source::Placement::EVERY_TURN).
     pub rotation: u16,
     /// The next slot of the same rotation, as its index plus 1; 0 behind the last.
     pub(crate) next: u16,
