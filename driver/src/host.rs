@@ -140,6 +140,10 @@ impl Host {
         })
     }
 
+    #[expect(
+        clippy::unused_self,
+        reason = "that the host is borrowed alone is what makes it sound"
+    )]
     fn set_event_ring(&mut self, ring: Option<Pool<Word>>) {
         // SAFETY: the host is used under the device's lock, and is borrowed alone.
         unsafe { EVENTS.set_ring(ring) };
