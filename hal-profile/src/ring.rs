@@ -1,9 +1,9 @@
 //! A ring of samples over lent memory: one producer in the interrupt, one consumer, no lock.
 //!
 //! The memory is a slice of 64-bit atomics: the producer's count and whether it has ended, the
-//! consumer's count, then the slots, then the branches of each slot. Both counts only grow; a slot is `count` modulo the capacity.
-//! The producer publishes a filled slot by a release store of its count, the consumer frees slots by
-//! a release store of its own, and each reads the other's with acquire.
+//! consumer's count, then the slots, then the branches of each slot. Both counts only grow; a slot is
+//! `count` modulo the capacity. The producer publishes a filled slot by a release store of its count,
+//! the consumer frees slots by a release store of its own, and each reads the other's with acquire.
 
 use shared_types::{Branch, Sample};
 

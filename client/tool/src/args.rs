@@ -645,7 +645,7 @@ pub(crate) enum Pairing {
 fn width(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(width) if !width.is_zero() => Ok(width),
-        Ok(_) => Err("a column has some width".to_owned()),
+        Ok(_) => Err("a column must be wider than 0".to_owned()),
         Err(error) => Err(format!("{error}; e.g. 500ns, 10us, 1ms")),
     }
 }

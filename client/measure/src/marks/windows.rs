@@ -1,5 +1,5 @@
 //! A section without a name, by a handle that is inherited.
-#![expect(unsafe_code, reason = "the functions of Windows are foreign")]
+#![expect(unsafe_code, reason = "calls Windows' functions")]
 
 use super::shared::Shared;
 use std::io;
