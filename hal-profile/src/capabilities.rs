@@ -1,4 +1,4 @@
-//! What one processor can do, discovered once; nothing else asks for models.
+//! What one processor can do, discovered once; no other code checks for models.
 
 use crate::branches::Branches;
 use crate::counter::{Counter, CounterWidth};
@@ -18,43 +18,43 @@ use shared_types::{Delivery, ProfileInterface, Reason};
 use zerocopy::FromZeros;
 
 /// General counters whose MSRs the manuals name: IA32_PMC0 to 9 (SDM, "Model-Specific Registers").
-/// What leaf 0x0A declares beyond them would run into other registers and is not used.
+/// Any that leaf 0x0A declares beyond them would overlap other registers and are not used.
 const ARCHITECTURAL_COUNTERS: u32 = 0x3FF;
-/// Fixed counters whose meaning is known: 0 to 6.
+/// Fixed counters with a known meaning: 0 to 6.
 const FIXED_COUNTERS: u32 = 0x7F;
-/// The newest architectural version that is known; a higher one is used as this.
+/// The newest known architectural version; a higher one is treated as this.
 const NEWEST_VERSION: u8 = 6;
-/// The version from which an overflow can freeze counters by a status bit of its own.
+/// The version from which an overflow can freeze counters through a status bit of its own.
 const FREEZE_STATUS_VERSION: u8 = 4;
 
-/// One processor's capabilities. All zeros: a processor that nobody has looked at.
+/// One processor's capabilities. All zeros: a processor that has not been examined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
 pub struct Capabilities {
-    /// Who it is.
+    /// Its identity, from CPUID.
     pub identity: Identity,
-    /// Which interface, and why.
+    /// Its profile interface, and why.
     pub judgement: Judgement,
-    /// Leaf 0x1A EAX bits 31:24: 0x20 efficiency, 0x40 performance, 0 not told.
+    /// Leaf 0x1A EAX bits 31:24: 0x20 efficiency, 0x40 performance, 0 not reported.
     pub core_type: u8,
-    /// Leaf 0x1A EAX bits 23:0: which core of that type; 0 not told.
+    /// Leaf 0x1A EAX bits 23:0: the native model of that core type; 0 not reported.
     pub native_model: u32,
-    /// Leaf 0x0A's version; AMD: 2 with PerfMonV2, else 1; 0 where there is no such unit.
+    /// Leaf 0x0A's version; AMD: 2 with PerfMonV2, otherwise 1; 0 if there is no such unit.
     pub pmu_version: u8,
-    /// General counters that leaf 0x0A or the family declares.
+    /// Number of general counters that leaf 0x0A or the family declares.
     pub declared_counters: u8,
-    /// Fixed counters that leaf 0x0A declares.
+    /// Number of fixed counters that leaf 0x0A declares.
     pub declared_fixed: u8,
-    /// General counters that are there and used, as a mask; may be none.
+    /// General counters that exist and are used, as a mask; may be none.
     pub counters: u32,
     /// Their width.
     pub width: CounterWidth,
-    /// Fixed counters that are there and used, as a mask; may be none.
+    /// Fixed counters that exist and are used, as a mask; may be none.
     pub fixed: u32,
     /// Their width.
     pub fixed_width: CounterWidth,
     /// Where the registers are.
     pub layout: Layout,
-    /// The registers that gate and acknowledge all counters together; zeros where there are none.
+    /// The registers that gate and acknowledge all counters together; zeros if there are none.
     pub global: Global,
     /// How counters are started and stopped.
     pub gate: Gate,
@@ -64,24 +64,24 @@ pub struct Capabilities {
     pub enable: u64,
     /// The value of a select that counts nothing.
     pub off: u64,
-    /// How an overflow becomes known.
+    /// How an overflow is reported.
     pub delivery: Delivery,
     /// The local APIC.
     pub apic: Apic,
     /// LVTPC's mask bit is set when the interrupt is delivered.
     pub masks_lvtpc: bool,
-    /// Several threads share its core.
+    /// Several hardware threads share its core.
     pub shares_core: bool,
     /// A hypervisor is present, so that registers and interrupts cost more.
     pub virtualized: bool,
-    /// Where the processor differs from its manual.
+    /// The ways in which the processor differs from its manual.
     pub errata: Errata,
-    /// Architectural events that are available, as a mask of leaf 0x0A EBX's bits.
+    /// The available architectural events, as a mask with the bit numbers of leaf 0x0A EBX.
     pub events: u32,
-    /// Bits of IA32_PERFEVTSELx that this processor has beyond version 1's and that may be given:
-    /// any-thread (21), equal (36), the second unit mask (47:40).
+    /// Bits of IA32_PERFEVTSELx that this processor has beyond version 1 and that a raw select may
+    /// set: any-thread (21), equal (36), the second unit mask (47:40).
     pub select_bits: u64,
-    /// NetBurst: which counters this logical processor uses.
+    /// NetBurst: what decides which counters this logical processor uses.
     pub netburst: NetBurst,
     /// How it records branches.
     pub branches: Branches,
@@ -94,9 +94,9 @@ pub struct Layout {
     pub select: u32,
     /// The first counter.
     pub counter: u32,
-    /// The first counter's alias that takes all bits, or the counter itself.
+    /// The first counter's full-width alias, or the counter itself.
     pub counter_write: u32,
-    /// From one to the next.
+    /// Distance from one register to the next.
     pub stride: u32,
 }
 
@@ -105,11 +105,11 @@ pub struct Layout {
 pub struct Global {
     /// One enable bit for each counter.
     pub control: u32,
-    /// A 1 written here clears the overflow bit.
+    /// Writing a 1 here clears the overflow bit.
     pub acknowledge: u32,
     /// The overflow bits, read only.
     pub status: u32,
-    /// Acknowledged with every overflow: the bit that freezes all counters, where there is one.
+    /// The bit that freezes all counters, if there is one; acknowledged with every overflow.
     pub freeze: u64,
 }
 
@@ -120,12 +120,12 @@ pub enum Gate {
     /// Each by a bit of its own select.
     #[default]
     Each = 0,
-    /// All by PerfEvtSel0's EN.
+    /// All by EN in PerfEvtSel0.
     #[cfg(feature = "legacy")]
     First = 1,
     /// Each by a bit of its own select, all by the global control register.
     Global = 2,
-    /// CESR: a half with CC 0 is off.
+    /// By CESR: a half with CC = 0 is off.
     #[cfg(feature = "legacy")]
     Cesr = 3,
 }
@@ -134,20 +134,20 @@ pub enum Gate {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
 pub struct Errata {
     /// N15, O8 (Pentium 4 and Xeon specification updates): a write while the input is active can
-    /// carry into the upper bits; a second write helps (oprofile, Linux).
+    /// carry into the upper bits; writing twice avoids this (oprofile, Linux).
     pub write_counter_twice: bool,
     /// The interrupt comes on the count after the overflow (SDM, NetBurst: "Generating an Interrupt
-    /// on Overflow"), so a preset is one event nearer.
+    /// on Overflow"), so presets are one event closer to the overflow.
     pub interrupts_one_late: bool,
     /// A counter that was left armed keeps running and interrupts a thread that did not arm it
-    /// (seen by Linux after a crash): all are turned off before the first is used.
+    /// (seen by Linux after a crash), so all counters are turned off before the first one is used.
     pub turn_all_off_first: bool,
 }
 
 /// Bits of an address within a page.
 const PAGE_BITS: u32 = 12;
 
-/// The local APIC, through which an overflow interrupts.
+/// The local APIC, which delivers overflow interrupts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
 #[repr(u8)]
 pub enum Apic {
@@ -160,7 +160,7 @@ pub enum Apic {
     X2Apic = 2,
 }
 
-/// NetBurst's own.
+/// Capabilities specific to NetBurst.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
 pub struct NetBurst {
     /// Two logical processors share the counters.
@@ -170,7 +170,7 @@ pub struct NetBurst {
 }
 
 impl Capabilities {
-    /// A processor that is not used, and why.
+    /// The capabilities of a processor that is not used, and why.
     #[must_use]
     pub fn unused(identity: Identity, reason: Reason) -> Self {
         let mut unused = Self::bare(identity);
@@ -189,8 +189,8 @@ impl Capabilities {
         }
     }
 
-    /// Discovers the processor this runs on. Reads CPUID and those MSRs that CPUID proves; writes
-    /// nothing.
+    /// Discovers the processor on which this runs. Reads CPUID and only those MSRs that CPUID
+    /// proves to exist; writes nothing.
     pub fn discover(machine: &mut impl Machine) -> Self {
         let identity = Identity::read(machine);
         let mut found = Self::bare(identity);
@@ -217,7 +217,8 @@ impl Capabilities {
             ProfileInterface::Pentium | ProfileInterface::P6 => return found,
             ProfileInterface::NetBurst => found.netburst(machine),
         }
-        // KVM from 6.6 to 6.8 masks LVTPC for AMD guests too (Linux a16eb25b09c0, 49ff3b4aec51).
+        // KVM in Linux 6.6 to 6.8 masks LVTPC for AMD guests too (Linux a16eb25b09c0,
+        // 49ff3b4aec51).
         found.masks_lvtpc |= found.virtualized;
         found.deliver(machine);
         found.branches = Branches::discover(machine, &found);
@@ -246,7 +247,7 @@ impl Capabilities {
         self.layout.select + u32::from(counter.index()) * self.layout.stride
     }
 
-    /// The MSR that a counter's value is written to.
+    /// The MSR through which a counter's value is written.
     #[must_use]
     pub fn write_msr(&self, counter: Counter) -> u32 {
         if counter.is_fixed() {
@@ -261,7 +262,7 @@ impl Capabilities {
         u64::from(self.counters) | u64::from(self.fixed) << 32
     }
 
-    /// The narrowest counter that is used; `None` where there is none.
+    /// The width of the narrowest counter that is used; `None` if there is none.
     #[must_use]
     pub fn narrowest(&self) -> Option<CounterWidth> {
         let general = (self.counters != 0).then_some(self.width);
@@ -280,9 +281,9 @@ impl Capabilities {
         self.counters = low_bits(eax.counters());
         self.width = CounterWidth::new(eax.width()).unwrap_or_default();
         self.events = available_events(self.identity.leaf_0a);
-        // Threads of the first level: of the core.
+        // EBX of the first level: the hardware threads of a core.
         self.shares_core = self.identity.max_leaf >= 0xB && machine.cpuid(0xB, 0).ebx as u16 > 1;
-        // Deprecated, it is ignored or reserved.
+        // If AnyThread is deprecated, the bit is ignored or reserved.
         if version >= 3 && !edx.any_thread_deprecated() {
             self.select_bits = raw::ANY_THREAD;
         }
@@ -321,8 +322,8 @@ impl Capabilities {
         self.masks_lvtpc = true;
     }
 
-    /// Leaf 0x23 knows this processor's own counters and events, which on a hybrid machine differ
-    /// from what leaf 0x0A says of all of them.
+    /// Reads this processor's own counters and events from leaf 0x23. On a hybrid machine they
+    /// differ from what leaf 0x0A reports for all processors.
     fn extended_leaf(&mut self, machine: &impl Machine) {
         let there = self.identity.max_leaf >= 0x23
             && machine.cpuid(7, 1).eax & LEAF7_1_EAX_ARCH_PERFMON_EXT != 0;
@@ -381,8 +382,8 @@ impl Capabilities {
                     0
                 },
             };
-            // In the handler they are stopped one by one: that is one register access less, and
-            // AMD's local APIC keeps what overflows meanwhile.
+            // In the handler they are stopped one by one: this saves one register access, and AMD's
+            // local APIC keeps overflows that happen in the meantime pending.
             (self.gate, self.handler_gate) = (Gate::Global, Gate::Each);
         }
     }
@@ -423,7 +424,7 @@ impl Capabilities {
         } else {
             0
         };
-        // Two cores of a package (Smithfield) have counters of their own.
+        // Two cores in one package (Smithfield) each have their own counters.
         let hyper_threading =
             self.identity.leaf1_edx & leaf1_edx::HTT != 0 && (logical >> 16 & 0xFF) / cores > 1;
         let thread = if hyper_threading {
@@ -459,7 +460,8 @@ impl Capabilities {
         self.masks_lvtpc = true;
     }
 
-    /// An overflow interrupts where there is a local APIC to carry it and counters to ask for it.
+    /// Works out how overflows interrupt: this needs a local APIC to deliver the interrupt and
+    /// counters that can request it.
     fn deliver(&mut self, machine: &mut impl Machine) {
         if self.identity.leaf1_edx & leaf1_edx::APIC == 0
             || self.interface() == ProfileInterface::Pentium
@@ -480,8 +482,8 @@ impl Capabilities {
     }
 }
 
-/// The physical address of the local APIC's page, where this processor's LVTPC is reached by it: for
-/// the host, which maps it.
+/// The physical address of the local APIC's page, for the host to map; `None` unless this
+/// processor's LVTPC is accessed through it.
 #[must_use]
 pub fn apic_page(machine: &mut impl Machine) -> Option<u64> {
     let by_page = Capabilities::discover(machine).apic == Apic::XApic;
@@ -507,8 +509,8 @@ fn pmu_version(identity: &Identity) -> u8 {
     }
 }
 
-/// Without RDMSR there is nothing to monitor with. NetBurst and Pentium M tell in IA32_MISC_ENABLE
-/// whether monitoring is available (SDM, "Model-Specific Registers").
+/// Whether the processor cannot monitor: it lacks RDMSR, or it is a NetBurst or Pentium M whose
+/// IA32_MISC_ENABLE says that monitoring is unavailable (SDM, "Model-Specific Registers").
 fn monitoring_disabled(machine: &mut impl Machine, found: &Capabilities) -> bool {
     if found.identity.leaf1_edx & leaf1_edx::MSR == 0 {
         return found.interface() != ProfileInterface::Default;
@@ -531,7 +533,7 @@ fn full_width_write(machine: &mut impl Machine, identity: &Identity) -> bool {
             .full_width_write()
 }
 
-/// `mask`, where counters have a width that can be used.
+/// `mask` if counters have a usable width, otherwise 0.
 fn mask_if(width: CounterWidth, mask: u32) -> u32 {
     if width == CounterWidth::NONE { 0 } else { mask }
 }

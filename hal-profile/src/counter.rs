@@ -1,11 +1,11 @@
-//! Counters: which one, how wide, and the arithmetic of presets.
+//! Counters: identity, width, and the arithmetic of presets.
 
 use zerocopy::FromZeros;
 
-/// A counter of one processor: the number of its bit in the global registers, where general counters
-/// stand from bit 0 and fixed-function counters from bit 32.
+/// A counter of one processor: its bit number in the global registers, where general counters start
+/// at bit 0 and fixed-function counters at bit 32.
 ///
-/// Every value is below 64; there is no way to make another.
+/// Every value is below 64; no other can be constructed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromZeros)]
 pub struct Counter(u8);
 
@@ -34,7 +34,7 @@ impl Counter {
         }
     }
 
-    /// The counter of the lowest bit of a mask in the layout of the global registers.
+    /// The counter for the lowest set bit of a mask in the layout of the global registers.
     #[must_use]
     pub const fn lowest(mask: u64) -> Option<Self> {
         if mask == 0 {
@@ -50,7 +50,7 @@ impl Counter {
         self.0 >= Self::FIXED
     }
 
-    /// Its index among its kind, below 32.
+    /// Its index among the general or the fixed counters, below 32.
     #[must_use]
     pub const fn index(self) -> u8 {
         self.0 % Self::FIXED
@@ -63,7 +63,7 @@ impl Counter {
     }
 }
 
-/// The width of a counter in bits: 32 to 63, or 0 where there is none.
+/// The width of a counter in bits: 32 to 63, or 0 if there is no counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, FromZeros)]
 pub struct CounterWidth(u8);
 
@@ -71,7 +71,7 @@ impl CounterWidth {
     /// No counter.
     pub const NONE: Self = Self(0);
 
-    /// A width that CPUID or a manual gives; `None` for what no counter has.
+    /// A width given by CPUID or a manual; `None` for a width that no counter has.
     #[must_use]
     pub const fn new(bits: u8) -> Option<Self> {
         if bits >= 32 && bits < 64 {
@@ -81,25 +81,26 @@ impl CounterWidth {
         }
     }
 
-    /// In bits.
+    /// The width in bits.
     #[must_use]
     pub const fn bits(self) -> u8 {
         self.0
     }
 
-    /// All ones.
+    /// A mask of the counter's width.
     #[must_use]
     pub const fn mask(self) -> u64 {
         (1 << (self.0 % 64)) - 1
     }
 
-    /// The value from which `events` more bring the counter to 0: their two's complement negative.
+    /// The value from which `events` more events bring the counter to 0: their two's complement.
     #[must_use]
     pub const fn preset(self, events: u64) -> u64 {
         events.wrapping_neg() & self.mask()
     }
 
-    /// How far the counter has come from `from` to `to`, if it has wrapped at most once.
+    /// The events counted between the values `from` and `to`, provided that the counter wrapped at
+    /// most once.
     #[must_use]
     pub const fn distance(self, from: u64, to: u64) -> u64 {
         to.wrapping_sub(from) & self.mask()

@@ -1,4 +1,5 @@
-//! What is written to make a counter count: pure, so that it can be tested without a machine.
+//! The register values that make a counter count: pure functions, so they can be tested without a
+//! machine.
 
 use crate::capabilities::Capabilities;
 use crate::registers::intel::{FixedControl, PerfEvtSel};
@@ -8,7 +9,7 @@ use crate::source::{NetBurstSelect, Select, Upstream};
 use shared_types::request::session::Spec;
 use zerocopy::FromZeros;
 
-/// In which modes a source counts; at least one. All zeros: of no source.
+/// The modes in which a source counts: at least one. All zeros: no source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
 pub struct Filter {
     /// CPL 3.
@@ -24,7 +25,7 @@ impl Filter {
         kernel: true,
     };
 
-    /// The filter of a request's bits; `None` for no mode at all or unknown bits.
+    /// The filter for the bits of a request; `None` if no mode is set or an unknown bit is.
     #[must_use]
     pub const fn from_wire(bits: u16) -> Option<Self> {
         match bits {
@@ -42,23 +43,23 @@ impl Filter {
     }
 }
 
-/// One register and the value that it is given; MSR 0 is none.
+/// One register and the value written to it; MSR 0 means no register.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
 pub struct Register {
-    /// Its number.
+    /// MSR number.
     pub msr: u32,
     /// The value; the high half is 0.
     pub value: u32,
 }
 
-/// What is written for one counter, without the bit that starts it.
+/// The values written for one counter, without the bit that starts it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
 pub struct Encoding {
     /// PERFEVTSEL or PERF_CTL without EN, CCCR without ENABLE, a half of CESR, or a nibble of
     /// IA32_FIXED_CTR_CTRL.
     pub select: u64,
-    /// NetBurst: registers that are written before the CCCR, in this order. Two sources that write
-    /// one of them must write the same.
+    /// NetBurst: the registers written before the CCCR, in this order. Two sources that write the
+    /// same register must write the same value.
     pub upstream: [Register; 3],
 }
 
@@ -70,12 +71,13 @@ impl Encoding {
         }
     }
 
-    /// Whether both can be in force at once: no register is wanted with two values.
+    /// Whether both can be in force at once: they do not want different values in the same
+    /// register.
     #[must_use]
     pub fn agrees_with(&self, other: &Self) -> bool {
         let ([first, _, escr], [other_first, _, other_escr]) = (&self.upstream, &other.upstream);
         if first.msr == 0 && other_first.msr == 0 {
-            // Almost all: an ESCR and nothing else.
+            // The common case: an ESCR and nothing else.
             return escr.msr != other_escr.msr || escr.value == other_escr.value;
         }
         let wanted = self.upstream.iter().filter(|register| register.msr != 0);
@@ -109,7 +111,7 @@ pub fn encode(
         ),
         Select::Fixed(_) => fixed(filter, interrupt),
         Select::Cesr { event, clocks } => Encoding::plain(
-            // An event of a row has six bits; `with_event` would panic on others.
+            // A row's event has six bits; `with_event` would panic on a larger one.
             CesrHalf::new()
                 .with_event_checked(event)
                 .unwrap_or_default()

@@ -1,4 +1,4 @@
-//! What a host gives the core: its processors, memory, and ways to run code on each of them.
+//! What a host gives the core: processors, memory, and ways to run code on each processor.
 
 use crate::machine::Machine;
 use crate::processor_set::ProcessorSet;
@@ -7,70 +7,70 @@ use crate::ring::Word;
 use crate::state::ProcessorState;
 use shared_types::SystemEvent;
 
-/// What code that runs on one processor gets: that processor, what belongs to it alone, and what it
-/// is to run.
+/// What code running on one processor gets: that processor, the data that belongs to it alone, and
+/// the program it is to run.
 pub struct Local<'a, M> {
     /// Index over all groups.
     pub index: usize,
     /// The processor.
     pub machine: &'a mut M,
-    /// Its state, which nobody else touches.
+    /// Its state, touched only on this processor.
     pub state: &'a mut ProcessorState,
-    /// Its ring's memory, empty where none is lent.
+    /// The memory of its ring; empty if none is lent.
     pub ring: &'a [Word],
-    /// What [`Processors::load`] was given last.
+    /// The program most recently given to [`Processors::load`].
     pub program: &'a Program,
 }
 
-/// What becomes of overflows while the counters are reserved.
+/// How overflows are handled while the counters are reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overflows {
-    /// They are not asked for: counters are read before they wrap twice.
+    /// No interrupts are requested: counters are read before they wrap twice.
     Ignored,
-    /// Each interrupts, and the host calls [`Local::interrupt`] with what was interrupted. The whole
-    /// PMU is reserved.
+    /// Each overflow interrupts, and the host calls [`Local::interrupt`] with what was interrupted.
+    /// The whole PMU is reserved.
     Interrupt,
-    /// Each interrupts, and the host calls [`Local::callback`] with what the HAL found.
+    /// Each overflow interrupts, and the host calls [`Local::callback`] with what the HAL found.
     Callback {
-        /// So many general counters are reserved, from 0 on, and nothing else.
+        /// How many general counters are reserved, from counter 0 on; nothing else is.
         general: u32,
     },
 }
 
-/// Why the counters cannot be had, with the NTSTATUS that said so.
+/// Why the counters could not be reserved, with the NTSTATUS that says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreserved {
-    /// Their owner does not give them.
+    /// Their owner refused them.
     Counters(u32),
     /// The interrupt on overflow cannot be handled.
     Interrupt(u32),
 }
 
-/// All processors of a machine, and what their host lends the core.
+/// All processors of a machine, and the memory that their host lends the core.
 ///
 /// The host decides how code gets onto another processor: the driver by targeted DPCs, a modelled
 /// machine by a call.
 pub trait Processors {
-    /// One of them.
+    /// One of the processors.
     type Machine: Machine;
 
-    /// How many there are. Grows when processors are added.
+    /// The number of processors. It grows when processors are added.
     fn count(&self) -> usize;
 
-    /// Processor group, and number in the group, of a processor.
+    /// The group of a processor and its number within the group.
     fn number(&self, index: usize) -> (u16, u16);
 
-    /// Runs `work` on one processor, there, with interrupts masked (equivalent to PROFILE_LEVEL on
-    /// x64), and waits for it. `None` where there is no such processor.
+    /// Runs `work` on the given processor with interrupts masked (equivalent to PROFILE_LEVEL on
+    /// x64), and waits for it. `None` if there is no such processor.
     fn run_on<T: Send>(
         &mut self,
         index: usize,
         work: impl FnOnce(&mut Local<'_, Self::Machine>) -> T + Send,
     ) -> Option<T>;
 
-    /// Runs `work` once on each processor of `wanted`, there, with interrupts masked, and waits
-    /// for all of them. `slots` is parted evenly among all processors of the machine, in order,
-    /// and each gets its own part.
+    /// Runs `work` once on each processor of `wanted`, with interrupts masked, and waits for all of
+    /// them. `slots` is divided evenly among all processors of the machine, in order, and each gets
+    /// its own part.
     fn run_on_each<T: Send>(
         &mut self,
         wanted: &ProcessorSet,
@@ -78,9 +78,9 @@ pub trait Processors {
         work: impl Fn(&mut Local<'_, Self::Machine>, &mut [T]) + Sync,
     );
 
-    /// Runs `before` on each processor of `wanted`, executes `instructions` of them or a few more
-    /// there with interrupts let in (DISPATCH_LEVEL), runs `after`, and waits for all of them.
-    /// `before` and `after` run with interrupts masked.
+    /// On each processor of `wanted`: runs `before`, executes at least `instructions` instructions
+    /// (a few more at most) with interrupts enabled (DISPATCH_LEVEL), and runs `after`. Waits for
+    /// all of them. `before` and `after` run with interrupts masked.
     fn exercise(
         &mut self,
         wanted: &ProcessorSet,
@@ -89,59 +89,59 @@ pub trait Processors {
         after: impl Fn(&mut Local<'_, Self::Machine>) + Sync,
     );
 
-    /// A processor's ring, for its reader; empty where none is lent.
+    /// A processor's ring, for its reader; empty if none is lent.
     fn ring(&self, index: usize) -> &[Word];
 
-    /// Lends a zeroed ring of so many words to each processor of `wanted`, all or none; the other
+    /// Lends a zeroed ring of `words` words to each processor of `wanted`, all or none; the other
     /// processors keep what they have.
     fn lend_rings(&mut self, wanted: &ProcessorSet, words: usize) -> bool;
 
-    /// Takes the rings back, that of events too.
+    /// Takes back the rings, including the ring of events.
     fn return_rings(&mut self);
 
-    /// The machine's ring of events, for its reader; empty where none is lent.
+    /// The machine's ring of events, for its reader; empty if none is lent.
     fn event_ring(&self) -> &[Word];
 
-    /// Lends a zeroed ring of events of so many words, in place of one that was lent before.
+    /// Lends a zeroed ring of events of `words` words, replacing one lent earlier.
     fn lend_event_ring(&mut self, words: usize) -> bool;
 
-    /// Puts an event into that ring, where one is lent, under the lock that all producers take.
+    /// Puts an event into that ring, if one is lent, under the lock that all producers take.
     fn put_event(&mut self, event: &SystemEvent);
 
-    /// Has Windows tell of every process and image, whose events go into that ring
-    /// (PsSetCreateProcessNotifyRoutine, PsSetLoadImageNotifyRoutine). The NTSTATUS where it does
-    /// not.
+    /// Has Windows report every process and image (PsSetCreateProcessNotifyRoutine,
+    /// PsSetLoadImageNotifyRoutine); their events go into that ring. On failure, the NTSTATUS.
     fn watch(&mut self) -> Result<(), u32>;
 
-    /// Ends what [`Self::watch`] began, and waits until nothing is told any more.
+    /// Undoes [`Self::watch`], and waits until no more events can arrive.
     fn unwatch(&mut self);
 
-    /// Gives every processor its program: a copy, which code that runs on a processor reads as
-    /// [`Local::program`]. Called only while no processor runs anything.
+    /// Gives every processor a copy of `program`, which code on that processor reads as
+    /// [`Local::program`]. Called only while no processor is running anything.
     fn load(&mut self, program: &Program);
 
-    /// Asks the owner of the counters for them (HalAllocateHardwareCounters), and sees to it that
-    /// overflows come through; both or neither.
+    /// Reserves the counters (HalAllocateHardwareCounters) and arranges for overflows to be
+    /// delivered; both or neither.
     fn reserve_counters(&mut self, overflows: Overflows) -> Result<(), Unreserved>;
 
-    /// Ends what [`Self::reserve_counters`] began (HalFreeHardwareCounters). Once no handler can be
-    /// called any more it runs [`Local::unmask`] on every processor, if overflows came to a handler
-    /// of ours.
+    /// Undoes [`Self::reserve_counters`] (HalFreeHardwareCounters). If overflows came to halprof's
+    /// own handler, runs [`Local::unmask`] on every processor once that handler can no longer be
+    /// called.
     fn release_counters(&mut self);
 
-    /// Has Windows read these general counters at each context switch and add them up for the
-    /// threads that want it (KeSetHardwareCounterConfiguration); they are reserved. The NTSTATUS
-    /// where it does not.
+    /// Has Windows read these general counters, which are reserved, at each context switch and add
+    /// them up for the threads that ask for it (KeSetHardwareCounterConfiguration). On failure, the
+    /// NTSTATUS.
     fn register_threads(&mut self, counters: &[u32]) -> Result<(), u32>;
 
-    /// Ends what [`Self::register_threads`] began; refused, with the NTSTATUS, while a thread
-    /// profiles itself.
+    /// Undoes [`Self::register_threads`]; refused, with the NTSTATUS, while a thread is profiling
+    /// itself.
     fn unregister_threads(&mut self) -> Result<(), u32>;
 
-    /// The overflow handler could not be removed: it stays, and the counters with it.
+    /// Whether the overflow handler could not be removed: it stays installed, and the counters stay
+    /// reserved.
     fn handler_stuck(&self) -> bool;
 
-    /// Ticks of the time-stamp counter in a second.
+    /// Frequency of the time-stamp counter, in ticks per second.
     fn timestamp_frequency(&self) -> u64;
 
     /// The finest step of the timer that serves ProfileTime, in units of 100 ns; at least 1.

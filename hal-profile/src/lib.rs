@@ -1,22 +1,22 @@
 //! What the Windows HAL does to profile, without Windows.
 //!
-//! The story in one page. A processor is asked what it is ([`selection`]), which gives a profile
-//! interface and the reason; what it can do is discovered once ([`capabilities`]). Profile sources
-//! are rows of tables ([`mod@source`], judged by [`catalog`]). A session names sources; [`assign`]
-//! says which counter counts which, in rotations where they do not all fit; [`encode`] has the
-//! register values, and the [`program`] that a configuration leaves has both, so that a processor
-//! only executes it. Registers are written by [`pmu`] and
-//! [`branches`] alone. Each processor keeps its totals in
-//! [`state`]; `rotation` runs the counters, [`overflow`] answers their interrupts and records into
-//! a [`ring`], with the [`branches`] that led there; `proof` shows first that both work. Every request enters through [`service`].
+//! In outline: [`selection`] identifies a processor and chooses a profile interface, with the
+//! reason; [`capabilities`] discovers once what the processor can do. Profile sources are rows of
+//! tables ([`mod@source`], judged by [`catalog`]). A session names sources; [`assign`] decides
+//! which counter counts each, in rotations if they do not all fit; [`encode`] computes the register
+//! values. A configuration combines both into a [`program`], which a processor only executes. Only
+//! [`pmu`] and [`branches`] write registers. Each processor keeps its totals in [`state`];
+//! `rotation` runs the counters; [`overflow`] handles their interrupts and records samples into a
+//! [`ring`], with the [`branches`] that led there; `proof` checks beforehand that counters and
+//! interrupts work. Every request enters through [`service`].
 //!
-//! Principles: no_std, no allocation, no `unsafe`, no panic; whatever touches hardware goes
-//! through [`machine`], so that all of it runs on modelled processors; all memory is lent by the
-//! [`host`], and all zeros is its empty state; policy above [`pmu`], addresses and bits below; what
-//! is not proved to be there is not touched.
+//! Principles: no_std, no allocation, no `unsafe`, no panic. Every hardware access goes through
+//! [`machine`], so all of it also runs on modelled processors. All memory is lent by the [`host`],
+//! and all zeros is its empty state. Policy stays above [`pmu`], addresses and bits below. A
+//! register that is not proved to exist is never touched.
 #![no_std]
 #![forbid(unsafe_code)]
-// No panic: nothing here indexes, unwraps or formats.
+// No panics: nothing here indexes, unwraps or formats.
 #![cfg_attr(
     not(test),
     deny(

@@ -2,7 +2,7 @@
 
 use zerocopy::FromZeros;
 
-/// What CPUID answers: EAX, EBX, ECX, EDX.
+/// The result of CPUID: EAX, EBX, ECX, EDX.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, FromZeros)]
 pub struct CpuidResult {
     /// EAX.
@@ -20,8 +20,9 @@ pub const CR4_PCE: u64 = 1 << 8;
 
 /// One processor, as seen from ring 0 on that processor with interrupts masked.
 ///
-/// There is no error to answer: an MSR that is not there is a #GP, which is a bug check on Windows
-/// and a recorded fault on a modelled machine. The core touches only registers that CPUID proves.
+/// Accesses return no errors: one to an MSR that does not exist raises #GP, which is a bug check on
+/// Windows and a recorded fault on a modelled machine. The core touches only registers that CPUID
+/// proves to exist.
 pub trait Machine {
     /// CPUID with EAX = `leaf` and ECX = `subleaf`.
     fn cpuid(&self, leaf: u32, subleaf: u32) -> CpuidResult;

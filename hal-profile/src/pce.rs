@@ -1,5 +1,5 @@
-//! RDPMC in user mode on one processor: CR4.PCE, set while sessions hold it and then as it was
-//! found.
+//! RDPMC in user mode on one processor: CR4.PCE, set while sessions hold it and then put back as it
+//! was found.
 //!
 //! Each function runs on its processor, with interrupts masked.
 
@@ -8,19 +8,20 @@ use crate::machine::{CR4_PCE, Machine};
 use crate::registers::cpuid::leaf1_ecx;
 use zerocopy::FromZeros;
 
-/// CR4.PCE of a processor, as the core keeps it.
+/// What the core remembers about CR4.PCE of a processor.
 #[derive(Clone, Copy, Debug, FromZeros)]
 pub(crate) struct Pce {
-    /// Sessions hold it.
+    /// At least one session holds it.
     held: bool,
-    /// It was set before they did.
+    /// It was already set before sessions held it.
     found: bool,
 }
 
 impl<M: Machine> Local<'_, M> {
-    /// Sets it. Answers CR4 where the bit does not stay.
+    /// Sets CR4.PCE. Returns CR4 as the error if the bit does not stay set.
     ///
-    /// Under a hypervisor it is not touched: a refused write of CR4 is a #GP, which nobody catches.
+    /// Under a hypervisor it is not touched: a refused write of CR4 raises #GP, which nothing
+    /// catches.
     pub(crate) fn hold_rdpmc(&mut self) -> Result<(), u64> {
         let identity = &self.state.capabilities.identity;
         if identity.leaf1_ecx & leaf1_ecx::HYPERVISOR != 0 {
@@ -41,7 +42,7 @@ impl<M: Machine> Local<'_, M> {
         if cr4 & CR4_PCE == 0 { Err(cr4) } else { Ok(()) }
     }
 
-    /// Nobody holds it any more: it is as it was found.
+    /// Restores CR4.PCE as it was found, once no session holds it any more.
     pub(crate) fn release_rdpmc(&mut self) {
         let Pce { held, found } = self.state.pce;
         self.state.pce.held = false;
@@ -50,7 +51,7 @@ impl<M: Machine> Local<'_, M> {
         }
     }
 
-    /// Whether it is set now, and whether it was before sessions held it.
+    /// Whether CR4.PCE is set now, and whether it was set before sessions held it.
     pub(crate) fn look_at_rdpmc(&mut self) -> (bool, bool) {
         let set = self.machine.read_cr4() & CR4_PCE != 0;
         let Pce { held, found } = self.state.pce;

@@ -1,4 +1,4 @@
-//! Which processors.
+//! Sets of processors.
 
 use shared_types::request::session::ProcessorBits;
 use zerocopy::FromZeros;
@@ -10,10 +10,10 @@ pub struct ProcessorSet(ProcessorBits);
 impl ProcessorSet {
     /// No processor.
     pub const EMPTY: Self = Self([0; 32]);
-    /// Every processor there can be.
+    /// Every possible processor.
     pub const ALL: Self = Self([u64::MAX; 32]);
 
-    /// The set that a request names: no bit at all means every processor.
+    /// The set that a request names: if no bit is set, every processor.
     #[must_use]
     pub fn from_bits(bits: ProcessorBits) -> Self {
         if bits.iter().all(|&word| word == 0) {
@@ -23,7 +23,7 @@ impl ProcessorSet {
         }
     }
 
-    /// One processor.
+    /// The set of one processor.
     #[must_use]
     pub fn one(index: usize) -> Self {
         let mut set = Self::EMPTY;
@@ -33,7 +33,7 @@ impl ProcessorSet {
         set
     }
 
-    /// Whether `index` is in it.
+    /// Whether the set contains `index`.
     #[must_use]
     pub fn contains(&self, index: usize) -> bool {
         self.0
@@ -41,7 +41,8 @@ impl ProcessorSet {
             .is_some_and(|word| word >> (index % 64) & 1 != 0)
     }
 
-    /// The first processor of the set that is not below `count`, unless the set is everything.
+    /// The first processor of the set with an index of `count` or above; `None` if there is none,
+    /// or if the set is every processor.
     #[must_use]
     pub fn first_beyond(&self, count: usize) -> Option<usize> {
         (*self != Self::ALL)

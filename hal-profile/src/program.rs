@@ -1,7 +1,7 @@
-//! What a session makes processors do, encoded when it is configured: a processor only executes it.
+//! What a session has processors do, encoded when it is configured: a processor only executes it.
 //!
-//! For each source and each kind of processor there is one [`Slot`]: the registers, the values that
-//! they are given, and the rotation in which they are. All zeros: nothing to run.
+//! For each source and each kind of processor there is one [`Slot`]: the registers, the values to
+//! write to them, and the rotation to which they belong. All zeros: nothing to run.
 
 use crate::branches::Recording;
 use crate::capabilities::Capabilities;
@@ -16,14 +16,14 @@ use shared_types::ErrorCode;
 use shared_types::request::session::UsedInterval;
 use zerocopy::FromZeros;
 
-/// Most sources of one session.
+/// The most sources in one session.
 pub const MAX_SOURCES: usize = 256;
-/// Most counters of one processor: general and fixed.
+/// The most counters of one processor, general and fixed.
 pub const MAX_COUNTERS: usize = 32;
-/// Most kinds of processor that are kept apart in one machine.
+/// The most kinds of processor that are distinguished in one machine.
 pub const MAX_KINDS: usize = 8;
 
-/// What all processors run of a session: it does not change while they do.
+/// The program of a session, for all processors. It does not change while they run it.
 #[derive(Debug, FromZeros)]
 pub struct Program {
     pub(crate) settings: Settings,
@@ -31,20 +31,20 @@ pub struct Program {
     pub(crate) kinds: [KindProgram; MAX_KINDS],
 }
 
-/// What does not differ between sources and processors.
+/// Settings common to all sources and processors.
 #[derive(Clone, Copy, Debug, FromZeros)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a fact of its own, and all are false in zeroed memory"
 )]
 pub(crate) struct Settings {
-    /// How many sources there are.
+    /// Number of sources.
     pub(crate) count: usize,
-    /// Sources are sampled, not only counted.
+    /// Sources are sampled as well as counted.
     pub(crate) samples: bool,
-    /// Overflows come through the HAL's callback.
+    /// Overflows arrive through the HAL's callback.
     pub(crate) no_address: bool,
-    /// Windows adds the counters up for each thread.
+    /// Windows adds up the counters for each thread.
     pub(crate) by_thread: bool,
     /// System events are recorded.
     pub(crate) events: bool,
@@ -52,7 +52,7 @@ pub(crate) struct Settings {
     pub(crate) kernel: bool,
     /// Branches recorded for each sample.
     pub(crate) branches: u8,
-    /// Overflows come to a handler of ours, which records no branches.
+    /// Overflows arrive at halprof's own handler, and no branches are recorded.
     pub(crate) usual: bool,
     pub(crate) processors: ProcessorSet,
     /// How long each rotation runs, in units of 100 ns.
@@ -63,13 +63,13 @@ pub(crate) struct Settings {
     pub(crate) seed: u32,
     /// Ticks of the time-stamp counter in a second.
     pub(crate) frequency: u64,
-    /// What interrupts may take of a processor's time.
+    /// Limits on the time that interrupts may take on a processor.
     pub(crate) interrupt_time: Limits,
-    /// Samples that each ring holds.
+    /// Capacity of each ring, in samples.
     pub(crate) ring_samples: u32,
 }
 
-/// One source, as it was asked for.
+/// One source, as requested.
 #[derive(Clone, Copy, Debug, FromZeros)]
 pub(crate) struct Source {
     pub(crate) id: u32,
@@ -78,10 +78,10 @@ pub(crate) struct Source {
     pub(crate) counters: u32,
     /// The kinds of processor that count it, as a mask.
     pub(crate) kinds: u16,
-    /// Nothing else is counted at the same time.
+    /// Nothing else may be counted at the same time.
     pub(crate) alone: bool,
     pub(crate) filter: Filter,
-    /// Sources with the same number other than 0 run together or not at all.
+    /// Sources with the same non-zero number run together or not at all.
     pub(crate) group: u16,
     /// Counted by a timer whose interval is `interval.used`, in units of 100 ns.
     pub(crate) timer: bool,
@@ -95,19 +95,19 @@ pub(crate) struct KindProgram {
     pub(crate) slots: [Slot; MAX_SOURCES],
     /// The first slot of each rotation, as its index plus 1.
     pub(crate) first: [u16; MAX_SOURCES],
-    /// The first slot of those that every rotation has, as its index plus 1.
+    /// The first of the slots that run in every rotation, as its index plus 1.
     pub(crate) every: u16,
-    /// How many rotations there are; 0 where no source takes a counter.
+    /// The number of rotations; 0 if no source takes a counter.
     pub(crate) rotations: u16,
     /// All counters that any rotation uses, in the layout of the global registers.
     pub(crate) counters: u64,
-    /// Slots that prove at START that those counters count.
+    /// Slots with which START proves that those counters count.
     pub(crate) proof: [Slot; MAX_COUNTERS],
     /// How branches are recorded.
     pub(crate) recording: Recording,
 }
 
-/// Where a source is.
+/// Where a source is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
 #[repr(u8)]
 pub(crate) enum Seat {
@@ -116,7 +116,7 @@ pub(crate) enum Seat {
     None = 0,
     /// On a counter.
     Counter = 1,
-    /// On no counter: a timer.
+    /// By a timer, on no counter.
     Timer = 2,
     /// This kind of processor does not count it.
     Refused = 3,
@@ -125,20 +125,21 @@ pub(crate) enum Seat {
 /// One counter's work in one rotation.
 #[derive(Clone, Copy, Debug, FromZeros)]
 pub struct Slot {
-    /// The value of its select without the bit that starts it; of a fixed counter, its nibble at its
-    /// place in IA32_FIXED_CTR_CTRL.
+    /// The value of its select without the bit that starts it; for a fixed counter, its nibble in
+    /// its position in IA32_FIXED_CTR_CTRL.
     pub select: u64,
-    /// NetBurst: registers that are written before the select.
+    /// NetBurst: the registers written before the select.
     pub(crate) upstream: [Register; 3],
     /// The select's MSR; 0 for a fixed counter.
     pub select_msr: u32,
-    /// The MSR that the counter's value is written to.
+    /// The MSR through which the counter's value is written.
     pub write_msr: u32,
-    /// The MSR that it is read from, 0 where RDPMC reads it.
+    /// The MSR from which it is read; 0 if it is read with RDPMC.
     pub read_msr: u32,
     /// ECX for RDPMC.
     pub pmc: u32,
-    /// Events between two samples, before the guard; 0 where the source is not sampled.
+    /// Events between two samples, before any doubling by the guard; 0 if the source is not
+    /// sampled.
     pub period: u64,
     /// The counter.
     pub counter: Counter,
@@ -151,14 +152,14 @@ pub struct Slot {
     pub source: u16,
     /// The rotation, or [`EVERY_TURN`](shared_types::request::source::Placement::EVERY_TURN).
     pub rotation: u16,
-    /// The next slot of the same rotation, as its index plus 1; 0 behind the last.
+    /// The next slot of the same rotation, as its index plus 1; 0 for the last.
     pub(crate) next: u16,
-    /// [`ErrorCode`] where this kind of processor does not count the source.
+    /// The [`ErrorCode`] if this kind of processor does not count the source.
     pub(crate) error: u32,
 }
 
 impl Program {
-    /// Becomes the same as `other`, in place: it is too large to pass over a kernel's stack.
+    /// Copies `other` in place: a program is too large to pass on a kernel stack.
     pub fn copy_from(&mut self, other: &Self) {
         self.settings = other.settings;
         self.sources.copy_from_slice(&other.sources);
@@ -176,7 +177,7 @@ impl Program {
         self.kinds.get(usize::from(kind))
     }
 
-    /// The most rotations of any kind.
+    /// The largest number of rotations on any kind.
     pub(crate) fn rotations(&self) -> u16 {
         let rotations = self.kinds.iter().map(|kind| kind.rotations);
         rotations.max().unwrap_or(0)
@@ -244,7 +245,7 @@ impl Slot {
         }
     }
 
-    /// A source that this kind of processor does not count, and why.
+    /// The slot of a source that this kind of processor does not count, and why.
     pub(crate) fn refused(error: ErrorCode) -> Self {
         Self {
             seat: Seat::Refused,
@@ -253,7 +254,7 @@ impl Slot {
         }
     }
 
-    /// A source that a timer counts.
+    /// The slot of a source that a timer counts.
     pub(crate) fn timer() -> Self {
         Self {
             seat: Seat::Timer,
@@ -261,7 +262,7 @@ impl Slot {
         }
     }
 
-    /// NetBurst: the registers that are written before the select; the last is always the ESCR.
+    /// NetBurst: the registers written before the select; the last is always the ESCR.
     pub fn upstream(&self) -> impl Iterator<Item = &Register> {
         let [_, _, escr] = &self.upstream;
         let registers = if escr.msr == 0 {
@@ -278,7 +279,7 @@ impl Slot {
         self.counter.global_bit()
     }
 
-    /// The nibble of IA32_FIXED_CTR_CTRL that belongs to it; 0 for a general counter.
+    /// The mask of its nibble in IA32_FIXED_CTR_CTRL; 0 for a general counter.
     #[must_use]
     pub fn fixed_control(&self) -> u64 {
         if self.counter.is_fixed() {
@@ -289,14 +290,14 @@ impl Slot {
     }
 }
 
-/// Where a fixed counter's nibble stands in IA32_FIXED_CTR_CTRL, which has room for 16.
+/// The position of a fixed counter's nibble in IA32_FIXED_CTR_CTRL, which has room for 16.
 fn fixed_shift(counter: Counter) -> u32 {
     4 * u32::from(counter.index() % 16)
 }
 
 fn reads_by_msr(capabilities: &Capabilities, counter: Counter) -> bool {
     let amd = capabilities.interface() == shared_types::ProfileInterface::Amd64;
-    // RDPMC is not there before Pentium MMX and has errata on it.
+    // RDPMC does not exist before the Pentium MMX, and has errata there.
     #[cfg(feature = "legacy")]
     if capabilities.gate == Gate::Cesr {
         return true;
@@ -304,8 +305,8 @@ fn reads_by_msr(capabilities: &Capabilities, counter: Counter) -> bool {
     amd && counter.index() >= amd::RDPMC_CORE_COUNTERS
 }
 
-/// Where a host lends the core memory to make a program in, before it replaces a session's. All
-/// zeros at first.
+/// Memory, lent by the host, in which a program is made before it replaces a session's. All zeros
+/// at first.
 #[derive(Debug, FromZeros)]
 pub struct Scratch {
     pub(crate) program: Program,
@@ -313,7 +314,7 @@ pub struct Scratch {
     pub(crate) seen: Seen,
 }
 
-/// Which sources, or which groups, have been seen: a hash table of indexes plus 1.
+/// The sources or groups seen so far: a hash table of indexes plus 1.
 #[derive(Debug, FromZeros)]
 pub(crate) struct Seen([u16; 2 * MAX_SOURCES]);
 
@@ -322,8 +323,8 @@ impl Seen {
         self.0 = [0; 2 * MAX_SOURCES];
     }
 
-    /// Remembers `index` under a key; answers the index that was remembered before it for the same,
-    /// as `same` judges.
+    /// Remembers `index` under a key; returns the index remembered earlier for the same item, as
+    /// judged by `same`.
     pub(crate) fn put(
         &mut self,
         key: u64,
@@ -331,7 +332,7 @@ impl Seen {
         same: impl Fn(usize) -> bool,
     ) -> Option<usize> {
         let size = self.0.len();
-        // Fibonacci hashing; linear probing of a table that is at most half full.
+        // Fibonacci hashing, with linear probing in a table that is at most half full.
         let start = (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize;
         for step in 0..size {
             let entry = self.0.get_mut((start + step) % size)?;
@@ -345,7 +346,7 @@ impl Seen {
     }
 }
 
-/// Ticks of a clock of `frequency` in so many units of 100 ns.
+/// Ticks of a clock of `frequency` in `hundred_ns` units of 100 ns.
 #[must_use]
 pub fn ticks(hundred_ns: u64, frequency: u64) -> u64 {
     (u128::from(hundred_ns) * u128::from(frequency) / 10_000_000) as u64

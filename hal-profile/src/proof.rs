@@ -1,9 +1,10 @@
-//! START's proof: the counters that a session will use count on every processor, and, where it
-//! samples, their interrupt comes. A PMU that CPUID shows can be missing all the same (guests), and
-//! nothing documents that every Windows leaves LVTPC as sampling needs it.
+//! START's proof that the counters a session will use do count on every processor and, if it
+//! samples, that their interrupt arrives. A PMU that CPUID reports may still be missing (in
+//! guests), and nothing documents that every version of Windows leaves LVTPC as sampling needs it.
 //!
-//! Each try has three steps: [`Local::begin_proof`] starts the counters on instructions, the host
-//! executes some with interrupts let in, and [`Local::end_proof`] looks.
+//! Each try has three steps: [`Local::begin_proof`] starts the counters on an instruction event,
+//! the host executes some instructions with interrupts enabled, and [`Local::end_proof`] checks the
+//! result.
 
 use crate::guard::STORM;
 use crate::host::Local;
@@ -12,14 +13,15 @@ use crate::pmu;
 use crate::program::Seat;
 use crate::state::{Phase, Proof};
 
-/// Instructions that each try executes. An interrupt may be late, or lost once: the later tries wait
+/// Instructions that each try executes. An interrupt may be late, or lost once, so later tries wait
 /// longer for it.
 pub(crate) const TRIES: [u32; 3] = [300, 3_000, 13_000];
-/// Events to the interrupt: fewer than are executed, more than the shortest reload.
+/// Events until the interrupt: fewer than a try executes, more than the shortest reload.
 const PERIOD: u64 = 160;
 
 impl<M: Machine> Local<'_, M> {
-    /// Starts the counters, unless the proof is made already. `first`: the first try of a START.
+    /// Starts the counters, unless an earlier try passed or the proof cannot be made. `first`: this
+    /// is the first try of a START.
     pub(crate) fn begin_proof(&mut self, first: bool) {
         if first {
             self.state.proof = Proof::Open;
@@ -63,7 +65,7 @@ impl<M: Machine> Local<'_, M> {
         state.phase = Phase::Proving;
     }
 
-    /// Lets the overflow interrupt through, unless a storm has masked it and is not over.
+    /// Unmasks the overflow interrupt; `false` if a storm masked it and is not over.
     fn interrupt_is_clear(&mut self) -> bool {
         let state = &mut *self.state;
         if state.storm && pmu::status(self.machine, &state.capabilities) != 0 {
@@ -76,8 +78,8 @@ impl<M: Machine> Local<'_, M> {
         true
     }
 
-    /// An interrupt has come while the proof runs, or right after a try that did not see it come. One
-    /// after the other without end are a storm.
+    /// Handles an interrupt that comes during the proof, or just after a try that did not see it.
+    /// Too many of them are a storm.
     pub(crate) fn proof_interrupt(&mut self) {
         let state = &mut *self.state;
         let capabilities = &state.capabilities;
@@ -96,8 +98,8 @@ impl<M: Machine> Local<'_, M> {
         }
     }
 
-    /// Stops the counters and looks. Answers whether the proof is made; if so the counters stay
-    /// taken over, for [`Self::start`].
+    /// Stops the counters and checks them. Returns whether the proof has passed; if so, the
+    /// counters stay taken over for [`Self::start`].
     pub(crate) fn end_proof(&mut self) -> bool {
         let state = &mut *self.state;
         if state.phase == Phase::Proved && state.proof == Proof::Open {
@@ -112,7 +114,8 @@ impl<M: Machine> Local<'_, M> {
         let (mut alive, mut interrupts) = (true, false);
         for counter in &*active {
             let value = pmu::read(self.machine, counter);
-            // One that is not there reads as 0, which is also where an interrupt may stop it.
+            // A missing counter reads as 0, but a working one may also have been stopped at 0 by
+            // its interrupt.
             let absent = value == 0 && state.proof_interrupts == 0;
             alive &= value != counter.preset && !absent;
             interrupts |= counter.slot.interrupts;
@@ -134,7 +137,7 @@ impl<M: Machine> Local<'_, M> {
         state.proof == Proof::Passed
     }
 
-    /// START is refused: gives the counters back.
+    /// Gives the counters back when START is refused.
     pub(crate) fn abandon_proof(&mut self) {
         if self.state.phase == Phase::Proved {
             self.give_back();
@@ -142,7 +145,7 @@ impl<M: Machine> Local<'_, M> {
         }
     }
 
-    /// The program's first source on a fixed counter that somebody else has enabled.
+    /// The program's first source on a fixed counter that another owner has enabled.
     pub(crate) fn taken_source(&self) -> u32 {
         let taken = u64::from(self.state.found.fixed) << 32;
         let slots = self.program.kind(self.state.kind).map(|kind| &kind.slots);

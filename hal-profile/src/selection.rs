@@ -1,8 +1,8 @@
-//! Which profile interface a processor gets, and by which rule.
+//! Chooses a processor's profile interface, and gives the rule that chose it.
 //!
-//! [`judge`] is the whole of it. Sources: G. Chappell, "Hardware Performance Counters" (HAL of the
-//! original Windows 10) for `hal`; for `interface`, the older processors' manuals and one rule of
-//! safety: an MSR that is not proved to be there is not touched, as its #GP is a bug check.
+//! [`judge`] makes the choice. Sources: for `hal`, G. Chappell, "Hardware Performance Counters"
+//! (HAL of the original Windows 10); for `used`, the older processors' manuals and one safety rule:
+//! an MSR that is not proved to exist is not touched, because its #GP is a bug check.
 
 use crate::machine::{CpuidResult, Machine};
 use crate::registers::cpuid::{
@@ -15,7 +15,7 @@ use crate::registers::cpuid::{
 use shared_types::{ProfileInterface, Reason};
 use zerocopy::FromZeros;
 
-/// What CPUID says that decides, read once.
+/// The CPUID results on which the choice depends, read once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromZeros)]
 pub struct Identity {
     /// Leaf 0's vendor string.
@@ -32,22 +32,22 @@ pub struct Identity {
     pub leaf1_ecx: u32,
     /// Leaf 1 EDX.
     pub leaf1_edx: u32,
-    /// Leaf 0x0A, zeros where it is not there.
+    /// Leaf 0x0A; zeros if it does not exist.
     pub leaf_0a: CpuidResult,
-    /// Highest extended leaf, 0 where there is none.
+    /// Highest extended leaf; 0 if there is none.
     pub max_extended: u32,
     /// Leaf 0x80000001 ECX.
     pub extended_ecx: u32,
     /// Leaf 0x80000001 EDX.
     pub extended_edx: u32,
-    /// Leaf 0x80000022, zeros where it is not there.
+    /// Leaf 0x80000022; zeros if it does not exist.
     pub leaf_80000022: CpuidResult,
-    /// The hypervisor's vendor string, zeros where none shows itself.
+    /// The hypervisor's vendor string; zeros if none is visible.
     pub hypervisor_vendor: [u8; 12],
-    /// The vendor string at leaf 0x40000100 of a hypervisor that shows Hyper-V's face at
-    /// 0x40000000 (QEMU, "Hyper-V Enlightenments"), zeros where there is none.
+    /// The vendor string at leaf 0x40000100 of a hypervisor that presents Hyper-V's leaves at
+    /// 0x40000000 (QEMU, "Hyper-V Enlightenments"); zeros if there is none.
     pub hypervisor_behind: [u8; 12],
-    /// What Windows would make of the hypervisor.
+    /// How Windows would classify the hypervisor.
     pub hypervisor: Hypervisor,
 }
 
@@ -60,18 +60,18 @@ pub enum Hypervisor {
     None = 0,
     /// Microsoft-compatible.
     Hv1(Hv1) = 1,
-    /// Any other: it promises nothing about counters.
+    /// Any other; it promises nothing about counters.
     Other = 2,
 }
 
-/// What an Hv#1 hypervisor says in leaf 0x40000003 (TLFS, "Hypervisor CPUID Leaf Range",
-/// feature identification).
+/// What an Hv#1 hypervisor reports in leaf 0x40000003 (TLFS, "Hypervisor CPUID Leaf Range", feature
+/// identification).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, FromZeros)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a bit of its own")]
 pub struct Hv1 {
     /// EDX bit 2: performance monitors are available.
     pub counters: bool,
-    /// ECX bit 7: an architectural PMU is available. Shown, and not judged by.
+    /// ECX bit 7: an architectural PMU is available. Reported, but not used in the choice.
     pub architectural: bool,
     /// EDX bit 26: last branch records are available.
     pub branches: bool,
@@ -80,7 +80,7 @@ pub struct Hv1 {
 }
 
 impl Identity {
-    /// Reads the leaves that decide.
+    /// Reads the leaves on which the choice depends.
     pub fn read(machine: &impl Machine) -> Self {
         let leaf0 = machine.cpuid(0, 0);
         let leaf1 = machine.cpuid(1, 0);
@@ -155,7 +155,7 @@ impl Hypervisor {
         }
     }
 
-    /// It is Hv#1 and does not offer the counters.
+    /// Whether it is an Hv#1 hypervisor that does not offer the counters.
     #[must_use]
     pub fn masks_counters(self) -> bool {
         matches!(
@@ -168,7 +168,7 @@ impl Hypervisor {
     }
 }
 
-/// KVM and Xen move their own leaves up where they show Hyper-V's.
+/// KVM and Xen move their own leaves up when they present Hyper-V's.
 fn behind(machine: &impl Machine) -> [u8; 12] {
     match hypervisor_vendor(machine.cpuid(0x4000_0100, 0)) {
         name @ (KVM | XEN) => name,
@@ -188,12 +188,12 @@ pub struct Choice {
     pub reason: Reason,
 }
 
-/// What Windows 10's HAL would choose, and what halprof uses.
+/// The choice that Windows 10's HAL would make, and the one that halprof uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromZeros)]
 pub struct Judgement {
-    /// Windows 10's HAL: Default, Emon or Amd64.
+    /// The choice of Windows 10's HAL: Default, Emon or Amd64.
     pub hal: Choice,
-    /// halprof.
+    /// The choice that halprof makes.
     pub used: Choice,
 }
 
@@ -212,7 +212,7 @@ pub fn judge(id: &Identity) -> Judgement {
     Judgement { hal, used }
 }
 
-/// Gate, vendor, leaf 0x0A, hypervisor: in the HAL's order.
+/// Gate, vendor, leaf 0x0A, hypervisor, in the HAL's order.
 fn hal_choice(id: &Identity) -> Choice {
     let tentative = if !passes_gate(id) {
         default(Reason::Gate32)
@@ -234,8 +234,8 @@ fn hal_choice(id: &Identity) -> Choice {
     }
 }
 
-/// The 64-bit HAL asks for CPUID only; the 32-bit HAL for Intel family 6 or 15, or AMD with long
-/// mode. Without long mode there is no 64-bit Windows.
+/// The 64-bit HAL requires only CPUID; the 32-bit HAL requires Intel family 6 or 15, or AMD with
+/// long mode. Without long mode there is no 64-bit Windows.
 fn passes_gate(id: &Identity) -> bool {
     let long_mode = id.extended_edx & LEAF80000001_EDX_LONG_MODE != 0;
     long_mode || (id.is_intel() && matches!(id.family, 6 | 15))
@@ -260,10 +260,10 @@ fn emon(id: &Identity) -> Choice {
     default(reason)
 }
 
-/// Families and models of the HAL design document's older interfaces, which no current Windows
-/// boots on: they serve modelled machines.
+/// Families and models of the older interfaces in the HAL design document. No current Windows boots
+/// on them: they serve modelled machines.
 fn old_interface(id: &Identity) -> Option<Choice> {
-    // Who declares architectural monitoring has its registers, and not the older ones.
+    // A processor that declares architectural monitoring has its registers, not the older ones.
     if !id.is_intel() || PerfMonEax::from_bits(id.leaf_0a.eax).version() != 0 {
         return None;
     }
@@ -280,7 +280,7 @@ fn old_interface(id: &Identity) -> Option<Choice> {
     })
 }
 
-/// An interface of processors that no 64-bit Windows boots on: in halprof.sys there is none.
+/// An interface for processors that no 64-bit Windows boots on; halprof.sys is built without it.
 const fn legacy(interface: ProfileInterface, reason: Reason) -> Choice {
     if cfg!(feature = "legacy") {
         Choice { interface, reason }
@@ -289,7 +289,7 @@ const fn legacy(interface: ProfileInterface, reason: Reason) -> Choice {
     }
 }
 
-/// CPUID itself says that AMD's counters are there.
+/// Whether CPUID itself says that AMD's counters exist.
 fn proved_by_cpuid(id: &Identity) -> bool {
     id.extended_ecx & LEAF80000001_ECX_PERF_CTR_EXT_CORE != 0
         || id.leaf_80000022.eax & LEAF80000022_EAX_PERFMON_V2 != 0

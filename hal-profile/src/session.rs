@@ -10,11 +10,11 @@ pub struct Client {
     pub handle: u64,
     /// The process that opened it.
     pub process: u32,
-    /// It may see kernel addresses: it holds SeDebugPrivilege. Looked at by CONFIGURE alone.
+    /// It may see kernel addresses: it holds SeDebugPrivilege. Only CONFIGURE looks at this.
     pub kernel_addresses: bool,
 }
 
-/// Storage for one session, allocated by the host. All zeros: nobody uses it.
+/// Storage for one session, allocated by the host. All zeros: unused.
 #[derive(Debug, FromZeros)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -23,39 +23,40 @@ pub struct Client {
 pub struct Session {
     pub(crate) owned: bool,
     owner: Client,
-    /// How often this storage has been used: part of the session's number.
+    /// How many sessions have used this storage: part of the session's number.
     pub(crate) uses: u32,
     pub(crate) kernel: bool,
     pub(crate) approximate: bool,
-    /// It holds RDPMC in user mode.
+    /// The session holds RDPMC in user mode.
     pub(crate) rdpmc: bool,
-    /// Why the driver has ended its last run.
+    /// Why the driver ended the session's last run.
     pub(crate) ended: Ended,
     pub(crate) program: Program,
 }
 
-/// Why a run was ended, or zeros.
+/// Why a run was ended, or zeros if it was not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
 pub(crate) struct Ended {
-    /// [`shared_types::ErrorCode`], whose documentation says what the other two are.
+    /// An [`shared_types::ErrorCode`], whose documentation gives the meaning of `subject` and
+    /// `detail`.
     pub(crate) error: u32,
     pub(crate) subject: u32,
     pub(crate) detail: u64,
 }
 
 impl Session {
-    /// Who owns it.
+    /// The client that owns the session.
     #[must_use]
     pub fn owner(&self) -> Option<Client> {
         self.owned.then_some(self.owner)
     }
 
-    /// The process of who owns it, 0 for none.
+    /// The process of its owner; 0 if it has none.
     pub(crate) fn process(&self) -> u32 {
         self.owner().map_or(0, |owner| owner.process)
     }
 
-    /// A client takes it.
+    /// Gives the session to a client.
     pub(crate) fn open(&mut self, owner: Client, kernel: bool, approximate: bool) {
         self.owned = true;
         self.owner = owner;
@@ -66,7 +67,7 @@ impl Session {
         self.program.settings.count = 0;
     }
 
-    /// Nobody owns it any more.
+    /// Marks the session as unowned.
     pub(crate) fn close(&mut self) {
         self.owned = false;
         self.program.settings.count = 0;

@@ -1,6 +1,7 @@
-//! What the core keeps of one processor while it runs a program. All zeros: nobody has looked at it.
+//! What the core keeps for one processor while it runs a program. All zeros: the processor has not
+//! been examined yet.
 //!
-//! It is touched only on its processor, with interrupts masked.
+//! The state is touched only on its own processor, with interrupts masked.
 
 use crate::branches::Recorded;
 use crate::capabilities::Capabilities;
@@ -11,84 +12,84 @@ use crate::program::{MAX_COUNTERS, MAX_SOURCES, Slot};
 use crate::statistics::SampleStatistics;
 use zerocopy::FromZeros;
 
-/// The longest period of any source: what a 32-bit sign-extended counter write can take.
+/// The longest period of any source: the most that a sign-extended 32-bit counter write can hold.
 const LONGEST_PERIOD: u64 = i32::MAX as u64;
-/// More doublings change nothing: the shortest period of any source is then above the longest.
+/// Further doublings change nothing: by then even the shortest period exceeds the longest.
 pub(crate) const MOST_DOUBLINGS: u32 = 31;
 
 /// One processor's state; its host keeps one for each.
 #[derive(Debug, FromZeros)]
 pub struct ProcessorState {
-    /// What the processor can do; [`Self::known`] tells whether it has been looked at.
+    /// What the processor can do; valid once [`Self::known`] is set.
     pub(crate) capabilities: Capabilities,
     pub(crate) known: bool,
-    /// Its kind, among those of this machine.
+    /// The index of its kind among the kinds of processor in this machine.
     pub(crate) kind: u8,
     pub(crate) phase: Phase,
     pub(crate) proof: Proof,
-    /// Interrupts that have come during the proof.
+    /// Interrupts received during the proof.
     pub(crate) proof_interrupts: u32,
     pub(crate) active: ActiveCounters,
     pub(crate) totals: [Total; MAX_SOURCES],
     pub(crate) order: Order,
     pub(crate) guard: Guard,
-    /// How often the guard has doubled the periods.
+    /// How many times the guard has doubled the periods.
     pub(crate) doublings: u32,
     pub(crate) statistics: SampleStatistics,
     pub(crate) clock: Clock,
     pub(crate) found: Found,
     pub(crate) pce: Pce,
-    /// A storm of interrupts has left LVTPC masked here.
+    /// An interrupt storm has left LVTPC masked here.
     pub(crate) storm: bool,
-    /// [`shared_types::ErrorCode`] for which the session has ended here, or 0.
+    /// The [`shared_types::ErrorCode`] with which the session ended here, or 0.
     pub(crate) ended: u32,
-    /// The register that told, when one was last looked at for a refusal: LVTPC, or where branch
-    /// recording is switched.
+    /// The value of the register on which the last refusal was based: LVTPC, or the register that
+    /// controls branch recording.
     pub(crate) evidence: u64,
     pub(crate) branches: Recorded,
 }
 
-/// How far a program has come.
+/// How far a program has got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
 #[repr(u8)]
 pub(crate) enum Phase {
     /// Nothing runs.
     Stopped = 0,
-    /// Asleep: to be armed again.
+    /// Suspended for sleep; to be armed again.
     Suspended = 1,
-    /// The session has ended here, for the cause in `ended`; totals stay.
+    /// The session has ended here, for the cause in `ended`; its totals are kept.
     Ended = 2,
-    /// Counters count.
+    /// The counters are counting.
     Running = 3,
-    /// Counters are stopped and not yet read: interrupts that are on their way are let in first.
+    /// The counters are stopped and not yet read: pending interrupts are let in first.
     Halted = 4,
-    /// START's proof runs.
+    /// START's proof is running.
     Proving = 5,
-    /// The proof is made: the counters are taken over, and stopped.
+    /// The counters are taken over and stopped: the proof has passed or is between tries.
     Proved = 6,
 }
 
-/// What START's proof has found.
+/// The result of START's proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
 #[repr(u8)]
 pub(crate) enum Proof {
-    /// Not made yet.
+    /// Not decided yet.
     Open = 0,
-    /// Counters count, and interrupts come where they are needed.
+    /// The counters count, and interrupts arrive if they are needed.
     Passed = 1,
     /// A counter does not count.
     CountersDead = 2,
     /// No interrupt came.
     InterruptsDead = 3,
-    /// The storm of an earlier session is not over.
+    /// An earlier session's storm is not over.
     Storm = 4,
-    /// Somebody else has a fixed counter enabled that the program needs.
+    /// Another owner has enabled a fixed counter that the program needs.
     FixedTaken = 5,
-    /// Somebody else records branches.
+    /// Another owner is recording branches.
     BranchesTaken = 6,
 }
 
-/// The counters of the rotation that runs now.
+/// The counters of the rotation now running.
 #[derive(Debug, FromZeros)]
 pub(crate) struct ActiveCounters {
     counters: [Active; MAX_COUNTERS],
@@ -97,7 +98,7 @@ pub(crate) struct ActiveCounters {
     bits: u64,
 }
 
-/// The order in which rotations run: every cycle is a new permutation.
+/// The order in which rotations run: each cycle is a new permutation.
 #[derive(Debug, FromZeros)]
 pub(crate) struct Order {
     rotations: [u8; MAX_SOURCES],
@@ -106,20 +107,20 @@ pub(crate) struct Order {
     random: u64,
 }
 
-/// Running totals of one source on this processor.
+/// Running totals of one source on one processor.
 #[derive(Clone, Copy, Debug, FromZeros)]
 pub(crate) struct Total {
     pub(crate) counted: u64,
-    /// Ticks of the time-stamp counter in which its counter ran.
+    /// Time for which its counter ran, in ticks of the time-stamp counter.
     pub(crate) running: u64,
     pub(crate) rotations: u64,
     pub(crate) at_rotation_start: u64,
     pub(crate) count_squared: u128,
     pub(crate) count_by_time: u128,
     pub(crate) time_squared: u128,
-    /// Sampling: the period that the present preset is for.
+    /// Sampling: the period for which the current preset was computed.
     pub(crate) current_period: u64,
-    /// Sampling: events since the last sample, as far as they are counted.
+    /// Sampling: events counted since the last sample.
     pub(crate) carried: u64,
 }
 
@@ -128,11 +129,11 @@ pub(crate) struct Total {
 pub(crate) struct Clock {
     /// When the session started or was resumed.
     pub(crate) started: u64,
-    /// When the rotation began.
+    /// When the current rotation began.
     pub(crate) rotation_began: u64,
     /// When the counters were stopped.
     pub(crate) halted: u64,
-    /// For how long the session had been running before `started`.
+    /// How long the session had run before `started`.
     pub(crate) before: u64,
 }
 
@@ -141,14 +142,15 @@ pub(crate) struct Clock {
 pub(crate) struct Found {
     /// The global control register.
     pub(crate) control: u64,
-    /// General counters of the program that somebody else had enabled, as a mask.
+    /// General counters of the program that another owner had enabled, as a mask.
     pub(crate) counters: u32,
-    /// Fixed counters that somebody else had enabled, as a mask.
+    /// Fixed counters that another owner had enabled, as a mask.
     pub(crate) fixed: u32,
 }
 
 impl ProcessorState {
-    /// Whether a program runs here, so that its interrupts and ticks are for it.
+    /// Whether a program is running here, so that interrupts and ticks on this processor belong to
+    /// it.
     #[must_use]
     pub fn is_running(&self) -> bool {
         matches!(
@@ -157,14 +159,14 @@ impl ProcessorState {
         )
     }
 
-    /// What became of this processor's samples.
+    /// Counts of this processor's samples and interrupts.
     #[must_use]
     pub fn statistics(&self) -> &SampleStatistics {
         &self.statistics
     }
 }
 
-/// The period that a source is sampled with after so many doublings, in events.
+/// A source's sampling period after `doublings` doublings, in events.
 #[inline]
 pub(crate) fn doubled(period: u64, doublings: u32) -> u64 {
     #[cold]
@@ -202,7 +204,7 @@ impl ActiveCounters {
         (self.count, self.bits) = (0, 0);
     }
 
-    /// A counter that starts from `preset`.
+    /// Adds a counter that starts from `preset`.
     pub(crate) fn add(&mut self, slot: &Slot, preset: u64) {
         if let Some(counter) = self.counters.get_mut(self.count) {
             counter.slot = *slot;
@@ -215,13 +217,13 @@ impl ActiveCounters {
 }
 
 impl Order {
-    /// A new order of so many rotations.
+    /// Starts a new order of `count` rotations.
     pub(crate) fn begin(&mut self, count: u16, seed: u64) {
         for (index, rotation) in self.rotations.iter_mut().enumerate().take(count.into()) {
             *rotation = index as u8;
         }
         (self.at, self.count) = (0, count);
-        // xorshift has no way out of 0.
+        // xorshift never leaves state 0.
         self.random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
         self.draw();
     }
@@ -232,7 +234,7 @@ impl Order {
         rotation.copied().unwrap_or(0).into()
     }
 
-    /// Goes on to the next.
+    /// Moves on to the next rotation.
     pub(crate) fn advance(&mut self) {
         self.at = if self.at + 1 < self.count {
             self.at + 1
@@ -242,7 +244,8 @@ impl Order {
         self.draw();
     }
 
-    /// Draws the rotation that is due from those that this cycle has not had yet (Fisher and Yates).
+    /// Draws the next rotation from those that have not run in this cycle yet (Fisher-Yates
+    /// shuffle).
     fn draw(&mut self) {
         let left = u64::from(self.count.saturating_sub(self.at));
         if left < 2 {
@@ -267,7 +270,7 @@ impl Order {
 }
 
 impl Total {
-    /// Adds how far a counter has come since this was last done.
+    /// Adds the events that a counter has counted since the previous call.
     #[inline]
     pub(crate) fn add_up(&mut self, active: &mut Active, value: u64) {
         let came = active.advance(value);
@@ -275,7 +278,7 @@ impl Total {
         self.carried = self.carried.wrapping_add(came);
     }
 
-    /// The rotation is over that ran for so many ticks.
+    /// Accounts for the end of a rotation that ran for `ticks`.
     pub(crate) fn end_rotation(&mut self, ticks: u64) {
         let count = self.counted.wrapping_sub(self.at_rotation_start);
         let (count, ticks) = (u128::from(count), u128::from(ticks));

@@ -1,32 +1,32 @@
-//! What became of the samples.
+//! What happened to the samples.
 
 use crate::events::Notes;
 use shared_types::LossCause;
 use zerocopy::FromZeros;
 
-/// Counts of one processor's samples and interrupts: generated = stored + all lost.
+/// Counts of one processor's samples and interrupts: `generated` is `stored` plus all of `lost`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
 pub struct SampleStatistics {
-    /// Periods that passed.
+    /// Periods that have elapsed.
     pub generated: u64,
     /// Samples in the ring.
     pub stored: u64,
     /// Samples not stored, by cause.
     pub lost: [u64; LossCause::ALL.len()],
-    /// The events that those stand for, by cause.
+    /// The events that the lost samples stand for, by cause.
     pub lost_events: [u64; LossCause::ALL.len()],
-    /// Interrupts without an overflow of ours.
+    /// Interrupts without an overflow of the session's counters.
     pub spurious: u64,
-    /// How often the guard lengthened the periods.
+    /// How many times the guard lengthened the periods.
     pub throttled: u64,
-    /// Ticks of the time-stamp counter in the handler.
+    /// Time spent in the handler, in ticks of the time-stamp counter.
     pub handler_ticks: u64,
-    /// What no event tells of yet.
+    /// What has not yet been written as system events.
     pub(crate) notes: Notes,
 }
 
 impl SampleStatistics {
-    /// Periods of so many events each passed and are not stored.
+    /// Counts `periods` elapsed periods of `period` events each as lost.
     pub(crate) fn lose(&mut self, cause: LossCause, periods: u64, period: u64) {
         let cause = cause as usize;
         if let (Some(lost), Some(events)) =
