@@ -1,4 +1,4 @@
-//! Which sources a processor has: the rows of its interfaces' tables, judged.
+//! Which sources a processor has, and which of them it supports.
 
 use crate::capabilities::Capabilities;
 use crate::source::amd64_events::{
@@ -10,11 +10,11 @@ use crate::source::{self, ANY, CounterSet, Fit, Row, Select, amd, amd64, emon, i
 use crate::source::{p6, pentium};
 use shared_types::{ErrorCode, ProfileInterface, ProfileSource};
 
-/// Every source of a machine whose boot processor has these capabilities: the table of the HAL's
-/// interface first, then the interface in use, then halprof's own.
+/// Every source of a machine whose boot processor has these capabilities: first the table of the
+/// HAL's interface, then that of the interface in use, then halprof's own.
 pub fn rows(capabilities: &Capabilities) -> impl Iterator<Item = &'static Row> {
     let hal = table(capabilities, capabilities.judgement.hal.interface);
-    // Mostly the two are the same, whose every row would be looked for in vain.
+    // The two are mostly the same, and then looking up every row would find nothing new.
     let used: &[Row] = if capabilities.interface() == capabilities.judgement.hal.interface {
         &[]
     } else {
@@ -30,7 +30,7 @@ pub fn rows(capabilities: &Capabilities) -> impl Iterator<Item = &'static Row> {
         .chain(own_legacy(capabilities))
 }
 
-/// The row of a number, if the machine has it.
+/// Finds a row by number, if the machine has it.
 #[must_use]
 pub fn find(capabilities: &Capabilities, id: ProfileSource) -> Option<&'static Row> {
     if id.is_own() {
@@ -51,7 +51,7 @@ fn find_own(capabilities: &Capabilities, id: ProfileSource) -> Option<&'static R
         .or_else(|| own_legacy(capabilities).find(|row| row.id == id))
 }
 
-/// Whether the table of the HAL's own interface has the row.
+/// Whether the table of the HAL's own interface has this source.
 #[must_use]
 pub fn is_hal(capabilities: &Capabilities, id: ProfileSource) -> bool {
     let hal = capabilities.judgement.hal.interface;
@@ -81,7 +81,8 @@ fn legacy_table(_: &Capabilities, _: ProfileInterface) -> &'static [Row] {
     source::default::ROWS
 }
 
-/// halprof's own rows, in at most two tables; NetBurst's depend on the model, and are not here.
+/// halprof's own rows, in at most two tables; those of NetBurst depend on the model and are not
+/// included.
 fn own_tables(capabilities: &Capabilities) -> (&'static [Row], &'static [Row]) {
     match capabilities.interface() {
         ProfileInterface::Emon => (intel::FIXED, intel::ARCHITECTURAL),
@@ -128,7 +129,7 @@ fn generation(capabilities: &Capabilities) -> AmdGeneration {
     AmdGeneration::from(identity.family.into(), identity.model.into())
 }
 
-/// In which layout raw selects are given; `None` where there are no counters.
+/// The layout of raw selects; `None` if there are no counters.
 #[must_use]
 pub fn raw_family(capabilities: &Capabilities) -> Option<Family> {
     match capabilities.interface() {
@@ -152,7 +153,7 @@ pub fn raw_family(capabilities: &Capabilities) -> Option<Family> {
 pub struct Refusal {
     /// The cause.
     pub error: ErrorCode,
-    /// In words.
+    /// An explanation.
     pub why: &'static str,
 }
 
@@ -163,8 +164,8 @@ const fn unsupported(why: &'static str) -> Result<(), Refusal> {
     })
 }
 
-/// Judges a row on one processor. `approximate`: rows that only approximate their names count as
-/// supported.
+/// Whether one processor supports a row. `approximate`: rows that only approximate their names are
+/// supported too.
 pub fn support(capabilities: &Capabilities, row: &Row, approximate: bool) -> Result<(), Refusal> {
     match row.fit {
         Fit::Timer => return Ok(()),
@@ -199,8 +200,8 @@ const NEEDS_A_UNIT_MASK: &str =
 const UNKNOWN_MODEL: &str =
     "this model's events are not known: the HAL's row may count something else than its name";
 
-/// The HAL offers the rows of its Amd64 table on every AMD processor; what the family does not
-/// count is there for who asks for approximate sources.
+/// The HAL offers the rows of its Amd64 table on every AMD processor. Those that the family does
+/// not document are available only to a session that asks for approximate sources.
 fn known_on_amd(capabilities: &Capabilities, row: &Row) -> Result<(), Refusal> {
     let Some((generation, event, unit_mask)) = hal_amd_event(capabilities, row) else {
         return Ok(());
@@ -266,7 +267,7 @@ fn available(capabilities: &Capabilities, row: &Row) -> Result<(), Refusal> {
     }
 }
 
-/// Each of two threads that share the counters has one side of them.
+/// If two threads share the counters, each has one side of them.
 fn netburst_available(
     capabilities: &Capabilities,
     event: &source::NetBurstSelect,
@@ -286,13 +287,13 @@ fn netburst_available(
     }
 }
 
-/// The counters that can count a row, in general.
+/// The general counters that can count a row.
 #[must_use]
 pub fn counters(capabilities: &Capabilities, row: &Row) -> CounterSet {
     row.counters & constraint(capabilities, &row.select())
 }
 
-/// The counters that can count a select, whatever its row says.
+/// The counters that can count a select, regardless of its row.
 #[must_use]
 pub fn constraint(capabilities: &Capabilities, select: &Select) -> CounterSet {
     match *select {
@@ -313,7 +314,7 @@ const fn amd_event(select: u64) -> u16 {
     (select & 0xFF | select >> 24 & 0xF00) as u16
 }
 
-/// What a row counts on this processor, by its manual's name, and what to know about that.
+/// What a row counts on this processor, by its name in the manual, and a note on that.
 #[must_use]
 pub fn describe(capabilities: &Capabilities, row: &'static Row) -> (&'static str, &'static str) {
     let Some((generation, event, unit_mask)) = hal_amd_event(capabilities, row) else {
@@ -335,8 +336,7 @@ pub fn describe(capabilities: &Capabilities, row: &'static Row) -> (&'static str
     (name, note)
 }
 
-/// The select as one number, in the family's layout (see [`source::raw`]); `None` where there is
-/// none.
+/// The select as one number, in the family's layout (see [`source::raw`]); `None` if there is none.
 #[must_use]
 pub fn select_word(select: &Select) -> Option<u64> {
     match *select {

@@ -1,18 +1,18 @@
-//! Registers as the manuals describe them; what executes an access is [`crate::machine::Machine`].
+//! Registers as the manuals describe them; [`crate::machine::Machine`] performs the accesses.
 //!
-//! The manuals, by the names under which this repository cites them, with the titles of sections
-//! and tables: numbers of chapters change from one edition to the next.
+//! This repository cites the manuals by the names below, with the titles of sections and tables:
+//! chapter numbers change from one edition to the next.
 //!
-//! | name | is | order number |
+//! | name | manual | order number |
 //! |---|---|---|
 //! | SDM vol. 2 | Intel 64 and IA-32 Architectures Software Developer's Manual, instructions | 325383 |
 //! | SDM vol. 3 | the same, system programming | 325384 |
 //! | SDM vol. 4 | the same, model-specific registers | 335592 |
 //! | APM vol. 2 | AMD64 Architecture Programmer's Manual, system programming | 24593 |
 //! | APM vol. 3 | the same, instructions | 24594 |
-//! | PPR | AMD's Processor Programming Reference of a family and its models | one for each |
+//! | PPR | AMD's Processor Programming Reference for a family and its models | one for each |
 //!
-//! Pentium, P6 and NetBurst are as the SDM of September 2016 has them.
+//! Pentium, P6 and NetBurst follow the SDM of September 2016.
 
 pub mod amd;
 pub mod apic;

@@ -1,12 +1,12 @@
-//! Profile sources: rows of tables, nothing else.
+//! Profile sources: rows of tables.
 //!
-//! A row says what number Windows gives a source, what it is called, what the processor is told to
-//! count for it, and how well that fits the name. The facts are the CSV files of `data/`; the build
+//! A row gives a source's number in Windows, its name, the event that the processor counts for it,
+//! and how well that event fits the name. The facts are in the CSV files in `data/`; the build
 //! script turns them into the tables of the modules below, one for each interface.
 
 use shared_types::ProfileSource;
 
-/// A table that the build script made of a CSV.
+/// A table that the build script generated from a CSV file.
 macro_rules! generated {
     ($name:literal) => {
         const { &include!(concat!(env!("OUT_DIR"), "/", $name, ".rs")) }
@@ -32,12 +32,12 @@ pub struct Row {
     pub id: ProfileSource,
     symbol: u16,
     select: RowSelect,
-    /// The general counters that can count it, by index; [`ANY`] where the event has no constraint,
-    /// [`NO_COUNTER`] where none can.
+    /// The general counters that can count it, by index; [`ANY`] if the event has no constraint,
+    /// [`NO_COUNTER`] if no counter can.
     pub counters: CounterSet,
-    /// The fixed-function counters that count the very same event, by index; [`NO_COUNTER`] where
-    /// none does. A near relative is not named here: fixed counter 2 counts at another clock than
-    /// event 3Ch with unit mask 01h does on many parts.
+    /// The fixed-function counters that count exactly the same event, by index; [`NO_COUNTER`] if
+    /// none does. One that counts a similar event is not listed: on many parts, fixed counter 2
+    /// runs at a different clock from event 3Ch with unit mask 01h.
     pub fixed: CounterSet,
     /// How well the event fits the name.
     pub fit: Fit,
@@ -60,7 +60,7 @@ impl Row {
         }
     }
 
-    /// A source that no event of the family fits.
+    /// A source for which the family has no fitting event.
     const fn unsupported(id: u32, symbol: u16, note: u16) -> Self {
         Self {
             id: ProfileSource(id),
@@ -81,7 +81,7 @@ impl Row {
     }
 
     /// The name that Windows' own tools print, e.g. `TotalIssues`: the symbol without `Profile`,
-    /// but for ProfileTime and what they spell in another way.
+    /// except for ProfileTime and the names that they spell differently.
     #[must_use]
     pub fn name(&self) -> &'static str {
         if self.fit == Fit::Timer {
@@ -92,19 +92,19 @@ impl Row {
         amd64::spelling(self).unwrap_or(name)
     }
 
-    /// The manual's name of the event, e.g. `INST_RETIRED`; empty where nothing is counted.
+    /// The manual's name for the event, e.g. `INST_RETIRED`; empty if nothing is counted.
     #[must_use]
     pub fn counts(&self) -> &'static str {
         text(self.counts)
     }
 
-    /// What a user should know before trusting it; may be empty.
+    /// What a user should know before trusting the source; may be empty.
     #[must_use]
     pub fn note(&self) -> &'static str {
         text(self.note)
     }
 
-    /// What the processor is told to count.
+    /// What the processor is programmed to count.
     #[must_use]
     pub const fn select(&self) -> Select {
         match self.select {
@@ -118,7 +118,7 @@ impl Row {
     }
 }
 
-/// The text of a number, which is empty for 0.
+/// The text with a given number; empty for 0.
 fn text(number: u16) -> &'static str {
     let [start, end] = [0, 1].map(|next| {
         let start = TEXT_STARTS.get(usize::from(number) + next);
@@ -127,7 +127,7 @@ fn text(number: u16) -> &'static str {
     TEXTS[0].get(start..end).unwrap_or_default()
 }
 
-/// As `get`, which is not const.
+/// The same as `get`, which is not const.
 const fn at<T>(table: &[T], index: usize) -> Option<&T> {
     match table.split_at_checked(index) {
         Some((_, [entry, ..])) => Some(entry),
@@ -135,12 +135,13 @@ const fn at<T>(table: &[T], index: usize) -> Option<&T> {
     }
 }
 
-/// Names, what rows say of what they count, and AMD's events' verdicts: once each, in one.
+/// Names, the event names and notes of rows, and the verdicts on AMD events: one string that holds
+/// each text once.
 static TEXTS: &[&str; 1] = generated!("texts");
-/// Where each of them begins, and where the last ends.
+/// Where each text begins, and where the last one ends.
 static TEXT_STARTS: &[u16] = generated!("text_starts");
 
-/// [`Select`] as a row holds it: NetBurst's, which few rows have, lies elsewhere.
+/// [`Select`] as a row stores it: NetBurst selects, which few rows have, are stored elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RowSelect {
     None,
@@ -154,18 +155,18 @@ enum RowSelect {
     Fixed(u8),
 }
 
-/// The row of a number in a table sorted by number.
+/// Finds a row by number in a table sorted by number.
 #[must_use]
 pub fn find(table: &'static [Row], id: ProfileSource) -> Option<&'static Row> {
     let at = table.binary_search_by_key(&id.0, |row| row.id.0).ok()?;
     table.get(at)
 }
 
-/// The intervals that a source takes: events between two overflows or, for ProfileTime, units of
+/// The intervals that a source accepts: events between two overflows or, for ProfileTime, units of
 /// 100 ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IntervalLimits {
-    /// The interval until one is set.
+    /// The interval used until one is set.
     pub default: u32,
     /// The shortest.
     pub min: u32,
@@ -173,9 +174,10 @@ pub struct IntervalLimits {
     pub max: u32,
 }
 
-/// The interval limits of a source: one set for ProfileTime, one for all that count.
+/// The interval limits of a source: one set for ProfileTime, one for every source that counts.
 ///
-/// Source: what `wpr -pmcsources` and `tracelog -profilesources` list on Intel and AMD alike.
+/// Source: the output of `wpr -pmcsources` and `tracelog -profilesources`, identical on Intel and
+/// AMD.
 #[must_use]
 pub const fn limits(id: ProfileSource) -> IntervalLimits {
     match id {
@@ -198,7 +200,7 @@ pub type CounterSet = u32;
 /// Every counter that the processor has.
 pub const ANY: CounterSet = u32::MAX;
 
-/// No general counter: nothing to count, or a fixed-function counter's.
+/// No general counter: there is nothing to count, or only a fixed-function counter counts it.
 pub const NO_COUNTER: CounterSet = 0;
 
 /// How well an event fits the name of its source.
@@ -208,48 +210,48 @@ pub enum Fit {
     Timer,
     /// A clean match, or the HAL's own row.
     Exact,
-    /// A near match: off unless the session asks for approximate sources.
+    /// A near match: refused unless the session asks for approximate sources.
     Approximate,
     /// No event of this family fits; the note says why.
     Unsupported,
-    /// One set of counters serves all cores of a node: listed, never counted.
+    /// One set of northbridge counters serves all cores of a node: listed, never counted.
     Northbridge,
 }
 
-/// What the processor is told to count, in the form that its interface programs.
+/// What the processor is programmed to count, in the form that its interface uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Select {
     /// Nothing to program.
     None,
-    /// A PerfEvtSel of Intel P6 and later or of AMD, in the HAL's own style: event, unit mask,
-    /// USR and OS, INV and CMASK; without EN and INT, which are added while monitoring is on.
+    /// A PerfEvtSel of Intel P6 and later or of AMD, in the HAL's own style: event, unit mask, USR
+    /// and OS, INV and CMASK, but without EN and INT, which are added while monitoring is on.
     EventSelect(u64),
-    /// One half of the Pentium's CESR: ES, and whether CC's third bit asks for clocks.
+    /// One half of the Pentium's CESR: ES, and whether CC bit 2 selects clocks.
     Cesr {
         /// ES: the 6-bit event code.
         event: u8,
-        /// CC bit 2: count clocks (duration) in place of events.
+        /// CC bit 2: count clocks (duration) instead of events.
         clocks: bool,
     },
     /// A NetBurst event: ESCR and CCCR.
     NetBurst(NetBurstSelect),
-    /// Fixed-function counter of this index.
+    /// The fixed-function counter with this index.
     Fixed(u8),
 }
 
-/// What NetBurst is told: the event's registers, without privilege, thread and enable bits.
+/// A NetBurst event: the values of its registers, without privilege, thread and enable bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NetBurstSelect {
     /// ESCR bits 30:25 (event select) and 24:9 (event mask) in place, nothing else.
     pub escr: u32,
     /// CCCR bits: ESCR select (15:13), COMPARE, COMPLEMENT, THRESHOLD, EDGE in place, nothing else.
     pub cccr: u32,
-    /// The pair of ESCRs: the MSR for the even side, and for the odd side (0 where that side cannot
+    /// The pair of ESCRs: the MSR for the even side and for the odd side (0 if that side cannot
     /// count the event).
     pub escr_msr: [u16; 2],
-    /// The counters of the even side and of the odd side, as masks of 18; never counter 1.
+    /// The counters of the even side and of the odd side, as masks of 18 bits; never counter 1.
     pub counters: [CounterSet; 2],
-    /// What must be programmed upstream for the event to see anything.
+    /// What must be programmed upstream for the event to count anything.
     pub upstream: Upstream,
 }
 

@@ -23,7 +23,7 @@ pub const GLOBAL_CTL: u32 = 0xC000_0301;
 pub const GLOBAL_STATUS_CLR: u32 = 0xC000_0302;
 /// Width of every core counter.
 pub const COUNTER_WIDTH: u8 = 48;
-/// RDPMC reaches core counters up to this index only; the next belong to the northbridge.
+/// Number of core counters that RDPMC reaches; the following indexes belong to the northbridge.
 pub const RDPMC_CORE_COUNTERS: u8 = 6;
 
 /// PerfCntrGlobalStatus: an overflow interrupt has frozen the branch records.
@@ -35,7 +35,7 @@ pub const DBG_EXTN_CFG: u32 = 0xC000_010F;
 /// LastBranchFromIp of the newest record, then its LastBranchToIp; the others follow.
 pub const LBR_FROM0: u32 = 0xC001_0300;
 
-/// DBG_EXTN_CFG (APM vol. 2, "Last Branch Stack Registers"), the bit that is used here.
+/// DBG_EXTN_CFG (APM vol. 2, "Last Branch Stack Registers"): the bit used here.
 #[bitfield(u64)]
 #[derive(PartialEq, Eq)]
 pub struct DbgExtnCfg {
@@ -56,7 +56,7 @@ pub struct LbrFrom {
     pub address: u64,
     #[bits(5)]
     _reserved: u8,
-    /// It was mispredicted.
+    /// The branch was mispredicted.
     pub mispredicted: bool,
 }
 
@@ -69,8 +69,8 @@ pub struct LbrTo {
     pub address: u64,
     #[bits(4)]
     _reserved: u8,
-    /// Recorded speculatively; without `valid` it is of a wrong path.
+    /// Recorded speculatively; without `valid`, the branch was on a wrong path.
     pub speculative: bool,
-    /// It retired.
+    /// The branch retired.
     pub valid: bool,
 }

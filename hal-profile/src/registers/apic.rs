@@ -7,7 +7,7 @@ use bitfield_struct::bitfield;
 pub const IA32_APIC_BASE: u32 = 0x1B;
 /// LVT performance-counter entry in the local APIC's page (xAPIC mode).
 pub const LVTPC_OFFSET: u32 = 0x340;
-/// The same as an MSR (x2APIC mode).
+/// The same entry as an MSR (x2APIC mode).
 pub const IA32_X2APIC_LVT_PMI: u32 = 0x834;
 
 /// IA32_APIC_BASE.
@@ -44,7 +44,7 @@ pub struct LvtPc {
     pub status: bool,
     #[bits(3)]
     _reserved1: u8,
-    /// No interrupt is delivered; many processors set it when they deliver one.
+    /// Masked: no interrupt is delivered. Many processors set this bit when they deliver one.
     pub mask: bool,
     #[bits(15)]
     _reserved2: u16,

@@ -30,8 +30,8 @@ pub struct Signature {
 }
 
 impl Signature {
-    /// The full family: the extended one is added to 15 (SDM vol. 2, "CPUID"; AMD publication
-    /// 25481).
+    /// The full family: the extended family is added to a base family of 15 (SDM vol. 2, "CPUID";
+    /// AMD publication 25481).
     #[must_use]
     pub fn family(self) -> u16 {
         match self.base_family() {
@@ -40,7 +40,7 @@ impl Signature {
         }
     }
 
-    /// The full model: the extended one counts for families 6 and 15.
+    /// The full model: the extended model is included for families 6 and 15.
     #[must_use]
     pub fn model(self) -> u16 {
         let base = u16::from(self.base_model());
@@ -53,7 +53,7 @@ impl Signature {
 
 /// Leaf 1 ECX: the bits used here.
 pub mod leaf1_ecx {
-    /// PDCM: IA32_PERF_CAPABILITIES is there.
+    /// PDCM: IA32_PERF_CAPABILITIES exists.
     pub const PDCM: u32 = 1 << 15;
     /// A hypervisor is present.
     pub const HYPERVISOR: u32 = 1 << 31;
@@ -61,13 +61,13 @@ pub mod leaf1_ecx {
 
 /// Leaf 1 EDX: the bits used here.
 pub mod leaf1_edx {
-    /// MSR: RDMSR and WRMSR are there.
+    /// MSR: RDMSR and WRMSR are supported.
     pub const MSR: u32 = 1 << 5;
     /// APIC: there is a local APIC.
     pub const APIC: u32 = 1 << 9;
     /// MMX.
     pub const MMX: u32 = 1 << 23;
-    /// HTT: EBX bits 23:16 tell how many logical processors the package has.
+    /// HTT: EBX bits 23:16 give the number of logical processors in the package.
     pub const HTT: u32 = 1 << 28;
 }
 
@@ -80,7 +80,7 @@ pub struct PerfMonEax {
     pub counters: u8,
     /// Their width.
     pub width: u8,
-    /// How many bits of EBX mean something.
+    /// How many bits of EBX are meaningful.
     pub event_bits: u8,
 }
 
@@ -99,8 +99,8 @@ pub struct PerfMonEdx {
     _reserved_high: u16,
 }
 
-/// Architectural events that leaf 0x0A offers, as a mask: those within EAX's length whose EBX bit
-/// is clear.
+/// The architectural events that leaf 0x0A offers, as a mask: those within the length in EAX whose
+/// EBX bit is clear.
 #[must_use]
 pub fn available_events(leaf: CpuidResult) -> u32 {
     let bits = PerfMonEax::from_bits(leaf.eax).event_bits();
@@ -112,7 +112,7 @@ pub fn available_events(leaf: CpuidResult) -> u32 {
 
 /// Leaf 7 EDX: architectural last branch records, leaf 0x1C.
 pub const LEAF7_EDX_ARCHITECTURAL_LBR: u32 = 1 << 19;
-/// Leaf 7 sub-leaf 1 EAX: leaf 0x23 (ArchPerfmonExt) is there.
+/// Leaf 7 sub-leaf 1 EAX: leaf 0x23 (ArchPerfmonExt) exists.
 pub const LEAF7_1_EAX_ARCH_PERFMON_EXT: u32 = 1 << 8;
 /// Leaf 0x80000001 ECX: PerfCtrExtCore.
 pub const LEAF80000001_ECX_PERF_CTR_EXT_CORE: u32 = 1 << 23;
@@ -126,7 +126,7 @@ pub const LEAF80000022_EAX_LBR_V2: u32 = 1 << 1;
 pub const LEAF80000022_EAX_FREEZE: u32 = 1 << 2;
 /// Leaf 0x40000001 EAX of a hypervisor with Microsoft's interface: "Hv#1".
 pub const HYPERVISOR_INTERFACE_HV1: u32 = 0x3123_7648;
-/// Leaf 0x40000001 EAX of the Xbox nanovisor, which Windows does not take for a hypervisor.
+/// Leaf 0x40000001 EAX of the Xbox nanovisor, which Windows does not treat as a hypervisor.
 pub const HYPERVISOR_INTERFACE_NANOVISOR: u32 = 0x766E_6258;
 /// Leaf 0x40000003 EBX: CreatePartitions and CpuManagement, which only the root partition has.
 pub const LEAF40000003_EBX_ROOT: u32 = 1 << 0 | 1 << 12;
@@ -137,25 +137,25 @@ pub const LEAF40000003_EDX_PERFORMANCE_MONITORS: u32 = 1 << 2;
 /// Leaf 0x40000003 EDX: last branch records are available.
 pub const LEAF40000003_EDX_LBR: u32 = 1 << 26;
 
-/// Leaf 0x1C EAX: what architectural last branch records there are.
+/// Leaf 0x1C EAX: depths and properties of the architectural last branch records.
 #[bitfield(u32)]
 pub struct LbrEax {
-    /// Bit n: a depth of 8 (n + 1).
+    /// Bit n: a depth of 8 (n + 1) is supported.
     pub depths: u8,
     #[bits(22)]
     _reserved: u32,
-    /// They may be lost in deep C-states.
+    /// Records may be lost in deep C-states.
     pub deep_c_state_reset: bool,
-    /// Addresses are LIP, else EIP.
+    /// Set: addresses are LIPs; clear: EIPs.
     pub lip: bool,
 }
 
-/// Leaf 0x1C EBX: what can be left out.
+/// Leaf 0x1C EBX: supported filters.
 #[bitfield(u32)]
 pub struct LbrEbx {
     /// By privilege level.
     pub cpl_filter: bool,
-    /// By kind of branch.
+    /// By branch type.
     pub branch_filter: bool,
     /// Call-stack mode.
     pub call_stack: bool,
@@ -163,26 +163,26 @@ pub struct LbrEbx {
     _reserved: u32,
 }
 
-/// Leaf 0x1C ECX: what a record tells.
+/// Leaf 0x1C ECX: what a record contains.
 #[bitfield(u32)]
 pub struct LbrEcx {
-    /// Whether it was mispredicted.
+    /// Whether the branch was mispredicted.
     pub mispredict: bool,
-    /// Cycles since the record before.
+    /// Cycles since the previous record.
     pub timed: bool,
-    /// The kind of branch.
+    /// The branch type.
     pub branch_type: bool,
     #[bits(29)]
     _reserved: u32,
 }
 
-/// The 12 letters of leaf 0 (EBX, EDX, ECX).
+/// The 12 characters of leaf 0 (EBX, EDX, ECX).
 #[must_use]
 pub fn vendor(leaf: CpuidResult) -> [u8; 12] {
     letters([leaf.ebx, leaf.edx, leaf.ecx])
 }
 
-/// The 12 letters of leaf 0x40000000 (EBX, ECX, EDX).
+/// The 12 characters of leaf 0x40000000 (EBX, ECX, EDX).
 #[must_use]
 pub fn hypervisor_vendor(leaf: CpuidResult) -> [u8; 12] {
     letters([leaf.ebx, leaf.ecx, leaf.edx])

@@ -9,7 +9,7 @@ pub const IA32_PERFEVTSEL0: u32 = 0x186;
 pub const IA32_PMC0: u32 = 0xC1;
 /// IA32_A_PMC0, the full-width alias; the others follow.
 pub const IA32_A_PMC0: u32 = 0x4C1;
-/// IA32_PERF_CAPABILITIES, where CPUID.1:ECX.PDCM.
+/// IA32_PERF_CAPABILITIES; it exists if CPUID.1:ECX.PDCM is set.
 pub const IA32_PERF_CAPABILITIES: u32 = 0x345;
 /// IA32_FIXED_CTR0; the others follow.
 pub const IA32_FIXED_CTR0: u32 = 0x309;
@@ -106,11 +106,11 @@ pub struct FixedControl {
 }
 
 /// IA32_DEBUGCTL (SDM vol. 4, "IA-32 Architectural MSRs"). AMD's DebugCtl has LBR, BTF and the
-/// freezes at the same places (APM vol. 2, "Debug-Control MSR").
+/// freeze bits in the same positions (APM vol. 2, "Debug-Control MSR").
 #[bitfield(u64)]
 #[derive(PartialEq, Eq)]
 pub struct DebugCtl {
-    /// LBR: branches are recorded, where the records are model-specific.
+    /// LBR: branches are recorded, on processors with model-specific records.
     pub lbr: bool,
     /// BTF: single-step on branches.
     pub btf: bool,
@@ -138,14 +138,14 @@ pub struct DebugCtl {
     _reserved1: u64,
 }
 
-/// MSR_LBR_SELECT, 1 for what is left out (SDM vol. 3, "Filtering of Last Branch Records"); AMD's
-/// has the same, without EN_CALLSTACK.
+/// MSR_LBR_SELECT: a 1 leaves branches out (SDM vol. 3, "Filtering of Last Branch Records"). AMD's
+/// LBR_SELECT is the same without EN_CALLSTACK.
 #[bitfield(u64)]
 #[derive(PartialEq, Eq)]
 pub struct LbrSelect {
-    /// CPL_EQ_0: to ring 0.
+    /// CPL_EQ_0: branches to ring 0.
     pub cpl_eq_0: bool,
-    /// CPL_NEQ_0: to rings 1 to 3.
+    /// CPL_NEQ_0: branches to rings 1 to 3.
     pub cpl_neq_0: bool,
     /// JCC.
     pub jcc: bool,
@@ -161,21 +161,21 @@ pub struct LbrSelect {
     pub near_rel_jmp: bool,
     /// FAR_BRANCH.
     pub far_branch: bool,
-    /// EN_CALLSTACK: 1 is call-stack mode.
+    /// EN_CALLSTACK: call-stack mode (here a 1 enables it).
     pub en_callstack: bool,
     #[bits(54)]
     _reserved: u64,
 }
 
-/// IA32_LBR_CTL, 1 for what is recorded (SDM vol. 3, "Last Branch Records").
+/// IA32_LBR_CTL: a 1 records branches (SDM vol. 3, "Last Branch Records").
 #[bitfield(u64)]
 #[derive(PartialEq, Eq)]
 pub struct LbrCtl {
     /// LBREn: branches are recorded.
     pub lbr_en: bool,
-    /// OS: to ring 0.
+    /// OS: branches to ring 0.
     pub os: bool,
-    /// USR: to ring 3.
+    /// USR: branches to ring 3.
     pub usr: bool,
     /// CALL_STACK mode.
     pub call_stack: bool,
@@ -203,12 +203,12 @@ pub struct LbrCtl {
 #[bitfield(u64)]
 #[derive(PartialEq, Eq)]
 pub struct LbrInfo {
-    /// Cycles since the record before; saturates.
+    /// Cycles since the previous record; saturates.
     pub cycles: u16,
     #[bits(40)]
     _counters: u64,
     /// BR_TYPE, architectural only: 0 Jcc, 1 indirect jump, 2 direct jump, 3 indirect call, 4
-    /// direct call, 5 return, from 8 on others.
+    /// direct call, 5 return, 8 and above other branches.
     #[bits(4)]
     pub branch_type: u8,
     /// CYC_CNT_VALID, architectural only.
@@ -221,16 +221,16 @@ pub struct LbrInfo {
     pub mispredicted: bool,
 }
 
-/// IA32_PERF_CAPABILITIES, the bits that are used here.
+/// IA32_PERF_CAPABILITIES: the bits used here.
 #[bitfield(u64)]
 #[derive(PartialEq, Eq)]
 pub struct PerfCapabilities {
-    /// LBR_FMT: 5 is LBR_INFO with transactions, 7 without.
+    /// LBR_FMT: 5 is LBR_INFO with transaction bits, 7 without.
     #[bits(6)]
     pub lbr_format: u8,
     #[bits(7)]
     _reserved0: u8,
-    /// FW_WRITE: IA32_A_PMCx are there.
+    /// FW_WRITE: IA32_A_PMCx exist.
     pub full_width_write: bool,
     #[bits(50)]
     _reserved1: u64,

@@ -9,16 +9,16 @@ pub const COUNTER0: u32 = 0x300;
 pub const CCCR0: u32 = 0x360;
 /// MSR_PEBS_ENABLE: tags micro-operations for replay events.
 pub const PEBS_ENABLE: u32 = 0x3F1;
-/// MSR_PEBS_MATRIX_VERT: which replays are tagged.
+/// MSR_PEBS_MATRIX_VERT: selects which replays are tagged.
 pub const PEBS_MATRIX_VERT: u32 = 0x3F2;
 /// MSR_RAT_ESCR0; MSR_RAT_ESCR1 follows.
 pub const RAT_ESCR0: u32 = 0x3BC;
-/// Counters.
+/// Number of counters.
 pub const COUNTERS: u8 = 18;
 /// Width of every counter; a write takes all bits.
 pub const COUNTER_WIDTH: u8 = 40;
-/// Counters that are used: all but number 1, whose CCCR's enable bit is not reliable (Linux
-/// `perf_event_p4`).
+/// The counters that are used: all but counter 1, because the enable bit of its CCCR is unreliable
+/// (Linux `perf_event_p4`).
 pub const USABLE: u32 = 0x3_FFFD;
 /// Counters fed by ESCRs with an even number: the first logical processor's with Hyper-Threading.
 pub const EVEN_SIDE: u32 = 0x1_3333;
@@ -90,7 +90,8 @@ pub struct Cccr {
 /// A CCCR that does nothing: every write must put 11b into ACTIVE_THREAD.
 pub const CCCR_OFF: Cccr = Cccr::new().with_active_thread(3);
 
-/// Every ESCR of a model: 45 on models 0 to 2, 43 later, when IQ_ESCR0 and 1 are gone.
+/// Every ESCR of a model: 45 on models 0 to 2, and 43 on later models, which lack IQ_ESCR0 and
+/// IQ_ESCR1.
 pub fn escr_msrs(model: u16) -> impl Iterator<Item = u32> {
     const IQ_ESCR: core::ops::RangeInclusive<u32> = 0x3BA..=0x3BB;
     (0x3A0..=0x3BE)

@@ -8,11 +8,11 @@ pub const CESR: u32 = 0x11;
 pub const CTR0: u32 = 0x12;
 /// Width of both counters.
 pub const COUNTER_WIDTH: u8 = 40;
-/// How many counters there are.
+/// Number of counters.
 pub const COUNTERS: u8 = 2;
 /// CESR has a half for each counter, this many bits apart.
 pub const CESR_HALF: u32 = 16;
-/// The bits of one half that mean something: ES, CC and PC.
+/// The meaningful bits of one half: ES, CC and PC.
 pub const CESR_HALF_MASK: u64 = 0x3FF;
 
 /// One half of CESR.
@@ -26,9 +26,9 @@ pub struct CesrHalf {
     pub os: bool,
     /// CC bit 1: count at CPL 3.
     pub usr: bool,
-    /// CC bit 2: count clocks in place of events.
+    /// CC bit 2: count clocks instead of events.
     pub clocks: bool,
-    /// PC: the pin tells overflows in place of increments.
+    /// PC: the pin signals overflows instead of increments.
     pub pin: bool,
     #[bits(6)]
     _reserved: u8,

@@ -1,5 +1,5 @@
-//! halprof's own AMD sources, where Windows 10's HAL has no row for what a family can count or
-//! its row's select counts something else there; and which counters family 15h has for an event.
+//! halprof's own AMD sources, for events that have no row in Windows 10's HAL or whose row there
+//! selects something else on the family; and the counters that can count each event on family 15h.
 
 use shared_types::ProfileSource;
 
@@ -19,7 +19,7 @@ const fn row(id: u32, name: u16, select: u64, fit: Fit, counts: u16, note: u16) 
     }
 }
 
-/// A row with the counters that family 15h has for its event.
+/// A row with the counters that can count its event on family 15h.
 const fn row_of_family15h(
     id: u32,
     name: u16,
@@ -34,14 +34,14 @@ const fn row_of_family15h(
     }
 }
 
-/// halprof's own sources on this generation, by number; none where its events are not known.
+/// halprof's own sources on this generation, by number; none if its events are not known.
 ///
-/// Their counters are right on every generation; those of the HAL's rows on family 15h are
-/// [`family15h_counters`]'s answer.
+/// The counters in these rows are right on every generation; for the HAL's rows on family 15h, use
+/// [`family15h_counters`].
 ///
-/// A source that the HAL's table serves rightly on a generation is not repeated here.
+/// A source that the HAL's table selects correctly on a generation is not repeated here.
 ///
-/// Source: AMD's BKDG and PPR of each family, by way of libpfm4 and Linux's perf.
+/// Source: AMD's BKDG and PPR for each family, by way of libpfm4 and Linux's perf.
 #[must_use]
 #[expect(
     clippy::match_same_arms,
@@ -71,12 +71,12 @@ const PMC3: CounterSet = 0b00_1000;
 const PMC5_TO_3: CounterSet = 0b11_1000;
 const PMC5_TO_0: CounterSet = 0b11_1111;
 
-/// The counters of family 15h that can count an event, of six; where only the four legacy ones are
-/// used, PMC4 and PMC5 fall away.
+/// The counters of family 15h, out of six, that can count an event; if only the four legacy
+/// counters are used, PMC4 and PMC5 are dropped.
 ///
-/// Where the sources differ or are silent the smaller set is taken: a counter outside an event's
-/// set counts nothing and does not say so. So the floating-point events that fit PMC3 to PMC5 with
-/// one unit-mask bit, and PMC3 alone with more (0x000, 0x004), get PMC3; 0x0DB to 0x0DF stay with
+/// If the sources differ or are silent, the smaller set is used: a counter outside an event's set
+/// silently counts nothing. So the floating-point events that PMC3 to PMC5 can count with one
+/// unit-mask bit set, but only PMC3 with more (0x000, 0x004), get PMC3; 0x0DB to 0x0DF stay with
 /// their group; and codes of no documented group (0x0A0 to 0x0BF) get none.
 ///
 /// Source: BKDG for AMD Family 15h Processors, "Performance Counter Events", and Linux

@@ -5,7 +5,7 @@ use shared_types::ProfileSource;
 use super::amd64_events::{first_name, is_northbridge};
 use super::{ANY, Fit, NO_COUNTER, Row, RowSelect};
 
-/// `northbridge`: the note on rows that one set of counters serves.
+/// `northbridge`: the note for rows that the northbridge counts.
 const fn row(id: u32, symbol: u16, select: u64, northbridge: u16) -> Row {
     let event = (select & 0xFF) as u16;
     let (counters, fit, note) = if is_northbridge(event) {
@@ -27,15 +27,15 @@ const fn row(id: u32, symbol: u16, select: u64, northbridge: u16) -> Row {
 
 /// The sources of Amd64, by number.
 ///
-/// [`Row::counts`] is the event's name on the processors that the table was made for; what the same select
-/// counts on a later family is [`meaning`](super::amd64_events::meaning)'s answer. [`Fit::Exact`] says that the row is the HAL's
-/// own, not that its name still holds.
+/// [`Row::counts`] is the event's name on the processors for which the table was made;
+/// [`meaning`](super::amd64_events::meaning) says what the same select counts on a later family.
+/// [`Fit::Exact`] means that the row is the HAL's own, not that its name still applies.
 ///
-/// Source: G. Chappell, "Hardware Performance Counters: AMD64"; the names are those that Windows
-/// 10's tools print.
+/// Source: G. Chappell, "Hardware Performance Counters: AMD64"; the names are as Windows 10's tools
+/// print them.
 pub static ROWS: &[Row] = generated!("amd64");
 
-/// The name that Windows prints for a row in another spelling than the enumeration's.
+/// The name that Windows prints for a row, if its spelling differs from the enumeration's.
 pub(super) fn spelling(row: &Row) -> Option<&'static str> {
     let at = SPELLINGS
         .binary_search_by_key(&row.id.0, |(id, ..)| *id)

@@ -1,9 +1,9 @@
 //! What an AMD event code means on each family.
 //!
 //! The codes are those of the HAL's Amd64 table. Later families gave many of them another meaning,
-//! or none; the name never depends on the unit mask.
+//! or none. The name of an event never depends on its unit mask.
 
-/// AMD's processors, as far as their event lists differ.
+/// AMD's processors, grouped by event list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AmdGeneration {
     /// Family 0Fh.
@@ -35,9 +35,9 @@ pub enum AmdGeneration {
 }
 
 impl AmdGeneration {
-    /// The generation of a family and model as CPUID.1:EAX shows them, extended fields added in.
-    /// A model outside the ranges that are known is [`AmdGeneration::Unknown`], not the newest of
-    /// its family: Zen 6 shares family 1Ah with Zen 5 (models 50h to 5Fh, 80h to AFh, C0h on).
+    /// The generation of a family and model as given by CPUID.1:EAX, extended fields included. A
+    /// model outside the known ranges is [`AmdGeneration::Unknown`], not the newest of its family:
+    /// Zen 6 shares family 1Ah with Zen 5 (models 50h to 5Fh, 80h to AFh, C0h on).
     ///
     /// Source: Linux, arch/x86/kernel/cpu/amd.c.
     #[must_use]
@@ -60,11 +60,11 @@ impl AmdGeneration {
     }
 }
 
-/// What one event code means: numbers of texts.
+/// The meaning of one event code, as numbers of texts.
 struct Event {
-    /// On K8, family 10h, family 15h and Zen 1 to Zen 5; 0 where it is not documented.
+    /// Its name on K8, family 10h, family 15h and Zen 1 to Zen 5; 0 where it is not documented.
     names: [u8; 8],
-    /// 0 for a code that the HAL's table does not use.
+    /// What became of it on Zen; 0 for a code that the HAL's table does not use.
     verdict: u8,
 }
 
@@ -79,7 +79,7 @@ pub const fn is_northbridge(event: u16) -> bool {
     event & 0xE0 == 0xE0
 }
 
-/// The manual's name of an event on this generation, or `None` where it is not documented there.
+/// The manual's name for an event on this generation, or `None` where it is not documented there.
 #[must_use]
 pub fn meaning(generation: AmdGeneration, event: u16) -> Option<&'static str> {
     text(name(generation, event))
@@ -91,7 +91,7 @@ pub fn is_documented(generation: AmdGeneration, event: u16) -> bool {
     name(generation, event) != 0
 }
 
-/// The number of its name, 0 for none.
+/// The number of an event's name; 0 for none.
 fn name(generation: AmdGeneration, event: u16) -> u8 {
     let Some(row) = find(event) else {
         return 0;
@@ -118,7 +118,7 @@ fn name(generation: AmdGeneration, event: u16) -> u8 {
     }
 }
 
-/// The number of the event's name on K8, or on family 10h where K8 has none; 0 where neither has.
+/// The number of an event's name on K8, or on family 10h if K8 has none; 0 if neither has.
 pub(super) const fn first_name(event: u16) -> u16 {
     match find(event) {
         Some(Event {
@@ -132,7 +132,7 @@ pub(super) const fn first_name(event: u16) -> u16 {
     }
 }
 
-/// The events whose K8 meaning families 11h, 12h, 14h and 16h keep (their BKDGs).
+/// Whether families 11h, 12h, 14h and 16h keep the K8 meaning of an event (their BKDGs).
 const fn kept_from_k8(event: u16) -> bool {
     matches!(event, 0x40 | 0x41 | 0x76 | 0x80 | 0x81 | 0xC0 | 0xC2 | 0xC3)
 }
@@ -143,8 +143,8 @@ pub fn verdict(event: u16) -> Option<&'static str> {
     text(find(event)?.verdict)
 }
 
-/// Whether the unit mask selects no documented part of an event that is documented with unit-mask
-/// bits only, so that nothing is counted. Known for the selects of the HAL's table alone.
+/// Whether the event is documented only with unit-mask bits and `unit_mask` selects none of them,
+/// so that nothing is counted. Known only for the selects of the HAL's table.
 #[must_use]
 pub fn mask_selects_nothing(generation: AmdGeneration, event: u16, unit_mask: u8) -> bool {
     NOTHING
@@ -152,7 +152,7 @@ pub fn mask_selects_nothing(generation: AmdGeneration, event: u16, unit_mask: u8
         .any(|&(code, mask, on)| (code, mask) == (event, unit_mask) && on.contains(&generation))
 }
 
-/// Event, unit mask and the generations where that counts nothing.
+/// Event, unit mask and the generations on which that combination counts nothing.
 static NOTHING: &[(u16, u8, &[AmdGeneration])] = generated!("amd64_nothing");
 
 const fn find(event: u16) -> Option<&'static Event> {
@@ -166,7 +166,7 @@ fn text(number: u8) -> Option<&'static str> {
     }
 }
 
-/// By event code, those that the HAL's Amd64 table does not use included.
+/// Events by code, including those that the HAL's Amd64 table does not use.
 ///
 /// Source: the event lists of libpfm4 and Linux's perf, which name events as the BKDG and PPR of
 /// each family do.

@@ -1,4 +1,4 @@
-//! The Default interface: ProfileTime, and nothing that counts.
+//! The Default interface: ProfileTime only, no counters.
 
 use super::{Row, RowSelect};
 

@@ -23,11 +23,12 @@ const fn row(id: u32, symbol: u16, select: u64, counts: u16, fixed: CounterSet, 
 /// Intel SDM, "Pre-defined Architectural Performance Events".
 pub static ROWS: &[Row] = generated!("emon");
 
-/// Sources and their bits of CPUID.0AH:EBX.
+/// Sources and their bits in CPUID.0AH:EBX.
 static EBX_BITS: &[(u32, u8)] = generated!("emon_bits");
 
 /// The bit of CPUID.0AH:EBX that must be clear, and below the length in EAX 31:24, for the source
-/// to be supported; `None` for ProfileTime, which goes another way, and for numbers not of Emon.
+/// to be supported; `None` for ProfileTime, which needs no event, and for numbers that are not
+/// Emon's.
 #[must_use]
 pub fn ebx_bit(id: ProfileSource) -> Option<u8> {
     let known = EBX_BITS.iter().find(|(source, _)| *source == id.0);

@@ -5,7 +5,7 @@ use shared_types::ProfileSource;
 
 use super::{ANY, CounterSet, Fit, NO_COUNTER, Row, RowSelect};
 
-/// The first number of the architectural events' sources; the event's EBX bit is added.
+/// The first number of the sources for architectural events; the event's EBX bit is added.
 pub const FIRST_ARCHITECTURAL: u32 = 0x8000_0200;
 
 const fn own(
@@ -59,13 +59,13 @@ const fn architectural(id: u32, name: u16, select: u64, counts: u16, note: u16) 
 /// Performance Events".
 pub static FIXED: &[Row] = generated!("intel_fixed");
 
-/// The architectural events past the seven that Emon knows, by EBX bit.
+/// The architectural events beyond the seven that Emon knows, by EBX bit.
 ///
 /// Source: Intel SDM, "Pre-defined Architectural Performance Events".
 pub static ARCHITECTURAL: &[Row] = generated!("intel_architectural");
 
 /// The bit of CPUID.0AH:EBX that must be clear, and below the length in EAX 31:24, for an
-/// architectural event to be there; `None` for every other number.
+/// architectural event to exist; `None` for every other number.
 #[must_use]
 pub const fn ebx_bit(id: ProfileSource) -> Option<u8> {
     match id.0.wrapping_sub(FIRST_ARCHITECTURAL) {

@@ -1,8 +1,8 @@
 //! The NetBurst interface: sources of the Pentium 4 and its Xeons.
 //!
-//! An event is counted by a chain of registers: an ESCR takes the event and its mask, a CCCR
-//! selects the ESCR for its counter. Each event has a pair of ESCRs, an even and an odd one, and
-//! each of the two feeds its own counters of the group.
+//! An event is counted by a chain of registers: an ESCR holds the event and its mask, and a CCCR
+//! selects the ESCR for its counter. Each event has a pair of ESCRs, one even and one odd, and each
+//! feeds its own counters of the group.
 
 use shared_types::ProfileSource;
 
@@ -12,18 +12,18 @@ use super::{CounterSet, Fit, NO_COUNTER, NetBurstSelect, Row, RowSelect, Upstrea
 pub const EVENT_SELECT: u32 = 0x3F << 25;
 /// ESCR bits 24:9: event mask.
 pub const EVENT_MASK: u32 = 0xFFFF << 9;
-/// CCCR bits 15:13: which ESCR of the group.
+/// CCCR bits 15:13: selects an ESCR of the group.
 pub const ESCR_SELECT: u32 = 7 << 13;
 /// CCCR bit 18: compare the input with the threshold.
 pub const COMPARE: u32 = 1 << 18;
-/// CCCR bit 19: count where the input is not above the threshold.
+/// CCCR bit 19: count when the input is not above the threshold.
 pub const COMPLEMENT: u32 = 1 << 19;
 /// CCCR bits 23:20.
 pub const THRESHOLD: u32 = 0xF << 20;
 /// CCCR bit 24: count rising edges of the comparison.
 pub const EDGE: u32 = 1 << 24;
 
-/// The counters of a group: those that even ESCRs feed, and those that odd ones do.
+/// The counters of a group: those fed by even ESCRs, and those fed by odd ones.
 type Group = [CounterSet; 2];
 
 /// Counter 1 is never used: the enable bit of its CCCR does not work reliably (Linux, p4.c).
@@ -72,9 +72,9 @@ const fn row(
 /// A documented event.
 struct Event {
     row: Row,
-    /// The first model that has it.
+    /// The first model that has the event.
     first_model: u8,
-    /// Every event mask bit that is documented, in ESCR's place.
+    /// Every documented event mask bit, in its ESCR position.
     documented: u32,
 }
 
@@ -109,13 +109,14 @@ fn events(model: u32) -> impl Iterator<Item = &'static Event> {
         .filter(move |event| u32::from(event.first_model) <= model)
 }
 
-/// halprof's own sources on a model of family 0Fh: the documented events that count alone, each with
-/// all of its mask bits but those of FSB_data_activity that exclude one another.
+/// halprof's own sources on a model of family 0Fh: the documented events that can be counted on
+/// their own, each with all of its mask bits, except those of FSB_data_activity that are mutually
+/// exclusive.
 pub fn own_rows(model: u32) -> impl Iterator<Item = &'static Row> {
     events(model).map(|event| &event.row)
 }
 
-/// The row of a number among [`own_rows`].
+/// Finds a row of [`own_rows`] by number.
 #[must_use]
 pub fn own_row(model: u32, id: ProfileSource) -> Option<&'static Row> {
     let at = OWN
@@ -125,8 +126,8 @@ pub fn own_row(model: u32, id: ProfileSource) -> Option<&'static Row> {
     (u32::from(event.first_model) <= model).then_some(&event.row)
 }
 
-/// The documented event with this event select, ESCR select and group of counters (0 BPU, 1 MS,
-/// 2 FLAME, 3 IQ): where it is counted, with every event mask bit that it documents.
+/// The documented event with this event select, ESCR select and group of counters (0 BPU, 1 MS, 2
+/// FLAME, 3 IQ): the registers that count it, and every event mask bit that it documents.
 pub(super) fn documented(
     model: u32,
     event_select: u32,
@@ -152,11 +153,11 @@ pub(super) fn documented(
 
 /// The sources that wdm.h names, by number.
 ///
-/// No HAL is known to have had sources on this family: which event fits which name is halprof's
-/// choice, after the HAL design note.
+/// No HAL is known to have had sources on this family: halprof chose the event for each name,
+/// following the HAL design note.
 pub static ROWS: &[Row] = generated!("netburst");
 
-/// By number.
+/// Events by number.
 ///
 /// Source: Intel SDM, "Pentium 4 and Intel Xeon Processor Performance Monitoring Events".
 /// IOQ_allocation, BSQ_allocation and FSB_data_activity count by edge, as the manual asks.

@@ -18,8 +18,8 @@ pub const PIII: Processors = 1 << 3;
 /// Pentium M.
 pub const PM: Processors = 1 << 4;
 
-/// The processors that a model of family 6 can be; none for models that are not P6. The model does
-/// not tell a Pentium II from a Celeron.
+/// The processors that a model number of family 6 can stand for; none if the model is not P6. The
+/// model number does not distinguish a Pentium II from a Celeron.
 #[must_use]
 pub const fn processors(model: u32) -> Processors {
     match model {
@@ -31,7 +31,7 @@ pub const fn processors(model: u32) -> Processors {
     }
 }
 
-/// The counters that can count an event; any, for a code that is not documented.
+/// The counters that can count an event; any counter for an undocumented code.
 #[must_use]
 pub fn counters(event: u8) -> CounterSet {
     let id = FIRST_OWN + u32::from(event);
@@ -95,7 +95,8 @@ const fn event(
 }
 
 /// halprof's own sources on any of these processors: every documented event with its widest unit
-/// mask. Three codes (0xCE, 0xD8, 0xD9) have another name on the Pentium M, under one number.
+/// mask. Three codes (0xCE, 0xD8, 0xD9) have another name on the Pentium M, but keep the same
+/// number.
 pub fn own_rows(processors: Processors) -> impl Iterator<Item = &'static Row> {
     EVENTS
         .iter()
@@ -105,8 +106,8 @@ pub fn own_rows(processors: Processors) -> impl Iterator<Item = &'static Row> {
 
 /// The sources that wdm.h names, by number.
 ///
-/// No HAL is known to have had sources on this family: which event fits which name is halprof's
-/// choice, after the HAL design note and the architectural events that descend from these.
+/// No HAL is known to have had sources on this family: halprof chose the event for each name,
+/// following the HAL design note and the architectural events that descend from these.
 pub static ROWS: &[Row] = generated!("p6");
 
 /// Source: Intel SDM, "P6 Family Processor Performance Monitoring Events" and "Pentium M Processor

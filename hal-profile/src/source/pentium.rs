@@ -1,6 +1,6 @@
 //! The Pentium interface: sources of the Pentium (P5) and of the Pentium with MMX technology.
 //!
-//! There is no overflow interrupt on this family: all of it is for counting.
+//! This family has no overflow interrupt: its sources can only be counted.
 
 use shared_types::ProfileSource;
 
@@ -45,7 +45,7 @@ const fn row(
 /// A documented event.
 struct Event {
     row: Row,
-    /// It came with MMX technology.
+    /// It was introduced with MMX technology.
     mmx_only: bool,
 }
 
@@ -94,16 +94,16 @@ pub fn own_rows(mmx: bool) -> impl Iterator<Item = &'static Row> {
         .map(|event| &event.row)
 }
 
-/// No HAL is known to have had sources on this family: which event fits which name is halprof's
-/// choice, after the HAL design note.
+/// No HAL is known to have had sources on this family: halprof chose the event for each name,
+/// following the HAL design note.
 static P5: &[Row] = generated!("p5");
 
 static P5MMX: &[Row] = generated!("p5mmx");
 
-/// The events of the Pentium, then those that came with MMX.
+/// The events of the Pentium, then those introduced with MMX.
 ///
-/// An event that the manual describes in clocks is counted with CC bit 2 set; where its words leave
-/// doubt the row is approximate.
+/// An event that the manual describes in clocks is counted with CC bit 2 set; if the wording leaves
+/// doubt, the row is approximate.
 ///
 /// Source: Intel SDM, "Pentium Processor Performance Monitoring Events".
 static OWN: &[Event] = generated!("p5_own");

@@ -1,8 +1,8 @@
-//! Raw selects: what a user may ask to be counted without a source that names it.
+//! Raw selects: events that a user may count without a source that names them.
 //!
 //! A raw select is a word in the layout of the family's own register. Each family has a mask of the
-//! bits that may be given; INT, EN, pin control and whatever is reserved on the processor are refused,
-//! never cleared in silence.
+//! bits that may be set; INT, EN, pin control and any bit reserved on the processor are refused,
+//! never silently cleared.
 
 use super::amd::family15h_counters;
 use super::amd64_events::{AmdGeneration, is_northbridge};
@@ -13,19 +13,19 @@ use super::netburst::{
 use super::p6;
 use super::{ANY, CounterSet, NetBurstSelect, Select};
 
-/// Whose layout a raw select is in.
+/// The family that defines the layout of a raw select.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// IA32_PERFEVTSELx, with those bits beyond version 1's that the processor has:
-    /// [`ANY_THREAD`], [`EQUAL`], [`UNIT_MASK_2`].
+    /// IA32_PERFEVTSELx, with the bits beyond version 1 that the processor has: [`ANY_THREAD`],
+    /// [`EQUAL`], [`UNIT_MASK_2`].
     Emon {
         /// [`crate::capabilities::Capabilities::select_bits`].
         more: u64,
     },
     /// PERF_CTLx; family 10h and later have event bits 11:8 at 35:32.
     Amd64(AmdGeneration),
-    /// One half of CESR: ES in bits 5:0 and, as CC0's third bit stands, clocks in bit 8. Codes from
-    /// 0x2A on mean one thing on each counter; a raw select means counter 0's.
+    /// One half of CESR: ES in bits 5:0 and clocks in bit 8, where CC bit 2 of counter 0 is. Codes
+    /// from 0x2A on have a different meaning on each counter; a raw select means counter 0's.
     #[cfg(feature = "legacy")]
     Pentium,
     /// PerfEvtSelx of P6.
@@ -33,17 +33,18 @@ pub enum Family {
     P6,
     /// ESCR in the low half (event select and event mask), CCCR in the high half (ESCR select,
     /// COMPARE, COMPLEMENT, THRESHOLD, EDGE), and in the high half's bits 1:0, which CCCR reserves,
-    /// the group of counters: 0 BPU, 1 MS, 2 FLAME, 3 IQ. Only documented events and mask bits.
+    /// the group of counters: 0 BPU, 1 MS, 2 FLAME, 3 IQ. Only documented events and mask bits are
+    /// accepted.
     NetBurst {
         /// The model of family 0Fh.
         model: u32,
     },
 }
 
-/// A raw select taken apart.
+/// A decoded raw select.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawEvent {
-    /// What the processor is told to count.
+    /// What the processor is programmed to count.
     pub select: Select,
     /// The counters that can count it.
     pub counters: CounterSet,
@@ -75,7 +76,7 @@ const ES: u64 = 0x3F;
 #[cfg(feature = "legacy")]
 const CESR_CLOCKS: u64 = 1 << 8;
 #[cfg(feature = "legacy")]
-/// The first code that means different things on the Pentium's two counters.
+/// The first code whose meaning differs between the Pentium's two counters.
 const FIRST_SPLIT_CODE: u8 = 0x2A;
 
 /// T0_USR and T0_OS of ESCR: bits 16 and 17 belong to its event mask.
@@ -85,7 +86,7 @@ const GROUP: u64 = 3 << 32;
 const NETBURST_EVENT: u64 = EVENT_SELECT as u64 | (ESCR_SELECT as u64) << 32 | GROUP;
 const CCCR_FILTER: u32 = COMPARE | COMPLEMENT | THRESHOLD | EDGE;
 
-/// The bits of a raw select that a user may give, the filter's included.
+/// The bits of a raw select that a user may set, including those of the filter.
 #[must_use]
 pub const fn allowed(family: Family) -> u64 {
     match family {
@@ -102,12 +103,12 @@ pub const fn allowed(family: Family) -> u64 {
     }
 }
 
-/// Takes a raw select apart.
+/// Decodes a raw select.
 ///
 /// # Errors
-/// The bits at fault: those set outside [`allowed`]; or the whole of the event's fields where the
-/// event is the northbridge's ([`is_northbridge`]) or, on NetBurst, not a documented one; or the
-/// event mask bits that it does not document.
+/// The offending bits: those set outside [`allowed`]; or all bits of the event's fields if the
+/// event is a northbridge event ([`is_northbridge`]) or, on NetBurst, undocumented; or the event
+/// mask bits that the event does not document.
 pub fn parse(family: Family, raw: u64) -> Result<RawEvent, u64> {
     let refused = raw & !allowed(family);
     if refused != 0 {
@@ -124,7 +125,7 @@ pub fn parse(family: Family, raw: u64) -> Result<RawEvent, u64> {
     }
 }
 
-/// A select in the HAL's own style holds USR and OS always; the filter narrows it later.
+/// A select in the HAL's own style always has USR and OS set; the filter narrows it later.
 const fn event_select(raw: u64, counters: CounterSet) -> RawEvent {
     RawEvent {
         select: Select::EventSelect(raw | USR | OS),
