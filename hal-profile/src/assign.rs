@@ -1,12 +1,12 @@
-//! Which source on which counter, and in which rotation, on one kind of processor.
+//! Assigns sources to counters and rotations on one kind of processor.
 //!
-//! Sources that fit together run together. Those that do not are spread over rotations, first fit in
-//! the order asked for; sources of one group stay in one rotation or do not run. A source that has a
-//! fixed counter to itself takes no room from others, and runs in every rotation. Within a rotation
-//! the assignment is exact: a source that finds no free counter may move others to other counters
-//! that they can have. Where sources share registers beside their counters (NetBurst's ESCRs) that
-//! is a search of at most `STEPS_OF_ONE` steps, `SEARCH_STEPS` in one configuration; what it has
-//! not found by then is taken not to fit.
+//! Sources that fit together run together. The others are spread over rotations, first fit in the
+//! order requested; the sources of a group run in one rotation or not at all. A source with a fixed
+//! counter to itself takes no room from others and runs in every rotation. Within a rotation the
+//! assignment is exact: a source that finds no free counter may move others to different counters
+//! that can count them. If sources share registers besides their counters (NetBurst's ESCRs), this
+//! is a search of at most `STEPS_OF_ONE` steps, and at most `SEARCH_STEPS` in one configuration; a
+//! source that the search has not placed by then is treated as not fitting.
 
 use crate::counter::Counter;
 use crate::encode::{Encoding, Filter};
@@ -14,25 +14,27 @@ use crate::program::{MAX_COUNTERS, MAX_SOURCES};
 use shared_types::request::source::Placement;
 use zerocopy::FromZeros;
 
-/// Steps of all searches of one configuration: about a tenth of what a request may take.
+/// Total steps of all searches in one configuration: about a tenth of the time that a request may
+/// take.
 const SEARCH_STEPS: u32 = 100;
-/// Steps of one search: so many that a list of sources, each of which may start one, has several.
+/// Steps of one search: few enough that a list of sources, each of which may start a search, can
+/// run several.
 const STEPS_OF_ONE: u32 = 40;
 
-/// The rotation of what runs in each.
+/// The rotation number of a source that runs in every rotation.
 pub(crate) const EVERY_ROTATION: u16 = Placement::EVERY_TURN;
 
-/// What a source needs.
+/// The requirements of a source.
 #[derive(Clone, Copy, Debug, FromZeros)]
 pub struct Wanted {
-    /// The counters that can count it, in the layout of the global registers, with ESCRs of the even
-    /// side and of the odd side; without ESCRs all are on the first.
+    /// The counters that can count it, in the layout of the global registers: with ESCRs of the
+    /// even side, and of the odd side. On a processor without ESCRs all are in the first.
     pub candidates: [u64; 2],
-    /// What is written for it on each side.
+    /// The values written for it on each side.
     pub encodings: [Encoding; 2],
-    /// In which modes it counts.
+    /// The modes in which it counts.
     pub filter: Filter,
-    /// Has its rotation to itself.
+    /// It needs a rotation to itself.
     pub alone: bool,
 }
 
@@ -45,16 +47,16 @@ pub struct Assigned {
     pub side: u8,
     /// The rotation, or [`Placement::EVERY_TURN`].
     pub rotation: u16,
-    /// The next source of the same rotation, as its index plus 1; 0 behind the last.
+    /// The next source of the same rotation, as its index plus 1; 0 for the last.
     pub next: u16,
 }
 
-/// Memory of an assignment while it is made. All zeros: nothing assigned.
+/// Working memory of an assignment. All zeros: nothing assigned.
 #[derive(Debug, FromZeros)]
 pub struct Assignment {
     wanted: [Wanted; MAX_SOURCES],
-    /// The registers that each source shares with others on each side, as [`registers`] says; 0 for
-    /// most.
+    /// The registers that each source shares with others on each side, as [`registers`] computes
+    /// them; 0 for most sources.
     registers: [[u64; 2]; MAX_SOURCES],
     /// 1 where a source takes a counter.
     takes: [u8; MAX_SOURCES],
@@ -63,25 +65,26 @@ pub struct Assignment {
     first: [u16; MAX_SOURCES],
     /// The counters in use in each rotation.
     used: [u64; MAX_SOURCES],
-    /// The counters that its sources could have.
+    /// The counters that could count the sources of each rotation.
     reach: [u64; MAX_SOURCES],
-    /// The shared registers that its sources write, one bit for their number modulo 64.
+    /// The shared registers that the sources of each rotation write, one bit for the MSR number
+    /// modulo 64.
     shared: [u64; MAX_SOURCES],
-    /// The next source of the same group, as its index plus 1.
+    /// The next source of the same group, as its index plus 1; 0 for the last.
     group_next: [u16; MAX_SOURCES],
-    /// 1 where an earlier source is of the same group.
+    /// 1 where an earlier source is in the same group.
     follows: [u8; MAX_SOURCES],
     rotations: u16,
     /// The first source of those that run in every rotation, as its index plus 1.
     every: u16,
     steps: u32,
-    /// Candidates of the source that was put last, and the rotation: nothing before that takes
-    /// another with the same.
+    /// The candidates of the source placed last, and its rotation: no earlier rotation has room for
+    /// another source with the same candidates.
     last: ([u64; 2], u16),
 }
 
 impl Assignment {
-    /// Forgets everything.
+    /// Clears the assignment.
     pub fn clear(&mut self) {
         self.takes = [0; MAX_SOURCES];
         self.first = [0; MAX_SOURCES];
@@ -96,12 +99,12 @@ impl Assignment {
         self.last = ([0; 2], 0);
     }
 
-    /// Where all that a source needs is written, before [`Self::take`].
+    /// The requirements of a source, to be filled in before [`Self::take`].
     pub fn wanted(&mut self, index: usize) -> Option<&mut Wanted> {
         self.wanted.get_mut(index)
     }
 
-    /// A source takes a counter. Sources may be left out, and come in any order.
+    /// Marks a source as needing a counter. Sources may be left out, and may come in any order.
     pub fn take(&mut self, index: usize) {
         if let (Some(wanted), Some(shared), Some(takes)) = (
             self.wanted.get(index),
@@ -114,7 +117,7 @@ impl Assignment {
         }
     }
 
-    /// Says that `index` is of the group of `earlier`.
+    /// Puts `index` into the group of `earlier`.
     pub fn same_group(&mut self, earlier: usize, index: usize) {
         if let (Some(next), Some(follows)) = (
             self.group_next.get_mut(earlier),
@@ -125,8 +128,8 @@ impl Assignment {
         }
     }
 
-    /// Assigns every source that takes a counter. Answers the index of a source that finds none, or
-    /// whose group cannot run together.
+    /// Assigns every source that takes a counter. The error is the index of a source that fits on
+    /// none, or whose group cannot run together.
     pub fn solve(&mut self, count: usize) -> Result<(), usize> {
         for index in 0..count.min(MAX_SOURCES) {
             let takes = self.takes.get(index).copied() == Some(1);
@@ -139,8 +142,8 @@ impl Assignment {
         Ok(())
     }
 
-    /// Takes what has a fixed counter to itself out of its rotation. Members of a group stay where
-    /// the others are.
+    /// Moves sources that have a fixed counter to themselves out of their rotations. Members of a
+    /// group stay with the others.
     fn run_in_every_rotation(&mut self) {
         if self.rotations < 2 {
             return;
@@ -161,7 +164,7 @@ impl Assignment {
         }
     }
 
-    /// Parts a rotation's list by who runs in every rotation.
+    /// Splits off from a rotation's list the sources that run in every rotation.
     fn part(&mut self, rotation: u16, own: u64) {
         let Some(first) = self.first.get_mut(usize::from(rotation)) else {
             return;
@@ -186,13 +189,13 @@ impl Assignment {
         }
     }
 
-    /// How many rotations there are.
+    /// The number of rotations.
     #[must_use]
     pub fn rotations(&self) -> u16 {
         self.rotations
     }
 
-    /// Where a source is, if it takes a counter.
+    /// Where a source was put, if it takes a counter.
     #[must_use]
     pub fn assigned(&self, index: usize) -> Option<(&Wanted, Assigned)> {
         let takes = *self.takes.get(index)? == 1;
@@ -209,7 +212,7 @@ impl Assignment {
         &self.first
     }
 
-    /// Puts a source, with the others of its group, into the first rotation that has room.
+    /// Puts a source and the rest of its group into the first rotation that has room.
     fn put_unit(&mut self, index: usize) -> bool {
         let alone = self.group_next.get(index).copied() == Some(0);
         let candidates = self.candidates(index);
@@ -242,7 +245,8 @@ impl Assignment {
         true
     }
 
-    /// Takes the members of a group before `end` out of a rotation again; they came last.
+    /// Takes the members of a group before `end` out of a rotation again; they were the last to be
+    /// added.
     fn take_out(&mut self, first: usize, end: usize, rotation: u16) {
         let mut member = first;
         while member != end {
@@ -313,7 +317,7 @@ impl Assignment {
                 next: *first,
             };
             *first = index as u16 + 1;
-            // No counter is left to others.
+            // Leaves no counter for others.
             *used |= if alone {
                 u64::MAX
             } else {
@@ -323,8 +327,8 @@ impl Assignment {
         }
     }
 
-    /// Finds a chain of moves that ends at a free counter: the source takes a counter of the first
-    /// member, that one of the next, and so on (augmenting path of a bipartite matching).
+    /// Finds a chain of moves that ends at a free counter: the source takes the counter of one
+    /// member, which takes that of another, and so on (an augmenting path of a bipartite matching).
     fn augment(&mut self, rotation: u16, index: usize) -> bool {
         const NOBODY: u16 = u16::MAX;
         let mut owner = [NOBODY; 64];
@@ -337,7 +341,7 @@ impl Assignment {
         let used = self.used(rotation);
         let [mut frontier, _] = self.candidates(index);
         let mut seen = frontier;
-        // Who wants a counter that has been reached.
+        // Who wants each counter that has been reached.
         let mut wants = [index as u16; 64];
         while let Some(counter) = Counter::lowest(frontier) {
             frontier &= !counter.global_bit();
@@ -360,7 +364,8 @@ impl Assignment {
         false
     }
 
-    /// Gives the free counter to who wants it, that one's to who wants that, up to the new source.
+    /// Gives the free counter to the source that wants it, that source's old counter to the one
+    /// that wants that, and so on up to the new source.
     fn shift(&mut self, rotation: u16, index: usize, free: Counter, wants: &[u16; 64]) {
         let mut counter = free;
         for _ in 0..MAX_COUNTERS {
@@ -379,8 +384,9 @@ impl Assignment {
         self.add(rotation, index, counter, 0);
     }
 
-    /// Tries every counter and side of every member: one after the other takes its next, and where
-    /// it has none left, the one before takes another. A loop, as the driver's stack is small.
+    /// Tries every counter and side of every member by backtracking: each member in turn takes its
+    /// next candidate; when a member has none left, the one before it takes another. It is a loop
+    /// because the driver's stack is small.
     fn search(&mut self, rotation: u16, index: usize) -> bool {
         let mut members = [0usize; MAX_COUNTERS];
         let mut count = 0;
@@ -419,7 +425,8 @@ impl Assignment {
         }
     }
 
-    /// Gives a member the next counter that is free and whose registers agree with those before.
+    /// Gives a member the next counter that is free and whose registers agree with those of earlier
+    /// members.
     fn take_next(
         &self,
         members: &[usize; MAX_COUNTERS],
@@ -471,7 +478,7 @@ impl Assignment {
         if let Some(shared) = self.shared.get_mut(at) {
             *shared = 0;
         }
-        // The last of the list is the rotation's head again, so that a group can be taken out.
+        // The last in the list becomes the rotation's head again, so that a group can be taken out.
         for (&member, tried) in members
             .iter()
             .zip(tried)
@@ -503,7 +510,7 @@ impl Assignment {
         })
     }
 
-    /// The sources of a rotation, the last first.
+    /// The sources of a rotation, last added first.
     fn members(&self, rotation: u16) -> impl Iterator<Item = usize> {
         let index = |next: u16| usize::from(next).checked_sub(1);
         let first = self.first.get(usize::from(rotation)).copied().unwrap_or(0);
@@ -550,12 +557,12 @@ impl Assignment {
     }
 }
 
-/// What a search has tried for one member.
+/// What a search still has to try for one member.
 #[derive(Clone, Copy)]
 struct Try {
     counter: Counter,
     side: u8,
-    /// Counters that are still to be tried on each side.
+    /// The counters still to be tried on each side.
     left: [u64; 2],
 }
 
@@ -567,13 +574,13 @@ impl Try {
     };
 }
 
-/// A fixed counter that counts the same leaves the general ones to others.
+/// Prefers a fixed counter that counts the same event, which leaves the general ones to others.
 fn preferred(free: u64) -> Option<Counter> {
     Counter::lowest(free >> 32 << 32).or(Counter::lowest(free))
 }
 
-/// The registers that an encoding shares with others, one bit for their number modulo 64. The last
-/// is there where any is.
+/// The registers that an encoding shares with others, one bit for the MSR number modulo 64. If any
+/// is present, the last one is.
 fn registers(encoding: &Encoding) -> u64 {
     let [first, then, last] = &encoding.upstream;
     if last.msr == 0 {

@@ -1,21 +1,21 @@
-//! Branch records: whether a processor has them, and all that is done to their registers.
+//! Branch records: whether a processor has them, and every access to their registers.
 //!
-//! `Branches::discover` passes every gate before a register of them is touched. A session's
-//! recording begins where its counters are armed and ends where they are given back, on each
-//! processor: refused where somebody else records, held against the switch at each interrupt, and
-//! left as it was found.
+//! `Branches::discover` makes every check before any of their registers is touched. On each
+//! processor, a session's recording begins when its counters are armed and ends when they are given
+//! back. It is refused if another owner is already recording, checked against the enable bits at
+//! each interrupt, and leaves the registers as they were found.
 //!
-//! An overflow interrupt freezes the records, so that the branches before it are not pushed out by
-//! those of the kernel's way to the handler. Up to version 3 the freeze clears
-//! IA32_DEBUGCTL.LBR, which is set again when the interrupt is answered; from version 4 on, and on
-//! AMD, it is a status bit that is acknowledged with the overflow.
+//! An overflow interrupt freezes the records, so that branches on the kernel's path to the handler
+//! do not push out those before the interrupt. Up to version 3 the freeze clears IA32_DEBUGCTL.LBR,
+//! which is set again when the interrupt has been handled; from version 4 on, and on AMD, it is a
+//! status bit that is acknowledged together with the overflow.
 //!
-//! | records | accesses for a sample of n branches |
+//! | records | register accesses for a sample of n branches |
 //! |---|---|
-//! | LBR_INFO, from version 4 on | 3 n + 2: the switch, the index of the newest |
-//! | LBR_INFO, up to version 3 | 3 n + 4: the switch is changed besides |
-//! | architectural | 3 n + 2: the switch, the freeze |
-//! | AMD's LbrExtV2 | 2 n + 2: the switch, the freeze |
+//! | LBR_INFO, from version 4 on | 3 n + 2: the enable bit, the index of the newest |
+//! | LBR_INFO, up to version 3 | 3 n + 4: as above, and the enable bit is set again |
+//! | architectural | 3 n + 2: the enable bit, the freeze |
+//! | AMD's LbrExtV2 | 2 n + 2: the enable bit, the freeze |
 
 use crate::capabilities::{Capabilities, Gate};
 use crate::host::Local;
@@ -38,12 +38,12 @@ use zerocopy::FromZeros;
 const INFO_MODELS: [u16; 16] = [
     0x4E, 0x5E, 0x55, 0x8E, 0x9E, 0xA5, 0xA6, 0x66, 0x6A, 0x6C, 0x7D, 0x7E, 0x8C, 0x8D, 0x7A, 0x86,
 ];
-/// Formats with MSR_LBR_INFO: with bits of transactions, and without.
+/// Formats with MSR_LBR_INFO: with transaction bits, and without.
 const FORMAT_INFO: u8 = 5;
 const FORMAT_INFO_2: u8 = 7;
-/// Records of the models with MSR_LBR_INFO.
+/// Number of records on the models with MSR_LBR_INFO.
 const INFO_DEPTH: u8 = 32;
-/// Bits of a virtual address where CPUID does not tell.
+/// Bits of a virtual address if CPUID does not say.
 const ADDRESS_BITS: u8 = 48;
 /// LBRV2EN.
 const AMD_ENABLE: u64 = amd::DbgExtnCfg::new().with_lbr_v2_enable(true).into_bits();
@@ -52,23 +52,23 @@ const LBR: u64 = DebugCtl::new().with_lbr(true).into_bits();
 const FREEZE: u64 = DebugCtl::new().with_freeze_lbrs_on_pmi(true).into_bits();
 /// LBREn.
 const ARCHITECTURAL_ENABLE: u64 = LbrCtl::new().with_lbr_en(true).into_bits();
-/// The bit of a kernel address.
+/// The bit that is set in a kernel address.
 const KERNEL_HALF: u64 = 1 << 63;
 
 /// How a processor records branches. All zeros: it does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
 pub struct Branches {
-    /// How.
+    /// The kind of records.
     pub records: BranchRecords,
-    /// Why not, where it does not.
+    /// Why it does not, if it does not.
     pub reason: BranchReason,
-    /// [`Processor::TELLS_MISPREDICTED`] and the others.
+    /// What the records contain: [`Processor::TELLS_MISPREDICTED`] and the other `TELLS` flags.
     pub tells: u16,
-    /// How many records there can be, as a mask: bit n stands for 8 (n + 1).
+    /// The numbers of records that it can keep, as a mask: bit n stands for 8 (n + 1).
     depths: u8,
-    /// Bits of an address, behind which its sign is repeated.
+    /// Significant bits of an address; its sign is extended into the bits above.
     address_bits: u8,
-    /// The status bit that freezes the records; 0 where a freeze clears the switch.
+    /// The status bit that freezes the records; 0 if a freeze clears the enable bit instead.
     freeze: u64,
 }
 
@@ -81,20 +81,21 @@ pub struct Recording {
     depth: u8,
     /// Records that the processor keeps.
     kept: u8,
-    /// Register accesses that reading them takes.
+    /// Register accesses needed to read them.
     accesses: u8,
 }
 
-/// What one processor has recorded, and what it had before. All zeros: it does not record.
+/// What one processor has recorded, and the register values found before recording. All zeros: it
+/// does not record.
 #[derive(Debug, FromZeros)]
 pub(crate) struct Recorded {
     on: bool,
-    /// Somebody else has changed how branches are recorded.
+    /// Another owner has changed how branches are recorded.
     pub(crate) changed: bool,
-    /// The records of the interrupt being answered have been read.
+    /// The records for the interrupt being handled have been read.
     read: bool,
     count: u8,
-    /// The filter, the depth and DebugCtl's freeze as they were found.
+    /// The filter, the depth and DebugCtl's freeze bit as they were found.
     found_control: u64,
     found_depth: u64,
     found_freeze: u64,
@@ -102,14 +103,15 @@ pub(crate) struct Recorded {
 }
 
 impl Branches {
-    /// How the processor this runs on records branches. Everything else is known of it.
+    /// Discovers how the processor on which this runs records branches. `found` is already complete
+    /// in all other respects.
     pub(crate) fn discover(machine: &mut impl Machine, found: &Capabilities) -> Self {
         let identity = &found.identity;
         let Some(mut branches) = declared(machine, found.interface(), identity) else {
             return Self::new_zeroed();
         };
         let info = branches.records == BranchRecords::Info;
-        // Only model-specific records can be frozen by their switch.
+        // Only model-specific records can be frozen by clearing their enable bit.
         let freezes = found.gate == Gate::Global && (info || found.global.freeze != 0);
         let reason = if found.delivery == Delivery::None {
             BranchReason::NoInterrupt
@@ -132,7 +134,7 @@ impl Branches {
         }
     }
 
-    /// The format of model-specific records; whether it is one with LBR_INFO.
+    /// Reads the format of model-specific records; returns whether it has LBR_INFO.
     fn take_format(&mut self, machine: &mut impl Machine, identity: &Identity) -> bool {
         if identity.leaf1_ecx & leaf1_ecx::PDCM == 0 {
             return false;
@@ -145,19 +147,20 @@ impl Branches {
         matches!(format, FORMAT_INFO | FORMAT_INFO_2)
     }
 
-    /// The most branches of a sample; 0 where none can be recorded.
+    /// The most branches that a sample can have; 0 if none can be recorded.
     #[must_use]
     pub fn most(&self) -> u8 {
         let highest = u8::BITS - self.depths.leading_zeros();
         (highest as u8 * 8).min(MAX_BRANCHES as u8)
     }
 
-    /// Whether there can be so many records.
+    /// Whether the processor can keep `depth` records.
     fn has(&self, depth: u64) -> bool {
         (1..=8).any(|n| depth == 8 * n && self.depths >> (n - 1) & 1 != 0)
     }
 
-    /// What records so many branches through a complete filter; `None` where there are not so many.
+    /// The recording of `depth` branches through a complete filter; `None` if the processor does
+    /// not have that many.
     pub(crate) fn recording(&self, depth: u8, filter: u16) -> Option<Recording> {
         let mut depths = (1..=8).map(|n| n * 8);
         let kept = depths.find(|&kept| kept >= depth && self.has(kept.into()))?;
@@ -177,7 +180,7 @@ impl Branches {
         })
     }
 
-    /// The registers that say whether and which branches are recorded.
+    /// The registers that control whether branches are recorded, and which.
     pub(crate) fn controls(&self) -> &'static [u32] {
         match self.records {
             BranchRecords::None => &[],
@@ -189,7 +192,7 @@ impl Branches {
         }
     }
 
-    /// The register and the bit that switch recording on.
+    /// The register and the bit that enable recording.
     fn switch(&self) -> (u32, u64) {
         match self.records {
             BranchRecords::None | BranchRecords::Info => (IA32_DEBUGCTL, LBR),
@@ -200,13 +203,13 @@ impl Branches {
 }
 
 impl Recording {
-    /// Register accesses that reading a sample's branches takes.
+    /// Register accesses needed to read the branches of a sample.
     pub(crate) fn accesses(&self) -> u64 {
         self.accesses.into()
     }
 }
 
-/// What CPUID and the model say, before anything is asked of its registers.
+/// What CPUID and the model declare, before any register is read.
 fn declared(
     machine: &impl Machine,
     interface: ProfileInterface,
@@ -252,7 +255,7 @@ fn declared(
     }
 }
 
-/// Leaf 0x1C. Without both filters more would be recorded than was asked for.
+/// Leaf 0x1C. Both filters are required: without them more would be recorded than was asked for.
 fn architectural(machine: &impl Machine) -> Branches {
     let leaf = machine.cpuid(0x1C, 0);
     let filters = LbrEbx::from_bits(leaf.ebx);
@@ -278,7 +281,8 @@ fn architectural(machine: &impl Machine) -> Branches {
     }
 }
 
-/// Bare metal, or a hypervisor that offers the records: of its own, not behind another's face.
+/// Whether the records are usable: on bare metal, or under a hypervisor that offers them itself and
+/// is not hidden behind another's leaves.
 fn offered(identity: &Identity) -> bool {
     if identity.leaf1_ecx & leaf1_ecx::HYPERVISOR == 0 {
         return true;
@@ -307,13 +311,13 @@ fn architectural_filter(filter: u16) -> u64 {
 }
 
 impl<M: Machine> Local<'_, M> {
-    /// What the session records here, where it does.
+    /// What the session records on this processor, if anything.
     fn recording(&self) -> Option<Recording> {
         let kind = self.program.kind(self.state.kind)?;
         (kind.recording.depth != 0).then_some(kind.recording)
     }
 
-    /// Whether the session records branches and somebody else does already.
+    /// Whether the session is to record branches and another owner already does.
     pub(crate) fn branches_taken(&mut self) -> bool {
         if self.recording().is_none() {
             return false;
@@ -323,7 +327,7 @@ impl<M: Machine> Local<'_, M> {
         self.state.evidence & on != 0
     }
 
-    /// Begins to record, from empty records. `false`: somebody else does already.
+    /// Starts recording, with empty records. `false`: another owner is already recording.
     pub(crate) fn begin_branches(&mut self) -> bool {
         let Some(recording) = self.recording() else {
             return true;
@@ -368,8 +372,8 @@ impl<M: Machine> Local<'_, M> {
         true
     }
 
-    /// Ends recording, and leaves the registers as they were found with no record in them. What
-    /// somebody else has taken meanwhile is left to them.
+    /// Ends recording, and leaves the registers as they were found, with no records in them. If
+    /// another owner has taken over in the meantime, the registers are left alone.
     pub(crate) fn end_branches(&mut self) {
         let recording = self.recording();
         let state = &mut *self.state;
@@ -398,7 +402,7 @@ impl<M: Machine> Local<'_, M> {
         machine.write_msr(IA32_DEBUGCTL, debugctl & !off);
         thaw(machine, capabilities);
         if records == BranchRecords::Architectural {
-            // Any other value is a #GP.
+            // Writing any other value raises #GP.
             let is_one = capabilities.branches.has(recorded.found_depth);
             let kept = recording.kept.into();
             clear(
@@ -412,8 +416,7 @@ impl<M: Machine> Local<'_, M> {
         }
     }
 
-    /// The bits of the status register that an interrupt of a session with branches acknowledges
-    /// besides.
+    /// The additional status bits that an interrupt acknowledges in a session with branches.
     pub(crate) fn branch_freeze(&self) -> u64 {
         if self.state.branches.on {
             self.state.capabilities.branches.freeze
@@ -422,7 +425,7 @@ impl<M: Machine> Local<'_, M> {
         }
     }
 
-    /// Records anew, where the freeze has cleared the switch.
+    /// Resumes recording, if the freeze has cleared the enable bit.
     pub(crate) fn restart_branches(&mut self) {
         let recorded = &self.state.branches;
         let by_status = self.state.capabilities.branches.freeze != 0;
@@ -432,14 +435,15 @@ impl<M: Machine> Local<'_, M> {
         }
     }
 
-    /// An interrupt is answered: its records are not read yet. Answers whether there can be some.
+    /// Prepares for the records of a new interrupt, which have not been read yet. Returns whether
+    /// there can be any.
     pub(crate) fn expect_branches(&mut self) -> bool {
         self.state.branches.read = false;
         self.state.branches.on
     }
 }
 
-/// Reads the records of an interrupt when the first sample wants them.
+/// Reads the records of an interrupt when its first sample needs them.
 pub(crate) struct Reader<'a> {
     pub(crate) recorded: &'a mut Recorded,
     pub(crate) recording: &'a Recording,
@@ -447,11 +451,11 @@ pub(crate) struct Reader<'a> {
     pub(crate) sees_kernel: bool,
 }
 
-/// The branches of an interrupt's samples.
+/// The branches for the samples of one interrupt.
 pub(crate) trait Records {
-    /// Reads them, once for an interrupt.
+    /// Reads the records, once for each interrupt.
     fn read(&mut self, machine: &mut impl Machine, capabilities: &Capabilities);
-    /// How many there are at most, and those that there are, newest first.
+    /// The most branches that a sample can have, and those that were read, newest first.
     fn those_read(&self) -> (u8, &[Branch]);
 }
 
@@ -469,7 +473,7 @@ impl Records for NoBranches {
 }
 
 impl Records for Reader<'_> {
-    /// Where somebody else has changed how they are recorded there are none.
+    /// If another owner has changed how branches are recorded, there are none.
     fn read(&mut self, machine: &mut impl Machine, capabilities: &Capabilities) {
         if core::mem::replace(&mut self.recorded.read, true) {
             return;
@@ -522,16 +526,16 @@ impl Records for Reader<'_> {
     }
 }
 
-/// What one record is.
+/// What one record holds.
 enum Record {
     /// Nothing, and the older ones are empty too.
     Empty,
-    /// Nothing, or of a wrong path.
+    /// Nothing, or a branch on a wrong path.
     NotTaken,
     Taken(Branch),
 }
 
-/// The first FROM, TO and INFO.
+/// The first FROM, TO and INFO registers.
 const INFO_BASES: [u32; 3] = [intel::LBR_FROM0, intel::LBR_TO0, intel::LBR_INFO0];
 const ARCHITECTURAL_BASES: [u32; 3] = [
     intel::IA32_LBR_FROM0,
@@ -539,7 +543,7 @@ const ARCHITECTURAL_BASES: [u32; 3] = [
     intel::IA32_LBR_INFO0,
 ];
 
-/// A record of Intel's.
+/// Reads an Intel record.
 fn info_record(
     machine: &mut impl Machine,
     branches: &Branches,
@@ -586,7 +590,7 @@ fn info_record(
     })
 }
 
-/// BR_TYPE.
+/// Decodes BR_TYPE.
 fn kind(branch_type: u8) -> BranchKind {
     match branch_type {
         0 => BranchKind::Conditional,
@@ -600,7 +604,7 @@ fn kind(branch_type: u8) -> BranchKind {
     }
 }
 
-/// A record of AMD's.
+/// Reads an AMD record.
 fn amd_record(machine: &mut impl Machine, branches: &Branches, at: u32) -> Record {
     let from = amd::LbrFrom::from_bits(machine.read_msr(amd::LBR_FROM0 + 2 * at));
     let to = amd::LbrTo::from_bits(machine.read_msr(amd::LBR_FROM0 + 2 * at + 1));
@@ -621,7 +625,8 @@ fn amd_record(machine: &mut impl Machine, branches: &Branches, at: u32) -> Recor
     })
 }
 
-/// A branch for a client that may not see the kernel: where one side lies there nothing is told.
+/// A branch as shown to a client that may not see the kernel: if either address is in the kernel,
+/// both are withheld.
 fn without_kernel(branch: Branch) -> Branch {
     if (branch.from | branch.to) & KERNEL_HALF == 0 {
         return branch;
@@ -632,8 +637,9 @@ fn without_kernel(branch: Branch) -> Branch {
     }
 }
 
-/// Whether branches are still recorded as the session wants it, and frozen; if not, the register
-/// that says so. A freeze of versions 2 and 3 has cleared the switch itself.
+/// Checks that branches are still recorded as the session wants and are frozen by interrupts; the
+/// error is the value of the register that shows otherwise. On versions 2 and 3 the enable bit is
+/// not checked, as the freeze itself has cleared it.
 fn ours(
     machine: &mut impl Machine,
     capabilities: &Capabilities,
@@ -661,7 +667,7 @@ fn ours(
     }
 }
 
-/// LBR_SELECT.
+/// LBR_SELECT of these records.
 fn filter_msr(records: BranchRecords) -> u32 {
     match records {
         BranchRecords::AmdV2 => amd::LBR_SELECT,
@@ -677,7 +683,7 @@ fn thaw(machine: &mut impl Machine, capabilities: &Capabilities) {
     }
 }
 
-/// Empties all records; architectural ones are `kept` in number from now on.
+/// Clears all records; `kept` also becomes the depth of architectural ones.
 fn clear(machine: &mut impl Machine, records: BranchRecords, kept: u64) {
     let mut zero = |first: u32, count: u32| {
         (first..first + count).for_each(|msr| machine.write_msr(msr, 0));

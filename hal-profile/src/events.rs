@@ -1,10 +1,10 @@
-//! System events: their ring, one for the machine, and what interrupts leave for it.
+//! System events: the machine's one ring of them, and the notes that interrupts leave for it.
 //!
-//! Events are put in by threads and ticks, one at a time under a lock of the host's, and taken out by
-//! one consumer without it. An event that finds the ring full is counted as lost. An interrupt, which
-//! takes no lock, leaves a [note](Notes); the tick writes the event.
+//! Threads and ticks add events one at a time under a lock of the host; one consumer removes them
+//! without it. An event that finds the ring full is counted as lost. An interrupt, which takes no
+//! lock, leaves a [note](Notes), from which the tick writes the event.
 //!
-//! Memory: one cache line of producer's words, one of the consumer's, then the slots, as in
+//! Memory: one cache line for the producer's words, one for the consumer's, then the slots, as in
 //! [`crate::ring`].
 
 use crate::ring::Word;
@@ -18,7 +18,7 @@ const LOST: usize = 1;
 const KERNEL: usize = 2;
 const CONSUMED: usize = 8;
 const SLOTS: usize = 16;
-/// Events that the ring holds; a power of two.
+/// Capacity of the ring, in events; a power of two.
 pub(crate) const CAPACITY: u64 = 2048;
 /// Words of memory for the ring: a little more than 1 MiB.
 pub(crate) const WORDS: usize = SLOTS + CAPACITY as usize * WORDS_AN_EVENT;
@@ -34,7 +34,7 @@ pub struct EventRing<'a> {
 }
 
 impl<'a> EventRing<'a> {
-    /// A ring over lent memory that began as zeros; `None` where none is lent.
+    /// A ring in lent memory that was initially zero; `None` if none is lent.
     #[must_use]
     pub fn new(words: &'a [Word]) -> Option<Self> {
         let (slots, _) = words.get(SLOTS..WORDS)?.as_chunks();
@@ -47,12 +47,12 @@ impl<'a> EventRing<'a> {
         })
     }
 
-    /// From now on it has the kernel's images too.
+    /// From now on, the ring also takes the kernel's images.
     pub(crate) fn show_kernel(&self) {
         self.kernel.store(1, Ordering::Relaxed);
     }
 
-    /// Puts an event in. One producer at a time; any IRQL.
+    /// Adds an event. One producer at a time; any IRQL.
     pub fn push(&self, event: &SystemEvent) {
         if is_kernel_image(event) && self.kernel.load(Ordering::Relaxed) == 0 {
             return;
@@ -71,7 +71,7 @@ impl<'a> EventRing<'a> {
             .store(produced.wrapping_add(1), Ordering::Release);
     }
 
-    /// Takes as many events as fit into `out`, oldest first, and answers how many bytes they take.
+    /// Moves as many events as fit into `out`, oldest first, and returns the bytes written.
     /// Consumer only.
     #[must_use]
     pub(crate) fn drain(&self, out: &mut [u8]) -> usize {
@@ -101,7 +101,7 @@ impl<'a> EventRing<'a> {
         self.produced.load(Ordering::Acquire).wrapping_sub(consumed)
     }
 
-    /// How many events have found it full since this was last asked. Consumer only.
+    /// How many events have found the ring full since the previous call. Consumer only.
     pub(crate) fn take_lost(&self) -> u64 {
         self.lost.swap(0, Ordering::Relaxed)
     }
@@ -111,12 +111,12 @@ impl<'a> EventRing<'a> {
     }
 }
 
-/// An image in the upper half of the addresses is the kernel's, whoever loads it.
+/// An image in the upper half of the address space is the kernel's, whoever loads it.
 const fn is_kernel_image(event: &SystemEvent) -> bool {
     event.kind == EventKind::ImageLoaded as u32 && (event.process == 0 || event.start >> 63 == 1)
 }
 
-/// An event that says nothing more.
+/// An event with no further data.
 pub(crate) fn event(kind: EventKind, timestamp: u64) -> SystemEvent {
     SystemEvent {
         timestamp,
@@ -144,8 +144,8 @@ pub fn process_ended(timestamp: u64, process: u32) -> SystemEvent {
     }
 }
 
-/// An image of so many bytes was mapped at `start`; `process` is 0 for the kernel's. Of a name that is
-/// too long the end is kept, where the file's own name stands.
+/// An image of `bytes` bytes was mapped at `start`; `process` is 0 for the kernel's images. If the
+/// name is too long, its end is kept, which has the file's own name.
 #[must_use]
 pub fn image_loaded(
     timestamp: u64,
@@ -170,7 +170,7 @@ pub fn image_loaded(
     event
 }
 
-/// What interrupts on one processor have left since somebody last wrote events of it.
+/// What interrupts on one processor have noted since events were last written for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
 pub struct Notes {
     throttled: Note,
@@ -178,7 +178,7 @@ pub struct Notes {
     storm: Note,
 }
 
-/// When something first happened, and how often since.
+/// When something first happened, and how often it has happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
 struct Note {
     since: u64,
@@ -200,7 +200,7 @@ impl Notes {
         self.throttled.add(now);
     }
 
-    /// The ring of samples had no room for one.
+    /// The sample ring had no room for a sample.
     #[cold]
     pub(crate) fn lost(&mut self, now: u64) {
         self.lost.add(now);
@@ -217,7 +217,7 @@ impl Notes {
         self.throttled.times == 0 && self.lost.times == 0 && self.storm.times == 0
     }
 
-    /// The events to be written, of the processor that they were left on.
+    /// The events to write, for the processor on which the notes were left.
     pub fn events(&self, processor: usize) -> impl Iterator<Item = SystemEvent> {
         let rows = [
             (EventKind::Throttled, self.throttled),

@@ -1,10 +1,10 @@
-//! The guard of interrupt time: a hung machine is worse than a poor profile.
+//! Limits the time spent in interrupts: a hung machine is worse than a poor profile.
 //!
-//! What interrupts cost is added up over a window: the time in the handler, and a fixed cost for
-//! each interrupt that the handler cannot see. Above the budget the periods of all sampled sources
-//! are doubled, at once and not only at the window's end; after a calm second they are halved again.
-//! Interrupts without an overflow of ours are counted too, also while nothing runs: too many in a
-//! short time are a storm.
+//! The cost of interrupts is added up over a window: the time in the handler, plus a fixed cost per
+//! interrupt that the handler cannot see. When it exceeds the budget, the periods of all sampled
+//! sources are doubled, immediately rather than at the end of the window; after a calm second they
+//! are halved again. Interrupts without an overflow of the session's counters are counted too, even
+//! while nothing runs: too many in a short time are a storm.
 
 use zerocopy::FromZeros;
 
@@ -13,53 +13,56 @@ use zerocopy::FromZeros;
 pub(crate) enum Verdict {
     /// Within the budget.
     Allow,
-    /// Above it: periods are to be doubled.
+    /// Above the budget: periods are to be doubled.
     Throttle,
-    /// Far below it for a second: periods may be halved again.
+    /// Far below the budget for a second: periods may be halved again.
     Relax,
 }
 
-/// Thousandths of a processor's time that interrupts may take by default.
+/// The default share of a processor's time that interrupts may take, in thousandths.
 pub(crate) const DEFAULT_BUDGET: u32 = 100;
 
-/// Windows in a second.
+/// Windows per second.
 const WINDOWS_A_SECOND: u64 = 100;
-/// Spurious interrupts in [`STORM_TICKS`] that are a storm; Linux gives up after as many in a row.
+/// This many spurious interrupts within [`STORM_TICKS`] are a storm; Linux gives up after as many
+/// in a row.
 pub(crate) const STORM: u32 = 100;
-/// Ticks of the time-stamp counter: 7 ms at 5 GHz, 34 ms at 1 GHz. Where nothing runs nobody says
-/// what a window is.
+/// Ticks of the time-stamp counter: 7 ms at 5 GHz, 34 ms at 1 GHz. A constant, because the length
+/// of a window is not known while nothing runs.
 const STORM_TICKS: u64 = 1 << 25;
-/// Below this part of the budget a window is calm: a doubled load is still half the budget.
+/// A window is calm if its cost is below this fraction of the budget: doubled, it would still be at
+/// most half the budget.
 const CALM_PART: u64 = 4;
-/// What entering and leaving an interrupt costs besides the handler, in nanoseconds: an assumption.
+/// The cost of entering and leaving an interrupt, outside the handler, in nanoseconds: an
+/// assumption.
 const UNSEEN_NS: u64 = 500;
-/// The same where a hypervisor injects the interrupt and sees its end.
+/// The same when a hypervisor injects the interrupt and intercepts its end.
 const UNSEEN_VIRTUALIZED_NS: u64 = 5_000;
 
-/// What each register access for branch records costs besides, in nanoseconds, by the lines that
-/// the records displace and by exits to a hypervisor: assumptions too.
+/// The additional cost of each register access for branch records, in nanoseconds, from the cache
+/// lines that the records displace and from exits to a hypervisor: also assumptions.
 const UNSEEN_ACCESS_NS: u64 = 5;
 const UNSEEN_ACCESS_VIRTUALIZED_NS: u64 = 50;
 
-/// What interrupts may take of a processor's time, in ticks of the time-stamp counter.
+/// Limits on the time that interrupts may take on a processor, in ticks of the time-stamp counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
 pub(crate) struct Limits {
-    /// How long a window is.
+    /// Length of a window.
     window: u64,
-    /// What interrupts may take of it.
+    /// How much of it interrupts may take.
     allowed: u64,
-    /// What an interrupt costs that the handler does not see.
+    /// The cost of an interrupt that the handler does not see.
     unseen: u64,
     /// The same in a virtual machine.
     unseen_virtualized: u64,
-    /// What a register access for branch records costs that the handler does not see.
+    /// The cost of a register access for branch records that the handler does not see.
     access: u64,
     /// The same in a virtual machine.
     access_virtualized: u64,
 }
 
 impl Limits {
-    /// So many thousandths, where the time-stamp counter has this frequency.
+    /// Limits of `thousandths` of the time, for a time-stamp counter of this frequency.
     pub(crate) const fn new(frequency: u64, thousandths: u32) -> Self {
         let window = frequency / WINDOWS_A_SECOND;
         let thousand = frequency / 1_000;
@@ -74,27 +77,27 @@ impl Limits {
     }
 }
 
-/// How long a window that is over took.
+/// The duration of a window that has ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Elapsed(u64);
 
 /// One processor's guard.
 #[derive(Clone, Copy, Debug, FromZeros)]
 pub(crate) struct Guard {
-    /// When the window began; 0 where none is open.
+    /// When the window began; 0 if none is open.
     began: u64,
-    /// What an interrupt costs that the handler does not see.
+    /// The cost of an interrupt that the handler does not see.
     unseen: u64,
     spent: u64,
-    /// Spurious interrupts, and since when they are counted.
+    /// Spurious interrupts, and the time since which they are counted.
     spurious: u32,
     spurious_since: u64,
     calm_windows: u64,
 }
 
 impl Guard {
-    /// A guard of a new session, on bare metal or in a virtual machine, which accesses so many
-    /// registers for each sample's branches.
+    /// A guard for a new session, on bare metal or in a virtual machine, that makes `accesses`
+    /// register accesses for the branches of each sample.
     pub(crate) fn new(limits: &Limits, virtualized: bool, accesses: u64) -> Self {
         let (interrupt, access) = if virtualized {
             (limits.unseen_virtualized, limits.access_virtualized)
@@ -107,7 +110,8 @@ impl Guard {
         }
     }
 
-    /// Accounts for an interrupt without an overflow of ours. Answers whether they are a storm.
+    /// Accounts for an interrupt without an overflow of the session's counters. Returns whether
+    /// such interrupts are now a storm.
     pub(crate) fn spurious(&mut self, now: u64) -> bool {
         if now.wrapping_sub(self.spurious_since) >= STORM_TICKS {
             (self.spurious, self.spurious_since) = (0, now);
@@ -116,8 +120,9 @@ impl Guard {
         self.spurious >= STORM
     }
 
-    /// Accounts for an interrupt that was handled from `entry` to `exit`, in ticks of the time-stamp
-    /// counter. `None`: the window goes on, within the budget; else [`Self::decide`] decides.
+    /// Accounts for an interrupt that was handled from `entry` to `exit`, in ticks of the
+    /// time-stamp counter. `None`: the window continues, within the budget; otherwise call
+    /// [`Self::decide`].
     #[inline]
     pub(crate) fn account(&mut self, entry: u64, exit: u64, limits: &Limits) -> Option<Elapsed> {
         if self.began == 0 {
@@ -130,7 +135,7 @@ impl Guard {
         (!goes_on).then_some(Elapsed(elapsed))
     }
 
-    /// What follows of an interrupt that has ended a window.
+    /// Decides what to do after an interrupt that ended a window.
     #[cold]
     pub(crate) fn decide(
         &mut self,
@@ -152,7 +157,8 @@ impl Guard {
         Verdict::Allow
     }
 
-    /// A window is over that took `elapsed`, which is more than one where interrupts are rare.
+    /// Accounts for the end of a window that took `elapsed`, which spans several windows when
+    /// interrupts are rare.
     fn end_window(&mut self, elapsed: u64, limits: &Limits) {
         let windows = elapsed / limits.window.max(1);
         let calm = self.spent / windows.max(1) < limits.allowed / CALM_PART;

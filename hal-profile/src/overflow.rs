@@ -1,11 +1,12 @@
-//! The one overflow loop: who overflowed, record, reload, acknowledge, unmask, start.
+//! The overflow loop, shared by all interfaces: find what overflowed, record, reload, acknowledge,
+//! unmask, start.
 //!
-//! An interrupt is answered here on the processor it came to, at PROFILE_LEVEL: no lock, no
-//! allocation, no panic, nothing that waits. A counter has overflowed when it has come as many
-//! events as its period since its last sample; what it came beyond that is carried into the next
-//! preset, so that N periods take N times the period of events however late interrupts come.
+//! An interrupt is handled on the processor that received it, at PROFILE_LEVEL: no lock, no
+//! allocation, no panic, no waiting. A counter overflows when it has counted its period of events
+//! since its last sample; events beyond that are carried into the next preset, so that N periods
+//! take N times the period in events, however late the interrupts come.
 //!
-//! What no interrupt told of, a look finds (`Local::look`): its periods are counted as missed.
+//! `Local::look` finds overflows for which no interrupt came; their periods are counted as missed.
 
 use crate::branches::{NoBranches, Reader, Recorded, Records};
 use crate::capabilities::Capabilities;
@@ -20,28 +21,29 @@ use crate::state::{MOST_DOUBLINGS, Phase, ProcessorState, Total, doubled};
 use crate::statistics::SampleStatistics;
 use shared_types::{ErrorCode, LossCause, Mode, Sample};
 
-/// A counter is never preset nearer to its overflow: some processors miss overflows of very short
-/// presets (Linux' limits are 2 for all, 32 and 128 for some).
+/// A counter is never preset closer to its overflow than this many events: some processors miss the
+/// overflows of very short presets (Linux's limits are 2 for all, and 32 or 128 for some).
 const SHORTEST_RELOAD: u64 = 128;
 
-/// What [`Local::collect`] may do.
+/// What [`Local::collect`] may do and must do.
 #[derive(Clone, Copy)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 struct Means {
-    /// The counters run: they are stopped first, and started again.
+    /// The counters are running: they are stopped first and started again afterwards.
     running: bool,
-    /// All counters are reserved, not only the program's.
+    /// All counters are reserved, not just the program's.
     whole_pmu: bool,
-    /// LVTPC is let through again: not after a storm, and not where the HAL does it.
+    /// LVTPC is to be unmasked: not after a storm, and not if the HAL does it.
     owns_lvtpc: bool,
-    /// Branches are recorded: they are read for the first sample.
+    /// Branches are recorded: the first sample reads them.
     branches: bool,
-    /// The status bits that thaw the branch records.
+    /// The status bits to acknowledge so that branch records thaw.
     thaws: u64,
 }
 
 impl Means {
-    /// Of a session with a handler of its own and no branches. Nothing runs after a storm.
+    /// For a session with halprof's own handler and no branches. After a storm nothing runs, so
+    /// LVTPC may be unmasked.
     const USUAL: Self = Self {
         running: true,
         whole_pmu: true,
@@ -54,7 +56,7 @@ impl Means {
 /// What was interrupted, from the trap frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interrupted {
-    /// Address of the instruction that would have come next.
+    /// Address of the instruction that would have executed next.
     pub ip: u64,
     /// User, kernel, or not known (the HAL's callback gives no trap frame).
     pub mode: Mode,
@@ -64,7 +66,7 @@ pub struct Interrupted {
     pub thread: u32,
 }
 
-/// What the HAL's callback knows of it.
+/// What the HAL's callback knows about what was interrupted: nothing.
 const NOWHERE: Interrupted = Interrupted {
     ip: 0,
     mode: Mode::Unknown,
@@ -72,11 +74,11 @@ const NOWHERE: Interrupted = Interrupted {
     thread: 0,
 };
 
-/// Where a period's sample goes, or why there is none.
+/// Records the sample of a period, or the reason why there is none.
 struct Recorder<'a> {
     statistics: &'a mut SampleStatistics,
     ring: &'a [Word],
-    /// `None` where no interrupt told of the overflow.
+    /// `None` if no interrupt came for the overflow.
     interrupted: Option<&'a Interrupted>,
     may_see_kernel: bool,
     doublings: u32,
@@ -85,7 +87,7 @@ struct Recorder<'a> {
 }
 
 impl<M: Machine> Local<'_, M> {
-    /// Answers an overflow interrupt in own-handler mode. PROFILE_LEVEL.
+    /// Handles an overflow interrupt in own-handler mode. PROFILE_LEVEL.
     #[inline]
     pub fn interrupt(&mut self, interrupted: &Interrupted) {
         let entry = self.machine.timestamp();
@@ -100,8 +102,8 @@ impl<M: Machine> Local<'_, M> {
         }
     }
 
-    /// An interrupt that comes while the counters are halted, or START's proof runs, or in a session
-    /// that records branches.
+    /// Handles an interrupt that comes while the counters are halted or START's proof is running,
+    /// or in a session that records branches.
     #[cold]
     fn other_interrupt(&mut self, entry: u64, interrupted: &Interrupted) {
         if matches!(self.state.phase, Phase::Proving | Phase::Proved) {
@@ -117,9 +119,10 @@ impl<M: Machine> Local<'_, M> {
         self.guard(entry);
     }
 
-    /// Answers the HAL's overflow callback: the HAL has stopped the counters, says which overflowed
-    /// (bits of the global registers' layout), and clears and restarts them itself. Interrupts that
-    /// the HAL handles are no storm of ours, and LVTPC is the HAL's there. PROFILE_LEVEL.
+    /// Handles the HAL's overflow callback: the HAL has stopped the counters, says which overflowed
+    /// (as bits in the layout of the global registers), and clears and restarts them itself.
+    /// Interrupts that the HAL handles are not counted towards a storm, and the HAL owns LVTPC in
+    /// this mode. PROFILE_LEVEL.
     #[inline]
     pub fn callback(&mut self, overflowed: u64) {
         let entry = self.machine.timestamp();
@@ -149,13 +152,15 @@ impl<M: Machine> Local<'_, M> {
         self.guard(entry);
     }
 
-    /// Finds overflows that no interrupt has told of. The host has let pending ones in before.
+    /// Finds overflows for which no interrupt came. The host has let pending interrupts in
+    /// beforehand.
     pub(crate) fn look(&mut self) {
         let entry = self.machine.timestamp();
         self.collect_by(entry, None);
     }
 
-    /// [`Self::collect`] by what is so now; branches are recorded anew then.
+    /// Calls [`Self::collect`] as the present state requires, and restarts branch recording
+    /// afterwards.
     #[inline(never)]
     fn collect_by(&mut self, entry: u64, interrupted: Option<&Interrupted>) -> u64 {
         let whole_pmu = !self.program.settings.no_address;
@@ -174,7 +179,7 @@ impl<M: Machine> Local<'_, M> {
     }
 
     /// Records and reloads every counter that has overflowed, and starts it again unless counters
-    /// are halted. Answers them as bits of the global registers' layout.
+    /// are halted. Returns these counters as bits in the layout of the global registers.
     #[expect(clippy::inline_always, reason = "most of what a sample costs")]
     #[inline(always)]
     fn collect(&mut self, entry: u64, interrupted: Option<&Interrupted>, means: Means) -> u64 {
@@ -185,7 +190,7 @@ impl<M: Machine> Local<'_, M> {
         } else {
             0
         };
-        // The usual case has no loop, for which the compiler would keep everything aside.
+        // The usual case avoids a loop, which would make the compiler spill everything.
         let overflowed = if means.branches {
             self.with_branches(entry, interrupted, means.running)
         } else if let (mut recorder, state, machine) = recorder(self, entry, interrupted)
@@ -207,7 +212,7 @@ impl<M: Machine> Local<'_, M> {
         };
         let (machine, capabilities) = (&mut *self.machine, &self.state.capabilities);
         let seen = if overflowed == 0 && interrupted.is_some() {
-            // A bit of ours that is still set would raise the interrupt again.
+            // A bit of the session's counters that is still set would raise the interrupt again.
             bits
         } else {
             overflowed
@@ -271,7 +276,7 @@ impl<M: Machine> Local<'_, M> {
         })
     }
 
-    /// Holds the handler against its budget of time.
+    /// Checks the handler against its time budget.
     #[inline]
     fn guard(&mut self, entry: u64) {
         let exit = self.machine.timestamp();
@@ -285,7 +290,7 @@ impl<M: Machine> Local<'_, M> {
         }
     }
 
-    /// An interrupt without an overflow of ours.
+    /// Accounts for an interrupt without an overflow of the session's counters.
     #[cold]
     fn spurious(&mut self, now: u64) {
         let state = &mut *self.state;
@@ -295,7 +300,7 @@ impl<M: Machine> Local<'_, M> {
         }
     }
 
-    /// A window of the guard is over.
+    /// Carries out the guard's decision at the end of a window.
     #[cold]
     fn obey_guard(&mut self, now: u64, elapsed: Elapsed) {
         let state = &mut *self.state;
@@ -311,8 +316,9 @@ impl<M: Machine> Local<'_, M> {
         }
     }
 
-    /// Interrupts come one after the other without an overflow of ours. Unmasking LVTPC would bring
-    /// the next at once, so it stays masked, and the session ends here.
+    /// Handles a storm: interrupts arrive one after another without an overflow of the session's
+    /// counters. Unmasking LVTPC would bring the next at once, so it stays masked, and the session
+    /// ends on this processor.
     fn end_in_storm(&mut self, now: u64) {
         let state = &mut *self.state;
         let capabilities = &state.capabilities;
@@ -325,7 +331,7 @@ impl<M: Machine> Local<'_, M> {
         self.end_early(ErrorCode::InterruptStorm);
     }
 
-    /// Stops the counters, and ends a session that runs or is halted.
+    /// Stops the counters, and ends a session that is running or halted.
     fn end_early(&mut self, cause: ErrorCode) {
         if self.state.phase == Phase::Running {
             self.stop_counters();
@@ -335,7 +341,8 @@ impl<M: Machine> Local<'_, M> {
         }
     }
 
-    /// The session ends here before its client asks for it; the client sees it with its next request.
+    /// Ends the session on this processor before its client stops it; the client learns of it from
+    /// its next request.
     pub(crate) fn end(&mut self, cause: ErrorCode) {
         self.state.ended = cause as u32;
         if let Some(ring) = Ring::new(self.ring) {
@@ -343,13 +350,13 @@ impl<M: Machine> Local<'_, M> {
         }
     }
 
-    /// Takes what interrupts have noted here since this was last called.
+    /// Takes what interrupts have noted on this processor since the previous call.
     pub fn take_notes(&mut self) -> Notes {
         core::mem::take(&mut self.state.statistics.notes)
     }
 
-    /// Clears LVTPC's mask bit, now that no handler of ours can be called any more: not after a
-    /// storm, which nobody would answer.
+    /// Clears LVTPC's mask bit, now that halprof's handler can no longer be called. Not after a
+    /// storm, whose interrupts nothing would handle.
     pub fn unmask(&mut self) {
         if self.state.known && !self.state.storm {
             pmu::unmask_lvtpc(self.machine, &self.state.capabilities);
@@ -357,7 +364,7 @@ impl<M: Machine> Local<'_, M> {
     }
 }
 
-/// Parts what belongs to this processor: what records, its state, its registers.
+/// Splits `local` into disjoint borrows: the recorder, the rest of the state, the machine.
 #[inline]
 fn recorder<'a, M: Machine>(
     local: &'a mut Local<'_, M>,
@@ -401,7 +408,7 @@ fn recorder<'a, M: Machine>(
 
 type Totals = [Total; MAX_SOURCES];
 
-/// What the loop needs of a processor's state besides its statistics.
+/// The parts of a processor's state that the loop needs besides its statistics.
 struct Parts<'a> {
     capabilities: &'a Capabilities,
     active: &'a mut crate::state::ActiveCounters,
@@ -409,7 +416,7 @@ struct Parts<'a> {
     branches: PartsOfBranches<'a>,
 }
 
-/// What records of branches are read with.
+/// The parts needed to read branch records.
 struct PartsOfBranches<'a> {
     program: &'a Program,
     kind: u8,
@@ -429,20 +436,21 @@ impl<'a> PartsOfBranches<'a> {
     }
 }
 
-/// The value from which a counter interrupts so many events later.
+/// The value from which a counter interrupts `events` events later.
 pub(crate) fn preset(slot: &crate::program::Slot, events: u64, one_late: bool) -> u64 {
     slot.width.preset(reload_events(events, one_late))
 }
 
-/// By how many events a counter's preset is short of its overflow, for an interrupt so many later.
+/// How many events before its overflow a counter must be preset in order to interrupt `events`
+/// events later.
 #[inline]
 fn reload_events(events: u64, one_late: bool) -> u64 {
     events.max(SHORTEST_RELOAD) - u64::from(one_late)
 }
 
 impl Recorder<'_> {
-    /// Records and reloads a counter, if it has overflowed; if so answers its bit in the global
-    /// registers' layout, else 0. `alone`: no other can have interrupted.
+    /// Records and reloads a counter if it has overflowed. If so, returns its bit in the layout of
+    /// the global registers, otherwise 0. `alone`: no other counter can have interrupted.
     #[expect(clippy::inline_always, reason = "most of what a sample costs")]
     #[expect(
         clippy::too_many_arguments,
@@ -480,8 +488,8 @@ impl Recorder<'_> {
         counter.slot.bit()
     }
 
-    /// A counter has overflowed: adds it up, records the periods that passed, and gives it its next
-    /// preset.
+    /// Handles a counter that has overflowed: updates its total, records the periods that elapsed,
+    /// and computes its next preset.
     #[expect(clippy::inline_always, reason = "most of what a sample costs")]
     #[inline(always)]
     fn overflowed(
@@ -507,7 +515,8 @@ impl Recorder<'_> {
         }
     }
 
-    /// Puts one sample into the ring for `periods` elapsed at once; the rest are counted as coalesced.
+    /// Puts one sample into the ring for `periods` periods that elapsed at once; the rest are
+    /// counted as coalesced.
     #[expect(clippy::inline_always, reason = "most of what a sample costs")]
     #[inline(always)]
     fn record(&mut self, source: u16, periods: u64, period: u64, branches: &impl Records) {
@@ -546,7 +555,7 @@ impl Recorder<'_> {
         }
     }
 
-    /// Periods that have passed by the end of a session and were never told of.
+    /// Counts as missed the periods that had elapsed by the end of a session without an interrupt.
     fn finish(&mut self, total: &mut Total) {
         let period = total.current_period.max(1);
         let periods = total.carried / period;
@@ -559,8 +568,8 @@ impl Recorder<'_> {
 }
 
 impl<M: Machine> Local<'_, M> {
-    /// The session ends: a period that a stretched reload or a lengthened preset has passed counts
-    /// as missed.
+    /// At the end of a session, counts as missed any period that elapsed without an overflow
+    /// because a reload or preset had been lengthened to the shortest one allowed.
     pub(crate) fn finish_periods(&mut self) {
         let entry = self.machine.timestamp();
         let count = self.program.settings.count;

@@ -1,20 +1,21 @@
-//! What is done to the registers: the only code that writes them.
+//! Access to the counter registers: the only code that writes them.
 //!
-//! Each function runs on the processor that it concerns, with interrupts masked (equivalent to
-//! PROFILE_LEVEL on x64), and accesses the registers that it names and no others.
+//! Each function runs on the processor concerned, with interrupts masked (equivalent to
+//! PROFILE_LEVEL on x64), and accesses only the registers that it names.
 //!
-//! - `take_over` once when a session starts there, and after each sleep; `give_back` once when it
-//!   ends, and before each sleep.
+//! - `take_over` is called once when a session starts on the processor and after each sleep;
+//!   `give_back` once when the session ends and before each sleep.
 //! - [`set_up`] and [`start`] begin a rotation: every counter is at its preset with no overflow
-//!   pending before the first starts, and all start as close together as the hardware can.
+//!   pending before the first one starts, and all start as close together as the hardware allows.
 //! - [`stop`], [`read`] and [`clear`] end it.
-//! - An overflow: [`hold`], then for each counter [`overflowed`] and where it has [`reload`], then
-//!   [`acknowledge_freeze`], `set_lvtpc_mask`, [`resume`]. In that order: an overflow that comes while
-//!   LVTPC is masked is lost, so counters start last.
+//! - On an overflow: [`hold`]; then for each counter [`overflowed`] and, if it has overflowed,
+//!   [`reload`]; then [`acknowledge_freeze`], `set_lvtpc_mask`, [`resume`]. The order matters: an
+//!   overflow that comes while LVTPC is masked is lost, so counters start last.
 //!
-//! Registers shared with others are changed by read-modify-write; bits that are not ours are never
-//! written from a saved copy. Counters are read by RDPMC, which costs less than RDMSR; a status
-//! register is acknowledged and not read, as the value is needed anyway.
+//! Registers shared with others are changed by read-modify-write. Bits that belong to others are
+//! never written from an older copy than the one that [`hold`] reads in the same interrupt.
+//! Counters are read with RDPMC, which costs less than RDMSR; a status register is acknowledged
+//! without being read, because the counter's value is needed anyway.
 
 use crate::capabilities::{Apic, Capabilities, Gate};
 use crate::counter::Counter;
@@ -28,17 +29,17 @@ use crate::registers::pentium::{CESR, CESR_HALF, CESR_HALF_MASK};
 use shared_types::Delivery;
 use zerocopy::FromZeros;
 
-/// A counter in use: its slot, from which value it was started, and how far it has come. Values are
-/// in the counter's own width.
+/// A counter in use: its slot, the value from which it was started, and the last value read. Values
+/// have the counter's own width.
 #[derive(Clone, Copy, Debug, FromZeros)]
 pub struct Active {
-    /// What it does.
+    /// The work that it does.
     pub slot: Slot,
     /// All ones in the counter's width.
     pub mask: u64,
-    /// The value it was started from.
+    /// The value from which it was started.
     pub preset: u64,
-    /// The value up to which its source's total has it: the last that was read.
+    /// The last value that was read, up to which the source's total includes it.
     pub last: u64,
 }
 
@@ -54,14 +55,15 @@ impl Active {
         }
     }
 
-    /// Its next value is this one.
+    /// Makes `preset` the value from which it starts.
     #[inline]
     pub fn start_from(&mut self, preset: u64) {
         self.preset = preset;
         self.last = preset;
     }
 
-    /// How far it has come since its source's total was last brought up to date, which it is now.
+    /// Returns how many events it has counted since the last value read, and makes `value` the last
+    /// value read.
     #[inline]
     pub fn advance(&mut self, value: u64) -> u64 {
         let came = value.wrapping_sub(self.last) & self.mask;
@@ -69,7 +71,8 @@ impl Active {
         came
     }
 
-    /// `value` is below its preset: it has overflowed. The preset of one that does not interrupt is 0.
+    /// Whether the counter has overflowed: `value` is below its preset. The preset of a counter
+    /// that does not interrupt is 0.
     #[must_use]
     #[inline]
     pub fn overflowed(&self, value: u64) -> bool {
@@ -82,12 +85,13 @@ impl Active {
 pub struct Before {
     /// The global control register; 0 where there is none.
     pub control: u64,
-    /// General counters of the program that somebody else has enabled, as a mask.
+    /// General counters of the program that another owner has enabled, as a mask.
     pub counters: u32,
 }
 
-/// Before the first counter of a session is set up: notes what is found, and acknowledges overflows
-/// that are not of this session. `whole_pmu`: all counters are reserved, not only the program's.
+/// Called before the first counter of a session is set up: notes what is found, and acknowledges
+/// overflows left from before this session. `whole_pmu`: all counters are reserved, not just the
+/// program's.
 pub(crate) fn take_over(
     machine: &mut impl Machine,
     capabilities: &Capabilities,
@@ -122,8 +126,9 @@ pub(crate) fn take_over(
     before
 }
 
-/// After the last counter of a session was cleared: counters end at 0, and their bits of the global
-/// control register are as they were found, so that whoever relies on their reset value still counts.
+/// Called after the last counter of a session is cleared: sets counters to 0 and their bits in the
+/// global control register as they were found, so that software relying on the reset value still
+/// counts.
 pub(crate) fn give_back(
     machine: &mut impl Machine,
     capabilities: &Capabilities,
@@ -143,7 +148,8 @@ pub(crate) fn give_back(
     }
 }
 
-/// The fixed counters that somebody has enabled, as a mask; nothing of ours runs.
+/// The fixed counters that another owner has enabled, as a mask. Called only while none of the
+/// session's counters run.
 pub(crate) fn enabled_fixed(machine: &mut impl Machine, capabilities: &Capabilities) -> u32 {
     if capabilities.fixed == 0 {
         return 0;
@@ -157,7 +163,7 @@ pub(crate) fn enabled_fixed(machine: &mut impl Machine, capabilities: &Capabilit
 /// The bits of a fixed counter's nibble that make it count: OS and USR.
 const COUNTS: u64 = 3;
 
-/// Makes every counter ready and leaves it stopped.
+/// Prepares every counter and leaves it stopped.
 pub fn set_up(machine: &mut impl Machine, capabilities: &Capabilities, active: &[Active]) {
     match capabilities.gate {
         Gate::Global => set_up_gated(machine, capabilities, active),
@@ -180,7 +186,8 @@ pub fn set_up(machine: &mut impl Machine, capabilities: &Capabilities, active: &
     }
 }
 
-/// Where the global control register stops counters, selects can have their own bit at once.
+/// If the global control register keeps counters stopped, selects can have their own enable bit set
+/// at once.
 fn set_up_gated(machine: &mut impl Machine, capabilities: &Capabilities, active: &[Active]) {
     let bits = bits(active);
     modify(machine, capabilities.global.control, bits, 0);
@@ -218,7 +225,7 @@ pub fn start(machine: &mut impl Machine, capabilities: &Capabilities, active: &[
     }
 }
 
-/// Stops every counter; their values stay.
+/// Stops every counter; their values are kept.
 pub fn stop(machine: &mut impl Machine, capabilities: &Capabilities, active: &[Active]) {
     match capabilities.gate {
         Gate::Global => modify(machine, capabilities.global.control, bits(active), 0),
@@ -238,7 +245,7 @@ pub fn stop(machine: &mut impl Machine, capabilities: &Capabilities, active: &[A
     }
 }
 
-/// Leaves no bit of ours set in any select; the counters are stopped already.
+/// Clears every bit that the session set in a select. The counters must already be stopped.
 pub fn clear(machine: &mut impl Machine, capabilities: &Capabilities, active: &[Active]) {
     match capabilities.gate {
         #[cfg(feature = "legacy")]
@@ -275,8 +282,9 @@ pub fn read(machine: &mut impl Machine, counter: &Active) -> u64 {
     value & counter.mask
 }
 
-/// An overflow interrupt has come: stops all counters together where the hardware can. `bits`: theirs
-/// in the layout of the global registers. Answers the global control register as it was found.
+/// First step of an overflow interrupt: stops all counters together, if the hardware can. `bits`:
+/// their bits in the layout of the global registers. Returns the global control register as it was
+/// found.
 #[cfg_attr(
     not(feature = "legacy"),
     expect(unused_variables, reason = "P6 alone needs what the counters count")
@@ -303,11 +311,12 @@ pub fn hold(
     }
 }
 
-/// The value of a counter that has overflowed, and is stopped then. Where counters are stopped one by
-/// one the others run on. `alone`: no other of ours can have interrupted.
+/// The value of a counter if it has overflowed; it is then left stopped. If counters are stopped
+/// one by one, the others keep running. `alone`: no other counter of the session can have
+/// interrupted.
 ///
-/// By value an overflow is "now below its preset"; NetBurst has OVF in the CCCR, and needs the value
-/// all the same, as an interrupt can come without it (seen by Linux).
+/// A counter has overflowed if its value is below its preset. NetBurst has OVF in the CCCR, but the
+/// value is needed there too, because an interrupt can come without OVF (seen by Linux).
 #[inline]
 pub fn overflowed(
     machine: &mut impl Machine,
@@ -317,7 +326,8 @@ pub fn overflowed(
 ) -> Option<u64> {
     let each = capabilities.handler_gate == Gate::Each;
     if each {
-        // The only one that can have interrupted is not looked at before it is stopped.
+        // If no other counter can have interrupted, this one is stopped without being checked
+        // first.
         let sure = alone && capabilities.delivery != Delivery::CccrFlag;
         if !sure && !suspected(machine, capabilities, counter) {
             return None;
@@ -332,7 +342,7 @@ pub fn overflowed(
     overflowed.then_some(value)
 }
 
-/// Writes a counter's preset; it is stopped.
+/// Writes a counter's preset. The counter must be stopped.
 #[inline]
 pub fn reload(machine: &mut impl Machine, capabilities: &Capabilities, counter: &Active) {
     machine.write_msr(counter.slot.write_msr, counter.preset);
@@ -341,7 +351,7 @@ pub fn reload(machine: &mut impl Machine, capabilities: &Capabilities, counter: 
     }
 }
 
-/// Acknowledges overflows, given as bits of the global registers' layout.
+/// Acknowledges overflows, given as bits in the layout of the global registers.
 #[inline]
 pub fn acknowledge(machine: &mut impl Machine, capabilities: &Capabilities, overflows: u64) {
     let global = &capabilities.global;
@@ -350,8 +360,8 @@ pub fn acknowledge(machine: &mut impl Machine, capabilities: &Capabilities, over
     }
 }
 
-/// As [`acknowledge`], and a freeze of the counters that came with the overflows, and of what else
-/// `besides` has bits: for who has the whole PMU.
+/// As [`acknowledge`], but also acknowledges a freeze of the counters that came with the overflows,
+/// and the bits in `besides`. Only for a session that has reserved the whole PMU.
 #[inline]
 pub fn acknowledge_freeze(
     machine: &mut impl Machine,
@@ -365,11 +375,11 @@ pub fn acknowledge_freeze(
     }
 }
 
-/// Starts all counters again that [`hold`] has stopped, or those that [`overflowed`] has, given as
-/// bits of the global registers' layout.
+/// Restarts all counters that [`hold`] stopped or, where counters are stopped one by one, those
+/// that [`overflowed`] stopped, given as bits in the layout of the global registers.
 ///
-/// A freeze of versions 2 and 3 has cleared the global control register before it was read: our bits
-/// are set whatever was found, others' are theirs to set.
+/// On versions 2 and 3, a freeze has cleared the global control register before it was read: the
+/// session's bits are set whatever was found; other owners must set theirs.
 #[inline]
 pub fn resume(
     machine: &mut impl Machine,
@@ -397,7 +407,7 @@ pub fn resume(
     }
 }
 
-/// The overflow bits that are set, whosever they are; 0 where there is no register of them.
+/// The overflow bits that are set, whoever owns the counters; 0 if there is no status register.
 pub(crate) fn status(machine: &mut impl Machine, capabilities: &Capabilities) -> u64 {
     match capabilities.global.status {
         0 => 0,
@@ -405,7 +415,7 @@ pub(crate) fn status(machine: &mut impl Machine, capabilities: &Capabilities) ->
     }
 }
 
-/// LVTPC; 0 where there is no local APIC.
+/// Reads LVTPC; 0 if there is no local APIC.
 pub(crate) fn lvtpc(machine: &mut impl Machine, capabilities: &Capabilities) -> u32 {
     match capabilities.apic {
         Apic::None => 0,
@@ -414,7 +424,7 @@ pub(crate) fn lvtpc(machine: &mut impl Machine, capabilities: &Capabilities) -> 
     }
 }
 
-/// LVTPC is the HAL's: only its mask bit is changed.
+/// Sets or clears LVTPC's mask bit. LVTPC belongs to the HAL, so no other bit is changed.
 #[inline]
 pub(crate) fn set_lvtpc_mask(machine: &mut impl Machine, capabilities: &Capabilities, mask: bool) {
     let entry = LvtPc::from_bits(lvtpc(machine, capabilities)).with_mask(mask);
@@ -425,14 +435,14 @@ pub(crate) fn set_lvtpc_mask(machine: &mut impl Machine, capabilities: &Capabili
     }
 }
 
-/// Clears LVTPC's mask bit where it is set.
+/// Clears LVTPC's mask bit if it is set.
 pub(crate) fn unmask_lvtpc(machine: &mut impl Machine, capabilities: &Capabilities) {
     if LvtPc::from_bits(lvtpc(machine, capabilities)).mask() {
         set_lvtpc_mask(machine, capabilities, false);
     }
 }
 
-/// Whether a running counter seems to have overflowed.
+/// Whether a running counter appears to have overflowed.
 #[inline(never)]
 fn suspected(machine: &mut impl Machine, capabilities: &Capabilities, counter: &Active) -> bool {
     if capabilities.delivery == Delivery::CccrFlag {
@@ -444,8 +454,8 @@ fn suspected(machine: &mut impl Machine, capabilities: &Capabilities, counter: &
     read(machine, counter) < counter.preset
 }
 
-/// Stops one counter by its select; NetBurst: clears OVF too, as it would keep the interrupt line
-/// asserted.
+/// Stops one counter through its select. On NetBurst this also clears OVF, which would keep the
+/// interrupt line asserted.
 fn stop_one(machine: &mut impl Machine, counter: &Active) {
     machine.write_msr(counter.slot.select_msr, counter.slot.select);
 }
@@ -472,7 +482,8 @@ fn bits(active: &[Active]) -> u64 {
         .fold(0, |bits, counter| bits | counter.slot.bit())
 }
 
-/// PerfEvtSel0's value without EN: counter 0's, or nothing counted where it is free.
+/// PerfEvtSel0's value without EN: the select of counter 0, or one that counts nothing if counter 0
+/// is free.
 #[cfg(feature = "legacy")]
 fn first_select(active: &[Active]) -> u64 {
     active

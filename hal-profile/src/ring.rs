@@ -1,9 +1,10 @@
-//! A ring of samples over lent memory: one producer in the interrupt, one consumer, no lock.
+//! A ring of samples in lent memory: one producer in the interrupt handler, one consumer, no lock.
 //!
 //! The memory is a slice of 64-bit atomics: the producer's count and whether it has ended, the
-//! consumer's count, then the slots, then the branches of each slot. Both counts only grow; a slot is
-//! `count` modulo the capacity. The producer publishes a filled slot by a release store of its count,
-//! the consumer frees slots by a release store of its own, and each reads the other's with acquire.
+//! consumer's count, then the slots, then the branches of each slot. Both counts only grow; the
+//! index of a slot is `count` modulo the capacity. The producer publishes a filled slot with a
+//! release store of its count, the consumer frees slots with a release store of its own, and each
+//! reads the other's count with acquire.
 
 use shared_types::{Branch, Sample};
 
@@ -13,12 +14,12 @@ use loom::sync::atomic::{AtomicU64, Ordering};
 #[cfg(not(loom))]
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// What ring memory is made of.
+/// The unit of ring memory.
 pub type Word = AtomicU64;
 
 const WORDS_A_SAMPLE: usize = size_of::<Sample>() / size_of::<u64>();
 const WORDS_A_BRANCH: usize = size_of::<Branch>() / size_of::<u64>();
-/// The two counts stand in cache lines of their own; the producer's has its end beside it.
+/// Each count has a cache line of its own; the end flag shares the producer's.
 const PRODUCED: usize = 0;
 const ENDED: usize = 1;
 const CONSUMED: usize = 8;
@@ -30,22 +31,22 @@ pub struct Ring<'a> {
     produced: &'a Word,
     ended: &'a Word,
     consumed: &'a Word,
-    /// All behind the counts: slots, then branches.
+    /// Everything after the counts: slots, then branches.
     memory: &'a [Word],
     slots: &'a [[Word; WORDS_A_SAMPLE]],
-    /// Capacity less 1; the capacity is a power of two.
+    /// Capacity minus 1; the capacity is a power of two.
     mask: u64,
-    /// Branches of each slot.
+    /// Branches per slot.
     depth: usize,
 }
 
-/// Words of memory for a ring of at least `samples` with so many branches each.
+/// Words of memory for a ring of at least `samples` samples with `branches` branches each.
 #[must_use]
 pub const fn words_for(samples: u32, branches: u8) -> usize {
     SLOTS + samples.next_power_of_two() as usize * words_of(branches as usize)
 }
 
-/// Bytes of one sample with so many branches.
+/// Bytes of one sample with `branches` branches.
 #[must_use]
 pub const fn entry_bytes(branches: u8) -> usize {
     words_of(branches as usize) * size_of::<u64>()
@@ -56,15 +57,15 @@ const fn words_of(branches: usize) -> usize {
 }
 
 impl<'a> Ring<'a> {
-    /// A ring over lent memory that began as zeros, of samples without branches; `None` where it
-    /// cannot hold one.
+    /// A ring of samples without branches, in lent memory that was initially zero; `None` if it
+    /// cannot hold one sample.
     #[inline]
     #[must_use]
     pub fn new(words: &'a [Word]) -> Option<Self> {
         Self::with_branches(words, 0)
     }
 
-    /// The same, of samples with so many branches each.
+    /// The same for samples with `branches` branches each.
     #[expect(
         clippy::inline_always,
         reason = "without branches all of them folds away"
@@ -88,7 +89,7 @@ impl<'a> Ring<'a> {
         })
     }
 
-    /// Nothing more will come: the producer has ended its session. Producer only.
+    /// Marks the end: the producer has ended its session and adds nothing more. Producer only.
     pub fn end(&self) {
         self.ended.store(1, Ordering::Release);
     }
@@ -118,15 +119,15 @@ impl<'a> Ring<'a> {
         self.len() == 0
     }
 
-    /// Puts a sample in; `false` where the ring is full. Producer only, at PROFILE_LEVEL.
+    /// Adds a sample; `false` if the ring is full. Producer only, at PROFILE_LEVEL.
     #[inline]
     #[must_use]
     pub fn push(&self, sample: &Sample) -> bool {
         self.push_with(sample, &[])
     }
 
-    /// The same with a sample's branches, newest first; those beyond the ring's own number are left
-    /// out.
+    /// The same with the sample's branches, newest first; branches beyond the number that the ring
+    /// stores per sample are dropped.
     #[expect(
         clippy::inline_always,
         reason = "without branches all of them folds away"
@@ -142,7 +143,7 @@ impl<'a> Ring<'a> {
         let Some(slot) = self.slot(produced) else {
             return false;
         };
-        // One by one: a loop keeps the sample in memory, and takes four times the instructions.
+        // Unrolled: a loop keeps the sample in memory and takes four times as many instructions.
         slot[0].store(words[0], Ordering::Relaxed);
         slot[1].store(words[1], Ordering::Relaxed);
         slot[2].store(words[2], Ordering::Relaxed);
@@ -161,8 +162,8 @@ impl<'a> Ring<'a> {
         true
     }
 
-    /// Takes as many samples as fit into `out`, oldest first, each followed by its branches and
-    /// zeros for those that it does not have; answers how many bytes they take. Consumer only.
+    /// Moves as many samples as fit into `out`, oldest first, each followed by its branches, padded
+    /// with zeros to the number per sample; returns the bytes written. Consumer only.
     #[must_use]
     pub fn drain(&self, out: &mut [u8]) -> usize {
         let consumed = self.consumed.load(Ordering::Relaxed);
@@ -198,7 +199,7 @@ impl<'a> Ring<'a> {
         taken as usize * words_of(self.depth) * size_of::<u64>()
     }
 
-    /// Copies so many branches of a slot, and zeros behind them.
+    /// Copies `branches` branches of a slot, followed by zeros.
     fn copy_branches(&self, count: u64, branches: usize, out: &mut [u8]) {
         let (places, _) = out.as_chunks_mut::<{ size_of::<Branch>() }>();
         let (valid, others) = places.split_at_mut(branches.min(places.len()));
@@ -227,7 +228,7 @@ impl<'a> Ring<'a> {
     }
 }
 
-/// What a slot holds.
+/// The words in a slot.
 #[inline]
 fn words_in(slot: &[Word; WORDS_A_SAMPLE]) -> [u64; WORDS_A_SAMPLE] {
     [
@@ -258,7 +259,7 @@ mod loom_tests {
         }
     }
 
-    /// Every interleaving of a producer of three samples and a consumer of a two-slot ring.
+    /// Every interleaving of a producer of three samples and a consumer, on a two-slot ring.
     #[test]
     fn no_sample_is_torn_lost_or_seen_twice() {
         loom::model(|| {

@@ -1,12 +1,12 @@
 //! A running session on one processor: its rotations and its totals.
 //!
-//! Totals come from register reads only: each read adds how far the counter has come since the last,
-//! so a counter never loses a wrap as long as it is read before it wraps twice.
+//! Totals come only from register reads: each read adds the events counted since the last one, so
+//! no wrap is lost as long as the counter is read before it wraps twice.
 //!
-//! Counters that sample are read a last time only after interrupts that are on their way were let
-//! in: [`Local::halt`] and [`Local::tick`] stop them, the host opens interrupts, and
-//! [`Local::finish`] and [`Local::settle`] do the rest. Every function runs on its processor with
-//! interrupts masked.
+//! The final read of a sampling counter comes only after pending interrupts have been let in:
+//! [`Local::halt`] and [`Local::tick`] stop the counters, the host enables interrupts, and
+//! [`Local::finish`] and [`Local::settle`] do the rest. Every function runs on its own processor
+//! with interrupts masked.
 
 use crate::assign::EVERY_ROTATION;
 use crate::guard::Guard;
@@ -21,13 +21,13 @@ use shared_types::request::counts::Count;
 use zerocopy::{FromZeros as _, IntoBytes};
 
 impl<M: Machine> Local<'_, M> {
-    /// Forgets an earlier program's totals, and starts the first rotation.
+    /// Clears an earlier program's totals, and starts the first rotation.
     pub(crate) fn start(&mut self) {
         self.forget();
         self.arm();
     }
 
-    /// Joins while the machine sleeps: [`Self::resume`] starts it here too.
+    /// Joins the session while the machine is suspended; [`Self::resume`] then starts it here too.
     pub(crate) fn join_asleep(&mut self) {
         self.forget();
         self.state.phase = Phase::Suspended;
@@ -40,7 +40,7 @@ impl<M: Machine> Local<'_, M> {
         }
     }
 
-    /// STOP's second round: an exact final read; totals stay for snapshots.
+    /// STOP's second round: an exact final read. The totals are kept for snapshots.
     pub(crate) fn finish(&mut self) {
         if self.state.phase == Phase::Halted {
             self.disarm();
@@ -49,8 +49,8 @@ impl<M: Machine> Local<'_, M> {
         self.state.phase = Phase::Stopped;
     }
 
-    /// Before sleep, when all registers will be lost: after [`Self::halt`], ends the rotation. A
-    /// session that a storm has ended here does not go on after sleep.
+    /// Called before sleep, in which all registers are lost, and after [`Self::halt`]: ends the
+    /// rotation. A session that has been ended on this processor does not continue after sleep.
     pub(crate) fn suspend(&mut self) {
         if self.state.phase != Phase::Halted {
             return;
@@ -64,11 +64,11 @@ impl<M: Machine> Local<'_, M> {
         };
     }
 
-    /// After sleep: goes on with the rotation that was interrupted.
+    /// Called after sleep: continues with the rotation that was interrupted.
     pub(crate) fn resume(&mut self) {
         let settings = &self.program.settings;
         if settings.samples && !settings.no_address {
-            // What has masked LVTPC, and what held the line up, was lost in sleep.
+            // Sleep has cleared what masked LVTPC and what kept the interrupt line asserted.
             self.state.storm = false;
             pmu::unmask_lvtpc(self.machine, &self.state.capabilities);
         }
@@ -78,11 +78,11 @@ impl<M: Machine> Local<'_, M> {
         }
     }
 
-    /// The timer's work, due every [`Service::timer`](crate::service::Service::timer): reads every
-    /// counter, so that none wraps unseen, and ends a rotation that has had its time. Does nothing
-    /// where nothing runs.
+    /// The work of the timer, due as [`Service::timer`](crate::service::Service::timer) says: reads
+    /// every counter, so that none wraps unseen, and ends a rotation whose time is up. Does nothing
+    /// if nothing is running.
     ///
-    /// `true`: interrupts are to be let in, and [`Self::settle`] called.
+    /// `true`: the host must let interrupts in and then call [`Self::settle`].
     #[must_use]
     pub fn tick(&mut self) -> bool {
         if self.state.phase != Phase::Running {
@@ -103,7 +103,8 @@ impl<M: Machine> Local<'_, M> {
         false
     }
 
-    /// After a tick: what has overflowed and was not told of is missed.
+    /// Called after a tick that returned `true`: overflows for which no interrupt came are counted
+    /// as missed.
     pub fn settle(&mut self) {
         match self.state.phase {
             Phase::Running => self.look(),
@@ -128,7 +129,8 @@ impl<M: Machine> Local<'_, M> {
         let state = &*self.state;
         let now = (state.phase == Phase::Running).then_some(now);
         let enabled = now.map_or(state.clock.before, |now| self.enabled(now));
-        // Only what is on a counter now has this rotation besides what it has had.
+        // Only sources that are on a counter now have running time from the current rotation to
+        // add.
         let began = state.clock.rotation_began;
         let on = now.map(|now| (state.order.now(), now.wrapping_sub(began)));
         let counts = out.chunks_exact_mut(size_of::<Count>());
@@ -155,7 +157,8 @@ impl<M: Machine> Local<'_, M> {
         state.ended = 0;
     }
 
-    /// Takes the counters over, unless START's proof has, and starts the rotation that is due.
+    /// Takes over the counters, unless START's proof already has, and starts the rotation that is
+    /// due.
     fn arm(&mut self) {
         if self.state.phase != Phase::Proved && !self.take_over() {
             self.state.phase = Phase::Ended;
@@ -173,8 +176,8 @@ impl<M: Machine> Local<'_, M> {
         self.state.phase = Phase::Running;
     }
 
-    /// Notes what is found in shared registers. `false`: somebody else has a fixed counter enabled
-    /// that the program needs.
+    /// Takes over the counters, and notes what is found in shared registers. `false`: another owner
+    /// has enabled a fixed counter that the program needs.
     pub(crate) fn take_over(&mut self) -> bool {
         let Some(kind) = self.kind().filter(|kind| kind.counters != 0) else {
             return true;
@@ -191,7 +194,7 @@ impl<M: Machine> Local<'_, M> {
         true
     }
 
-    /// Leaves the counters as they were found; none runs.
+    /// Ends branch recording and gives the counters back. They must be stopped.
     pub(crate) fn give_back(&mut self) {
         self.end_branches();
         if let Some(kind) = self.kind() {
@@ -201,7 +204,7 @@ impl<M: Machine> Local<'_, M> {
         }
     }
 
-    /// Ends the rotation and gives the counters back; they are halted.
+    /// Ends the rotation and gives the counters back. They must be halted.
     fn disarm(&mut self) {
         self.look();
         self.end_rotation();
@@ -214,8 +217,8 @@ impl<M: Machine> Local<'_, M> {
     fn rotation_is_over(&mut self) -> bool {
         let several = self.kind().is_some_and(|kind| kind.rotations > 1);
         let ran = |now: u64, began: u64| now.wrapping_sub(began);
-        // Ticks come once a rotation and jitter: one that is a little early must not wait for the
-        // next.
+        // There is one tick per rotation, and it jitters: a tick that comes a little early must
+        // still end the rotation, not leave that to the next tick.
         let enough = self.program.settings.rotation_ticks / 4 * 3;
         several && ran(self.machine.timestamp(), self.state.clock.rotation_began) >= enough
     }
@@ -236,7 +239,7 @@ impl<M: Machine> Local<'_, M> {
         self.state.phase = Phase::Running;
     }
 
-    /// Loads the slots of the rotation that is due, and starts their counters.
+    /// Sets up the slots of the rotation that is due, and starts their counters.
     fn begin_rotation(&mut self) {
         let Some(kind) = self.program.kind(self.state.kind) else {
             return;
@@ -266,7 +269,7 @@ impl<M: Machine> Local<'_, M> {
         state.clock.rotation_began = self.machine.timestamp();
     }
 
-    /// Ends the rotation of counters that are halted, read and added up.
+    /// Ends the rotation. Its counters must be halted, read and added up.
     fn end_rotation(&mut self) {
         let state = &mut *self.state;
         let clock = &state.clock;
@@ -293,7 +296,7 @@ impl<M: Machine> Local<'_, M> {
         }
     }
 
-    /// ProfileTime: how often its timer has ticked while the session was running.
+    /// ProfileTime: counts how often its timer has ticked while the session was running.
     fn count_timers(&mut self, now: u64) {
         let enabled = self.enabled(now);
         let sources = self.program.sources().iter();
@@ -312,7 +315,7 @@ impl<M: Machine> Local<'_, M> {
 }
 
 impl<'a, M> Local<'a, M> {
-    /// The longest period that a source is sampled with now, in events.
+    /// The longest period with which a source is now sampled, in events.
     pub(crate) fn longest_period(&self) -> u64 {
         let slots = self.kind().map(|kind| &kind.slots);
         let slots = slots
@@ -329,12 +332,12 @@ impl<'a, M> Local<'a, M> {
     }
 }
 
-/// What a source has come to. `on`: the rotation that runs now, and for how long.
+/// The counts of a source so far. `on`: the rotation now running, and for how long it has run.
 fn count(total: &Total, slot: &Slot, enabled: u64, on: Option<(u16, u64)>) -> Count {
     let halves = |sum: u128| [sum as u64, (sum >> 64) as u64];
     let running = match (slot.seat, on) {
         (Seat::Timer, _) => enabled,
-        // Between two rotations nothing runs but this driver.
+        // Between two rotations only this driver runs.
         (Seat::Counter, _) if slot.rotation == EVERY_ROTATION => enabled,
         (Seat::Counter, Some((rotation, ticks))) if slot.rotation == rotation => {
             total.running.wrapping_add(ticks)
