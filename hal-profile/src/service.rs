@@ -1,8 +1,9 @@
-//! Requests: bytes in, one match on the code, bytes out. The driver but for Windows.
+//! Requests: bytes in, one match on the code, bytes out. This is all of the driver that does not
+//! depend on Windows.
 //!
 //! A [`Service`] belongs to one device. Its host calls it for one request at a time, at
-//! PASSIVE_LEVEL, and tells it of handles closed, timers, interrupts, sleep and new processors.
-//! Nothing is held: every request is answered when the call returns.
+//! PASSIVE_LEVEL, and notifies it of closed handles, timers, interrupts, sleep and new processors.
+//! No request is held: each is complete when the call returns.
 
 mod branches;
 mod by_thread;
@@ -37,24 +38,24 @@ use shared_types::request::{
 };
 use shared_types::{ErrorCode, EventKind, NtStatus, Reason, ReplyHeader};
 
-/// What a host builds a service from.
+/// The types from which a host builds a service.
 pub trait Host {
-    /// Its processors.
+    /// The host's processors.
     type Processors: Processors;
-    /// Memory for as many sessions as can be open at once.
+    /// Memory for the sessions, as many as can be open at once.
     type Sessions: DerefMut<Target = [Session]>;
     /// Memory in which a configuration is made before it replaces a session's.
     type Scratch: DerefMut<Target = Scratch>;
 }
 
-/// What the service says of itself.
+/// What the service reports about itself.
 #[derive(Clone, Copy, Debug)]
 pub struct About {
-    /// `halprof.sys 0.1.0`, or what it is a model of.
+    /// `halprof.sys 0.1.0`, or a description of the model.
     pub answerer: &'static str,
-    /// The machine is modelled and no silicon.
+    /// The machine is modelled, not silicon.
     pub modelled: bool,
-    /// Most bytes that all sample rings together may take.
+    /// The most bytes that all rings together may take.
     pub ring_bytes_max: u64,
 }
 
@@ -75,13 +76,14 @@ pub struct Service<H: Host> {
     about: About,
     kinds: Kinds,
     holder: Option<Holder>,
-    /// The session whose last run's totals and samples are on the processors.
+    /// The session whose last run left its totals and samples on the processors.
     results_of: Option<usize>,
     ring_bytes: u64,
     suspended: bool,
-    /// How often the machine has gone to sleep.
+    /// How many times the machine has gone to sleep.
     sleeps: u32,
-    /// Windows still has the counters of a session by thread that has ended: its client's process.
+    /// The client process of a by-thread session that has ended but whose counters are still
+    /// registered with Windows.
     kept: Option<u32>,
 }
 
@@ -90,32 +92,33 @@ pub struct Service<H: Host> {
 struct Holder {
     slot: usize,
     since: u64,
-    /// The counters were asked of their owner; a session of ProfileTime alone takes none.
+    /// The counters were reserved from their owner; a session with only ProfileTime takes none.
     reserved: bool,
-    /// Windows adds the counters up for each thread.
+    /// Windows adds up the counters for each thread.
     by_thread: bool,
 }
 
 /// How often [`Local::tick`] is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timer {
-    /// In units of 100 ns.
+    /// The period, in units of 100 ns.
     pub period: u32,
-    /// It ends rotations, and must come on time; else it may come late and need not wake an idle
+    /// It ends rotations and must be on time; otherwise it may be late and need not wake an idle
     /// processor.
     pub precise: bool,
 }
 
-/// While sampling every processor is looked at this often, in units of 100 ns: 250 ms.
+/// While sampling, every processor is checked for missed overflows this often, in units of 100 ns:
+/// 250 ms.
 const LOOK_PERIOD: u32 = 2_500_000;
 /// Counters are read at least this often, in units of 100 ns: 5 s.
 const READ_PERIOD: u64 = 50_000_000;
-/// More events than any counter can take in a second: 8 in each cycle of 6 GHz.
+/// More events than any counter can count in a second: 8 per cycle at 6 GHz.
 const MOST_EVENTS_A_SECOND: u64 = 48_000_000_000;
 
 impl<H: Host> Service<H> {
-    /// Looks at every processor. The memory is zeroed. Where the host has none for sessions, every
-    /// source is unsupported, as in the HAL's Emon interface.
+    /// Discovers every processor. The memory must be zeroed. If the host has no memory for
+    /// sessions, every source is unsupported, as in the HAL's Emon interface.
     pub fn new(
         processors: H::Processors,
         sessions: H::Sessions,
@@ -155,7 +158,7 @@ impl<H: Host> Service<H> {
         });
     }
 
-    /// Looks which fixed counters somebody else has enabled, while nothing of ours runs.
+    /// Finds the fixed counters that other owners have enabled, unless a session is running.
     fn survey(&mut self) {
         if self.holder.is_some() || !self.kinds.any_fixed() {
             return;
@@ -174,9 +177,9 @@ impl<H: Host> Service<H> {
         }
     }
 
-    /// Answers one DeviceIoControl. The first `input` bytes of `buffer` are the request; the reply
-    /// replaces them and may take `output` bytes. `granted` are the rights that the handle was
-    /// opened with.
+    /// Handles one DeviceIoControl. The first `input` bytes of `buffer` are the request; the reply
+    /// replaces them and may take `output` bytes. `granted` lists the rights with which the handle
+    /// was opened.
     pub fn handle(
         &mut self,
         client: Client,
@@ -238,12 +241,13 @@ impl<H: Host> Service<H> {
             rdpmc::STATUS => self.rdpmc_status(exchange),
             threads::THREADS => self.thread_counters(client, exchange),
             DRAIN_EVENTS => self.drain_events(client, exchange),
-            // A code of `RequestCode::ALL` that is not served here is a defect of this table.
+            // A code in `RequestCode::ALL` that has no arm here is a defect of this table.
             _ => Err(refused(ErrorCode::BadValue, 0, 0)),
         }
     }
 
-    /// A handle was closed, for whatever cause: its sessions end, and what they held is free.
+    /// Called when a handle has been closed, for whatever reason: its sessions end, and what they
+    /// held is released.
     pub fn handle_closed(&mut self, handle: u64) {
         for slot in 0..self.sessions.len() {
             let owner = self.sessions.get(slot).and_then(Session::owner);
@@ -253,7 +257,7 @@ impl<H: Host> Service<H> {
         }
     }
 
-    /// Before sleep: reads all totals, stops all counters, and leaves CR4 as it was found.
+    /// Called before sleep: reads all totals, stops all counters, and leaves CR4 as it was found.
     pub fn suspend(&mut self) {
         self.suspended = true;
         self.sleeps = self.sleeps.wrapping_add(1);
@@ -267,12 +271,14 @@ impl<H: Host> Service<H> {
         self.clear_rdpmc();
     }
 
-    /// After sleep: arms the running session again, and gives RDPMC to who holds it.
+    /// Called after sleep: re-arms the running session, and restores RDPMC for the sessions that
+    /// hold it.
     pub fn resume(&mut self) {
         self.suspended = false;
         self.happened(EventKind::Awake, 0);
         if self.rdpmc_holders() > 0 {
-            // What a processor does not take now it has been told before sleep.
+            // The result is ignored: a processor that refuses the bit now would also have refused
+            // it at ALLOW.
             let _ = self.set_rdpmc();
         }
         self.on_running(|local| {
@@ -280,7 +286,7 @@ impl<H: Host> Service<H> {
         });
     }
 
-    /// Does `work` on each processor of the running session.
+    /// Runs `work` on each processor of the running session.
     fn on_running(&mut self, work: impl Fn(&mut LocalOf<'_, H>) + Sync) {
         if let Some(session) = running(self.holder, &self.sessions) {
             let wanted = &session.program.settings.processors;
@@ -289,9 +295,9 @@ impl<H: Host> Service<H> {
         }
     }
 
-    /// A processor was added: it is looked at, and joins a running session that counts everywhere,
-    /// where its kind is one that the session was configured for. Any other ends a session that
-    /// counts by thread.
+    /// Called when a processor has been added: discovers it, and has it join a running session that
+    /// counts everywhere, if its kind was known before. A processor of a new kind ends a session
+    /// that counts by thread.
     pub fn processor_added(&mut self, index: usize) {
         let kinds_before = self.kinds.iter().count();
         self.discover(index);
@@ -320,7 +326,7 @@ impl<H: Host> Service<H> {
         }
     }
 
-    /// Ends every session, as when every handle is closed: the device is being removed.
+    /// Ends every session, as if every handle had been closed, because the device is being removed.
     pub fn end_all(&mut self) {
         for slot in 0..self.sessions.len() {
             self.end_session(slot);
@@ -334,8 +340,9 @@ impl<H: Host> Service<H> {
 
     /// When [`Local::tick`] is due on each processor; `None` while no counter runs.
     ///
-    /// Once a rotation where sources rotate; while sampling often enough to find an overflow that no
-    /// interrupt has told of; else often enough that no counter wraps twice between two reads.
+    /// If sources rotate: once per rotation. Otherwise, while sampling: often enough to find
+    /// overflows for which no interrupt came; while only counting: often enough that no counter
+    /// wraps twice between two reads.
     #[must_use]
     pub fn timer(&self) -> Option<Timer> {
         let program = &running(self.holder, &self.sessions)?.program;
@@ -355,7 +362,8 @@ impl<H: Host> Service<H> {
         }
     }
 
-    /// A quarter of the time in which the narrowest counter can wrap, in units of 100 ns.
+    /// A quarter of the time in which the narrowest counter can wrap, but at most `LOOK_PERIOD`
+    /// while sampling and `READ_PERIOD` otherwise, in units of 100 ns.
     fn read_period(&self, samples: bool) -> u32 {
         let widths = self.kinds.iter().filter_map(|(_, kind)| kind.narrowest());
         let wraps = widths.map(|width| width.mask() / (MOST_EVENTS_A_SECOND / 10_000_000));

@@ -1,4 +1,4 @@
-//! Branches in a configuration: what may be asked for, and what each kind of processor records.
+//! Branches in a configuration: which requests are valid, and what each kind of processor records.
 
 use super::configure::Rights;
 use super::exchange::{Refused, refused};
@@ -9,8 +9,8 @@ use core::mem::offset_of;
 use shared_types::ErrorCode;
 use shared_types::request::session::{Configure, NO_ADDRESS, SAMPLE};
 
-/// Refuses a number or a filter that means nothing, a session without samples or without their
-/// addresses, and kernel mode for who may not see it.
+/// Refuses a number or a filter that is not valid, branches without samples or without their
+/// addresses, and kernel mode for a client that may not see it.
 pub(super) fn check_request(request: &Configure, rights: Rights) -> Result<(), Refused> {
     let (wanted, filter) = (request.branches, request.branch_filter);
     let known = Configure::MODES | Configure::KINDS;
@@ -32,7 +32,8 @@ pub(super) fn check_request(request: &Configure, rights: Rights) -> Result<(), R
     Ok(())
 }
 
-/// Gives each kind of processor what it records; refuses where one that the session uses cannot.
+/// Sets what each kind of processor records; refuses if a kind that the session uses cannot record
+/// it.
 pub(super) fn make_recordings(
     kinds: &Kinds,
     program: &mut Program,
@@ -62,7 +63,7 @@ pub(super) fn make_recordings(
     Ok(())
 }
 
-/// A filter that names kinds and modes.
+/// Completes a filter so that it names both kinds and modes.
 fn completed(filter: u16, sees_kernel: bool) -> u16 {
     let kinds = match filter & Configure::KINDS {
         0 => Configure::KINDS,

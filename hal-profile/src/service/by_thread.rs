@@ -12,12 +12,13 @@ use shared_types::request::session::{Configure, NO_ADDRESS, SAMPLE, THREADS};
 use shared_types::request::threads::{MAX_SOURCES, ThreadCounter, Threads};
 use shared_types::{ErrorCode, ReplyHeader};
 
-/// The code of STATUS_WMI_ALREADY_ENABLED (ntstatus.h), without its severity: a counter is in another's
-/// list, or a thread profiles itself (KeSetHardwareCounterConfiguration's page). The whole status is
-/// also the number of an MSR, and those stand nowhere in the driver but where they are meant.
+/// The code of STATUS_WMI_ALREADY_ENABLED (ntstatus.h), without its severity: a counter is already
+/// in another configuration, or a thread is profiling itself (KeSetHardwareCounterConfiguration's
+/// page). Only the code is used here because the whole status equals an MSR number, and MSR numbers
+/// appear in the driver only where the MSR is meant.
 const IN_USE: u16 = 0x0303;
 
-/// What a request that counts by thread may not ask for.
+/// Refuses what a request that counts by thread may not ask for.
 pub(super) fn check_request(request: &Configure) -> Result<(), Refused> {
     let flags = request.header.flags;
     if flags & THREADS == 0 {
@@ -31,7 +32,7 @@ pub(super) fn check_request(request: &Configure) -> Result<(), Refused> {
         let most = MAX_SOURCES as u64;
         return Err(refused(ErrorCode::TooManySources, request.sources, most));
     }
-    // A thread may run anywhere.
+    // A thread may run on any processor.
     match request.processors.iter().find(|&&bits| bits != 0) {
         Some(&bits) => Err(refused(
             ErrorCode::BadValue,
@@ -42,7 +43,7 @@ pub(super) fn check_request(request: &Configure) -> Result<(), Refused> {
     }
 }
 
-/// Each source has one counter all the time, the same on every processor.
+/// Checks that each source has one counter all the time, and the same one on every processor.
 pub(super) fn check_program(kinds: &Kinds, program: &Program) -> Result<(), Refused> {
     let boot = kinds.kind_of(0) as u8;
     for (index, source) in program.sources().iter().enumerate() {
@@ -99,7 +100,7 @@ impl<H: Host> Service<H> {
         Ok(length)
     }
 
-    /// Has Windows add up the counters of a session that counts by thread; they are proved, and
+    /// Has Windows add up the counters of a session that counts by thread. They must be proved and
     /// stopped.
     pub(super) fn register_threads(&mut self, slot: usize) -> Result<(), Refused> {
         let Some(session) = self.sessions.get(slot) else {
@@ -131,8 +132,8 @@ impl<H: Host> Service<H> {
         Err(refused(error, 0, status.into()))
     }
 
-    /// Ends a session that counts by thread: a thread may move to a processor that does not count
-    /// its sources.
+    /// Ends a session that counts by thread, because a thread may move to a processor that does not
+    /// count the session's sources.
     pub(super) fn end_by_thread(&mut self, processor: usize) {
         let Some(slot) = self.holder.map(|holder| holder.slot) else {
             return;
@@ -153,14 +154,15 @@ impl<H: Host> Service<H> {
         self.stop_counters();
     }
 
-    /// Whether Windows still adds up the counters of a session that has ended, as a thread profiles
-    /// itself. They are stopped, and stay reserved; [`Self::ask_again`] from time to time.
+    /// Whether Windows still adds up the counters of a session that has ended, because a thread is
+    /// still profiling itself. They are stopped but stay reserved; call [`Self::ask_again`] from
+    /// time to time.
     #[must_use]
     pub const fn keeps_threads(&self) -> bool {
         self.kept.is_some()
     }
 
-    /// Asks Windows again for what it keeps. PASSIVE_LEVEL.
+    /// Asks Windows again to give up such counters. PASSIVE_LEVEL.
     pub fn ask_again(&mut self) {
         if self.keeps_threads() && self.processors.unregister_threads().is_ok() {
             self.kept = None;
@@ -169,7 +171,7 @@ impl<H: Host> Service<H> {
     }
 }
 
-/// The sources of a program, each with its counter on a kind of processor.
+/// The sources of a program, each with its slot on one kind of processor.
 fn slots(program: &Program, kind: usize) -> impl Iterator<Item = (u32, &Slot)> + Clone {
     let slots = program.kind(kind as u8).map(|kind| &kind.slots);
     let sources = program.sources().iter().map(|source| source.id);

@@ -1,5 +1,5 @@
-//! A configuration: each spec resolved, each interval settled, a program made for each kind of
-//! processor.
+//! Turns a configuration into programs: resolves each spec, settles each interval, and makes a
+//! program for each kind of processor.
 
 use super::branches;
 use super::by_thread;
@@ -30,30 +30,30 @@ use shared_types::{Delivery, ErrorCode, ProfileInterface, ProfileSource};
 /// The fixed counter that counts reference cycles at the rate of the time-stamp counter (SDM,
 /// "Fixed-function Performance Counters").
 const REFERENCE_CYCLES: u8 = 2;
-/// Rotations run this long by default, in units of 100 ns.
+/// The default length of a rotation, in units of 100 ns: 4 ms.
 const DEFAULT_ROTATION: u32 = 40_000;
 /// The shortest and the longest rotation, in units of 100 ns: 1 ms and 1 s.
 const ROTATION_LIMITS: (u32, u32) = (10_000, 10_000_000);
-/// Samples that a ring holds by default: 2 seconds at 10,000 a second.
+/// The default capacity of a ring, in samples: 2 seconds at 10,000 per second.
 const DEFAULT_RING: u32 = 20_000;
-/// The same where each has branches: 2 seconds at 2,000 a second.
+/// The same for samples with branches: 2 seconds at 2,000 per second.
 const DEFAULT_BRANCH_RING: u32 = 4_000;
-/// The largest ring of one processor.
+/// The largest ring of one processor, in samples.
 const LARGEST_RING: u32 = 1 << 22;
 
-/// What the client of a configuration may do.
+/// What the client that configures a session may do.
 #[derive(Clone, Copy)]
 pub(super) struct Rights {
-    /// Count sources that only approximate their names.
+    /// May count sources that only approximate their names.
     pub(super) approximate: bool,
-    /// Count kernel mode.
+    /// May count kernel mode.
     pub(super) kernel: bool,
-    /// See kernel addresses.
+    /// May see kernel addresses.
     pub(super) kernel_addresses: bool,
 }
 
 impl<H: Host> Service<H> {
-    /// Makes a program in the scratch memory, from a request and the specs that follow it.
+    /// Makes a program in the scratch memory from a request and the specs that follow it.
     pub(super) fn prepare(
         &mut self,
         exchange: &Exchange<'_>,
@@ -117,13 +117,13 @@ impl<H: Host> Service<H> {
 }
 
 impl Rights {
-    /// Kernel mode, with its addresses.
+    /// Whether the client may count kernel mode and see its addresses.
     pub(super) const fn sees_kernel(self) -> bool {
         self.kernel && self.kernel_addresses
     }
 }
 
-/// What intervals are counted in.
+/// The clocks on which intervals are based.
 #[derive(Clone, Copy)]
 struct Clock {
     frequency: u64,
@@ -162,7 +162,7 @@ fn rotation(requested: u32) -> u32 {
     }
 }
 
-/// Samples for each ring, so that all of them together stay below the cap.
+/// The capacity of each ring, in samples, such that all rings together stay within the cap.
 fn ring_samples(request: &Configure, wanted: &ProcessorSet, processors: usize, cap: u64) -> u32 {
     let rings = (0..processors)
         .filter(|&index| wanted.contains(index))
@@ -180,7 +180,7 @@ fn ring_samples(request: &Configure, wanted: &ProcessorSet, processors: usize, c
     samples
 }
 
-/// What a spec asks for, as the boot processor's tables say.
+/// Resolves a spec, using the boot processor's tables.
 fn resolve(
     kinds: &Kinds,
     spec: &Spec,
@@ -205,7 +205,7 @@ fn resolve(
     } else if spec.counters != 0 {
         return Err(bad_value(offset_of!(Spec, counters), spec.counters.into()));
     } else {
-        // Whether the machine has it, `want` finds.
+        // `want` finds out whether the machine has the source.
         ProfileSource(id) == ProfileSource::TIME && !settings.samples
     };
     let mut interval = used_interval(ProfileSource(id), spec.interval, timer, clock);
@@ -233,12 +233,12 @@ fn resolve(
     })
 }
 
-/// A field of a spec that means nothing, by its offset.
+/// The refusal of an invalid field of a spec, named by its offset.
 fn bad_value(offset: usize, value: u64) -> Refused {
     refused(ErrorCode::BadValue, offset as u32, value)
 }
 
-/// Refuses a raw select for what is wrong with it on this kind of processor.
+/// Refuses a raw select that is not valid on this kind of processor, with the reason.
 fn check_raw(found: &Capabilities, source: &Source) -> Result<(), Refused> {
     match raw_event(catalog::raw_family(found), source) {
         Ok(_) => Ok(()),
@@ -248,13 +248,13 @@ fn check_raw(found: &Capabilities, source: &Source) -> Result<(), Refused> {
     }
 }
 
-/// Why there is no event for a raw select.
+/// Why a raw select gives no event.
 enum RawError {
-    /// No counters, so no layout.
+    /// There are no counters, so there is no layout.
     NoFamily,
-    /// These bits of it.
+    /// These bits of it are not allowed.
     Bits(u64),
-    /// Its own filter is another than the source's.
+    /// Its own filter differs from the source's.
     Filter,
 }
 
@@ -271,7 +271,8 @@ fn raw_event(family: Option<Family>, source: &Source) -> Result<RawEvent, RawErr
     Ok(event)
 }
 
-/// Kernel mode needs a session that was opened for it, and its addresses a privilege besides.
+/// Checks that the client may count the source: kernel mode needs a session that was opened for it,
+/// and kernel addresses also need a privilege.
 fn may_count(source: &Source, settings: &Settings, rights: Rights) -> Result<(), Refused> {
     if !source.filter.kernel {
         return Ok(());
@@ -310,8 +311,9 @@ fn add_source(scratch: &mut Scratch, index: usize, source: Source) -> Result<(),
     Ok(())
 }
 
-/// A timer's callback has no address, so sampling by time counts cycles: reference cycles at the
-/// time-stamp counter's rate, or where those cannot be had core cycles. With the flag that says so.
+/// What ProfileTime counts when it is sampled. A timer's callback has no address, so sampling by
+/// time counts cycles: reference cycles at the time-stamp counter's rate or, if those are not
+/// available, core cycles. The last value returned is the flag that says which.
 pub(super) fn sampled_time(
     found: &Capabilities,
     taken: u32,
@@ -328,15 +330,15 @@ pub(super) fn sampled_time(
     let cycles = catalog::find(found, ProfileSource::TOTAL_CYCLES)
         .filter(|row| catalog::support(found, row, true).is_ok())
         .map(|row| (row.select(), catalog::counters(found, row), by));
-    // AMD's table has cycles as the select of ProfileTime alone.
+    // In AMD's table only ProfileTime has cycles as its select.
     let own = catalog::find(found, ProfileSource::TIME)
         .filter(|row| !matches!(row.select(), Select::None))
         .map(|row| (row.select(), catalog::constraint(found, &row.select()), by));
     cycles.or(own).ok_or(ErrorCode::NoReferenceCycles)
 }
 
-/// The interval in use for one that was asked for: within the source's limits, and in whole steps
-/// of the timer for ProfileTime.
+/// The interval used for a requested one: within the source's limits and, for ProfileTime, in whole
+/// steps of the timer.
 fn used_interval(id: ProfileSource, requested: u64, timer: bool, clock: Clock) -> UsedInterval {
     let limits = limits(id);
     let (min, max) = (u64::from(limits.min), u64::from(limits.max));
@@ -371,7 +373,7 @@ fn used_interval(id: ProfileSource, requested: u64, timer: bool, clock: Clock) -
 }
 
 impl Program {
-    /// Sets the interval of a source; `None` where the session does not have it.
+    /// Sets the interval of a source; `None` if the session does not have the source.
     pub(super) fn set_interval(
         &mut self,
         id: u32,
@@ -406,8 +408,8 @@ impl Program {
     }
 }
 
-/// A program for every kind of processor; a source must be counted on one kind at least, and a group
-/// on all that the session uses.
+/// Makes a program for every kind of processor. A source must be counted on at least one kind that
+/// the session uses, and a group must fit on all of them.
 fn make_programs(kinds: &Kinds, scratch: &mut Scratch, approximate: bool) -> Result<(), Refused> {
     let mut unfit = None;
     let processors = scratch.program.settings.processors;
@@ -449,9 +451,9 @@ fn make_programs(kinds: &Kinds, scratch: &mut Scratch, approximate: bool) -> Res
     Err(refused(ErrorCode::DoesNotFit, id, processor))
 }
 
-/// Refuses a source that the machine does not have, a raw select that the first of its kinds refuses,
-/// and what no processor of the session counts, for the first one's reason. `used`: the kinds of
-/// those processors.
+/// Refuses a source that the machine does not have, a raw select that the first kind named by its
+/// spec refuses, and a source that no processor of the session counts, with the reason of the first
+/// kind used. `used`: the kinds of the session's processors, as a mask.
 fn counted_somewhere(
     kinds: &Kinds,
     program: &Program,
@@ -463,7 +465,7 @@ fn counted_somewhere(
         let slot = program.kinds.get(kind)?.slot(index)?;
         ErrorCode::from_wire(slot.error)
     };
-    // The boot processor's kind is the first of all; mostly it counts all.
+    // The common case: the session uses the boot processor's kind, which counts the source.
     let boot = kinds.kind_of(0);
     let slot = program.kinds.get(boot).and_then(|kind| kind.slot(index));
     if used >> boot & 1 != 0 && slot.is_some_and(|slot| slot.error == 0) {
@@ -495,19 +497,20 @@ fn counted_somewhere(
     Err(refused(refusal, source.id, detail))
 }
 
-/// On what terms one kind of processor is programmed.
+/// The terms on which one kind of processor is programmed.
 struct Terms<'a> {
     found: &'a Capabilities,
-    /// In which layout raw selects are.
+    /// The layout of raw selects.
     raw: Option<Family>,
-    /// Fixed counters that somebody else has enabled.
+    /// Fixed counters that another owner has enabled.
     taken: u32,
     /// The general counters that the session may take.
     general: CounterSet,
     /// The fixed counters that it may take.
     fixed: CounterSet,
     approximate: bool,
-    /// Why a source without a row is not counted: the boot processor's tables say what there is.
+    /// The error for a source without a row; the boot processor's tables define which sources
+    /// exist.
     unknown: ErrorCode,
 }
 
@@ -540,7 +543,7 @@ fn make_program(terms: &Terms<'_>, scratch: &mut Scratch, kind: usize) -> Result
         let counted = want(terms, source, settings, wanted);
         match counted {
             Ok(()) if source.timer => *slot = Slot::timer(),
-            // `fill` makes it.
+            // `fill` makes the slot.
             Ok(()) => assignment.take(index),
             Err(error) => *slot = Slot::refused(error),
         }
@@ -554,7 +557,7 @@ fn make_program(terms: &Terms<'_>, scratch: &mut Scratch, kind: usize) -> Result
             if let Some(earlier) = earlier {
                 assignment.same_group(earlier, index);
             }
-            // A group whose members are not all counted here does not run here.
+            // A group runs on this kind only if all of its members are counted here.
             let split = earlier
                 .is_some_and(|earlier| assignment.assigned(earlier).is_some() != counted.is_ok());
             refused_group = refused_group.or(split.then_some(index));
@@ -567,7 +570,8 @@ fn make_program(terms: &Terms<'_>, scratch: &mut Scratch, kind: usize) -> Result
     refused_group.map_or(solved, Err)
 }
 
-/// Writes what a source needs of this kind of processor, or answers why it is not counted here.
+/// Writes the requirements of a source on this kind of processor; the error says why it is not
+/// counted here.
 fn want(
     terms: &Terms<'_>,
     source: &Source,
@@ -623,8 +627,8 @@ fn without_counter(select: &Select, settings: &Settings) -> ErrorCode {
     }
 }
 
-/// Event selects of what a fixed counter counts: instructions retired and core cycles. Reference
-/// cycles have none: event 3C/01 counts the ticks of a clock of its own on some processors.
+/// Event selects that count the same as a fixed counter: instructions retired and core cycles.
+/// Reference cycles have none, because event 3C/01 counts a different clock on some processors.
 const GENERAL_TWINS: [(u8, u64); 2] = [(0, 0x00C0), (1, 0x003C)];
 
 /// The event select that counts the same as a fixed counter.
@@ -637,8 +641,8 @@ fn general_select(select: &Select) -> Option<Select> {
 }
 
 /// The general and the fixed counters of a kind of processor that a session may take. The HAL's
-/// callback is for counters that are reserved one by one, and Windows documents no index of fixed
-/// counters for thread profiling.
+/// callback serves only counters that are reserved one by one, and Windows documents no index for
+/// fixed counters in thread profiling, so neither uses fixed counters.
 fn allowed(kinds: &Kinds, kind: usize, settings: &Settings) -> (CounterSet, CounterSet) {
     let Some(found) = kinds.get(kind) else {
         return (NO_COUNTER, NO_COUNTER);
@@ -654,8 +658,8 @@ fn allowed(kinds: &Kinds, kind: usize, settings: &Settings) -> (CounterSet, Coun
     (found.counters, found.fixed & !kinds.taken(kind))
 }
 
-/// The counters that can count it on each side: the general ones of `counters`, and the fixed ones of
-/// `fixed`, which count the very same.
+/// The counters that can count a select on each side: the general ones in `counters`, and the fixed
+/// ones in `fixed`, which count exactly the same event.
 fn candidates(
     terms: &Terms<'_>,
     select: &Select,
@@ -668,7 +672,8 @@ fn candidates(
         Select::None => [0; 2],
         Select::EventSelect(_) => [u64::from(general) | u64::from(fixed & free) << 32, 0],
         Select::Cesr { .. } => [general.into(), 0],
-        // Its counter is somebody else's, or not reserved: a general one counts the same.
+        // The fixed counter belongs to another owner or is not reserved: a general counter counts
+        // the same.
         Select::Fixed(index)
             if free >> (index % 32) & 1 == 0 && general_select(select).is_some() =>
         {
@@ -730,9 +735,9 @@ fn fill(
     }
 }
 
-/// Slots that prove at START that the session's counters count: general ones count instructions, or
-/// core cycles where those are not to be had; of the fixed ones those that always have something to
-/// count, 0 to 2.
+/// Makes the slots with which START proves that the session's counters count. General counters
+/// count instructions or, if those are not available, core cycles; of the fixed counters, only 0 to
+/// 2 take part, because they always have something to count.
 fn prove(terms: &Terms<'_>, settings: &Settings, made: &mut KindProgram) {
     let found = terms.found;
     let interrupts = settings.samples;
@@ -761,7 +766,7 @@ fn prove(terms: &Terms<'_>, settings: &Settings, made: &mut KindProgram) {
                 let side = candidates
                     .iter()
                     .position(|side| side & counter.global_bit() != 0)?;
-                // Two NetBurst counters of one side would share an ESCR with the same value.
+                // Two NetBurst counters of one side would share an ESCR, with the same value in it.
                 Some(encode(
                     found,
                     &row.select(),

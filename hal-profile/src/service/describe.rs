@@ -17,9 +17,9 @@ use shared_types::request::Plain;
 use shared_types::request::machine::{Hello, Machine as Description, Page, Processor, Register};
 use shared_types::{Delivery, ErrorCode, ProfileInterface, Reason, ReplyHeader, Text};
 
-/// In a [`Register`]'s number: the local APIC's page, with the offset in the low bits.
+/// Marks a [`Register`]'s number as an offset, in the low bits, into the local APIC's page.
 const APIC_PAGE: u32 = 0xFFFF_0000;
-/// Most registers of one processor that are shown.
+/// The most registers shown for one processor.
 const MAX_REGISTERS: usize = 112;
 
 impl<H: Host> Service<H> {
@@ -77,7 +77,7 @@ impl<H: Host> Service<H> {
         })
     }
 
-    /// The boot processor's time-stamp counter.
+    /// Reads the boot processor's time-stamp counter.
     pub(super) fn now(&mut self) -> u64 {
         self.processors
             .run_on(0, |local| local.machine.timestamp())
@@ -165,7 +165,7 @@ impl<H: Host> Service<H> {
             let total = self.kinds.processors() as u64;
             return Err(refused(ErrorCode::ProcessorUnknown, index as u32, total));
         };
-        // There is no asking for the rest of one processor's registers.
+        // A client cannot ask for the rest of a processor's registers, so all must fit.
         exchange.need(size_of::<Page>() + count * size_of::<Register>())?;
         page(exchange, 0, count, |index| {
             list.get(index).copied().unwrap_or_default()
@@ -173,7 +173,7 @@ impl<H: Host> Service<H> {
     }
 }
 
-/// What an Hv#1 hypervisor shows of itself.
+/// What an Hv#1 hypervisor reports about itself.
 fn hypervisor_flags(found: &Capabilities) -> u32 {
     let Hypervisor::Hv1(Hv1 {
         counters,
@@ -195,7 +195,7 @@ fn hypervisor_flags(found: &Capabilities) -> u32 {
     .fold(0, |bits, (_, bit)| bits | bit)
 }
 
-/// Reads the registers that belong to performance monitoring on this processor.
+/// Reads the performance-monitoring registers of this processor.
 fn read_registers(
     machine: &mut impl Machine,
     capabilities: &Capabilities,
@@ -254,7 +254,7 @@ fn each_register(capabilities: &Capabilities, visit: &mut impl FnMut(u32)) {
         visit(capabilities.global.control);
         visit(capabilities.global.status);
     }
-    // The records themselves have addresses of the kernel, and are not shown.
+    // The records themselves contain kernel addresses and are not shown.
     capabilities
         .branches
         .controls()
@@ -272,7 +272,7 @@ fn each_register(capabilities: &Capabilities, visit: &mut impl FnMut(u32)) {
     }
 }
 
-/// Writes a [`Page`] and as many elements from `first` on as the reply can hold.
+/// Writes a [`Page`] and as many elements, starting at `first`, as the reply can hold.
 pub(super) fn page<T: zerocopy::IntoBytes + zerocopy::Immutable>(
     exchange: &mut Exchange<'_>,
     first: usize,

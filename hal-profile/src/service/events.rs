@@ -1,4 +1,4 @@
-//! System events of the session that runs: begun with it, written, drained, ended with it.
+//! System events of the running session, recorded from its start to its end; answers DRAIN_EVENTS.
 
 use super::exchange::{Answer, Exchange, Refused, refused};
 use super::{Host, Service};
@@ -10,12 +10,12 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use shared_types::request::events::{DrainedEvents, EVENTS_BYTES_MAX};
 use shared_types::{ErrorCode, EventKind, ReplyHeader, SystemEvent};
 
-/// What the ring takes.
+/// Memory that the ring takes.
 pub(super) const RING_BYTES: u64 = (WORDS * size_of::<u64>()) as u64;
 
 impl<H: Host> Service<H> {
-    /// Lends the ring, and has Windows tell of processes and images; nothing where the session does
-    /// not want it, or it is not to be had.
+    /// If the session records events, lends the ring and has Windows report processes and images;
+    /// refuses if either cannot be had.
     pub(super) fn begin_events(&mut self, slot: usize) -> Result<(), Refused> {
         let Some(session) = self.sessions.get(slot) else {
             return Ok(());
@@ -43,7 +43,7 @@ impl<H: Host> Service<H> {
         Ok(())
     }
 
-    /// Nothing is told any more; what the ring has can still be drained.
+    /// Stops recording events; those in the ring can still be drained.
     pub(super) fn end_events(&mut self, slot: usize) {
         if !self.records_events(slot) {
             return;
@@ -65,7 +65,7 @@ impl<H: Host> Service<H> {
         session.is_some_and(|session| session.program.settings.events)
     }
 
-    /// Writes an event of the machine, where the session that runs records them.
+    /// Writes an event of the machine, if the running session records events.
     pub(super) fn happened(&mut self, kind: EventKind, subject: usize) {
         let holder = self.holder.map(|holder| holder.slot);
         if holder.is_some_and(|slot| self.records_events(slot)) {
@@ -77,8 +77,8 @@ impl<H: Host> Service<H> {
         }
     }
 
-    /// Writes what interrupts have noted and no tick has written; the session still runs, its
-    /// counters do not.
+    /// Writes the notes of interrupts that no tick has written yet. The session is still running,
+    /// but its counters have stopped.
     pub(super) fn write_notes(&mut self, slot: usize) {
         if !self.records_events(slot) {
             return;

@@ -1,6 +1,7 @@
-//! The bytes of one request and its reply, checked before they are looked at or written.
+//! The bytes of one request and its reply, with every length checked before a byte is read or
+//! written.
 //!
-//! METHOD_BUFFERED uses one buffer for both, so a request is copied out before the first byte of
+//! METHOD_BUFFERED uses one buffer for both, so the request is copied out before the first byte of
 //! the reply is written.
 
 use core::mem::{offset_of, size_of};
@@ -29,7 +30,7 @@ pub(super) const fn refused(error: ErrorCode, subject: u32, detail: u64) -> Refu
     }
 }
 
-/// Refuses where a reserved field, at this offset of the request, is not 0.
+/// Refuses a request whose reserved field at this offset is not 0.
 pub(super) fn must_be_zero(offset: u32, value: u32) -> Result<(), Refused> {
     match value {
         0 => Ok(()),
@@ -37,7 +38,7 @@ pub(super) fn must_be_zero(offset: u32, value: u32) -> Result<(), Refused> {
     }
 }
 
-/// How long a reply is, or why there is none.
+/// The length of a reply, or the refusal.
 pub(super) type Answer = Result<usize, Refused>;
 
 /// One request's buffer.
@@ -48,7 +49,7 @@ pub(super) struct Exchange<'a> {
 }
 
 impl<'a> Exchange<'a> {
-    /// Takes a buffer whose first `input` bytes are the request and which may hold a reply of
+    /// Wraps a buffer whose first `input` bytes are the request and which can hold a reply of
     /// `output` bytes.
     pub(super) fn new(buffer: &'a mut [u8], input: usize, output: usize) -> Result<Self, NtStatus> {
         let (input, output) = (input.min(buffer.len()), output.min(buffer.len()));
@@ -65,7 +66,7 @@ impl<'a> Exchange<'a> {
         })
     }
 
-    /// The header, after checking all of it that does not depend on the request.
+    /// The header, after every check that does not depend on the kind of request.
     pub(super) fn header(&self) -> Result<RequestHeader, Refused> {
         let too_short = refused(ErrorCode::WrongSize, self.input as u32, 16);
         let (header, _) = RequestHeader::read_from_prefix(self.buffer).map_err(|_| too_short)?;
@@ -87,9 +88,9 @@ impl<'a> Exchange<'a> {
         Ok(header)
     }
 
-    /// The whole request, which is exactly a `T` with no flags beyond `flags`.
+    /// The whole request, which must be exactly a `T` with no flags beyond `flags`.
     ///
-    /// The version is looked at before the length: another version's request may be of another
+    /// The version is checked before the length: a request of another version may have another
     /// length.
     pub(super) fn request<T: FromBytes>(&self, flags: u32) -> Result<T, Refused> {
         self.header()?;
@@ -103,7 +104,7 @@ impl<'a> Exchange<'a> {
         self.head(flags)
     }
 
-    /// The session that a request is about which says nothing else.
+    /// The session named by a request that has no other fields.
     pub(super) fn session(&self) -> Result<u32, Refused> {
         let request = self.request::<Session>(0)?;
         must_be_zero(offset_of!(Session, reserved) as u32, request.reserved)?;
@@ -117,7 +118,7 @@ impl<'a> Exchange<'a> {
         Ok(request)
     }
 
-    /// The head of a request that goes on after a `T`.
+    /// The head of a request that continues after a `T`.
     pub(super) fn head<T: FromBytes>(&self, flags: u32) -> Result<T, Refused> {
         let header = self.header()?;
         if header.flags & !flags != 0 {
@@ -139,7 +140,7 @@ impl<'a> Exchange<'a> {
             })
     }
 
-    /// Element `index` of the `T`s that follow a head of `head` bytes.
+    /// Element `index` of the array of `T` that follows a head of `head` bytes.
     pub(super) fn element<T: FromBytes>(&self, head: usize, index: usize) -> Option<T> {
         let at = head.checked_add(index.checked_mul(size_of::<T>())?)?;
         let request = self.buffer.get(..self.input)?;
@@ -148,17 +149,17 @@ impl<'a> Exchange<'a> {
             .map(|(value, _)| value)
     }
 
-    /// Bytes of the request.
+    /// Length of the request, in bytes.
     pub(super) fn input(&self) -> usize {
         self.input
     }
 
-    /// Bytes that the reply may have.
+    /// The most bytes that the reply may take.
     pub(super) fn output(&self) -> usize {
         self.output
     }
 
-    /// Refuses where the reply would need more than there is.
+    /// Refuses the request if the reply needs more bytes than are available.
     pub(super) fn need(&self, bytes: usize) -> Result<(), Refused> {
         if bytes > self.output {
             Err(refused(
@@ -178,7 +179,7 @@ impl<'a> Exchange<'a> {
         Ok(size_of::<T>())
     }
 
-    /// Writes a `T` at an offset of the reply, where it fits.
+    /// Writes a `T` at an offset of the reply, if it fits.
     pub(super) fn put<T: IntoBytes + Immutable>(&mut self, at: usize, value: &T) {
         let bytes = value.as_bytes();
         if let Some(place) = self.tail(at).get_mut(..bytes.len()) {

@@ -8,14 +8,15 @@ use shared_types::request::session::MAX_PROCESSORS;
 /// The kinds of one machine.
 pub(super) struct Kinds {
     list: [Option<Capabilities>; MAX_KINDS],
-    /// Fixed counters that somebody else has enabled on a processor of each kind, as masks.
+    /// Fixed counters that another owner has enabled on any processor of each kind, as masks.
     taken: [u32; MAX_KINDS],
     of: [u8; MAX_PROCESSORS],
     processors: usize,
 }
 
 impl Kinds {
-    /// Made at run time: as a constant it would lie in the driver's file as thousands of zeros.
+    /// No kinds. Built at run time: as a constant it would put thousands of zeros into the driver's
+    /// file.
     pub(super) fn none() -> Self {
         Self {
             list: [None; MAX_KINDS],
@@ -25,7 +26,7 @@ impl Kinds {
         }
     }
 
-    /// How many processors are known.
+    /// The number of known processors.
     pub(super) fn processors(&self) -> usize {
         self.processors
     }
@@ -39,7 +40,7 @@ impl Kinds {
         self.list.get(kind)?.as_ref()
     }
 
-    /// The boot processor's.
+    /// The boot processor's capabilities.
     pub(super) fn boot(&self) -> Option<&Capabilities> {
         self.get(self.kind_of(0))
     }
@@ -51,8 +52,8 @@ impl Kinds {
             .filter_map(|(kind, found)| Some((kind, found.as_ref()?)))
     }
 
-    /// The kind of a processor with these capabilities, a new one if need be. The last kind is
-    /// kept for processors that are not used because there are too many kinds.
+    /// Records a processor's kind: the one with these capabilities, or a new one. The last kind is
+    /// reserved for processors that are not used because there are too many kinds.
     pub(super) fn enter(&mut self, processor: usize, found: &Capabilities) -> u8 {
         let mut known = self.list.iter();
         let known = known.position(|kind| kind.as_ref() == Some(found));
@@ -74,7 +75,7 @@ impl Kinds {
         kinds.any(Option::is_none) || self.list.contains(&Some(*found))
     }
 
-    /// How many general counters every kind has that has any.
+    /// The number of general counters, from 0 on, on every kind that has any.
     pub(super) fn general(&self) -> u32 {
         let counters = self.iter().map(|(_, kind)| kind.counters.trailing_ones());
         counters.filter(|&count| count > 0).min().unwrap_or(0)
@@ -99,7 +100,7 @@ impl Kinds {
             .unwrap_or(0)
     }
 
-    /// Fixed counters of a kind that somebody else has enabled.
+    /// Fixed counters of a kind that another owner has enabled.
     pub(super) fn taken(&self, kind: usize) -> u32 {
         self.taken.get(kind).copied().unwrap_or(0)
     }

@@ -1,4 +1,5 @@
-//! RDPMC in user mode, which sessions hold: set for the first of them, as found after the last.
+//! RDPMC in user mode, which sessions hold: CR4.PCE is set for the first of them, and restored as
+//! it was found after the last.
 
 use super::exchange::{Answer, Exchange, Refused, refused};
 use super::{Host, Service};
@@ -12,7 +13,7 @@ use shared_types::request::Plain;
 use shared_types::request::rdpmc::Rdpmc;
 use shared_types::{ErrorCode, ReplyHeader};
 
-/// No processor.
+/// The index that means no processor.
 const NONE: u32 = u32::MAX;
 
 impl<H: Host> Service<H> {
@@ -46,7 +47,7 @@ impl<H: Host> Service<H> {
         self.rdpmc(exchange)
     }
 
-    /// A session does not hold it any more.
+    /// Releases a session's hold on RDPMC.
     pub(super) fn let_go_of_rdpmc(&mut self, slot: usize) {
         let Some(session) = self.sessions.get_mut(slot) else {
             return;
@@ -57,7 +58,7 @@ impl<H: Host> Service<H> {
         }
     }
 
-    /// Every processor has it as it was found, as long as the machine sleeps or nobody holds it.
+    /// Restores CR4.PCE on every processor, before sleep or when no session holds it any more.
     pub(super) fn clear_rdpmc(&mut self) {
         self.processors
             .run_on_each::<()>(&ProcessorSet::ALL, &mut [], |local, _| {
@@ -65,7 +66,7 @@ impl<H: Host> Service<H> {
             });
     }
 
-    /// Every processor has it set, or none.
+    /// Sets CR4.PCE on every processor or, if one refuses, on none.
     pub(super) fn set_rdpmc(&mut self) -> Result<(), Refused> {
         let hypervisor = self
             .kinds

@@ -19,7 +19,7 @@ impl<H: Host> Service<H> {
         self.counts(slot, exchange)
     }
 
-    /// The slot of a session whose last run's results are still there.
+    /// The slot of a session, if the results of its last run are still available.
     pub(super) fn slot_with_results(&self, client: Client, number: u32) -> Result<usize, Refused> {
         let slot = self.slot(client, number)?;
         if self.results_of == Some(slot) {
@@ -29,7 +29,7 @@ impl<H: Host> Service<H> {
         }
     }
 
-    /// One pass over all processors; each writes its own part of the reply.
+    /// Reads the counts in one pass over all processors; each writes its own part of the reply.
     pub(super) fn counts(&mut self, slot: usize, exchange: &mut Exchange<'_>) -> Answer {
         let Some(session) = self.sessions.get(slot) else {
             return Err(refused(ErrorCode::UnknownSession, 0, 0));

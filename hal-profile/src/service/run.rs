@@ -1,4 +1,4 @@
-//! A session's run: reserved, proved, started, ended.
+//! A session's run: reserves and proves the counters, and starts and stops them.
 
 use super::exchange::{Answer, Exchange, Refused, refused};
 use super::{Holder, Host, Service};
@@ -12,7 +12,7 @@ use core::mem::size_of;
 use core::sync::atomic::{AtomicU32, Ordering};
 use shared_types::{ErrorCode, ReplyHeader};
 
-/// No processor.
+/// The index that means no processor.
 const NONE: u32 = u32::MAX;
 
 impl<H: Host> Service<H> {
@@ -53,7 +53,7 @@ impl<H: Host> Service<H> {
         session.is_some_and(|session| session.program.settings.by_thread)
     }
 
-    /// Reserves the counters if the session takes any; answers whether it does.
+    /// Reserves the counters if the session takes any; returns whether it does.
     fn reserve(&mut self, slot: usize) -> Result<bool, Refused> {
         let Some(session) = self.sessions.get(slot) else {
             return Ok(false);
@@ -82,7 +82,7 @@ impl<H: Host> Service<H> {
         Ok(true)
     }
 
-    /// Rings, the program on every processor, and the proof that its counters count.
+    /// Lends the rings, loads the program onto every processor, and proves that its counters count.
     fn make_ready(&mut self, slot: usize, reserved: bool) -> Result<(), Refused> {
         self.lend_rings(slot)?;
         let Some(session) = self.sessions.get_mut(slot) else {
@@ -181,7 +181,7 @@ impl<H: Host> Service<H> {
             .filter(|&index| settings.processors.contains(index))
             .count();
         let bytes = (words * size_of::<u64>() * rings) as u64;
-        // Processors may have been added since the rings' length was chosen.
+        // Processors may have been added since the size of the rings was chosen.
         let within = self.ring_bytes + bytes <= self.about.ring_bytes_max;
         if !within || !self.processors.lend_rings(&settings.processors, words) {
             return Err(refused(ErrorCode::NoMemory, 0, bytes));
@@ -190,7 +190,7 @@ impl<H: Host> Service<H> {
         Ok(())
     }
 
-    /// A ring for a processor that joins a session which samples; without one its samples are
+    /// Lends a ring to a processor that joins a sampling session; without one, its samples are
     /// counted as lost.
     pub(super) fn lend_ring_to_added(&mut self, index: usize) {
         let Some(session) = super::running(self.holder, &self.sessions) else {
@@ -226,7 +226,7 @@ impl<H: Host> Service<H> {
         }
     }
 
-    /// Refuses what only a session that runs to its client's end can answer.
+    /// Refuses the request if the driver ended the session's last run, and says why it did.
     pub(super) fn refuse_ended(&self, slot: usize) -> Result<(), Refused> {
         let ended = self.sessions.get(slot).map(|session| session.ended);
         match ended.and_then(|ended| Some((ErrorCode::from_wire(ended.error)?, ended))) {
@@ -235,7 +235,7 @@ impl<H: Host> Service<H> {
         }
     }
 
-    /// Ends the session's run where a processor has ended its part of it.
+    /// Ends the session's run if any processor has ended its part of it.
     pub(super) fn end_if_a_ring_has(&mut self, slot: usize) {
         let ended = (0..self.processors.count()).any(|index| {
             Ring::new(self.processors.ring(index)).is_some_and(|ring| ring.has_ended())
@@ -245,13 +245,13 @@ impl<H: Host> Service<H> {
         }
     }
 
-    /// Stops the counters everywhere in two rounds, so that interrupts on their way come in between,
-    /// and gives them back.
+    /// Stops the counters on all processors in two rounds, so that pending interrupts arrive in
+    /// between, and gives them back.
     pub(super) fn stop_counters(&mut self) {
         let Some(holder) = self.holder else {
             return;
         };
-        // Before a counter stops, so that no thread sees it jump.
+        // Done before any counter stops, so that no thread sees one jump.
         if holder.by_thread && self.processors.unregister_threads().is_err() {
             let owner = self.sessions.get(holder.slot).and_then(Session::owner);
             self.kept = Some(owner.map_or(0, |owner| owner.process));
@@ -286,7 +286,7 @@ impl<H: Host> Service<H> {
         }
     }
 
-    /// What the session's last run left on the processors is not wanted any more.
+    /// Discards what the session's last run left on the processors.
     pub(super) fn forget_results(&mut self, slot: usize) {
         if self.results_of == Some(slot) {
             self.results_of = None;

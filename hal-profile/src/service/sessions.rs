@@ -1,4 +1,4 @@
-//! Sessions: opened, configured, closed.
+//! Answers OPEN, CONFIGURE, SET_INTERVAL and CLOSE.
 
 use super::by_thread;
 use super::configure::Rights;
@@ -16,10 +16,11 @@ use shared_types::request::session::{
 use shared_types::request::source::APPROXIMATE;
 use shared_types::{ErrorCode, ReplyHeader};
 
-/// Where the padding of a SET_INTERVAL request is.
+/// Offset of the padding in a SET_INTERVAL request.
 const PADDING: usize =
     offset_of!(SetInterval, interval) + offset_of!(HalProfileSourceInterval64, padding);
-/// A session's number: its slot plus 1 in the low bits, how often the slot was used above.
+/// A session's number: its slot plus 1 in this many low bits, and how often the slot has been used
+/// above them.
 const SLOT_BITS: u32 = 8;
 
 impl<H: Host> Service<H> {

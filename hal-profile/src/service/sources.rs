@@ -17,7 +17,7 @@ use shared_types::request::source::{
 };
 use shared_types::{Delivery, ErrorCode, ProfileInterface, ProfileSource, ReplyHeader, Text};
 
-/// Most rows of one reply, so that no request takes long; the client asks again for the rest.
+/// The most rows in one reply, so that no request takes long; the client asks again for the rest.
 const MOST_ROWS: usize = 50;
 
 impl<H: Host> Service<H> {
@@ -90,7 +90,7 @@ impl<H: Host> Service<H> {
         }
     }
 
-    /// As [`catalog::support`]; where no memory was lent, every source is unsupported (the
+    /// As [`catalog::support`], but if no memory was lent every source is unsupported (as in the
     /// HAL's Emon interface).
     fn support(
         &self,
@@ -134,7 +134,7 @@ impl<H: Host> Service<H> {
                 source: id.0.cast_signed(),
                 supported: supported.into(),
                 padding: [0; 3],
-                // The HAL answers interval 0 for what it does not support.
+                // The HAL reports interval 0 for a source that it does not support.
                 interval: if supported { interval } else { 0 },
                 default_interval: limits.default.into(),
                 max_interval: limits.max.into(),
