@@ -1,24 +1,25 @@
-//! The way in for a debugger. No code reads it; `entry` names it, so that the linker keeps it.
+//! The entry point for a debugger. No code reads it; `entry` refers to it so that the linker keeps
+//! it.
 
 use crate::block::{TABLE, Table};
 use crate::device::{HARDWARE, Hardware};
 use crate::trace::{TRACE, Trace};
 use core::sync::atomic::AtomicPtr;
 
-/// Where everything can be reached from. Its name and layout are what
-/// `driver/windbg/halprof.js` reads: docs/windbg.md.
+/// The global from which everything can be reached. `driver/windbg/halprof.js` relies on its name
+/// and layout: see docs/windbg.md.
 #[repr(C)]
 pub(crate) struct Global {
-    /// `halprof` and a zero, to be found in a dump.
+    /// `halprof` and a zero byte, so that it can be found in a dump.
     magic: [u8; 8],
-    /// The layout of this structure.
+    /// Version of this structure's layout.
     version: u32,
     reserved: u32,
     /// The processors of the device, while its hardware is ready.
     table: &'static AtomicPtr<Table>,
     /// The device's `Hardware`, while it is ready.
     hardware: &'static AtomicPtr<Hardware>,
-    /// What happened lately.
+    /// Recent events.
     trace: &'static Trace,
 }
 

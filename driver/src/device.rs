@@ -1,4 +1,5 @@
-//! What one device has between PrepareHardware and ReleaseHardware: the service, on all processors.
+//! The state of one device between PrepareHardware and ReleaseHardware: the service, on all
+//! processors.
 //!
 //! Everything here runs at PASSIVE_LEVEL under the device's lock.
 
@@ -22,34 +23,34 @@ use zerocopy::FromBytes;
 
 /// Sessions that can be open at once.
 const SESSIONS: usize = 7;
-/// What all rings together may take.
+/// The most bytes that all rings together may take.
 const RING_BYTES_MAX: u64 = 256 << 20;
 const ABOUT: About = About {
     answerer: concat!("halprof.sys ", env!("CARGO_PKG_VERSION")),
     modelled: false,
     ring_bytes_max: RING_BYTES_MAX,
 };
-/// The I/O manager has checked the handle's rights against those that the code names, before the
-/// driver sees the request (IoControlCode's access bits; METHOD_BUFFERED, no FILE_ANY_ACCESS).
+/// Before the driver sees a request, the I/O manager has checked the handle's rights against those
+/// that the code requires (IoControlCode's access bits; METHOD_BUFFERED, no FILE_ANY_ACCESS).
 const GRANTED: [Access; 2] = [Access::Read, Access::Write];
 
-/// In units of 100 ns.
+/// One second, in units of 100 ns.
 const SECOND: i64 = 10_000_000;
 
-/// The hardware that is ready, null for none: for debuggers.
+/// The hardware that is ready, or null if there is none; for debuggers.
 pub(crate) static HARDWARE: AtomicPtr<Hardware> = AtomicPtr::new(null_mut());
 
 /// A device.
 pub(crate) struct Device {
     owner: Owner,
-    /// Comes back to what Windows has refused: see [`Device::again`].
+    /// Retries what Windows refused: see [`Device::again`].
     again: Timer,
     /// That timer is set.
     waiting: AtomicBool,
     hardware: WaitLock<Option<Pool<Hardware>>>,
 }
 
-/// The service and all that it needs.
+/// The service and everything that it needs.
 pub(crate) struct Hardware {
     service: Service<Self>,
 }
@@ -71,7 +72,7 @@ impl Device {
         })
     }
 
-    /// Looks at all processors, and is ready for requests; where something fails, nothing is left.
+    /// Discovers all processors and becomes ready for requests; on failure, everything is undone.
     pub(crate) fn prepare(&self) -> Result<(), Failed> {
         let mut held = self.hardware.hold();
         match Hardware::new(self.owner) {
@@ -87,25 +88,25 @@ impl Device {
         }
     }
 
-    /// Ends all sessions, and gives everything back. Does nothing where nothing is ready.
+    /// Ends all sessions and gives everything back. Does nothing if the hardware is not ready.
     pub(crate) fn release(&self) {
         let hardware = self.hardware.hold().take();
         drop(hardware);
     }
 
-    /// In D0 again: the running session is armed.
+    /// Called on return to D0: re-arms the running session.
     pub(crate) fn wake(&self) {
         trace::add(What::Awake, 0, 0, 0);
         self.with(|hardware| hardware.service.resume());
     }
 
-    /// On the way out of D0, for the power state `target`: totals are read, counters stopped.
+    /// Called on leaving D0 for the power state `target`: reads totals and stops counters.
     pub(crate) fn sleep(&self, target: u32) {
         trace::add(What::Asleep, 0, target.into(), 0);
         self.with(|hardware| hardware.service.suspend());
     }
 
-    /// Gone without warning: every session ends.
+    /// Called when the device was removed without warning: ends every session.
     pub(crate) fn surprise_removed(&self) {
         trace::add(What::SurpriseRemoved, 0, 0, 0);
         self.with(|hardware| hardware.service.end_all());
@@ -123,19 +124,20 @@ impl Device {
         });
     }
 
-    /// A second has passed since Windows has kept the counters of a session by thread.
+    /// Called a second after Windows refused to give up the counters of a by-thread session: asks
+    /// again.
     pub(crate) fn again(&self) {
         self.waiting.store(false, Ordering::Relaxed);
         self.with(|hardware| hardware.service.ask_again());
     }
 
-    /// A handle was closed, for whatever cause.
+    /// Called when a handle has been closed, for whatever reason.
     pub(crate) fn handle_closed(&self, handle: u64) {
         trace::add(What::Closed, 0, handle, 0);
         self.with(|hardware| hardware.service.handle_closed(handle));
     }
 
-    /// Answers a request: see [`Service::handle`].
+    /// Handles a request: see [`Service::handle`].
     pub(crate) fn request(
         &self,
         client: Client,
@@ -160,14 +162,14 @@ impl Device {
         completion
     }
 
-    /// Does `work` where the hardware is ready, and sets the timer as the service then wants it.
+    /// Runs `work` if the hardware is ready, then sets the timer as the service now requires.
     fn with<R>(&self, work: impl FnOnce(&mut Hardware) -> R) -> Option<R> {
         let mut held = self.hardware.hold();
         let hardware = held.as_mut()?.first_mut()?;
         let result = work(hardware);
         let setting = hardware.timer();
         hardware.service.processors().set_timer(setting);
-        // It goes on as it is set: requests must not put it off.
+        // A timer that is already set is left alone, so that requests do not keep postponing it.
         if hardware.service.keeps_threads() && !self.waiting.swap(true, Ordering::Relaxed) {
             self.again.start(SECOND);
         }
@@ -180,7 +182,7 @@ const NOT_READY: Completion = Completion {
     length: 0,
 };
 
-/// The error code in a reply's header, 0 where there is none.
+/// The error code in a reply's header; 0 if there is none.
 fn refusal(completion: &Completion, buffer: &[u8]) -> u32 {
     let reply = buffer.get(..completion.length).unwrap_or_default();
     ReplyHeader::read_from_prefix(reply).map_or(0, |(header, _)| header.error)
@@ -208,7 +210,7 @@ impl Hardware {
         hardware.ok_or(none)
     }
 
-    /// How the timer has to be set.
+    /// The setting that the timer needs.
     fn timer(&self) -> Option<Setting> {
         let timer = self.service.timer()?;
         Some(Setting {

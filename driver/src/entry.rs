@@ -1,5 +1,5 @@
-//! In from Windows: DriverEntry, and the table of what the framework calls. Each function turns
-//! what it is given into checked types, and calls safe code.
+//! Entry points: DriverEntry, and the table of the framework's callbacks. Each function turns its
+//! arguments into checked types and calls safe code.
 #![expect(unsafe_code, reason = "raw pointers and handles from Windows")]
 
 use crate::debugger::HALPROF;
@@ -18,8 +18,9 @@ use wdk_sys::{
     WDFDEVICE, WDFDRIVER, WDFFILEOBJECT, WDFOBJECT, WDFQUEUE, WDFREQUEST, WDFTIMER,
 };
 
-/// What the framework calls for the device. Each function's safety contract is the framework's: it
-/// is called with what the documentation of its type says, and at the IRQL given with it.
+/// The framework's callbacks for the device. The safety contract of each function is the
+/// framework's: it is called with the arguments that the documentation of its type describes, at
+/// the IRQL stated there.
 static EVENTS: Events = Events {
     cleanup: Some(device_cleanup),
     prepare_hardware: Some(prepare_hardware),
@@ -32,14 +33,14 @@ static EVENTS: Events = Events {
     device_control: Some(device_control),
 };
 
-/// The framework keeps a [`Device`] with each device.
+/// The framework keeps a [`Device`] in the context of each device.
 static CONTEXT: ContextType<Device> = ContextType::new(&CONTEXT);
 
 fn status(result: Result<(), Failed>) -> NTSTATUS {
     result.err().map_or(STATUS_SUCCESS, |failed| failed.0)
 }
 
-/// The driver is loaded. PASSIVE_LEVEL.
+/// Called when the driver is loaded. PASSIVE_LEVEL.
 ///
 /// # Safety
 /// Windows calls it, once.
@@ -49,16 +50,16 @@ unsafe extern "system" fn driver_entry(
     driver: *mut DRIVER_OBJECT,
     registry_path: PCUNICODE_STRING,
 ) -> NTSTATUS {
-    // What no code refers to the linker leaves out.
+    // The linker would drop it if no code referred to it.
     black_box(&raw const HALPROF);
-    // SAFETY: what Windows gave.
+    // SAFETY: the arguments come from Windows.
     status(unsafe { wdf::create_driver(driver, registry_path, Some(device_add)) })
 }
 
-/// The device behind the framework's.
+/// The [`Device`] of a framework device.
 ///
 /// # Safety
-/// The framework's device, which outlives the answer's use.
+/// `device` is the framework's and outlives any use of the result.
 unsafe fn device_of<'a>(device: WDFDEVICE) -> Option<&'a Device> {
     // SAFETY: all devices are created with this context type.
     unsafe { wdf::made(device, &CONTEXT) }
@@ -67,7 +68,7 @@ unsafe fn device_of<'a>(device: WDFDEVICE) -> Option<&'a Device> {
 /// EVT_WDF_DRIVER_DEVICE_ADD. PASSIVE_LEVEL.
 unsafe extern "C" fn device_add(_driver: WDFDRIVER, init: PWDFDEVICE_INIT) -> NTSTATUS {
     let make = |owner| Device::new(owner, Some(again));
-    // SAFETY: what the framework gave.
+    // SAFETY: `init` comes from the framework.
     status(unsafe { wdf::create_device(init, &EVENTS, &CONTEXT, make) })
 }
 
@@ -142,9 +143,10 @@ unsafe extern "C" fn again(timer: WDFTIMER) {
     }
 }
 
-/// EVT_WDF_FILE_CLEANUP and EVT_WDF_FILE_CLOSE: the last handle of a file object was closed, or its
-/// process has ended; and, later, no request of it is left. Another thread's request may have been
-/// served in between, and have opened a session. PASSIVE_LEVEL.
+/// EVT_WDF_FILE_CLEANUP and EVT_WDF_FILE_CLOSE. Cleanup: the last handle of a file object was
+/// closed, or its process has ended. Close, later: none of its requests are left. Both are needed,
+/// because another thread's request may have been served in between and have opened a session.
+/// PASSIVE_LEVEL.
 unsafe extern "C" fn file_cleanup(file: WDFFILEOBJECT) {
     // SAFETY: the framework's file object.
     let device = unsafe { wdf::device_of_file(file) };
@@ -154,7 +156,7 @@ unsafe extern "C" fn file_cleanup(file: WDFFILEOBJECT) {
     }
 }
 
-/// EVT_WDF_IO_QUEUE_IO_DEVICE_CONTROL. PASSIVE_LEVEL, by the device's execution level.
+/// EVT_WDF_IO_QUEUE_IO_DEVICE_CONTROL. PASSIVE_LEVEL, because of the device's execution level.
 unsafe extern "C" fn device_control(
     queue: WDFQUEUE,
     request: WDFREQUEST,
@@ -162,7 +164,7 @@ unsafe extern "C" fn device_control(
     input: usize,
     code: u32,
 ) {
-    // SAFETY: given by the framework just now.
+    // SAFETY: the framework has just given it to the driver.
     let mut request = unsafe { Request::new(request) };
     // SAFETY: the framework's queue.
     let device = unsafe { wdf::device_of_queue(queue) };
@@ -180,7 +182,7 @@ const fn refused(status: NtStatus) -> Completion {
     Completion { status, length: 0 }
 }
 
-/// Serves a request that came by a handle. PASSIVE_LEVEL.
+/// Serves a request that came through a handle. PASSIVE_LEVEL.
 fn answer(
     device: &Device,
     request: &mut Request,
@@ -195,7 +197,7 @@ fn answer(
         kernel_addresses: code == session::CONFIGURE.0 && request.may_debug(),
     };
     let buffer = if RequestCode::ALL.iter().any(|(known, _)| known.0 == code) {
-        // SAFETY: all codes that are ours say METHOD_BUFFERED.
+        // SAFETY: all of halprof's codes are METHOD_BUFFERED.
         unsafe { request.buffer(input, output) }
     } else {
         None
@@ -203,7 +205,7 @@ fn answer(
     device.request(client, code, buffer.unwrap_or_default(), input, output)
 }
 
-/// PROCESSOR_CALLBACK_FUNCTION. PASSIVE_LEVEL. A processor can be used when its addition is
+/// PROCESSOR_CALLBACK_FUNCTION. PASSIVE_LEVEL. A processor can be used once its addition is
 /// complete.
 unsafe extern "C" fn processor_change(
     context: *mut c_void,

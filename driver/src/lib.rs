@@ -1,50 +1,52 @@
-//! `halprof.sys`: what Windows does, around [`hal_profile::service`], which decides.
+//! `halprof.sys`: the Windows side of the profiler, around [`hal_profile::service`], which makes
+//! the decisions.
 //!
-//! # Where what stands
-//! | module | is | unsafe |
+//! # Modules
+//! | module | contents | unsafe |
 //! |---|---|---|
-//! | `entry` | DriverEntry, and the table of what the framework calls | yes |
-//! | `debugger` | the global that a debugger starts from; no code reads it | no |
-//! | `device` | what one device has between PrepareHardware and ReleaseHardware | no |
+//! | `entry` | DriverEntry, and the table of the framework's callbacks | yes |
+//! | `debugger` | the global from which a debugger starts; no code reads it | no |
+//! | `device` | the state of one device between PrepareHardware and ReleaseHardware | no |
 //! | `host` | all processors, as the core sees them | yes |
-//! | `lock` | a value under the framework's wait lock | yes |
-//! | `wdf` | framework objects, given that table; requests | yes |
-//! | `notify` | the ring of system events, and what Windows calls for processes and images | yes |
-//! | `overflow` | the counters, reserved with Windows, and the overflow interrupt | yes |
-//! | `trace` | what happened lately, for a debugger | no |
-//! | `print` | refusals in the debug output | yes |
-//! | `block` | what belongs to each processor; ticks | yes |
+//! | `lock` | a value protected by the framework's wait lock | yes |
+//! | `wdf` | framework objects, made from that table; requests | yes |
+//! | `notify` | the ring of system events, and the notify routines for processes and images | yes |
+//! | `overflow` | the reservation of the counters, and the overflow interrupt | yes |
+//! | `trace` | recent events, for a debugger | no |
+//! | `print` | refused requests in the debug output | yes |
+//! | `block` | the data of each processor; ticks | yes |
 //! | `dpc` | work on a chosen processor | yes |
-//! | `clock` | the rate of the time-stamp counter, and the timers' resolution | yes |
+//! | `clock` | the frequency of the time-stamp counter, and the resolution of timers | yes |
 //! | `cpu` | RDMSR, WRMSR, RDPMC, and masking interrupts | yes |
 //! | `apic` | the local APIC's page, and LVTPC's mask | yes |
-//! | `timer`, `pool` | Windows' own, each behind a safe type | yes |
+//! | `timer`, `pool` | Windows' timers and pool, each behind a safe type | yes |
 //! | `status` | NTSTATUS as a result | no |
 //!
-//! Arrows go down this table only.
+//! A module depends only on modules below it in this table.
 //!
 //! # IRQL legend
-//! Every function says where it runs, in these words:
+//! Every function states where it runs, in these terms:
 //! - **PASSIVE_LEVEL** (0): may wait and take the device's lock. All requests, PnP and power.
-//! - **DISPATCH_LEVEL** (2): a DPC or a timer's callback; does not wait, takes no lock but that of
-//!   the events' ring.
+//! - **DISPATCH_LEVEL** (2): a DPC or a timer's callback; does not wait, and takes no lock except
+//!   that of the event ring.
 //! - **Masked**: any IRQL, with interrupts masked on this processor for a bounded stretch; on x64
 //!   this is equivalent to PROFILE_LEVEL (15). Registers are changed only here.
-//! - **PROFILE_LEVEL** (15 on x64): the overflow interrupt; touches what belongs to its processor,
+//! - **PROFILE_LEVEL** (15 on x64): the overflow interrupt; touches only its own processor's data,
 //!   and atomics. No pool, no lock, no wait, no panic.
 //!
 //! # Who may touch what
-//! - `block::Block`: a processor's state and machine, only on that processor, masked
-//!   or at PROFILE_LEVEL; its ring by atomics.
+//! - `block::Block`: a processor's state and machine, only on that processor, masked or at
+//!   PROFILE_LEVEL; its ring through atomics.
 //! - `device::Hardware`: under the device's lock, at PASSIVE_LEVEL.
-//! - `notify::EVENTS`: under its own lock, at DISPATCH_LEVEL at most; its reader by atomics.
-//! - The program that processors run: written while none runs, read by those that run.
+//! - `notify::EVENTS`: under its own lock, at most at DISPATCH_LEVEL; its reader through atomics.
+//! - The program that processors run: written while no processor is running it, read by those that
+//!   are.
 #![no_std]
 #![expect(
     clippy::redundant_closure_for_method_calls,
     reason = "a method of `Local` is not general enough over its lifetime"
 )]
-// A panic is a bug check, so nothing here may reach one.
+// A panic is a bug check, so no code here may panic.
 #![deny(
     clippy::expect_used,
     clippy::indexing_slicing,
@@ -77,7 +79,8 @@ mod wdf;
 
 use wdk_alloc::WdkAllocator;
 
-/// Linked because crates in the kernel expect one; this driver makes no allocation through it, as
-/// such a one cannot fail gracefully. `clippy.toml` refuses the types that would.
+/// Linked because kernel crates expect a global allocator. This driver allocates nothing through
+/// it, because such an allocation cannot fail gracefully; `clippy.toml` forbids the types that
+/// would.
 #[global_allocator]
 static ALLOCATOR: WdkAllocator = WdkAllocator;

@@ -1,4 +1,4 @@
-//! The device's lock: a framework wait lock with the value that it guards.
+//! The device's lock: a framework wait lock together with the value that it protects.
 #![expect(unsafe_code, reason = "the framework's wait lock")]
 
 use crate::status::{Failed, check};
@@ -18,12 +18,12 @@ pub(crate) struct WaitLock<T> {
 // SAFETY: the lock gives the value to one thread at a time.
 unsafe impl<T: Send> Sync for WaitLock<T> {}
 
-/// The value, held.
+/// The value, while the lock is held.
 #[derive(Debug)]
 pub(crate) struct Held<'a, T>(&'a WaitLock<T>);
 
 impl<T> WaitLock<T> {
-    /// A lock that is deleted with its owner, which must outlive it. PASSIVE_LEVEL.
+    /// A lock that is deleted together with its owner, which must outlive it. PASSIVE_LEVEL.
     pub(crate) fn new(owner: Owner, value: T) -> Result<Self, Failed> {
         let mut attributes = wdf::attributes();
         attributes.ParentObject = owner.object();
@@ -39,7 +39,7 @@ impl<T> WaitLock<T> {
         })
     }
 
-    /// Waits until nobody else has it. PASSIVE_LEVEL.
+    /// Acquires the lock, waiting until it is free. PASSIVE_LEVEL.
     pub(crate) fn hold(&self) -> Held<'_, T> {
         // SAFETY: the lock exists as long as its parent. Without a time-out it always succeeds.
         let _ =
@@ -59,14 +59,14 @@ impl<T> Deref for Held<'_, T> {
 
 impl<T> DerefMut for Held<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: the lock is held, and `self` is borrowed alone.
+        // SAFETY: the lock is held, and `self` is borrowed exclusively.
         unsafe { &mut *self.0.value.get() }
     }
 }
 
 impl<T> Drop for Held<'_, T> {
     fn drop(&mut self) {
-        // SAFETY: it is held by this thread.
+        // SAFETY: this thread holds the lock.
         unsafe { call_unsafe_wdf_function_binding!(WdfWaitLockRelease, self.0.lock) };
     }
 }

@@ -1,4 +1,4 @@
-//! The debug output: `ed nt!Kd_IHVDRIVER_Mask 0xf` in WinDbg shows it.
+//! The debug output; `ed nt!Kd_IHVDRIVER_Mask 0xf` in WinDbg enables it.
 #![expect(
     unsafe_code,
     reason = "a function of C with a variable list of arguments"
@@ -11,9 +11,9 @@ const COMPONENT: u32 = 77;
 /// DPFLTR_WARNING_LEVEL.
 const WARNING: u32 = 1;
 
-/// A request was refused. Any IRQL.
+/// Prints a refused request. Any IRQL.
 pub(crate) fn refusal(process: u32, code: u32, status: u32, error: u32) {
-    // SAFETY: the format names four 32-bit numbers, and four are given.
+    // SAFETY: the format takes four 32-bit numbers, and four are passed.
     let _ = unsafe {
         DbgPrintEx(
             COMPONENT,

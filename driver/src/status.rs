@@ -2,12 +2,12 @@
 
 use wdk_sys::NTSTATUS;
 
-/// An NTSTATUS that is no success.
+/// An NTSTATUS that is not a success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Failed(pub(crate) NTSTATUS);
 
 impl Failed {
-    /// The status as it travels and is shown.
+    /// The status as an unsigned number, as it is sent and shown.
     #[must_use]
     pub(crate) const fn code(self) -> u32 {
         self.0.cast_unsigned()

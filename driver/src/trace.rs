@@ -1,53 +1,56 @@
-//! What happened lately: a ring of entries that a debugger shows (`!halprof_trace`), and refusals
+//! Recent events: a ring of entries that a debugger shows (`!halprof_trace`), and refused requests
 //! in the debug output.
 //!
-//! Atomics alone, so that any IRQL may add an entry.
+//! Only atomics are used, so entries can be added at any IRQL.
 
 use crate::cpu::timestamp;
 use crate::print;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// Entries that are kept; a power of two.
+/// Entries kept; a power of two.
 const ENTRIES: usize = 256;
-/// Refusals that are printed in one second.
+/// The most refusals printed in one second.
 const PRINTED_A_SECOND: u32 = 10;
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum What {
-    /// The hardware is ready: how many processors, ticks of the time-stamp counter in a second.
+    /// The hardware is ready: the number of processors, and the frequency of the time-stamp counter
+    /// in ticks per second.
     Ready = 1,
     /// The hardware was released.
     Released = 2,
     /// The device has entered D0.
     Awake = 3,
-    /// The device is leaving D0: for which power state.
+    /// The device is leaving D0: the target power state.
     Asleep = 4,
     /// The device was removed without warning.
     SurpriseRemoved = 5,
-    /// A processor was added: its index, and whether there was memory for it.
+    /// A processor was added: its index, and the status of making its block.
     ProcessorAdded = 6,
-    /// A handle was closed: which.
+    /// A handle was closed: the handle.
     Closed = 7,
-    /// A request was refused: its code, and status over error code.
+    /// A request was refused: its code, then the status in the high half and the error code in the
+    /// low half.
     Refused = 8,
-    /// The counters were reserved: with which overflows (0 ignored, 1 interrupt, 2 callback), and
-    /// the status.
+    /// The counters were reserved: how overflows are handled (0 ignored, 1 interrupt, 2 callback),
+    /// and the status.
     Reserved = 9,
-    /// The counters were given back: the statuses of the interrupt and of the counters.
+    /// The counters were given back: the status of removing the interrupt handler, and of freeing
+    /// the counters.
     GivenBack = 10,
     /// The hardware could not be made ready: the status.
     NotReady = 11,
-    /// Windows has refused to remove the overflow interrupt's handler: the status.
+    /// Windows refused to remove the overflow interrupt's handler: the status.
     HandlerStuck = 12,
 }
 
-/// The ring. Its layout is what `driver/windbg/halprof.js` reads.
+/// The ring. `driver/windbg/halprof.js` relies on its layout.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Trace {
-    /// Entries ever made.
+    /// Number of entries ever added.
     made: AtomicU64,
     printed_since: AtomicU64,
     printed: AtomicU32,
@@ -99,8 +102,8 @@ pub(crate) fn add(what: What, process: u32, first: u64, second: u64) {
     }
 }
 
-/// Adds an entry for a refusal, and prints it unless too many were printed in this second of
-/// `frequency` ticks. At most DISPATCH_LEVEL.
+/// Adds an entry for a refusal, and prints it unless too many were printed in the current second,
+/// which is `frequency` ticks long. At most DISPATCH_LEVEL.
 pub(crate) fn refuse(process: u32, code: u32, status: u32, error: u32, frequency: u64) {
     let second = u64::from(status) << 32 | u64::from(error);
     add(What::Refused, process, code.into(), second);

@@ -1,6 +1,6 @@
-//! Framework objects: the driver, the device with its names and its queue, requests.
+//! Framework objects: the driver, the device with its names and its queue, and requests.
 //!
-//! What the framework calls is given as a table of [`Events`]; nothing here knows what they do.
+//! The framework's callbacks come in a table of [`Events`]; nothing here knows what they do.
 #![expect(unsafe_code, reason = "calls into KMDF, and its objects' contexts")]
 
 use crate::pool::TAG;
@@ -29,7 +29,7 @@ use wdk_sys::{
     WDFOBJECT, WDFREQUEST, WDFTIMER, call_unsafe_wdf_function_binding,
 };
 
-/// What the framework calls for a device.
+/// The framework's callbacks for a device.
 pub(crate) struct Events {
     pub(crate) cleanup: PFN_WDF_OBJECT_CONTEXT_CLEANUP,
     pub(crate) prepare_hardware: PFN_WDF_DEVICE_PREPARE_HARDWARE,
@@ -42,29 +42,29 @@ pub(crate) struct Events {
     pub(crate) device_control: PFN_WDF_IO_QUEUE_IO_DEVICE_CONTROL,
 }
 
-/// What Windows gave DriverEntry.
+/// The driver object that Windows gave DriverEntry.
 static DRIVER: AtomicPtr<DRIVER_OBJECT> = AtomicPtr::new(null_mut());
 
-/// The framework's device, for what belongs to it and so is gone before it.
+/// The framework's device, for objects that belong to it and are therefore deleted before it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner(WDFDEVICE);
 
-// SAFETY: a handle; the framework synchronizes what is done with it.
+// SAFETY: a handle; the framework synchronizes its use.
 unsafe impl Send for Owner {}
 // SAFETY: as above.
 unsafe impl Sync for Owner {}
 
 impl Owner {
-    /// As a parent of other objects.
+    /// The device as the parent of other objects.
     #[must_use]
     pub(crate) fn object(self) -> WDFOBJECT {
         self.0.cast()
     }
 
-    /// Lets the framework stop and remove the device, or refuse to from now on. That does not end a
-    /// removal that has begun, nor one by surprise. At most DISPATCH_LEVEL.
+    /// Lets the framework stop and remove the device, or makes it refuse to from now on. This does
+    /// not affect a removal that has already begun, or a surprise removal. At most DISPATCH_LEVEL.
     pub(crate) fn set_removable(self, removable: bool) {
-        // SAFETY: the device exists, as what belongs to it does.
+        // SAFETY: the device exists as long as the objects that belong to it.
         unsafe {
             call_unsafe_wdf_function_binding!(
                 WdfDeviceSetStaticStopRemove,
@@ -74,36 +74,36 @@ impl Owner {
         }
     }
 
-    /// Keeps the driver in memory until Windows restarts. The framework refuses to stop and to
-    /// remove the device from now on. That does not end a removal that has begun, nor one by
-    /// surprise, so the driver object is referenced too: while it is, Windows does not unload the
-    /// image (IoCreateSystemThread keeps a driver in memory in the same way). At most
+    /// Keeps the driver in memory until Windows restarts. From now on the framework refuses to stop
+    /// or remove the device. This does not affect a removal that has already begun, or a surprise
+    /// removal, so the driver object is also referenced: as long as it is, Windows does not unload
+    /// the image (IoCreateSystemThread keeps a driver in memory in the same way). At most
     /// DISPATCH_LEVEL.
     pub(crate) fn forbid_removal(self) {
         self.set_removable(false);
-        // SAFETY: the driver object, which is there as long as its device; never given back.
+        // SAFETY: the driver object exists as long as its device; the reference is never released.
         let _ = unsafe { ObfReferenceObject(DRIVER.load(Ordering::Relaxed).cast()) };
     }
 }
 
-/// What the framework keeps with a device.
+/// The context that the framework keeps with a device.
 #[repr(C)]
 struct Context<T> {
-    /// `value` is there.
+    /// `value` is initialised.
     ready: AtomicBool,
     value: MaybeUninit<T>,
     /// The registration for added processors.
     added: AtomicPtr<core::ffi::c_void>,
 }
 
-/// A context type, which the framework knows by its address.
+/// A context type, which the framework identifies by its address.
 pub(crate) struct ContextType<T>(WDF_OBJECT_CONTEXT_TYPE_INFO, PhantomData<fn() -> T>);
 
-// SAFETY: nobody changes it.
+// SAFETY: it is never changed.
 unsafe impl<T> Sync for ContextType<T> {}
 
 impl<T> ContextType<T> {
-    /// The type that stands at `own`.
+    /// The type stored at `own`.
     pub(crate) const fn new(own: &'static Self) -> Self {
         let info = WDF_OBJECT_CONTEXT_TYPE_INFO {
             Size: size_of::<WDF_OBJECT_CONTEXT_TYPE_INFO>() as u32,
@@ -151,10 +151,11 @@ fn unicode(text: &[u16]) -> UNICODE_STRING {
     }
 }
 
-/// Creates the driver object; nothing else is made before a device is added. PASSIVE_LEVEL.
+/// Creates the framework's driver object; nothing else is created until a device is added.
+/// PASSIVE_LEVEL.
 ///
 /// # Safety
-/// Both are what Windows gave DriverEntry.
+/// Both arguments are those that Windows gave DriverEntry.
 pub(crate) unsafe fn create_driver(
     driver: *mut DRIVER_OBJECT,
     registry_path: PCUNICODE_STRING,
@@ -180,11 +181,11 @@ pub(crate) unsafe fn create_driver(
     })
 }
 
-/// Creates the device with all that belongs to it, and what `make` makes. Where a step fails, the
-/// framework deletes the device with what was made before. PASSIVE_LEVEL.
+/// Creates the device with everything that belongs to it, including the value that `make` makes. If
+/// a step fails, the framework deletes the device with everything made so far. PASSIVE_LEVEL.
 ///
 /// # Safety
-/// `init` is what the framework gave EvtDriverDeviceAdd.
+/// `init` is the one that the framework gave EvtDriverDeviceAdd.
 pub(crate) unsafe fn create_device<T>(
     mut init: PWDFDEVICE_INIT,
     events: &Events,
@@ -208,7 +209,7 @@ pub(crate) unsafe fn create_device<T>(
             &raw mut device
         )
     })?;
-    // SAFETY: the device was created just now.
+    // SAFETY: the device has just been created.
     unsafe { fill_context(device, context, make) }?;
     // SAFETY: as above.
     unsafe { create_queue(device, events) }?;
@@ -216,7 +217,7 @@ pub(crate) unsafe fn create_device<T>(
     unsafe { publish(device) }
 }
 
-/// Says what the device will be.
+/// Describes the device to be created.
 ///
 /// # Safety
 /// `init` belongs to a device that is not created yet.
@@ -236,7 +237,7 @@ unsafe fn describe(init: PWDFDEVICE_INIT, events: &Events) -> Result<(), Failed>
         EvtFileClose: events.file_close,
         EvtFileCleanup: events.file_cleanup,
         AutoForwardCleanupClose: _WDF_TRI_STATE::WdfUseDefault,
-        // Another driver may send a request without a file object; it is refused.
+        // Another driver may send a request without a file object; such a request is refused.
         FileObjectClass: _WDF_FILEOBJECT_CLASS::WdfFileObjectWdfCanUseFsContext
             | _WDF_FILEOBJECT_CLASS::WdfFileObjectCanBeOptional,
     };
@@ -244,7 +245,7 @@ unsafe fn describe(init: PWDFDEVICE_INIT, events: &Events) -> Result<(), Failed>
     let name = unicode(&name);
     let security: [u16; SECURITY.len()] = utf16(SECURITY);
     let security = unicode(&security);
-    // SAFETY: `init` is the caller's promise; the configuration is complete.
+    // SAFETY: `init` is valid by the caller's promise; the configuration is complete.
     unsafe {
         call_unsafe_wdf_function_binding!(
             WdfDeviceInitSetPnpPowerEventCallbacks,
@@ -265,7 +266,7 @@ unsafe fn describe(init: PWDFDEVICE_INIT, events: &Events) -> Result<(), Failed>
     unsafe {
         call_unsafe_wdf_function_binding!(WdfDeviceInitSetDeviceType, init, FILE_DEVICE_UNKNOWN);
     };
-    // SAFETY: as above. Opening a name below the device's needs the same rights.
+    // SAFETY: as above. Opening a name below the device's requires the same rights.
     unsafe {
         call_unsafe_wdf_function_binding!(
             WdfDeviceInitSetCharacteristics,
@@ -285,30 +286,31 @@ unsafe fn describe(init: PWDFDEVICE_INIT, events: &Events) -> Result<(), Failed>
 }
 
 /// # Safety
-/// `device` was created with this context type, and nobody has its context yet.
+/// `device` was created with this context type, and no reference to its context exists yet.
 unsafe fn fill_context<T>(
     device: WDFDEVICE,
     context: &ContextType<T>,
     make: impl FnOnce(Owner) -> Result<T, Failed>,
 ) -> Result<(), Failed> {
-    // SAFETY: the caller's promise. The framework has zeroed the context, and as zeros each of its
-    // fields means that it is not there.
+    // SAFETY: the caller's promise. The framework has zeroed the context, and zero means "not set"
+    // in each of its fields.
     let context = unsafe { context.of(device) };
     let new = make(Owner(device))?;
     // SAFETY: the context is the framework's memory for this device.
     let value = unsafe { addr_of_mut!((*context).value) };
     // SAFETY: as above.
     unsafe { value.write(MaybeUninit::new(new)) };
-    // SAFETY: complete now.
+    // SAFETY: the context is now initialised.
     let context = unsafe { &*context };
     context.ready.store(true, Ordering::Release);
     Ok(())
 }
 
-/// From here on the device is told of processors that are added. PASSIVE_LEVEL.
+/// From now on, the device is notified of added processors. PASSIVE_LEVEL.
 ///
 /// # Safety
-/// `device` was created by [`create_device`]; [`ignore_processors`] comes before it is deleted.
+/// `device` was created by [`create_device`], and [`ignore_processors`] is called before it is
+/// deleted.
 pub(crate) unsafe fn watch_processors<T>(
     device: WDFDEVICE,
     context: &ContextType<T>,
@@ -318,7 +320,7 @@ pub(crate) unsafe fn watch_processors<T>(
     let context = unsafe { context.of(device) };
     // SAFETY: the framework's memory for this device.
     let context = unsafe { &*context };
-    // SAFETY: PASSIVE_LEVEL; it is deregistered before the device goes.
+    // SAFETY: PASSIVE_LEVEL; it is deregistered before the device is deleted.
     let added = unsafe { KeRegisterProcessorChangeCallback(processor_change, device.cast(), 0) };
     if added.is_null() {
         return Err(Failed(STATUS_INSUFFICIENT_RESOURCES));
@@ -327,9 +329,9 @@ pub(crate) unsafe fn watch_processors<T>(
     Ok(())
 }
 
-/// Ends [`watch_processors`], where that has begun. It cannot wait for the device's cleanup: the
-/// framework deletes a device's lock, which is its child, before that. PASSIVE_LEVEL, without the
-/// lock: a callback that runs may be waiting for it.
+/// Undoes [`watch_processors`], if it was called. This cannot be left to the device's cleanup: by
+/// then the framework has deleted the device's lock, which is its child. PASSIVE_LEVEL, without the
+/// lock: a running callback may be waiting for it.
 ///
 /// # Safety
 /// As for [`watch_processors`].
@@ -339,26 +341,28 @@ pub(crate) unsafe fn ignore_processors<T>(device: WDFDEVICE, context: &ContextTy
     // SAFETY: the framework's memory for this device.
     let added = unsafe { (*context).added.swap(null_mut(), Ordering::AcqRel) };
     if !added.is_null() {
-        // SAFETY: registered by `watch_processors`; waits for a callback that is running.
+        // SAFETY: registered by `watch_processors`; the call waits for a running callback.
         unsafe { KeDeregisterProcessorChangeCallback(added) };
     }
 }
 
-/// What [`create_device`] has made; `None` before it is made and after it has gone. Any IRQL.
+/// The value that [`create_device`] made; `None` before it is made and after it is dropped. Any
+/// IRQL.
 ///
 /// # Safety
-/// `device` was created with this context type, and is not deleted while the answer is used.
+/// `device` was created with this context type, and is not deleted while the result is used.
 pub(crate) unsafe fn made<'a, T>(device: WDFDEVICE, context: &ContextType<T>) -> Option<&'a T> {
     // SAFETY: the caller's promise.
     let context = unsafe { context.of(device) };
-    // SAFETY: the framework's memory for this device; zeros until it is filled.
+    // SAFETY: the framework's memory for this device; all zeros until it is filled.
     let context = unsafe { &*context };
-    // SAFETY: it was written before `ready` was.
+    // SAFETY: the value was written before `ready` was.
     let made = || unsafe { context.value.assume_init_ref() };
     context.ready.load(Ordering::Acquire).then(made)
 }
 
-/// The framework device is going: drops what [`create_device`] has made. PASSIVE_LEVEL.
+/// Drops the value that [`create_device`] made, because the framework is deleting the device.
+/// PASSIVE_LEVEL.
 ///
 /// # Safety
 /// Called once, from the cleanup callback of `device`.
@@ -368,13 +372,13 @@ pub(crate) unsafe fn destroy<T>(device: WDFDEVICE, context: &ContextType<T>) {
     // SAFETY: the framework's memory for this device, and nobody else has a reference now.
     let context = unsafe { &mut *context };
     if context.ready.swap(false, Ordering::AcqRel) {
-        // SAFETY: it was written before `ready` was.
+        // SAFETY: the value was written before `ready` was.
         unsafe { context.value.assume_init_drop() };
     }
 }
 
-/// One queue for all requests, one at a time. It is not power-managed: requests are served in D3
-/// too, and only starting is refused there, by the service.
+/// Creates one queue for all requests, which it presents one at a time. It is not power-managed:
+/// requests are also served in D3, where the service refuses only START.
 ///
 /// # Safety
 /// `device` exists.
@@ -399,7 +403,7 @@ unsafe fn create_queue(device: WDFDEVICE, events: &Events) -> Result<(), Failed>
     })
 }
 
-/// Makes the device reachable from user mode, by its interface and by its name.
+/// Makes the device accessible from user mode, by its interface and by its name.
 ///
 /// # Safety
 /// `device` exists.
@@ -451,14 +455,14 @@ pub(crate) unsafe fn device_of_file(file: wdk_sys::WDFFILEOBJECT) -> WDFDEVICE {
 #[derive(Debug)]
 pub(crate) struct Timer(WDFTIMER);
 
-// SAFETY: a handle; the framework synchronizes what is done with it.
+// SAFETY: a handle; the framework synchronizes its use.
 unsafe impl Send for Timer {}
 // SAFETY: as above.
 unsafe impl Sync for Timer {}
 
 impl Timer {
-    /// A timer that is not set, and is deleted with its owner, after its last callback has returned.
-    /// PASSIVE_LEVEL.
+    /// A timer that is not set yet. It is deleted with its owner, after its last callback has
+    /// returned. PASSIVE_LEVEL.
     pub(crate) fn new(owner: Owner, callback: PFN_WDF_TIMER) -> Result<Self, Failed> {
         let mut attributes = attributes();
         attributes.ParentObject = owner.object();
@@ -482,9 +486,9 @@ impl Timer {
         Ok(Self(timer))
     }
 
-    /// Runs the callback once, so many units of 100 ns from now. At most DISPATCH_LEVEL.
+    /// Runs the callback once, `from_now` units of 100 ns from now. At most DISPATCH_LEVEL.
     pub(crate) fn start(&self, from_now: i64) {
-        // SAFETY: the timer exists as long as its parent; a due time below 0 is from now.
+        // SAFETY: the timer exists as long as its parent; a negative due time is relative.
         let _ = unsafe { call_unsafe_wdf_function_binding!(WdfTimerStart, self.0, -from_now) };
     }
 }
@@ -492,7 +496,7 @@ impl Timer {
 /// The device of a timer. At most DISPATCH_LEVEL.
 ///
 /// # Safety
-/// `timer` is of [`Timer::new`], and not deleted.
+/// `timer` was created by [`Timer::new`] and has not been deleted.
 #[must_use]
 pub(crate) unsafe fn device_of_timer(timer: WDFTIMER) -> WDFDEVICE {
     // SAFETY: the caller's promise.
@@ -500,41 +504,41 @@ pub(crate) unsafe fn device_of_timer(timer: WDFTIMER) -> WDFDEVICE {
     parent.cast()
 }
 
-/// A request that is not completed.
+/// A request that has not been completed.
 #[derive(Debug)]
 pub(crate) struct Request(WDFREQUEST);
 
 impl Request {
     /// # Safety
-    /// The framework has given the request to the driver just now.
+    /// The framework has just given the request to the driver.
     pub(crate) const unsafe fn new(request: WDFREQUEST) -> Self {
         Self(request)
     }
 
-    /// The handle that it came by, as a number that no other open handle has; `None` where it came
-    /// from another driver without one. At most DISPATCH_LEVEL.
+    /// The handle through which the request came, as a number that no other open handle has; `None`
+    /// if another driver sent it without one. At most DISPATCH_LEVEL.
     #[must_use]
     pub(crate) fn handle(&self) -> Option<u64> {
-        // SAFETY: the request is not completed.
+        // SAFETY: the request has not been completed.
         let file = unsafe { call_unsafe_wdf_function_binding!(WdfRequestGetFileObject, self.0) };
         (!file.is_null()).then(|| file.addr() as u64)
     }
 
-    /// The process that made it. At most DISPATCH_LEVEL.
+    /// The process that made the request. At most DISPATCH_LEVEL.
     #[must_use]
     pub(crate) fn process(&self) -> u32 {
-        // SAFETY: the request is not completed.
+        // SAFETY: the request has not been completed.
         let irp = unsafe { call_unsafe_wdf_function_binding!(WdfRequestWdmGetIrp, self.0) };
-        // SAFETY: the request's IRP.
+        // SAFETY: the IRP is the request's.
         unsafe { IoGetRequestorProcessId(irp) }
     }
 
-    /// Whether the process that made it has SeDebugPrivilege enabled, which Windows asks of who
-    /// wants the kernel's addresses. PASSIVE_LEVEL.
+    /// Whether the process that made the request has SeDebugPrivilege enabled, which Windows
+    /// requires for kernel addresses. PASSIVE_LEVEL.
     ///
-    /// SeSinglePrivilegeCheck looks at the thread that calls it. A request that had to wait in the
-    /// queue can be presented by the thread of another process, whose privileges say nothing: there
-    /// the answer is no.
+    /// SeSinglePrivilegeCheck checks the calling thread. A request that had to wait in the queue
+    /// can be presented by a thread of another process, whose privileges are irrelevant; the result
+    /// is then `false`.
     #[must_use]
     pub(crate) fn may_debug(&self) -> bool {
         let privilege = LUID {
@@ -544,20 +548,22 @@ impl Request {
         // SAFETY: any IRQL.
         let current = unsafe { PsGetCurrentProcessId() };
         current.addr() as u32 == self.process()
-            // SAFETY: PASSIVE_LEVEL. A caller in kernel mode would hold every privilege.
+            // SAFETY: PASSIVE_LEVEL. UserMode, because a caller in kernel mode would hold every
+            // privilege.
             && unsafe { SeSinglePrivilegeCheck(privilege, _MODE::UserMode as i8) } != 0
     }
 
-    /// The buffer of a METHOD_BUFFERED request, which both sides share: as long as the longer of
-    /// them. `None` where the request has none. At most DISPATCH_LEVEL.
+    /// The buffer of a METHOD_BUFFERED request, which input and output share: as long as the longer
+    /// of the two. `None` if the request has no buffer. At most DISPATCH_LEVEL.
     ///
     /// # Safety
-    /// The request's code says METHOD_BUFFERED; of the others, the client can change the buffer.
+    /// The request's code is METHOD_BUFFERED; with the other methods, the client could change the
+    /// buffer at any time.
     pub(crate) unsafe fn buffer(&mut self, input: usize, output: usize) -> Option<&mut [u8]> {
         let length = input.max(output);
         let (mut at, mut retrieved): (PVOID, usize) = (null_mut(), 0);
         let status = if input >= output {
-            // SAFETY: the request is not completed; address and length are written.
+            // SAFETY: the request has not been completed; address and length are written.
             unsafe {
                 call_unsafe_wdf_function_binding!(
                     WdfRequestRetrieveInputBuffer,
@@ -580,14 +586,14 @@ impl Request {
             }
         };
         check(status).ok()?;
-        // SAFETY: the I/O manager's buffer has the length of the longer side, both retrievals
-        // answer its start, and the request is borrowed alone.
+        // SAFETY: the I/O manager's buffer is as long as the longer of input and output, both
+        // retrievals return its start, and the request is borrowed exclusively.
         Some(unsafe { core::slice::from_raw_parts_mut(at.cast(), length) })
     }
 
-    /// Completes it. At most DISPATCH_LEVEL.
+    /// Completes the request. At most DISPATCH_LEVEL.
     pub(crate) fn complete(self, status: u32, length: usize) {
-        // SAFETY: the request is not completed yet, and is not used after this.
+        // SAFETY: the request has not been completed yet, and is not used after this.
         unsafe {
             call_unsafe_wdf_function_binding!(
                 WdfRequestCompleteWithInformation,
