@@ -1,4 +1,5 @@
-//! The local APIC: its page of registers, the one mapping that the driver makes, and LVTPC's mask.
+//! The local APIC: its page of registers, which is the only mapping that the driver makes, and
+//! LVTPC's mask bit.
 #![expect(unsafe_code, reason = "maps a page of registers, and accesses them")]
 
 use core::ptr::NonNull;
@@ -13,7 +14,7 @@ const PAGE: u64 = 4096;
 /// PAGE_READWRITE and PAGE_NOCACHE (wdm.h).
 const UNCACHED: u32 = 0x04 | 0x200;
 
-/// The local APIC's registers, mapped. Valid while its [`Mapping`] lives.
+/// The local APIC's registers, mapped. Valid as long as its [`Mapping`] exists.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ApicPage(NonNull<u32>);
 
@@ -25,7 +26,7 @@ unsafe impl Sync for ApicPage {}
 impl ApicPage {
     fn register(self, offset: u32) -> NonNull<u32> {
         let words = (offset & 0xFF0) as usize / size_of::<u32>();
-        // SAFETY: below 4 KiB, so within the page that is mapped.
+        // SAFETY: below 4 KiB, so within the mapped page.
         unsafe { self.0.add(words) }
     }
 
@@ -39,12 +40,13 @@ impl ApicPage {
     /// Writes a register. Any IRQL.
     #[inline]
     pub(crate) fn write(self, offset: u32, value: u32) {
-        // SAFETY: a register of the mapped page; the driver writes LVTPC alone.
+        // SAFETY: a register of the mapped page; the driver writes only LVTPC.
         unsafe { self.register(offset).write_volatile(value) }
     }
 }
 
-/// The local APIC's page, mapped for as long as this lives, where it is reached by a page.
+/// The mapping of the local APIC's page, if the local APIC is accessed through a page. It lasts as
+/// long as this value.
 pub(crate) struct Mapping {
     page: Option<ApicPage>,
     failed: bool,
@@ -54,13 +56,13 @@ impl Mapping {
     /// Maps the page at this physical address, if there is one. PASSIVE_LEVEL.
     ///
     /// # Safety
-    /// The address is the local APIC's; copies of [`Self::page`] are not used once this is dropped.
+    /// The address is the local APIC's; no copy of [`Self::page`] is used after this is dropped.
     pub(crate) unsafe fn new(physical: Option<u64>) -> Self {
         let page = physical.and_then(|physical| {
             let address = LARGE_INTEGER {
                 QuadPart: physical.cast_signed(),
             };
-            // SAFETY: PASSIVE_LEVEL; the page holds the local APIC's registers, and no memory.
+            // SAFETY: PASSIVE_LEVEL; the page holds the local APIC's registers, not memory.
             let at = unsafe { MmMapIoSpaceEx(address, PAGE, UNCACHED) };
             NonNull::new(at).map(|at| ApicPage(at.cast()))
         });
@@ -70,13 +72,13 @@ impl Mapping {
         }
     }
 
-    /// The page; `None` in x2APIC mode, and where it could not be mapped.
+    /// The page; `None` in x2APIC mode, or if it could not be mapped.
     #[must_use]
     pub(crate) const fn page(&self) -> Option<ApicPage> {
         self.page
     }
 
-    /// There is a page, and it could not be mapped.
+    /// Whether there is a page that could not be mapped.
     #[must_use]
     pub(crate) const fn failed(&self) -> bool {
         self.failed
@@ -87,14 +89,14 @@ impl Drop for Mapping {
     /// At most DISPATCH_LEVEL.
     fn drop(&mut self) {
         if let Some(page) = self.page {
-            // SAFETY: mapped by `Mapping::new`, of this length.
+            // SAFETY: mapped by `Mapping::new` with this length.
             unsafe { MmUnmapIoSpace(page.0.as_ptr().cast(), PAGE) };
         }
     }
 }
 
-/// Clears LVTPC's mask bit where it is set, whatever the local APIC's mode; nothing else of the
-/// register changes, as it is the HAL's. Masked, on the processor that `machine` is.
+/// Clears LVTPC's mask bit if it is set, in either mode of the local APIC. The rest of the register
+/// belongs to the HAL and is not changed. Masked, on the processor that `machine` represents.
 pub(crate) fn unmask(machine: &mut impl Machine) {
     let base = ApicBase::from_bits(machine.read_msr(IA32_APIC_BASE));
     if !base.en() {

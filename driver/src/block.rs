@@ -1,4 +1,4 @@
-//! What belongs to each processor, and the table of all that DPCs, timers and interrupts find it by.
+//! The data of each processor, and the table through which DPCs, timers and interrupts find it.
 #![expect(unsafe_code, reason = "state that one processor alone may touch")]
 
 use crate::apic::{self, ApicPage};
@@ -24,15 +24,16 @@ use wdk_sys::{KDPC, PEX_TIMER, PROCESSOR_NUMBER, STATUS_INSUFFICIENT_RESOURCES};
 /// ALL_PROCESSOR_GROUPS (wdm.h).
 const ALL_GROUPS: u16 = 0xFFFF;
 
-/// The table of the device whose hardware is ready, null for none.
+/// The table of the device whose hardware is ready; null if there is none.
 pub(crate) static TABLE: AtomicPtr<Table> = AtomicPtr::new(null_mut());
 
-/// What belongs to one processor.
+/// The data of one processor.
 #[repr(C)]
 pub(crate) struct Block {
     index: u32,
     number: PROCESSOR_NUMBER,
-    /// It runs a program. For the timer and for debuggers; the truth is in the state.
+    /// The processor is running a program. For the timer and for debuggers; the authoritative value
+    /// is in the state.
     running: AtomicBool,
     /// Touched only on this processor with interrupts masked.
     state: Pool<ProcessorState>,
@@ -47,23 +48,24 @@ pub(crate) struct Block {
 /// All processors.
 #[repr(C)]
 pub(crate) struct Table {
-    /// Blocks that there may be; those from here on are null, and so is one without memory.
+    /// The number of blocks in use. Later entries are null, and so is the entry of a processor for
+    /// which there was no memory.
     count: AtomicU32,
     blocks: Pool<AtomicPtr<Block>>,
     /// Written only while nothing runs.
     program: Pool<Program>,
-    /// What a processor has to do that runs nothing.
+    /// The program of a processor that is running nothing.
     idle: Zeroed<Program>,
     apic: Option<ApicPage>,
 }
 
-// SAFETY: what is not atomic is touched only as its field says.
+// SAFETY: fields that are not atomic are touched only as their comments say.
 unsafe impl Send for Block {}
 // SAFETY: as above.
 unsafe impl Sync for Block {}
 
 impl Block {
-    /// A processor that has not been looked at. PASSIVE_LEVEL.
+    /// A block for a processor that has not been examined yet. PASSIVE_LEVEL.
     fn new(index: usize, apic: Option<ApicPage>) -> Result<Pool<Self>, Failed> {
         let none = Failed(STATUS_INSUFFICIENT_RESOURCES);
         let mut number = PROCESSOR_NUMBER::default();
@@ -71,7 +73,7 @@ impl Block {
         check(unsafe { KeGetProcessorNumberFromIndex(index as u32, &raw mut number) })?;
         let state = Pool::zeroed(1).ok_or(none)?;
         let work = Dpc::for_rounds(number)?;
-        // SAFETY: `tick` looks whether there is something to do.
+        // SAFETY: `tick` checks whether there is anything to do.
         let tick = unsafe { Dpc::new(number, Some(tick)) }?;
         Pool::one(|| Self {
             index: index as u32,
@@ -92,7 +94,7 @@ impl Block {
         self.index as usize
     }
 
-    /// Its processor's group, and number in the group.
+    /// Its processor's group, and its number within the group.
     #[must_use]
     pub(crate) fn number(&self) -> (u16, u16) {
         (self.number.Group, self.number.Number.into())
@@ -104,10 +106,10 @@ impl Block {
         &self.work
     }
 
-    /// The ring, empty where none is lent.
+    /// The ring; empty if none is lent.
     pub(crate) fn ring(&self) -> &[Word] {
-        // SAFETY: it changes only while nothing runs on this processor, under the device's lock;
-        // who reads it holds that lock or runs there.
+        // SAFETY: it changes only under the device's lock while nothing runs on this processor; a
+        // reader holds that lock or runs on this processor.
         let ring = unsafe { &*self.ring.get() };
         ring.as_deref().unwrap_or_default()
     }
@@ -115,14 +117,15 @@ impl Block {
     /// Replaces the ring.
     ///
     /// # Safety
-    /// Nothing runs on this processor, and nobody has its ring; under the device's lock.
+    /// Nothing runs on this processor, and no reference to its ring exists; the device's lock is
+    /// held.
     pub(crate) unsafe fn set_ring(&self, ring: Option<Pool<Word>>) {
         // SAFETY: the caller's promise.
         drop(unsafe { self.ring.get().replace(ring) });
     }
 
-    /// Does `work` with interrupts masked, where this block is of the processor that runs this.
-    /// At least DISPATCH_LEVEL.
+    /// Runs `work` with interrupts masked, if this block belongs to the current processor. At least
+    /// DISPATCH_LEVEL.
     pub(crate) fn enter<R>(
         &self,
         here: &mut Here,
@@ -134,8 +137,8 @@ impl Block {
             return None;
         }
         Some(masked(|| {
-            // SAFETY: only this processor makes a reference to its state, only here, and nothing
-            // comes between while interrupts are masked.
+            // SAFETY: only this processor makes a reference to its state, and only here; nothing
+            // can intervene while interrupts are masked.
             let state = unsafe { &mut *self.state.place().as_ptr() };
             // SAFETY: as above.
             let machine = unsafe { &mut *self.cpu.get() };
@@ -161,7 +164,7 @@ impl Block {
         table: &Table,
         work: impl FnOnce(&mut Local<'_, Cpu>) -> R,
     ) -> Option<R> {
-        // Running ends only by work done on this processor, so not before this is over.
+        // Only work on this processor can end the run, so it cannot end before this returns.
         let (program, ring) = if self.running.load(Ordering::Relaxed) {
             (table.program(), self.ring())
         } else {
@@ -172,8 +175,8 @@ impl Block {
 }
 
 impl Table {
-    /// A table without blocks, with room for all processors that there may come to be.
-    /// At most DISPATCH_LEVEL.
+    /// A table without blocks, with room for every processor that may ever be added. At most
+    /// DISPATCH_LEVEL.
     pub(crate) fn new(apic: Option<ApicPage>) -> Option<Pool<Self>> {
         // SAFETY: no requirement.
         let most = unsafe { KeQueryMaximumProcessorCountEx(ALL_GROUPS) } as usize;
@@ -189,15 +192,15 @@ impl Table {
         })
     }
 
-    /// How many processors there are.
+    /// The number of processors.
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::Acquire) as usize
     }
 
-    /// A processor's block, where it has one. Any IRQL.
+    /// A processor's block, if it has one. Any IRQL.
     pub(crate) fn block(&self, index: usize) -> Option<&Block> {
         let block = self.blocks.get(index)?.load(Ordering::Acquire);
-        // SAFETY: a block stays where it is until the table is dropped.
+        // SAFETY: a block is not moved or freed until the table is dropped.
         unsafe { block.as_ref() }
     }
 
@@ -206,14 +209,14 @@ impl Table {
         (0..self.count()).filter_map(|index| self.block(index))
     }
 
-    /// Makes the blocks of all processors that are active now. PASSIVE_LEVEL.
+    /// Makes the blocks of all currently active processors. PASSIVE_LEVEL.
     pub(crate) fn add_active(&self) -> Result<(), Failed> {
         // SAFETY: no requirement.
         let active = unsafe { KeQueryActiveProcessorCountEx(ALL_GROUPS) } as usize;
         (0..active.min(self.blocks.len())).try_for_each(|index| self.add(index))
     }
 
-    /// Makes the block of a processor that has none; processors may be added in any order.
+    /// Makes the block of a processor, unless it has one; processors may be added in any order.
     /// PASSIVE_LEVEL, under the device's lock.
     pub(crate) fn add(&self, index: usize) -> Result<(), Failed> {
         let Some(slot) = self.blocks.get(index) else {
@@ -228,16 +231,17 @@ impl Table {
         Ok(())
     }
 
-    /// What processors run.
+    /// The program that processors run.
     pub(crate) fn program(&self) -> &Program {
         // SAFETY: it is written only while nothing runs, under the device's lock.
         unsafe { self.program.place().as_ref() }
     }
 
-    /// Changes what processors run.
+    /// Replaces the program that processors run.
     ///
     /// # Safety
-    /// No processor runs anything, and nobody has [`Self::program`]; under the device's lock.
+    /// No processor is running anything, and no reference from [`Self::program`] exists; the
+    /// device's lock is held.
     pub(crate) unsafe fn load(&self, program: &Program) {
         // SAFETY: the caller's promise.
         unsafe { &mut *self.program.place().as_ptr() }.copy_from(program);
@@ -245,11 +249,11 @@ impl Table {
 }
 
 impl Drop for Table {
-    /// PASSIVE_LEVEL; nothing uses it any more, and no DPC is queued.
+    /// PASSIVE_LEVEL; nothing uses the table any more, and no DPC is queued.
     fn drop(&mut self) {
         for slot in &*self.blocks {
             if let Some(block) = NonNull::new(slot.load(Ordering::Acquire)) {
-                // SAFETY: leaked by `Table::add`, and used by nobody else now.
+                // SAFETY: leaked by `Table::add`, and no longer used elsewhere.
                 drop(unsafe { Pool::reclaim(block) });
             }
         }
@@ -259,10 +263,10 @@ impl Drop for Table {
 /// The table of the device whose hardware is ready. Any IRQL.
 ///
 /// # Safety
-/// The caller is a timer's callback, a DPC or an overflow of that hardware: these have ended before
-/// the table goes.
+/// The caller is a timer's callback, a DPC or an overflow interrupt of that hardware: these have
+/// ended before the table is freed.
 unsafe fn published() -> Option<&'static Table> {
-    // SAFETY: as this function demands.
+    // SAFETY: the caller's promise.
     unsafe { TABLE.load(Ordering::Acquire).as_ref() }
 }
 
@@ -282,7 +286,7 @@ unsafe extern "C" fn tick(
         let ticked = block.happened(&mut here, table, |local| (local.tick(), local.take_notes()));
         let Some((waits, notes)) = ticked else { return };
         if waits {
-            // Interrupts were let in: one that waited has been handled.
+            // Interrupts were enabled in between, so a pending one has been handled.
             let _ = block.happened(&mut here, table, |local| local.settle());
         }
         notes
@@ -291,7 +295,8 @@ unsafe extern "C" fn tick(
     }
 }
 
-/// EXT_CALLBACK of the device's timers: every processor that runs something ticks. DISPATCH_LEVEL.
+/// EXT_CALLBACK of the device's timers: queues a tick on every processor that is running a program.
+/// DISPATCH_LEVEL.
 pub(crate) unsafe extern "C" fn timer_expired(_timer: PEX_TIMER, _context: *mut c_void) {
     // SAFETY: a timer of the published table.
     let Some(table) = (unsafe { published() }) else {
@@ -299,21 +304,21 @@ pub(crate) unsafe extern "C" fn timer_expired(_timer: PEX_TIMER, _context: *mut 
     };
     for block in table.all() {
         if block.running.load(Ordering::Relaxed) {
-            // SAFETY: the host flushes before the table goes.
+            // SAFETY: the host flushes DPCs before the table is freed.
             let _ = unsafe { block.tick.queue(null_mut()) };
         }
     }
 }
 
-/// Runs `work` for an overflow interrupt on the processor that runs this. A processor without a
-/// block has nothing to do, but LVTPC must not stay masked there. PROFILE_LEVEL.
+/// Runs `work` for an overflow interrupt on the current processor. A processor without a block has
+/// nothing to do, but its LVTPC must not stay masked. PROFILE_LEVEL.
 ///
 /// # Safety
 /// The caller is an overflow interrupt.
 pub(crate) unsafe fn overflowed(work: impl FnOnce(&mut Local<'_, Cpu>)) {
-    // SAFETY: PROFILE_LEVEL to the interrupt's end.
+    // SAFETY: the IRQL stays at PROFILE_LEVEL until the interrupt ends.
     let mut here = unsafe { Here::now() };
-    // SAFETY: giving the counters back waits until the interrupt is over.
+    // SAFETY: giving the counters back waits until the interrupt has ended.
     let table = unsafe { published() };
     if let Some(table) = table
         && let Some(block) = table.block(here.index())

@@ -1,26 +1,27 @@
-//! Clocks: how fast the time-stamp counter is, how fine timers are.
+//! Clocks: the frequency of the time-stamp counter, and the resolution of timers.
 #![expect(unsafe_code, reason = "the kernel's clocks")]
 
 use crate::cpu::{masked, timestamp};
 use wdk_sys::ntddk::{ExQueryTimerResolution, KeDelayExecutionThread, KeQueryPerformanceCounter};
 use wdk_sys::{_MODE, LARGE_INTEGER};
 
-/// How long the two clocks are compared, in units of 100 ns: 50 ms.
+/// The time over which the two clocks are compared, in units of 100 ns: 50 ms.
 const COMPARED: i64 = 500_000;
-/// Pairs that are read at either end. One in which an exit to a hypervisor, an SMI or a slow read
-/// of the performance counter came between shifts the frequency; the tightest had the least.
+/// Pairs of readings taken at either end. A hypervisor exit, an SMI or a slow read of the
+/// performance counter within a pair distorts the measured frequency; the tightest pair was
+/// disturbed least.
 const PAIRS: u32 = 5;
 
-/// Both clocks at one moment.
+/// Both clocks, read at one moment.
 struct Moment {
     timestamp: u64,
     performance: u64,
-    /// Ticks of the time-stamp counter that reading them took.
+    /// How long reading them took, in ticks of the time-stamp counter.
     taken: u64,
 }
 
 impl Moment {
-    /// The tightest of some pairs. Any IRQL.
+    /// The tightest of several pairs. Any IRQL.
     fn now() -> Self {
         let mut tightest = Self::pair();
         for _ in 1..PAIRS {
@@ -35,7 +36,7 @@ impl Moment {
     fn pair() -> Self {
         masked(|| {
             let before = timestamp();
-            // SAFETY: any IRQL; no frequency is asked for.
+            // SAFETY: any IRQL; the frequency is not requested.
             let performance = unsafe { KeQueryPerformanceCounter(core::ptr::null_mut()) };
             let taken = timestamp().wrapping_sub(before);
             Self {
@@ -52,24 +53,24 @@ fn value(number: LARGE_INTEGER) -> u64 {
     unsafe { number.QuadPart }.cast_unsigned()
 }
 
-/// Ticks of the performance counter in a second. Any IRQL.
+/// Frequency of the performance counter, in ticks per second. Any IRQL.
 fn performance_frequency() -> u64 {
     let mut frequency = LARGE_INTEGER::default();
-    // SAFETY: any IRQL; the frequency is written to.
+    // SAFETY: any IRQL; `frequency` is written.
     let _ = unsafe { KeQueryPerformanceCounter(&raw mut frequency) };
     value(frequency)
 }
 
-/// Ticks of the time-stamp counter in a second, measured against the performance counter.
-/// PASSIVE_LEVEL; takes 50 ms.
+/// Frequency of the time-stamp counter in ticks per second, measured against the performance
+/// counter. PASSIVE_LEVEL; takes 50 ms.
 #[must_use]
 pub(crate) fn timestamp_frequency() -> u64 {
     let began = Moment::now();
     let mut interval = LARGE_INTEGER {
         QuadPart: -COMPARED,
     };
-    // SAFETY: PASSIVE_LEVEL; the interval is read. It waits at least so long, or says why not, and
-    // the clocks tell how long it was.
+    // SAFETY: PASSIVE_LEVEL; the interval is read. The status does not matter: the clocks show how
+    // long the wait really was.
     let _ = unsafe { KeDelayExecutionThread(_MODE::KernelMode as i8, 0, &raw mut interval) };
     let ended = Moment::now();
     let ticks = ended.timestamp.wrapping_sub(began.timestamp);

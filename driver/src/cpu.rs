@@ -1,7 +1,7 @@
-//! The instructions that [`hal_profile::machine::Machine`] stands for.
+//! The instructions behind [`hal_profile::machine::Machine`].
 //!
-//! Everything here is done on the processor that it concerns; which registers may be touched is
-//! decided in `hal_profile`, from CPUID.
+//! Everything here runs on the processor concerned; `hal_profile` decides from CPUID which
+//! registers may be touched.
 #![expect(unsafe_code, reason = "privileged instructions")]
 
 use crate::apic::ApicPage;
@@ -11,7 +11,7 @@ use hal_profile::machine::{CR4_PCE, CpuidResult, Machine};
 
 /// RFLAGS.IF.
 const INTERRUPT_FLAG: u64 = 1 << 9;
-/// Instructions of a round of the counted loop: PAUSE, DEC, JNZ.
+/// Instructions in one round of the counted loop: PAUSE, DEC, JNZ.
 const ROUND: u32 = 3;
 
 /// The processor that runs this code.
@@ -23,7 +23,7 @@ pub(crate) struct Cpu {
 }
 
 impl Cpu {
-    /// A processor whose local APIC is reached through this page, if by a page at all.
+    /// A processor whose local APIC is accessed through this page, if through a page at all.
     #[must_use]
     pub(crate) const fn new(apic: Option<ApicPage>) -> Self {
         Self { apic }
@@ -44,8 +44,8 @@ impl Machine for Cpu {
     #[inline]
     fn read_msr(&mut self, msr: u32) -> u64 {
         let (low, high): (u32, u32);
-        // SAFETY: ring 0; the core reads only MSRs that CPUID proves, and none that has an effect
-        // on memory.
+        // SAFETY: ring 0; the core reads only MSRs that CPUID proves to exist, and none that
+        // affects memory.
         unsafe {
             asm!("rdmsr", in("ecx") msr, out("eax") low, out("edx") high,
                 options(nomem, nostack, preserves_flags));
@@ -55,8 +55,8 @@ impl Machine for Cpu {
 
     #[inline]
     fn write_msr(&mut self, msr: u32, value: u64) {
-        // SAFETY: ring 0; the core writes only performance-monitoring MSRs that CPUID proves, with
-        // values of its own making, and LVTPC's mask bit. None has an effect on memory.
+        // SAFETY: ring 0; the core writes only LVTPC's mask bit and performance-monitoring MSRs
+        // that CPUID proves to exist, with values that it computes itself. None affects memory.
         unsafe {
             asm!("wrmsr", in("ecx") msr, in("eax") value as u32, in("edx") (value >> 32) as u32,
                 options(nomem, nostack, preserves_flags));
@@ -67,7 +67,7 @@ impl Machine for Cpu {
     fn read_pmc(&mut self, counter: u32) -> u64 {
         let (low, high): (u32, u32);
         // SAFETY: ring 0, where CR4.PCE does not matter; the core names only counters that CPUID
-        // proves.
+        // proves to exist.
         unsafe {
             asm!("rdpmc", in("ecx") counter, out("eax") low, out("edx") high,
                 options(nomem, nostack, preserves_flags));
@@ -89,7 +89,7 @@ impl Machine for Cpu {
 
     fn read_cr4(&mut self) -> u64 {
         let value: u64;
-        // SAFETY: ring 0; reading CR4 has no effect.
+        // SAFETY: ring 0; reading CR4 has no side effect.
         unsafe {
             asm!("mov rax, cr4", out("rax") value, options(nomem, nostack, preserves_flags));
         }
@@ -99,9 +99,9 @@ impl Machine for Cpu {
     fn set_pce(&mut self, on: bool) {
         let other = self.read_cr4() & !CR4_PCE;
         let value = if on { other | CR4_PCE } else { other };
-        // SAFETY: ring 0, and no hypervisor, as the core promises: every x86-64 processor has PCE.
-        // All other bits are as they were read just now, with interrupts masked, and PCE alone
-        // flushes nothing and has no effect on memory.
+        // SAFETY: ring 0, and no hypervisor, as the core promises; every x86-64 processor has PCE.
+        // All other bits are as just read, with interrupts masked, and changing PCE alone flushes
+        // nothing and does not affect memory.
         unsafe { asm!("mov cr4, rax", in("rax") value, options(nomem, nostack, preserves_flags)) };
     }
 
@@ -111,11 +111,11 @@ impl Machine for Cpu {
     }
 }
 
-/// Executes a loop of so many instructions, for counters to count. PAUSE makes it last some
-/// microseconds, in which an overflow's interrupt can come. Any IRQL.
+/// Executes a loop of at least `instructions` instructions, for counters to count. PAUSE makes it
+/// last a few microseconds, in which an overflow interrupt can arrive. Any IRQL.
 pub(crate) fn exercise(instructions: u32) {
     let rounds = instructions.div_ceil(ROUND).max(1);
-    // SAFETY: a loop on a register.
+    // SAFETY: the loop changes only a register.
     unsafe {
         asm!("2:", "pause", "dec {0:e}", "jnz 2b", inout(reg) rounds => _, options(nomem, nostack));
     }
@@ -129,17 +129,17 @@ pub(crate) fn timestamp() -> u64 {
     unsafe { _rdtsc() }
 }
 
-/// Does `work` with interrupts masked on this processor: nothing but an NMI or a machine check comes
-/// between, and it stays on this processor. Any IRQL.
+/// Runs `work` with interrupts masked on this processor: only an NMI or a machine check can
+/// intervene, and it stays on this processor. Any IRQL.
 #[inline]
 pub(crate) fn masked<R>(work: impl FnOnce() -> R) -> R {
     let flags: u64;
-    // SAFETY: what is pushed is popped; masking ends below, on every path, as nothing unwinds. The
-    // compiler moves no access to memory over it.
+    // SAFETY: what is pushed is popped; interrupts are restored below on every path, because
+    // nothing unwinds. The compiler moves no memory access across this.
     unsafe { asm!("pushfq", "pop {0}", "cli", out(reg) flags) };
     let result = work();
     if flags & INTERRUPT_FLAG != 0 {
-        // SAFETY: interrupts were enabled when this began.
+        // SAFETY: interrupts were enabled when this function was entered.
         unsafe { asm!("sti", options(nostack)) };
     }
     result

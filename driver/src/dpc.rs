@@ -1,5 +1,5 @@
-//! Work on a chosen processor, by targeted DPCs: the only code that crosses processors, behind a
-//! safe interface.
+//! Work on a chosen processor, through targeted DPCs: the only cross-processor code, behind a safe
+//! interface.
 #![expect(
     unsafe_code,
     reason = "DPC objects, and closures that other processors call"
@@ -22,7 +22,7 @@ use wdk_sys::{
     PROCESSOR_NUMBER, STATUS_INSUFFICIENT_RESOURCES,
 };
 
-/// Proof that this code stays on the processor that it runs on.
+/// Proof that this code stays on the current processor.
 #[derive(Debug)]
 pub(crate) struct Here {
     index: usize,
@@ -30,12 +30,13 @@ pub(crate) struct Here {
 }
 
 impl Here {
-    /// The processor that runs this. At least DISPATCH_LEVEL.
+    /// The current processor. At least DISPATCH_LEVEL.
     ///
     /// # Safety
-    /// The IRQL stays at least DISPATCH_LEVEL while the answer is used, and its user has no other.
+    /// The IRQL stays at least at DISPATCH_LEVEL while the result is used, and the user has no
+    /// other `Here`.
     pub(crate) unsafe fn now() -> Self {
-        // SAFETY: any IRQL; nothing is written where there is no pointer.
+        // SAFETY: any IRQL; with a null pointer nothing is written.
         let index = unsafe { KeGetCurrentProcessorNumberEx(null_mut()) };
         Self {
             index: index as usize,
@@ -53,7 +54,7 @@ impl Here {
 /// A DPC of high importance for one processor.
 pub(crate) struct Dpc(Pool<UnsafeCell<KDPC>>);
 
-// SAFETY: after its making only the kernel touches it, under its own lock.
+// SAFETY: once initialised, it is touched only by the kernel, under the kernel's own lock.
 unsafe impl Send for Dpc {}
 // SAFETY: as above.
 unsafe impl Sync for Dpc {}
@@ -61,7 +62,7 @@ unsafe impl Sync for Dpc {}
 impl Dpc {
     /// A DPC for the work of [`Rounds`]. PASSIVE_LEVEL.
     pub(crate) fn for_rounds(number: PROCESSOR_NUMBER) -> Result<Self, Failed> {
-        // SAFETY: only `Rounds` queues it, with what `work` expects.
+        // SAFETY: only `Rounds` queues it, with the argument that `work` expects.
         unsafe { Self::new(number, Some(work)) }
     }
 
@@ -77,7 +78,7 @@ impl Dpc {
             Pool::one(|| UnsafeCell::new(KDPC::default()))
                 .ok_or(Failed(STATUS_INSUFFICIENT_RESOURCES))?,
         );
-        // SAFETY: the DPC is in non-paged pool, where it stays.
+        // SAFETY: the DPC is in non-paged pool and does not move.
         unsafe { KeInitializeDpc(dpc.object(), routine, null_mut()) };
         // SAFETY: the DPC is initialised and not queued.
         check(unsafe { KeSetTargetProcessorDpcEx(dpc.object(), &raw mut number) })?;
@@ -90,17 +91,18 @@ impl Dpc {
         self.0.place().as_ptr().cast()
     }
 
-    /// Queues it, unless it is queued already. Any IRQL.
+    /// Queues the DPC, unless it is already queued; returns whether it did. Any IRQL.
     ///
     /// # Safety
-    /// [`flush`] comes before it is dropped; one of [`Rounds`] is not queued by others.
+    /// [`flush`] is called before the DPC is dropped; a DPC of [`Rounds`] is queued by nothing
+    /// else.
     pub(crate) unsafe fn queue(&self, argument: *mut c_void) -> bool {
         // SAFETY: the DPC is initialised.
         unsafe { KeInsertQueueDpc(self.object(), argument, null_mut()) != 0 }
     }
 }
 
-/// Waits until every DPC that is queued has run. PASSIVE_LEVEL.
+/// Waits until every queued DPC has run. PASSIVE_LEVEL.
 pub(crate) fn flush() {
     // SAFETY: PASSIVE_LEVEL.
     unsafe { KeFlushQueuedDpcs() };
@@ -110,12 +112,12 @@ pub(crate) fn flush() {
 pub(crate) struct Rounds(Pool<Round>);
 
 struct Round {
-    /// Processors that have not done their work yet, and one for who waits for them.
+    /// The number of processors that have not finished their work, plus one for the waiting thread.
     pending: AtomicU32,
     done: UnsafeCell<KEVENT>,
 }
 
-// SAFETY: the event is the kernel's to synchronize.
+// SAFETY: the kernel synchronizes access to the event.
 unsafe impl Send for Round {}
 // SAFETY: as above.
 unsafe impl Sync for Round {}
@@ -127,21 +129,21 @@ struct Batch<'a> {
 }
 
 impl Rounds {
-    /// `None` where there is no memory. At most DISPATCH_LEVEL.
+    /// `None` if there is no memory. At most DISPATCH_LEVEL.
     pub(crate) fn new() -> Option<Self> {
         let round = Pool::one(|| Round {
             pending: AtomicU32::new(0),
             done: UnsafeCell::new(KEVENT::default()),
         })?;
         for one in &*round {
-            // SAFETY: the event is in non-paged pool, where it stays.
+            // SAFETY: the event is in non-paged pool and does not move.
             unsafe { KeInitializeEvent(one.done.get(), _EVENT_TYPE::NotificationEvent, 0) };
         }
         Some(Self(round))
     }
 
-    /// Does `work` at DISPATCH_LEVEL on the processor of each of these DPCs, and waits for all.
-    /// PASSIVE_LEVEL.
+    /// Runs `work` at DISPATCH_LEVEL on the processor of each of these DPCs, and waits for all of
+    /// them. PASSIVE_LEVEL.
     pub(crate) fn each<'d>(
         &mut self,
         dpcs: impl Iterator<Item = &'d Dpc>,
@@ -150,14 +152,14 @@ impl Rounds {
         let [round] = &*self.0 else { return };
         let batch = Batch { round, work };
         let argument = from_ref(&batch).cast_mut().cast();
-        // SAFETY: the event is initialised, and nobody waits for it.
+        // SAFETY: the event is initialised, and no thread is waiting for it.
         unsafe { KeClearEvent(round.done.get()) };
         round.pending.store(1, Ordering::Release);
         for dpc in dpcs {
             round.pending.fetch_add(1, Ordering::AcqRel);
-            // SAFETY: the batch lives until all have run, which `wait` waits for.
+            // SAFETY: the batch outlives all of the DPCs, because `wait` waits for them.
             if !unsafe { dpc.queue(argument) } {
-                // Only where a processor is named twice.
+                // Happens only if a processor is named twice.
                 round.one_done();
             }
         }
@@ -165,7 +167,7 @@ impl Rounds {
         round.wait();
     }
 
-    /// Does `work` once on the processor of this DPC, and waits for it. PASSIVE_LEVEL.
+    /// Runs `work` once on the processor of this DPC, and waits for it. PASSIVE_LEVEL.
     pub(crate) fn one<T: Send>(
         &mut self,
         dpc: &Dpc,
@@ -176,7 +178,7 @@ impl Rounds {
         handover.1.into_inner()
     }
 
-    /// As [`Self::each`], with `slots` parted evenly among `count` processors, in the order of
+    /// As [`Self::each`], with `slots` divided evenly among `count` processors in the order of
     /// their indices; a processor without a part does nothing. PASSIVE_LEVEL.
     pub(crate) fn parts<'d, T: Send>(
         &mut self,
@@ -215,8 +217,8 @@ impl Round {
     }
 
     fn wait(&self) {
-        // SAFETY: PASSIVE_LEVEL; the event is initialised. Without a time-out, and not alertable,
-        // it is over when the event is set.
+        // SAFETY: PASSIVE_LEVEL; the event is initialised. The wait has no time-out and is not
+        // alertable, so it ends only when the event is set.
         let _ = unsafe {
             KeWaitForSingleObject(
                 self.done.get().cast(),
@@ -236,19 +238,20 @@ unsafe extern "C" fn work(
     batch: *mut c_void,
     _unused: *mut c_void,
 ) {
-    // SAFETY: what `Rounds::each` has queued it with, and waits for.
+    // SAFETY: `Rounds::each` queued the DPC with this pointer, and waits for it.
     let batch = unsafe { &*batch.cast::<Batch<'_>>() };
     let round = batch.round;
     // SAFETY: a DPC runs at DISPATCH_LEVEL to its end.
     (batch.work)(unsafe { Here::now() });
-    // From here on the batch may be gone, as whoever waits for it may have gone on.
+    // After this call the batch may no longer exist, because the waiting thread may have continued.
     round.one_done();
 }
 
-/// Work that one other processor does once, and what came of it.
+/// Work that another processor does once, and its result.
 struct Handover<F, T>(Cell<Option<F>>, Cell<Option<T>>);
 
-// SAFETY: `Rounds::one` gives it to one DPC and waits for that; nobody looks meanwhile.
+// SAFETY: `Rounds::one` gives it to one DPC and waits for that DPC; nothing else accesses it in the
+// meantime.
 unsafe impl<F: Send, T: Send> Sync for Handover<F, T> {}
 
 impl<F: FnOnce(Here) -> T, T> Handover<F, T> {
@@ -259,7 +262,7 @@ impl<F: FnOnce(Here) -> T, T> Handover<F, T> {
     }
 }
 
-/// A slice parted evenly among processors.
+/// A slice divided evenly among processors.
 struct Parts<'a, T> {
     first: *mut T,
     length: usize,
@@ -267,7 +270,7 @@ struct Parts<'a, T> {
     slots: PhantomData<&'a mut [T]>,
 }
 
-// SAFETY: each processor takes another part.
+// SAFETY: each processor takes a different part.
 unsafe impl<T: Send> Sync for Parts<'_, T> {}
 
 impl<T> Parts<'_, T> {
@@ -279,7 +282,7 @@ impl<T> Parts<'_, T> {
         }
         // SAFETY: `count` parts of `length` are within the slice.
         let first = unsafe { self.first.add(here.index * self.length) };
-        // SAFETY: within the slice, and only this processor has it.
+        // SAFETY: within the slice, and only this processor uses this part.
         Some(unsafe { core::slice::from_raw_parts_mut(first, self.length) })
     }
 }

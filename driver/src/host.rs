@@ -1,4 +1,4 @@
-//! The host of the core: all processors, and what it lends.
+//! The host of the core: all processors, and the memory lent to it.
 #![expect(unsafe_code, reason = "says when state of processors may be changed")]
 
 use crate::apic::Mapping;
@@ -29,28 +29,28 @@ pub(crate) struct Host {
     rounds: Rounds,
     timers: Timers,
     reservation: Option<Reservation>,
-    /// Windows adds the counters up for each thread.
+    /// Windows adds up the counters for each thread.
     by_thread: bool,
-    /// Windows tells of processes and images.
+    /// Windows reports processes and images.
     watch: Option<Watch>,
     table: Pool<Table>,
-    /// After the table, as blocks have copies of its page.
+    /// Declared after the table, so dropped after it: blocks have copies of its page.
     apic: Mapping,
     frequency: u64,
     resolution: u32,
 }
 
 impl Host {
-    /// All processors that are active now. PASSIVE_LEVEL.
+    /// A host for all currently active processors. PASSIVE_LEVEL.
     pub(crate) fn new(owner: Owner) -> Result<Self, Failed> {
         let none = Failed(STATUS_INSUFFICIENT_RESOURCES);
         let physical = masked(|| apic_page(&mut Cpu::new(None)));
-        // SAFETY: the local APIC's address; the table, which has the copies, goes first.
+        // SAFETY: the local APIC's address; the table, which has the copies, is dropped first.
         let apic = unsafe { Mapping::new(physical) };
         let host = Self {
             owner,
             rounds: Rounds::new().ok_or(none)?,
-            // SAFETY: the callback looks for the table, which goes after the timers.
+            // SAFETY: the callback uses the table, which outlives the timers.
             timers: unsafe { Timers::new(Some(timer_expired)) }.ok_or(none)?,
             reservation: None,
             by_thread: false,
@@ -66,8 +66,8 @@ impl Host {
     }
 
     fn table(&self) -> &Table {
-        // SAFETY: the table is there as long as the host; all that changes in it changes behind
-        // shared references.
+        // SAFETY: the table exists as long as the host; everything in it that changes does so
+        // behind shared references.
         unsafe { self.table.place().as_ref() }
     }
 
@@ -76,24 +76,25 @@ impl Host {
         self.table().add(index)
     }
 
-    /// Ticks of the time-stamp counter in a second.
+    /// Frequency of the time-stamp counter, in ticks per second.
     #[must_use]
     pub(crate) fn frequency(&self) -> u64 {
         self.frequency
     }
 
-    /// Ticks as this says from now on, or not at all. PASSIVE_LEVEL.
+    /// Sets the timer for ticks, or stops it. PASSIVE_LEVEL.
     pub(crate) fn set_timer(&mut self, setting: Option<Setting>) {
         self.timers.set(setting);
     }
 
-    /// Windows has refused to remove the overflow interrupt's handler, and why. It stays, with the
-    /// counters reserved and the driver loaded, until Windows restarts.
+    /// The status with which Windows refused to remove the overflow interrupt's handler, if it did.
+    /// The handler then stays, with the counters reserved and the driver loaded, until Windows
+    /// restarts.
     fn stuck(&self) -> Option<u32> {
         self.reservation.as_ref()?.stuck()
     }
 
-    /// Does `work` with interrupts masked on each processor of `wanted`, and waits for all.
+    /// Runs `work` with interrupts masked on each processor of `wanted`, and waits for all of them.
     /// PASSIVE_LEVEL.
     fn each(&mut self, wanted: &ProcessorSet, work: impl Fn(&mut Local<'_, Cpu>) + Sync) {
         self.parts::<()>(wanted, &mut [], |local, _| work(local));
@@ -105,7 +106,7 @@ impl Host {
         slots: &mut [T],
         work: impl Fn(&mut Local<'_, Cpu>, &mut [T]) + Sync,
     ) {
-        // SAFETY: the table is there as long as the host.
+        // SAFETY: the table exists as long as the host.
         let table = unsafe { self.table.place().as_ref() };
         let dpcs = table.all().filter(|block| wanted.contains(block.index()));
         let count = table.count();
@@ -119,7 +120,8 @@ impl Host {
             });
     }
 
-    /// Lends each processor of `wanted` what `ring` makes; whether there was memory for all.
+    /// Gives each processor of `wanted` the ring that `ring` makes; returns whether there was
+    /// memory for all.
     fn set_rings(
         &mut self,
         wanted: &ProcessorSet,
@@ -134,7 +136,7 @@ impl Host {
                 return false;
             };
             // SAFETY: nothing runs on this processor, as the core promises; the host is borrowed
-            // alone.
+            // exclusively.
             unsafe { block.set_ring(ring) };
             true
         })
@@ -145,11 +147,11 @@ impl Host {
         reason = "that the host is borrowed alone is what makes it sound"
     )]
     fn set_event_ring(&mut self, ring: Option<Pool<Word>>) {
-        // SAFETY: the host is used under the device's lock, and is borrowed alone.
+        // SAFETY: the host is used under the device's lock, and is borrowed exclusively.
         unsafe { EVENTS.set_ring(ring) };
     }
 
-    /// The handler stays registered: the driver must stay loaded.
+    /// Keeps a reservation whose handler stays registered, and with it the driver.
     fn keep(&mut self, reservation: Reservation) {
         let status = reservation.stuck().unwrap_or_default();
         trace::add(What::HandlerStuck, 0, status.into(), 0);
@@ -159,14 +161,16 @@ impl Host {
 }
 
 impl Drop for Host {
-    /// PASSIVE_LEVEL; no session runs.
+    /// PASSIVE_LEVEL; no session is running.
     fn drop(&mut self) {
         if self.by_thread && overflow::count_by_thread(&[]).is_err() {
-            // A thread still profiles itself, and the device goes all the same, by surprise. The
-            // counters are stopped; as Windows still reads them, they are nobody else's.
+            // A thread is still profiling itself, but the device is going anyway, by surprise
+            // removal. The counters are stopped; they stay reserved, because Windows still reads
+            // them.
             core::mem::forget(self.reservation.take());
         }
-        // None is left, but for a handler that could not be removed: Windows is asked once more.
+        // A reservation is left only if its handler could not be removed: Windows is asked once
+        // more.
         let mut stuck = self.reservation.take();
         if let Some(reservation) = &mut stuck {
             let _ = reservation.remove_interrupt();
@@ -174,8 +178,9 @@ impl Drop for Host {
         self.timers.delete();
         TABLE.store(null_mut(), Ordering::Release);
         if stuck.is_some() {
-            // It may have found the table before, and be running on another processor: until a DPC
-            // has run there. Whether it is called again or not, it has nothing to do from now on.
+            // The handler may have found the table earlier and still be running on another
+            // processor, until a DPC has run there. If it is called again, it now has nothing to
+            // do.
             self.each(&ProcessorSet::ALL, |local| local.unmask());
         }
         dpc::flush();
@@ -198,7 +203,7 @@ impl Processors for Host {
         index: usize,
         work: impl FnOnce(&mut Local<'_, Cpu>) -> T + Send,
     ) -> Option<T> {
-        // SAFETY: the table is there as long as the host.
+        // SAFETY: the table exists as long as the host.
         let table = unsafe { self.table.place().as_ref() };
         let block = table.block(index)?;
         self.rounds.one(block.work(), |mut here| {
@@ -222,7 +227,7 @@ impl Processors for Host {
         before: impl Fn(&mut Local<'_, Cpu>) + Sync,
         after: impl Fn(&mut Local<'_, Cpu>) + Sync,
     ) {
-        // SAFETY: the table is there as long as the host.
+        // SAFETY: the table exists as long as the host.
         let table = unsafe { self.table.place().as_ref() };
         let dpcs = table.all().filter(|block| wanted.contains(block.index()));
         self.rounds.each(dpcs.map(Block::work), &|mut here| {
@@ -252,7 +257,8 @@ impl Processors for Host {
     }
 
     fn event_ring(&self) -> &[Word] {
-        // SAFETY: the host is used under the device's lock, and lends this no longer than itself.
+        // SAFETY: the host is used under the device's lock, and lends this no longer than it
+        // exists.
         unsafe { EVENTS.ring() }
     }
 
@@ -277,7 +283,7 @@ impl Processors for Host {
     }
 
     fn load(&mut self, program: &Program) {
-        // SAFETY: nothing runs, as the core promises; the host is borrowed alone.
+        // SAFETY: nothing is running, as the core promises; the host is borrowed exclusively.
         unsafe { self.table().load(program) };
     }
 
@@ -302,7 +308,7 @@ impl Processors for Host {
     fn unregister_threads(&mut self) -> Result<(), u32> {
         let ended = overflow::count_by_thread(&[]).map_err(Failed::code);
         self.by_thread = ended.is_err();
-        // The driver stays to ask again.
+        // On failure the driver must stay, to ask again.
         self.owner.set_removable(ended.is_ok());
         ended
     }
@@ -325,15 +331,15 @@ impl Processors for Host {
                     self.keep(reservation);
                     return;
                 }
-                // An overflow that was being handled on another processor when the handler was
-                // removed is over when a DPC has run there. Until then it may write LVTPC, so the
-                // counters are ours; one that came after it has left LVTPC masked.
+                // Another processor may have been in the handler when it was removed; it has left
+                // it once a DPC has run there. Until then it may write LVTPC, so the counters stay
+                // reserved. An overflow that came after the removal has left LVTPC masked.
                 self.each(&ProcessorSet::ALL, |local| local.unmask());
             }
             Overflows::Callback { .. } => {
-                // Giving the counters back is what removes the callback.
+                // Giving the counters back also removes the callback.
                 drop(reservation);
-                // LVTPC is the HAL's there.
+                // The HAL owns LVTPC in this mode, so the DPCs only wait for running callbacks.
                 self.each(&ProcessorSet::ALL, |_| {});
             }
         }

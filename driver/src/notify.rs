@@ -1,4 +1,4 @@
-//! System events: the machine's ring of them, and what Windows calls for processes and images.
+//! System events: the machine's ring of them, and the notify routines for processes and images.
 #![expect(unsafe_code, reason = "a spin lock, and routines that Windows calls")]
 
 use crate::cpu::timestamp;
@@ -16,44 +16,45 @@ use wdk_sys::{
     BOOLEAN, HANDLE, IMAGE_INFO, KSPIN_LOCK, PIMAGE_INFO, PUNICODE_STRING, UNICODE_STRING,
 };
 
-/// SystemModeImage of IMAGE_INFO's Properties (ntddk.h): ImageAddressingMode has the 8 bits below.
+/// SystemModeImage in IMAGE_INFO's Properties (ntddk.h); ImageAddressingMode is the 8 bits below
+/// it.
 const SYSTEM_MODE_IMAGE: u32 = 1 << 8;
 
-/// The ring of events, while one is lent. A routine of Windows' gets no context, so there is one for
-/// the driver.
+/// The ring of events, while one is lent. Notify routines get no context, so there is one ring for
+/// the whole driver.
 pub(crate) static EVENTS: Events = Events {
     lock: UnsafeCell::new(0),
     ring: UnsafeCell::new(None),
 };
 
-/// A ring, and the lock of who puts events into it or replaces it. Its layout is what
-/// `driver/windbg/halprof.js` reads.
+/// A ring, and the lock for adding events to it or replacing it. `driver/windbg/halprof.js` relies
+/// on its layout.
 #[repr(C)]
 pub(crate) struct Events {
-    /// 0 is what KeInitializeSpinLock makes of it.
+    /// 0, as KeInitializeSpinLock would set it.
     lock: UnsafeCell<KSPIN_LOCK>,
-    /// Changed under both the device's lock and this one.
+    /// Changed only under both the device's lock and this one.
     ring: UnsafeCell<Option<Pool<Word>>>,
 }
 
-// SAFETY: the ring is looked at under one of the two locks, and changed under both.
+// SAFETY: the ring is read under one of the two locks, and changed under both.
 unsafe impl Sync for Events {}
 
 impl Events {
-    /// Does `work` with the lock held. At most DISPATCH_LEVEL.
+    /// Runs `work` with the lock held. At most DISPATCH_LEVEL.
     fn locked<R>(&self, work: impl FnOnce() -> R) -> R {
         // SAFETY: at most DISPATCH_LEVEL; the lock is in the image's non-paged data.
         let irql = unsafe { KeAcquireSpinLockRaiseToDpc(self.lock.get()) };
         let result = work();
-        // SAFETY: acquired above, from that IRQL.
+        // SAFETY: acquired above, at this IRQL.
         unsafe { KeReleaseSpinLock(self.lock.get(), irql) };
         result
     }
 
-    /// Puts an event in, where a ring is lent. At most DISPATCH_LEVEL.
+    /// Adds an event, if a ring is lent. At most DISPATCH_LEVEL.
     pub(crate) fn put(&self, event: &SystemEvent) {
         self.locked(|| {
-            // SAFETY: under the lock the ring does not change.
+            // SAFETY: the ring does not change while the lock is held.
             let ring = unsafe { &*self.ring.get() };
             if let Some(ring) = ring.as_deref().and_then(EventRing::new) {
                 ring.push(event);
@@ -61,36 +62,38 @@ impl Events {
         });
     }
 
-    /// Replaces the ring; nobody puts anything into the one before when this returns.
+    /// Replaces the ring; when this returns, nothing is added to the old one any more.
     ///
     /// # Safety
-    /// Under the device's lock, and nobody has [`Self::ring`]. At most DISPATCH_LEVEL.
+    /// The device's lock is held, and no reference from [`Self::ring`] exists. At most
+    /// DISPATCH_LEVEL.
     pub(crate) unsafe fn set_ring(&self, ring: Option<Pool<Word>>) {
-        // SAFETY: under both locks nobody else has a reference to it.
+        // SAFETY: with both locks held, no other reference to it exists.
         let before = self.locked(|| unsafe { core::mem::replace(&mut *self.ring.get(), ring) });
         drop(before);
     }
 
-    /// The ring, for its reader; empty where none is lent.
+    /// The ring, for its reader; empty if none is lent.
     ///
     /// # Safety
-    /// Under the device's lock, as long as the answer is used. Any IRQL.
+    /// The device's lock is held for as long as the result is used. Any IRQL.
     pub(crate) unsafe fn ring(&self) -> &[Word] {
-        // SAFETY: under the device's lock it does not change.
+        // SAFETY: it does not change while the device's lock is held.
         let ring = unsafe { &*self.ring.get() };
         ring.as_deref().unwrap_or_default()
     }
 }
 
-/// Windows tells of processes and images until this is dropped. The routines take the events' lock and
-/// no other, and removing them waits for those that run: it must not be held then.
+/// Windows reports processes and images until this is dropped. The routines take only the events'
+/// lock. Removing them waits for running ones, so that lock must not be held then.
 #[derive(Debug)]
 pub(crate) struct Watch;
 
 impl Watch {
     /// PASSIVE_LEVEL.
     pub(crate) fn new() -> Result<Self, Failed> {
-        // SAFETY: PASSIVE_LEVEL; dropping this removes the routine before the image can go.
+        // SAFETY: PASSIVE_LEVEL; dropping this removes the routine before the driver can be
+        // unloaded.
         check(unsafe { PsSetCreateProcessNotifyRoutine(Some(process_changed), 0) })?;
         // SAFETY: as above.
         let images = check(unsafe { PsSetLoadImageNotifyRoutine(Some(image_mapped)) });
@@ -105,14 +108,14 @@ impl Watch {
 impl Drop for Watch {
     /// PASSIVE_LEVEL; without the events' lock.
     fn drop(&mut self) {
-        // SAFETY: PASSIVE_LEVEL. It is registered: then removing it does not fail.
+        // SAFETY: PASSIVE_LEVEL. The routine is registered, so removing it does not fail.
         let _ = unsafe { PsRemoveLoadImageNotifyRoutine(Some(image_mapped)) };
         remove_process_routine();
     }
 }
 
 fn remove_process_routine() {
-    // SAFETY: PASSIVE_LEVEL. It is registered: then removing it does not fail.
+    // SAFETY: PASSIVE_LEVEL. The routine is registered, so removing it does not fail.
     let _ = unsafe { PsSetCreateProcessNotifyRoutine(Some(process_changed), 1) };
 }
 
@@ -129,7 +132,7 @@ unsafe extern "C" fn process_changed(parent: HANDLE, process: HANDLE, created: B
 /// PLOAD_IMAGE_NOTIFY_ROUTINE. PASSIVE_LEVEL, in a critical region.
 unsafe extern "C" fn image_mapped(name: PUNICODE_STRING, process: HANDLE, info: PIMAGE_INFO) {
     let now = timestamp();
-    // SAFETY: Windows' structure, which outlives the call; or null.
+    // SAFETY: Windows' structure, which outlives the call, or null.
     let Some(info) = (unsafe { info.as_ref() }) else {
         return;
     };
@@ -153,12 +156,12 @@ fn is_of_system(info: &IMAGE_INFO) -> bool {
 }
 
 /// # Safety
-/// `text` is Windows', and outlives the answer.
+/// `text` comes from Windows and outlives the result.
 unsafe fn units(text: &UNICODE_STRING) -> &[u16] {
     let length = usize::from(text.Length) / size_of::<u16>();
     if text.Buffer.is_null() {
         return &[];
     }
-    // SAFETY: the buffer has so many bytes.
+    // SAFETY: the buffer has `Length` bytes.
     unsafe { core::slice::from_raw_parts(text.Buffer, length) }
 }

@@ -1,4 +1,4 @@
-//! The counters, reserved with Windows, and the overflow interrupt's handlers.
+//! The reservation of the counters with Windows, and the handlers of the overflow interrupt.
 #![expect(unsafe_code, reason = "calls into the HAL, and what the HAL calls")]
 
 use crate::block;
@@ -25,11 +25,11 @@ use wdk_sys::{
 /// HalProfileSourceInterruptHandler of HAL_SET_INFORMATION_CLASS (ntddk.h).
 const PROFILE_SOURCE_INTERRUPT_HANDLER: i32 = 1;
 
-/// What HalProfileSourceInterruptHandler registers: called at PROFILE_LEVEL with what the overflow
-/// interrupted.
+/// The type of handler that HalProfileSourceInterruptHandler registers. It is called at
+/// PROFILE_LEVEL with the trap frame of what the overflow interrupted.
 type InterruptHandler = Option<unsafe extern "C" fn(*mut TrapFrame)>;
 
-/// The start of HAL_DISPATCH (ntddk.h): what comes after these members moves between versions.
+/// The start of HAL_DISPATCH (ntddk.h): the members after these move between versions.
 #[repr(C)]
 struct HalDispatch {
     version: u32,
@@ -43,12 +43,12 @@ const _: () = {
 };
 
 unsafe extern "C" {
-    /// The slot of the import, which holds the table's address: ntoskrnl exports the table as data.
+    /// The import slot, which holds the table's address: ntoskrnl exports the table as data.
     #[link_name = "__imp_HalDispatchTable"]
     static HAL_DISPATCH_TABLE: *const HalDispatch;
 }
 
-/// PHYSICAL_COUNTER_RESOURCE_LIST with the two descriptors of a callback.
+/// PHYSICAL_COUNTER_RESOURCE_LIST with the two descriptors that a callback needs.
 #[repr(C)]
 struct CallbackResources {
     count: u32,
@@ -61,7 +61,7 @@ const _: () = {
     assert!(core::mem::offset_of!(CallbackResources, descriptors) == 8);
 };
 
-/// The members of KTRAP_FRAME (ntddk.h, x64) that tell what was interrupted.
+/// The members of KTRAP_FRAME (ntddk.h, x64) that say what was interrupted.
 #[repr(C)]
 struct TrapFrame {
     _before: [u8; 0x168],
@@ -73,7 +73,8 @@ struct TrapFrame {
 const REQUESTED_PRIVILEGE: u16 = 3;
 
 /// Has Windows read these general counters at each context switch and add them up for the threads
-/// that want it; none: not any more. Refused while a thread profiles itself. PASSIVE_LEVEL.
+/// that ask for it; an empty list ends this. Refused while a thread is profiling itself.
+/// PASSIVE_LEVEL.
 pub(crate) fn count_by_thread(counters: &[u32]) -> Result<(), Failed> {
     let mut list = [HARDWARE_COUNTER::default(); MAX_HW_COUNTERS as usize];
     for (entry, &index) in list.iter_mut().zip(counters) {
@@ -84,23 +85,24 @@ pub(crate) fn count_by_thread(counters: &[u32]) -> Result<(), Failed> {
         };
     }
     let count = counters.len().min(list.len()) as u32;
-    // SAFETY: PASSIVE_LEVEL; the list has so many elements, which Windows copies.
+    // SAFETY: PASSIVE_LEVEL; the list has `count` elements, which Windows copies.
     check(unsafe { KeSetHardwareCounterConfiguration(list.as_mut_ptr(), count) })
 }
 
-/// The counters, ours until this is dropped.
+/// The counters, reserved until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     handle: HANDLE,
-    /// Our handler of the overflow interrupt is registered.
+    /// The driver's handler of the overflow interrupt is registered.
     interrupt: bool,
     overflows: Overflows,
-    /// What removing the handler answered.
+    /// The status of removing the handler.
     removed: NTSTATUS,
 }
 
 impl Reservation {
-    /// Asks Windows for them; the whole PMU, but for the HAL's callback. PASSIVE_LEVEL.
+    /// Reserves the counters with Windows: the whole PMU, unless the HAL's callback is used.
+    /// PASSIVE_LEVEL.
     pub(crate) fn new(overflows: Overflows) -> Result<Self, Unreserved> {
         let reserved = Self::reserve(overflows);
         let status = match reserved {
@@ -134,14 +136,14 @@ impl Reservation {
         Ok(reservation)
     }
 
-    /// Which overflows it is for.
+    /// How overflows are handled under this reservation.
     #[must_use]
     pub(crate) const fn overflows(&self) -> Overflows {
         self.overflows
     }
 
-    /// Removes the handler of the overflow interrupt, where there is one. It may still be running
-    /// on another processor. Where Windows refuses, it stays registered. PASSIVE_LEVEL.
+    /// Removes the handler of the overflow interrupt, if there is one. It may still be running on
+    /// another processor afterwards. If Windows refuses, it stays registered. PASSIVE_LEVEL.
     pub(crate) fn remove_interrupt(&mut self) -> Result<(), Unreserved> {
         if self.interrupt {
             self.removed = set_interrupt_handler(None);
@@ -151,7 +153,7 @@ impl Reservation {
         Ok(())
     }
 
-    /// The status with which Windows has refused to remove the handler.
+    /// The status with which Windows refused to remove the handler, if it did.
     #[must_use]
     pub(crate) fn stuck(&self) -> Option<u32> {
         check(self.removed).err().map(Failed::code)
@@ -159,11 +161,11 @@ impl Reservation {
 }
 
 impl Drop for Reservation {
-    /// PASSIVE_LEVEL; our counters are stopped and cleared. A handler that still cannot be removed
-    /// keeps the counters, so that nobody makes them interrupt.
+    /// PASSIVE_LEVEL; the session's counters are stopped and cleared. If the handler still cannot
+    /// be removed, the counters stay reserved, so that no other driver can make them interrupt.
     fn drop(&mut self) {
         let freed = match self.remove_interrupt() {
-            // SAFETY: PASSIVE_LEVEL; the handle is ours, and given back once.
+            // SAFETY: PASSIVE_LEVEL; the handle is this reservation's, and freed once.
             Ok(()) => unsafe { HalFreeHardwareCounters(self.handle) },
             Err(_) => self.removed,
         };
@@ -176,7 +178,7 @@ impl Drop for Reservation {
     }
 }
 
-/// All counters of all processors (`list` null), or those of a list.
+/// Reserves all counters of all processors (`list` null), or those in a list.
 fn allocate(list: *mut CallbackResources) -> Result<HANDLE, Unreserved> {
     let mut handle: HANDLE = null_mut();
     // SAFETY: PASSIVE_LEVEL; the list is a PHYSICAL_COUNTER_RESOURCE_LIST or null, the handle is
@@ -187,7 +189,7 @@ fn allocate(list: *mut CallbackResources) -> Result<HANDLE, Unreserved> {
     Ok(handle)
 }
 
-/// So many general counters, and the callback for their overflows.
+/// Reserves `general` general counters, and the callback for their overflows.
 fn allocate_for_callback(general: u32) -> Result<HANDLE, Unreserved> {
     let last = general.saturating_sub(1);
     let mut resources = CallbackResources {
@@ -224,11 +226,11 @@ fn descriptor(
     }
 }
 
-/// Registers the handler of the overflow interrupt, or removes it. There is one for the machine.
+/// Registers the handler of the overflow interrupt, or removes it. There is only one per machine.
 fn set_interrupt_handler(mut handler: InterruptHandler) -> NTSTATUS {
     // SAFETY: the loader has filled in the import.
     let table = unsafe { HAL_DISPATCH_TABLE };
-    // SAFETY: HAL_DISPATCH begins like this in every version of Windows.
+    // SAFETY: HAL_DISPATCH begins with these members in every version of Windows.
     let set = unsafe { (*table).set_system_information };
     let Some(set) = set else {
         return wdk_sys::STATUS_NOT_SUPPORTED;
@@ -243,19 +245,19 @@ fn set_interrupt_handler(mut handler: InterruptHandler) -> NTSTATUS {
     }
 }
 
-/// What HalProfileSourceInterruptHandler registers. PROFILE_LEVEL, on the processor whose counter
-/// has overflowed; Windows' HAL has entered the interrupt and ends it.
+/// The handler registered with HalProfileSourceInterruptHandler. PROFILE_LEVEL, on the processor
+/// whose counter has overflowed; Windows' HAL enters and ends the interrupt.
 unsafe extern "C" fn overflow_interrupt(frame: *mut TrapFrame) {
     // SAFETY: Windows' trap frame, which outlives the call.
     let interrupted = unsafe { frame.as_ref() }.map_or(UNKNOWN, interrupted);
-    // SAFETY: an overflow interrupt.
+    // SAFETY: this is an overflow interrupt.
     unsafe { block::overflowed(|local| local.interrupt(&interrupted)) };
 }
 
 /// PHYSICAL_COUNTER_OVERFLOW_HANDLER. PROFILE_LEVEL, on the processor whose counters have
-/// overflowed; Windows' HAL clears their overflows.
+/// overflowed; Windows' HAL clears the overflows.
 unsafe extern "C" fn overflow_callback(overflowed: u64, _owner: HANDLE) {
-    // SAFETY: an overflow interrupt.
+    // SAFETY: this is an overflow interrupt.
     unsafe { block::overflowed(|local| local.callback(overflowed)) };
 }
 

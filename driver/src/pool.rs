@@ -1,4 +1,4 @@
-//! Memory: non-paged, not executable, zeroed, fallible.
+//! Pool memory: non-paged, not executable, zeroed, with fallible allocation.
 #![expect(unsafe_code, reason = "the kernel's pool")]
 
 use core::mem::ManuallyDrop;
@@ -8,29 +8,29 @@ use wdk_sys::POOL_FLAG_NON_PAGED;
 use wdk_sys::ntddk::{ExAllocatePool2, ExFreePoolWithTag};
 use zerocopy::FromZeros;
 
-/// The tag of all pool that the driver takes: `Hprf` in `!poolused`.
+/// The tag of all the driver's pool allocations: `Hprf` in `!poolused`.
 pub(crate) const TAG: u32 = u32::from_le_bytes(*b"Hprf");
 
-/// A slice in non-paged pool. From a page on it is page-aligned (ExAllocatePool2).
+/// A slice in non-paged pool. An allocation of a page or more is page-aligned (ExAllocatePool2).
 #[derive(Debug)]
 pub(crate) struct Pool<T> {
     at: NonNull<T>,
     length: usize,
 }
 
-// SAFETY: it owns its memory as a Box does.
+// SAFETY: it owns its memory, as a Box does.
 unsafe impl<T: Send> Send for Pool<T> {}
-// SAFETY: sharing it shares a slice of `T`.
+// SAFETY: sharing it is sharing a slice of `T`.
 unsafe impl<T: Sync> Sync for Pool<T> {}
 
 impl<T> Pool<T> {
-    /// Room for `length` values, all bytes zero; `None` where there is none. At most
+    /// Room for `length` values, all bytes zero; `None` if there is no memory. At most
     /// DISPATCH_LEVEL.
     fn room(length: usize) -> Option<NonNull<T>> {
-        // ExAllocatePool2 aligns to 16 bytes below a page, to a page from there on.
+        // ExAllocatePool2 aligns allocations below a page to 16 bytes, and larger ones to a page.
         const { assert!(align_of::<T>() <= 16 && size_of::<T>() > 0) };
         let bytes = length.checked_mul(size_of::<T>())?.max(1);
-        // SAFETY: no requirement but IRQL at most DISPATCH_LEVEL, as this function says.
+        // SAFETY: the only requirement is an IRQL of at most DISPATCH_LEVEL, as documented above.
         let at = unsafe { ExAllocatePool2(POOL_FLAG_NON_PAGED, bytes as u64, TAG) };
         NonNull::new(at.cast())
     }
@@ -60,7 +60,7 @@ impl<T> Pool<T> {
     /// Takes back what [`Self::leak`] gave up.
     ///
     /// # Safety
-    /// `at` was leaked from a pool of one value, and nobody uses it.
+    /// `at` was leaked from a pool of one value and is no longer used elsewhere.
     #[must_use]
     pub(crate) unsafe fn reclaim(at: NonNull<T>) -> Self {
         Self { at, length: 1 }
@@ -68,7 +68,7 @@ impl<T> Pool<T> {
 }
 
 impl<T: FromZeros> Pool<T> {
-    /// Zeros. At most DISPATCH_LEVEL.
+    /// `length` zeroed values. At most DISPATCH_LEVEL.
     #[must_use]
     pub(crate) fn zeroed(length: usize) -> Option<Self> {
         let at = Self::room(length)?;
@@ -80,14 +80,14 @@ impl<T> Deref for Pool<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: `length` values stand there, and `self` is borrowed.
+        // SAFETY: there are `length` values at this address, and `self` is borrowed.
         unsafe { core::slice::from_raw_parts(self.at.as_ptr(), self.length) }
     }
 }
 
 impl<T> DerefMut for Pool<T> {
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: `length` values stand there, and `self` is borrowed alone.
+        // SAFETY: there are `length` values at this address, and `self` is borrowed exclusively.
         unsafe { core::slice::from_raw_parts_mut(self.at.as_ptr(), self.length) }
     }
 }
@@ -98,12 +98,12 @@ impl<T> Drop for Pool<T> {
         let all = NonNull::slice_from_raw_parts(self.at, self.length);
         // SAFETY: the values are dropped once, here.
         unsafe { all.drop_in_place() };
-        // SAFETY: taken from the pool with this tag, given back once.
+        // SAFETY: allocated from the pool with this tag, and freed once.
         unsafe { ExFreePoolWithTag(self.at.as_ptr().cast(), TAG) };
     }
 }
 
-/// One value in non-paged pool, zeros at first.
+/// One value in non-paged pool, initially all zeros.
 #[derive(Debug)]
 pub(crate) struct Zeroed<T>(Pool<T>);
 
@@ -119,14 +119,14 @@ impl<T> Deref for Zeroed<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: one value stands there, and `self` is borrowed.
+        // SAFETY: there is one value at this address, and `self` is borrowed.
         unsafe { self.0.at.as_ref() }
     }
 }
 
 impl<T> DerefMut for Zeroed<T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: one value stands there, and `self` is borrowed alone.
+        // SAFETY: there is one value at this address, and `self` is borrowed exclusively.
         unsafe { self.0.at.as_mut() }
     }
 }

@@ -1,9 +1,10 @@
 //! The device's two timers, of which at most one is set.
 //!
-//! A high-resolution timer makes Windows keep the clock at the rate that its period needs, and one
-//! that wakes ends a processor's sleep, so that rotation alone has such a timer; counters that do
-//! not rotate are read by an ordinary one, which lets processors sleep on (WDK, "High-Resolution
-//! Timers", "No-Wake Timers"). One timer cannot be both: ExAllocateTimer bug checks.
+//! A high-resolution timer makes Windows run the clock at the rate that its period needs, and a
+//! waking timer ends a processor's sleep, so only rotation uses such a timer. Counters that do not
+//! rotate are read on an ordinary timer, which lets processors stay asleep (WDK, "High-Resolution
+//! Timers", "No-Wake Timers"). One timer cannot be both high-resolution and no-wake:
+//! ExAllocateTimer bug checks.
 #![expect(unsafe_code, reason = "the kernel's timers")]
 
 use core::ptr::{NonNull, null_mut};
@@ -15,9 +16,9 @@ use wdk_sys::{
 /// How a timer is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Setting {
-    /// In units of 100 ns.
+    /// The period, in units of 100 ns.
     pub(crate) period: u32,
-    /// By the high-resolution timer; else by the one that does not wake a processor.
+    /// Uses the high-resolution timer; otherwise the one that does not wake a processor.
     pub(crate) precise: bool,
 }
 
@@ -30,8 +31,8 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
-    /// Timers that are not set; `None` where there is no memory. The callback runs at
-    /// DISPATCH_LEVEL, and gets no context. At most DISPATCH_LEVEL.
+    /// Two timers that are not set; `None` if there is no memory. The callback runs at
+    /// DISPATCH_LEVEL and gets no context. At most DISPATCH_LEVEL.
     ///
     /// # Safety
     /// The callback may run until [`Self::delete`].
@@ -43,8 +44,8 @@ impl Timers {
         })
     }
 
-    /// Expires as this says from now on, or not at all; goes on as before where that is what it
-    /// does. At most DISPATCH_LEVEL.
+    /// Sets the timer, or cancels it; a timer that is already set this way is not restarted. At
+    /// most DISPATCH_LEVEL.
     pub(crate) fn set(&mut self, setting: Option<Setting>) {
         if setting == self.setting {
             return;
@@ -55,7 +56,7 @@ impl Timers {
         self.reading.set(of(false).map(|setting| setting.period));
     }
 
-    /// Ends both, and waits until their callbacks do not run any more. PASSIVE_LEVEL.
+    /// Deletes both timers, and waits until their callbacks have returned. PASSIVE_LEVEL.
     pub(crate) fn delete(&mut self) {
         self.rotating.delete();
         self.reading.delete();
@@ -69,12 +70,12 @@ struct Timer {
     period: Option<u32>,
 }
 
-// SAFETY: a timer may be set, cancelled and deleted by any thread; `&mut self` says one at a time.
+// SAFETY: any thread may set, cancel and delete a timer; `&mut self` allows only one at a time.
 unsafe impl Send for Timer {}
 
 impl Timer {
     fn new(callback: PEXT_CALLBACK, attributes: u32) -> Option<Self> {
-        // SAFETY: the callback is given no context; `Timers::new` tells how long it may run.
+        // SAFETY: the callback gets no context; `Timers::new` states until when it may run.
         let timer = unsafe { ExAllocateTimer(callback, null_mut(), attributes) };
         Some(Self {
             object: Some(NonNull::new(timer)?),
@@ -90,16 +91,16 @@ impl Timer {
         self.period = period;
         match period.map(i64::from) {
             Some(period) => {
-                // A timer that does not wake may be as late as a period, and no later: it may have
-                // been set on a processor that sleeps while others count.
+                // A no-wake timer may be late by at most one period: it may have been set on a
+                // processor that is asleep while others count.
                 let mut parameters = _EXT_SET_PARAMETERS_V0 {
                     NoWakeTolerance: if self.wakes { 0 } else { period },
                     ..Default::default()
                 };
-                // SAFETY: the timer is there; a due time below 0 is from now.
+                // SAFETY: the timer exists; a negative due time is relative.
                 unsafe { ExSetTimer(timer.as_ptr(), -period, period, &raw mut parameters) };
             }
-            // SAFETY: the timer is there.
+            // SAFETY: the timer exists.
             None => unsafe {
                 ExCancelTimer(timer.as_ptr(), null_mut());
             },
