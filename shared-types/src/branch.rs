@@ -1,29 +1,31 @@
 //! Branch records: the branches that a processor took before a sample.
 //!
-//! The processor records, whatever runs on it: the oldest records of a sample can be those of
-//! another thread, of an interrupt's handler or of the kernel's change from one thread to the next,
-//! as nothing is saved and restored there. They are known to be of the sampled thread from the newest
-//! back to the first that leaves the process's own code; where the kernel's branches are not
-//! recorded, or are hidden, a change of threads in between leaves no mark.
+//! The processor records branches whatever runs on it, and nothing saves or restores the records on
+//! a context switch. So the oldest records of a sample can belong to another thread, to an
+//! interrupt handler or to the kernel's switch between threads. Records are known to belong to the
+//! sampled thread from the newest back to the first that leaves the process's own code. If the
+//! kernel's branches are not recorded, or are hidden, a thread switch in between leaves no trace.
 
 use crate::interface::wire_enum;
 use core::mem::size_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Most branches of one sample.
+/// The most branches of one sample.
 pub const MAX_BRANCHES: usize = 32;
 
-/// One branch that was taken.
+/// One taken branch.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
 )]
 #[repr(C)]
 pub struct Branch {
-    /// Address of the branch instruction. On AMD it can be the compare that is fused with it.
+    /// Address of the branch instruction. On AMD it can be the address of a compare that is fused
+    /// with it.
     pub from: u64,
-    /// Address that it went to.
+    /// Address of the branch target.
     pub to: u64,
-    /// Cycles since the branch recorded before it, at most 65,535; with [`Branch::CYCLES`] only.
+    /// Cycles since the previously recorded branch, at most 65,535; valid only with
+    /// [`Branch::CYCLES`].
     pub cycles: u16,
     /// [`BranchKind`].
     pub kind: u8,
@@ -34,24 +36,26 @@ pub struct Branch {
 }
 
 impl Branch {
-    /// Flag: the processor had predicted it.
+    /// Flag: the processor predicted the branch correctly.
     pub const PREDICTED: u8 = 1 << 0;
-    /// Flag: the processor had mispredicted it. With neither flag the processor does not tell.
+    /// Flag: the processor mispredicted the branch. If neither flag is set, the processor does not
+    /// record this.
     pub const MISPREDICTED: u8 = 1 << 1;
     /// Flag: `cycles` is known.
     pub const CYCLES: u8 = 1 << 2;
-    /// Flag: in a transaction.
+    /// Flag: the branch was in a transaction.
     pub const TRANSACTION: u8 = 1 << 3;
-    /// Flag: a transaction's abort.
+    /// Flag: the branch is a transaction abort.
     pub const ABORT: u8 = 1 << 4;
-    /// Flag: one side lies in the kernel, which this client may not see; both addresses are 0.
+    /// Flag: one of the addresses is in the kernel, which this client may not see; both are given
+    /// as 0.
     pub const HIDDEN: u8 = 1 << 5;
 }
 
 const _: () = assert!(size_of::<Branch>() == 24);
 
 wire_enum! {
-    /// What kind of branch it was, where the processor records that (Intel's architectural LBR).
+    /// The kind of branch, if the processor records it (Intel's architectural LBR).
     BranchKind {
         /// Not recorded.
         Unknown = 0 "unknown"
@@ -67,7 +71,7 @@ wire_enum! {
         IndirectCall = 5 "indirect-call"
         /// Near return.
         Return = 6 "return"
-        /// Interrupt, exception, system call, far transfer and others.
+        /// Interrupt, exception, system call, far transfer or other branch.
         Other = 7 "other"
     }
 }
@@ -75,7 +79,7 @@ wire_enum! {
 wire_enum! {
     /// How a processor records branches.
     BranchRecords {
-        /// Not at all, or not so that they can be used here: see [`BranchReason`].
+        /// It does not, or not in a way that can be used here: see [`BranchReason`].
         None = 0 "none"
         /// Intel's model-specific records with LBR_INFO: Skylake to Tiger Lake, Goldmont Plus,
         /// Tremont.
@@ -90,15 +94,16 @@ wire_enum! {
 wire_enum! {
     /// Why a processor's branches cannot be recorded.
     BranchReason {
-        /// The processor has no branch records that are known here.
+        /// The processor has no branch records of a known kind.
         NoRecords = 0 "no-records"
-        /// They can.
+        /// They can be recorded.
         Available = 1 "available"
-        /// Overflows do not interrupt here.
+        /// Overflows do not interrupt on this processor.
         NoInterrupt = 2 "no-interrupt"
-        /// It runs under a hypervisor that does not offer them.
+        /// It runs under a hypervisor that does not offer branch records.
         Hypervisor = 3 "hypervisor"
-        /// IA32_PERF_CAPABILITIES tells a format without LBR_INFO, or leaf 0x1C no filters.
+        /// IA32_PERF_CAPABILITIES reports a format without LBR_INFO, or leaf 0x1C reports no
+        /// filters.
         Format = 4 "format"
         /// The records cannot be frozen when an overflow interrupts, and the interrupt's own
         /// branches would push them out.

@@ -1,8 +1,8 @@
-//! What the device is called: the same in the driver, the install file, the tool and the tests.
+//! The device's names, used by the driver, the install file, the tool and the tests.
 //!
-//! `driver.inx` cannot read Rust; a test holds it against this file.
+//! `driver.inx` cannot use Rust constants; a test compares it with this file.
 
-/// A GUID, field by field as guiddef.h has it.
+/// A GUID, with the fields of guiddef.h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guid(pub u32, pub u16, pub u16, pub [u8; 8]);
 
@@ -17,9 +17,9 @@ pub const INTERFACE: Guid = Guid(
 
 /// The device's name in the NT namespace.
 pub const NT_NAME: &str = r"\Device\halprof";
-/// The symbolic link to it that user mode sees as [`WIN32_PATH`].
+/// The symbolic link to the device, which user mode sees as [`WIN32_PATH`].
 pub const LINK_NAME: &str = r"\DosDevices\halprof";
-/// What CreateFile opens by the link; for people and debuggers.
+/// The path by which CreateFile opens the device through the link; for people and debuggers.
 pub const WIN32_PATH: &str = r"\\.\halprof";
 
 /// The hardware id of the root-enumerated device node.
@@ -28,13 +28,13 @@ pub const HARDWARE_ID: &str = r"Root\halprof";
 /// The driver's service, which the install file adds.
 pub const SERVICE: &str = "halprof";
 
-/// Who may open the device: SYSTEM and Administrators, and nobody else.
+/// The security descriptor: only SYSTEM and Administrators may open the device.
 pub const SECURITY: &str = "D:P(A;;GA;;;SY)(A;;GA;;;BA)";
 
-/// ASCII text as UTF-16 for Windows, without a terminating zero: give `N` one more for one.
+/// ASCII text as UTF-16 for Windows, without a terminating zero; make `N` one larger to get one.
 ///
 /// # Panics
-/// Where the text is longer than `N` or not ASCII: at compile time in a constant.
+/// If the text is longer than `N` or not ASCII; in a constant, this happens at compile time.
 #[must_use]
 pub const fn utf16<const N: usize>(text: &str) -> [u16; N] {
     assert!(text.is_ascii() && text.len() <= N, "ASCII of N at most");

@@ -1,7 +1,7 @@
 //! The HAL's profiling structures, in their x64 and x86 layouts.
 //!
 //! Sources: HAL design note "Performance Monitoring"; the public ReactOS/mingw-w64 DDK headers for
-//! the members; offsets by natural alignment. `MaxInterval` stands before `MinInterval`.
+//! the members; offsets follow from natural alignment. `MaxInterval` comes before `MinInterval`.
 
 use core::mem::{offset_of, size_of};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -46,7 +46,7 @@ pub struct HalProfileSourceInformationEx64 {
     pub padding: [u8; 3],
     /// ULONG_PTR: the current interval.
     pub interval: u64,
-    /// ULONG_PTR: the interval that is used when none is set.
+    /// ULONG_PTR: the interval used when none is set.
     pub default_interval: u64,
     /// ULONG_PTR: the longest interval.
     pub max_interval: u64,
@@ -70,7 +70,7 @@ pub struct HalProfileSourceInformationEx32 {
     pub padding: [u8; 3],
     /// ULONG_PTR: the current interval.
     pub interval: u32,
-    /// ULONG_PTR: the interval that is used when none is set.
+    /// ULONG_PTR: the interval used when none is set.
     pub default_interval: u32,
     /// ULONG_PTR: the longest interval.
     pub max_interval: u32,
@@ -90,7 +90,7 @@ pub struct HalProfileSourceInterval64 {
     pub source: i32,
     /// Padding.
     pub padding: u32,
-    /// ULONG_PTR: the interval wanted.
+    /// ULONG_PTR: the requested interval.
     pub interval: u64,
 }
 layout!(HalProfileSourceInterval64, 0x10, source at 0, interval at 8);
@@ -103,7 +103,7 @@ layout!(HalProfileSourceInterval64, 0x10, source at 0, interval at 8);
 pub struct HalProfileSourceInterval32 {
     /// KPROFILE_SOURCE.
     pub source: i32,
-    /// ULONG_PTR: the interval wanted.
+    /// ULONG_PTR: the requested interval.
     pub interval: u32,
 }
 layout!(HalProfileSourceInterval32, 0x08, source at 0, interval at 4);
@@ -136,13 +136,13 @@ pub struct HalProfileSourceList32 {
 }
 layout!(HalProfileSourceList32, 0x08, source at 0, description at 4);
 
-/// OVERFLOW_STATUS on x64: what CheckOverflowStatus answers.
+/// OVERFLOW_STATUS on x64: the result of CheckOverflowStatus.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
 )]
 #[repr(C)]
 pub struct OverflowStatus64 {
-    /// How many sources stand at `sources`.
+    /// The number of sources at `sources`.
     pub number: u32,
     /// Padding.
     pub padding: u32,
@@ -157,7 +157,7 @@ layout!(OverflowStatus64, 0x10, number at 0, sources at 8);
 )]
 #[repr(C)]
 pub struct OverflowStatus32 {
-    /// How many sources stand at `sources`.
+    /// The number of sources at `sources`.
     pub number: u32,
     /// KPROFILE_SOURCE*: the sources whose counters have overflowed.
     pub sources: u32,

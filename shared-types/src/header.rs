@@ -1,17 +1,17 @@
-//! What every request and every reply begins with.
+//! The headers with which every request and every reply begins.
 
 use crate::ErrorCode;
 use core::mem::size_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// The version of this wire. Both sides refuse any other, naming both.
+/// The version of this wire format. Each side refuses any other version, naming both.
 pub const WIRE_VERSION: u32 = 5;
 
 /// The first bytes of every request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct RequestHeader {
-    /// Bytes of the whole request, this header included; exactly the input length.
+    /// Size of the whole request in bytes, including this header; exactly the input length.
     pub size: u32,
     /// [`WIRE_VERSION`].
     pub version: u32,
@@ -40,20 +40,20 @@ impl RequestHeader {
 )]
 #[repr(C)]
 pub struct ReplyHeader {
-    /// Bytes of the whole reply, this header included.
+    /// Size of the whole reply in bytes, including this header.
     pub size: u32,
     /// [`WIRE_VERSION`] of the answering side.
     pub version: u32,
-    /// [`ErrorCode`], or 0 where the request is done.
+    /// [`ErrorCode`], or 0 if the request succeeded.
     pub error: u32,
     /// What the error concerns: see the [`ErrorCode`].
     pub subject: u32,
-    /// More of it: see the [`ErrorCode`].
+    /// Further details of the error: see the [`ErrorCode`].
     pub detail: u64,
 }
 
 impl ReplyHeader {
-    /// The header of a reply of `size` bytes to a request that is done.
+    /// The header of a reply of `size` bytes to a request that succeeded.
     #[must_use]
     pub const fn done(size: usize) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Profile interfaces, the reasons for choosing them, and how overflows are told.
+//! Profile interfaces, the reasons for choosing them, and how overflows are reported.
 
 macro_rules! wire_enum {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $number:tt $text:literal)* }) => {
@@ -13,7 +13,7 @@ macro_rules! wire_enum {
             /// Every value.
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
-            /// The value of a number on the wire.
+            /// The value for a number on the wire.
             #[must_use]
             pub const fn from_wire(number: u32) -> Option<Self> {
                 match number {
@@ -53,7 +53,7 @@ wire_enum! {
 }
 
 wire_enum! {
-    /// Which rule chose the interface.
+    /// The rule that chose the interface.
     Reason {
         /// GenuineIntel with usable leaf 0x0A.
         Architectural = 0 "architectural-performance-monitoring"
@@ -73,7 +73,7 @@ wire_enum! {
         NoLeaf0A = 7 "no-leaf-0a"
         /// Leaf 0x0A gives version 0.
         VersionZero = 8 "version-zero"
-        /// Leaf 0x0A says that no bit of EBX means anything.
+        /// Leaf 0x0A says that no bit of EBX is meaningful.
         NoEventBits = 9 "no-event-bits"
         /// Leaf 0x0A EBX bit 0: the core-cycle event is not available.
         NoCoreCycles = 10 "no-core-cycles"
@@ -81,25 +81,26 @@ wire_enum! {
         HypervisorMasks = 11 "hypervisor-masks"
         /// A hypervisor that is not Hv#1, and no CPUID bit that proves AMD's counters.
         HypervisorUnproved = 12 "hypervisor-unproved"
-        /// More kinds of processor than halprof keeps apart; this one is not used.
+        /// The machine has more kinds of processor than halprof distinguishes; this processor is
+        /// not used.
         TooManyKinds = 13 "too-many-kinds"
         /// Performance monitoring is not available: IA32_MISC_ENABLE bit 7 is clear, or CPUID leaf 1
         /// EDX bit 5 (MSR) is.
         MonitoringDisabled = 14 "monitoring-disabled"
-        /// A Pentium or P6 processor, which no 64-bit Windows boots on: halprof.sys is built
+        /// A Pentium or P6 processor. No 64-bit Windows boots on these, so halprof.sys is built
         /// without their interfaces.
         LegacyNotBuilt = 15 "legacy-not-built"
     }
 }
 
 wire_enum! {
-    /// How an overflow becomes known.
+    /// How an overflow is reported.
     Delivery {
-        /// Never: no interrupt is tied to the counters, or there is no local APIC to carry it.
+        /// Never: the counters have no interrupt, or there is no local APIC to deliver it.
         None = 0 "none"
         /// An interrupt through LVTPC; the counter is found by its value, below its preset.
         ByValue = 1 "interrupt-by-value"
-        /// As by value, and the overflow bit is acknowledged in a status register.
+        /// As `ByValue`, and the overflow bit is acknowledged in a status register.
         Acknowledged = 2 "interrupt-acknowledged"
         /// An interrupt through LVTPC; the counter is found by OVF in its CCCR.
         CccrFlag = 3 "interrupt-cccr-ovf"

@@ -1,16 +1,17 @@
-//! What is on the wire between halprof.sys and its users, and the HAL's own profiling structures.
+//! The wire format between halprof.sys and its users, and the HAL's own profiling structures.
 //!
 //! Every request is one DeviceIoControl, METHOD_BUFFERED. A request begins with a
-//! [`RequestHeader`], a reply with a [`ReplyHeader`]; whatever is refused is refused in the reply's
-//! header, with the cause and what it concerns, so that no cause is lost in an NTSTATUS. Only a
-//! buffer too short for the headers themselves, an unknown code or a missing access right fails
-//! the DeviceIoControl.
+//! [`RequestHeader`], a reply with a [`ReplyHeader`]. A refusal is reported in the reply's header,
+//! with its cause and what it concerns, so that no cause is lost in an NTSTATUS. The
+//! DeviceIoControl itself fails only if a buffer is too short for the headers, the code is unknown,
+//! an access right is missing or the device is not ready.
 //!
 //! Where to look: [`device`] has the device's names, [`hal`] the HAL's structures, [`request`] the
-//! codes with their structures, [`ErrorCode`] every refusal, [`Sample`] what an overflow records.
+//! codes and their structures, [`ErrorCode`] every reason for refusal, [`Sample`] what an overflow
+//! records.
 //!
 //! `no_std`, no `unsafe`, and every size asserted at compile time. All numbers are little-endian,
-//! as everything on x86 is.
+//! as on x86.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,11 +1,11 @@
 //! Request codes, each beside its input and output.
 //!
-//! The HAL's functions appear as requests with statuses: HalStartProfileInterrupt is
+//! The HAL's functions appear as requests that return a status: HalStartProfileInterrupt is
 //! [`session::START`], HalStopProfileInterrupt [`session::STOP`], HalSetProfileInterval and
 //! HalSetSystemInformation(HalProfileSourceInterval) are [`session::SET_INTERVAL`],
 //! HalQuerySystemInformation(HalProfileSourceInformation) is [`source::QUERY`], and registering an
-//! interrupt handler is configuring sources with [`session::SAMPLE`] and draining
-//! [`samples::DRAIN`].
+//! interrupt handler corresponds to configuring sources with [`session::SAMPLE`] and collecting
+//! samples with [`samples::DRAIN`].
 
 pub mod counts;
 pub mod events;
@@ -22,7 +22,7 @@ pub mod threads;
 pub enum Access {
     /// FILE_READ_DATA: the request changes nothing.
     Read = 1,
-    /// FILE_WRITE_DATA: the request controls.
+    /// FILE_WRITE_DATA: the request changes something.
     Write = 2,
 }
 
@@ -37,7 +37,7 @@ impl RequestCode {
         Self(Self::FILE_DEVICE_UNKNOWN << 16 | (access as u32) << 14 | (0x800 + function) << 2)
     }
 
-    /// The right that a handle needs, from the code's own bits.
+    /// The right that a handle needs, taken from the code's own bits.
     #[must_use]
     pub const fn access(self) -> Option<Access> {
         match self.0 >> 14 & 3 {

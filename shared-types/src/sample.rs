@@ -12,7 +12,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub struct Sample {
     /// Time-stamp counter of the processor when the interrupt was handled.
     pub timestamp: u64,
-    /// Address of the interrupted instruction; 0 where `mode` is [`Mode::Unknown`].
+    /// Address of the interrupted instruction; 0 if `mode` is [`Mode::Unknown`].
     pub ip: u64,
     /// How many events this sample stands for.
     pub period: u64,
@@ -46,15 +46,16 @@ wire_enum! {
 }
 
 wire_enum! {
-    /// Why a sample that was generated is not in the ring.
+    /// Why a generated sample is not in the ring.
     LossCause {
         /// The ring was full: the client drained too slowly.
         RingFull = 0 "ring-full"
-        /// Kernel mode, in a session that may not see it.
+        /// The sample is of kernel mode, which the session may not see.
         KernelHidden = 1 "kernel-hidden"
-        /// Several periods passed before one interrupt was taken.
+        /// Several periods elapsed before one interrupt was taken.
         Coalesced = 2 "coalesced"
-        /// No interrupt told of the overflow: a look every 250 ms, or the one at the end, found it.
+        /// No interrupt came for the overflow: the check every 250 ms, or the one at the end, found
+        /// it.
         Missed = 3 "missed"
     }
 }

@@ -6,8 +6,8 @@ use core::mem::size_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// All counts: [`super::session::Session`] to [`Snapshot`] and, for each processor in turn, one
-/// [`Count`] for each source. While the session runs the counters are read; after that the values
-/// stay as the last read left them.
+/// [`Count`] for each source. While the session runs, the counters are read; afterwards the values
+/// are those of the last read.
 pub const SNAPSHOT: RequestCode = RequestCode::new(13, Access::Read);
 
 /// Reply to [`SNAPSHOT`].
@@ -16,26 +16,26 @@ pub const SNAPSHOT: RequestCode = RequestCode::new(13, Access::Read);
 pub struct Snapshot {
     /// The header.
     pub header: ReplyHeader,
-    /// Processors that follow; those that the session does not use have zeros.
+    /// Number of processors that follow; those that the session does not use have zeros.
     pub processors: u32,
-    /// Counts of each.
+    /// Number of counts for each processor.
     pub sources: u32,
 }
 
-/// What one source has counted on one processor. Times are ticks of the time-stamp counter.
+/// What one source has counted on one processor. Times are in ticks of the time-stamp counter.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
 )]
 #[repr(C)]
 pub struct Count {
-    /// Events, summed up from register reads.
+    /// Number of events, summed from register reads.
     pub counted: u64,
-    /// For how long the session has been running here.
+    /// How long the session has been running on this processor.
     pub enabled: u64,
-    /// For how long this source has been on a counter; the whole time for one that runs in every
-    /// turn, as from one turn to the next nothing runs but the driver.
+    /// How long this source has been on a counter; the whole time for one that runs in every turn,
+    /// because between turns only the driver runs.
     pub running: u64,
-    /// How often it was put on a counter and taken off again.
+    /// How many times it was put on a counter and taken off again.
     pub turns: u64,
     /// Sum over those turns of count times count, low and high half.
     pub count_squared: [u64; 2],

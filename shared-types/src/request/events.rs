@@ -1,8 +1,8 @@
-//! System events: one ring for the machine, drained in bounded replies, with every loss told.
+//! System events: one ring for the machine, drained in bounded replies, with every loss reported.
 //!
-//! A session that is configured with [`super::session::EVENTS`] has it while it runs, and after that
-//! until its results are gone. An image of the kernel is told of only where samples of kernel mode
-//! would be.
+//! A session that is configured with [`super::session::EVENTS`] has the ring while it runs, and
+//! afterwards until its results are discarded. Images of the kernel are reported only to a session
+//! that may sample kernel mode.
 
 use super::{Access, RequestCode};
 use crate::ReplyHeader;
@@ -10,7 +10,7 @@ use core::mem::size_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Takes system events: [`super::session::Session`] to [`DrainedEvents`] and as many
-/// [`crate::SystemEvent`]s as the output holds, at most [`EVENTS_BYTES_MAX`] in all.
+/// [`crate::SystemEvent`]s as the output holds, at most [`EVENTS_BYTES_MAX`] bytes in total.
 pub const DRAIN_EVENTS: RequestCode = RequestCode::new(20, Access::Write);
 
 /// The longest reply to [`DRAIN_EVENTS`].
@@ -22,13 +22,13 @@ pub const EVENTS_BYTES_MAX: usize = 1 << 16;
 pub struct DrainedEvents {
     /// The header.
     pub header: ReplyHeader,
-    /// Events that follow.
+    /// Number of events that follow.
     pub count: u32,
     /// 0.
     pub reserved: u32,
-    /// Events that are left in the ring.
+    /// Number of events left in the ring.
     pub left: u64,
-    /// Events that the ring had no room for since the reply before.
+    /// Number of events for which the ring had no room since the previous reply.
     pub lost: u64,
 }
 

@@ -1,29 +1,29 @@
-//! The two sides' versions, the machine, its processors and their registers.
+//! The versions of both sides, the machine, its processors and their registers.
 
 use super::{Access, RequestCode};
 use crate::{ReplyHeader, RequestHeader, Text};
 use core::mem::size_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Who is there: [`super::Plain`] to [`Hello`]. The first request of a client.
+/// Identifies the answering side: [`super::Plain`] to [`Hello`]. A client's first request.
 pub const HELLO: RequestCode = RequestCode::new(0, Access::Read);
 /// The machine as a whole: [`super::Plain`] to [`Machine`].
 pub const DESCRIBE: RequestCode = RequestCode::new(1, Access::Read);
-/// Its processors: [`From`] to [`Page`] and as many [`Processor`]s as fit.
+/// The machine's processors: [`From`] to [`Page`] and as many [`Processor`]s as fit.
 pub const PROCESSORS: RequestCode = RequestCode::new(2, Access::Read);
-/// One processor's performance-monitoring registers, read only: [`From`] (the processor) to
-/// [`Page`] and [`Register`]s.
+/// Reads one processor's performance-monitoring registers, without changing them: [`From`] (`first`
+/// is the processor's index) to [`Page`] and [`Register`]s.
 pub const REGISTERS: RequestCode = RequestCode::new(3, Access::Read);
 
 /// Reply to [`HELLO`].
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Hello {
-    /// The header, with the answerer's wire version.
+    /// The header, with the answering side's wire version.
     pub header: ReplyHeader,
-    /// The answerer: `halprof.sys 0.1.0`, or what it is a model of.
+    /// The answering side: `halprof.sys 0.1.0`, or a description of the model.
     pub answerer: Text<96>,
-    /// 1 where the machine is modelled and no silicon.
+    /// 1 if the machine is modelled, not silicon.
     pub modelled: u32,
     /// 0.
     pub reserved: u32,
@@ -35,7 +35,7 @@ pub struct Hello {
 pub struct Machine {
     /// The header.
     pub header: ReplyHeader,
-    /// [`crate::ProfileInterface`] that Windows 10's HAL would choose, by the boot processor.
+    /// [`crate::ProfileInterface`] that Windows 10's HAL would choose for the boot processor.
     pub hal_interface: u32,
     /// [`crate::Reason`] of that choice.
     pub hal_reason: u32,
@@ -45,23 +45,23 @@ pub struct Machine {
     pub reason: u32,
     /// [`crate::Delivery`] of overflows.
     pub delivery: u32,
-    /// How many processors there are.
+    /// Number of processors.
     pub processors: u32,
-    /// Ticks of the time-stamp counter in a second.
+    /// Frequency of the time-stamp counter, in ticks per second.
     pub timestamp_frequency: u64,
-    /// Most bytes that all sample rings together may take.
+    /// The most bytes that all rings together may take.
     pub ring_bytes_max: u64,
-    /// Bytes that they take now.
+    /// Bytes that the rings take now.
     pub ring_bytes: u64,
     /// Process that holds the counters, or 0.
     pub holder_process: u32,
     /// Number of the session that holds the counters, or 0.
     pub holder_session: u32,
-    /// For how long it has held them, in ticks of the time-stamp counter.
+    /// How long it has held them, in ticks of the time-stamp counter.
     pub holder_ticks: u64,
-    /// Most sources that one session may have.
+    /// The most sources that one session may have.
     pub sources_max: u32,
-    /// Most of a processor's time that interrupts may take, in thousandths.
+    /// The largest share of a processor's time that interrupts may take, in thousandths.
     pub interrupt_budget: u32,
     /// [`Self::HANDLER_STUCK`], [`Self::THREADS_KEPT`].
     pub flags: u32,
@@ -70,21 +70,22 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Windows refused to remove the overflow handler: counters and driver stay until a restart.
+    /// Windows refused to remove the overflow handler: the counters stay reserved and the driver
+    /// stays loaded until Windows restarts.
     pub const HANDLER_STUCK: u32 = 1 << 0;
-    /// A session that counted by thread has ended, and Windows has not taken its counters off its
-    /// list, as a thread still profiles itself: they are stopped and stay reserved, and Windows is
-    /// asked again and again.
+    /// A session that counted by thread has ended, but Windows has not released its counters,
+    /// because a thread is still profiling itself. They are stopped and stay reserved, and the
+    /// driver keeps asking Windows to release them.
     pub const THREADS_KEPT: u32 = 1 << 1;
 }
 
-/// Request for a list from an index on.
+/// Request for a list, starting at an index.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct From {
-    /// The header; no flags, except as the code says.
+    /// The header; no flags, except those that the code allows.
     pub header: RequestHeader,
-    /// Index of the first element wanted.
+    /// Index of the first element requested.
     pub first: u32,
     /// 0.
     pub reserved: u32,
@@ -96,9 +97,9 @@ pub struct From {
 pub struct Page {
     /// The header.
     pub header: ReplyHeader,
-    /// How many elements follow.
+    /// Number of elements that follow.
     pub count: u32,
-    /// How many there are in all; ask again from `first + count` while it is more.
+    /// Total number of elements; while it is above `first + count`, ask again from there.
     pub total: u32,
 }
 
@@ -122,58 +123,61 @@ pub struct Processor {
     pub model: u16,
     /// Stepping.
     pub stepping: u8,
-    /// Core type of leaf 0x1A EAX bits 31:24: 0x20 efficiency, 0x40 performance, 0 not told.
+    /// Core type from leaf 0x1A EAX bits 31:24: 0x20 efficiency, 0x40 performance, 0 not reported.
     pub core_type: u8,
     /// Version of the performance-monitoring unit: see the tool's `info`.
     pub pmu_version: u8,
-    /// General counters that leaf 0x0A or the family declares.
+    /// Number of general counters that leaf 0x0A or the family declares.
     pub counters: u8,
     /// Their width in bits.
     pub counter_width: u8,
-    /// Fixed-function counters.
+    /// Number of fixed-function counters that leaf 0x0A declares.
     pub fixed_counters: u8,
     /// Their width in bits.
     pub fixed_width: u8,
     /// Processors with the same number have identical capabilities.
     pub kind: u8,
-    /// [`crate::ProfileInterface`] that this processor alone would get.
+    /// [`crate::ProfileInterface`] that this processor would get on its own.
     pub interface: u32,
-    /// [`crate::Reason`] of that.
+    /// [`crate::Reason`] of that choice.
     pub reason: u32,
     /// [`crate::Delivery`].
     pub delivery: u32,
-    /// Leaf 0x40000000's vendor string, or zeros where no hypervisor shows itself.
+    /// Leaf 0x40000000's vendor string, or zeros if no hypervisor is visible.
     pub hypervisor: [u8; 12],
-    /// General counters that are really there, as a mask.
+    /// General counters that exist and are used, as a mask.
     pub counter_mask: u32,
-    /// Fixed-function counters that are really there, as a mask.
+    /// Fixed-function counters that exist and are used, as a mask.
     pub fixed_mask: u32,
-    /// General counters that somebody else had enabled when counting last began here, as a mask.
+    /// General counters of the program that another owner had enabled when counting last began
+    /// here, as a mask.
     pub found_counters: u32,
-    /// Fixed-function counters that somebody else had enabled then, or has when no session runs:
-    /// they are left alone.
+    /// Fixed-function counters that another owner had enabled then or, while no session runs, has
+    /// enabled now, as a mask. They are left alone.
     pub found_fixed: u32,
-    /// [`Self::STORM`] and what the hypervisor shows of itself.
+    /// [`Self::STORM`], [`Self::SHARES_CORE`] and what the hypervisor reports about itself.
     pub flags: u32,
-    /// The vendor string at leaf 0x40000100 of a hypervisor that shows another one's face at
+    /// The vendor string at leaf 0x40000100 of a hypervisor that presents another's leaves at
     /// 0x40000000 (KVM and Xen with Hyper-V enlightenments), or zeros.
     pub hypervisor_behind: [u8; 12],
-    /// Native model of leaf 0x1A EAX bits 23:0, which tells apart cores of one type; 0 not told.
+    /// Native model from leaf 0x1A EAX bits 23:0, which distinguishes cores of one type; 0 not
+    /// reported.
     pub native_model: u32,
-    /// Bits 47:16 of a select that may be given beyond those of architectural version 1.
+    /// Bits 47:16 of the mask of bits that a raw select may set beyond those of architectural
+    /// version 1.
     pub select_bits: u32,
     /// [`crate::BranchRecords`]: how branches are recorded.
     pub branch_records: u16,
-    /// [`crate::BranchReason`]: why not, where they cannot be.
+    /// [`crate::BranchReason`]: if they cannot be recorded, why not.
     pub branch_reason: u16,
-    /// The most for each sample, 32 or less.
+    /// The most branches for each sample, at most 32.
     pub branch_depth: u16,
-    /// What a record tells: [`Self::TELLS_MISPREDICTED`] and the others.
+    /// What a record contains: [`Self::TELLS_MISPREDICTED`] and the other `TELLS` flags.
     pub branch_tells: u16,
 }
 
 impl Processor {
-    /// A storm of interrupts ended a session here, and LVTPC is left masked.
+    /// An interrupt storm ended a session here, and LVTPC is left masked.
     pub const STORM: u32 = 1 << 0;
     /// The hypervisor's interface is Hv#1.
     pub const HV1: u32 = 1 << 1;
@@ -183,15 +187,15 @@ impl Processor {
     pub const HV1_COUNTERS: u32 = 1 << 3;
     /// Hv#1: an architectural PMU is available (0x40000003 ECX bit 7).
     pub const HV1_ARCHITECTURAL: u32 = 1 << 4;
-    /// Several threads share its core (Intel: CPUID leaf 0x0B).
+    /// Several hardware threads share its core (Intel: CPUID leaf 0x0B).
     pub const SHARES_CORE: u32 = 1 << 5;
-    /// In `branch_tells`: whether the branch was mispredicted.
+    /// In `branch_tells`: a record says whether the branch was mispredicted.
     pub const TELLS_MISPREDICTED: u16 = 1 << 0;
-    /// Cycles since the branch before.
+    /// In `branch_tells`: cycles since the previous branch.
     pub const TELLS_CYCLES: u16 = 1 << 1;
-    /// [`crate::BranchKind`].
+    /// In `branch_tells`: the [`crate::BranchKind`].
     pub const TELLS_KIND: u16 = 1 << 2;
-    /// Transactions.
+    /// In `branch_tells`: transactions.
     pub const TELLS_TRANSACTIONS: u16 = 1 << 3;
 }
 
@@ -203,7 +207,7 @@ impl Processor {
 pub struct Register {
     /// The value.
     pub value: u64,
-    /// The MSR's number, or for the local APIC's page 0xFFFF0000 plus the offset, or
+    /// The MSR's number; for a register in the local APIC's page, 0xFFFF0000 plus its offset; or
     /// [`Self::CR4`].
     pub number: u32,
     /// 0.

@@ -1,16 +1,16 @@
-//! Samples: drained from the rings of all processors in bounded replies, with every loss told.
+//! Samples: drained from the rings of all processors in bounded replies, with every loss reported.
 
 use super::{Access, RequestCode};
 use crate::{LossCause, ReplyHeader};
 use core::mem::size_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Takes samples: [`super::session::Session`] to [`Drained`] and as many [`crate::Sample`]s as
-/// the output holds, at most [`DRAIN_BYTES_MAX`] in all. In a session that records branches each
-/// sample is followed by [`Drained::branches`] [`crate::Branch`]es, newest first: the first
-/// [`crate::Sample::branches`] of them are valid, the others zeros.
+/// Takes samples: [`super::session::Session`] to [`Drained`] and as many [`crate::Sample`]s as the
+/// output holds, at most [`DRAIN_BYTES_MAX`] bytes in total. In a session that records branches,
+/// each sample is followed by [`Drained::branches`] [`crate::Branch`]es, newest first: the first
+/// [`crate::Sample::branches`] of them are valid, the others are zeros.
 pub const DRAIN: RequestCode = RequestCode::new(14, Access::Write);
-/// What became of all samples: [`super::session::Session`] to [`Statistics`].
+/// What happened to all samples: [`super::session::Session`] to [`Statistics`].
 pub const STATISTICS: RequestCode = RequestCode::new(15, Access::Read);
 
 /// The longest reply to [`DRAIN`].
@@ -22,13 +22,13 @@ pub const DRAIN_BYTES_MAX: usize = 1 << 20;
 pub struct Drained {
     /// The header.
     pub header: ReplyHeader,
-    /// Samples that follow.
+    /// Number of samples that follow.
     pub count: u32,
-    /// [`crate::ErrorCode`] for which the driver has ended the session, or 0.
+    /// [`crate::ErrorCode`] with which the driver ended the session, or 0.
     pub ended: u32,
-    /// Samples that are left in the rings.
+    /// Number of samples left in the rings.
     pub left: u64,
-    /// Branches that follow each sample.
+    /// Number of branches that follow each sample.
     pub branches: u32,
     /// 0.
     pub reserved: u32,
@@ -40,25 +40,25 @@ pub struct Drained {
 pub struct Statistics {
     /// The header.
     pub header: ReplyHeader,
-    /// Periods that passed while sampling.
+    /// Periods that elapsed while sampling.
     pub generated: u64,
-    /// Samples put into the rings.
+    /// Number of samples put into the rings.
     pub stored: u64,
-    /// Samples not stored, by [`LossCause`].
+    /// Number of samples not stored, by [`LossCause`].
     pub lost: [u64; LossCause::ALL.len()],
-    /// The events that those stand for: the sum of their periods.
+    /// The number of events that those samples stand for: the sum of their periods.
     pub lost_events: [u64; LossCause::ALL.len()],
-    /// Interrupts that found no counter of ours overflowed.
+    /// Interrupts that found no overflowed counter of the session.
     pub spurious: u64,
-    /// How often the interrupt-time guard lengthened the periods.
+    /// How many times the interrupt-time guard lengthened the periods.
     pub throttled: u64,
-    /// The longest period in use now for any source, in events.
+    /// The longest period now in use for any source, in events.
     pub longest_period: u64,
     /// Ticks of the time-stamp counter spent in the interrupt handler.
     pub handler_ticks: u64,
-    /// [`crate::ErrorCode`] for which the driver has ended the session, or 0.
+    /// [`crate::ErrorCode`] with which the driver ended the session, or 0.
     pub ended: u32,
-    /// The processor for which it has.
+    /// The processor on which it ended, if it did.
     pub ended_processor: u32,
 }
 

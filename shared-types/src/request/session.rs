@@ -1,4 +1,4 @@
-//! Sessions: opened, configured, started, stopped, closed by the handle that owns them.
+//! Sessions, which the handle that owns them opens, configures, starts, stops and closes.
 
 use super::{Access, RequestCode};
 use crate::hal::HalProfileSourceInterval64;
@@ -6,32 +6,33 @@ use crate::{ReplyHeader, RequestHeader};
 use core::mem::size_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Opens a session: [`super::Plain`] (with [`KERNEL`], [`super::source::APPROXIMATE`] as wanted)
-/// to [`Opened`]. It ends with [`CLOSE`], or when its handle is closed for whatever cause.
+/// Opens a session: [`super::Plain`] (with the flags [`KERNEL`] and [`super::source::APPROXIMATE`]
+/// as required) to [`Opened`]. It ends with [`CLOSE`], or when its handle is closed for whatever
+/// reason.
 pub const OPEN: RequestCode = RequestCode::new(7, Access::Write);
-/// Says what a stopped session shall count: [`Configure`], followed by its [`Spec`]s, to
+/// Sets what a stopped session is to count: [`Configure`], followed by its [`Spec`]s, to
 /// [`Configured`] followed by one [`UsedInterval`] for each.
 pub const CONFIGURE: RequestCode = RequestCode::new(8, Access::Write);
-/// Starts counting everywhere: [`Session`] to a bare header.
+/// Starts counting on all processors of the session: [`Session`] to a bare header.
 pub const START: RequestCode = RequestCode::new(9, Access::Write);
-/// Reads every counter a last time and stops: [`Session`] to what
-/// [`super::counts::SNAPSHOT`] answers, or to a bare header where the output cannot hold that.
+/// Stops counting, after a final read of every counter: [`Session`] to the reply of
+/// [`super::counts::SNAPSHOT`], or to a bare header if the output cannot hold that.
 pub const STOP: RequestCode = RequestCode::new(10, Access::Write);
-/// Stops if need be, and ends the session: [`Session`] to a bare header.
+/// Stops the session if necessary, and ends it: [`Session`] to a bare header.
 pub const CLOSE: RequestCode = RequestCode::new(11, Access::Write);
 /// Sets the interval of one source of the session: [`SetInterval`] to [`UsedInterval`] after a
-/// header ([`IntervalSet`]). ProfileTime's is in units of 100 ns.
+/// header ([`IntervalSet`]). ProfileTime's interval is in units of 100 ns.
 pub const SET_INTERVAL: RequestCode = RequestCode::new(12, Access::Write);
 
 /// Flag of [`OPEN`]: the session may count and see kernel mode.
 pub const KERNEL: u32 = 1 << 1;
 /// Flag of [`CONFIGURE`]: every source is sampled at its interval.
 pub const SAMPLE: u32 = 1 << 3;
-/// Flag of [`CONFIGURE`]: overflows come through the HAL's callback, without an address.
+/// Flag of [`CONFIGURE`]: overflows arrive through the HAL's callback, without an address.
 pub const NO_ADDRESS: u32 = 1 << 2;
-/// Flag of [`CONFIGURE`]: Windows adds the counters up for each thread while the session runs; see
-/// [`super::threads`]. Every source takes a general counter, the same one on every processor, all
-/// run at once, on all processors, and none is sampled.
+/// Flag of [`CONFIGURE`]: Windows adds up the counters for each thread while the session runs; see
+/// [`super::threads`]. Every source takes a general counter, the same one on every processor; all
+/// sources run at once, on all processors, and none is sampled.
 pub const THREADS: u32 = 1 << 4;
 /// Flag of [`CONFIGURE`]: system events are recorded while the session runs; see [`super::events`].
 pub const EVENTS: u32 = 1 << 6;
@@ -60,7 +61,7 @@ pub struct Session {
     pub reserved: u32,
 }
 
-/// Most processors of a machine: 32 groups of 64.
+/// The most processors in a machine: 32 groups of 64.
 pub const MAX_PROCESSORS: usize = 2048;
 
 /// A set of processors, one bit each; empty means all.
@@ -70,32 +71,33 @@ pub type ProcessorBits = [u64; MAX_PROCESSORS / 64];
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Configure {
-    /// The header; [`SAMPLE`] and [`NO_ADDRESS`], or [`THREADS`], and [`EVENTS`] as wanted (PLAN:
-    /// [`super::source::APPROXIMATE`] too).
+    /// The header; [`SAMPLE`] and [`NO_ADDRESS`], or [`THREADS`], and [`EVENTS`] as required (in a
+    /// PLAN also [`super::source::APPROXIMATE`]).
     pub header: RequestHeader,
     /// The session; 0 in a PLAN.
     pub session: u32,
-    /// How many specs follow.
+    /// Number of specs that follow.
     pub sources: u32,
     /// How long each turn of a rotation runs, in units of 100 ns; 0 for the default.
     pub rotation: u32,
-    /// Samples that each processor's ring can hold; 0 for the default.
+    /// Capacity of each processor's ring, in samples; 0 for the default.
     pub ring_samples: u32,
-    /// Rotations come in an order shuffled from this number.
+    /// Seed for shuffling the order of the rotation's turns.
     pub rotation_seed: u32,
     /// Branches recorded for each sample: 0, 8, 16 or 32.
     pub branches: u16,
-    /// Which: [`Self::TO_KERNEL`] and the others. Without a kind all kinds are recorded; without a mode
-    /// those of user mode, and of the kernel where the client may see its addresses.
+    /// Which branches are recorded: [`Self::TO_KERNEL`] and the other bits. If no kind is named,
+    /// all kinds are recorded; if no mode is named, branches to user mode, and also to kernel mode
+    /// if the client may see its addresses.
     pub branch_filter: u16,
     /// Where to count.
     pub processors: ProcessorBits,
 }
 
 impl Configure {
-    /// In `branch_filter`, where LBR_SELECT and TraceConfigureLastBranchRecord have them too: branches
-    /// to kernel mode. The mode is the target's; one that comes from the other mode is recorded with
-    /// both addresses, or is [`crate::Branch::HIDDEN`].
+    /// In `branch_filter`, with the bit positions of LBR_SELECT and TraceConfigureLastBranchRecord:
+    /// branches to kernel mode. The mode is that of the target; a branch from the other mode is
+    /// recorded with both addresses, or is [`crate::Branch::HIDDEN`].
     pub const TO_KERNEL: u16 = 1 << 0;
     /// Branches to user mode.
     pub const TO_USER: u16 = 1 << 1;
@@ -119,7 +121,7 @@ impl Configure {
     pub const KINDS: u16 = 0b1_1111_1100;
 }
 
-/// One source to be counted or sampled.
+/// One source to count or sample.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
 )]
@@ -127,16 +129,16 @@ impl Configure {
 pub struct Spec {
     /// KPROFILE_SOURCE.
     pub source: u32,
-    /// Sources with the same number other than 0 run together or not at all.
+    /// Sources with the same non-zero number run together or not at all.
     pub group: u16,
     /// [`Self::USER`] and [`Self::KERNEL`].
     pub filter: u16,
     /// Events between samples; 0 for the source's default.
     pub interval: u64,
-    /// The select, for [`crate::ProfileSource::RAW`]; else 0.
+    /// The select, for [`crate::ProfileSource::RAW`]; otherwise 0.
     pub raw: u64,
     /// The general counters that may count it, as a mask or [`Self::ANY_COUNTER`], for
-    /// [`crate::ProfileSource::RAW`]; else 0.
+    /// [`crate::ProfileSource::RAW`]; otherwise 0.
     pub counters: u32,
     /// The kinds of processor that count it, as a mask; 0 for all.
     pub kinds: u16,
@@ -175,13 +177,13 @@ impl Spec {
 pub struct Configured {
     /// The header.
     pub header: ReplyHeader,
-    /// Turns of the rotation that the busiest kind of processor needs.
+    /// Number of turns in the rotation of the kind of processor that needs the most.
     pub turns: u32,
-    /// How many used intervals follow.
+    /// Number of used intervals that follow.
     pub sources: u32,
     /// How long each turn runs, in units of 100 ns.
     pub rotation: u32,
-    /// Samples that each processor's ring will hold.
+    /// Capacity that each processor's ring will have, in samples.
     pub ring_samples: u32,
 }
 
@@ -193,24 +195,24 @@ pub struct Configured {
 pub struct UsedInterval {
     /// KPROFILE_SOURCE.
     pub source: u32,
-    /// [`Self::CLAMPED`], [`Self::BY_REFERENCE_CYCLES`].
+    /// [`Self::CLAMPED`], [`Self::BY_REFERENCE_CYCLES`], [`Self::BY_CORE_CYCLES`].
     pub flags: u32,
-    /// The interval wanted.
+    /// The requested interval.
     pub requested: u64,
     /// The interval used.
     pub used: u64,
-    /// Events of the counter between samples, where `used` is time; else the same as `used`.
+    /// If `used` is a time, the counter's events between samples; otherwise the same as `used`.
     pub events: u64,
 }
 
 impl UsedInterval {
-    /// The request was outside the source's limits.
+    /// The requested interval was outside the source's limits.
     pub const CLAMPED: u32 = 1 << 0;
     /// Sampling by time, served by reference cycles: halted time is not sampled.
     pub const BY_REFERENCE_CYCLES: u32 = 1 << 1;
-    /// Sampling by time, served by core cycles at a rate taken from the time-stamp counter's:
-    /// halted time is not sampled, and a core that runs faster or slower is sampled more or less
-    /// often.
+    /// Sampling by time, served by core cycles with a period computed from the time-stamp counter's
+    /// frequency: halted time is not sampled, and a core that runs faster or slower is sampled more
+    /// or less often.
     pub const BY_CORE_CYCLES: u32 = 1 << 2;
 }
 
@@ -234,7 +236,7 @@ pub struct SetInterval {
 pub struct IntervalSet {
     /// The header.
     pub header: ReplyHeader,
-    /// What is in use now.
+    /// The interval now in use.
     pub interval: UsedInterval,
 }
 

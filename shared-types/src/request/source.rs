@@ -1,4 +1,4 @@
-//! Profile sources: which there are, what they are like, which sets fit.
+//! Profile sources: which exist, their attributes, and which sets fit together.
 
 use super::{Access, RequestCode};
 use crate::hal::HalProfileSourceInformationEx64;
@@ -6,13 +6,13 @@ use crate::{ReplyHeader, RequestHeader, Text};
 use core::mem::size_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// The sources: [`super::machine::From`] (with [`APPROXIMATE`]) to [`super::machine::Page`] and
-/// as many [`Source`]s as fit, unsupported ones included.
+/// Lists the sources: [`super::machine::From`] (with [`APPROXIMATE`]) to [`super::machine::Page`]
+/// and as many [`Source`]s as fit, including unsupported ones.
 pub const ENUMERATE: RequestCode = RequestCode::new(4, Access::Read);
-/// One source, as HalQuerySystemInformation(HalProfileSourceInformation) answers: [`Query`] to
+/// One source, as HalQuerySystemInformation(HalProfileSourceInformation) describes it: [`Query`] to
 /// [`Information`].
 pub const QUERY: RequestCode = RequestCode::new(5, Access::Read);
-/// Whether sources fit together: [`super::session::Configure`] with its specs to [`Plan`] and, for
+/// Whether sources fit together: [`super::session::Configure`] and its specs to [`Plan`] and, for
 /// each kind of processor in turn, one [`Placement`] for each source. Changes nothing.
 pub const PLAN: RequestCode = RequestCode::new(6, Access::Read);
 
@@ -27,15 +27,15 @@ pub struct Source {
     pub id: u32,
     /// [`Self::SUPPORTED`] and the flags below it.
     pub flags: u32,
-    /// What the processor is told to count, in the interface's form; 0 where nothing is.
+    /// What the processor is programmed to count, in the interface's format; 0 if nothing is.
     pub select: u64,
-    /// The interval that is used when none is set.
+    /// The interval used when none is set.
     pub default_interval: u32,
     /// The shortest interval.
     pub min_interval: u32,
     /// The longest interval.
     pub max_interval: u32,
-    /// Kinds of processor where it can be counted, as a mask.
+    /// The kinds of processor on which it can be counted, as a mask.
     pub kinds: u32,
     /// The name that Windows' tools print.
     pub name: Text<72>,
@@ -43,7 +43,7 @@ pub struct Source {
     pub symbol: Text<72>,
     /// What it counts on the boot processor.
     pub counts: Text<96>,
-    /// What a user should know; why not, where it is not supported.
+    /// What a user should know; if it is not supported, why not.
     pub note: Text<240>,
 }
 
@@ -52,13 +52,13 @@ impl Source {
     pub const SUPPORTED: u32 = 1 << 0;
     /// The table of the HAL's own interface has it.
     pub const HAL: u32 = 1 << 1;
-    /// It can be sampled: an interrupt and an address are to be had.
+    /// It can be sampled: an interrupt and an address are available.
     pub const SAMPLING: u32 = 1 << 2;
     /// It is a timer and takes no counter.
     pub const TIMER: u32 = 1 << 3;
     /// It approximates its name.
     pub const APPROXIMATES: u32 = 1 << 4;
-    /// `select` means something.
+    /// `select` is valid.
     pub const HAS_SELECT: u32 = 1 << 5;
 }
 
@@ -70,7 +70,7 @@ pub struct Query {
     pub header: RequestHeader,
     /// KPROFILE_SOURCE.
     pub source: u32,
-    /// The session whose interval is asked for, or 0 for the default one.
+    /// The session whose interval is requested, or 0 for the default interval.
     pub session: u32,
 }
 
@@ -90,11 +90,11 @@ pub struct Information {
 pub struct Plan {
     /// The header.
     pub header: ReplyHeader,
-    /// 1 where all sources run at once on every processor.
+    /// 1 if all sources run at once on every processor.
     pub fits: u32,
-    /// Kinds of processor that follow.
+    /// Number of kinds of processor that follow.
     pub kinds: u32,
-    /// Sources of each.
+    /// Number of sources for each kind.
     pub sources: u32,
     /// 0.
     pub reserved: u32,
@@ -106,19 +106,19 @@ pub struct Plan {
 )]
 #[repr(C)]
 pub struct Placement {
-    /// Which turn of the rotation it runs in, or [`Self::EVERY_TURN`]; 0 where all run at once.
+    /// The turn of the rotation in which it runs, or [`Self::EVERY_TURN`]; 0 if all run at once.
     pub turn: u16,
-    /// Its counter: a general counter's index, [`Self::FIXED`] plus a fixed one's, or
-    /// [`Self::TIMER`].
+    /// Its counter: the index of a general counter, [`Self::FIXED`] plus the index of a fixed one,
+    /// or [`Self::TIMER`].
     pub counter: u16,
-    /// [`crate::ErrorCode`] where this kind of processor cannot count it, or 0.
+    /// [`crate::ErrorCode`] if this kind of processor cannot count it, otherwise 0.
     pub error: u32,
 }
 
 impl Placement {
     /// Fixed-function counters are numbered from here.
     pub const FIXED: u16 = 0x100;
-    /// It has a fixed counter to itself, and runs in every turn.
+    /// It has a fixed counter to itself and runs in every turn.
     pub const EVERY_TURN: u16 = 0xFFFF;
     /// ProfileTime takes no counter.
     pub const TIMER: u16 = 0xFFFF;

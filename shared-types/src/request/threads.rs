@@ -1,9 +1,9 @@
-//! Counting by thread: counters that Windows adds up for each thread at its context switches
+//! Counting by thread: counters that Windows adds up for each thread at context switches
 //! (KeSetHardwareCounterConfiguration), for the thread itself to read (ReadThreadProfilingData).
 //!
-//! A session is configured with [`super::session::THREADS`]. While it runs its counters run on
-//! every processor, and Windows has their list: element n is the session's n-th source. What a
-//! processor counts in all is told as for any session.
+//! The session is configured with [`super::session::THREADS`]. While it runs, its counters run on
+//! every processor, and Windows has a list of them: element n is the session's n-th source. The
+//! total counts of each processor are reported as for any session.
 
 use super::{Access, RequestCode};
 use crate::ReplyHeader;
@@ -14,7 +14,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// one [`ThreadCounter`] for each source.
 pub const THREADS: RequestCode = RequestCode::new(19, Access::Read);
 
-/// Most sources of a session that counts by thread (MAX_HW_COUNTERS of ntddk.h).
+/// The most sources in a session that counts by thread (MAX_HW_COUNTERS of ntddk.h).
 pub const MAX_SOURCES: usize = 16;
 
 /// Reply to [`THREADS`]; [`ThreadCounter`]s follow.
@@ -23,17 +23,18 @@ pub const MAX_SOURCES: usize = 16;
 pub struct Threads {
     /// The header.
     pub header: ReplyHeader,
-    /// How many counters follow.
+    /// Number of counters that follow.
     pub count: u32,
-    /// How often the machine has gone to sleep since the device was started: what a thread has
-    /// counted over one is void.
+    /// How many times the machine has gone to sleep since the device was started; what a thread
+    /// counted across a sleep is not valid.
     pub sleeps: u32,
-    /// What EnableThreadProfiling takes as HardwareCounters: a bit for each source, in order.
+    /// The value to pass to EnableThreadProfiling as HardwareCounters: a bit for each source, in
+    /// order.
     pub mask: u64,
 }
 
-/// The counter of one source: the same on every processor. PERFORMANCE_DATA's HwCounters have them
-/// in the order of the session's sources.
+/// The counter of one source: the same on every processor. HwCounters in PERFORMANCE_DATA lists the
+/// counters in the order of the session's sources.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
 )]
@@ -43,9 +44,9 @@ pub struct ThreadCounter {
     pub source: u32,
     /// The counter's index among the general counters.
     pub counter: u32,
-    /// ECX with which RDPMC reads it.
+    /// The value of ECX with which RDPMC reads it.
     pub rdpmc: u32,
-    /// Its width in bits: of what RDPMC answers so many mean something.
+    /// Its width in bits: the number of meaningful low bits in the result of RDPMC.
     pub width: u32,
 }
 
