@@ -1,4 +1,4 @@
-//! `cargo xtask exe`: the tool, halprof.exe, and the library for C, built without Windows.
+//! `cargo xtask exe`: builds the tool, halprof.exe, and the C library without Windows.
 
 use crate::setup;
 use crate::sys::Toolchain;
@@ -6,19 +6,20 @@ use anyhow::{Context, Result};
 use std::path::PathBuf;
 use xshell::{Shell, cmd};
 
-/// What Debian's mingw-w64 links for; no library of Microsoft's is needed.
+/// The target for which Debian's mingw-w64 links; no Microsoft library is needed.
 const TARGET: &str = "x86_64-pc-windows-gnu";
 
-/// Where the tool is left.
+/// Where the tool is put.
 pub(crate) const EXE: &str = "target/exe/halprof.exe";
 
-/// The same for tests, on a model in real time.
+/// The same tool on a model that runs in real time, for tests.
 const REAL_TIME: &str = "target/exe/halprof-real-time.exe";
 
-/// The library for C, which MinGW links with as it is.
+/// The C library; MinGW links against the DLL directly.
 const DLL: &str = "target/exe/halprof_c.dll";
 
-/// Leaves `halprof.exe` and `halprof_c.dll` in `target/exe`, without their symbols.
+/// Builds `halprof.exe`, `halprof-real-time.exe` and `halprof_c.dll` into `target/exe`, without
+/// symbols.
 pub(crate) fn build(shell: &Shell) -> Result<()> {
     setup::require(setup::MINGW)?;
     let (toolchain, standard_library) = toolchain(shell)?;
@@ -52,7 +53,7 @@ pub(crate) fn build(shell: &Shell) -> Result<()> {
     Ok(())
 }
 
-/// No path of this machine in the tool.
+/// The configuration that keeps paths of this machine out of the tool.
 fn without_paths() -> Result<String> {
     let home = std::env::home_dir().map(|home| home.join(".cargo"));
     let cargo = std::env::var_os("CARGO_HOME").map(PathBuf::from).or(home);
@@ -61,7 +62,8 @@ fn without_paths() -> Result<String> {
     Ok(format!("target.{TARGET}.rustflags=[{remap:?}]"))
 }
 
-/// rustup's, or Debian's where rustup has no Windows target: then the standard library is built too.
+/// rustup's toolchain, or Debian's if rustup has no Windows target, with the arguments that then
+/// build the standard library too.
 fn toolchain(shell: &Shell) -> Result<(Toolchain, &'static [&'static str])> {
     let add = cmd!(shell, "rustup target add {TARGET}").quiet();
     if add.ignore_stdout().ignore_stderr().run().is_ok() {
@@ -71,15 +73,15 @@ fn toolchain(shell: &Shell) -> Result<(Toolchain, &'static [&'static str])> {
     Ok((Toolchain::Debian, &["-Zbuild-std=std,panic_abort"]))
 }
 
-/// Runs the library's tests as a program for Windows, by Wine: what Wine lacks of thread profiling has
-/// its stand-in in them.
+/// Runs the tests of halprof-measure as a Windows program under Wine. The tests contain stand-ins
+/// for the parts of thread profiling that Wine lacks.
 pub(crate) fn library_tests(shell: &Shell) -> Result<()> {
     setup::require(setup::MINGW)?;
     setup::require(setup::WINE)?;
     let (toolchain, standard_library) = toolchain(shell)?;
     let folder = shell.create_dir("target/exe/tests")?;
     let folder = folder.canonicalize()?;
-    // Wine 8 lacks it, and Rust's standard library imports it.
+    // Wine 8 lacks this library, and Rust's standard library imports it.
     let stand_in = folder.join("bcryptprimitives.dll");
     let source = "client/tool/tests/wine/bcryptprimitives.c";
     cmd!(

@@ -1,11 +1,12 @@
-//! Programs that others wrote and that read in the tests what halprof writes.
+//! Third-party programs that the tests use to read what halprof writes.
 
 use crate::setup;
 use anyhow::{Context, Result};
 use std::path::Path;
 use xshell::{Shell, cmd};
 
-/// What is installed: the files that name it with its versions, where to, and by what.
+/// A set of packages: the files that list them with their versions, the folder, and the function
+/// that installs them.
 struct Set {
     named_by: &'static [&'static str],
     folder: &'static str,
@@ -26,7 +27,7 @@ const SETS: &[Set] = &[
     },
 ];
 
-/// Installs what is missing, or is of another version.
+/// Installs each set that is missing or has other versions.
 pub(crate) fn install(shell: &Shell) -> Result<()> {
     for set in SETS {
         if is_installed(shell, set) {

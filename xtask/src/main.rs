@@ -1,4 +1,4 @@
-//! How halprof is built and checked anywhere: `cargo xtask --help`.
+//! Builds and checks halprof on any machine: see `cargo xtask --help`.
 #![forbid(unsafe_code)]
 
 mod exe;
@@ -19,29 +19,33 @@ use xshell::{Shell, cmd};
 /// Builds and checks halprof.
 #[derive(Parser)]
 enum Task {
-    /// Installs the Debian packages that the other tasks need, and others' programs, where they are missing.
+    /// Installs the Debian packages and third-party programs that the other tasks need, if they are
+    /// missing.
     Setup,
     /// Builds the driver, target/driver/halprof.sys.
     Sys(sys::Options),
-    /// Builds the driver with each of the mistakes of tests/nt-model/variants.toml.
+    /// Builds the driver once with each mistake in tests/nt-model/variants.toml.
     Variants,
     /// Builds the tool, target/exe/halprof.exe.
     Exe,
-    /// Builds both and makes what Windows installs, target/package, signed for a test machine.
+    /// Builds both and makes the package that Windows installs, target/package, signed for a test
+    /// machine.
     Package,
-    /// Writes what is made of the tool's types and options: the JSON schemas.
+    /// Writes the JSON schemas, which are generated from the tool's types.
     Documents,
-    /// Runs every check and the tests that are fast, as anyone does before a commit.
+    /// Runs every check and the fast tests; run it before each commit.
     Test(test::Options),
-    /// Runs the slow rest: long soak and fuzzing, every wrong driver, Wine, a browser, others' programs.
+    /// Runs the slow tests: long soak and fuzzing, every faulty driver, Wine, a browser,
+    /// third-party programs.
     Prove(prove::Options),
-    /// Breaks hal-profile on purpose, one change at a time, and tells which the tests miss.
+    /// Breaks hal-profile on purpose, one change at a time, and reports the changes that the tests
+    /// miss.
     Mutants {
-        /// Arguments for cargo-mutants, such as `--file hal-profile/src/plan.rs`.
+        /// Arguments for cargo-mutants, such as `--file hal-profile/src/assign.rs`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Runs the benchmarks; docs/performance.md has what they gave.
+    /// Runs the benchmarks; docs/performance.md has their results.
     Bench,
 }
 

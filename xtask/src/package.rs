@@ -1,7 +1,7 @@
-//! `cargo xtask package`: what Windows installs, from halprof.sys and driver.inx.
+//! `cargo xtask package`: makes the package that Windows installs from halprof.sys and driver.inx.
 //!
-//! The same files that `cargo make` gives on Windows with the WDK, under the same names, made with
-//! Debian's osslsigncode and openssl.
+//! It has the same files, under the same names, as `cargo make` produces on Windows with the WDK,
+//! but is made with Debian's osslsigncode and openssl.
 
 mod archive;
 mod catalog;
@@ -21,19 +21,19 @@ use std::time::Duration;
 use xshell::{Shell, cmd};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// Where `cargo xtask sys` leaves the driver.
+/// Where `cargo xtask sys` puts the driver.
 const SYS: &str = "target/driver/halprof.sys";
 const PDB: &str = "target/driver/halprof.pdb";
-/// Where the package goes.
+/// Where the package is put.
 const PACKAGE: &str = "target/package";
-/// Where the test certificate and its key stay.
+/// Where the test certificate and its key are kept.
 const CERTIFICATE: &str = "target/test-certificate";
-/// What is not signed yet.
+/// The files that are not signed yet.
 const WORK: &str = "target/package-work";
-/// How a user installs and measures.
+/// The guide to installing and measuring.
 const GUIDE: &str = "docs/windows.md";
-/// What else travels in the zip beside the documents: the licences, what installs and measures in one
-/// command, and the debugger's extension.
+/// Other files in the zip besides the documents: the licences, the scripts that install and measure
+/// in one command, and the debugger extension.
 const PAPERS: [&str; 6] = [
     "LICENSE-APACHE",
     "LICENSE-MIT",
@@ -43,16 +43,17 @@ const PAPERS: [&str; 6] = [
     "tests/windows/windows.cs",
 ];
 
-/// The documents: where they are, which of a folder's files, and where they go in the zip.
+/// The documents: their folder, the extension of the files taken from it, and where they go in the
+/// zip.
 const DOCUMENTS: [(&str, &str, &str); 3] = [
     ("docs", "md", "docs"),
     (MANUAL, "1", "docs/man"),
     ("client/tool/schemas", "json", "docs/schemas"),
 ];
-/// Where the manual's pages are made.
+/// Where the manual pages are generated.
 const MANUAL: &str = "target/package-work/man";
 
-/// The files that Windows and its debuggers take, and the tool, in the order they are listed.
+/// The files for Windows and its debuggers, and the tool, in the order in which they are listed.
 const FILES: [&str; 6] = [
     "halprof.exe",
     "halprof.inf",
@@ -62,7 +63,7 @@ const FILES: [&str; 6] = [
     "halprof-test.cer",
 ];
 
-/// Makes the package in `target/package`, and the zip of it, from the sources.
+/// Builds the package in `target/package`, and its zip, from the sources.
 pub(crate) fn make(shell: &Shell) -> Result<()> {
     setup::install(shell, &setup::all(shell))?;
     sys::build(shell, &sys::Options::default())?;
@@ -80,7 +81,7 @@ pub(crate) fn make(shell: &Shell) -> Result<()> {
     shell.copy_file(PDB, package("halprof.pdb"))?;
     shell.write_file(package("halprof.inf"), stamped_inf(shell, date)?)?;
     certificate.sign(shell, Path::new(SYS), &package("halprof.sys"))?;
-    // The catalog holds the hash of the signed image: signing pads it.
+    // The catalog must contain the hash of the signed image, because signing pads the image.
     let unsigned = Path::new(WORK).join("halprof.cat");
     shell.write_file(&unsigned, unsigned_catalog(shell, date)?)?;
     certificate.sign(shell, &unsigned, &package("halprof.cat"))?;
@@ -107,7 +108,8 @@ pub(crate) fn make(shell: &Shell) -> Result<()> {
     Ok(())
 }
 
-/// The commit's time, so that the same commit gives the same package; `SOURCE_DATE_EPOCH` comes first.
+/// The commit's time, so that the same commit gives the same package; `SOURCE_DATE_EPOCH` takes
+/// precedence.
 fn date(shell: &Shell) -> Result<DateTime> {
     let seconds = match shell.var("SOURCE_DATE_EPOCH") {
         Ok(seconds) => seconds,
@@ -133,7 +135,8 @@ fn stamped_inf(shell: &Shell, date: DateTime) -> Result<String> {
     .apply(&shell.read_file("driver.inx")?)
 }
 
-/// The least KMDF that the driver asks for. Not its target: Windows 10 2004 has no 1.33 of its own.
+/// The minimum KMDF version that the driver requires. This is not its target version: Windows 10
+/// 2004 does not come with 1.33.
 fn minimum_kmdf(shell: &Shell) -> Result<String> {
     let metadata = cmd!(shell, "cargo metadata --no-deps --format-version 1")
         .quiet()
@@ -175,7 +178,7 @@ fn unsigned_catalog(shell: &Shell, date: DateTime) -> Result<Vec<u8>> {
     catalog::unsigned(&members, HARDWARE_ID, date).context("the catalog cannot be made")
 }
 
-/// A file of the package.
+/// Reads a file of the package.
 fn read(shell: &Shell, name: &str) -> Result<File> {
     Ok(File {
         name: name.to_owned(),
@@ -183,7 +186,7 @@ fn read(shell: &Shell, name: &str) -> Result<File> {
     })
 }
 
-/// All that goes into the zip, but the list of it.
+/// Everything that goes into the zip except the list of its files.
 fn files(shell: &Shell) -> Result<Vec<File>> {
     let mut files = Vec::new();
     for name in FILES {

@@ -1,25 +1,25 @@
-//! `cargo xtask prove`: what takes too long before each commit.
+//! `cargo xtask prove`: the tests that take too long to run before each commit.
 
 use crate::suite::{self, Part};
 use crate::{exe, foreign, package, setup, speakeasy, sys, test};
 use anyhow::Result;
 use xshell::{Shell, cmd};
 
-/// What can be chosen.
+/// Command-line options.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// What `cargo xtask test` does as well; one summary then counts every test.
+    /// Also runs everything that `cargo xtask test` runs; one summary then counts every test.
     #[arg(long)]
     all: bool,
-    /// How long each fuzz target runs.
+    /// How long each fuzz target runs, in seconds.
     #[arg(long, default_value_t = 60)]
     fuzz_seconds: u32,
-    /// Modelled machines that the driver lives on, each with 50 sequences of clients and system.
+    /// Modelled machines to run the driver on, each with 50 sequences of client and system actions.
     #[arg(long, default_value_t = 400)]
     soak_machines: u32,
 }
 
-/// Runs all of it.
+/// Runs everything.
 pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
     setup::install(shell, &setup::all(shell))?;
     speakeasy::install(shell)?;
@@ -39,7 +39,7 @@ pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
     suite::tests(shell, part)
 }
 
-/// Every interleaving of a ring's producer and consumer.
+/// Tests every interleaving of a ring's producer and consumer.
 fn interleavings(shell: &Shell) -> Result<()> {
     let _flags = shell.push_env("RUSTFLAGS", "--cfg loom");
     cmd!(

@@ -1,4 +1,4 @@
-//! `cargo xtask setup`: the Debian packages that the other tasks need.
+//! `cargo xtask setup`: installs the Debian packages that the other tasks need.
 
 use anyhow::{Context, Result, bail};
 use std::path::Path;
@@ -8,11 +8,11 @@ use xshell::{Shell, cmd};
 pub(crate) struct Package {
     name: &'static str,
     what_for: &'static str,
-    /// What is there once it is installed.
+    /// A path that exists once it is installed.
     proof: &'static str,
 }
 
-/// Compiler, linker and headers of the driver.
+/// Compiler, linker and headers for the driver.
 pub(crate) const DRIVER: &[Package] = &[
     Package {
         name: "clang-19",
@@ -46,12 +46,12 @@ pub(crate) const DRIVER: &[Package] = &[
     },
 ];
 
-/// A Rust toolchain with the sources of `core`, where rustup has no Windows target.
+/// A Rust toolchain with the sources of `core`, for when rustup has no Windows target.
 pub(crate) const RUST: &[Package] = &[
     Package {
         name: "rustc-web",
         what_for: "compiles for Windows",
-        // Debian 12's own rustc is too old, and has the same program.
+        // Not the program's path: Debian 12's own rustc, which is too old, has the same one.
         proof: "/var/lib/dpkg/info/rustc-web.list",
     },
     Package {
@@ -71,7 +71,7 @@ pub(crate) const RUST: &[Package] = &[
     },
 ];
 
-/// What the driver's package is signed with.
+/// Signs the driver's package.
 pub(crate) const SIGNING: &[Package] = &[
     Package {
         name: "openssl",
@@ -85,21 +85,21 @@ pub(crate) const SIGNING: &[Package] = &[
     },
 ];
 
-/// What links the tool, and the tests' own Windows programs.
+/// Links the tool and the tests' own Windows programs.
 pub(crate) const MINGW: &[Package] = &[Package {
     name: "gcc-mingw-w64-x86-64-win32",
     what_for: "links programs for Windows",
     proof: "/usr/bin/x86_64-w64-mingw32-gcc",
 }];
 
-/// What runs them.
+/// Runs Windows programs.
 pub(crate) const WINE: &[Package] = &[Package {
     name: "wine64",
     what_for: "runs programs for Windows",
     proof: "/usr/lib/wine/wine64",
 }];
 
-/// What is drawn on in the tests.
+/// Terminals on which the tests draw.
 const TERMINAL: &[Package] = &[
     Package {
         name: "tmux",
@@ -113,7 +113,7 @@ const TERMINAL: &[Package] = &[
     },
 ];
 
-/// What runs the debugger's extension, and others' readers of what halprof writes.
+/// Runs the debugger extension, and third-party readers of what halprof writes.
 const NODE: &[Package] = &[
     Package {
         name: "nodejs",
@@ -127,7 +127,7 @@ const NODE: &[Package] = &[
     },
 ];
 
-/// What counts the same as we do, by other means.
+/// Count the same things as halprof by other means.
 const SIMULATORS: &[Package] = &[
     Package {
         name: "valgrind",
@@ -141,7 +141,7 @@ const SIMULATORS: &[Package] = &[
     },
 ];
 
-/// What shows the pictures.
+/// Shows the pictures.
 const BROWSER: &[Package] = &[
     Package {
         name: "chromium",
@@ -155,7 +155,7 @@ const BROWSER: &[Package] = &[
     },
 ];
 
-/// What reads the tool's manual pages and completions.
+/// Read the tool's manual pages and completions.
 const READERS: &[Package] = &[
     Package {
         name: "fish",
@@ -179,14 +179,14 @@ const READERS: &[Package] = &[
     },
 ];
 
-/// What else knows the vendors' events.
+/// An independent source of the vendors' events.
 const EVENTS: &[Package] = &[Package {
     name: "libpfm4-dev",
     what_for: "has the selects of the vendors' events",
     proof: "/usr/include/perfmon/pfmlib.h",
 }];
 
-/// What builds the engine that runs the driver in `tests/nt-model`.
+/// Builds the engine that runs the driver in `tests/nt-model`.
 const ENGINE: &[Package] = &[
     Package {
         name: "cmake",
@@ -211,7 +211,7 @@ impl Package {
     }
 }
 
-/// What `cargo xtask test` needs.
+/// The packages that `cargo xtask test` needs.
 pub(crate) fn for_tests(shell: &Shell) -> Vec<&'static Package> {
     let rust = if crate::sys::rustup_can(shell) {
         &[]
@@ -224,7 +224,7 @@ pub(crate) fn for_tests(shell: &Shell) -> Vec<&'static Package> {
         .collect()
 }
 
-/// What every task needs.
+/// The packages that all tasks together need.
 pub(crate) fn all(shell: &Shell) -> Vec<&'static Package> {
     let mut all = for_tests(shell);
     all.extend(
@@ -235,7 +235,7 @@ pub(crate) fn all(shell: &Shell) -> Vec<&'static Package> {
     all
 }
 
-/// Installs what is missing.
+/// Installs the packages that are missing.
 pub(crate) fn install(shell: &Shell, wanted: &[&Package]) -> Result<()> {
     let missing: Vec<_> = wanted.iter().filter(|p| p.is_missing()).collect();
     if missing.is_empty() {
@@ -269,7 +269,7 @@ pub(crate) fn apt_get(shell: &Shell, names: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Makes a Python of its own, in place of what is there.
+/// Creates a Python virtual environment in `folder`, replacing what is there.
 pub(crate) fn python_venv(shell: &Shell, folder: &str) -> Result<()> {
     let has_pip = cmd!(shell, "python3 -c 'import ensurepip, venv'");
     if has_pip.quiet().ignore_stderr().run().is_err() {
@@ -278,7 +278,7 @@ pub(crate) fn python_venv(shell: &Shell, folder: &str) -> Result<()> {
     Ok(cmd!(shell, "python3 -m venv --clear {folder}").run()?)
 }
 
-/// Refuses to go on without these packages, and says what to do.
+/// Fails if any of these packages is missing, and says what to do.
 pub(crate) fn require(packages: &[Package]) -> Result<()> {
     let missing: Vec<_> = packages.iter().filter(|p| p.is_missing()).collect();
     if missing.is_empty() {

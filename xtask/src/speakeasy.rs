@@ -1,15 +1,15 @@
-//! Speakeasy, an emulator of Windows that others wrote and that loads the driver in the tests.
+//! Speakeasy, a third-party Windows emulator that loads the driver in the tests.
 
 use crate::setup;
 use anyhow::{Context, Result};
 use xshell::{Shell, cmd};
 
-/// What pip installs; the version that the tests' judgement was written for.
+/// The package for pip to install, in the version for which the tests' expectations were written.
 const SPEAKEASY: &str = "speakeasy-emulator==1.5.11";
-/// Where to, with a Python of its own.
+/// Where it is installed, in its own Python environment.
 const FOLDER: &str = "target/speakeasy";
 
-/// Installs it where it is missing.
+/// Installs it if it is missing.
 pub(crate) fn install(shell: &Shell) -> Result<()> {
     if shell.path_exists(format!("{FOLDER}/bin/speakeasy")) {
         return Ok(());

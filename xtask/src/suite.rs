@@ -1,40 +1,40 @@
-//! The workspace's tests: compiled once, by one profile, and run in two parts.
+//! The workspace's tests: compiled once, with one profile, and run in two parts.
 
 use crate::has_subcommand;
 use anyhow::Result;
 use xshell::{Shell, cmd};
 
-/// The profile of Cargo.toml that all of it is compiled by, and where cargo leaves it.
+/// The profile in Cargo.toml with which everything is compiled, and cargo's output folder for it.
 const PROFILE: &str = "suite";
-/// All packages in each call: one alone would be compiled with other features, once more. The
-/// driver has a target of its own.
+/// Every call names all packages: a package on its own would be compiled again, with different
+/// features. The driver is excluded because it has its own target.
 const PACKAGES: [&str; 3] = ["--workspace", "--exclude", "halprof-driver"];
 
-/// What names of tests contain that only `cargo xtask prove` runs: what they need takes long to
-/// make or to start.
+/// Parts of the names of tests that only `cargo xtask prove` runs, because what they need takes
+/// long to build or to start.
 const SLOW: [&str; 15] = [
-    // halprof.exe, built by mingw and run by Wine.
+    // halprof.exe, built with MinGW and run under Wine.
     "wine::",
     // The signed package, with halprof.exe in it.
     "driver_package::",
-    // An emulator of Windows.
+    // A Windows emulator.
     "driver_speakeasy::",
     // A driver for each mistake.
     "variants::each_mistake",
     // The package's install file, read by Wine.
     "driver_inf::it_installs_a_driver",
     "driver_inf::every_line",
-    // libpfm4, which a C program asks.
+    // libpfm4, queried by a C program.
     "libpfm4::",
-    // A program of a million branches, run and compiled by its profile.
+    // A program with a million branches, run and then compiled with its profile.
     "pgo::",
     // A browser.
     "pictures::",
     "speedscope_shows_what_was_sampled",
     "trace_events_are_read_as_they_were_sampled",
-    // Others' simulators.
+    // Third-party simulators.
     "simulators::",
-    // Others' readers, from npm and PyPI.
+    // Third-party readers, from npm and PyPI.
     "pprof_format_reads_what_was_sampled",
     "the_firefox_profiler_shows_what_was_sampled",
     "the_parser_of_prometheus_reads_it_all",
@@ -43,7 +43,7 @@ const SLOW: [&str; 15] = [
 /// Which tests are run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// What needs no more than the driver.
+    /// Those that need nothing but the driver.
     Fast,
     /// The rest.
     Slow,
@@ -52,7 +52,7 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    /// What nextest and cargo's own runner both take behind `--`.
+    /// The arguments after `--`, in a form that both nextest and cargo's own runner accept.
     fn filter(self) -> Vec<&'static str> {
         match self {
             Self::Fast => SLOW.iter().flat_map(|name| ["--skip", name]).collect(),
@@ -62,7 +62,7 @@ impl Part {
     }
 }
 
-/// rustfmt, clippy and rustdoc.
+/// Runs clippy and rustdoc.
 pub(crate) fn lint(shell: &Shell) -> Result<()> {
     cmd!(
         shell,
@@ -78,7 +78,7 @@ pub(crate) fn lint(shell: &Shell) -> Result<()> {
     Ok(())
 }
 
-/// Compiles all tests, and the programs beside them.
+/// Compiles all tests and the programs that go with them.
 pub(crate) fn build(shell: &Shell) -> Result<()> {
     if has_subcommand(shell, "nextest") {
         cmd!(
@@ -96,7 +96,7 @@ pub(crate) fn build(shell: &Shell) -> Result<()> {
     Ok(())
 }
 
-/// Throws changed input at what answers foreign bytes, for so long each.
+/// Fuzzes the code that parses untrusted bytes, for `seconds` per target.
 pub(crate) fn fuzz(shell: &Shell, seconds: u32) -> Result<()> {
     let seconds = seconds.to_string();
     for target in ["service", "dump", "recording"] {
@@ -105,20 +105,20 @@ pub(crate) fn fuzz(shell: &Shell, seconds: u32) -> Result<()> {
     Ok(())
 }
 
-/// The driver on modelled machines, as many as wanted; their seeds are always the same.
+/// Runs the driver on `machines` modelled machines; their seeds are always the same.
 pub(crate) fn soak(shell: &Shell, machines: u32) -> Result<()> {
     let machines = machines.to_string();
     cmd!(shell, "target/{PROFILE}/soak --seed 1 --lives {machines}").run()?;
     Ok(())
 }
 
-/// The memory of a machine that samples, which the debugger script's test reads.
+/// Writes the memory image of a sampling machine, which the test of the debugger script reads.
 pub(crate) fn memory_image(shell: &Shell) -> Result<()> {
     cmd!(shell, "target/{PROFILE}/memory-image").run()?;
     Ok(())
 }
 
-/// Runs the tests; the runner's summary is the last that is printed.
+/// Runs the tests; the runner's summary is printed last.
 pub(crate) fn tests(shell: &Shell, part: Part) -> Result<()> {
     let _built = shell.push_env("HALPROF_REQUIRE_DRIVER", "1");
     let _tools = shell.push_env("HALPROF_REQUIRE_TOOLS", "1");

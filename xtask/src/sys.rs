@@ -1,7 +1,8 @@
-//! `cargo xtask sys`: the driver from the registry's own wdk crates, built without Windows.
+//! `cargo xtask sys`: builds the driver from the registry's own wdk crates, without Windows.
 //!
-//! wdk-build finds a WDK content root of our making ([`content_root`]) and works in a folder
-//! where two crates are replaced ([`workspace`]); `xtask/wdk/README.md` has what they are made of.
+//! wdk-build is given a substitute WDK content root ([`content_root`]) and works in a folder in
+//! which two crates are replaced ([`workspace`]); `xtask/wdk/README.md` describes what they are
+//! made of.
 
 mod content_root;
 mod files;
@@ -19,22 +20,22 @@ use std::path::{Path, PathBuf};
 use toolchain::TARGET;
 use xshell::Shell;
 
-/// What can be chosen.
+/// Command-line options.
 #[derive(clap::Args, Default)]
 pub(crate) struct Options {
-    /// Whose Rust compiles; by default rustup's, and Debian's where rustup has no Windows target.
+    /// The Rust toolchain; by default rustup's, or Debian's if rustup has no Windows target.
     #[arg(long)]
     toolchain: Option<Toolchain>,
-    /// Builds once more, in another folder, and compares the bytes.
+    /// Builds again in another folder and compares the bytes.
     #[arg(long)]
     twice: bool,
 }
 
-/// Where everything of the driver's build lies.
+/// The folders of the driver's build.
 struct Folders {
     /// The repository.
     repository: PathBuf,
-    /// What is built, all below `target`.
+    /// Everything that is built, below `target`.
     driver: PathBuf,
 }
 
@@ -48,7 +49,7 @@ impl Folders {
         self.driver.join("halprof.sys")
     }
 
-    /// The same driver with the interfaces of processors that no 64-bit Windows boots on.
+    /// The same driver with the interfaces for processors that no 64-bit Windows boots on.
     fn legacy_image(&self) -> PathBuf {
         self.driver.join("halprof-legacy.sys")
     }
@@ -57,7 +58,7 @@ impl Folders {
         self.driver.join("halprof.pdb")
     }
 
-    /// Our part of the WDK.
+    /// The parts of the WDK that this repository supplies.
     fn sources(&self) -> PathBuf {
         self.repository.join("xtask/wdk")
     }
@@ -71,7 +72,7 @@ impl Folders {
     }
 }
 
-/// Leaves `halprof.sys`, `halprof.pdb`, `halprof-legacy.sys` and `bindings/` in `target/driver`.
+/// Builds `halprof.sys`, `halprof.pdb`, `halprof-legacy.sys` and `bindings/` into `target/driver`.
 pub(crate) fn build(shell: &Shell, options: &Options) -> Result<()> {
     let toolchain = Toolchain::choose(shell, options.toolchain)?;
     let folders = Folders::new(shell.current_dir().canonicalize()?);
@@ -83,7 +84,7 @@ pub(crate) fn build(shell: &Shell, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Clippy and rustdoc, for the driver's target.
+/// Runs clippy and rustdoc for the driver's target.
 pub(crate) fn lint(shell: &Shell) -> Result<()> {
     let toolchain = Toolchain::choose(shell, None)?;
     let folders = Folders::new(shell.current_dir().canonicalize()?);
@@ -115,8 +116,8 @@ fn assemble(shell: &Shell, folders: &Folders, toolchain: Toolchain) -> Result<()
     Ok(())
 }
 
-/// Forgets what cargo does not see change: libraries, the linker, and the table that wdk-macros
-/// keeps of `wdf.h`.
+/// Cleans what depends on changes that cargo does not notice: libraries, the linker, and the table
+/// that wdk-macros caches from `wdf.h`.
 fn forget(shell: &Shell, folders: &Folders, toolchain: Toolchain) -> Result<()> {
     let _folder = shell.push_dir(folders.workspace());
     toolchain
@@ -146,7 +147,7 @@ fn build_in(shell: &Shell, folders: &Folders, toolchain: Toolchain) -> Result<()
     Ok(())
 }
 
-/// Compiles the driver; answers cargo's messages.
+/// Compiles the driver; returns cargo's messages.
 fn compile(shell: &Shell, toolchain: Toolchain, features: &[&str]) -> Result<String> {
     toolchain
         .cargo(shell)
@@ -159,7 +160,7 @@ fn compile(shell: &Shell, toolchain: Toolchain, features: &[&str]) -> Result<Str
         .context("build the driver")
 }
 
-/// Where wdk-sys has left its bindings, by what cargo says.
+/// Where wdk-sys has put its bindings, according to cargo's messages.
 fn generated(messages: &str) -> Result<PathBuf> {
     let message = messages
         .lines()

@@ -1,22 +1,22 @@
-//! `cargo xtask test`: every check, and every test that needs no more than the driver.
+//! `cargo xtask test`: every check, and every test that needs nothing but the driver.
 
 use crate::suite::{self, Part};
 use crate::{has_subcommand, setup, sys};
 use anyhow::{Context, Result};
 use xshell::{Shell, cmd};
 
-/// What can be chosen.
+/// Command-line options.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// How long each fuzz target runs.
+    /// How long each fuzz target runs, in seconds.
     #[arg(long, default_value_t = 5)]
     fuzz_seconds: u32,
-    /// Modelled machines that the driver lives on, each with 50 sequences of clients and system.
+    /// Modelled machines to run the driver on, each with 50 sequences of client and system actions.
     #[arg(long, default_value_t = 30)]
     soak_machines: u32,
 }
 
-/// Runs all of it.
+/// Runs everything.
 pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
     setup::install(shell, &setup::for_tests(shell))?;
     checks(shell)?;
@@ -28,7 +28,7 @@ pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
     suite::tests(shell, Part::Fast)
 }
 
-/// What can be said of the sources without running them.
+/// Checks the sources without running them.
 pub(crate) fn checks(shell: &Shell) -> Result<()> {
     component(shell, "rustfmt")?;
     component(shell, "clippy")?;
@@ -39,7 +39,7 @@ pub(crate) fn checks(shell: &Shell) -> Result<()> {
     sys::lint(shell)
 }
 
-/// Installs a toolchain component where it is missing.
+/// Installs a toolchain component if it is missing.
 fn component(shell: &Shell, name: &str) -> Result<()> {
     let command = if name == "rustfmt" { "fmt" } else { name };
     if !has_subcommand(shell, command) {

@@ -1,4 +1,4 @@
-//! The zip that is carried to the Windows machine, and the list of what is in it.
+//! The zip to copy to the Windows machine, and the list of its files.
 
 use anyhow::{Context, Result, ensure};
 use sha2::{Digest, Sha256};
@@ -7,7 +7,7 @@ use std::io::{Cursor, Write as _};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
-/// One file: its path in the zip and what it holds.
+/// One file: its path in the zip, and its contents.
 pub(super) struct File {
     pub(super) name: String,
     pub(super) contents: Vec<u8>,
@@ -28,7 +28,7 @@ pub(super) fn list(files: &[File]) -> String {
     })
 }
 
-/// The zip of `files`, in their order; without dates, so that the same files give the same zip.
+/// A zip of `files`, in their order and without dates, so that the same files give the same zip.
 pub(super) fn zip(files: &[File]) -> Result<Vec<u8>> {
     let options = SimpleFileOptions::DEFAULT
         .compression_method(CompressionMethod::Deflated)

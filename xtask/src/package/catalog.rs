@@ -1,8 +1,9 @@
-//! halprof.cat: the hashes of the package's files, in the form that the WDK's inf2cat writes.
+//! halprof.cat: the hashes of the package's files, in the format that the WDK's inf2cat writes.
 //!
 //! A catalog is a PKCS #7 SignedData over a certificate trust list ([MS-CAESO] 2.2.3.3.1) whose
-//! subjects are files. This is version 2 of it, with SHA-256: wintrust.h has the object identifiers,
-//! Microsoft's "Windows Authenticode Portable Executable Signature Format" what they hold.
+//! subjects are files. This is version 2 of the format, with SHA-256: wintrust.h has the object
+//! identifiers, and Microsoft's "Windows Authenticode Portable Executable Signature Format"
+//! describes their contents.
 
 use anyhow::{Context, Result};
 use authenticode::{PeTrait, authenticode_digest};
@@ -34,28 +35,28 @@ const CAT_MEMBERINFO2: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.
 const SPC_INDIRECT_DATA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.2.1.4");
 /// `SPC_PE_IMAGE_DATA_OBJID`
 const SPC_PE_IMAGE_DATA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.2.1.15");
-/// `SPC_CAB_DATA_OBJID`: what makecat gives every file that is not an image.
+/// `SPC_CAB_DATA_OBJID`: what makecat uses for every file that is not an image.
 const SPC_CAB_DATA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.2.1.25");
 
-/// `SpcPeImageData`: the flags that makecat writes, and a link to no file.
+/// `SpcPeImageData`: the flags that makecat writes, and an empty file link.
 const PE_IMAGE_DATA: &[u8] = &[
     0x30, 0x0a, 0x03, 0x02, 0x05, 0xa0, 0xa0, 0x04, 0xa2, 0x02, 0x80, 0x00,
 ];
-/// `SpcLink`: no file.
+/// `SpcLink`: an empty file link.
 const NO_LINK: &[u8] = &[0xa2, 0x02, 0x80, 0x00];
 
 /// `CRYPTCAT_ATTR_AUTHENTICATED | CRYPTCAT_ATTR_NAMEASCII | CRYPTCAT_ATTR_DATAASCII`
 const NAME_AND_VALUE_ARE_TEXT: u32 = 0x1001_0001;
 
-/// Windows 10 and 11: platform 2, which is NT, and version 10.0.
+/// Windows 10 and 11: platform 2 (NT), version 10.0.
 const OS: (&str, &str) = ("OSAttr", "2:10.0");
 
-/// How a file is hashed, and how its member says so.
+/// How a file is hashed, and how its member entry says so.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
-    /// By the Authenticode digest, which leaves the embedded signature out.
+    /// By the Authenticode digest, which excludes the embedded signature.
     Image,
-    /// Every byte.
+    /// By a hash of every byte.
     Flat,
 }
 
@@ -89,7 +90,7 @@ struct TrustedSubject {
 struct NameValue {
     name: BmpString,
     flags: u32,
-    /// UTF-16LE, ended by a zero.
+    /// UTF-16LE, zero-terminated.
     value: OctetString,
 }
 
@@ -106,7 +107,7 @@ struct DigestInfo {
     digest: OctetString,
 }
 
-/// The catalog of `members` for the devices with `hardware_id`, not signed yet.
+/// The unsigned catalog of `members` for devices with `hardware_id`.
 pub(super) fn unsigned(
     members: &[Member<'_>],
     hardware_id: &str,
@@ -149,8 +150,8 @@ pub(super) fn unsigned(
     Ok(catalog.to_der()?)
 }
 
-/// A file's two entries, as makecat writes them: all that is known under its SHA-256, and the SHA-1 by
-/// which older callers look files up.
+/// A file's two entries, as makecat writes them: one under its SHA-256 with all of the data, and
+/// one under the SHA-1 by which older callers look files up.
 fn trusted_subjects(member: &Member<'_>) -> Result<[TrustedSubject; 2]> {
     let sha256 = digest::<Sha256>(member)?;
     let info = attribute(CAT_MEMBERINFO2, member_info(member.kind)?)?;
@@ -186,7 +187,7 @@ fn digest<D: Digest + sha2::digest::Update>(member: &Member<'_>) -> Result<Vec<u
     Ok(hash.finalize().to_vec())
 }
 
-/// `CAT_MEMBERINFO2` is the kind of file alone, as an empty element with that number.
+/// `CAT_MEMBERINFO2` gives only the kind of file, as an empty element whose tag is its number.
 fn member_info(kind: Kind) -> Result<Any> {
     let number = match kind {
         Kind::Image => TagNumber::N0,
@@ -249,7 +250,8 @@ fn algorithm(oid: ObjectIdentifier) -> AlgorithmIdentifierOwned {
     }
 }
 
-/// 16 bytes that name this list: the same for the same files, so that a package can be made again.
+/// 16 bytes that identify this list: the same for the same files, so that a package can be
+/// reproduced.
 fn list_identifier(subjects: &[TrustedSubject]) -> Vec<u8> {
     let mut hash = Sha256::new();
     for subject in subjects {
@@ -291,7 +293,7 @@ mod tests {
         );
     }
 
-    /// A member that makecat wrote, from the catalog that osslsigncode's own tests sign.
+    /// A member that makecat wrote, taken from the catalog that osslsigncode's own tests sign.
     #[test]
     fn a_flat_member_is_the_bytes_that_makecat_writes() {
         let data = indirect_data(Kind::Flat, &[0x21; 32])

@@ -1,13 +1,13 @@
 //! The test certificate, and signing with it.
 //!
-//! It is its own root: Windows trusts it only where test signing is on and it was put into the stores.
-//! Its key never leaves `target/`.
+//! It is self-signed: Windows trusts it only if test signing is on and the certificate was added to
+//! the stores. Its key never leaves `target/`.
 
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use xshell::{Shell, cmd};
 
-/// What `openssl req` makes of it: a certificate that can sign code and nothing else.
+/// The request for `openssl req`: a certificate that can only sign code.
 const REQUEST: &str = "
 [req]
 prompt = no
@@ -24,14 +24,14 @@ subjectKeyIdentifier = hash
 
 const ONE_WEEK: &str = "604800";
 
-/// Where the certificate and its key are.
+/// The paths of the certificate and its key.
 pub(super) struct Certificate {
     key: PathBuf,
     pem: PathBuf,
 }
 
 impl Certificate {
-    /// The certificate in `folder`; made there once, and again when it is about to end.
+    /// The certificate in `folder`; created there if it is missing or about to expire.
     pub(super) fn in_folder(shell: &Shell, folder: &Path) -> Result<Self> {
         shell.create_dir(folder)?;
         let certificate = Self {
@@ -44,7 +44,7 @@ impl Certificate {
         Ok(certificate)
     }
 
-    /// Writes the certificate, without the key, in the form that Windows imports.
+    /// Writes the certificate, without its key, in the format that Windows imports.
     pub(super) fn export(&self, shell: &Shell, der: &Path) -> Result<()> {
         let Self { pem, .. } = self;
         cmd!(shell, "openssl x509 -in {pem} -outform DER -out {der}")
@@ -56,7 +56,7 @@ impl Certificate {
     /// Signs an image or a catalog into a new file.
     pub(super) fn sign(&self, shell: &Shell, unsigned: &Path, signed: &Path) -> Result<()> {
         let Self { key, pem } = self;
-        // osslsigncode does not overwrite.
+        // osslsigncode does not overwrite files.
         shell.remove_path(signed)?;
         cmd!(
             shell,

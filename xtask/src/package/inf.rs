@@ -3,17 +3,17 @@
 use anyhow::{Result, ensure};
 use der::DateTime;
 
-/// What is stamped.
+/// The values to stamp.
 pub(super) struct Stamp<'a> {
     pub(super) date: DateTime,
-    /// The package's version; DriverVer takes a fourth part, 0.
+    /// The package's version; DriverVer needs a fourth part, which is 0.
     pub(super) version: &'a str,
-    /// The least KMDF that the driver asks for.
+    /// The minimum KMDF version that the driver requires.
     pub(super) kmdf: &'a str,
 }
 
 impl Stamp<'_> {
-    /// Stamps `inx`; the lines end as Windows ends them.
+    /// Stamps `inx`; the result has Windows line endings.
     pub(super) fn apply(&self, inx: &str) -> Result<String> {
         let driver_ver = format!(
             "DriverVer   = {:02}/{:02}/{:04},{}.0",
@@ -42,7 +42,7 @@ impl Stamp<'_> {
     }
 }
 
-/// Whether a `$TOKEN$` is left; the signature "$WINDOWS NT$" has a space and is none.
+/// Whether a `$TOKEN$` is left. The signature "$WINDOWS NT$" has a space, so it is not one.
 fn has_token(line: &str) -> bool {
     let parts: Vec<&str> = line.split('$').collect();
     let [_, between @ .., _] = &parts[..] else {

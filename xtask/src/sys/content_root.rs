@@ -1,18 +1,19 @@
-//! A WDK content root: Debian's DDK with what it lacks, and import libraries of our own lists.
+//! A WDK content root: Debian's DDK with the missing parts added, and import libraries made from
+//! this repository's own lists.
 
 use super::{Folders, files};
 use anyhow::Result;
 use std::path::Path;
 use xshell::{Shell, cmd};
 
-/// The WDK's number in the folders' names; wdk-build takes any.
+/// The WDK version in the folder names; wdk-build accepts any.
 const VERSION: &str = "10.0.26100.0";
-/// General headers and the DDK, of the package mingw-w64-common.
+/// General headers and the DDK, from the package mingw-w64-common.
 const HEADERS: &str = "/usr/share/mingw-w64/include";
-/// Import libraries, each by a list of the same name.
+/// Import libraries, each made from a list of the same name.
 const IMPORTS: [&str; 4] = ["ntoskrnl", "hal", "wmilib", "WdfLdr"];
 
-/// Lays it out as wdk-build looks for it; answers whether it was another.
+/// Creates the layout that wdk-build expects; returns whether anything changed.
 pub(super) fn assemble(shell: &Shell, folders: &Folders) -> Result<bool> {
     let headers = headers(shell, folders)?;
     let libraries = libraries(shell, folders)?;
@@ -28,7 +29,7 @@ fn headers(shell: &Shell, folders: &Folders) -> Result<bool> {
     }
     shell.create_dir(km.join("ufx/1.1"))?;
     let sources = folders.sources().join("include");
-    // Searched before km: ours stand in front of those of the same name.
+    // Searched before km, so these headers override those of the same name.
     let ours = copy_all(shell, &sources.join("km"), &km.join("crt"))?;
     let kmdf = include.join("wdf/kmdf/1.33");
     Ok(copy_all(shell, &sources.join("wdf"), &kmdf)? || ours)
@@ -74,8 +75,8 @@ fn libraries(shell: &Shell, folders: &Folders) -> Result<bool> {
     Ok(changed)
 }
 
-/// Makes a library of one source, as wdk-build has C compiled; from folders without this machine's
-/// paths, which would come into the PDB.
+/// Makes a library from one source, compiled as wdk-build compiles C. The folders are named by
+/// relative paths, because this machine's paths would end up in the PDB.
 fn compile(shell: &Shell, name: &str, language: &str) -> Result<()> {
     let kits = format!("../wdk/Include/{VERSION}");
     let include = [

@@ -1,10 +1,10 @@
-//! Files that are left alone where they are already right, so that cargo rebuilds nothing.
+//! Writes files only if they differ, so that cargo rebuilds nothing needlessly.
 
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::Path;
 
-/// Writes a file; answers whether it was another.
+/// Writes a file; returns whether it changed.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<bool> {
     if fs::read(path).is_ok_and(|old| old == bytes) {
         return Ok(false);
@@ -14,7 +14,7 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<bool> {
     Ok(true)
 }
 
-/// Copies a file and its permissions; answers whether it was another.
+/// Copies a file and its permissions; returns whether it changed.
 pub(super) fn copy(from: &Path, to: &Path) -> Result<bool> {
     let bytes = fs::read(from).with_context(|| format!("read {}", from.display()))?;
     let changed = write(to, &bytes)?;

@@ -1,4 +1,4 @@
-//! Does the same commit give the same bytes, wherever it is built?
+//! Checks that the same commit gives the same bytes wherever it is built.
 
 use super::toolchain::Toolchain;
 use super::{Folders, build_in};
@@ -6,9 +6,9 @@ use anyhow::{Result, ensure};
 use std::path::Path;
 use xshell::{Shell, cmd};
 
-/// Builds the repository's files in another folder, and compares what comes out.
+/// Builds the repository's files in another folder and compares the results.
 pub(super) fn check(shell: &Shell, folders: &Folders, toolchain: Toolchain) -> Result<()> {
-    // Not below the repository, whose configuration cargo would add to its copy's.
+    // Not inside the repository, because cargo would add its configuration to that of the copy.
     let elsewhere = std::env::temp_dir().join("halprof-elsewhere");
     copy_repository(shell, folders, &elsewhere)?;
     let other = Folders::new(elsewhere.canonicalize()?);

@@ -1,4 +1,4 @@
-//! Whose Rust compiles the driver.
+//! The Rust toolchain that compiles the driver.
 
 use crate::setup;
 use anyhow::{Result, ensure};
@@ -13,14 +13,14 @@ pub(super) const DEBIAN_SOURCES: &str = "/usr/lib/rustlib/src/rust";
 /// A Rust toolchain that can compile for Windows.
 #[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
 pub(crate) enum Toolchain {
-    /// rustup's, with `core` as it comes.
+    /// rustup's, with its prebuilt `core`.
     Rustup,
     /// Debian's rustc-web, with `core` compiled from rust-web-src.
     Debian,
 }
 
 impl Toolchain {
-    /// The one asked for, or else the first that can.
+    /// The requested toolchain, or otherwise the first that can compile for Windows.
     pub(crate) fn choose(shell: &Shell, asked: Option<Self>) -> Result<Self> {
         let chosen = asked.unwrap_or_else(|| {
             if rustup_can(shell) {
@@ -51,13 +51,13 @@ impl Toolchain {
     pub(super) fn clippy(self, shell: &Shell) -> Cmd<'_> {
         self.command(match self {
             Self::Rustup => cmd!(shell, "cargo clippy"),
-            // As a subcommand of cargo, rustup's would be found.
+            // Called directly: as a subcommand of cargo, rustup's clippy would be found instead.
             Self::Debian => cmd!(shell, "/usr/bin/cargo-clippy clippy"),
         })
     }
 
-    /// A command of it that what the caller's environment says of flags and folders does not
-    /// touch.
+    /// A command of this toolchain, shielded from flags and folders set in the caller's
+    /// environment.
     fn command(self, command: Cmd<'_>) -> Cmd<'_> {
         let command = command
             .env_remove("CARGO_TARGET_DIR")
@@ -73,7 +73,7 @@ impl Toolchain {
         }
     }
 
-    /// What its cargo needs to know of `core`.
+    /// The arguments that tell its cargo how to get `core`.
     pub(super) fn arguments(self) -> &'static [&'static str] {
         match self {
             Self::Rustup => &[],

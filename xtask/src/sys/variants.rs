@@ -1,8 +1,8 @@
-//! `cargo xtask variants`: the driver with one mistake each, to prove that nt-model finds it.
+//! `cargo xtask variants`: builds drivers with one mistake each, to prove that nt-model finds it.
 //!
-//! The mistakes are rows of tests/nt-model/variants.toml. Each is built as the driver itself is,
-//! in a work folder beside the driver's: its toolchain, its content root, its flags, and a copy of
-//! what it has built, so that only what a mistake changes is compiled again.
+//! The mistakes are rows of tests/nt-model/variants.toml. Each is built like the driver itself, in
+//! a work folder of its own, with the driver's toolchain, content root and flags, and a copy of
+//! what the driver's build produced, so that only what a mistake changes is compiled again.
 
 use super::toolchain::{TARGET, Toolchain};
 use super::{Folders, Options, files};
@@ -15,7 +15,7 @@ use xshell::{Shell, cmd};
 
 /// Where the rows are.
 const TABLE: &str = "tests/nt-model/variants.toml";
-/// The packages that a row may change; the others are the repository's.
+/// The packages that a row may change; the others are used from the repository.
 const CHANGEABLE: [&str; 2] = ["driver", "hal-profile"];
 
 #[derive(Deserialize)]
@@ -23,14 +23,14 @@ struct Table {
     variant: Vec<Variant>,
 }
 
-/// One mistake. What finds it is the test's to read.
+/// One mistake. The fields that say what finds it are read by the test.
 #[derive(Deserialize)]
 struct Variant {
     name: String,
     edit: Vec<Edit>,
 }
 
-/// One text, in its file once, and what stands there instead.
+/// A text that occurs once in its file, and its replacement.
 #[derive(Deserialize)]
 struct Edit {
     file: PathBuf,
@@ -38,7 +38,7 @@ struct Edit {
     instead: String,
 }
 
-/// Leaves target/variants/NAME/halprof.sys for each row.
+/// Builds target/variants/NAME/halprof.sys for each row.
 pub(crate) fn build(shell: &Shell) -> Result<()> {
     super::build(shell, &Options::default())?;
     let toolchain = Toolchain::choose(shell, None)?;
@@ -70,7 +70,7 @@ pub(crate) fn build(shell: &Shell) -> Result<()> {
     Ok(())
 }
 
-/// Lays out the work folder, and gives it what the driver's own has built.
+/// Creates the work folder, and copies into it what the driver's own build produced.
 fn assemble(shell: &Shell, folders: &Folders, work: &Path) -> Result<()> {
     let original = folders.workspace();
     for member in shell.read_dir(&original)? {
@@ -81,7 +81,7 @@ fn assemble(shell: &Shell, folders: &Folders, work: &Path) -> Result<()> {
         }
     }
     files::copy(&original.join("Cargo.lock"), &work.join("Cargo.lock"))?;
-    // What the driver's configuration names by a path of its own folder stays there.
+    // Paths in the driver's configuration that are in its own folder keep pointing there.
     let configuration = shell.read_file(original.join(".cargo/config.toml"))?;
     let configuration =
         ["./link.sh", "windows", "wdk-build"]
@@ -99,7 +99,7 @@ fn assemble(shell: &Shell, folders: &Folders, work: &Path) -> Result<()> {
 }
 
 impl Variant {
-    /// The files that it changes, as they then are.
+    /// The files that the variant changes, with their changed contents.
     fn sources(&self, repository: &Path) -> Result<Vec<(PathBuf, String)>> {
         let mut sources: Vec<(PathBuf, String)> = Vec::new();
         for Edit {
@@ -133,7 +133,7 @@ impl Variant {
     }
 }
 
-/// What a variant's file depends on: the driver without the mistake, and the mistake.
+/// What a variant's driver depends on: the driver without the mistake, and the mistake.
 fn key(driver: &[u8], sources: &[(PathBuf, String)]) -> Vec<u8> {
     let mut digest = Sha256::new();
     digest.update(driver);
@@ -144,8 +144,8 @@ fn key(driver: &[u8], sources: &[(PathBuf, String)]) -> Vec<u8> {
     digest.finalize().to_vec()
 }
 
-/// Puts the sources into the work folder, the changed ones in place of the repository's, and
-/// compiles. Warnings of a mistake are of no interest, unless it does not compile.
+/// Puts the sources into the work folder, with the changed ones replacing the repository's, and
+/// compiles. Warnings that a mistake causes are shown only if it does not compile.
 fn compile(
     shell: &Shell,
     toolchain: Toolchain,

@@ -1,5 +1,5 @@
-//! The folder in which cargo builds the driver: the repository by links, and a configuration that
-//! replaces what upstream builds on Windows only.
+//! The folder in which cargo builds the driver: links to the repository, and a configuration that
+//! replaces the crates that upstream builds only on Windows.
 
 use super::toolchain::{DEBIAN_SOURCES, TARGET};
 use super::{Folders, files};
@@ -11,21 +11,21 @@ use xshell::{Shell, cmd};
 struct Edit {
     file: &'static str,
     text: &'static str,
-    /// How often the text must be there.
+    /// How many times the text must occur.
     count: usize,
     instead: &'static str,
 }
 
-/// The lines of wdk-build that Windows alone compiles.
+/// The lines of wdk-build that compile only on Windows.
 const EDITS: [Edit; 2] = [
-    // They refuse any other host, in functions that no build script calls.
+    // These refuse any other host, in functions that no build script calls.
     Edit {
         file: "src/utils.rs",
         text: "compile_error!(",
         count: 2,
         instead: "unimplemented!(",
     },
-    // For cargo-make.
+    // Used only by cargo-make.
     Edit {
         file: "src/cargo_make.rs",
         text: "std::os::windows::fs::symlink_file",
@@ -34,7 +34,7 @@ const EDITS: [Edit; 2] = [
     },
 ];
 
-/// Lays it out; answers whether the driver is to be linked anew.
+/// Creates the folder; returns whether the driver must be linked again.
 pub(super) fn assemble(shell: &Shell, folders: &Folders) -> Result<bool> {
     let work = folders.workspace();
     for entry in shell.read_dir(&folders.repository)? {
@@ -54,7 +54,7 @@ pub(super) fn assemble(shell: &Shell, folders: &Folders) -> Result<bool> {
     files::copy(&folders.sources().join("link.sh"), &work.join("link.sh"))
 }
 
-/// Whether a folder is a package, or has packages in it.
+/// Whether a folder is a package or contains packages.
 fn holds_a_package(shell: &Shell, folder: &Path) -> Result<bool> {
     if !folder.is_dir() || folder.ends_with("target") {
         return Ok(false);
@@ -64,8 +64,8 @@ fn holds_a_package(shell: &Shell, folder: &Path) -> Result<bool> {
     Ok(folders.any(|folder| folder.join("Cargo.toml").exists()))
 }
 
-/// Gives the work folder the repository's `Cargo.lock`. Cargo then takes the replaced crates out of
-/// it, which is why it is a copy, and a copy of that tells whether the repository's is another.
+/// Gives the work folder a copy of the repository's `Cargo.lock`: a copy, because cargo removes the
+/// replaced crates from it. A second, unmodified copy shows whether the repository's has changed.
 fn lock(shell: &Shell, folders: &Folders) -> Result<()> {
     let ours = folders.repository.join("Cargo.lock");
     if files::copy(&ours, &folders.driver.join("Cargo.lock"))? {
@@ -74,7 +74,7 @@ fn lock(shell: &Shell, folders: &Folders) -> Result<()> {
     Ok(())
 }
 
-/// Copies wdk-build as cargo has unpacked it, with [`EDITS`].
+/// Copies wdk-build as cargo unpacked it, with [`EDITS`] applied.
 fn wdk_build(shell: &Shell, from: &Path, to: &Path) -> Result<()> {
     copy_all(shell, from, to, Path::new(""))?;
     for edit in &EDITS {
@@ -109,7 +109,7 @@ impl Edit {
     }
 }
 
-/// Where cargo has unpacked a package that the workspace depends on.
+/// Where cargo unpacked a package that the workspace depends on.
 fn registry_source(shell: &Shell, package: &str) -> Result<PathBuf> {
     let metadata = cmd!(shell, "cargo metadata --locked --format-version 1")
         .quiet()
@@ -126,7 +126,7 @@ fn registry_source(shell: &Shell, package: &str) -> Result<PathBuf> {
     Ok(folder.to_owned())
 }
 
-/// The configuration of its cargo, on top of the repository's.
+/// The cargo configuration of this folder, in addition to the repository's.
 fn configuration(folders: &Folders, crates: &Path) -> String {
     let root = folders.content_root();
     let root = root.display();
