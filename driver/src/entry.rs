@@ -56,7 +56,7 @@ unsafe extern "system" fn driver_entry(
     status(unsafe { wdf::create_driver(driver, registry_path, Some(device_add)) })
 }
 
-/// The [`Device`] of a framework device.
+/// The `Device` of a framework device.
 ///
 /// # Safety
 /// `device` is the framework's and outlives any use of the result.

@@ -13,9 +13,9 @@
 //!   overflow that comes while LVTPC is masked is lost, so counters start last.
 //!
 //! Registers shared with others are changed by read-modify-write. Bits that belong to others are
-//! never written from an older copy than the one that [`hold`] reads in the same interrupt.
-//! Counters are read with RDPMC, which costs less than RDMSR; a status register is acknowledged
-//! without being read, because the counter's value is needed anyway.
+//! never written from an older copy than the one that `hold` reads in the same interrupt. Counters
+//! are read with RDPMC, which costs less than RDMSR; a status register is acknowledged without
+//! being read, because the counter's value is needed anyway.
 
 use crate::capabilities::{Apic, Capabilities, Gate};
 use crate::counter::Counter;

@@ -155,7 +155,7 @@ pub struct Processor {
     /// Fixed-function counters that another owner had enabled then or, while no session runs, has
     /// enabled now, as a mask. They are left alone.
     pub found_fixed: u32,
-    /// [`Self::STORM`], [`Self::SHARES_CORE`] and what the hypervisor reports about itself.
+    /// [`Self::STORM`], `SHARES_CORE` and what the hypervisor reports about itself.
     pub flags: u32,
     /// The vendor string at leaf 0x40000100 of a hypervisor that presents another's leaves at
     /// 0x40000000 (KVM and Xen with Hyper-V enlightenments), or zeros.

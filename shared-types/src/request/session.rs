@@ -195,7 +195,7 @@ pub struct Configured {
 pub struct UsedInterval {
     /// KPROFILE_SOURCE.
     pub source: u32,
-    /// [`Self::CLAMPED`], [`Self::BY_REFERENCE_CYCLES`], [`Self::BY_CORE_CYCLES`].
+    /// [`Self::CLAMPED`], [`Self::BY_REFERENCE_CYCLES`] and the other bits.
     pub flags: u32,
     /// The requested interval.
     pub requested: u64,
