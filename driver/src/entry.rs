@@ -84,7 +84,7 @@ unsafe extern "C" fn prepare_hardware(
     _raw: WDFCMRESLIST,
     _translated: WDFCMRESLIST,
 ) -> NTSTATUS {
-    // SAFETY: the framework's device; its hardware is released before it goes.
+    // SAFETY: the framework's device; its hardware is released before it is deleted.
     let watching = unsafe { wdf::watch_processors(device, &CONTEXT, Some(processor_change)) };
     // SAFETY: the framework's device, which outlives the call.
     let found = unsafe { device_of(device) };

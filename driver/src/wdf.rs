@@ -220,7 +220,7 @@ pub(crate) unsafe fn create_device<T>(
 /// Describes the device to be created.
 ///
 /// # Safety
-/// `init` belongs to a device that is not created yet.
+/// `init` belongs to a device that has not been created yet.
 unsafe fn describe(init: PWDFDEVICE_INIT, events: &Events) -> Result<(), Failed> {
     let mut power = WDF_PNPPOWER_EVENT_CALLBACKS {
         Size: size_of::<WDF_PNPPOWER_EVENT_CALLBACKS>() as u32,

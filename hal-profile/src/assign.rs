@@ -128,8 +128,8 @@ impl Assignment {
         }
     }
 
-    /// Assigns every source that takes a counter. The error is the index of a source that fits on
-    /// none, or whose group cannot run together.
+    /// Assigns every source that takes a counter. The error is the index of a source that fits
+    /// nowhere, or whose group cannot run together.
     pub fn solve(&mut self, count: usize) -> Result<(), usize> {
         for index in 0..count.min(MAX_SOURCES) {
             let takes = self.takes.get(index).copied() == Some(1);

@@ -1,4 +1,4 @@
-//! What one processor can do, discovered once; no other code checks for models.
+//! What one processor can do, discovered once, so that other code need not check for models.
 
 use crate::branches::Branches;
 use crate::counter::{Counter, CounterWidth};
@@ -134,7 +134,7 @@ pub enum Gate {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
 pub struct Errata {
     /// N15, O8 (Pentium 4 and Xeon specification updates): a write while the input is active can
-    /// carry into the upper bits; writing twice avoids this (oprofile, Linux).
+    /// carry into the upper bits; writing twice works around this (oprofile, Linux).
     pub write_counter_twice: bool,
     /// The interrupt comes on the count after the overflow (SDM, NetBurst: "Generating an Interrupt
     /// on Overflow"), so presets are one event closer to the overflow.

@@ -25,7 +25,7 @@ use shared_types::{ErrorCode, LossCause, Mode, Sample};
 /// overflows of very short presets (Linux's limits are 2 for all, and 32 or 128 for some).
 const SHORTEST_RELOAD: u64 = 128;
 
-/// What [`Local::collect`] may do and must do.
+/// What [`Local::collect`] is to do.
 #[derive(Clone, Copy)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 struct Means {

@@ -83,7 +83,7 @@ impl Active {
 /// Registers as `take_over` found them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Before {
-    /// The global control register; 0 where there is none.
+    /// The global control register; 0 if there is none.
     pub control: u64,
     /// General counters of the program that another owner has enabled, as a mask.
     pub counters: u32,

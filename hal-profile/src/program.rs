@@ -61,7 +61,7 @@ pub(crate) struct Settings {
     pub(crate) rotation_ticks: u64,
     /// Seed of the order of rotations.
     pub(crate) seed: u32,
-    /// Ticks of the time-stamp counter in a second.
+    /// Frequency of the time-stamp counter, in ticks per second.
     pub(crate) frequency: u64,
     /// Limits on the time that interrupts may take on a processor.
     pub(crate) interrupt_time: Limits,

@@ -61,7 +61,7 @@ error_codes! {
     WrongSize = 2 "wrong-size"
     /// The output buffer is too small: `subject` is its length, `detail` the length needed.
     ReplyTooSmall = 3 "reply-too-small"
-    /// Flags that this version does not know: `subject` contains them.
+    /// Flags that this version does not know, or that cannot be combined: `subject` contains them.
     UnknownFlags = 4 "unknown-flags"
     /// A field that must be 0 is not: `subject` is its offset, if known.
     ReservedNotZero = 5 "reserved-not-zero"
@@ -87,25 +87,29 @@ error_codes! {
     DoesNotFit = 14 "does-not-fit"
     /// A raw select has bits that a user may not set: `detail` contains them.
     RawRefused = 15 "raw-refused"
-    /// A filter is not user, kernel or both: `subject` is the source's number.
+    /// A filter is not user, kernel or both, or a raw select contains another filter than its
+    /// source: `subject` is the source's number, `detail` the raw select.
     BadFilter = 16 "bad-filter"
     /// There is no such processor: `subject` is its index, `detail` the number of processors.
     ProcessorUnknown = 17 "processor-unknown"
-    /// Sampling needs an interrupt that this processor does not provide: `subject` is the source.
+    /// Sampling needs an interrupt that this processor does not provide, or that the HAL's callback
+    /// does not provide for a fixed counter: `subject` is the source.
     SamplingUnavailable = 18 "sampling-unavailable"
-    /// Sampling by time needs reference cycles at the rate of the time-stamp counter, and this
-    /// processor has no counter of them: `subject` is the source.
+    /// Sampling by time needs a counter of reference cycles at the rate of the time-stamp counter
+    /// or of core cycles, and this processor has neither: `subject` is the source.
     NoReferenceCycles = 19 "no-reference-cycles"
     /// A session that was opened without kernel mode asks for it: `subject` is the source.
     KernelNotGranted = 20 "kernel-not-granted"
-    /// Another session holds the counters: `subject` is its client's process, `detail` how long it
-    /// has held them, in ticks of the time-stamp counter.
+    /// Another session holds the counters, or still has samples or events: `subject` is its
+    /// client's process, `detail` how long it has held the counters, in ticks of the time-stamp
+    /// counter; 0 if it no longer does.
     Busy = 21 "busy"
     /// The session is running; stop it first.
     Running = 22 "running"
-    /// The session is not running.
+    /// The session is not running or, where results are requested, has none.
     NotRunning = 23 "not-running"
-    /// The session has no configuration yet.
+    /// The session has no configuration yet or, where its thread counters are requested, none that
+    /// counts by thread.
     NotConfigured = 24 "not-configured"
     /// The session does not have this source: `subject` is its number.
     SourceNotInSession = 25 "source-not-in-session"

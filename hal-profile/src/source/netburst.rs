@@ -160,5 +160,5 @@ pub static ROWS: &[Row] = generated!("netburst");
 /// Events by number.
 ///
 /// Source: Intel SDM, "Pentium 4 and Intel Xeon Processor Performance Monitoring Events".
-/// IOQ_allocation, BSQ_allocation and FSB_data_activity count by edge, as the manual asks.
+/// IOQ_allocation, BSQ_allocation and FSB_data_activity count by edge, as the manual requires.
 static OWN: &[Event] = generated!("netburst_own");
