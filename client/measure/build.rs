@@ -1,15 +1,15 @@
 //! Packs the tables of `data/` into two files in OUT_DIR: the events of all microarchitectures, and
 //! the top-down formulas.
 //!
-//! Microarchitectures share most of their rows, so each distinct row is there once, behind a mask of
-//! the tables that have it: the place of a table is its line in microarchitectures.csv.
+//! Microarchitectures share most of their rows, so each distinct row is stored once, after a mask
+//! of the tables that contain it. A table's bit is its row in microarchitectures.csv.
 
 use miniz_oxide::deflate::compress_to_vec_zlib;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::{env, fs};
 
-/// The best that deflate can do.
+/// The highest compression level of deflate.
 const LEVEL: u8 = 10;
 
 fn main() {
@@ -19,7 +19,7 @@ fn main() {
     pack("topdown", &read("data/topdown.csv"));
 }
 
-/// Lines of a mask in hexadecimal and a row, without the tables' heads.
+/// One line per row: the mask in hexadecimal, then the row, without the tables' headers.
 fn events() -> String {
     let microarchitectures = read("data/microarchitectures.csv");
     let tables = microarchitectures.lines().skip(1);

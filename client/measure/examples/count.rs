@@ -1,7 +1,7 @@
 //! Counts what one piece of code does: `cargo run -p halprof-measure --example count [MACHINE]`.
 //!
-//! On Windows it counts with the installed driver, unless a modelled machine is named; elsewhere on
-//! a modelled machine, whose workload is what the code lets run.
+//! On Windows it counts with the installed driver, unless a modelled machine is named. Elsewhere it
+//! counts on a modelled machine, whose workload runs while the code lets it.
 
 use halprof_measure::{Connection, Modelled, Result, Transport};
 use halprof_measure::{Sources, measure};
@@ -18,8 +18,8 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// A real machine does what the code does. The thread may run on any processor, so that all of them
-/// are counted, with all that they do beside it.
+/// A real machine does what the code does. The thread may run on any processor, so all of them are
+/// counted, with everything else that they do.
 #[cfg(windows)]
 fn on_driver() -> Result<String> {
     let mut connection = Connection::new(halprof_measure::Driver::open()?.ok_or_else(absent)?)?;

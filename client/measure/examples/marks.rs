@@ -1,14 +1,14 @@
 //! What a mark costs: `cargo run --release -p halprof-measure --example marks` without a recorder,
 //! then `cargo run --release -p halprof -- timeline -- target/release/examples/marks` with one.
 //!
-//! It is measured on this computer, by its time-stamp counter; nothing here is modelled.
+//! The cost is measured on this computer, by its time-stamp counter; nothing here is modelled.
 
 use halprof_measure::Clock;
 use halprof_measure::marks::channel;
 use halprof_measure::regions::{Cull, Distribution};
 use std::hint::black_box;
 
-/// Marks in one measurement.
+/// How many marks one measurement makes.
 const MARKS: u64 = 1000;
 /// How often it is measured.
 const TRIALS: usize = 200;
@@ -17,7 +17,7 @@ fn main() {
     print!("{}", measured().unwrap_or_default());
 }
 
-/// `None` where nothing was measured.
+/// `None` if nothing was measured.
 pub(crate) fn measured() -> Option<String> {
     let clock = Clock::here();
     let turn = channel("turn");

@@ -1,7 +1,7 @@
 //! Live rates, one line every tenth of a second: `cargo run -p halprof-measure --example rates [MACHINE]`.
 //!
-//! On Windows it counts with the installed driver, unless a modelled machine is named; elsewhere on
-//! a modelled machine, whose time passes as it is told to.
+//! On Windows it counts with the installed driver, unless a modelled machine is named. Elsewhere it
+//! counts on a modelled machine, whose time passes only when it is made to run.
 
 use halprof_measure::Sources;
 use halprof_measure::rates::Rates;
@@ -29,7 +29,7 @@ fn on_driver(out: &mut impl Write) -> Result<()> {
     })
 }
 
-/// Modelled time passes while the machine runs its workload, over and over.
+/// Modelled time passes while the machine runs its workload repeatedly.
 pub(crate) fn on_model(machine: &str, out: &mut impl Write) -> Result<()> {
     let mut connection = Connection::new(Modelled::new(&halprof_measure::spec(machine)?.leaves))?;
     let workload = sim::workload::Workload::default();

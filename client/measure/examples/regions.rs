@@ -1,8 +1,8 @@
 //! Counts regions of code on many threads, and runs one through every source:
 //! `cargo run -p halprof-measure --example regions [MACHINE]`.
 //!
-//! On Windows it counts with the installed driver, unless a modelled machine is named; elsewhere on
-//! a modelled machine, whose work is what it is told to do.
+//! On Windows it counts with the installed driver, unless a modelled machine is named. Elsewhere it
+//! counts on a modelled machine, which does the work that the example gives it.
 
 #[cfg(windows)]
 use halprof_measure::Error;
@@ -21,7 +21,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// The table of two threads' regions, and that of all sources.
+/// The table of two threads' regions, and the table of all sources.
 pub(crate) fn on_model(machine: &str) -> Result<String> {
     let model = Modelled::new(&halprof_measure::spec(machine)?.leaves);
     count(&mut Connection::new(model)?, work)
@@ -64,7 +64,7 @@ fn one_thread<T: Transport + Send>(
     Ok(())
 }
 
-/// What a modelled machine does there.
+/// The work of a modelled machine.
 fn work(model: &mut Modelled, processor: u32) {
     let workload = format!("instructions=6000,cycles=4000,branches=500,processors={processor}");
     if let Ok(workload) = sim::workload::parse(&workload) {
@@ -73,7 +73,7 @@ fn work(model: &mut Modelled, processor: u32) {
     }
 }
 
-/// What a real one does, wherever the thread runs.
+/// The work of a real machine, wherever the thread runs.
 #[cfg(windows)]
 fn add_up<T>(_machine: &mut T, _processor: u32) {
     std::hint::black_box((0..1000u64).map(std::hint::black_box).sum::<u64>());

@@ -1,7 +1,7 @@
-//! What one multiplication takes, by the difference of N and 2N repetitions:
+//! The time of one multiplication, from the difference between N and 2N repetitions:
 //! `cargo run --release -p halprof-measure --example repetitions`.
 //!
-//! Whatever surrounds the repetitions is in both measurements, the same, and falls out. It is
+//! Whatever surrounds the repetitions is the same in both measurements and cancels out. The time is
 //! measured on this computer, by its time-stamp counter; nothing here is modelled.
 
 use halprof_measure::Clock;
@@ -9,7 +9,7 @@ use halprof_measure::regions::{Cull, Distribution};
 use std::fmt::Write as _;
 use std::hint::black_box;
 
-/// Multiplications in one measurement, and twice as many in the other.
+/// How many multiplications one measurement makes; the other makes twice as many.
 const N: u32 = 1000;
 /// How often each is measured.
 const TRIALS: usize = 1000;
@@ -18,7 +18,7 @@ fn main() {
     print!("{}", measured().unwrap_or_default());
 }
 
-/// `None` where nothing was measured.
+/// `None` if nothing was measured.
 pub(crate) fn measured() -> Option<String> {
     let clock = Clock::here();
     let nothing = trials(clock, 0)?;
@@ -55,7 +55,7 @@ fn trials(clock: Clock, repetitions: u32) -> Option<Distribution> {
     Distribution::of(&ticks, Cull::default())
 }
 
-/// Each waits for the one before it.
+/// Each multiplication waits for the previous one.
 #[inline(never)]
 fn multiply(factor: u64, repetitions: u32) -> u64 {
     (0..repetitions).fold(1, |product: u64, _| black_box(product.wrapping_mul(factor)))

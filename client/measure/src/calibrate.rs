@@ -1,22 +1,23 @@
-//! Periods for as many samples as are wanted, and what to think of as many as there were.
+//! Chooses periods that give the wanted number of samples, and advises on the number that came.
 //!
-//! Too many interrupts a second disturb the processor that takes them; too few samples in all say
+//! Too many interrupts a second disturb the processor that takes them; too few samples in total say
 //! little. The guidance is Intel's for event-based sampling: about a thousand samples a second,
-//! about ten thousand in all.
+//! about ten thousand in total.
 
-/// So many samples a second on each busy processor, of all sources together, disturb little.
+/// Samples a second on each busy processor, of all sources together, that disturb little.
 pub const RATE: u64 = 1_000;
-/// More samples a second on a processor disturb what is measured: what Linux perf takes by default.
+/// Above this many samples a second a processor is disturbed. The value is Linux perf's default
+/// limit.
 pub const RATE_MAX: u64 = 4_000;
-/// Fewer samples in all say little.
+/// Fewer samples than this say little.
 pub const SAMPLES: u64 = 10_000;
 
 /// How many samples are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aim {
-    /// At most so many a second on each processor, of all sources together.
+    /// At most this many a second on each processor, of all sources together.
     pub rate: u64,
-    /// About so many in all, of all sources and processors together, where that matters.
+    /// About this many in total, of all sources and processors together, where that matters.
     pub samples: Option<u64>,
 }
 
@@ -30,9 +31,9 @@ impl Default for Aim {
 }
 
 impl Aim {
-    /// The period of one of `together` sources that run at once, and of `all` sources, in a
-    /// measurement of so many nanoseconds where each processor counts so many events; `None` where
-    /// there were none. The busiest processor keeps to the rate.
+    /// The period for one of `together` sources that run at once, out of `all` sources, in a
+    /// measurement of `elapsed_ns` in which each processor counts the given events; `None` if there
+    /// were no events. The busiest processor stays within the rate.
     #[must_use]
     pub fn period(
         &self,
@@ -52,7 +53,7 @@ impl Aim {
     }
 }
 
-/// The period that gives at most so many samples of so many events; `None` where there were none.
+/// The period that gives at most `samples` samples of `events` events; `None` without events.
 #[must_use]
 pub fn period(events: u128, samples: u64) -> Option<u64> {
     let samples = u128::from(samples.max(1));
@@ -65,7 +66,7 @@ pub fn period(events: u128, samples: u64) -> Option<u64> {
     (period != 0).then_some(period)
 }
 
-/// How many samples a period gives where each processor counts so many events.
+/// How many samples a period gives if each processor counts the given number of events.
 #[must_use]
 pub fn samples(events: impl IntoIterator<Item = u128>, period: u64) -> u128 {
     let each = events.into_iter();
@@ -73,31 +74,31 @@ pub fn samples(events: impl IntoIterator<Item = u128>, period: u64) -> u128 {
         .fold(0, u128::saturating_add)
 }
 
-/// Whether two periods give nearly as many samples: within a tenth.
+/// Whether two periods give nearly the same number of samples: within a tenth.
 #[must_use]
 pub const fn is_near(one: u64, other: u64) -> bool {
     one.abs_diff(other) <= one / 10
 }
 
-/// By how many percent of all samples a share may be off, in 95 of 100 measurements: that of half of
-/// them, which is off by most. `None` without samples.
+/// The error of a share, in percent of all samples, that 95 of 100 measurements stay within. It is
+/// that of a share of one half, which is the largest. `None` without samples.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "an error needs few digits")]
 pub fn share_error(samples: u64) -> Option<f64> {
     (samples != 0).then(|| 1.959_963_985 * 50.0 / (samples as f64).sqrt())
 }
 
-/// What to do otherwise another time.
+/// What to do differently next time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advice {
-    /// So many samples a second are too many.
+    /// There are too many samples a second.
     TooMany {
-        /// Samples a second on the processor that had most.
+        /// Samples a second on the busiest processor.
         rate: u64,
     },
-    /// So many samples in all are too few.
+    /// There are too few samples in total.
     TooFew {
-        /// Samples in all.
+        /// Samples in total.
         samples: u64,
         /// How many seconds would give enough, at this rate or at [`RATE`].
         seconds: u64,
@@ -105,8 +106,8 @@ pub enum Advice {
 }
 
 impl Advice {
-    /// What is to be said of so many samples in so many nanoseconds, with so many on the processor
-    /// that had most.
+    /// The advice on `samples` samples in `elapsed_ns` nanoseconds, `busiest` of them on the
+    /// processor that had most.
     #[must_use]
     pub fn on(samples: u64, busiest: u64, elapsed_ns: u64) -> Vec<Self> {
         let a_second = |samples: u64| {
@@ -189,7 +190,8 @@ mod tests {
         assert_eq!(aim.period(&[0, 0], second, 1, 1), None);
     }
 
-    /// Sixty-four busy processors have as many samples each as one has.
+    /// The rate is for each processor: sixty-four busy ones have as many samples each as a single
+    /// one.
     #[test]
     fn a_rate_is_each_processors() {
         let rate = Aim {
@@ -201,7 +203,7 @@ mod tests {
         assert_eq!(one, Some(3_000_000));
         assert_eq!(rate.period(&[3_000_000_000; 64], second, 1, 1), one);
         assert_eq!(rate.period(&[3_000_000_000, 5, 0], second, 1, 1), one);
-        // The sum that is wanted is all processors' together.
+        // The total that is wanted is that of all processors together.
         let aim = Aim::default();
         let all = aim.period(&[3_000_000_000; 64], second, 1, 1);
         assert_eq!(all, Some(19_200_000));

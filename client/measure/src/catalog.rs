@@ -1,5 +1,5 @@
-//! Everything that can be named on one machine: the sources of its tables, the vendor's events of
-//! each kind of core, and the names that Linux perf and Windows have for them.
+//! Everything that can be named on one machine: the sources of its tables, the vendor's events for
+//! each kind of core, and the names that Linux perf and Windows use for them.
 
 use crate::events::{self, Alias, Event, Microarchitecture};
 use crate::selection::{Chosen, Item, What, bad_list, filter_suffix, parse_number, raw_select};
@@ -21,9 +21,9 @@ const ESCR_FILTER: [u64; 2] = [1 << 2, 1 << 3];
 const OWN_BITS: [(u64, &str); 2] = [(1 << 22, "EN (bit 22)"), (1 << 20, "INT (bit 20)")];
 /// halprof's number of fixed counter 0; the others follow.
 const FIRST_FIXED: u32 = 0x8000_0100;
-/// The select that counts for both threads what fixed counter 1 counts for one.
+/// The select that counts for both threads what fixed counter 1 counts for one thread.
 const CYCLES_OF_BOTH_THREADS: u64 = 0x3C | 1 << 21;
-/// Bits of Intel's selects that not every processor has, and what to say where they lack.
+/// Bits of Intel's selects that not every processor has, and what to say where they are missing.
 const GATES: [(u64, &str); 2] = [
     (
         1 << 21,
@@ -36,11 +36,11 @@ const GATES: [(u64, &str); 2] = [
 ];
 /// Event A4h, unit mask 01h: slots, which fixed counter 3 counts too.
 const SLOTS: u64 = 0x01A4;
-/// What stands for every supported source.
+/// The name that selects every supported source.
 const ALL: &str = "all";
-/// MSRs that events take a value from, and what for.
+/// Extra MSRs that events take a value from, and what they hold.
 const MSRS: [(u32, &str); 2] = [(0x3F6, "load latency"), (0x3F7, "front-end retired")];
-/// Names that are less alike are not meant.
+/// Names less alike than this are not suggested.
 const ALIKE: f64 = 0.8;
 
 /// Everything that can be named on one machine.
@@ -54,31 +54,32 @@ pub struct Catalog {
     all_kinds: usize,
 }
 
-/// Processors that are alike, whose events are known.
+/// Processors that are alike and have counters.
 #[derive(Clone, Debug)]
 pub struct Kind {
     /// The first of them.
     pub processor: Processor,
-    /// Which they are; `None` where only a list of the user's tells their events.
+    /// Their microarchitecture; `None` if it is unknown, when only a user's list names their
+    /// events.
     pub microarchitecture: Option<&'static Microarchitecture>,
-    /// Events of a list of the user's, which go before those.
+    /// Events of the user's list, which take precedence over those of the tables.
     own: Arc<[Event]>,
 }
 
 /// One event, as a machine counts it.
 #[derive(Clone, Debug)]
 pub struct Found<'a> {
-    /// The event, as the first kind of processor that has it says.
+    /// The event, as the first kind of processor that has it defines it.
     pub event: &'a Event,
-    /// For each kind of processor that has it: which, its event there, and how it is counted, or
-    /// why it is not.
+    /// For each kind of processor that has it: the kind, its event there, and how it is counted, or
+    /// why it cannot be.
     pub kinds: Vec<(&'a Kind, &'a Event, std::result::Result<Counted, String>)>,
 }
 
-/// What a kind of processor is told to count for an event.
+/// How a kind of processor counts an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
-    /// A select on the general counters of a mask.
+    /// With a select, on any of the general counters of a mask.
     Select {
         /// The select, as [`Event::select`] gives it.
         select: u64,
@@ -90,7 +91,7 @@ pub enum Counted {
 }
 
 impl Catalog {
-    /// Asks a machine for all that it counts.
+    /// Asks a machine for everything that it can count.
     pub fn of<T: Transport>(connection: &mut Connection<T>, approximate: bool) -> Result<Self> {
         let interface = connection.machine()?.interface;
         let processors = connection.processors()?;
@@ -98,7 +99,7 @@ impl Catalog {
         Ok(Self::new(sources, interface, &processors))
     }
 
-    /// Of what a machine has said of itself.
+    /// The catalog of a machine that has already been asked.
     #[must_use]
     pub fn new(sources: Vec<Source>, interface: u32, processors: &[Processor]) -> Self {
         let mut kinds: Vec<Processor> = Vec::new();
@@ -124,7 +125,7 @@ impl Catalog {
         }
     }
 
-    /// The same with the events of a list of the user's, on every kind of processor of its vendor.
+    /// The same with the events of a user's list, on every kind of Intel processor.
     #[must_use]
     pub fn with_events(mut self, events: Vec<Event>) -> Self {
         let events: Arc<[Event]> = events.into();
@@ -156,7 +157,7 @@ impl Catalog {
         Ok(chosen)
     }
 
-    /// What one name stands for, where it is a source's.
+    /// The source that has this name, if one does.
     #[must_use]
     pub fn source(&self, name: &str) -> Option<&Source> {
         find(name, &self.sources)
@@ -169,7 +170,7 @@ impl Catalog {
         self.sources.iter().find(|source| source.id == id)
     }
 
-    /// What one name of Linux perf or of Windows stands for.
+    /// The alias of this name, Linux perf's or Windows'.
     #[must_use]
     pub fn alias(&self, name: &str) -> Option<Alias> {
         let number = parse_number(name);
@@ -180,7 +181,7 @@ impl Catalog {
         })
     }
 
-    /// The names of Linux perf and of Windows that hold here.
+    /// The names of Linux perf and of Windows that are valid here.
     pub fn aliases(&self) -> impl Iterator<Item = Alias> {
         let boot = self.kinds.first();
         let all = boot
@@ -313,7 +314,7 @@ impl Catalog {
         chosen(item, spec, name)
     }
 
-    /// One for each way in which kinds of processor count it.
+    /// One choice for each way in which kinds of processor count it.
     fn of_event(&self, item: &Item, found: &Found<'_>, label: &str) -> Result<Vec<Chosen>> {
         let wanted = self.kinds_of_core(item.core);
         let mut ways: Vec<(Counted, u16)> = Vec::new();
@@ -376,8 +377,8 @@ impl Catalog {
         of_core.fold(0, |mask, kind| mask | 1 << (kind.processor.kind % 16))
     }
 
-    /// A raw select without what halprof sets itself, and its filter: what its own bits say, which
-    /// must be what stands behind a colon.
+    /// A raw select without the bits that halprof sets itself, and the filter that its own bits
+    /// give, which must agree with the filter after the colon.
     fn raw(&self, item: &Item, select: u64) -> Result<(u64, Option<u16>)> {
         let [user_bit, kernel_bit] = match self.interface {
             ProfileInterface::NetBurst => ESCR_FILTER,
@@ -398,7 +399,7 @@ impl Catalog {
         }
     }
 
-    /// Linux perf's users paste EN and INT, which are halprof's to set.
+    /// Users of Linux perf may paste EN and INT, which only halprof may set.
     fn refuse_own_bits(&self, item: &Item, select: u64) -> Result<()> {
         use ProfileInterface as I;
         if !matches!(self.interface, I::Emon | I::Amd64 | I::P6) {
@@ -420,7 +421,7 @@ impl Catalog {
         ))
     }
 
-    /// Why nothing has this name, and which names may be meant.
+    /// The error for a name that nothing has, with the names that may have been meant.
     fn unknown(&self, name: &str) -> Error {
         Error::UnknownName {
             name: name.to_owned(),
@@ -428,7 +429,8 @@ impl Catalog {
         }
     }
 
-    /// Of which processors it is an event, and what this one calls the same select.
+    /// The hint for an event of another microarchitecture: which one, and its name on this
+    /// processor.
     fn elsewhere(&self, name: &str) -> Option<String> {
         let own = self.kinds.iter().find_map(|kind| kind.microarchitecture);
         let intel = |table: &str| !table.starts_with("amd");
@@ -467,7 +469,7 @@ impl Catalog {
 }
 
 impl Counted {
-    /// The same with other fields of the select.
+    /// The same with the bits `changed` of the select replaced by `fields`.
     fn with(self, changed: u64, fields: u64) -> std::result::Result<Self, String> {
         match self {
             Self::Select { select, counters } => Ok(Self::Select {
@@ -537,7 +539,7 @@ impl Kind {
         Ok(Counted::Select { select, counters })
     }
 
-    /// Whether its selects have all bits of this one, as the driver judges too.
+    /// Whether its selects have all the bits of this one; the driver judges in the same way.
     fn has_bits(&self, select: u64) -> std::result::Result<(), String> {
         let lacks = |bits: u64| select & bits & !(u64::from(self.processor.select_bits) << 16) != 0;
         let intel = self.processor.vendor == *b"GenuineIntel";
@@ -548,7 +550,7 @@ impl Kind {
     }
 }
 
-/// Counters of a mask, e.g. `0-3`.
+/// The counters of a mask, e.g. `0-3`.
 #[must_use]
 pub fn list_of(mask: u32) -> String {
     crate::selection::format_processors((0..32).filter(|bit| mask >> bit & 1 == 1))
@@ -570,7 +572,8 @@ fn chosen(item: &Item, spec: Spec, name: &str) -> Chosen {
     }
 }
 
-/// By the name in the list, by the enumeration's symbol, by the symbol without `Profile`, by id.
+/// Finds a source by its listed name, its enumeration symbol, that symbol without `Profile`, or its
+/// id.
 fn find<'a>(text: &str, sources: &'a [Source]) -> Option<&'a Source> {
     let named = |name: &str| name.eq_ignore_ascii_case(text);
     let by_name = sources.iter().find(|source| named(source.name.as_str()));

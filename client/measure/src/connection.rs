@@ -1,4 +1,5 @@
-//! Typed requests: each method is one request of `shared_types::request`, checked both ways.
+//! Typed requests: each method is one request of `shared_types::request`, validated in both
+//! directions.
 
 use crate::error::Refusal;
 use crate::{Error, Result, Transport};
@@ -13,38 +14,38 @@ use shared_types::{ErrorCode, ReplyHeader, RequestHeader};
 use std::mem::size_of;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
-/// What a reply may take at first; a larger one says what it needs. Windows copies a buffer of this
-/// length for each request, so that it is no longer than need be.
+/// The first buffer offered for a reply; a reply that needs more says how much. Windows copies a
+/// buffer of this length for each request, so it is kept short.
 const REPLY_BYTES: usize = 64 << 10;
 
-/// What a page may take: every processor of the largest machine in one reply.
+/// Room for one page: every processor of the largest machine in one reply.
 const PAGE_BYTES: usize = size_of::<Page>() + MAX_PROCESSORS * size_of::<Processor>();
 
-/// No reply of this version is longer: a snapshot of 2048 processors with 256 sources is 40 MiB.
+/// The longest reply that is accepted: a snapshot of 2048 processors with 256 sources is 40 MiB.
 const REPLY_BYTES_MAX: usize = 64 << 20;
 
-/// A machine to measure on, and who answers for it.
+/// A machine to measure on, and the side that answers for it.
 #[derive(Debug)]
 pub struct Connection<T> {
     transport: T,
     hello: Hello,
-    /// How many processors there are, once somebody has asked.
+    /// The number of processors, once it has been asked for.
     processors: Option<u32>,
     /// Requests sent so far.
     requests: u64,
     output: Vec<u8>,
 }
 
-/// Which sources fit together, by kind of processor.
+/// Whether sources fit together, by kind of processor.
 #[derive(Clone, Debug)]
 pub struct Fit {
-    /// All run at once on every processor.
+    /// Whether all run at once on every processor.
     pub fits: bool,
     /// For each kind of processor, one placement for each source.
     pub kinds: Vec<Vec<Placement>>,
 }
 
-/// What a session, or a plan, is about.
+/// What a session or a plan is about.
 #[derive(Clone, Debug, Default)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -53,28 +54,28 @@ pub struct Fit {
 pub struct Setup {
     /// What to count.
     pub specs: Vec<Spec>,
-    /// Where; empty means everywhere.
+    /// Where to count; empty means everywhere.
     pub processors: Vec<u32>,
-    /// How long each turn of a rotation runs, in units of 100 ns; 0 for the default.
+    /// The length of each turn of a rotation, in units of 100 ns; 0 for the default.
     pub rotation: u32,
-    /// Sources that only approximate their names will do.
+    /// Accept sources that only approximate their names.
     pub approximate: bool,
-    /// Samples may be without an address: overflows come through the HAL's callback, which takes
-    /// no overflow handler of its own.
+    /// Samples need no address: overflows come through the HAL's callback, and no overflow handler
+    /// is registered.
     pub no_address: bool,
-    /// Windows adds the counters up for each thread: see [`shared_types::request::threads`].
+    /// Windows accumulates the counters for each thread: see [`shared_types::request::threads`].
     pub threads: bool,
     /// How many branches are recorded for each sample: 0, 8, 16 or 32.
     pub branches: u16,
-    /// Which, as [`shared_types::request::session::Configure`] has them; 0 for all.
+    /// Which branches, as [`shared_types::request::session::Configure`] encodes them; 0 for all.
     pub branch_filter: u16,
     /// System events are recorded: see [`shared_types::request::events`].
     pub events: bool,
 }
 
 impl Fit {
-    /// Whether no source waits for its turn anywhere: unlike `fits` also where a processor cannot
-    /// count one at all.
+    /// Whether no source has to wait for its turn anywhere. Unlike `fits`, this also holds where a
+    /// processor cannot count a source at all.
     #[must_use]
     pub fn at_once(&self) -> bool {
         let mut placements = self.kinds.iter().flatten();
@@ -83,7 +84,7 @@ impl Fit {
 }
 
 impl Setup {
-    /// The request that says so, its specs behind it.
+    /// The CONFIGURE or PLAN request for this setup, with its specs after it.
     pub(crate) fn request(&self, session: u32, flags: u32) -> Vec<u8> {
         let size = size_of::<Configure>() + self.specs.as_bytes().len();
         let head = Configure {
@@ -112,7 +113,7 @@ fn processor_bits(processors: &[u32]) -> ProcessorBits {
 }
 
 impl<T: Transport> Connection<T> {
-    /// Greets the other side, and refuses one of another version.
+    /// Greets the other side; fails if it speaks another version.
     pub fn new(transport: T) -> Result<Self> {
         let mut connection = Self {
             transport,
@@ -125,19 +126,19 @@ impl<T: Transport> Connection<T> {
         Ok(connection)
     }
 
-    /// Who answers: the driver with its version, or what it is a model of.
+    /// Who answers: the driver with its version, or the name of the modelled machine.
     #[must_use]
     pub fn answerer(&self) -> &str {
         self.hello.answerer.as_str()
     }
 
-    /// Whether the machine is modelled, and no silicon.
+    /// Whether the machine is a model.
     #[must_use]
     pub const fn modelled(&self) -> bool {
         self.hello.modelled != 0
     }
 
-    /// How many requests it has sent so far.
+    /// How many requests have been sent so far.
     #[must_use]
     pub const fn requests(&self) -> u64 {
         self.requests
@@ -155,7 +156,7 @@ impl<T: Transport> Connection<T> {
         Ok(machine)
     }
 
-    /// How many processors it has; asked once.
+    /// How many processors the machine has; asked only once.
     pub(crate) fn processor_count(&mut self) -> Result<u32> {
         match self.processors {
             Some(processors) => Ok(processors),
@@ -163,12 +164,12 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Its processors, in order of their index.
+    /// The machine's processors, in order of their index.
     pub fn processors(&mut self) -> Result<Vec<Processor>> {
         self.pages(machine::PROCESSORS, "processors", 0)
     }
 
-    /// Its sources, unsupported ones included.
+    /// The machine's sources, unsupported ones included.
     pub fn sources(&mut self, approximate: bool) -> Result<Vec<Source>> {
         let flags = if approximate { source::APPROXIMATE } else { 0 };
         self.pages(source::ENUMERATE, "enumerate", flags)
@@ -182,7 +183,8 @@ impl<T: Transport> Connection<T> {
         elements("registers", body, page.count as usize)
     }
 
-    /// Whether user mode may read the counters by RDPMC, on which processors, and who holds that.
+    /// Whether user mode may read the counters by RDPMC, on which processors, and who has enabled
+    /// it.
     pub fn rdpmc(&mut self) -> Result<Rdpmc> {
         self.head(rdpmc::STATUS, "rdpmc-status", plain(0).as_bytes())
     }
@@ -192,7 +194,7 @@ impl<T: Transport> Connection<T> {
         self.plan_for(setup, false)
     }
 
-    /// The same for sources that are counted or sampled.
+    /// The same for sources that are counted or sampled, as `sampling` says.
     pub(crate) fn plan_for(&mut self, setup: &Setup, sampling: bool) -> Result<Fit> {
         let flag = |set, flag| if set { flag } else { 0 };
         let flags = flag(setup.approximate, source::APPROXIMATE)
@@ -212,13 +214,13 @@ impl<T: Transport> Connection<T> {
         })
     }
 
-    /// Opens a session; answers its number.
+    /// Opens a session and returns its number.
     pub(crate) fn open(&mut self, flags: u32) -> Result<u32> {
         let opened: Opened = self.head(OPEN, "open", plain(flags).as_bytes())?;
         Ok(opened.session)
     }
 
-    /// A request whose reply has nothing behind its head.
+    /// Sends a request whose reply has nothing after its head.
     pub(crate) fn head<R: Reply>(
         &mut self,
         code: RequestCode,
@@ -228,7 +230,7 @@ impl<T: Transport> Connection<T> {
         Ok(self.call::<R>(code, name, input)?.0)
     }
 
-    /// A request; answers the head of the reply and the bytes behind it.
+    /// Sends a request; returns the head of the reply and the bytes after it.
     pub(crate) fn call<R: Reply>(
         &mut self,
         code: RequestCode,
@@ -238,7 +240,7 @@ impl<T: Transport> Connection<T> {
         self.call_with_room(code, name, input, REPLY_BYTES)
     }
 
-    /// A request whose reply is given room for so many bytes, and more only where it must have it.
+    /// Sends a request and offers `room` bytes for its reply, and more only if the reply needs it.
     pub(crate) fn call_with_room<R: Reply>(
         &mut self,
         code: RequestCode,
@@ -253,7 +255,7 @@ impl<T: Transport> Connection<T> {
         parse(name, self.output.get(..length).unwrap_or_default())
     }
 
-    /// Sends one request; answers the length of the reply, which is in `output`.
+    /// Sends one request; returns the length of the reply, which is in `output`.
     fn send(&mut self, code: RequestCode, input: &[u8], room: usize) -> Result<usize> {
         if self.output.len() < room {
             self.output.resize(room, 0);
@@ -288,7 +290,7 @@ impl<T: Transport> Connection<T> {
     }
 }
 
-/// What can be read out of a reply.
+/// A type that can be read from a reply.
 pub(crate) trait Reply: FromBytes + KnownLayout + Immutable + Copy {}
 impl<R: FromBytes + KnownLayout + Immutable + Copy> Reply for R {}
 
@@ -306,7 +308,7 @@ const fn from(first: u32, flags: u32) -> machine::From {
     }
 }
 
-/// How many bytes a refused reply would have needed, where that was all that is wrong.
+/// How many bytes a refused reply would have needed, if its size was the only problem.
 fn needs_more(reply: &[u8]) -> Option<usize> {
     let (header, _) = ReplyHeader::read_from_prefix(reply).ok()?;
     let needed = usize::try_from(header.detail).ok()?;
@@ -315,7 +317,7 @@ fn needs_more(reply: &[u8]) -> Option<usize> {
         .then_some(needed)
 }
 
-/// The head of a reply and the bytes behind it, or the refusal that it is.
+/// The head of a reply and the bytes after it, or the refusal that the reply carries.
 fn parse<'a, R: Reply>(request: &'static str, reply: &'a [u8]) -> Result<(R, &'a [u8])> {
     let short = || Error::Protocol {
         request,
@@ -350,7 +352,7 @@ fn refusal(request: &'static str, header: &ReplyHeader) -> Error {
     }
 }
 
-/// Exactly `count` elements behind the head of a reply.
+/// Exactly `count` elements after the head of a reply.
 pub(crate) fn elements<E: Reply>(
     request: &'static str,
     body: &[u8],

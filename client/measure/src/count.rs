@@ -1,4 +1,5 @@
-//! Counting a piece of code: start, run it, stop, and how much of the count is the measuring.
+//! Counts a piece of code: start, run it, stop, and tell how much of the count is measuring
+//! overhead.
 //!
 //! ```
 //! use halprof_measure::{Sources, measure};
@@ -14,11 +15,11 @@
 //! # }
 //! ```
 //!
-//! What is counted is what the chosen *processors* do meanwhile, not what the thread does: other
-//! threads, and interrupts unless `:u` leaves them out, are in the counts. Pin the thread to a
-//! processor ([`Sources::on`] counts there alone), measure on a quiet system, several times, and
-//! take the least. On a modelled machine nothing happens but what its workload does: the code lets
-//! it run, which is why it is given the machine.
+//! What is counted is what the chosen *processors* do in the meantime, not what the thread does:
+//! other threads, and interrupts unless `:u` excludes them, are in the counts. Pin the thread to a
+//! processor ([`Sources::on`] counts on that one alone), measure several times on a quiet system,
+//! and take the minimum. A modelled machine does nothing but run its workload: the code makes it
+//! run, which is why it is given the machine.
 
 use crate::catalog::Catalog;
 use crate::estimate::Estimate;
@@ -27,10 +28,10 @@ use crate::{Connection, Error, Result, Session, Setup, Transport};
 use shared_types::request::counts::Count;
 use shared_types::request::session::Spec;
 
-/// How often nothing is measured, to know what measuring alone counts.
+/// How often an empty region is measured to find the overhead.
 const EMPTY_RUNS: usize = 5;
 
-/// Sources by name, ready to be counted.
+/// Sources by name, ready to count.
 #[derive(Clone, Debug)]
 pub struct Sources {
     chosen: Vec<Chosen>,
@@ -40,9 +41,9 @@ pub struct Sources {
 /// What happened while some code ran.
 #[derive(Clone, Debug)]
 pub struct Measured<R> {
-    /// What the code answered.
+    /// What the code returned.
     pub result: R,
-    /// One for each source, in the order of their names.
+    /// One count for each source, in the order of their names.
     pub counts: Vec<Counted>,
 }
 
@@ -51,16 +52,16 @@ pub struct Measured<R> {
 pub struct Counted {
     /// The source, as it was named.
     pub source: String,
-    /// What was counted, the measuring included.
+    /// What was counted, measuring overhead included.
     pub estimate: Estimate,
-    /// The least that was counted while nothing was measured. It is told, not taken away: what the
-    /// processors do beside the code differs from one time to the next.
+    /// The least that was counted while nothing was measured. It is reported and not subtracted:
+    /// what the processors do beside the code differs from one run to the next.
     pub overhead: u128,
 }
 
 impl Sources {
-    /// The sources of a list such as `TotalIssues,CacheMisses:u` or `{TotalIssues,TotalCycles}`: see
-    /// [`selection`]. They are counted on every processor.
+    /// Reads a list of sources such as `TotalIssues,CacheMisses:u` or `{TotalIssues,TotalCycles}`:
+    /// see [`selection`]. They are counted on every processor.
     pub fn named<T: Transport>(connection: &mut Connection<T>, list: &str) -> Result<Self> {
         let mut items = Vec::new();
         selection::parse_list(list, &mut items)?;
@@ -72,19 +73,19 @@ impl Sources {
         Ok(Self { chosen, setup })
     }
 
-    /// The same on these processors only.
+    /// The same sources on these processors only.
     #[must_use]
     pub fn on(mut self, processors: &[u32]) -> Self {
         self.setup.processors = processors.to_vec();
         self
     }
 
-    /// Their names, each with its filter if one was given: the order of all counts.
+    /// Their names, each with its filter if it has one, in the order of all counts.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.chosen.iter().map(|chosen| chosen.label.as_str())
     }
 
-    /// Starts to count them. The session ends when it is dropped.
+    /// Starts counting them. The session ends when it is dropped.
     pub fn start<'a, T: Transport>(
         &self,
         connection: &'a mut Connection<T>,
@@ -96,7 +97,7 @@ impl Sources {
         Ok(session)
     }
 
-    /// A session that may count them.
+    /// Opens a session that can count them.
     pub(crate) fn open<'a, T: Transport>(
         &self,
         connection: &'a mut Connection<T>,
@@ -106,13 +107,13 @@ impl Sources {
         Session::open(connection, sees_kernel, false)
     }
 
-    /// What a session counts of them.
+    /// The setup that a session counts them with.
     #[must_use]
     pub const fn setup(&self) -> &Setup {
         &self.setup
     }
 
-    /// The same by thread, and a thread runs anywhere.
+    /// The same setup, counted by thread, on all processors because a thread runs anywhere.
     pub(crate) fn by_thread(&self) -> Setup {
         Setup {
             threads: true,
@@ -121,7 +122,7 @@ impl Sources {
         }
     }
 
-    /// The sources of another list, and then these.
+    /// The sources of `first`, followed by these.
     pub(crate) fn behind(mut self, first: &Self) -> Self {
         self.chosen.splice(0..0, first.chosen.iter().cloned());
         let specs = &mut self.setup.specs;
@@ -129,7 +130,7 @@ impl Sources {
         self
     }
 
-    /// These of them, by their places.
+    /// The subset of these sources at the given indices.
     pub(crate) fn only(&self, places: &[usize]) -> Self {
         let chosen = places.iter().filter_map(|&place| self.chosen.get(place));
         Self {
@@ -138,7 +139,7 @@ impl Sources {
         }
     }
 
-    /// An error with the name of the source that it is about.
+    /// The error, with the name of the source that it concerns.
     pub(crate) fn named_in(&self, error: Error) -> Error {
         error.about(|id| self.name(id))
     }
@@ -150,8 +151,8 @@ impl Sources {
     }
 }
 
-/// Counts while some code runs. The code is given what carries the requests: a modelled machine
-/// only does something if it is told to.
+/// Counts while some code runs. The code is given the transport, because a modelled machine only
+/// does something if the code makes it.
 pub fn measure<T: Transport, R>(
     connection: &mut Connection<T>,
     sources: &Sources,

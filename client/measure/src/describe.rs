@@ -1,4 +1,4 @@
-//! What a machine says of itself, in words.
+//! What a machine reports of itself, in words.
 
 use shared_types::request::machine::{Machine, Processor};
 use shared_types::{Delivery, ProfileInterface, Reason};
@@ -19,8 +19,8 @@ pub fn interface(machine: &Machine, boot: &Processor) -> String {
     format!("{why} Windows' HAL would choose {hal}: {hal_why}")
 }
 
-/// The part that Windows has on a hypervisor with the interface Hv#1: `root` or `guest`; `None`
-/// where there is no such hypervisor.
+/// The partition in which Windows runs on a hypervisor with the interface Hv#1: `root` or `guest`;
+/// `None` if there is no such hypervisor.
 #[must_use]
 pub const fn partition(processor: &Processor) -> Option<&'static str> {
     if processor.flags & Processor::HV1 == 0 {
@@ -45,13 +45,13 @@ pub fn reason_name(number: u32) -> &'static str {
     Reason::from_wire(number).map_or("unknown", Reason::name)
 }
 
-/// The stable name of a way of delivery.
+/// The stable name of a delivery method's number.
 #[must_use]
 pub fn delivery_name(number: u32) -> &'static str {
     Delivery::from_wire(number).map_or("unknown", Delivery::name)
 }
 
-/// How overflows become known.
+/// How overflows are noticed.
 #[must_use]
 pub fn delivery(machine: &Machine) -> &'static str {
     match Delivery::from_wire(machine.delivery) {
@@ -83,7 +83,7 @@ fn no_delivery(machine: &Machine) -> &'static str {
     }
 }
 
-/// Whether a processor is one for performance or for efficiency, where it tells.
+/// Whether a processor is a performance or an efficiency core, if it reports that.
 #[must_use]
 pub const fn core_type(processor: &Processor) -> Option<&'static str> {
     match processor.core_type {
@@ -93,7 +93,7 @@ pub const fn core_type(processor: &Processor) -> Option<&'static str> {
     }
 }
 
-/// A text of fixed length up to its zeros; `None` where nothing but zeros is there.
+/// A text of fixed length without its padding of zeros; `None` if it is all zeros.
 #[must_use]
 pub fn vendor(bytes: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(bytes);

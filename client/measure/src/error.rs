@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// A refusal by the answering side, with what it concerns.
+/// A refusal by the answering side, and what it concerns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The cause.
@@ -14,30 +14,30 @@ pub struct Refusal {
     pub subject: u32,
     /// The reply's `detail`: see [`ErrorCode`].
     pub detail: u64,
-    /// The name of the source concerned, where there is one and it is known.
+    /// The name of the source concerned, if there is one and it is known.
     pub source: Option<String>,
 }
 
 /// Why a command could not do its work.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// What was asked for makes no sense: a list that cannot be read, a name that does not exist.
+    /// The request makes no sense: a list that cannot be parsed, or a name that does not exist.
     #[error("{message}")]
     Usage {
         /// What is wrong.
         message: String,
-        /// What would be right.
+        /// What would be correct.
         hint: String,
     },
     /// The driver could not be opened.
     #[error("{message}")]
     NoDriver {
-        /// What was tried and what came of it.
+        /// What was tried, and the result.
         message: String,
         /// What to do.
         hint: String,
     },
-    /// There is no such machine to model.
+    /// There is no such machine model.
     #[error("{0}")]
     NoMachine(String),
     /// A name that nothing on this machine has.
@@ -45,13 +45,13 @@ pub enum Error {
     UnknownName {
         /// The name.
         name: String,
-        /// What may be meant, as a sentence; `None` where nothing is like it.
+        /// What may have been meant, as a sentence; `None` if no name is similar.
         hint: Option<String>,
     },
     /// The answering side refused.
     #[error("{}", refused(.0))]
     Refused(Refusal),
-    /// What was asked for cannot be had here, whoever asks.
+    /// What was asked for is not available here to anyone.
     #[error("{message}")]
     Unavailable {
         /// What, and why not.
@@ -59,13 +59,13 @@ pub enum Error {
         /// What to do instead.
         hint: String,
     },
-    /// The request itself failed, before any answer.
+    /// The request itself failed before any answer.
     #[error("the driver did not answer: {}", status(*.0))]
     Status(NtStatus),
-    /// The device went away, or Windows failed the request.
+    /// The device has gone, or Windows failed the request.
     #[error("the request to the driver failed: {0}")]
     Device(io::Error),
-    /// The reply is not what this version of the protocol says.
+    /// The reply does not follow this version of the protocol.
     #[error("the reply to `{request}` is malformed: {why}")]
     Protocol {
         /// The request's name.
@@ -83,12 +83,12 @@ pub enum Error {
         /// Why.
         error: io::Error,
     },
-    /// A file is not what it should be.
+    /// A file's content is invalid.
     #[error("{} {why}", path.display())]
     BadFile {
         /// The file.
         path: PathBuf,
-        /// What is wrong, as the rest of a sentence that begins with the file.
+        /// What is wrong, as the rest of a sentence that begins with the file's name.
         why: String,
         /// What to do.
         hint: String,
@@ -145,7 +145,7 @@ impl Error {
         }
     }
 
-    /// Something that cannot be had here, and what to do instead.
+    /// Something that is not available here, and what to do instead.
     pub fn unavailable(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::Unavailable {
             message: message.into(),

@@ -1,20 +1,20 @@
-//! From what was counted to what happened, where sources took turns on the counters.
+//! From what was counted to what happened, when sources took turns on the counters.
 //!
 //! Each turn `i` counted `x[i]` events in `t[i]` ticks. The rate is the ratio estimator
-//! `R = sum(x) / sum(t)`, and the estimate `R E`, with `E` the time enabled and `T = sum(t)` the
-//! time on a counter. What a turn counts varies about `R t` with a variance in proportion to `t`:
-//! turns may be cut short, the last one usually is. Then `sum((x - R t)^2)` is `T (1 - 1/n)` times
-//! the variance for each tick, where `n = T^2 / sum(t^2)` is the number of turns if they are all
-//! alike; and the estimate, which covers `E - T` by what was seen in `T`, has `E (E - T) / T` times
-//! that variance. For turns that are alike this is the textbook's, finite population correction
-//! included. The bound is as many standard deviations as Student's t has for `n - 1` degrees of
-//! freedom, at 98 %: few turns are only nearly normal, and the 95 % that are promised shall be kept
-//! by each workload, not met on the average of them.
+//! `R = sum(x) / sum(t)`, and the estimate is `R E`, with `E` the time enabled and `T = sum(t)` the
+//! time on a counter. The count of a turn varies about `R t` with a variance proportional to `t`:
+//! turns may be cut short, and the last one usually is. Then `sum((x - R t)^2)` is `T (1 - 1/n)`
+//! times the variance per tick, where `n = T^2 / sum(t^2)` is the number of turns if all are of
+//! equal length. The estimate, which covers `E - T` from what was seen in `T`, has `E (E - T) / T`
+//! times that variance. For turns of equal length this is the textbook formula, finite population
+//! correction included. The bound is the standard deviation times Student's t for `n - 1` degrees
+//! of freedom at 98 %: few turns are only roughly normal, and the promised 95 % is to hold for each
+//! workload, not only on average over workloads.
 //!
-//! The promise has an assumption: what happens does not depend on whose turn it is. A workload with
-//! a period of its own that is in step with the turns shows a source the same part of that period
-//! again and again; the turns then agree with each other, and the bound, which is made of how they
-//! differ, is far too small. Nothing in the counts tells. Turns of another length do.
+//! The promise rests on an assumption: what happens does not depend on whose turn it is. A workload
+//! whose own period is in step with the turns shows a source the same part of that period again and
+//! again. The turns then agree with each other, and the bound, which is computed from how they
+//! differ, is far too small. Nothing in the counts reveals this; turns of another length do.
 //! Source: W. G. Cochran, Sampling Techniques, 3rd edition, 6.3, 6.7 (optimum of the ratio
 //! estimator) and 6.13.
 
@@ -24,20 +24,20 @@ use shared_types::request::counts::Count;
 /// What one source has counted, and what that says about all that happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Estimate {
-    /// Events read from the counters; the sum over processors may be more than 64 bits.
+    /// Events read from the counters; the sum over processors may exceed 64 bits.
     pub counted: u128,
-    /// What happened: `counted`, or where that was scaled the estimate.
+    /// What happened: `counted`, or its estimate if it was scaled.
     pub value: u128,
-    /// For how long the session was running, in ticks of the time-stamp counter.
+    /// How long the session ran, in ticks of the time-stamp counter.
     pub enabled: u128,
-    /// For how long the source was on a counter.
+    /// How long the source was on a counter, in the same ticks.
     pub running: u128,
     /// Whether `value` is an estimate.
     pub scaled: bool,
-    /// The 95 % bound of an estimate, for a workload that is not in step with the turns; `None` where nothing was scaled, and where there were too
-    /// few turns to know.
+    /// The 95 % bound of an estimate, for a workload that is not in step with the turns; `None` if
+    /// nothing was scaled, or if there were too few turns to know.
     pub error: Option<f64>,
-    /// Variance of the estimate, and the degrees of freedom behind it.
+    /// Variance of the estimate, and its degrees of freedom.
     spread: Option<Spread>,
 }
 
@@ -49,7 +49,7 @@ struct Spread {
 }
 
 impl Estimate {
-    /// What one processor's count says.
+    /// The estimate from one processor's count.
     #[must_use]
     pub fn new(count: &Count) -> Self {
         let exact = Self {
@@ -94,7 +94,7 @@ impl Estimate {
         sum
     }
 
-    /// Which part of the time the source was on a counter, from 0 to 1.
+    /// The fraction of the time that the source was on a counter, from 0 to 1.
     #[must_use]
     pub fn coverage(&self) -> f64 {
         match self.enabled {
@@ -122,13 +122,13 @@ impl Spread {
     }
 }
 
-/// Counted events for the whole time enabled, rounded to the nearest; 0 where nothing ran.
+/// Scales counted events to the whole time enabled, rounded to the nearest; 0 if nothing ran.
 fn scale(counted: u64, enabled: u64, running: u64) -> u128 {
     let product = u128::from(counted) * u128::from(enabled) + u128::from(running / 2);
     product.checked_div(running.into()).unwrap_or(0)
 }
 
-/// The variance that the turns show; `None` for fewer than two.
+/// The variance between the turns; `None` for fewer than two.
 fn spread(count: &Count) -> Option<Spread> {
     if count.turns < 2 || count.running == 0 {
         return None;
@@ -138,8 +138,8 @@ fn spread(count: &Count) -> Option<Spread> {
     let turns = (running * running / wide(count.time_squared)).min(real(count.turns));
     let residuals = wide(count.count_squared) - 2.0 * rate * wide(count.count_by_time)
         + rate * rate * wide(count.time_squared);
-    // Both ends of a turn are known to one event and one tick: each end's uniform rounding has a
-    // variance of 1/12, which a very even workload's residuals do not show.
+    // Both ends of a turn are known to one event and one tick. The uniform rounding of each end has
+    // a variance of 1/12, which the residuals of a very even workload do not show.
     let rounding = real(count.turns) / 6.0 * (1.0 + rate * rate);
     let squares = residuals.max(rounding) / (1.0 - 1.0 / turns);
     let variance = squares * enabled * (enabled - running) / (running * running);

@@ -1,7 +1,7 @@
-//! The vendors' events: which microarchitecture a processor is, and its events by their names.
+//! The vendors' events: a processor's microarchitecture, and its events by name.
 //!
-//! The tables are facts, one row an event; `docs/events.md` names their sources. They are packed
-//! when the crate is built and unpacked when somebody asks for the first of them.
+//! The tables are facts, one row for each event; `docs/events.md` names their sources. They are
+//! packed when the crate is built and unpacked at first use.
 
 pub mod file;
 mod map;
@@ -11,9 +11,10 @@ use shared_types::request::machine::Processor;
 use std::fmt::{self, Display, Formatter};
 use std::sync::{LazyLock, OnceLock};
 
-/// Bits 7:0 of both masks of a select stand apart in it.
+/// The low byte of a unit mask; the two bytes are separate fields of a select.
 const BYTE: u64 = 0xFF;
-/// Where the bits of a code or a mask beyond its eighth stand: AMD's event, Intel's unit mask.
+/// Where the bits of a code or a mask above its low eight are placed: AMD's event, Intel's unit
+/// mask.
 const AMD_EVENT_HIGH: u32 = 32;
 const INTEL_UNIT_MASK_HIGH: u32 = 40;
 
@@ -22,9 +23,9 @@ const INTEL_UNIT_MASK_HIGH: u32 = 40;
 pub struct Microarchitecture {
     /// The name of its table, e.g. `skylake`.
     pub table: &'static str,
-    /// Its name, and those of its successors with the same events, for people.
+    /// Its name, and those of its successors with the same events, for display.
     pub title: &'static str,
-    /// The version of the vendor's list that the table was made of.
+    /// The version of the vendor's list from which the table was made.
     pub version: &'static str,
     place: usize,
     events: OnceLock<Vec<Event>>,
@@ -37,36 +38,36 @@ pub struct Microarchitecture {
 )]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Event {
-    /// The vendor's name of it.
+    /// The vendor's name for it.
     pub name: String,
     /// Event select: 8 bits, AMD's 12.
     pub code: u16,
     /// Unit mask; bits 15:8 are Intel's second unit mask.
     pub unit_mask: u16,
-    /// The general counters that can count it, as a mask; `None` where any can, and where only
-    /// `fixed` can.
+    /// The general counters that can count it, as a mask; `None` if any can, or if only `fixed`
+    /// can.
     pub counters: Option<u32>,
     /// The fixed counter that alone counts it.
     pub fixed: Option<u8>,
-    /// The counter mask: counts cycles with at least so many.
+    /// The counter mask: counts the cycles with at least this many events.
     pub counter_mask: u8,
-    /// Turns the comparison with the counter mask round.
+    /// Inverts the comparison with the counter mask.
     pub invert: bool,
-    /// Counts how often the condition begins to hold.
+    /// Counts how often the condition becomes true.
     pub edge: bool,
     /// Counts for both threads of the core.
     pub any_thread: bool,
-    /// The vendor's own period for sampling; 0 where it names none.
+    /// The vendor's own sampling period; 0 if it names none.
     pub period: u64,
-    /// Another MSR that the event takes a value from.
+    /// An extra MSR that the event takes a value from.
     pub msr: Option<u32>,
     /// Nothing else may be counted at the same time.
     pub alone: bool,
     /// A newer name exists.
     pub deprecated: bool,
-    /// The vendor's numbers of errata that concern it.
+    /// The vendor's numbers of the errata that concern it.
     pub errata: String,
-    /// What it counts, where the user gave a list with descriptions; else empty.
+    /// What it counts, if the user gave a list with descriptions; otherwise empty.
     pub description: String,
 }
 
@@ -89,7 +90,7 @@ static ALL: LazyLock<Vec<Microarchitecture>> = LazyLock::new(|| {
 static ROWS: LazyLock<String> =
     LazyLock::new(|| unpacked(include_bytes!(concat!(env!("OUT_DIR"), "/events"))));
 
-/// What the build packed.
+/// The data that the build packed.
 pub(crate) fn unpacked(packed: &[u8]) -> String {
     let bytes = decompress_to_vec_zlib(packed).unwrap_or_default();
     String::from_utf8(bytes).unwrap_or_default()
@@ -128,7 +129,7 @@ impl Microarchitecture {
         events.find(|event| event.name.eq_ignore_ascii_case(name))
     }
 
-    /// The vendor's document that the table is of.
+    /// The vendor's document from which the table was made.
     #[must_use]
     pub fn document(&self) -> String {
         let Self { table, version, .. } = self;
@@ -142,10 +143,10 @@ impl Microarchitecture {
 }
 
 impl Event {
-    /// An event of a row: name, code, unit mask, counters, fixed, counter mask, invert, edge,
+    /// Parses a row: name, code, unit mask, counters, fixed, counter mask, invert, edge,
     /// any-thread, period, MSR and its value, precise, alone, deprecated, errata.
     fn of_row(row: &str) -> Option<Self> {
-        // Only the last may have commas of its own.
+        // Only the last field may contain commas.
         let mut cells = row.splitn(16, ',');
         let mut next = || cells.next();
         let name = next()?.to_owned();
@@ -174,8 +175,7 @@ impl Event {
         })
     }
 
-    /// What IA32_PERFEVTSELx or PERF_CTLx is given for it, without the bits of modes, interrupt and
-    /// enable.
+    /// The value for IA32_PERFEVTSELx or PERF_CTLx, without the mode, interrupt and enable bits.
     #[must_use]
     pub const fn select(&self) -> u64 {
         let (code, mask) = (self.code as u64, self.unit_mask as u64);
@@ -190,7 +190,7 @@ impl Event {
     }
 }
 
-/// As `cpu/…/` takes it: `event=0xd1,umask=0x20`.
+/// In the syntax of `cpu/…/`: `event=0xd1,umask=0x20`.
 impl Display for Event {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "event={:#x},umask={:#x}", self.code, self.unit_mask)?;
@@ -211,18 +211,18 @@ fn hex(cell: &str) -> Option<u32> {
     u32::from_str_radix(cell.strip_prefix("0x")?, 16).ok()
 }
 
-/// Another name, of Linux perf or of Windows, for something that a machine counts.
+/// Another name, from Linux perf or from Windows, for something that a machine counts.
 #[derive(Clone, Copy, Debug)]
 pub struct Alias {
-    /// The name, in the spelling of whose it is.
+    /// The name, in the spelling of its origin.
     pub name: &'static str,
     /// A source's name, or `rHEX`.
     pub target: &'static str,
-    /// Where that is from.
+    /// The origin of the name.
     pub source: &'static str,
 }
 
-/// The other names that hold on a processor.
+/// The other names that are valid on a processor.
 pub fn aliases(processor: &Processor) -> impl Iterator<Item = Alias> + use<> {
     let table = microarchitecture(processor).map(|one| one.table);
     let vendor = processor.vendor;

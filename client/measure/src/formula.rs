@@ -1,17 +1,17 @@
-//! Formulas over events, as the vendors write them: arithmetic, `min`, `max`, `d_ratio`, a choice by
-//! a comparison or by whether threads share their core, and names of events.
+//! Formulas over events, as the vendors write them: arithmetic, `min`, `max`, `d_ratio`, a choice
+//! by a comparison or by whether threads share their core, and event names.
 //!
-//! A value is a range: what was estimated is known to a bound, and the formula carries it on.
+//! A value is a range: an estimate is known only to a bound, and the formula propagates it.
 
 use std::collections::BTreeSet;
 use std::ops::{Add, Mul, Sub};
 
-/// No formula is nested deeper.
+/// The deepest nesting that is accepted.
 const DEPTH_MAX: usize = 100;
 /// True where both threads of a core are enabled.
 const SMT_ON: &str = "smt_on";
 
-/// A formula that has been read.
+/// A parsed formula.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Formula(Node);
 
@@ -21,7 +21,7 @@ enum Node {
     Name(String),
     Threads,
     Two(Operator, Box<[Node; 2]>),
-    /// Taken, condition, otherwise.
+    /// Value if true, condition, value otherwise.
     Choice(Box<[Node; 3]>),
 }
 
@@ -31,7 +31,7 @@ enum Operator {
     Subtract,
     Multiply,
     Divide,
-    /// A division that is 0 where the divisor is.
+    /// A division whose result is 0 if the divisor is 0.
     Ratio,
     Least,
     Most,
@@ -39,12 +39,12 @@ enum Operator {
     Greater,
 }
 
-/// A value, and how far it may be off.
+/// A value, and its possible error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Value {
     /// The best guess.
     pub value: f64,
-    /// The least and the most that it may be.
+    /// The smallest and the largest that it may be.
     pub range: (f64, f64),
 }
 
@@ -58,7 +58,7 @@ impl Value {
         }
     }
 
-    /// A count: exact unless it was scaled, and of no known bound where that has none.
+    /// A count: exact unless it was scaled, and unbounded if it was scaled without a known bound.
     #[must_use]
     #[expect(
         clippy::cast_precision_loss,
@@ -73,7 +73,7 @@ impl Value {
         }
     }
 
-    /// A value that may be off by `error`, and is never below 0.
+    /// A value with an error of up to `error`, and never below 0.
     #[must_use]
     pub const fn estimated(value: f64, error: f64) -> Self {
         Self {
@@ -82,7 +82,7 @@ impl Value {
         }
     }
 
-    /// How far it may be off; `None` where it is exact.
+    /// The possible error; `None` if the value is exact.
     #[must_use]
     pub fn error(&self) -> Option<f64> {
         let (least, most) = self.range;
@@ -104,7 +104,7 @@ impl Value {
 }
 
 impl Formula {
-    /// Reads a formula.
+    /// Parses a formula.
     ///
     /// # Errors
     /// What is wrong with it, in words.
@@ -112,7 +112,7 @@ impl Formula {
         Self::parse_with(text, &[])
     }
 
-    /// The same, where a `-` inside of one of these names belongs to it.
+    /// The same, where a `-` inside one of these names is part of the name.
     ///
     /// # Errors
     /// What is wrong with it, in words.
@@ -144,8 +144,8 @@ impl Formula {
         ))
     }
 
-    /// The names in it that this machine would look at, each once; `smt`: both threads of a core are
-    /// enabled.
+    /// The names in it that this machine would evaluate, each once; `smt`: both threads of a core
+    /// are enabled.
     #[must_use]
     pub fn names(&self, smt: bool) -> BTreeSet<&str> {
         let mut names = BTreeSet::new();
@@ -153,13 +153,13 @@ impl Formula {
         names
     }
 
-    /// Puts other formulas in the place of names.
+    /// Substitutes other formulas for names.
     #[must_use]
     pub fn replaced(&self, of: &impl Fn(&str) -> Option<Self>) -> Self {
         Self(self.0.replaced(of, 0))
     }
 
-    /// The value, where every name has one; `None` where one lacks, and for a division by 0.
+    /// The value, if every name has one; `None` if one is missing, and for a division by 0.
     pub fn value(&self, smt: bool, of: &impl Fn(&str) -> Option<Value>) -> Option<Value> {
         let value = self.0.value(smt, of)?;
         value.value.is_finite().then_some(value)
@@ -237,7 +237,7 @@ impl Operator {
                 let divide = |above: f64, below: f64| above / below;
                 let (least, most) = right.range;
                 if least <= 0.0 && most >= 0.0 {
-                    // The divisor may be 0, so that nothing is known of the quotient.
+                    // The divisor may be 0, so nothing is known about the quotient.
                     return Some(Value {
                         value: left.value / right.value,
                         range: (f64::NEG_INFINITY, f64::INFINITY),
@@ -253,8 +253,8 @@ impl Operator {
     }
 }
 
-/// Cuts a formula into numbers, names and signs. perf's `cpu@NAME,cmask=0x6@` is one name, and so is
-/// each of `dashed`; a filter such as `:u` belongs to the name before it.
+/// Splits a formula into numbers, names and signs. perf's `cpu@NAME,cmask=0x6@` is one name, and so
+/// is each of `dashed`; a filter such as `:u` belongs to the name before it.
 fn tokens<'a>(text: &'a str, dashed: &[&str]) -> Result<Vec<&'a str>, String> {
     const SIGNS: [char; 9] = ['(', ')', '+', '-', '*', '/', ',', '<', '>'];
     let mut tokens = Vec::new();
@@ -493,7 +493,7 @@ mod tests {
         );
     }
 
-    /// The bound holds every value that the parts may have.
+    /// The bound contains every value that the parts may have.
     #[test]
     fn a_bound_is_carried_on() {
         let of = |name: &str| match name {

@@ -11,10 +11,10 @@
 //!                                    -> drain    -> samples
 //! ```
 //!
-//! [`measure`] is the short way: names of sources and a closure in, counts out; [`regions`] counts
-//! named regions of a program's threads; [`marks`] are what a program says of itself, with the time.
-//! What a user types is read by [`selection`]; [`describe`] words what a machine says of itself, [`Error`] what was
-//! refused.
+//! [`measure`] is the short way: names of sources and a closure in, counts out. [`regions`] counts
+//! named regions of a program's threads; [`marks`] are time-stamped values that a program emits.
+//! [`selection`] reads what a user types, [`describe`] puts what a machine reports into words, and
+//! [`Error`] says what was refused.
 
 pub mod calibrate;
 pub mod catalog;

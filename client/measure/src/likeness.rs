@@ -1,11 +1,11 @@
-//! Which of several names a mistyped one may have been meant to be.
+//! Which names a mistyped one may have been meant to be.
 
-/// Names that are less alike are not meant.
+/// Names less alike than this are not suggested.
 const ALIKE: f64 = 0.87;
-/// More than so many are no help.
+/// More suggestions than this are no help.
 const MOST: usize = 3;
 
-/// The names that may be meant by one that nothing has, as a sentence; `None` where none is like it.
+/// The names that an unknown one may stand for, as a sentence; `None` if none is similar.
 pub fn did_you_mean(
     wanted: &str,
     names: impl IntoIterator<Item = impl AsRef<str>>,

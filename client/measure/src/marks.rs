@@ -1,4 +1,4 @@
-//! Marks: what a program says of itself, on named channels, with the time.
+//! Marks: time-stamped values that a program emits on named channels.
 //!
 //! ```
 //! use halprof_measure::marks::channel;
@@ -12,10 +12,10 @@
 //! ```
 //!
 //! `halprof timeline -- PROGRAM` and `halprof record -- PROGRAM` record them. The recorder shares a
-//! buffer with the program and with all that the program starts, by a handle that they inherit. A
-//! mark makes no system call, takes no lock and allocates nothing; without a recorder it is a test
-//! and a branch. What finds the buffer full is dropped and counted. [`Buffer`] is the recorder's
-//! side.
+//! buffer with the program and with every process that the program starts, through a handle that
+//! they inherit. A mark makes no system call, takes no lock and allocates nothing; without a
+//! recorder it is a test and a branch. Marks that find the buffer full are dropped and counted.
+//! [`Buffer`] is the recorder's side.
 //!
 //! Each thread fills chunks of its own, one after the other, and the recorder empties them:
 //!
@@ -47,30 +47,30 @@ use lane::Lane;
 use shared::{CALIBRATION, NONE, Shared};
 use std::sync::{Once, OnceLock};
 
-/// The environment variable that names the buffer to a program.
+/// The environment variable that tells a program which buffer to use.
 const VARIABLE: &str = "HALPROF_MARKS";
 
-/// How many marks a process makes when it finds a recorder, from whose distances a mark's cost is
-/// known.
+/// How many marks a process makes when it finds a recorder. The time between them gives the cost of
+/// a mark.
 const CALIBRATIONS: usize = 256;
 
 /// The recorder's buffer; `None` where there is no recorder.
 static SHARED: OnceLock<Option<&'static Shared>> = OnceLock::new();
 
-/// Threads that ask for their first channels at once are calibrated once.
+/// Threads that ask for their first channels at the same time calibrate only once.
 static CALIBRATED: Once = Once::new();
 
 thread_local! {
     static LANE: Lane<'static> = const { Lane::new() };
 }
 
-/// What marks are made on. It has a name, and belongs to the process that asked for it.
+/// A channel for marks. It has a name, and belongs to the process that asked for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Channel(u32);
 
-/// The channel of this name, of at most [`NAME_MAX`] bytes; what is longer is cut. Those of one name
-/// are one channel, in whichever process. Marks on more than [`CHANNELS_MAX`] are dropped and
-/// counted.
+/// The channel of this name, of at most [`NAME_MAX`] bytes; a longer name is cut. The same name
+/// means the same channel in every process. Marks on more than [`CHANNELS_MAX`] channels are
+/// dropped and counted.
 #[must_use]
 pub fn channel(name: &str) -> Channel {
     let Some(shared) = SHARED.get_or_init(attached) else {
@@ -81,10 +81,10 @@ pub fn channel(name: &str) -> Channel {
 }
 
 impl Channel {
-    /// Marks that something happens now, with a value that says what.
+    /// Marks that something happens now, with a value that identifies it.
     ///
-    /// The time is read without a fence: instructions beside the mark may be executed on its other
-    /// side.
+    /// The time is read without a fence: instructions near the mark may be executed before it or
+    /// after it.
     #[inline]
     pub fn mark(self, value: u64) {
         if self.is_recorded() {
@@ -92,7 +92,7 @@ impl Channel {
         }
     }
 
-    /// Whether a recorder listens: where a value is dear to find out, ask first.
+    /// Whether a recorder is attached: ask first where the value is expensive to compute.
     #[inline]
     #[must_use]
     pub const fn is_recorded(self) -> bool {
@@ -105,7 +105,7 @@ impl Channel {
         self.0
     }
 
-    /// The channel of a number. Marks on one that nobody has been given are dropped and counted.
+    /// The channel of a number. Marks on a number that was never given out are dropped and counted.
     #[must_use]
     pub const fn of_number(number: u32) -> Self {
         Self(number)
@@ -119,7 +119,7 @@ fn put(channel: u32, value: u64) {
     if channel > CALIBRATION {
         return shared.drop_mark(Cause::Channels);
     }
-    // A thread that ends has given its chunk back.
+    // A thread that is ending has already returned its chunk.
     if LANE
         .try_with(|lane| lane.mark(shared, channel, value))
         .is_err()
@@ -128,13 +128,13 @@ fn put(channel: u32, value: u64) {
     }
 }
 
-/// The buffer that the environment names, where it is one.
+/// The buffer that the environment names, if it is one.
 fn attached() -> Option<&'static Shared> {
     let text = std::env::var(VARIABLE).ok()?;
     let (handle, token) = text.split_once(':')?;
     let shared = memory::attach(handle.parse().ok()?)?;
     if !shared.is_of(u64::from_str_radix(token, 16).ok()?) {
-        // A handle of that number that is something else.
+        // The handle of that number is something else.
         return None;
     }
     shared.attach();
@@ -142,7 +142,7 @@ fn attached() -> Option<&'static Shared> {
     Some(shared)
 }
 
-/// In the child of a fork: the chunk is the parent's.
+/// In the child of a fork: the chunk belongs to the parent.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 fn forked() {
     let _ = LANE.try_with(Lane::forget);

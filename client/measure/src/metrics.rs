@@ -1,6 +1,6 @@
-//! Metrics: ratios of what was counted, shown wherever enough was.
+//! Metrics: ratios of counts, shown wherever their counts are available.
 //!
-//! They are data, not code: `metrics.toml` says what there is and what its form means, and
+//! They are data, not code: `metrics.toml` lists them and describes its format, and
 //! [`Metrics::add_file`] adds a user's own.
 
 use crate::formula::{Formula, Value};
@@ -16,54 +16,54 @@ use std::path::Path;
 use toml::Spanned;
 
 const BUILT_IN: &str = include_str!("metrics.toml");
-/// No file of metrics is longer.
+/// The largest file of metrics that is read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// The name of the time that was measured.
+/// The name that stands for the measured time.
 const SECONDS: &str = "seconds";
 const FILTERS: [&str; 3] = ["", "u", "k"];
 
-/// What there is to show.
+/// All metrics that can be shown.
 #[derive(Clone, Debug, Default)]
 pub struct Metrics {
-    /// The names of the sources that count a quantity, best first.
+    /// For each quantity, the names of the sources that count it, best first.
     quantities: BTreeMap<String, Vec<String>>,
     all: Vec<Metric>,
     default: Vec<String>,
-    /// Threads share cores on the machine: the value of `smt_on`.
+    /// Whether threads share cores on the machine: the value of `smt_on`.
     smt: bool,
 }
 
-/// A figure over what was counted.
+/// A figure computed from counts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metric {
-    /// What `-M` calls it.
+    /// Its name for `-M`.
     pub id: String,
-    /// Its name, for people.
+    /// Its name, for display.
     pub name: String,
-    /// Its unit, for people.
+    /// Its unit, for display.
     pub unit: String,
-    /// How to read it, for people.
+    /// How to interpret it, for display.
     pub note: String,
-    /// How it is written.
+    /// How it is computed.
     pub form: Form,
     formula: Formula,
-    /// Shown only to who asks for it.
+    /// Shown only on request.
     pub asked: bool,
 }
 
-/// How a metric is written.
+/// How a metric is computed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Form {
     /// One sum divided by another.
     Ratio {
-        /// Times what the ratio is.
+        /// A factor for the ratio.
         scale: f64,
-        /// What is divided.
+        /// The terms of the dividend.
         above: Vec<Term>,
-        /// What it is divided by.
+        /// The terms of the divisor.
         below: Vec<Term>,
     },
-    /// A formula, in the file's words.
+    /// A formula, as the file has it.
     Formula(String),
 }
 
@@ -72,22 +72,22 @@ pub enum Form {
 pub struct Term {
     /// Its name.
     pub name: String,
-    /// `u` or `k` where it is always of that mode; else empty.
+    /// `u` or `k` if it is always of that mode; otherwise empty.
     pub filter: String,
 }
 
-/// What was counted of one source.
+/// The count of one source.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counted<'a> {
     /// The source's name, with its filter if it has one.
     pub label: &'a str,
     /// Events.
     pub value: u128,
-    /// Whether the value is an estimate, as the source was on a counter for part of the time.
+    /// Whether the value is an estimate because the source was on a counter for part of the time.
     pub scaled: bool,
-    /// The 95 % bound of the estimate, where it is known.
+    /// The 95 % bound of the estimate, if it is known.
     pub error: Option<f64>,
-    /// For how long it was measured, in nanoseconds, on all processors together.
+    /// How long it was measured, in nanoseconds, on all processors together.
     pub enabled_ns: u128,
     /// The group it ran in, or 0.
     pub group: u16,
@@ -96,15 +96,15 @@ pub struct Counted<'a> {
 /// A metric of one measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure<'a> {
-    /// Which.
+    /// The metric.
     pub metric: &'a Metric,
-    /// How much.
+    /// Its value.
     pub value: f64,
-    /// The bound that the parts' own bounds set, where one of them is an estimate.
+    /// The bound that follows from the parts' own bounds, if one of them is an estimate.
     pub error: Option<f64>,
     /// Whether a part is an estimate.
     pub scaled: bool,
-    /// Whether it is of user mode (`u`), of kernel mode (`k`), or of both (empty).
+    /// Whether it is for user mode (`u`), for kernel mode (`k`), or for both (empty).
     pub filter: &'static str,
 }
 
@@ -139,14 +139,14 @@ struct Written {
 
 type Parts = Spanned<Vec<Spanned<String>>>;
 
-/// What is wrong with a file, and where.
+/// An error in a file, and where it is.
 struct Wrong {
     at: Option<Range<usize>>,
     why: String,
 }
 
 impl Metrics {
-    /// Those that are compiled in.
+    /// The built-in metrics.
     pub fn built_in() -> Result<Self> {
         let mut metrics = Self::default();
         match metrics.add(BUILT_IN) {
@@ -155,7 +155,7 @@ impl Metrics {
         }
     }
 
-    /// Adds those of a file; what has the name of one that is there replaces it.
+    /// Adds the metrics of a file; one with an existing name replaces the existing one.
     pub fn add_file(&mut self, path: &Path) -> Result<()> {
         let text = read(path).map_err(|error| Error::File {
             path: path.to_owned(),
@@ -300,7 +300,7 @@ impl Metrics {
         })
     }
 
-    /// Says whether threads share cores on the machine, which is what `smt_on` means in a formula.
+    /// Sets whether threads share cores on the machine, which is what `smt_on` means in a formula.
     pub const fn set_smt(&mut self, smt: bool) {
         self.smt = smt;
     }
@@ -311,13 +311,13 @@ impl Metrics {
         metric.terms(self.smt)
     }
 
-    /// All, in the order of their files.
+    /// All metrics, in the order of their files.
     #[must_use]
     pub fn all(&self) -> &[Metric] {
         &self.all
     }
 
-    /// The one that `-M` calls so.
+    /// The metric that `-M` calls by this name.
     pub fn named(&self, id: &str) -> Result<&Metric> {
         let found = self
             .all
@@ -333,7 +333,8 @@ impl Metrics {
         })
     }
 
-    /// What a default measurement counts: each by the names of the sources that can.
+    /// What a default measurement counts: for each quantity, the names of the sources that count
+    /// it.
     pub fn default_quantities(&self) -> impl Iterator<Item = Vec<&str>> {
         self.default.iter().map(|name| self.names(name))
     }
@@ -348,7 +349,7 @@ impl Metrics {
         }
     }
 
-    /// Every figure that `counts` are enough for, those first that are of all modes.
+    /// Every figure that can be computed from `counts`, figures for all modes first.
     #[must_use]
     pub fn derive<'a>(&'a self, counts: &[Counted<'_>]) -> Vec<Figure<'a>> {
         let shown = self.all.iter().filter(|metric| !metric.asked);
@@ -362,7 +363,7 @@ impl Metrics {
         FILTERS.into_iter().flat_map(of).collect()
     }
 
-    /// One figure, if `counts` are enough for it.
+    /// One figure, if it can be computed from `counts`.
     #[must_use]
     pub fn figure<'a>(
         &self,
@@ -370,12 +371,12 @@ impl Metrics {
         counts: &[Counted<'_>],
         filter: &'static str,
     ) -> Option<Figure<'a>> {
-        // A metric that names its modes has no others.
+        // A metric that names its modes is not computed for others.
         let terms = self.terms(metric);
         if !filter.is_empty() && terms.iter().any(|term| !term.filter.is_empty()) {
             return None;
         }
-        // What ran in one group was counted at the same time, and is a better ratio for it.
+        // Sources in one group were counted at the same time, which makes a better ratio.
         let mut groups: Vec<u16> = counts.iter().map(|counted| counted.group).collect();
         groups.sort_unstable();
         groups.dedup();
@@ -390,8 +391,8 @@ impl Metrics {
             .or_else(|| self.value(metric, &terms, &counts.iter().collect::<Vec<_>>(), filter))
     }
 
-    /// Why `counts` are not enough for a figure. `never` are the sources that had no turn on a
-    /// counter.
+    /// Why a figure cannot be computed from `counts`. `never` lists the sources that had no turn on
+    /// a counter.
     #[must_use]
     pub fn why_not(
         &self,
@@ -509,7 +510,7 @@ impl Metric {
 }
 
 impl Term {
-    /// A name of a formula: behind a colon its filter.
+    /// A name in a formula; its filter follows a colon.
     fn of(name: &str) -> Self {
         let (name, filter) = split_filter(name);
         Self {
@@ -552,7 +553,7 @@ fn wrong<T: fmt::Debug>(what: &Spanned<T>, why: &str) -> Wrong {
     }
 }
 
-/// What `-M` or a metric may call something.
+/// Checks a name that `-M` or a metric may use.
 fn id_of(text: &Spanned<String>, what: &str) -> Result2<String> {
     let name = text.get_ref();
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';

@@ -1,4 +1,4 @@
-//! A modelled machine in this process: the driver's own service on software processors.
+//! A machine modelled in this process: the driver's own service on software processors.
 
 use crate::{Error, Result, Transport};
 use shared_types::NtStatus;
@@ -14,25 +14,25 @@ use std::path::Path;
 /// Code in the memory of a modelled machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Code {
-    /// The process it belongs to; `None` for the kernel's.
+    /// The process it belongs to; `None` for the kernel.
     pub process: Option<u32>,
     /// The file's name.
     pub name: String,
     /// Its first address.
     pub start: u64,
-    /// The first address behind it.
+    /// The first address after it.
     pub end: u64,
 }
 
-/// A modelled machine: besides requests it answers what a [`Workload`] does, in modelled time.
+/// A modelled machine. Besides answering requests it runs a [`Workload`], in modelled time.
 pub trait ModelledMachine: Transport {
     /// Starts a workload on its processors.
     fn begin(&mut self, workload: &Workload);
-    /// Runs at most so many modelled nanoseconds; answers whether work is left.
+    /// Runs for at most this many modelled nanoseconds; returns whether work is left.
     fn advance(&mut self, nanoseconds: u64) -> Result<bool>;
     /// Modelled time since the workload began.
     fn elapsed_ns(&mut self) -> u64;
-    /// Code that really runs on it, besides the places that a workload names.
+    /// Code that actually runs on it, apart from the places that a workload names.
     fn modules(&self) -> Vec<Code> {
         Vec::new()
     }
@@ -59,7 +59,7 @@ impl Modelled {
         self.model.begin(workload);
     }
 
-    /// Runs at most so many modelled nanoseconds; answers whether work is left.
+    /// Runs for at most this many modelled nanoseconds; returns whether work is left.
     pub fn advance(&mut self, nanoseconds: u64) -> Result<bool> {
         let left = self.model.advance(nanoseconds);
         self.faultless().map(|()| left)
@@ -70,12 +70,12 @@ impl Modelled {
         self.model.elapsed_ns()
     }
 
-    /// The machine itself, to look at its registers or to disturb them.
+    /// The machine itself, to inspect or disturb its registers.
     pub const fn model(&mut self) -> &mut Model {
         &mut self.model
     }
 
-    /// What silicon would have stopped for is a defect, and no result stands beside it.
+    /// Something that would have stopped real silicon is a defect, and voids any result.
     fn faultless(&mut self) -> Result<()> {
         match self.model.faults().first() {
             Some(fault) => Err(Error::Internal(fault.to_string())),
@@ -115,10 +115,10 @@ impl Drop for Modelled {
     }
 }
 
-/// No dump of 2048 processors is longer.
+/// The largest dump that is read; a dump of 2048 processors is smaller.
 const DUMP_BYTES_MAX: u64 = 64 << 20;
 
-/// A machine to be modelled: the name of a built-in model, or the path of a CPUID dump; behind it
+/// A machine to model: the name of a built-in model or the path of a CPUID dump, followed by
 /// options, as `halprof --machine` takes them.
 pub fn spec(machine: &str) -> Result<MachineSpec> {
     sim::spec::machine(machine, read_dump).map_err(|error| refused(machine, error))
@@ -132,7 +132,7 @@ fn read_dump(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A file that is wrong is one kind of error, a name that is nothing another, bad words a third.
+/// A faulty file, an unknown name and invalid options are three different errors.
 fn refused(machine: &str, error: SpecError) -> Error {
     let hint = format!("{}.", error.hint());
     match error {

@@ -1,5 +1,5 @@
-//! Sources that do not fit together, in sets that do: one pass for each, instead of turns on the
-//! counters. What runs is run again for each pass, and every count is exact.
+//! Splits sources that do not fit together into sets that do. Each set gets a pass, instead of
+//! turns on the counters: the workload is run again for each pass, and every count is exact.
 
 use crate::error::Refusal;
 use crate::{Connection, Error, Fit, Result, Setup, Transport};
@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 
 /// The sets, each as indexes into the specs of `setup`, in the order of its first source.
 ///
-/// Every source is in one of them, a group in one as a whole. `sampling` says what the passes are
-/// for: time that is sampled takes a counter. Sources that a processor cannot count need none.
+/// Every source is in exactly one set, and a group stays together. `sampling` says what the passes
+/// are for: time that is sampled takes a counter. Sources that a processor cannot count need none.
 pub fn passes<T: Transport>(
     connection: &mut Connection<T>,
     setup: &Setup,
@@ -20,7 +20,7 @@ pub fn passes<T: Transport>(
     sets(connection, setup, sampling, None)
 }
 
-/// The same for sources that are counted, with one of them in every set beside which it fits.
+/// The same for sources that are counted, with a common source added to every set in which it fits.
 pub(crate) fn passes_beside<T: Transport>(
     connection: &mut Connection<T>,
     setup: &Setup,
@@ -54,7 +54,7 @@ fn sets<T: Transport>(
         let mut set = first_turn(&asked, &fit, &kinds);
         set.retain(|index| !is_anchor(index));
         if set.is_empty() {
-            // Processors of two kinds put different sources into their first turns.
+            // Two kinds of processor put different sources into their first turns.
             set = whole_units(&left, &setup.specs, 1);
         }
         left.retain(|index| !set.contains(index));
@@ -70,7 +70,7 @@ fn sets<T: Transport>(
 }
 
 impl Setup {
-    /// The same for these of its specs only.
+    /// The same setup for these of its specs only.
     #[must_use]
     pub fn only(&self, indexes: &[usize]) -> Self {
         let specs = indexes.iter().filter_map(|&index| self.specs.get(index));
@@ -81,7 +81,7 @@ impl Setup {
     }
 }
 
-/// The kinds of processor that take part.
+/// The kinds of processor that are counted on.
 fn kinds_of<T: Transport>(
     connection: &mut Connection<T>,
     setup: &Setup,
@@ -99,7 +99,8 @@ fn too_many(refusal: &Refusal, asked: usize) -> bool {
     refusal.code == ErrorCode::TooManySources && (1..asked as u64).contains(&refusal.detail)
 }
 
-/// The first sources of `left` with the rest of their groups: at most `room`, but one unit at least.
+/// The first sources of `left` with the rest of their groups: at most `room`, but at least one
+/// unit.
 fn whole_units(left: &[usize], specs: &[Spec], room: usize) -> Vec<usize> {
     let group_of = |index: usize| specs.get(index).map_or(0, |spec| spec.group);
     let mut units: Vec<usize> = Vec::new();
@@ -120,7 +121,7 @@ fn whole_units(left: &[usize], specs: &[Spec], room: usize) -> Vec<usize> {
     units
 }
 
-/// Those that run in the first turn on every kind of processor that takes part.
+/// The sources that run in the first turn on every kind of processor that is counted on.
 fn first_turn(asked: &[usize], fit: &Fit, kinds: &BTreeSet<usize>) -> Vec<usize> {
     let first_on = |kind: &usize, place: usize| {
         let placement = fit.kinds.get(*kind).and_then(|kind| kind.get(place));

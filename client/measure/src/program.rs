@@ -1,8 +1,9 @@
 //! A program that runs while it is measured.
 //!
 //! On Windows it is started suspended, in a job object: measuring begins before its first
-//! instruction, ends when its handle is signalled, and nothing that it starts is lost sight of.
-//! Elsewhere, where no driver measures, it starts when it shall run, and what it starts is not seen.
+//! instruction and ends when its handle is signalled, and every process that it starts is tracked.
+//! Elsewhere, where there is no driver to measure with, it starts when it is resumed, and the
+//! processes that it starts are not tracked.
 
 #[cfg(windows)]
 use crate::windows::job::{self, Job};
@@ -15,16 +16,16 @@ use std::os::windows::io::OwnedHandle;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-/// What shall run, and how.
+/// What to run, and how.
 #[derive(Clone, Debug, Default)]
 pub struct Launch {
     /// The program and its arguments.
     pub command: Vec<OsString>,
-    /// Its standard output goes to standard error, as another result is on standard output.
+    /// Its standard output goes to standard error, because standard output carries another result.
     pub output_to_error: bool,
-    /// The processors that it may run on; all without.
+    /// The processors that it may run on; `None` for all.
     pub pin: Option<Pin>,
-    /// Variables of its environment, beside those that it inherits.
+    /// Variables added to the environment that it inherits.
     pub environment: Vec<(&'static str, String)>,
 }
 
@@ -36,8 +37,8 @@ pub struct Pin {
 }
 
 impl Pin {
-    /// These processors; refused where they are of several groups, as Windows restricts a program
-    /// to processors of one.
+    /// Pins to these processors. Fails if they are in several groups, because Windows restricts a
+    /// program to the processors of one group.
     pub fn to<'a>(processors: impl IntoIterator<Item = &'a Processor>) -> Result<Self> {
         let mut pin: Option<Self> = None;
         for processor in processors {
@@ -62,27 +63,27 @@ impl Pin {
     }
 }
 
-/// A process that a program started and that still runs after it.
+/// A process that a program started and that outlives it.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Outlived {
     /// Its identifier.
     pub id: u32,
-    /// Its file's name, where Windows tells.
+    /// Its file's name, if Windows reveals it.
     pub name: Option<String>,
 }
 
-/// A program that was started. One that has not ended when this is dropped is ended, with all that it
-/// has started.
+/// A program that was started. If it is still running when this is dropped, it is ended, together
+/// with all that it has started.
 #[derive(Debug)]
 pub struct Program {
-    /// What is still to be started.
+    /// The command, until it is started.
     command: Option<Command>,
     name: OsString,
     child: Option<Child>,
     status: Option<u32>,
     #[cfg(windows)]
     job: Job,
-    /// Its first thread, while that is suspended.
+    /// Its first thread, while it is suspended.
     #[cfg(windows)]
     thread: Option<OwnedHandle>,
     #[cfg(windows)]
@@ -90,7 +91,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts a program so that it waits for [`Program::resume`].
+    /// Starts a program that waits for [`Program::resume`].
     pub fn suspended(launch: &Launch) -> Result<Self> {
         let Some((name, arguments)) = launch.command.split_first() else {
             return Err(Error::usage("no program to run", "Name one behind `--`."));
@@ -147,7 +148,7 @@ impl Program {
         })
     }
 
-    /// Its process, once it is there.
+    /// Its process identifier, once the process exists.
     #[must_use]
     pub fn id(&self) -> Option<u32> {
         self.child.as_ref().map(Child::id)
@@ -166,7 +167,7 @@ impl Program {
         Ok(())
     }
 
-    /// Waits until it ends, no longer than this; answers whether it has ended.
+    /// Waits until it ends, for at most `longest`; returns whether it has ended.
     pub fn wait(&mut self, longest: Duration) -> Result<bool> {
         if let (Some(child), None) = (&mut self.child, self.status) {
             #[cfg(windows)]
@@ -179,13 +180,13 @@ impl Program {
         Ok(self.status.is_some())
     }
 
-    /// What it ended with, where it has ended by itself.
+    /// Its exit status, if it has ended by itself.
     #[must_use]
     pub const fn status(&self) -> Option<u32> {
         self.status
     }
 
-    /// What it has started and still runs, the program itself left out.
+    /// The processes that it started and that still run, without the program itself.
     #[must_use]
     pub fn outlived(&self) -> Vec<Outlived> {
         #[cfg(windows)]
@@ -199,16 +200,16 @@ impl Program {
         Vec::new()
     }
 
-    /// Lets what it has started go on after it.
+    /// Lets the processes that it started go on after it.
     pub fn leave_others(&self) {
         #[cfg(windows)]
         if self.status.is_some() {
-            // Where this fails they are ended with the job: Windows has no memory left then.
+            // If this fails they are ended with the job: Windows is out of memory then.
             let _ = self.job.leave_alone();
         }
     }
 
-    /// Ends it, and all that it has started.
+    /// Ends it, and everything that it has started.
     pub fn end(&mut self) {
         #[cfg(windows)]
         self.job.end();
@@ -235,13 +236,14 @@ fn failed(name: &OsString, error: io::Error) -> Error {
     }
 }
 
-/// What the program ended with: on Windows 32 bits, such as an exception's code.
+/// The exit status of the program: on Windows 32 bits, for instance an exception's code.
 #[cfg(windows)]
 fn status_of(status: ExitStatus) -> u32 {
     status.code().map_or(1, i32::cast_unsigned)
 }
 
-/// What the program ended with; where a signal ended it, 128 and the signal's number, as shells say.
+/// The exit status of the program; if a signal ended it, 128 plus the signal's number, as in
+/// shells.
 #[cfg(unix)]
 fn status_of(status: ExitStatus) -> u32 {
     use std::os::unix::process::ExitStatusExt;

@@ -1,7 +1,7 @@
-//! Counts over time: what happened between two snapshots, and how often in a second.
+//! Counts over time: what happened between two snapshots, and how often per second.
 //!
-//! The time of a rate is what the processor itself says it was enabled for, not when the client
-//! asked: a snapshot that comes late makes its interval longer and no rate wrong.
+//! A rate is over the time for which the processor itself says it was enabled, not the time at
+//! which the client asked: a late snapshot makes its interval longer, but no rate wrong.
 //!
 //! ```
 //! # fn main() -> halprof_measure::Result<()> {
@@ -31,12 +31,12 @@ pub type Snapshot = Vec<Vec<Count>>;
 /// How often something happened.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
-    /// Events in a second.
+    /// Events per second.
     pub per_second: f64,
-    /// Whether that is an estimate: the source shared its counter with others.
+    /// Whether it is an estimate because the source shared its counter with others.
     pub scaled: bool,
-    /// The 95 % bound of an estimate, in events in a second; `None` where nothing was scaled, and
-    /// where there were too few turns to know.
+    /// The 95 % bound of an estimate, in events per second; `None` if nothing was scaled, or if
+    /// there were too few turns to know.
     pub error: Option<f64>,
 }
 
@@ -48,7 +48,7 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// `frequency` is the machine's: ticks of the time-stamp counter in a second.
+    /// `frequency` is the machine's: ticks of the time-stamp counter per second.
     #[must_use]
     pub const fn new(frequency: u64) -> Self {
         Self {
@@ -57,7 +57,7 @@ impl Rates {
         }
     }
 
-    /// What happened since the snapshot before; the first one counts from the session's start, as
+    /// What happened since the previous snapshot. The first one counts from the session's start, as
     /// does a processor that was not there before.
     pub fn take(&mut self, now: Snapshot) -> Interval {
         let counts = now.iter().enumerate().map(|(processor, counts)| {
@@ -95,12 +95,12 @@ impl Rates {
 #[derive(Clone, Debug)]
 pub struct Interval {
     frequency: u64,
-    /// Differences of counts.
+    /// Differences between counts.
     counts: Snapshot,
 }
 
 impl Interval {
-    /// Before there is any reading.
+    /// The interval before any reading.
     pub const NOTHING: Self = Self {
         frequency: 0,
         counts: Vec::new(),
@@ -112,21 +112,22 @@ impl Interval {
         &self.counts
     }
 
-    /// How long it was, in seconds: on the processor that was enabled longest.
+    /// Its length in seconds, on the processor that was enabled longest.
     #[must_use]
     pub fn seconds(&self) -> f64 {
         let enabled = self.counts.iter().flatten().map(|count| count.enabled);
         seconds(enabled.max().unwrap_or(0), self.frequency)
     }
 
-    /// One source on one processor; `None` where it was on no counter, so that nothing is known.
+    /// The rate of one source on one processor; `None` if it was on no counter, so that nothing is
+    /// known.
     #[must_use]
     pub fn rate(&self, processor: usize, source: usize) -> Option<Rate> {
         let count = self.known(processor, source)?;
         self.rate_of([count])
     }
 
-    /// One source on all processors that know its rate, together; `None` where none does.
+    /// The rate of one source on all processors that know it, together; `None` if none does.
     #[must_use]
     pub fn sum(&self, source: usize) -> Option<Rate> {
         let known = |processor| self.known(processor, source);
@@ -144,8 +145,8 @@ impl Interval {
         (count.running > 0).then_some(count)
     }
 
-    /// The sum of each one's own rate. Its bound is the sum's in events, over the shortest time:
-    /// where all were enabled alike it is exact, elsewhere too large.
+    /// The sum of the rates of all processors. Its bound is that of the sum in events, over the
+    /// shortest time: exact if all were enabled for the same time, otherwise too large.
     fn rate_of<'a>(&self, counts: impl IntoIterator<Item = &'a Count>) -> Option<Rate> {
         let mut per_second = 0.0;
         let mut shortest = None;
@@ -166,7 +167,7 @@ impl Interval {
     }
 }
 
-/// The rates of the last intervals, for charts: as many as a limit of memory holds.
+/// The rates of the most recent intervals, for charts: as many as a memory limit allows.
 ///
 /// Rates are kept with 24 significant bits.
 #[derive(Clone, Debug)]
@@ -221,7 +222,7 @@ impl Kept {
 }
 
 impl History {
-    /// Keeps at most so many intervals, in at most so many bytes; one at least.
+    /// Keeps at most `intervals` intervals, in at most `bytes` bytes, but at least one.
     #[must_use]
     pub const fn new(intervals: usize, bytes: usize) -> Self {
         Self {
@@ -279,7 +280,7 @@ fn sum(snapshot: &Snapshot, source: usize) -> Estimate {
     Estimate::sum(counts.map(Estimate::new))
 }
 
-/// Ticks of a clock of `frequency` in seconds.
+/// Converts ticks of a clock of `frequency` to seconds.
 #[expect(
     clippy::cast_precision_loss,
     reason = "an interval of 104 days at 1 GHz has 53 bits"

@@ -1,17 +1,17 @@
-//! The instructions by which a thread reads its processor: the time-stamp counter, and RDPMC.
+//! The instructions with which a thread reads its processor's counters: RDTSC, RDTSCP and RDPMC.
 //!
-//! A time stamp is read as the manuals say, so that what is measured neither begins before the
-//! first nor ends behind the second: a fence, RDTSC, a fence; RDTSCP, which waits for all
-//! instructions before it, and a fence, so that later ones do not start (Intel SDM, RDTSC and
-//! RDTSCP). CPUID is no fence here: under a hypervisor it always exits.
+//! A time stamp is read as the manuals say, so that the measured code neither starts before the
+//! first reading nor ends after the second. Before it: a fence, RDTSC, a fence. After it: RDTSCP,
+//! which waits for all earlier instructions, and a fence, so that later ones do not start (Intel
+//! SDM, RDTSC and RDTSCP). CPUID is not used as a fence: under a hypervisor it always exits.
 
 use std::fmt::{Display, Formatter, Result as Formatted};
 
-/// How this processor's time stamp is read, by its own rules.
+/// How to read this processor's time stamp, by its own rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clock {
     fence: Fence,
-    /// RDTSCP; without it RDTSC behind a fence.
+    /// RDTSCP is there; without it, RDTSC after a fence is used.
     rdtscp: bool,
     /// The counter's rate never changes.
     invariant: bool,
@@ -21,16 +21,16 @@ pub struct Clock {
 enum Fence {
     /// LFENCE waits for all instructions before it.
     Lfence,
-    /// LFENCE does so only where an MSR says so, which a thread cannot read: MFENCE, too.
+    /// LFENCE does so only if an MSR says so, which a thread cannot read; MFENCE is added.
     MfenceLfence,
-    /// No time-stamp counter of x86: nanoseconds of the operating system.
+    /// There is no x86 time-stamp counter: nanoseconds from the operating system.
     System,
 }
 
-/// Where the counter is not invariant.
+/// Added if the counter is not invariant.
 const VARYING: &str = ", at a rate that changes with the processor's frequency";
 
-/// What CPUID says about it.
+/// What CPUID reports about it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Facts {
     /// EBX of leaf 0; 0 on other architectures.
@@ -45,7 +45,7 @@ struct Facts {
 }
 
 impl Clock {
-    /// That of the processor which runs the thread.
+    /// The clock of the processor that runs the thread.
     #[must_use]
     pub fn here() -> Self {
         Self::of(instructions::facts())
@@ -66,7 +66,7 @@ impl Clock {
         }
     }
 
-    /// The time before what is measured.
+    /// The time before the measured code.
     #[must_use]
     pub fn before(&self) -> u64 {
         self.fence();
@@ -75,7 +75,7 @@ impl Clock {
         ticks
     }
 
-    /// The time behind what is measured.
+    /// The time after the measured code.
     #[must_use]
     pub fn behind(&self) -> u64 {
         let ticks = if self.rdtscp {
@@ -122,7 +122,7 @@ impl Display for Clock {
     }
 }
 
-/// The time-stamp counter, about now: instructions around it may be executed on its other side.
+/// The time-stamp counter, roughly now: nearby instructions may be executed before or after it.
 #[inline]
 pub(crate) fn timestamp() -> u64 {
     instructions::rdtsc()
@@ -130,8 +130,8 @@ pub(crate) fn timestamp() -> u64 {
 
 /// RDPMC.
 ///
-/// Where CR4.PCE is clear the processor refuses it, and the program ends: call it only while a
-/// session of the driver holds it set on every processor.
+/// If CR4.PCE is clear the processor refuses the instruction and the program ends: call this only
+/// while a session of the driver keeps it set on every processor.
 #[cfg(windows)]
 pub(crate) fn rdpmc(ecx: u32) -> u64 {
     instructions::rdpmc(ecx)
@@ -149,7 +149,7 @@ mod instructions {
     #[allow(unused_unsafe, reason = "safe from Rust 1.94 on")]
     pub(super) fn facts() -> Facts {
         let leaf = |leaf: u32| {
-            // SAFETY: every processor of 64 bits has CPUID.
+            // SAFETY: every 64-bit processor has CPUID.
             unsafe { __cpuid(leaf) }
         };
         let signature = leaf(1).eax;
@@ -180,17 +180,17 @@ mod instructions {
 
     pub(super) fn rdtscp() -> u64 {
         let mut processor = 0;
-        // SAFETY: the caller has seen by CPUID that it is there; `processor` is valid for a write.
+        // SAFETY: the caller has checked by CPUID that it exists; `processor` is valid for a write.
         unsafe { __rdtscp(&raw mut processor) }
     }
 
     pub(super) fn lfence() {
-        // SAFETY: every processor of 64 bits has it, and it changes nothing.
+        // SAFETY: every 64-bit processor has it, and it changes nothing.
         unsafe { _mm_lfence() }
     }
 
     pub(super) fn mfence() {
-        // SAFETY: as LFENCE.
+        // SAFETY: as for LFENCE.
         unsafe { _mm_mfence() }
     }
 

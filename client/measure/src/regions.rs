@@ -1,4 +1,4 @@
-//! Named regions of code: counts of each passage, by thread, and what they are like.
+//! Named regions of code: counts for each passage, by thread, and statistics over them.
 //!
 //! ```
 //! use halprof_measure::regions::Regions;
@@ -24,13 +24,13 @@
 //! # }
 //! ```
 //!
-//! Where the counts come from is the report's [`Method`]: of the thread alone where Windows adds
-//! them up for it, otherwise of whole processors. What entering and leaving cost is measured when a
-//! thread begins, taken away from each passage, nested ones included, and shown in rows of its own.
-//! Count `:u` where you can: interrupts run in kernel mode. A thread reads general counters only:
-//! what nothing but a fixed counter counts is read with whole processors.
+//! The report's [`Method`] says where the counts come from: from the thread alone if Windows
+//! accumulates them for it, otherwise from whole processors. The cost of entering and leaving is
+//! measured when a thread begins, subtracted from each passage, nested ones included, and shown in
+//! rows of its own. Count `:u` where you can: interrupts run in kernel mode. A thread reads only
+//! general counters: an event that only a fixed counter counts is read with whole processors.
 //!
-//! Only what runs at once can be counted; [`sweep`] runs a region again and again to count all.
+//! Only sources that fit at once can be counted; [`sweep`] runs a region repeatedly to count all.
 
 mod counters;
 mod distribution;
@@ -58,38 +58,37 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// Passages that a thread keeps of one region; those beyond are counted as [`Discard::Full`].
+/// How many passages of one region a thread keeps; any more are counted as [`Discard::Full`].
 pub const PASSAGES_MAX: usize = 1 << 20;
 
-/// How often nothing is measured when a thread begins.
+/// How often an empty region is measured when a thread begins.
 const CALIBRATIONS: usize = 64;
 
-/// The rows that show what measuring costs: a region with nothing in it, and a region with such a
-/// region in it.
+/// The rows that show the cost of measuring: an empty region, and a region that contains an empty
+/// region.
 pub const EMPTY: &str = "(empty region)";
 /// See [`EMPTY`].
 pub const EMPTY_NESTED: &str = "(empty region in a region)";
 
-/// Sources that are counted for the regions of any number of threads. Counting ends when it is
-/// dropped.
+/// Sources counted for the regions of any number of threads. Counting ends when this is dropped.
 #[derive(Debug)]
 pub struct Regions<'a, T: Transport> {
     session: Mutex<Session<'a, T>>,
     offer: Offer<'a>,
     about: report::About,
-    /// Those that are chosen; empty for all.
+    /// The chosen processors; empty for all.
     processors: Vec<u32>,
     logs: Mutex<Vec<Log>>,
 }
 
 impl<'a, T: Transport> Regions<'a, T> {
-    /// Starts to count, in the best way that there is: see [`Method`]. All sources must fit on the
+    /// Starts counting by the best available method: see [`Method`]. All sources must fit on the
     /// counters at once.
     pub fn open(connection: &'a mut Connection<T>, sources: &Sources) -> Result<Self> {
         Self::open_by(connection, sources, None)
     }
 
-    /// The same in this way only, or not at all.
+    /// The same by this method, or not at all.
     pub fn open_by(
         connection: &'a mut Connection<T>,
         sources: &Sources,
@@ -132,8 +131,8 @@ impl<'a, T: Transport> Regions<'a, T> {
         self.about.method
     }
 
-    /// The regions of the calling thread, under a name for the report. Measures first what
-    /// measuring costs.
+    /// The regions of the calling thread, under a name for the report. First measures the cost of
+    /// measuring.
     pub fn thread(&self, name: &str) -> Result<Thread<'_>>
     where
         T: Send,
@@ -141,8 +140,9 @@ impl<'a, T: Transport> Regions<'a, T> {
         self.thread_on(name, &[])
     }
 
-    /// The same for a thread that runs on these processors only, pinned there by the caller. Whole
-    /// processors are then counted there alone; the other methods count the thread wherever it is.
+    /// The same for a thread that runs on these processors only, where the caller has pinned it. If
+    /// whole processors are counted, only these are; the other methods count the thread wherever it
+    /// runs.
     pub fn thread_on(&self, name: &str, processors: &[u32]) -> Result<Thread<'_>>
     where
         T: Send,
@@ -155,8 +155,8 @@ impl<'a, T: Transport> Regions<'a, T> {
         Ok(thread)
     }
 
-    /// The same without having measured what measuring costs, for a caller with a longer way: it
-    /// enters [`EMPTY_NESTED`], and in it [`EMPTY`], some times by that way.
+    /// The same without measuring the cost of measuring, for a caller whose own call path is
+    /// longer: it enters [`EMPTY_NESTED`], and [`EMPTY`] inside it, several times by that path.
     pub fn uncalibrated_thread(&self, name: &str, processors: &[u32]) -> Result<Thread<'_>>
     where
         T: Send,
@@ -172,7 +172,7 @@ impl<'a, T: Transport> Regions<'a, T> {
         })
     }
 
-    /// What the chosen processors have counted since the start, whatever the method: one for each
+    /// What the chosen processors have counted since the start, by any method: one total for each
     /// source.
     pub fn totals(&self) -> Result<Vec<u64>> {
         let counts = lock(&self.session).snapshot()?;
@@ -186,30 +186,30 @@ impl<'a, T: Transport> Regions<'a, T> {
         Ok(totals)
     }
 
-    /// What carries the requests, for a modelled machine, which only does what it is told to.
+    /// Lends the transport, for a modelled machine, which only runs when it is made to.
     pub fn with_transport<R>(&self, act: impl FnOnce(&mut T) -> R) -> R {
         act(lock(&self.session).transport())
     }
 
-    /// What was counted by the threads that have ended.
+    /// The report on the threads that have ended.
     #[must_use]
     pub fn report(&self) -> Report {
         self.report_culled(Cull::default())
     }
 
-    /// The same with another rule of what is anomalous.
+    /// The same with another rule for what is anomalous.
     #[must_use]
     pub fn report_culled(&self, cull: Cull) -> Report {
         Report::of(&self.about, &lock(&self.logs), cull)
     }
 }
 
-/// A measurement is whole or was never pushed: a panic of another thread does it no harm.
+/// A measurement is pushed whole or not at all, so another thread's panic does it no harm.
 fn lock<L>(mutex: &Mutex<L>) -> MutexGuard<'_, L> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Regions have no turns to scale by.
+/// Fails unless the sources fit at once: regions have no turns to scale by.
 fn fits<T: Transport>(connection: &mut Connection<T>, sources: &Sources) -> Result<()> {
     let count = sources.names().count();
     let fit = connection
@@ -224,12 +224,12 @@ fn fits<T: Transport>(connection: &mut Connection<T>, sources: &Sources) -> Resu
     ))
 }
 
-/// The regions of one thread. It stays on its thread; what it counted is in the report when it is
+/// The regions of one thread. It stays on its thread; its counts are in the report once it is
 /// dropped.
 pub struct Thread<'r> {
     counters: RefCell<Box<dyn Counters + 'r>>,
     log: RefCell<Log>,
-    /// Regions left so far.
+    /// How many regions have been left so far.
     passages: Cell<u64>,
     logs: &'r Mutex<Vec<Log>>,
 }
@@ -286,7 +286,7 @@ impl<'r> Thread<'r> {
     }
 }
 
-/// The least time that a reading took.
+/// The shortest time that a reading took.
 fn reading_ns(counters: &mut dyn Counters) -> Result<f64> {
     let mut least = f64::INFINITY;
     for _ in 0..CALIBRATIONS {
@@ -326,7 +326,8 @@ struct Log {
 #[derive(Debug, Default)]
 struct Raw {
     name: String,
-    /// One row for each passage: regions left meanwhile, ticks, and one count for each source.
+    /// One row for each passage: regions left in the meantime, ticks, and one count for each
+    /// source.
     rows: Vec<u64>,
     passages: usize,
     discarded: [u64; Discard::ALL.len()],

@@ -1,8 +1,8 @@
-//! What a user names: lists of sources, and lists of processors.
+//! Parses what a user names: lists of sources, and lists of processors.
 //!
-//! A list of sources is comma-separated; each is a name, `Profile` and a name, an id, `rHEX`, or
-//! Linux perf's `cpu/…/`, with an optional filter behind a colon. `{A,B}` runs together or not at all. `all` is every
-//! source that the machine supports.
+//! A list of sources is comma-separated. Each item is a name, `Profile` and a name, an id, `rHEX`,
+//! or Linux perf's `cpu/…/`, with an optional filter after a colon. `{A,B}` runs together or not at
+//! all. `all` is every source that the machine supports.
 
 mod perf;
 
@@ -14,20 +14,20 @@ use std::ops::RangeInclusive;
 const LIST_HINT: &str =
     "A list is like `TotalIssues,0x1B:u,{cycles,cache-misses:k},r01C2,cpu/event=0xc2,umask=1/`.";
 
-/// Which source is meant.
+/// Which source an item means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// By name or number, as the user wrote it.
     Named(String),
     /// A raw select, in the layout of the family's register.
     Raw(u64),
-    /// A vendor's event with other fields.
+    /// A vendor's event with some fields replaced.
     Changed {
         /// Its name.
         name: String,
-        /// The bits of those fields.
+        /// The bits of the select that the fields cover.
         changed: u64,
-        /// What they are.
+        /// The values of the fields, in place.
         select: u64,
     },
 }
@@ -39,20 +39,20 @@ pub struct Item {
     pub what: What,
     /// The text that names it, without filter and period.
     pub text: String,
-    /// The filter, as [`Spec::USER`] and [`Spec::KERNEL`], where one was given.
+    /// The filter, as [`Spec::USER`] and [`Spec::KERNEL`], if one was given.
     pub filter: Option<u16>,
-    /// Events between samples, where that was given.
+    /// Events between samples, if given.
     pub period: Option<u64>,
     /// 0, or the number of the group it runs in.
     pub group: u16,
-    /// The type of core that counts it, as leaf 0x1A has it; `None` for all.
+    /// The type of core that counts it, as in leaf 0x1A; `None` for all.
     pub core: Option<u8>,
 }
 
-/// A source of a machine, chosen to be counted or sampled.
+/// A source of a machine, chosen for counting or sampling.
 #[derive(Clone, Debug)]
 pub struct Chosen {
-    /// What the wire says of it.
+    /// Its specification on the wire.
     pub spec: Spec,
     /// Its name, with its filter if one was given.
     pub label: String,
@@ -86,7 +86,7 @@ pub fn parse_list(list: &str, items: &mut Vec<Item>) -> Result<()> {
     }
 }
 
-/// The parts between the commas that stand outside of `cpu/…/`.
+/// The parts between commas, ignoring commas inside `cpu/…/`.
 fn parts(list: &str) -> impl Iterator<Item = &str> {
     let mut inside = false;
     list.split(move |character| {
@@ -170,7 +170,7 @@ fn parse_modifier(list: &str, part: &str, item: &mut Item) -> Result<()> {
     }
 }
 
-/// The select behind `r`; `None` where this is no raw select, an error where it is too long.
+/// The select after `r`; `None` if this is no raw select, an error if it is too long.
 pub(crate) fn raw_select(name: &str) -> Option<Result<u64>> {
     let digits = name.strip_prefix(['r', 'R'])?;
     let all_hex = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -180,7 +180,7 @@ pub(crate) fn raw_select(name: &str) -> Option<Result<u64>> {
     })
 }
 
-/// A number in decimal or, behind `0x`, in hexadecimal.
+/// A number in decimal or, after `0x`, in hexadecimal.
 pub(crate) fn parse_number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) if digits.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
@@ -206,7 +206,7 @@ pub(crate) const fn filter_suffix(filter: u16) -> &'static str {
     }
 }
 
-/// Parses a list of processors such as `0-3,8`; they come in order and once each.
+/// Parses a list of processors such as `0-3,8`; the result is sorted, without duplicates.
 pub fn parse_processors(list: &str) -> Result<Vec<u32>> {
     let mut all = BTreeSet::new();
     for part in list.split(',') {
@@ -218,7 +218,7 @@ pub fn parse_processors(list: &str) -> Result<Vec<u32>> {
 fn parse_range(part: &str) -> Option<RangeInclusive<u32>> {
     let (first, last) = part.split_once('-').unwrap_or((part, part));
     let (first, last) = (parse_index(first)?, parse_index(last)?);
-    // A machine has fewer; one index more still shows which processor is not there.
+    // A machine has fewer processors; one index more still shows which processor does not exist.
     (first <= last).then(|| first..=last.min(first.saturating_add(MAX_PROCESSORS as u32)))
 }
 

@@ -1,4 +1,4 @@
-//! A session: configured, started, read, stopped, and closed whatever happens.
+//! A session: configured, started, read, stopped, and closed in any case.
 
 use crate::connection::{Setup, elements};
 use crate::{Connection, Error, Result, Transport};
@@ -22,26 +22,26 @@ use zerocopy::{FromBytes, IntoBytes};
 pub struct Session<'a, T: Transport> {
     connection: &'a mut Connection<T>,
     number: u32,
-    /// What a reply with every count takes.
+    /// The length of a reply with every count.
     counts_bytes: usize,
-    /// Why the other side has ended it.
+    /// Why the other side has ended the session.
     ended: Option<ErrorCode>,
 }
 
-/// How long a start is tried again while the machine goes to sleep or wakes up.
+/// How long a start is retried while the machine goes to sleep or wakes up.
 const AWAKE: Duration = Duration::from_secs(1);
 
-/// What will be counted or sampled, as the other side has settled it.
+/// What will be counted or sampled, as the other side has decided.
 #[derive(Clone, Debug)]
 pub struct Settled {
-    /// Turns of the rotation, how long each is in units of 100 ns, and the rings' length.
+    /// The turns of the rotation, the length of each in units of 100 ns, and the rings' length.
     pub head: Configured,
     /// One for each source.
     pub intervals: Vec<UsedInterval>,
 }
 
 impl<'a, T: Transport> Session<'a, T> {
-    /// Opens a session; `kernel` asks for the right to see kernel mode.
+    /// Opens a session; `kernel` asks for access to kernel mode.
     pub fn open(
         connection: &'a mut Connection<T>,
         kernel: bool,
@@ -58,7 +58,7 @@ impl<'a, T: Transport> Session<'a, T> {
         })
     }
 
-    /// Says what to count, or with `sample` what to sample.
+    /// Sets what to count, or with `sample` what to sample.
     pub fn configure(&mut self, setup: &Setup, sample: bool) -> Result<Settled> {
         let flag = |set, flag| if set { flag } else { 0 };
         let flags = flag(sample, session::SAMPLE)
@@ -75,7 +75,7 @@ impl<'a, T: Transport> Session<'a, T> {
         Ok(Settled { head, intervals })
     }
 
-    /// Starts counting everywhere. A machine that is just waking up is given a second.
+    /// Starts counting everywhere. A machine that is waking up is given a second.
     pub fn start(&mut self) -> Result<()> {
         let until = Instant::now() + AWAKE;
         loop {
@@ -95,8 +95,8 @@ impl<'a, T: Transport> Session<'a, T> {
         self.bare(session::STOP, "stop")
     }
 
-    /// Reads every counter a last time, stops, and answers the final counts as [`Self::snapshot`]
-    /// does: in one request, unless the other side could not answer them with that.
+    /// Reads every counter a last time, stops, and returns the final counts as [`Self::snapshot`]
+    /// does. It takes one request, unless the other side could not return the counts with it.
     pub fn stop_and_read(&mut self) -> Result<Vec<Vec<Count>>> {
         match self.counts(session::STOP, "stop")? {
             Some(counts) => Ok(counts),
@@ -104,7 +104,7 @@ impl<'a, T: Transport> Session<'a, T> {
         }
     }
 
-    /// Every count: for each processor, one for each source. One request.
+    /// Every count: for each processor, one for each source. Takes one request.
     pub fn snapshot(&mut self) -> Result<Vec<Vec<Count>>> {
         let counts = self.counts(SNAPSHOT, "snapshot")?;
         counts.ok_or_else(|| Error::Protocol {
@@ -113,7 +113,7 @@ impl<'a, T: Transport> Session<'a, T> {
         })
     }
 
-    /// The counts in the reply to a request; `None` where it is a bare header.
+    /// The counts in the reply to a request; `None` if the reply is a bare header.
     fn counts(&mut self, code: RequestCode, name: &'static str) -> Result<Option<Vec<Vec<Count>>>> {
         let request = self.request();
         let (header, body) = self.connection.call_with_room::<ReplyHeader>(
@@ -129,7 +129,7 @@ impl<'a, T: Transport> Session<'a, T> {
             request: name,
             why: "it ends within its head".to_owned(),
         };
-        // What `Snapshot` has behind its header.
+        // What follows the header of `Snapshot`.
         let (sizes, body) = <[u32; 2]>::read_from_prefix(body).map_err(|_| malformed())?;
         let [processors, sources] = sizes.map(|size| size as usize);
         let counts: Vec<Count> = elements(name, body, processors.saturating_mul(sources))?;
@@ -137,14 +137,14 @@ impl<'a, T: Transport> Session<'a, T> {
         Ok(Some(counts.collect()))
     }
 
-    /// Takes samples out of the rings, without their branches; answers them and how many are left.
+    /// Takes samples out of the rings, without their branches; returns them and how many are left.
     pub fn drain(&mut self) -> Result<(Vec<Sample>, u64)> {
         let (samples, _, left) = self.drain_branches()?;
         Ok((samples, left))
     }
 
-    /// The same with the branches of all samples, one sample's behind those of the one before: as
-    /// many as each says that it has, newest first.
+    /// The same with the branches of all samples, concatenated in the samples' order: as many as
+    /// each sample says it has, newest first.
     pub fn drain_branches(&mut self) -> Result<(Vec<Sample>, Vec<Branch>, u64)> {
         let request = self.request();
         let (head, body) = self.connection.call_with_room::<Drained>(
@@ -167,8 +167,8 @@ impl<'a, T: Transport> Session<'a, T> {
         Ok((samples, branches, head.left))
     }
 
-    /// Takes system events out of their ring, all that are there; answers them and how many the ring
-    /// had no room for since this was last asked.
+    /// Takes all system events out of their ring; returns them and how many did not fit into the
+    /// ring since the last call.
     pub fn drain_events(&mut self) -> Result<(Vec<SystemEvent>, u64)> {
         let request = self.request();
         let (mut all, mut lost) = (Vec::new(), 0_u64);
@@ -189,7 +189,7 @@ impl<'a, T: Transport> Session<'a, T> {
         }
     }
 
-    /// Why the other side has ended sampling by itself, as the last [`Self::drain`] told.
+    /// Why the other side has ended sampling by itself, as the last [`Self::drain`] reported.
     #[must_use]
     pub const fn ended(&self) -> Option<ErrorCode> {
         self.ended
@@ -202,7 +202,7 @@ impl<'a, T: Transport> Session<'a, T> {
             .head(STATISTICS, "statistics", request.as_bytes())
     }
 
-    /// Sets the interval of one source, in events (ProfileTime: 100 ns); answers the one in use.
+    /// Sets the interval of one source, in events (ProfileTime: 100 ns); returns the one in use.
     pub fn set_interval(&mut self, source: u32, interval: u64) -> Result<UsedInterval> {
         let request = SetInterval {
             header: RequestHeader::new(size_of::<SetInterval>(), 0),
@@ -220,7 +220,7 @@ impl<'a, T: Transport> Session<'a, T> {
         Ok(reply.interval)
     }
 
-    /// Of a running session that counts by thread: what EnableThreadProfiling takes, and the
+    /// For a running session that counts by thread: the mask for EnableThreadProfiling, and the
     /// counter of each source.
     pub(crate) fn thread_counters(&mut self) -> Result<(u64, Vec<ThreadCounter>)> {
         let request = self.request();
@@ -231,15 +231,14 @@ impl<'a, T: Transport> Session<'a, T> {
         Ok((mask, elements("threads", body, head.count as usize)?))
     }
 
-    /// Every program on the machine may read the counters by RDPMC from now on, until this session
-    /// is dropped.
+    /// Lets every program on the machine read the counters by RDPMC, until this session is dropped.
     pub fn allow_rdpmc(&mut self) -> Result<Rdpmc> {
         let request = self.request();
         self.connection
             .head(rdpmc::ALLOW, "allow-rdpmc", request.as_bytes())
     }
 
-    /// What carries the requests.
+    /// The transport that carries the requests.
     pub const fn transport(&mut self) -> &mut T {
         self.connection.transport()
     }
@@ -260,7 +259,8 @@ impl<'a, T: Transport> Session<'a, T> {
     }
 }
 
-/// Samples with room for so many branches behind each; `None` where they are not as they say.
+/// Samples with room for `depth` branches after each; `None` if they are not laid out as they
+/// claim.
 fn branched(body: &[u8], count: usize, depth: usize) -> Option<(Vec<Sample>, Vec<Branch>)> {
     let size = size_of::<Sample>() + depth.checked_mul(size_of::<Branch>())?;
     if count.checked_mul(size)? != body.len() {
@@ -279,7 +279,7 @@ fn branched(body: &[u8], count: usize, depth: usize) -> Option<(Vec<Sample>, Vec
 
 impl<T: Transport> Drop for Session<'_, T> {
     fn drop(&mut self) {
-        // The handle's own end closes the session too, should this request fail.
+        // If this request fails, closing the handle still closes the session.
         let _ = self.bare(session::CLOSE, "close");
     }
 }

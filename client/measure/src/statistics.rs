@@ -1,37 +1,37 @@
-//! What repeated measurements say: mean, spread, confidence, and which are unlike the others.
+//! Statistics over repeated measurements: mean, spread, confidence interval, and outliers.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use statrs::function::erf::erfc;
 use statrs::function::factorial::ln_binomial;
 
-/// Of values that are measured again and again.
+/// A summary of repeated measurements of one value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
-    /// The values that mean, deviation and confidence are of, by index.
+    /// The values that mean, deviation and confidence are computed from, by index.
     pub kept: Vec<usize>,
-    /// To the nearest whole.
+    /// The mean, rounded to the nearest integer.
     pub mean: u128,
     /// Standard deviation of one value.
     pub deviation: f64,
-    /// The true mean is this near to the one here, in 95 of 100 cases (Student's t).
+    /// The true mean is within this distance of `mean` in 95 of 100 cases (Student's t).
     pub confidence: f64,
-    /// The least of all.
+    /// The smallest of all values.
     pub min: u128,
-    /// The middle of all, to the nearest whole.
+    /// The median of all values, rounded to the nearest integer.
     pub median: u128,
-    /// The greatest of all.
+    /// The largest of all values.
     pub max: u128,
-    /// Which values are unlike the others, by index: outside Tukey's fences, which stand one and a
-    /// half times the distance of the quartiles beside them. Fewer than five values have none.
+    /// Outliers, by index: values outside Tukey's fences, which lie 1.5 times the interquartile
+    /// range beyond the quartiles. Fewer than five values have none.
     pub outliers: Vec<usize>,
 }
 
-/// The fewest values whose quartiles mean something.
+/// The fewest values whose quartiles are meaningful.
 const QUARTILES_MIN: usize = 5;
 
 impl Summary {
-    /// Of at least two values; `None` of fewer. With `trim`, mean, deviation and confidence leave
-    /// out the outliers.
+    /// Summarises at least two values; `None` for fewer. With `trim`, mean, deviation and
+    /// confidence exclude the outliers.
     #[must_use]
     pub fn of(values: &[u128], trim: bool) -> Option<Self> {
         if values.len() < 2 {
@@ -94,7 +94,8 @@ fn outliers(values: &[u128], sorted: &[u128]) -> Vec<usize> {
         .collect()
 }
 
-/// A quantile, linear between the values beside it, as its distance from the least.
+/// A quantile, linearly interpolated between its neighbours, as the distance from the smallest
+/// value.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -107,7 +108,7 @@ fn quantile(sorted: &[u128], least: u128, part: f64) -> f64 {
     below + (at(place.ceil() as usize) - below) * place.fract()
 }
 
-/// The middle of sorted values, to the nearest whole.
+/// The median of sorted values, rounded to the nearest integer.
 pub(crate) fn median(sorted: &[u128]) -> u128 {
     let at = |index: usize| sorted.get(index).copied().unwrap_or_default();
     let half = sorted.len() / 2;
@@ -118,7 +119,8 @@ pub(crate) fn median(sorted: &[u128]) -> u128 {
     low + (high - low).div_ceil(2)
 }
 
-/// Mean, to the nearest whole, and standard deviation; the deviation of one value is `None`.
+/// Mean, rounded to the nearest integer, and standard deviation, which is `None` for a single
+/// value.
 #[must_use]
 pub fn mean_and_deviation(values: &[u128]) -> (u128, Option<f64>) {
     let n = values.len().max(1) as u128;
@@ -126,7 +128,8 @@ pub fn mean_and_deviation(values: &[u128]) -> (u128, Option<f64>) {
         .iter()
         .fold(0u128, |sum, &value| sum.saturating_add(value));
     let mean = sum.saturating_add(n / 2) / n;
-    // Differences from one of them are exact where the values themselves have too many bits.
+    // Differences from one of the values are exact even if the values themselves have too many
+    // bits.
     let least = values.iter().copied().min().unwrap_or(0);
     let above: Vec<f64> = values.iter().map(|value| real(value - least)).collect();
     let mean_above = above.iter().sum::<f64>() / real(n);
@@ -135,12 +138,12 @@ pub fn mean_and_deviation(values: &[u128]) -> (u128, Option<f64>) {
     (mean, deviation)
 }
 
-/// Fewer than this are expected in the smallest part: the normal approximation is too coarse.
+/// If fewer than this are expected in the smallest part, the normal approximation is too coarse.
 const NORMAL_MIN: f64 = 10.0;
 
-/// How likely it is that two shares, each `(part, whole)`, differ at least as much as these do,
-/// where chance alone makes them differ: the two-sided p-value of the two-proportion z-test, and of
-/// Fisher's exact test where a part is small.
+/// How likely it is that two shares, each `(part, whole)`, differ at least as much as these by
+/// chance alone: the two-sided p-value of the two-proportion z-test, or of Fisher's exact test if a
+/// part is small.
 #[must_use]
 pub fn by_chance((part, whole): (u64, u64), (other_part, other_whole): (u64, u64)) -> f64 {
     if whole == 0 || other_whole == 0 {
@@ -156,11 +159,12 @@ pub fn by_chance((part, whole): (u64, u64), (other_part, other_whole): (u64, u64
     erfc(distance / deviation / std::f64::consts::SQRT_2)
 }
 
-/// Fisher's exact test: the probability of all outcomes that are no likelier than this one.
+/// Fisher's exact test: the total probability of all outcomes no likelier than this one.
 fn fisher((part, whole): (u64, u64), (other_part, other_whole): (u64, u64)) -> f64 {
     let parts = part.saturating_add(other_part);
     let all = whole.saturating_add(other_whole);
-    // Being in a part and being outside it are the same question; the smaller has fewer outcomes.
+    // Being inside a part and being outside it are the same question; the smaller one has fewer
+    // outcomes.
     if parts > all / 2 {
         let (outside, other) = (
             whole.saturating_sub(part),
@@ -173,7 +177,7 @@ fn fisher((part, whole): (u64, u64), (other_part, other_whole): (u64, u64)) -> f
     let outcome = |k: u64| {
         ln_binomial(whole, k) + ln_binomial(other_whole, parts - k) - ln_binomial(all, parts)
     };
-    // Equal probabilities are not equal to the last bit.
+    // Equal probabilities may differ in their last bits.
     let here = outcome(part) + 1e-6;
     let least = parts.saturating_sub(other_whole);
     let outcomes = (least..=parts.min(whole)).map(outcome);
@@ -181,9 +185,9 @@ fn fisher((part, whole): (u64, u64), (other_part, other_whole): (u64, u64)) -> f
     sum.min(1.0)
 }
 
-/// Which of many p-values are clear of chance: at most 5 % of those that are called clear are not,
-/// on the average (Y. Benjamini and Y. Hochberg, Controlling the false discovery rate, J. R.
-/// Statist. Soc. B 57, 1995).
+/// Which of many p-values are significant: on average at most 5 % of those reported are chance (Y.
+/// Benjamini and Y. Hochberg, Controlling the false discovery rate, J. R. Statist. Soc. B 57,
+/// 1995).
 #[must_use]
 pub fn clear_of_chance(by_chance: &[f64]) -> Vec<bool> {
     const RATE: f64 = 0.05;
@@ -222,7 +226,7 @@ mod tests {
             assert!((found - p).abs() < 1e-4, "{one:?} {other:?}: {found}");
         }
         assert!(by_chance((5000, 10_000), (5500, 10_000)) < 1e-9);
-        // The square root of 30 standard deviations: 4.3e-8.
+        // A difference of sqrt(30) standard deviations: 4.3e-8.
         assert!(by_chance((0, 1 << 40), (30, 1 << 40)) < 1e-7);
     }
 
@@ -239,7 +243,7 @@ mod tests {
         assert!(clear_of_chance(&[]).is_empty());
     }
 
-    /// Two recordings of the same: a thousand functions, all alike.
+    /// Two recordings of the same workload: a thousand functions, all alike.
     #[test]
     fn what_is_alike_is_not_called_clear() {
         let mut random = fastrand::Rng::with_seed(7);
@@ -279,13 +283,13 @@ mod tests {
             assert_eq!(summary.mean, mean);
             assert!((summary.deviation - deviation).abs() < 1e-9, "{summary:?}");
         }
-        // The same, where doubles have no bits left for it.
+        // The same values offset so far that doubles have no bits left for them.
         let far = [1u128, 3, 2].map(|value| (1 << 90) + value);
         let summary = Summary::of(&far, false).expect("values");
         assert_eq!((summary.mean, summary.deviation), ((1 << 90) + 2, 1.0));
     }
 
-    /// Two-sided 95 % and one-sided 99 %, of any textbook's table.
+    /// Two-sided 95 % and one-sided 99 % quantiles, from any textbook's table.
     #[test]
     fn quantiles_are_the_tables() {
         for (freedom, at_95, at_98) in [

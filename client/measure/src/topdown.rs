@@ -1,32 +1,33 @@
 //! Where the issue slots of a processor went: the top-down method (Yasin 2014), by the formulas of
-//! `data/topdown.csv`, over events that plain counters count.
+//! `data/topdown.csv`, over events that general counters can count.
 
 use crate::events::{Microarchitecture, unpacked};
 use crate::formula::Formula;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-/// The levels that there are formulas of.
+/// The levels for which there are formulas.
 pub const LEVELS: u8 = 2;
-/// Beside what is left over stands what was counted: the check of a sum takes that.
+/// The suffix of a part that was counted rather than derived as a remainder: the check of a sum
+/// uses it.
 const COUNTED: &str = "_Counted";
 
 static ROWS: LazyLock<String> =
     LazyLock::new(|| unpacked(include_bytes!(concat!(env!("OUT_DIR"), "/topdown"))));
 
-/// One part of the slots, in percent.
+/// One part of the slots.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// Its name, as the vendor has it.
+    /// Its name, as the vendor spells it.
     pub metric: &'static str,
-    /// 1 for parts of the whole, 2 for parts of those.
+    /// 1 for parts of the whole, 2 for parts of those parts.
     pub level: u8,
     /// In percent, over events of the processor.
     pub formula: Formula,
 }
 
-/// The parts down to a level, in the order of their levels; none where the vendor has no formulas
-/// for the microarchitecture.
+/// The parts down to a level, in the order of their levels; none if the vendor has no formulas for
+/// the microarchitecture.
 #[must_use]
 pub fn parts(of: &Microarchitecture, level: u8) -> Vec<Part> {
     let rows = ROWS.lines().skip(1).filter_map(|line| {
@@ -45,7 +46,7 @@ pub fn parts(of: &Microarchitecture, level: u8) -> Vec<Part> {
     let named = |name: &str| by_name.get(name).map(|formula| (*formula).clone());
     let mut parts: Vec<Part> = rows
         .iter()
-        // Level 0 is what the others are parts of.
+        // Level 0 is the whole that the others are parts of.
         .filter(|(_, of, _)| (1..=level).contains(of))
         .map(|(metric, level, formula)| Part {
             metric,
@@ -57,8 +58,8 @@ pub fn parts(of: &Microarchitecture, level: u8) -> Vec<Part> {
     parts
 }
 
-/// What the parts of level 1 add up to, in percent, where all have a value. A part that was counted
-/// stands for the one that is left over.
+/// The sum of the parts of level 1, in percent, if all have a value. A part that was counted
+/// replaces the one that is derived as the remainder.
 #[must_use]
 pub fn sum(level_1: &[(&str, Option<f64>)]) -> Option<f64> {
     let counted = |metric: &str| {
@@ -70,8 +71,8 @@ pub fn sum(level_1: &[(&str, Option<f64>)]) -> Option<f64> {
     sum.filter(|_| !level_1.is_empty())
 }
 
-/// An event of a formula as a list of sources has it: `NAME.c1` and perf's `cpu@NAME,cmask=1@` are
-/// events with another counter mask.
+/// An event of a formula, as a list of sources spells it: `NAME.c1` and perf's `cpu@NAME,cmask=1@`
+/// are events with another counter mask.
 #[must_use]
 pub fn listed(name: &str) -> String {
     if let Some(inside) = name.strip_prefix("cpu@") {
@@ -88,7 +89,7 @@ mod tests {
     use super::*;
     use crate::events::microarchitectures;
 
-    /// Every formula is read, and names events of its own microarchitecture alone.
+    /// Every formula parses, and names events of its own microarchitecture only.
     #[test]
     fn every_formula_is_over_events_of_its_own_table() {
         let mut tables = 0;

@@ -1,13 +1,13 @@
 //! Where requests go: to the installed driver, or to the same service on a modelled machine.
 //!
-//! A transport carries bytes and knows nothing of what they mean.
+//! A transport carries bytes and does not interpret them.
 
 use crate::Result;
 use shared_types::request::RequestCode;
 
 /// Carries the bytes of one DeviceIoControl.
 pub trait Transport {
-    /// Sends `input`, puts the reply into `output` and answers its length in bytes.
+    /// Sends `input`, puts the reply into `output` and returns its length in bytes.
     fn request(&mut self, code: RequestCode, input: &[u8], output: &mut [u8]) -> Result<usize>;
 }
 

@@ -25,7 +25,7 @@ fn halves(value: u128) -> [u64; 2] {
     [value as u64, (value >> 64) as u64]
 }
 
-/// A source that is on a counter in every `share`-th of `stretches`; answers its count and the
+/// A source that is on a counter in every `share`-th of `stretches`; returns its count and the
 /// truth.
 fn simulate(rates: &[f64], share: usize, ticks: u64) -> (Count, u64) {
     let (mut count, mut truth) = (Count::default(), 0u64);
@@ -125,8 +125,8 @@ fn the_bound_holds_in_more_than_95_of_100_random_workloads() {
     }
 }
 
-/// What the promise assumes, shown by what breaks it: a workload in step with turns that come in a
-/// fixed order is seen at its busiest only, and all turns agree.
+/// Shows what the promise assumes by breaking it: a workload in step with turns that come in a
+/// fixed order is seen only at its busiest, and all turns agree.
 #[test]
 fn a_workload_in_step_with_the_rotation_is_outside_the_promise() {
     let rates: Vec<f64> = [1.0, 0.0].repeat(20);
@@ -136,7 +136,7 @@ fn a_workload_in_step_with_the_rotation_is_outside_the_promise() {
     assert!(estimate.error.expect("a bound") < 1000.0);
 }
 
-/// Workloads with a period of their own that is not in step with the turns, from any beginning.
+/// Workloads whose own period is not in step with the turns, starting at any phase.
 #[test]
 fn the_bound_holds_against_periods_that_are_not_in_step() {
     for (share, period) in [(2, 3), (3, 7), (4, 5), (8, 3)] {

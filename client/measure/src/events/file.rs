@@ -1,4 +1,4 @@
-//! A list of events as Intel publishes it: the JSON of the perfmon repository, for processors that
+//! A list of events as Intel publishes it, the JSON of the perfmon repository, for processors that
 //! are newer than the tables.
 
 use super::Event;
@@ -8,11 +8,11 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// No list is longer.
+/// The largest list that is read.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 const HINT: &str = "It is a core event list of https://github.com/intel/perfmon, such as SKL/events/skylake_core.json.";
 
-/// The lists have a head since 2022; before, they were the events alone.
+/// Since 2022 the lists have a header; before, they held the events alone.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Document {
@@ -55,15 +55,14 @@ struct Row {
     errata: String,
     #[serde(default)]
     deprecated: String,
-    /// Of events outside of the core.
+    /// The unit that an uncore event belongs to.
     #[serde(default)]
     unit: String,
     #[serde(default)]
     offcore: String,
 }
 
-/// Reads the events of a file; those outside of the core, and those that need OFFCORE_RSP, are left
-/// out.
+/// Reads the events of a file. Uncore events and those that need OFFCORE_RSP are left out.
 pub fn read(path: &Path) -> Result<Vec<Event>> {
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(|error| Error::reading(path, error))?;
@@ -76,7 +75,7 @@ pub fn read(path: &Path) -> Result<Vec<Event>> {
         why: format!("is not a list of events: {why}"),
         hint: HINT.to_owned(),
     };
-    // Intel's files begin with a byte order mark now and then.
+    // Some of Intel's files begin with a byte order mark.
     let text = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&bytes);
     let document: Document =
         serde_json::from_slice(text).map_err(|error| bad(error.to_string()))?;
@@ -99,7 +98,7 @@ pub fn read(path: &Path) -> Result<Vec<Event>> {
 
 fn event(row: &Row) -> Option<Event> {
     let flag = |text: &str| text == "1";
-    // Where one event has two codes, as OFFCORE_RESPONSE has, they stand apart by commas.
+    // An event with two codes, such as OFFCORE_RESPONSE, separates them by commas.
     let first = |text: &str| number(text.split(',').next().unwrap_or_default());
     let (counters, fixed) = counters(&row.counter)?;
     let unit_mask = first(&row.unit_mask)? & 0xFF | (first(&row.unit_mask_2)? & 0xFF) << 8;
@@ -124,7 +123,7 @@ fn event(row: &Row) -> Option<Event> {
     })
 }
 
-/// `0,1,2,3`, or `Fixed counter 0`: the mask of general counters, the fixed counter.
+/// `0,1,2,3` or `Fixed counter 0`: the mask of general counters, or the fixed counter.
 fn counters(text: &str) -> Option<(Option<u32>, Option<u8>)> {
     let text = text.trim().to_ascii_lowercase();
     if let Some(index) = text.strip_prefix("fixed counter") {
@@ -140,7 +139,7 @@ fn counters(text: &str) -> Option<(Option<u32>, Option<u8>)> {
     Some((Some(mask), None))
 }
 
-/// Decimal, hexadecimal behind `0x`, or nothing, which is 0.
+/// Decimal, hexadecimal after `0x`, or an empty text, which is 0.
 fn number(text: &str) -> Option<u64> {
     let text = text.trim();
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {

@@ -1,8 +1,8 @@
-//! Which table of events a processor has: the rows of `data/map.csv`, the first that fits.
+//! Which table of events a processor has: the first row of `data/map.csv` that matches.
 
 use shared_types::request::machine::Processor;
 
-/// One row: a family's models, on hybrid machines with the type of core and its native model.
+/// One row: the models of a family and, on hybrid machines, the core type and its native model.
 struct Row {
     vendor: &'static str,
     family: u32,
@@ -13,14 +13,14 @@ struct Row {
     native_model: Option<u32>,
 }
 
-/// The table's name; `None` where no row fits.
+/// The table's name; `None` if no row matches.
 pub(super) fn table_of(processor: &Processor) -> Option<&'static str> {
     let rows = || {
         let lines = include_str!("../../data/map.csv").lines().skip(1);
         lines.filter_map(Row::of).filter(|row| row.fits(processor))
     };
     let native = |row: &Row| row.native_model == Some(processor.native_model);
-    // Where no row has this native model, the type decides, as it does for Linux perf.
+    // If no row has this native model, the core type decides, as it does in Linux perf.
     let exact = rows().find(|row| row.core_type.is_none() || native(row));
     exact.or_else(|| rows().next()).map(|row| row.table)
 }

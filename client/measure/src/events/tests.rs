@@ -1,4 +1,4 @@
-//! Is every table whole, and is every processor's the right one?
+//! Is every table complete, and does every processor get the right one?
 
 use super::*;
 use zerocopy::FromZeros;
@@ -121,7 +121,7 @@ fn a_select_has_the_rows_fields_at_their_places() {
     }
 }
 
-/// Intel's first lists of fixed counters begin at 1; the processor's begin at 0.
+/// Intel's first lists number fixed counters from 1; the processor numbers them from 0.
 #[test]
 fn instructions_are_fixed_counter_0_on_every_table_that_has_them_there() {
     for one in microarchitectures() {

@@ -1,7 +1,7 @@
 //! The recorder's side of the buffer.
 //!
-//! The program is a stranger: it may write anything anywhere in the buffer at any time. Whatever is
-//! read is copied once, and then checked; what makes no sense is left out and counted.
+//! The program is not trusted: it may write anything anywhere in the buffer at any time. Everything
+//! is copied once and then checked; what is invalid is left out and counted.
 
 use super::memory::Mapping;
 use super::shared::{CALIBRATION, CHANNELS_MAX, CHUNKS, Cause, Shared, State};
@@ -13,10 +13,10 @@ use std::hash::BuildHasher;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Distances of calibrating marks that are kept.
+/// How many distances of calibration marks are kept.
 const DISTANCES_MAX: usize = 1 << 14;
 
-/// Something that a program said of itself.
+/// One mark of a program.
 #[repr(C)]
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, Immutable, IntoBytes, KnownLayout,
@@ -24,9 +24,9 @@ const DISTANCES_MAX: usize = 1 << 14;
 pub struct Mark {
     /// When: the time-stamp counter.
     pub time: u64,
-    /// What the program said.
+    /// The value that the program gave.
     pub value: u64,
-    /// The process that said it.
+    /// The process that made the mark.
     pub process: u32,
     /// Its thread.
     pub thread: u32,
@@ -39,15 +39,16 @@ pub struct Mark {
 /// What a mark costs, measured in the programs that were recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
-    /// The least distance of two marks that followed each other at once, in ticks.
+    /// The shortest time between two consecutive marks, in ticks.
     pub min_ticks: u64,
-    /// The middle one.
+    /// The median of these times.
     pub median_ticks: u64,
-    /// How many distances these are of.
+    /// How many of these times were measured.
     pub distances: u64,
 }
 
-/// The buffer of a recorder, for the program that it will start and all that this starts.
+/// A recorder's buffer, for the program that it will start and every process that this program
+/// starts.
 #[derive(Debug)]
 pub struct Buffer {
     memory: Mapping,
@@ -59,19 +60,19 @@ pub struct Buffer {
 #[derive(Debug)]
 struct Reader {
     begun: u64,
-    /// Marks of each chunk that have been read.
+    /// How many marks of each chunk have been read.
     read: Vec<usize>,
-    /// The name of each number that marks have.
+    /// The index of the name of each channel number in use.
     named: [Option<u32>; CHANNELS_MAX],
     names: Vec<String>,
     distances: Vec<u64>,
     damaged: u64,
-    /// The marks that are being checked.
+    /// The marks being checked.
     copied: Vec<[u64; 3]>,
 }
 
 impl Buffer {
-    /// A buffer of 32 MiB, of which only what is used takes memory where the system allows that.
+    /// A buffer of 32 MiB. Only the part in use takes memory, where the system allows that.
     pub fn create() -> Result<Self> {
         let memory = Mapping::create().map_err(|error| {
             Error::unavailable(
@@ -96,14 +97,14 @@ impl Buffer {
         })
     }
 
-    /// What leads a program to the buffer: the name of an environment variable and its value.
+    /// How a program finds the buffer: the name of an environment variable and its value.
     #[must_use]
     pub fn environment(&self) -> (&'static str, String) {
         let handle = self.memory.handle();
         (VARIABLE, format!("{handle}:{:x}", self.token))
     }
 
-    /// The buffer as a program has it.
+    /// The buffer as a program sees it.
     #[cfg(test)]
     pub(super) fn attach(&self) -> &'static Shared {
         let shared = super::memory::attach(self.memory.handle()).expect("a buffer");
@@ -111,7 +112,7 @@ impl Buffer {
         shared
     }
 
-    /// Takes what was marked since the last time, in no order: each has its time.
+    /// Takes the marks made since the last call. They are in no order: each has its time.
     pub fn drain(&mut self, marks: &mut Vec<Mark>) {
         let shared = self.memory.shared();
         let drained = (0..CHUNKS).filter(|&index| self.reader.chunk(shared, index, marks));
@@ -126,26 +127,26 @@ impl Buffer {
         &self.reader.names
     }
 
-    /// Marks that were dropped for this cause, as the programs tell.
+    /// Marks that were dropped for this cause, as the programs report.
     #[must_use]
     pub fn dropped(&self, cause: Cause) -> u64 {
         self.memory.shared().dropped(cause)
     }
 
-    /// Marks and chunks that made no sense and were left out: something else than a mark has written
-    /// to the buffer.
+    /// Marks and chunks that were invalid and left out: something other than a mark wrote to the
+    /// buffer.
     #[must_use]
     pub const fn damaged(&self) -> u64 {
         self.reader.damaged
     }
 
-    /// Processes that found the buffer, as they tell.
+    /// Processes that found the buffer, as they report.
     #[must_use]
     pub fn attached(&self) -> u64 {
         self.memory.shared().attached()
     }
 
-    /// What a mark costs; `None` where no program has made one.
+    /// What a mark costs; `None` if no program has made one.
     #[must_use]
     pub fn cost(&self) -> Option<Cost> {
         let mut sorted = self.reader.distances.clone();
@@ -159,7 +160,7 @@ impl Buffer {
 }
 
 impl Reader {
-    /// Takes what is in a chunk; answers whether it is free now and was not before.
+    /// Takes the marks of a chunk; returns whether it has become free.
     fn chunk(&mut self, shared: &Shared, index: usize, marks: &mut Vec<Mark>) -> bool {
         let (Some(state), Some(chunk), Some(read)) = (
             shared.states.get(index),
@@ -173,7 +174,7 @@ impl Reader {
             return false;
         }
         let count = usize::try_from(chunk.count.load(Acquire)).unwrap_or(usize::MAX);
-        // More than there can be, or fewer than there were.
+        // The count is larger than possible, or has gone down.
         let new = chunk.marks.get(*read..count);
         let is_state = matches!(now, State::TAKEN | State::CLOSED);
         let Some(new) = new.filter(|_| is_state) else {
@@ -196,7 +197,7 @@ impl Reader {
         closed
     }
 
-    /// Checks marks of one thread, and keeps those that make sense.
+    /// Checks the marks of one thread and keeps the valid ones.
     fn take(&mut self, shared: &Shared, owner: u64, marks: &mut Vec<Mark>) {
         let latest = timestamp().saturating_add(rate::SKEW_TICKS);
         let earliest = self.begun.saturating_sub(rate::SKEW_TICKS);
@@ -227,7 +228,7 @@ impl Reader {
         self.copied.clear();
     }
 
-    /// The index of a channel's name. A name is read once.
+    /// The index of a channel's name. Each name is read once.
     fn channel(&mut self, shared: &Shared, number: u64) -> Option<u32> {
         let number = usize::try_from(number).ok()?;
         if let Some(known) = *self.named.get(number)? {

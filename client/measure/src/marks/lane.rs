@@ -47,13 +47,13 @@ impl<'a> Lane<'a> {
             time.store(now, Relaxed);
             what.store(value, Relaxed);
             on.store(channel.into(), Relaxed);
-            // What the recorder sees counted is whole.
+            // Every mark that the recorder sees counted is complete.
             held.chunk.count.store(count as u64 + 1, Release);
             self.count.set(count + 1);
         }
     }
 
-    /// Takes a free chunk, the first, so that few are in use.
+    /// Takes the first free chunk, so that few are in use.
     #[cold]
     fn next(&self, shared: &'a Shared) -> bool {
         self.close();
@@ -82,7 +82,7 @@ impl<'a> Lane<'a> {
         self.forget();
     }
 
-    /// The chunk is somebody else's.
+    /// Forgets the chunk, which belongs to somebody else.
     pub(super) fn forget(&self) {
         self.held.set(None);
         self.count.set(MARKS);

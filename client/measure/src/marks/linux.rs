@@ -1,5 +1,5 @@
-//! Memory without a name, by a file descriptor that is inherited, and sealed so that nobody can make
-//! it shorter under the recorder.
+//! Unnamed memory behind an inherited file descriptor, sealed so that nobody can shrink it while
+//! the recorder uses it.
 #![expect(
     unsafe_code,
     reason = "shared memory, and what belongs to a thread, are the system's"
@@ -13,14 +13,14 @@ use std::ptr::{self, NonNull};
 const SIZE: usize = size_of::<Shared>();
 const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
 
-/// The recorder's own.
+/// The recorder's own mapping.
 #[derive(Debug)]
 pub(super) struct Mapping {
     file: OwnedFd,
     at: NonNull<Shared>,
 }
 
-// SAFETY: the memory is atomics alone, and the mapping belongs to no thread.
+// SAFETY: the memory holds only atomics, and the mapping belongs to no thread.
 unsafe impl Send for Mapping {}
 
 impl Mapping {
@@ -40,13 +40,13 @@ impl Mapping {
         Ok(Self { file, at })
     }
 
-    /// What the program attaches to.
+    /// The handle by which the program attaches.
     pub(super) fn handle(&self) -> isize {
         self.file.as_raw_fd() as isize
     }
 
     pub(super) const fn shared(&self) -> &Shared {
-        // SAFETY: it is mapped until this is dropped, can become no shorter, and any bits in it are
+        // SAFETY: it is mapped until this is dropped, cannot become shorter, and any bits in it are
         // valid atomics.
         unsafe { self.at.as_ref() }
     }
@@ -61,15 +61,15 @@ impl Drop for Mapping {
 
 fn map(file: RawFd) -> Option<NonNull<Shared>> {
     let access = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: the system chooses the place.
+    // SAFETY: the system chooses the address.
     let at = unsafe { libc::mmap(ptr::null_mut(), SIZE, access, libc::MAP_SHARED, file, 0) };
     (at != libc::MAP_FAILED)
         .then(|| NonNull::new(at.cast()))
         .flatten()
 }
 
-/// The buffer behind an inherited descriptor, for as long as the process lives; `None` where that is
-/// none, or something else.
+/// The buffer behind an inherited descriptor, mapped for as long as the process lives; `None` if
+/// there is no such descriptor, or if it is something else.
 pub(super) fn attach(handle: isize) -> Option<&'static Shared> {
     let file = RawFd::try_from(handle).ok()?;
     // SAFETY: no pointer is passed.
@@ -83,19 +83,19 @@ pub(super) fn attach(handle: isize) -> Option<&'static Shared> {
     Some(unsafe { map(file)?.as_ref() })
 }
 
-/// The process in the upper half, the thread in the lower one.
+/// The process in the upper half, the thread in the lower half.
 pub(super) fn owner() -> u64 {
     // SAFETY: no pointer is passed.
     let thread = unsafe { libc::gettid() };
     u64::from(std::process::id()) << 32 | u64::from(thread.cast_unsigned())
 }
 
-/// From now on a fork's child takes chunks of its own.
+/// From now on the child of a fork takes chunks of its own.
 pub(super) fn watch_forks() {
     extern "C" fn forked() {
         super::forked();
     }
-    // SAFETY: the function lasts as long as the program.
+    // SAFETY: the function exists for as long as the program runs.
     unsafe { libc::pthread_atfork(None, None, Some(forked)) };
 }
 

@@ -1,22 +1,22 @@
-//! How fast the time-stamp counter is, against the system's clock.
+//! The rate of the time-stamp counter, measured against the system's clock.
 
 use crate::rdpmc::timestamp;
 use std::time::{Duration, Instant};
 
-/// How far the time-stamp counters of two processors may be apart: a millisecond at 4 GHz.
+/// How far apart the time-stamp counters of two processors may be: a millisecond at 4 GHz.
 pub(super) const SKEW_TICKS: u64 = 1 << 22;
 
-/// Pairs of readings at either end, of which the tightest counts.
+/// Pairs of readings at either end, of which the closest pair is used.
 const PAIRS: usize = 16;
 
 /// A rate of the time-stamp counter, and how well it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// Ticks in a second of the system's clock.
+    /// Ticks per second of the system's clock.
     pub ticks_a_second: u64,
-    /// How far that may be off, in billionths.
+    /// Its possible error, in billionths.
     pub error_ppb: u64,
-    /// For how long both were compared.
+    /// How long the two were compared.
     pub over: Duration,
 }
 
@@ -25,7 +25,7 @@ pub struct Rate {
 pub struct Moment {
     ticks: u64,
     at: Instant,
-    /// How far the two may be apart.
+    /// How far apart the two readings may be.
     apart: u64,
 }
 
@@ -44,7 +44,7 @@ impl Moment {
         tightest.unwrap_or_else(pair)
     }
 
-    /// For how long the system's clock has run since.
+    /// How long the system's clock has run since.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.at.elapsed()
@@ -56,7 +56,8 @@ impl Moment {
         let over = self.at.saturating_duration_since(earlier.at);
         let ticks = u128::from(self.ticks.saturating_sub(earlier.ticks));
         let nanoseconds = over.as_nanos().max(1);
-        // Each is in the middle of its pair to half of its width; the clock itself has its steps.
+        // Each lies in the middle of its pair to within half its width; the clock itself adds its
+        // step.
         let apart = u128::from(self.apart.midpoint(earlier.apart));
         let steps = 2 * system_step().as_nanos();
         let error = apart * 1_000_000_000 / ticks.max(1) + steps * 1_000_000_000 / nanoseconds;
@@ -69,7 +70,7 @@ impl Moment {
     }
 }
 
-/// The least distance of two readings of the system's clock that differ.
+/// The smallest difference between two different readings of the system's clock.
 fn system_step() -> Duration {
     let distance = |_| {
         let before = Instant::now();
@@ -83,7 +84,7 @@ fn system_step() -> Duration {
     (0..PAIRS).map(distance).min().unwrap_or_default()
 }
 
-/// The steps of the time-stamp counter: the least distance of two readings that differ.
+/// The step of the time-stamp counter: the smallest difference between two different readings.
 #[must_use]
 pub fn step_ticks() -> u64 {
     const READINGS: usize = 1000;

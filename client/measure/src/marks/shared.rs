@@ -1,32 +1,32 @@
 //! The memory that a program and its recorder share.
 //!
-//! Whatever stands there is no more than numbers to either: all of it is atomic, any bits are valid,
-//! and nothing in it is a place or a length that is used unchecked.
+//! Neither side takes its contents for more than numbers: all of it is atomic, any bits are valid,
+//! and nothing in it is used as an address or a length unchecked.
 
 use std::sync::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// Channels at most.
+/// The largest number of channels.
 pub const CHANNELS_MAX: usize = 256;
 /// The longest name of a channel, in bytes.
 pub const NAME_MAX: usize = NAME_WORDS * size_of::<u64>();
 
-/// Threads that mark at once at most, as each has a chunk.
+/// The largest number of threads that mark at once: each has a chunk.
 pub(super) const CHUNKS: usize = 4096;
-/// What makes a chunk 8 KiB long.
+/// Makes a chunk 8 KiB long.
 pub(super) const MARKS: usize = 340;
 const NAME_WORDS: usize = 7;
 
-/// The channel of the marks whose distances tell a mark's cost.
+/// The channel of the calibration marks, whose distances give the cost of a mark.
 pub(super) const CALIBRATION: u32 = CHANNELS_MAX as u32;
-/// The channel of marks that had no room among the channels.
+/// The channel of marks for which no channel was left.
 const REFUSED: u32 = CALIBRATION + 1;
 /// The channel where there is no recorder.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// What the buffer begins with, its layout's version at the end.
+/// The first bytes of the buffer, with the version of its layout at the end.
 const MAGIC: u64 = u64::from_le_bytes(*b"HALPMRK1");
 
 /// Why marks were dropped.
@@ -34,14 +34,14 @@ const MAGIC: u64 = u64::from_le_bytes(*b"HALPMRK1");
 pub enum Cause {
     /// No chunk was free.
     Full,
-    /// There were more channels than there may be.
+    /// There were more channels than `CHANNELS_MAX`.
     Channels,
-    /// The thread was ending and had given up its chunk.
+    /// The thread was ending and had returned its chunk.
     ThreadEnded,
 }
 
 impl Cause {
-    /// All of them.
+    /// All causes.
     pub const ALL: [Self; 3] = [Self::Full, Self::Channels, Self::ThreadEnded];
 
     /// Its name.
@@ -55,25 +55,24 @@ impl Cause {
     }
 }
 
-/// All of it. Zeros are the empty state of all but the head.
+/// The whole buffer. All zeros is the empty state of everything but the head.
 #[repr(C)]
 pub(super) struct Shared {
     magic: AtomicU64,
-    /// Which buffer this is, of all that ever were.
+    /// Distinguishes this buffer from every other that ever existed.
     token: AtomicU64,
-    /// Processes that found it.
+    /// How many processes found it.
     attached: AtomicU64,
     /// How often the recorder has freed chunks.
     pub(super) freed: AtomicU64,
     dropped: [AtomicU64; Cause::ALL.len()],
     pub(super) names: [Name; CHANNELS_MAX],
-    /// Of each chunk a [`State`]. They are beside each other, so that chunks that nobody has used
-    /// are never touched.
+    /// The [`State`] of each chunk. They are adjacent, so that unused chunks are never touched.
     pub(super) states: [AtomicU32; CHUNKS],
     pub(super) chunks: [Chunk; CHUNKS],
 }
 
-/// What a chunk is, as its number in `states`.
+/// The state of a chunk, as a number in `states`.
 pub(super) struct State;
 
 impl State {
@@ -81,7 +80,7 @@ impl State {
     pub(super) const FREE: u32 = 0;
     /// A thread fills it.
     pub(super) const TAKEN: u32 = 1;
-    /// It is the recorder's, once it has read the rest.
+    /// The recorder owns it once it has read the rest.
     pub(super) const CLOSED: u32 = 2;
 }
 
@@ -96,19 +95,19 @@ pub(super) struct Name {
 /// The marks of one thread.
 #[repr(C)]
 pub(super) struct Chunk {
-    /// The process in the upper half, the thread in the lower one.
+    /// The process in the upper half, the thread in the lower half.
     pub(super) owner: AtomicU64,
-    /// Marks that are whole.
+    /// How many marks are complete.
     pub(super) count: AtomicU64,
     spare: [AtomicU64; 2],
-    /// Time, value and channel of each.
+    /// Time, value and channel of each mark.
     pub(super) marks: [[AtomicU64; 3]; MARKS],
 }
 
 const _: () = assert!(size_of::<Chunk>() == 8192, "a chunk is two pages");
 
 impl Shared {
-    /// Makes zeros a buffer.
+    /// Turns zeros into a buffer.
     pub(super) fn begin(&self, token: u64) {
         self.token.store(token, Relaxed);
         self.magic.store(MAGIC, Release);
@@ -146,7 +145,7 @@ impl Shared {
         assert!(name_of.take(name.len() as u64, &words(name)));
     }
 
-    /// Writes all of it, as a program that has gone wrong might.
+    /// Overwrites all of it, as a faulty program might.
     #[cfg(test)]
     pub(super) fn scribble(&self, mut value: impl FnMut() -> u64) {
         for state in &self.states {
@@ -165,8 +164,8 @@ impl Shared {
             .for_each(|word| word.store(value(), Relaxed));
     }
 
-    /// The number of the channel of this name. Two that are asked for at once may both be written;
-    /// the recorder takes those of one name for one.
+    /// The number of the channel of this name. Two threads that ask at once may both write it; the
+    /// recorder treats channels of one name as one.
     pub(super) fn channel(&self, name: &str) -> u32 {
         let name = fitting(name);
         let (length, words) = (name.len() as u64, words(name));
@@ -180,21 +179,21 @@ impl Shared {
 }
 
 impl Chunk {
-    /// Gives it to whoever wants it.
+    /// Makes a chunk free for anyone.
     pub(super) fn free(&self, state: &AtomicU32) {
         self.count.store(0, Relaxed);
         state.store(State::FREE, Release);
     }
 }
 
-/// As much of a name as there is room for.
+/// As much of a name as fits.
 fn fitting(name: &str) -> &str {
     let mut ends = (0..=NAME_MAX).rev();
     ends.find_map(|end| name.get(..end.min(name.len())))
         .unwrap_or_default()
 }
 
-/// The bytes of a name, filled up with zeros.
+/// The bytes of a name, padded with zeros.
 fn words(name: &str) -> [u64; NAME_WORDS] {
     let mut words = [0; NAME_WORDS];
     for (word, bytes) in words

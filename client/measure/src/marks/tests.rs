@@ -1,4 +1,4 @@
-//! No mark is lost, none is made up, and nothing that a program writes harms its recorder.
+//! No mark is lost, none is invented, and nothing that a program writes harms its recorder.
 
 use super::shared::{CHUNKS, MARKS};
 use super::*;
@@ -20,11 +20,11 @@ fn without_a_recorder_nothing_is_marked() {
     let channel = channel("nobody listens");
     channel.mark(1);
     assert_eq!(channel.number(), NONE);
-    // A number that another language made up.
+    // A number that was never given out.
     Channel::of_number(5).mark(1);
 }
 
-/// More marks than there is room for, so that chunks are used again and again.
+/// More marks than fit at once, so that chunks are reused.
 #[test]
 fn four_threads_lose_nothing_while_they_are_drained() {
     const THREADS: u64 = 4;
@@ -41,7 +41,7 @@ fn four_threads_lose_nothing_while_they_are_drained() {
                 let lane = Lane::new();
                 let channel = shared.channel(&format!("thread {number}"));
                 for value in 0..EACH {
-                    // The recorder is never farther behind than the room that there is.
+                    // The recorder is never farther behind than the buffer has room for.
                     while value > got.load(Relaxed) / THREADS + ALL / 8 {
                         thread::yield_now();
                     }
@@ -126,7 +126,7 @@ fn channels_have_names_and_a_bound() {
     assert_eq!(shared.channel("a"), 0, "those that are there stay");
 }
 
-/// Two processes that ask at once may both write the name.
+/// Two processes that ask at the same time may both write the name.
 #[test]
 fn channels_of_one_name_are_one() {
     let mut buffer = Buffer::create().expect("a buffer");
@@ -203,7 +203,7 @@ fn whatever_is_written_over_the_buffer_is_left_out_and_told() {
         check(&drained(&mut buffer), &buffer, since);
     }
     assert!(buffer.damaged() > CHUNKS as u64, "{}", buffer.damaged());
-    // When it is whole again, so is what comes.
+    // Once it is whole again, so is what follows.
     shared.scribble(|| 0);
     let _ = drained(&mut buffer);
     let before = buffer.damaged();
@@ -255,7 +255,7 @@ fn what_is_no_buffer_is_not_attached_to() {
         u64::from_str_radix(value.split_once(':').expect("two").1, 16).expect("a number")
     };
     assert!(shared.is_of(token(&one)) && !shared.is_of(token(&other)));
-    // Nobody can make it shorter under the recorder.
+    // Nobody can shrink it while the recorder uses it.
     let opened = std::fs::File::options()
         .write(true)
         .open(format!("/proc/self/fd/{handle}"));
@@ -281,7 +281,7 @@ fn a_rate_knows_how_well_it_is_known() {
     );
     assert!(long.error_ppb < 1_000_000, "{long:?}");
     let apart = long.ticks_a_second.abs_diff(short.ticks_a_second);
-    // The system's clock may be steered by 500 in a million.
+    // The system's clock may be adjusted by up to 500 parts in a million.
     let errors = u128::from(long.error_ppb + short.error_ppb + 1_000_000);
     assert!(u128::from(apart) * 1_000_000_000 <= errors * u128::from(long.ticks_a_second));
     assert!(step_ticks() > 0);

@@ -1,4 +1,4 @@
-//! A section without a name, by a handle that is inherited.
+//! An unnamed section behind an inherited handle.
 #![expect(unsafe_code, reason = "calls Windows' functions")]
 
 use super::shared::Shared;
@@ -15,14 +15,14 @@ use windows_sys::Win32::System::Threading::GetCurrentThreadId;
 
 const SIZE: usize = size_of::<Shared>();
 
-/// The recorder's own.
+/// The recorder's own mapping.
 #[derive(Debug)]
 pub(super) struct Mapping {
     section: OwnedHandle,
     at: NonNull<Shared>,
 }
 
-// SAFETY: the memory is atomics alone, and the view belongs to no thread.
+// SAFETY: the memory holds only atomics, and the view belongs to no thread.
 unsafe impl Send for Mapping {}
 
 impl Mapping {
@@ -46,13 +46,13 @@ impl Mapping {
         if section.is_null() {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: CreateFileMappingW succeeded, so the handle is open and nobody else's.
+        // SAFETY: CreateFileMappingW succeeded, so the handle is open and owned by nobody else.
         let section = unsafe { OwnedHandle::from_raw_handle(section) };
         let at = map(section.as_raw_handle()).ok_or_else(io::Error::last_os_error)?;
         Ok(Self { section, at })
     }
 
-    /// What the program attaches to.
+    /// The handle by which the program attaches.
     pub(super) fn handle(&self) -> isize {
         self.section.as_raw_handle() as isize
     }
@@ -75,22 +75,22 @@ impl Drop for Mapping {
 }
 
 fn map(section: HANDLE) -> Option<NonNull<Shared>> {
-    // SAFETY: Windows chooses the place, and fails where the section is shorter.
+    // SAFETY: Windows chooses the address, and fails if the section is shorter.
     let view = unsafe { MapViewOfFile(section, FILE_MAP_READ | FILE_MAP_WRITE, 0, 0, SIZE) };
     NonNull::new(view.Value.cast())
 }
 
-/// The buffer behind an inherited handle, for as long as the process lives; `None` where that is
-/// none, or something else.
+/// The buffer behind an inherited handle, mapped for as long as the process lives; `None` if there
+/// is no such handle, or if it is something else.
 pub(super) fn attach(handle: isize) -> Option<&'static Shared> {
     let view = map(handle as HANDLE)?;
     // SAFETY: it is never unmapped, a section keeps its length, and any bits in it are valid atomics.
     Some(unsafe { view.as_ref() })
 }
 
-/// The process in the upper half, the thread in the lower one.
+/// The process in the upper half, the thread in the lower half.
 pub(super) fn owner() -> u64 {
-    // SAFETY: no argument, no failure.
+    // SAFETY: takes no argument and cannot fail.
     let thread = unsafe { GetCurrentThreadId() };
     u64::from(std::process::id()) << 32 | u64::from(thread)
 }

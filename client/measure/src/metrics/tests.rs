@@ -1,4 +1,4 @@
-//! Are figures the ratios that the file says, and is what is wrong in a file told with its line?
+//! Are figures the ratios that the file defines, and is an error in a file reported with its line?
 
 use super::*;
 
@@ -86,7 +86,8 @@ fn what_is_asked_for_is_by_time() {
     assert!((figure.value - 2.5).abs() < 1e-12);
 }
 
-/// Two sources of one quantity: what ran together is taken, though the other stands first.
+/// Two sources of one quantity: the one that ran in the group is used, though the other is listed
+/// first.
 #[test]
 fn a_ratio_is_taken_within_a_group() {
     let metrics = built_in();
@@ -151,7 +152,7 @@ below = ["cycles"]
     assert_eq!(named, [("mine", 0.5), ("cycles stalled", 25.0)]);
 }
 
-/// The bound is that of the events, as for a ratio.
+/// The bound comes from the events, as it does for a ratio.
 #[test]
 fn a_formula_is_over_any_names() {
     let mut metrics = built_in();

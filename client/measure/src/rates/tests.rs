@@ -1,4 +1,4 @@
-//! Are rates what happened over the time it took, and does a history stay within its memory?
+//! Are rates the events per time that passed, and does a history stay within its memory?
 
 use super::*;
 use crate::Sources;
@@ -29,7 +29,7 @@ fn a_rate_is_the_difference_over_the_time_enabled() {
     let mut rates = Rates::new(FREQUENCY);
     let first = rates.take(vec![vec![count(1000, 1_000_000, 1_000_000)]]);
     assert_eq!(first.rate(0, 0), Some(exact(2_000_000.0)));
-    // Twice as late as it was meant to come: the same rate, twice the time.
+    // Twice as late as it should be: the same rate over twice the time.
     let second = rates.take(vec![vec![count(4000, 4_000_000, 4_000_000)]]);
     assert_eq!(second.rate(0, 0), Some(exact(2_000_000.0)));
     assert_eq!(second.counts()[0][0].counted, 3000);
@@ -51,7 +51,7 @@ fn counts_beyond_53_bits_keep_their_difference() {
 fn processors_are_added_up_by_their_own_times() {
     let mut rates = Rates::new(FREQUENCY);
     rates.take(vec![vec![count(0, 0, 0)]]);
-    // One was enabled for half the time, another came later, a third is not in the session.
+    // One was enabled for half the time, another came later, and a third is not in the session.
     let interval = rates.take(vec![
         vec![count(100, 200, 200)],
         vec![count(100, 100, 100)],
@@ -72,7 +72,7 @@ fn what_was_on_no_counter_has_no_rate() {
     assert_eq!(interval.sum(1), None);
 }
 
-/// Eight sources of four general counters take turns. The truth is the workload's.
+/// Eight sources take turns on four general counters. The truth is the workload's.
 #[test]
 fn estimated_rates_hold_the_truth_in_their_bounds() {
     let leaves = crate::spec("skylake,processors=4").expect("a model").leaves;
@@ -93,7 +93,7 @@ fn estimated_rates_hold_the_truth_in_their_bounds() {
             .advance(1_000_000_000)
             .expect("no fault");
         let interval = rates.take(session.snapshot().expect("counts"));
-        // Branches, instructions, cycles: in a second on each of four processors.
+        // Branches, instructions, cycles: per second on each of four processors.
         for (source, truth) in [(0, 125e6), (4, 500e6), (5, 1000e6)] {
             let sum = interval.sum(source).expect("counted");
             let error = sum.error.expect("enough turns");
@@ -125,7 +125,7 @@ fn a_history_keeps_the_latest_within_its_memory() {
     assert_eq!(history.rates(Some(1), 0).next_back(), Some(Some(1000.0)));
     assert!(history.rates(Some(2), 0).all(|rate| rate.is_none()));
     assert!(history.rates(None, 3).all(|rate| rate.is_none()));
-    // The largest session there is, after the processors were added.
+    // The largest possible session, after processors were added.
     for counted in 1..=20 {
         history.push(&interval(2048, 256, counted));
         assert!(history.bytes <= BYTES);

@@ -1,4 +1,4 @@
-//! What a thread reads when it enters and leaves a region, and which passages are void.
+//! What a thread reads when it enters and leaves a region, and which passages are discarded.
 
 use super::lock;
 use super::method::{Platform, Profile, refused};
@@ -9,23 +9,23 @@ use shared_types::request::counts::Count;
 use shared_types::request::threads::ThreadCounter;
 use std::sync::Mutex;
 
-/// Most sources of a region: more than any processor counts at once.
+/// The most sources of a region: more than any processor counts at once.
 pub const EVENTS_MAX: usize = 32;
 
-/// A machine that slept less than this while a region ran did not sleep: its two clocks are not
-/// read at the same moment.
+/// Less sleep than this during a region is none: the machine's two clocks are not read at the same
+/// moment.
 const SLEPT_MS: u64 = 100;
 
-/// Everything at one moment.
+/// Everything that is read at one moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reading {
     /// The time-stamp counter.
     pub(super) ticks: u64,
-    /// One for each source, in their order.
+    /// One value for each source, in their order.
     pub(super) values: [u64; EVENTS_MAX],
-    /// How often the thread was switched, where that voids a passage.
+    /// How often the thread was switched, where a switch voids a passage.
     pub(super) switches: u64,
-    /// For how long the machine has slept since it started.
+    /// How long the machine has slept since it started.
     pub(super) slept_ms: u64,
 }
 
@@ -57,13 +57,13 @@ impl Discard {
     }
 }
 
-/// The counters of the thread that made it.
+/// The counters of the thread that created this.
 pub(super) trait Counters {
     /// Reads everything, the time stamp last.
     fn begin(&mut self) -> Result<Reading>;
     /// Reads everything, the time stamp first.
     fn end(&mut self) -> Result<Reading>;
-    /// How many bits the counters have behind which they wrap.
+    /// The mask of a counter's width, beyond which it wraps.
     fn mask(&self, _source: usize) -> u64 {
         u64::MAX
     }
@@ -87,7 +87,7 @@ pub(super) trait Counters {
     }
 }
 
-/// What Windows has added up for the thread.
+/// What Windows has accumulated for the thread.
 pub(super) struct Profiled<'r> {
     pub(super) platform: &'r dyn Platform,
     pub(super) profile: Box<dyn Profile>,
@@ -125,7 +125,7 @@ impl Counters for Profiled<'_> {
     }
 }
 
-/// The counters of the processor that runs the thread, for as long as that is the same.
+/// The counters of the processor that runs the thread, valid while it stays on that processor.
 pub(super) struct Direct<'r> {
     pub(super) platform: &'r dyn Platform,
     /// For the number of context switches.
@@ -152,7 +152,8 @@ impl Counters for Direct<'_> {
     fn begin(&mut self) -> Result<Reading> {
         Ok(Reading {
             slept_ms: self.platform.slept_ms(),
-            // Before the counters, and behind them at the end: a switch between is seen.
+            // Read before the counters here, and after them at the end, so that a switch in between
+            // is seen.
             switches: self.switches()?,
             values: self.values(),
             ticks: self.platform.ticks_before(),
@@ -177,12 +178,12 @@ impl Counters for Direct<'_> {
     }
 }
 
-/// Whole processors, by one request for each reading.
+/// Whole processors, with one request for each reading.
 pub(super) struct Processors<'r, 'a, T: Transport> {
     pub(super) session: &'r Mutex<Session<'a, T>>,
-    /// Empty for all that the session counts.
+    /// The processors; empty for all that the session counts.
     pub(super) indexes: Vec<u32>,
-    /// On a real machine the thread's own clock; a model's time is in its counts.
+    /// On a real machine, the thread's own clock; a model's time is in its counts.
     pub(super) platform: Option<&'r dyn Platform>,
 }
 
@@ -214,7 +215,7 @@ fn no_processor(processor: u32) -> Error {
 }
 
 impl Reading {
-    /// Sums up one processor's counts; a model's time is the longest of its processors'.
+    /// Adds up one processor's counts; a model's time is that of its slowest processor.
     fn add(&mut self, counts: &[Count]) {
         for (value, count) in self.values.iter_mut().zip(counts) {
             *value = value.wrapping_add(count.counted);

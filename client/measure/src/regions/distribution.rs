@@ -1,21 +1,21 @@
-//! What many measurements of the same say, and which are unlike the others.
+//! Statistics over repeated measurements, and which of them are outliers.
 
 use crate::statistics::{mean_and_deviation, median};
 use serde::{Deserialize, Serialize};
 use std::fmt::{Display, Formatter, Result as Formatted};
 
-/// Fewer values than this have no anomalous one among them.
+/// With fewer values than this, none is treated as anomalous.
 const CULLED_MIN: usize = 5;
-/// What makes the median absolute deviation of normal values their standard deviation.
+/// Scales the median absolute deviation of normal values to their standard deviation.
 const NORMAL: f64 = 1.4826;
-/// The part that the trimmed mean leaves out at either end: one in so many.
+/// The trimmed mean leaves out one in this many at either end.
 const TRIMMED: usize = 5;
 
-/// Which measurements are anomalous: those that are too great. Whatever disturbs a measurement, an
-/// interrupt, a cold cache, makes it greater.
+/// Which measurements are anomalous: those that are too large. Whatever disturbs a measurement,
+/// such as an interrupt or a cold cache, makes it larger.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cull {
-    /// How many spreads above the median are too many; infinity keeps all.
+    /// How many spreads above the median are still accepted; infinity keeps all.
     pub spreads: f64,
 }
 
@@ -31,7 +31,7 @@ impl Cull {
         spreads: f64::INFINITY,
     };
 
-    /// The greatest value that is kept, of sorted ones.
+    /// The largest value that is kept, given sorted values.
     fn limit(self, sorted: &[u128]) -> f64 {
         if sorted.len() < CULLED_MIN || self.spreads.is_infinite() {
             return f64::INFINITY;
@@ -60,20 +60,21 @@ impl Display for Cull {
     }
 }
 
-/// A summary of measurements. All but `n` and `culled` are of those that were kept.
+/// A summary of measurements. All fields but `n` and `culled` describe those that were kept.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
-    /// Measurements, the culled ones included.
+    /// The number of measurements, including the culled ones.
     pub n: u64,
-    /// The least.
+    /// The smallest.
     pub min: u64,
-    /// The middle one, or the mean of the two in the middle to the nearest whole.
+    /// The median; with an even count, the mean of the two middle values, rounded to the nearest
+    /// integer.
     pub median: u64,
     /// The mean.
     pub mean: f64,
-    /// The most frequent value, the least of several; `None` where no value came twice.
+    /// The most frequent value, the smallest if there are several; `None` if no value occurs twice.
     pub mode: Option<u64>,
-    /// The standard deviation of one measurement; `None` of one alone.
+    /// The standard deviation of one measurement; `None` for a single one.
     pub deviation: Option<f64>,
     /// The mean without the lowest and the highest fifth.
     pub trimmed_mean: f64,
@@ -82,7 +83,7 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// Of these measurements; `None` of none.
+    /// Summarises these measurements; `None` if there are none.
     #[must_use]
     pub fn of(values: &[u64], cull: Cull) -> Option<Self> {
         let mut sorted: Vec<u128> = values.iter().map(|&value| value.into()).collect();
@@ -113,7 +114,7 @@ fn mean(values: &[u128]) -> f64 {
 
 fn mode(sorted: &[u128]) -> Option<u64> {
     let runs = sorted.chunk_by(|one, next| one == next);
-    // The last of equals is taken, so that the least comes last.
+    // The last of equal ones is taken, and reversed that is the smallest value.
     let longest = runs.rev().max_by_key(|run| run.len())?;
     let value = longest.first().filter(|_| longest.len() > 1)?;
     Some(*value as u64)

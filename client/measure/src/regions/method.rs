@@ -1,4 +1,4 @@
-//! Where the counts of a thread come from, and the choice.
+//! Where the counts of a thread come from, and how that is chosen.
 
 use super::counters::{Counters, Direct, Processors, Profiled};
 #[cfg(windows)]
@@ -42,30 +42,30 @@ impl Method {
     }
 }
 
-/// What an operating system lets a thread find out about itself: Windows, or a stand-in.
+/// What an operating system reveals to a thread about itself: Windows, or a test double.
 pub(crate) trait Platform: Debug + Sync {
-    /// Starts the profiling of the thread that calls, with these elements of the driver's list of
-    /// counters; the Win32 error where that is refused.
+    /// Starts profiling the calling thread, with these elements of the driver's list of counters;
+    /// the Win32 error if that is refused.
     fn profile(&self, counters: u64) -> std::result::Result<Box<dyn Profile>, u32>;
     /// RDPMC with this ECX, while the driver allows it.
     fn rdpmc(&self, ecx: u32) -> u64;
-    /// The time stamp before what is measured.
+    /// The time stamp before the measured code.
     fn ticks_before(&self) -> u64;
-    /// The time stamp behind what is measured.
+    /// The time stamp after the measured code.
     fn ticks_behind(&self) -> u64;
     /// How the time stamp is read.
     fn clock(&self) -> String;
-    /// For how long the machine has slept since it started.
+    /// How long the machine has slept since it started.
     fn slept_ms(&self) -> u64;
 }
 
 /// The profiling of one thread, which ends when this is dropped.
 pub(crate) trait Profile {
-    /// The thread's switches so far and, where asked for, its counters.
+    /// The thread's context switches so far and, if asked for, its counters.
     fn read(&mut self, counters: bool) -> std::result::Result<ThreadData, u32>;
 }
 
-/// What Windows has added up for a thread.
+/// What Windows has accumulated for a thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ThreadData {
     /// Context switches.
@@ -74,8 +74,8 @@ pub(crate) struct ThreadData {
     pub(crate) counters: [u64; 16],
 }
 
-/// The operating system that this runs on, where it can do such things; none for a modelled machine,
-/// on which no thread runs.
+/// The operating system that this runs on, if it supports this; `None` for a modelled machine, on
+/// which no thread runs.
 pub(super) fn platform(modelled: bool) -> Option<&'static dyn Platform> {
     #[cfg(windows)]
     {
@@ -89,17 +89,17 @@ pub(super) fn platform(modelled: bool) -> Option<&'static dyn Platform> {
     }
 }
 
-/// What has been chosen.
+/// The chosen method, with what it needs.
 #[derive(Debug)]
 pub(super) enum Offer<'a> {
     Thread {
         platform: &'a dyn Platform,
         rdpmc: bool,
-        /// What EnableThreadProfiling takes.
+        /// The mask for EnableThreadProfiling.
         mask: u64,
         counters: Vec<ThreadCounter>,
     },
-    /// Without a platform on a modelled machine.
+    /// The platform is absent on a modelled machine.
     Processors(Option<&'a dyn Platform>),
 }
 
@@ -119,7 +119,7 @@ impl Offer<'_> {
         }
     }
 
-    /// The counters of the thread that calls.
+    /// The counters of the calling thread.
     pub(super) fn counters<'r, T: Transport + Send>(
         &'r self,
         session: &'r Mutex<Session<'_, T>>,
@@ -164,8 +164,8 @@ pub(super) fn refused(error: u32) -> Error {
     )
 }
 
-/// Starts the session in the best way that works, or in the one that is wanted; with why better
-/// ones do not.
+/// Starts the session by the best method that works, or by the wanted one; also returns why better
+/// methods do not work.
 pub(super) fn choose<'a, T: Transport>(
     connection: &'a mut Connection<T>,
     sources: &Sources,
@@ -185,7 +185,7 @@ pub(super) fn choose<'a, T: Transport>(
         match tried {
             Ok(offer) => return Ok((session, offer, rejected)),
             Err(error) if wanted == Some(method) => return Err(error),
-            // On a model nobody expects another way.
+            // On a model nobody expects another method.
             Err(_) if platform.is_none() => {}
             Err(error) => rejected.push(format!("not counted {}: {error}", method.in_words())),
         }
@@ -229,7 +229,7 @@ fn offer<'a, T: Transport>(
 ) -> Result<Offer<'a>> {
     let rdpmc = method == Method::Rdpmc;
     let (mask, counters) = session.thread_counters()?;
-    // Whether Windows grants it, this thread finds out for the others.
+    // This thread finds out, for all of them, whether Windows grants it.
     let elements = if rdpmc { 0 } else { mask };
     platform.profile(elements).map_err(refused)?;
     if rdpmc {

@@ -1,4 +1,4 @@
-//! What all threads counted: rows for a table, for CSV and for JSON.
+//! The report on all threads' counts: rows for a table, for CSV and for JSON.
 
 use super::{Cull, Discard, Distribution, EMPTY, EMPTY_NESTED, Log, Method, Raw};
 use crate::{Error, Result};
@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::{Display, Formatter, Result as Formatted};
 
-/// What is the same for all threads.
+/// What is common to all threads.
 #[derive(Clone, Debug)]
 pub(super) struct About {
     pub(super) modelled: bool,
@@ -157,7 +157,7 @@ impl Report {
         }
     }
 
-    /// The rows as CSV, with a head.
+    /// The rows as CSV, with a header line.
     pub fn csv(&self) -> Result<String> {
         let mut writer = csv::Writer::from_writer(Vec::new());
         for row in &self.regions {
@@ -170,12 +170,12 @@ impl Report {
     }
 }
 
-/// What measuring costs of one source, as the empty regions have shown: the least of each.
+/// What measuring one source costs: the minimum over the empty regions.
 #[derive(Clone, Copy, Default)]
 struct Overhead {
-    /// Of a region, within itself.
+    /// The cost of a region within itself.
     inside: u64,
-    /// Of a region, within the region around it.
+    /// The cost of a region within the region around it.
     nested: u64,
 }
 
@@ -193,7 +193,7 @@ impl Overhead {
         }
     }
 
-    /// The rows that show it are shown whole.
+    /// Nothing is subtracted from the rows that show the cost.
     fn for_region(self, name: &str) -> Self {
         if [EMPTY, EMPTY_NESTED].contains(&name) {
             return Self::default();
@@ -203,7 +203,7 @@ impl Overhead {
 }
 
 impl Raw {
-    /// One source's counts, or ticks for 0, without what measuring costs.
+    /// The counts of one source, or ticks for 0, without the cost of measuring.
     fn values(
         &self,
         source: usize,

@@ -1,4 +1,4 @@
-//! A region that can be repeated, through more sources than fit on the counters.
+//! Counts more sources in a repeatable region than fit on the counters.
 
 use super::method;
 use super::report::TICKS;
@@ -9,21 +9,22 @@ use serde::{Deserialize, Serialize};
 use shared_types::request::source::Placement;
 use std::fmt::{Display, Formatter, Result as Formatted};
 
-/// What counts instructions. A fixed counter takes none of the others, but no thread reads one.
+/// Sources that count instructions. The fixed counter competes with no other source, but a thread
+/// cannot read it.
 const ANCHORS: [&str; 2] = ["FixedInstructions", "TotalIssues"];
-/// Passes whose instructions differ by more than this part did not do the same.
+/// Passes whose instruction counts differ by more than this fraction did not do the same work.
 const SAME: f64 = 0.01;
 /// The name of the region in the report.
 const REGION: &str = "sweep";
 
-/// All sources of a region, pass by pass.
+/// All sources of a region, counted pass by pass.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sweep {
-    /// The source that counts instructions in every pass; `None` where there is none.
+    /// The source that counts instructions in every pass; `None` if there is none.
     pub anchor: Option<String>,
     /// The passes, in order.
     pub passes: Vec<Pass>,
-    /// All sources in one table; time and the anchor as the first pass has counted them.
+    /// All sources in one table; time and the anchor as the first pass counted them.
     pub report: Report,
 }
 
@@ -34,18 +35,19 @@ pub struct Pass {
     pub sources: Vec<String>,
     /// Where their counts come from: not every source can be counted by thread.
     pub method: Method,
-    /// Instructions of one run: the median. `None` where the anchor does not fit beside them.
+    /// Instructions of one run: the median. `None` if the anchor does not fit beside the sources.
     pub instructions: Option<u64>,
-    /// By how many percent of the first pass that has them by the same method they differ, where
-    /// that is more than 1.
+    /// By how many percent the instructions differ from those of the first pass with the same
+    /// method, if that is more than 1.
     pub differs: Option<f64>,
 }
 
-/// Runs `code` so often in each of as few passes as there must be to count the sources of `list`
-/// (`all` for every source of the machine), with instructions beside them in every pass.
+/// Runs `code` the given number of times in each pass, with as few passes as it takes to count the
+/// sources of `list` (`all` for every source of the machine), and with instructions counted in
+/// every pass.
 ///
-/// `code` does the same each time, or the sources do not belong together: a pass whose instructions
-/// differ by more than 1 % says so. It gets what carries the requests, for a modelled machine.
+/// `code` must do the same each time, or the sources do not belong together: a pass whose
+/// instructions differ by more than 1 % says so. It is given the transport, for a modelled machine.
 pub fn sweep<T: Transport + Send>(
     connection: &mut Connection<T>,
     list: &str,
@@ -84,14 +86,14 @@ pub(super) fn sweep_on<T: Transport + Send>(
     swept.ok_or_else(|| Error::usage("no source was named", "`all` is every source."))
 }
 
-/// Sources that are counted in the same way.
+/// Sources that are counted by the same method.
 struct Part {
     sources: Sources,
     anchor: Option<usize>,
     method: Method,
 }
 
-/// Those that can be counted by thread, where that works, and the others.
+/// The sources that can be counted by thread, if that works, and the others.
 fn parts<T: Transport>(
     connection: &mut Connection<T>,
     list: &str,
@@ -122,7 +124,7 @@ fn parts<T: Transport>(
     Ok(parts)
 }
 
-/// How instructions are counted best.
+/// The best source that counts instructions.
 fn best<T: Transport>(connection: &mut Connection<T>, platform: Option<&dyn Platform>) -> Method {
     let [_, anchor] = ANCHORS;
     let Ok(sources) = Sources::named(connection, anchor) else {
@@ -132,7 +134,7 @@ fn best<T: Transport>(connection: &mut Connection<T>, platform: Option<&dyn Plat
     regions.map_or(Method::Processors, |regions| regions.method())
 }
 
-/// Whether every kind of processor can count it, by thread on a general counter.
+/// Whether every kind of processor can count it, by thread if asked, which takes a general counter.
 fn is_counted<T: Transport>(connection: &mut Connection<T>, setup: &Setup) -> bool {
     let counted = |placement: &Placement| {
         placement.error == 0 && (!setup.threads || placement.counter < Placement::FIXED)
@@ -141,14 +143,14 @@ fn is_counted<T: Transport>(connection: &mut Connection<T>, setup: &Setup) -> bo
     fit.is_ok_and(|fit| fit.kinds.iter().flatten().all(counted))
 }
 
-/// The sources with an anchor among them, and which it is.
+/// The sources with an anchor among them, and the anchor.
 fn anchored<T: Transport>(
     connection: &mut Connection<T>,
     named: Sources,
     anchors: &[&str],
 ) -> (Sources, Option<usize>) {
     for anchor in anchors {
-        // One that is in the list is taken, so that no source is there twice.
+        // An anchor that is already in the list is used, so that no source is there twice.
         let is_anchor = |name: &str| {
             let source = name.split(':').next().unwrap_or(name);
             source.eq_ignore_ascii_case(anchor)
@@ -207,7 +209,7 @@ impl Sweep {
         let differs = instructions
             .zip(before)
             .and_then(|(now, before)| differs(now, before));
-        // What every pass counts is told once.
+        // What every pass counts is reported once.
         let told = |source: &str| {
             let every = source == TICKS || Some(source) == anchor;
             every && self.report.regions.iter().any(|row| row.source == source)
@@ -229,7 +231,7 @@ impl Sweep {
         });
     }
 
-    /// The rows of the region alone, without those that show what measuring costs.
+    /// The rows of the region alone, without those that show the cost of measuring.
     pub fn rows(&self) -> impl Iterator<Item = &super::Row> {
         let rows = self.report.regions.iter();
         rows.filter(|row| ![EMPTY, EMPTY_NESTED].contains(&row.name.as_str()))

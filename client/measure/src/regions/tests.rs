@@ -1,4 +1,4 @@
-//! Regions on models are exact; the choice, the overhead and what is void by a stand-in of Windows.
+//! Regions on models are exact; method choice, overhead and discarded passages use a fake Windows.
 
 mod stand_in;
 

@@ -1,26 +1,27 @@
 //! Linux perf's form of an event: `cpu/event=0xd1,umask=0x20,cmask=1,inv,edge/`, with `cpu_core` or
-//! `cpu_atom` for one type of core, or with an event's name between the slashes, where fields beside
-//! it stand for its own.
+//! `cpu_atom` for one type of core, or with an event's name between the slashes, where extra fields
+//! replace the event's own.
 
 use super::{What, bad_list, parse_number};
 use crate::Result;
 
-/// perf's name of a core's counters, and the type of core as leaf 0x1A has it.
+/// perf's names for a core's counters, each with the type of core as in leaf 0x1A.
 const UNITS: [(&str, Option<u8>); 3] = [
     ("cpu", None),
     ("cpu_core", Some(0x40)),
     ("cpu_atom", Some(0x20)),
 ];
 
-/// A field of a select: its bits below and above the eighth, each by their width and place.
+/// A field of a select: its low eight bits and the bits above them, each part by width and
+/// position.
 struct Field {
     name: &'static str,
     low: (u32, u32),
     high: (u32, u32),
 }
 
-/// Linux, /sys/bus/event_source/devices/cpu/format: of AMD the event, of Intel the unit mask goes on
-/// in the high half.
+/// Linux, /sys/bus/event_source/devices/cpu/format: AMD's event and Intel's unit mask continue in
+/// the high half.
 const FIELDS: [Field; 7] = [
     field("event", (8, 0), (4, 32)),
     field("umask", (8, 8), (8, 40)),
@@ -35,14 +36,14 @@ const fn field(name: &'static str, low: (u32, u32), high: (u32, u32)) -> Field {
     Field { name, low, high }
 }
 
-/// What stands between the slashes.
+/// What is between the slashes.
 pub(super) struct Event {
     pub(super) what: What,
     pub(super) core: Option<u8>,
     pub(super) period: Option<u64>,
 }
 
-/// The event, and what follows its second slash; `None` where this is not perf's form.
+/// The event, and what follows its second slash; `None` if this is not perf's form.
 pub(super) fn parse(text: &str) -> Option<Result<(Event, &str)>> {
     let (unit, rest) = text.split_once('/')?;
     let unit = UNITS
@@ -105,13 +106,13 @@ fn event(text: &str, terms: &str, core: Option<u8>) -> Result<Event> {
 }
 
 impl Field {
-    /// All of its bits.
+    /// The mask of all its bits.
     const fn mask(&self) -> u64 {
         let ((low, at), (high, above)) = (self.low, self.high);
         ((1 << low) - 1) << at | ((1 << high) - 1) << above
     }
 
-    /// A value at its place; `None` where it does not fit.
+    /// A value shifted into place; `None` if it does not fit.
     fn bits(&self, value: u64) -> Option<u64> {
         let ((low, at), (high, above)) = (self.low, self.high);
         let rest = value >> low;

@@ -1,4 +1,4 @@
-//! Is every way of naming sources and processors read as it is meant, and all else refused?
+//! Is every form of naming sources and processors parsed as intended, and everything else refused?
 
 use super::*;
 use crate::catalog::Catalog;

@@ -26,22 +26,23 @@ use windows_sys::Win32::System::IO::{
 use windows_sys::Win32::System::Threading::{CreateEventW, WaitForSingleObject};
 use windows_sys::core::GUID;
 
-/// How long a request may take, in milliseconds. The driver holds none, so one that takes longer is
-/// stuck behind another; it is taken back then, and the tool ends instead of hanging. Ctrl-C takes
-/// no request back: it ends a measurement by the last ones, which fetch what was counted so far.
+/// How long a request may take, in milliseconds. The driver holds none, so a request that takes
+/// longer is stuck behind another; it is then cancelled, and the tool ends instead of hanging.
+/// Ctrl-C cancels no request: it ends a measurement with the final requests, which fetch what was
+/// counted so far.
 const ANSWER_MS: u32 = 30_000;
 
 /// A handle on the driver's device, open for reading and writing.
 #[derive(Debug)]
 pub struct Driver {
     device: File,
-    /// Signalled when the request has been answered.
+    /// Signalled when the request is complete.
     answered: OwnedHandle,
 }
 
 impl Driver {
-    /// Opens the device by its interface (CreateFileW, through the standard library); `None` where
-    /// no device has it.
+    /// Opens the device by its interface (CreateFileW, through the standard library); `None` if no
+    /// device has it.
     pub fn open() -> Result<Option<Self>> {
         let Some(path) = interface() else {
             return Ok(None);
@@ -58,16 +59,16 @@ impl Driver {
         }))
     }
 
-    /// Waits for the answer; afterwards the request is over, whatever came of it.
+    /// Waits for the reply. On return the request is over, whatever its result.
     ///
     /// # Safety
-    /// `overlapped` is that of a request on our device, and stays where it is meanwhile.
+    /// `overlapped` belongs to a request on our device, and does not move in the meantime.
     unsafe fn wait(&self, overlapped: *const OVERLAPPED) -> io::Result<u32> {
         // SAFETY: the handle is open as long as `self` lives.
         let waited = unsafe { WaitForSingleObject(self.answered.as_raw_handle(), ANSWER_MS) };
         if waited == WAIT_TIMEOUT {
-            // SAFETY: the handle is open, and `overlapped` is as the caller says. Where the request
-            // is answered meanwhile there is nothing to cancel, which is no failure.
+            // SAFETY: the handle is open, and `overlapped` is as the caller says. If the request
+            // has completed in the meantime there is nothing to cancel, which is no failure.
             unsafe { CancelIoEx(self.device.as_raw_handle(), overlapped) };
         }
         let mut returned = 0;
@@ -95,7 +96,7 @@ fn event() -> Result<OwnedHandle> {
     if event.is_null() {
         return Err(Error::Device(io::Error::last_os_error()));
     }
-    // SAFETY: CreateEventW succeeded, so the handle is open and nobody else's.
+    // SAFETY: CreateEventW succeeded, so the handle is open and owned by nobody else.
     Ok(unsafe { OwnedHandle::from_raw_handle(event) })
 }
 
@@ -109,7 +110,7 @@ fn interface() -> Option<OsString> {
         data4,
     };
     let mut length = 0;
-    // SAFETY: `length` is valid for a write, `class` for reads; no device is asked for by name.
+    // SAFETY: `length` is valid for a write, `class` for reads; no device is requested by name.
     let answer = unsafe {
         CM_Get_Device_Interface_List_SizeW(
             &raw mut length,
@@ -123,7 +124,7 @@ fn interface() -> Option<OsString> {
     }
     let mut list = vec![0u16; length as usize];
     // SAFETY: `list` is valid for writes of `length` characters, `class` for reads; no device is
-    // asked for by name.
+    // requested by name.
     let answer = unsafe {
         CM_Get_Device_Interface_ListW(
             &raw const class,
@@ -165,8 +166,8 @@ impl Transport for Driver {
         };
         // SAFETY: the handles are open as long as `self` lives. `input` is valid for reads of
         // `input_length` bytes, `output` for writes of `output_length`, and neither overlaps the
-        // other or `overlapped`: they are distinct borrows. All three outlive the request: this
-        // function goes on only when `wait` says that it is over.
+        // other or `overlapped`: they are distinct borrows. All three outlive the request, because
+        // this function continues only when `wait` says that it is over.
         let done = unsafe {
             DeviceIoControl(
                 self.device.as_raw_handle(),
@@ -189,7 +190,7 @@ impl Transport for Driver {
     }
 }
 
-/// The NTSTATUS behind a Win32 error, where it is one that the driver itself gives.
+/// The NTSTATUS behind a Win32 error, if it is one that the driver itself returns.
 fn failed(error: io::Error) -> Error {
     match number(&error) {
         ERROR_INVALID_FUNCTION => Error::Status(NtStatus::INVALID_DEVICE_REQUEST),

@@ -1,4 +1,4 @@
-//! A process that is started suspended, and the job object that it and all it starts belong to.
+//! A process that is started suspended, and the job object for it and everything it starts.
 
 use std::io;
 use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
@@ -27,21 +27,21 @@ use windows_sys::Win32::System::Threading::{
     WaitForSingleObject,
 };
 
-/// What CreateProcessW is asked for so that a program waits to be resumed.
+/// The CreateProcessW flag with which a program waits to be resumed.
 pub(crate) use windows_sys::Win32::System::Threading::CREATE_SUSPENDED;
 
-/// What a process ends with that is ended from outside, as Ctrl-C ends one: STATUS_CONTROL_C_EXIT.
+/// The exit status of a process that is ended from outside, as by Ctrl-C: STATUS_CONTROL_C_EXIT.
 const ENDED: u32 = 0xC000_013A;
-/// As many processes of a job are looked at.
+/// At most this many processes of a job are examined.
 const PROCESSES_MAX: usize = 4096;
-/// Windows gives no longer path than this.
+/// The longest path that Windows returns.
 const PATH_UNITS: usize = 32 << 10;
 
-/// A job object. Whoever is in it ends when it is dropped, unless [`Job::leave_alone`] was called.
+/// A job object. Its processes end when it is dropped, unless [`Job::leave_alone`] was called.
 #[derive(Debug)]
 pub(crate) struct Job(OwnedHandle);
 
-/// The head of JOBOBJECT_BASIC_PROCESS_ID_LIST, and room for more processes than its one.
+/// The head of JOBOBJECT_BASIC_PROCESS_ID_LIST, with room for more processes than its one.
 #[repr(C)]
 struct Members {
     assigned: u32,
@@ -56,18 +56,18 @@ impl Job {
         if job.is_null() {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: CreateJobObjectW succeeded, so the handle is open and nobody else's.
+        // SAFETY: CreateJobObjectW succeeded, so the handle is open and owned by nobody else.
         let job = Self(unsafe { OwnedHandle::from_raw_handle(job) });
         job.limit(JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE)?;
         Ok(job)
     }
 
-    /// Whoever is in the job outlives it.
+    /// Lets the job's processes outlive it.
     pub(crate) fn leave_alone(&self) -> io::Result<()> {
         self.limit(0)
     }
 
-    /// A program that wants its own out of the job may have that, as it may without one.
+    /// A program may start children outside the job if it wants to, as it may without a job.
     fn limit(&self, more: JOB_OBJECT_LIMIT) -> io::Result<()> {
         let mut limits = JOBOBJECT_EXTENDED_LIMIT_INFORMATION::default();
         limits.BasicLimitInformation.LimitFlags = JOB_OBJECT_LIMIT_BREAKAWAY_OK | more;
@@ -87,7 +87,7 @@ impl Job {
         done(set)
     }
 
-    /// Puts a process into the job: all that it starts from now on is in it too.
+    /// Puts a process into the job, together with everything that it starts from now on.
     pub(crate) fn add(&self, child: &Child) -> io::Result<()> {
         // SAFETY: both handles are open.
         let added =
@@ -95,9 +95,9 @@ impl Job {
         done(added)
     }
 
-    /// Restricts a process that is in the job, and all that it starts, to processors of one group.
+    /// Restricts a process in the job, and everything it starts, to processors of one group.
     pub(crate) fn pin(&self, child: &Child, group: u16, mask: usize) -> io::Result<()> {
-        // SAFETY: no argument, no failure.
+        // SAFETY: takes no argument and cannot fail.
         let groups = unsafe { GetActiveProcessorGroupCount() };
         if groups > 1 {
             let affinity = GROUP_AFFINITY {
@@ -111,16 +111,16 @@ impl Job {
         done(unsafe { SetProcessAffinityMask(child.as_raw_handle(), mask) })
     }
 
-    /// The processes in the job that have not ended: identifiers, and names where Windows tells.
+    /// The running processes of the job: identifiers, and names if Windows reveals them.
     pub(crate) fn processes(&self) -> Vec<(u32, Option<String>)> {
         let mut members = Box::new(Members {
             assigned: 0,
             listed: 0,
             processes: [0; PROCESSES_MAX],
         });
-        // More than there is room for is a failure that fills the room.
-        // SAFETY: the handle is open, `members` is valid for writes of the length given, and how
-        // much was written is not asked for.
+        // If there are more than fit, the call fails but fills the buffer.
+        // SAFETY: the handle is open, `members` is valid for writes of the length given, and the
+        // length written is not requested.
         unsafe {
             QueryInformationJobObject(
                 self.0.as_raw_handle(),
@@ -141,27 +141,27 @@ impl Job {
         listed.filter_map(running).collect()
     }
 
-    /// Ends whoever is in the job.
+    /// Ends every process in the job.
     pub(crate) fn end(&self) {
         // SAFETY: the handle is open.
         unsafe { TerminateJobObject(self.0.as_raw_handle(), ENDED) };
     }
 }
 
-/// The thread of a process that was started suspended, its only one.
+/// The thread of a process that was started suspended; it has only one.
 pub(crate) fn thread_of(process: u32) -> io::Result<OwnedHandle> {
     // SAFETY: no pointer is passed.
     let snapshot = unsafe { CreateToolhelp32Snapshot(TH32CS_SNAPTHREAD, 0) };
     if snapshot == INVALID_HANDLE_VALUE {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: CreateToolhelp32Snapshot succeeded, so the handle is open and nobody else's.
+    // SAFETY: CreateToolhelp32Snapshot succeeded, so the handle is open and owned by nobody else.
     let snapshot = unsafe { OwnedHandle::from_raw_handle(snapshot) };
     let mut entry = THREADENTRY32 {
         dwSize: size_of::<THREADENTRY32>() as u32,
         ..THREADENTRY32::default()
     };
-    // SAFETY: the handle is open, and `entry` tells its length and is valid for writes.
+    // SAFETY: the handle is open, and `entry` holds its length and is valid for writes.
     let mut more = unsafe { Thread32First(snapshot.as_raw_handle(), &raw mut entry) };
     while more != FALSE {
         if entry.th32OwnerProcessID == process {
@@ -175,7 +175,7 @@ pub(crate) fn thread_of(process: u32) -> io::Result<OwnedHandle> {
     Err(io::ErrorKind::NotFound.into())
 }
 
-/// A timer that is exact to a fraction of a millisecond, where Windows has one.
+/// A timer that is exact to a fraction of a millisecond, if Windows has one.
 pub(crate) fn timer() -> io::Result<OwnedHandle> {
     let timer = |flags| {
         // SAFETY: neither security attributes nor a name are given.
@@ -187,9 +187,9 @@ pub(crate) fn timer() -> io::Result<OwnedHandle> {
         .ok_or_else(io::Error::last_os_error)
 }
 
-/// Waits until a process ends, no longer than this.
+/// Waits until a process ends, for at most `longest`.
 pub(crate) fn wait(child: &Child, timer: &OwnedHandle, longest: Duration) -> io::Result<()> {
-    // In units of 100 ns; what is negative counts from now.
+    // In units of 100 ns; negative values are relative to now.
     let due = i64::try_from(longest.as_nanos() / 100).unwrap_or(i64::MAX);
     let due = due.saturating_neg();
     // SAFETY: the handle is open, `due` is valid for reads, and no routine is given.
@@ -224,11 +224,11 @@ fn open(process: u32) -> Option<OwnedHandle> {
 }
 
 fn owned(handle: HANDLE) -> Option<OwnedHandle> {
-    // SAFETY: a handle that is not null was just opened, and is nobody else's.
+    // SAFETY: a handle that is not null was just opened, and is owned by nobody else.
     (!handle.is_null()).then(|| unsafe { OwnedHandle::from_raw_handle(handle) })
 }
 
-/// The name of a process's file.
+/// The file name of a process.
 fn name(process: &OwnedHandle) -> Option<String> {
     let mut path = vec![0; PATH_UNITS];
     let mut length = PATH_UNITS as u32;

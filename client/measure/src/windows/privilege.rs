@@ -1,4 +1,4 @@
-//! What this process may do.
+//! Which rights this process has.
 
 use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
 use std::ptr;
@@ -10,27 +10,28 @@ use windows_sys::Win32::Security::{
 };
 use windows_sys::Win32::System::Threading::{GetCurrentProcess, OpenProcessToken};
 
-/// Whether the process has the rights of an administrator. Where Windows does not tell, it is
-/// taken to have them: the step that needs them will fail with its own reason.
+/// Whether the process has the rights of an administrator. If Windows does not say, it is assumed
+/// to have them: the step that needs them will fail with its own reason.
 #[must_use]
 pub fn is_elevated() -> bool {
     elevated().unwrap_or(true)
 }
 
-/// Whether the process has the rights of an administrator; `None` where Windows does not tell.
+/// Whether the process has the rights of an administrator; `None` if Windows does not say.
 #[must_use]
 pub fn elevated() -> Option<bool> {
     Some(elevation(&token(TOKEN_QUERY)?)?.TokenIsElevated != 0)
 }
 
-/// Asks to look into the processes of others: modules of services, and from Windows 11 24H2 on the
-/// kernel's addresses, are told to nobody else. Who may not is told less.
+/// Enables the debug privilege, to look into other processes: Windows reveals the modules of
+/// services, and from Windows 11 24H2 on the kernel's addresses, to nobody else. Without the
+/// privilege less is revealed.
 pub fn debug_others() {
     let Some(token) = token(TOKEN_ADJUST_PRIVILEGES) else {
         return;
     };
     let mut luid = LUID::default();
-    // SAFETY: the name ends with a zero, `luid` is valid for a write, and this machine is meant.
+    // SAFETY: the name ends with a zero, `luid` is valid for a write, and null means this machine.
     let found = unsafe { LookupPrivilegeValueW(ptr::null(), SE_DEBUG_NAME, &raw mut luid) };
     if found == 0 {
         return;
@@ -42,8 +43,8 @@ pub fn debug_others() {
             Attributes: SE_PRIVILEGE_ENABLED,
         }],
     };
-    // SAFETY: the handle is open, `privileges` is valid for reads, and the state before is not
-    // asked for.
+    // SAFETY: the handle is open, `privileges` is valid for reads, and the previous state is not
+    // requested.
     unsafe {
         AdjustTokenPrivileges(
             token.as_raw_handle(),
@@ -57,7 +58,7 @@ pub fn debug_others() {
 }
 
 fn token(access: TOKEN_ACCESS_MASK) -> Option<OwnedHandle> {
-    // SAFETY: no argument, no failure; the pseudo handle needs no closing.
+    // SAFETY: takes no argument and cannot fail; the pseudo handle needs no closing.
     let process = unsafe { GetCurrentProcess() };
     let mut token = ptr::null_mut();
     // SAFETY: `process` is valid, and `token` is valid for a write.
@@ -65,7 +66,7 @@ fn token(access: TOKEN_ACCESS_MASK) -> Option<OwnedHandle> {
     if done == 0 {
         return None;
     }
-    // SAFETY: OpenProcessToken succeeded, so the handle is open and nobody else's.
+    // SAFETY: OpenProcessToken succeeded, so the handle is open and owned by nobody else.
     Some(unsafe { OwnedHandle::from_raw_handle(token) })
 }
 

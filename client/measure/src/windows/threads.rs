@@ -1,5 +1,5 @@
-//! What Windows lets a thread find out about itself: thread profiling (winbase.h), RDPMC, and for
-//! how long the machine has slept.
+//! What Windows reveals to a thread about itself: thread profiling (winbase.h), RDPMC, and how long
+//! the machine has slept.
 
 use crate::rdpmc::{Clock, rdpmc};
 use crate::regions::{Platform, Profile, ThreadData};
@@ -23,7 +23,7 @@ const READ_COUNTERS: u32 = 2;
 /// PERFORMANCE_DATA_VERSION.
 const VERSION: u8 = 1;
 
-/// The four functions, which a test replaces.
+/// The four functions, replaceable in tests.
 struct Functions {
     enable: unsafe extern "system" fn(HANDLE, u32, u64, *mut HANDLE) -> u32,
     read: unsafe extern "system" fn(HANDLE, u32, *mut PERFORMANCE_DATA) -> u32,
@@ -31,7 +31,7 @@ struct Functions {
     query: unsafe extern "system" fn(HANDLE, *mut bool) -> u32,
 }
 
-/// The Windows that this runs on.
+/// The real Windows.
 pub(crate) struct Windows {
     functions: &'static Functions,
     clock: Clock,
@@ -60,7 +60,7 @@ impl fmt::Debug for Windows {
 
 impl Platform for Windows {
     fn profile(&self, counters: u64) -> Result<Box<dyn Profile>, u32> {
-        // SAFETY: it has no conditions, and answers a handle that needs no closing.
+        // SAFETY: it has no preconditions, and returns a handle that needs no closing.
         let thread = unsafe { GetCurrentThread() };
         let mut enabled = false;
         // SAFETY: the handle is that of this thread, and `enabled` is valid for a write.
@@ -69,7 +69,7 @@ impl Platform for Windows {
             return Err(ERROR_BUSY);
         }
         let mut data = ptr::null_mut();
-        // SAFETY: the thread is the one that calls, as it must be, and `data` is valid for a write.
+        // SAFETY: the thread is the calling one, as it must be, and `data` is valid for a write.
         status(unsafe { (self.functions.enable)(thread, DISPATCH, counters, &raw mut data) })?;
         Ok(Box::new(Profiling {
             functions: self.functions,
@@ -94,7 +94,7 @@ impl Platform for Windows {
     }
 
     fn slept_ms(&self) -> u64 {
-        // SAFETY: it has no conditions.
+        // SAFETY: it has no preconditions.
         let with_sleep = unsafe { GetTickCount64() };
         let mut awake = 0;
         // SAFETY: `awake` is valid for a write. In units of 100 ns.
@@ -103,7 +103,7 @@ impl Platform for Windows {
     }
 }
 
-/// The profiling of the thread that made it. It stays there: a handle is no `Send`.
+/// The profiling of the thread that created it. It stays on that thread: a handle is not `Send`.
 struct Profiling {
     functions: &'static Functions,
     data: HANDLE,
@@ -118,7 +118,7 @@ impl Profile for Profiling {
         };
         let flags = READ_DISPATCHING | if counters { READ_COUNTERS } else { 0 };
         // SAFETY: the handle is open as long as `self` lives, which stays on its thread; `data` is
-        // valid for a write, and says its size.
+        // valid for a write, and holds its size.
         status(unsafe { (self.functions.read)(self.data, flags, &raw mut data) })?;
         Ok(ThreadData {
             switches: data.ContextSwitchCount,
@@ -148,7 +148,7 @@ mod tests {
     use windows_sys::Win32::Foundation::ERROR_INVALID_PARAMETER;
 
     thread_local! {
-        /// The mask of a thread that is profiled, and how often it was read.
+        /// The mask with which a thread is profiled, and how often it was read.
         static PROFILED: Cell<Option<(u64, u32)>> = const { Cell::new(None) };
     }
     const DATA: HANDLE = 0x77 as HANDLE;

@@ -1,5 +1,5 @@
-//! Stand-ins of Windows: what is chosen, what is taken away, which passages are void, and threads
-//! that migrate.
+//! Fakes of Windows: which method is chosen, what is subtracted, which passages are void, and
+//! threads that migrate.
 
 use super::row;
 use crate::regions::sweep::sweep_on;
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 const NOT_SUPPORTED: u32 = 50;
 const WIDTH: u32 = 48;
 
-/// One thread, and what it has done; every look at it costs some events, before and behind.
+/// One thread, and what it has done; every reading costs some events, before and after.
 #[derive(Clone, Debug, Default)]
 struct State {
     counters: [u64; 16],
@@ -146,7 +146,7 @@ fn a_way_that_is_wanted_is_taken_or_refused() {
         );
         assert_eq!(regions.is_err(), !works);
     }
-    // A model has no threads, and no platform.
+    // A model has neither threads nor a platform.
     let mut connection = driver(true);
     let sources = sources(&mut connection);
     let by_thread = Regions::open_by(&mut connection, &sources, Some(Method::ThreadProfiling));
@@ -291,7 +291,7 @@ fn a_sweep_counts_by_thread_what_can_be() {
     }
 }
 
-/// A model that the requests and the stand-in share.
+/// A model shared by the requests and the fake.
 #[derive(Clone, Debug)]
 struct Shared(Arc<Mutex<Modelled>>);
 
@@ -300,7 +300,7 @@ impl Shared {
         self.0.lock().expect("nobody panicked")
     }
 
-    /// The counters of a processor that Windows has in its list.
+    /// The counters of a processor that are in Windows' list.
     fn counters(&self, processor: usize) -> [u64; 16] {
         let mut model = self.lock();
         let list = model.model().counted_by_thread();
@@ -319,7 +319,8 @@ impl Transport for Shared {
     }
 }
 
-/// A thread that runs here and there on a model; Windows adds up its counters at each switch.
+/// A thread that moves between processors of a model; Windows accumulates its counters at each
+/// switch.
 #[derive(Debug)]
 struct Migrant {
     model: Shared,
@@ -329,7 +330,7 @@ struct Migrant {
 #[derive(Debug, Default)]
 struct Scheduled {
     processor: usize,
-    /// Its processor's counters when it came.
+    /// Its processor's counters at its arrival.
     came: [u64; 16],
     sums: [u64; 16],
     switches: u32,
@@ -366,7 +367,7 @@ impl Migrant {
         };
     }
 
-    /// The thread works, and after it somebody else on all processors but its own.
+    /// The thread works, and then another one does, on all processors but its own.
     fn work(&self, instructions: u32) {
         let own = self.thread().processor;
         let amount = format!("instructions={instructions},cycles=10,branches=5");
@@ -423,7 +424,7 @@ impl Profile for Migrant {
     }
 }
 
-/// The driver programs the counters of a model, and nothing but the thread's own is counted.
+/// The driver programs the counters of a model, and only the thread's own events are counted.
 #[test]
 fn a_thread_that_migrates_has_exactly_its_own_counts() {
     for (method, switched) in [(Method::ThreadProfiling, 0), (Method::Rdpmc, 10)] {
