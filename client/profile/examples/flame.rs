@@ -1,7 +1,8 @@
-//! Samples to a flame graph: `cargo run -p halprof-profile --example flame [MACHINE] > flame.svg`.
+//! From samples to a flame graph: `cargo run -p halprof-profile --example flame [MACHINE] >
+//! flame.svg`.
 //!
-//! On Windows it samples for a second with the installed driver, unless a modelled machine is named;
-//! elsewhere a modelled machine, whose time passes as it is told to.
+//! On Windows it samples with the installed driver for a second, unless a modelled machine is
+//! named. Elsewhere it samples a modelled machine, whose time passes only when it is made to run.
 
 use halprof_measure::catalog::Catalog;
 use halprof_measure::selection::{self, Chosen};
@@ -14,7 +15,7 @@ use halprof_profile::symbols::{SymbolPath, Symbols};
 use shared_types::LossCause;
 use shared_types::request::session::UsedInterval;
 
-/// What is sampled, every so many events.
+/// The source to sample, with its period.
 const SOURCE: &str = "TotalIssues:100000";
 
 fn main() -> Result<()> {
@@ -28,7 +29,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// A real machine is sampled while it does whatever it does.
+/// A real machine is sampled while it does whatever it is doing.
 #[cfg(windows)]
 fn on_driver() -> Result<String> {
     use std::time::{Duration, Instant};
@@ -72,7 +73,7 @@ pub(crate) fn on_model(machine: &str) -> Result<String> {
     sample(&mut connection, recording, |model| model.advance(1_000_000))
 }
 
-/// What is known of the machine before anything is sampled.
+/// What is known about the machine before sampling.
 fn described<T: Transport>(
     connection: &mut Connection<T>,
     modelled: bool,
@@ -92,7 +93,7 @@ fn described<T: Transport>(
     })
 }
 
-/// Samples while `work` answers that there is more to do, and draws.
+/// Samples while `work` reports that there is more to do, and draws.
 fn sample<T: Transport>(
     connection: &mut Connection<T>,
     mut recording: Recording,
@@ -137,7 +138,7 @@ fn chosen<T: Transport>(connection: &mut Connection<T>) -> Result<Vec<Chosen>> {
     Catalog::of(connection, false)?.resolve(&items)
 }
 
-/// Takes what is there out of the rings.
+/// Takes the samples that are in the rings.
 fn drain<T: Transport>(session: &mut Session<'_, T>, gatherer: &mut Gatherer) -> Result<()> {
     loop {
         let (samples, left) = session.drain()?;

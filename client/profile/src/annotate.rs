@@ -18,19 +18,19 @@ use std::sync::Arc;
 pub use crate::branches::Kept;
 pub use crate::branches::code::Flow;
 
-/// Which function is meant.
+/// Which function to annotate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// The one with the most samples.
     Hottest,
-    /// One of that name; the one with the most samples, if there are several.
+    /// The function of that name; the one with the most samples, if there are several.
     Symbol(Pattern),
-    /// The one that an address is in.
+    /// The function that contains an address.
     Address(u64),
 }
 
 impl Target {
-    /// Of what a user types: hexadecimal with `0x` is an address.
+    /// Parses what a user types: hexadecimal with `0x` is an address.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
@@ -42,9 +42,9 @@ impl Target {
 /// A function with its samples.
 #[derive(Clone, Debug)]
 pub struct Annotated {
-    /// What the file has beside its samples.
+    /// The recording without its samples.
     pub recording: Recording,
-    /// The sources that have samples in the recording, the one with the most first.
+    /// The sources that have samples in the recording, those with the most samples first.
     pub sources: Vec<OfSource>,
     /// The function and its code.
     pub code: Code,
@@ -52,25 +52,26 @@ pub struct Annotated {
     pub sums: Vec<Sum>,
     /// Its instructions, in order.
     pub instructions: Vec<Instruction>,
-    /// Samples at addresses where no instruction begins: the code is not what ran.
+    /// Samples at addresses where no instruction begins: this code is not the code that ran.
     pub between: u64,
-    /// Other functions of that name that have samples, with their modules.
+    /// Other functions of that name with samples, and their modules.
     pub others: Vec<String>,
     /// The modules whose symbols were needed.
     pub symbols: Vec<Opened>,
-    /// What branch records say of the function; `None` where there are none that tell the code
-    /// between them.
+    /// What branch records show about the function; `None` if none of them show the code between
+    /// branches.
     pub stretches: Option<Told>,
 }
 
-/// What the branch records of a recording say of a function.
+/// What the branch records of a recording show about a function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Told {
-    /// What became of the records.
+    /// How many records were kept and dropped.
     pub kept: Kept,
-    /// Stretches between records in the function, and the samples that have them; by source.
+    /// For each source, the number of stretches between records in the function, and of samples
+    /// with such stretches.
     pub of_sources: Vec<(u64, u64)>,
-    /// Stretches that this code cannot have run: other code ran there.
+    /// Stretches that are impossible in this code: other code ran there.
     pub impossible: u64,
 }
 
@@ -81,21 +82,21 @@ pub struct Instruction {
     pub address: u64,
     /// Its bytes.
     pub bytes: Vec<u8>,
-    /// As an assembler reads it, in Intel's syntax.
+    /// Its disassembly in Intel's syntax.
     pub text: String,
     /// The source file and line, if they are known.
     pub line: Option<(Arc<str>, u32)>,
-    /// The function that the compiler put there, innermost first.
+    /// The functions inlined at this instruction, innermost first.
     pub inlined: Vec<Arc<str>>,
     /// Its samples, by source.
     pub sums: Vec<Sum>,
     /// Whether it branches.
     pub jump: Jump,
-    /// How often it was executed and branched, by source; zeros where no branch records tell.
+    /// How often it was executed and branched, by source; zeros if no branch records show it.
     pub flows: Vec<Flow>,
 }
 
-/// Whether an instruction goes elsewhere than to the next.
+/// Whether an instruction branches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Jump {
     /// No.
@@ -107,7 +108,7 @@ pub enum Jump {
     Always,
 }
 
-/// A function that has samples: builds of a module have other code.
+/// A function that has samples. Each build of a module is separate, because its code differs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Function {
     module: Arc<str>,
@@ -118,19 +119,20 @@ struct Function {
 /// The samples of one function.
 #[derive(Default)]
 struct Found {
-    /// An address in it, and the recording that has it.
+    /// An address in it, and the index of the recording that has it.
     place: Option<(usize, Place)>,
     samples: u64,
-    /// By the offset from its start and the source.
+    /// By offset from its start and by source.
     hits: FxHashMap<(u64, usize), Sum>,
 }
 
 impl Annotated {
-    /// Reads recordings, and the code from the file that ran; an address is one of the first.
+    /// Reads recordings, and the code from the file that ran. An address refers to the first
+    /// recording.
     ///
     /// # Errors
-    /// Where one cannot be read, where none is named, where no function is meant, or where its code
-    /// is not to be had.
+    /// A recording cannot be read, none is given, no function matches, or its code is not
+    /// available.
     pub fn read<P: AsRef<Path>>(
         paths: &[P],
         target: &Target,
@@ -196,9 +198,9 @@ impl Annotated {
         })
     }
 
-    /// How often a conditional jump was taken when it was executed, by the records of a source.
-    /// Records of one sample hang together: its bounds are those of as many executions as there
-    /// would be with one stretch of each sample.
+    /// How often a conditional jump was taken when it was executed, by the records of a source. The
+    /// records of one sample are not independent, so the bounds are computed for as many executions
+    /// as there would be with one stretch per sample.
     #[must_use]
     pub fn taken(&self, instruction: &Instruction, source: usize) -> Option<Share> {
         let told = self.stretches.as_ref()?;
@@ -214,8 +216,8 @@ impl Annotated {
     }
 }
 
-/// What the branch records of the recordings say of a function's code; `None` where there are none,
-/// or not all kinds of branches.
+/// The stretches that the branch records of the recordings show in a function's code; `None` if
+/// there are no records, or if they leave out some kinds of branches.
 fn stretches<P: AsRef<Path>>(
     paths: &[P],
     filter: &Filter,
@@ -249,7 +251,7 @@ fn stretches<P: AsRef<Path>>(
     Ok(Some(all))
 }
 
-/// Adds all functions that have samples in a recording. What has no name is no function.
+/// Adds all functions that have samples in a recording. Code without a name is not a function.
 fn by_function(
     recording: usize,
     hits: &mut Hits,
@@ -288,7 +290,7 @@ fn by_function(
     }
 }
 
-/// The function that is meant, and others that may be.
+/// The chosen function, and others that match.
 fn chosen(
     target: &Target,
     functions: &FxHashMap<Function, Found>,
@@ -433,7 +435,7 @@ fn jump(instruction: &iced_x86::Instruction) -> Jump {
         FlowControl::UnconditionalBranch | FlowControl::IndirectBranch | FlowControl::Return => {
             Jump::Always
         }
-        // Those into the kernel are called so too, and are not always recorded.
+        // System calls have this flow too, and are not always recorded.
         FlowControl::Call | FlowControl::IndirectCall
             if instruction.mnemonic() == Mnemonic::Call =>
         {
@@ -443,7 +445,7 @@ fn jump(instruction: &iced_x86::Instruction) -> Jump {
     }
 }
 
-/// Intel's syntax with numbers as C writes them.
+/// Intel's syntax with C's notation for numbers.
 pub(crate) fn intel() -> IntelFormatter {
     let mut formatter = IntelFormatter::new();
     let options = formatter.options_mut();
@@ -455,7 +457,7 @@ pub(crate) fn intel() -> IntelFormatter {
     formatter
 }
 
-/// Gives each instruction its samples; answers how many are at none.
+/// Assigns the samples to the instructions; returns how many belong to none.
 fn distribute(found: &Found, code: &Code, instructions: &mut [Instruction]) -> u64 {
     let mut between = 0;
     for (&(offset, source), &sum) in &found.hits {

@@ -1,12 +1,12 @@
-//! What branch records say: which edges and paths a program takes, and how often it executes the
-//! code between.
+//! What branch records show: which edges and paths a program takes, and how often it executes the
+//! code between branches.
 //!
-//! A record has no process and no thread: those of a sample may have begun in the thread that ran
-//! before. So the newest are believed as far as they can be one thread's. From where a record went
-//! to, the code runs on to the next newer record's branch: in one module, and not backwards. A
-//! record of which that is not true, and all older ones, are of somebody else. This needs branches
-//! of all kinds; with some left out, only records whose addresses are in no module of the sampled
-//! process are known to be others'.
+//! A record names no process and no thread: the older records of a sample may come from the thread
+//! that ran before. So records are accepted, newest first, as long as they can be one thread's.
+//! From the target of a record, code runs straight on to the branch of the next newer record: in
+//! one module, and not backwards. A record for which that does not hold, and all older ones, belong
+//! to another thread. This test needs branches of all kinds. If some kinds were left out, only
+//! records with an address outside all modules of the sampled process are known to be foreign.
 
 pub(crate) mod code;
 pub mod table;
@@ -19,19 +19,19 @@ use halprof_measure::{Error, Result};
 use shared_types::{Branch, Mode, Sample};
 use std::path::Path;
 
-/// What became of the records of the samples that count.
+/// How many records of the counted samples were kept and dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
-    /// Samples that have some.
+    /// Samples with records.
     pub samples: u64,
-    /// All records of these.
+    /// All records of these samples.
     pub records: u64,
-    /// Those with a side that the recorder had no right to see.
+    /// Records with a side that the recorder was not allowed to see.
     pub hidden: u64,
     /// Dropped: an address is in no module of the sampled process.
     pub unresolved: u64,
-    /// Dropped: no code leads from there to the next newer record, or to one that was dropped for
-    /// that.
+    /// Dropped: no straight code leads from there to the next newer record, or to one that was
+    /// dropped for this reason.
     pub foreign: u64,
 }
 
@@ -49,9 +49,9 @@ impl Kept {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     pub(crate) branch: Branch,
-    /// The modules of its addresses, as indices in the recording; `None` where it is hidden.
+    /// The modules of its addresses, as indexes in the recording; `None` if it is hidden.
     pub(crate) modules: Option<[usize; 2]>,
-    /// It came right before the step in front of it, which is the newer one.
+    /// Whether it directly precedes the next newer step, with no record missing in between.
     pub(crate) joined: bool,
 }
 
@@ -61,7 +61,7 @@ impl Step {
     }
 }
 
-/// Whose code it is: the upper half of the addresses is the kernel's.
+/// The mode of an address: the upper half of the address space is the kernel's.
 pub(crate) const fn mode(address: u64) -> Mode {
     if address >> 63 == 1 {
         Mode::Kernel
@@ -70,8 +70,8 @@ pub(crate) const fn mode(address: u64) -> Mode {
     }
 }
 
-/// Gives each sample that counts to `visit`, with what is kept of its records, newest first.
-/// `recording` is what the same file has been read as, and `symbols` are its modules'.
+/// Passes each counted sample to `visit` with its accepted records, newest first. `recording` is
+/// the result of reading the same file, and `symbols` are those of its modules.
 pub(crate) fn walk(
     path: &Path,
     filter: &Filter,
@@ -93,7 +93,7 @@ pub(crate) fn walk(
     Ok(kept)
 }
 
-/// Fills `steps` with the records that are believed.
+/// Fills `steps` with the accepted records.
 fn steps_of(
     sample: &Sample,
     branches: &[Branch],
@@ -108,7 +108,7 @@ fn steps_of(
     };
     let module = |address| symbols.module(sample.process, address, mode(address));
     steps.clear();
-    // Where the next newer record's branch is, if nothing is missing between.
+    // The branch of the next newer record, if nothing is missing in between.
     let mut newer: Option<(u64, usize)> = None;
     for (index, &branch) in branches.iter().enumerate() {
         if branch.flags & Branch::HIDDEN != 0 {
@@ -141,7 +141,7 @@ fn steps_of(
     kept
 }
 
-/// There is nothing to be said of branches.
+/// The error for a recording without branch records.
 pub(crate) fn without_branches(path: &Path) -> Error {
     Error::Unavailable {
         message: format!("{} has no branch records", path.display()),
@@ -150,7 +150,7 @@ pub(crate) fn without_branches(path: &Path) -> Error {
     }
 }
 
-/// The code between records is not known.
+/// The error for a recording whose records do not show the code between them.
 pub(crate) fn without_code(recording: &Recording) -> Error {
     let branches = recording.metadata.branches.as_ref();
     let kinds = branches.map_or_else(String::new, |branches| branches.kinds.join(", "));

@@ -1,11 +1,11 @@
-//! What other programs open: pictures, and the formats of other profilers.
+//! Files for other programs: pictures, and the formats of other profilers.
 //!
 //! ```text
 //! recording::Reader -> Gatherer -> Gathered -> View -> one file of a Format
 //!                                  symbols ----^
 //! ```
 //!
-//! Samples have no call stacks: what stands where a format wants a stack is the place alone.
+//! Samples have no call stacks: where a format wants a stack, it gets only the sampled place.
 
 pub mod binned;
 mod chrome;
@@ -22,7 +22,7 @@ use crate::thousands;
 use halprof_measure::{Error, Result};
 use std::io::{self, Write};
 
-/// What can be written.
+/// The formats that can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Flame graph, SVG
@@ -41,24 +41,24 @@ pub enum Format {
     Chrome,
 }
 
-/// Marks in a file at most: what a browser can still load.
+/// The largest number of marks in a file: what a browser can still load.
 pub const MARKS_MAX: usize = 1 << 19;
 
-/// What is to be known of a format before it is written.
+/// Properties of a format that matter before it is written.
 #[derive(Clone, Copy, Debug)]
 pub struct Traits {
-    /// What a file's name ends with, the first dot included.
+    /// The file extension, including the leading dot.
     pub ending: &'static str,
     /// Whether one file holds one source, because events of different sources may not be added.
     pub single_source: bool,
-    /// Whether it shows when each sample was taken.
+    /// Whether it shows the time of each sample.
     pub moments: bool,
-    /// Whether it shows any time, of which each machine has its own.
+    /// Whether it shows any time at all: each machine has a clock of its own.
     pub clock: bool,
 }
 
 impl Format {
-    /// All of them.
+    /// All formats.
     pub const ALL: [Self; 7] = [
         Self::Flamegraph,
         Self::Timeline,
@@ -69,7 +69,7 @@ impl Format {
         Self::Chrome,
     ];
 
-    /// What it is, on one line.
+    /// A one-line description.
     #[must_use]
     pub const fn about(self) -> &'static str {
         match self {
@@ -97,13 +97,13 @@ impl Format {
         }
     }
 
-    /// Whether it shows what a program marked.
+    /// Whether it shows a program's marks.
     #[must_use]
     pub const fn shows_marks(self) -> bool {
         matches!(self, Self::Html | Self::Firefox | Self::Chrome)
     }
 
-    /// What is to be known of it.
+    /// Its properties.
     #[must_use]
     pub const fn traits(self) -> Traits {
         let (ending, single_source, moments) = match self {
@@ -124,21 +124,21 @@ impl Format {
     }
 }
 
-/// What is shown of what was gathered.
+/// The part of what was gathered that is shown.
 #[derive(Debug)]
 pub struct View<'a> {
-    /// All there is.
+    /// Everything that was gathered.
     pub gathered: &'a Gathered,
     /// The sources to show, in their order; at least one unless the recording has none.
     pub sources: Vec<&'a Source>,
-    /// What the recording is called.
+    /// The recording's title.
     pub title: String,
 }
 
 impl<'a> View<'a> {
-    /// Shows the source called `source`, whatever the case. Without a name a format of one source
-    /// shows the first that has samples, and any other format all that have; where none has, the
-    /// first.
+    /// Shows the source called `source`, in any case. Without a name, a format of one source shows
+    /// the first that has samples, and any other format all that have some; if none has samples,
+    /// the first is shown.
     pub fn new(
         gathered: &'a Gathered,
         title: impl Into<String>,
@@ -169,7 +169,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// The sources that are not shown though they have samples.
+    /// The sources that have samples but are not shown.
     #[must_use]
     pub fn left_out(&self) -> Vec<&'a Source> {
         let all = self.gathered.sources.iter();
@@ -178,8 +178,8 @@ impl<'a> View<'a> {
             .collect()
     }
 
-    /// What every picture and export says of itself: where the samples are from, how many there are
-    /// and are not, and what they do not have.
+    /// The captions of every picture and export: the origin of the samples, how many there are and
+    /// how many are missing, and what they lack.
     #[must_use]
     pub fn captions(&self) -> Vec<String> {
         let gathered = self.gathered;
@@ -205,7 +205,7 @@ impl<'a> View<'a> {
         captions
     }
 
-    /// The source of a format that holds one; a nameless one without samples where there is none.
+    /// The source of a format with a single one; a nameless one without samples if there is none.
     pub(crate) fn source(&self) -> Source {
         let first = self.sources.first();
         first.map_or_else(Source::default, |&source| source.clone())
@@ -224,7 +224,7 @@ fn named<'a>(all: &'a [Source], name: &str) -> Result<&'a Source> {
     })
 }
 
-/// The names of sources, or how many there are where they are too many to be read.
+/// The names of sources, or their number if the list would be too long.
 #[must_use]
 pub fn listed<'a>(sources: impl IntoIterator<Item = &'a Source>) -> String {
     const MOST: usize = 12;

@@ -1,9 +1,9 @@
-//! Which processes run and what is loaded in them, kept up while samples come in.
+//! Which processes run and what is loaded in them, kept up to date while samples come in.
 //!
-//! The driver tells of processes and images as they come and go ([`Inventory::happened`]); what ran
-//! before is looked at. Where nobody tells, all is looked at again and again, and a process that ends
-//! between two looks is missed. The samples say when a look is worth its cost: one from a process that
-//! nobody has seen, or from an address where nothing is known to be, asks for one.
+//! The driver reports processes and images as they come and go ([`Inventory::happened`]); what ran
+//! before is scanned. Without such reports everything is scanned repeatedly, and a process that
+//! ends between two scans is missed. The samples decide when a scan is worth its cost: one is
+//! requested by a sample from an unknown process, or from an address where nothing is known to be.
 
 mod told;
 
@@ -13,26 +13,26 @@ use shared_types::{Branch, Mode, Sample};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// Without anything new the processes are looked at this often.
+/// The scan interval while nothing new appears.
 const LOOK_NS: u64 = 1_000_000_000;
-/// Samples that ask for a look get one this often at most.
+/// The shortest interval between scans that samples request.
 const LOOK_SOON_NS: u64 = 40_000_000;
-/// A process that asks and shows nothing new is left out of up to so many looks.
+/// A process that keeps requesting scans but shows nothing new skips up to this many scans.
 const PATIENCE_MAX: u32 = 64;
 /// Samples of a process from one page belong to one module.
 const PAGE_BITS: u32 = 12;
 
-/// What runs on the machine that is measured.
+/// The system that is measured.
 pub trait System {
-    /// The time, as samples have it.
+    /// The time, on the clock of samples.
     fn now(&mut self) -> u64;
     /// All processes: identifiers and names.
     fn processes(&mut self) -> Vec<(u32, String)>;
-    /// What is loaded in a process; `None` where nobody may look into it.
+    /// What is loaded in a process; `None` if it may not be inspected.
     fn modules(&mut self, process: u32) -> Option<Vec<Image>>;
     /// The kernel's own modules.
     fn kernel(&mut self) -> Vec<Image>;
-    /// The path as programs open it, of one as the kernel has it.
+    /// Converts a path in the kernel's form to one that programs can open.
     fn on_disk(&mut self, native: &str) -> String {
         native.to_owned()
     }
@@ -43,73 +43,73 @@ pub trait System {
 pub struct Image {
     /// Its name.
     pub name: String,
-    /// The file it was loaded from, where that is known.
+    /// The file it was loaded from, if known.
     pub path: Option<String>,
     /// Its first address.
     pub start: u64,
-    /// The first address behind it.
+    /// The first address after it.
     pub end: u64,
-    /// What finds its symbols, where that is known without looking into the file.
+    /// What identifies its symbols, if known without reading the file.
     pub identity: Option<Identity>,
 }
 
-/// What has changed since the last look.
+/// What has changed since the last scan.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Processes that are new or gone.
+    /// Processes that are new or have ended.
     pub processes: Vec<Process>,
-    /// Modules that are new or gone.
+    /// Modules that are new or were unloaded.
     pub modules: Vec<Module>,
     /// What else happened.
     pub events: Vec<Happened>,
 }
 
-/// What could not be found out.
+/// What could not be determined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Missed {
-    /// Processes that had ended before anybody looked.
+    /// Processes that ended before they were scanned.
     pub processes: u64,
     /// Their samples.
     pub samples: u64,
 }
 
-/// Whose address space: a process's, or for `None` the kernel's.
+/// The owner of an address space: a process, or `None` for the kernel.
 type Owner = Option<u32>;
 
-/// What is known of the processes and their modules.
+/// What is known about the processes and their modules.
 pub struct Inventory {
     system: Box<dyn System>,
-    /// When the last look was, in nanoseconds since the beginning.
+    /// When the last scan was, in nanoseconds since the beginning.
     looked_ns: Option<u64>,
-    /// Those that run.
+    /// The running processes.
     running: BTreeMap<u32, Process>,
     spaces: BTreeMap<Owner, Space>,
     /// How many samples each process has.
     samples: HashMap<u32, u64>,
-    /// Every process that was ever seen.
+    /// Every process ever seen.
     seen: HashSet<u32>,
-    /// Modules that had samples and are there no more.
+    /// Modules that had samples and have been unloaded.
     gone: Vec<Module>,
-    /// Where the last sample came from: most come from there again.
+    /// Where the last sample came from; the next one most often comes from there too.
     last: (Owner, u64),
-    /// A sample has asked for a look.
+    /// A sample has requested a scan.
     asked: bool,
-    /// The system tells of processes and images.
+    /// The system reports processes and images.
     told: bool,
-    /// It has told less than there was.
+    /// Some of its reports were lost.
     catch_up: bool,
 }
 
 /// An address space.
 #[derive(Default)]
 struct Space {
-    /// By their first address.
+    /// By first address.
     modules: BTreeMap<u64, Known>,
     /// Pages that samples came from.
     pages: HashSet<u64>,
-    /// A sample came from where nothing is known to be.
+    /// A sample came from an address where nothing is known to be.
     asks: bool,
-    /// How many looks it is left out of when it asks.
+    /// How many scans it skips after its next request.
     patience: u32,
     left_out: u32,
 }
@@ -149,7 +149,7 @@ impl std::fmt::Debug for Inventory {
 }
 
 impl Inventory {
-    /// Nothing is known yet.
+    /// Starts with nothing known.
     #[must_use]
     pub fn new(system: Box<dyn System>) -> Self {
         Self {
@@ -167,7 +167,7 @@ impl Inventory {
         }
     }
 
-    /// Takes note of where samples come from.
+    /// Notes where samples come from.
     pub fn note(&mut self, samples: &[Sample]) {
         for sample in samples {
             *self.samples.entry(sample.process).or_default() += 1;
@@ -182,7 +182,7 @@ impl Inventory {
         }
     }
 
-    /// Takes note of where their branches are: code that is branched to may have no sample.
+    /// Notes where their branches are: branch targets may have no samples.
     pub fn note_branches(&mut self, samples: &[Sample], branches: &[Branch]) {
         let mut rest = branches.iter();
         for sample in samples {
@@ -205,7 +205,7 @@ impl Inventory {
         }
     }
 
-    /// Looks, if it is time; `elapsed_ns` is the time since the beginning.
+    /// Scans if it is time to; `elapsed_ns` is the time since the beginning.
     pub fn look_if_due(&mut self, elapsed_ns: u64) -> Changes {
         let since = self
             .looked_ns
@@ -221,7 +221,7 @@ impl Inventory {
         self.look(elapsed_ns)
     }
 
-    /// Looks at what runs and is loaded now.
+    /// Scans what runs and what is loaded now.
     pub fn look(&mut self, elapsed_ns: u64) -> Changes {
         let since = self.looked_ns.map(|_| self.system.now());
         self.looked_ns = Some(elapsed_ns);
@@ -242,10 +242,10 @@ impl Inventory {
         changes
     }
 
-    /// Answers which are new.
+    /// Returns the new processes.
     fn look_at_processes(&mut self, since: Option<u64>, changes: &mut Changes) -> Vec<u32> {
         let now: BTreeMap<u32, String> = self.system.processes().into_iter().collect();
-        // Ends are told, unless some were lost.
+        // Ends are reported, unless some reports were lost.
         let trusts = self.told && !self.catch_up;
         let gone = |(id, process): &(&u32, &mut Process)| {
             !trusts && now.get(id).is_none_or(|name| !is_called(process, name))
@@ -303,8 +303,8 @@ impl Inventory {
         space.left_out = space.patience;
     }
 
-    /// The modules that samples came from, each with what `identify` tells of its file; without
-    /// those of which it tells nothing.
+    /// The modules that samples came from, each with what `identify` finds in its file; modules
+    /// about which it finds nothing are left out.
     pub fn identified(&mut self, mut identify: impl FnMut(&str) -> Build) -> Vec<Module> {
         let spaces = std::mem::take(&mut self.spaces).into_values();
         let mut modules = std::mem::take(&mut self.gone);
@@ -321,7 +321,7 @@ impl Inventory {
         modules
     }
 
-    /// Whose samples nobody will be able to name.
+    /// What will have no names in the recording.
     #[must_use]
     pub fn missed(&self) -> Missed {
         let strangers = self
@@ -336,19 +336,19 @@ impl Inventory {
 }
 
 impl Space {
-    /// Whether it asks, and is not left out.
+    /// Whether it requests a scan and does not skip it.
     const fn is_due(&self) -> bool {
         self.asks && self.left_out == 0
     }
 
-    /// Whether it is looked into now: it asks, and its patience is at its end.
+    /// Whether it takes part in this scan: it has requested one and has no more to skip.
     const fn takes_its_turn(&mut self) -> bool {
         let waited = self.left_out == 0;
         self.left_out = self.left_out.saturating_sub(1);
         self.asks && waited
     }
 
-    /// Answers which modules with samples are there no more.
+    /// Returns the modules with samples that have been unloaded.
     fn update(
         &mut self,
         process: Owner,
@@ -384,7 +384,8 @@ impl Space {
         sampled
     }
 
-    /// An image was mapped: what was in its place is there no more. Answers those with samples.
+    /// An image was mapped, and replaces what was in its place. Returns those replaced that had
+    /// samples.
     fn load(
         &mut self,
         process: Owner,
@@ -415,7 +416,7 @@ impl Space {
         sampled
     }
 
-    /// What was loaded after its first samples has them all the same.
+    /// Assigns earlier samples to a module that was loaded after them.
     fn mark_again(&mut self) {
         let pages = std::mem::take(&mut self.pages);
         let before = pages.len();
@@ -423,7 +424,7 @@ impl Space {
         self.asks &= self.pages.len() < before;
     }
 
-    /// Notes that a sample came from a page; answers whether a module is there.
+    /// Notes that a sample came from a page; returns whether a module is there.
     fn mark(&mut self, page: u64) -> bool {
         let (first, last) = (
             page << PAGE_BITS,
@@ -444,13 +445,13 @@ impl Space {
     }
 }
 
-/// Whether a process may have this name: one without an image is told of without one, and the path of
-/// an image may be written in other letters.
+/// Whether a process may have this name: a process without an image is reported without a name, and
+/// the path of an image may differ in case.
 fn is_called(process: &Process, name: &str) -> bool {
     process.name.is_empty() || process.name.eq_ignore_ascii_case(name)
 }
 
-/// The upper half of the addresses is the kernel's.
+/// The owner of a sample's address: the upper half of the address space is the kernel's.
 const fn owner(sample: &Sample) -> Owner {
     if sample.ip >> 63 == 1 {
         None

@@ -1,11 +1,11 @@
-//! Recordings of samples, and what they say: reports, annotated code, exports.
+//! Recordings of samples and their evaluation: reports, annotated code, exports.
 //!
 //! ```text
 //! samples -> inventory -> recording -> report, annotate
 //!                                   -> export, pictures
 //! ```
 //!
-//! A recording is data from a stranger. Nothing here calls Windows or writes to a terminal.
+//! A recording is untrusted data. Nothing here calls Windows or writes to a terminal.
 #![forbid(unsafe_code)]
 
 pub mod annotate;

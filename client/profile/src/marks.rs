@@ -1,4 +1,4 @@
-//! What a recording's marks say: when, how far apart, and from mark to mark.
+//! Evaluates a recording's marks: when they were made, how far apart, and from one mark to another.
 
 use crate::recording::{Channels, Mark, Recording};
 use crate::report::filter::Pattern;
@@ -6,25 +6,25 @@ use halprof_measure::regions::{Cull, Distribution};
 use serde::Serialize;
 use std::collections::HashMap;
 
-/// What the marks of a channel are called that the recording does not name.
+/// Stands for the name of a channel that the recording does not name.
 const NAMELESS: &str = "(channel without a name)";
 
-/// Which marks count.
+/// Which marks are used.
 #[derive(Clone, Debug, Default)]
 pub struct Choice {
-    /// Those on these channels; empty for all.
+    /// Those on these channels; all if empty.
     pub channels: Vec<Pattern>,
-    /// Those of this part of the time, in nanoseconds since the first.
+    /// Those in this span of time, in nanoseconds since the first mark.
     pub time: Option<(u64, u64)>,
 }
 
-/// Marks in the order of time.
+/// Marks in order of time.
 #[derive(Debug)]
 pub struct Marks {
-    /// What they were made on.
+    /// The channels' data from the recording.
     pub channels: Channels,
     all: Vec<Mark>,
-    /// The names of channels, by the index that marks have, and of those without a name.
+    /// The names of the channels, by the index in marks, and then of those without a name.
     names: Vec<String>,
     /// The time of the recording's first mark.
     origin: u64,
@@ -33,43 +33,43 @@ pub struct Marks {
 /// One mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row<'a> {
-    /// Its number, from 1, in the order of time.
+    /// Its number, from 1, in order of time.
     pub number: u64,
-    /// When, in nanoseconds since the recording's first.
+    /// Its time, in nanoseconds since the recording's first mark.
     pub time_ns: u64,
     /// The channel.
     pub channel: &'a str,
-    /// What the program said.
+    /// The value that the program gave.
     pub value: u64,
     /// The process.
     pub process: u32,
     /// Its thread.
     pub thread: u32,
-    /// Since the mark before it on the channel.
+    /// Time since the previous mark on the same channel.
     pub on_channel_ns: Option<u64>,
-    /// Since the mark before it on any.
+    /// Time since the previous mark on any channel.
     pub on_any_ns: Option<u64>,
 }
 
-/// What many stretches of time are like.
+/// Statistics over many stretches of time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stretches {
-    /// All but the greatest.
+    /// All but the maximum.
     pub distribution: Distribution,
-    /// The greatest.
+    /// The maximum.
     pub max: u64,
-    /// How many are how long; no bucket at either end is empty.
+    /// The number of stretches by length; the first and the last bucket are not empty.
     pub histogram: Vec<Bucket>,
 }
 
-/// Stretches of about the same length.
+/// Stretches of similar length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Bucket {
     /// At least this long, in nanoseconds.
     pub from_ns: u64,
-    /// Shorter than this; of the last that there may be, not longer.
+    /// Shorter than this; in the last possible bucket, at most this long.
     pub to_ns: u64,
-    /// How many.
+    /// How many there are.
     pub count: u64,
 }
 
@@ -78,42 +78,42 @@ pub struct Bucket {
 pub struct Summary<'a> {
     /// Its name.
     pub channel: &'a str,
-    /// How many.
+    /// The number of marks.
     pub marks: u64,
-    /// From one to the next; `None` of fewer than two.
+    /// The time from each mark to the next; `None` for fewer than two marks.
     pub apart: Option<Stretches>,
 }
 
-/// Marks in columns of the same width.
+/// Marks counted in columns of equal width.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Strip<'a> {
-    /// How long a column is.
+    /// The width of a column.
     pub tick_ns: u64,
-    /// Where the first begins.
+    /// Where the first column begins.
     pub from_ns: u64,
-    /// How many marks are in each, by channel.
+    /// The number of marks in each column, by channel.
     pub rows: Vec<(&'a str, Vec<u64>)>,
-    /// Columns behind the last, up to that of the last mark.
+    /// Further columns that are not shown, up to the one with the last mark.
     pub left_out: u64,
 }
 
-/// Which marks belong together.
+/// Which marks form a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pairing {
-    /// Those of one thread.
+    /// Marks of the same thread.
     Thread,
-    /// Those of one value.
+    /// Marks of the same value.
     Value,
-    /// Any.
+    /// Any marks.
     Any,
 }
 
-/// A stretch of time from a mark to a mark.
+/// The stretch of time from one mark to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
-    /// When it began, in nanoseconds since the recording's first mark.
+    /// Its start, in nanoseconds since the recording's first mark.
     pub begin_ns: u64,
-    /// How long it is.
+    /// Its length.
     pub length_ns: u64,
     /// The value of its first mark.
     pub value: u64,
@@ -123,19 +123,19 @@ pub struct Interval {
     pub thread: u32,
 }
 
-/// All stretches from one channel to another.
+/// All intervals from one channel to another.
 #[derive(Clone, Debug, Default)]
 pub struct Between {
-    /// In the order in which they end.
+    /// The intervals, in the order in which they end.
     pub intervals: Vec<Interval>,
-    /// Marks on the first channel that no mark on the other followed.
+    /// Marks on the first channel that no mark on the second followed.
     pub without_end: u64,
-    /// Marks on the other that none on the first came before.
+    /// Marks on the second channel that no mark on the first preceded.
     pub without_begin: u64,
 }
 
 impl Marks {
-    /// Those of a recording that was read with them, as far as they are chosen.
+    /// The chosen marks of a recording that was read with its marks.
     #[must_use]
     pub fn of(recording: &mut Recording, choice: &Choice) -> Self {
         let channels = recording.marked.channels.clone().unwrap_or_default();
@@ -143,7 +143,7 @@ impl Marks {
         names.push(NAMELESS.to_owned());
         let nameless = channels.names.len();
         let mut marks = std::mem::take(&mut recording.marked.marks);
-        // Equal times keep the order of the file, in which those of a thread are in theirs.
+        // Equal times keep the order of the file, where each thread's marks are in order.
         marks.sort_by_key(|mark| mark.time);
         let origin = marks.first().map_or(0, |mark| mark.time);
         let mut chosen = Self {
@@ -168,19 +168,19 @@ impl Marks {
         chosen
     }
 
-    /// How many there are.
+    /// The number of marks.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no marks.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// From the first to the last, in nanoseconds.
+    /// The time from the first mark to the last, in nanoseconds.
     #[must_use]
     pub fn elapsed_ns(&self) -> u64 {
         let ends = self.all.first().zip(self.all.last());
@@ -189,7 +189,7 @@ impl Marks {
         })
     }
 
-    /// A time, in nanoseconds since the recording's first mark.
+    /// A time stamp, in nanoseconds since the recording's first mark.
     fn nanoseconds(&self, time: u64) -> u64 {
         let ticks = u128::from(time.saturating_sub(self.origin));
         let rate = match self.channels.ticks_a_second {
@@ -203,19 +203,19 @@ impl Marks {
         self.names.get(channel as usize).map_or("", String::as_str)
     }
 
-    /// Every mark as it was made, with its channel's name, in the order of time.
+    /// Every mark as it was made, with its channel's name, in order of time.
     pub fn named(&self) -> impl Iterator<Item = (&str, &Mark)> {
         let all = self.all.iter();
         all.map(|mark| (self.name(mark.channel), mark))
     }
 
-    /// The time of the recording's first mark; `None` where there is none.
+    /// The time of the recording's first mark; `None` if there is none.
     #[must_use]
     pub fn first(&self) -> Option<u64> {
         self.all.first().map(|_| self.origin)
     }
 
-    /// Every mark, in the order of time.
+    /// Every mark, in order of time.
     pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
         let mut on_channel: HashMap<u32, u64> = HashMap::new();
         let mut on_any = None;
@@ -236,7 +236,7 @@ impl Marks {
         })
     }
 
-    /// The channels that have marks, in the order of their first.
+    /// The channels that have marks, in the order of their first mark.
     #[must_use]
     pub fn summaries(&self) -> Vec<Summary<'_>> {
         let mut order: Vec<u32> = Vec::new();
@@ -261,7 +261,7 @@ impl Marks {
         order.iter().filter_map(summary).collect()
     }
 
-    /// Columns of this width, at most so many, from the first mark on.
+    /// Columns of `tick_ns` nanoseconds, at most `columns_max` of them, starting at the first mark.
     #[must_use]
     pub fn strip(&self, tick_ns: u64, columns_max: usize) -> Strip<'_> {
         let tick_ns = tick_ns.max(1);
@@ -291,8 +291,8 @@ impl Marks {
         }
     }
 
-    /// The stretches from each mark on one channel to the next on another; of several on the first
-    /// before one on the other, from the last.
+    /// The intervals from each mark on one channel to the next on another. If several marks on the
+    /// first precede one on the other, the interval starts at the last of them.
     #[must_use]
     pub fn between(&self, from: &str, to: &str, pairing: Pairing) -> Between {
         let mut open: HashMap<(u64, u32), &Mark> = HashMap::new();
@@ -304,7 +304,8 @@ impl Marks {
                 Pairing::Any => (0, 0),
             };
             let name = self.name(mark.channel);
-            // The end first: from a channel to itself each mark is both.
+            // The end is looked for first: from a channel to itself, each mark is both an end and a
+            // start.
             if name == to {
                 match open.remove(&key) {
                     Some(begin) => between.intervals.push(self.interval(begin, mark)),
@@ -345,8 +346,8 @@ impl Choice {
 }
 
 impl Stretches {
-    /// Of these lengths in nanoseconds; `None` of none. None is left out as anomalous: what comes
-    /// rarely may be what is looked for.
+    /// Statistics of these lengths in nanoseconds; `None` if there are none. No length is discarded
+    /// as an outlier: a rare one may be the one that is wanted.
     #[must_use]
     pub fn of(lengths: &[u64]) -> Option<Self> {
         Some(Self {
@@ -357,7 +358,7 @@ impl Stretches {
     }
 }
 
-/// Buckets each twice as wide as the one before.
+/// Counts lengths in buckets, each twice as wide as the one before.
 fn histogram(lengths: &[u64]) -> Vec<Bucket> {
     const BUCKETS: usize = u64::BITS as usize + 1;
     let mut counts = [0; BUCKETS];

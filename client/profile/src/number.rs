@@ -1,6 +1,6 @@
-//! Numbers as people read them.
+//! Numbers in readable form.
 
-/// A number with its thousands parted: `1,234,567`.
+/// A number with commas between thousands: `1,234,567`.
 #[must_use]
 pub fn thousands(value: impl Into<u128>) -> String {
     let digits = value.into().to_string();

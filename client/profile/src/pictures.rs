@@ -1,6 +1,6 @@
 //! Pictures of a recording: a flame graph, a timeline, and a page with both.
 //!
-//! Everything a recording says is data: [`escaped`] stands between it and the markup.
+//! Everything in a recording is untrusted data: [`escaped`] stands between it and the markup.
 
 mod flamegraph;
 mod marks;
@@ -16,22 +16,22 @@ use crate::export::View;
 use std::fmt::Write;
 use units::fitting;
 
-/// How wide a picture is; it scales to the room it is given.
+/// The width of a picture, which scales to the space available.
 const WIDTH: f64 = 1200.0;
-/// Room at the right.
+/// The margin at the right.
 const RIGHT: f64 = 16.0;
 
-/// How many characters of a title, and of a line of the caption, fit in that.
+/// How many characters of a title, and of a line of the caption, fit into the width.
 const TITLE: usize = 110;
 const CAPTION: usize = 170;
 
-/// The looks of all pictures, in light and in dark.
+/// The style of all pictures, in light and dark mode.
 const STYLE: &str = include_str!("pictures/picture.css");
-/// Makes frames grow when they are clicked.
+/// Zooms into frames on a click.
 const ZOOM: &str = include_str!("pictures/zoom.js");
 
-/// Text as it stands in SVG and HTML, in elements and in attributes. What XML cannot hold is
-/// replaced.
+/// Escapes text for SVG and HTML, in elements and in attributes. Characters that XML cannot contain
+/// are replaced.
 #[must_use]
 pub fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
@@ -51,20 +51,20 @@ pub fn escaped(text: &str) -> String {
     escaped
 }
 
-/// What is drawn, without a frame around it.
+/// A drawing without a frame around it.
 struct Drawing {
     height: f64,
     marks: String,
 }
 
-/// What stands above a picture, and in it for those who cannot see it.
+/// The text above a picture, also given in it for screen readers.
 struct Caption {
     title: String,
     lines: Vec<String>,
 }
 
 impl Caption {
-    /// Of a picture of the view's source.
+    /// The caption of a picture of the view's source.
     fn new(view: &View<'_>, what: &str, more: impl IntoIterator<Item = String>) -> Self {
         let name = view.source().name;
         let mut lines = view.captions();
@@ -76,7 +76,7 @@ impl Caption {
     }
 }
 
-/// A picture in a file of its own.
+/// A picture as a file of its own.
 fn standalone(caption: &Caption, drawing: &Drawing, script: &str) -> String {
     const LINE: f64 = 18.0;
     let head = 40.0 + LINE * caption.lines.len() as f64;
@@ -108,7 +108,7 @@ fn standalone(caption: &Caption, drawing: &Drawing, script: &str) -> String {
     svg + "</svg>\n"
 }
 
-/// A picture in a page.
+/// A picture inside a page.
 fn inline(label: &str, drawing: &Drawing) -> String {
     format!(
         "<svg class=\"picture\" viewBox=\"0 0 {WIDTH} {}\" role=\"img\" aria-label=\"{}\">\n{}</svg>\n",

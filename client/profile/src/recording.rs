@@ -14,29 +14,28 @@
 //! | tag | payload | where |
 //! |---|---|---|
 //! | `META` | [`Metadata`] as JSON | first, once |
-//! | `SAMP` | whole [`Sample`]s as they stand on the wire | anywhere |
-//! | `BRCH` | the branch records of samples | right behind the samples that they belong to |
+//! | `SAMP` | whole [`Sample`]s as on the wire | anywhere |
+//! | `BRCH` | the branch records of samples | right after the samples that they belong to |
 //! | `PROC` | a list of [`Process`] as JSON | anywhere |
 //! | `MODU` | a list of [`Module`] as JSON | anywhere |
-//! | `STAT` | [`Statistics`] as JSON, each in place of the one before | anywhere, and before the end |
+//! | `STAT` | [`Statistics`] as JSON, replacing earlier ones | anywhere, and before the end |
 //! | `EVNT` | a list of [`Happened`] as JSON | anywhere |
+//! | `FLDS` | optional fields of samples | after the samples that they belong to |
+//! | `MARK` | whole [`Mark`]s of programs | anywhere |
+//! | `CHAN` | [`Channels`] as JSON, replacing earlier ones | anywhere |
 //! | `END ` | [`Ending`] as JSON | last, once |
 //!
-//! | `FLDS` | optional fields of samples | behind the samples that they belong to |
-//! | `MARK` | whole [`Mark`]s: what a program said of itself | anywhere |
-//! | `CHAN` | [`Channels`] as JSON, each in place of the one before | anywhere |
-//!
 //! `FLDS` has entries of a 32-bit index of a sample in the `SAMP` block before it, a tag of four
-//! bytes, a 32-bit length, and so many bytes. Blocks and fields of unknown tags are skipped and
-//! counted: [`Recording::skipped`]. A process or module that comes again, with the same
-//! identifier or place and the same beginning, takes the place of its earlier self: that is how an
-//! end, or an identity found later, is told.
+//! bytes, a 32-bit length, and that many bytes. Blocks and fields with unknown tags are skipped and
+//! counted: [`Recording::skipped`]. A process or module with the same identifier or place and the
+//! same beginning as an earlier one replaces it: that is how an end, or an identity found later, is
+//! recorded.
 //!
-//! A recorder writes to `FILE.partial` and gives the file its name when the end is written, so that
-//! a file of that name is never half of one. Each block goes to the system whole and at once: when
-//! the recorder is killed, `FILE.partial` holds every block up to then and lacks its end. What is
-//! whole in a file that is cut or damaged is read all the same, and [`Recording::flaw`] says what
-//! is missing.
+//! A recorder writes to `FILE.partial` and gives the file its final name once the end is written,
+//! so that a file of that name is never incomplete. Each block is handed to the system whole and at
+//! once: if the recorder is killed, `FILE.partial` holds every block up to then, but no end. The
+//! intact part of a truncated or damaged file is still read, and [`Recording::flaw`] says what is
+//! missing.
 
 use serde::{Deserialize, Serialize};
 use shared_types::Sample;
@@ -70,41 +69,41 @@ const EVENTS: [u8; 4] = *b"EVNT";
 const FIELDS: [u8; 4] = *b"FLDS";
 const END: [u8; 4] = *b"END ";
 
-/// What a block begins with.
+/// The length of a block's head.
 const HEAD_BYTES: usize = 16;
 
-/// What was recorded, where.
+/// What was recorded, and where.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Metadata {
     /// The version of halprof that wrote it.
     pub halprof: String,
-    /// Who answered: the driver, or what it is a model of.
+    /// Who answered: the driver, or the name of the modelled machine.
     pub machine: String,
-    /// Whether the machine was modelled, and no silicon.
+    /// Whether the machine was modelled.
     pub modelled: bool,
-    /// The name that the machine has in its network; empty where that is not known.
+    /// The machine's name in its network; empty if not known.
     pub host: String,
     /// The interface in use.
     pub interface: String,
-    /// Ticks of the time-stamp counter in a second.
+    /// Ticks of the time-stamp counter per second.
     pub timestamp_frequency: u64,
     /// How many processors the machine has.
     pub processors: u32,
-    /// Where its cores differ: which processors are of which type.
+    /// If its cores differ: which processors are of which type.
     pub cores: Vec<Cores>,
-    /// When it began: seconds since 1970-01-01 UTC, of the clock on the wall.
+    /// When it began: wall-clock time in seconds since 1970-01-01 UTC.
     pub began: u64,
-    /// What ran: the program with its arguments, or the workload; empty where nothing was started.
+    /// What ran: the program with its arguments, or the workload; empty if nothing was started.
     pub command: Vec<String>,
-    /// On which machine it was made, for that machine alone to know: see
-    /// [`origin`](crate::symbols::origin). Empty where that is not known.
+    /// On which machine it was made, in a form that only that machine recognises: see
+    /// [`origin`](crate::symbols::origin). Empty if not known.
     pub origin: String,
-    /// The sources by the index that samples have.
+    /// The sources, by the index in samples.
     pub sources: Vec<Source>,
-    /// How many passes there were: each measures sources of its own, one after the other.
+    /// How many passes there were. Each measures its own sources, one pass after the other.
     pub passes: u32,
-    /// How branches were recorded; `None` where they were not.
+    /// How branches were recorded; `None` if they were not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branches: Option<Branches>,
 }
@@ -113,11 +112,11 @@ pub struct Metadata {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Branches {
-    /// How many records a sample has at most.
+    /// The largest number of records in a sample.
     pub depth: u32,
-    /// The kinds of branches that were recorded; empty where all were.
+    /// The kinds of branches that were recorded; empty if all were.
     pub kinds: Vec<String>,
-    /// What of the processor recorded them.
+    /// The processor feature that recorded them.
     pub recorder: String,
 }
 
@@ -131,15 +130,15 @@ impl Metadata {
     }
 }
 
-/// Processors next to each other that are of one type.
+/// Adjacent processors of one type.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Cores {
     /// `performance` or `efficiency`.
     pub name: String,
-    /// The index of the first.
+    /// The index of the first processor.
     pub first: u32,
-    /// The index of the last.
+    /// The index of the last processor.
     pub last: u32,
 }
 
@@ -147,7 +146,7 @@ pub struct Cores {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Source {
-    /// Its name, with its filter if one was given.
+    /// Its name, with its filter if it has one.
     pub name: String,
     /// Its period at the beginning; each sample has its own.
     pub period: Period,
@@ -155,40 +154,40 @@ pub struct Source {
     pub pass: u32,
 }
 
-/// How often one source is sampled. That of ProfileTime is in units of 100 ns, others in events.
+/// The sampling period of one source: in units of 100 ns for ProfileTime, in events for all others.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Period {
-    /// As asked for, or the default.
+    /// The period that was requested, or the default.
     pub requested: u64,
-    /// As used.
+    /// The period in use.
     pub used: u64,
     /// Events of the counter between samples.
     pub events: u64,
-    /// Time is sampled by reference cycles: halted time is not sampled.
+    /// ProfileTime is sampled by reference cycles: halted time is not sampled.
     pub by_reference_cycles: bool,
-    /// Time is sampled by core cycles: halted time is not sampled, and the rate follows the core's
-    /// speed.
+    /// ProfileTime is sampled by core cycles: halted time is not sampled, and the rate follows the
+    /// core's frequency.
     pub by_core_cycles: bool,
 }
 
-/// How long a source was on a counter where sources took turns.
+/// How long a source was on a counter, if sources took turns.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Turns {
     /// The source's index.
     pub source: u32,
-    /// For how long the processors together sampled its pass, in ticks of the time-stamp counter.
+    /// How long its pass was sampled, summed over processors, in ticks of the time-stamp counter.
     pub enabled: u64,
-    /// For how long it was on a counter.
+    /// How long it was on a counter, in the same ticks.
     pub running: u64,
-    /// The 95 % bound of an estimate for the whole time, in millionths of it; `None` where there
-    /// were too few turns to know.
+    /// The 95 % bound of an estimate for the whole time, in millionths of it; `None` if there were
+    /// too few turns to know.
     pub error_ppm: Option<u64>,
 }
 
 impl Turns {
-    /// Events for the whole time, of those while it was on a counter.
+    /// Scales events counted while it was on a counter to the whole time.
     #[must_use]
     pub fn scale(&self, events: u64) -> u64 {
         let product = u128::from(events) * u128::from(self.enabled) + u128::from(self.running / 2);
@@ -196,7 +195,7 @@ impl Turns {
         scaled.map_or(0, |scaled| u64::try_from(scaled).unwrap_or(u64::MAX))
     }
 
-    /// The 95 % bound of so many scaled events, where it is known.
+    /// The 95 % bound of this many scaled events, if it is known.
     #[must_use]
     pub fn error(&self, scaled: u64) -> Option<u64> {
         let error = u128::from(scaled) * u128::from(self.error_ppm?) / 1_000_000;
@@ -204,17 +203,17 @@ impl Turns {
     }
 }
 
-/// A process that ran while it was recorded.
+/// A process that ran during the recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Process {
-    /// Its identifier, which another process may have had before or have later.
+    /// Its identifier, which other processes may have before or after it.
     pub id: u32,
     /// The name of its program.
     pub name: String,
-    /// When it was first seen, as a sample's timestamp; `None` where it ran before.
+    /// When it was first seen, as a sample's timestamp; `None` if it was running before.
     pub started: Option<u64>,
-    /// When it was first missed, as a sample's timestamp; `None` where it ran on.
+    /// When it was first found to have ended, as a sample's timestamp; `None` if it ran on.
     pub ended: Option<u64>,
 }
 
@@ -222,47 +221,47 @@ pub struct Process {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Module {
-    /// The process it was loaded in; `None` for the kernel's own, which every process sees.
+    /// The process it was loaded in; `None` for the kernel's modules, which every process sees.
     pub process: Option<u32>,
     /// Its name.
     pub name: String,
-    /// The file it was loaded from, where that is known.
+    /// The file it was loaded from, if known.
     pub path: Option<String>,
     /// Its first address.
     pub start: u64,
-    /// The first address behind it.
+    /// The first address after it.
     pub end: u64,
-    /// When it was first seen, as a sample's timestamp; `None` where it was there before.
+    /// When it was first seen, as a sample's timestamp; `None` if it was loaded before.
     pub loaded: Option<u64>,
-    /// When it was first missed, as a sample's timestamp; `None` where it stayed.
+    /// When it was first found unloaded, as a sample's timestamp; `None` if it stayed.
     pub unloaded: Option<u64>,
-    /// What finds its symbols, where that was found out.
+    /// What identifies its symbols, if that was determined.
     pub identity: Option<Identity>,
-    /// What finds a PE file itself in a store, where that was found out.
+    /// What identifies the PE file itself in a symbol store, if that was determined.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stamp: Option<Stamp>,
 }
 
-/// What the system or the driver did; processes and images are in [`Process`] and [`Module`].
+/// An event of the system or the driver; processes and images are in [`Process`] and [`Module`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Happened {
-    /// When, as a sample's timestamp.
+    /// Its time, as a sample's timestamp.
     pub timestamp: u64,
     /// The name of its [`EventKind`](shared_types::EventKind).
     pub kind: String,
-    /// The processor, where it was on one.
+    /// The processor, if it happened on one.
     pub processor: Option<u32>,
-    /// Samples lost, or how often the periods were lengthened; else 0.
+    /// Samples lost, or how often the periods were raised; otherwise 0.
     pub amount: u64,
 }
 
-/// Which build a PE file is, as symbol stores tell it.
+/// The build of a PE file, as symbol stores identify it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
-    /// TimeDateStamp of its head.
+    /// TimeDateStamp of its header.
     pub time: u32,
-    /// SizeOfImage of its head.
+    /// SizeOfImage of its header.
     pub size: u32,
 }
 
@@ -274,15 +273,15 @@ impl Module {
     }
 }
 
-/// What finds the symbols of a module.
+/// What identifies the symbols of a module.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Identity {
     /// The debug directory of a PE file (CodeView RSDS).
     Pdb {
-        /// The path or name of the PDB file, as the linker wrote it.
+        /// The path or name of the PDB file, as written by the linker.
         file: String,
-        /// Its GUID: 32 hexadecimal digits in capitals, as symbol servers write it.
+        /// Its GUID: 32 upper-case hexadecimal digits, as symbol servers write it.
         guid: String,
         /// Its age.
         age: u32,
@@ -291,35 +290,35 @@ pub enum Identity {
     BuildId(String),
 }
 
-/// What became of the samples from the beginning up to some moment.
+/// How many samples were taken and lost from the beginning up to some moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Statistics {
-    /// How long it has taken in nanoseconds; modelled ones on a modelled machine.
+    /// The time so far in nanoseconds; modelled time on a modelled machine.
     pub elapsed_ns: u64,
-    /// Periods that passed: what is in the file, what was lost, and what was not yet drained.
+    /// Periods that elapsed: those in the file, those lost, and those not yet drained.
     pub generated: u64,
     /// Samples lost, by cause.
     pub lost: BTreeMap<String, u64>,
     /// Events that the lost samples stand for, by cause.
     pub lost_events: BTreeMap<String, u64>,
-    /// Interrupts that found no counter of ours overflowed.
+    /// Interrupts for which none of our counters had overflowed.
     pub spurious: u64,
-    /// Why the driver ended sampling by itself, as an error's code.
+    /// Why the driver ended sampling by itself, as an error code.
     pub ended: Option<String>,
-    /// The sources that took turns on the counters, as far as their passes are over.
+    /// The sources that took turns on the counters, in passes that are over.
     pub turns: Vec<Turns>,
-    /// How often the interrupt-time guard lengthened the periods.
+    /// How often the interrupt-time guard raised the periods.
     pub throttled: u64,
     /// The longest period in use for any source, in events.
     pub longest_period: u64,
-    /// Ticks of the time-stamp counter spent in the interrupt handler, over all processors.
+    /// Ticks of the time-stamp counter spent in the interrupt handler, on all processors together.
     pub handler_ticks: u64,
     /// System events that were lost.
     pub events_lost: u64,
 }
 
-/// What the recorder says when it has finished.
+/// What the recorder writes when it has finished.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ending {
@@ -331,53 +330,54 @@ pub struct Ending {
     pub interrupted: bool,
 }
 
-/// What a recording has beside its samples.
+/// A recording without its samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recording {
-    /// What was recorded, where.
+    /// What was recorded, and where.
     pub metadata: Metadata,
-    /// Which processes ran, in the order in which they were seen.
+    /// The processes that ran, in the order in which they were seen.
     pub processes: Vec<Process>,
-    /// What was loaded where, in the order in which it was seen.
+    /// The modules and where they were loaded, in the order in which they were seen.
     pub modules: Vec<Module>,
-    /// What else happened, as it was told: in order for each processor.
+    /// Other events as they were reported: in order for each processor.
     pub events: Vec<Happened>,
-    /// What became of all samples, as told last.
+    /// The last statistics of the samples.
     pub statistics: Option<Statistics>,
-    /// Whole samples that were read.
+    /// Complete samples that were read.
     pub samples: u64,
     /// Branch records that were read.
     pub branches: u64,
-    /// What a program said of itself.
+    /// The marks of programs.
     pub marked: Marked,
-    /// What the recorder said at the end; `None` where it died, or the file is cut.
+    /// What the recorder wrote at the end; `None` if it died, or if the file is truncated.
     pub ending: Option<Ending>,
-    /// What this version does not know and has skipped: blocks and fields of samples, by their tags.
+    /// Blocks and fields of samples that this version does not know and has skipped, counted by
+    /// tag.
     pub skipped: BTreeMap<String, u64>,
     /// The first damage that was found.
     pub damage: Option<Damage>,
-    /// From the first sample to the last, where these were looked at.
+    /// The time from the first sample to the last, if the samples were read.
     pub seen_ns: u64,
 }
 
-/// Where a file is not what was written.
+/// Where a file differs from what was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// Its place in bytes from the beginning of the file.
+    /// Its offset in bytes from the beginning of the file.
     pub offset: u64,
-    /// What is wrong there, as a sentence's end.
+    /// What is wrong there, as the end of a sentence.
     pub why: &'static str,
 }
 
 impl Recording {
-    /// Samples lost, by cause, as told last.
+    /// Samples lost, by cause, as last reported.
     #[must_use]
     pub fn lost(&self) -> BTreeMap<String, u64> {
         let statistics = self.statistics.as_ref();
         statistics.map_or_else(BTreeMap::new, |statistics| statistics.lost.clone())
     }
 
-    /// The sources that were not on a counter all the time, by the index that samples have.
+    /// The sources that were not on a counter all the time, by the index in samples.
     #[must_use]
     pub fn turns(&self) -> BTreeMap<u16, Turns> {
         let told = self.statistics.iter().flat_map(|told| &told.turns);
@@ -385,21 +385,22 @@ impl Recording {
             .collect()
     }
 
-    /// Whether it is known how many samples were lost: not of a file that is cut or damaged.
+    /// Whether it is known how many samples were lost, which it is not if the file is truncated or
+    /// damaged.
     #[must_use]
     pub fn losses_are_known(&self) -> bool {
         self.flaw().is_none()
     }
 
-    /// How long it took in nanoseconds, as told last; of a file that does not tell, the time between
-    /// its first sample and its last.
+    /// The length of the recording in nanoseconds, as last reported; if the file does not say, the
+    /// time between its first sample and its last.
     #[must_use]
     pub fn elapsed_ns(&self) -> u64 {
         let statistics = self.statistics.as_ref();
         statistics.map_or(self.seen_ns, |statistics| statistics.elapsed_ns)
     }
 
-    /// Why this is not the whole recording; `None` where it is.
+    /// Why this is not the whole recording; `None` if it is.
     #[must_use]
     pub fn flaw(&self) -> Option<String> {
         let damage = self.damage.as_ref();
@@ -413,7 +414,7 @@ impl Recording {
         Some(format!("{what}; {}", self.missing()))
     }
 
-    /// How much of what was sampled is not here.
+    /// Which part of the samples is missing here.
     fn missing(&self) -> String {
         let marks = self.marked.count;
         let whole = match marks {

@@ -1,10 +1,9 @@
-//! What a recording says: samples and the events they stand for, summed up by whatever tells them
-//! apart.
+//! Reports on a recording: samples and the events they stand for, summed up by any keys.
 //!
-//! A first pass over the file sums up; what is left, one entry for each address rather
-//! than for each sample, is looked up in the symbols and put into tables. Samples of different
-//! sources are never added up unless `source` is one of the keys: a cycle and a cache miss are not
-//! of one kind.
+//! A first pass over the file sums up. The result has one entry for each address rather than for
+//! each sample; its entries are looked up in the symbols and put into tables. Samples of different
+//! sources are never added up unless `source` is one of the keys: cycles and cache misses are not
+//! comparable.
 
 mod combined;
 pub mod filter;
@@ -32,14 +31,14 @@ use tally::{Apart, Entry, Tallies};
 pub(crate) use combined::{no_recording, sources, turns};
 pub use tally::Sum;
 
-/// What is asked of a recording.
+/// A query on a recording.
 #[derive(Clone, Debug, Default)]
 pub struct Query {
     /// The keys of each table.
     pub tables: Vec<Vec<Key>>,
     /// Which samples count.
     pub filter: Filter,
-    /// In which order rows stand.
+    /// The order of the rows.
     pub sort: Sort,
     /// How many rows each part of a table keeps; `None`: all.
     pub rows: Option<usize>,
@@ -53,20 +52,20 @@ pub enum Sort {
     Samples,
     /// The most events first.
     Events,
-    /// By what the row is about.
+    /// By the values of the row.
     Name,
 }
 
 /// A recording, summed up.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// What the file has beside its samples.
+    /// The recording without its samples.
     pub recording: Recording,
     /// The sources that have samples, in the order of the recording.
     pub sources: Vec<OfSource>,
     /// All samples that count.
     pub total: Sum,
-    /// As asked for.
+    /// The tables that were asked for.
     pub tables: Vec<Table>,
     /// The modules whose symbols were needed.
     pub symbols: Vec<Opened>,
@@ -75,45 +74,45 @@ pub struct Report {
 /// The samples of one source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OfSource {
-    /// Its name, with its filter if one was given.
+    /// Its name, with its filter if it has one.
     pub name: Arc<str>,
     /// Its period at the beginning, if the recording has it.
     pub period: Option<u64>,
-    /// All that count.
+    /// All its samples that count.
     pub sum: Sum,
     /// How many of them have an address.
     pub addressed: u64,
-    /// Where it took turns on the counters: for how long it was on one. All events are scaled by
-    /// it, to the whole time.
+    /// If it took turns on the counters: how long it was on one. All its events are scaled by that
+    /// to the whole time.
     pub turns: Option<Turns>,
 }
 
-/// Samples by some keys.
+/// Samples by one or more keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
     /// The keys, in the order of the values of each row.
     pub by: Vec<Key>,
-    /// One for each source; one for all where `source` is a key.
+    /// One part for each source; a single part if `source` is a key.
     pub parts: Vec<Part>,
 }
 
 /// The samples of a table that can be compared with each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Their source; `None` where `source` is a key.
+    /// Their source; `None` if `source` is a key.
     pub source: Option<Arc<str>>,
-    /// All of them.
+    /// The sum over all of them.
     pub all: Sum,
-    /// One for each combination of values.
+    /// One row for each combination of values.
     pub rows: Vec<Row>,
-    /// Rows that were left out, and their samples.
+    /// How many rows were left out, and their samples.
     pub more: (usize, Sum),
 }
 
 /// One combination of values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// In the order of the table's keys.
+    /// The values, in the order of the table's keys.
     pub values: Vec<Value>,
     /// Its samples.
     pub sum: Sum,
@@ -156,13 +155,13 @@ impl Report {
     }
 }
 
-/// Samples that count, address by address.
+/// The samples that count, by address.
 pub(crate) struct Hits {
     pub(crate) recording: Recording,
     pub(crate) symbols: Symbols,
-    /// The sources that have some, the one with the most first.
+    /// The sources with samples, those with the most first.
     pub(crate) sources: Vec<OfSource>,
-    /// Each with the index of its source in `sources`.
+    /// Each place with the index of its source in `sources`.
     pub(crate) all: Vec<(tally::Place, usize, Sum)>,
 }
 
@@ -203,7 +202,7 @@ impl Hits {
 }
 
 impl Filter {
-    /// What tallies must tell apart for it; the time is looked at sample by sample.
+    /// What tallies must distinguish for it; time is checked sample by sample.
     fn apart(&self) -> Apart {
         Apart {
             place: !self.modules.is_empty() || !self.symbols.is_empty(),
@@ -215,7 +214,7 @@ impl Filter {
 }
 
 impl Apart {
-    /// What these keys need besides.
+    /// The same, extended by what these keys need.
     fn with(self, keys: &[Key]) -> Self {
         let has = |key| keys.contains(&key);
         Self {
@@ -227,7 +226,7 @@ impl Apart {
     }
 }
 
-/// Reads a recording and sums up those of its samples that are in the filter's part of time.
+/// Reads a recording and sums up its samples within the filter's span of time.
 pub(crate) fn tallied(
     path: &Path,
     filter: &Filter,
@@ -246,11 +245,11 @@ pub(crate) fn tallied(
     Ok((recording, tallies))
 }
 
-/// The part of a recording's time that counts.
+/// The span of a recording's time that counts.
 pub(crate) struct Window {
-    /// The first time stamp, and the ticks of a second.
+    /// The first time stamp, and the ticks per second.
     clock: (u64, u64),
-    /// In nanoseconds since the first.
+    /// In nanoseconds since the first time stamp.
     range: Option<Range<u64>>,
 }
 
@@ -279,7 +278,7 @@ impl Window {
         })
     }
 
-    /// Whether a sample is in it.
+    /// Whether a sample lies in it.
     pub(crate) fn has(&self, sample: &Sample) -> bool {
         let Some(range) = &self.range else {
             return true;
@@ -291,7 +290,7 @@ impl Window {
     }
 }
 
-/// Names of sources and processes, and which of them count.
+/// Names of sources and processes, and whether they count.
 pub(crate) struct Names {
     sources: Vec<(Arc<str>, bool)>,
     processes: FxHashMap<u32, Arc<str>>,
@@ -327,7 +326,7 @@ impl Names {
         })
     }
 
-    /// Whether the filter lets a sample through, as far as its address does not decide it.
+    /// Whether the filter accepts a sample, apart from the conditions on its address.
     pub(crate) fn passes(&self, sample: &Sample, filter: &Filter) -> bool {
         let processors = filter.processors.as_ref();
         self.source_passes(sample.source)
@@ -355,7 +354,7 @@ impl Names {
         }
     }
 
-    /// Sources that the recording does not name pass where all do.
+    /// A source that the recording does not name passes if all others do.
     fn source_passes(&self, index: u16) -> bool {
         let named = self.sources.get(usize::from(index));
         named.map_or_else(
@@ -365,13 +364,13 @@ impl Names {
     }
 }
 
-/// Whether a source is meant: with its filter, or by its name alone.
+/// Whether a pattern matches a source: with its filter, or by its name alone.
 fn meant(pattern: &Pattern, source: &str) -> bool {
     let name = source.split(':').next().unwrap_or(source);
     pattern.matches(source) || pattern.matches(name)
 }
 
-/// The machine's own name, or the file's where the recording does not tell it.
+/// The machine's own name, or the file's if the recording does not give it.
 #[must_use]
 pub fn machine(path: &Path, recording: &Recording) -> Arc<str> {
     match recording.metadata.host.as_str() {
@@ -384,7 +383,7 @@ pub fn machine(path: &Path, recording: &Recording) -> Arc<str> {
     }
 }
 
-/// A sum of a source with its events for the whole time, where it took turns on the counters.
+/// A sum of a source, with its events scaled to the whole time if it took turns on the counters.
 pub(crate) fn whole_time(turns: &BTreeMap<u16, Turns>, source: u16, sum: Sum) -> Sum {
     match turns.get(&source) {
         None => sum,
@@ -395,7 +394,7 @@ pub(crate) fn whole_time(turns: &BTreeMap<u16, Turns>, source: u16, sum: Sum) ->
     }
 }
 
-/// What rows are made of.
+/// What rows are computed from.
 struct Summing<'a> {
     names: Names,
     machine: Arc<str>,
@@ -408,7 +407,7 @@ struct Summing<'a> {
 }
 
 impl Summing<'_> {
-    /// Each source that counts, with samples or without.
+    /// Each source that passes, with samples or without.
     fn sources(&self, base: Apart, recording: &Recording) -> Vec<OfSource> {
         let mut sums: FxHashMap<u16, Sum> = FxHashMap::default();
         for (entry, sum) in self.counted(base) {
@@ -433,7 +432,7 @@ impl Summing<'_> {
         all.into_iter().map(of_source).collect()
     }
 
-    /// What the filter lets through of a tally, its events for the whole time.
+    /// The entries of a tally that the filter accepts, with events scaled to the whole time.
     fn counted(&self, apart: Apart) -> impl Iterator<Item = (Entry, Sum)> {
         self.tallies
             .entries(apart)
@@ -483,7 +482,7 @@ impl Summing<'_> {
         let mut numbers = Numbers::default();
         for (number, &key) in numbers.iter_mut().zip(by) {
             *number = match key {
-                // A recording is of one.
+                // A recording is of one machine.
                 Key::Machine => 0,
                 Key::Source => entry.source.into(),
                 Key::Process => self.task(entry.task).0,
@@ -496,7 +495,7 @@ impl Summing<'_> {
         numbers
     }
 
-    /// The index of the first run of cores that are like this processor; behind all, where there is
+    /// The index of the first run of cores of this processor's type; one past the last if there is
     /// none.
     fn core(&self, processor: u32) -> u32 {
         let mut runs = self.cores.iter();
@@ -542,7 +541,7 @@ impl Summing<'_> {
         }
     }
 
-    /// The first rows: equals, as far as they are kept or tie with one that is, by their names.
+    /// The rows to keep and those that tie with the last of them; equal ones are sorted by name.
     fn in_order(
         sums: &[(Numbers, Sum)],
         keep: usize,

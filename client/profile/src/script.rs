@@ -1,4 +1,4 @@
-//! Each sample of a recording by itself, with what was at its address.
+//! Each sample of a recording by itself, with the code at its address.
 
 use crate::recording::{Reader, Recording};
 use crate::report::Names;
@@ -9,24 +9,23 @@ use shared_types::{Mode, Sample};
 use std::path::Path;
 use std::sync::Arc;
 
-/// One sample, in words.
+/// One sample with names.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// Nanoseconds since the first sample; 0 where the recording does not tell how fast its clock
-    /// ran.
+    /// Nanoseconds since the first sample; 0 if the recording does not give its clock's rate.
     pub time_ns: u64,
-    /// As it stands in the file.
+    /// The sample as in the file.
     pub sample: Sample,
-    /// The name of its source, with its filter if one was given.
+    /// The name of its source, with its filter if it has one.
     pub source: Arc<str>,
     /// The name of its process, if the recording has it.
     pub process: Option<Arc<str>>,
-    /// What is at its address.
+    /// The code at its address.
     pub frame: Frame,
 }
 
-/// Gives the samples that count to `visit`, in the order of the file, until it answers `false`.
-/// Samples of one processor are in the order of time.
+/// Passes the samples that count to `visit`, in the order of the file, until it returns `false`.
+/// Samples of one processor are in order of time.
 pub fn lines(
     path: &Path,
     filter: &Filter,

@@ -1,8 +1,8 @@
 //! What a program did in a range of its code, instruction by instruction.
 //!
-//! Executions, branches and memory accesses are exact: whoever steps the program tells each of its
-//! instructions. What a modelled cache and branch predictor make of them stands beside it, apart.
-//! The state before the range, address translation, the bus and other processors are not simulated.
+//! Executions, branches and memory accesses are exact: the stepper reports each instruction of the
+//! program. What a modelled cache and branch predictor make of them is counted separately. The
+//! state before the range, address translation, the bus and other processors are not simulated.
 
 pub mod cache;
 pub mod predictor;
@@ -20,22 +20,22 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What one instruction did.
+/// The counts of one instruction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// How often it was executed; with a REP once, however often it repeated.
+    /// How often it was executed; a REP counts once, however often it repeats.
     pub executions: u64,
     /// Iterations of a REP.
     pub iterations: u64,
-    /// How often it went elsewhere than to the next instruction.
+    /// How often it branched elsewhere than to the next instruction.
     pub taken: u64,
-    /// Operands in memory that it read.
+    /// Memory operands that it read.
     pub reads: u64,
-    /// Operands in memory that it wrote.
+    /// Memory operands that it wrote.
     pub writes: u64,
     /// Bytes of these operands.
     pub bytes: u64,
-    /// Accesses whose address is no multiple of their size.
+    /// Accesses whose address is not a multiple of their size.
     pub misaligned: u64,
     /// Accesses whose address is not known: gathers and scatters.
     pub unknown: u64,
@@ -46,7 +46,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Adds another instruction's.
+    /// Adds another instruction's counts.
     pub fn add(&mut self, other: &Self) {
         self.executions += other.executions;
         self.iterations += other.iterations;
@@ -65,10 +65,10 @@ impl Counts {
     }
 }
 
-/// How an instruction goes on.
+/// Where control goes after an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// With the next, or by a jump.
+    /// To the next instruction, or by a jump.
     On,
     /// Into a function that returns to the next instruction.
     Call,
@@ -76,16 +76,16 @@ pub enum Flow {
     Return,
 }
 
-/// What is known of an instruction before it runs.
+/// What is known about an instruction before it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Next {
-    /// How it goes on.
+    /// Where control goes after it.
     pub flow: Flow,
-    /// The address of the instruction behind it.
+    /// The address of the instruction after it.
     pub behind: u64,
-    /// Whether it repeats, and so may end where it began.
+    /// Whether it repeats, and so may end at its own address.
     pub repeats: bool,
-    /// Whether it pushes the flags, the debugger's trap flag among them.
+    /// Whether it pushes the flags, including the trap flag that the debugger set.
     pub pushes_flags: bool,
 }
 
@@ -96,13 +96,13 @@ pub struct Row {
     pub address: u64,
     /// Its bytes.
     pub bytes: Vec<u8>,
-    /// As an assembler reads it, in Intel's syntax.
+    /// Its disassembly in Intel's syntax.
     pub text: String,
-    /// What it did.
+    /// Its counts.
     pub counts: Counts,
 }
 
-/// A range of code and what was done in it.
+/// A range of code and its counts.
 pub struct Simulation {
     start: u64,
     code: Vec<u8>,
@@ -115,7 +115,7 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// Of this code at this address, with these caches, which are empty.
+    /// A simulation of this code at this address, with caches that start empty.
     #[must_use]
     pub fn new(start: u64, code: Vec<u8>, is_32_bit: bool, caches: Caches) -> Self {
         Self {
@@ -142,12 +142,12 @@ impl Simulation {
         address.wrapping_sub(self.start) < self.code.len() as u64
     }
 
-    /// What the instruction at an address of the range is.
+    /// What is known about the instruction at an address of the range.
     pub fn next(&mut self, address: u64) -> Next {
         use iced_x86::Mnemonic::{Pushf, Pushfd, Pushfq, Syscall, Sysenter};
         let instruction = self.instruction(address);
         let flow = match instruction.flow_control() {
-            // The kernel's functions are not stepped, and return to the next instruction by themselves.
+            // The kernel's code is not stepped, and returns to the next instruction by itself.
             _ if [Syscall, Sysenter].contains(&instruction.mnemonic()) => Flow::On,
             FlowControl::Call | FlowControl::IndirectCall => Flow::Call,
             FlowControl::Return => Flow::Return,
@@ -171,8 +171,8 @@ impl Simulation {
         *self.decoded.entry(address).or_insert_with(decode)
     }
 
-    /// Counts the instruction that a thread with these registers has executed, and that led to
-    /// `after`. `again` for one more iteration of a REP that was counted.
+    /// Counts the instruction that a thread with these registers has executed, after which it was
+    /// at `after`. `again` marks a further iteration of a REP that was already counted.
     pub fn executed(&mut self, before: &Registers, after: u64, again: bool) {
         let instruction = self.instruction(before.ip);
         let caches = self.caches.geometries().count();
@@ -208,7 +208,8 @@ impl Simulation {
             }
             row.reads += u64::from(read);
             row.writes += u64::from(written);
-            // Of a REP iced-x86 does not tell the size, as it takes all iterations for one.
+            // iced-x86 does not give the size of a REP's operand, as it takes all iterations
+            // together.
             let size = match operand.memory_size() {
                 MemorySize::Unknown => instruction.memory_size(),
                 size => size,
@@ -229,7 +230,7 @@ impl Simulation {
     }
 
     /// The instructions of the range in order: those that were executed, and between them what the
-    /// bytes say.
+    /// bytes decode to.
     #[must_use]
     pub fn rows(&self) -> Vec<Row> {
         let offset = |address: u64| address.wrapping_sub(self.start) as usize;
@@ -255,7 +256,7 @@ impl Simulation {
                 counts: counted.map_or_else(Counts::default, |(_, counts)| counts.clone()),
             });
             let behind = at.wrapping_add(length as u64);
-            // What ran is right where it and the decoder's own count of bytes disagree.
+            // Where the decoder disagrees with an instruction that ran, the latter is right.
             address = match executed.peek() {
                 Some(&(&next, _)) => behind.min(next.max(at + 1)),
                 None => behind,
@@ -264,20 +265,20 @@ impl Simulation {
         rows
     }
 
-    /// The caches, with what was asked of each.
+    /// The caches, with their counts.
     #[must_use]
     pub const fn caches(&self) -> &Caches {
         &self.caches
     }
 }
 
-/// Whether an instruction is one step for each iteration.
+/// Whether each iteration of an instruction is one step.
 fn repeats(instruction: &Instruction) -> bool {
     instruction.is_string_instruction()
         && (instruction.has_rep_prefix() || instruction.has_repne_prefix())
 }
 
-/// What is left of a REP's count: of ECX where addresses have 32 bits.
+/// The remaining count of a REP: from ECX if addresses have 32 bits.
 fn counter(instruction: &Instruction, registers: &Registers) -> u64 {
     use OpKind::{MemoryESEDI, MemorySegEDI, MemorySegESI};
     let short = |kind| matches!(kind, MemoryESEDI | MemorySegEDI | MemorySegESI);

@@ -1,10 +1,10 @@
-//! Names for addresses: functions and source lines of PE files by their PDB, of ELF files by DWARF,
-//! and where there is neither, what the file's own tables name.
+//! Names for addresses: functions and source lines of PE files from their PDB, of ELF files from
+//! DWARF, and where there is neither, the names in the file's own tables.
 //!
-//! A module's files are opened when the first of its addresses is asked for. Every file must be of
-//! the build that was recorded ([`Identity`](crate::recording::Identity)); one that is not is passed over, and
-//! [`Symbols::opened`] tells. No path of a stranger is opened, and no server is asked unless the user
-//! wants that ([`SymbolPath::downloading`]).
+//! A module's files are opened when one of its addresses is first looked up. Every file must be of
+//! the build that was recorded ([`Identity`](crate::recording::Identity)); others are skipped, and
+//! [`Symbols::opened`] says so. No path from untrusted data is opened, and no server is contacted
+//! unless the user wants that ([`SymbolPath::downloading`]).
 
 mod dwarf;
 mod executable;
@@ -32,33 +32,33 @@ use std::sync::Arc;
 pub use store::{Fetch, Server};
 pub use trust::origin;
 
-/// What is shown for a sample without an address.
+/// Shown for a sample without an address.
 pub const NO_ADDRESS: &str = "no address";
-/// What is shown for an address that is in no module.
+/// Shown for an address that is in no module.
 pub const UNKNOWN: &str = "unknown";
 
-/// What is at an address.
+/// The code at an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// The module's name, [`NO_ADDRESS`] or [`UNKNOWN`].
     pub module: Arc<str>,
     /// The function whose code it is.
     pub symbol: Option<Arc<str>>,
-    /// From the start of the function, or of the module where no function is known; the address
-    /// itself where no module is.
+    /// The offset from the start of the function, or of the module if no function is known; the
+    /// address itself if no module is.
     pub offset: u64,
     /// The source file of the innermost function there.
     pub file: Option<Arc<str>>,
     /// The line in that file.
     pub line: Option<u32>,
-    /// Functions that the compiler has put into `symbol` there, innermost first.
+    /// Functions that the compiler inlined into `symbol` there, innermost first.
     pub inlined: Arc<[Inlined]>,
 }
 
-/// A function whose code is part of another's.
+/// A function that was inlined into another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inlined {
-    /// Its name, empty where that is not known.
+    /// Its name, empty if not known.
     pub function: Arc<str>,
     /// The file of the call.
     pub caller_file: Option<Arc<str>>,
@@ -66,14 +66,14 @@ pub struct Inlined {
     pub caller_line: Option<u32>,
 }
 
-/// What named the functions of a module.
+/// The kind of symbols that name a module's functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A PDB.
     Pdb,
-    /// DWARF, in the file or beside it.
+    /// DWARF, in the file or in a separate one.
     Dwarf,
-    /// The file's table of symbols, which has no lines.
+    /// The file's symbol table, which has no lines.
     Table,
     /// The file's exports.
     Exports,
@@ -101,18 +101,18 @@ impl Kind {
     }
 }
 
-/// A module whose symbols were asked for, and what came of it.
+/// A module whose symbols were looked for, and the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opened {
     /// The module.
     pub module: Module,
     /// What names its functions.
     pub kind: Kind,
-    /// The file that does.
+    /// The file with the symbols.
     pub file: Option<PathBuf>,
     /// The module's own file, if it was found.
     pub image: Option<PathBuf>,
-    /// Files that could not be used and why, what is missing and what to do about it.
+    /// Files that could not be used and why, what is missing, and what to do about it.
     pub notes: Vec<String>,
 }
 
@@ -123,7 +123,7 @@ pub struct Code {
     pub module: Arc<str>,
     /// Its name.
     pub symbol: Arc<str>,
-    /// The address of its first byte, as samples have it.
+    /// The address of its first byte, in the process that was sampled.
     pub start: u64,
     /// Its bytes.
     pub bytes: Vec<u8>,
@@ -140,9 +140,9 @@ const LONGEST: u64 = 1 << 24;
 pub struct Symbols {
     path: SymbolPath,
     modules: Vec<Module>,
-    /// Which of `files` each module is.
+    /// For each module, the index of its file in `files`.
     file_of: Vec<usize>,
-    /// What several processes have loaded is opened once.
+    /// Files loaded in several processes are opened once.
     files: Vec<Option<Lookup>>,
     everywhere: Places,
     of_process: FxHashMap<u32, Places>,
@@ -151,7 +151,7 @@ pub struct Symbols {
 }
 
 impl Symbols {
-    /// For the modules of a recording; opens no file yet.
+    /// The symbols for the modules of a recording; opens no file yet.
     #[must_use]
     pub fn open(recording: &Recording, path: &SymbolPath) -> Self {
         let modules = recording.modules.clone();
@@ -184,7 +184,7 @@ impl Symbols {
         }
     }
 
-    /// What is at an address of a process, for one who asks for each address once.
+    /// The code at an address of a process, uncached, for a caller that asks for each address once.
     pub(crate) fn resolve(&mut self, process: u32, ip: u64, mode: Mode) -> Frame {
         match self.module(process, ip, mode) {
             Some(index) => self.look_up(index, ip - self.modules[index].start),
@@ -192,7 +192,7 @@ impl Symbols {
         }
     }
 
-    /// What is at an address of a process. The answer is remembered.
+    /// The code at an address of a process. The result is cached.
     pub fn frame(&mut self, process: u32, ip: u64, mode: Mode) -> Frame {
         let Some(index) = self.module(process, ip, mode) else {
             return self.unplaced(ip, mode);
@@ -207,7 +207,7 @@ impl Symbols {
         frame
     }
 
-    /// The name of the module that an address of a process is in. Opens no file.
+    /// The name of the module that contains an address of a process. Opens no file.
     pub fn module_name(&mut self, process: u32, ip: u64, mode: Mode) -> Arc<str> {
         match self.module(process, ip, mode) {
             Some(index) => intern(&mut self.texts, &self.modules[index].name),
@@ -215,10 +215,10 @@ impl Symbols {
         }
     }
 
-    /// The code of the function that an address of a process is in.
+    /// The code of the function that contains an address of a process.
     ///
     /// # Errors
-    /// In words, where the module's file or the function's bounds are not known.
+    /// A message, if the module's file or the function's bounds are not known.
     pub fn code(&mut self, process: u32, ip: u64, mode: Mode) -> Result<Code, String> {
         let index = self.module(process, ip, mode).ok_or("it is in no module")?;
         let frame = self.frame(process, ip, mode);
@@ -252,8 +252,8 @@ impl Symbols {
         })
     }
 
-    /// Where the first section of code of a module is, from the module's start; `None` where its file
-    /// is not found, or is no PE file.
+    /// The offset of a module's first code section from the module's start; `None` if its file is
+    /// not found, or is no PE file.
     pub(crate) fn code_section(&mut self, module: usize) -> Option<u64> {
         self.modules.get(module)?;
         let image = self.lookup(module).image.as_ref()?;
@@ -261,7 +261,7 @@ impl Symbols {
         image.code.iter().map(|section| section.start).min()
     }
 
-    /// The modules whose files were looked for so far, each once.
+    /// The modules whose files have been looked for so far, each once.
     #[must_use]
     pub fn opened(&self) -> Vec<Opened> {
         let first = |file| self.file_of.iter().position(|&other| other == file);
@@ -279,7 +279,7 @@ impl Symbols {
         files.collect()
     }
 
-    /// The index in the recording of the module that an address of a process is in.
+    /// The index in the recording of the module that contains an address of a process.
     #[must_use]
     pub fn module(&self, process: u32, ip: u64, mode: Mode) -> Option<usize> {
         if mode == Mode::Unknown {
@@ -329,7 +329,7 @@ impl Symbols {
 #[derive(Debug)]
 struct Places {
     indices: Vec<usize>,
-    /// The highest end of all modules up to each: ranges may overlap where modules were loaded one
+    /// The highest end of all modules up to each one: ranges may overlap if modules were loaded one
     /// after the other.
     reach: Vec<u64>,
 }
@@ -345,7 +345,7 @@ impl Places {
         Self { indices, reach }
     }
 
-    /// Of the modules that an address is in, the one with the highest start that was seen last.
+    /// Of the modules that contain an address, the one with the highest start that was seen last.
     fn find(&self, modules: &[Module], address: u64) -> Option<usize> {
         let next = self
             .indices
@@ -358,7 +358,7 @@ impl Places {
     }
 }
 
-/// One copy of each text.
+/// Returns a shared copy of a text.
 fn intern(texts: &mut HashSet<Arc<str>>, text: &str) -> Arc<str> {
     if let Some(known) = texts.get(text) {
         return Arc::clone(known);

@@ -1,7 +1,7 @@
 //! How often each instruction of a function was executed.
 //!
-//! Between the place that a record went to and the branch of the next newer one, every instruction
-//! was executed once. The addresses of samples, which skid, are not needed for that.
+//! Between the target of a record and the branch of the next newer one, every instruction was
+//! executed once. The addresses of samples, which skid, are not needed for that.
 
 use super::{Kept, walk};
 use crate::annotate::{Instruction, Jump};
@@ -14,20 +14,20 @@ use shared_types::Branch;
 use std::ops::Range;
 use std::path::Path;
 
-/// What became of an instruction, by the records of one source.
+/// The counts of one instruction, from the records of one source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flow {
     /// How often it was executed in recorded stretches.
     pub executed: u64,
-    /// How often it branched at their ends.
+    /// How often it branched at the end of a stretch.
     pub taken: u64,
-    /// Times that this had been predicted.
+    /// How many of these branches had been predicted.
     pub predicted: u64,
-    /// Times that it had not.
+    /// How many had been mispredicted.
     pub mispredicted: u64,
 }
 
-/// A stretch of code, by a source and its offsets from the start of the module.
+/// A stretch of code: its source, and its offsets from the start of the module.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Stretch {
     source: usize,
@@ -41,7 +41,7 @@ pub(crate) struct Stretches {
     /// The function, relative to the start of its module.
     function: Range<u64>,
     all: FxHashMap<Stretch, Flow>,
-    /// Of each source, how many stretches there are, and in how many samples.
+    /// For each source, the number of stretches, and of samples that have them.
     of_sources: Vec<(u64, u64)>,
     pub(crate) kept: Kept,
 }
@@ -56,8 +56,8 @@ impl Stretches {
         }
     }
 
-    /// Adds those of a recording; `source` gives the index of a source by its own, and `is_own` says
-    /// which modules are the function's.
+    /// Adds the stretches of a recording; `source` maps the recording's index of a source to ours,
+    /// and `is_own` says which modules contain the function.
     pub(crate) fn add(
         &mut self,
         path: &Path,
@@ -106,13 +106,14 @@ impl Stretches {
         Ok(())
     }
 
-    /// Of each source, how many stretches there are, and in how many samples.
+    /// For each source, the number of stretches, and of samples that have them.
     pub(crate) fn of_sources(&self) -> &[(u64, u64)] {
         &self.of_sources
     }
 
-    /// Tells the instructions of the function, whose start is at `start`; answers how many stretches
-    /// cannot have been: they begin or end within an instruction, or lead across a jump.
+    /// Adds the counts to the function's instructions, whose first address is `start`. Returns how
+    /// many stretches are impossible: they begin or end inside an instruction, or run across an
+    /// unconditional jump.
     pub(crate) fn tell(&self, start: u64, instructions: &mut [Instruction]) -> u64 {
         let mut leaving = vec![0u64];
         for instruction in instructions.iter() {
@@ -126,7 +127,7 @@ impl Stretches {
                 impossible += flow.executed;
                 continue;
             };
-            // The last may leave, no other.
+            // Only the last instruction may always branch.
             let last = branch.map_or(range.end, |branch| branch);
             let count = |at: usize| leaving.get(at).copied().unwrap_or(0);
             if count(last.max(range.start)) != count(range.start) {
@@ -162,8 +163,8 @@ impl Stretches {
         impossible
     }
 
-    /// The instructions of a stretch, and the one that branched at its end, if that is in the
-    /// function and was no interrupt's.
+    /// The instructions of a stretch, and the one that branched at its end, if that lies in the
+    /// function and no interrupt ended the stretch.
     fn indices(
         &self,
         stretch: &Stretch,
@@ -187,10 +188,10 @@ impl Stretches {
         let jumps = |at: usize| instructions.get(at).map(|one| one.jump);
         match (jumps(last), jumps(last + 1)) {
             (Some(Jump::Never), Some(Jump::Sometimes)) => {
-                // AMD may name the comparison that is fused with the jump.
+                // AMD may report the comparison that is fused with the jump.
                 Some((first..last + 2, Some(last + 1)))
             }
-            // An interrupt came before it.
+            // An interrupt came before this instruction.
             (Some(Jump::Never), _) => Some((first..last, None)),
             _ => Some((first..last + 1, Some(last))),
         }

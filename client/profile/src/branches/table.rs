@@ -1,4 +1,4 @@
-//! Edges and paths in tables: what was taken how often, and how much of it was mispredicted.
+//! Tables of edges and paths: how often each was taken, and how often it was mispredicted.
 
 use super::{Kept, Step, mode, walk, without_branches};
 use crate::recording::{Reader, Recording};
@@ -15,21 +15,21 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Different edges that are told apart at most, and different paths: what comes new after so many
-/// is counted, and not shown.
+/// The largest number of different edges, and of different paths. Any new one beyond that is
+/// counted, but not shown.
 const EDGES_MAX: usize = 1 << 20;
 const PATHS_MAX: usize = 1 << 18;
-/// What is shown for a side in the kernel that the recorder had no right to see.
+/// Shown for a side in the kernel that the recorder was not allowed to see.
 const HIDDEN: &str = "hidden";
-/// How many branches a path has unless somebody wants others.
+/// The default number of branches in a path.
 pub const PATH_LENGTH: usize = 4;
 
-/// What a table has a row for.
+/// What the rows of a table stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct By {
-    /// For each path, of several branches; else for each edge.
+    /// Rows are paths of several branches; otherwise single edges.
     pub paths: bool,
-    /// What the two sides of an edge are told apart by: [`Key::Address`], [`Key::Line`],
+    /// The key by which the sides of an edge are distinguished: [`Key::Address`], [`Key::Line`],
     /// [`Key::Symbol`] or [`Key::Module`].
     pub sides: Key,
 }
@@ -37,10 +37,11 @@ pub struct By {
 impl By {
     /// The keys of the two kinds of tables.
     pub const NAMES: [&'static str; 2] = ["edge", "path"];
-    /// What may follow them.
+    /// The keys that may follow them.
     pub const SIDES: [Key; 4] = [Key::Address, Key::Line, Key::Symbol, Key::Module];
 
-    /// Of keys that begin with `edge` or `path`; without another, sides are told apart by address.
+    /// Parses keys that begin with `edge` or `path`; without a second key, sides are distinguished
+    /// by address.
     #[must_use]
     pub fn parse(keys: &[&str]) -> Option<Self> {
         let (name, side) = match *keys {
@@ -62,14 +63,14 @@ impl By {
     }
 }
 
-/// What is asked of the branch records.
+/// A query on the branch records.
 #[derive(Clone, Debug)]
 pub struct Query {
     /// The tables.
     pub tables: Vec<By>,
     /// Which samples count; an edge is in a module or function if one of its sides is.
     pub filter: Filter,
-    /// In which order rows stand.
+    /// The order of the rows.
     pub order: Order,
     /// How many rows each part of a table keeps; `None`: all.
     pub rows: Option<usize>,
@@ -80,25 +81,25 @@ pub struct Query {
 /// The order of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// What was taken most often first.
+    /// Most often taken first.
     #[default]
     Taken,
-    /// What was mispredicted most often first.
+    /// Most often mispredicted first.
     Mispredicted,
-    /// By the names of the sides.
+    /// By the names of their sides.
     Name,
 }
 
 /// Branch records, summed up.
 #[derive(Clone, Debug)]
 pub struct Branches {
-    /// What the files have beside their samples.
+    /// The recordings without their samples.
     pub recording: Recording,
-    /// What became of the records.
+    /// How many records were kept and dropped.
     pub kept: Kept,
-    /// Records and paths that are in no row, because there were too many different ones.
+    /// Records and paths that have no row, because there were too many different ones.
     pub left_out: u64,
-    /// As asked for.
+    /// The tables that were asked for.
     pub tables: Vec<Table>,
     /// The modules whose symbols were needed.
     pub symbols: Vec<Opened>,
@@ -107,9 +108,9 @@ pub struct Branches {
 /// Edges or paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
-    /// What its rows are.
+    /// What its rows stand for.
     pub by: By,
-    /// One for each source: the records of one are not like those of another.
+    /// One part for each source: records of different sources are not comparable.
     pub parts: Vec<Part>,
 }
 
@@ -118,11 +119,11 @@ pub struct Table {
 pub struct Part {
     /// The source.
     pub source: Arc<str>,
-    /// All of them.
+    /// The sum over all of them.
     pub all: u64,
-    /// One for each.
+    /// One row for each.
     pub rows: Vec<Row>,
-    /// Rows that were left out, and how often they were taken.
+    /// How many rows were left out, and how often their edges or paths were taken.
     pub more: (usize, u64),
 }
 
@@ -132,48 +133,48 @@ pub type Edge = [Value; 2];
 /// One edge or path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The edge, or those of the path in the order in which they were taken.
+    /// The edge, or the edges of the path in the order in which they were taken.
     pub edges: Vec<Edge>,
-    /// How often.
+    /// How often it was taken.
     pub sum: Sum,
 }
 
 /// How often an edge or a path was recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
-    /// Times.
+    /// How often it was taken.
     pub taken: u64,
-    /// In how many samples; at least so many where several edges are one.
+    /// In how many samples; a lower bound where several edges are merged into one.
     pub samples: u64,
-    /// Times that the processor had predicted it; a path, all of it.
+    /// How often the processor predicted it; for a path, every branch of it.
     pub predicted: u64,
-    /// Times that it had not; a path, any branch of it.
+    /// How often it was mispredicted; for a path, any branch of it.
     pub mispredicted: u64,
-    /// Times with a known number of cycles.
+    /// How often its number of cycles is known.
     pub timed: u64,
-    /// The cycles of these, from the record before to the last.
+    /// The sum of these cycles, from the record before it to its last record.
     pub cycles: u64,
-    /// The kind of the edge, where it is known and one: a [`BranchKind`].
+    /// The kind of the edge, if it is known and unique: a [`BranchKind`].
     pub kind: u8,
 }
 
 impl Sum {
-    /// The part that was mispredicted, where the processor tells. Records of one sample hang
-    /// together, so that its bounds are those of so many samples.
+    /// The share that was mispredicted, if the processor reports that. The records of one sample
+    /// are not independent, so the bounds are those for the number of samples.
     #[must_use]
     pub fn share_mispredicted(&self) -> Option<Share> {
         let told = self.predicted + self.mispredicted;
         (told != 0).then(|| Share::of_groups(self.mispredicted, told, self.samples))
     }
 
-    /// The mean of its cycles, where there are some.
+    /// The mean number of cycles, if any is known.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a mean needs no 53 bits")]
     pub fn mean_cycles(&self) -> Option<f64> {
         (self.timed != 0).then(|| self.cycles as f64 / self.timed as f64)
     }
 
-    /// What kind of branch it is, where that was recorded.
+    /// The kind of branch, if it was recorded.
     #[must_use]
     pub fn kind(&self) -> Option<BranchKind> {
         BranchKind::from_wire(self.kind.into()).filter(|&kind| kind != BranchKind::Unknown)
@@ -211,10 +212,10 @@ impl Sum {
 }
 
 impl Branches {
-    /// Reads the branch records of recordings and sums them up.
+    /// Reads and sums up the branch records of recordings.
     ///
     /// # Errors
-    /// Where a recording cannot be read or has no branch records.
+    /// A recording cannot be read, or has no branch records.
     pub fn read<P: AsRef<Path>>(
         paths: &[P],
         query: &Query,
@@ -265,18 +266,18 @@ impl Branches {
 /// The sums of one table, by source and by edges.
 type Parts = BTreeMap<Arc<str>, FxHashMap<Vec<Edge>, Sum>>;
 
-/// An edge of a process, as samples have it.
+/// An edge of a process, as in samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Raw {
     source: u16,
-    /// 0 where both sides are the kernel's.
+    /// 0 if both sides are in the kernel.
     process: u32,
     from: u64,
     to: u64,
     hidden: bool,
 }
 
-/// Sums of a path, and the sample that it was met in last.
+/// The sum of a path, and the last sample that had it.
 #[derive(Default)]
 struct Met {
     sum: Sum,
@@ -286,12 +287,12 @@ struct Met {
 /// Paths by the numbers of their edges, newest first.
 type Paths = FxHashMap<Box<[u32]>, Met>;
 
-/// What the records of one recording come to, before anything has a name. Its memory grows with the
-/// number of different edges and paths, and is bounded.
+/// The sums of one recording's records, before names are looked up. Memory grows with the number of
+/// different edges and paths, and is bounded.
 struct Gathered {
     edges: Vec<Raw>,
     numbers: FxHashMap<Raw, u32>,
-    /// By their length.
+    /// By path length.
     paths: Vec<(usize, Paths)>,
     samples: u64,
     left_out: u64,
@@ -318,7 +319,7 @@ impl Gathered {
         self.samples += 1;
         let numbers: Vec<Option<u32>> =
             steps.iter().map(|step| self.number(sample, step)).collect();
-        // Runs of records without a gap.
+        // Splits the records into runs without a gap.
         let mut first = 0;
         for end in 1..=steps.len() {
             if steps.get(end).is_some_and(|step| step.joined) {
@@ -358,7 +359,7 @@ impl Gathered {
         }
     }
 
-    /// The number of a record's edge; `None` where there are too many.
+    /// The number of a record's edge; `None` if there are too many.
     fn number(&mut self, sample: &Sample, step: &Step) -> Option<u32> {
         let Branch { from, to, .. } = step.branch;
         let kernel = mode(from | to) == mode(from & to) && from >> 63 == 1;
@@ -380,7 +381,7 @@ impl Gathered {
         })
     }
 
-    /// Adds what is in one table to its parts, with names.
+    /// Adds the counts of one table to its parts, with names.
     fn sum_up(
         &self,
         by: By,
@@ -408,7 +409,7 @@ impl Gathered {
                 continue;
             };
             let sum = own.entry((source, edges)).or_default();
-            // A sample may have several of the edges that become one here.
+            // A sample may have several of the edges that are merged here.
             let samples = sum.samples.max(met.sum.samples);
             sum.add(met.sum);
             sum.samples = samples;
@@ -427,7 +428,7 @@ impl By {
 }
 
 impl Raw {
-    /// Its sides in names, and whether the filter lets it through.
+    /// The names of its sides, and whether the filter accepts it.
     fn named(self, sides: Key, filter: &Filter, symbols: &mut Symbols) -> (Edge, bool) {
         if self.hidden {
             let hidden = || Value::Module(HIDDEN.into());

@@ -1,4 +1,4 @@
-//! Do tables and walks have what the records say, and nothing that is another's?
+//! Do tables and walks contain what the records say, and nothing from another thread?
 
 use super::table::{Branches, By, Order, PATH_LENGTH, Query};
 use super::*;
@@ -25,8 +25,8 @@ fn branch(from: u64, to: u64) -> Branch {
 /// A sample of a source, with its records in the order in which they were taken.
 type Taken<'a> = (u16, u32, &'a [Branch]);
 
-/// A recording of processes 7 and 8, that have `own.exe` and `other.exe` at the same place, and each
-/// a library; and of the kernel.
+/// A recording of processes 7 and 8, which have `own.exe` and `other.exe` at the same address and a
+/// library each; and of the kernel.
 fn recorded(kinds: &[&str], all: &[Taken<'_>]) -> (TempDir, std::path::PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.rec");
@@ -97,7 +97,7 @@ const EDGES: By = By {
     sides: Key::Address,
 };
 
-/// The rows of the only table: source, sides, times.
+/// The rows of the only table: source, sides, and how often taken.
 fn rows(branches: &Branches) -> Vec<(String, u64)> {
     let parts = branches.tables[0].parts.iter();
     let rows = parts.flat_map(|part| {
@@ -117,7 +117,7 @@ fn named(rows: &[(&str, u64)]) -> Vec<(String, u64)> {
     rows.iter().map(|&(text, n)| (text.to_owned(), n)).collect()
 }
 
-/// A loop of two blocks: 0x10..0x20 goes to 0x40..0x50, and that back.
+/// A loop of two blocks: 0x10..0x20 branches to 0x40..0x50, which branches back.
 const ROUND: [Branch; 2] = [
     Branch {
         from: CODE + 0x20,
@@ -174,7 +174,7 @@ fn edges_are_summed_up_by_their_sides() {
             ..Kept::default()
         }
     );
-    // By module all is one.
+    // By module there is a single row.
     let modules = read(
         &path,
         &query(By {
@@ -193,7 +193,7 @@ fn edges_are_summed_up_by_their_sides() {
         (2, None),
         "of two kinds, in two samples"
     );
-    // The most mispredicted first.
+    // Most often mispredicted first.
     let query = Query {
         order: Order::Mispredicted,
         rows: Some(1),
@@ -255,7 +255,8 @@ fn paths_are_runs_of_records() {
 fn what_may_be_anothers_is_left_out_and_counted() {
     let own = branch(CODE + 0x20, CODE + 0x40);
     let newest = branch(CODE + 0x50, CODE + 0x10);
-    // No code leads from where it went to the next branch: another thread's, as all before it.
+    // No straight code leads from its target to the next branch: it is another thread's, as are all
+    // older records.
     let foreign = branch(CODE + 0x100, CODE + 0x60);
     let library = branch(OTHER, OTHER + 8);
     let nowhere = branch(0x6666_0000, CODE + 8);
@@ -297,7 +298,7 @@ fn what_may_be_anothers_is_left_out_and_counted() {
         };
         assert_eq!(branches.kept, expected, "{taken:x?}");
         assert_eq!(branches.tables[0].parts[0].all, left, "{taken:x?}");
-        // What is left out parts a path.
+        // A record that is left out splits a path.
         let paths = Query {
             length: 2,
             ..query(By {
@@ -313,12 +314,12 @@ fn what_may_be_anothers_is_left_out_and_counted() {
         let whole = left - 1 - kept.unresolved;
         assert_eq!(runs, whole, "{taken:x?}");
     }
-    // The library is not one of process 8.
+    // The library is not loaded in process 8.
     let (_folder, path) = recorded(&[], &[(0, 8, &[library])]);
     assert_eq!(read(&path, &query(EDGES)).kept.unresolved, 1);
 }
 
-/// With calls alone, nothing is known of the code between.
+/// With calls alone, nothing is known about the code between records.
 #[test]
 fn kinds_that_were_left_out_make_gaps() {
     let backwards = [

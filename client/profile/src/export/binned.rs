@@ -1,19 +1,19 @@
-//! Sums over time whose memory is bounded: the bins widen as more comes in.
+//! Sums over time in bounded memory: bins widen as more is added.
 
 use crate::report::Sum;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// What makes the bins twice as wide.
+/// The limit beyond which the bins double in width.
 #[derive(Clone, Copy, Debug)]
 pub enum Limit {
-    /// More bins than this from the first to the last.
+    /// At most this many bins from the first to the last.
     Bins(u64),
-    /// More sums than this, unless wider bins do not make them fewer.
+    /// At most this many sums, unless wider bins would not reduce them.
     Sums(usize),
 }
 
-/// Sums by time and key. A bin is 2^`shift` ticks wide and begins at a multiple of that.
+/// Sums by time and key. A bin is 2^`shift` ticks wide and begins at a multiple of its width.
 #[derive(Debug)]
 pub struct Binned<K> {
     limit: Limit,
@@ -26,7 +26,7 @@ pub struct Binned<K> {
 const SHIFT_MAX: u32 = u64::BITS - 1;
 
 impl<K: Copy + Eq + Hash + Ord> Binned<K> {
-    /// Bins of one tick.
+    /// Starts with bins of one tick.
     #[must_use]
     pub fn new(limit: Limit) -> Self {
         Self {
@@ -37,7 +37,7 @@ impl<K: Copy + Eq + Hash + Ord> Binned<K> {
         }
     }
 
-    /// Adds what happened at a time.
+    /// Adds a sum at a time.
     pub fn add(&mut self, time: u64, key: K, weight: Sum) {
         let (first, last) = self.range.unwrap_or((time, time));
         self.range = Some((first.min(time), last.max(time)));
@@ -50,7 +50,7 @@ impl<K: Copy + Eq + Hash + Ord> Binned<K> {
         }
     }
 
-    /// The first and the last time that was added; `None` where nothing was.
+    /// The first and the last time that was added; `None` if nothing was.
     #[must_use]
     pub const fn range(&self) -> Option<(u64, u64)> {
         self.range
@@ -62,7 +62,8 @@ impl<K: Copy + Eq + Hash + Ord> Binned<K> {
         1 << self.shift
     }
 
-    /// When a bin begins, counted from the one of the first time; that one begins with that time.
+    /// When a bin begins, given its number relative to the bin of the first time, which begins at
+    /// that time.
     #[must_use]
     pub fn begin(&self, bin: u64) -> u64 {
         let first = self.range.map_or(0, |(first, _)| first);
@@ -71,7 +72,8 @@ impl<K: Copy + Eq + Hash + Ord> Binned<K> {
         begin.max(first)
     }
 
-    /// Every sum with its bin, counted from the one of the first time, and its key, in their order.
+    /// Every sum with its key and its bin, relative to the bin of the first time; sorted by bin and
+    /// key.
     #[must_use]
     pub fn sums(&self) -> Vec<(u64, K, Sum)> {
         let first = self.range.map_or(0, |(first, _)| first >> self.shift);

@@ -1,7 +1,8 @@
 //! Trace events: the JSON that Perfetto and chrome://tracing open.
 //!
-//! A sample has no duration, so each is an instant event of its thread, of the category of its
-//! source; so is each mark, by the name of its channel. Rates are counters for each processor or process, in a process of their own.
+//! A sample has no duration, so each is an instant event of its thread, with its source as
+//! category. Each mark is an instant event too, named after its channel. Rates are counters for
+//! each processor or process, in a process of their own.
 
 use super::{Lanes, MARKS_MAX, Moment, Source, View};
 use crate::recording::Mark;
@@ -10,7 +11,7 @@ use serde_json::json;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-/// The process that counters stand under: identifiers of Windows' processes are multiples of 4.
+/// The process that holds the counters: the identifiers of Windows' processes are multiples of 4.
 const COUNTERS: u32 = u32::MAX;
 
 #[derive(Serialize)]
@@ -55,7 +56,7 @@ pub(super) fn write(view: &View<'_>, out: &mut impl Write) -> io::Result<()> {
         rates(view, source, &mut events)?;
     }
     for moment in &view.gathered.moments {
-        // Sources stand in order of their indexes.
+        // Sources are sorted by index.
         let source = view
             .sources
             .binary_search_by_key(&moment.source, |source| source.index);
@@ -69,7 +70,7 @@ pub(super) fn write(view: &View<'_>, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "]}}")
 }
 
-/// A list of events, written one by one.
+/// A list of events, written one at a time.
 struct Events<'a, W> {
     out: &'a mut W,
     any: bool,
@@ -118,7 +119,7 @@ fn names(view: &View<'_>, events: &mut Events<'_, impl Write>) -> io::Result<()>
     events.name("process_name", COUNTERS, 0, name)
 }
 
-/// Events in a second, bin by bin; 0 behind the last bin of a stretch.
+/// Events per second, bin by bin; 0 after the last bin of a stretch.
 fn rates(view: &View<'_>, source: &Source, events: &mut Events<'_, impl Write>) -> io::Result<()> {
     let gathered = view.gathered;
     let seconds = gathered.ticks_to_ns(gathered.timeline.width()).max(1) as f64 / 1e9;

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-/// Writes one source: a track for each thread, every sample with a weight of samples, and every mark.
+/// Writes one source: a track for each thread, every sample with its weight, and every mark.
 pub(super) fn write(view: &View<'_>, out: &mut impl Write) -> io::Result<()> {
     let source = view.source();
     let mut writer = Writer::new(view, &source);
@@ -158,7 +158,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// An address in a library; `None` where no module is known or it is too long for the format.
+    /// An address in a library; `None` if no module is known or the offset is too large for the
+    /// format.
     fn library_frame(&mut self, place: &Place) -> Option<Frame> {
         let (index, module) = self.view.gathered.module_of(place)?;
         let address = u32::try_from(place.address.checked_sub(module.start)?).ok()?;
@@ -198,7 +199,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The symbols of a module that samples are in.
+    /// The symbols of a module that has samples.
     fn symbols(&self, index: usize, module: &Module) -> SymbolTable {
         let places = self.view.gathered.places.iter();
         let places = places.filter(|place| place.module == Some(index));
@@ -206,7 +207,7 @@ impl<'a> Writer<'a> {
             let name = place.frame.symbol.as_ref()?.to_string();
             let begin = place.address.checked_sub(place.frame.offset)?;
             let address = u32::try_from(begin.checked_sub(module.start)?).ok()?;
-            // What lies behind the last sampled address may belong to another symbol.
+            // Code after the last sampled address may belong to another symbol.
             let size = u32::try_from(place.frame.offset).ok()?.checked_add(1)?;
             Some(Symbol {
                 address,
@@ -228,7 +229,7 @@ impl<'a> Writer<'a> {
 /// A mark, as the profiler shows it.
 struct Marked {
     channel: StringHandle,
-    /// A number would lose digits.
+    /// A string, because a number would lose digits.
     value: StringHandle,
     category: CategoryHandle,
 }

@@ -1,10 +1,10 @@
-//! Folded stacks: a line for each place, its levels parted by `;`, and how many events.
+//! Folded stacks: for each place a line with its levels separated by `;`, and the number of events.
 
 use super::View;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// Writes one line for each distinct place in names, in their order.
+/// Writes one line for each distinct place, by name and in the order of names.
 pub(super) fn write(view: &View<'_>, out: &mut impl Write) -> io::Result<()> {
     let gathered = view.gathered;
     let mut lines: BTreeMap<String, u64> = BTreeMap::new();
@@ -19,7 +19,7 @@ pub(super) fn write(view: &View<'_>, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// A name without what parts names and lines.
+/// A name without the characters that separate names and lines.
 fn plain(name: &str) -> String {
     let plain = |c: char| match c {
         ';' => ':',

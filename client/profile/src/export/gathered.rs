@@ -1,4 +1,4 @@
-//! What pictures and exports are made of: a recording's samples, summed by place and by time.
+//! The basis of pictures and exports: a recording's samples, summed by place and by time.
 
 use super::binned::{Binned, Limit};
 use crate::marks::{Choice, Marks};
@@ -10,23 +10,23 @@ use shared_types::{Mode, Sample};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// Bins of a timeline at most; wider ones would hide, narrower ones could not be seen.
+/// The largest number of bins of a timeline; fewer would hide detail, more could not be seen.
 const TIMELINE_BINS: u64 = 256;
-/// Moments at most: what a browser can still load.
+/// The largest number of moments: what a browser can still load.
 const MOMENTS_MAX: usize = 1 << 19;
 
-/// What a timeline has a lane for.
+/// What the lanes of a timeline stand for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lanes {
-    /// Each processor.
+    /// One lane for each processor.
     #[default]
     Processor,
-    /// Each process.
+    /// One lane for each process.
     Process,
 }
 
 impl Lanes {
-    /// What each lane is called before its number.
+    /// The word before a lane's number.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -36,7 +36,7 @@ impl Lanes {
     }
 }
 
-/// What is told apart for pictures and exports.
+/// What pictures and exports distinguish.
 const APART: Apart = Apart {
     place: true,
     process: true,
@@ -47,76 +47,76 @@ const APART: Apart = Apart {
 /// Where samples were taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The machine, where there are several.
+    /// The machine, if there are several.
     pub machine: Option<Arc<str>>,
-    /// What the process is called: its program's name with its identifier.
+    /// The process's name: its program's name with its identifier.
     pub process_name: Arc<str>,
     /// Process identifier.
     pub process: u32,
     /// Thread identifier.
     pub thread: u32,
-    /// What was interrupted.
+    /// The mode that was interrupted.
     pub mode: Mode,
-    /// Address of the interrupted instruction; 0 where `mode` is [`Mode::Unknown`].
+    /// Address of the interrupted instruction; 0 if `mode` is [`Mode::Unknown`].
     pub address: u64,
-    /// What is there.
+    /// The code at that address.
     pub frame: Frame,
-    /// Index of the module in the recording, where there is one.
+    /// Index of the module in the recording, if there is one.
     pub module: Option<usize>,
 }
 
 /// Samples of one source at one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spot {
-    /// Index of the source, as samples have it.
+    /// Index of the source, as in samples.
     pub source: u16,
     /// Index in [`Gathered::places`].
     pub place: usize,
-    /// How many.
+    /// The sum of these samples.
     pub weight: Sum,
 }
 
 /// Samples of one source at one place and time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
-    /// As a sample's time stamp.
+    /// The time, as a sample's time stamp.
     pub time: u64,
     /// Index of the processor.
     pub processor: u32,
-    /// Index of the source, as samples have it.
+    /// Index of the source, as in samples.
     pub source: u16,
     /// Index in [`Gathered::places`].
     pub place: usize,
-    /// How many.
+    /// The sum of these samples.
     pub weight: Sum,
 }
 
 /// One source of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Source {
-    /// Its index, as samples have it.
+    /// Its index, as in samples.
     pub index: u16,
-    /// Its name, with its filter if one was given.
+    /// Its name, with its filter if it has one.
     pub name: String,
-    /// Events between samples at the beginning; 0 where the recording does not tell.
+    /// Events between samples at the beginning; 0 if the recording does not say.
     pub period: u64,
     /// All its samples.
     pub weight: Sum,
-    /// Where it took turns on the counters: for how long it was on one. All events are scaled by
-    /// it, to the whole time.
+    /// If it took turns on the counters: how long it was on one. All its events are scaled by that
+    /// to the whole time.
     pub turns: Option<Turns>,
 }
 
 impl Source {
-    /// Which part of the time it was counted, and how exact that makes its events; `None` where it
-    /// was on a counter all the time.
+    /// For which part of the time it was counted, and how accurate its events are; `None` if it was
+    /// on a counter all the time.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "percentages with one decimal")]
     pub fn estimated(&self) -> Option<String> {
         let turns = self.turns.as_ref()?;
         let part = turns.running as f64 / turns.enabled.max(1) as f64 * 100.0;
         let bound = match turns.error_ppm {
-            // Never less than it is.
+            // Rounded up, never down.
             Some(ppm) => format!("±{:.1} %", (ppm as f64 / 1e3).ceil() / 10.0),
             None => "with an unknown bound".to_owned(),
         };
@@ -132,24 +132,24 @@ impl Source {
 pub struct Lane {
     /// Index of the source.
     pub source: u16,
-    /// Number of the processor or the process.
+    /// Number of the processor or process.
     pub number: u32,
-    /// What was interrupted: a [`Mode`], as a number.
+    /// The mode that was interrupted: a [`Mode`], as a number.
     pub mode: u8,
 }
 
-/// The events of one bin by [`Mode`], as a number.
+/// The events of one bin, indexed by [`Mode`] as a number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bin(pub [u64; 3]);
 
 impl Bin {
-    /// All of them.
+    /// The sum over all modes.
     #[must_use]
     pub fn events(self) -> u64 {
         self.0.iter().fold(0, |sum, &n| sum.saturating_add(n))
     }
 
-    /// Adds those of another bin.
+    /// Adds the events of another bin.
     pub fn add(&mut self, other: Self) {
         for (sum, n) in self.0.iter_mut().zip(other.0) {
             *sum = sum.saturating_add(n);
@@ -160,7 +160,7 @@ impl Bin {
 /// Bins by their number.
 pub type Bins = BTreeMap<u64, Bin>;
 
-/// Takes samples in, one after the other, in memory that does not grow with their number.
+/// Gathers samples one after the other, in memory that does not grow with their number.
 #[derive(Debug)]
 pub struct Gatherer {
     lanes: Lanes,
@@ -175,7 +175,7 @@ pub struct Gatherer {
 /// Samples by place and by time.
 #[derive(Debug)]
 pub struct Gathered {
-    /// What the recording has beside its samples.
+    /// The recording without its samples.
     pub recording: Recording,
     /// The sources that were recorded.
     pub sources: Vec<Source>,
@@ -183,23 +183,23 @@ pub struct Gathered {
     pub places: Vec<Place>,
     /// The sum for each source and place, in their order.
     pub spots: Vec<Spot>,
-    /// What `timeline` has lanes for.
+    /// What the lanes of `timeline` stand for.
     pub lanes: Lanes,
     /// The sums by time for each lane.
     pub timeline: Binned<Lane>,
     rates: BTreeMap<u16, BTreeMap<u32, Bins>>,
-    /// The samples by source whose period the interrupt-time guard had lengthened, in time.
+    /// By source, the samples whose period the interrupt-time guard had raised, over time.
     pub lengthened: Binned<u16>,
-    /// Single samples, or what fell together in `moment_ticks`; empty where nobody asked for them.
+    /// Single samples, or those merged within `moment_ticks`; empty unless they were asked for.
     pub moments: Vec<Moment>,
-    /// How many ticks each moment stands for: 1 where times are exact.
+    /// How many ticks each moment covers: 1 if times are exact.
     pub moment_ticks: u64,
-    /// What a program said of itself, where the recording was read with it.
+    /// The program's marks, if the recording was read with them.
     pub marks: Marks,
 }
 
 impl Gatherer {
-    /// For the samples of a recording; with `moments` single ones are kept too.
+    /// Gathers the samples of a recording; with `moments`, single samples are kept too.
     #[must_use]
     pub fn new(metadata: &Metadata, lanes: Lanes, moments: bool) -> Self {
         let periods = (0..=u16::MAX).zip(metadata.sources.iter().map(period));
@@ -213,7 +213,7 @@ impl Gatherer {
         }
     }
 
-    /// Takes a sample in.
+    /// Adds a sample.
     pub fn add(&mut self, sample: &Sample) {
         let weight = Sum {
             samples: 1,
@@ -238,7 +238,7 @@ impl Gatherer {
         }
     }
 
-    /// Sums up; `name` finds what is at an address of a process, and the index of its module.
+    /// Sums up; `name` finds the code at an address of a process, and the index of its module.
     pub fn finish(
         mut self,
         mut recording: Recording,
@@ -307,7 +307,7 @@ impl Gatherer {
     }
 }
 
-/// Moments in order of their times, with the place of each.
+/// Moments in order of time, with the place of each.
 fn single(
     moments: &Binned<(Entry, u32)>,
     places: &HashMap<Entry, usize>,
@@ -327,12 +327,12 @@ fn single(
     sums.filter_map(moment).collect()
 }
 
-/// Unknown where it is no number of a mode.
+/// The mode of a number; unknown if it is not a mode's.
 fn mode(wire: u8) -> Mode {
     Mode::from_wire(wire.into()).unwrap_or(Mode::Unknown)
 }
 
-/// How many events there were between samples at the beginning; 0 where that was not told.
+/// Events between samples at the beginning; 0 if the recording does not say.
 const fn period(source: &recording::Source) -> u64 {
     match source.period.events {
         0 => source.period.used,
@@ -340,7 +340,7 @@ const fn period(source: &recording::Source) -> u64 {
     }
 }
 
-/// The recording's sources in its order, then those that only samples name.
+/// The recording's sources in its order, then those that only occur in samples.
 fn sources(recording: &Recording, spots: &[Spot], turns: &BTreeMap<u16, Turns>) -> Vec<Source> {
     let told = (0..=u16::MAX).zip(&recording.metadata.sources);
     let mut sources: BTreeMap<u16, Source> = told
@@ -368,8 +368,7 @@ fn sources(recording: &Recording, spots: &[Spot], turns: &BTreeMap<u16, Turns>) 
     sources.into_values().collect()
 }
 
-/// Adds the sources that are not among the sums yet, and the others to theirs; answers which of the
-/// sums each is.
+/// Adds `own` to `sums`, merging sources of the same name; returns the new index of each of `own`.
 fn index_of(sums: &mut Vec<Source>, own: &[Source]) -> HashMap<u16, u16> {
     let mut index_of = HashMap::new();
     for source in own {
@@ -400,7 +399,7 @@ fn process_name(recording: &Recording, id: u32) -> String {
 }
 
 impl Place {
-    /// The file's own name with the line: `main.c:7`; `None` where the line is not known.
+    /// The file's own name with the line, `main.c:7`; `None` if the line is not known.
     #[must_use]
     pub fn file_and_line(&self) -> Option<String> {
         let file = self.frame.file.as_deref()?;
@@ -410,14 +409,14 @@ impl Place {
 }
 
 impl Gathered {
-    /// What a process is called: its program's name with its identifier.
+    /// The name of a process: its program's name with its identifier.
     #[must_use]
     pub fn process_name(&self, id: u32) -> String {
         process_name(&self.recording, id)
     }
 
-    /// Several recordings as one, each with its machine's name; `None` of none. What it shows has no
-    /// times, because each machine has a clock of its own.
+    /// Several recordings as one, each with its machine's name; `None` if there are none. The
+    /// result shows no times, because each machine has a clock of its own.
     #[must_use]
     pub fn combined(mut all: Vec<(Arc<str>, Self)>) -> Option<Self> {
         if all.len() < 2 {
@@ -461,8 +460,8 @@ impl Gathered {
         })
     }
 
-    /// The names of all levels of a place, the widest first: process, thread, module, then the
-    /// symbol and the line where they are known.
+    /// The names of all levels of a place, outermost first: process, thread, module, then the
+    /// symbol and the line if they are known.
     #[must_use]
     pub fn levels(&self, place: &Place) -> Vec<String> {
         let machine = place.machine.iter().map(ToString::to_string);
@@ -477,7 +476,7 @@ impl Gathered {
         levels
     }
 
-    /// Samples that were lost, whatever the cause.
+    /// Samples that were lost, for any cause.
     #[must_use]
     pub fn lost(&self) -> u64 {
         let lost = self.recording.lost();
@@ -499,8 +498,8 @@ impl Gathered {
         self.ticks_to_ns(time.saturating_sub(first.unwrap_or(0)))
     }
 
-    /// So many ticks in nanoseconds. A recording that does not tell how fast they are is read as
-    /// one with ticks of a nanosecond.
+    /// Converts ticks to nanoseconds. A recording that does not give the tick rate is read as if a
+    /// tick were a nanosecond.
     #[must_use]
     pub fn ticks_to_ns(&self, ticks: u64) -> u64 {
         let frequency = match self.recording.metadata.timestamp_frequency {
@@ -511,14 +510,14 @@ impl Gathered {
         u64::try_from(nanoseconds).unwrap_or(u64::MAX)
     }
 
-    /// The module a place is in, with its index in the recording.
+    /// The module that contains a place, with its index in the recording.
     #[must_use]
     pub fn module_of(&self, place: &Place) -> Option<(usize, &Module)> {
         let index = place.module?;
         Some((index, self.recording.modules.get(index)?))
     }
 
-    /// The rates of one source over time, for each lane by its number.
+    /// The rates of one source over time, for each lane by number.
     pub fn lanes_of(&self, source: &Source) -> impl Iterator<Item = (u32, &Bins)> {
         let lanes = self.rates.get(&source.index).into_iter().flatten();
         lanes.map(|(&number, bins)| (number, bins))

@@ -1,10 +1,10 @@
 //! Branch records as `perf script` prints them, for llvm-profgen.
 //!
-//! llvm-profgen reads lines of modules, which say where an image is in memory, and lines of samples:
-//! an address, and the records, newest first. What it takes of a PE file is the address of the image
-//! and, as the offset, that of the section of code relative to it (LLVM's pull request 83972, 2024).
-//! It takes the code between neighbours of a line as executed, so that records with a gap between
-//! them stand on lines of their own.
+//! llvm-profgen reads two kinds of lines: for modules, which say where an image is in memory, and
+//! for samples: an address, and the records, newest first. Of a PE file it uses the address of the
+//! image and, as the offset, that of the code section relative to it (LLVM's pull request 83972,
+//! 2024). It treats the code between neighbouring records of a line as executed, so records with a
+//! gap between them are written on separate lines.
 
 use crate::branches::{Kept, Step, walk, without_branches, without_code};
 use crate::recording::{Module, Reader, Recording};
@@ -16,30 +16,30 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// What was written.
+/// The result of writing.
 #[derive(Debug)]
 pub struct Written {
-    /// What the recording has beside its samples.
+    /// The recording without its samples.
     pub recording: Recording,
-    /// The source whose samples they are.
+    /// The source of the samples.
     pub source: String,
     /// Other sources that have branch records.
     pub others: Vec<String>,
-    /// Lines of samples.
+    /// The number of sample lines.
     pub lines: u64,
-    /// What became of the records.
+    /// How many records were kept and dropped.
     pub kept: Kept,
-    /// Modules with records that have no line, because their files were not found or are not PE.
+    /// Modules that have records but no line, because their files were not found or are not PE.
     pub without_file: Vec<String>,
-    /// What stopped the writing.
+    /// The error that stopped the writing.
     pub error: Option<io::Error>,
 }
 
-/// Writes the branch records of one source: the one called so, or else the first that has some.
+/// Writes the branch records of one source: the one named, or else the first that has some.
 ///
 /// # Errors
-/// Where the recording cannot be read, or does not have the branches of all kinds of such a source.
-/// What stops the writing is in the answer.
+/// The recording cannot be read, or lacks branches of all kinds for such a source. An error that
+/// stops the writing is in the result.
 pub fn write(
     path: &Path,
     source: Option<&str>,
@@ -115,9 +115,9 @@ pub fn write(
 }
 
 struct Lines<'a, W> {
-    /// Those that records are in, each with the offset of its code.
+    /// The modules with records, each with the offset of its code.
     modules: BTreeMap<usize, (&'a Module, Option<u64>)>,
-    /// Where each file is, as its last line says.
+    /// Where each file is, as its last line said.
     told: HashMap<&'a str, u64>,
     out: &'a mut W,
     written: u64,
@@ -155,7 +155,7 @@ impl<W: Write> Lines<'_, W> {
         Ok(())
     }
 
-    /// Says where a module is, unless that has been said last.
+    /// Writes where a module is, unless its last line still holds.
     fn module(&mut self, process: u32, index: usize) -> io::Result<()> {
         let Some(&(module, Some(section))) = self.modules.get(&index) else {
             return Ok(());

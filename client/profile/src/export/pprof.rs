@@ -1,7 +1,7 @@
 //! pprof: <https://github.com/google/pprof/blob/main/proto/profile.proto>, in gzip.
 //!
-//! Each sample is one location with process and thread as labels, which `pprof -tagroot` makes
-//! levels of. Where no function is known the module stands for it, because most readers show
+//! Each sample is one location, with process and thread as labels, which `pprof -tagroot` turns
+//! into levels. If no function is known, the module takes its place, because most readers show
 //! nothing for a location without a name; the mapping then says that it has no functions.
 
 use super::{Place, View};
@@ -116,7 +116,7 @@ struct Function {
     filename: i64,
 }
 
-/// Writes one source: its samples, and its events, which readers show unless told otherwise.
+/// Writes one source: its samples and its events. Readers show events unless told otherwise.
 pub(super) fn write(view: &View<'_>, out: &mut impl Write) -> io::Result<()> {
     let mut gzip = GzEncoder::new(out, Compression::default());
     gzip.write_all(&profile(view).encode_to_vec())?;
@@ -195,7 +195,8 @@ fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// What samples name by number, each once. Numbers begin at 1, those of strings at 0.
+/// The tables that samples refer to by number, each entry once. Numbers start at 1, those of
+/// strings at 0.
 #[derive(Default)]
 struct Tables {
     strings: Vec<String>,
@@ -260,7 +261,7 @@ impl Tables {
         id
     }
 
-    /// The function, or the module where no function is known.
+    /// The function, or the module if no function is known.
     fn function(&mut self, place: &Place) -> u64 {
         let name = place.frame.symbol.as_ref();
         let name = self.string(name.unwrap_or(&place.frame.module));
@@ -278,7 +279,7 @@ impl Tables {
         id
     }
 
-    /// 0 where the module is not known.
+    /// The mapping; 0 if the module is not known.
     fn mapping(&mut self, view: &View<'_>, place: &Place) -> u64 {
         let Some((index, module)) = view.gathered.module_of(place) else {
             return 0;
@@ -305,7 +306,7 @@ impl Tables {
     }
 }
 
-/// What pprof finds symbols by.
+/// The identifier by which pprof finds symbols.
 fn build_id(module: &Module) -> String {
     match &module.identity {
         Some(Identity::Pdb { guid, age, .. }) => format!("{guid}{age:X}"),

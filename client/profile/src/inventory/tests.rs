@@ -1,4 +1,4 @@
-//! Is what a recording says of processes and modules what ran?
+//! Does a recording name the processes and modules that actually ran?
 
 use super::*;
 use crate::recording::Stamp;
@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use zerocopy::FromZeros;
 
-/// A system whose processes come and go as a test says.
+/// A system whose processes come and go as the test decides.
 #[derive(Clone, Default)]
 struct Stage(Rc<RefCell<Played>>);
 
@@ -15,7 +15,7 @@ struct Stage(Rc<RefCell<Played>>);
 struct Played {
     now: u64,
     processes: BTreeMap<u32, (String, Vec<Image>)>,
-    /// How often modules were asked for.
+    /// How often modules were scanned.
     looks: u32,
 }
 
@@ -87,7 +87,7 @@ fn inventory() -> (Stage, Inventory) {
     (stage.clone(), Inventory::new(Box::new(stage)))
 }
 
-/// The same after its first look.
+/// The same after its first scan.
 fn begun() -> (Stage, Inventory) {
     let (stage, mut inventory) = inventory();
     inventory.look(0);
@@ -178,7 +178,7 @@ fn modules_with_samples_are_identified_and_no_others() {
     inventory.look(0);
     inventory.note(&[sample(7, 0x1_0000), sample(7, KERNEL + 1)]);
     stage.run(9, "brief.exe", &["brief.exe"]);
-    // Its samples come before anybody has looked, and it is gone when the end comes.
+    // Its samples come before any scan, and it is gone when the next one comes.
     inventory.note(&[sample(9, 0x1_7FFF)]);
     inventory.look(1);
     stage.end(9);
@@ -233,7 +233,7 @@ fn loaded(process: u32, path: &str, start: u64, timestamp: u64) -> SystemEvent {
     event
 }
 
-/// The life of a process between two looks, with samples that came before anybody heard of it.
+/// A process that lives between two scans, with samples that came before its start was reported.
 #[test]
 fn a_process_that_nobody_could_look_at_is_told_of() {
     const PATH: &str = r"\Device\HarddiskVolume3\short.exe";
@@ -264,7 +264,7 @@ fn a_process_that_nobody_could_look_at_is_told_of() {
     assert_eq!((&*module.name, module.loaded), ("short.exe", Some(71)));
     assert_eq!(module.path.as_deref(), Some(PATH));
     assert_eq!(inventory.missed(), Missed::default());
-    // No sample asks any more, and without that nobody looks.
+    // No sample requests a scan any more, and without a request there is none.
     let looks = stage.0.borrow().looks;
     assert_eq!(inventory.look_if_due(60 * LOOK_NS), Changes::default());
     assert_eq!(stage.0.borrow().looks, looks);
@@ -276,7 +276,7 @@ fn a_process_that_nobody_could_look_at_is_told_of() {
     assert_eq!(names, ["short.exe"], "it had samples");
 }
 
-/// Identifiers are used again, and the end of one may not have been told.
+/// Identifiers are reused, and the end of a process may not have been reported.
 #[test]
 fn an_identifier_that_is_used_again_is_another_process() {
     let (_stage, mut inventory) = begun();
@@ -291,7 +291,7 @@ fn an_identifier_that_is_used_again_is_another_process() {
     );
 }
 
-/// What is mapped where something was before takes its place; the same again is nothing new.
+/// A mapped image replaces what was there before; the same image again is nothing new.
 #[test]
 fn an_image_takes_the_place_of_what_was_there() {
     let (_stage, mut inventory) = begun();

@@ -1,17 +1,18 @@
-//! What the system tells by itself, as it happens: processes and images, short-lived ones too.
+//! What the system reports by itself, as it happens: processes and images, including short-lived
+//! ones.
 
 use super::{Changes, Image, Inventory, Owner, Space};
 use crate::recording::{Happened, Process};
 use shared_types::{EventKind, SystemEvent};
 
 impl Inventory {
-    /// From now on the system tells of processes and images, so that looks are only for what ran
-    /// before; or it does not any more.
+    /// Sets whether the system reports processes and images from now on. If so, scans only serve to
+    /// find what ran before.
     pub fn set_told(&mut self, told: bool) {
         self.told = told;
     }
 
-    /// Takes note of system events. Where some were `lost`, the next look is due at once.
+    /// Takes in system events. If some were `lost`, the next scan is due at once.
     pub fn happened(&mut self, events: &[SystemEvent], lost: u64) -> Changes {
         let mut changes = Changes::default();
         for event in events {
@@ -32,10 +33,10 @@ impl Inventory {
         let known = self.running.get(&event.process);
         let seen_since = known.and_then(|process| process.started);
         if seen_since.is_some_and(|seen| seen >= event.timestamp) {
-            // A look has found it before the event was read.
+            // A scan found it before the event was read.
             return;
         }
-        // Another had the identifier before, and its end was not told.
+        // Another process had the identifier before, and its end was not reported.
         self.ended(event, changes);
         let process = Process {
             id: event.process,
@@ -75,7 +76,7 @@ impl Inventory {
         self.last = (None, u64::MAX);
     }
 
-    /// An image, whose path is one that programs can open. A path that was cut tells the name alone.
+    /// An image with a path that programs can open. A path that was cut only gives the name.
     fn image(&mut self, event: &SystemEvent) -> Image {
         let units = event.name.get(..event.name_units.into());
         let native = String::from_utf16_lossy(units.unwrap_or_default());
@@ -91,7 +92,7 @@ impl Inventory {
     }
 }
 
-/// What a recording says of an event.
+/// An event in the form that a recording stores.
 fn happened(kind: EventKind, event: &SystemEvent) -> Happened {
     use EventKind::{ProcessorAdded, SamplesLost, Storm, Throttled};
     let on_processor = matches!(kind, ProcessorAdded | SamplesLost | Storm | Throttled);

@@ -1,5 +1,5 @@
-//! A flame graph: how the events of one source part among processes, threads, modules, symbols and
-//! lines, the widest at the top.
+//! A flame graph: how the events of one source are divided among processes, threads, modules,
+//! symbols and lines, the outermost level at the top.
 
 use super::units::{fraction, share};
 use super::{Caption, Drawing, RIGHT, WIDTH, ZOOM, escaped, standalone};
@@ -10,19 +10,19 @@ use shared_types::Mode;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// What each row is.
+/// The levels, one for each row.
 const LEVELS: [&str; 5] = ["process", "thread", "module", "symbol", "line"];
-/// Room for that at the left.
+/// The margin at the left for their names.
 const LEFT: f64 = 76.0;
 const ROW: f64 = 24.0;
-/// Frames narrower than this part of the whole, about half a pixel, are not drawn.
+/// Frames narrower than this fraction of the whole, about half a pixel, are not drawn.
 const NARROWEST: f64 = 0.0005;
-/// Frames narrower than this part show no name until they are made to grow.
+/// Frames narrower than this fraction show no name until they are zoomed in.
 const NARROW: f64 = 0.015;
-/// Colours that modules are told apart by.
+/// The number of colours that distinguish modules.
 const HUES: u32 = 6;
 
-/// One frame, with all that is within it.
+/// One frame, with everything inside it.
 #[derive(Default)]
 struct Node {
     weight: Sum,
@@ -101,8 +101,8 @@ fn tree(view: &View<'_>, source: &Source) -> Node {
     root
 }
 
-/// What the colour of a frame says: processes and threads are grey, modules and what is in them have
-/// their own, the kernel's is always the same.
+/// The CSS class for the colour of a frame: processes and threads are grey, modules and what is in
+/// them have a colour of their own, and that of the kernel is always the same.
 fn class(level: usize, mode: Mode, module: &str) -> String {
     match (level, mode) {
         (0, _) => "p".to_owned(),
@@ -124,7 +124,7 @@ struct Drawer<'a> {
 }
 
 impl Drawer<'_> {
-    /// Draws what is within a node, the most first, from `x` on: 0 is the left end, 1 the right.
+    /// Draws the children of a node, largest first, from `x` on: 0 is the left end, 1 the right.
     fn row(&mut self, node: &Node, mut x: f64, level: usize) {
         let mut within: Vec<_> = node.within.iter().collect();
         within.sort_by_key(|(_, inner)| std::cmp::Reverse(inner.weight.events));

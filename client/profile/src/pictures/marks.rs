@@ -1,4 +1,4 @@
-//! The marks of a recording: a lane for each channel, with a line where there is a mark.
+//! The marks of a recording: a lane for each channel, with a line for each mark.
 
 use super::units::{duration, fitting, short, step, time_unit};
 use super::{Drawing, RIGHT, WIDTH, escaped, inline};
@@ -7,18 +7,18 @@ use crate::marks::{Marks, Strip, Summary};
 use crate::thousands;
 use std::fmt::Write;
 
-/// Room for the channels' names at the left.
+/// The margin at the left for the channels' names.
 const LEFT: f64 = 164.0;
-/// How high a lane is, with the room below it.
+/// The height of a lane, including the gap below it.
 const LANE: f64 = 22.0;
-/// How high a line in it is.
+/// The height of a line in it.
 const LINE: f64 = 14.0;
-/// More channels than this are one picture no longer.
+/// The largest number of channels that one picture can show.
 const LANES_MAX: usize = 32;
-/// Columns, of a pixel each.
+/// The number of columns, one pixel each.
 const COLUMNS: usize = 1020;
 
-/// A section of the page; nothing where there are no marks.
+/// A section of the page; empty if there are no marks.
 pub(super) fn section(view: &View<'_>) -> String {
     let marks = &view.gathered.marks;
     if marks.is_empty() {
@@ -109,7 +109,7 @@ fn axis(strip: &Strip<'_>, range: f64, y: f64) -> String {
     drawn
 }
 
-/// How far marks are apart on each channel.
+/// The distances between marks on each channel.
 fn table(summaries: &[Summary<'_>]) -> String {
     const HEADS: [&str; 6] = ["Marks", "Apart: min", "median", "mean", "deviation", "max"];
     let mut table =

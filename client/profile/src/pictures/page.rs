@@ -1,5 +1,5 @@
-//! One page with the pictures of every source and a table. It needs no network and nothing beside
-//! itself, and can be read without its script.
+//! One page with the pictures of every source and a table. It needs no network and no other file,
+//! and can be read without its script.
 
 use super::units::{duration, fraction, share};
 use super::{STYLE, ZOOM, escaped, flamegraph, inline, marks, timeline};
@@ -15,12 +15,12 @@ use std::fmt::Write;
 const LOOKS: &str = include_str!("page.css");
 const TABLE: &str = include_str!("page.js");
 
-/// Sources with pictures at most; the table has all.
+/// The largest number of sources with pictures; the table has all.
 const PICTURED_MAX: usize = 16;
-/// Rows at most, those with the most events.
+/// The largest number of rows; those with the most events are kept.
 const ROWS_MAX: usize = 5000;
 
-/// What the table tells apart.
+/// The key of a row of the table.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Row {
     source: u16,
@@ -59,7 +59,7 @@ pub fn page(view: &View<'_>) -> String {
     page
 }
 
-/// Nothing is loaded, and nothing runs but what this file was built with.
+/// The content security policy: nothing is loaded, and only the code built into this file runs.
 fn policy(style: &str, script: &str) -> String {
     let hash = |text: &str| BASE64_STANDARD.encode(Sha256::digest(text.as_bytes()));
     format!(
@@ -184,7 +184,7 @@ fn table(view: &View<'_>) -> String {
     table + "</section>\n"
 }
 
-/// The columns of the table, and whether they are numbers.
+/// The columns of the table, and whether they hold numbers.
 const COLUMNS: &[(&str, &str)] = &[
     ("Source", "text"),
     ("Share", "number"),
@@ -196,7 +196,7 @@ const COLUMNS: &[(&str, &str)] = &[
     ("Line", "text"),
 ];
 
-/// The rows, the most events first, and equals in order of their names.
+/// The rows, those with the most events first, and equal ones in order of their names.
 fn rows(view: &View<'_>) -> Vec<(Row, Sum)> {
     let gathered = view.gathered;
     let mut rows: BTreeMap<Row, Sum> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! A timeline: the rate of one source over time, all together and lane by lane.
+//! A timeline: the rate of one source over time, summed and lane by lane.
 
 use super::units::{duration, fitting, si, step, time_unit};
 use super::{Caption, Drawing, RIGHT, WIDTH, escaped, standalone};
@@ -7,22 +7,22 @@ use shared_types::Mode;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Room for the lanes' names and the scale at the left.
+/// The margin at the left for the lanes' names and the scale.
 const LEFT: f64 = 164.0;
-/// How high the sum of all lanes is.
+/// The height of the lane with the sum of all lanes.
 const SUM: f64 = 130.0;
-/// How high each lane is.
+/// The height of each lane.
 const LANE: f64 = 38.0;
-/// Between two lanes.
+/// The gap between two lanes.
 const GAP: f64 = 12.0;
-/// More lanes than this are one picture no longer: the ones with the most events are shown.
+/// The largest number of lanes in one picture: those with the most events are shown.
 const LANES_MAX: usize = 32;
-/// Fewer samples than this in a bin of a lane are chance more than rate.
+/// With fewer samples than this in a bin of a lane, a rate is mostly chance.
 const SAMPLES_IN_BIN: u64 = 4;
-/// Bins are not merged to fewer than this.
+/// Bins are not merged below this number.
 const BINS_MIN: u64 = 32;
 
-/// What is stacked in a lane, from below: its class, and what it is called.
+/// The layers of a lane, from the bottom: mode, CSS class and label.
 const STACKED: [(Mode, &str, &str); 3] = [
     (Mode::User, "user", "user"),
     (Mode::Kernel, "kernel", "kernel"),
@@ -37,7 +37,7 @@ pub fn timeline(view: &View<'_>) -> String {
     standalone(&caption, &drawing(view, &source), "")
 }
 
-/// What the picture shows, in words.
+/// Describes the picture in words.
 pub(super) fn about(view: &View<'_>, source: &Source) -> String {
     let lanes = Lanes::new(view, source);
     let mut about = format!(
@@ -51,14 +51,14 @@ pub(super) fn about(view: &View<'_>, source: &Source) -> String {
     about
 }
 
-/// Bins of all lanes, as wide as they are drawn.
+/// The bins of all lanes, as wide as they are drawn.
 struct Lanes {
     sum: Bins,
     each: BTreeMap<u32, Bins>,
     bin_ns: f64,
     /// How long before the first sample the first bin begins.
     lead_ns: f64,
-    /// From the first to the last sample.
+    /// The time from the first to the last sample.
     range_ns: f64,
 }
 
@@ -95,7 +95,7 @@ impl Lanes {
         }
     }
 
-    /// Events a second.
+    /// Events per second.
     fn rate(&self, events: u64) -> f64 {
         events as f64 / self.bin_ns * 1e9
     }
@@ -193,8 +193,8 @@ fn chosen(each: &BTreeMap<u32, Bins>) -> (Vec<(u32, &Bins)>, Vec<&Bins>) {
     (all, others.into_iter().map(|(_, bins)| bins).collect())
 }
 
-/// The stretches of time, in nanoseconds, whose samples had longer periods than those before; gaps
-/// shorter than `gap` are none.
+/// The stretches of time, in nanoseconds, in which samples had raised periods; gaps shorter than
+/// `gap` are bridged.
 fn lengthened(view: &View<'_>, source: &Source, gap: f64) -> Vec<(f64, f64)> {
     let gathered = view.gathered;
     let width = gathered.ticks_to_ns(gathered.lengthened.width()) as f64;
@@ -232,7 +232,7 @@ impl Drawer<'_> {
         );
     }
 
-    /// What the colours are, and where periods were lengthened.
+    /// Explains the colours, and where periods were raised.
     fn legend(&mut self, view: &View<'_>, source: &Source) {
         let lengthened = lengthened(view, source, self.lanes.bin_ns);
         let modes = STACKED.iter().filter(|&&(mode, ..)| {
@@ -266,7 +266,7 @@ impl Drawer<'_> {
         self.y += 10.0;
     }
 
-    /// One lane, with a scale up to at least `highest` in about so many steps.
+    /// Draws one lane, with a scale up to at least `highest` in about `steps` steps.
     fn lane(&mut self, name: &str, bins: &Bins, height: f64, highest: f64, steps: f64) {
         let tick = step(highest, steps);
         let top = (highest / tick).ceil().max(1.0) * tick;
@@ -305,7 +305,7 @@ impl Drawer<'_> {
         self.y = base + GAP;
     }
 
-    /// The outline of one mode on top of what is below it, which it adds itself to.
+    /// The outline of one mode's layer on top of those below it, to which it adds itself.
     fn area(
         &self,
         bins: &Bins,
@@ -314,7 +314,7 @@ impl Drawer<'_> {
         (base, scale): (f64, f64),
     ) -> String {
         let mut path = String::new();
-        // Stretches of neighbouring bins: the upper edge to the right, the lower one back.
+        // For each run of adjacent bins: the upper edge to the right, then the lower one back.
         let (mut upper, mut lower) = (String::new(), String::new());
         let mut behind = None;
         let mut close = |upper: &mut String, lower: &mut String| {

@@ -1,6 +1,6 @@
-//! Numbers and names as people read them.
+//! Numbers and names in readable form.
 
-/// With a prefix of SI: `1.5 G`.
+/// With an SI prefix: `1.5 G`.
 pub(super) fn si(value: f64) -> String {
     const PREFIXES: [(f64, &str); 6] = [
         (1e18, " E"),
@@ -15,7 +15,7 @@ pub(super) fn si(value: f64) -> String {
     format!("{}{name}", short(value / unit))
 }
 
-/// Three digits, without zeros that say nothing.
+/// Three significant digits, without trailing zeros.
 pub(super) fn short(value: f64) -> String {
     let digits = match value.abs() {
         v if v >= 100.0 => 0,
@@ -30,7 +30,7 @@ pub(super) fn short(value: f64) -> String {
     text
 }
 
-/// The unit of time that suits so many nanoseconds, with its nanoseconds.
+/// A suitable unit for a time of this many nanoseconds, and its length in nanoseconds.
 pub(super) fn time_unit(nanoseconds: f64) -> (&'static str, f64) {
     match nanoseconds {
         ns if ns >= 1e9 => ("s", 1e9),
@@ -40,13 +40,13 @@ pub(super) fn time_unit(nanoseconds: f64) -> (&'static str, f64) {
     }
 }
 
-/// Nanoseconds in the unit that suits them.
+/// Nanoseconds in a suitable unit.
 pub(super) fn duration(nanoseconds: f64) -> String {
     let (unit, size) = time_unit(nanoseconds);
     format!("{} {unit}", short(nanoseconds / size))
 }
 
-/// A step of 1, 2 or 5 times a power of ten that parts `length` at most `most` times.
+/// A step of 1, 2 or 5 times a power of ten that divides `length` into at most `most` parts.
 pub(super) fn step(length: f64, most: f64) -> f64 {
     let rough = length / most;
     if !rough.is_normal() {
@@ -58,12 +58,12 @@ pub(super) fn step(length: f64, most: f64) -> f64 {
     factor.unwrap_or(10.0) * power
 }
 
-/// How much of a whole: `12.3 %`.
+/// A part as a percentage of a whole: `12.3 %`.
 pub(super) fn share(part: u64, whole: u64) -> String {
     format!("{:.1} %", fraction(part, whole) * 100.0)
 }
 
-/// How much of a whole, from 0 to 1.
+/// A part as a fraction of a whole, from 0 to 1.
 pub(super) fn fraction(part: u64, whole: u64) -> f64 {
     if whole == 0 {
         0.0
@@ -72,7 +72,7 @@ pub(super) fn fraction(part: u64, whole: u64) -> f64 {
     }
 }
 
-/// So many characters at most.
+/// Shortens a name to at most `most` characters.
 pub(super) fn fitting(name: &str, most: usize) -> String {
     if name.chars().count() <= most {
         return name.to_owned();

@@ -1,4 +1,4 @@
-//! A recording written on a thread of its own, so that a slow disk holds nobody up who drains.
+//! Writes a recording on a thread of its own, so that a slow disk does not delay draining.
 
 use super::{Channels, Happened, Mark, Module, Process, Sample, Statistics, Writer};
 use halprof_measure::{Error, Result};
@@ -6,32 +6,32 @@ use shared_types::Branch;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-/// How many parts may wait for the disk; of drained samples that is 64 MiB.
+/// How many parts may wait for the disk; that is 64 MiB of drained samples.
 const WAITING_MAX: usize = 64;
 
-/// What is to be written next.
+/// A part of the recording to write.
 #[derive(Clone, Debug)]
 pub enum Part {
     /// Samples.
     Samples(Vec<Sample>),
     /// Samples with their branch records.
     Branched(Vec<Sample>, Vec<Branch>),
-    /// Processes, or what more is known of them.
+    /// Processes, or updates of known ones.
     Processes(Vec<Process>),
-    /// Modules, or what more is known of them.
+    /// Modules, or updates of known ones.
     Modules(Vec<Module>),
-    /// What else happened.
+    /// Other events.
     Events(Vec<Happened>),
-    /// What has become of the samples so far.
+    /// The statistics of the samples so far.
     Statistics(Box<Statistics>),
     /// Marks.
     Marks(Vec<Mark>),
-    /// What they were made on so far.
+    /// The channels of the marks so far.
     Channels(Box<Channels>),
 }
 
-/// A [`Writer`] on a thread of its own. Dropped, it writes what waits and leaves the recording
-/// unfinished.
+/// A [`Writer`] on a thread of its own. When dropped it writes what is waiting and leaves the
+/// recording unfinished.
 #[derive(Debug)]
 pub struct Background {
     parts: Option<SyncSender<Part>>,
@@ -39,7 +39,7 @@ pub struct Background {
 }
 
 impl Background {
-    /// Takes over a recording that has begun.
+    /// Takes over a recording that has been started.
     #[must_use]
     pub fn new(writer: Writer) -> Self {
         let (sender, parts) = sync_channel(WAITING_MAX);
@@ -49,8 +49,8 @@ impl Background {
         }
     }
 
-    /// Hands over what is to be written; waits only where the disk is far behind. An error is that
-    /// of a part handed over before.
+    /// Hands over a part for writing; waits only if the disk is far behind. An error is that of an
+    /// earlier part.
     pub fn put(&mut self, part: Part) -> Result<()> {
         let sent = self.parts.as_ref().map(|parts| parts.send(part));
         match sent {
@@ -59,7 +59,7 @@ impl Background {
         }
     }
 
-    /// Waits until all is written, writes the end and gives the file its name.
+    /// Waits until everything is written, writes the end and gives the file its final name.
     pub fn finish(mut self, statistics: &Statistics, interrupted: bool) -> Result<()> {
         self.written()?.finish(statistics, interrupted)
     }

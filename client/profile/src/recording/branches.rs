@@ -1,26 +1,26 @@
 //! Branch records in a block of their own.
 //!
-//! A program takes few different branches many times. So a block has a table of its edges, each
-//! once, and a record is the number of its edge, its flags and its cycles: three to five bytes in
-//! place of the 24 of the wire.
+//! A program takes a few different branches many times. So a block has a table of distinct edges,
+//! and a record is the number of its edge, its flags and its cycles: three to five bytes instead of
+//! 24 on the wire.
 //!
 //! | bytes | meaning |
 //! |---|---|
-//! | 4 | how many edges the table has |
+//! | 4 | the number of edges in the table |
 //! | 17 each | an edge: from, to, kind |
-//! | the rest | the records of each sample of the block before, in its order, newest first |
+//! | the rest | the records of each sample of the preceding block, in its order, newest first |
 //!
-//! A record is the number of its edge as LEB128, a byte of flags, and with [`Branch::CYCLES`] the
+//! A record is the number of its edge as LEB128, a byte of flags and, with [`Branch::CYCLES`], the
 //! cycles as LEB128.
 
 use rustc_hash::FxHashMap;
 use shared_types::{Branch, MAX_BRANCHES, Sample};
 use std::mem::size_of;
 
-/// An edge of the table: two addresses and a kind.
+/// The size of an edge in the table: two addresses and a kind.
 const EDGE_BYTES: usize = 2 * size_of::<u64>() + size_of::<u8>();
 
-/// Puts a block together.
+/// Encodes a block.
 pub(super) fn encode(branches: &[Branch], block: &mut Vec<u8>) {
     let mut numbers = FxHashMap::default();
     let mut edges = Vec::new();
@@ -45,7 +45,7 @@ pub(super) fn encode(branches: &[Branch], block: &mut Vec<u8>) {
     block.append(&mut records);
 }
 
-/// LEB128.
+/// Appends a number as LEB128.
 fn put(mut number: u32, bytes: &mut Vec<u8>) {
     while number >= 0x80 {
         bytes.push(number as u8 | 0x80);
@@ -54,8 +54,7 @@ fn put(mut number: u32, bytes: &mut Vec<u8>) {
     bytes.push(number as u8);
 }
 
-/// A block that is being read. Nothing is believed: an answer of `None` is a block that makes no
-/// sense.
+/// A block being read. Nothing in it is trusted: `None` means that the block is invalid.
 pub(super) struct Records<'a> {
     edges: &'a [u8],
     rest: &'a [u8],
@@ -69,7 +68,7 @@ impl<'a> Records<'a> {
         Some(Self { edges, rest })
     }
 
-    /// The records of the next sample, into `branches`.
+    /// Reads the records of the next sample into `branches`; `None` if they are invalid.
     pub(super) fn of_sample(&mut self, sample: &Sample, branches: &mut Vec<Branch>) -> Option<()> {
         branches.clear();
         if usize::from(sample.branches) > MAX_BRANCHES {
@@ -81,7 +80,7 @@ impl<'a> Records<'a> {
         Some(())
     }
 
-    /// Whether all has been read.
+    /// Whether everything has been read.
     pub(super) const fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }

@@ -1,5 +1,5 @@
-//! A recording being read. Memory grows with what is really there, never with a length that is
-//! claimed, and not with the number of samples.
+//! Reads a recording. Memory grows with what is actually there, not with claimed lengths, and not
+//! with the number of samples.
 
 use super::branches::Records;
 use super::marks::{CHANNELS, MARKS};
@@ -21,11 +21,12 @@ use std::mem::size_of;
 use std::path::{Path, PathBuf};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
-/// How many samples are read at a time: there is no room made for more before so many are there.
+/// How many samples are read at a time: more memory is allocated only after that many were read.
 const PIECE_SAMPLES: usize = 1 << 13;
 
-/// Reads a recording, gives its samples to `visit` in the order of the file, and answers what else
-/// it has. A file that is cut or damaged is read as far as it is whole: see [`Recording::flaw`].
+/// Reads a recording, passes its samples to `visit` in the order of the file, and returns the rest
+/// of its contents. Of a truncated or damaged file the intact part is read: see
+/// [`Recording::flaw`].
 pub fn read(path: &Path, visit: impl FnMut(&[Sample])) -> Result<Recording> {
     Reader::open(path)?.samples(visit)
 }
@@ -35,12 +36,13 @@ pub fn read(path: &Path, visit: impl FnMut(&[Sample])) -> Result<Recording> {
 pub struct Reader<R = File> {
     path: PathBuf,
     file: R,
-    /// Where in the file the next block begins.
+    /// The offset in the file of the next block.
     offset: u64,
     recording: Recording,
-    /// The samples of the block that is being read.
+    /// The samples of the block being read.
     buffer: Vec<Sample>,
-    /// How many of `buffer` have just been read, and some of them have branches: these follow.
+    /// How many samples in `buffer` have just been read and wait for the branch records that
+    /// follow.
     owed: usize,
     /// Whether marks are kept, and not only counted.
     keeps_marks: bool,
@@ -48,10 +50,10 @@ pub struct Reader<R = File> {
     modules: Index<(Option<u32>, u64, Option<u64>)>,
 }
 
-/// Where in its list each row is.
+/// The index of each row in its list.
 type Index<K> = HashMap<K, usize>;
 
-/// What stands before a payload.
+/// The head of a block.
 #[derive(Clone, Copy)]
 struct Head {
     tag: [u8; 4],
@@ -63,7 +65,7 @@ struct Head {
 enum Bad {
     /// The file cannot be read.
     Io(io::Error),
-    /// The block is left out, what follows can be read.
+    /// The block is skipped; what follows can be read.
     Block(&'static str),
     /// Nothing more can be read.
     Rest(&'static str),
@@ -80,7 +82,7 @@ impl Reader<File> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads the head of the recording called `path`, wherever its bytes come from.
+    /// Reads the head of the recording called `path` from any source of bytes.
     pub fn new(path: &Path, file: R) -> Result<Self> {
         let mut reader = Self {
             path: path.to_owned(),
@@ -107,24 +109,25 @@ impl<R: Read> Reader<R> {
         Ok(reader)
     }
 
-    /// Keeps the marks, too, which takes 32 bytes for each.
+    /// Also keeps the marks, which takes 32 bytes for each.
     #[must_use]
     pub fn with_marks(mut self) -> Self {
         self.keeps_marks = true;
         self
     }
 
-    /// What was recorded, where.
+    /// What was recorded, and where.
     pub const fn metadata(&self) -> &Metadata {
         &self.recording.metadata
     }
 
-    /// Gives the samples to `visit` in the order of the file, and answers what else it has.
+    /// Passes the samples to `visit` in the order of the file, and returns the rest of the
+    /// contents.
     pub fn samples(self, visit: impl FnMut(&[Sample])) -> Result<Recording> {
         self.all(visit, |_, _| {})
     }
 
-    /// Gives each sample that has branch records to `visit`, with them, newest first.
+    /// Passes each sample with branch records to `visit`, together with them, newest first.
     pub fn branches(self, visit: impl FnMut(&Sample, &[Branch])) -> Result<Recording> {
         self.all(|_| {}, visit)
     }
@@ -199,7 +202,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Reads a block; answers whether there was one.
+    /// Reads a block; returns whether there was one.
     fn next(
         &mut self,
         samples: &mut impl FnMut(&[Sample]),
@@ -239,7 +242,7 @@ impl<R: Read> Reader<R> {
         Ok(true)
     }
 
-    /// Reads the head of a block; `None` where the file ends before it.
+    /// Reads the head of a block; `None` if the file ends before it.
     fn head(&mut self) -> std::result::Result<Option<Head>, Bad> {
         let mut bytes = [0; HEAD_BYTES];
         match self.fill(&mut bytes).map_err(Bad::Io)? {
@@ -387,7 +390,7 @@ impl<R: Read> Reader<R> {
         Ok(bytes)
     }
 
-    /// Reads as many bytes as there is room for; fewer where the file ends.
+    /// Reads until `room` is full or the file ends; returns how many bytes were read.
     fn fill(&mut self, room: &mut [u8]) -> io::Result<usize> {
         let mut got = 0;
         while let Some(rest) = room.get_mut(got..).filter(|rest| !rest.is_empty()) {
@@ -403,7 +406,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// The tag of the first field, and what stands behind it.
+/// The tag of the first field, and the bytes after it.
 fn field(bytes: &[u8]) -> Option<([u8; 4], &[u8])> {
     let (_sample, rest) = bytes.split_at_checked(size_of::<u32>())?;
     let (tag, rest) = rest.split_first_chunk()?;
@@ -412,7 +415,7 @@ fn field(bytes: &[u8]) -> Option<([u8; 4], &[u8])> {
     Some((*tag, rest))
 }
 
-/// Puts a row into its list, in place of its earlier self.
+/// Puts a row into its list, replacing an earlier version.
 fn put<K: Eq + Hash, V>(list: &mut Vec<V>, index: &mut Index<K>, key: K, row: V) {
     match index.entry(key) {
         Entry::Occupied(at) => {
@@ -435,7 +438,7 @@ const fn checked(head: Head, sum: u32) -> std::result::Result<(), Bad> {
     }
 }
 
-/// A 32-bit number; 0 where there are other than four bytes.
+/// A 32-bit number; 0 if the length is not four bytes.
 fn number(bytes: &[u8]) -> u32 {
     bytes.try_into().map_or(0, u32::from_le_bytes)
 }

@@ -1,4 +1,4 @@
-//! Does a recording come back as it was written, and is what is whole in a damaged one read?
+//! Is a recording read back as it was written, and is the intact part of a damaged one read?
 
 use super::*;
 use halprof_measure::{Error, Result};
@@ -35,7 +35,7 @@ fn statistics(generated: u64) -> Statistics {
     }
 }
 
-/// What is in it: each sample in a block of its own, a process and a module between.
+/// The recording: each sample in a block of its own, a process and a module in between.
 fn recording(samples: u64) -> Vec<u8> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.rec");
@@ -249,7 +249,7 @@ fn blocks_of_other_kinds_are_passed_over() {
     assert_eq!((result.expect("whole").flaw(), ips), (None, vec![0]));
 }
 
-/// Fields of samples that a later version writes, and blocks of its own.
+/// Fields of samples and blocks that only a later version knows.
 #[test]
 fn what_is_not_known_is_skipped_and_counted() {
     let whole = recording(1);
@@ -273,7 +273,7 @@ fn what_is_not_known_is_skipped_and_counted() {
     assert_eq!((read.flaw(), ips), (None, vec![0]));
     let skipped: Vec<(&str, u64)> = read.skipped.iter().map(|(tag, n)| (&**tag, *n)).collect();
     assert_eq!(skipped, [("BRCH", 2), ("NEXT", 1), (r"\x00\x1b[m", 1)]);
-    // A field that is longer than its block is damage, and the samples are read all the same.
+    // A field longer than its block is damage, but the samples are still read.
     let cut = &fields[0][..fields[0].len() - 1];
     for payload in [cut, &[0; 3][..], &[0; 11][..]] {
         let (result, ips) = with(payload);
@@ -282,7 +282,7 @@ fn what_is_not_known_is_skipped_and_counted() {
     }
 }
 
-/// Samples with so many records each, that go round in a program of a thousand branches.
+/// Samples with the given numbers of records, which cycle through a program of a thousand branches.
 fn branched(of_samples: &[u8]) -> (Vec<Sample>, Vec<Branch>) {
     let with = |(ip, &branches): (u64, &u8)| Sample {
         branches,
@@ -318,7 +318,7 @@ fn recording_of(samples: &[Sample], branches: &[Branch]) -> Vec<u8> {
     std::fs::read(&path).expect("read")
 }
 
-/// The records as they were read, each with the address of its sample.
+/// The records that were read, each with the address of its sample.
 fn reread_branches(bytes: &[u8]) -> (Result<Recording>, Vec<(u64, Vec<Branch>)>) {
     let mut all = Vec::new();
     let reader = Reader::new(Path::new("a.rec"), bytes);
@@ -330,7 +330,7 @@ fn reread_branches(bytes: &[u8]) -> (Result<Recording>, Vec<(u64, Vec<Branch>)>)
 
 #[test]
 fn branches_come_back_with_their_samples_and_take_little_room() {
-    // More than one block, and samples without branches among them.
+    // More than one block, including samples without branches.
     let of_samples: Vec<u8> = (0..20_000u32)
         .map(|n| if n % 5 == 0 { 0 } else { 32 })
         .collect();
@@ -345,7 +345,7 @@ fn branches_come_back_with_their_samples_and_take_little_room() {
     assert!(all.iter().flat_map(|(_, own)| own).eq(&branches));
     let room = (bytes.len() - 20_000 * 40) / branches.len();
     assert!(room <= 6, "{room} bytes for a record");
-    // Who asks for samples gets the same.
+    // Reading only samples gives the same samples.
     let (result, ips) = reread(&bytes);
     assert_eq!(result.expect("whole").branches, recording.branches);
     assert_eq!(ips.len(), 20_000);
@@ -379,7 +379,7 @@ fn a_recording_with_branches_cut_at_any_byte_is_read_as_far_as_it_is_whole() {
             all.iter().map(|(_, own)| own.len() as u64).sum::<u64>()
         );
     }
-    // Something else stands where they should.
+    // Another block is where they should be.
     let bytes = [&whole[..behind_samples], &whole[blocks(&whole)[3]..]].concat();
     assert!(
         flaw(&bytes).contains("the branches of samples are missing"),
@@ -407,27 +407,27 @@ fn branches_of_a_stranger_are_not_believed() {
     assert_eq!(result.expect("whole").flaw(), None);
     assert_eq!(all[0].1[0].from, 0x1111_1111_1111_1111);
     for (of_samples, bad) in [
-        // Cut anywhere, or longer than it says.
+        // Truncated at any byte, or too long.
         (1, payload(&[])),
         (1, payload(&[0])),
         (1, payload(&[0, 0, 0])),
         (1, vec![]),
         (1, vec![1, 0]),
         (1, edge[..20].to_vec()),
-        // No such edge, and one for which the table has not room on any machine.
+        // No such edge, and one beyond the table of any machine.
         (1, payload(&[1, 0])),
         (1, payload(&[0xFF, 0xFF, 0xFF, 0xFF, 0x0F, 0])),
-        // No such number.
+        // Not a valid number.
         (1, payload(&[0xFF, 0xFF, 0xFF, 0xFF, 0x1F, 0])),
         (1, payload(&[0x80, 0x80, 0x80, 0x80, 0x80, 0, 0])),
-        // More edges than the file has bytes.
+        // More edges than fit into the file.
         (1, [&u32::MAX.to_le_bytes()[..], &[0; 40]].concat()),
-        // More cycles than there can be.
+        // More cycles than possible.
         (1, payload(&[0, Branch::CYCLES, 0xFF, 0xFF, 0x7F])),
         // More records than any sample has.
         (33, payload(&[0; 66])),
         (255, payload(&[0; 510])),
-        // Of samples that have none.
+        // For samples without records.
         (0, payload(&[])),
     ] {
         let (result, _) = with(of_samples, &bad);

@@ -1,4 +1,4 @@
-//! A recording being written.
+//! Writes a recording.
 
 use super::marks::{CHANNELS, MARKS};
 use super::{
@@ -16,32 +16,33 @@ use std::mem::size_of;
 use std::path::{Path, PathBuf};
 use zerocopy::IntoBytes;
 
-/// Samples in a block: 640 KiB, so that little is lost where one is damaged.
+/// Samples in a block: 640 KiB, so that damage to one block loses little.
 const BLOCK_SAMPLES: usize = 1 << 14;
-/// Marks in a block: as many bytes at most.
+/// Marks in a block, which then takes no more bytes than a block of samples.
 const BLOCK_MARKS: usize = 1 << 14;
-/// Rows of processes or modules in a block: with the longest paths of Windows it is not too long.
+/// Rows of processes or modules in a block, which is then not too long even with Windows' longest
+/// paths.
 const BLOCK_ROWS: usize = 64;
-/// How many unfinished recordings of one name may lie beside each other.
+/// How many unfinished recordings of one name may exist.
 const PARTIALS_MAX: u32 = 100;
 
 /// A recording being written. Unless it is [finished](Self::finish), what was written stays in
-/// [`Self::partial`], if there is any sample or mark in it.
+/// [`Self::partial`], if it contains any sample or mark.
 #[derive(Debug)]
 pub struct Writer {
     path: PathBuf,
-    /// Where it is written until it is finished; `None` where `path` itself is no file, but a pipe
+    /// Where it is written until it is finished; `None` if `path` is not a regular file, but a pipe
     /// or a device.
     partial: Option<PathBuf>,
     file: File,
-    /// The block that is being put together.
+    /// The block being assembled.
     block: Vec<u8>,
     samples: u64,
     marks: u64,
 }
 
 impl Writer {
-    /// Begins a recording that will be `path` once it is [finished](Self::finish).
+    /// Starts a recording that will be `path` once it is [finished](Self::finish).
     pub fn create(path: &Path, metadata: &Metadata) -> Result<Self> {
         let (file, partial) = open(path).map_err(|error| written(path, error))?;
         let mut writer = Self {
@@ -64,7 +65,7 @@ impl Writer {
         self.branched(samples, &[])
     }
 
-    /// Appends samples with their branch records: as many for each as it says that it has, newest
+    /// Appends samples with their branch records: as many for each sample as it says it has, newest
     /// first.
     pub fn branched(&mut self, samples: &[Sample], branches: &[Branch]) -> Result<()> {
         let mut rest = branches;
@@ -101,41 +102,41 @@ impl Writer {
         Ok(())
     }
 
-    /// Tells what marks were made on so far.
+    /// Records the channels and the clock of the marks so far.
     pub fn channels(&mut self, channels: &Channels) -> Result<()> {
         self.block_of_json(CHANNELS, channels)
     }
 
-    /// Tells of processes: new ones, or what more is known of those told.
+    /// Records processes: new ones, or updates of known ones.
     pub fn processes(&mut self, processes: &[Process]) -> Result<()> {
         let mut parts = processes.chunks(BLOCK_ROWS);
         parts.try_for_each(|part| self.block_of_json(PROCESSES, &part))
     }
 
-    /// Tells of modules: new ones, or what more is known of those told.
+    /// Records modules: new ones, or updates of known ones.
     pub fn modules(&mut self, modules: &[Module]) -> Result<()> {
         let mut parts = modules.chunks(BLOCK_ROWS);
         parts.try_for_each(|part| self.block_of_json(MODULES, &part))
     }
 
-    /// Tells what else happened.
+    /// Records other events.
     pub fn events(&mut self, events: &[Happened]) -> Result<()> {
         let mut parts = events.chunks(BLOCK_ROWS);
         parts.try_for_each(|part| self.block_of_json(EVENTS, &part))
     }
 
-    /// Tells what has become of the samples so far.
+    /// Records the statistics of the samples so far.
     pub fn statistics(&mut self, statistics: &Statistics) -> Result<()> {
         self.block_of_json(STATISTICS, statistics)
     }
 
-    /// How many samples are in it.
+    /// How many samples it contains.
     #[must_use]
     pub const fn len(&self) -> u64 {
         self.samples
     }
 
-    /// Whether neither a sample nor a mark is in it.
+    /// Whether it contains neither a sample nor a mark.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.samples == 0 && self.marks == 0
@@ -147,7 +148,7 @@ impl Writer {
         self.partial.as_deref()
     }
 
-    /// Writes the end and gives the file its name.
+    /// Writes the end and gives the file its final name.
     pub fn finish(mut self, statistics: &Statistics, interrupted: bool) -> Result<()> {
         self.statistics(statistics)?;
         let ending = Ending {
@@ -174,7 +175,7 @@ impl Writer {
         })
     }
 
-    /// Puts a block together and hands it to the system whole.
+    /// Assembles a block and hands it to the system whole.
     fn block(
         &mut self,
         tag: [u8; 4],
@@ -191,7 +192,7 @@ impl Writer {
         put.map_err(|error| self.failed(&error))
     }
 
-    /// An error that tells where to find what has been written.
+    /// An error that says where to find what has been written.
     fn failed(&self, error: &io::Error) -> Error {
         let error = match &self.partial {
             Some(partial) if !self.is_empty() => io::Error::new(
@@ -217,7 +218,7 @@ impl Drop for Writer {
     }
 }
 
-/// What stands before a payload.
+/// The head of a block with this payload.
 pub(super) fn head(tag: [u8; 4], payload: &[u8]) -> io::Result<[u8; HEAD_BYTES]> {
     let length = u32::try_from(payload.len())
         .ok()
@@ -233,7 +234,7 @@ pub(super) fn head(tag: [u8; 4], payload: &[u8]) -> io::Result<[u8; HEAD_BYTES]>
     Ok(head)
 }
 
-/// Opens `FILE.partial`, or the path itself where that is a pipe or a device.
+/// Opens `FILE.partial`, or the path itself if that is a pipe or a device.
 fn open(path: &Path) -> io::Result<(File, Option<PathBuf>)> {
     match fs::metadata(path) {
         Ok(there) if there.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
@@ -247,7 +248,7 @@ fn open(path: &Path) -> io::Result<(File, Option<PathBuf>)> {
         let partial = partial(path, number);
         match File::create_new(&partial) {
             Ok(file) => return Ok((file, Some(partial))),
-            // Another recorder writes it, or one that died has left it: what it has is not ours.
+            // Another recorder is writing it, or one that died left it: its contents are not ours.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < PARTIALS_MAX => {
                 number += 1;
             }
@@ -266,8 +267,8 @@ fn partial(path: &Path, number: u32) -> PathBuf {
     name.into()
 }
 
-/// Writes a whole file at once: under its name stands the old one or the new one. What is no plain
-/// file, but a device, a pipe or a link, is written to and not replaced.
+/// Writes a whole file atomically: its name refers to the old file or the new one, never to a part.
+/// Anything but a regular file, such as a device, a pipe or a link, is written to and not replaced.
 pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
     if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
         return fs::write(path, content).map_err(|error| written(path, error));
@@ -282,7 +283,7 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
         .map_err(|error| written(path, error.error))
 }
 
-/// The same error without the name of the file that nobody has heard of.
+/// The same error without the name of the temporary file, which means nothing to the user.
 fn without_name(error: io::Error) -> io::Error {
     match error.get_ref() {
         Some(_) => error.kind().into(),
@@ -290,7 +291,8 @@ fn without_name(error: io::Error) -> io::Error {
     }
 }
 
-/// A file for whoever may read what the user writes, as any other.
+/// A temporary file with the usual permissions, so that others may read it as any other file of the
+/// user.
 #[cfg(unix)]
 fn unnamed() -> tempfile::Builder<'static, 'static> {
     use std::os::unix::fs::PermissionsExt;
@@ -299,13 +301,13 @@ fn unnamed() -> tempfile::Builder<'static, 'static> {
     builder
 }
 
-/// A file with the rights that its folder gives.
+/// A temporary file with the permissions that its folder gives.
 #[cfg(not(unix))]
 fn unnamed() -> tempfile::Builder<'static, 'static> {
     tempfile::Builder::new()
 }
 
-/// The folder a file stands in.
+/// The folder of a file.
 fn folder(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,

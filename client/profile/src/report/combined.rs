@@ -1,5 +1,5 @@
 //! Several recordings as one report: each is summed up by itself, with its own modules and symbols,
-//! and rows that say the same become one.
+//! and rows with the same values are merged.
 
 use super::{OfSource, Part, Query, Report, Row, Sort, Sum, Table, Value};
 use crate::recording::{Recording, Statistics, Turns};
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 impl Report {
-    /// Reads and sums up several recordings. With one, the same as [`Report::read`].
+    /// Reads and sums up several recordings; a single one as in [`Report::read`].
     pub fn read_all<P: AsRef<Path>>(
         paths: &[P],
         query: &Query,
@@ -19,7 +19,7 @@ impl Report {
         if let [path] = paths {
             return Self::read(path.as_ref(), query, symbol_path);
         }
-        // What is left out of one may be the most in all.
+        // A row that one recording would leave out may be the largest in the sum.
         let whole = Query {
             rows: None,
             ..query.clone()
@@ -69,7 +69,7 @@ fn combined(reports: Vec<Report>, query: &Query) -> Option<Report> {
     })
 }
 
-/// The sources by name, in the order in which they come.
+/// The sources by name, in order of their first occurrence.
 pub(crate) fn sources<'a>(all: impl Iterator<Item = &'a OfSource>) -> Vec<OfSource> {
     let mut sources: Vec<OfSource> = Vec::new();
     for one in all {
@@ -85,8 +85,8 @@ pub(crate) fn sources<'a>(all: impl Iterator<Item = &'a OfSource>) -> Vec<OfSour
     sources
 }
 
-/// For how long a source was on a counter on all machines together. The bound of the worst holds for
-/// the sum, and where one is not known, none is.
+/// How long a source was on a counter on all machines together. The largest error bound is used for
+/// the sum; if any bound is unknown, so is that of the sum.
 pub(crate) fn turns(one: Option<&Turns>, other: Option<&Turns>) -> Option<Turns> {
     let first = one.or(other)?;
     let ticks = |of: fn(&Turns) -> u64| {
@@ -138,7 +138,7 @@ fn part(source: Option<Arc<str>>, rows: Rows, query: &Query) -> Part {
     for row in &rows {
         all.add(row.sum);
     }
-    // They come by name, and equals stay so.
+    // They come sorted by name, and the sort is stable.
     match query.sort {
         Sort::Samples => {
             rows.sort_by_key(|row| std::cmp::Reverse((row.sum.samples, row.sum.events)));
@@ -164,7 +164,7 @@ fn part(source: Option<Arc<str>>, rows: Rows, query: &Query) -> Part {
 }
 
 impl Recording {
-    /// What several have together: sums, and what is the same in all; `None` of none.
+    /// Several recordings merged: sums, and what is the same in all; `None` if there are none.
     pub(crate) fn combined(recordings: Vec<Self>) -> Option<Self> {
         let count = recordings.len();
         let mut all = recordings.into_iter();
@@ -193,7 +193,7 @@ impl Recording {
             sum.branches = sum.branches.saturating_add(one.branches);
             let statistics = sum.statistics.get_or_insert_default();
             add(statistics, one.statistics.unwrap_or_default());
-            // One that is not whole makes the sum so.
+            // One incomplete recording makes the sum incomplete.
             sum.damage = sum.damage.or(one.damage);
             sum.ending = sum.ending.zip(one.ending).map(|(mut own, other)| {
                 own.samples = own.samples.saturating_add(other.samples);

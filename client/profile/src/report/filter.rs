@@ -4,7 +4,7 @@ use crate::symbols::Frame;
 use halprof_measure::{Error, Result};
 use std::collections::BTreeSet;
 
-/// What samples must be to count; what is empty lets all through.
+/// The conditions for a sample to count; an empty one accepts all samples.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     /// Sources.
@@ -15,20 +15,20 @@ pub struct Filter {
     pub modules: Vec<Pattern>,
     /// Functions.
     pub symbols: Vec<Pattern>,
-    /// Processors' indices.
+    /// Indexes of processors.
     pub processors: Option<BTreeSet<u32>>,
     /// Nanoseconds since the first sample: from, inclusive, and to, exclusive.
     pub time: Option<(u64, u64)>,
 }
 
 impl Filter {
-    /// Whether samples in a module count.
+    /// Whether samples in a module can count.
     pub(crate) fn passes_module(&self, module: &str) -> bool {
         let modules = &self.modules;
         modules.is_empty() || modules.iter().any(|pattern| pattern.matches(module))
     }
 
-    /// Whether samples at a place count.
+    /// Whether samples in a frame can count.
     pub(crate) fn passes_frame(&self, frame: &Frame) -> bool {
         let name = frame.symbol.as_deref();
         let meant = |pattern: &Pattern| name.is_some_and(|name| pattern.matches_symbol(name));
@@ -37,24 +37,24 @@ impl Filter {
     }
 }
 
-/// A name to look for, in which `*` stands for any text. Capitals make no difference.
+/// A name to look for, in which `*` stands for any text. Case is ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern(String);
 
 impl Pattern {
-    /// Of what the user typed.
+    /// A pattern as the user typed it.
     #[must_use]
     pub fn new(text: &str) -> Self {
         Self(text.trim().to_lowercase())
     }
 
-    /// Whether a name is meant.
+    /// Whether it matches a name.
     #[must_use]
     pub fn matches(&self, name: &str) -> bool {
         glob(&self.0, &name.to_lowercase())
     }
 
-    /// Whether a function is meant: by its whole name, without what it takes, or without the
+    /// Whether it matches a function: by its whole name, without its parameters, or without the
     /// namespaces and types that it is in.
     #[must_use]
     pub fn matches_symbol(&self, name: &str) -> bool {
@@ -64,7 +64,7 @@ impl Pattern {
     }
 }
 
-/// `Machine::work(int)` is `Machine::work`; `operator()` stays what it is.
+/// `Machine::work(int)` becomes `Machine::work`; `operator()` is unchanged.
 fn without_parameters(name: &str) -> &str {
     match name.find('(') {
         Some(at) if at > 0 && !name[..at].ends_with("operator") => &name[..at],
@@ -92,7 +92,7 @@ fn glob(pattern: &str, name: &str) -> bool {
     name.ends_with(last)
 }
 
-/// Reads `FROM-TO` in seconds, of which either may be absent.
+/// Parses `FROM-TO` in seconds; either may be absent.
 pub fn time(text: &str) -> Result<(u64, u64)> {
     let wrong = || {
         Error::usage(
@@ -110,7 +110,7 @@ pub fn time(text: &str) -> Result<(u64, u64)> {
     (from < to).then_some((from, to)).ok_or_else(wrong)
 }
 
-/// Decimal seconds, without going through a float: what is printed can be typed.
+/// Parses decimal seconds exactly, without a float, so that printed times can be typed back.
 fn nanoseconds(text: &str) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = |text: &str| text.bytes().all(|digit| digit.is_ascii_digit());

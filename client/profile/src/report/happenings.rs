@@ -1,24 +1,24 @@
-//! What the system and the driver did while it was recorded, summed up by kind.
+//! What the system and the driver did during the recording, summed up by kind.
 
 use crate::recording::Recording;
 use shared_types::EventKind;
 use std::collections::BTreeSet;
 
-/// What happened of one kind.
+/// The events of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Happening {
     /// Which kind.
     pub kind: EventKind,
-    /// How often it happened; samples lost and lengthened periods are counted one by one.
+    /// How often it happened; for samples lost and periods raised, the sum of their amounts.
     pub times: u64,
-    /// On how many processors; 0 where it is not of one.
+    /// On how many processors; 0 if the kind is not tied to a processor.
     pub processors: usize,
-    /// When it first did, in nanoseconds since the first session was started; `None` where the rate
-    /// of the clock or that start is not known.
+    /// When it first happened, in nanoseconds since the first session was started; `None` if the
+    /// clock's rate or that start is not known.
     pub first_ns: Option<u64>,
 }
 
-/// In this order, without the starts and stops of sessions.
+/// The kinds in the order shown, without the starts and stops of sessions.
 const KINDS: [EventKind; 6] = [
     EventKind::Throttled,
     EventKind::SamplesLost,
@@ -29,7 +29,7 @@ const KINDS: [EventKind; 6] = [
 ];
 
 impl Recording {
-    /// What happened besides sampling, kind by kind.
+    /// What happened besides sampling, by kind.
     #[must_use]
     pub fn happenings(&self) -> Vec<Happening> {
         let kinds = KINDS.into_iter();
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(Recording::default().happenings(), []);
     }
 
-    /// A file may say anything.
+    /// A file may contain anything.
     #[test]
     fn what_makes_no_sense_does_no_harm() {
         let recording = Recording {

@@ -1,15 +1,15 @@
-//! What samples can be summed up by, and how each is shown.
+//! The keys by which samples can be summed up, and how each is shown.
 
 use serde_json::{Map, Value as Json, json};
 use std::fmt;
 use std::sync::Arc;
 
-/// One thing that samples can be told apart by.
+/// A property by which samples can be distinguished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Key {
-    /// The machine that was recorded, where there are several recordings.
+    /// The machine that was recorded, if there are several recordings.
     Machine,
-    /// The source, with its filter if one was given.
+    /// The source, with its filter if it has one.
     Source,
     /// The process that was interrupted.
     Process,
@@ -17,7 +17,7 @@ pub enum Key {
     Thread,
     /// The processor.
     Processor,
-    /// The type of core, where they differ.
+    /// The type of core, if there are several.
     Core,
     /// The module of the address.
     Module,
@@ -30,7 +30,7 @@ pub enum Key {
 }
 
 impl Key {
-    /// All, in the order in which help lists them.
+    /// All keys, in the order in which help lists them.
     pub const ALL: [Self; 10] = [
         Self::Module,
         Self::Symbol,
@@ -61,13 +61,13 @@ impl Key {
         }
     }
 
-    /// The one of that name.
+    /// The key of this name.
     #[must_use]
     pub fn of(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|key| key.name() == name)
     }
 
-    /// The fields that [`Value::describe`] gives it, in that order.
+    /// The fields that [`Value::describe`] writes for it, in that order.
     #[must_use]
     pub const fn columns(self) -> &'static [&'static str] {
         match self {
@@ -84,7 +84,7 @@ impl Key {
         }
     }
 
-    /// Whether the address decides it.
+    /// Whether it depends on the address.
     pub(super) const fn is_place(self) -> bool {
         matches!(
             self,
@@ -92,13 +92,13 @@ impl Key {
         )
     }
 
-    /// Whether files of symbols are needed for it.
+    /// Whether it needs symbol files.
     pub(super) const fn needs_symbols(self) -> bool {
         matches!(self, Self::Symbol | Self::Line | Self::Address)
     }
 }
 
-/// What a key is in one row.
+/// The value of a key in one row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Value {
     /// A machine's name.
@@ -116,7 +116,7 @@ pub enum Value {
     Thread(u32),
     /// A processor's index.
     Processor(u32),
-    /// A type of core; `None` where the recording has none for the processor.
+    /// A type of core; `None` if the recording has none for the processor.
     Core(Option<Arc<str>>),
     /// A module's name.
     Module(Arc<str>),
@@ -129,20 +129,20 @@ pub enum Value {
     },
     /// A line of source.
     Line {
-        /// The module whose code it is.
+        /// The module that contains its code.
         module: Arc<str>,
         /// The file and the line, if they are known.
         line: Option<(Arc<str>, u32)>,
     },
     /// An address.
     Address {
-        /// The address; 0 where samples have none.
+        /// The address; 0 for samples without one.
         address: u64,
         /// The module it is in.
         module: Arc<str>,
-        /// The function it is in, if that is known.
+        /// The function it is in, if known.
         symbol: Option<Arc<str>>,
-        /// From the start of the function, or else of the module.
+        /// The offset from the start of the function, or of the module if no function is known.
         offset: u64,
     },
 }
@@ -182,7 +182,7 @@ impl fmt::Display for Value {
 }
 
 impl Value {
-    /// Adds what it is to an object of JSON.
+    /// Adds its fields to a JSON object.
     pub fn describe(&self, row: &mut Map<String, Json>) {
         let mut put = |name: &str, value: Json| {
             row.insert(name.to_owned(), value);
@@ -222,7 +222,7 @@ impl Value {
     }
 }
 
-/// The last two parts of a path: enough to tell most files of a program apart.
+/// The last two components of a path: enough to distinguish most files of a program.
 fn ending(path: &str) -> &str {
     let mut separators = path.rmatch_indices(['/', '\\']).map(|(at, _)| at);
     let start = separators.nth(1).map_or(0, |at| at + 1);

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use std::hash::Hash;
 use std::sync::Arc;
 
-/// Values by number, and numbers by value.
+/// A mapping between values and numbers.
 struct Known<T> {
     all: Vec<T>,
     numbers: FxHashMap<T, u32>,
@@ -33,7 +33,7 @@ impl<T: Clone + Eq + Hash> Known<T> {
     }
 }
 
-/// What is at one place, as numbers.
+/// The module, function and line of one place, as numbers.
 #[derive(Clone, Copy, Default)]
 struct Here {
     module: u32,
@@ -43,10 +43,10 @@ struct Here {
     passes: bool,
 }
 
-/// A source file and a line of it.
+/// A source file and a line number in it.
 type Line = (Arc<str>, u32);
 
-/// What is at each place of a recording.
+/// The module, function and line of each place of a recording.
 #[derive(Default)]
 pub(super) struct Places {
     here: Vec<Here>,
@@ -54,12 +54,12 @@ pub(super) struct Places {
     symbols: Known<(u32, Option<Arc<str>>)>,
     lines: Known<(u32, Option<Line>)>,
     addresses: Known<(u64, u32)>,
-    /// The function of each of `addresses`, and how far behind its start.
+    /// The function of each of `addresses`, and the offset from its start.
     within: Vec<(u32, u64)>,
 }
 
 impl Places {
-    /// Looks up as much as `keys` and the filter need.
+    /// Looks up what `keys` and the filter need.
     pub(super) fn resolve(
         places: &[Place],
         symbols: &mut Symbols,
@@ -118,14 +118,14 @@ impl Places {
         here
     }
 
-    /// Whether the filter lets a place through.
+    /// Whether the filter accepts a place.
     pub(super) fn passes(&self, place: u32) -> bool {
         self.here
             .get(place as usize)
             .is_some_and(|here| here.passes)
     }
 
-    /// The number of what a key is at a place.
+    /// The number of a key's value at a place.
     pub(super) fn number(&self, place: u32, key: Key) -> u32 {
         let here = self.here.get(place as usize).copied().unwrap_or_default();
         match key {
@@ -136,7 +136,7 @@ impl Places {
         }
     }
 
-    /// What a number of that key means.
+    /// The value of a key with this number.
     pub(super) fn value(&self, key: Key, number: u32) -> Option<Value> {
         let index = number as usize;
         match key {

@@ -1,19 +1,19 @@
-//! How large a part of all samples is, and how well that is known.
+//! The share of all samples that a part has, and how accurately it is known.
 //!
 //! A sample is in a part or not, so the number of samples in it is binomial. The bounds are
-//! Wilson's score interval (E. B. Wilson, Probable inference, the law of succession, and statistical
-//! inference, J. Am. Stat. Assoc. 22, 1927), which holds its 95 % also for few samples and for parts
-//! near 0 and 1 (Brown, Cai and DasGupta, Interval estimation for a binomial proportion, Statistical
-//! Science 16, 2001). It takes samples to be independent: code that runs in step with the period is
-//! seen more or less often than it runs, and no bound tells.
+//! Wilson's score interval (E. B. Wilson, Probable inference, the law of succession, and
+//! statistical inference, J. Am. Stat. Assoc. 22, 1927), which keeps its 95 % even for few samples
+//! and for shares near 0 and 1 (Brown, Cai and DasGupta, Interval estimation for a binomial
+//! proportion, Statistical Science 16, 2001). It assumes independent samples: code that runs in
+//! step with the period is sampled more or less often than it runs, and no bound shows that.
 
 /// The 97.5th percentile of the normal distribution.
 const Z: f64 = 1.959_963_985;
 
-/// A part of all samples: fractions from 0 to 1.
+/// A share of all samples, as fractions from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Share {
-    /// Its samples by all.
+    /// The part's samples divided by all.
     pub value: f64,
     /// The lower end of the 95 % interval.
     pub low: f64,
@@ -22,7 +22,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// `part` samples of `whole`.
+    /// The share of `part` samples in `whole`.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a share needs no 53 bits")]
     pub fn of(part: u64, whole: u64) -> Self {
@@ -36,8 +36,8 @@ impl Share {
         Self::with(part as f64 / whole as f64, whole as f64)
     }
 
-    /// The same where what is counted hangs together in so many groups: each is worth one, so that
-    /// the bounds are never too narrow.
+    /// The same if the counts are not independent but come in groups. Each group counts as a single
+    /// sample, so that the bounds are never too narrow.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a share needs no 53 bits")]
     pub fn of_groups(part: u64, whole: u64, groups: u64) -> Self {
@@ -47,7 +47,7 @@ impl Share {
         Self::with(part as f64 / whole as f64, whole.min(groups) as f64)
     }
 
-    /// Wilson's interval about a part of `n`.
+    /// Wilson's interval for a share of `n` samples.
     fn with(value: f64, n: f64) -> Self {
         let square = Z * Z;
         let middle = (value + square / (2.0 * n)) / (1.0 + square / n);
@@ -60,7 +60,7 @@ impl Share {
         }
     }
 
-    /// How far the farther end is away.
+    /// The distance to the farther end of the interval.
     #[must_use]
     pub fn bound(&self) -> f64 {
         (self.high - self.value).max(self.value - self.low)

@@ -1,18 +1,19 @@
-//! Where the instruction is that made a counter overflow, seen from the address of the sample.
+//! Where the instruction that made a counter overflow is, relative to the address of the sample.
 
-/// What the address of a sample says.
+/// What the address of a sample means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Skid {
-    /// The event's instruction comes before the address, in the order in which the code ran.
+    /// The address is at or after the event's instruction, in the order in which the code ran.
     AtOrAfter,
-    /// There are no addresses.
+    /// The samples have no addresses.
     NoAddress,
-    /// The interface is not known to this halprof.
+    /// This version of halprof does not know the interface.
     Unknown,
 }
 
-/// What is known of each interface. The address is the one that the interrupt returns to (Intel SDM
-/// volume 3, the APIC and performance monitoring; AMD APM volume 2, performance-monitor counters).
+/// What is known for each interface. The address is the one to which the interrupt returns (Intel
+/// SDM volume 3, the APIC and performance monitoring; AMD APM volume 2, performance-monitor
+/// counters).
 const INTERFACES: &[(&str, &str)] = &[
     ("Emon", SOME),
     ("Amd64", SOME),
@@ -28,7 +29,7 @@ const SOME: &str =
     "Skid: the event happened at or before the address shown, usually by a few instructions.";
 
 impl Skid {
-    /// Of samples of an interface, `addressed` of which have an address.
+    /// For the samples of an interface, `addressed` of which have an address.
     #[must_use]
     pub fn of(interface: &str, samples: u64, addressed: u64) -> (Self, &'static str) {
         if samples != 0 && addressed == 0 {

@@ -1,9 +1,9 @@
-//! The first pass over a recording: samples summed up by what later passes tell apart.
+//! The first pass over a recording: samples summed up by what later passes distinguish.
 
 use rustc_hash::FxHashMap;
 use shared_types::{Mode, Sample};
 
-/// What a tally tells apart beside the source. What it does not is 0 in its keys.
+/// What a tally distinguishes apart from the source. Everything else is 0 in its keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -40,15 +40,15 @@ impl Place {
     }
 }
 
-/// A process and a thread of it.
+/// A process and one of its threads.
 pub(crate) type Task = (u32, u32);
 
-/// So many samples, and so many events that they stand for.
+/// A number of samples, and the number of events that they stand for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
     /// Samples.
     pub samples: u64,
-    /// Their periods added up; 2^64 - 1 where that is more.
+    /// The sum of their periods, saturating at 2^64 - 1.
     pub events: u64,
 }
 
@@ -60,7 +60,7 @@ impl Sum {
     }
 }
 
-/// What one entry of a tally is about: place and task are indices.
+/// The key of an entry of a tally: place and task are indexes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Entry {
     pub(crate) place: u32,
@@ -92,7 +92,7 @@ impl Entry {
 pub(crate) struct Tallies {
     pub(crate) places: Vec<Place>,
     pub(crate) tasks: Vec<Task>,
-    /// The first timestamp of what was counted, and the last.
+    /// The first and the last timestamp that was counted.
     pub(crate) span: Option<(u64, u64)>,
     /// Samples with an address, by source.
     pub(crate) addressed: FxHashMap<u16, u64>,
@@ -103,7 +103,7 @@ pub(crate) struct Tallies {
 }
 
 impl Tallies {
-    /// Several that tell the same apart share one.
+    /// Tallies that distinguish the same are shared.
     pub(crate) fn new(apart: &[Apart]) -> Self {
         let mut tallies: Vec<(Apart, FxHashMap<u128, Sum>)> = Vec::new();
         for &apart in apart {
@@ -123,7 +123,7 @@ impl Tallies {
         }
     }
 
-    /// The time from the first of what was counted to the last.
+    /// The time between the first and the last counted sample.
     pub(crate) fn seen_ns(&self, frequency: u64) -> u64 {
         let (first, last) = self.span.unwrap_or_default();
         let nanoseconds = u128::from(last - first) * 1_000_000_000;
@@ -131,7 +131,7 @@ impl Tallies {
         u64::try_from(nanoseconds).unwrap_or(u64::MAX)
     }
 
-    /// Adds a sample; answers what it is in the first of the tallies.
+    /// Adds a sample; returns its entry in the first tally.
     pub(crate) fn add(&mut self, sample: &Sample) -> Entry {
         let mut entered = None;
         let place = if self.needs_place {
@@ -167,7 +167,7 @@ impl Tallies {
         entered.unwrap_or_default()
     }
 
-    /// What the tally that tells so much apart has.
+    /// The entries of the tally that distinguishes `apart`.
     pub(crate) fn entries(&self, apart: Apart) -> impl Iterator<Item = (Entry, Sum)> + '_ {
         let tally = self.all.iter().find(|&&(other, _)| other == apart);
         let sums = tally.into_iter().flat_map(|(_, sums)| sums);
@@ -175,7 +175,7 @@ impl Tallies {
     }
 }
 
-/// The index of a value among those that were met.
+/// The index of a value among those seen so far; a new one is added.
 fn index<T: Copy + Eq + std::hash::Hash>(
     known: &mut FxHashMap<T, u32>,
     all: &mut Vec<T>,

@@ -18,7 +18,7 @@ fn sample(source: u16, process: u32, ip: u64, mode: Mode) -> Sample {
     }
 }
 
-/// Two sources, two processes with a module each at the same addresses, and a kernel.
+/// Two sources, two processes that each have a module at the same addresses, and a kernel.
 fn recorded(samples: &[Sample]) -> (TempDir, std::path::PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.rec");
@@ -26,7 +26,7 @@ fn recorded(samples: &[Sample]) -> (TempDir, std::path::PathBuf) {
     (folder, path)
 }
 
-/// The same on a machine of this name.
+/// The same on a machine with this name.
 fn record(path: &Path, host: &str, samples: &[Sample]) {
     let source = |name: &str| Source {
         name: name.to_owned(),
@@ -80,7 +80,7 @@ fn read(samples: &[Sample], by: &[Key], filter: Filter) -> Report {
     Report::read(&path, &query, &SymbolPath::default()).expect("read")
 }
 
-/// The rows of the only table as text.
+/// The rows of the only table, as text.
 fn rows(report: &Report) -> Vec<(String, u64, u64)> {
     let parts = report.tables[0].parts.iter();
     let rows = parts.flat_map(|part| {
@@ -145,7 +145,7 @@ fn keys_part_rows_in_their_order() {
     ];
     assert_eq!(rows(&report), named(&expected));
     let report = read(&some(), &[Key::Address], Filter::default());
-    // The kernel is one, whatever process it works for.
+    // The kernel is one row, whatever process it works for.
     assert_eq!(
         rows(&report)[0],
         named(&[("TotalCycles: 0xffff0010 nt", 2)])[0]
@@ -226,7 +226,7 @@ fn time_begins_with_the_first_sample_whichever_stands_first() {
         timestamp,
         ..sample(0, 7, 0x1000, Mode::User)
     };
-    // A thousand ticks are a second.
+    // One second is a thousand ticks.
     let samples = [at(12_000), at(10_000), at(10_999), at(11_000), at(11_500)];
     let of = |from: u64, to| {
         let time = Some((from, to));
@@ -285,7 +285,7 @@ fn several_recordings_are_one_report() {
         Report::read_all(&paths, &query, &SymbolPath::default()).expect("read")
     };
     let report = summed(&[Key::Machine], None);
-    // A recording that does not tell its machine has its file's name.
+    // A recording that does not name its machine gets its file's name.
     let machines = [
         ("TotalCycles: alpha", 3),
         ("TotalCycles: beta", 1),
@@ -307,7 +307,7 @@ fn several_recordings_are_one_report() {
     let (left_out, rest) = report.tables[0].parts[0].more;
     assert_eq!((left_out, rest.samples), (1, 2));
 
-    // One that is cut makes the whole so.
+    // One truncated recording makes the whole truncated.
     let bytes = std::fs::read(&paths[1]).expect("a file");
     std::fs::write(&paths[1], &bytes[..bytes.len() - 4]).expect("written");
     let report = summed(&[Key::Machine], None);

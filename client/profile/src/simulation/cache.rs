@@ -1,9 +1,9 @@
-//! Caches with the geometry that CPUID tells, empty at the start.
+//! Caches with the geometry that CPUID reports, empty at the start.
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-/// What a cache holds.
+/// The contents of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Data.
@@ -18,27 +18,27 @@ pub enum Kind {
 /// Leaf"), or on AMD leaf 8000001D (APM: "Cache Topology Information").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// 1 for the nearest.
+    /// The level; 1 is the nearest.
     pub level: u8,
-    /// What it holds.
+    /// Its contents.
     pub kind: Kind,
-    /// Bytes of a line.
+    /// Bytes per line.
     pub line: u64,
-    /// Lines of a set.
+    /// Lines per set.
     pub ways: u64,
-    /// Sets.
+    /// The number of sets.
     pub sets: u64,
 }
 
-/// No processor has more caches.
+/// The largest number of caches that is read: no processor has more.
 const CACHES: u32 = 16;
 
-/// Lines and sets that are believed: no cache has 1 GiB.
+/// The largest product of lines and sets that is accepted: no cache has 1 GiB.
 const LARGEST: u64 = 1 << 30;
 
 impl Geometry {
-    /// The caches of a processor, nearest first: `cpuid` answers EAX, EBX, ECX and EDX of a leaf and
-    /// its sub-leaf.
+    /// The caches of a processor, nearest first: `cpuid` returns EAX, EBX, ECX and EDX of a leaf
+    /// and its sub-leaf.
     #[must_use]
     pub fn of(cpuid: impl Fn(u32, u32) -> [u32; 4]) -> Vec<Self> {
         let leaf = |leaf: u32| -> Vec<Self> {
@@ -75,7 +75,7 @@ impl Geometry {
         Some(cache).filter(|cache| cache.line.is_power_of_two() && cache.bytes() <= LARGEST)
     }
 
-    /// Its size.
+    /// Its size in bytes.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.line
@@ -95,21 +95,21 @@ impl Geometry {
     }
 }
 
-/// A cache that replaces the line that was used longest ago. What is written is fetched first.
+/// A cache that replaces the least recently used line and allocates on writes.
 #[derive(Clone, Debug)]
 struct Cache {
     geometry: Geometry,
-    /// The lines of each set that was used, the latest last.
+    /// The lines of each set in use, the most recently used last.
     sets: FxHashMap<u64, Vec<u64>>,
     total: Total,
 }
 
-/// What was asked of a cache.
+/// The counts of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Total {
     /// Look-ups, one for each line that an access touches.
     pub accesses: u64,
-    /// Those that did not find their line.
+    /// Look-ups that did not find their line.
     pub misses: u64,
 }
 
@@ -137,12 +137,12 @@ pub struct Caches {
     all: Vec<Cache>,
 }
 
-/// The longest operand whose lines are looked up: no instruction but those that save the processor's
-/// state touches more.
+/// The longest operand whose lines are looked up: only instructions that save the processor's state
+/// touch more.
 const OPERAND: u64 = 4096;
 
 impl Caches {
-    /// Empty ones.
+    /// Empty caches of these geometries.
     #[must_use]
     pub fn new(geometries: &[Geometry]) -> Self {
         let caches = geometries.iter().map(|&geometry| Cache {
@@ -155,19 +155,19 @@ impl Caches {
         }
     }
 
-    /// What they are called and how large they are.
+    /// Their names and sizes.
     pub fn geometries(&self) -> impl Iterator<Item = &Geometry> {
         self.all.iter().map(|cache| &cache.geometry)
     }
 
-    /// What was asked of each.
+    /// The counts of each cache.
     #[must_use]
     pub fn totals(&self) -> Vec<Total> {
         self.all.iter().map(|cache| cache.total).collect()
     }
 
-    /// Looks an operand or an instruction up, line by line, in the nearest cache and wherever it is
-    /// missed in the next; adds its misses to those of each cache.
+    /// Looks up an operand or an instruction line by line, in the nearest cache and after a miss in
+    /// the next one; adds the misses to those of each cache.
     pub fn access(&mut self, kind: Kind, address: u64, bytes: u64, misses: &mut [u64]) {
         let bytes = bytes.clamp(1, OPERAND);
         let Some(line) = self.all.first().map(|cache| cache.geometry.line) else {
@@ -200,7 +200,7 @@ impl Caches {
 mod tests {
     use super::*;
 
-    /// Leaf 4 of an Intel Core i7-6700K, as its dump has it.
+    /// Leaf 4 of an Intel Core i7-6700K, from its dump.
     fn skylake(leaf: u32, subleaf: u32) -> [u32; 4] {
         match (leaf, subleaf) {
             (0, _) => [0x16, 0, 0, 0],
@@ -258,10 +258,10 @@ mod tests {
             caches.access(Kind::Data, address, bytes, &mut misses);
             misses[0]
         };
-        // Lines 0, 2 and 4 share a set of two.
+        // Lines 0, 2 and 4 share a set of two ways.
         assert_eq!([0, 128, 0].map(|address| missed(address, 8)), [1, 1, 0]);
         assert_eq!([256, 0, 128].map(|address| missed(address, 8)), [1, 0, 1]);
-        // Across two lines, one of which is there.
+        // Spans two lines, one of which is present.
         assert_eq!(missed(188, 8), 1);
         assert_eq!(caches.totals()[0].accesses, 8);
     }

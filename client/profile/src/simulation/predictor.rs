@@ -1,12 +1,12 @@
 //! A simple predictor of conditional branches.
 
-/// What it is, in words.
+/// Its description.
 pub const NAME: &str = "bimodal: 4,096 two-bit counters chosen by the low bits of a branch's \
                         address, at the start weakly not taken";
 
 const COUNTERS: usize = 4096;
 
-/// From this value on a branch is predicted to be taken.
+/// A branch is predicted taken from this value on.
 const TAKEN: u8 = 2;
 
 /// Two-bit saturating counters (J. E. Smith, "A Study of Branch Prediction Strategies", 1981).
@@ -24,7 +24,7 @@ impl Default for Bimodal {
 }
 
 impl Bimodal {
-    /// Whether a branch goes another way than was predicted; learns from it.
+    /// Whether a branch goes differently than predicted; updates the predictor.
     pub fn mispredicts(&mut self, address: u64, taken: bool) -> bool {
         let index = (address % COUNTERS as u64) as usize;
         let Some(counter) = self.counters.get_mut(index) else {

@@ -1,17 +1,17 @@
-//! What addresses are made of.
+//! The registers that addresses are computed from.
 
 use iced_x86::Register;
 
-/// The registers of a thread in user mode that the address of an operand can depend on.
+/// The registers of a user-mode thread that the address of an operand can depend on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Registers {
-    /// RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI and R8 to R15: in the order of their numbers.
+    /// RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI and R8 to R15, in the order of their numbers.
     pub general: [u64; 16],
     /// The address of the next instruction.
     pub ip: u64,
-    /// Where FS begins.
+    /// The base of FS.
     pub fs: u64,
-    /// Where GS begins.
+    /// The base of GS.
     pub gs: u64,
     /// Whether the thread runs 32-bit code.
     pub is_32_bit: bool,
@@ -30,7 +30,7 @@ impl Registers {
         self.general[4]
     }
 
-    /// A register by its name, a segment by its base; `None` for a vector.
+    /// The value of a register, for a segment its base; `None` for a vector register.
     pub(super) fn value(&self, register: Register) -> Option<u64> {
         if register.is_segment_register() {
             return Some(match register {

@@ -90,7 +90,7 @@ fn operands_are_found_by_the_registers() {
         ]
     );
     assert!(rows.iter().all(|row| row.counts.unknown == 0));
-    // 0x1000 + 0x8000 + 4, the byte behind the add, 0x7028 and 0xFF8 are in four lines.
+    // 0x1000 + 0x8000 + 4, the byte after the add, 0x7028 and 0xFF8 are in four lines.
     assert_eq!(simulation.caches().totals()[0].misses, 4);
 }
 

@@ -1,4 +1,4 @@
-//! Functions and lines of DWARF.
+//! Functions and lines from DWARF.
 
 use super::Inlined;
 use super::functions::Function;
@@ -13,7 +13,7 @@ pub(super) struct Dwarf {
 }
 
 impl Dwarf {
-    /// Opens a file whose tables give the address `base` to its start.
+    /// Opens a file whose tables place its start at the address `base`.
     pub(super) fn open(path: &Path, base: u64) -> Result<Self, String> {
         // A pipe or a folder cannot be mapped.
         image::open(path)?;
@@ -21,8 +21,8 @@ impl Dwarf {
         Ok(Self { loader, base })
     }
 
-    /// What is at an address relative to the module's start; `function` is what the table of
-    /// symbols has there, which alone knows its bounds.
+    /// The code at an address relative to the module's start; `function` is the symbol table's
+    /// function there, which alone gives its bounds.
     pub(super) fn find(&self, address: u64, function: Option<&Function>) -> Option<Found> {
         let mut frames = self
             .loader

@@ -1,4 +1,4 @@
-//! An executable file and its symbols, before anything has run it.
+//! An executable file and its symbols, before it runs.
 
 use super::functions::Function;
 use super::image::{Image, within};
@@ -9,10 +9,10 @@ use iced_x86::{Decoder, DecoderOptions};
 use std::ops::Range;
 use std::path::Path;
 
-/// Where a file without an address of its own is said to be loaded.
+/// The assumed load address of a file that has none of its own.
 const ANYWHERE: u64 = 0x5555_5555_4000;
 
-/// The most code that is looked through: 16 MiB.
+/// The most code that is scanned: 16 MiB.
 const LONGEST: u64 = 1 << 24;
 
 /// An executable file.
@@ -26,7 +26,7 @@ impl Executable {
     /// Opens a file and looks for its symbols.
     ///
     /// # Errors
-    /// In words, where it is no PE or ELF file that can be read.
+    /// A message, if it is no readable PE or ELF file.
     pub fn open(path: &Path, symbols: &SymbolPath) -> Result<Self, String> {
         let image = Image::open(path)?;
         let whole = path.canonicalize().map_err(|error| error.to_string())?;
@@ -53,13 +53,13 @@ impl Executable {
         })
     }
 
-    /// Where it is loaded if nothing else is there.
+    /// The module at the address where it is preferably loaded.
     #[must_use]
     pub const fn module(&self) -> &Module {
         &self.module
     }
 
-    /// Its functions that have a name.
+    /// Its named functions.
     #[must_use]
     pub fn functions(&self) -> Vec<Function> {
         self.lookup.functions()
@@ -72,17 +72,16 @@ impl Executable {
         found.file.zip(found.line)
     }
 
-    /// What could not be used of the symbols, and what to do about it.
+    /// Problems with its symbols, and what to do about them.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.lookup.notes
     }
 
-    /// The addresses of the instructions of these functions, or of all its code where there are
-    /// none.
+    /// The addresses of the instructions of these functions, or of all its code if there are none.
     ///
     /// # Errors
-    /// In words, where there is no code that can be read.
+    /// A message, if there is no readable code.
     pub fn instructions(&self, functions: &[Function]) -> Result<Vec<u64>, String> {
         let code = &self.image.code;
         let clipped = |function: &Function| {

@@ -1,4 +1,4 @@
-//! Functions as a table of symbols has them.
+//! Functions from a symbol table.
 
 use std::ops::{Deref, Range};
 
@@ -9,12 +9,12 @@ pub struct Function {
     pub name: String,
     /// Its first address.
     pub start: u64,
-    /// The first address behind it; where no table tells, that of the next function or the end of
-    /// its section.
+    /// The first address after it; if no table gives it, the start of the next function or the end
+    /// of its section.
     pub end: u64,
 }
 
-/// Functions in order of their starts, none twice.
+/// Functions in order of their starts, without duplicates.
 #[derive(Debug, Default)]
 pub(super) struct Functions {
     all: Vec<Function>,
@@ -22,9 +22,10 @@ pub(super) struct Functions {
 }
 
 impl Functions {
-    /// Those of `found` whose starts are in `code`; an end not above its start is not known.
+    /// Sorts functions and keeps one for each start. An end that is not above the start is unknown,
+    /// and becomes the next start or the end of the section in `code`, whichever comes first.
     pub(super) fn new(mut all: Vec<Function>, code: &[Range<u64>], only_exports: bool) -> Self {
-        // Of several names for one place: one with a known end, the shortest, the first by letters.
+        // Of several names for one address, the order is: with a known end, shortest, alphabetical.
         all.sort_by(|a, b| {
             let key = |f: &Function| (f.start, f.end <= f.start, f.name.len());
             key(a).cmp(&key(b)).then_with(|| a.name.cmp(&b.name))
@@ -42,12 +43,12 @@ impl Functions {
         Self { all, only_exports }
     }
 
-    /// Whether only exported functions are in it.
+    /// Whether it holds only exported functions.
     pub(super) const fn only_exports(&self) -> bool {
         self.only_exports
     }
 
-    /// The function that an address is in.
+    /// The function that contains an address.
     pub(super) fn containing(&self, address: u64) -> Option<&Function> {
         let next = self.all.partition_point(|f| f.start <= address);
         let function = self.all.get(next.checked_sub(1)?)?;

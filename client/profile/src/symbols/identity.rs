@@ -1,14 +1,14 @@
-//! Which build of a file is meant: names and dates do not tell, these do.
+//! Which build a file is: names and dates cannot tell, these identifiers can.
 
 use super::trust::is_device;
 use crate::recording::Identity;
 use std::fmt;
 
 impl Identity {
-    /// Of the sixteen bytes that the debug record has, as they stand there.
+    /// From the sixteen bytes in the debug record.
     #[must_use]
     pub fn pdb(guid: [u8; 16], age: u32, file: &[u8]) -> Self {
-        // The first three fields are numbers, which stand with their lowest byte first.
+        // The first three fields are little-endian numbers.
         let mut digits = guid;
         for field in [0..4, 4..6, 6..8] {
             digits[field].reverse();
@@ -20,13 +20,13 @@ impl Identity {
         }
     }
 
-    /// Of the bytes of the note.
+    /// From the bytes of the note.
     #[must_use]
     pub fn build_id(bytes: &[u8]) -> Self {
         Self::BuildId(capitals(bytes).to_lowercase())
     }
 
-    /// Whether both mean the same build; where a PDB was found does not matter.
+    /// Whether both identify the same build; the path of a PDB does not matter.
     #[must_use]
     pub fn is_same_build(&self, other: &Self) -> bool {
         match (self, other) {
@@ -43,7 +43,7 @@ impl Identity {
         }
     }
 
-    /// The folder of a symbol store: the GUID and the age. `None` where the text is no such thing,
+    /// The folder in a symbol store: the GUID and the age. `None` if the text is anything else,
     /// which must not become part of a path.
     pub(super) fn folder(&self) -> Option<String> {
         match self {
@@ -60,7 +60,7 @@ impl Identity {
         }
     }
 
-    /// The PDB's name without its folders, which Windows and others part differently.
+    /// The PDB's name without its folders, for the separators of Windows and of other systems.
     pub(super) fn pdb_name(&self) -> Option<&str> {
         match self {
             Self::Pdb { file, .. } => file_name(file),
@@ -78,7 +78,7 @@ impl fmt::Display for Identity {
     }
 }
 
-/// The last part of a path of Windows or of others, if it names a file.
+/// The last component of a Windows or Unix path, if it names a file.
 pub(super) fn file_name(path: &str) -> Option<&str> {
     let name = path.rsplit(['\\', '/']).next()?;
     let is_file = !matches!(name, "" | "." | "..") && !name.contains([':', '\0']);

@@ -1,5 +1,4 @@
-//! A PE or ELF file: which build it is, where its code is, and the functions that its own tables
-//! name.
+//! A PE or ELF file: its build, its code sections, and the functions that its own tables name.
 
 use super::functions::{Function, Functions};
 use super::names;
@@ -13,23 +12,23 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// What is known of an executable file.
+/// What is known about an executable file.
 #[derive(Debug)]
 pub(super) struct Image {
     pub(super) path: PathBuf,
     pub(super) identity: Option<Identity>,
     pub(super) stamp: Option<Stamp>,
-    /// 32 or 64; `None` where its code is not x86's.
+    /// 32 or 64; `None` if its code is not x86.
     pub(super) bitness: Option<u32>,
-    /// From its start to its end in memory.
+    /// Its size in memory.
     pub(super) size: u64,
-    /// The address that its own tables give to its start.
+    /// The address of its start in its own tables.
     pub(super) base: u64,
     /// Whether it has DWARF lines.
     pub(super) has_dwarf: bool,
-    /// The file with its separated symbols, by name.
+    /// The name of the file with its separate symbols.
     pub(super) debug_link: Option<String>,
-    /// Sections of code, relative to the start.
+    /// Code sections, relative to the start.
     pub(super) code: Vec<Range<u64>>,
     pub(super) functions: Functions,
 }
@@ -72,7 +71,7 @@ impl Image {
         })
     }
 
-    /// The bytes of sections of code, in the order of `code`.
+    /// The bytes of the code sections, in the order of `code`.
     pub(super) fn sections(&self) -> Result<Vec<Vec<u8>>, String> {
         let cache = ReadCache::new(open(&self.path)?);
         let file = object::File::parse(&cache).map_err(|error| error.to_string())?;
@@ -93,7 +92,7 @@ impl Image {
     }
 }
 
-/// The bytes of a range that is within one section.
+/// The bytes of a range that lies within one section.
 pub(super) fn within<'a>(
     code: &[Range<u64>],
     sections: &'a [Vec<u8>],
@@ -108,19 +107,19 @@ pub(super) fn within<'a>(
     found.ok_or_else(|| format!("its file does not have the code at {:#x}", range.start))
 }
 
-/// Which build a file is.
+/// The build of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Build {
-    /// What finds its symbols; `None` where its linker wrote nothing down.
+    /// What identifies its symbols; `None` if its linker recorded nothing.
     pub identity: Option<Identity>,
-    /// What finds a PE file itself.
+    /// What identifies a PE file itself.
     pub stamp: Option<Stamp>,
 }
 
 /// Which build a file is.
 ///
 /// # Errors
-/// In words, where the file cannot be read or is no executable.
+/// A message, if the file cannot be read or is no executable.
 pub fn build_of(path: &Path) -> Result<Build, String> {
     let cache = ReadCache::new(open(path)?);
     let file = object::File::parse(&cache).map_err(|error| error.to_string())?;
@@ -130,15 +129,15 @@ pub fn build_of(path: &Path) -> Result<Build, String> {
     })
 }
 
-/// What finds a file's symbols; `None` where its linker wrote nothing down.
+/// What identifies a file's symbols; `None` if its linker recorded nothing.
 ///
 /// # Errors
-/// In words, where the file cannot be read or is no executable.
+/// A message, if the file cannot be read or is no executable.
 pub fn identity_of(path: &Path) -> Result<Option<Identity>, String> {
     build_of(path).map(|build| build.identity)
 }
 
-/// Opens a file, which a folder or a pipe is not.
+/// Opens a file; a folder or a pipe is refused.
 pub(super) fn open(path: &Path) -> Result<File, String> {
     let file = File::open(path).map_err(|error| error.to_string())?;
     let metadata = file.metadata().map_err(|error| error.to_string())?;
@@ -193,7 +192,7 @@ fn debug_link<'a>(file: &object::File<'a, impl ReadRef<'a>>) -> Option<String> {
     String::from_utf8(name.to_vec()).ok()
 }
 
-/// The image base of PE; of ELF the page of its lowest segment.
+/// The image base of a PE file; for ELF, the page of its lowest segment.
 fn base<'a>(file: &object::File<'a, impl ReadRef<'a>>) -> u64 {
     if file.format() == object::BinaryFormat::Pe {
         return file.relative_address_base();
@@ -202,7 +201,7 @@ fn base<'a>(file: &object::File<'a, impl ReadRef<'a>>) -> u64 {
     lowest.unwrap_or(0) & !0xFFF
 }
 
-/// By the table of symbols, or where there is none by the exports.
+/// From the symbol table or, if there is none, from the exports.
 fn functions<'a>(
     file: &object::File<'a, impl ReadRef<'a>>,
     base: u64,

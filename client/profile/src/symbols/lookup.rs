@@ -1,4 +1,4 @@
-//! One module's symbols: finding the files that belong to its build, and asking them.
+//! One module's symbols: finds the files of its build, and looks addresses up in them.
 
 use super::dwarf::Dwarf;
 use super::functions::{Function, Functions};
@@ -11,34 +11,34 @@ use crate::recording::{Identity, Module};
 use std::path::{Path, PathBuf};
 use tempfile::TempPath;
 
-/// Why a path that a recording names is left alone.
+/// Why a path that a recording names is not opened.
 const NOT_OURS: &str = "it was recorded on another machine, or is not a local file, and lies below no folder of the symbol path";
 
-/// What is known of an address.
+/// What is known about an address.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Found {
     pub(super) function: Option<Function>,
     pub(super) file: Option<String>,
     pub(super) line: Option<u32>,
-    /// Innermost first.
+    /// Inlined functions, innermost first.
     pub(super) inlined: Vec<Inlined>,
 }
 
-/// The files of one module that are opened, and what was found out about them.
+/// The open files of one module, and what was found out about them.
 pub(super) struct Lookup {
     /// The module itself, if it was found.
     pub(super) image: Option<Image>,
-    /// Where it was found: a store may have it compressed.
+    /// Where it was found, which may be a compressed file in a store.
     image_place: Option<PathBuf>,
     lines: Lines,
-    /// Functions of the image or of the file with its separated symbols.
+    /// Functions of the image, or of the file with its separate symbols.
     table: Functions,
     pub(super) kind: Kind,
     /// The file that names the functions.
     pub(super) file: Option<PathBuf>,
     /// What could not be used, and what to do about it.
     pub(super) notes: Vec<String>,
-    /// What was expanded, for as long as it is read.
+    /// Expanded files, kept while they are read.
     expanded: Vec<TempPath>,
 }
 
@@ -107,7 +107,7 @@ impl Lookup {
         }
     }
 
-    /// Opens one file, if it is the module; else says why it is not.
+    /// Opens one file if it is the module; otherwise notes why it is not.
     fn take_image(&mut self, file: &Path, module: &Module, path: &SymbolPath) -> bool {
         let readable = Readable::of(file, path);
         let image = readable.and_then(|file| Ok((image_of(&file.path, module)?, file)));
@@ -124,7 +124,7 @@ impl Lookup {
         }
     }
 
-    /// Opens one file, if it is the PDB; else says why it is not.
+    /// Opens one file if it is the PDB; otherwise notes why it is not.
     fn take_pdb(&mut self, file: &Path, identity: &Identity, path: &SymbolPath) -> bool {
         let readable = Readable::of(file, path);
         let pdb = readable.and_then(|file| Ok((Pdb::open(&file.path, identity)?, file)));
@@ -162,7 +162,7 @@ impl Lookup {
         {
             return;
         }
-        // Compilers of other families leave DWARF in PE files.
+        // GNU compilers and LLVM leave DWARF in PE files.
         if self.image.as_ref().is_some_and(|image| image.has_dwarf) {
             return self.find_dwarf(None, path);
         }
@@ -211,7 +211,7 @@ impl Lookup {
         Ok(())
     }
 
-    /// Makes do with the names that the image itself has.
+    /// Falls back on the names in the image itself.
     fn take_table(&mut self) {
         let Some(image) = &mut self.image else {
             return;
@@ -241,7 +241,7 @@ impl Lookup {
         self.image_place.as_deref()
     }
 
-    /// What is at an address relative to the module's start.
+    /// The code at an address relative to the module's start.
     pub(super) fn find(&self, address: u64) -> Found {
         let function = self.table.containing(address);
         let found = match &self.lines {
@@ -255,7 +255,7 @@ impl Lookup {
         })
     }
 
-    /// All functions that have a name.
+    /// All named functions.
     pub(super) fn functions(&self) -> Vec<Function> {
         match &self.lines {
             Lines::Pdb(pdb) => pdb.functions(),
@@ -264,7 +264,7 @@ impl Lookup {
     }
 }
 
-/// Opens a module's file: one of the build that was recorded, or of any where that is not known.
+/// Opens a module's file if it is of the recorded build; any build will do if that is unknown.
 fn image_of(path: &Path, module: &Module) -> Result<Image, String> {
     let image = image_of_build(path, module.identity.as_ref())?;
     match (module.stamp, image.stamp) {
@@ -275,7 +275,7 @@ fn image_of(path: &Path, module: &Module) -> Result<Image, String> {
     }
 }
 
-/// Opens a file of the build that is wanted, or of any where that is not known.
+/// Opens a file if it is of the wanted build; any build will do if that is unknown.
 fn image_of_build(path: &Path, wanted: Option<&Identity>) -> Result<Image, String> {
     let image = Image::open(path)?;
     match (wanted, &image.identity) {

@@ -4,10 +4,10 @@ use addr2line::demangle_auto;
 use msvc_demangler::DemangleFlags;
 use std::borrow::Cow;
 
-/// Demanglers go one call deeper for each part of a name; one longer than this stays as it is.
+/// Demanglers recurse once for each part of a name; longer names are left as they are.
 const LONGEST: usize = 1024;
 
-/// The name that a compiler made this one of: by Microsoft's rules, those of Rust or of Itanium.
+/// Demangles a name by the rules of Microsoft, Rust or Itanium.
 pub(super) fn readable(name: &str) -> String {
     if name.len() > LONGEST {
         return name.to_owned();

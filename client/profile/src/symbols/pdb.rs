@@ -1,4 +1,4 @@
-//! Functions and lines of a PDB.
+//! Functions and lines from a PDB.
 
 use super::Inlined;
 use super::functions::Function;
@@ -26,7 +26,7 @@ self_cell!(
 pub(super) struct Pdb(Opened);
 
 impl Pdb {
-    /// Opens it, if it is of the build that is wanted.
+    /// Opens it, if it is of the wanted build.
     pub(super) fn open(path: &Path, wanted: &Identity) -> Result<Self, String> {
         let told = |error: pdb_addr2line::Error| error.to_string();
         let mut pdb = PDB::open(image::open(path)?).map_err(|error| error.to_string())?;
@@ -42,7 +42,7 @@ impl Pdb {
             .map_err(told)
     }
 
-    /// What is at an address relative to the module's start.
+    /// The code at an address relative to the module's start.
     pub(super) fn find(&self, address: u64) -> Option<Found> {
         let address = u32::try_from(address).ok()?;
         self.0.with_dependent(|_, context| {
@@ -84,8 +84,8 @@ impl Pdb {
     }
 }
 
-/// The identity of a PDB. Its age is written twice; linkers take the second for the image, and
-/// tools that add to a PDB raise the first alone.
+/// The identity of a PDB. It holds two ages: linkers copy the second one into the image, and tools
+/// that add to a PDB raise only the first.
 fn identity(
     pdb: &mut PDB<'_, File>,
     wanted: &Identity,

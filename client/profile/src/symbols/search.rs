@@ -1,4 +1,4 @@
-//! Where files of symbols are looked for.
+//! Where symbol files are looked for.
 
 use super::identity::file_name;
 use super::store::{Fetch, Key, Server};
@@ -6,31 +6,31 @@ use super::trust::{is_below, local, origin};
 use crate::recording::{Identity, Metadata, Module};
 use std::path::{Path, PathBuf};
 
-/// Where distributions put the symbols that they part from their programs.
+/// Where distributions put the symbols that they separate from their programs.
 const SYSTEM_FOLDER: &str = "/usr/lib/debug";
 
-/// What `srv*` alone stands for: Microsoft's own.
+/// What `srv*` alone stands for: Microsoft's server.
 const MICROSOFT: &str = "https://msdl.microsoft.com/download/symbols";
 
 /// Folders and stores that the user names, in their order.
 #[derive(Clone, Debug, Default)]
 pub struct SymbolPath {
     folders: Vec<PathBuf>,
-    /// Searched for modules, and not for their symbols.
+    /// Searched for modules, but not for their symbols.
     image_folders: Vec<PathBuf>,
     servers: Vec<Server>,
-    /// What asks the servers, if the user wants that.
+    /// How to ask the servers, if the user wants that.
     fetch: Option<Fetch>,
-    /// What only this machine knows.
+    /// A secret of this machine.
     secret: Option<Vec<u8>>,
-    /// The recording was made on this machine.
+    /// Whether the recording was made on this machine.
     here: bool,
 }
 
 impl SymbolPath {
-    /// Reads what `_NT_SYMBOL_PATH` and `--symbols` hold: parts between semicolons, each a folder,
-    /// `srv*FOLDER*...*URL`, `cache*FOLDER` or `symsrv*DLL*FOLDER*...`. An empty folder is the
-    /// debuggers' default store, and `srv*` alone is Microsoft's server.
+    /// Parses the contents of `_NT_SYMBOL_PATH` and `--symbols`: parts separated by semicolons,
+    /// each a folder, `srv*FOLDER*...*URL`, `cache*FOLDER` or `symsrv*DLL*FOLDER*...`. An empty
+    /// folder is the debuggers' default store, and `srv*` alone is Microsoft's server.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         Self::parse_with(text, default_store().as_deref())
@@ -39,7 +39,7 @@ impl SymbolPath {
     fn parse_with(text: &str, default: Option<&Path>) -> Self {
         let default = default.map(Path::to_owned);
         let mut path = Self::default();
-        // `cache*` holds for all that stands behind it.
+        // `cache*` applies to everything after it.
         let mut cache: Option<PathBuf> = None;
         for part in text.split(';').map(str::trim) {
             let (kind, stores) = part.split_once('*').unwrap_or(("", part));
@@ -54,7 +54,7 @@ impl SymbolPath {
                 path.add_server(MICROSOFT, cache.clone().or_else(|| default.clone()));
                 continue;
             }
-            // The nearest to the user: what comes from a server is put there.
+            // The store nearest to the user: files from a server are put there.
             let mut nearest = None;
             for store in stores.split('*').map(str::trim) {
                 if store.contains("://") {
@@ -92,39 +92,39 @@ impl SymbolPath {
         self.folders.push(folder.to_owned());
     }
 
-    /// Searches what `other` names behind what this one names.
+    /// Also searches what `other` names, after what this one names.
     pub fn extend(&mut self, other: Self) {
         self.folders.extend(other.folders);
         self.image_folders.extend(other.image_folders);
         self.servers.extend(other.servers);
     }
 
-    /// Searches the folders and stores of `_NT_EXECUTABLE_IMAGE_PATH`, for modules alone.
+    /// Searches the folders and stores of `_NT_EXECUTABLE_IMAGE_PATH`, for modules only.
     pub fn extend_images(&mut self, text: &str) {
         self.image_folders.extend(Self::parse(text).folders);
     }
 
-    /// The same for a user who wants what is missing fetched from the servers.
+    /// The same for a user who wants missing files fetched from the servers.
     #[must_use]
     pub fn downloading(mut self, fetch: Fetch) -> Self {
         self.fetch = Some(fetch);
         self
     }
 
-    /// What asks the servers, if the user wants that.
+    /// How to ask the servers, if the user wants that.
     pub(super) const fn fetch(&self) -> Option<Fetch> {
         self.fetch
     }
 
-    /// The same for a user of the machine with this secret: files that a recording names are
-    /// opened where they were loaded from if the recording was made on it.
+    /// The same on the machine with this secret: if a recording was made on it, the files that it
+    /// names are opened where they were loaded from.
     #[must_use]
     pub fn on_machine(mut self, secret: Option<Vec<u8>>) -> Self {
         self.secret = secret;
         self
     }
 
-    /// The same for what was loaded on this machine.
+    /// The same for modules that were loaded on this machine.
     #[must_use]
     pub fn loaded_here(mut self) -> Self {
         self.here = true;
@@ -139,8 +139,8 @@ impl SymbolPath {
         path
     }
 
-    /// A file that debug information or a recording names, where it lies below a folder that the
-    /// user named.
+    /// A file that debug information or a recording names, if it lies below a folder that the user
+    /// named.
     #[must_use]
     pub fn below(&self, named: &str) -> Option<PathBuf> {
         let path = local(named)?;
@@ -187,8 +187,8 @@ impl SymbolPath {
         all
     }
 
-    /// Where the PDB of that identity may be: in the folders and stores, beside the module, and where
-    /// the linker wrote it if the user named that folder.
+    /// Where the PDB of that identity may be: in the folders and stores, beside the module, and
+    /// where the linker wrote it if the user named that folder.
     pub(super) fn pdbs(&self, identity: &Identity, image: Option<&Path>) -> Vec<PathBuf> {
         let (Some(name), Some(key)) = (identity.pdb_name(), Key::of_pdb(identity)) else {
             return Vec::new();
@@ -205,8 +205,7 @@ impl SymbolPath {
         all
     }
 
-    /// Where the separated symbols of an ELF file may be, `link` being the name that it has for
-    /// them.
+    /// Where the separate symbols of an ELF file may be; `link` is its own name for them.
     pub(super) fn debug_files(
         &self,
         identity: Option<&Identity>,
@@ -235,7 +234,7 @@ impl SymbolPath {
     }
 }
 
-/// Where the debuggers put what they fetch, unless they are told otherwise.
+/// Where the debuggers put what they fetch by default.
 fn default_store() -> Option<PathBuf> {
     let folder = |name| std::env::var_os(name).map(PathBuf::from);
     let home = folder("DBGHELP_HOMEDIR").map(|home| home.join("sym"));
@@ -259,7 +258,7 @@ mod tests {
         let path = SymbolPath::parse_with(text, Some(Path::new("Z:\\std")));
         let folders = [r"C:\sym", r"D:\cache", r"E:\c", r"F:\a", r"F:\b", r"G:\s"];
         assert_eq!(path.folders(), folders.map(PathBuf::from));
-        // What stands behind `cache*` is kept there.
+        // Files from the stores after `cache*` are kept there.
         assert_eq!(
             path.servers(),
             [

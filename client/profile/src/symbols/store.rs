@@ -1,5 +1,5 @@
-//! Symbol stores: folders in which a file of a certain build has one place, as Microsoft's symbol
-//! servers have it. What is missing there is fetched from a server only if the user asked for that.
+//! Symbol stores: folders with one place for each build of a file, in the layout of Microsoft's
+//! symbol servers. Missing files are fetched from a server only if the user asked for that.
 
 use super::identity::file_name;
 use super::image;
@@ -12,15 +12,15 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use tempfile::{NamedTempFile, TempPath};
 
-/// Fetches what is at a URL: writes it into the file, or answers `false` where the server does not
-/// have it; in words, why neither could be.
+/// Fetches a URL into the file; returns `false` if the server does not have it, or a message if
+/// neither could be determined.
 pub type Fetch = fn(url: &str, file: &mut File) -> Result<bool, String>;
 
-/// A file of a store that stands for another, whose path it has.
+/// A file in a store that stands for another and contains its path.
 const POINTER: &str = "file.ptr";
-/// No pointer is longer.
+/// The longest pointer that is read.
 const POINTER_BYTES_MAX: u64 = 4096;
-/// No PDB is longer than 4 GiB.
+/// The longest expanded file: no PDB is larger than 4 GiB.
 const EXPANDED_BYTES_MAX: u64 = 1 << 32;
 
 /// A file and its build: a store has it at `name/build/name`.
@@ -30,23 +30,23 @@ pub(super) struct Key<'a> {
     build: String,
 }
 
-/// A server of symbols.
+/// A symbol server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
-    /// Where it is, e.g. `https://msdl.microsoft.com/download/symbols`.
+    /// Its URL, e.g. `https://msdl.microsoft.com/download/symbols`.
     pub url: String,
-    /// The store that what it has is put into; without one it is not asked.
+    /// The store for files from this server; without one it is not asked.
     pub store: Option<PathBuf>,
 }
 
 impl<'a> Key<'a> {
-    /// Of a PDB: its GUID and age.
+    /// For a PDB: its GUID and age.
     pub(super) fn of_pdb(identity: &'a Identity) -> Option<Self> {
         let (name, build) = identity.pdb_name().zip(identity.folder())?;
         Some(Self { name, build })
     }
 
-    /// Of a PE file: when it was linked, and its size in memory.
+    /// For a PE file: its link time, and its size in memory.
     pub(super) fn of_image(module: &'a Module) -> Option<Self> {
         let stamp = module.stamp?;
         let name = file_name(module.path.as_deref().unwrap_or(&module.name))?;
@@ -54,8 +54,8 @@ impl<'a> Key<'a> {
         Some(Self { name, build })
     }
 
-    /// Where a store may have it: plain, compressed, or by a pointer; in a store of two tiers below
-    /// a folder for the first two letters.
+    /// Where a store may have it: plain, compressed, or by a pointer. In a two-tier store these are
+    /// below a folder named after the first two letters.
     pub(super) fn places(&self, store: &Path) -> Vec<PathBuf> {
         let tiers = [Some(""), self.name.get(..2)].into_iter().flatten();
         let folders = tiers.map(|letters| store.join(letters).join(self.name).join(&self.build));
@@ -95,8 +95,8 @@ impl<'a> Key<'a> {
     }
 }
 
-/// Asks the servers of the symbol path in their order, if the user asked for that: what came, and why
-/// nothing did.
+/// Asks the servers of the symbol path in their order, if the user wants that: the file that came,
+/// and why others did not.
 pub(super) fn fetched(path: &SymbolPath, key: &Key<'_>) -> (Option<PathBuf>, Vec<String>) {
     let mut notes = Vec::new();
     for server in path.servers().iter().filter(|_| path.fetch().is_some()) {
@@ -113,17 +113,17 @@ pub(super) fn fetched(path: &SymbolPath, key: &Key<'_>) -> (Option<PathBuf>, Vec
     (None, notes)
 }
 
-/// A file of a store that can be read: itself, what it points to, or what is compressed in it.
+/// A readable file of a store: itself, what it points to, or what is compressed in it.
 #[derive(Debug)]
 pub(super) struct Readable {
     pub(super) path: PathBuf,
-    /// What was expanded is there for as long as this.
+    /// The expanded file exists for as long as this does.
     pub(super) expanded: Option<TempPath>,
 }
 
 impl Readable {
     /// # Errors
-    /// In words, why it cannot be read.
+    /// A message that says why it cannot be read.
     pub(super) fn of(place: &Path, path: &SymbolPath) -> Result<Self, String> {
         let name = place.file_name().unwrap_or_default().to_string_lossy();
         let plain = |path: PathBuf| Self {
@@ -145,8 +145,8 @@ impl Readable {
     }
 }
 
-/// A pointer is of the store's owner, and still opens nothing outside of the folders that the user
-/// named.
+/// A pointer comes from the store's owner, but still opens nothing outside the folders that the
+/// user named.
 fn pointed_to(place: &Path, path: &SymbolPath) -> Result<PathBuf, String> {
     let mut text = String::new();
     image::open(place)?
@@ -172,7 +172,7 @@ fn expanded(place: &Path) -> io::Result<TempPath> {
     Ok(file.into_temp_path())
 }
 
-/// The name of a compressed file: its last letter is `_`.
+/// The name of a compressed file: its last letter becomes `_`.
 fn compressed(name: &str) -> String {
     let mut letters: Vec<char> = name.chars().collect();
     letters.pop();
@@ -180,7 +180,7 @@ fn compressed(name: &str) -> String {
     letters.into_iter().collect()
 }
 
-/// A part of a URL's path (RFC 3986, "Unreserved Characters").
+/// Encodes a part of a URL's path (RFC 3986, "Unreserved Characters").
 fn encoded(part: &str) -> String {
     part.bytes().fold(String::new(), |mut text, byte| {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
@@ -228,14 +228,14 @@ mod tests {
         assert_eq!(Key::of_image(&Module::default()), None);
     }
 
-    /// What a server was asked for, as a file that it makes of it.
+    /// Compresses the requested file, as a server would return it.
     fn answers_compressed(url: &str, file: &mut File) -> Result<bool, String> {
         file.write_all(url.as_bytes())
             .map_err(|error| error.to_string())?;
         Ok(url.ends_with('_'))
     }
 
-    /// One server has nothing, the line to the other is dead.
+    /// One server does not have the file, and the other cannot be reached.
     fn answers_nothing(url: &str, _: &mut File) -> Result<bool, String> {
         if url.starts_with("http://dead") {
             return Err("the line is dead".to_owned());
@@ -250,7 +250,7 @@ mod tests {
         let text = format!("srv*{store}*http://a/b/");
         let identity = pdb();
         let key = Key::of_pdb(&identity).expect("a key");
-        // Nothing is asked that the user has not asked for.
+        // Nothing is requested unless the user asked for it.
         assert_eq!(fetched(&SymbolPath::parse(&text), &key), (None, Vec::new()));
         let path = |fetch| SymbolPath::parse(&text).downloading(fetch);
         let (place, notes) = fetched(&path(answers_compressed), &key);
@@ -267,7 +267,7 @@ mod tests {
         let dead = SymbolPath::parse(&dead).downloading(answers_nothing);
         let (_, notes) = fetched(&dead, &key);
         assert!(notes[0].ends_with("the line is dead"), "{notes:?}");
-        // Only what came whole is left behind.
+        // Only complete files are left behind.
         let left = fs::read_dir(folder.path()).expect("a store");
         assert_eq!(left.count(), 1);
         let nowhere = SymbolPath::parse("srv*http://a/b").downloading(answers_compressed);

@@ -1,6 +1,6 @@
 //! Which of the files that a recording, an image or debug information names may be opened.
 //!
-//! They come from a stranger: a path may lead to another machine, which would be given the user's
+//! Their paths are untrusted: a path may lead to another machine, which would be given the user's
 //! credentials, or to a device. So a path is opened only if it lies below a folder that the user
 //! named, or is where a module was loaded from on this very machine; and never if it is a UNC or a
 //! device path.
@@ -10,11 +10,11 @@ use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 use std::path::{Component, Path, PathBuf};
 
-/// Names that Windows opens as devices, whatever their folder and extension.
+/// Names that Windows opens as devices, whatever their folder or extension.
 const DEVICES: [&str; 6] = ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"];
 
-/// What a recording says of the machine it was made on: nobody without the machine's secret can
-/// write it, and it does not tell the secret.
+/// The mark of the machine on which a recording was made. Only a machine with the secret can
+/// produce it, and it does not reveal the secret.
 #[must_use]
 pub fn origin(secret: &[u8], metadata: &Metadata) -> String {
     let mut hash = Sha256::new();
@@ -33,10 +33,10 @@ pub fn origin(secret: &[u8], metadata: &Metadata) -> String {
     })
 }
 
-/// The path as this system opens it, if it is of this machine's own files: absolute, without `..`,
+/// The path as this system opens it, if it names a file of this machine: absolute, without `..`,
 /// and neither a UNC nor a device path.
 pub(super) fn local(named: &str) -> Option<PathBuf> {
-    // The kernel of Windows puts this before a drive.
+    // The Windows kernel puts this before a drive.
     let native = named.strip_prefix(r"\??\").unwrap_or(named);
     if native.contains('\0') || native.starts_with(r"\\") || native.starts_with("//") {
         return None;
@@ -55,7 +55,7 @@ pub(super) fn local(named: &str) -> Option<PathBuf> {
     (path.is_absolute() && path.components().all(plain)).then_some(path)
 }
 
-/// Whether Windows opens a device for the last part of a path, and not a file.
+/// Whether Windows opens a device, not a file, for the last component of a path.
 pub(super) fn is_device(name: &str) -> bool {
     let stem = name.split('.').next().unwrap_or_default().trim_end();
     let numbered = |prefix: &str| {
@@ -73,12 +73,12 @@ pub(super) fn is_device(name: &str) -> bool {
     devices.any(|device| device.eq_ignore_ascii_case(stem)) || numbered("COM") || numbered("LPT")
 }
 
-/// Whether a path lies below a folder, by its name and by where it really is.
+/// Whether a path lies below a folder, both by its name and after resolving links.
 pub(super) fn is_below(path: &Path, folder: &Path) -> bool {
     let Ok(folder) = std::path::absolute(folder) else {
         return false;
     };
-    // What is elsewhere by its name is not even looked at.
+    // A path that is elsewhere by its name is not even accessed.
     let mut parts = path.components();
     let named = folder.components().all(|part| {
         let (a, b) = (parts.next(), part.as_os_str());
