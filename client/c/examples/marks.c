@@ -1,5 +1,5 @@
-/* Marks the begin and the end of a thousand turns: README.md has the two lines that build it and
- * show its time line. */
+/* Marks the beginning and the end of a thousand turns: README.md has the two lines that build it
+ * and show its timeline. */
 #include "halprof.h"
 
 int main(void)

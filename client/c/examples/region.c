@@ -1,6 +1,6 @@
 /* Counts two regions of code, one within the other: README.md has the two lines that build and run
- * it. Without an argument it measures with the installed driver, elsewhere than on Windows on a
- * modelled machine; with one on the model of that name.
+ * it. Without an argument it measures with the installed driver, or on a modelled machine if this
+ * is not Windows; with an argument it measures on the model of that name.
  */
 #include "halprof.h"
 #include <inttypes.h>
@@ -15,7 +15,7 @@ static void check(int32_t answer)
     }
 }
 
-/* A model does what it is told to; a real machine does what the code does. */
+/* A model runs the workload that it is given; a real machine does what the code does. */
 static void work(halprof *machine, uint32_t amount)
 {
     volatile uint32_t sum = 0;

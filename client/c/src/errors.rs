@@ -6,7 +6,7 @@ use halprof_measure::Error;
 use std::cell::RefCell;
 use std::ffi::{CString, c_char};
 
-/// What is told, and as what name.
+/// A failure: its message and its stable name.
 pub(crate) struct Failure {
     code: &'static str,
     message: String,
@@ -30,7 +30,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// What to do, where the error itself says it.
+/// What to do, if the error itself says it.
 fn hint(error: &Error) -> Option<&str> {
     match error {
         Error::Usage { hint, .. }
@@ -42,18 +42,18 @@ fn hint(error: &Error) -> Option<&str> {
     }
 }
 
-/// A call that makes no sense.
+/// The failure of a call that makes no sense.
 pub(crate) fn usage(message: impl Into<String>, hint: &str) -> Failure {
     Error::usage(message, hint).into()
 }
 
-/// A failure of another name.
+/// A failure with a given name.
 pub(crate) fn fail<R>(code: &'static str, message: &str, hint: &str) -> Result<R, Failure> {
     let message = format!("{message}. {hint}");
     Err(Failure { code, message })
 }
 
-/// What a function answers; why it failed is kept.
+/// Turns a result into a return value; the reason of a failure is kept.
 pub(crate) fn answer(act: impl FnOnce() -> Result<(), Failure>) -> i32 {
     match act() {
         Ok(()) => HALPROF_OK,

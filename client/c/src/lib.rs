@@ -51,7 +51,7 @@ pub const HALPROF_JSON: u32 = 2;
 /// Marks on it are none.
 pub const HALPROF_NO_CHANNEL: u32 = u32::MAX;
 
-/// How often nothing is measured when a thread begins.
+/// How often an empty region is measured when a thread begins.
 const CALIBRATIONS: usize = 64;
 
 /// A machine, and what is counted on it. Any thread may use it.
@@ -59,7 +59,7 @@ pub struct Halprof(Mutex<Inner>);
 
 /// The regions of one thread, which alone may use it.
 pub struct HalprofThread {
-    // Dropped first: it borrows from what is kept behind it.
+    // Dropped first: it borrows from what is declared after it.
     thread: Thread<'static>,
     _regions: Arc<Regions<'static, Machine>>,
     passages: Vec<Option<Passage>>,
@@ -124,39 +124,39 @@ pub struct HalprofSample {
 }
 
 struct Inner {
-    /// Made of a `Box`, lent to `state`, and freed by `Drop` behind it.
+    /// From a `Box`, lent to `state`, and freed by `Drop` after it.
     connection: *mut Connection<Machine>,
     sources: Option<(Sources, Vec<CString>)>,
     state: State,
-    /// Of the last regions.
+    /// The report of the previous regions.
     report: Option<Report>,
 }
 
-// SAFETY: the connection behind the pointer is this structure's own, and it and all else in it may
-// go from thread to thread.
+// SAFETY: the connection behind the pointer belongs to this structure alone, and both it and
+// everything else in the structure may move between threads.
 unsafe impl Send for Inner {}
 
 enum State {
     Idle,
     Counting(Arc<Regions<'static, Machine>>),
-    /// With samples that were fetched and not yet taken, the oldest last.
+    /// With samples that were fetched but not yet taken, the oldest last.
     Sampling(Session<'static, Machine>, Vec<Sample>),
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
         self.state = State::Idle;
-        // SAFETY: it was made of a `Box`, and the state that borrowed it is gone.
+        // SAFETY: it came from a `Box`, and the state that borrowed it is gone.
         drop(unsafe { Box::from_raw(self.connection) });
     }
 }
 
 impl Inner {
-    /// The connection for as long as the state that takes it.
+    /// The connection, for as long as the state that takes it exists.
     fn connection(&mut self) -> Result<&'static mut Connection<Machine>, Failure> {
         match self.state {
-            // SAFETY: the pointer is valid until `Drop`, which ends the state before it frees it;
-            // and as nothing is counted, nobody else has it.
+            // SAFETY: the pointer is valid until `Drop`, which ends the state before freeing it;
+            // and as nothing is counted, nobody else uses it.
             State::Idle => Ok(unsafe { &mut *self.connection }),
             _ => Err(usage("it is counting already", "Stop it first.")),
         }
@@ -269,7 +269,7 @@ pub unsafe extern "C" fn halprof_close(halprof: *mut Halprof) -> i32 {
         if let State::Counting(regions) = &lent.lock().state {
             alone(regions)?;
         }
-        // SAFETY: it was made of a `Box`, and the caller gives it back.
+        // SAFETY: it came from a `Box`, and the caller gives it back.
         drop(unsafe { Box::from_raw(halprof) });
         Ok(())
     })
@@ -545,7 +545,8 @@ pub unsafe extern "C" fn halprof_thread_begin(
         let name = unsafe { borrowed(name) }?;
         // SAFETY: the caller promises it.
         let regions = Arc::clone(unsafe { lent(halprof) }?.lock().regions()?);
-        // SAFETY: the `Arc` beside the thread keeps them where they are for as long.
+        // SAFETY: the `Arc` stored with the thread keeps them at this address for as long as the
+        // thread exists.
         let kept: &'static Regions<'static, Machine> = unsafe { &*Arc::as_ptr(&regions) };
         let thread = HalprofThread {
             thread: kept.uncalibrated_thread(name, &[])?,
@@ -555,7 +556,7 @@ pub unsafe extern "C" fn halprof_thread_begin(
         };
         let thread = Box::into_raw(Box::new(thread));
         *begun = thread;
-        // The way that C goes through is a little longer than Rust's own.
+        // The path through the C functions is a little longer than Rust's own.
         let [outer, inner] = [EMPTY_NESTED, EMPTY].map(text::owned);
         for _ in 0..CALIBRATIONS {
             let mut passages = [0; 2];
@@ -582,7 +583,7 @@ pub unsafe extern "C" fn halprof_thread_end(thread: *mut HalprofThread) -> i32 {
     answer(|| {
         // SAFETY: the caller promises it.
         unsafe { lent_mut(thread) }?.own()?;
-        // SAFETY: it was made of a `Box`, and the caller gives it back.
+        // SAFETY: it came from a `Box`, and the caller gives it back.
         drop(unsafe { Box::from_raw(thread) });
         Ok(())
     })
@@ -733,13 +734,13 @@ pub extern "C" fn halprof_mark(channel: u32, value: u64) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn halprof_free(text: *mut c_char) {
     if !text.is_null() {
-        // SAFETY: it was made by `CString::into_raw`, and the caller gives it back.
+        // SAFETY: it came from `CString::into_raw`, and the caller gives it back.
         drop(unsafe { CString::from_raw(text) });
     }
 }
 
 impl HalprofThread {
-    /// Refuses any thread but its own, whose counters it reads.
+    /// Refuses every thread but its own, whose counters it reads.
     fn own(&mut self) -> Result<&mut Self, Failure> {
         if self.owner == std::thread::current().id() {
             return Ok(self);
@@ -785,7 +786,7 @@ impl HalprofRow {
     }
 }
 
-/// No thread has regions of these.
+/// Fails if a thread still has any of these regions.
 fn alone(regions: &Arc<Regions<'static, Machine>>) -> Result<(), Failure> {
     match Arc::strong_count(regions) {
         1 => Ok(()),

@@ -6,13 +6,13 @@ use crate::errors::usage;
 use halprof_measure::{Error, Modelled, Result, Transport};
 use shared_types::request::RequestCode;
 
-/// Modelled time between two looks at whether a workload has ended, in nanoseconds.
+/// Modelled time between two checks for the end of a workload, in nanoseconds.
 const STEP: u64 = 1_000_000;
-/// What is modelled where there is no driver to open.
+/// The model used where there is no driver to open.
 #[cfg(not(windows))]
 const DEFAULT: &str = "skylake";
 
-/// What carries the requests.
+/// The transport: a model or the driver.
 #[derive(Debug)]
 pub(crate) enum Machine {
     Modelled(Box<Modelled>),
@@ -42,7 +42,7 @@ impl Machine {
         Ok(Self::Modelled(Box::new(Modelled::new(&spec.leaves))))
     }
 
-    /// Lets a model do a workload, to its end.
+    /// Lets a model run a workload to its end.
     pub(crate) fn run(&mut self, workload: &str) -> std::result::Result<(), Failure> {
         let parsed = sim::workload::parse(workload);
         let workload = parsed.map_err(|error| Error::usage(error.to_string(), error.hint()))?;

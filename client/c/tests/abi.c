@@ -1,4 +1,4 @@
-/* What the interface promises beside its examples: counts, samples, threads, and each refusal. */
+/* What the interface promises beyond its examples: counts, samples, threads, and each refusal. */
 #include "halprof.h"
 #include <pthread.h>
 #include <stdio.h>
@@ -44,7 +44,7 @@ static void *second(void *begun)
 static int counts_and_regions(halprof *machine)
 {
     struct begun begun = {machine, NULL, 0};
-    /* A program of a later version knows more of a structure, and one of an earlier less. */
+    /* The structure is longer in a program of a later version, and shorter in an earlier one. */
     struct { halprof_row row; uint64_t later; } longer = {{.size = sizeof longer}, 5};
     halprof_row shorter = {.size = offsetof(halprof_row, median), .median = 99};
     uint64_t counts[2] = {0};

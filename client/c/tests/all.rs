@@ -1,4 +1,4 @@
-//! The header, and the two programs of the README, built and run as it says.
+//! The header, and the two programs of the README, built and run as the README says.
 
 use halprof_measure::marks::{Buffer, Cause, Mark};
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 const PACKAGE: &str = env!("CARGO_MANIFEST_DIR");
 
-/// The header as cbindgen makes it; `HALPROF_HEADER=write` writes it.
+/// The header as cbindgen generates it; `HALPROF_HEADER=write` writes it.
 #[test]
 fn the_header_is_current() {
     let names = [
@@ -115,7 +115,7 @@ fn the_interface_keeps_its_promises() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "done\n");
 }
 
-/// Runs a program with a recorder, which drains meanwhile.
+/// Runs a program with a recorder, which drains in the meantime.
 fn marked(program: &mut Command) -> (Vec<Mark>, Buffer, i32) {
     let mut buffer = Buffer::create().expect("a buffer");
     let (name, value) = buffer.environment();
@@ -134,7 +134,7 @@ fn marked(program: &mut Command) -> (Vec<Mark>, Buffer, i32) {
     (marks, buffer, status.code().unwrap_or(-1))
 }
 
-/// The values of each thread on a channel, in the order of time.
+/// The values of each thread on a channel, in order of time.
 fn values(marks: &[Mark], buffer: &Buffer, name: &str) -> Vec<Vec<u64>> {
     let mut values: BTreeMap<(u32, u32), Vec<u64>> = BTreeMap::new();
     let on = |mark: &&Mark| buffer.names()[mark.channel as usize] == name;
@@ -157,7 +157,7 @@ fn threads_forks_and_programs_that_are_started_lose_no_mark() {
     assert_eq!(values(&marks, &buffer, "forked"), vec![upto(1000); 2]);
     assert_eq!(values(&marks, &buffer, "started"), vec![upto(1000)]);
     assert_eq!(marks.len(), 1_003_000);
-    // The program that was started attached for itself; a fork has its parent's.
+    // The program that was started attached for itself; a fork uses its parent's attachment.
     assert_eq!(buffer.attached(), 2);
     let cost = buffer.cost().expect("a cost");
     assert!(
@@ -226,8 +226,8 @@ fn present(program: &str) -> bool {
     present
 }
 
-/// Runs the second of the README's two lines that has this program, on the library that this test
-/// was compiled with: the first line builds it.
+/// Runs the second of the README's two lines for this program, with the library that this test was
+/// compiled with; the first line builds the program.
 fn as_the_readme_says(program: &str) -> Option<Output> {
     if !present(program) {
         return None;
@@ -256,7 +256,7 @@ fn as_the_readme_says(program: &str) -> Option<Output> {
     Some(output)
 }
 
-/// Where cargo has left the library: beside this test, or in the folder above.
+/// Where cargo has put the library: beside this test, or in the folder above.
 fn libraries() -> PathBuf {
     let test = std::env::current_exe().expect("this test");
     let places = test.ancestors().skip(1).take(2);
@@ -296,7 +296,7 @@ mod wine {
             .args([format!("{PACKAGE}/examples/region.c"), DLL.to_owned()])
             .status();
         assert!(built.expect("gcc").success());
-        // Wine 8 lacks it, and Rust's standard library imports it.
+        // Wine 8 lacks it, but Rust's standard library imports it.
         let stand_in = Command::new(gcc)
             .args(["-Wall", "-Werror", "-shared", "-o"])
             .arg(folder.path().join("bcryptprimitives.dll"))

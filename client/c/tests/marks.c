@@ -1,4 +1,4 @@
-/* Marks by threads, by forks and by a program that it starts; or alone, or until it is killed. */
+/* Marks from threads, from forks and from a program that it starts; or alone, or until killed. */
 #include "halprof.h"
 #include <pthread.h>
 #include <signal.h>

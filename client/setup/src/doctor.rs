@@ -1,8 +1,8 @@
-//! What stops a measurement, or falsifies it: facts in, checks out.
+//! What prevents or distorts a measurement: takes facts and returns checks.
 //!
-//! [`Facts`] are collected elsewhere: what the driver or a model answers by [`Facts::collect`], what
-//! Windows says by the folder that calls Windows. What they mean is decided here, in safe code that
-//! runs anywhere. A fact that could not be had makes its check [`State::Unknown`], never ok.
+//! [`Facts`] are collected elsewhere: what the driver or a model reports by [`Facts::collect`], and
+//! what Windows reports in the module that calls Windows. Their meaning is decided here, in safe
+//! code that runs anywhere. If a fact is missing its check is [`State::Unknown`], never ok.
 
 mod machine;
 mod signature;
@@ -97,7 +97,7 @@ impl Check {
     }
 }
 
-/// An error, as far as a check tells it.
+/// An error, as a check shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The stable name that programs may compare.
@@ -108,7 +108,7 @@ pub struct Failure {
     pub hint: String,
 }
 
-/// How an error is told: what to do about it is for whoever shows the checks to say.
+/// Turns an error into a failure: whoever shows the checks decides on the advice.
 pub type Words<'a> = &'a dyn Fn(&halprof_measure::Error) -> Failure;
 
 /// A machine and its processors.
@@ -121,7 +121,7 @@ pub struct Described {
 }
 
 impl Described {
-    /// Asks for it.
+    /// Asks the connection for them.
     pub fn ask<T: Transport>(connection: &mut Connection<T>) -> Result<Self> {
         Ok(Self {
             machine: connection.machine()?,
@@ -130,21 +130,21 @@ impl Described {
     }
 }
 
-/// All that is looked at.
+/// All facts that the checks use.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// Who answers, or why nobody does.
+    /// Who answers, or why nothing does.
     pub answer: std::result::Result<String, Failure>,
-    /// What the driver says; where none answers, what CPUID lets one foresee.
+    /// What the driver reports; without a driver, what can be predicted from CPUID.
     pub described: Option<Described>,
-    /// What came of counting and sampling for a moment.
+    /// The results of counting and sampling briefly.
     pub trials: Trials,
-    /// What Windows says; `None` where a model is measured.
+    /// What Windows reports; `None` when a model is measured.
     pub system: Option<System>,
 }
 
 impl Facts {
-    /// What somebody who answers has to say, and what a moment's counting comes to.
+    /// Collects what the answering side reports, and the results of a brief measurement.
     pub fn collect<T: Transport>(
         connection: &mut Connection<T>,
         system: Option<System>,
@@ -160,7 +160,8 @@ impl Facts {
         })
     }
 
-    /// Nobody answers; `foreseen` is what CPUID says of the machine, where that was read.
+    /// The facts when nothing answers; `foreseen` is what CPUID says about the machine, if it was
+    /// read.
     #[must_use]
     pub const fn unanswered(
         failure: Failure,
@@ -178,14 +179,14 @@ impl Facts {
         }
     }
 
-    /// Whether somebody answers.
+    /// Whether anything answers.
     #[must_use]
     pub const fn answered(&self) -> bool {
         self.answer.is_ok()
     }
 }
 
-/// Looks at all of it, in the order in which a measurement meets it.
+/// Runs all checks, in the order in which a measurement depends on them.
 #[must_use]
 pub fn examine(facts: &Facts) -> Vec<Check> {
     let mut checks = vec![driver(facts)];

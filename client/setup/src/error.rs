@@ -3,19 +3,19 @@
 use crate::installation::Obstacle;
 use thiserror::Error;
 
-/// What Windows refused, or what went wrong before it was asked.
+/// What Windows refused, or what went wrong before Windows was asked.
 #[derive(Debug, Error)]
 pub enum Error {
     /// Windows would not install, remove or start the driver.
     #[error("{0}")]
     Obstacle(Obstacle),
-    /// No device of ours is there.
+    /// There is no halprof device.
     #[error("the driver is not installed")]
     NotInstalled,
     /// The driver runs on Windows only.
     #[error("the driver runs on Windows only")]
     WindowsOnly,
-    /// A file could not be read, or is not what it should be.
+    /// A file could not be read, or its content is invalid.
     #[error(transparent)]
     Measure(#[from] halprof_measure::Error),
 }

@@ -1,7 +1,7 @@
-//! Installing and removing the driver, and what stands in the way, in words.
+//! Installs and removes the driver, and describes what prevents that.
 //!
 //! The driver serves a root-enumerated device: no bus reports it, so a device node with its
-//! hardware id has to be made before a driver package can be installed on it. The numbers are
+//! hardware id must be created before a driver package can be installed on it. All numbers are
 //! Windows' own: winerror.h and setupapi.h for errors, cfg.h for problems, ntstatus.h for statuses.
 
 #[cfg(not(windows))]
@@ -54,7 +54,7 @@ pub struct Switched {
     pub restart: bool,
 }
 
-/// Installs the driver package of this install file, making the device node where there is none.
+/// Installs the driver package of this INF file, creating the device node if there is none.
 #[cfg(windows)]
 pub fn install(inf: &Path) -> Result<Installed> {
     platform::install(inf)
@@ -72,68 +72,68 @@ pub fn start() -> Result<Switched> {
     platform::start()
 }
 
-/// Unloads the driver, by disabling its device until [`start`] or the next start of Windows.
+/// Unloads the driver, by disabling its device until [`start`] or the next boot.
 #[cfg(windows)]
 pub fn stop() -> Result<Switched> {
     platform::stop()
 }
 
-/// Refuses: the driver is Windows'.
+/// Fails: the driver is for Windows only.
 #[cfg(not(windows))]
 pub fn install(_inf: &Path) -> Result<Installed> {
     Err(Error::WindowsOnly)
 }
 
-/// Refuses: the driver is Windows'.
+/// Fails: the driver is for Windows only.
 #[cfg(not(windows))]
 pub fn uninstall() -> Result<Removed> {
     Err(Error::WindowsOnly)
 }
 
-/// Refuses: the driver is Windows'.
+/// Fails: the driver is for Windows only.
 #[cfg(not(windows))]
 pub fn start() -> Result<Switched> {
     Err(Error::WindowsOnly)
 }
 
-/// Refuses: the driver is Windows'.
+/// Fails: the driver is for Windows only.
 #[cfg(not(windows))]
 pub fn stop() -> Result<Switched> {
     Err(Error::WindowsOnly)
 }
 
-/// Where the install file is looked for: beside the tool, where the package has it.
+/// Where the INF file is looked for: beside the tool, as in the package.
 #[cfg(not(windows))]
 #[must_use]
 pub fn beside_the_tool() -> std::path::PathBuf {
     INF.into()
 }
 
-/// How the driver stands.
+/// The state of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// No device of ours is there.
+    /// There is no halprof device.
     Absent,
-    /// A device is there, and this keeps its driver from running.
+    /// There is a device, but this obstacle keeps its driver from running.
     NotRunning(Obstacle),
     /// The driver runs.
     Running,
 }
 
-/// How the driver stands, as far as Windows tells.
+/// The state of the driver, as far as Windows reveals it.
 #[cfg(windows)]
 #[must_use]
 pub fn standing() -> Standing {
     platform::standing()
 }
 
-/// The install file's name in the package.
+/// The name of the INF file in the package.
 pub const INF: &str = "halprof.inf";
 
-/// Whether an install file has a driver for this hardware id.
+/// Whether an INF file has a driver for this hardware id.
 ///
-/// An install file is UTF-16 with a byte-order mark, or ANSI. The id stands in a models section,
-/// behind the install section's name: `%Device% = Install, Root\halprof`.
+/// An INF file is UTF-16 with a byte-order mark, or ANSI. The id is in a models section, after the
+/// name of the install section: `%Device% = Install, Root\halprof`.
 #[must_use]
 pub fn serves(inf: &[u8], hardware_id: &str) -> bool {
     let text = text_of(inf);
@@ -156,35 +156,35 @@ fn text_of(inf: &[u8]) -> String {
         .collect()
 }
 
-/// What stands in the way of the driver.
+/// What keeps the driver from being installed or from running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// The process has not the rights of an administrator.
+    /// The process does not have the rights of an administrator.
     NotElevated,
     /// A step failed.
     Failed {
-        /// What was tried, as in "the driver package could not be ...".
+        /// What was tried, completing "the driver package could not be ...".
         step: &'static str,
-        /// GetLastError's number.
+        /// The number from GetLastError.
         error: u32,
     },
     /// The configuration manager refused a step.
     Refused {
-        /// What was tried, as in "the device could not be ...".
+        /// What was tried, completing "the device could not be ...".
         step: &'static str,
-        /// CONFIGRET: cfgmgr32.h's number.
+        /// The CONFIGRET number, from cfgmgr32.h.
         answer: u32,
     },
-    /// The device is there, but its driver does not run.
+    /// The device is present, but its driver does not run.
     NotRunning {
-        /// CM_PROB_*: Device Manager's "Code".
+        /// CM_PROB_*: the "Code" in Device Manager.
         problem: u32,
-        /// The NTSTATUS behind it, or 0 where Windows has none.
+        /// The underlying NTSTATUS, or 0 if Windows has none.
         status: u32,
     },
 }
 
-/// What one number of Windows means for us.
+/// What one of Windows' numbers means for halprof.
 struct Row {
     number: u32,
     code: &'static str,
@@ -373,7 +373,7 @@ const ERRORS: &[Row] = &[
     ),
 ];
 
-/// CONFIGRET: what the configuration manager answers.
+/// CONFIGRET numbers of the configuration manager.
 const ANSWERS: &[Row] = &[
     row(
         5,
@@ -402,7 +402,7 @@ const ANSWERS: &[Row] = &[
     row(51, "access-denied", "access is denied", ELEVATE),
 ];
 
-/// NTSTATUS values behind a problem; they say more than the problem does.
+/// NTSTATUS values behind a problem; they are more specific than the problem.
 const STATUSES: &[Row] = &[
     row(
         0xC000_0059,
@@ -610,7 +610,7 @@ impl fmt::Display for Obstacle {
     }
 }
 
-/// Small errors are known by their decimal number, those with a facility by their hexadecimal one.
+/// Errors without a facility are known by their decimal number, others by their hexadecimal one.
 fn number(error: u32) -> String {
     if error < 0x1_0000 {
         error.to_string()

@@ -1,5 +1,5 @@
-//! Windows around the driver: [`installation`] puts it there, [`doctor`] finds what stands in the
-//! way of a measurement.
+//! Windows around the driver: [`installation`] installs and removes it, and [`doctor`] finds what
+//! prevents a measurement.
 #![cfg_attr(not(windows), forbid(unsafe_code))]
 
 pub mod doctor;

@@ -1,17 +1,17 @@
-//! Paths as the kernel of Windows has them, and as programs open them.
+//! Converts paths in the form of the Windows kernel to paths that programs can open.
 
-/// A drive, such as `C:`, and the device that it stands for, such as `\Device\HarddiskVolume3`.
+/// A drive, such as `C:`, and the device behind it, such as `\Device\HarddiskVolume3`.
 #[derive(Clone, Debug)]
 pub(crate) struct Volume {
     pub(crate) drive: String,
     pub(crate) device: String,
 }
 
-/// What stands for Windows' own folder at the head of a path.
+/// Prefixes of a path that stand for the Windows folder.
 const ROOTS: [&str; 2] = ["\\SystemRoot\\", "%SystemRoot%\\"];
 
-/// The path as programs open it: below `windows`, the folder of Windows, where it is relative; as it
-/// stands where no volume is its device.
+/// The path in a form that programs can open. A relative path is below `windows`, the Windows
+/// folder; a path on none of the volumes is unchanged.
 pub(crate) fn on_disk(native: &str, windows: &str, volumes: &[Volume]) -> String {
     if let Some(rest) = behind(native, "\\??\\").filter(|rest| has_drive(rest)) {
         return rest.to_owned();
@@ -34,7 +34,7 @@ pub(crate) fn on_disk(native: &str, windows: &str, volumes: &[Volume]) -> String
     native.to_owned()
 }
 
-/// What stands behind a prefix, in any case of its letters.
+/// The rest of a path after a prefix, which matches in any case.
 fn behind<'a>(path: &'a str, prefix: &str) -> Option<&'a str> {
     let (start, rest) = path.split_at_checked(prefix.len())?;
     start.eq_ignore_ascii_case(prefix).then_some(rest)
@@ -71,7 +71,7 @@ mod tests {
             (r"\Device\HarddiskVolume1\a.sys", r"C:\a.sys"),
             (r"\DEVICE\harddiskvolume12\a.sys", r"D:\a.sys"),
             (r"C:\a.sys", r"C:\a.sys"),
-            // What is on no drive stays as it is: nothing will open it.
+            // A path that is on no drive is unchanged: nothing will open it.
             (
                 r"\Device\HarddiskVolume3\a.sys",
                 r"\Device\HarddiskVolume3\a.sys",

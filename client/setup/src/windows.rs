@@ -1,6 +1,6 @@
 //! Windows itself: the only folder of this crate with unsafe code.
 //!
-//! Each file wraps the functions of one concept; what it gives out is safe. [`installation`] has no
+//! Each file wraps the functions of one concept behind a safe interface. [`installation`] has no
 //! unsafe code: it is the order in which the others are called.
 
 pub mod console;
@@ -22,7 +22,7 @@ use crate::Error;
 use crate::installation::Obstacle;
 use std::io;
 
-/// What GetLastError says of the step that just failed.
+/// The GetLastError number of the step that just failed.
 fn last_error(step: &'static str) -> Error {
     let error = io::Error::last_os_error().raw_os_error().unwrap_or(0);
     failed(step, error.cast_unsigned())

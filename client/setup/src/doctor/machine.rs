@@ -1,4 +1,4 @@
-//! What the processors and the driver say.
+//! Checks of what the processors and the driver report.
 
 use super::tools::candidates;
 use super::{Check, Described, Facts};
@@ -18,7 +18,7 @@ pub(super) fn checks(facts: &Facts, described: &Described) -> Vec<Check> {
         hypervisor(machine, &boot),
         interrupt(machine),
     ];
-    // Without a driver nobody has looked beyond CPUID.
+    // Without a driver nothing beyond CPUID is known.
     if facts.answered() {
         if machine.interface != ProfileInterface::Default as u32 {
             checks.extend([
@@ -57,7 +57,7 @@ fn interface(machine: &Machine, boot: &Processor) -> Check {
     }
 }
 
-/// Why no counter can be used on this machine, and what helps; `None` where counters can be used.
+/// Why no counter can be used on this machine, and what helps; `None` if counters can be used.
 #[must_use]
 pub fn no_counters(machine: &Machine, boot: &Processor) -> Option<(String, String)> {
     let interface = ProfileInterface::from_wire(machine.interface);
@@ -91,7 +91,7 @@ fn what_helps(reason: Option<Reason>, boot: &Processor) -> String {
     }
 }
 
-/// How each hypervisor is told to show the counters, by its name in CPUID leaf 0x40000000.
+/// How to make each hypervisor expose the counters, by its name in CPUID leaf 0x40000000.
 const HYPERVISORS: &[(&str, &str)] = &[
     (
         "VMwareVMware",
@@ -112,7 +112,7 @@ const HYPERVISORS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Hyper-V's root partition on Intel: old builds mask the counters, later ones offer them.
+/// Hyper-V's root partition on Intel: old builds mask the counters, later ones expose them.
 const ROOT_INTEL: &str = "Windows is running on its own hypervisor. From Windows 10 version 1809 on, Windows itself can use the counters: update Windows, or turn off Memory integrity, virtualization-based security and Hyper-V (`bcdedit /set hypervisorlaunchtype off`) and restart.";
 /// Hyper-V's root partition on AMD.
 const ROOT_AMD: &str = "Windows hides AMD's counters while its hypervisor runs. Turn the hypervisor off: Memory integrity and virtualization-based security off, `bcdedit /set hypervisorlaunchtype off`, then restart.";
@@ -187,7 +187,7 @@ fn interrupt(machine: &Machine) -> Check {
     check
 }
 
-/// Who has the counters. Only a halprof session can be named; Windows names no other owner.
+/// Who owns the counters. Only a halprof session can be named; Windows names no other owner.
 fn owner(facts: &Facts, machine: &Machine) -> Check {
     let check = |result: String| {
         Check::new(

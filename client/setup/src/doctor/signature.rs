@@ -1,4 +1,4 @@
-//! Who signed the driver's file: what decides whether Windows needs test signing to load it.
+//! Who signed the driver's file, which decides whether Windows needs test signing to load it.
 
 use object::LittleEndian as LE;
 use object::read::pe::PeFile64;
@@ -6,25 +6,25 @@ use object::read::pe::PeFile64;
 /// Who signed an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signature {
-    /// The file has no signature of its own; its catalog may.
+    /// The file itself is not signed; its catalog may be.
     None,
     /// Microsoft, by attestation or certification: Windows loads it anywhere.
     Microsoft,
-    /// Somebody else: Windows loads it with test signing on.
+    /// Somebody else: Windows loads it only with test signing on.
     Other,
 }
 
-/// IMAGE_DIRECTORY_ENTRY_SECURITY: where the certificates stand; the only directory whose address
-/// is an offset in the file.
+/// IMAGE_DIRECTORY_ENTRY_SECURITY: the location of the certificates. It is the only directory whose
+/// address is an offset in the file.
 const CERTIFICATES: usize = 4;
 
-/// The name in every certificate with which Microsoft signs others' drivers.
+/// A name that is in every certificate with which Microsoft signs others' drivers.
 const PUBLISHER: &[u8] = b"Microsoft Windows Hardware Compatibility Publisher";
 
 impl Signature {
-    /// Reads it out of an image; `None` where this is no 64-bit image.
+    /// Finds the signer of an image; `None` if it is no 64-bit image.
     ///
-    /// A name is looked for, nothing is verified: this is for advice. Windows verifies.
+    /// It only looks for a name and verifies nothing: this is for advice. Windows verifies.
     #[must_use]
     pub fn of(image: &[u8]) -> Option<Self> {
         let file = PeFile64::parse(image).ok()?;
@@ -48,7 +48,7 @@ impl Signature {
 mod tests {
     use super::*;
 
-    /// A PE32+ image of headers alone, with these certificates behind them.
+    /// A PE32+ image of headers only, followed by these certificates.
     fn image(certificates: &[u8]) -> Vec<u8> {
         const HEADERS: usize = 64 + 4 + 20 + 240;
         let mut image = vec![0; HEADERS];

@@ -1,8 +1,8 @@
-//! What Windows says.
+//! Checks of what Windows reports.
 
 use super::{Check, Signature, tools};
 
-/// What Windows says; `None` where it does not tell.
+/// What Windows reports; `None` where it does not say.
 #[derive(Clone, Debug, Default)]
 pub struct System {
     /// Build and revision, e.g. 19045 and 4291.
@@ -13,26 +13,26 @@ pub struct System {
     pub code_integrity: Option<u32>,
     /// Whether Secure Boot is on.
     pub secure_boot: Option<bool>,
-    /// Who signed the driver: the installed one, or else that beside the tool.
+    /// Who signed the driver: the installed one or, without one, the one beside the tool.
     pub signature: Option<Signature>,
-    /// Services that run, drivers among them.
+    /// Running services, drivers among them.
     pub services: Option<Vec<String>>,
-    /// Programs that run, by their files' names.
+    /// Running programs, by file name.
     pub processes: Option<Vec<String>>,
-    /// How many modules are seen in this process, and of the kernel's.
+    /// How many modules are visible in this process, and in the kernel.
     pub modules: Option<(usize, usize)>,
-    /// How the processors are powered.
+    /// The power state of the processors.
     pub power: Power,
     /// CPUID 0x80000007 EDX bit 8: the time-stamp counter runs at one rate in every state.
     pub invariant_tsc: Option<bool>,
 }
 
-/// How the processors are powered; `None` where Windows does not tell.
+/// The power state of the processors; `None` where Windows does not say.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Power {
-    /// Whether they run on a battery.
+    /// Whether they run on battery.
     pub battery: Option<bool>,
-    /// The highest speed and the one they are held at, in MHz, of the processor held lowest.
+    /// The maximum speed and the limit, in MHz, of the processor with the lowest limit.
     pub held: Option<(u32, u32)>,
 }
 
@@ -93,7 +93,7 @@ fn permission(system: &System, runs: bool) -> Check {
     }
 }
 
-/// Whether Windows loads what this driver is signed with.
+/// Whether Windows loads a driver with this signature.
 fn signing(system: &System, runs: bool) -> Check {
     let check = |result: String| {
         Check::new(
@@ -218,7 +218,7 @@ fn others(system: &System) -> Check {
     )
 }
 
-/// What keeps an elevated program from seeing its own modules.
+/// What may keep an elevated program from seeing its own modules.
 const PROTECTED: &str = "Look for software that protects processes from being inspected.";
 
 fn modules(system: &System) -> Check {

@@ -1,4 +1,4 @@
-//! Does each fact lead to its finding, and is what is not known never taken for good?
+//! Does each fact lead to its finding, and is an unknown one never taken for good?
 
 use super::*;
 use halprof_measure::{Error, Modelled, Refusal};
@@ -45,7 +45,7 @@ fn states(facts: &Facts) -> BTreeMap<&'static str, State> {
     states
 }
 
-/// A Windows on which all is well.
+/// A Windows system without any problem.
 fn good() -> System {
     System {
         build: Some((19045, 4291)),
@@ -110,7 +110,7 @@ fn a_good_windows_has_nothing_to_tell() {
     assert_eq!(states.len(), 17);
 }
 
-/// What is otherwise than good, the check that tells, and how it ends.
+/// What differs from the good system, the check that reports it, and its state.
 type Case = (fn(&mut System), &'static str, State);
 
 #[test]
@@ -134,7 +134,7 @@ fn each_fact_of_windows_has_its_finding_before_the_driver_runs() {
             "signing",
             Problem,
         ),
-        // A kernel debugger lets unsigned drivers through, and may not be there.
+        // A kernel debugger lets unsigned drivers load, but may not be attached.
         (
             |system| system.code_integrity = Some(0x81),
             "signing",

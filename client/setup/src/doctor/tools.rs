@@ -1,13 +1,13 @@
-//! Other programs that use the counters, by the names that their makers give them.
+//! Other programs that use the counters, by the names of their services and programs.
 //!
-//! A name that is found is a candidate, no proof: Windows does not say who owns the counters.
+//! A matching name makes a candidate, not a proof: Windows does not say who owns the counters.
 
 /// A program that uses the counters, or may.
 pub(super) struct Tool {
     name: &'static str,
-    /// Services, drivers among them, by how their names begin, in small letters.
+    /// Prefixes of the names of its services, drivers among them, in lower case.
     services: &'static [&'static str],
-    /// Programs, by their whole names without `.exe`, in small letters.
+    /// Full names of its programs without `.exe`, in lower case.
     programs: &'static [&'static str],
     /// How to end it.
     remedy: &'static str,
@@ -59,12 +59,12 @@ const TOOLS: &[Tool] = &[
     },
 ];
 
-/// A tool that runs, and by what that is known.
+/// A running tool, and how it was recognised.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Running {
     /// The tool.
     pub tool: &'static str,
-    /// Its services and programs that run.
+    /// Its running services and programs.
     pub seen: Vec<String>,
     /// How to end it.
     pub remedy: &'static str,
@@ -102,7 +102,7 @@ impl Tool {
 }
 
 impl Running {
-    /// The tool, and by what it is known.
+    /// The tool, and how it was recognised.
     pub(super) fn text(&self) -> String {
         format!("{} ({})", self.tool, self.seen.join(", "))
     }

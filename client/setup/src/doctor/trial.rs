@@ -1,4 +1,4 @@
-//! Counting and sampling for a moment: what no table can tell, the machine does.
+//! Counts and samples briefly: only the machine itself can show what no table tells.
 
 use super::{Described, Failure, Words};
 use halprof_measure::Result;
@@ -6,7 +6,7 @@ use halprof_measure::{Connection, Session, Setup, Transport};
 use shared_types::request::session::Spec;
 use shared_types::request::source::Source;
 
-/// What came of it; `None` where it was not tried.
+/// The results; `None` for what was not tried.
 #[derive(Clone, Debug, Default)]
 pub struct Trials {
     /// One source, counted on every processor.
@@ -16,7 +16,7 @@ pub struct Trials {
 }
 
 impl Trials {
-    /// Tries both, where there is anything to count and nobody of ours holds the counters.
+    /// Tries both, if there is anything to count and no halprof session holds the counters.
     pub(super) fn make<T: Transport>(
         connection: &mut Connection<T>,
         described: &Described,
@@ -47,7 +47,7 @@ impl Trials {
 }
 
 /// Starts and stops at once; the driver's self-test is part of the start. Sampling asks for the
-/// longest period and for one processor, so that neither samples nor rings are to speak of.
+/// longest period on one processor, so that hardly any samples or ring memory are needed.
 fn attempt<T: Transport>(
     connection: &mut Connection<T>,
     source: &Source,

@@ -1,5 +1,5 @@
-//! Is every number what Windows' headers say, does each have a remedy, and are our install files
-//! told from others?
+//! Is every number the one in Windows' headers, does each have a remedy, and are halprof's INF
+//! files distinguished from others?
 
 use super::*;
 use shared_types::device::HARDWARE_ID;
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use windows_sys::Win32::Devices::DeviceAndDriverInstallation as setup;
 use windows_sys::Win32::Foundation as winerror;
 
-/// The headers' number of each name.
+/// Pairs each name with its number in the headers.
 macro_rules! named {
     ($($name:ident)*) => { &[$((stringify!($name), winerror::$name.cast_unsigned_or_self())),*] };
 }

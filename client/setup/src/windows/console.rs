@@ -1,8 +1,8 @@
-//! The console: escape sequences are drawn and not printed.
+//! The console: has escape sequences interpreted, not printed.
 //!
-//! Windows Terminal does so by itself, conhost only when asked. The output code page is left alone:
-//! the standard library gives a console UTF-16 whatever the page, and a program behind `--` shares
-//! the page with the tool.
+//! Windows Terminal does so by itself, conhost only on request. The output code page is left alone:
+//! the standard library writes UTF-16 to a console whatever the page, and a program after `--`
+//! shares the page with the tool.
 
 use windows_sys::Win32::Foundation::{FALSE, HANDLE};
 use windows_sys::Win32::System::Console::{
@@ -10,16 +10,16 @@ use windows_sys::Win32::System::Console::{
     STD_ERROR_HANDLE, STD_OUTPUT_HANDLE, SetConsoleMode,
 };
 
-/// The modes that the console had before; it gets them back when this is dropped.
+/// The console's previous modes, which are restored when this is dropped.
 pub struct Console {
     before: Vec<(HANDLE, CONSOLE_MODE)>,
 }
 
 impl Console {
-    /// Prepares what standard output and standard error go to, where that is a console.
+    /// Prepares the targets of standard output and standard error, if they are consoles.
     #[must_use]
     pub fn prepare() -> Self {
-        // SAFETY: takes a number and answers a handle, or an invalid one, which is refused below.
+        // SAFETY: takes a number and returns a handle, or an invalid one, which is refused below.
         let handles = [STD_OUTPUT_HANDLE, STD_ERROR_HANDLE].map(|id| unsafe { GetStdHandle(id) });
         let prepared = |&handle: &HANDLE| {
             let mode = mode(handle)?;
@@ -34,23 +34,23 @@ impl Console {
 
 impl Drop for Console {
     fn drop(&mut self) {
-        // Both handles may be of one console: the first was changed first.
+        // Both handles may refer to one console: in reverse, the mode saved first is restored last.
         for &(handle, mode) in self.before.iter().rev() {
             set(handle, mode);
         }
     }
 }
 
-/// The mode, where the handle is a console's.
+/// The mode of a handle, if it is a console's.
 fn mode(handle: HANDLE) -> Option<CONSOLE_MODE> {
     let mut mode = 0;
-    // SAFETY: a handle that is not a console's is refused; `mode` is valid for a write.
+    // SAFETY: a handle that is no console's is refused; `mode` is valid for a write.
     let done = unsafe { GetConsoleMode(handle, &raw mut mode) };
     (done != FALSE).then_some(mode)
 }
 
 fn set(handle: HANDLE, mode: CONSOLE_MODE) -> bool {
-    // SAFETY: a handle that is not a console's is refused.
+    // SAFETY: a handle that is no console's is refused.
     let done = unsafe { SetConsoleMode(handle, mode) };
     done != FALSE
 }

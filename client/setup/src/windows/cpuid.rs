@@ -1,4 +1,4 @@
-//! CPUID of every processor: what the driver would find, where there is no driver yet.
+//! CPUID of every processor: what the driver would find, before there is a driver.
 
 use shared_types::request::session::MAX_PROCESSORS;
 use sim::cpuid::{CpuidResult, Leaves};
@@ -9,10 +9,10 @@ use windows_sys::Win32::System::Threading::{
     GetActiveProcessorCount, GetActiveProcessorGroupCount, GetCurrentThread, SetThreadGroupAffinity,
 };
 
-/// Leaves that look at ECX, as far as anything here reads them: topology, core type, counters.
+/// The leaves with sub-leaves among those that anything here reads: topology, core type, counters.
 const INDEXED: &[u32] = &[0x0B, 0x1A, 0x1F, 0x23];
 
-/// CPUID 0x80000007 EDX bit 8; `None` where there is no such leaf.
+/// CPUID 0x80000007 EDX bit 8; `None` if the leaf does not exist.
 pub(super) fn invariant_tsc() -> Option<bool> {
     const POWER: u32 = 0x8000_0007;
     (cpuid(0x8000_0000, 0).eax >= POWER).then(|| cpuid(POWER, 0).edx & 1 << 8 != 0)
@@ -21,13 +21,13 @@ pub(super) fn invariant_tsc() -> Option<bool> {
 /// The leaves of every processor, the boot processor first.
 #[must_use]
 pub fn processors() -> Vec<Leaves> {
-    // SAFETY: takes nothing and only answers.
+    // SAFETY: takes no argument and only returns a number.
     let groups = unsafe { GetActiveProcessorGroupCount() };
     let mut before = GROUP_AFFINITY::default();
     let mut moved = false;
     let mut all = Vec::new();
     for group in 0..groups {
-        // SAFETY: a group that is not there has no processors.
+        // SAFETY: takes a number; a group that does not exist has no processors.
         let count = unsafe { GetActiveProcessorCount(group) };
         for number in 0..count.min(64) {
             let mut old = GROUP_AFFINITY::default();
@@ -49,14 +49,14 @@ pub fn processors() -> Vec<Leaves> {
     all
 }
 
-/// Runs this thread on these processors of a group alone; answers whether that could be done.
+/// Restricts this thread to these processors of a group; returns whether that succeeded.
 fn move_to(group: u16, mask: usize, before: &mut GROUP_AFFINITY) -> bool {
     let wanted = GROUP_AFFINITY {
         Mask: mask,
         Group: group,
         ..GROUP_AFFINITY::default()
     };
-    // SAFETY: takes nothing; the pseudo handle needs no closing.
+    // SAFETY: takes no argument; the pseudo handle needs no closing.
     let thread = unsafe { GetCurrentThread() };
     // SAFETY: the handle is this thread's; `wanted` is valid for reads, `before` for a write.
     let done = unsafe { SetThreadGroupAffinity(thread, &raw const wanted, before) };
@@ -92,7 +92,7 @@ fn leaves() -> Leaves {
     reason = "Rust 1.88 takes the intrinsic for unsafe, later ones do not"
 )]
 fn cpuid(leaf: u32, subleaf: u32) -> CpuidResult {
-    // SAFETY: every x86-64 processor has CPUID, and any number may be asked for.
+    // SAFETY: every x86-64 processor has CPUID, and any leaf may be requested.
     let found = unsafe { __cpuid_count(leaf, subleaf) };
     CpuidResult {
         eax: found.eax,

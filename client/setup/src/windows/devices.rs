@@ -1,4 +1,4 @@
-//! The root-enumerated device nodes with our hardware id: SetupAPI, NewDev and CfgMgr32.
+//! The root-enumerated device nodes with halprof's hardware id: SetupAPI, NewDev and CfgMgr32.
 
 use super::library::Library;
 use super::{last_error, wide};
@@ -43,10 +43,10 @@ impl Set {
         Ok(Self(set))
     }
 
-    /// Every root-enumerated device, also those that are not present.
+    /// Every root-enumerated device, including those that are not present.
     fn rooted() -> Result<Self> {
         let enumerator = wide::terminated("ROOT");
-        // SAFETY: no class is asked for, the enumerator's name ends with a zero, and there is no
+        // SAFETY: no class is requested, the enumerator's name ends with a zero, and there is no
         // window.
         let set = unsafe {
             SetupDiGetClassDevsW(
@@ -67,20 +67,20 @@ impl Set {
 
     fn element(&self, index: u32) -> Option<SP_DEVINFO_DATA> {
         let mut data = empty();
-        // SAFETY: the set is open; `data` is valid for a write and tells its size.
+        // SAFETY: the set is open; `data` is valid for a write and holds its size.
         let done = unsafe { SetupDiEnumDeviceInfo(self.0, index, &raw mut data) };
         (done != FALSE).then_some(data)
     }
 }
 
-/// All device nodes of ours.
+/// All device nodes of halprof.
 pub(super) struct Ours {
     set: Set,
     nodes: Vec<SP_DEVINFO_DATA>,
 }
 
 impl Ours {
-    /// Looks for them.
+    /// Finds them.
     pub(super) fn find() -> Result<Self> {
         let set = Set::rooted()?;
         let all = (0..).map_while(|index| set.element(index));
@@ -95,7 +95,7 @@ impl Ours {
         Ok(Self { set, nodes })
     }
 
-    /// One after the other.
+    /// Iterates over them.
     pub(super) fn nodes(&self) -> impl Iterator<Item = Node<'_>> {
         self.nodes.iter().map(|data| Node {
             set: &self.set,
@@ -104,14 +104,14 @@ impl Ours {
     }
 }
 
-/// Makes a device node with our hardware id in this class, without a driver yet.
+/// Creates a device node with halprof's hardware id in this class, without a driver yet.
 pub(super) fn create(class: &GUID) -> Result<()> {
     const STEP: &str = "the device node could not be made";
     let set = Set::of_class(class)?;
     let name = wide::terminated(shared_types::device::SERVICE);
     let mut data = empty();
     // SAFETY: the set is open, the name ends with a zero, the class is valid for reads, there is
-    // neither a description nor a window, and `data` is valid for a write and tells its size.
+    // neither a description nor a window, and `data` is valid for a write and holds its size.
     let created = unsafe {
         SetupDiCreateDeviceInfoW(
             set.0,
@@ -163,10 +163,10 @@ impl Node<'_> {
     }
 
     fn hardware_ids(&self) -> Vec<String> {
-        // Windows' own ids are at most MAX_DEVICE_ID_LEN long; ours stands first of one.
+        // Windows' own ids are at most MAX_DEVICE_ID_LEN long; halprof's is the first of its node.
         let mut ids = [0u16; 1024];
-        // SAFETY: the set is open and `data` is its element; no type is asked for; `ids` is valid
-        // for writes of the bytes given, and the size needed is not asked for.
+        // SAFETY: the set is open and `data` is its element; no type is requested; `ids` is valid
+        // for writes of the bytes given, and the size needed is not requested.
         let done = unsafe {
             SetupDiGetDeviceRegistryPropertyW(
                 self.set.0,
@@ -184,11 +184,11 @@ impl Node<'_> {
         wide::texts(&ids)
     }
 
-    /// The device instance's name, such as `ROOT\HALPROF\0000`.
+    /// The name of the device instance, such as `ROOT\HALPROF\0000`.
     pub(super) fn instance(&self) -> String {
         let mut name = [0u16; MAX_DEVICE_ID_LEN as usize];
         // SAFETY: the set is open and `data` is its element; `name` is valid for writes of the
-        // characters given, and the size needed is not asked for.
+        // characters given, and the size needed is not requested.
         let done = unsafe {
             SetupDiGetDeviceInstanceIdW(
                 self.set.0,
@@ -204,7 +204,7 @@ impl Node<'_> {
         wide::text(&name)
     }
 
-    /// The install file in the driver store that the device was installed from.
+    /// The INF file in the driver store from which the device was installed.
     pub(super) fn package(&self) -> Option<String> {
         let mut name = [0u16; 260];
         let units = self.property(
@@ -215,7 +215,7 @@ impl Node<'_> {
         Some(wide::text(units))
     }
 
-    /// Why the driver does not run, or `None` where it does.
+    /// Why the driver does not run, or `None` if it does.
     pub(super) fn problem(&self) -> Option<Obstacle> {
         let (mut status, mut problem) = (0, 0);
         // SAFETY: both are valid for a write; a device instance that is not present is refused.
@@ -250,8 +250,8 @@ impl Node<'_> {
         into: &'a mut [u16],
     ) -> Option<&'a [u16]> {
         let mut kind = 0;
-        // SAFETY: the set is open and `data` is its element; `key` is valid for reads, `kind` for
-        // a write, `into` for writes of the bytes given; the size needed is not asked for.
+        // SAFETY: the set is open and `data` is its element; `key` is valid for reads, `kind` for a
+        // write, `into` for writes of the bytes given; the size needed is not requested.
         let done = unsafe {
             SetupDiGetDevicePropertyW(
                 self.set.0,
@@ -267,7 +267,7 @@ impl Node<'_> {
         (done != FALSE && kind == wanted).then_some(into)
     }
 
-    /// Whether somebody has disabled the device.
+    /// Whether the device has been disabled.
     pub(super) fn is_disabled(&self) -> bool {
         let problem = self.problem();
         matches!(
@@ -279,26 +279,26 @@ impl Node<'_> {
         )
     }
 
-    /// Enables the device, which loads its driver; answers whether Windows asks for a restart.
+    /// Enables the device, which loads its driver; returns whether Windows asks for a restart.
     pub(super) fn enable(&self) -> Result<bool> {
         // SAFETY: takes no pointer; a device instance that is not present is refused.
         let answer = unsafe { CM_Enable_DevNode(self.data.DevInst, 0) };
         switched("the device could not be enabled", answer)
     }
 
-    /// Disables the device until it is enabled, or Windows starts anew; that unloads its driver.
-    /// Answers whether Windows asks for a restart.
+    /// Disables the device until it is enabled or Windows boots, which unloads its driver. Returns
+    /// whether Windows asks for a restart.
     pub(super) fn disable(&self) -> Result<bool> {
         // SAFETY: takes no pointer; a device instance that is not present is refused.
         let answer = unsafe { CM_Disable_DevNode(self.data.DevInst, CM_DISABLE_UI_NOT_OK) };
         switched("the device could not be disabled", answer)
     }
 
-    /// Removes the device; answers whether Windows asks for a restart to finish.
+    /// Removes the device; returns whether Windows asks for a restart to finish.
     pub(super) fn remove(&self) -> Result<bool> {
         let mut restart = FALSE;
         let library = Library::load("newdev.dll")?;
-        // SAFETY: the type is the function's (newdev.h).
+        // SAFETY: this is the function's type (newdev.h).
         let uninstall = unsafe { library.function::<UninstallDevice>(c"DiUninstallDevice") }?;
         // SAFETY: there is no window; the set is open and `data` is its element; `restart` is
         // valid for a write.

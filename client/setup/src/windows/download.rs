@@ -1,4 +1,4 @@
-//! Files of symbol servers, by WinHTTP: Windows' own proxies and certificates hold.
+//! Downloads from symbol servers, by WinHTTP, which uses Windows' own proxies and certificates.
 
 use super::library::Library;
 use super::{last_error, wide};
@@ -14,7 +14,7 @@ use windows_sys::Win32::Networking::WinHttp::{
 };
 use windows_sys::core::{BOOL, PCWSTR};
 
-/// Nothing longer is taken: 4 GiB, which no PDB exceeds.
+/// The largest download that is accepted: 4 GiB, which no PDB exceeds.
 const BYTES_MAX: u64 = 1 << 32;
 const FOUND: u32 = 200;
 /// Not found, gone.
@@ -41,7 +41,7 @@ type QueryHeaders =
 type ReadData = unsafe extern "system" fn(Hinternet, *mut c_void, u32, *mut u32) -> BOOL;
 type CloseHandle = unsafe extern "system" fn(Hinternet) -> BOOL;
 
-/// The functions that are used.
+/// The functions in use.
 struct WinHttp {
     open: Open,
     crack_url: CrackUrl,
@@ -54,7 +54,7 @@ struct WinHttp {
     close_handle: CloseHandle,
 }
 
-/// A handle of WinHTTP.
+/// A WinHTTP handle.
 struct Handle {
     handle: Hinternet,
     close: CloseHandle,
@@ -67,7 +67,7 @@ impl Drop for Handle {
     }
 }
 
-/// A server and what is asked of it.
+/// A server and the resource requested from it.
 struct Target {
     host: Vec<u16>,
     port: u16,
@@ -75,10 +75,10 @@ struct Target {
     secure: bool,
 }
 
-/// Writes what is at a URL into a file; `false` where the server does not have it.
+/// Downloads a URL into a file; returns `false` if the server does not have it.
 ///
 /// # Errors
-/// In words, where the server cannot be asked or answers something else, or where the file cannot be
+/// A message, if the server cannot be reached or answers anything else, or if the file cannot be
 /// written.
 pub fn fetch(url: &str, file: &mut File) -> std::result::Result<bool, String> {
     let http = WinHttp::load().map_err(|error| error.to_string())?;
@@ -90,7 +90,7 @@ pub fn fetch(url: &str, file: &mut File) -> std::result::Result<bool, String> {
     }
 }
 
-/// An answer whose head has come. Handles are closed in this order.
+/// A response whose headers have arrived. Handles are closed in this order.
 struct Answer {
     request: Handle,
     _connection: Handle,
@@ -101,7 +101,7 @@ struct Answer {
 impl WinHttp {
     fn load() -> Result<Self> {
         let library = Library::load("winhttp.dll")?;
-        // SAFETY: the types are those of the functions (winhttp.h).
+        // SAFETY: these are the types of the functions (winhttp.h).
         unsafe {
             Ok(Self {
                 open: library.function::<Open>(c"WinHttpOpen")?,
@@ -127,7 +127,7 @@ impl WinHttp {
         })
     }
 
-    /// Sends the request and waits for the head of its answer.
+    /// Sends the request and waits for the headers of the response.
     fn ask(&self, url: &str) -> Result<Answer> {
         let target = self.target(url)?;
         let agent = wide::terminated(concat!("halprof/", env!("CARGO_PKG_VERSION")));
@@ -152,7 +152,7 @@ impl WinHttp {
         } else {
             0
         };
-        // SAFETY: the connection is open, the texts end with a zero, the others are left out.
+        // SAFETY: the connection is open, the texts end with a zero, and the others are null.
         let request = unsafe {
             (self.open_request)(
                 connection.handle,
@@ -171,12 +171,12 @@ impl WinHttp {
         if sent == FALSE {
             return Err(last_error("the server could not be asked"));
         }
-        // SAFETY: the request is sent; the second is reserved.
+        // SAFETY: the request has been sent; the second argument is reserved.
         if unsafe { (self.receive_response)(request.handle, ptr::null_mut()) } == FALSE {
             return Err(last_error("the server did not answer"));
         }
         let (mut status, mut length) = (0u32, size_of::<u32>() as u32);
-        // SAFETY: the answer's head is there; `status` is valid for writes of `length` bytes.
+        // SAFETY: the headers have arrived; `status` is valid for writes of `length` bytes.
         let done = unsafe {
             (self.query_headers)(
                 request.handle,
@@ -200,19 +200,19 @@ impl WinHttp {
 
     fn target(&self, url: &str) -> Result<Target> {
         let text = wide::terminated(url);
-        // Lengths that are not 0 ask for the places of the parts.
+        // A length other than 0 requests a pointer to that part.
         let mut parts = URL_COMPONENTS {
             dwStructSize: size_of::<URL_COMPONENTS>() as u32,
             dwHostNameLength: u32::MAX,
             dwUrlPathLength: u32::MAX,
             ..URL_COMPONENTS::default()
         };
-        // SAFETY: the text ends with a zero; `parts` tells its size and is valid for a write.
+        // SAFETY: the text ends with a zero; `parts` holds its size and is valid for a write.
         if unsafe { (self.crack_url)(text.as_ptr(), 0, 0, &raw mut parts) } == FALSE {
             return Err(last_error("the server's URL is not valid"));
         }
         let part = |start: *mut u16, length: u32| -> Vec<u16> {
-            // SAFETY: the part lies within `text`, which lives on.
+            // SAFETY: the part lies within `text`, which is still alive.
             let units = unsafe { std::slice::from_raw_parts(start, length as usize) };
             units.iter().copied().chain([0]).collect()
         };

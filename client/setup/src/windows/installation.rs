@@ -1,4 +1,4 @@
-//! The order in which the driver comes and goes.
+//! The order of steps in which the driver is installed and removed.
 
 use super::{devices, packages, service};
 use crate::installation::{INF, Installed, Obstacle, Removed, Standing, Switched, serves};
@@ -8,7 +8,7 @@ use shared_types::device::HARDWARE_ID;
 use std::path::{self, Path, PathBuf};
 use std::{env, fs};
 
-/// Where the install file is looked for: beside the tool, where the package has it.
+/// Where the INF file is looked for: beside the tool, as in the package.
 #[must_use]
 pub fn beside_the_tool() -> PathBuf {
     let tool = env::current_exe().unwrap_or_default();
@@ -16,7 +16,7 @@ pub fn beside_the_tool() -> PathBuf {
         .map_or_else(|| INF.into(), |folder| folder.join(INF))
 }
 
-/// Makes the device node where there is none, and installs the package on it.
+/// Creates the device node if there is none, and installs the package on it.
 pub(crate) fn install(inf: &Path) -> Result<Installed> {
     let inf = checked(inf)?;
     elevated()?;
@@ -28,8 +28,8 @@ pub(crate) fn install(inf: &Path) -> Result<Installed> {
     let restart = match packages::install(&inf) {
         Ok(restart) => restart,
         Err(error) if created => {
-            // A device node without a driver is of no use; what went wrong matters more than
-            // whether it could be taken back.
+            // A device node without a driver is useless. The original error matters more than
+            // whether the node could be removed again.
             let _ = remove_devices();
             return Err(error);
         }
@@ -38,7 +38,7 @@ pub(crate) fn install(inf: &Path) -> Result<Installed> {
     outcome(created, restart)
 }
 
-/// What is there now; a restart that is still to come is no failure.
+/// What is installed now; a restart that is still needed is no failure.
 fn outcome(created: bool, restart: bool) -> Result<Installed> {
     let ours = devices::Ours::find()?;
     let node = ours.nodes().next().ok_or(Error::Obstacle(GONE))?;
@@ -53,13 +53,13 @@ fn outcome(created: bool, restart: bool) -> Result<Installed> {
     }
 }
 
-/// ERROR_NO_SUCH_DEVINST, for a device that somebody has removed meanwhile.
+/// ERROR_NO_SUCH_DEVINST, for a device that has been removed in the meantime.
 const GONE: Obstacle = Obstacle::Failed {
     step: "the driver package was installed, but the device is gone",
     error: 0xE000_020B,
 };
 
-/// Removes all that [`install`] brings.
+/// Removes everything that [`install`] adds.
 pub(crate) fn uninstall() -> Result<Removed> {
     elevated()?;
     let (devices, restart) = remove_devices()?;
@@ -86,7 +86,7 @@ fn remove_devices() -> Result<(Vec<String>, bool)> {
     Ok((removed, restart))
 }
 
-/// Loads the driver, where it does not run.
+/// Loads the driver, if it does not run.
 pub(crate) fn start() -> Result<Switched> {
     switch(|node| match node.problem() {
         None => Ok(None),
@@ -96,7 +96,7 @@ pub(crate) fn start() -> Result<Switched> {
     .and_then(running)
 }
 
-/// Unloads the driver, where it is not disabled already.
+/// Unloads the driver, unless it is disabled already.
 pub(crate) fn stop() -> Result<Switched> {
     switch(|node| {
         if node.is_disabled() {
@@ -106,8 +106,8 @@ pub(crate) fn stop() -> Result<Switched> {
     })
 }
 
-/// Switches every device of ours; `change` answers whether a restart is needed, or `None` where
-/// nothing was to be done.
+/// Switches every device of halprof; `change` returns whether a restart is needed, or `None` if
+/// nothing had to be done.
 fn switch(change: impl Fn(&devices::Node<'_>) -> Result<Option<bool>>) -> Result<Switched> {
     elevated()?;
     let ours = devices::Ours::find()?;
@@ -125,7 +125,7 @@ fn switch(change: impl Fn(&devices::Node<'_>) -> Result<Option<bool>>) -> Result
     Ok(switched)
 }
 
-/// What was enabled runs now, or says why not.
+/// Checks that what was enabled now runs; otherwise returns why not.
 fn running(switched: Switched) -> Result<Switched> {
     match standing() {
         Standing::NotRunning(problem) if !switched.restart => Err(Error::Obstacle(problem)),
@@ -133,7 +133,7 @@ fn running(switched: Switched) -> Result<Switched> {
     }
 }
 
-/// How it stands, as far as Windows tells.
+/// The state of the driver, as far as Windows reveals it.
 pub(crate) fn standing() -> Standing {
     let Ok(ours) = devices::Ours::find() else {
         return Standing::Absent;
@@ -156,7 +156,7 @@ fn elevated() -> Result<()> {
     }
 }
 
-/// The full path, which Windows wants, of an install file that is ours.
+/// The full path, which Windows requires, of an INF file for halprof's device.
 fn checked(inf: &Path) -> Result<PathBuf> {
     let unreadable = |error| Measure::reading(inf, error);
     let text = fs::read(inf).map_err(unreadable)?;

@@ -1,5 +1,5 @@
-//! Libraries that not every process has: loaded when they are needed, and from System32 alone. Were
-//! they imported, Windows would take a file of their name that lies beside halprof.exe.
+//! Libraries that not every process has: loaded when needed, and only from System32. If they were
+//! imported, Windows would take a file of their name beside halprof.exe.
 
 use super::{last_error, wide};
 use crate::Result;
@@ -11,7 +11,8 @@ use windows_sys::Win32::System::LibraryLoader::{
 
 /// From now on this process loads no library from the folder of its program.
 pub fn load_from_system32_only() {
-    // SAFETY: the function takes no pointers. A Windows that refuses it searches as before.
+    // SAFETY: the function takes no pointers. A Windows that refuses the request searches as
+    // before.
     unsafe { SetDefaultDllDirectories(LOAD_LIBRARY_SEARCH_SYSTEM32) };
 }
 
@@ -44,7 +45,7 @@ impl Library {
         // SAFETY: the library is loaded, the name ends with a zero.
         let found = unsafe { GetProcAddress(self.0, name.as_ptr().cast()) };
         let function = found.ok_or_else(|| last_error("a library of Windows lacks a function"))?;
-        // SAFETY: both are pointers to functions, and the caller knows the type.
+        // SAFETY: both are function pointers, and the caller vouches for the type.
         Ok(unsafe { std::mem::transmute_copy(&function) })
     }
 }

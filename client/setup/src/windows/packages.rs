@@ -1,4 +1,4 @@
-//! Driver packages: their install files, their class, and the driver store.
+//! Driver packages: their INF files, their class, and the driver store.
 
 use super::library::Library;
 use super::{last_error, wide};
@@ -20,13 +20,13 @@ use windows_sys::core::{BOOL, GUID, PCWSTR};
 
 type UpdateDriver = unsafe extern "system" fn(HWND, PCWSTR, PCWSTR, u32, *mut BOOL) -> BOOL;
 
-/// The device setup class that an install file names.
+/// The device setup class in an INF file.
 pub(super) fn class_of(inf: &Path) -> Result<GUID> {
     let path = wide::terminated(inf);
     let mut class = GUID::from_u128(0);
     let mut name = [0u16; MAX_CLASS_NAME_LEN as usize];
     // SAFETY: the path ends with a zero; `class` is valid for a write, `name` for writes of the
-    // characters given; the size needed is not asked for.
+    // characters given; the size needed is not requested.
     let done = unsafe {
         SetupDiGetINFClassW(
             path.as_ptr(),
@@ -42,14 +42,14 @@ pub(super) fn class_of(inf: &Path) -> Result<GUID> {
     Ok(class)
 }
 
-/// Puts the package into the driver store and on every device with our hardware id, whatever
-/// driver it has; answers whether Windows asks for a restart.
+/// Puts the package into the driver store and installs it on every device with halprof's hardware
+/// id, whatever driver the device has; returns whether Windows asks for a restart.
 pub(super) fn install(inf: &Path) -> Result<bool> {
     let id = wide::terminated(HARDWARE_ID);
     let path = wide::terminated(inf);
     let mut restart = FALSE;
     let library = Library::load("newdev.dll")?;
-    // SAFETY: the type is the function's (newdev.h).
+    // SAFETY: this is the function's type (newdev.h).
     let update =
         unsafe { library.function::<UpdateDriver>(c"UpdateDriverForPlugAndPlayDevicesW") }?;
     // SAFETY: there is no window, both texts end with a zero, and `restart` is valid for a write.
@@ -68,14 +68,14 @@ pub(super) fn install(inf: &Path) -> Result<bool> {
     Ok(restart != FALSE)
 }
 
-/// The install files in the driver store with a driver for our hardware id, such as `oem12.inf`.
+/// The INF files in the driver store with a driver for halprof's hardware id, such as `oem12.inf`.
 pub(super) fn in_store() -> Result<Vec<String>> {
     let folder = inf_folder()?;
     let unreadable = |error| halprof_measure::Error::reading(&folder, error);
     let mut ours = Vec::new();
     for entry in fs::read_dir(&folder).map_err(unreadable)? {
         let path = entry.map_err(unreadable)?.path();
-        // One that cannot be read may be on its way out; ours is readable.
+        // An unreadable one may be on its way out; halprof's is readable.
         if let Some(name) = published(&path)
             && fs::read(&path).is_ok_and(|inf| serves(&inf, HARDWARE_ID))
         {
@@ -86,8 +86,7 @@ pub(super) fn in_store() -> Result<Vec<String>> {
     Ok(ours)
 }
 
-/// The name, where it is one that the driver store gives to packages that did not come with
-/// Windows.
+/// The name, if it is one that the driver store gives to packages that did not come with Windows.
 fn published(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_str()?.to_ascii_lowercase();
     let number = name.strip_prefix("oem")?.strip_suffix(".inf")?;
@@ -95,7 +94,8 @@ fn published(path: &Path) -> Option<String> {
     Some(name)
 }
 
-/// Takes a package out of the driver store; `in_use` where a restart has yet to remove its device.
+/// Removes a package from the driver store; `in_use` if its device is still waiting for a restart
+/// to be removed.
 pub(super) fn remove(name: &str, in_use: bool) -> Result<()> {
     let name = wide::terminated(name);
     let flags = if in_use { SUOI_FORCEDELETE } else { 0 };
@@ -111,7 +111,7 @@ fn inf_folder() -> Result<PathBuf> {
     Ok(windows_folder()?.join("INF"))
 }
 
-/// The folder of Windows.
+/// The Windows folder.
 pub(super) fn windows_folder() -> Result<PathBuf> {
     let mut path = [0u16; 260];
     // SAFETY: `path` is valid for writes of the characters given.

@@ -1,5 +1,5 @@
-//! What runs and what is loaded: tool help snapshots of processes and their modules, and the list
-//! of the kernel's drivers.
+//! What runs and what is loaded: toolhelp snapshots of processes and their modules, and the list of
+//! the kernel's drivers.
 
 use super::{volumes, wide};
 use crate::native::Volume;
@@ -22,20 +22,20 @@ use windows_sys::Win32::System::ProcessStatus::{
     K32EnumDeviceDrivers, K32GetDeviceDriverFileNameW,
 };
 
-/// A snapshot of a process that is just starting may fail so often.
+/// How often a snapshot is tried: one of a process that is just starting may fail.
 const TRIES: u32 = 5;
-/// Windows gives no longer path than this.
+/// The longest path that Windows returns.
 const PATH_UNITS: usize = 32 << 10;
-/// A driver whose file tells no size, the last in memory, is taken to be this long.
+/// The assumed length of the last driver in memory if its file gives no size.
 const DRIVER_BYTES: u64 = 1 << 20;
 
-/// More than the headers of any driver take.
+/// Enough for the headers of any driver.
 const HEAD_BYTES: u64 = 8 << 10;
-/// Where a PE file says where its signature is.
+/// Where a PE file gives the offset of its signature.
 const E_LFANEW: u32 = 0x3C;
 /// "PE" and two zeros.
 const PE_SIGNATURE: u32 = 0x4550;
-/// From the signature to SizeOfImage: COFF header, then the same place in PE32 and PE32+.
+/// From the signature to SizeOfImage: the COFF header, then the same offset in PE32 and PE32+.
 const SIZE_OF_IMAGE: u32 = 4 + 20 + 56;
 
 /// An image of code in memory.
@@ -43,22 +43,22 @@ const SIZE_OF_IMAGE: u32 = 4 + 20 + 56;
 pub struct Loaded {
     /// Its name.
     pub name: String,
-    /// The file it was loaded from, where that is known.
+    /// The file it was loaded from, if known.
     pub path: Option<String>,
     /// Its first address.
     pub start: u64,
-    /// The first address behind it.
+    /// The first address after it.
     pub end: u64,
 }
 
-/// What runs on this Windows.
+/// What runs on this Windows system.
 #[derive(Debug)]
 pub struct Running {
     volumes: Vec<Volume>,
 }
 
 impl Running {
-    /// Asks for the privilege to look into the processes of others, where the user has it.
+    /// Requests the privilege to inspect other processes, if the user has it.
     #[must_use]
     pub fn begin() -> Self {
         privilege::debug_others();
@@ -67,10 +67,10 @@ impl Running {
         }
     }
 
-    /// The time, as samples have it.
+    /// The time, on the clock of samples.
     #[must_use]
     pub fn now(&self) -> u64 {
-        // SAFETY: every x86-64 processor has RDTSC, and Windows lets user mode have it.
+        // SAFETY: every x86-64 processor has RDTSC, and Windows allows it in user mode.
         unsafe { _rdtsc() }
     }
 
@@ -80,10 +80,10 @@ impl Running {
         processes().unwrap_or_default()
     }
 
-    /// What is loaded in a process; `None` where nobody may look into it.
+    /// What is loaded in a process; `None` if it may not be inspected.
     #[must_use]
     pub fn modules(&self, process: u32) -> Option<Vec<Loaded>> {
-        // Snapshots of process 0 are those of the process that asks.
+        // A snapshot of process 0 is one of the calling process.
         let snapshot = (process != 0)
             .then(|| snapshot(TH32CS_SNAPMODULE | TH32CS_SNAPMODULE32, process))
             .flatten()?;
@@ -103,21 +103,21 @@ impl Running {
         bases.dedup();
         let nexts = bases.iter().skip(1).copied().map(Some);
         let pairs = bases.iter().copied().zip(nexts.chain(iter::once(None)));
-        // A driver ends where its file says, and nowhere behind the next one's beginning.
+        // A driver ends where its file says, but not after the start of the next one.
         pairs
             .filter(|&(base, _)| base != 0)
             .map(|(base, next)| driver(base, next, &self.volumes))
             .collect()
     }
 
-    /// The path as programs open it, of one as the kernel has it.
+    /// Converts a path in the kernel's form to one that programs can open.
     #[must_use]
     pub fn on_disk(&self, native: &str) -> String {
         volumes::on_disk(native, &self.volumes)
     }
 }
 
-/// How many modules are seen in this process, and of the kernel's.
+/// How many modules are visible in this process, and in the kernel.
 pub(super) fn seen() -> (usize, usize) {
     let running = Running::begin();
     let own = running.modules(std::process::id());
@@ -154,7 +154,7 @@ fn snapshot(what: CREATE_TOOLHELP_SNAPSHOT_FLAGS, process: u32) -> Option<OwnedH
         // SAFETY: the function takes no pointers.
         let handle = unsafe { CreateToolhelp32Snapshot(what, process) };
         if handle != INVALID_HANDLE_VALUE {
-            // SAFETY: the handle is open and nobody else's.
+            // SAFETY: the handle is open and owned by nobody else.
             return Some(unsafe { OwnedHandle::from_raw_handle(handle) });
         }
         // SAFETY: the function takes no pointers.
@@ -167,7 +167,7 @@ fn snapshot(what: CREATE_TOOLHELP_SNAPSHOT_FLAGS, process: u32) -> Option<OwnedH
 
 type Step<T> = unsafe extern "system" fn(HANDLE, *mut T) -> i32;
 
-/// The entries of a snapshot; `empty` tells its own size.
+/// The entries of a snapshot; `empty` holds its own size.
 fn entries<T: Copy>(
     snapshot: &OwnedHandle,
     empty: T,
@@ -177,14 +177,14 @@ fn entries<T: Copy>(
     let mut step = first;
     iter::from_fn(move || {
         let mut entry = empty;
-        // SAFETY: the snapshot is open, and `entry` is valid for a write and tells its size.
+        // SAFETY: the snapshot is open, and `entry` is valid for a write and holds its size.
         let done = unsafe { step(snapshot.as_raw_handle(), &raw mut entry) };
         step = next;
         (done != FALSE).then_some(entry)
     })
 }
 
-/// Where the kernel's modules begin. All are 0 where the user may not know.
+/// The addresses where the kernel's modules begin. All are 0 if the user may not know them.
 fn drivers() -> Vec<u64> {
     let mut bases: Vec<*mut core::ffi::c_void> = Vec::new();
     loop {
@@ -227,7 +227,7 @@ fn driver(base: u64, next: Option<u64>, volumes: &[Volume]) -> Loaded {
     }
 }
 
-/// SizeOfImage, as the head of a file has it; `None` where it is no PE file or cannot be read.
+/// SizeOfImage from the header of a file; `None` if it is no PE file or cannot be read.
 fn image_bytes(path: &Path) -> Option<u64> {
     let mut head = Vec::new();
     let file = File::open(path).ok()?;

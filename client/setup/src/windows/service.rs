@@ -1,4 +1,5 @@
-//! Services: the driver's, whose registry entry stays when its device and package go, and which run.
+//! Services: the running ones, and the driver's, whose registry entry stays when its device and
+//! package are removed.
 
 use super::{last_error, wide};
 use crate::Result;
@@ -14,7 +15,7 @@ use windows_sys::Win32::System::Services::{
     SC_MANAGER_ENUMERATE_SERVICE, SERVICE_ACTIVE, SERVICE_DRIVER, SERVICE_WIN32,
 };
 
-/// The access right DELETE (winnt.h), which OpenServiceW takes among its own.
+/// The access right DELETE (winnt.h), which OpenServiceW accepts as well.
 const DELETE: u32 = 0x0001_0000;
 
 const STEP: &str = "the driver's service could not be removed";
@@ -35,16 +36,16 @@ fn manager(access: u32) -> Option<Handle> {
     (!manager.is_null()).then_some(Handle(manager))
 }
 
-/// The names of the services that run, drivers among them.
+/// The names of the running services, drivers among them.
 pub(super) fn active() -> Option<Vec<String>> {
-    // The most that one call gives, in bytes; aligned as the structures in front are.
+    // The most that one call returns, in bytes; aligned for the structures at its front.
     let mut room = vec![0u64; (256 << 10) / 8];
     let manager = manager(SC_MANAGER_CONNECT | SC_MANAGER_ENUMERATE_SERVICE)?;
     let (mut needed, mut count, mut resume) = (0, 0, 0);
     let mut names = Vec::new();
     loop {
         // SAFETY: the manager's handle is open; `room` is valid for writes of the bytes given, the
-        // three numbers for writes; every group is meant.
+        // three numbers for writes; a null group means every group.
         let done = unsafe {
             EnumServicesStatusExW(
                 manager.0,
@@ -76,7 +77,8 @@ pub(super) fn active() -> Option<Vec<String>> {
     }
 }
 
-/// Deletes the service; answers whether there was one to delete. It goes when the driver has been unloaded.
+/// Deletes the service; returns whether there was one to delete. It disappears once the driver has
+/// been unloaded.
 pub(super) fn delete() -> Result<bool> {
     let manager = manager(SC_MANAGER_CONNECT).ok_or_else(|| last_error(STEP))?;
     let name = wide::terminated(device::SERVICE);
@@ -91,7 +93,7 @@ pub(super) fn delete() -> Result<bool> {
     if done == 0 { gone_already() } else { Ok(true) }
 }
 
-/// No error where the service is not there, or already on its way out.
+/// No error if the service does not exist, or is already marked for deletion.
 fn gone_already() -> Result<bool> {
     match io::Error::last_os_error()
         .raw_os_error()

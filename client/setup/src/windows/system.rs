@@ -1,4 +1,4 @@
-//! What Windows says of itself, for `doctor`: documented interfaces, read only.
+//! What Windows reports of itself, for `doctor`: documented interfaces, read only.
 
 use super::library::Library;
 use super::{cpuid, running, service, volumes, wide};
@@ -28,7 +28,7 @@ type CallNtPowerInformation =
 const VERSION: &str = r"SOFTWARE\Microsoft\Windows NT\CurrentVersion";
 const SECURE_BOOT: &str = r"SYSTEM\CurrentControlSet\Control\SecureBoot\State";
 
-/// All of it.
+/// All facts.
 #[must_use]
 pub fn facts() -> System {
     System {
@@ -48,7 +48,7 @@ pub fn facts() -> System {
     }
 }
 
-/// What Windows calls this machine since it was installed.
+/// The identifier that Windows gave this machine when it was installed.
 #[must_use]
 pub fn machine_guid() -> Option<String> {
     text(r"SOFTWARE\Microsoft\Cryptography", "MachineGuid")
@@ -65,8 +65,8 @@ fn code_integrity() -> Option<u32> {
         Length: size_of::<SYSTEM_CODEINTEGRITY_INFORMATION>() as u32,
         CodeIntegrityOptions: 0,
     };
-    // SAFETY: `information` is valid for writes of the length given; the length needed is not asked
-    // for.
+    // SAFETY: `information` is valid for writes of the length given; the length needed is not
+    // requested.
     let status = unsafe {
         NtQuerySystemInformation(
             SystemCodeIntegrityInformation,
@@ -98,7 +98,7 @@ fn beside_the_tool() -> Option<PathBuf> {
     Some(tool.with_file_name(format!("{SERVICE}.sys")))
 }
 
-/// The driver's file by its service: a path in the NT namespace, or one below Windows' folder.
+/// The driver's file from its service: a path in the NT namespace, or one below the Windows folder.
 fn installed_image() -> Option<PathBuf> {
     let key = format!(r"SYSTEM\CurrentControlSet\Services\{SERVICE}");
     let path = text(&key, "ImagePath")?;
@@ -117,14 +117,14 @@ fn on_battery() -> Option<bool> {
     }
 }
 
-/// The highest speed and the limit of the processor that is held lowest, of this group.
+/// The maximum speed and the limit of the processor with the lowest limit, in this group.
 fn held() -> Option<(u32, u32)> {
     // A group has 64 processors at most.
     let mut all = [PROCESSOR_POWER_INFORMATION::default(); 64];
     let count = std::thread::available_parallelism().map_or(1, usize::from);
     let all = all.get_mut(..count.min(64))?;
     let library = Library::load("powrprof.dll").ok()?;
-    // SAFETY: the type is the function's (powerbase.h).
+    // SAFETY: this is the function's type (powerbase.h).
     let ask = unsafe { library.function::<CallNtPowerInformation>(c"CallNtPowerInformation") };
     let ask = ask.ok()?;
     // SAFETY: there is no input; `all` is valid for writes of the length given.
@@ -145,15 +145,15 @@ fn held() -> Option<(u32, u32)> {
     Some((lowest.MaxMhz, lowest.MhzLimit))
 }
 
-/// A number of the registry, or Windows' error.
+/// A number from the registry, or Windows' error.
 fn number(key: &str, name: &str) -> Result<u32, u32> {
     let mut value = 0u32;
     let length = value_into(key, name, RRF_RT_REG_DWORD, (&raw mut value).cast(), 4)?;
     if length == 4 { Ok(value) } else { Err(0) }
 }
 
-/// A text of the registry. Asked for REG_SZ, Windows gives REG_EXPAND_SZ too, with what stands
-/// between percent signs replaced.
+/// A text from the registry. If REG_SZ is requested, Windows also returns REG_EXPAND_SZ, with the
+/// variables between percent signs expanded.
 fn text(key: &str, name: &str) -> Option<String> {
     let mut units = [0u16; 512];
     let length = size_of_val(&units) as u32;
@@ -161,8 +161,8 @@ fn text(key: &str, name: &str) -> Option<String> {
     Some(wide::text(&units))
 }
 
-/// Puts a value of the registry where `into` points, which is valid for writes of `length` bytes;
-/// answers how many it has.
+/// Copies a registry value to where `into` points, which is valid for writes of `length` bytes;
+/// returns the value's length.
 fn value_into(
     key: &str,
     name: &str,
@@ -172,7 +172,7 @@ fn value_into(
 ) -> Result<u32, u32> {
     let (key, name) = (wide::terminated(key), wide::terminated(name));
     let mut length = length;
-    // SAFETY: both texts end with a zero, the type is not asked for, `into` is valid for writes of
+    // SAFETY: both texts end with a zero, the type is not requested, `into` is valid for writes of
     // `length` bytes, and `length` for a write.
     let error = unsafe {
         RegGetValueW(

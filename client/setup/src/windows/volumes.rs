@@ -1,13 +1,13 @@
-//! Drives and the devices that they stand for.
+//! Drives and the devices behind them.
 
 use super::{packages, wide};
 use crate::native::{self, Volume};
 use windows_sys::Win32::Storage::FileSystem::QueryDosDeviceW;
 
-/// The longest name of a device.
+/// The longest device name.
 const NAME_UNITS: usize = 1024;
 
-/// The path as programs open it, of one as the kernel has it.
+/// Converts a path in the kernel's form to one that programs can open.
 pub(super) fn on_disk(native: &str, volumes: &[Volume]) -> String {
     let windows = packages::windows_folder().unwrap_or_default();
     native::on_disk(native, &windows.to_string_lossy(), volumes)
@@ -22,7 +22,7 @@ pub(super) fn all() -> Vec<Volume> {
         // SAFETY: the name ends with a zero; `units` is valid for writes of its length.
         let length =
             unsafe { QueryDosDeviceW(name.as_ptr(), units.as_mut_ptr(), NAME_UNITS as u32) };
-        // Several may stand one behind the other: the first holds.
+        // A drive may have several targets: the first one applies.
         (length != 0).then(|| Volume {
             drive,
             device: wide::text(&units),

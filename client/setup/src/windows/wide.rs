@@ -1,4 +1,4 @@
-//! UTF-16 text, as Windows takes and gives it.
+//! UTF-16 text, as Windows takes and returns it.
 
 use std::ffi::OsStr;
 use std::iter;
@@ -10,7 +10,7 @@ pub(super) fn terminated(text: impl AsRef<OsStr>) -> Vec<u16> {
     text.as_ref().encode_wide().chain(iter::once(0)).collect()
 }
 
-/// A list of one text: REG_MULTI_SZ ends with a second zero.
+/// A list with a single text: REG_MULTI_SZ ends with a second zero.
 pub(super) fn list_of_one(text: impl AsRef<OsStr>) -> Vec<u16> {
     let mut list = terminated(text);
     list.push(0);
@@ -32,14 +32,14 @@ pub(super) fn texts(units: &[u16]) -> Vec<String> {
         .collect()
 }
 
-/// The text that a pointer of Windows leads to.
+/// The text at a pointer from Windows.
 ///
 /// # Safety
 /// It is valid for reads up to a terminating zero.
 pub(super) unsafe fn at(text: *const u16) -> String {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees it.
     let length = unsafe { lstrlenW(text) };
-    // SAFETY: so many characters stand before the zero.
+    // SAFETY: that many characters precede the zero.
     let units = unsafe { std::slice::from_raw_parts(text, length.cast_unsigned() as usize) };
     String::from_utf16_lossy(units)
 }
