@@ -14,7 +14,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What `--machine` is where it is not given.
+/// The default of `--machine`.
 const DEFAULT_MACHINE: &str = if cfg!(windows) {
     "driver"
 } else {
@@ -60,7 +60,7 @@ pub(crate) struct Arguments {
 }
 
 impl Stat {
-    /// The file that results go to; `-` is standard output, as without the option.
+    /// The file for the results; `None` is standard output, as are `-` and no option.
     pub(crate) fn file(&self) -> Option<&Path> {
         self.output
             .as_deref()
@@ -86,7 +86,7 @@ pub(crate) struct Asking {
 }
 
 impl Arguments {
-    /// Whether tables are to be comma-separated values.
+    /// Whether tables are printed as comma-separated values.
     pub(crate) const fn csv(&self) -> bool {
         let table = match &self.command {
             Commands::Machines(machines) => machines.table,
@@ -106,7 +106,7 @@ impl Arguments {
         table.csv
     }
 
-    /// Whether JSON comes in lines, one object each.
+    /// Whether JSON is printed as one object per line.
     pub(crate) const fn json_lines(&self) -> bool {
         match &self.command {
             Commands::Stat(stat) => stat.jsonl,
@@ -257,18 +257,18 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Whether no source is named.
+    /// Whether no source was named.
     pub(crate) fn is_default(&self) -> bool {
         self.events.is_empty() && self.groups.0.is_empty()
     }
 }
 
-/// The list that one or several arguments make: PowerShell passes an unquoted `A,B` as `A` `B`.
+/// The list that one or more arguments form: PowerShell passes an unquoted `A,B` as `A` `B`.
 pub(crate) fn joined(arguments: &[String]) -> Option<String> {
     (!arguments.is_empty()).then(|| arguments.join(","))
 }
 
-/// One list for each time that an option is given, which clap's derive does not keep apart.
+/// One list for each occurrence of an option, which clap's derive does not keep apart.
 fn occurrences(matches: &ArgMatches, id: &str) -> Vec<String> {
     let lists = matches.get_occurrences::<String>(id).into_iter().flatten();
     let lists = lists.map(|list| {
@@ -538,7 +538,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// How many rows of a table to print at most.
+    /// The largest number of rows of a table to print.
     pub(crate) fn rows(&self) -> usize {
         match self.top {
             Some(0) => usize::MAX,
@@ -641,7 +641,7 @@ pub(crate) enum Pairing {
     Any,
 }
 
-/// How wide a column of ticks is.
+/// The width of a column of ticks.
 fn width(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(width) if !width.is_zero() => Ok(width),
@@ -728,7 +728,7 @@ impl Naming {
     }
 }
 
-/// The same path, whose servers are asked.
+/// The same path, with its servers enabled.
 fn downloading(path: &SymbolPath) -> crate::Result<SymbolPath> {
     if path.servers().is_empty() {
         return Err(Error::usage(
@@ -887,7 +887,7 @@ impl Exported {
     pub(crate) const BRANCHES: &str = "perf-script";
 }
 
-/// The formats of `export`, each with what it is.
+/// The formats of `export`, each with its description.
 fn formats() -> impl TypedValueParser<Value = Exported> {
     let values = Format::ALL.map(|format| PossibleValue::new(format.name()).help(format.about()));
     let branches = PossibleValue::new(Exported::BRANCHES);

@@ -1,5 +1,5 @@
-//! `halprof record --calibrate`: what is to be sampled is counted first, without an interrupt, and
-//! the periods are chosen by what was counted; again, until two tries agree.
+//! `halprof record --calibrate`: first counts the sources that will be sampled, without interrupts,
+//! and chooses the periods from the counts; repeats this until two tries agree.
 
 use crate::On;
 use crate::Result;
@@ -13,9 +13,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::ProfileSource;
 
-/// How long a try is where nothing that runs has an end of its own.
+/// The length of a try if nothing that runs ends by itself.
 const TRY_NS: u64 = 1_000_000_000;
-/// How many tries there are where a rate is wanted and no number of tries is given.
+/// The number of tries if a rate is requested but no number of tries.
 const TRIES_FOR_RATE: u32 = 1;
 
 /// What was tried, and what came of it.
@@ -48,8 +48,8 @@ struct Tried {
     samples: u128,
 }
 
-/// Chooses the periods of every pass and puts them into the choice; `None` where they are to stay
-/// as they are.
+/// Chooses the periods of every pass and puts them into the choice; `None` if they are to stay as
+/// they are.
 pub(super) fn calibrate(
     options: &args::Record,
     on: &mut On,
@@ -110,7 +110,7 @@ fn intervals(choice: &Choice, indexes: &[usize]) -> Vec<u64> {
     specs.map(|spec| spec.interval).collect()
 }
 
-/// Counts what runs once, and chooses periods by it.
+/// Runs once, counting, and chooses periods from the counts.
 fn try_once(
     aim: &Aim,
     on: &mut On,
@@ -161,8 +161,8 @@ fn try_once(
     })
 }
 
-/// The counts of each processor, and how long it took. Time is counted in its period's unit, as if
-/// no processor ever halted.
+/// The counts of each processor, and the time taken. ProfileTime is counted in the unit of its
+/// period, as if no processor ever halted.
 fn count(
     on: &mut On,
     choice: &Choice,

@@ -1,4 +1,4 @@
-//! What stat, record and check share: which sources and processors are chosen.
+//! Shared by stat, record and check: the choice of sources and processors.
 
 use crate::On;
 use crate::args::{Selection, Work, joined};
@@ -19,9 +19,9 @@ use shared_types::{ErrorCode, ProfileSource};
 pub(crate) struct Choice {
     /// In the order of the counts.
     pub(crate) chosen: Vec<Chosen>,
-    /// What the other side is asked for.
+    /// The setup to request.
     pub(crate) setup: Setup,
-    /// All that the machine counts.
+    /// Everything that the machine can count.
     catalog: Catalog,
     /// Every processor of the machine.
     processors: Vec<Processor>,
@@ -31,7 +31,7 @@ pub(crate) struct Choice {
 const TIME_UNITS_A_SECOND: u64 = 10_000_000;
 
 impl Choice {
-    /// What the options name; without any, what `default_is_counting` asks for.
+    /// The sources that the options name; without any, those that `default_is_counting` selects.
     pub(crate) fn of(options: &Selection, on: &mut On, default_is_counting: bool) -> Result<Self> {
         let mut choice = Self::named(options, on)?;
         if choice.chosen.is_empty() {
@@ -47,8 +47,9 @@ impl Choice {
         Ok(choice)
     }
 
-    /// What the options name; without any, cycles and instructions. What has no period is sampled so
-    /// often that a busy processor has about [`calibrate::RATE`] samples a second of its cycles.
+    /// The sources that the options name; without any, cycles and instructions. A source without a
+    /// period gets one that gives a busy processor about [`calibrate::RATE`] samples a second of
+    /// its cycles.
     pub(crate) fn to_divide(options: &Selection, on: &mut On) -> Result<Self> {
         let mut choice = Self::named(options, on)?;
         if choice.chosen.is_empty() {
@@ -82,15 +83,15 @@ impl Choice {
         Ok(choice)
     }
 
-    /// What the options name, and nothing where they name nothing.
+    /// The sources that the options name, or none.
     pub(crate) fn only_named(options: &Selection, on: &mut On) -> Result<Self> {
         let mut choice = Self::named(options, on)?;
         choice.settle();
         Ok(choice)
     }
 
-    /// What the options name, and what the metrics need beside it. With `turns` a metric's sources
-    /// run as one group where there are not enough counters for all.
+    /// The sources that the options name, and those that the metrics need in addition. With
+    /// `turns`, a metric's sources run as one group if there are not enough counters for all.
     pub(crate) fn with_metrics(
         options: &Selection,
         on: &mut On,
@@ -117,7 +118,7 @@ impl Choice {
         Ok(choice)
     }
 
-    /// What the options name.
+    /// The sources that the options name.
     fn named(options: &Selection, on: &mut On) -> Result<Self> {
         let mut items = Vec::new();
         if let Some(list) = joined(&options.events) {
@@ -151,12 +152,12 @@ impl Choice {
         })
     }
 
-    /// What is chosen is what is asked for.
+    /// Copies the chosen sources into the setup.
     fn settle(&mut self) {
         self.setup.specs = self.chosen.iter().map(|chosen| chosen.spec).collect();
     }
 
-    /// As many of the usual quantities as run at once.
+    /// Chooses as many of the usual quantities as run at once.
     fn count_by_default(
         &mut self,
         metrics: &Metrics,
@@ -180,9 +181,9 @@ impl Choice {
         Ok(())
     }
 
-    /// Cycles where they can be sampled, else instructions, else time; so often that a busy
-    /// processor has about [`calibrate::RATE`] samples a second. The time-stamp counter ticks about
-    /// as fast as a busy core.
+    /// Samples cycles if possible, otherwise instructions, otherwise time, with a period that gives
+    /// a busy processor about [`calibrate::RATE`] samples a second. The time-stamp counter ticks
+    /// about as fast as a busy core.
     fn sample_by_default(&mut self, metrics: &Metrics, frequency: u64) -> Result<()> {
         let mut names = metrics.default_quantities().take(2);
         let name = names.find_map(|names| self.first_supported(&names, Source::SAMPLING));
@@ -203,15 +204,15 @@ impl Choice {
         names.iter().find(supported).copied()
     }
 
-    /// Samples one source every so many events.
+    /// Samples one source every `period` events.
     pub(crate) fn set_period(&mut self, index: usize, period: u64) {
         let chosen = self.chosen.get_mut(index).map(|chosen| &mut chosen.spec);
         let specs = chosen.into_iter().chain(self.setup.specs.get_mut(index));
         specs.for_each(|spec| spec.interval = period);
     }
 
-    /// Adds a source that counts this part of a metric, unless there is one already: the first that
-    /// runs beside the others, or if none does the first.
+    /// Adds a source that counts this part of a metric, unless there is one already: the first
+    /// source that runs beside the others or, if none does, the first.
     fn add_term(
         &mut self,
         metrics: &Metrics,
@@ -273,7 +274,7 @@ impl Choice {
         )
     }
 
-    /// Makes a metric's sources one group, if all are free and fit together.
+    /// Puts a metric's sources into one group, if all are free and fit together.
     fn group(
         &mut self,
         metrics: &Metrics,
@@ -312,12 +313,12 @@ impl Choice {
         self.settle();
     }
 
-    /// All that the machine counts.
+    /// Everything that the machine can count.
     pub(crate) const fn catalog(&self) -> &Catalog {
         &self.catalog
     }
 
-    /// Adds an event, unless it is there; answers the label of its counts.
+    /// Adds an event, unless it is already chosen; returns the label of its counts.
     pub(crate) fn add_event(&mut self, name: &str) -> Result<String> {
         let more = choose(name, &self.catalog)?;
         let label = more.first().map(|chosen| chosen.label.clone());
@@ -329,8 +330,8 @@ impl Choice {
         Ok(label)
     }
 
-    /// Makes what was chosen from a place on one group, where that fits; answers whether all of it
-    /// is counted at the same time.
+    /// Puts the sources from index `first` on into one group, if that fits; returns whether all of
+    /// them are counted at the same time.
     pub(crate) fn group_from(&mut self, first: usize, connection: &mut Connection<Place>) -> bool {
         let groups = self.chosen.iter().map(|chosen| chosen.spec.group);
         let number = 1 + groups.max().unwrap_or(0);
@@ -346,7 +347,7 @@ impl Choice {
         fits
     }
 
-    /// The processors that take part.
+    /// The processors that are measured.
     pub(crate) fn selected(&self) -> impl Iterator<Item = &Processor> {
         let wanted = &self.setup.processors;
         self.processors
@@ -359,7 +360,8 @@ impl Choice {
         counts_on(&self.catalog, chosen, processor)
     }
 
-    /// What could be counted, by label: what is chosen, then every other supported source.
+    /// The labels of everything that can be counted: the chosen sources, then every other supported
+    /// one.
     pub(crate) fn choosable(&self) -> Vec<String> {
         let supported = |source: &&Source| source.flags & Source::SUPPORTED != 0;
         let others = self.catalog.sources.iter().filter(supported);
@@ -373,7 +375,7 @@ impl Choice {
         labels
     }
 
-    /// The same with other sources, by their labels.
+    /// The same choice with other sources, by their labels.
     pub(crate) fn with_sources(&self, labels: &[String]) -> Result<Self> {
         let mut chosen = Vec::new();
         for label in labels {
@@ -392,14 +394,13 @@ impl Choice {
         })
     }
 
-    /// The names of the sources, each with its filter if one was given.
+    /// The names of the sources, each with its filter if it has one.
     pub(crate) fn labels(&self) -> Vec<String> {
         let chosen = self.chosen.iter();
         chosen.map(|chosen| chosen.label.clone()).collect()
     }
 
-    /// What a source counts on this machine, where its table has more to say than that its name is
-    /// right.
+    /// What a source counts on this machine, if its table says more than its name does.
     pub(crate) fn note(&self, chosen: &Chosen) -> Option<String> {
         let mut sources = self.catalog.sources.iter();
         let source = sources.find(|source| source.id == chosen.spec.source)?;
@@ -421,7 +422,7 @@ impl Choice {
         self.processors.len() as u32
     }
 
-    /// The sources that some of the processors cannot count, each with those.
+    /// The sources that some of the processors cannot count, each with those processors.
     pub(crate) fn left_out(&self) -> Vec<(String, String)> {
         let of_source = |chosen: &Chosen| {
             let unable = self.selected().filter(|one| !self.counts_on(chosen, one));
@@ -431,8 +432,8 @@ impl Choice {
         self.chosen.iter().filter_map(of_source).collect()
     }
 
-    /// Where a group does not fit because a processor lacks one of its sources, that source is the
-    /// cause, whichever found no counter.
+    /// If a group does not fit because a processor lacks one of its sources, that source is the
+    /// cause, whichever source found no counter.
     fn culprit(&self, error: Error) -> Error {
         match error {
             Error::Measure(halprof_measure::Error::Refused(refusal))
@@ -462,8 +463,8 @@ impl Choice {
         }
     }
 
-    /// The same error, with the name of the source it concerns; of raw selects those that may be
-    /// meant, as a refusal does not tell one from the other.
+    /// The same error, with the name of the source that it concerns; for raw selects those that may
+    /// be meant, because a refusal does not distinguish them.
     pub(crate) fn name_source(&self, error: impl Into<Error>) -> Error {
         self.culprit(error.into()).about(|id| {
             if id == ProfileSource::RAW.0 {
@@ -483,7 +484,7 @@ impl Choice {
     }
 }
 
-/// A metric that was asked for, and the mode it shall be of.
+/// A metric that was asked for, and its mode.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted<'a> {
     pub(crate) metric: &'a Metric,
@@ -492,7 +493,7 @@ pub(crate) struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// A source with the filter that it needs for this part.
+    /// A source, with the filter that it needs for this part.
     fn label(&self, name: &str, term: &Term) -> String {
         let filter = if term.filter.is_empty() {
             self.filter
@@ -547,13 +548,13 @@ pub(crate) fn counts_on(catalog: &Catalog, chosen: &Chosen, processor: &Processo
     of_kind && source.is_none_or(|source| can_count(source, processor))
 }
 
-/// Whether a metric says of which mode its parts are.
+/// Whether a metric specifies the mode of its parts.
 fn names_modes(metrics: &Metrics, metric: &Metric) -> bool {
     let terms = metrics.terms(metric);
     terms.iter().any(|term| !term.filter.is_empty())
 }
 
-/// The source or event with this name and filter, where it is supported: one for each way in which
+/// The source or event with this name and filter, if it is supported: one for each way in which
 /// kinds of processor count it.
 pub(crate) fn countable(label: &str, catalog: &Catalog) -> Option<Vec<Chosen>> {
     let chosen = choose(label, catalog).ok()?;
@@ -561,7 +562,7 @@ pub(crate) fn countable(label: &str, catalog: &Catalog) -> Option<Vec<Chosen>> {
         let mut named = catalog.sources.iter();
         let source = named.find(|source| source.id == chosen.spec.source);
         let supported = source.is_none_or(|source| source.flags & Source::SUPPORTED != 0);
-        // By its own name, so that the figure finds it.
+        // By its own name, so that the figure can find it.
         supported && chosen.label.eq_ignore_ascii_case(label)
     };
     (!chosen.is_empty() && chosen.iter().all(counts)).then_some(chosen)
@@ -573,7 +574,7 @@ fn choose(name: &str, catalog: &Catalog) -> Result<Vec<Chosen>> {
     Ok(catalog.resolve(&items)?)
 }
 
-/// The processors named, if all of them are there.
+/// The named processors, if all of them exist.
 pub(crate) fn processors_of(wanted: &[u32], all: &[Processor]) -> Result<Vec<u32>> {
     match wanted.iter().find(|&&index| index as usize >= all.len()) {
         Some(&index) => Err(no_processor(index, all.len() as u64)),
@@ -590,7 +591,7 @@ pub(crate) const fn no_processor(index: u32, count: u64) -> Error {
     })
 }
 
-/// Ticks of a clock of `frequency` in nanoseconds.
+/// Converts ticks of a clock of `frequency` to nanoseconds.
 pub(crate) fn nanoseconds(ticks: impl Into<u128>, frequency: u64) -> u128 {
     let product = ticks.into().saturating_mul(1_000_000_000);
     product.checked_div(frequency.into()).unwrap_or(0)
@@ -599,7 +600,7 @@ pub(crate) fn nanoseconds(ticks: impl Into<u128>, frequency: u64) -> u128 {
 /// The shortest interval between two readings, in nanoseconds.
 pub(crate) const INTERVAL_MIN_NS: u64 = 1_000_000;
 
-/// An interval in milliseconds, in nanoseconds.
+/// Converts an interval in milliseconds to nanoseconds.
 pub(crate) fn interval(milliseconds: f64) -> Result<u64> {
     match positive("--interval", milliseconds, 1e6, NANOSECONDS_MAX) {
         Ok(nanoseconds) if nanoseconds >= INTERVAL_MIN_NS => Ok(nanoseconds),
@@ -610,7 +611,7 @@ pub(crate) fn interval(milliseconds: f64) -> Result<u64> {
     }
 }
 
-/// A positive amount of milliseconds or seconds in units of `1 / per` of it, rounded.
+/// Converts a positive number of seconds or milliseconds to units of `1 / per`, rounded.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -627,10 +628,10 @@ pub(crate) fn positive(option: &str, value: f64, per: f64, most: f64) -> Result<
     ))
 }
 
-/// The longest time in nanoseconds that an option may name: 30 years.
+/// The longest time that an option accepts, in nanoseconds: 30 years.
 pub(crate) const NANOSECONDS_MAX: f64 = 1e18;
 
-/// How long each turn of a rotation shall be, in units of 100 ns; 0 for the default.
+/// The requested length of each turn of a rotation, in units of 100 ns; 0 for the default.
 pub(crate) fn rotation(work: &Work) -> Result<u32> {
     let units = |value| positive("--rotate", value, 1e4, f64::from(u32::MAX));
     Ok(work.rotate.map(units).transpose()?.unwrap_or(0) as u32)

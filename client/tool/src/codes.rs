@@ -7,13 +7,13 @@ pub(crate) struct Code {
     pub(crate) name: &'static str,
     /// The exit status.
     pub(crate) status: u8,
-    /// What to do, as it stands beside the error; empty where each error says it itself.
+    /// What to do, as shown with the error; empty if the errors say it themselves.
     pub(crate) hint: &'static str,
     /// What it means.
     pub(crate) meaning: &'static str,
-    /// What leads to it.
+    /// What can cause it.
     pub(crate) causes: &'static [&'static str],
-    /// What else there is to do.
+    /// What else can be done.
     pub(crate) remedy: &'static str,
 }
 
@@ -35,22 +35,22 @@ const fn code(
     }
 }
 
-/// What to do about a mistake of the client's.
+/// What to do about a client's mistake.
 const REPORT: &str =
     "This is a defect in the client program. Please report it with the command line.";
 
-/// What to do where the two sides do not match.
+/// What to do if the two sides do not match.
 const SAME_RELEASE: &str = "Install halprof.exe and halprof.sys of the same release.";
 const MIXED: &str = "halprof.exe and halprof.sys of different releases";
 
 impl Code {
-    /// Whether it concerns only those who write clients of their own.
+    /// Whether it concerns only authors of other clients.
     pub(crate) fn is_for_clients(&self) -> bool {
         self.hint == REPORT || self.causes == [MIXED]
     }
 }
 
-/// By exit status.
+/// Sorted by exit status.
 #[rustfmt::skip]
 pub(crate) const CODES: &[Code] = &[
     code("internal", 1, "This is a defect in halprof. Please report it with the command line and, if you used one, the CPUID dump.", "Internal error: the model faulted, or a result could not be formatted.",
@@ -235,7 +235,7 @@ pub(crate) const CODES: &[Code] = &[
 ];
 
 impl Code {
-    /// The row of a code that the tool itself gives: each has one.
+    /// The row of a code that the tool itself uses; each of them has one.
     #[must_use]
     pub(crate) fn of(code: &str) -> &'static Self {
         Self::find(code).unwrap_or(&CODES[0])
@@ -247,7 +247,7 @@ impl Code {
         CODES.iter().find(|row| row.name == code)
     }
 
-    /// What to do: what stands beside the error, and more.
+    /// What to do: the hint shown with the error, and more.
     #[must_use]
     pub(crate) fn what_to_do(&self) -> String {
         match (self.hint, self.remedy) {
@@ -266,7 +266,7 @@ mod tests {
     use shared_types::ErrorCode;
     use std::collections::BTreeSet;
 
-    /// The texts between quotes in a function of a source file.
+    /// The texts in quotation marks in a function of a source file.
     fn quoted(source: &'static str, function: &str) -> BTreeSet<&'static str> {
         let (_, body) = source.split_once(function).expect("the function");
         let (body, _) = body.split_once("\n    }\n").expect("its end");

@@ -1,4 +1,4 @@
-//! `halprof report --diff`: what has become more and less from one recording to another.
+//! `halprof report --diff`: what has increased and decreased from one recording to another.
 
 use crate::args;
 use crate::command::report::{Keys, ShareBody};
@@ -57,7 +57,7 @@ struct Side {
     share: ShareBody,
 }
 
-/// What one row was and is.
+/// The sums of one row before and after.
 #[derive(Clone, Copy, Default)]
 struct Change {
     before: Sum,
@@ -75,7 +75,7 @@ struct Row<'a> {
     names: Vec<String>,
     values: &'a [Value],
     change: Change,
-    /// Chance alone does not explain the change, all rows considered.
+    /// Chance alone does not explain the change, given the number of rows.
     clear: bool,
 }
 
@@ -120,7 +120,7 @@ pub(super) fn run(
     output.print(&Output::object("diff", modelled, body)?)
 }
 
-/// The sources that both recordings have.
+/// The sources that are in both recordings.
 fn common(before: &Report, after: &Report) -> Result<Vec<Arc<str>>> {
     let names = |report: &Report| {
         let sources = report.sources.iter();
@@ -142,8 +142,8 @@ fn common(before: &Report, after: &Report) -> Result<Vec<Arc<str>>> {
     Ok(common)
 }
 
-/// Puts rows side by side that read alike; identifiers of processes differ from run to run, so a
-/// process is known by its name.
+/// Pairs rows with the same text. Process identifiers differ from run to run, so a process is
+/// matched by name.
 fn compare<'a>(before: &'a Table, after: &'a Table, common: &[Arc<str>]) -> Vec<Compared<'a>> {
     let mut sources: Vec<Option<&str>> = Vec::new();
     for part in before.parts.iter().chain(&after.parts) {
@@ -205,14 +205,14 @@ fn names(values: &[Value]) -> Vec<String> {
     values.iter().map(name).collect()
 }
 
-/// By how much its share has grown.
+/// By how many percentage points its share has grown.
 fn points(change: Change, all: Change) -> f64 {
     let share = |part: Sum, whole: Sum| Share::of(part.samples, whole.samples).value;
     share(change.after, all.after) - share(change.before, all.before)
 }
 
 impl Change {
-    /// How likely chance alone makes at least such a difference.
+    /// How likely chance alone is to cause at least this difference.
     fn by_chance(self, all: Self) -> f64 {
         by_chance(
             (self.before.samples, all.before.samples),

@@ -1,6 +1,6 @@
-//! What the documents are made from: the schemas of JSON by the types that are printed.
+//! The sources of generated documents: JSON schemas, derived from the types that are printed.
 //!
-//! `cargo xtask documents` writes them; a test holds the committed ones against these.
+//! `cargo xtask documents` writes them; a test compares the committed files with these.
 
 use crate::{command, diff, metrics, output};
 use halprof_measure::regions::Report as Regions;
@@ -9,7 +9,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 use serde_json::{Value, json};
 
-/// Every schema: its name, which `halprof/NAME/1` stands for in `schema`, and what is in its file.
+/// Every schema: its NAME in `halprof/NAME/1`, the value of the field `schema`, and its content.
 #[must_use]
 pub fn schemas() -> Vec<(&'static str, Value)> {
     use command::{
@@ -47,10 +47,10 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// What every object has.
+/// The fields that every object has.
 const COMMON: [Option<&str>; 2] = [Some("schema"), Some("modelled")];
 
-/// What is printed of a body: its own fields behind those of every object.
+/// The schema of a body as it is printed: its own fields after those that every object has.
 fn of<T: JsonSchema>(name: &'static str) -> (&'static str, Value) {
     let settings = SchemaSettings::draft2020_12().for_serialize();
     let settings = settings.with(|settings| settings.inline_subschemas = true);

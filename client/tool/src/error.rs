@@ -1,4 +1,4 @@
-//! What goes wrong, as the tool tells it: a code, an exit status, and what to do about it.
+//! The tool's errors: each has a code, an exit status, and advice on what to do.
 
 use crate::codes::Code;
 use halprof_measure::Error as Measure;
@@ -13,20 +13,20 @@ pub enum Error {
     /// Measuring, or reading a recording, failed.
     #[error(transparent)]
     Measure(#[from] Measure),
-    /// Windows would not install, remove or start the driver.
+    /// Windows refused to install, remove or start the driver.
     #[error("{0}")]
     Installation(Obstacle),
-    /// Nothing but time can be counted here, and why.
+    /// Only time can be counted here, and why.
     #[error("no counter can be used here, only time can be counted. {why}")]
     NoCounters {
         /// What was refused.
         refused: Measure,
-        /// Why, in whole sentences.
+        /// Why, in full sentences.
         why: String,
         /// What helps.
         hint: String,
     },
-    /// What was asked for cannot be written to standard output.
+    /// The result could not be written to standard output.
     #[error("standard output: {0}")]
     Output(io::Error),
 }
@@ -58,7 +58,7 @@ impl Error {
         Measure::usage(message, hint).into()
     }
 
-    /// What cannot be had here, whoever asks.
+    /// Something that is not available here to anyone.
     pub(crate) fn unavailable(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::Measure(Measure::Unavailable {
             message: message.into(),
@@ -74,7 +74,7 @@ impl Error {
         })
     }
 
-    /// A refusal that the tool foresees.
+    /// A refusal that the tool predicts.
     pub(crate) const fn refused(refusal: Refusal) -> Self {
         Self::Measure(Measure::Refused(refusal))
     }
@@ -100,13 +100,13 @@ impl Error {
         }
     }
 
-    /// The exit status of a process that ends with this.
+    /// The exit status of a process that ends with this error.
     #[must_use]
     pub fn exit_status(&self) -> u8 {
         Code::of(self.code()).status
     }
 
-    /// What to do about it, as a sentence.
+    /// Advice on what to do, as a sentence.
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
@@ -127,7 +127,7 @@ impl Error {
     }
 }
 
-/// What to do about what went wrong while measuring: what the error says itself, or its code.
+/// Advice on an error of measuring: from the error itself, or from its code.
 pub(crate) fn hint_of(error: &Measure) -> String {
     match error {
         Measure::Usage { hint, .. }
@@ -142,7 +142,7 @@ pub(crate) fn hint_of(error: &Measure) -> String {
     }
 }
 
-/// What to do where a file cannot be read or written.
+/// Advice for a file that cannot be read or written.
 fn hint_of_file(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::StorageFull => {

@@ -1,4 +1,4 @@
-//! What help shows below the options: examples, and what an option's text has no room for.
+//! The text below the options in help: examples, and what does not fit into an option's own text.
 //!
 //! A test takes every line that begins with `halprof` for a command line.
 
@@ -30,7 +30,7 @@ Examples:
   halprof check -e TotalIssues,TotalCycles,CacheMisses
   halprof check -g TotalIssues,TotalCycles";
 
-/// What `--workload` takes.
+/// The syntax of `--workload`.
 macro_rules! workload {
     () => {
         "\
@@ -179,7 +179,7 @@ mod tests {
             .collect();
         assert!(commands.len() > 30, "{commands:?}");
         for command in commands {
-            // What it does may stand behind it.
+            // A description may follow the command.
             let command = command.split("  ").next().unwrap_or_default();
             let command = command.split(" > ").next().unwrap_or_default();
             let words = command

@@ -1,4 +1,4 @@
-//! Options of the commands that read recordings, as the library takes them.
+//! Converts the options of commands that read recordings to the library's types.
 
 use crate::args::{self, joined};
 use crate::command::report::branches;
@@ -13,16 +13,16 @@ use halprof_profile::symbols::{Kind, Opened};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The status that tells scripts that a file is not the whole recording.
+/// The exit status that tells scripts that the recording is incomplete.
 const INCOMPLETE: u8 = 5;
 
-/// Modules whose missing symbols are told one by one.
+/// How many modules without symbols are listed one by one.
 const TOLD_MODULES: usize = 4;
 
-/// As many samples as VTune's advice asks for.
+/// Enough samples, by VTune's advice.
 const ENOUGH: u64 = 10_000;
 
-/// Part of the samples in percent that may be lost before it is worth a warning.
+/// The share of samples, in percent, above which losses are worth a warning.
 const LOST_PERCENT: u64 = 1;
 
 /// Which samples count.
@@ -67,7 +67,8 @@ pub(super) fn tables(lists: &[String]) -> Result<Vec<Vec<Key>>> {
     lists.iter().map(table).collect()
 }
 
-/// What is said of every recording: its machine, and what is missing. Answers the exit status.
+/// Prints what applies to every recording: its machine, and what is missing. Returns the exit
+/// status.
 pub(super) fn introduce(recording: &Recording, output: &Output) -> u8 {
     output.note_model(&Told {
         modelled: recording.metadata.modelled,
@@ -88,7 +89,7 @@ pub(super) fn introduce(recording: &Recording, output: &Output) -> u8 {
     if flaw.is_some() { INCOMPLETE } else { 0 }
 }
 
-/// Why numbers are worth less than they look.
+/// Reasons why numbers are less reliable than they look.
 #[expect(clippy::cast_precision_loss, reason = "a percentage needs few digits")]
 pub(super) fn warnings(report: &Report) -> Vec<String> {
     let mut warnings = Vec::new();
@@ -157,7 +158,7 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
     warnings
 }
 
-/// That sources were sampled for a part of the time only.
+/// The message that sources were sampled for only part of the time.
 pub(super) fn took_turns(sources: &[(String, f64)], what_then: &str) -> Option<String> {
     let parts = sources.iter().map(|(_, part)| part * 100.0);
     let (least, most) = parts.fold((f64::MAX, f64::MIN), |(least, most), part| {
@@ -177,7 +178,7 @@ pub(super) fn took_turns(sources: &[(String, f64)], what_then: &str) -> Option<S
     })
 }
 
-/// That system events were lost.
+/// The message that system events were lost.
 pub(super) fn events_lost(n: u64) -> String {
     format!(
         "{} system events were lost: short-lived processes and their modules may have no name",
@@ -216,7 +217,7 @@ impl From<&Opened> for OpenedModule {
     }
 }
 
-/// Says which modules have no good symbols. What a model makes up has none to be found.
+/// Notes which modules have no good symbols. Modules invented by a model have none to be found.
 pub(super) fn note_symbols(opened: &[Opened], output: &Output) {
     let found = |opened: &&Opened| matches!(opened.kind, Kind::Pdb | Kind::Dwarf);
     let real = |opened: &&Opened| opened.module.path.is_some();

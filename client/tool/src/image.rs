@@ -1,7 +1,7 @@
-//! `image=FILE` of a workload: a modelled machine that runs the code of a real file.
+//! `image=FILE` in a workload: a modelled machine that runs the code of a real file.
 //!
-//! The model does not execute it. It retires instructions at the addresses where those of the file
-//! are, so that samples have functions and lines that are really there.
+//! The model does not execute it. It retires instructions at the addresses of the file's
+//! instructions, so that samples have functions and lines that really exist.
 
 use crate::{Error, Result};
 use halprof_profile::recording::Module;
@@ -10,10 +10,10 @@ use halprof_profile::symbols::{Executable, Function, SymbolPath};
 use sim::workload::{Workload, WorkloadError};
 use std::path::Path;
 
-/// The keys of a workload that are about a file.
+/// The keys of a workload that concern a file.
 pub(crate) const KEYS: [&str; 2] = ["image", "function"];
 
-/// The keys that are taken out of a workload before the model reads it.
+/// The keys that are removed from a workload before the model reads it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Keys<'a> {
     image: Option<&'a str>,
@@ -21,7 +21,7 @@ pub(super) struct Keys<'a> {
 }
 
 impl<'a> Keys<'a> {
-    /// Parts the keys from the rest of the workload.
+    /// Separates these keys from the rest of the workload.
     pub(super) fn take(text: &'a str) -> Result<(Self, String)> {
         let mut keys = Self::default();
         let mut rest = Vec::new();
@@ -55,7 +55,7 @@ impl<'a> Keys<'a> {
         Ok((keys, rest.join(",")))
     }
 
-    /// Lets the workload run that code; answers the module it is in.
+    /// Makes the workload run that code; returns the module that contains it.
     pub(super) fn apply(&self, workload: &mut Workload) -> Result<Option<Module>> {
         let Some(image) = self.image else {
             return Ok(None);
@@ -72,7 +72,7 @@ impl<'a> Keys<'a> {
         Ok(Some(executable.module().clone()))
     }
 
-    /// Those that are named; all where none is.
+    /// The named functions, or all if none is named.
     fn functions(&self, executable: &Executable) -> Result<Vec<Function>> {
         let mut functions = executable.functions();
         let Some(name) = self.function else {

@@ -1,7 +1,7 @@
-//! The console tool: arguments to library calls to text or JSON.
+//! The console tool: turns arguments into library calls, and results into text or JSON.
 //!
 //! [`run`] is the tool. [`run_with`] is the same with another way to open what `--machine` names,
-//! so that every command runs on whatever carries requests.
+//! so that every command runs on any transport.
 #![expect(
     clippy::format_push_string,
     reason = "a report is a few lines; writing into a String has no error to handle"
@@ -74,8 +74,8 @@ pub fn run_with(arguments: impl IntoIterator<Item = OsString>, open: Opener<'_>)
     exit_code(status(arguments, open))
 }
 
-/// All has been said and given back: the status of a program on Windows has 32 bits, and only
-/// `exit` passes them on whole.
+/// Everything has been printed and released by now. An exit status on Windows has 32 bits, and only
+/// `exit` passes on all of them.
 fn exit_code(status: u32) -> ExitCode {
     match u8::try_from(status) {
         Ok(status) => ExitCode::from(status),
@@ -104,7 +104,7 @@ fn status(arguments: impl IntoIterator<Item = OsString>, open: Opener<'_>) -> u3
     }
 }
 
-/// The arguments, with those that a file has, one a line, in the place of each `@FILE`.
+/// The arguments, with each `@FILE` replaced by the arguments in that file, one per line.
 fn expanded(given: &[OsString]) -> Result<Vec<OsString>> {
     let own = given
         .iter()
@@ -126,7 +126,7 @@ fn expanded(given: &[OsString]) -> Result<Vec<OsString>> {
     Ok(all)
 }
 
-/// How to say what goes wrong before the arguments are known.
+/// How to report errors before the arguments are parsed.
 fn before_parsing(arguments: &[OsString]) -> Output {
     let own = || arguments.iter().take_while(|&argument| argument != "--");
     let lines = own().any(|argument| argument == "--jsonl");
@@ -139,7 +139,7 @@ fn before_parsing(arguments: &[OsString]) -> Output {
     Output::json(modelled, lines)
 }
 
-/// What clap has to say: help and version as they are, all else as a usage error.
+/// Prints clap's messages: help and version unchanged, anything else as a usage error.
 fn misused(error: &clap::Error, arguments: &[OsString]) -> u8 {
     if matches!(
         error.kind(),
@@ -166,8 +166,8 @@ fn misused(error: &clap::Error, arguments: &[OsString]) -> u8 {
     output.fail(&usage)
 }
 
-/// Does what the command says; answers the exit status of one that did not fail, which is that of
-/// the program where it ran one.
+/// Executes the command; returns the exit status if it did not fail, which is that of the program
+/// if it ran one.
 fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u32> {
     let place = || open(arguments.machine());
     let status = match &arguments.command {
@@ -229,7 +229,7 @@ impl On {
         let description = place.description().map(str::to_owned);
         let connection = Connection::new(place)?;
         let told = Told {
-            // The shipped driver does not know that its machine is a model.
+            // The shipped driver does not know when its machine is a model.
             modelled: connection.modelled() || description.is_some(),
             machine: description.unwrap_or_else(|| connection.answerer().to_owned()),
         };
@@ -250,7 +250,8 @@ impl On {
         no_counters(&machine, processors.first()?)
     }
 
-    /// The same error; of a source that is not there because no counter is, with the reason.
+    /// The same error; if a source is unavailable because there are no counters, with the reason
+    /// for that.
     fn explained(&mut self, error: Error) -> Error {
         const OF_SOURCES: [ErrorCode; 3] = [
             ErrorCode::SourceUnknown,

@@ -1,4 +1,4 @@
-//! Marks on their way from the shared buffer to the file.
+//! Moves marks from the shared buffer to the file.
 
 use crate::Result;
 use halprof_measure::Clock;
@@ -6,11 +6,12 @@ use halprof_measure::marks::{Buffer, Cause, Moment, Rate, step_ticks};
 use halprof_profile::recording::{Background, Channels, Cost, Part};
 use std::time::{Duration, Instant};
 
-/// How often the buffer is emptied: it has room for more than a hundred million marks a second.
+/// How often the buffer is drained: at this interval it has room for more than a hundred million
+/// marks a second.
 pub(crate) const DRAIN: Duration = Duration::from_millis(10);
-/// How often the file is told what marks were made on.
+/// How often the channels' data is written to the file.
 const TOLD: Duration = Duration::from_secs(1);
-/// For how long the clocks are compared at least.
+/// The minimum time for which the clocks are compared.
 const COMPARED: Duration = Duration::from_millis(50);
 
 /// A recorder of marks.
@@ -33,18 +34,18 @@ impl Marking {
         })
     }
 
-    /// What a program needs to find it.
+    /// The environment variable by which a program finds it.
     pub(crate) fn environment(&self) -> (&'static str, String) {
         self.buffer.environment()
     }
 
-    /// The rate of the clock since the beginning, which is not less than 50 ms ago.
+    /// The rate of the clock since the beginning, which is at least 50 ms ago.
     pub(crate) fn rate(&self) -> Rate {
         std::thread::sleep(COMPARED.saturating_sub(self.begun.elapsed()));
         Moment::now().rate_since(&self.begun)
     }
 
-    /// Moves what was marked to the file.
+    /// Moves new marks to the file.
     pub(crate) fn drain(&mut self, writer: &mut Background) -> Result<()> {
         let mut marks = Vec::new();
         self.buffer.drain(&mut marks);
@@ -59,7 +60,7 @@ impl Marking {
         Ok(())
     }
 
-    /// Moves the rest, and what they were made on.
+    /// Moves the rest, and writes the channels' data.
     pub(crate) fn finish(&mut self, writer: &mut Background) -> Result<()> {
         self.drain(writer)?;
         self.tell(writer)
@@ -90,12 +91,12 @@ impl Marking {
         }
     }
 
-    /// Marks in the file.
+    /// The number of marks in the file.
     pub(crate) const fn marks(&self) -> u64 {
         self.marks
     }
 
-    /// Marks that were dropped, for whatever cause.
+    /// Marks that were dropped, for any cause.
     pub(crate) fn dropped(&self) -> u64 {
         let dropped = Cause::ALL.map(|cause| self.buffer.dropped(cause));
         dropped.into_iter().fold(0, u64::saturating_add)

@@ -1,4 +1,4 @@
-//! `halprof list --metrics`: the metrics there are, and what each counts here.
+//! `halprof list --metrics`: the available metrics, and what each counts here.
 
 use crate::On;
 use crate::Result;

@@ -1,4 +1,4 @@
-//! What goes to standard output and to standard error, for people and for programs.
+//! What goes to standard output and standard error, for people and for programs.
 
 use crate::args::Arguments;
 use crate::shown::{Shown, visible, visible_json};
@@ -14,10 +14,10 @@ use std::time::Duration;
 
 pub(crate) const ERROR: Style = AnsiColor::Red.on_default().bold();
 const HINT: Style = AnsiColor::Cyan.on_default();
-/// What a reader of figures must not miss.
+/// For what a reader of the figures must not miss.
 pub(crate) const WARNING: Style = AnsiColor::Yellow.on_default();
 
-/// Whom results are for.
+/// The form of the results.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Text,
@@ -27,27 +27,27 @@ enum Form {
     JsonLines,
 }
 
-/// How to say what is to be said.
+/// How to print results and messages.
 pub(crate) struct Output {
     form: Form,
     quiet: bool,
     /// Tables are comma-separated values.
     csv: bool,
     width: Width,
-    /// What an error says before anybody has answered.
+    /// The value of `modelled` in an error before the machine is known.
     modelled: bool,
 }
 
-/// What every result says of its machine.
+/// What every result says about its machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Told {
-    /// Whether it is modelled, and no silicon.
+    /// Whether it is modelled.
     pub(crate) modelled: bool,
     /// What it is.
     pub(crate) machine: String,
 }
 
-/// One JSON object: the command's own fields behind those of every command.
+/// One JSON object: the command's own fields after those of every command.
 #[derive(Serialize)]
 struct Object<T> {
     schema: String,
@@ -100,7 +100,7 @@ impl Output {
         }
     }
 
-    /// For errors before the arguments are known, for people.
+    /// Text output, for errors before the arguments are parsed.
     pub(crate) const fn text() -> Self {
         Self {
             form: Form::Text,
@@ -111,7 +111,7 @@ impl Output {
         }
     }
 
-    /// The same, for programs.
+    /// JSON output, for errors before the arguments are parsed.
     pub(crate) const fn json(modelled: bool, lines: bool) -> Self {
         Self {
             form: if lines { Form::JsonLines } else { Form::Json },
@@ -122,17 +122,17 @@ impl Output {
         }
     }
 
-    /// How many columns standard output has.
+    /// The width of standard output in columns.
     pub(crate) const fn width(&self) -> Width {
         self.width
     }
 
-    /// Whether JSON is wanted.
+    /// Whether JSON is requested.
     pub(crate) fn is_json(&self) -> bool {
         self.form != Form::Text
     }
 
-    /// Whether comma-separated values are wanted.
+    /// Whether comma-separated values are requested.
     pub(crate) const fn is_csv(&self) -> bool {
         self.csv
     }
@@ -145,7 +145,7 @@ impl Output {
         )
     }
 
-    /// The same, on one line where lines are wanted.
+    /// The same, on one line if JSON lines are requested.
     pub(crate) fn told(
         &self,
         command: &str,
@@ -159,7 +159,7 @@ impl Output {
         }
     }
 
-    /// Prints a result: as JSON, or as `text` words it.
+    /// Prints a result: as JSON, or as `text` formats it.
     pub(crate) fn result<T: Serialize>(
         &self,
         command: &str,
@@ -174,7 +174,7 @@ impl Output {
         }
     }
 
-    /// The same, for a result that is a table: as comma-separated values where they are wanted.
+    /// The same for a result that is a table: as comma-separated values if they are requested.
     pub(crate) fn rows<T: Serialize, R: Serialize>(
         &self,
         command: &str,
@@ -188,12 +188,12 @@ impl Output {
         self.result(command, modelled, body, text)
     }
 
-    /// Prints to standard output. Who has stopped listening has heard enough.
+    /// Prints to standard output. If the reader has closed the pipe, that is no error.
     pub(crate) fn print(&self, text: &str) -> Result<()> {
         self.print_to_listener(text).map(drop)
     }
 
-    /// Prints what is for programs and is no JSON. It goes as it is to whatever is no terminal.
+    /// Prints data for programs that is not JSON. Unless it goes to a terminal, it is not escaped.
     pub(crate) fn print_data(&self, text: &str) -> Result<()> {
         if io::stdout().is_terminal() {
             return self.print(text);
@@ -201,8 +201,8 @@ impl Output {
         Self::put(text).map(drop)
     }
 
-    /// Prints a part of what has many; answers whether anybody still listens. Data goes as it is to
-    /// whatever is no terminal.
+    /// Prints one of many parts; returns whether the reader is still there. Unless it goes to a
+    /// terminal, data is not escaped.
     pub(crate) fn print_stream(&self, text: &str, is_data: bool) -> Result<bool> {
         if is_data && !io::stdout().is_terminal() {
             return Self::put(text);
@@ -210,7 +210,7 @@ impl Output {
         self.print_to_listener(text)
     }
 
-    /// The same; answers whether anybody still listens.
+    /// The same for text; returns whether the reader is still there.
     pub(crate) fn print_to_listener(&self, text: &str) -> Result<bool> {
         Self::put(&if self.is_json() {
             visible_json(text)
@@ -231,7 +231,7 @@ impl Output {
         }
     }
 
-    /// Says on standard error that a machine is modelled; nothing silences this.
+    /// Says on standard error that the machine is modelled; no option silences this.
     #[expect(
         clippy::unused_self,
         reason = "all that is printed is printed by an Output"
@@ -243,22 +243,22 @@ impl Output {
         }
     }
 
-    /// Says something beside the result, to people only.
+    /// Prints a remark beside the result, only in text output.
     pub(crate) fn note(&self, text: &str) {
         if !self.quiet && !self.is_json() {
             note(&Shown(text).to_string());
         }
     }
 
-    /// Says what makes a result worth less than it looks. With `--quiet` too: a figure without its
-    /// warning would be another figure.
+    /// Prints a warning about a result, even with `--quiet`: without its warning a figure would be
+    /// misleading.
     pub(crate) fn warn(&self, text: &str) {
         if !self.is_json() {
             note(&format!("{} {}", styled(WARNING, "warning:"), Shown(text)));
         }
     }
 
-    /// Tells what is wrong with the command line, as the parser words it.
+    /// Prints an error in the command line, in the parser's words.
     #[expect(
         clippy::unused_self,
         reason = "all that is printed is printed by an Output"
@@ -272,7 +272,7 @@ impl Output {
         }
     }
 
-    /// Tells an error; answers the exit status.
+    /// Prints an error; returns the exit status.
     pub(crate) fn fail(&self, error: &Error) -> u8 {
         if self.is_json() {
             let body = Failure {
@@ -297,7 +297,7 @@ impl Output {
         self.progress_of(None, "{spinner} {wide_msg}")
     }
 
-    /// The same for what has a known end, in whatever unit: with a bar and the time left.
+    /// The same for work with a known end, in any unit: with a bar and the remaining time.
     pub(crate) fn progress_to(&self, end: u64) -> ProgressBar {
         self.progress_of(Some(end), "{percent:>3} %, {eta} left {wide_bar:.green}")
     }
@@ -319,17 +319,17 @@ fn note(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "halprof: {}", visible(text));
 }
 
-/// Text in a style; it is printed plain where colours are not wanted.
+/// Text in a style; it is printed plain if colours are not wanted.
 pub(crate) fn styled(style: Style, text: &str) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// Text without its styles, for files.
+/// Text without styles, for files.
 pub(crate) fn plain(text: &str) -> String {
     anstream::adapter::strip_str(text).to_string()
 }
 
-/// Nanoseconds in seconds: `1.234567 s`.
+/// Formats nanoseconds as seconds: `1.234567 s`.
 pub(crate) fn seconds(nanoseconds: impl Into<u128>) -> String {
     let nanoseconds = nanoseconds.into();
     let (whole, rest) = (nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000);

@@ -1,4 +1,4 @@
-//! The periods wanted and those in use, and what to say where they differ.
+//! The requested periods and those in use, and what to say if they differ.
 
 use crate::choice::Choice;
 use halprof_measure::Settled;
@@ -32,15 +32,15 @@ pub(super) struct Period {
     pub(super) time: bool,
 }
 
-/// The periods of those sources of the choice that were settled together.
+/// The periods of those sources of the choice that were configured together.
 pub(super) fn of_pass(choice: &Choice, indexes: &[usize], settled: &Settled) -> Vec<Period> {
     let chosen = indexes.iter().filter_map(|&index| choice.chosen.get(index));
     let chosen = chosen.zip(&settled.intervals);
     chosen.map(|(chosen, used)| period(chosen, used)).collect()
 }
 
-/// The periods that matter where these of the chosen sources are counted: the tick of time, and
-/// what was asked for.
+/// The periods that matter when these of the chosen sources are counted: the tick of time, and
+/// those that were requested.
 pub(super) fn of_counting(choice: &Choice, indexes: &[usize], settled: &Settled) -> Vec<Period> {
     let chosen = indexes.iter().filter_map(|&index| choice.chosen.get(index));
     let all = chosen.zip(of_pass(choice, indexes, settled));
@@ -66,7 +66,7 @@ fn period(chosen: &Chosen, interval: &UsedInterval) -> Period {
     }
 }
 
-/// What was done otherwise than asked for.
+/// Notes on what differs from the request.
 pub(super) fn notes<'a>(
     periods: impl IntoIterator<Item = &'a Period, IntoIter: Clone>,
 ) -> Vec<String> {

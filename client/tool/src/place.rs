@@ -6,24 +6,24 @@ use halprof_measure::Driver;
 use halprof_measure::{Modelled, ModelledMachine, Transport, did_you_mean, spec};
 use shared_types::request::RequestCode;
 
-/// What `--machine` calls the installed driver.
+/// The name of the installed driver for `--machine`.
 pub const DRIVER: &str = "driver";
 
 /// What answers the requests.
 pub struct Place {
     answers: Answers,
-    /// What a modelled machine is a model of.
+    /// The description of the model, if this is one.
     description: Option<String>,
 }
 
 enum Answers {
-    /// `halprof.sys` on Windows, or whatever else measures in the time of this machine.
+    /// `halprof.sys` on Windows, or anything else that measures in real time.
     RealTime(Box<dyn Transport>),
     Modelled(Box<dyn ModelledMachine>),
 }
 
 impl Place {
-    /// What `--machine` names: the installed driver, or its service on a modelled machine.
+    /// Opens what `--machine` names: the installed driver, or its service on a modelled machine.
     pub fn open(machine: &str) -> Result<Self> {
         if machine == DRIVER {
             return driver();
@@ -33,7 +33,7 @@ impl Place {
         Ok(Self::modelled(Box::new(model), spec.description))
     }
 
-    /// Something that measures in the time of this machine, where programs run.
+    /// Something that measures in real time, on the machine where programs run.
     #[must_use]
     pub fn real_time(transport: Box<dyn Transport>) -> Self {
         Self {
@@ -42,7 +42,7 @@ impl Place {
         }
     }
 
-    /// A modelled machine, and what it is a model of.
+    /// A modelled machine, and the description of its model.
     #[must_use]
     pub fn modelled(machine: Box<dyn ModelledMachine>, description: String) -> Self {
         Self {
@@ -51,12 +51,12 @@ impl Place {
         }
     }
 
-    /// What a modelled machine is a model of.
+    /// The description of the model, if this is a modelled machine.
     pub(crate) fn description(&self) -> Option<&str> {
         self.description.as_deref()
     }
 
-    /// The model, where this is one.
+    /// The model, if this is one.
     pub(crate) fn model(&mut self) -> Option<&mut dyn ModelledMachine> {
         match &mut self.answers {
             Answers::RealTime(_) => None,
@@ -99,7 +99,8 @@ fn driver() -> Result<Place> {
     }
 }
 
-/// No device has our interface: there is none, or its driver does not run, or it is another one.
+/// No device has halprof's interface: there is none, its driver does not run, or it is another
+/// driver.
 #[cfg(windows)]
 fn no_interface() -> Error {
     use halprof_setup::installation::{Standing, standing};

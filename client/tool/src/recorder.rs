@@ -1,5 +1,5 @@
-//! Samples on their way from the rings to the file: drained, looked at, and handed to the thread
-//! that writes.
+//! Moves samples from the rings to the file: drains them, notes where they come from, and hands
+//! them to the thread that writes.
 
 use crate::On;
 use crate::Result;
@@ -21,54 +21,54 @@ use shared_types::{ErrorCode, LossCause, Sample};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Rings hold two seconds of samples; they are drained far more often.
+/// The interval between drains. The rings hold two seconds of samples.
 pub(crate) const STEP_NS: u64 = 20_000_000;
-/// How often the file is told what has become of the samples.
+/// How often statistics are written to the file.
 const STATISTICS_NS: u64 = 1_000_000_000;
 
-/// A recording on its way.
+/// A recording in progress.
 pub(super) struct Recorder<'a> {
     choice: &'a Choice,
     writer: Background,
     inventory: Inventory,
     progress: &'a ProgressBar,
-    /// What became of the samples, over all passes.
+    /// The statistics of the samples, summed over all passes.
     sum: Statistics,
     /// Samples handed to the writer.
     samples: u64,
     /// Their branch records.
     branches: u64,
-    /// Those of each processor.
+    /// The samples of each processor.
     of_processors: BTreeMap<u32, u64>,
     /// Why the driver ended a pass.
     ended: Option<Refusal>,
-    /// Where a program may make marks.
+    /// The recorder of marks, if there is one.
     marking: Option<Marking>,
-    /// Why system events are not told.
+    /// Why system events are not reported.
     untold: Option<Refusal>,
 }
 
-/// What a recording came to.
+/// The result of a recording.
 pub(super) struct Recorded {
     pub(super) samples: u64,
     /// Their branch records.
     pub(super) branches: u64,
-    /// Those of the processor that had most.
+    /// The samples of the processor that had most.
     pub(super) busiest: u64,
     pub(super) statistics: Statistics,
-    /// Marks in the file.
+    /// The number of marks in the file.
     pub(super) marks: u64,
     pub(super) marks_dropped: u64,
     pub(super) missed: Missed,
     pub(super) interrupted: bool,
     /// Why the driver ended it.
     pub(super) ended: Option<Refusal>,
-    /// Why system events were not told.
+    /// Why system events were not reported.
     pub(super) untold: Option<Refusal>,
 }
 
 impl<'a> Recorder<'a> {
-    /// Begins to write what `runner` will run; `modules` are what a model has of its own.
+    /// Starts writing the recording of what `runner` will run; `modules` are the model's own.
     pub(super) fn new(
         writer: Writer,
         choice: &'a Choice,
@@ -99,7 +99,7 @@ impl<'a> Recorder<'a> {
         Ok(recorder)
     }
 
-    /// Samples one pass: these sources of the choice, from the beginning of what runs to its end.
+    /// Samples one pass: these sources of the choice, for one complete run.
     pub(super) fn pass(
         &mut self,
         on: &mut On,
@@ -139,7 +139,7 @@ impl<'a> Recorder<'a> {
         }
         let elapsed_ns = runner.elapsed_ns(session.transport());
         match session.stop() {
-            // What the driver has ended need not be stopped.
+            // The driver has ended the session, so it need not be stopped.
             Err(Cause::Refused(refusal))
                 if refusal.code == ErrorCode::NotRunning && session.ended().is_some() => {}
             stopped => stopped?,
@@ -159,7 +159,7 @@ impl<'a> Recorder<'a> {
         self.drain_marks()
     }
 
-    /// Starts a pass that is told of system events; without them where Windows does not tell.
+    /// Starts a pass with system events, or without them if Windows does not report any.
     fn start<T: Transport>(&mut self, session: &mut Session<T>, indexes: &[usize]) -> Result<()> {
         let mut setup = self.choice.setup.only(indexes);
         setup.events = self.untold.is_none();
@@ -179,7 +179,7 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
-    /// Moves the system events that are there to the writer.
+    /// Moves pending system events to the writer.
     fn drain_events<T: Transport>(&mut self, session: &mut Session<T>) -> Result<()> {
         if self.untold.is_some() {
             return Ok(());
@@ -195,7 +195,7 @@ impl<'a> Recorder<'a> {
         self.ended.is_some()
     }
 
-    /// Writes the end.
+    /// Finishes the recording.
     pub(super) fn finish(mut self) -> Result<Recorded> {
         let missed = self.inventory.missed();
         let modules = self.inventory.identified(build);
@@ -219,7 +219,7 @@ impl<'a> Recorder<'a> {
         })
     }
 
-    /// Moves what is in the rings to the writer.
+    /// Moves the contents of the rings to the writer.
     fn drain<T: Transport>(&mut self, session: &mut Session<T>, indexes: &[usize]) -> Result<()> {
         loop {
             let (mut samples, branches, left) = session.drain_branches()?;
@@ -283,7 +283,8 @@ impl<'a> Recorder<'a> {
     }
 }
 
-/// Samples know their source by its place in the pass; the file, by its place in the choice.
+/// Replaces each sample's index of its source in the pass by the index in the choice, as in the
+/// file.
 fn in_the_choice(samples: &mut [Sample], indexes: &[usize]) {
     for sample in samples {
         let index = indexes.get(usize::from(sample.source)).copied();
@@ -292,7 +293,7 @@ fn in_the_choice(samples: &mut [Sample], indexes: &[usize]) {
     }
 }
 
-/// Which build a module is. Of a file that is gone, or no executable, nothing is known.
+/// The build of a module. Nothing is known if the file is gone, or is no executable.
 fn build(path: &str) -> symbols::Build {
     symbols::build_of(Path::new(path)).unwrap_or_default()
 }
@@ -320,7 +321,7 @@ fn ended(statistics: &samples::Statistics) -> Option<Refusal> {
     })
 }
 
-/// The sources of a pass that were on a counter for a part of the time only, on the processors that
+/// The sources of a pass that were on a counter for only part of the time, on the processors that
 /// can count them.
 fn turns(counts: &[Vec<Count>], indexes: &[usize], choice: &Choice) -> Vec<Turns> {
     let of_source = |(place, &index): (usize, &usize)| {
@@ -356,7 +357,7 @@ fn millionths(error: f64, value: u128) -> u64 {
     (error / value as f64 * 1e6).ceil() as u64
 }
 
-/// What the file says of a period.
+/// A period, as the file records it.
 pub(super) fn source(period: &crate::periods::Period, pass: u32) -> recording::Source {
     recording::Source {
         name: period.source.clone(),

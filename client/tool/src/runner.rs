@@ -1,4 +1,4 @@
-//! What runs while it is measured: a workload, a program, or nothing but time.
+//! What runs during a measurement: a workload, a program, or just time.
 
 use crate::On;
 use crate::args::Work;
@@ -19,15 +19,15 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// What runs while it is measured, and for how long.
+/// What runs during a measurement, and for how long.
 pub(crate) struct Runner {
     what: What,
     limit: Option<u64>,
     kill_children: bool,
-    /// The exit status of the program, the first that is not 0 where it was run several times;
-    /// `None` before it has ended by itself.
+    /// The exit status of the program, or the first one that is not 0 if it ran several times;
+    /// `None` until it has ended by itself.
     status: Option<u32>,
-    /// What it has started and still ran after it.
+    /// Processes that it started and that outlived it.
     outlived: Vec<Outlived>,
 }
 
@@ -63,10 +63,10 @@ enum What {
     /// A workload on a modelled machine.
     Workload {
         workload: Box<Workload>,
-        /// The file whose code it runs.
+        /// The module whose code it runs.
         image: Option<Module>,
     },
-    /// A program, or nothing but time.
+    /// A program, or just time.
     Real {
         launch: Launch,
         running: Option<Running>,
@@ -78,14 +78,14 @@ struct Running {
     program: Option<Program>,
 }
 
-/// How long a program that was interrupted, as halprof was, may take to end by itself.
+/// How long a program may take to end by itself after Ctrl-C, which reaches it as well as halprof.
 const GRACE: Duration = Duration::from_secs(2);
-/// How often Ctrl-C is looked for.
+/// How often Ctrl-C is checked for.
 const LOOK: Duration = Duration::from_millis(50);
 
 impl Runner {
-    /// What the options name, if this machine can run it. `own_output`: standard output is for the
-    /// result, and what a program prints goes to standard error.
+    /// Prepares what the options name, if this machine can run it. `own_output`: standard output is
+    /// for the result, and what a program prints goes to standard error.
     pub(crate) fn new(work: &Work, on: &mut On, choice: &Choice, own_output: bool) -> Result<Self> {
         let limit = |value| positive("--duration", value, 1e9, NANOSECONDS_MAX);
         let limit = work.duration.map(limit).transpose()?;
@@ -113,7 +113,7 @@ impl Runner {
         })
     }
 
-    /// The addresses that a modelled machine runs its user code from.
+    /// The range of addresses from which a modelled machine runs its user code.
     pub(crate) fn user_code(&self) -> Option<(u64, u64)> {
         match &self.what {
             What::Workload { workload, .. } => Some(workload.code()),
@@ -129,7 +129,7 @@ impl Runner {
         }
     }
 
-    /// The real file whose code a modelled machine runs.
+    /// The real module whose code a modelled machine runs.
     pub(crate) fn image(&self) -> Option<&Module> {
         match &self.what {
             What::Workload { image, .. } => image.as_ref(),
@@ -142,14 +142,15 @@ impl Runner {
         matches!(&self.what, What::Real { launch, .. } if !launch.command.is_empty())
     }
 
-    /// Gives the program a variable of its environment.
+    /// Adds a variable to the program's environment.
     pub(crate) fn lend(&mut self, variable: (&'static str, String)) {
         if let What::Real { launch, .. } = &mut self.what {
             launch.environment.push(variable);
         }
     }
 
-    /// Has a program ready: all but its first instruction is done before it is measured.
+    /// Prepares a program so far that only its first instruction is still to come when measuring
+    /// begins.
     pub(crate) fn prepare(&mut self) -> Result<()> {
         if let What::Real { launch, running } = &mut self.what {
             let program = (!launch.command.is_empty()).then(|| Program::suspended(launch));
@@ -177,7 +178,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Lets it run on for at most so many nanoseconds; answers whether there is more to run.
+    /// Lets it run for at most `nanoseconds`; returns whether there is more to run.
     pub(crate) fn step(&mut self, place: &mut Place, nanoseconds: u64) -> Result<bool> {
         let left = match self.limit {
             Some(limit) => limit.saturating_sub(self.elapsed_ns(place)),
@@ -198,7 +199,7 @@ impl Runner {
         Ok(more && nanoseconds < left && !interrupted())
     }
 
-    /// For how long it has been running: modelled time on a modelled machine.
+    /// How long it has been running: in modelled time on a modelled machine.
     pub(crate) fn elapsed_ns(&self, place: &mut Place) -> u64 {
         match (&self.what, place.model()) {
             (What::Workload { .. }, Some(model)) => model.elapsed_ns(),
@@ -213,7 +214,7 @@ impl Runner {
         }
     }
 
-    /// Whether this is modelled time, of which one step may take any amount.
+    /// Whether its time is modelled, so that a step may take any amount of it.
     pub(crate) const fn is_modelled(&self) -> bool {
         matches!(self.what, What::Workload { .. })
     }
@@ -226,7 +227,7 @@ impl Runner {
         }
     }
 
-    /// How long the next run will take, as far as one of `elapsed_ns` tells; `None` where the user
+    /// How long the next run will take, judging from one that took `elapsed_ns`; `None` if the user
     /// will end it.
     pub(crate) const fn planned_ns(&self, elapsed_ns: u64) -> Option<u64> {
         if self.ends() {
@@ -236,11 +237,11 @@ impl Runner {
         }
     }
 
-    /// How long it will take, where that is known.
+    /// How long it will take, if known.
     pub(crate) fn length_ns(&self) -> Option<u64> {
         let length = match &self.what {
             What::Workload { workload, .. } => Some(
-                // Modelled processors run one instruction, or one cycle, in a nanosecond.
+                // Modelled processors run one instruction, or one cycle, per nanosecond.
                 workload
                     .amount(Event::Instructions)
                     .max(workload.amount(Event::Cycles)),
@@ -250,9 +251,9 @@ impl Runner {
         self.limit.into_iter().chain(length).min()
     }
 
-    /// Lets the program not run on: one that still does is ended with all that it has started,
-    /// after Ctrl-C only if it does not end by itself. What outlives one that has ended is left
-    /// alone, but for Ctrl-C and `--kill-children`.
+    /// Ends the run. A program that still runs is ended with all that it has started; after Ctrl-C
+    /// only if it does not end by itself. Processes that outlive a program are left alone, except
+    /// after Ctrl-C and with `--kill-children`.
     pub(crate) fn end(&mut self) -> Result<()> {
         let What::Real {
             running: Some(running),
@@ -282,7 +283,7 @@ impl Runner {
         self.status.unwrap_or(0)
     }
 
-    /// What was measured.
+    /// The scope of the measurement.
     pub(crate) fn scope(&self, choice: &Choice) -> Scope {
         let launch = match &self.what {
             What::Workload { .. } => None,
@@ -302,7 +303,7 @@ impl Runner {
 }
 
 impl Scope {
-    /// The scope in a line; `None` of a modelled machine, which runs a workload and no programs.
+    /// The scope in one line; `None` for a modelled machine, which runs a workload and no programs.
     pub(crate) fn text(&self) -> Option<String> {
         if self.modelled {
             return None;
@@ -326,7 +327,7 @@ impl Scope {
         Some(text)
     }
 
-    /// What the program left running, in a line; `None` where there is nothing.
+    /// One line about the processes that the program left running; `None` if there are none.
     pub(crate) fn left(&self) -> Option<String> {
         let one = |process: &Outlived| match &process.name {
             Some(name) => format!("{name} ({})", process.id),
@@ -361,7 +362,7 @@ fn pin(work: &Work, choice: &Choice) -> Result<Option<Pin>> {
     Ok(Some(Pin::to(choice.selected())?))
 }
 
-/// A `--workload` for what is no model.
+/// The error for `--workload` on a machine that is no model.
 pub(crate) fn no_workload() -> Error {
     Error::unavailable(
         "only a modelled machine runs a `--workload`",
@@ -383,7 +384,7 @@ fn modelled_work(work: &Work, processors: u32, connection: &mut Connection<Place
     })
 }
 
-/// What `--workload` says a modelled machine shall run; without it the default.
+/// The workload that `--workload` describes, or the default.
 pub(crate) fn workload_of(
     text: Option<&str>,
     processors: u32,
@@ -392,7 +393,7 @@ pub(crate) fn workload_of(
     planned(text, processors, connection).map(|(workload, _)| workload)
 }
 
-/// The same with the file whose code it runs.
+/// The same workload, with the file whose code it runs.
 fn planned(
     text: Option<&str>,
     processors: u32,
@@ -438,7 +439,7 @@ impl Running {
         Ok(())
     }
 
-    /// Waits for so long, or until the program ends; answers whether it runs on.
+    /// Waits for the given time, or until the program ends; returns whether it still runs.
     fn wait(&mut self, nanoseconds: u64) -> Result<bool> {
         let end = Instant::now() + Duration::from_nanos(nanoseconds.min(1 << 60));
         while !interrupted() {
@@ -461,14 +462,15 @@ impl Running {
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Ctrl-C ends the measurement, not the process: what was counted so far is told.
+/// Makes Ctrl-C end the measurement and not the process: what was counted so far is printed.
 pub(crate) fn watch_for_interrupt() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // Where there can be no handler, Ctrl-C ends the process, and its handle ends the session.
+        // If no handler can be installed, Ctrl-C ends the process, and closing its handle ends the
+        // session.
         let _ = ctrlc::set_handler(|| {
             if INTERRUPTED.swap(true, Ordering::Relaxed) {
-                // Whoever asks twice will not wait.
+                // A second Ctrl-C ends the process at once.
                 std::process::exit(130);
             }
         });

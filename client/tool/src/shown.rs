@@ -1,15 +1,15 @@
 //! Text that is safe on a terminal.
 //!
-//! Names come from recordings, images and debug information, and so from strangers: a control
-//! character among them could clear the screen, write to the clipboard, break a table or let one
-//! name look like another. Whatever such a name is put into is printed by [`Output`], which lets
-//! nothing through but line ends, tabs and the tool's own colours.
+//! Names come from recordings, images and debug information, and so are untrusted: a control
+//! character in one could clear the screen, write to the clipboard, break a table or make one name
+//! look like another. Text with such names is printed by [`Output`], which passes only line ends,
+//! tabs and the tool's own colours.
 //!
 //! [`Output`]: crate::output::Output
 
 use std::fmt::{self, Display, Write};
 
-/// A text of somebody else's, on one line, with its control characters made visible.
+/// An untrusted text, on one line, with its control characters made visible.
 #[derive(Clone, Copy)]
 pub(crate) struct Shown<T>(pub(crate) T);
 
@@ -33,8 +33,8 @@ impl Write for Escaping<'_, '_> {
     }
 }
 
-/// Whether a terminal would do something else than show it: C0, DEL and C1, line and paragraph
-/// separators, and what changes the direction of text.
+/// Whether a terminal would do anything but show it: C0, DEL and C1, line and paragraph separators,
+/// and characters that change the direction of text.
 fn is_hidden(character: char) -> bool {
     character.is_control()
         || matches!(
@@ -58,7 +58,8 @@ fn escape(out: &mut impl Write, character: char) -> fmt::Result {
     }
 }
 
-/// Whole output: line ends, tabs and colours stay, everything else that is hidden is made visible.
+/// Makes complete output safe: line ends, tabs and colours stay, and every other hidden character
+/// is made visible.
 pub(crate) fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -81,15 +82,15 @@ pub(crate) fn visible(text: &str) -> String {
     out
 }
 
-/// The length of the colour that a text begins with (ECMA-48, SGR).
+/// The length of the colour sequence at the start of a text (ECMA-48, SGR).
 fn colour(text: &str) -> Option<usize> {
     let parameters = text.strip_prefix("\u{1b}[")?;
     let end = parameters.find(|c: char| !c.is_ascii_digit() && c != ';')?;
     parameters[end..].starts_with('m').then_some(2 + end + 1)
 }
 
-/// JSON, in which such characters can stand in strings only: they are escaped there, so that it
-/// says the same. Those below U+0020 are escaped in every JSON.
+/// JSON can contain such characters only in strings, where they are escaped, so that its meaning is
+/// unchanged. Those below U+0020 are always escaped in JSON.
 pub(crate) fn visible_json(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {

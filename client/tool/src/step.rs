@@ -1,6 +1,6 @@
-//! A program that is stepped, instruction by instruction, wherever it is in a range of its code.
+//! Single-steps a program, instruction by instruction, while it is in a range of its code.
 //!
-//! The platform's debugger interface is one file each; what to do with it is `range`.
+//! Each platform's debugger interface is a file of its own; `range` decides what to do with it.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -18,7 +18,7 @@ use std::io;
 type Thread = u32;
 
 impl Debuggee {
-    /// Puts a breakpoint there, unless one is there.
+    /// Sets a breakpoint at an address, unless there is one.
     fn break_at(&mut self, address: u64) -> io::Result<()> {
         if self.breaks_at(address) {
             return Ok(());
@@ -35,23 +35,24 @@ impl Debuggee {
     }
 }
 
-/// What happened in the program. Its thread stands still until it is told to go on.
+/// An event in the program. Its thread stays stopped until it is resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
-    /// The thread has made its step, or stands behind a breakpoint, the program's own or ours.
+    /// The thread has completed its step, or is stopped after a breakpoint, the program's own or
+    /// ours.
     Trap(Thread),
-    /// A signal or an exception comes before the thread's next instruction.
+    /// A signal or an exception is pending before the thread's next instruction.
     Interrupted(Thread),
     /// The thread has ended.
     Gone(Thread),
-    /// The program has become another one, as on Linux by exec.
+    /// The program has been replaced by another, as by exec on Linux.
     #[cfg_attr(windows, expect(dead_code, reason = "Windows programs cannot"))]
     Replaced,
     /// The program has ended with this status.
     Ended(u32),
 }
 
-/// INT3, one byte on every processor.
+/// INT3, which is one byte.
 const BREAKPOINT: u8 = 0xCC;
 
 /// The trap flag in EFLAGS: one instruction, then a trap.

@@ -1,4 +1,4 @@
-//! What runs on the machine that is measured: what Windows tells, or what a model runs.
+//! What runs on the measured machine: as Windows reports it, or as a model runs it.
 
 use crate::runner::Runner;
 use halprof_measure::Code;
@@ -8,10 +8,10 @@ use sim::run::PROCESS;
 use sim::workload::KERNEL_CODE;
 use std::collections::BTreeMap;
 
-/// What a workload is called that is no real program.
+/// The name of a workload's program that is not real.
 const PROGRAM: &str = "modelled.exe";
 
-/// The system behind what the runner runs; `modules` are what a model has of its own.
+/// The system on which the runner runs; `modules` are the model's own.
 pub(super) fn system(runner: &Runner, modules: &[Code]) -> Box<dyn System> {
     let Some(code) = runner.user_code() else {
         return windows();
@@ -42,7 +42,7 @@ fn windows() -> Box<dyn System> {
     Box::new(Windows(halprof_setup::windows::Running::begin()))
 }
 
-/// What Windows tells of what runs.
+/// The processes and modules that Windows reports.
 #[cfg(windows)]
 struct Windows(halprof_setup::windows::Running);
 
@@ -81,7 +81,7 @@ fn loaded(loaded: halprof_setup::windows::Loaded) -> Image {
     }
 }
 
-/// Elsewhere there are models only.
+/// Other systems have models only.
 #[cfg(not(windows))]
 fn windows() -> Box<dyn System> {
     Box::new(Modelled {
@@ -116,7 +116,7 @@ impl System for Modelled {
     }
 }
 
-/// A module that is no file.
+/// A module without a file.
 fn made_up(name: &str, (start, end): (u64, u64)) -> Image {
     Image {
         name: name.to_owned(),

@@ -1,7 +1,7 @@
-//! Tables for people: they fit the terminal, and are whole where there is none.
+//! Tables for people: they fit the terminal, and are complete if there is none.
 //!
-//! A table that is too wide gives up room where it hurts least: prose wraps, names are cut in the
-//! middle, and then extra columns are left out, which the table says. Numbers are never cut.
+//! A table that is too wide gives up space where it matters least: prose wraps, names are shortened
+//! in the middle, and then extra columns are left out, which the table says. Numbers are never cut.
 
 use crate::output::{plain, styled};
 use crate::{Error, Result};
@@ -13,24 +13,25 @@ use terminal_size::{Width as Columns, terminal_size_of};
 use textwrap::WordSplitter;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// The heads of tables.
+/// The style of table headers.
 pub(crate) const HEAD: Style = Style::new().bold();
 
-/// What stands between two columns.
+/// The gap between two columns.
 const GAP: &str = "  ";
 
-/// How wide prose is where there is room for more: longer lines are hard to read.
+/// The width of prose where there is room for more: longer lines are hard to read.
 const PROSE: usize = 80;
 
-/// How many columns output may take.
+/// The number of columns that output may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Width(Option<usize>);
 
 impl Width {
-    /// As many as it takes: for files.
+    /// Unlimited width, for files.
     pub(crate) const WHOLE: Self = Self(None);
 
-    /// As asked for, 0 for as many as it takes, or else those of the terminal on standard output.
+    /// The requested width, with 0 for unlimited; without a request, that of the terminal on
+    /// standard output.
     pub(crate) fn of(asked: Option<usize>) -> Self {
         let terminal = || terminal_size_of(std::io::stdout()).map(|(Columns(columns), _)| columns);
         match asked {
@@ -39,13 +40,13 @@ impl Width {
         }
     }
 
-    /// How many that is, where there is a bound.
+    /// The number of columns, if it is limited.
     pub(crate) const fn columns(self) -> Option<usize> {
         self.0
     }
 
-    /// Text broken between words, its second and later lines below the end of a label that takes
-    /// `label` columns.
+    /// Text broken between words, with the second and later lines indented by `label` columns, the
+    /// width of a label before the first.
     pub(crate) fn prose(self, label: usize, text: &str) -> String {
         let columns = self.0.map_or(PROSE, |columns| columns.min(PROSE));
         let indent = "\n".to_owned() + &" ".repeat(label);
@@ -54,7 +55,7 @@ impl Width {
 }
 
 impl Width {
-    /// Lines of text, each broken between words where it is too long.
+    /// Lines of text, each broken between words if it is too long.
     pub(crate) fn fitted(self, text: &str) -> String {
         match self.0 {
             Some(columns) => wrapped(columns.max(20), text),
@@ -62,14 +63,14 @@ impl Width {
         }
     }
 
-    /// How many blocks of so many columns fit beside others: at least one.
+    /// How many blocks of `block` columns fit beside `others` columns: at least one.
     pub(crate) fn room_for(self, block: usize, others: usize) -> usize {
         self.0.map_or(usize::MAX, |columns| {
             (columns.saturating_sub(others) / block).max(1)
         })
     }
 
-    /// A name in what is left of a line, cut in the middle if need be.
+    /// A name that fits into the rest of a line, shortened in the middle if necessary.
     pub(crate) fn left(self, taken: usize, name: &str) -> Cow<'_, str> {
         match self.0 {
             Some(columns) => cut(columns.saturating_sub(taken).max(8), name),
@@ -78,14 +79,14 @@ impl Width {
     }
 }
 
-/// What becomes of a column where there is too little room.
+/// What happens to a column if there is too little room.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fit {
     /// Nothing: it is as wide as its widest cell.
     Whole,
-    /// It wraps between words, down to so many columns.
+    /// It wraps between words, down to this many columns.
     Wrapped(usize),
-    /// It is cut in the middle, down to so many columns.
+    /// It is shortened in the middle, down to this many columns.
     Cut(usize),
     /// It is left out.
     Extra,
@@ -104,7 +105,7 @@ impl Column {
         Self { head, right, fit }
     }
 
-    /// Numbers, at the right.
+    /// Numbers, right-aligned.
     pub(crate) const fn number(head: &'static str) -> Self {
         Self::new(head, true, Fit::Whole)
     }
@@ -124,12 +125,12 @@ impl Column {
         Self::new(head, false, Fit::Wrapped(16))
     }
 
-    /// The same column, which is left out where there is no room for it.
+    /// The same column, which is left out if there is no room for it.
     pub(crate) const fn extra(self) -> Self {
         Self::new(self.head, self.right, Fit::Extra)
     }
 
-    /// Sentences beside much else.
+    /// Sentences in a table with many other columns.
     pub(crate) const fn narrow(head: &'static str) -> Self {
         Self::new(head, false, Fit::Wrapped(9))
     }
@@ -138,14 +139,14 @@ impl Column {
         matches!(self.fit, Fit::Wrapped(_))
     }
 
-    /// Whether the rows have anything for it.
+    /// Whether all rows are empty in this column.
     fn is_empty(index: usize, rows: &[Vec<String>]) -> bool {
         rows.iter()
             .all(|row| row.get(index).is_none_or(String::is_empty))
     }
 }
 
-/// A table with a head. A column that no row has anything for is left out.
+/// A table with a header. A column that is empty in all rows is left out.
 pub(crate) fn table<C: IntoIterator<Item = String>>(
     width: Width,
     columns: &[Column],
@@ -193,8 +194,7 @@ pub(crate) fn table<C: IntoIterator<Item = String>>(
     text
 }
 
-/// Takes room from columns that can do with less until the table fits: from prose before names, from
-/// the widest first.
+/// Narrows columns that can be narrower until the table fits: prose before names, the widest first.
 fn shrink(widths: &mut [usize], shown: &[(usize, Column)], room: usize) -> bool {
     let gaps = GAP.len() * widths.len().saturating_sub(1);
     let mut too_much = (widths.iter().sum::<usize>() + gaps).saturating_sub(room);
@@ -215,7 +215,7 @@ fn shrink(widths: &mut [usize], shown: &[(usize, Column)], room: usize) -> bool 
     true
 }
 
-/// A row, in as many lines as its longest cell takes.
+/// A row, with as many lines as its tallest cell needs.
 fn line(shown: &[(usize, Column)], widths: &[usize], cells: &[String]) -> String {
     let columns = shown.iter().zip(widths).zip(cells);
     let cells: Vec<Vec<String>> = columns
@@ -245,7 +245,7 @@ fn line(shown: &[(usize, Column)], widths: &[usize], cells: &[String]) -> String
     text
 }
 
-/// The columns that a text takes; its colours take none.
+/// How many columns a text takes; its colours take none.
 fn columns_of(text: &str) -> usize {
     if text.contains('\u{1b}') {
         return plain(text).width();
@@ -253,7 +253,7 @@ fn columns_of(text: &str) -> usize {
     text.width()
 }
 
-/// A name of at most so many columns: its middle gives way to an ellipsis.
+/// A name of at most `columns` columns: an ellipsis replaces its middle.
 pub(crate) fn cut(columns: usize, name: &str) -> Cow<'_, str> {
     if name.width() <= columns {
         return name.into();
@@ -267,7 +267,7 @@ pub(crate) fn cut(columns: usize, name: &str) -> Cow<'_, str> {
     format!("{front}…{back}").into()
 }
 
-/// How many characters fit into so many columns.
+/// How many characters fit into `columns` columns.
 fn fitting(characters: impl Iterator<Item = char>, columns: usize) -> usize {
     let mut left = columns;
     let fits = |character: &char| {
@@ -283,9 +283,9 @@ fn wrapped(columns: usize, text: &str) -> String {
     textwrap::fill(text, options.word_splitter(WordSplitter::NoHyphenation))
 }
 
-/// Rows as comma-separated values, under the names that their fields have in JSON: those of a field's
-/// own fields behind a point, elements of a list with spaces between them. The last column says
-/// whether the machine is modelled.
+/// Rows as comma-separated values, under the names that their fields have in JSON. Nested fields
+/// are joined by a dot, elements of a list by spaces. The last column says whether the machine is
+/// modelled.
 pub(crate) fn csv<R: Serialize>(rows: &[R], modelled: bool) -> Result<String> {
     let mut lines = Vec::new();
     for row in rows {
@@ -401,7 +401,7 @@ mod tests {
             (6, "abcdefghij", "ab…hij"),
             (1, "ab", "…"),
             (0, "ab", "…"),
-            // Each takes two columns.
+            // Each character takes two columns.
             (6, "日本語日本語", "日…語"),
         ] {
             assert_eq!(cut(columns, name), shown);

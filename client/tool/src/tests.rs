@@ -20,7 +20,7 @@ fn on(machine: &str) -> On {
     On::open(Place::open(machine).expect("a place")).expect("a machine")
 }
 
-/// The requests of one `stat` on a machine of so many processors.
+/// The requests of one `stat` on a machine with this many processors.
 fn requests_of_stat(processors: u32) -> u64 {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("counts");
@@ -54,7 +54,7 @@ fn counting(sources: u64) -> Setup {
     }
 }
 
-/// Runs 1000 instructions on all processors; answers the final counts, and how many requests the
+/// Runs 1000 instructions on all processors; returns the final counts, and how many requests the
 /// session took.
 fn measured(processors: u32, setup: &Setup) -> (Vec<Vec<Count>>, u64) {
     let mut on = on(&format!("skylake,processors={processors}"));
@@ -110,7 +110,7 @@ fn registers_while_counting(machine: &str, source: u32) -> Vec<(String, &'static
     let mut session = Session::open(&mut on.connection, true, false).expect("a session");
     session.configure(&setup, false).expect("configured");
     session.start().expect("started");
-    // It runs on until the machine's handle is closed.
+    // The session stays open until the machine's handle is closed.
     std::mem::forget(session);
     let registers = on.connection.registers(0).expect("registers");
     let fields = |register: &Register| {
@@ -124,7 +124,7 @@ fn registers_while_counting(machine: &str, source: u32) -> Vec<(String, &'static
     registers.iter().flat_map(fields).collect()
 }
 
-/// Instructions retired, by the manuals: SDM volume 3 tables of architectural, P6, Pentium and
+/// Instructions retired, from the manuals: SDM volume 3, tables of architectural, P6, Pentium and
 /// Pentium 4 events; AMD's PMCx0C0.
 #[test]
 fn registers_show_what_is_counted() {
@@ -183,10 +183,10 @@ fn top_leaves_no_session_behind() {
     assert_eq!((machine.holder_process, machine.holder_session), (0, 0));
 }
 
-/// A modelled machine that answers otherwise from some request on.
+/// A modelled machine whose replies change from some request on.
 struct Changed {
     model: halprof_measure::Modelled,
-    /// How often each code was asked.
+    /// How often each code was requested.
     asked: std::collections::HashMap<u32, usize>,
     change: fn(RequestCode, usize, &mut [u8]),
 }
@@ -231,7 +231,7 @@ fn changed(change: fn(RequestCode, usize, &mut [u8])) -> On {
     On::open(place).expect("a machine")
 }
 
-/// From the third drain on the driver has ended sampling: a storm on processor 3.
+/// From the third drain on, the driver has ended sampling: a storm on processor 3.
 fn storm(code: RequestCode, asked: usize, reply: &mut [u8]) {
     let storm = (ErrorCode::InterruptStorm as u32).to_le_bytes();
     if code == samples::DRAIN && asked >= 3 {
@@ -262,11 +262,11 @@ fn a_storm_ends_a_recording_with_4_and_the_file_is_kept() {
     assert!(count > 0 && recording.flaw().is_none(), "{recording:?}");
     let told = recording.statistics.expect("statistics").ended;
     assert_eq!(told.as_deref(), Some("interrupt-storm"));
-    // All of the default workload would be 80,000.
+    // The whole default workload would give 80,000.
     assert!(count < 60_000, "{count} samples: it went on");
 }
 
-/// The first two starts meet a machine that is waking up.
+/// The first two starts find a machine that is waking up.
 fn waking(code: RequestCode, asked: usize, reply: &mut [u8]) {
     if code == session::START && asked <= 2 {
         let at = std::mem::offset_of!(shared_types::ReplyHeader, error);
@@ -281,7 +281,7 @@ fn a_start_is_tried_again_while_the_machine_wakes_up() {
     let mut session = Session::open(&mut on.connection, false, false).expect("a session");
     session.configure(&counting(1), false).expect("configured");
     let outcome = session.start();
-    // The model did start at the first request; what matters is that it was asked again.
+    // The model did start at the first request; what matters is that the request was repeated.
     let refused = outcome.expect_err("it runs already");
     assert_eq!(refused.code(), "running");
 }

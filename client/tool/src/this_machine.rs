@@ -1,15 +1,15 @@
-//! What only this machine knows: it tells the recordings that were made here from all others.
+//! What only this machine knows: it distinguishes the recordings made here from all others.
 
 #[cfg(not(windows))]
 use std::fs;
 
-/// The machine's identifier, as Windows made it when it was installed.
+/// The machine's identifier, which Windows created when it was installed.
 #[cfg(windows)]
 pub(crate) fn secret() -> Option<Vec<u8>> {
     halprof_setup::windows::system::machine_guid().map(String::into_bytes)
 }
 
-/// The machine's identifier; where it has none, that of the time since it was started.
+/// The machine's identifier, or if it has none, that of the current boot.
 #[cfg(not(windows))]
 pub(crate) fn secret() -> Option<Vec<u8>> {
     let files = [
@@ -28,7 +28,7 @@ pub(crate) fn processor() -> String {
     name.unwrap_or_else(|| "this machine".to_owned())
 }
 
-/// The name that it has in its network; empty where that is not known.
+/// The machine's name in its network; empty if not known.
 pub(crate) fn host() -> String {
     #[cfg(windows)]
     let name = std::env::var("COMPUTERNAME").ok();

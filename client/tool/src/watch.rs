@@ -1,7 +1,7 @@
-//! Counting while the machine goes on, in real time, as `top` does.
+//! Counts continuously in real time, as `top` does.
 //!
-//! A modelled machine runs its workload over and over, as fast as the clock of this one. Rates are
-//! over modelled time, so that they stay right where the model cannot keep up.
+//! A modelled machine runs its workload repeatedly, in step with the real clock. Rates are over
+//! modelled time, so they stay correct if the model cannot keep up.
 
 use crate::args::Watching;
 use crate::choice::{Choice, positive};
@@ -13,12 +13,12 @@ use halprof_measure::{Connection, ModelledMachine, Session};
 use sim::workload::Workload;
 use std::time::{Duration, Instant};
 
-/// How often the counters may be read: the bounds of `--interval`.
+/// The bounds of `--interval`: how often the counters may be read.
 const SHORTEST: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_secs(3600);
-/// A model is asked for so much of its time at once.
+/// How much modelled time a model is asked to run at once.
 const MODELLED_STEP: Duration = Duration::from_millis(100);
-/// A model that takes longer than this for one reading is behind, and stays behind.
+/// A model that takes longer than this for one reading has fallen behind, and stays behind.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 /// What is watched.
@@ -26,24 +26,24 @@ pub(super) struct Watch {
     pub(super) choice: Choice,
     pub(super) interval: Duration,
     pub(super) clock: Clock,
-    /// Ticks of the time-stamp counter in a second.
+    /// Ticks of the time-stamp counter per second.
     pub(super) frequency: u64,
 }
 
-/// The time that passes while it is watched.
+/// The time that passes in the meantime.
 pub(super) struct Clock {
     began: Instant,
     model: Option<Pace>,
 }
 
-/// A modelled machine's time, which follows the real one.
+/// The time of a modelled machine, which follows real time.
 struct Pace {
     workload: Workload,
     passed: Duration,
 }
 
 impl Watch {
-    /// What the options name; the machine's time begins to pass.
+    /// Watches what the options name, and starts the machine's time.
     pub(super) fn new(
         selection: &args::Selection,
         options: &Watching,
@@ -92,7 +92,7 @@ fn interval(milliseconds: f64) -> Result<Duration> {
     ))
 }
 
-/// Starts to count what was chosen. The session ends when it is dropped.
+/// Starts counting the chosen sources. The session ends when it is dropped.
 pub(super) fn start<'a>(
     connection: &'a mut Connection<Place>,
     choice: &Choice,
@@ -106,12 +106,12 @@ pub(super) fn start<'a>(
 }
 
 impl Clock {
-    /// For how long it has been watched.
+    /// How long the machine has been watched.
     pub(super) fn elapsed(&self) -> Duration {
         self.began.elapsed()
     }
 
-    /// Lets a modelled machine come to where the real time is.
+    /// Lets a modelled machine catch up with real time.
     pub(super) fn follow(&mut self, machine: &mut Place) -> Result<()> {
         match (&mut self.model, machine.model()) {
             (Some(pace), Some(model)) => pace.follow(model, self.began.elapsed()),
@@ -143,7 +143,7 @@ impl Pace {
             if !more {
                 model.begin(&self.workload);
             }
-            // A workload of nothing takes no time.
+            // An empty workload takes no time.
             self.passed += if ran.is_zero() { step } else { ran };
         }
         Ok(())

@@ -19,19 +19,19 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What one source takes beside the code: its share and its samples.
+/// The width of one source's columns beside the code: its share and its samples.
 const SOURCE_COLUMNS: usize = 18;
 
-/// What its executions, and how often it branched, take beside them.
+/// The width of the columns for its executions and for how often it branched.
 const EXECUTED_COLUMNS: usize = 20;
 
-/// What addresses and instructions take at least.
+/// The smallest width for addresses and instructions.
 const CODE_COLUMNS: usize = 40;
 
 const HOT: Style = AnsiColor::Red.on_default();
 const WARM: Style = AnsiColor::Green.on_default();
 
-/// The longest source file that is read to show its lines: 16 MiB.
+/// The largest source file that is read to show its lines: 16 MiB.
 const LONGEST: u64 = 1 << 24;
 
 #[derive(JsonSchema, Serialize)]
@@ -121,7 +121,7 @@ pub(crate) fn run(options: &args::Annotate, output: &Output) -> Result<u8> {
     Ok(status)
 }
 
-/// An instruction and one source.
+/// The samples of one source at one instruction.
 #[derive(Serialize)]
 struct Sampled<'a> {
     address: &'a str,
@@ -301,7 +301,7 @@ fn text(annotated: &Annotated, mut lines: SourceLines, width: Width) -> String {
         let (address, code) = (instruction.address, &instruction.text);
         let room = columns * shown + 20;
         let told = code.clone() + &remarks(annotated, instruction, shown);
-        // Code is worth more than what is said of it.
+        // The code matters more than the remarks on it.
         let fits = width.left(room, &told) == told;
         let code = if fits { &told } else { code };
         text += &format!("  {address:<16x}  {}\n", width.left(room, code));
@@ -309,8 +309,8 @@ fn text(annotated: &Annotated, mut lines: SourceLines, width: Width) -> String {
     text
 }
 
-/// How often an instruction was executed, and if it is a conditional jump, how often it was taken
-/// then.
+/// How often an instruction was executed and, if it is a conditional jump, how often it was then
+/// taken.
 fn executions(annotated: &Annotated, instruction: &Instruction, source: usize) -> String {
     let flow = instruction.flows.get(source).copied().unwrap_or_default();
     let times = match flow.executed {
@@ -322,7 +322,7 @@ fn executions(annotated: &Annotated, instruction: &Instruction, source: usize) -
     format!("{times:>11}{taken:>9}")
 }
 
-/// How exact that is, and how much was mispredicted: for each source that is shown and tells.
+/// How accurate that is, and how much was mispredicted: for each source shown, if the records say.
 fn remarks(annotated: &Annotated, instruction: &Instruction, shown: usize) -> String {
     let mut text = String::new();
     for (source, flow) in instruction.flows.iter().enumerate().take(shown) {
@@ -341,7 +341,7 @@ fn remarks(annotated: &Annotated, instruction: &Instruction, shown: usize) -> St
     text
 }
 
-/// What is annotated, and how many of the samples of each source are in it.
+/// What is annotated, and how many of each source's samples are in it.
 fn head(annotated: &Annotated, width: Width) -> String {
     let code = &annotated.code;
     let name = Shown(format!("{}!{}", code.module, code.symbol)).to_string();
@@ -371,8 +371,8 @@ fn head(annotated: &Annotated, width: Width) -> String {
         .fold(text, |text, skid| text + &width.prose(0, skid) + "\n")
 }
 
-/// The share of a source's samples that an instruction has, in the colour of its heat: red from 5 %,
-/// green from 0.5 %, as perf's.
+/// The share of a source's samples at an instruction, coloured by heat: red from 5 %, green from
+/// 0.5 %, as in perf.
 fn heat(sum: Sum, all: Sum) -> String {
     if sum.samples == 0 {
         return " ".repeat(SOURCE_COLUMNS);
@@ -386,7 +386,7 @@ fn heat(sum: Sum, all: Sum) -> String {
     }
 }
 
-/// The lines of source files, as far as they are on this machine.
+/// The lines of source files, if they are on this machine.
 struct SourceLines {
     /// Folders that the user named: nothing outside them is opened.
     folders: SymbolPath,
@@ -405,7 +405,7 @@ impl SourceLines {
         }
     }
 
-    /// The file, the line and what it says.
+    /// The file, the line number and the line's text.
     fn heading(&mut self, instruction: &Instruction) -> String {
         let Some((file, line)) = &instruction.line else {
             return String::new();
@@ -426,7 +426,7 @@ impl SourceLines {
     }
 }
 
-/// The lines of a text file; none where there is no such file, or where it is no text.
+/// The lines of a text file; none if there is no such file, or if it is no text.
 fn read(path: &Path) -> Vec<String> {
     let readable = fs::metadata(path).is_ok_and(|data| data.is_file() && data.len() <= LONGEST);
     let text = readable.then(|| fs::read_to_string(path).ok()).flatten();
@@ -443,7 +443,7 @@ mod tests {
     use halprof_profile::report::OfSource;
     use halprof_profile::symbols::Code;
 
-    /// A loop of four instructions, of which one is hot and one is not.
+    /// A loop of four instructions, one of them hot and one cold.
     fn example(names: &[&str]) -> Annotated {
         let sum = |samples| Sum {
             samples,
@@ -508,7 +508,7 @@ mod tests {
         }
     }
 
-    /// The same, with branch records: the loop goes round 15,000 times of 16,000.
+    /// The same, with branch records: the loop branches back 15,000 times out of 16,000.
     fn branched(names: &[&str]) -> Annotated {
         let mut annotated = example(names);
         for (index, instruction) in annotated.instructions.iter_mut().enumerate() {

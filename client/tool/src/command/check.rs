@@ -1,4 +1,4 @@
-//! `halprof check`: can these run together, on which counters, or why not.
+//! `halprof check`: whether sources can run together, on which counters, or why not.
 
 use crate::On;
 use crate::args;
@@ -111,7 +111,7 @@ fn answer(choice: &Choice, fit: &Fit) -> Body {
     }
 }
 
-/// What is to be known of each event beside its place: why it has no other, and the vendor's errata.
+/// Remarks on each event besides its counter: its constraints, and the vendor's errata.
 fn notes(choice: &Choice) -> Vec<Note> {
     let mut notes = Vec::new();
     for Chosen { spec, label } in &choice.chosen {
@@ -179,7 +179,7 @@ fn text(body: &Body, width: Width) -> String {
     if body.assignment.is_empty() {
         return head + &notes;
     }
-    // Processors with the same counter share a line.
+    // Processors with the same counters share a line.
     let mut lines: Vec<([String; 3], Vec<u32>)> = Vec::new();
     for row in &body.assignment {
         let counter = match (row.error, row.counter) {

@@ -1,7 +1,7 @@
-//! `halprof completions`: a script for a shell, made of the command line's own definitions.
+//! `halprof completions`: a shell script generated from the definitions of the command line.
 //!
-//! The lists of names in it are those of one machine: its sources, what Linux perf and Windows call
-//! them, and with `--events` the vendor's events.
+//! The names in it are those of one machine: its sources, their names in Linux perf and Windows,
+//! and with `--events` the vendor's events.
 
 use crate::args::{self, Arguments};
 use crate::codes::CODES;
@@ -26,7 +26,7 @@ pub(crate) struct Body {
     script: String,
 }
 
-/// What an option takes: the identifier of the argument, and the names.
+/// The values of an option: the identifier of the argument, and the names.
 type Names = (&'static str, Vec<String>);
 
 pub(crate) fn run(
@@ -62,10 +62,10 @@ pub(crate) fn run(
     Ok(0)
 }
 
-/// What the script for PowerShell begins with.
+/// The beginning of the script for PowerShell.
 const PARAMETERS: &str = "    param($wordToComplete, $commandAst, $cursorPosition)\n";
 
-/// What stands before the values of an argument.
+/// The options that precede the values of an argument.
 const BEFORE: [(&str, &[&str]); 6] = [
     ("wanted", &["-M", "--metric"]),
     ("machine", &["--machine"]),
@@ -75,7 +75,7 @@ const BEFORE: [(&str, &[&str]); 6] = [
     ("events", &["-e", "--event"]),
 ];
 
-/// The values of options for PowerShell, whose script has none of its own.
+/// Option values for PowerShell, whose generated script has none of its own.
 fn values(names: &[Names]) -> String {
     let mut cases = String::new();
     for (id, values) in names.iter().filter(|(_, values)| !values.is_empty()) {
@@ -101,7 +101,7 @@ fn values(names: &[Names]) -> String {
     )
 }
 
-/// What `-e` takes on a machine.
+/// The values of `-e` on a machine.
 fn sources(place: impl FnOnce() -> Result<Place>, events: bool) -> Result<Vec<String>> {
     let catalog = Catalog::of(&mut On::open(place()?)?.connection, false)?;
     let supported = |source: &&Source| source.flags & Source::SUPPORTED != 0;
@@ -137,8 +137,8 @@ fn names(sources: Vec<String>) -> Result<Vec<Names>> {
     ])
 }
 
-/// A command whose arguments have names to choose from, where they have none of their own. clap takes
-/// names that live as long as the process.
+/// The command with names to complete its arguments, where an argument has none of its own. clap
+/// takes only names that live as long as the process.
 fn completed(mut command: Command, names: &[Names], commands: &[String]) -> Command {
     let page = ("page", commands.to_vec());
     for (id, names) in names.iter().chain([&page]) {

@@ -1,7 +1,7 @@
-//! `halprof doctor`: what would stop a measurement or falsify it, and what to do about it.
+//! `halprof doctor`: what would prevent or distort a measurement, and what to do about it.
 //!
-//! Ends with 0 where events can be counted, with 3 where nothing answers and with 4 where there are
-//! no counters to be had; a warning alone stops nothing.
+//! Exits with 0 if events can be counted, with 3 if nothing answers, and with 4 if no counters are
+//! available; a warning alone does not change the status.
 
 use crate::On;
 use crate::error::hint_of;
@@ -20,7 +20,7 @@ pub(crate) struct Body {
     checks: Vec<Check>,
 }
 
-/// `here`: the machine to measure is this one, so that its Windows is looked at too.
+/// `here`: the machine to measure is this one, so that its Windows is examined too.
 pub(crate) fn run(place: Result<Place>, here: bool, output: &Output) -> Result<u8> {
     let (told, facts) = collect(place, here)?;
     output.note_model(&told);
@@ -83,14 +83,14 @@ fn failure(error: &Error) -> Failure {
     }
 }
 
-/// What Windows says.
+/// What Windows reports.
 #[cfg(windows)]
 #[expect(clippy::unnecessary_wraps, reason = "None elsewhere than on Windows")]
 fn system() -> Option<System> {
     Some(halprof_setup::windows::system::facts())
 }
 
-/// What the driver would say of these processors: its own code looks at their CPUID.
+/// What the driver would report of these processors: its own code evaluates their CPUID.
 #[cfg(windows)]
 fn foreseen() -> Option<Described> {
     let processors = halprof_setup::windows::cpuid::processors();
@@ -142,7 +142,7 @@ const fn state(state: State) -> &'static str {
     }
 }
 
-/// A state in the colour that it deserves.
+/// A state in its colour.
 fn coloured(of: State) -> String {
     match of {
         State::Problem => styled(ERROR, state(of)),
@@ -151,7 +151,7 @@ fn coloured(of: State) -> String {
     }
 }
 
-/// What a finding does, what to do about it and how it was found.
+/// The effect of a finding, what to do about it, and how it was found.
 fn advice(check: &Check, width: Width) -> String {
     let (Some(consequence), Some(remedy)) = (&check.consequence, &check.remedy) else {
         return String::new();

@@ -99,7 +99,7 @@ pub(crate) fn run(
     Ok(0)
 }
 
-/// The same error; of a name that nothing has, with the topics that may be meant.
+/// The same error; for an unknown name, with topics that may have been meant.
 fn guessed(topic: &str, error: Error) -> Error {
     let methods = METHODS.iter().map(|method| method.name);
     let topics = methods.chain(CODES.iter().map(|code| code.name));
@@ -394,7 +394,7 @@ fn registers(interface: ProfileInterface, select: u64) -> Vec<Register> {
         .collect()
 }
 
-/// Sources that count the same, under other names.
+/// Sources that count the same under other names.
 fn same_select(source: &Source, all: &[Source]) -> Vec<Other> {
     let counted = |flags: u32| flags & (Source::HAS_SELECT | Source::TIMER) == Source::HAS_SELECT;
     let same = |other: &&Source| {
@@ -427,7 +427,7 @@ fn text(body: &Body, width: Width) -> String {
             );
         }
     }
-    // One kind has no more to tell than the summary.
+    // A single kind adds nothing to the summary.
     if body.kinds.len() > 1 {
         text += "\n";
         text += &kinds_text(&body.kinds, width);
@@ -435,7 +435,7 @@ fn text(body: &Body, width: Width) -> String {
     for section in &body.sections {
         text += &format!("\n{}\n", section.title);
         for line in section.text.lines() {
-            // The second line of a list's point stands below its text.
+            // The second line of a list item is indented to its text.
             let label = if line.starts_with("- ") { 6 } else { 4 };
             text += &format!("    {}\n", width.prose(label, line));
         }

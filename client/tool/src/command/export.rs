@@ -1,4 +1,4 @@
-//! `halprof export`: what was sampled, as a picture or for another profiler.
+//! `halprof export`: a recording as a picture or in the format of another profiler.
 
 use crate::args::{self, Exported};
 use crate::command::report::branches::dropped;
@@ -21,7 +21,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
-/// The status that tells scripts that the file is not the whole recording.
+/// The exit status that tells scripts that the recording is incomplete.
 const INCOMPLETE: u8 = 5;
 
 #[derive(JsonSchema, Serialize)]
@@ -78,7 +78,7 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u8> {
     Ok(if body.flaw.is_some() { INCOMPLETE } else { 0 })
 }
 
-/// What is exported: all recordings, each with its own modules and symbols.
+/// Everything that is exported: all recordings, each with its own modules and symbols.
 fn gather(options: &args::Export, format: Format) -> Result<Gathered> {
     let traits = format.traits();
     if options.files.len() > 1 && traits.clock {
@@ -111,7 +111,7 @@ fn gather(options: &args::Export, format: Format) -> Result<Gathered> {
     Gathered::combined(all).ok_or_else(|| Error::internal("an export of no recording"))
 }
 
-/// Where the result goes.
+/// Where the result is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
     Stdout,
@@ -150,7 +150,7 @@ fn place(options: &args::Export, output: &Output) -> Result<Place> {
     }
 }
 
-/// The first recording's name in the current folder, with the format's ending.
+/// The first recording's name in the current folder, with the format's extension.
 fn beside(recordings: &[PathBuf], format: Exported) -> PathBuf {
     let stem = recordings.first().and_then(|file| file.file_stem());
     let stem = stem.unwrap_or(OsStr::new("halprof"));
@@ -162,11 +162,11 @@ fn beside(recordings: &[PathBuf], format: Exported) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Writes what `put` writes; answers how many bytes that is.
+/// Writes what `put` writes; returns the number of bytes.
 fn write(place: &Place, put: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<u64> {
     match place {
         Place::Stdout => match counted(io::stdout().lock(), put) {
-            // Who has stopped listening has heard enough.
+            // If the reader has closed the pipe, that is no error.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(0),
             written => written.map(|(bytes, _)| bytes).map_err(Error::Output),
         },
@@ -174,10 +174,10 @@ fn write(place: &Place, put: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> R
     }
 }
 
-/// Under the name stands the old file or the new one, never half of one.
+/// Replaces a file atomically: its name refers to the old file or the new one, never to a part.
 fn file(path: &Path, put: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<u64> {
     if path.metadata().is_ok_and(|there| !there.is_file()) {
-        // A device or a pipe is written to; only files are replaced.
+        // A device or a pipe is written to; only regular files are replaced.
         let device = OpenOptions::new().write(true).open(path)?;
         return counted(device, put).map(|(bytes, _)| bytes);
     }
@@ -190,7 +190,7 @@ fn file(path: &Path, put: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::
     Ok(bytes)
 }
 
-/// A file without a name yet, for whom the umask lets read it.
+/// A temporary file, which anyone may read whom the umask allows.
 fn new_file(folder: &Path) -> io::Result<NamedTempFile> {
     tempfile::Builder::new().make_in(folder, |path| {
         File::options().write(true).create_new(true).open(path)
@@ -264,7 +264,7 @@ fn body(
     }
 }
 
-/// The branch records of one recording and one source.
+/// Exports the branch records of one recording and one source.
 fn branches(options: &args::Export, place: &Place, output: &Output) -> Result<u8> {
     let [path] = options.files.as_slice() else {
         return Err(Error::usage(
@@ -284,7 +284,7 @@ fn branches(options: &args::Export, place: &Place, output: &Output) -> Result<u8
         outcome = Some(written);
         stopped.map_or(Ok(()), Err)
     });
-    // What is wrong with the recording comes before what has become of the file.
+    // Problems of the recording are reported before those of the file.
     let written = outcome.transpose()?;
     let bytes = bytes?;
     let written = written.ok_or_else(|| Error::internal("an export of no recording"))?;
@@ -342,7 +342,7 @@ fn branch_warnings(written: &perf_script::Written) -> Vec<String> {
     warnings
 }
 
-/// What is otherwise than one might think.
+/// Notes on what may be unexpected.
 fn notes(body: &Body, view: &View<'_>) -> Vec<String> {
     let mut notes = Vec::new();
     let others = view.left_out();

@@ -1,4 +1,4 @@
-//! `halprof info`: the interface chosen and why, and each processor's capabilities.
+//! `halprof info`: which interface was chosen and why, and each processor's capabilities.
 
 use crate::On;
 use crate::Result;
@@ -10,7 +10,7 @@ use serde::Serialize;
 use shared_types::request::machine::{Machine, Processor};
 use shared_types::{BranchReason, BranchRecords};
 
-/// The columns of the labels above the table.
+/// The width of the labels above the table.
 const LABEL: usize = 13;
 
 #[derive(JsonSchema, Serialize)]
@@ -208,7 +208,7 @@ fn text(body: &Body, width: Width) -> String {
     head + &table(width, &columns, alike(&body.processors)) + &remarks(body, width)
 }
 
-/// What is out of the ordinary, each on lines of its own.
+/// Remarks on anything unusual, each on lines of its own.
 fn remarks(body: &Body, width: Width) -> String {
     let on = |wanted: &dyn Fn(&Row) -> bool| {
         let rows = body.processors.iter().filter(|row| wanted(row));

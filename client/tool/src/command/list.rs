@@ -151,7 +151,7 @@ fn hex(select: u64) -> String {
     format!("{select:#010X}").replacen("0X", "0x", 1)
 }
 
-/// USR, OS, INT and EN of a select.
+/// USR, OS, INT and EN in a select.
 const OWN_BITS: u64 = 0b11 << 16 | 1 << 20 | 1 << 22;
 
 /// Whether a processor can count the source.
@@ -218,8 +218,8 @@ mod tests {
     use super::*;
     use crate::Place;
 
-    /// What it asks for does not grow with the machine: three requests for the interface, the
-    /// machine and its processors, and one for each fifty sources at most.
+    /// The number of requests does not grow with the machine: three for the interface, the machine
+    /// and its processors, and at most one for every fifty sources.
     #[test]
     fn a_list_takes_few_requests_on_any_number_of_processors() {
         let requests = |machine: &str| {

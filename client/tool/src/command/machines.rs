@@ -1,4 +1,4 @@
-//! `halprof machines`: the built-in models, and the unkind behaviours that any machine can be given.
+//! `halprof machines`: the built-in models, and the hardware faults that any machine can be given.
 
 use crate::Result;
 use crate::args::Machines;

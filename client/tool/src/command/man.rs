@@ -1,4 +1,4 @@
-//! `halprof man`: pages made of the command line's own definitions.
+//! `halprof man`: manual pages generated from the definitions of the command line.
 
 use crate::args::{self, Arguments};
 use crate::codes::CODES;
@@ -45,7 +45,7 @@ pub(crate) fn run(options: &args::Man, output: &Output) -> Result<u8> {
     Ok(0)
 }
 
-/// Every page, that of the tool first.
+/// Every page, starting with that of the tool itself.
 fn pages() -> Result<Vec<Page>> {
     let mut command = Arguments::command().disable_help_subcommand(true);
     command.build();
@@ -73,13 +73,13 @@ fn page(command: &Command, tool: bool) -> Result<Page> {
     })
 }
 
-/// A build has no date, so that the same sources give the same bytes. The renderer writes nothing in
+/// Removes the date, so that the same sources give the same bytes. The renderer writes nothing in
 /// its place, and readers would take the version for it.
 fn without_date(page: &str) -> String {
     page.replacen(" 1  \"", " 1 \"\" \"", 1)
 }
 
-/// What each exit status means, and the error codes that lead to it.
+/// What each exit status means; the error codes that lead to it are added.
 const STATUSES: [(u8, &str); 7] = [
     (0, "Done; with a PROGRAM, the program's own status instead."),
     (1, "halprof itself went wrong."),
@@ -96,7 +96,7 @@ const STATUSES: [(u8, &str); 7] = [
 fn exit_statuses() -> Roff {
     let mut roff = Roff::new();
     roff.control("SH", ["EXIT STATUS"]);
-    // A code is typed as it stands, and not taken apart at a line's end.
+    // A code is to be typed as it is, so it must not be hyphenated at the end of a line.
     roff.control("nh", []);
     for (status, meaning) in STATUSES {
         let codes: Vec<&str> = CODES

@@ -1,4 +1,5 @@
-//! `halprof rdpmc`: user mode may read the counters by RDPMC while something runs, or until Ctrl-C.
+//! `halprof rdpmc`: lets user mode read the counters by RDPMC while a program runs, or until
+//! Ctrl-C.
 
 use crate::On;
 use crate::Result;
@@ -28,11 +29,11 @@ pub(crate) struct Body {
     exit_status: Option<u32>,
 }
 
-/// Who else can read.
+/// Who else can read the counters.
 const WARNING: &str = "while this runs, every program on this machine can read the performance counters by RDPMC, and with them learn what other programs do";
-/// How often Ctrl-C is looked for.
+/// How often Ctrl-C is checked for.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long a program that was interrupted, as halprof was, may take to end by itself.
+/// How long a program may take to end by itself after Ctrl-C, which reaches it as well as halprof.
 const GRACE: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(options: &args::Rdpmc, on: &mut On, output: &Output) -> Result<u32> {
@@ -69,7 +70,7 @@ pub(crate) fn run(options: &args::Rdpmc, on: &mut On, output: &Output) -> Result
     Ok(status.unwrap_or(0))
 }
 
-/// Runs a program to its end, or until Ctrl-C; what it ended with by itself.
+/// Runs a program to its end, or until Ctrl-C; returns its exit status if it ended by itself.
 fn watch(launch: &Launch) -> Result<Option<u32>> {
     let mut program = Program::suspended(launch)?;
     program.resume()?;

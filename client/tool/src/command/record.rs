@@ -1,4 +1,4 @@
-//! `halprof record`: sample to a file.
+//! `halprof record`: samples to a file.
 
 use crate::On;
 use crate::args;
@@ -134,7 +134,7 @@ pub(crate) fn run(options: &args::Record, on: &mut On, output: &Output) -> Resul
     (choice.setup.branches, choice.setup.branch_filter) = (branches.depth, branches.filter);
     #[cfg(windows)]
     if choice.sees_kernel() {
-        // The driver shows kernel addresses to nobody else.
+        // The driver reveals kernel addresses to nobody else.
         halprof_measure::privilege::debug_others();
     }
     let own_output = output.is_json() || output.is_csv() || options.output.as_os_str() == "-";
@@ -157,14 +157,14 @@ pub(crate) fn run(options: &args::Record, on: &mut On, output: &Output) -> Resul
             text(body, output.width())
         })?;
     }
-    // The file has what was sampled until then.
+    // The file contains the samples taken until then.
     Ok(match ended {
         Some(error) => error.exit_status().into(),
         None => runner.program_status(),
     })
 }
 
-/// What is not to be had together.
+/// Refuses options that exclude each other.
 fn conflicts(options: &args::Record) -> Result<()> {
     let both = |one: &str, other: &str, why: &str| {
         Err(Error::usage(format!("`{one}` and `{other}` together"), why))
@@ -186,7 +186,7 @@ fn conflicts(options: &args::Record) -> Result<()> {
     Ok(())
 }
 
-/// `--rate` chooses the periods; one that was given would be ignored.
+/// `--rate` chooses the periods; a given period would be ignored.
 fn refuse_periods(choice: &Choice, options: &args::Record) -> Result<()> {
     let mut chosen = choice.chosen.iter();
     match chosen.find(|chosen| chosen.spec.interval != 0) {
@@ -210,7 +210,7 @@ struct Branching {
     recorder: &'static str,
 }
 
-/// What `--branch-filter` takes: kinds, and modes.
+/// The values of `--branch-filter`: kinds and modes.
 const KINDS: [(&str, u16); 7] = [
     ("cond", Configure::CONDITIONAL),
     ("call", Configure::CALLS),
@@ -257,7 +257,7 @@ impl Branching {
         let most = most.unwrap_or(0);
         let first = choice.selected().next().map_or(0, |one| one.branch_records);
         let recorder = BranchRecords::from_wire(first.into()).map_or("", BranchRecords::name);
-        // Where one of them records none, the driver says why.
+        // If one of them records no branches, the driver says why.
         let depth = depth.unwrap_or(if most < 8 { 8 } else { most });
         Ok(Self {
             depth,
@@ -266,7 +266,7 @@ impl Branching {
         })
     }
 
-    /// What the file says of them; `None` where there are none.
+    /// What the file says about them; `None` if there are none.
     fn told(self) -> Option<recording::Branches> {
         let kinds = self.filter & Configure::KINDS;
         let kinds = KINDS
@@ -280,11 +280,11 @@ impl Branching {
     }
 }
 
-/// Where a recording goes. A file is written and then sent to standard output, because the
-/// beginning of a recording is known last.
+/// Where a recording goes. Even for standard output a file is written first and then sent, because
+/// the beginning of a recording is known last.
 pub(crate) struct Target {
     path: PathBuf,
-    /// Holds the file on its way to standard output.
+    /// Holds the file until it is sent to standard output.
     folder: Option<TempDir>,
 }
 
@@ -408,7 +408,7 @@ fn record(
     Ok((body, ended))
 }
 
-/// A recorder for the marks of a program that will run.
+/// A recorder for the marks of the program that will run.
 fn listen(runner: &mut Runner, output: &Output) -> Option<Marking> {
     if !runner.runs_program() {
         return None;
@@ -448,8 +448,8 @@ fn part(part: u64, whole: u64) -> f64 {
     part as f64 / whole as f64
 }
 
-/// What to do otherwise another time. Few samples of the period that nobody chose are a short
-/// recording, and `report` says how well it knows its shares.
+/// Advice for the next recording. Few samples at a default period only mean a short recording, and
+/// `report` says how accurate its shares are.
 fn advice(sum: &Recorded, options: &args::Record) -> Vec<Advised> {
     let statistics = &sum.statistics;
     let advice = Advice::on(statistics.generated, sum.busiest, statistics.elapsed_ns);
@@ -480,7 +480,7 @@ fn settle(on: &mut On, choice: &Choice, passes: &[Vec<usize>]) -> Result<Vec<InP
     Ok(periods.into_values().collect())
 }
 
-/// Which processors are of which type, where types differ.
+/// Which processors are of which type, if types differ.
 fn cores(processors: &[Processor]) -> Vec<Cores> {
     let name = |processor: &Processor| describe::core_type(processor).unwrap_or_default();
     let same = |a: &Processor, b: &Processor| name(a) == name(b);
@@ -533,7 +533,7 @@ fn metadata(
     metadata
 }
 
-/// Part of the time that so many processors had.
+/// A part as a fraction of the time of all processors together.
 #[expect(clippy::cast_precision_loss, reason = "a share needs few digits")]
 fn share(part_ns: u64, elapsed_ns: u64, processors: usize) -> f64 {
     let whole = elapsed_ns as f64 * processors as f64;
@@ -544,11 +544,11 @@ fn share(part_ns: u64, elapsed_ns: u64, processors: usize) -> f64 {
     }
 }
 
-/// What a recording without system events is like.
+/// What a recording without system events lacks.
 const UNTOLD: &str = "Windows does not report processes and images to the driver (events-unavailable): \
                       they are looked for once a second, and short-lived ones may have no name";
 
-/// What was done otherwise than asked for.
+/// Warnings about what differs from the request.
 fn warnings(body: &Body) -> Vec<String> {
     let mut warnings = periods::notes(body.periods.iter().map(|row| &row.period));
     if let Some(ended) = &body.ended {
@@ -596,7 +596,7 @@ fn warnings(body: &Body) -> Vec<String> {
     warnings
 }
 
-/// What else there is to know, and what to do otherwise another time.
+/// Further notes, with advice for the next recording.
 fn notes(body: &Body) -> Vec<String> {
     let mut notes = Vec::new();
     if body.missed_processes != 0 {

@@ -1,4 +1,4 @@
-//! `halprof report`: what was sampled.
+//! `halprof report`: a summary of samples.
 
 pub(crate) mod branches;
 
@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-/// The tables of JSON where none is asked for.
+/// The tables of JSON output without `--by`.
 const DEFAULT: &[&[Key]] = &[
     &[Key::Module],
     &[Key::Symbol],
@@ -31,10 +31,10 @@ const DEFAULT: &[&[Key]] = &[
     &[Key::Address],
 ];
 
-/// The lines of a report where no table is asked for.
+/// The number of lines of a report without `--by`.
 const LINES: usize = 40;
 
-/// The sources that have a line each there.
+/// The largest number of sources that have a line each in it.
 const SOURCES: usize = 8;
 
 #[derive(JsonSchema, Serialize)]
@@ -254,7 +254,7 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u8> {
     Ok(status)
 }
 
-/// The recordings, as they are named.
+/// The recordings, as the user named them.
 pub(crate) fn names(files: &[PathBuf]) -> String {
     let names: Vec<String> = files
         .iter()
@@ -272,7 +272,7 @@ fn query(options: &args::Report, csv: bool) -> Result<Query> {
         tables = if csv || options.diff.is_some() {
             vec![vec![Key::Symbol]]
         } else {
-            // Addresses are worth a table where no function is known.
+            // Addresses are worth a table if no function is known.
             vec![vec![Key::Symbol], vec![Key::Address]]
         };
     }
@@ -363,7 +363,7 @@ fn by_source(report: &Report) -> Vec<BySource> {
     sources.collect()
 }
 
-/// Rows of all sources together, the most samples first.
+/// Rows of all sources together, those with the most samples first.
 fn merged(table: &Table) -> Vec<Json> {
     let mut sums: BTreeMap<&[Value], u64> = BTreeMap::new();
     for row in table.parts.iter().flat_map(|part| &part.rows) {
@@ -449,8 +449,8 @@ fn fields(part: &Part, row: &Row, head: &[&str], part_source: bool) -> Vec<Strin
     fields
 }
 
-/// What fits into [`LINES`]: how it was made, what it lost, the functions with the most samples, and
-/// where the rest is.
+/// A report that fits into [`LINES`]: how it was recorded, what was lost, the functions with the
+/// most samples, and how to see the rest.
 fn overview(report: &Report, options: &args::Report, width: Width) -> String {
     let named = report.symbols.iter().any(|opened| opened.kind.names());
     let key = if named { Key::Symbol } else { Key::Address };
@@ -464,7 +464,7 @@ fn overview(report: &Report, options: &args::Report, width: Width) -> String {
         .flat_map(|table| table.parts.iter().map(move |part| (table, part)))
         .collect();
     let several = report.sources.len() > 1;
-    // A section has a line before it, a title, a head and what is left out.
+    // A section has a blank line before it, a title, a header, and a line on what is left out.
     let around = 3 + usize::from(several);
     let room = LINES.saturating_sub(text.lines().count() + rest.lines().count() + 1);
     let shown = parts.len().min(room / (around + 2));
@@ -486,7 +486,7 @@ fn overview(report: &Report, options: &args::Report, width: Width) -> String {
     text + &rest
 }
 
-/// The tables that were asked for.
+/// The tables that were requested.
 fn tables(report: &Report, rows: usize, width: Width) -> String {
     let mut text = head(&report.recording, report.total.samples, width);
     text += &format!("\n{}", sources(report, usize::MAX, width));
@@ -501,7 +501,7 @@ fn tables(report: &Report, rows: usize, width: Width) -> String {
     text
 }
 
-/// When, how and by what it was recorded.
+/// When, how and with what it was recorded.
 fn made(report: &Report, width: Width) -> String {
     let metadata = &report.recording.metadata;
     let by = format!("halprof {}", metadata.halprof);
@@ -530,7 +530,7 @@ fn made(report: &Report, width: Width) -> String {
     rows.map(line).collect()
 }
 
-/// The moment of a recording's beginning, as far as there is a year of four digits for it.
+/// When a recording began, if the year has four digits.
 fn recorded(metadata: &Metadata) -> Option<String> {
     const YEAR_10000: u64 = 253_402_300_800;
     let began = Some(metadata.began).filter(|began| (1..YEAR_10000).contains(began))?;
@@ -559,7 +559,7 @@ fn head(recording: &Recording, counted: u64, width: Width) -> String {
     width.prose(0, &text) + "\n" + &happenings(recording, width)
 }
 
-/// A line of what happened besides, nothing where nothing did.
+/// A line on other events; empty if there were none.
 fn happenings(recording: &Recording, width: Width) -> String {
     let happened: Vec<String> = recording.happenings().iter().map(in_words).collect();
     if happened.is_empty() {
@@ -622,7 +622,7 @@ fn sources(report: &Report, keep: usize, width: Width) -> String {
     text
 }
 
-/// The events of a source, with the bound of those that were scaled.
+/// The events of a source, with their bound if they were scaled.
 fn estimated(source: &OfSource) -> String {
     let events = thousands(source.sum.events);
     let error = source.turns.as_ref();
@@ -677,7 +677,7 @@ mod tests {
     use halprof_profile::report::Sum;
     use halprof_profile::symbols::{Kind, Opened};
 
-    /// A program of C++ with as long names as there are.
+    /// A C++ program with very long names.
     fn example() -> Report {
         let metadata = Metadata {
             halprof: "0.1.0".to_owned(),

@@ -1,4 +1,4 @@
-//! `halprof script`: the samples of a recording, one a line.
+//! `halprof script`: the samples of a recording, one per line.
 
 use crate::output::Output;
 use crate::shown::Shown;

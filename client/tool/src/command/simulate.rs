@@ -1,4 +1,4 @@
-//! `halprof simulate`: a range of a program's code, executed step by step and counted exactly.
+//! `halprof simulate`: executes a range of a program's code step by step and counts exactly.
 
 mod mca;
 mod rows;
@@ -20,11 +20,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use target::Target;
 
-/// What stays unknown.
+/// What is not simulated.
 const NOT_SIMULATED: &str = "what the caches and predictors held before the range, address \
     translation, the bus, other processors, and functions that the range calls";
 
-/// The modelled columns behind those of the caches.
+/// The modelled columns after those of the caches.
 const MISPREDICTED: &str = "mispredicted";
 
 #[derive(Serialize)]
@@ -146,7 +146,7 @@ fn no_program() -> Error {
     Error::usage("no program to run", "Name one behind `--`.")
 }
 
-/// The system refused what a debugger does.
+/// The system refused a debugger's request.
 #[expect(clippy::needless_pass_by_value, reason = "it stands in `map_err`")]
 fn lost(error: io::Error) -> Error {
     Error::unavailable(
@@ -166,7 +166,7 @@ fn open(path: &Path, options: &args::Simulate) -> Result<Executable> {
     Ok(Executable::open(path, &options.naming.path()?).map_err(bad)?)
 }
 
-/// The caches of the processor that is asked for, and its name.
+/// The caches of the requested processor, and its name.
 fn caches(machine: Option<&str>) -> Result<(String, Vec<Geometry>)> {
     let Some(machine) = machine else {
         let native = raw_cpuid::native_cpuid::cpuid_count;

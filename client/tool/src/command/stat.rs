@@ -1,4 +1,4 @@
-//! `halprof stat`: count.
+//! `halprof stat`: counts events.
 
 mod body;
 mod by_process;
@@ -36,47 +36,47 @@ use std::time::{Duration, Instant};
 use teller::{Form, Teller};
 use topdown::TopDown;
 
-/// Steps of modelled time begin with this,
+/// The length of the first step of modelled time.
 const FIRST_STEP_NS: u64 = 1_000_000_000;
-/// and grow and shrink so that each takes about so long: Ctrl-C is soon heard, and long workloads
-/// end.
+/// Later steps grow and shrink so that each takes about this long in real time: then Ctrl-C is
+/// noticed quickly, and long workloads still finish.
 const STEP_TIME: Duration = Duration::from_millis(50);
-/// How often a real machine is looked at.
+/// How often a real machine is checked.
 const REAL_STEP_NS: u64 = 50_000_000;
 
-/// One measurement of the chosen sources, in one pass or in several.
+/// One measurement of the chosen sources, in one or more passes.
 #[derive(Default)]
 struct Measured {
     passes: Vec<OnePass>,
     intervals: Vec<Interval>,
-    /// It was ended before it was done.
+    /// It was ended early.
     cut: bool,
 }
 
-/// What was counted at once.
+/// What was counted in one pass.
 struct OnePass {
-    /// Which of the chosen sources.
+    /// The indexes of the chosen sources.
     sources: Vec<usize>,
     elapsed_ns: u64,
     turns: u32,
     periods: Vec<Period>,
-    /// For each processor, one count for each of the sources.
+    /// For each processor, one count for each of `sources`.
     counts: Vec<Vec<Count>>,
 }
 
-/// What a measurement is done with.
+/// Everything that a measurement needs.
 struct Bench<'a> {
     on: &'a mut On,
     view: &'a View<'a>,
     runner: Runner,
     teller: Teller<'a>,
-    /// The file that each reading replaces.
+    /// The file that each reading replaces, if there is one.
     exposition: Option<Exposition<'a>>,
     interval: Option<u64>,
     progress: ProgressBar,
-    /// Where counts are divided by samples, those.
+    /// The samples by which counts are divided, if requested.
     samples: Option<Samples>,
-    /// Of all runs and passes before the one that runs.
+    /// The time of all earlier runs and passes.
     done_ns: u64,
 }
 
@@ -123,7 +123,8 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
     let teller = Teller::new(options, form, told.modelled, output);
     let measurements = sets.len() as u64 * u64::from(options.repeat);
     let progress = match runner.length_ns() {
-        // Nothing is drawn among lines that come, or what a program prints.
+        // No progress bar is drawn among lines that are printed meanwhile, or in a program's
+        // output.
         _ if teller.is_live() || !options.work.program.is_empty() => ProgressBar::hidden(),
         Some(length) => output.progress_to(length.saturating_mul(measurements)),
         None => output.progress(),
@@ -182,7 +183,7 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
     Ok(runner.program_status())
 }
 
-/// What is to be counted.
+/// The choice of what to count.
 fn choice(
     options: &args::Stat,
     on: &mut On,
@@ -199,7 +200,7 @@ fn choice(
 }
 
 impl Bench<'_> {
-    /// Nothing more is to be measured: the user has asked to stop, or has stopped listening.
+    /// Whether nothing more is to be measured: the user has asked to stop, or the reader has gone.
     fn is_over(&self) -> bool {
         interrupted() || self.teller.is_closed()
     }
@@ -220,7 +221,7 @@ impl Bench<'_> {
         Ok(measured)
     }
 
-    /// Lets it all run once, and counts these of the chosen sources.
+    /// Runs everything once, and counts these of the chosen sources.
     fn pass(&mut self, set: &[usize], told: Told, kept: &mut Vec<Interval>) -> Result<OnePass> {
         let choice = self.view.choice;
         let setup = choice.setup.only(set);
@@ -305,7 +306,7 @@ impl Bench<'_> {
     }
 }
 
-/// What was counted since the last reading.
+/// The counts since the last reading.
 fn since_reading(
     view: &View<'_>,
     set: &[usize],
@@ -327,14 +328,14 @@ fn since_reading(
     }
 }
 
-/// Which of several runs, and of several passes.
+/// The number of the run and of the pass, if there are several.
 #[derive(Clone, Copy)]
 struct Told {
     run: Option<u32>,
     pass: Option<u32>,
 }
 
-/// All counts at one time.
+/// All counts at one moment.
 #[derive(Default)]
 struct Reading {
     time_ns: u64,
@@ -342,7 +343,8 @@ struct Reading {
 }
 
 impl Reading {
-    /// When the next is due: intervals keep their places, and those that came too late are left out.
+    /// When the next reading is due: intervals stay on their grid, and those that are already late
+    /// are skipped.
     const fn next(&self, interval: u64) -> u64 {
         (self.time_ns / interval)
             .saturating_add(1)
@@ -350,7 +352,7 @@ impl Reading {
     }
 }
 
-/// How far to go in one step.
+/// The length of the next step.
 struct Pace {
     step: u64,
     modelled: bool,
@@ -370,7 +372,7 @@ impl Pace {
         self.step.min(left)
     }
 
-    /// Modelled time passes as fast as it can be computed.
+    /// Adapts the step: modelled time passes as fast as it can be computed.
     fn took(&mut self, time: Duration) {
         if self.modelled {
             self.step = if time < STEP_TIME {
@@ -397,7 +399,7 @@ fn differences(now: &[Vec<Count>], before: &[Vec<Count>]) -> Vec<Vec<Count>> {
     now.iter().enumerate().map(row).collect()
 }
 
-/// What was counted, by process.
+/// The counts, divided by process.
 fn divided(
     samples: &Samples,
     view: &View<'_>,
@@ -412,7 +414,7 @@ fn divided(
     rows
 }
 
-/// What is to be told of all measurements.
+/// The result of all measurements.
 fn body(
     view: &View<'_>,
     machine: String,

@@ -1,4 +1,4 @@
-//! `halprof start` and `halprof stop`: the driver that is installed, loaded and unloaded.
+//! `halprof start` and `halprof stop`: load and unload the installed driver.
 
 use crate::Result;
 use crate::output::Output;

@@ -1,4 +1,4 @@
-//! `halprof timeline`: what a program said of itself, with the time.
+//! `halprof timeline`: a program's marks, with their times.
 
 mod text;
 
@@ -24,13 +24,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-/// The status that tells scripts that a file is not the whole recording.
+/// The exit status that tells scripts that the recording is incomplete.
 const INCOMPLETE: u32 = 5;
-/// How long a program that was interrupted, as halprof was, may take to end by itself.
+/// How long a program may take to end by itself after Ctrl-C, which reaches it as well as halprof.
 const GRACE: Duration = Duration::from_secs(2);
-/// Columns of ticks where no terminal says how many there are.
+/// The number of columns of ticks when there is no terminal.
 const COLUMNS: usize = 100;
-/// The longest intervals that are told one by one.
+/// How many of the longest intervals are listed.
 const LONGEST: usize = 10;
 
 #[derive(JsonSchema, Serialize)]
@@ -153,7 +153,7 @@ struct TickRow {
     marks: Vec<u64>,
 }
 
-/// One cell of those, for CSV.
+/// One cell of these columns, for CSV.
 #[derive(Serialize)]
 struct Cell<'a> {
     channel: &'a str,
@@ -209,7 +209,7 @@ fn record_and_show(options: &args::Timeline, output: &Output) -> Result<u32> {
     Ok(status.unwrap_or(0))
 }
 
-/// Runs the program and records its marks; answers what it ended with by itself.
+/// Runs the program and records its marks; returns its exit status if it ended by itself.
 fn record(
     options: &args::Timeline,
     path: &Path,
@@ -366,7 +366,7 @@ fn body(path: &Path, recording: &Recording, marks: &Marks) -> Body {
     }
 }
 
-/// Ticks in nanoseconds.
+/// Converts ticks to nanoseconds.
 fn nanoseconds(ticks: u64, ticks_a_second: u64) -> f64 {
     real(ticks) * 1e9 / real(ticks_a_second.max(1))
 }
@@ -429,7 +429,7 @@ fn apart(stretches: Stretches) -> Apart {
     }
 }
 
-/// The marks that are told one by one: those for other programs are all, unless a number is given.
+/// The marks that are listed: in output for programs all of them, unless a number is given.
 fn rows(marks: &Marks, options: &args::Timeline, output: &Output) -> Vec<Marked> {
     let most = match options.rows {
         Some(0) => usize::MAX,

@@ -29,7 +29,7 @@ use std::io::{self, IsTerminal};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// Ctrl-C and the end of the time are looked for this often.
+/// How often Ctrl-C and the time limit are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(options: &args::Top, on: &mut On, output: &Output) -> Result<u8> {
@@ -77,19 +77,19 @@ pub(crate) fn run(options: &args::Top, on: &mut On, output: &Output) -> Result<u
 }
 
 struct Top {
-    /// With what was chosen on the command line.
+    /// The setup from the command line.
     watch: Watch,
-    /// What is counted now.
+    /// What is currently counted.
     counted: Choice,
     state: State,
     log: Option<Log>,
-    /// Why there is no log any more.
+    /// Why the log is no longer written.
     log_failed: Option<Error>,
     limit: Option<Duration>,
 }
 
 impl Top {
-    /// One interval as plain text.
+    /// Prints one interval as plain text.
     fn print(&mut self, on: &mut On, output: &Output) -> Result<()> {
         self.state.count(self.counted.labels());
         let session = start(&mut on.connection, &self.counted)?;
@@ -136,7 +136,7 @@ impl Top {
         text + "\n"
     }
 
-    /// The live picture, until somebody has seen enough.
+    /// Shows the live picture until the user quits.
     fn show(&mut self, on: &mut On) -> Result<()> {
         let mut screen = Screen::open()?;
         let look = Look::of_terminal();
@@ -150,7 +150,7 @@ impl Top {
         }
     }
 
-    /// Counts other sources, if they can be counted; if not, the screen says why.
+    /// Counts other sources if possible; otherwise the screen says why not.
     fn choose(&mut self, labels: &[String], on: &mut On) -> Result<()> {
         let tried = self.watch.choice.with_sources(labels).and_then(|choice| {
             start(&mut on.connection, &choice)?;
@@ -166,7 +166,7 @@ impl Top {
         Ok(())
     }
 
-    /// Reads and draws one session, to its end.
+    /// Reads and draws one session until it ends.
     fn follow(
         &mut self,
         mut session: Session<'_, Place>,
@@ -183,7 +183,8 @@ impl Top {
             if Instant::now() >= next {
                 self.watch.clock.follow(session.transport())?;
                 self.take(session.snapshot()?, &mut rates);
-                // A reading that came late is of a longer interval; the next one is not hurried.
+                // A late reading has a longer interval; the next one comes half an interval later
+                // at the earliest.
                 next = (next + self.watch.interval).max(Instant::now() + self.watch.interval / 2);
             }
         };
@@ -209,14 +210,14 @@ impl Top {
         }
     }
 
-    /// Ends a session with its last counts.
+    /// Ends a session and takes its final counts.
     fn stop(&mut self, mut session: Session<'_, Place>, rates: &mut Rates) -> Result<()> {
         self.watch.clock.follow(session.transport())?;
         self.take(session.stop_and_read()?, rates);
         Ok(())
     }
 
-    /// Takes a reading: to the screen, and to the log.
+    /// Adds a reading to the screen and to the log.
     fn take(&mut self, snapshot: Snapshot, rates: &mut Rates) {
         let interval = rates.take(snapshot);
         let elapsed = self.watch.clock.elapsed();
@@ -224,7 +225,7 @@ impl Top {
         self.state.take(elapsed, interval, rates);
     }
 
-    /// Who looks at the screen goes on looking where a log fails; its error ends the command.
+    /// If the log fails, the screen goes on; the error is reported when the command ends.
     fn write(&mut self, elapsed: Duration, interval: &Interval) {
         let Some(log) = &mut self.log else {
             return;
@@ -256,14 +257,14 @@ const fn core(core_type: u8) -> &'static str {
     }
 }
 
-/// The terminal while it is drawn on; dropping it gives it back as it was.
+/// The terminal while it is drawn on; dropping this restores it.
 struct Screen {
     terminal: DefaultTerminal,
     events: Receiver<io::Result<Event>>,
 }
 
 impl Screen {
-    /// A panic, too, gives the terminal back: `try_init` sets a hook that does.
+    /// `try_init` sets a hook that restores the terminal after a panic too.
     fn open() -> Result<Self> {
         let terminal = ratatui::try_init().map_err(|error| {
             let _ = ratatui::try_restore();
@@ -271,8 +272,8 @@ impl Screen {
         })?;
         let (sender, events) = mpsc::channel();
         let screen = Self { terminal, events };
-        // On a terminal that is gone, crossterm's poll does not come back: it waits where nobody
-        // waits for it, and ends with the process.
+        // If the terminal goes away, crossterm's poll does not return: it waits in a thread that
+        // nobody joins, and ends with the process.
         let read = move || while sender.send(event::read()).is_ok() {};
         let thread = std::thread::Builder::new().spawn(read);
         thread.map_err(Error::Output)?;
@@ -284,7 +285,7 @@ impl Screen {
         drawn.map(drop).map_err(Error::Output)
     }
 
-    /// What the user does within some time.
+    /// The user's input within `wait`, if any.
     fn event(&mut self, wait: Duration) -> Result<Option<Event>> {
         match self.events.recv_timeout(wait) {
             Ok(event) => event.map(Some).map_err(Error::Output),

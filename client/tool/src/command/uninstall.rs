@@ -1,4 +1,4 @@
-//! `halprof uninstall`: all that `halprof install` brings goes.
+//! `halprof uninstall`: removes everything that `halprof install` adds.
 
 use crate::Result;
 use crate::output::Output;

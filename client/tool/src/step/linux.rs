@@ -1,4 +1,4 @@
-//! Stepping by ptrace.
+//! Single-stepping with ptrace.
 #![expect(clippy::unused_self, reason = "on Windows the same functions need it")]
 
 use super::{BREAKPOINT, Event, Thread};
@@ -20,7 +20,7 @@ use std::process::{Child, Command};
 /// CS of 32-bit code on 64-bit Linux: `__USER32_CS` of its <asm/segment.h>.
 const CODE_32: u64 = 0x23;
 
-/// How a thread was told to go on.
+/// How a thread was resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Go {
     Run,
@@ -29,52 +29,52 @@ enum Go {
 
 #[derive(Debug)]
 struct Standing {
-    /// How it goes on after what concerns nobody else.
+    /// How it is resumed after an event that only this file handles.
     go: Go,
     running: bool,
-    /// A SIGSTOP of ours is on its way to it.
+    /// A SIGSTOP from halprof is on its way to it.
     stopping: bool,
-    /// What it gets when it goes on.
+    /// The signal that it gets when it is resumed.
     signal: Option<Signal>,
 }
 
-/// A program that is traced. It ends with the tool, and when this is dropped.
+/// A traced program. It ends when the tool ends, and when this is dropped.
 #[derive(Debug)]
 pub(super) struct Debuggee {
-    /// Kept so that its end is waited for by nobody else.
+    /// Kept so that nobody else waits for its end.
     _child: Child,
     process: Pid,
     memory: File,
     threads: HashMap<Pid, Standing>,
-    /// What came while something else was waited for.
+    /// Statuses that arrived while another one was awaited.
     waiting: VecDeque<WaitStatus>,
-    /// Threads and processes that have stopped before it was told how they were made, and such that
-    /// were told of and have not stopped yet.
+    /// Threads and processes that stopped before the event of their creation came, and those whose
+    /// event came but that have not stopped yet.
     new: HashMap<Pid, New>,
-    /// What stands in the program where a breakpoint is.
+    /// The program's original bytes at the breakpoints.
     pub(super) breakpoints: BTreeMap<u64, u8>,
     ended: bool,
 }
 
-/// What is known of a thread or a process at its start.
+/// What is known of a new thread or process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum New {
     Stopped,
-    /// It will stop, and was made so.
+    /// It has been created in this way, and will stop.
     Made {
         shares_memory: bool,
     },
 }
 
 impl Debuggee {
-    /// Starts a program; it waits before its first instruction.
+    /// Starts a program, which is stopped before its first instruction.
     pub(super) fn start(mut command: Command) -> io::Result<Self> {
         // SAFETY: between fork and exec only system calls are made, by functions that neither
         // allocate nor lock.
         #[expect(unsafe_code, reason = "the hook that runs between fork and exec")]
         let command = unsafe {
             command.pre_exec(|| {
-                // Addresses are the same at every run. Where that is refused they are not.
+                // Addresses are then the same in every run; if this is refused, they are not.
                 let fixed = personality::get().map(|now| now | Persona::ADDR_NO_RANDOMIZE);
                 let _ = fixed.and_then(personality::set);
                 ptrace::traceme().map_err(io::Error::from)
@@ -116,7 +116,7 @@ impl Debuggee {
         self.threads.insert(thread, standing);
     }
 
-    /// The program's file, and where its image starts.
+    /// The program's file, and the address where its image starts.
     pub(super) fn image(&self) -> io::Result<(PathBuf, u64)> {
         let folder = PathBuf::from(format!("/proc/{}", self.process));
         let path = fs::read_link(folder.join("exe"))?;
@@ -141,7 +141,7 @@ impl Debuggee {
         Ok(self.registers(self.first())?.is_32_bit)
     }
 
-    /// Reads its memory; all or nothing.
+    /// Reads its memory, completely or not at all.
     pub(super) fn read(&self, address: u64, bytes: &mut [u8]) -> io::Result<()> {
         self.memory.read_exact_at(bytes, address)
     }
@@ -150,7 +150,7 @@ impl Debuggee {
         self.memory.write_all_at(bytes, address)
     }
 
-    /// Whether the last trap of a thread was a breakpoint, and no step.
+    /// Whether the last trap of a thread was a breakpoint, not a step.
     pub(super) fn is_breakpoint(&self, thread: Thread) -> io::Result<bool> {
         Ok(ptrace::getsiginfo(pid(thread))?.si_code != nix::libc::TRAP_TRACE)
     }
@@ -180,12 +180,12 @@ impl Debuggee {
         self.go(pid(thread), Go::Run)
     }
 
-    /// Lets a thread execute one instruction, while others run.
+    /// Lets a thread execute one instruction while others run.
     pub(super) fn step(&mut self, thread: Thread) -> io::Result<()> {
         self.go(pid(thread), Go::Step)
     }
 
-    /// Lets the program have a trap that is not ours.
+    /// Passes a trap that is not ours to the program.
     pub(super) fn pass_on(&mut self, thread: Thread) -> io::Result<()> {
         if let Some(standing) = self.threads.get_mut(&pid(thread)) {
             standing.signal = Some(Signal::SIGTRAP);
@@ -205,13 +205,13 @@ impl Debuggee {
         };
         standing.running = true;
         match gone {
-            // It was killed meanwhile; its end is told yet.
+            // It was killed in the meantime; its end is still to be reported.
             Ok(()) | Err(Errno::ESRCH) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Lets a thread execute the instruction under a breakpoint while all others stand still.
+    /// Lets a thread execute the instruction under a breakpoint while all others are stopped.
     pub(super) fn step_alone(&mut self, thread: Thread) -> io::Result<Event> {
         let ip = self.registers(thread)?.ip;
         let Some(&there) = self.breakpoints.get(&ip) else {
@@ -237,7 +237,7 @@ impl Debuggee {
         Ok(event)
     }
 
-    /// Stops all threads but one; answers those that have nothing else to tell.
+    /// Stops all threads but one; returns those that have no other event pending.
     fn hold(&mut self, thread: Pid) -> io::Result<Vec<Pid>> {
         let others = self.threads.iter();
         let others = others.filter(|&(&other, standing)| other != thread && standing.running);
@@ -275,7 +275,8 @@ impl Debuggee {
         }
     }
 
-    /// What a status means; `None` where it concerns nobody but this file, and the thread goes on.
+    /// The event that a status means; `None` if only this file handles it, and the thread is
+    /// resumed.
     fn event(&mut self, status: WaitStatus) -> io::Result<Option<Event>> {
         let Some(thread) = status.pid() else {
             return Ok(None);
@@ -355,13 +356,14 @@ impl Debuggee {
         }
     }
 
-    /// A new thread runs; a new process too, on its own and without our breakpoints.
+    /// A new thread runs; so does a new process, which is not traced and has no breakpoints of
+    /// ours.
     fn begin(&mut self, new: Pid, shares_memory: bool) -> io::Result<()> {
         if fs::exists(format!("/proc/{}/task/{new}", self.process))? {
             self.add(new);
             return self.go(new, Go::Run);
         }
-        // After vfork the memory is still the program's, which needs them.
+        // After vfork the memory is still shared with the program, which needs the breakpoints.
         if !shares_memory {
             let memory = memory_of(new)?;
             for (&address, &there) in &self.breakpoints {
@@ -376,7 +378,7 @@ impl Drop for Debuggee {
     fn drop(&mut self) {
         if !self.ended {
             let _ = kill(self.process, Signal::SIGKILL);
-            // The program has ended only when each of its threads was waited for.
+            // The program has ended only when all of its threads have been waited for.
             let ended = |status: WaitStatus| {
                 status.pid() == Some(self.process)
                     && matches!(status, WaitStatus::Exited(..) | WaitStatus::Signaled(..))
@@ -395,7 +397,7 @@ fn memory_of(process: Pid) -> io::Result<File> {
     File::options().read(true).write(true).open(path)
 }
 
-/// Sends SIGSTOP to one thread; answers whether it was there.
+/// Sends SIGSTOP to one thread; returns whether it exists.
 fn stop(process: Pid, thread: Pid) -> bool {
     let (process, thread) = (process.as_raw(), thread.as_raw());
     // SAFETY: tgkill takes three numbers and touches no memory of ours.

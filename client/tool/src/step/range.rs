@@ -1,4 +1,4 @@
-//! Running a program at full speed to a range of its code, and step by step inside.
+//! Runs a program at full speed up to a range of its code, and single-steps it inside.
 
 use super::{Debuggee, Event, TRAP_FLAG, Thread};
 use halprof_profile::simulation::{Flow, Next, Registers, Simulation};
@@ -8,53 +8,53 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// So many steps a thread that has left the range by a jump is followed, as a function's cold part
-/// jumps back.
+/// For how many steps a thread is followed that has left the range by a jump, because a function's
+/// cold part jumps back.
 const STRAYED_MAX: u64 = 10_000;
 
 /// Where a thread is.
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// Outside, at full speed. What handles a signal or an exception will come back to what was
-    /// interrupted.
+    /// Outside, at full speed. A handler of a signal or an exception will return to the instruction
+    /// that was interrupted, if any.
     Away(Option<Pending>),
-    /// In the range, and about to have executed this.
+    /// In the range, about to complete this instruction.
     Inside(Pending),
-    /// Outside after a jump, step by step. With its frame it has left for good.
+    /// Outside after a jump, single-stepped. Once its stack frame is gone it has left for good.
     Strayed { stack: u64, steps: u64 },
 }
 
-/// An instruction that is being executed.
+/// An instruction being executed.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     registers: Registers,
     next: Next,
     /// One more iteration of a REP.
     again: bool,
-    /// The first instruction of the range, reached from outside or by a call.
+    /// The first instruction of the range, entered from outside or by a call.
     arrives: bool,
 }
 
-/// How a run went.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outcome {
-    /// How often a thread came into the range at its start.
+    /// How often a thread entered the range at its start.
     pub(crate) arrivals: u64,
-    /// Calls out of the range, which ran at full speed.
+    /// Calls out of the range; the called functions ran at full speed.
     pub(crate) calls: u64,
-    /// How often a jump led out of the range and was not followed to its end.
+    /// How often a thread jumped out of the range and was then not followed any further.
     pub(crate) lost: u64,
-    /// Steps that were made.
+    /// The number of steps.
     pub(crate) steps: u64,
-    /// Whether there were too many: the program was ended.
+    /// Whether the limit of steps was reached and the program was ended.
     pub(crate) limited: bool,
-    /// Whether the program made itself another, which was not stepped.
+    /// Whether the program replaced itself by another, which was not stepped.
     pub(crate) replaced: bool,
-    /// What the program ended with, if it ended by itself.
+    /// The exit status of the program, if it ended by itself.
     pub(crate) status: Option<u32>,
 }
 
-/// A program that waits before its first instruction.
+/// A program that is stopped before its first instruction.
 pub(crate) struct Suspended(Debuggee);
 
 impl Suspended {
@@ -63,7 +63,7 @@ impl Suspended {
         Debuggee::start(command).map(Self)
     }
 
-    /// The program's file, and where it is loaded.
+    /// The program's file, and the address where it is loaded.
     pub(crate) fn image(&self) -> io::Result<(PathBuf, u64)> {
         self.0.image()
     }
@@ -78,7 +78,7 @@ impl Suspended {
         self.0.read(address, bytes)
     }
 
-    /// Runs it to its end, or until it has made so many steps in the range that starts here.
+    /// Runs it to its end, or until it has made `steps_max` steps in the range that starts here.
     pub(crate) fn run(
         self,
         start: u64,
@@ -107,7 +107,7 @@ struct Run<'a> {
     outcome: Outcome,
 }
 
-/// What happened at once when a thread went on, if its step was made alone.
+/// The event that came while a thread was resumed, if it had to step alone.
 type Went = ControlFlow<(), Option<Event>>;
 
 impl Run<'_> {
@@ -186,7 +186,7 @@ impl Run<'_> {
         }
     }
 
-    /// A thread has executed an instruction of the range.
+    /// Handles an instruction of the range that a thread has executed.
     fn stepped(
         &mut self,
         thread: Thread,
@@ -204,7 +204,7 @@ impl Run<'_> {
         }
         if self.simulation.contains(registers.ip) {
             let again = next.repeats && registers.ip == before.ip;
-            // A function that calls itself arrives without a breakpoint's help.
+            // A recursive call enters the range without reaching a breakpoint.
             let arrives = next.flow == Flow::Call && registers.ip == self.start;
             return self.advance(thread, registers, again, arrives);
         }
@@ -227,7 +227,7 @@ impl Run<'_> {
         self.outcome.arrivals += u64::from(pending.arrives && !pending.again);
     }
 
-    /// Lets a thread execute the instruction that it stands at.
+    /// Lets a thread execute its next instruction.
     fn advance(
         &mut self,
         thread: Thread,
@@ -268,15 +268,15 @@ impl Run<'_> {
         Ok(ControlFlow::Continue(None))
     }
 
-    /// Counts a step; answers whether there are no more.
+    /// Counts a step; returns whether the limit has been reached.
     fn is_enough(&mut self) -> bool {
         self.outcome.limited = self.outcome.steps >= self.max_steps;
         self.outcome.steps += u64::from(!self.outcome.limited);
         self.outcome.limited
     }
 
-    /// What handles a signal or an exception runs at full speed, and comes back to where the thread
-    /// stands.
+    /// A handler of a signal or an exception runs at full speed, and returns to where the thread is
+    /// now.
     fn interrupted(&mut self, thread: Thread) -> io::Result<()> {
         let mut comes_back = None;
         match self.threads.get(&thread).copied() {
@@ -298,7 +298,7 @@ impl Run<'_> {
         self.debuggee.run(thread)
     }
 
-    /// Takes the trap flag, which the program never set, out of the flags that it has pushed.
+    /// Clears the trap flag, which the program never set, in the flags that it has pushed.
     fn hide_trap_flag(&self, stack: u64) -> io::Result<()> {
         let mut high = [0];
         self.debuggee.read(stack.wrapping_add(1), &mut high)?;

@@ -1,6 +1,6 @@
-//! Stepping by Windows' debugger functions.
+//! Single-stepping with Windows' debugger functions.
 //!
-//! While an event waits to be continued, the whole program stands still; [`Debuggee::run`] and
+//! While a debug event waits to be continued, the whole program is stopped; [`Debuggee::run`] and
 //! [`Debuggee::step`] continue it.
 #![expect(unsafe_code, reason = "the debugger functions of Windows")]
 
@@ -34,9 +34,9 @@ use windows_sys::Win32::System::Threading::{
 
 /// The trap flag in EFLAGS.
 const TRAP_FLAG: u32 = 1 << 8;
-/// Windows gives no longer path than this.
+/// The longest path that Windows returns.
 const PATH_UNITS: u32 = 32 << 10;
-/// STATUS_BREAKPOINT and the like have the same number as an exception's code.
+/// STATUS_BREAKPOINT and similar statuses have the same number as the exception's code.
 const BREAKPOINTS: [NTSTATUS; 2] = [EXCEPTION_BREAKPOINT, STATUS_WX86_BREAKPOINT];
 const STEPS: [NTSTATUS; 2] = [EXCEPTION_SINGLE_STEP, STATUS_WX86_SINGLE_STEP];
 
@@ -44,11 +44,11 @@ const STEPS: [NTSTATUS; 2] = [EXCEPTION_SINGLE_STEP, STATUS_WX86_SINGLE_STEP];
 #[derive(Clone, Copy, Debug)]
 struct Standing {
     handle: HANDLE,
-    /// Its environment block, where GS begins.
+    /// Its environment block, which is the base of GS.
     environment: u64,
 }
 
-/// A program that is debugged. It ends with the tool, and when this is dropped.
+/// A debugged program. It ends when the tool ends, and when this is dropped.
 #[derive(Debug)]
 pub(super) struct Debuggee {
     child: Child,
@@ -56,18 +56,18 @@ pub(super) struct Debuggee {
     base: u64,
     threads: HashMap<Thread, Standing>,
     pub(super) breakpoints: BTreeMap<u64, u8>,
-    /// The breakpoints of Windows' loader that are still to come, by their codes: the first of each
-    /// kind tells that the program is about to start.
+    /// The breakpoints of Windows' loader that are still to come, by code: the first one of each
+    /// kind means that the program is about to start.
     of_loader: Vec<NTSTATUS>,
     is_32_bit: bool,
-    /// The thread whose event is not continued yet, and how it will be.
+    /// The thread whose event has not been continued yet, and how it will be.
     standing: Option<(Thread, NTSTATUS)>,
-    /// The exception that was told last.
+    /// The last exception that was reported.
     last: NTSTATUS,
     ended: bool,
 }
 
-/// The registers of a thread: Windows has two forms.
+/// The registers of a thread, in one of Windows' two forms.
 enum Context {
     Long(Box<Aligned>),
     Short(Box<WOW64_CONTEXT>),
@@ -85,11 +85,12 @@ fn done(result: i32) -> io::Result<()> {
 }
 
 impl Debuggee {
-    /// Starts a program; it waits before its first instruction.
+    /// Starts a program, which is stopped before its first instruction.
     pub(super) fn start(mut command: Command) -> io::Result<Self> {
         let child = command.creation_flags(DEBUG_ONLY_THIS_PROCESS).spawn()?;
         let mut of_wow64 = 0;
-        // SAFETY: the process was just created and its handle is open; the result is ours.
+        // SAFETY: the process was just created and its handle is open; `of_wow64` is valid for a
+        // write.
         done(unsafe { IsWow64Process(child.as_raw_handle(), &raw mut of_wow64) })?;
         let mut debuggee = Self {
             child,
@@ -114,7 +115,7 @@ impl Debuggee {
         self.child.as_raw_handle()
     }
 
-    /// The program's file, and where its image starts.
+    /// The program's file, and the address where its image starts.
     pub(super) fn image(&self) -> io::Result<(PathBuf, u64)> {
         let mut path = vec![0_u16; PATH_UNITS as usize];
         let mut length = PATH_UNITS;
@@ -129,7 +130,7 @@ impl Debuggee {
         };
         done(named)?;
         path.truncate(length as usize);
-        // A program that was started by a path like \\?\C:\a.exe is named so.
+        // A program that was started by a path like \\?\C:\a.exe is reported with that path.
         let verbatim: Vec<u16> = r"\\?\".encode_utf16().collect();
         let path = match path.strip_prefix(verbatim.as_slice()) {
             Some(local) if local.get(1) == Some(&u16::from(b':')) => local,
@@ -148,10 +149,10 @@ impl Debuggee {
         Ok(self.is_32_bit)
     }
 
-    /// Reads its memory; all or nothing.
+    /// Reads its memory, completely or not at all.
     pub(super) fn read(&self, address: u64, bytes: &mut [u8]) -> io::Result<()> {
         let (from, to) = (address as *const _, bytes.as_mut_ptr().cast());
-        // SAFETY: `bytes` has room for its length, and the address is the other process's.
+        // SAFETY: `bytes` has room for its length, and the address is in the other process.
         done(unsafe {
             ReadProcessMemory(self.process(), from, to, bytes.len(), std::ptr::null_mut())
         })
@@ -159,11 +160,11 @@ impl Debuggee {
 
     pub(super) fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
         let (to, from) = (address as *const _, bytes.as_ptr().cast());
-        // SAFETY: `bytes` is readable for its length, and the address is the other process's.
+        // SAFETY: `bytes` is readable for its length, and the address is in the other process.
         done(unsafe {
             WriteProcessMemory(self.process(), to, from, bytes.len(), std::ptr::null_mut())
         })?;
-        // SAFETY: the address is the other process's.
+        // SAFETY: the address is in the other process.
         done(unsafe { FlushInstructionCache(self.process(), to, bytes.len()) })
     }
 
@@ -178,8 +179,8 @@ impl Debuggee {
             // SAFETY: all zeros is a value of this structure of numbers.
             let mut context: Box<WOW64_CONTEXT> = Box::new(unsafe { zeroed() });
             context.ContextFlags = WOW64_CONTEXT_CONTROL | WOW64_CONTEXT_INTEGER;
-            // SAFETY: the thread's handle is open until its end is continued, and the thread stands
-            // still.
+            // SAFETY: the thread's handle is open until its end is continued, and the thread is
+            // stopped.
             done(unsafe { Wow64GetThreadContext(handle, &raw mut *context) })?;
             return Ok(Context::Short(context));
         }
@@ -194,7 +195,7 @@ impl Debuggee {
     fn set_context(&self, thread: Thread, context: &Context) -> io::Result<()> {
         let handle = self.of(thread)?.handle;
         match context {
-            // SAFETY: the thread's handle is open, the thread stands still, and the registers are its
+            // SAFETY: the thread's handle is open, the thread is stopped, and the registers are its
             // own.
             Context::Short(context) => {
                 done(unsafe { Wow64SetThreadContext(handle, &raw const **context) })
@@ -206,7 +207,7 @@ impl Debuggee {
         }
     }
 
-    /// Whether the last trap was a breakpoint, and no step.
+    /// Whether the last trap was a breakpoint, not a step.
     pub(super) fn is_breakpoint(&self, _: Thread) -> io::Result<bool> {
         Ok(BREAKPOINTS.contains(&self.last))
     }
@@ -276,13 +277,13 @@ impl Debuggee {
         self.go_on()
     }
 
-    /// Lets a thread execute one instruction, while others run.
+    /// Lets a thread execute one instruction while others run.
     pub(super) fn step(&mut self, thread: Thread) -> io::Result<()> {
         self.change(thread, None, true)?;
         self.go_on()
     }
 
-    /// Lets the program have a trap that is not ours.
+    /// Passes a trap that is not ours to the program.
     pub(super) fn pass_on(&mut self, _: Thread) -> io::Result<()> {
         if let Some((_, status)) = &mut self.standing {
             *status = DBG_EXCEPTION_NOT_HANDLED;
@@ -294,11 +295,11 @@ impl Debuggee {
         let Some((thread, status)) = self.standing.take() else {
             return Ok(());
         };
-        // SAFETY: the event of this thread waits to be continued.
+        // SAFETY: the event of this thread is waiting to be continued.
         done(unsafe { ContinueDebugEvent(self.child.id(), thread, status) })
     }
 
-    /// Lets a thread execute the instruction under a breakpoint while all others stand still.
+    /// Lets a thread execute the instruction under a breakpoint while all others are stopped.
     pub(super) fn step_alone(&mut self, thread: Thread) -> io::Result<Event> {
         let ip = self.registers(thread)?.ip;
         let Some(&there) = self.breakpoints.get(&ip) else {
@@ -315,7 +316,8 @@ impl Debuggee {
         self.step(thread)?;
         let event = loop {
             match self.wait()? {
-                // It was on its way before the others were held: the thread comes here again.
+                // This event was on its way before the others were suspended: the thread will trap
+                // again.
                 Event::Trap(other) if other != thread => {
                     let ip = self.registers(other)?.ip.wrapping_sub(1);
                     if self.breaks_at(ip) {
@@ -334,7 +336,8 @@ impl Debuggee {
             self.write(ip, &[BREAKPOINT])?;
         }
         for &other in &others {
-            // SAFETY: as above. A thread that has ended meanwhile is not resumed, which is no harm.
+            // SAFETY: as above. If the thread has ended in the meantime, resuming it fails, which
+            // is harmless.
             unsafe { ResumeThread(other) };
         }
         Ok(event)
@@ -350,18 +353,18 @@ impl Debuggee {
         }
     }
 
-    /// What happens next; whatever waits to be continued goes on.
+    /// The next event; whatever waits to be continued is continued first.
     fn next(&mut self) -> io::Result<DEBUG_EVENT> {
         self.go_on()?;
         // SAFETY: all zeros is a value of this structure of numbers and pointers.
         let mut event: DEBUG_EVENT = unsafe { zeroed() };
-        // SAFETY: the structure is ours to write.
+        // SAFETY: `event` is valid for a write.
         done(unsafe { WaitForDebugEvent(&raw mut event, INFINITE) })?;
         self.standing = Some((event.dwThreadId, DBG_CONTINUE));
         Ok(event)
     }
 
-    /// What an event means; `None` where it concerns nobody but this file.
+    /// The event that Windows' event means; `None` if only this file handles it.
     fn event(&mut self, event: &DEBUG_EVENT) -> io::Result<Option<Event>> {
         let thread = event.dwThreadId;
         match event.dwDebugEventCode {
@@ -451,7 +454,7 @@ const fn with_trap(flags: u32, traps: bool) -> u32 {
 
 fn close(handle: HANDLE) {
     if !handle.is_null() {
-        // SAFETY: the event gave this handle, which nobody else closes.
+        // SAFETY: this handle came with the event, and nobody else closes it.
         unsafe { CloseHandle(handle) };
     }
 }

@@ -1,19 +1,19 @@
-//! The ways to measure: six questions, answered for each.
+//! The ways to measure: six questions, answered for each one.
 //!
-//! Numbers are those of docs/performance.md, where tests hold them.
+//! The numbers are those of docs/performance.md; tests keep them the same.
 
 /// A way to measure.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Method {
     /// Its name.
     pub(crate) name: &'static str,
-    /// What it is.
+    /// A summary.
     pub(crate) summary: &'static str,
     /// The answers, in the order of [`QUESTIONS`].
     pub(crate) answers: [&'static str; 6],
 }
 
-/// What is asked of each.
+/// The questions.
 pub(crate) const QUESTIONS: [&str; 6] = [
     "Extra instructions",
     "Code size",
@@ -23,7 +23,7 @@ pub(crate) const QUESTIONS: [&str; 6] = [
     "Hardware needed",
 ];
 
-/// All of them.
+/// All methods.
 pub(crate) const METHODS: &[Method] = &[
     Method {
         name: "counting",
@@ -64,7 +64,7 @@ pub(crate) const METHODS: &[Method] = &[
 ];
 
 impl Method {
-    /// By its name, or by the command that does it.
+    /// Finds a method by its name, or by the command that uses it.
     #[must_use]
     pub(crate) fn find(name: &str) -> Option<&'static Self> {
         let name = match name.to_ascii_lowercase().as_str() {
@@ -83,7 +83,7 @@ mod tests {
 
     const PERFORMANCE: &str = include_str!("../../../../../docs/performance.md");
 
-    /// The cells of the first row that begins with this.
+    /// The cells of the first row that begins with this text.
     fn row(first: &str) -> Vec<&'static str> {
         let mut lines = PERFORMANCE.lines();
         let start = format!("| {first}");

@@ -1,4 +1,4 @@
-//! One source on one machine: what is counted, by what evidence, and what Windows' HAL would count.
+//! One source on one machine: what it counts, on what evidence, and what Windows' HAL would count.
 
 use crate::command::registers::{Part as Field, decode};
 use halprof_measure::catalog::Catalog;
@@ -13,13 +13,14 @@ use shared_types::request::source::Source;
 pub(crate) struct Programmed {
     /// The register's name; `x` stands for the counter's index.
     pub(crate) name: &'static str,
-    /// What the source puts there; enable and interrupt bits come while it is measured.
+    /// The value for the source, without the enable and interrupt bits that are set while
+    /// measuring.
     pub(crate) value: u64,
-    /// Field by field.
+    /// The fields with their values.
     pub(crate) fields: Vec<(Field, u64)>,
 }
 
-/// The registers of a select in the interface's form.
+/// The registers for a select in the interface's format.
 #[must_use]
 pub(crate) fn programmed(interface: ProfileInterface, select: u64) -> Vec<Programmed> {
     use ProfileInterface as I;
@@ -32,7 +33,7 @@ pub(crate) fn programmed(interface: ProfileInterface, select: u64) -> Vec<Progra
         I::Pentium => &[("CESR", 0x11, select)],
         I::NetBurst => &[
             ("ESCR", 0x3B8, low),
-            // Bits 1:0 of the high half name the group of counters, and are reserved in a CCCR.
+            // Bits 1:0 of the high half select the group of counters, and are reserved in a CCCR.
             ("CCCR", 0x360, select >> 32 & !3),
         ],
     };
@@ -44,13 +45,13 @@ pub(crate) fn programmed(interface: ProfileInterface, select: u64) -> Vec<Progra
     registers.iter().map(row).collect()
 }
 
-/// Where the names and numbers of recent Windows are from.
+/// The origin of names and numbers from recent versions of Windows.
 const WINDOWS: &str = "Windows' own list";
 
 /// halprof's own numbers: fixed-function counters and architectural events.
 const FIXED: std::ops::Range<u32> = 0x8000_0100..0x8000_0200;
 
-/// What is known of the source by, in published words.
+/// The evidence for what the source counts, in published documents.
 #[must_use]
 pub(crate) fn evidence(machine: &Machine, source: &Source) -> &'static str {
     use ProfileInterface as I;
@@ -135,9 +136,9 @@ pub(crate) fn windows(machine: &Machine, catalog: &Catalog, source: &Source) -> 
 /// Processors that are alike, and whether they count a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
-    /// Which, e.g. `0-7`.
+    /// Their indexes, e.g. `0-7`.
     pub(crate) processors: String,
-    /// `performance`, `efficiency`, or nothing where the processor does not tell.
+    /// `performance`, `efficiency`, or nothing if the processor does not report it.
     pub(crate) core_type: Option<&'static str>,
     /// Whether they count it.
     pub(crate) counted: bool,

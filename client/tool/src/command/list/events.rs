@@ -1,4 +1,4 @@
-//! The vendor's events, as rows of the same list.
+//! The vendor's events, as rows of the list of sources.
 
 use super::{Differs, Interval, Row, hex};
 use halprof_measure::catalog::{Catalog, Counted, Found, list_of};
@@ -7,7 +7,7 @@ use shared_types::ProfileSource;
 use shared_types::request::machine::Processor;
 use shared_types::request::source::Source;
 
-/// USR and OS, which sources of tables have in their selects.
+/// USR and OS, which the selects of table sources include.
 const MODES: u64 = 0b11 << 16;
 
 /// Every event that any kind of processor has.

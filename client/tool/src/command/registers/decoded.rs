@@ -1,4 +1,4 @@
-//! Registers of performance monitoring, decoded field by field.
+//! Decodes performance-monitoring registers, field by field.
 
 mod netburst;
 mod rows;
@@ -19,8 +19,9 @@ pub(crate) struct Decoded {
 
 /// Decodes a register of a processor that is used through `interface`.
 ///
-/// `number` is as `shared_types::request::machine::Register` has it. Interfaces share
-/// numbers, so they are needed to tell e.g. IA32_FIXED_CTR0 from MSR_FLAME_COUNTER1.
+/// `number` is as in `shared_types::request::machine::Register`. Some numbers mean different
+/// registers in different interfaces, e.g. IA32_FIXED_CTR0 and MSR_FLAME_COUNTER1, so the interface
+/// is needed.
 #[must_use]
 pub(crate) fn decode(interface: ProfileInterface, number: u32, value: u64) -> Decoded {
     let (name, fields) = find(interface, number).unwrap_or(("unknown".to_owned(), &[]));
@@ -46,7 +47,7 @@ fn find(interface: ProfileInterface, number: u32) -> Option<(String, &'static [F
 }
 
 impl Row {
-    /// Which of its registers has this number.
+    /// The index of the register with this number.
     fn index(&self, interface: ProfileInterface, number: u32) -> Option<u32> {
         let offset = number.checked_sub(self.first)?;
         let index = offset / self.stride;
@@ -56,13 +57,13 @@ impl Row {
 }
 
 impl Field {
-    /// Its value in a register's value.
+    /// The field's value in a register's value.
     #[must_use]
     pub(crate) const fn of(&self, value: u64) -> u64 {
         (value >> self.low) & (u64::MAX >> (63 - (self.high - self.low)))
     }
 
-    /// Its bits as the manuals print them, e.g. `15:8` or `22`.
+    /// Its bits in the manuals' notation, e.g. `15:8` or `22`.
     #[must_use]
     pub(crate) fn bits(&self) -> String {
         if self.high == self.low {

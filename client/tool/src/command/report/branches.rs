@@ -1,4 +1,4 @@
-//! `halprof report --by edge` and `--by path`: what the branch records say.
+//! `halprof report --by edge` and `--by path`: tables of branch records.
 
 use super::{Keys, ShareBody, described, head, names};
 use crate::output::{Output, thousands};
@@ -92,7 +92,7 @@ struct EdgeBody {
     to: Map<String, Json>,
 }
 
-/// The tables of branches that are asked for; `None` where samples are meant.
+/// The requested tables of branches; `None` if the keys are for samples.
 pub(super) fn wanted(lists: &[String]) -> Result<Option<Vec<By>>> {
     let keys = |list: &String| -> Vec<String> {
         list.split(',').map(|key| key.trim().to_owned()).collect()
@@ -170,7 +170,7 @@ pub(super) fn run(options: &args::Report, tables: Vec<By>, output: &Output) -> R
     Ok(status)
 }
 
-/// That records were dropped.
+/// The message that records were dropped.
 pub(crate) fn dropped(kept: &Kept) -> Option<String> {
     let dropped = kept.unresolved + kept.foreign;
     (dropped != 0).then(|| {
@@ -185,7 +185,7 @@ pub(crate) fn dropped(kept: &Kept) -> Option<String> {
     })
 }
 
-/// What is not in the tables.
+/// Warnings about what is missing from the tables.
 fn warnings(branches: &Branches) -> Vec<String> {
     let mut warnings: Vec<String> = dropped(&branches.kept).into_iter().collect();
     if branches.left_out != 0 {
@@ -432,14 +432,14 @@ fn section(by: By, part: &Part, several: bool, width: Width) -> String {
     text
 }
 
-/// The edges of a path in one line.
+/// The edges of a path on one line.
 fn path(row: &Row) -> String {
     let edge = |[from, to]: &Edge| format!("{} → {}", place(from, false), place(to, false));
     let edges: Vec<String> = row.edges.iter().map(edge).collect();
     edges.join(", ")
 }
 
-/// A side in few words: a symbol and the offset in it, with its module or without.
+/// A side in short form: a symbol and the offset in it, with or without its module.
 fn place(side: &Value, with_module: bool) -> String {
     match side {
         Value::Address {
@@ -464,7 +464,7 @@ fn place(side: &Value, with_module: bool) -> String {
     }
 }
 
-/// What `--by` may be for branches, in words.
+/// The values of `--by` for branches, for a message.
 pub(crate) fn keys() -> String {
     let sides: Vec<&str> = By::SIDES.iter().map(|key: &Key| key.name()).collect();
     format!(

@@ -1,4 +1,4 @@
-//! `--model mca:CPU`: what an installed llvm-mca says of the instructions.
+//! `--model mca:CPU`: what an installed llvm-mca reports on the instructions.
 
 use crate::{Error, Result};
 use halprof_profile::simulation::Simulation;
@@ -8,16 +8,16 @@ use std::fmt::{self, Display};
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
-/// The program by its name, and as Debian's newer packages call it.
+/// The program's names: its own, and those of Debian's newer packages.
 const PROGRAMS: [&str; 4] = ["llvm-mca", "llvm-mca-20", "llvm-mca-19", "llvm-mca-18"];
 
-/// What answered, and for which processor.
+/// The reply, and the processor that it is for.
 #[derive(Debug, Serialize)]
 pub(super) struct Model {
     cpu: String,
-    /// What the program says of itself.
+    /// The version that the program reports.
     version: String,
-    /// By the address at which an instruction was executed.
+    /// By the address of the executed instruction.
     #[serde(skip)]
     told: HashMap<u64, [f64; 3]>,
 }
@@ -39,7 +39,7 @@ impl Display for Model {
     }
 }
 
-/// The processor in `mca:CPU`.
+/// The processor named in `mca:CPU`.
 pub(super) fn asked(model: &str) -> Result<String> {
     let cpu = model.strip_prefix("mca:");
     let plain = |text: &&str| {
@@ -84,7 +84,7 @@ struct Scheduled {
     throughput: f64,
 }
 
-/// Asks llvm-mca for all instructions of the range that were executed.
+/// Asks llvm-mca about all executed instructions of the range.
 pub(super) fn ask(cpu: &str, simulation: &Simulation) -> Result<Model> {
     let (program, version) = installed()?;
     let rows = simulation.rows();
@@ -123,7 +123,7 @@ pub(super) fn ask(cpu: &str, simulation: &Simulation) -> Result<Model> {
     let told: Vec<Scheduled> = all
         .flat_map(|information| information.instructions)
         .collect();
-    // Some versions leave out what they cannot read, without a word.
+    // Some versions silently leave out what they cannot read.
     if told.len() != executed.len() {
         let why = format!("it knows {} of {} instructions", told.len(), executed.len());
         return Err(failed(program, &why));
@@ -139,7 +139,8 @@ pub(super) fn ask(cpu: &str, simulation: &Simulation) -> Result<Model> {
     })
 }
 
-/// As llvm-mca reads it: to a label where a branch has an address, whose distance does not matter.
+/// The syntax that llvm-mca reads: a branch goes to a label instead of an address, because its
+/// distance does not matter.
 fn assembled(text: &str) -> String {
     match text.split_once(' ') {
         Some((branch, to))
@@ -178,7 +179,7 @@ fn answered(mut command: Command, code: &str) -> std::io::Result<Output> {
         .spawn()?;
     if let Some(mut input) = child.stdin.take() {
         let code = code.to_owned();
-        // It may answer before it has read all.
+        // llvm-mca may start to answer before it has read everything.
         std::thread::spawn(move || input.write_all(code.as_bytes()));
     }
     child.wait_with_output()

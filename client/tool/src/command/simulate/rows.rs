@@ -1,4 +1,4 @@
-//! What each instruction did, as a table, CSV and JSON.
+//! The counts of each instruction, as a table, CSV and JSON.
 
 use super::mca::Model;
 use super::{Body, MISPREDICTED, NOT_SIMULATED};
@@ -18,11 +18,11 @@ pub(super) struct Line {
     row: Row,
     source: Option<(String, u32)>,
     pub(super) counts: Counts,
-    /// What the scheduling model says: micro-operations, latency, reciprocal throughput.
+    /// The scheduling model's figures: micro-operations, latency, reciprocal throughput.
     scheduled: Option<[f64; 3]>,
 }
 
-/// The names of what llvm-mca says.
+/// The names of llvm-mca's figures.
 const SCHEDULED: [&str; 3] = ["mca_uops", "mca_latency", "mca_throughput"];
 
 pub(super) fn lines(
@@ -45,7 +45,7 @@ pub(super) fn lines(
     lines.collect()
 }
 
-/// The columns that are no facts.
+/// The columns that are modelled, not exact.
 pub(super) fn modelled(caches: &[Geometry], model: Option<&Model>) -> Vec<String> {
     let misses = caches.iter().map(misses_of);
     let scheduled = model.iter().flat_map(|_| SCHEDULED);
@@ -57,7 +57,7 @@ fn misses_of(cache: &Geometry) -> String {
     format!("{}_misses", cache.name().to_lowercase())
 }
 
-/// Counts as fields of an object; what is modelled is an object in it.
+/// Counts as fields of an object; modelled ones are in an object of their own.
 fn fields(counts: &Counts, caches: &[Geometry], scheduled: Option<[f64; 3]>) -> Map<String, Value> {
     let mut fields = Map::new();
     for (name, value) in [
@@ -156,7 +156,7 @@ const COUNTED: [Column; 7] = [
     Column::number("misaligned"),
 ];
 
-/// The heads of the caches' columns, as many as any processor has.
+/// The headers of the caches' columns, as many as any processor has caches.
 const CACHES: [(&str, Column); 5] = [
     ("L1D", Column::number("L1D*")),
     ("L1I", Column::number("L1I*")),
@@ -165,7 +165,7 @@ const CACHES: [(&str, Column); 5] = [
     ("L4", Column::number("L4*")),
 ];
 
-/// A count; nothing for 0, so that the eye finds what happened.
+/// A count; empty for 0, so that the others stand out.
 fn cell(count: u64) -> String {
     if count == 0 {
         String::new()

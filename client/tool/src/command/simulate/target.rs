@@ -4,7 +4,7 @@ use crate::{Error, Result};
 use halprof_profile::report::filter::Pattern;
 use halprof_profile::symbols::{Executable, Function};
 
-/// No range is longer: 1 MiB.
+/// The longest range that is accepted: 1 MiB.
 const LONGEST: u64 = 1 << 20;
 
 /// A range of a program's code, relative to the start of its image.
@@ -17,7 +17,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Finds what is asked for in the program's file.
+    /// Finds the requested range in the program's file.
     pub(super) fn find(range: &str, executable: &Executable) -> Result<Self> {
         let (place, length) = parted(range);
         let functions = executable.functions();
@@ -37,13 +37,13 @@ impl Target {
         Ok(target)
     }
 
-    /// What it is called.
+    /// Its name.
     pub(super) fn name(&self) -> String {
         let symbol = self.symbol.clone();
         symbol.unwrap_or_else(|| format!("{:#x}", self.start))
     }
 
-    /// The range is not in the program's memory.
+    /// The error for a range that is not in the program's memory.
     pub(super) fn absent(&self) -> Error {
         Error::usage(
             format!(
@@ -56,7 +56,7 @@ impl Target {
     }
 }
 
-/// The place and the length. A `+` that no number follows belongs to a name, as in `operator+`.
+/// The place and the length. A `+` without a number after it is part of a name, as in `operator+`.
 fn parted(range: &str) -> (&str, Option<u64>) {
     let length = |text: &str| number(text).or_else(|| text.parse().ok());
     match range.rsplit_once('+') {

@@ -1,4 +1,4 @@
-//! What is told of a measurement, as JSON has it.
+//! The result of a measurement, as in JSON.
 
 use super::{by_process, topdown};
 use crate::periods::Period;

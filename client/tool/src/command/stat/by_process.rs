@@ -1,9 +1,9 @@
-//! `stat --by process`: the counts of each processor, divided among processes by the samples that
-//! were taken on it meanwhile.
+//! `stat --by process`: the counts of each processor, divided among processes by the samples taken
+//! on it in the meantime.
 //!
-//! A processor's count is exact, the part of its samples that a process has is an estimate. So are
-//! their products, and their sum over processors; its bound is the root of the sum of the squares
-//! of the parts' bounds, which are Wilson's.
+//! A processor's count is exact; a process's share of its samples is an estimate. So their product
+//! is an estimate, and so is the sum over processors. Its bound is the square root of the sum of
+//! the squared bounds of the parts, which are Wilson's.
 
 use super::rows::View;
 use crate::Error;
@@ -21,9 +21,9 @@ use shared_types::request::counts::Count;
 use shared_types::{ErrorCode, Sample};
 use std::collections::BTreeMap;
 
-/// Fewer samples of a source say little of its shares.
+/// With fewer samples, the shares of a source mean little.
 const FEW: u64 = 100;
-/// Rows of each source for people.
+/// The number of rows for each source in text output.
 const ROWS: usize = 20;
 
 /// The part of a count that one process has.
@@ -42,7 +42,7 @@ pub(super) struct Row {
     pub(super) samples: u64,
 }
 
-/// A process, and which of those with its identifier, one after the other.
+/// A process, and its position among those that had its identifier one after the other.
 type Who = (u32, usize);
 
 /// The samples of one source on one processor.
@@ -52,7 +52,7 @@ struct Taken {
     of: BTreeMap<Who, Weight>,
 }
 
-/// Samples, each of which stands for a period of events.
+/// A number of samples, each standing for a period of events.
 #[derive(Clone, Copy, Default)]
 struct Weight {
     samples: u64,
@@ -60,11 +60,11 @@ struct Weight {
     squares: u128,
 }
 
-/// Who was sampled where.
+/// Which processes were sampled, and where.
 pub(super) struct Samples {
     inventory: Inventory,
     processes: BTreeMap<u32, Vec<Process>>,
-    /// By the place of the source among those of the session, and by processor.
+    /// By the index of the source in the session, and by processor.
     taken: BTreeMap<(u16, u32), Taken>,
     lost: u64,
 }
@@ -80,11 +80,11 @@ impl Weight {
 }
 
 impl Taken {
-    /// The part that a process has, and how far it may be off.
+    /// A process's share, and its possible error.
     fn share(&self, who: Who) -> (f64, f64) {
         let own = self.of.get(&who).copied().unwrap_or_default();
         let part = real(own.events) / real(self.all.events);
-        // As many samples of one weight would be as good.
+        // The number of equally weighted samples that would be as accurate.
         let alike = real(self.all.events) * real(self.all.events) / real(self.all.squares);
         let bound = Share::of(rounded(part * alike), rounded(alike)).bound();
         (part, bound)
@@ -114,7 +114,7 @@ impl Samples {
         }
     }
 
-    /// Takes what is in the rings.
+    /// Takes the samples that are in the rings.
     pub(super) fn drain<T: Transport>(
         &mut self,
         session: &mut Session<'_, T>,
@@ -149,7 +149,7 @@ impl Samples {
         own.add(sample.period);
     }
 
-    /// Takes the last ones, and looks a last time at what runs.
+    /// Takes the last samples, and scans the running processes a last time.
     pub(super) fn finish<T: Transport>(
         &mut self,
         session: &mut Session<'_, T>,
@@ -167,7 +167,7 @@ impl Samples {
         Some(process.name.clone())
     }
 
-    /// The counts of a session, divided; most first within each source.
+    /// The counts of a session, divided; largest first within each source.
     pub(super) fn rows(
         &self,
         view: &View<'_>,
@@ -236,7 +236,7 @@ impl Samples {
             .filter(|&(&processor, &(place, _))| taken(processor, place).is_none());
         let unsampled: u128 = unsampled.map(|(_, (_, estimate))| estimate.value).sum();
         rows.sort_by(|one, other| other.value.cmp(&one.value).then(one.id.cmp(&other.id)));
-        // Nothing is lost by rounding: the largest part has what is left.
+        // Rounding loses nothing: the largest part gets the remainder.
         let divided: u128 = rows.iter().map(|row| row.value).sum();
         if let Some(first) = rows.first_mut() {
             first.value = (first.value + total).saturating_sub(divided + unsampled);
@@ -247,7 +247,7 @@ impl Samples {
         rows
     }
 
-    /// What makes the parts worth less than they look.
+    /// Warns about what makes the parts less reliable than they look.
     pub(super) fn warn(&self, rows: &[Row], view: &View<'_>, elapsed_ns: u64, output: &Output) {
         if self.lost != 0 {
             output.warn(&format!(
@@ -288,7 +288,7 @@ fn labels(rows: &[Row]) -> Vec<&str> {
     labels
 }
 
-/// For people: the largest parts of each source.
+/// As text: the largest parts of each source.
 pub(super) fn text(rows: &[Row], width: Width) -> String {
     let mut text = String::new();
     let columns = [

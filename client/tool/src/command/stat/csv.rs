@@ -1,11 +1,11 @@
-//! Counts as comma-separated values: one line for each, those of intervals with their time, and
-//! where metrics were asked for one line for each of those.
+//! Counts as comma-separated values: one line for each, those of intervals with their time; if
+//! metrics were requested, also one line for each metric.
 
 use super::body::{Body, Figure, Interval, Row};
 use super::by_process;
 use crate::{Error, Result};
 
-/// What every line of a count begins with, in other files too.
+/// The first columns of every line of counts, in other files too.
 pub(crate) const COUNT: [&str; 9] = [
     "time_ns",
     "source",
@@ -17,7 +17,7 @@ pub(crate) const COUNT: [&str; 9] = [
     "scaled",
     "error",
 ];
-/// The columns behind those; new ones come last.
+/// The columns after those; new ones are added at the end.
 const MORE: [&str; 17] = [
     "start_ns",
     "run",
@@ -38,22 +38,22 @@ const MORE: [&str; 17] = [
     "process_id",
 ];
 
-/// What a line has under the names of its columns, the first where a name is there twice; nothing
-/// under the others.
+/// The values of a line by column name; the first one counts if a name occurs twice, and columns
+/// without a value are empty.
 type Line = Vec<(&'static str, String)>;
 
-/// What the lines have.
+/// What the lines contain.
 #[derive(Clone, Copy)]
 pub(super) struct Lines {
-    /// The names of the columns above them.
+    /// Whether the names of the columns come first.
     pub(super) head: bool,
-    /// Metrics below counts.
+    /// Whether metrics follow the counts.
     pub(super) metrics: bool,
-    /// The machine is no silicon.
+    /// Whether the machine is modelled.
     pub(super) modelled: bool,
 }
 
-/// When and in which run the count of a line was.
+/// When a line's count was taken, and in which run.
 #[derive(Clone, Copy, Default)]
 struct Place {
     time_ns: Option<u64>,
@@ -79,7 +79,7 @@ pub(super) fn interval(interval: &Interval, has: Lines) -> Result<String> {
     )
 }
 
-/// The lines of the whole.
+/// The lines of the whole measurement.
 pub(super) fn whole(body: &Body, has: Lines) -> Result<String> {
     let parts = body.by_process.iter().map(part);
     lines(Place::default(), &body.counts, &body.derived, parts, has)
@@ -159,7 +159,7 @@ fn count(row: &Row) -> Line {
     line
 }
 
-/// The part of a count that one process has; of what was not sampled no process is named.
+/// One process's part of a count; a part without samples names no process.
 fn part(row: &by_process::Row) -> Line {
     vec![
         ("source", row.source.clone()),

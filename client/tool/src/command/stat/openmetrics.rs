@@ -1,11 +1,11 @@
-//! `--openmetrics FILE`: each reading as a file in OpenMetrics 1.0, for the textfile collector of
-//! `windows_exporter` or `node_exporter`.
+//! `--openmetrics FILE`: writes each reading to a file in OpenMetrics 1.0, for the textfile
+//! collector of `windows_exporter` or `node_exporter`.
 //!
-//! Counters are exact: what was read from the registers, and for how long. The scraper makes rates
-//! and estimates of them: of sources that take turns, `events / running * enabled`.
+//! Counters are exact: what was read from the registers, and for how long. The scraper computes
+//! rates and estimates from them: for sources that take turns, `events / running * enabled`.
 //!
-//! The collectors read the older Prometheus text format. It takes all that is used here of the new
-//! one; the type `info` it refuses, so that what is constant is a gauge of 1.
+//! The collectors read the older Prometheus text format, which accepts everything of the new one
+//! that is used here except the type `info`. So constant information is a gauge with the value 1.
 
 use crate::choice::Choice;
 use crate::output::Output;
@@ -28,7 +28,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What every reading says, whatever was read.
+/// The part that is the same in every reading.
 #[derive(Debug)]
 struct Machine {
     description: String,
@@ -45,9 +45,9 @@ pub(super) struct Exposition<'a> {
     machine: Arc<Machine>,
     rates: Rates,
     readings: u64,
-    /// Readings that were due and did not happen.
+    /// Readings that were due but did not take place.
     missed: u64,
-    /// The file could not be replaced the last time.
+    /// The last attempt to replace the file failed.
     failing: bool,
     output: &'a Output,
 }
@@ -85,7 +85,7 @@ impl<'a> Exposition<'a> {
         })
     }
 
-    /// Replaces the file with a reading, before which so many others were missed. The first one
+    /// Replaces the file with a reading; `missed` readings before it were skipped. The first one
     /// must succeed.
     pub(super) fn publish(&mut self, counts: Snapshot, missed: u64) -> Result<()> {
         self.missed = self.missed.saturating_add(missed);
@@ -95,7 +95,8 @@ impl<'a> Exposition<'a> {
         let failing = written.is_err();
         match written {
             Err(error) if self.readings == 1 => return Err(error.into()),
-            // On Windows, who reads the file may keep it from being replaced at that moment.
+            // On Windows, a program that is reading the file may keep it from being replaced at
+            // that moment.
             Err(error) if !self.failing => self.output.warn(&format!(
                 "{error}; the next interval tries again, and no count is lost"
             )),
@@ -117,7 +118,7 @@ impl<'a> Exposition<'a> {
                 .duration_since(UNIX_EPOCH)
                 .map_or(0.0, |time| time.as_secs_f64()),
         };
-        // Nobody takes what a model counts for silicon, in no query.
+        // No query can take a model's counts for those of silicon.
         let modelled = self.machine.modelled;
         let label = modelled.then_some((Cow::from("modelled"), Cow::from("true")));
         let mut registry = Registry::with_prefix_and_labels("halprof", label.into_iter());
@@ -233,7 +234,7 @@ impl Collector for Reading {
 }
 
 impl Reading {
-    /// The machine and its processors.
+    /// Information about the machine and its processors.
     fn about(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let machine = &self.machine;
         let labels = vec![
@@ -261,7 +262,7 @@ impl Reading {
         Ok(())
     }
 
-    /// One family with a metric for each cell that has one.
+    /// One family, with a metric for each cell that has a value.
     fn counters<M: EncodeMetric>(
         &self,
         encoder: &mut DescriptorEncoder<'_>,

@@ -1,9 +1,9 @@
-//! What several runs come to: each count's mean, and how far it can be trusted.
+//! The results of several runs: each count's mean, and how reliable it is.
 
 use super::body::{Outlier, Repeats, Row, Run};
 use halprof_measure::statistics::{Summary, mean_and_deviation};
 
-/// The rows of one run as they are; of several, their means, each with its spread.
+/// For one run, its rows unchanged; for several, their means, each with its spread.
 pub(super) fn combined(runs: &[Run], trim: bool) -> Vec<Row> {
     let whole = whole(runs);
     let Some((_, first)) = whole.first() else {
@@ -35,7 +35,7 @@ pub(super) fn elapsed(runs: &[Run], trim: bool) -> (u128, Option<Repeats>) {
     }
 }
 
-/// The runs that were not cut short, with their numbers; where there is none, the one that was.
+/// The complete runs, with their numbers; if there is none, the incomplete one.
 fn whole(runs: &[Run]) -> Vec<(usize, &Run)> {
     let numbered = || (1..).zip(runs);
     let whole: Vec<(usize, &Run)> = numbered().filter(|(_, run)| !run.interrupted).collect();
@@ -70,7 +70,7 @@ fn mean(row: &Row, same: &[&Row], numbers: &[usize], trim: bool) -> Row {
     }
 }
 
-/// The bound of a mean of estimates: at worst all are wrong in the same direction, which the
+/// The bound of a mean of estimates: at worst all of them are off in the same direction, which the
 /// spread of the runs does not show.
 fn bound(rows: &[&Row]) -> Option<f64> {
     if !rows.iter().any(|row| row.scaled) {
@@ -130,7 +130,7 @@ mod tests {
         }
     }
 
-    /// The run that is unlike the others is in none of a row's numbers, or in all of them.
+    /// An outlier is in none of a row's numbers, or in all of them.
     #[test]
     fn all_numbers_of_a_row_are_of_the_same_runs() {
         let values = [100, 102, 98, 100, 102, 98, 5000];
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(bound([Some(10.0), Some(30.0)]), Some(20.0));
         assert_eq!(bound([Some(10.0), None]), Some(5.0), "one was exact");
         assert_eq!(bound([None, None]), None);
-        // Of too few turns nothing is known.
+        // With too few turns nothing is known.
         let mut unknown = [run(100, Some(10.0)), run(100, None)];
         unknown[1].counts[0].scaled = true;
         assert_eq!(combined(&unknown, false).remove(0).error, None);

@@ -1,4 +1,4 @@
-//! How counts become rows, and rows become figures.
+//! Turns counts into rows, and rows into figures.
 
 use super::body::{Figure, Row, Run};
 use super::teller::Form;
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 pub(super) struct View<'a> {
     pub(super) choice: &'a Choice,
     pub(super) metrics: &'a Metrics,
-    /// The metrics that were asked for; all that there is enough for where none was.
+    /// The metrics that were requested; if none was, all that can be computed.
     pub(super) wanted: Vec<Wanted<'a>>,
     pub(super) frequency: u64,
     pub(super) by: By,
@@ -32,8 +32,8 @@ pub(super) enum By {
 }
 
 impl By {
-    /// What the options say. People see types of core apart without asking, as the sum over two
-    /// kinds of machine means little; programs get what they ask for.
+    /// The view that the options request. In text, core types are separate by default, because a
+    /// sum over two kinds of core means little; programs get what they request.
     pub(super) fn of(options: &args::Stat, choice: &Choice, form: Form) -> Self {
         let mut types = choice.selected().map(|processor| processor.core_type);
         let first = types.next();
@@ -48,7 +48,7 @@ impl By {
     }
 }
 
-/// What each processor has counted of a source, and the place of that source in its session.
+/// The count of a source on each processor, with the index of that source in its session.
 pub(super) type Parts = BTreeMap<u32, (usize, Estimate)>;
 
 /// Processors whose counts are added up.
@@ -65,7 +65,7 @@ impl View<'_> {
         chosen.map(|chosen| chosen.label.clone()).collect()
     }
 
-    /// The rows of all passes of one measurement, in the order asked for.
+    /// The rows of all passes of one measurement, in the requested order.
     pub(super) fn run(&self, measured: &Measured) -> Run {
         let several = measured.passes.len() > 1;
         let of = |(pass, one): (u32, &OnePass)| -> Vec<(usize, Vec<Row>)> {
@@ -98,8 +98,8 @@ impl View<'_> {
             .collect()
     }
 
-    /// The rows of one of `sources`. What kinds of processor count in different ways are several
-    /// sources with one label, and have their rows with the first.
+    /// The rows of one of `sources`. A source that kinds of processor count in different ways is
+    /// several sources with one label; all its rows come with the first of them.
     fn source(
         &self,
         sources: &[usize],
@@ -131,8 +131,8 @@ impl View<'_> {
         rows
     }
 
-    /// What each processor that counts one of `sources` has counted, and which of `sources` that is
-    /// there; `None` where an earlier one has the same label.
+    /// For each processor that counts one of `sources`, its count and the index of the source
+    /// there; `None` if an earlier source has the same label.
     pub(super) fn parts(
         &self,
         sources: &[usize],
@@ -216,7 +216,7 @@ impl View<'_> {
         }
     }
 
-    /// Figures of the sums over processors, or over those of each type of core.
+    /// Figures from the sums over processors, or over those of each core type.
     pub(super) fn figures(&self, rows: &[Row]) -> Vec<Figure> {
         let mut types: Vec<Option<&'static str>> = Vec::new();
         for row in rows {
@@ -253,7 +253,7 @@ impl View<'_> {
     }
 }
 
-/// Whether it had no turn on a counter.
+/// Whether it never had a turn on a counter.
 pub(super) const fn never(row: &Row) -> bool {
     row.scaled && row.running_ns == 0
 }

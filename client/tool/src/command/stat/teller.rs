@@ -1,4 +1,4 @@
-//! Intervals as they come and the result in the end, in the form that was asked for.
+//! Prints intervals as they end and the result at the end, in the requested form.
 
 use super::body::{Body, Interval, Jitter};
 use super::{csv, text};
@@ -8,7 +8,7 @@ use crate::choice;
 use crate::output::Output;
 use crate::table::Width;
 
-/// The form of what is told.
+/// The form of the output.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Text,
@@ -18,7 +18,7 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// The one form that the options ask for.
+    /// The form that the options request.
     pub(super) fn of(options: &args::Stat, output: &Output) -> Self {
         match (output.is_csv(), options.jsonl, output.is_json()) {
             (true, _, _) => Self::Csv,
@@ -28,13 +28,14 @@ impl Form {
         }
     }
 
-    /// Whether standard output is for the result alone, which what a program prints would spoil.
+    /// Whether standard output is reserved for the result, which a program's own output would
+    /// spoil.
     pub(super) fn owns_output(self, options: &args::Stat) -> bool {
         self != Self::Text && options.file().is_none()
     }
 }
 
-/// Tells intervals as they end where they can be told one by one, and keeps them where not.
+/// Prints intervals as they end, if the form allows that, and otherwise keeps them.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "what was asked for, and what has come of it: each is asked alone"
@@ -42,22 +43,22 @@ impl Form {
 pub(super) struct Teller<'a> {
     form: Form,
     modelled: bool,
-    /// What is told goes to standard output at once.
+    /// Output goes to standard output at once.
     live: bool,
-    /// A file that is replaced has the intervals.
+    /// The intervals go to a file that each reading replaces.
     replaced: bool,
     /// The result goes to a file.
     file: bool,
-    /// Metrics were asked for.
+    /// Metrics were requested.
     metrics: bool,
     output: &'a Output,
     jitter: Option<Watch>,
-    /// Something has been told already.
+    /// Something has been printed already.
     begun: bool,
     closed: bool,
 }
 
-/// How far intervals are from what was asked for.
+/// How far intervals deviate from the requested length.
 #[derive(Clone, Copy, Default)]
 struct Watch {
     asked_ns: u64,
@@ -95,17 +96,17 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// Whether intervals are told as they end.
+    /// Whether intervals are printed as they end.
     pub(super) const fn is_live(&self) -> bool {
         self.live
     }
 
-    /// Whether nobody listens any more.
+    /// Whether the reader has gone.
     pub(super) const fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Tells an interval, or keeps it for the result; unless a file has it already.
+    /// Prints an interval, or keeps it for the result, unless a file already has it.
     pub(super) fn tell(&mut self, interval: Interval, kept: &mut Vec<Interval>) -> Result<()> {
         if let Some(watch) = &mut self.jitter
             && !(interval.last && interval.length_ns < watch.asked_ns)
@@ -124,7 +125,7 @@ impl<'a> Teller<'a> {
         Ok(())
     }
 
-    /// An interval in words, the first with what stands above all.
+    /// An interval as text; the first one comes with the header.
     fn interval(&mut self, interval: &Interval) -> Result<String> {
         let first = !std::mem::replace(&mut self.begun, true);
         match self.form {
@@ -136,7 +137,7 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// The columns that the result may take.
+    /// The width available to the result.
     fn width(&self) -> Width {
         if self.file {
             return Width::WHOLE;
@@ -152,7 +153,7 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// The result: all that has not been told yet.
+    /// The result: everything that has not been printed yet.
     pub(super) fn whole(mut self, body: Body) -> Result<String> {
         let body = Body {
             jitter: self.jitter.map(Watch::jitter),
@@ -163,7 +164,7 @@ impl<'a> Teller<'a> {
         }
         let mut told = String::new();
         if self.form == Form::Text && self.file && self.modelled {
-            // On a terminal standard error says so.
+            // On a terminal, standard error says so.
             told += &format!("modelled machine, not silicon: {}\n\n", body.machine);
         }
         for interval in &body.intervals {

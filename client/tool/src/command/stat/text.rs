@@ -1,4 +1,4 @@
-//! Counts for people.
+//! Counts as text.
 
 use super::body::{Body, Figure, Interval, Jitter, Repeats, Row};
 use super::rows::never;
@@ -7,10 +7,10 @@ use crate::output::{WARNING, seconds, styled, thousands};
 use crate::table::{self, Width, table};
 use std::collections::BTreeSet;
 
-/// A column of the table, and what it has of a row.
+/// A column of the table, and its value for a row.
 type Column = (table::Column, fn(&Row) -> String);
 
-/// Every column there is; the table leaves out those that no row has anything for.
+/// Every possible column; the table leaves out those that are empty in all rows.
 const COLUMNS: [Column; 13] = [
     (table::Column::number("processor"), |row| {
         optional(row.processor)
@@ -43,7 +43,7 @@ const COLUMNS: [Column; 13] = [
     }),
 ];
 
-/// The result; `told` says that intervals stand before it.
+/// The result; `told` says that intervals were printed before it.
 pub(super) fn whole(body: &Body, told: bool, width: Width) -> String {
     let mut text = String::new();
     if told {
@@ -71,7 +71,7 @@ fn cells(row: &Row) -> [String; COLUMNS.len()] {
     COLUMNS.map(|(_, of)| of(row))
 }
 
-/// What stands under the tables: what was left out, done otherwise, or unlike the rest.
+/// The remarks below the tables: what was left out, differs from the request, or is an outlier.
 fn remarks(body: &Body) -> String {
     let mut text = String::new();
     let mut told = BTreeSet::new();
@@ -168,7 +168,7 @@ fn count(row: &Row) -> String {
     thousands(row.value)
 }
 
-/// Which part of the time it was counted.
+/// For which part of the time it was counted.
 fn share(row: &Row) -> String {
     if row.scaled {
         return percent(row.running_ns, row.enabled_ns);
@@ -176,10 +176,10 @@ fn share(row: &Row) -> String {
     String::new()
 }
 
-/// How exact it is.
+/// How accurate it is.
 fn bound(row: &Row) -> String {
     match (&row.repeats, row.error) {
-        // Each run's estimate may be wrong in the same direction, whatever the runs' spread.
+        // Each run's estimate may be off in the same direction, whatever the spread of the runs.
         (_, None) if row.scaled && !never(row) => UNKNOWN.to_owned(),
         (Some(repeats), error) => relative(repeats.confidence + error.unwrap_or(0.0), row.value),
         (None, Some(error)) => format!("±{}", whole_of(error)),
@@ -222,7 +222,7 @@ fn figure_cells(figure: &Figure) -> [String; 3] {
         return ["-".to_owned(), String::new(), what];
     };
     let bound = match figure.error {
-        // Never less than it is.
+        // Rounded up, never down.
         Some(error) => format!("±{:.3}", (error * 1e3).ceil() / 1e3),
         None if figure.scaled => UNKNOWN.to_owned(),
         None => String::new(),
@@ -234,8 +234,8 @@ fn figure_cells(figure: &Figure) -> [String; 3] {
     ]
 }
 
-/// The lines of an interval, as they come: the columns are as wide as most values, whatever comes.
-/// The first has the heads, and says by them which columns there are.
+/// The lines of an interval, as it ends. The columns are wide enough for most values, because later
+/// ones are not known yet. The first interval has a header, which says which columns there are.
 pub(super) fn interval(interval: &Interval, first: bool, metrics: bool) -> String {
     let mut text = String::new();
     let when = [
@@ -273,7 +273,7 @@ pub(super) fn interval(interval: &Interval, first: bool, metrics: bool) -> Strin
     text
 }
 
-/// The columns of intervals and their widths; what is negative stands at the left.
+/// The columns of intervals and their widths; a negative width means left-aligned.
 const INTERVAL: [(&str, i8); 10] = [
     ("start, s", 12),
     ("length, s", 10),
@@ -301,13 +301,13 @@ fn interval_line(cells: &[String], used: &[bool]) -> String {
     line.trim_end().to_owned() + "\n"
 }
 
-/// Part of a whole with one decimal.
+/// A part as a percentage of a whole, with one decimal.
 fn percent(part: u128, whole: u128) -> String {
     let thousandths = part.saturating_mul(1000).checked_div(whole).unwrap_or(0);
     format!("{}.{} %", thousandths / 10, thousandths % 10)
 }
 
-/// Half an interval in percent of its middle.
+/// Half of an interval, as a percentage of its middle.
 #[expect(
     clippy::cast_precision_loss,
     reason = "a percentage is shown with two decimals"
@@ -316,7 +316,7 @@ fn relative(half: f64, middle: u128) -> String {
     if middle == 0 {
         return format!("±{:.0}", half.ceil());
     }
-    // Never less than it is.
+    // Rounded up, never down.
     format!("±{:.2} %", (1e4 * half / middle as f64).ceil() / 100.0)
 }
 

@@ -1,4 +1,4 @@
-//! `stat --topdown`: what must be counted for it, and what came of it.
+//! `stat --topdown`: which events it needs, and its results.
 
 use super::Measured;
 use super::rows::View;
@@ -14,12 +14,12 @@ use serde::Serialize;
 use shared_types::request::machine::Processor;
 use std::collections::BTreeMap;
 
-/// The parts are said not to add up from here on, in percent.
+/// If the sum of the parts is off by more than this, in percent, a note says so.
 const OFF: f64 = 1.0;
 
 const UNBOUNDED: &str = "unknown: too few turns";
 
-/// What is asked of each kind of processor.
+/// What is counted on each kind of processor.
 pub(super) struct TopDown {
     kinds: Vec<Kind>,
     /// All events are counted at the same time.
@@ -55,7 +55,7 @@ pub(super) struct Row {
 }
 
 impl TopDown {
-    /// Adds what must be counted to what is chosen.
+    /// Adds the events that must be counted to the choice.
     pub(super) fn add(choice: &mut Choice, level: u8, on: &mut On) -> Result<Self> {
         let mut kinds = Vec::new();
         let selected: Vec<Processor> = choice.selected().copied().collect();
@@ -104,7 +104,7 @@ impl TopDown {
         Ok(Self { kinds, together })
     }
 
-    /// What came of it, of all that was measured.
+    /// The results, from everything that was measured.
     pub(super) fn rows(&self, view: &View<'_>, measured: &[Measured]) -> Vec<Row> {
         let mut rows = Vec::new();
         for kind in &self.kinds {
@@ -146,7 +146,7 @@ impl TopDown {
     }
 }
 
-/// What an event's counts add up to on one kind of processor.
+/// The sum of an event's counts on one kind of processor.
 fn counted(view: &View<'_>, measured: &[Measured], label: &str, kind: u8) -> Option<Value> {
     let mut parts: Vec<Estimate> = Vec::new();
     for pass in measured.iter().flat_map(|one| &one.passes) {
@@ -174,14 +174,14 @@ fn counted(view: &View<'_>, measured: &[Measured], label: &str, kind: u8) -> Opt
     Some(Value::of_count(sum.value, sum.scaled, sum.error))
 }
 
-/// The columns of the table for people.
+/// The columns of the text table.
 const COLUMNS: [Column; 3] = [
     Column::number("slots"),
     Column::word("95 %"),
     Column::name("metric"),
 ];
 
-/// For people.
+/// The result as text.
 pub(super) fn text(rows: &[Row], width: Width) -> String {
     let mut text = String::new();
     let mut kinds: Vec<&str> = Vec::new();

@@ -1,20 +1,20 @@
-//! The time line for people.
+//! The timeline as text.
 
 use super::{Apart, Between, Body, Bucket, Marked, Ticks};
 use crate::output::{seconds, thousands};
 use crate::shown::Shown;
 use crate::table::{Column, Width, cut, table};
 
-/// Columns of a channel's name beside its ticks at most.
+/// The largest width of a channel's name beside its ticks.
 pub(super) const NAME: usize = 24;
-/// What stands between the two.
+/// The gap between the two.
 pub(super) const GAP: usize = 2;
-/// Columns of ticks at least.
+/// The smallest width of the ticks.
 pub(super) const LEAST: usize = 20;
 
-/// Channels at most; the rest is told.
+/// The largest number of channels; a note says how many more there are.
 const CHANNELS: usize = 32;
-/// How long the longest bar of a histogram is.
+/// The length of the longest bar of a histogram.
 const BAR: u64 = 30;
 
 pub(super) fn text(body: &Body, width: Width) -> String {
@@ -49,7 +49,7 @@ pub(super) fn text(body: &Body, width: Width) -> String {
     text
 }
 
-/// A sentence on a line of its own, or on more where there is no room.
+/// A sentence on a line of its own, or on several if it is too long.
 fn line(width: Width, text: &str) -> String {
     width.fitted(text) + "\n"
 }
@@ -175,7 +175,7 @@ fn channels(body: &Body, width: Width) -> String {
     text
 }
 
-/// A histogram on one line, its columns from that of `first` nanoseconds on.
+/// A histogram on one line, whose columns start at `first` nanoseconds.
 fn spark(histogram: &[Bucket], first: u64) -> String {
     const LEVELS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let place = |ns: u64| u64::BITS - ns.leading_zeros();
@@ -193,13 +193,13 @@ fn spark(histogram: &[Bucket], first: u64) -> String {
     before + &histogram.iter().map(level).collect::<String>()
 }
 
-/// A part of `most` on a scale up to `top`; what is not 0 is at least 1.
+/// `part` on a scale from 0 to `top`, where `most` is `top`; anything but 0 is at least 1.
 fn scaled(part: u64, most: u64, top: u64) -> u64 {
     let scaled = (u128::from(part) * u128::from(top)).div_ceil(u128::from(most.max(1)));
     u64::try_from(scaled).unwrap_or(top)
 }
 
-/// A histogram in lines.
+/// A histogram with one bar per line.
 fn bars(histogram: &[Bucket]) -> String {
     let most = histogram
         .iter()
@@ -254,7 +254,7 @@ fn rows(rows: &[Marked], width: Width) -> String {
     table(width, &columns, rows)
 }
 
-/// A row a channel, a column a tick, as a logic analyser shows it.
+/// One row per channel and one column per tick, as on a logic analyser.
 fn strip(ticks: &Ticks, width: Width) -> String {
     let names = ticks.rows.iter().map(|row| Shown(&row.channel).to_string());
     let names: Vec<String> = names.map(|name| cut(NAME, &name).into_owned()).collect();

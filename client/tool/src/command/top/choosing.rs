@@ -1,21 +1,21 @@
-//! The list that sources are chosen from.
+//! The list from which sources are chosen.
 
 use ratatui::crossterm::event::KeyCode;
 
-/// What could be counted, and what of it shall be.
+/// What can be counted, and which of it is selected.
 #[derive(Clone, Debug)]
 pub(super) struct Choosing {
     pub(super) rows: Vec<Choice>,
-    /// Which row the mark is on.
+    /// The marked row.
     pub(super) at: usize,
 }
 
-/// What comes of a key.
+/// The effect of a key.
 pub(super) enum Then {
     Stay,
-    /// The list is done with, and nothing changes.
+    /// Close the list and change nothing.
     Close,
-    /// The list is done with, and these shall be counted.
+    /// Close the list and count these.
     Count(Vec<String>),
 }
 
@@ -37,7 +37,7 @@ impl Choosing {
         }
     }
 
-    /// What a key makes of the list.
+    /// Handles a key.
     pub(super) fn key(&mut self, key: KeyCode) -> Then {
         match key {
             KeyCode::Esc | KeyCode::Char('q' | 'c') => return Then::Close,
@@ -58,7 +58,7 @@ impl Choosing {
         Then::Stay
     }
 
-    /// What is chosen; nothing at all cannot be counted.
+    /// The selected sources; an empty selection is not accepted.
     fn chosen(&self) -> Then {
         let chosen = self.rows.iter().filter(|row| row.chosen);
         let labels: Vec<String> = chosen.map(|row| row.label.clone()).collect();

@@ -1,4 +1,4 @@
-//! Numbers as they stand in a narrow column.
+//! Numbers for narrow columns.
 
 use super::state::Row;
 use crate::output::thousands;
@@ -8,7 +8,7 @@ use halprof_measure::rates::{Interval, Rate};
 
 const PREFIXES: [&str; 7] = ["", " k", " M", " G", " T", " P", " E"];
 
-/// A number in few characters.
+/// A short form of a number.
 pub(super) trait Format {
     /// Four digits and a decimal prefix: `666.7 M`.
     fn short(self) -> String;
@@ -35,7 +35,7 @@ impl Format for f64 {
     }
 }
 
-/// A rate; `~` before an estimate, `-` where nothing is known.
+/// A rate, with `~` before an estimate, or `-` if nothing is known.
 pub(super) fn rate(rate: Option<Rate>) -> String {
     match rate {
         None => "-".to_owned(),
@@ -44,7 +44,7 @@ pub(super) fn rate(rate: Option<Rate>) -> String {
     }
 }
 
-/// The bound of an estimated rate; `?` where it is not known.
+/// The bound of an estimated rate, or `?` if it is not known.
 pub(super) fn bound(rate: Option<Rate>) -> String {
     match rate {
         Some(Rate {
@@ -56,7 +56,7 @@ pub(super) fn bound(rate: Option<Rate>) -> String {
     }
 }
 
-/// Which part of the time a source was counted.
+/// For which part of the time a source was counted.
 pub(super) fn share(total: &Estimate) -> String {
     format!("{:.1} %", 100.0 * total.coverage())
 }
@@ -67,7 +67,7 @@ pub(super) fn total(total: &Estimate) -> String {
     format!("{sign}{}", thousands(total.value))
 }
 
-/// The metrics of an interval, each with its value: of one processor, or of each type of core.
+/// The metrics of an interval, each with its value, for one processor or for each type of core.
 pub(super) fn metrics(
     sources: &[String],
     interval: &Interval,
@@ -88,7 +88,7 @@ pub(super) fn metrics(
     match cores.as_slice() {
         [] => Vec::new(),
         [core] => of_core(core),
-        // The mean over two kinds of machine says little.
+        // A mean over two kinds of core says little.
         several => {
             let named = several.iter().flat_map(|core| {
                 let figures = of_core(core).into_iter();
@@ -99,7 +99,7 @@ pub(super) fn metrics(
     }
 }
 
-/// The metrics of processors together.
+/// The metrics of several processors together.
 fn of_party(
     sources: &[String],
     interval: &Interval,

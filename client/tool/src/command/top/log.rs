@@ -1,4 +1,4 @@
-//! Every reading in a file, as comma-separated values that a spreadsheet opens.
+//! Writes every reading to a file, as comma-separated values that spreadsheets open.
 
 use super::state::Row;
 use crate::choice::nanoseconds;
@@ -11,10 +11,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The columns behind those of every count.
+/// The columns after those of every count.
 const MORE: [&str; 2] = ["per_second", "modelled"];
 
-/// A log that is being written. One that fails is closed; what was written before stays.
+/// A log being written. If writing fails it is closed; what was written before stays.
 pub(super) struct Log {
     path: PathBuf,
     writer: Option<csv::Writer<File>>,
@@ -23,7 +23,7 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Makes the file, or empties it.
+    /// Creates the file, or empties it.
     pub(super) fn create(path: &Path, modelled: bool, frequency: u64) -> Result<Self> {
         let file = File::create(path).map_err(|error| failed(path, error))?;
         let mut log = Self {
@@ -36,7 +36,7 @@ impl Log {
         Ok(log)
     }
 
-    /// Writes one line for each source and processor, and hands them to the system.
+    /// Writes one line for each source and processor, and flushes them.
     pub(super) fn take(
         &mut self,
         time: Duration,
@@ -101,7 +101,7 @@ mod tests {
     use halprof_measure::rates::Rates;
     use shared_types::request::counts::Count;
 
-    /// A file that was opened to be read stands for a disk that is full.
+    /// A file that was opened for reading simulates a full disk.
     #[test]
     fn a_log_that_fails_says_so_once() {
         let folder = tempfile::tempdir().expect("a folder");

@@ -1,26 +1,27 @@
-//! Colours and signs, by what the terminal has.
+//! Colours and symbols, as the terminal supports them.
 
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::symbols::{Marker, bar};
 
-/// How things look.
+/// The styles and symbols in use.
 pub(super) struct Look {
     pub(super) strong: Style,
     pub(super) quiet: Style,
     pub(super) warning: Style,
-    /// The row that the keys are about.
+    /// The row that the keys act on.
     pub(super) marked: Style,
     /// Curves and bars.
     pub(super) trace: Style,
     pub(super) marker: Marker,
     pub(super) bars: bar::Set<'static>,
-    /// Behind the head of the column that the rows are sorted by.
+    /// Shown after the header of the column by which the rows are sorted.
     pub(super) rising: char,
     pub(super) falling: char,
 }
 
 impl Look {
-    /// `colours`: whether there may be any; `fine`: whether the font has braille and all blocks.
+    /// `colours`: whether colours are allowed; `fine`: whether the font has braille and all block
+    /// characters.
     pub(super) fn new(colours: bool, fine: bool) -> Self {
         let colour = |colour: Color| {
             if colours {
@@ -50,10 +51,11 @@ impl Look {
         }
     }
 
-    /// What suits the terminal that this runs on.
+    /// A look that suits the current terminal.
     pub(super) fn of_terminal() -> Self {
         let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-        // The old console's fonts have half blocks and no braille; Windows Terminal says who it is.
+        // The old console's fonts have half blocks and no braille; Windows Terminal identifies
+        // itself.
         let fine = !cfg!(windows) || set("WT_SESSION");
         Self::new(!set("NO_COLOR"), fine)
     }

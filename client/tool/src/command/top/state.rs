@@ -1,4 +1,4 @@
-//! What is shown, and what each key makes of it.
+//! What is shown, and how each key changes it.
 
 use super::choosing::{Choosing, Then};
 use crate::output::Told;
@@ -8,7 +8,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::cmp::Ordering;
 use std::time::Duration;
 
-/// Intervals that the charts go back, within so many bytes.
+/// How many intervals the charts go back, and the memory limit in bytes.
 const HISTORY: (usize, usize) = (600, 16 << 20);
 
 /// A processor that is counted on.
@@ -16,18 +16,18 @@ const HISTORY: (usize, usize) = (600, 16 << 20);
 pub(super) struct Row {
     /// Its index on the machine.
     pub(super) index: usize,
-    /// Its core type, empty where there is one kind only.
+    /// Its core type; empty if all cores are of one kind.
     pub(super) core: &'static str,
 }
 
 /// Everything that is on the screen.
 pub(super) struct State {
-    /// What is measured on, for the title.
+    /// The machine, for the title.
     pub(super) machine: String,
     pub(super) modelled: bool,
     /// Labels of the sources, in the order of their counts.
     pub(super) sources: Vec<String>,
-    /// Labels of all that could be counted.
+    /// Labels of everything that can be counted.
     choosable: Vec<String>,
     pub(super) processors: Vec<Row>,
     pub(super) every: Duration,
@@ -36,39 +36,39 @@ pub(super) struct State {
     sorting: [Sorting; 2],
     /// The source that the chart shows.
     pub(super) source: usize,
-    /// The processor that it shows; `None`: all together.
+    /// The processor that the chart shows; `None` for all together.
     pub(super) processor: Option<usize>,
     latest: Shown,
-    /// What was shown when the picture was stopped.
+    /// What was shown when the picture was paused.
     paused: Option<Box<Shown>>,
-    /// The list of sources to choose from, where it is open.
+    /// The list of sources to choose from, while it is open.
     pub(super) choosing: Option<Choosing>,
     pub(super) help: bool,
-    /// What went wrong, for the last line.
+    /// An error message for the last line.
     pub(super) message: Option<String>,
 }
 
-/// What the readings came to.
+/// The evaluated readings.
 #[derive(Clone, Debug)]
 pub(super) struct Shown {
     pub(super) elapsed: Duration,
     pub(super) interval: Interval,
-    /// Of each source, since the session began.
+    /// For each source, since the session began.
     pub(super) totals: Vec<Estimate>,
     pub(super) history: History,
 }
 
-/// What the rows of the table are.
+/// What the rows of the table stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum View {
     Sources,
     Processors,
 }
 
-/// What the rows are sorted by.
+/// The key by which the rows are sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
-    /// As they were named; processors by their number.
+    /// In the order in which they were named; processors by number.
     Given,
     Name,
     Rate,
@@ -81,16 +81,16 @@ pub(super) struct Sorting {
     pub(super) reversed: bool,
 }
 
-/// What a key asks for beyond the screen.
+/// What a key requests beyond changing the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
     Quit,
-    /// To count these from now on.
+    /// Count these from now on.
     Count(Vec<String>),
 }
 
 impl View {
-    /// What its rows can be sorted by; the first without asking.
+    /// The keys by which its rows can be sorted; the first is the default.
     const fn orders(self) -> &'static [By] {
         match self {
             Self::Sources => &[By::Given, By::Rate, By::Total, By::Name],
@@ -111,7 +111,7 @@ impl Shown {
 }
 
 impl State {
-    /// A machine that counts nothing yet, of what could be counted on these processors.
+    /// The state before anything is counted, with what can be counted on these processors.
     pub(super) fn new(
         told: &Told,
         every: Duration,
@@ -141,7 +141,7 @@ impl State {
         }
     }
 
-    /// These are counted from now on; what is known of others is gone.
+    /// Counts these from now on; earlier readings are discarded.
     pub(super) fn count(&mut self, sources: Vec<String>) {
         self.sources = sources;
         self.source = self.source.min(self.sources.len().saturating_sub(1));
@@ -149,7 +149,7 @@ impl State {
         self.paused = None;
     }
 
-    /// Takes a reading in, whether or not the picture moves.
+    /// Adds a reading, even while the picture is paused.
     pub(super) fn take(&mut self, elapsed: Duration, interval: Interval, rates: &Rates) {
         self.latest.history.push(&interval);
         self.latest.totals = rates.estimates();
@@ -157,7 +157,7 @@ impl State {
         self.latest.elapsed = elapsed;
     }
 
-    /// What is on the screen: the latest reading, or the one that was there when it was stopped.
+    /// What is on the screen: the latest reading or, while paused, the one at that time.
     pub(super) fn shown(&self) -> &Shown {
         self.paused.as_deref().unwrap_or(&self.latest)
     }
@@ -170,7 +170,7 @@ impl State {
         self.sorting[self.view as usize]
     }
 
-    /// What a key does.
+    /// Handles a key.
     pub(super) fn key(&mut self, key: KeyEvent) -> Option<Asked> {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             return (key.code == KeyCode::Char('c')).then_some(Asked::Quit);
@@ -217,7 +217,7 @@ impl State {
         None
     }
 
-    /// Stops the picture, not the counting; or lets it go on.
+    /// Pauses the picture, not the counting, or resumes it.
     fn pause(&mut self) {
         self.paused = match self.paused.take() {
             Some(_) => None,
@@ -241,7 +241,7 @@ impl State {
         self.processor = None;
     }
 
-    /// Moves the mark by so many rows, as they are sorted.
+    /// Moves the mark by `rows` rows, in the order shown.
     fn step(&mut self, rows: isize) {
         match self.view {
             View::Sources => {
@@ -255,7 +255,7 @@ impl State {
         }
     }
 
-    /// The sources, as indexes, in the order of their rows.
+    /// The sources in the order of their rows, as indexes.
     pub(super) fn sorted_sources(&self) -> Vec<usize> {
         let shown = self.shown();
         let rate = |source: usize| shown.interval.sum(source);
@@ -273,7 +273,8 @@ impl State {
         order
     }
 
-    /// All processors together, then each, as an index of the machine's, in the order of their rows.
+    /// All processors together, then each processor in the order of its row, as its index in the
+    /// machine.
     pub(super) fn sorted_processors(&self) -> Vec<Option<usize>> {
         let shown = self.shown();
         let rate = |processor: usize| shown.interval.rate(processor, self.source);
@@ -289,7 +290,7 @@ impl State {
     }
 }
 
-/// What is so many rows away from `from`, or as near to that as there are rows.
+/// The element `rows` rows away from `from`, or the nearest one that exists.
 fn moved<T: Copy + PartialEq>(order: &[T], from: T, rows: isize) -> Option<T> {
     let now = order.iter().position(|&row| row == from).unwrap_or(0);
     let last = order.len().saturating_sub(1);
@@ -298,7 +299,7 @@ fn moved<T: Copy + PartialEq>(order: &[T], from: T, rows: isize) -> Option<T> {
         .copied()
 }
 
-/// What has no rate comes last.
+/// Rows without a rate come last.
 fn largest_first(a: Option<Rate>, b: Option<Rate>) -> Ordering {
     let value = |rate: Option<Rate>| rate.map_or(-1.0, |rate| rate.per_second);
     value(b).total_cmp(&value(a))

@@ -1,4 +1,4 @@
-//! The table: its columns, as many as there is room for, and its rows, the marked one among them.
+//! The table: its columns, as many as fit, and its rows, including the marked one.
 
 use super::figures;
 use super::look::Look;
@@ -10,17 +10,17 @@ use ratatui::text::Line;
 use ratatui::widgets::{Cell, Row, Sparkline, Table};
 use std::ops::Range;
 
-/// Columns of a number such as `~666.7 M`,
+/// The width of a number such as `~666.7 M`.
 const NUMBER: u16 = 9;
-/// and of a total of 64 bits with its thousands parted.
+/// The width of a 64-bit total with commas between thousands.
 const TOTAL: u16 = 26;
-/// From how many columns on there is room for words about a processor.
+/// The smallest width with room for words about a processor.
 const WIDE_FROM: u16 = 40;
 
-/// A column, and what stands in it.
+/// A column and its content.
 struct Column<What> {
     head: String,
-    /// What the rows are sorted by if it is this column that they are sorted by.
+    /// The sort key of this column.
     by: Option<By>,
     width: u16,
     what: What,
@@ -36,13 +36,13 @@ impl<What> Column<What> {
         }
     }
 
-    /// The head, cut to the width, with the mark of the sorted column.
+    /// The header, cut to the width, with a mark if the table is sorted by this column.
     fn title(&self, state: &State, look: &Look) -> String {
         let sorting = state.sorting();
         if self.by != Some(sorting.by) {
             return cut(&self.head, self.width);
         }
-        // Numbers are sorted with the largest first, names with the first first.
+        // By default, numbers are sorted in descending order and names in ascending order.
         let falls = matches!(sorting.by, By::Rate | By::Total) != sorting.reversed;
         let mark = if falls { look.falling } else { look.rising };
         format!("{}{mark}", cut(&self.head, self.width.saturating_sub(1)))
@@ -53,13 +53,13 @@ fn cut(text: &str, width: u16) -> String {
     text.chars().take(width.into()).collect()
 }
 
-/// How many columns they take together.
+/// The total width of the columns.
 fn width<What>(columns: &[Column<What>]) -> u16 {
     let all = columns.iter().map(|column| column.width.saturating_add(1));
     all.fold(0, u16::saturating_add).saturating_sub(1)
 }
 
-/// A cell of a name, at the left, or of a number, at the right.
+/// A cell: left-aligned for a name, right-aligned for a number.
 fn cell(text: String, is_name: bool) -> Cell<'static> {
     let alignment = if is_name {
         Alignment::Left
@@ -69,7 +69,7 @@ fn cell(text: String, is_name: bool) -> Cell<'static> {
     Cell::from(Line::from(text).alignment(alignment))
 }
 
-/// Draws the rows, each with whether it is marked.
+/// Draws the rows, highlighting the marked one.
 fn draw<What>(
     frame: &mut Frame<'_>,
     area: Rect,
@@ -92,7 +92,7 @@ fn draw<What>(
     frame.render_widget(table, area);
 }
 
-/// Which rows are shown, so that the marked one is among them.
+/// The range of rows that is shown, so that it includes the marked one.
 pub(super) fn window(rows: usize, marked: usize, room: u16) -> Range<usize> {
     let room = usize::from(room);
     let first = marked
@@ -101,7 +101,7 @@ pub(super) fn window(rows: usize, marked: usize, room: u16) -> Range<usize> {
     first..rows.min(first + room)
 }
 
-/// What a column of the sources shows.
+/// The columns of the table of sources.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OfSource {
     Name,
@@ -111,7 +111,7 @@ enum OfSource {
     Total,
 }
 
-/// One row for each source, with what all processors do together.
+/// One row for each source, with all processors together.
 pub(super) fn sources(frame: &mut Frame<'_>, area: Rect, state: &State, look: &Look) {
     let order = state.sorted_sources();
     let marked = order.iter().position(|&source| source == state.source);
@@ -139,7 +139,7 @@ pub(super) fn sources(frame: &mut Frame<'_>, area: Rect, state: &State, look: &L
     }
 }
 
-/// The name and the rate, and what else there is room for.
+/// The name and the rate, and whatever else there is room for.
 fn source_columns(state: &State, room: u16) -> Vec<Column<OfSource>> {
     let names = state.sources.iter().map(|name| name.chars().count());
     let longest = u16::try_from(names.max().unwrap_or(0)).unwrap_or(u16::MAX);
@@ -180,13 +180,13 @@ fn source_text(state: &State, source: usize, what: OfSource) -> String {
     }
 }
 
-/// The last intervals of one source, the latest at the right.
+/// The last intervals of one source, with the latest at the right.
 fn sparkline(frame: &mut Frame<'_>, area: Rect, state: &State, source: usize, look: &Look) {
     let rates = state.shown().history.rates(None, source);
     let skipped = rates.len().saturating_sub(area.width.into());
     let rates: Vec<Option<f32>> = rates.skip(skipped).collect();
     let most = rates.iter().flatten().copied().fold(0.0, f32::max);
-    // Thousandths of the highest bar, and an eighth of room above it.
+    // In thousandths of the highest bar, with an eighth of headroom above it.
     #[expect(clippy::cast_sign_loss, reason = "nothing happens less than 0 times")]
     let height = |rate: Option<f32>| rate.map(|rate| (rate / most * 1000.0) as u64);
     let bars = Sparkline::default()
@@ -203,7 +203,7 @@ fn sparkline(frame: &mut Frame<'_>, area: Rect, state: &State, source: usize, lo
     frame.render_widget(bars, at_right);
 }
 
-/// What a column of the processors shows.
+/// The columns of the table of processors.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OfProcessor {
     Number,
@@ -216,7 +216,7 @@ pub(super) fn processors(frame: &mut Frame<'_>, area: Rect, state: &State, look:
     let order = state.sorted_processors();
     let (all, each) = order.split_at(order.len().min(1));
     let marked = each.iter().position(|&row| row == state.processor);
-    // The first row, of all together, stays.
+    // The first row, for all processors together, stays.
     let room = area.height.saturating_sub(2);
     let visible = each.get(window(each.len(), marked.unwrap_or(0), room));
     let visible = all.iter().chain(visible.unwrap_or_default());
@@ -231,7 +231,7 @@ pub(super) fn processors(frame: &mut Frame<'_>, area: Rect, state: &State, look:
     draw(frame, area, (state, look), &columns, is_name, rows);
 }
 
-/// The processor, and as many sources as there is room for: the marked one at least.
+/// The processor, and as many sources as fit, but at least the marked one.
 fn processor_columns(state: &State, room: u16) -> Vec<Column<OfProcessor>> {
     let is_wide = room >= WIDE_FROM;
     let (head, number) = if is_wide {
@@ -273,14 +273,14 @@ fn processor_text(state: &State, processor: Option<usize>, what: OfProcessor) ->
     }
 }
 
-/// The name's width, with room for the mark of the sorted column.
+/// The width of the name, including the mark of the sorted column.
 fn source_width(state: &State, source: usize) -> u16 {
     let name = state.sources.get(source);
     let name = name.map_or(0, |name| name.chars().count() + 1);
     u16::try_from(name).unwrap_or(u16::MAX).max(NUMBER)
 }
 
-/// The marked source, and as many before it and then behind it as fit.
+/// The marked source, and as many before it and then after it as fit.
 fn sources_in(state: &State, room: u16) -> Range<usize> {
     let taken = |source| source_width(state, source).saturating_add(1);
     let (mut first, mut end) = (state.source, state.source + 1);

@@ -1,4 +1,4 @@
-//! The picture: a title, a table, a chart, and what the keys do; less of it on a smaller terminal.
+//! The picture: a title, a table, a chart, and the keys; fewer of these on a smaller terminal.
 
 use super::figures::{self, Format};
 use super::look::Look;
@@ -35,9 +35,9 @@ const HELP: &[&str] = &[
     "~: an estimate, where sources take turns on the counters",
 ];
 
-/// From how many rows on there is a chart.
+/// The smallest number of rows with a chart.
 const CHART_FROM: u16 = 16;
-/// One row in so many is for metrics.
+/// One row in this many is for metrics.
 const METRICS_SHARE: u16 = 8;
 
 /// Draws all of it.
@@ -67,7 +67,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State, look: &Look) {
     choosing(frame, state, look);
 }
 
-/// What matters most stands first: a narrow terminal cuts the rest.
+/// The most important items come first: a narrow terminal cuts off the rest.
 fn title_line<'a>(state: &'a State, look: &Look) -> Line<'a> {
     let mut spans = Vec::new();
     if state.modelled {
@@ -95,7 +95,7 @@ fn last_line<'a>(state: &'a State, look: &Look) -> Line<'a> {
     Line::from(KEYS.iter().flat_map(key).collect::<Vec<_>>())
 }
 
-/// The metrics, in at most so many lines.
+/// The metrics, in at most `lines` lines.
 fn metrics(state: &State, width: u16, lines: u16) -> Vec<String> {
     let shown = state.shown();
     let metrics = figures::metrics(
@@ -119,7 +119,7 @@ fn metrics(state: &State, width: u16, lines: u16) -> Vec<String> {
     all
 }
 
-/// The rate that is marked, as an oscilloscope shows it.
+/// The marked rate over time, like an oscilloscope trace.
 fn trace(frame: &mut Frame<'_>, area: Rect, state: &State, look: &Look) {
     if area.height < 4 {
         return;
@@ -136,7 +136,7 @@ fn trace(frame: &mut Frame<'_>, area: Rect, state: &State, look: &Look) {
     let points_shown: Vec<(f64, f64)> = (0..).zip(rates).filter_map(point).collect();
     let most = points_shown.iter().map(|point| point.1).fold(0.0, f64::max);
     let most = if most > 0.0 { most * 1.1 } else { 1.0 };
-    // A new history is not stretched over the whole width.
+    // A short history is not stretched over the whole width.
     let span = ago((history.len() as u32).clamp(20, points.max(20)) - 1);
     let source = state.sources.get(state.source).map_or("", String::as_str);
     let place = state
@@ -167,7 +167,7 @@ fn trace(frame: &mut Frame<'_>, area: Rect, state: &State, look: &Look) {
     frame.render_widget(chart, area);
 }
 
-/// A box in the middle, as large as its text or the terminal.
+/// A box in the middle, as large as its text but no larger than the terminal.
 fn popup(frame: &mut Frame<'_>, columns: u16, rows: u16, title: &str, look: &Look) -> Rect {
     let area = frame.area();
     let area = area.centered(

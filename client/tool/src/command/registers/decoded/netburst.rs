@@ -49,7 +49,7 @@ pub(super) const ESCRS: &[(u32, &str)] = &[
     (0x3E1, "MSR_CRU_ESCR5"),
 ];
 
-/// The 18 counters' names from 0x300 on; their CCCRs stand in the same order from 0x360 on.
+/// The 18 counters' names from 0x300 on; their CCCRs are in the same order from 0x360 on.
 pub(super) const COUNTERS: &[&str] = &[
     "MSR_BPU_COUNTER0",
     "MSR_BPU_COUNTER1",

@@ -1,4 +1,4 @@
-//! The registers of performance monitoring as rows of tables: number, name, fields.
+//! The registers of performance monitoring as tables: number, name and fields.
 //!
 //! Sources: Intel SDM vol. 3, "Performance Monitoring" and "Advanced Programmable Interrupt
 //! Controller (APIC)", and vol. 4; AMD APM vol. 2, "Performance Monitoring Counters", and the PPRs.
@@ -7,7 +7,7 @@ use super::netburst::{COUNTERS, ESCRS};
 use shared_types::ProfileInterface;
 use shared_types::request::machine::Register;
 
-/// A field: its name, its highest and its lowest bit, and what it means.
+/// A field: its name, its highest and lowest bit, and what it means.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Field {
     /// The manual's name.
@@ -20,16 +20,16 @@ pub(crate) struct Field {
     pub(crate) meaning: &'static str,
 }
 
-/// Registers of one kind, at numbers that follow one another.
+/// Registers of one kind, at regularly spaced numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     /// Interfaces that have it.
     pub(super) interfaces: &'static [ProfileInterface],
-    /// The first one's number.
+    /// The number of the first one.
     pub(super) first: u32,
     /// How many there are.
     pub(super) count: u32,
-    /// From one number to the next.
+    /// The distance between their numbers.
     pub(super) stride: u32,
     /// The name; `#` stands for the index.
     pub(super) name: &'static str,
@@ -200,7 +200,8 @@ const AMD_GLOBAL_STATUS: &[Field] = &[
 
 const AMD_GLOBAL_CTL: &[Field] = &[bits("PerfCntrEn", 15, 0, "counters that may count")];
 
-/// SDM volume 4, IA32_DEBUGCTL; AMD's DebugCtl has LBR, BTF and the freezes at the same places.
+/// SDM volume 4, IA32_DEBUGCTL; AMD's DebugCtl has LBR, BTF and the freeze bits at the same
+/// positions.
 const DEBUGCTL: &[Field] = &[
     bit("LBR", 0, "branches are recorded (model-specific records)"),
     bit("BTF", 1, "single-steps on branches"),
@@ -305,7 +306,7 @@ const CCCR: &[Field] = &[
     bit("OVF", 31, "overflowed"),
 ];
 
-/// SDM volume 4, IA32_MISC_ENABLE: what concerns performance monitoring.
+/// SDM volume 4, IA32_MISC_ENABLE: the fields that concern performance monitoring.
 const MISC_ENABLE: &[Field] = &[
     bit(
         "PERFMON_AVAILABLE",
@@ -321,7 +322,7 @@ const MISC_ENABLE: &[Field] = &[
     bit("LIMIT_CPUID_MAXVAL", 22, "CPUID's highest leaf is limited"),
 ];
 
-/// SDM volume 3A, 2.5, "Control Registers": what concerns performance monitoring.
+/// SDM volume 3A, 2.5, "Control Registers": the field that concerns performance monitoring.
 const CR4: &[Field] = &[bit("PCE", 8, "user mode may execute RDPMC")];
 
 /// SDM volume 3A, 10.4.4 and 10.12.1.
@@ -340,7 +341,7 @@ const LVTPC: &[Field] = &[
     bit("MASK", 16, "masked"),
 ];
 
-/// Everything that IDs do not decide for one interface alone.
+/// All interfaces, for registers that all of them have.
 const ALL: &[ProfileInterface] = ProfileInterface::ALL;
 const EMON: &[ProfileInterface] = &[ProfileInterface::Emon, ProfileInterface::Default];
 const P6: &[ProfileInterface] = &[ProfileInterface::P6];
@@ -365,7 +366,7 @@ const fn row(
     }
 }
 
-/// Every register but NetBurst's many, which [`ESCRS`] and [`COUNTERS`] name.
+/// Every register except NetBurst's, which [`ESCRS`] and [`COUNTERS`] name.
 pub(super) const ROWS: &[Row] = &[
     row(P5, 0x11, 1, "CESR", CESR),
     row(P5, 0x12, 2, "CTR#", COUNT_40),

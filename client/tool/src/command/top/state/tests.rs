@@ -30,7 +30,8 @@ pub(in crate::command::top) fn example(modelled: bool) -> State {
     state
 }
 
-/// One more second, of so many thousand events of the first source on the first processor.
+/// One more second, in which the first processor has `thousands` thousand events of the first
+/// source.
 fn read(state: &mut State, rates: &mut Rates, thousands: u64) {
     let seconds = state.latest.elapsed.as_secs() + 1;
     let count = |counted| Count {
@@ -88,7 +89,7 @@ fn processors_are_sorted_by_the_marked_source_and_all_stay_first() {
     assert_eq!(state.sorted_processors(), [None, Some(1), Some(0)]);
     press(&mut state, &[key('r')]);
     assert_eq!(state.sorted_processors(), [None, Some(0), Some(1)]);
-    // Each view is sorted on its own.
+    // Each view has its own sort order.
     press(&mut state, &[KeyCode::Tab]);
     assert_eq!((state.view, state.sorting().by), (View::Sources, By::Given));
 }
@@ -98,7 +99,7 @@ fn the_mark_moves_with_the_rows_and_stays_on_its_own() {
     let mut state = example(false);
     press(&mut state, &[KeyCode::Down]);
     assert_eq!(state.source, 1);
-    // Source 1 comes first by its rate, and keeps the mark.
+    // Source 1 comes first by its rate, and stays marked.
     press(&mut state, &[key('s')]);
     assert_eq!(state.source, 1);
     press(&mut state, &[KeyCode::Down, KeyCode::Down, KeyCode::Down]);
@@ -140,7 +141,7 @@ fn a_pause_stops_the_picture_and_nothing_else() {
 fn what_is_counted_is_chosen_from_a_list() {
     let mut state = example(false);
     let enter = KeyCode::Enter;
-    // Nothing was changed: the same again.
+    // Nothing was changed: the same sources again.
     press(&mut state, &[key('c')]);
     let labels = state.sources.clone();
     assert_eq!(press(&mut state, &[enter]), Some(Asked::Count(labels)));
@@ -154,7 +155,7 @@ fn what_is_counted_is_chosen_from_a_list() {
         assert_eq!(press(&mut state, &[key('c'), key(' '), close]), None);
         assert!(state.choosing.is_none());
     }
-    // Nothing at all cannot be counted.
+    // An empty selection is not accepted.
     let none = [
         key('c'),
         key(' '),
@@ -165,7 +166,7 @@ fn what_is_counted_is_chosen_from_a_list() {
         enter,
     ];
     assert_eq!(press(&mut state, &none), None);
-    // What is known of others is gone, and the mark is on what there is.
+    // Earlier readings are discarded, and the mark is on an existing row.
     press(&mut state, &[KeyCode::End]);
     state.count(vec!["Other".to_owned()]);
     assert_eq!((state.source, state.shown().history.len()), (0, 0));
@@ -184,7 +185,7 @@ fn q_and_ctrl_c_end_it_and_help_is_closed_by_any_key() {
     assert!(state.help);
     assert_eq!(press(&mut state, &[key('q')]), None);
     assert!(!state.help);
-    // Ctrl-C ends it from the list, too.
+    // Ctrl-C also works while the list is open.
     press(&mut state, &[key('c')]);
     assert_eq!(state.key(control('c')), Some(Asked::Quit));
 }

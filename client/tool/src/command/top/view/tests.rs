@@ -1,4 +1,4 @@
-//! Does the picture say what there is, on a terminal of any size?
+//! Does the picture show the state, on a terminal of any size?
 
 use super::*;
 use crate::command::top::state::tests::example;
@@ -60,7 +60,7 @@ fn a_usual_terminal_has_everything() {
         );
         let issues = words(line(&lines, "TotalIssues"));
         assert_eq!(issues[..4], ["TotalIssues", "3.000", "k", "3,000"]);
-        // One reading is one bar.
+        // One reading gives one bar.
         assert_eq!(issues.get(4).map(|bar| bar.chars().count()), Some(1));
         assert_eq!(words(line(&lines, "CacheMisses"))[1..3], ["12.00", "k"]);
         line(&lines, "TotalIssues, all processors, events a second");
@@ -101,7 +101,7 @@ fn a_small_terminal_has_what_matters_most() {
     assert_eq!(lines(&state, 1, 1), ["M"]);
 }
 
-/// A tall table and a long list, with the mark at their ends.
+/// A tall table and a long list, with the mark at the end of each.
 fn largest() -> State {
     let told = crate::output::Told {
         modelled: true,
