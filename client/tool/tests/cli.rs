@@ -1,4 +1,4 @@
-//! Is the built tool, run as a user runs it, what its contract says?
+//! Does the built tool, run as a user runs it, do what its contract says?
 
 mod annotate;
 mod bad_input;

@@ -1,4 +1,4 @@
-//! All tests of the built tool, in one program; `programs` is one of its own, because it is the tool too.
+//! All tests of the built tool, in one program, except `programs`, which is also the tool itself.
 
 mod cli;
 #[cfg(unix)]

@@ -1,7 +1,7 @@
-//! Is halprof.exe, run by Wine, the tool that it is elsewhere, and what Windows wants of it?
+//! Does halprof.exe under Wine behave as elsewhere, and do what Windows requires?
 //!
-//! `cargo xtask exe` makes it. Without it, or without Wine, the tests are left out and say so; with
-//! `HALPROF_REQUIRE_DRIVER=1` they fail.
+//! `cargo xtask exe` builds it. Without it, or without Wine, the tests are skipped with a message;
+//! with `HALPROF_REQUIRE_DRIVER=1` they fail.
 
 mod commands;
 mod download;

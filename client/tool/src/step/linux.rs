@@ -356,8 +356,7 @@ impl Debuggee {
         }
     }
 
-    /// A new thread runs; so does a new process, which is not traced and has no breakpoints of
-    /// ours.
+    /// A new thread is resumed; a new process is detached, without our breakpoints.
     fn begin(&mut self, new: Pid, shares_memory: bool) -> io::Result<()> {
         if fs::exists(format!("/proc/{}/task/{new}", self.process))? {
             self.add(new);

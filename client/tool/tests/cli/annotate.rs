@@ -5,7 +5,7 @@ use crate::cli::reports::Recorded;
 use crate::cli::support::{halprof, json, refused};
 use serde_json::Value;
 
-/// Where the source of the programs is.
+/// The folder with the programs' sources.
 const SOURCES: &str = env!("CARGO_MANIFEST_DIR");
 
 fn numbers<'a>(annotated: &'a Value, field: &'a str) -> impl Iterator<Item = u64> + 'a {
@@ -36,7 +36,7 @@ fn every_sample_is_at_an_instruction_of_its_line() {
         let inlined = rows.iter().find(|row| row["line"] == 5).expect("line 5");
         let name = inlined["inlined"][0].as_str().expect("a name");
         assert_eq!(name.split('(').next(), Some("twice"));
-        // The address of the store is what an instruction of line 5 writes to.
+        // The address of the store is where an instruction of line 5 writes.
         assert!(inlined["text"].as_str().expect("text").starts_with("mov"));
         let start = &annotated["address"];
         assert_eq!(&rows[0]["address"], start);
@@ -84,7 +84,7 @@ fn code_that_is_not_there_or_of_another_build_is_told() {
         assert_eq!(gone.stdout, "");
         assert!(gone.stderr.contains(start), "{}", gone.stderr);
         assert!([4, 5].contains(&gone.status), "{}", gone.stderr);
-        // A file of the same name in a folder that is searched, but of another build.
+        // A file of the same name in a searched folder, but of another build.
         let folder = other.folder.path().to_str().expect("UTF-8");
         let wrong = halprof(&["annotate", recorded.file(), "--symbols", folder]);
         assert!(wrong.stderr.contains("another build"), "{}", wrong.stderr);
@@ -119,7 +119,7 @@ fn workloads_with_files_that_are_none() {
     refused(&["stat", "--workload", &workload], 2, "usage");
 }
 
-/// The samples of one build are added up; another build has other code.
+/// The samples of one build are added up; another build has different code.
 #[test]
 fn recordings_of_one_build_are_added_up() {
     let (Some(built), Some(other)) = (binaries::elf(), binaries::other_elf()) else {

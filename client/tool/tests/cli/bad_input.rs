@@ -1,16 +1,18 @@
-//! Is every kind of bad input told for what it is, in text and in JSON, with nothing left behind?
+//! Is every kind of bad input reported as what it is, in text and in JSON, with nothing left
+//! behind?
 
 use crate::cli::support::{halprof, json, refused};
 use std::fmt::Write;
 use std::path::PathBuf;
 use tempfile::TempDir;
 
-/// A Skylake of one processor: leaf 0, leaf 1 with and without a local APIC (EDX bit 9), leaf 0x0A.
+/// A Skylake with one processor: leaf 0, leaf 1 with and without a local APIC (EDX bit 9), leaf
+/// 0x0A.
 const LEAF_0: &str = "CPUID 00000000: 00000016-756E6547-6C65746E-49656E69\n";
 const LEAF_1: &str = "CPUID 00000001: 000506E3-00100800-7FFAFBBF-BFEBFBFF\n";
 const LEAF_1_NO_APIC: &str = "CPUID 00000001: 000506E3-00100800-7FFAFBBF-BFEBF9FF\n";
 const LEAF_0A: &str = "CPUID 0000000A: 07300804-00000000-00000000-00000603\n";
-/// The same but for the number of counters.
+/// The same except for the number of counters.
 const OTHER_0A: &str = "CPUID 0000000A: 07300404-00000000-00000000-00000603\n";
 
 struct Files(TempDir);
@@ -31,7 +33,7 @@ impl Files {
     }
 }
 
-/// Refused in JSON, and in words with the hint on standard error alone.
+/// Refused in JSON, and in text with the hint on standard error only.
 fn refused_both_ways(arguments: &[&str], status: i32, code: &str) {
     refused(arguments, status, code);
     let ran = halprof(arguments);
@@ -175,7 +177,7 @@ fn what_cannot_be_sampled_is_refused_and_leaves_no_file() {
         refused_both_ways(&arguments, 4, "sampling-unavailable");
         assert!(!output.exists(), "{machine} {source}");
     }
-    // Without the interrupt everything can still be counted, and `list` says what cannot be done.
+    // Without the interrupt everything can still be counted, and `list` says what is not possible.
     let stat = json(&[
         "--machine",
         &no_apic,

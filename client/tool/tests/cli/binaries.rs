@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// The source that all are built from.
+/// The source from which all are built.
 pub(crate) const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/binaries/work.c");
 
-/// A program that was built for a test, in a folder of its own.
+/// A program built for a test, in a folder of its own.
 pub(crate) struct Built {
     pub(crate) folder: TempDir,
     /// The program.
@@ -21,12 +21,12 @@ impl Built {
     }
 }
 
-/// `work.exe` and `work.pdb`; `None`, said aloud, where a tool is absent.
+/// `work.exe` and `work.pdb`; `None`, with a message, if a tool is missing.
 pub(crate) fn pe() -> Option<Built> {
     pe_with(&[])
 }
 
-/// The same of another build.
+/// The same from another build.
 pub(crate) fn other_pe() -> Option<Built> {
     pe_with(&["-DOTHER"])
 }
@@ -56,7 +56,7 @@ pub(crate) fn elf() -> Option<Built> {
     elf_with(&[])
 }
 
-/// The same of another build.
+/// The same from another build.
 pub(crate) fn other_elf() -> Option<Built> {
     elf_with(&["-DOTHER"])
 }
@@ -72,7 +72,7 @@ fn elf_with(more: &[&str]) -> Option<Built> {
     Some(Built { folder, file })
 }
 
-/// Runs a tool of Debian; `None`, said aloud, where it is absent and need not be there.
+/// Runs a Debian tool; `None`, with a message, if it is missing and not required.
 pub(crate) fn run(program: &str, options: &[&str], files: &[&Path]) -> Option<bool> {
     match Command::new(program).args(options).args(files).status() {
         Ok(status) => Some(status.success()),

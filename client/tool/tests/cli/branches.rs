@@ -1,4 +1,4 @@
-//! Are edges, paths and exports of branch records what was recorded, in every form of output?
+//! Do edges, paths and exports of branch records match what was recorded, in every form of output?
 
 use crate::cli::binaries;
 use crate::cli::support::{halprof, json, refused};
@@ -36,7 +36,7 @@ fn round(n: u64) -> [Branch; 2] {
     ]
 }
 
-/// Samples of three rounds each, newest first, and one of a thread that ran before, in `kinds` of
+/// Samples of three rounds each, newest first, and one of a thread that ran before, with `kinds` of
 /// branches.
 pub(super) fn recorded(module: &Module, kinds: &[&str]) -> (TempDir, String) {
     let folder = tempfile::tempdir().expect("a folder");
@@ -125,7 +125,7 @@ fn edges_in_every_form() {
     let [value, low, high] =
         ["value", "low", "high"].map(|name| share[name].as_f64().expect("a number"));
     assert!((value - 1.0 / 3.0).abs() < 1e-9);
-    // Of a hundred samples, not of three hundred records.
+    // From a hundred samples, not from three hundred records.
     assert!(
         (0.24..0.25).contains(&low) && (0.42..0.44).contains(&high),
         "{share}"
@@ -233,7 +233,7 @@ fn what_cannot_be_told_is_refused() {
     refused(&two, 2, "usage");
 }
 
-/// Where the code of a model's workload goes is known: no record is another thread's.
+/// The path of a model's workload is known: no record belongs to another thread.
 #[test]
 fn a_model_records_its_branches() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -275,7 +275,7 @@ fn a_model_records_its_branches() {
         assert_eq!(branches["kinds"], json!([]));
         let samples = told["samples"].as_u64().expect("a number");
         let records = branches["records"].as_u64().expect("a number");
-        // AMD's records may be of branches that were not executed in the end, and these are left out.
+        // AMD's records may include branches that were not executed in the end; these are left out.
         let most = samples * depth;
         assert!(
             samples > 400 && records <= most && records * 10 > most * 9,
@@ -330,7 +330,7 @@ fn a_model_records_its_branches() {
     }
 }
 
-/// Each record as `perf script` prints it, the module where it was.
+/// Each record as `perf script` prints it, with the module where it was loaded.
 #[test]
 fn an_export_has_the_records_newest_first() {
     let Some(built) = binaries::pe() else { return };
@@ -374,7 +374,7 @@ fn an_export_has_the_records_newest_first() {
         "{text}"
     );
     assert_eq!(lines.next(), None, "one line of the module is enough");
-    // Without the file its place is not known, and that is said.
+    // Without the file its code section is not known, and a message says so.
     let ran = halprof(&["export", &file, "--format", "perf-script", "-o", out]);
     assert!(ran.stderr.contains("work.exe"), "{}", ran.stderr);
     assert!(

@@ -4,7 +4,7 @@ use crate::cli::support::{halprof, json, refused};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// How many of the 10,007 steps of a round each program of `programs=70+20+10` has.
+/// How many of the 10,007 steps of a round each program of `programs=70+20+10` gets.
 const TURNS: [f64; 3] = [7_004.0, 2_002.0, 1_001.0];
 const ROUND: f64 = 10_007.0;
 
@@ -51,7 +51,7 @@ fn parts_are_within_their_bounds_of_what_each_program_did() {
     }
 }
 
-/// Of 100 divisions, each by other samples, at most five are off by more than their bound.
+/// Of 100 divisions, each from different samples, at most five are off by more than their bound.
 #[test]
 fn bounds_hold() {
     let mut off = 0;

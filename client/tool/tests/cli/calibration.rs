@@ -1,4 +1,4 @@
-//! Are periods chosen that give as many samples as are wanted, and passes that sample everything?
+//! Do the chosen periods give as many samples as wanted, and do passes sample everything?
 
 use crate::cli::support::{halprof, json, refused};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Are cores of different types counted apart, and together as before?
+//! Are cores of different types counted separately, and together as before?
 
 use crate::cli::support::{halprof, json};
 use serde_json::Value;
@@ -48,7 +48,7 @@ fn programs_get_sums_unless_they_ask() {
         rows(&apart),
         [(Some("performance"), 2000), (Some("efficiency"), 2000)]
     );
-    // Of one type alone, there is nothing to take apart.
+    // With a single type there is nothing to separate.
     assert_eq!(
         rows(&run_json(&["--per-core-type", "-C", "0-3"])),
         [(None, 2000)]

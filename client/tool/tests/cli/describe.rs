@@ -1,4 +1,4 @@
-//! Do machines, info, list, check, registers and doctor say what the model is, valid by schema?
+//! Do machines, info, list, check, registers and doctor describe the model, valid by schema?
 
 use crate::cli::support::{halprof, json, refused};
 use serde_json::Value;

@@ -1,11 +1,11 @@
-//! Is every command right by its schema, errors included, for every dump of a real processor at
-//! hand?
+//! Is every command's output valid by its schema, errors included, for every available dump of a
+//! real processor?
 
 use crate::cli::support::{halprof, json, refused};
 use std::path::PathBuf;
 
-/// The dumps in `../shared/cpuid`, relative to the workspace; none where they are absent, which
-/// `HALPROF_REQUIRE_DUMPS=1` forbids.
+/// The dumps in `../shared/cpuid`, relative to the workspace; none if they are missing, which
+/// `HALPROF_REQUIRE_DUMPS=1` makes an error.
 fn dumps() -> Vec<PathBuf> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/cpuid");
     let required = std::env::var_os("HALPROF_REQUIRE_DUMPS").is_some_and(|value| value == "1");
@@ -33,7 +33,7 @@ fn every_dump_is_described_and_measured() {
         let doctor = halprof(&["--json", "--machine", machine, "doctor"]);
         let ready = doctor.json()["ready"].as_bool().expect("a bool");
         assert_eq!(doctor.status, if ready { 0 } else { 4 }, "{machine}");
-        // What can be sampled is, and what cannot is refused as that.
+        // Sources that can be sampled are; for the others the refusal says that they cannot.
         let record = halprof(&["--json", "--machine", machine, "record", "-o", file]);
         record.json();
         assert!(

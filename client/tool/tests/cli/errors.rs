@@ -43,7 +43,7 @@ fn clap_alone_answers_where_no_json_is_asked_for() {
     let ran = halprof(&["stat", "--nonsense"]);
     assert_eq!(ran.status, 2);
     assert!(ran.stdout.is_empty() && ran.stderr.contains("--nonsense"));
-    // What stands behind `--` is the program's.
+    // Arguments after `--` belong to the program.
     let ran = halprof(&["nonsense", "--", "--json"]);
     assert!(ran.status == 2 && ran.stdout.is_empty());
 }

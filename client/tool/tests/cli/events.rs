@@ -1,4 +1,5 @@
-//! Are the vendor's events found, listed, explained, counted, and told apart from what is not there?
+//! Are the vendor's events found, listed, explained and counted, and distinguished from unknown
+//! names?
 
 use crate::cli::support::{halprof, json, refused};
 use serde_json::Value;
@@ -36,7 +37,7 @@ fn events_are_listed_where_they_are_asked_for() {
     );
     let any = row("INST_RETIRED.ANY");
     assert_eq!((&any["counters"], &any["fixed"]), (&Value::Null, &0.into()));
-    // What needs another register is there with `--all`.
+    // Events that need another register are listed with `--all`.
     let latency = "MEM_TRANS_RETIRED.LOAD_LATENCY_GT_4";
     assert!(!names(&all).contains(&latency));
     let with_all = json(&["--machine", "skylake", "list", "--events", "--all"]);
@@ -191,7 +192,7 @@ fn a_workload_has_amounts_of_events_by_their_names() {
     );
 }
 
-/// Each kind of core counts its own.
+/// Each kind of core counts its own event.
 #[test]
 fn on_a_hybrid_machine_a_name_is_counted_where_it_exists() {
     let text = halprof(&[
@@ -211,8 +212,8 @@ fn on_a_hybrid_machine_a_name_is_counted_where_it_exists() {
     );
 }
 
-/// One processor of a dump, down to the leaves that decide: vendor, family and model, counters, who
-/// shares the core, type of core.
+/// One processor of a dump, only with the leaves that matter: vendor, family and model, counters,
+/// threads per core, type of core.
 const ICE_LAKE_SP: &str = "CPUID 00000000: 0000001B-756E6547-6C65746E-49656E69\n\
     CPUID 00000001: 000606C1-00200800-FFFAF387-BFEBFBFF\n\
     CPUID 0000000A: 08300805-00000000-0000000F-00008604\n\
@@ -240,13 +241,13 @@ const AMD: [&str; 4] = [
     "retiring",
 ];
 
-/// 10 % front end, 20 % bad speculation, 30 % back end, 40 % retiring: one model of each kind of
+/// 10 % front end, 20 % bad speculation, 30 % back end, 40 % retiring: one model for each kind of
 /// formula.
 #[test]
 fn the_slots_of_level_1_are_where_the_workload_put_them() {
     for (machine, kind, workload, names) in [
         (
-            // Both threads of a core are on: their cycles and recoveries are counted twice.
+            // Both threads of a core are enabled: their cycles and recoveries are counted twice.
             "skylake",
             "skylake",
             "cycles=1000000,CPU_CLK_UNHALTED.THREAD_ANY=2000000,IDQ_UOPS_NOT_DELIVERED.CORE=400000,UOPS_ISSUED.ANY=2000000,UOPS_RETIRED.RETIRE_SLOTS=1600000,INT_MISC.RECOVERY_CYCLES_ANY=200000",
@@ -303,7 +304,7 @@ fn the_slots_of_level_1_are_where_the_workload_put_them() {
         } else {
             machine
         };
-        // Skylake has five events for four counters: one run more, and all is exact.
+        // Skylake has five events for four counters: one more run, and everything is exact.
         let stat = json(&[
             "--machine",
             machine,
@@ -333,7 +334,7 @@ fn the_slots_of_level_1_are_where_the_workload_put_them() {
     }
 }
 
-/// Which counters an event is limited to, that it is counted alone, and its errata.
+/// Which counters an event is limited to, whether it must be counted alone, and its errata.
 #[test]
 fn check_and_explain_tell_what_limits_an_event() {
     const MISS: &str = "MEM_LOAD_UOPS_RETIRED.L3_MISS";
@@ -352,7 +353,7 @@ fn check_and_explain_tell_what_limits_an_event() {
         format!("the vendor names errata: {ERRATA}"),
     );
     assert!(told(&["-e", MISS]).contains(&errata));
-    // Lines are as wide as a terminal.
+    // Lines are no wider than the terminal.
     let words = |arguments: &[&str]| {
         let text = halprof(arguments).stdout;
         text.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -372,7 +373,7 @@ fn check_and_explain_tell_what_limits_an_event() {
     let limited = "MEM_LOAD_RETIRED.L3_MISS: only general counters 0-3 count it.";
     assert!(text.contains(limited), "{text}");
 
-    // An event that is counted alone has a turn of its own, and is refused in a group.
+    // An event that must be counted alone has a turn of its own, and is refused in a group.
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("list.json");
     let list = r#"{"Events": [{"EventCode": "0xcd", "UMask": "0x02", "EventName": "LONELY.EVENT", "Counter": "3", "TakenAlone": "1"}]}"#;
@@ -413,7 +414,7 @@ fn check_and_explain_tell_what_limits_an_event() {
 
 #[test]
 fn top_down_tells_what_it_cannot_say() {
-    // Half of the slots are nowhere.
+    // Half of the slots are unaccounted for.
     let text = halprof(&[
         "--machine",
         "zen4",
@@ -427,7 +428,7 @@ fn top_down_tells_what_it_cannot_say() {
         "{}",
         text.stdout
     );
-    // Two events that only counter 0 counts take turns.
+    // Two events that only counter 0 can count take turns.
     let stat = json(&["--machine", "sapphire-rapids", "stat", "--topdown=2"]);
     let rows = stat["topdown"].as_array().expect("rows");
     assert!(rows.iter().all(|row| row["together"] == false), "{stat}");

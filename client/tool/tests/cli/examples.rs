@@ -1,4 +1,4 @@
-//! Do the library's examples run, and say what the workload did?
+//! Do the library's examples run, and print what the workload did?
 
 #[expect(dead_code, reason = "the test calls what the examples' main calls")]
 #[path = "../../../measure/examples/count.rs"]
@@ -49,7 +49,8 @@ fn rates_are_watched() {
         .collect();
     assert_eq!(rates.len(), 10);
     for line in rates {
-        // 100 million instructions in 150 million cycles, each 150 ms, on each of three processors.
+        // 100 million instructions in 150 million cycles, each in 150 ms, on each of three
+        // processors.
         let issues: f64 = line[0].parse().expect("a number");
         assert!((issues / 2e9 - 1.0).abs() < 1e-6, "{issues}");
         assert_eq!(line[1..], ["TotalIssues/s", "3000000000", "TotalCycles/s"]);

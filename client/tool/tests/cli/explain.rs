@@ -1,5 +1,5 @@
-//! Does `explain` know every code, and tell of a source what counts, by which bits, and what Windows
-//! would count?
+//! Does `explain` know every code, and say for a source what it counts, with which bits, and what
+//! Windows would count?
 
 use crate::cli::support::{halprof, json, refused};
 use serde_json::Value;
@@ -30,7 +30,7 @@ fn all_that_is_listed_can_be_explained() {
     let topics = contents["topics"].as_array().expect("a list");
     for topic in topics {
         let name = topic["topic"].as_str().expect("a name");
-        // The machine does not matter, not even one that does not exist.
+        // The machine does not matter; it need not even exist.
         let value = on("no-such-machine", name);
         assert_eq!(
             (&value["topic"], &value["kind"]),
@@ -98,7 +98,7 @@ fn every_family_has_its_own_registers() {
         "CCCR"
     );
     assert_eq!(field(&on("skylake", "r1830000"), "CMASK"), 1);
-    // An event whose number is 0 is one.
+    // Event number 0 is valid.
     let text = halprof(&["--machine", "skylake", "explain", "r10000"]).stdout;
     assert!(
         text.contains("EVENT_SELECT") && !text.contains("CMASK"),
@@ -138,7 +138,7 @@ fn every_source_of_every_model_is_explained() {
     ] {
         let list = json(&["--machine", machine, "list", "--all"]);
         let sources = list["sources"].as_array().expect("a list");
-        // One in nine: all of them are the same code.
+        // Every ninth source is enough: the code is the same for all.
         for source in sources.iter().step_by(9) {
             let id = format!("{:#x}", source["id"].as_u64().expect("a number"));
             let value = on(machine, &id);

@@ -1,4 +1,4 @@
-//! Do programs that others wrote read in each export exactly what was sampled?
+//! Do independent programs read from each export exactly what was sampled?
 
 use crate::cli::foreign::{Foreign, HOSTILE, gathered, invented};
 use crate::cli::support::{halprof, json, refused};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
-/// One file for each format, of [`invented`].
+/// One file of [`invented`] for each format.
 struct Exports(TempDir);
 
 impl Exports {
@@ -38,7 +38,7 @@ impl Exports {
     }
 }
 
-/// Events of Cycles by symbol: the last twenty samples, all behind the first 80, have twice the
+/// Events of Cycles by symbol: the last twenty samples, all after the first 80, have twice the
 /// period.
 const FIRST: u64 = 50_000;
 const SECOND: u64 = 25_000;
@@ -411,14 +411,14 @@ fn a_recording_without_samples_makes_every_format() {
     }
 }
 
-/// Samples that no halprof takes: any source, any mode, any time, any period.
+/// Samples that halprof never takes: any source, any mode, any time, any period.
 #[test]
 fn a_recording_of_nonsense_makes_every_format() {
     let folder = tempfile::tempdir().expect("a folder");
     let recording = folder.path().join("odd.rec");
     let metadata = Metadata {
         timestamp_frequency: 1,
-        // More than a sample's index can tell apart.
+        // More than a sample's index can distinguish.
         sources: vec![Source::default(); 70_000],
         ..Metadata::default()
     };
@@ -479,7 +479,7 @@ fn what_is_whole_of_a_cut_recording_is_shown_with_a_warning() {
     assert!(page.contains("class=\"flaw\""));
 }
 
-/// Each machine is a level of its own; what has times is of one machine.
+/// Each machine is a level of its own; formats with times show a single machine.
 #[test]
 fn several_recordings_go_into_one_picture() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,4 @@
-//! Are metrics what the counts say, whoever defines them, and is what is wrong with them told?
+//! Do metrics follow from the counts, whoever defines them, and are errors in them reported?
 
 use crate::cli::support::{halprof, json, refused};
 use serde_json::Value;
@@ -36,7 +36,7 @@ fn what_is_asked_for_is_counted_and_shown() {
     assert_eq!(stat["derived"].as_array().map(Vec::len), Some(3));
     assert!((value(&stat, "ipc") - 2.0).abs() < 1e-9);
     assert!((value(&stat, "branch-mpki") - 1.0).abs() < 1e-9);
-    // Modelled time is as long as the most frequent event: 3 ms for 1.5 million cycles.
+    // Modelled time follows the most frequent event: 3 ms for 1.5 million cycles.
     assert!((value(&stat, "ghz") - 0.5).abs() < 1e-9);
     let sources: Vec<_> = stat["counts"]
         .as_array()
@@ -68,7 +68,7 @@ fn sources_that_are_counted_anyway_are_taken() {
     assert!((value(&stat, "ipc") - 2.0).abs() < 1e-9);
 }
 
-/// What was never on a counter is no zero.
+/// A source that was never on a counter is not shown as zero.
 #[test]
 fn there_is_no_figure_of_what_was_not_counted() {
     let stat = on_skylake(&["-e", "{FixedInstructions:u},{FixedInstructions:k}"]);
@@ -76,8 +76,8 @@ fn there_is_no_figure_of_what_was_not_counted() {
     assert_eq!(stat["derived"].as_array().map(Vec::len), Some(0), "{stat}");
 }
 
-/// Two general counters, five sources: those of a metric run together, so that the ratio of what was
-/// counted at the same time is exact where the workload is steady.
+/// Two general counters, five sources: those of a metric run together, so that their ratio is exact
+/// if the workload is steady.
 #[test]
 fn a_metric_that_takes_turns_is_a_group() {
     let stat = json(&[
@@ -147,7 +147,7 @@ fn a_user_may_add_metrics() {
     );
 }
 
-/// A metric of a file is a formula over any events, as top-down's are.
+/// A metric in a file is a formula over any events, as the top-down formulas are.
 #[test]
 fn a_users_metric_may_be_a_formula() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -212,7 +212,7 @@ fn what_cannot_be_had_is_refused() {
     }
 }
 
-/// Each is supported or not, and what is supported can be had.
+/// Each metric is supported or not, and those that are can be computed.
 #[test]
 fn the_list_is_true() {
     for machine in ["skylake", "hybrid", "zen4", "pentium"] {
@@ -248,7 +248,7 @@ fn comma_separated_values_have_metrics_where_asked() {
     );
 }
 
-/// The figures of `-M`, each as the type of core, the value and the reason.
+/// The figures of `-M`, each with the type of core, the value and the reason.
 fn derived(machine: &str, metrics: &str, workload: &str) -> Vec<(String, Option<f64>, String)> {
     let arguments = [
         "--machine",
@@ -298,7 +298,7 @@ fn what_could_not_be_computed_says_why() {
         text.contains(": division by zero: FixedTopdownSlots counted 0"),
         "{text}"
     );
-    // Too short for everybody to have a turn.
+    // Too short for every source to have a turn.
     let many = "ipc,branch-miss-rate,l1d-miss-rate,l1i-miss-rate,fp-per-cycle";
     let short =
         "instructions=10,cycles=10,branches=10,llc-references=10,l1d-accesses=10,l1i-fetches=10";

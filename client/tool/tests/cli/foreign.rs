@@ -1,4 +1,4 @@
-//! Programs that others wrote, as `cargo xtask setup` installs them, and a recording for them.
+//! Independent programs, as `cargo xtask setup` installs them, and a recording for them.
 
 use crate::cli::support::{foreign_python, tools_are_required};
 use halprof_profile::export::{Gathered, Gatherer, Lanes};
@@ -22,7 +22,7 @@ pub(crate) struct Foreign {
 }
 
 impl Foreign {
-    /// `None` where one is missing and need not be there.
+    /// `None` if one is missing and not required.
     pub(crate) fn find() -> Option<Self> {
         let client = Path::new(env!("CARGO_MANIFEST_DIR"));
         let modules = client.join("../../target/foreign/node/node_modules");
@@ -40,7 +40,7 @@ impl Foreign {
         })
     }
 
-    /// What Chromium makes of files.
+    /// Chromium's view of the files.
     pub(crate) fn browser(&self, what: &str, files: &[&Path]) -> Value {
         let mut command = Command::new(&self.python);
         command.arg(self.scripts.join("browser.py")).arg(what);
@@ -50,7 +50,7 @@ impl Foreign {
         printed(command.args(files))
     }
 
-    /// What pprof-format reads in a file.
+    /// What pprof-format reads from a file.
     pub(crate) fn pprof(&self, file: &Path) -> Value {
         let mut command = Command::new("node");
         command.arg(self.scripts.join("pprof.mjs"));
@@ -71,7 +71,7 @@ impl Foreign {
     }
 }
 
-/// The Firefox Profiler, which ends with this.
+/// A running Firefox Profiler, which ends when this is dropped.
 pub(crate) struct Firefox {
     program: PathBuf,
     home: tempfile::TempDir,
@@ -113,7 +113,7 @@ impl Firefox {
         command.output().expect("node runs")
     }
 
-    /// What a command answers.
+    /// The reply to a command.
     pub(crate) fn ask(&self, command: &[&str]) -> Value {
         let output = self.run(&[command, &["--json"]].concat());
         let told = String::from_utf8_lossy(&output.stderr);
@@ -136,11 +136,11 @@ fn printed(command: &mut Command) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// A name that is no markup, whatever reads it.
+/// A name that must not be taken for markup by any reader.
 pub(crate) const HOSTILE: &str = "</script><script>window.injected=1</script><img src=x onerror=\"window.injected=2\">&amp;]]>'\"";
 
-/// Where the samples of [`invented`] are: process, thread, mode, address, symbol and line, and how
-/// many there are of each source.
+/// Where the samples of [`invented`] are: process, thread, mode, address, symbol and line, and the
+/// number of samples of each source.
 struct Spot((u32, u32), Mode, u64, Option<(&'static str, u32)>, [u64; 2]);
 
 const KERNEL: u64 = 0xFFFF_F800_0000_1000;
@@ -298,7 +298,7 @@ fn samples() -> Vec<Sample> {
     samples
 }
 
-/// What the library makes of it, with the names of [`SPOTS`].
+/// What the library reads from it, with the names of [`SPOTS`].
 pub(crate) fn gathered(path: &Path, lanes: Lanes) -> Gathered {
     let reader = Reader::open(path).expect("opened");
     let mut gatherer = Gatherer::new(reader.metadata(), lanes, true);

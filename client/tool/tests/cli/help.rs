@@ -42,7 +42,7 @@ fn a_machine_is_offered_where_there_is_something_to_measure() {
         "report", "script", "annotate", "export", "install", "man", "machines",
     ] {
         assert!(!help(command).contains("--machine <SPEC>"), "{command}");
-        // Before the command it stays what every command line may begin with.
+        // Before the command it still shows how every command line may begin.
     }
     for command in [
         "info",
@@ -101,7 +101,7 @@ fn misspelt_names_are_guessed_wherever_one_is_taken() {
     assert!(stderr.contains("'process'"), "{stderr}");
 }
 
-/// What the parser refuses is told as everything else is.
+/// An option that the parser refuses is reported like any other error.
 #[test]
 fn a_wrong_option_is_told_like_any_error() {
     let ran = halprof(&["report", "a.rec", "--top", "-1"]);

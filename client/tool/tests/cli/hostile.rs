@@ -1,4 +1,4 @@
-//! Does a stranger's recording reach the terminal, or files that it names?
+//! Can an untrusted recording control the terminal, or open files that it names?
 
 use crate::cli::support::{halprof, json};
 use halprof_profile::recording::{
@@ -8,7 +8,8 @@ use shared_types::{Branch, Mode, Sample};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Clears the screen, writes to the clipboard, begins a line, moves with C1, turns the direction.
+/// Clears the screen, writes to the clipboard, starts a line, moves with C1, reverses the
+/// direction.
 const NAME: &str = "a\u{1b}[2J\u{1b}]52;c;eA==\u{7}\nforged\r\u{9b}31m\u{7f}\u{202e}txt\u{2066}";
 const CODE: u64 = 0x1000;
 
@@ -24,7 +25,7 @@ fn module(name: &str, path: Option<&str>, identity: Option<Identity>) -> Module 
     }
 }
 
-/// A recording whose names are all hostile, of one module.
+/// A recording with hostile names only, and one module.
 fn recording(path: &Path, module: Module) {
     let metadata = Metadata {
         machine: NAME.to_owned(),
@@ -84,7 +85,7 @@ fn recording(path: &Path, module: Module) {
     writer.finish(&statistics, false).expect("finished");
 }
 
-/// Nothing is in it that a terminal would act on, and no line that a name has begun.
+/// The text contains nothing that a terminal would act on, and no line that a name has started.
 fn assert_harmless(what: &[&str], text: &str) {
     let acted = |c: char| c.is_control() && c != '\n';
     let turned = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
@@ -138,12 +139,12 @@ fn no_name_of_a_recording_reaches_the_terminal_as_it_is() {
         let ran = halprof(&[&["--json"], arguments].concat());
         assert_harmless(arguments, &ran.stdout);
     }
-    // A program that reads JSON is told the name as it is.
+    // Programs that read JSON get the name unchanged.
     let told = json(&["report", file, "--by", "module"]);
     assert_eq!(told["tables"][0]["parts"][0]["rows"][0]["module"], NAME);
 }
 
-/// A pipe that somebody opens is noticed: whoever opens it waits for a writer.
+/// Opening a pipe is noticed: whoever opens it waits for a writer.
 #[cfg(unix)]
 #[test]
 fn no_path_of_another_machines_recording_is_opened() {
@@ -162,7 +163,7 @@ fn no_path_of_another_machines_recording_is_opened() {
     );
     let notes = told["symbols"][0]["notes"][0].as_str().expect("a note");
     assert!(notes.contains("was not opened"), "{notes}");
-    // The user names the folder, and it is.
+    // If the user names the folder, the file is opened.
     let named = folder.path().to_str().expect("UTF-8");
     let told = json(&["report", file, "--by", "symbol", "--symbols", named]);
     assert_eq!(told["symbols"][0]["image"], image, "{told}");

@@ -1,5 +1,5 @@
-//! Is a user told what a result is worth: why nothing could be counted, which processors are left
-//! out, and how exact an estimate is?
+//! Is a user told how reliable a result is: why nothing could be counted, which processors are left
+//! out, and how accurate an estimate is?
 
 use crate::cli::support::{Ran, halprof, json, refused};
 use serde_json::Value;
@@ -37,7 +37,7 @@ fn a_masked_machine_says_why_and_what_to_do() {
         let warned = ran.stderr.contains("only time") && ran.stderr.contains(bit);
         assert!(warned, "{machine}: {}", ran.stderr);
     }
-    // Where there are counters, a name that is not there is just that.
+    // If there are counters, an unknown name is just that.
     let ran = halprof(&["--machine", "skylake", "stat", "-e", "Nonsense"]);
     assert!(!ran.stderr.contains("only time"), "{}", ran.stderr);
 }
@@ -57,7 +57,7 @@ fn processors_that_are_left_out_are_told_where_it_is_sampled() {
     assert!(ran.stderr.contains(told), "{}", ran.stderr);
     let (ran, _, _folder) = recorded(&[&["--json"], &hybrid[..]].concat());
     let value = ran.json();
-    // Where it can be counted it was, all the time.
+    // Where the source can be counted, it was counted all the time.
     assert_eq!(value["turns"], Value::Array(Vec::new()));
     let left_out = &value["left_out"][0];
     assert_eq!(left_out["source"], "FixedTopdownSlots");
@@ -99,7 +99,7 @@ fn repeated_estimates_keep_their_bound() {
     let number = |field: &str| branches[field].as_f64().expect("a number");
     let miss = (number("value") - 2e8).abs();
     assert!(miss <= number("error"), "{branches}");
-    // The runs of a model are alike, which says nothing of what each may be off by.
+    // The runs of a model are identical, which says nothing about the error of each.
     assert_eq!(branches["repeats"]["confidence"], 0.0);
     let text = halprof(&stat).stdout;
     let line = text
@@ -109,7 +109,7 @@ fn repeated_estimates_keep_their_bound() {
     assert!(line.contains('±') && !line.contains("±0.00 %"), "{line}");
 }
 
-/// A recording whose sources took turns: what is exported of one is what `report` says of it.
+/// A recording whose sources took turns: an export of one source agrees with `report`.
 #[test]
 fn an_export_is_scaled_as_a_report_is() {
     let sources = NINE.replace(',', ":20000,") + ":20000";
@@ -141,7 +141,7 @@ fn an_export_is_scaled_as_a_report_is() {
         .filter_map(|line| line.rsplit(' ').next());
     let events: u64 = events.filter_map(|events| events.parse::<u64>().ok()).sum();
     let expected = of_source["events"].as_u64().expect("a number");
-    // Each place is rounded by itself.
+    // Each place is rounded separately.
     assert!(
         events.abs_diff(expected) < expected / 100_000,
         "{events} and {expected}"
@@ -152,7 +152,7 @@ fn an_export_is_scaled_as_a_report_is() {
 fn a_recording_without_options_takes_a_thousand_samples_a_second_and_says_nothing_of_it() {
     let (ran, _, _folder) = recorded(&["--json", "--machine", "skylake", "record"]);
     let value = ran.json();
-    // The time-stamp counter of a model ticks once a nanosecond, as its cores do.
+    // The time-stamp counter of a model ticks once per nanosecond, as its cores do.
     assert_eq!(value["periods"][0]["used"], 1_000_000);
     assert_eq!(value["advice"], Value::Array(Vec::new()));
     let busy = value["elapsed_ns"].as_u64().expect("a number") / 1_000_000 * 8;

@@ -1,4 +1,4 @@
-//! Is a list that a shell has taken apart at its commas the same list?
+//! Is a list that a shell has split at its commas still the same list?
 
 use crate::cli::support::{halprof, json, refused};
 use serde_json::Value;
@@ -85,7 +85,7 @@ fn each_group_stays_a_group() {
         ])
     );
     assert_eq!(parted.0, 0, "{}", parted.1);
-    // All three in one group find no counters on a Pentium, which has two.
+    // All three in one group do not fit on a Pentium, which has two counters.
     let (status, one) = check(&["-g", "TotalIssues", "BranchInstructions", "DcacheMisses"]);
     assert_eq!((status, &one["fits"]), (4, &false.into()));
 }
@@ -103,7 +103,7 @@ fn a_list_ends_at_options_and_at_the_program() {
     ]);
     let counts = ran.json()["counts"].as_array().map(Vec::len);
     assert_eq!((ran.status, counts), (0, Some(2)));
-    // A model runs no program: that it is refused as one shows that it is none of the sources.
+    // A model runs no program: the refusal shows that the program was not taken for a source.
     for list in ["-e", "-g"] {
         refused(
             &[

@@ -1,5 +1,5 @@
-//! Do manual pages and completions hold for every command, and do the programs that read them take
-//! them?
+//! Are there manual pages and completions for every command, and do the programs that read them
+//! accept them?
 
 use crate::cli::support::{halprof, json, refused, tools_are_required};
 use std::path::Path;
@@ -10,7 +10,7 @@ fn commands() -> Vec<String> {
     let help = halprof(&["help"]).stdout;
     let (_, list) = help.split_once("Commands:\n").expect("the commands");
     let lines = list.lines().take_while(|line| line.starts_with("  "));
-    // What an explanation needs a second line for stands far to the right.
+    // The second line of an explanation is indented far to the right.
     let names = lines.filter(|line| !line.starts_with("   "));
     let names = names.filter_map(|line| line.split_whitespace().next());
     names
@@ -19,8 +19,8 @@ fn commands() -> Vec<String> {
         .collect()
 }
 
-/// Runs a program of Debian; without it the test is left out, said aloud, or fails where all tools
-/// are required.
+/// Runs a Debian program; without it the test is skipped with a message, or fails if all tools are
+/// required.
 fn tool(path: &str, arguments: &[&str]) -> Option<Output> {
     if !Path::new(path).is_file() {
         assert!(!tools_are_required(), "{path} is absent");
@@ -62,7 +62,7 @@ fn each_command_has_a_page_that_mandoc_takes() {
             return;
         };
         // A build has no date, so that the same sources give the same pages; and where the renderer
-        // asks for two line breaks, one is left out.
+        // asks for two line breaks, one is omitted.
         let harmless = ["missing date", "skipping paragraph macro"];
         let said = said(&lint);
         let warnings = said
@@ -122,7 +122,7 @@ fn script(shell: &str, folder: &Path) -> String {
     file.to_str().expect("UTF-8").to_owned()
 }
 
-/// What a shell has to offer for a command line is asked of the shell itself.
+/// The shell itself is asked what it offers for a command line.
 #[test]
 fn bash_completes_commands_and_options() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -178,7 +178,7 @@ fn fish_completes_commands_and_options() {
     assert!(options.contains("--per-cpu"), "{options}");
 }
 
-/// A script has the names of one machine, and with `--events` its vendor's.
+/// A script contains the names of one machine, and with `--events` its vendor's.
 #[test]
 fn a_script_has_the_names_of_its_machine() {
     let script = |arguments: &[&str]| halprof(&[&["completions"], arguments].concat()).stdout;
@@ -193,7 +193,7 @@ fn a_script_has_the_names_of_its_machine() {
     let events = script(&["bash", "--machine", "skylake", "--events"]);
     assert!(events.contains("MEM_LOAD_RETIRED.L3_MISS"));
     assert!(events.len() < 1 << 20, "{}", events.len());
-    // Without a machine to ask, everything else is completed all the same.
+    // If there is no machine to ask, everything else is still completed.
     let ran = halprof(&["completions", "bash", "--machine", "driver"]);
     assert_eq!(ran.status, 0);
     assert!(
@@ -204,7 +204,7 @@ fn a_script_has_the_names_of_its_machine() {
     assert!(ran.stdout.contains("branch-mpki") && ran.stdout.contains("skylake"));
 }
 
-/// zsh completes only at a prompt; its own parser and its function for arguments take the script.
+/// zsh completes only at a prompt; its own parser and its argument function accept the script.
 #[test]
 fn zsh_takes_the_script() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -223,7 +223,7 @@ fn zsh_takes_the_script() {
     assert!(said.lines().any(|line| line == "_halprof"), "{said}");
 }
 
-/// There is no PowerShell here to ask: the script's own structure is looked at.
+/// There is no PowerShell here, so only the structure of the script is checked.
 #[test]
 fn the_script_for_powershell_is_whole() {
     let script = halprof(&["completions", "powershell"]).stdout;

@@ -1,4 +1,4 @@
-//! Does stat give exactly what the workload did?
+//! Does stat count exactly what the workload did?
 
 use crate::cli::support::{halprof, json};
 use serde_json::Value;
@@ -109,7 +109,7 @@ fn processors_are_counted_each_and_together() {
     assert_eq!(count(&sum, "TotalIssues")["value"], 5000);
 }
 
-/// The number behind `"value": ` of the one count, as it is printed.
+/// The printed number after `"value": ` in the only count.
 fn printed_value(arguments: &[&str]) -> String {
     let ran = halprof(&[&["--json"], arguments].concat());
     assert_eq!(ran.status, 0, "{}", ran.stdout);

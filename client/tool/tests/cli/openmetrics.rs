@@ -1,4 +1,5 @@
-//! Does the file for the textfile collectors have exactly what was counted, so that they can read it?
+//! Does the file for the textfile collectors contain exactly what was counted, in a form they can
+//! read?
 
 use crate::cli::support::{foreign_python, halprof, refused};
 use serde_json::Value;
@@ -6,11 +7,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Instructions in every cycle of 1 GHz, a branch in every fourth: 10 ms.
+/// An instruction in every cycle of 1 GHz, a branch in every fourth: 10 ms.
 const WORKLOAD: &str = "instructions=10000000,cycles=10000000,branches=2500000,processors=all";
 const LIST: &str = "TotalIssues,BranchInstructions:u";
 
-/// Counts into a file; answers its text.
+/// Counts into a file; returns its text.
 fn counted(path: &Path, arguments: &[&str]) -> String {
     let path = path.to_str().expect("UTF-8");
     let ran = halprof(&[&["stat", "--openmetrics", path], arguments].concat());
@@ -18,7 +19,7 @@ fn counted(path: &Path, arguments: &[&str]) -> String {
     std::fs::read_to_string(path).expect("a file")
 }
 
-/// The value behind a name with its labels, as it is printed.
+/// The printed value after a name with its labels.
 fn printed<'a>(metrics: &'a str, name: &str) -> &'a str {
     let mut lines = metrics.lines();
     let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -48,18 +49,18 @@ fn counts_are_exactly_what_happened_in_the_time_they_took() {
         }
     }
     assert!(!metrics.contains("processor=\"0\"") && !metrics.contains("processor=\"3\""));
-    // Before the first interval, after each of four whole ones, and at the end.
+    // Before the first interval, after each of four complete ones, and at the end.
     let readings = printed(&metrics, "halprof_readings_total{modelled=\"true\"}");
     assert_eq!(readings, "6");
     assert!(metrics.ends_with("\n# EOF\n"));
-    // Nothing else is left in a folder that a collector reads.
+    // No other file is left in a folder that a collector reads.
     assert_eq!(
         std::fs::read_dir(folder.path()).expect("a folder").count(),
         1
     );
 }
 
-/// The collectors' parser knows these types, and gives up a file with any other.
+/// The collectors' parser knows these types, and rejects a file with any other.
 #[test]
 fn every_type_is_one_of_the_older_text_format() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -74,7 +75,7 @@ fn every_type_is_one_of_the_older_text_format() {
     }
 }
 
-/// Sources that take turns: an error bound, and less time running than enabled.
+/// Sources that take turns: they have an error bound, and less time running than enabled.
 #[test]
 fn the_parser_of_prometheus_reads_it_all() {
     let Some(python) = foreign_python("prometheus_client") else {
@@ -127,7 +128,7 @@ fn the_parser_of_prometheus_reads_it_all() {
                 .all(|sample| sample["labels"]["modelled"] == "true")
         );
     }
-    // What a file is called comes through quotes, backslashes and line ends.
+    // The file's name is preserved despite quotes, backslashes and line ends.
     let about = &family("halprof_machine_info")["samples"][0]["labels"];
     let told = about["machine"].as_str().expect("a text");
     assert!(told.contains("a \"dump\" \\ of\none.txt"), "{told}");
@@ -143,12 +144,12 @@ fn the_parser_of_prometheus_reads_it_all() {
     };
     let part = value("halprof_running_seconds") / value("halprof_enabled_seconds");
     assert!(part > 0.1 && part < 0.9, "{part}");
-    // By the rule of the help text: 100 million instructions in 150 ms.
+    // By the rule in the help text: 100 million instructions in 150 ms.
     let estimate = value("halprof_events") / value("halprof_running_seconds");
     assert!((estimate / (1e9 / 1.5) - 1.0).abs() < 0.05, "{estimate}");
 }
 
-/// A dump of one processor, in a file with a name that is hard to write down.
+/// A dump of one processor, in a file with a name that needs escaping.
 fn strange(folder: &Path) -> String {
     let path = folder.join("a \"dump\" \\ of\none.txt");
     let dump = "CPUID 00000000: 00000016-756E6547-6C65746E-49656E69\n\
@@ -174,7 +175,7 @@ fn parsed(python: &Path, text: &str) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// The intervals are in the file, and the result is the whole alone.
+/// The intervals are in the file, and only the final result is printed.
 #[test]
 fn the_result_is_printed_without_intervals() {
     let folder = tempfile::tempdir().expect("a folder");

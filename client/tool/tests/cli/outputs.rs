@@ -1,4 +1,4 @@
-//! Does a result that cannot be written end with 5, and leave what was there as it was?
+//! Does a result that cannot be written end with 5, and leave the old file unchanged?
 
 use crate::cli::support::{halprof, refused};
 use std::process::{Command, Stdio};
@@ -36,7 +36,7 @@ fn a_file_is_replaced_as_a_whole() {
     }
 }
 
-/// A device is written to; root could replace it with a file.
+/// A device is written to, even though root could replace it with a file.
 #[cfg(unix)]
 #[test]
 fn devices_and_links_stay_what_they_are() {
@@ -128,7 +128,7 @@ fn a_dash_is_standard_output() {
     assert_eq!(left.len(), 1, "{left:?}");
 }
 
-/// What helps is of what went wrong.
+/// The advice matches the problem.
 #[cfg(unix)]
 #[test]
 fn files_that_cannot_be_used_say_what_helps() {

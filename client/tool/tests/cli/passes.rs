@@ -1,10 +1,10 @@
-//! Is what does not fit counted exactly in several passes?
+//! Are sources that do not fit together counted exactly in several passes?
 
 use crate::cli::support::{halprof, json};
 use serde_json::Value;
 
 const WORKLOAD: &str = "instructions=1000003,cycles=2000005,branches=200001,branch-misses=5003,llc-references=70001,llc-misses=7003";
-/// Six besides those of fixed counters, for four general ones.
+/// Six sources besides those of fixed counters, for four general counters.
 const AMOUNTS: [(&str, u64); 8] = [
     ("TotalIssues", 1_000_003),
     ("TotalCycles", 2_000_005),
@@ -152,7 +152,7 @@ fn a_thousand_sources_are_counted() {
     ];
     let stat = json(&[&common[..], &["--passes"]].concat());
     assert_eq!(counts(&stat).len(), 1000);
-    // Instructions retired, by the architectural event's select.
+    // Instructions retired, by the select of the architectural event.
     assert_eq!(counts(&stat)[0xBF]["value"], 1_000_003);
     let text = halprof(&[&common[..], &["--passes"]].concat());
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Are pages and pictures what they should be in a real browser?
+//! Do pages and pictures look as they should in a real browser?
 
 use crate::cli::foreign::{Foreign, HOSTILE, gathered, invented};
 use halprof_profile::export::{self, Format, Lanes, View};
@@ -34,7 +34,7 @@ fn a_page_is_read_sorted_filtered_and_zoomed() {
     let Some(foreign) = Foreign::find() else {
         return;
     };
-    // To be looked at: HALPROF_PICTURES=FOLDER keeps the page and its photographs there.
+    // For inspection: HALPROF_PICTURES=FOLDER keeps the page and its screenshots there.
     let told = match std::env::var_os("HALPROF_PICTURES").map(PathBuf::from) {
         Some(kept) => {
             std::fs::copy(&page, kept.join("page.html")).expect("copied");

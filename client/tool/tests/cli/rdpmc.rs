@@ -1,4 +1,4 @@
-//! Is RDPMC allowed while something runs, and not otherwise?
+//! Is RDPMC allowed while something runs, and only then?
 
 use crate::cli::support::{halprof, json, refused};
 use serde_json::{Value, json};

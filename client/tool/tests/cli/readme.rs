@@ -1,9 +1,9 @@
-//! Do README's commands run as they are written, and say what it shows?
+//! Do README's commands run as written, and print what README shows?
 
 use std::path::Path;
 use std::process::Command;
 
-/// The tool, as README calls it and as it is called from a clone.
+/// How README calls the tool, and how it is called from a clone.
 const CALLS: [&str; 2] = ["cargo run -q --release -p halprof -- ", "halprof "];
 /// Stands for any number of lines.
 const LEFT_OUT: &str = "...";
@@ -13,14 +13,14 @@ fn readme() -> String {
     std::fs::read_to_string(path).expect("README.md")
 }
 
-/// What follows a call of the tool.
+/// The arguments of a call of the tool.
 fn arguments(command: &str) -> Vec<String> {
     let rest = CALLS.iter().find_map(|call| command.strip_prefix(call));
     let rest = rest.unwrap_or_else(|| panic!("README calls something else: {command}"));
     rest.split(' ').map(str::to_owned).collect()
 }
 
-/// What a terminal shows of a command: what it notes, then its result.
+/// What a terminal shows for a command: its notes, then its result.
 fn shown(folder: &Path, arguments: &[String]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_halprof"))
         .args(arguments)
@@ -33,7 +33,7 @@ fn shown(folder: &Path, arguments: &[String]) -> String {
     text
 }
 
-/// The commands of the overview, without the explanation behind them.
+/// The commands of the overview, without the explanation after them.
 fn overview(readme: &str) -> Vec<Vec<String>> {
     let lines = readme.lines();
     let commands = lines.filter_map(|line| line.strip_prefix("    halprof "));
@@ -63,7 +63,7 @@ fn tour(readme: &str) -> Vec<(Vec<String>, Vec<&str>)> {
     commands
 }
 
-/// Whether these lines are the text, where [`LEFT_OUT`] stands for any of its lines.
+/// Whether these lines match the text, where [`LEFT_OUT`] stands for any lines.
 fn is_of(lines: &[&str], text: &[&str]) -> bool {
     match lines.split_first() {
         None => text.iter().all(|line| line.is_empty()),
@@ -74,7 +74,7 @@ fn is_of(lines: &[&str], text: &[&str]) -> bool {
     }
 }
 
-/// The comparison shows what halprof can do by commands, too.
+/// The comparison, too, shows what halprof can do by naming commands.
 #[test]
 fn every_command_of_the_comparison_runs() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,4 @@
-//! Does a recording survive what happens to recorders, and does it say what it could not do?
+//! Does a recording survive what can happen to its recorder, and say what it could not do?
 #![cfg(unix)]
 
 use crate::cli::support::{halprof, json, refused};
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// More than anybody waits for.
+/// More work than any test waits for.
 const ENDLESS: &str = "cycles=4000000000000000,instructions=1000000";
 
 fn folder() -> (TempDir, PathBuf) {
@@ -21,7 +21,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
-/// A recorder of what does not end.
+/// A recorder of a workload that does not end.
 fn recorder(file: &Path, period: u64) -> Child {
     Command::new(env!("CARGO_BIN_EXE_halprof"))
         .args([
@@ -46,7 +46,7 @@ fn recorder(file: &Path, period: u64) -> Child {
         .expect("the tool runs")
 }
 
-/// Waits until a file is so long.
+/// Waits until a file has this length.
 fn wait_for(file: &Path, bytes: u64) {
     let end = Instant::now() + Duration::from_secs(60);
     while std::fs::metadata(file).map_or(0, |file| file.len()) < bytes {
@@ -55,7 +55,7 @@ fn wait_for(file: &Path, bytes: u64) {
     }
 }
 
-/// What `report` says of a file that is not whole.
+/// The report on an incomplete file.
 fn report_of_a_part(file: &Path) -> Value {
     let ran = halprof(&["--json", "report", text(file)]);
     let report = ran.json();
@@ -81,7 +81,7 @@ fn what_a_killed_recorder_had_written_is_reported() {
         let length = std::fs::metadata(&partial).expect("it is there").len();
         let report = report_of_a_part(&partial);
         let samples = report["samples"].as_u64().expect("a number");
-        // All but the blocks that are no samples, and one that may be cut.
+        // Everything but the blocks without samples, and one block that may be truncated.
         assert!(
             samples * 40 <= length && samples * 40 + 700_000 > length,
             "{report}"
@@ -175,7 +175,7 @@ fn a_device_that_is_full_is_an_error_and_stays_a_device() {
     }
 }
 
-/// Four sources on two counters: each is sampled half of the time, and told as if always.
+/// Four sources on two counters: each is sampled half of the time, and its events are scaled.
 #[test]
 fn sources_that_take_turns_are_scaled_and_it_is_said() {
     let folder = tempfile::tempdir().expect("a folder");

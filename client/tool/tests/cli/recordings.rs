@@ -1,4 +1,4 @@
-//! Do record and report give exactly what the workload did?
+//! Do record and report show exactly what the workload did?
 
 use crate::cli::support::{halprof, json, refused};
 

@@ -1,4 +1,4 @@
-//! Does a report say what the workload did, in real functions and lines, however it is asked?
+//! Does a report show what the workload did, with real functions and lines, in any form?
 
 use crate::cli::binaries::{self, Built};
 use crate::cli::support::{halprof, json, refused};
@@ -15,7 +15,7 @@ pub(crate) struct Recorded {
 }
 
 impl Recorded {
-    /// Records what the workload does, `source` every so often.
+    /// Records what the workload does, sampling `sources`.
     pub(crate) fn new(sources: &[&str], workload: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.rec");
@@ -39,7 +39,7 @@ impl Recorded {
 
     pub(crate) fn of_function(built: &Built, function: &str, instructions: u64) -> Self {
         let image = format!("image={},function={function}", built.path());
-        // So slow that interrupts keep to their budget of time.
+        // Slow enough that interrupts stay within their budget of time.
         let cycles = 2 * instructions;
         let workload = format!("instructions={instructions},cycles={cycles},{image}");
         Self::new(&[&format!("TotalIssues:{PERIOD}")], &workload)
@@ -220,7 +220,7 @@ fn the_text_is_short_and_says_what_it_is_worth() {
     assert!(!halprof(&["report", many.file()]).stderr.contains("only "));
 }
 
-/// Each is summed up by itself; what says the same is one row, and `machine` tells them apart.
+/// Each is summed up by itself; rows with the same values are merged, and `machine` separates them.
 #[test]
 fn several_recordings_are_summed_up() {
     let one = Recorded::new(&[SOURCE], "instructions=3000000,cycles=4000000");
@@ -241,7 +241,7 @@ fn several_recordings_are_summed_up() {
         sum["samples"],
         module["samples"].as_u64().expect("a number") * 2
     );
-    // A model is on no network: its recordings go by their files.
+    // A model is on no network: its recordings are named after their files.
     let parts = both["tables"][1]["parts"][0]["rows"].as_array();
     let machines: Vec<&Value> = parts
         .expect("rows")

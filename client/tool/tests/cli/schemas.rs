@@ -1,4 +1,4 @@
-//! Does every schema catch what is missing and what is too much, wherever an object stands?
+//! Does every schema catch missing and extra fields, wherever an object occurs?
 
 use crate::cli::support::{committed, halprof, json, schema, violations};
 use halprof_profile::report::key::Key;
@@ -6,7 +6,7 @@ use halprof_setup::installation::{Installed, Removed, Switched};
 use serde_json::Value;
 use std::path::Path;
 
-/// One real output for each schema, with something in every list.
+/// One real output for each schema, with an element in every list.
 fn outputs() -> Vec<(&'static str, Value)> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.rec");
@@ -99,7 +99,7 @@ fn outputs() -> Vec<(&'static str, Value)> {
     outputs
 }
 
-/// All that marks may be asked for.
+/// Everything that can be asked about marks.
 fn timeline(path: &Path) -> Value {
     crate::cli::timeline::recording(path);
     let file = path.to_str().expect("UTF-8");
@@ -107,7 +107,7 @@ fn timeline(path: &Path) -> Value {
     json(&[&["timeline", file], &asked[..]].concat())
 }
 
-/// What the library says of regions.
+/// The library's report on regions.
 fn regions() -> Value {
     use halprof_measure::regions::Regions;
     use halprof_measure::{Connection, Modelled, Sources, spec};
@@ -125,7 +125,7 @@ fn regions() -> Value {
     value
 }
 
-/// A real program's code; `None` where there is no compiler.
+/// The annotated code of a real program; `None` if there is no compiler.
 fn annotated(file: &str) -> Option<Value> {
     let built = crate::cli::binaries::elf()?;
     let workload = format!("instructions=3000000,image={}", built.path());
@@ -151,7 +151,7 @@ fn line(name: &str, arguments: &[&str]) -> Value {
     value
 }
 
-/// The commands that only Windows does, as the tool prints what they came to.
+/// The results of commands that only Windows supports, as the tool prints them.
 fn installed() -> Value {
     let installed = Installed {
         device: r"ROOT\HALPROF\0000".to_owned(),
@@ -190,7 +190,7 @@ fn printed(command: &str, body: serde_json::Result<Value>) -> Value {
     value
 }
 
-/// Every object in a value, as the path to it; of a list, the first element stands for all.
+/// The path of every object in a value; the first element of a list stands for all.
 fn objects(value: &Value, path: &str, found: &mut Vec<String>) {
     match value {
         Value::Object(fields) => {
@@ -208,7 +208,7 @@ fn objects(value: &Value, path: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Fields that are there only where they have something to say, by schema.
+/// Fields that are present only if they have content, by schema.
 const OPTIONAL: &[(&str, &[&str])] = &[
     (
         "stat",
@@ -240,7 +240,7 @@ fn is_optional(schema: &str, field: &str) -> bool {
     rows.any(|(name, fields)| *name == schema && fields.contains(&field))
 }
 
-/// Rows of tables have the fields of the keys that were asked for.
+/// The rows of tables have the fields of the keys that were requested.
 fn is_key(path: &str, field: &str) -> bool {
     let mut keys = Key::ALL.into_iter();
     (path.contains("/rows/") || path.starts_with("/by_"))
@@ -258,7 +258,7 @@ fn what_is_missing_and_what_is_too_much_is_caught() {
                 .pointer(&path)
                 .and_then(Value::as_object)
                 .expect("an object");
-            // `lost` is by cause, and causes may be added.
+            // `lost` is keyed by cause, and causes may be added.
             let by_cause =
                 ["/lost", "/lost_events"].contains(&path.as_str()) || path.ends_with("/modelled");
             let mut more = output.clone();
@@ -307,7 +307,7 @@ fn the_committed_schemas_are_those_of_the_types() {
     }
 }
 
-/// Who holds objects against a schema is not disturbed by a field that a later release adds.
+/// Validating objects against a schema must not fail on a field that a later release adds.
 #[test]
 fn schemas_are_open() {
     for (name, output) in outputs() {

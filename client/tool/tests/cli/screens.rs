@@ -1,5 +1,5 @@
-//! What does a user see at 60, 80 and 120 columns? Each screen is a file in `tests/screens`; after a
-//! change that is meant, `HALPROF_SCREENS=write` in the environment of the tests writes them anew.
+//! What does a user see at 60, 80 and 120 columns? Each screen is a file in `tests/screens`; after
+//! an intended change, running the tests with `HALPROF_SCREENS=write` rewrites them.
 
 use crate::cli::support::halprof;
 

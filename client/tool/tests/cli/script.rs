@@ -1,4 +1,4 @@
-//! Does `script` print each sample, and each once?
+//! Does `script` print each sample exactly once?
 
 use crate::cli::reports::Recorded;
 use crate::cli::support::{halprof, json, refused, schema, violations};
@@ -33,7 +33,7 @@ fn each_sample_is_a_line_in_every_form() {
     });
     let rows: Vec<Value> = rows.collect();
     assert_eq!(rows.len() as u64, samples);
-    // The periods of all samples are the events that the report has.
+    // The sum of all samples' periods is the number of events in the report.
     let events = |source: &str| {
         let rows = rows.iter().filter(|row| row["source"] == source);
         rows.map(|row| row["period"].as_u64().expect("a number"))

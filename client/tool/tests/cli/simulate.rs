@@ -1,4 +1,4 @@
-//! Does `simulate` count exactly what a range of code executes, whatever the program does meanwhile?
+//! Does `simulate` count exactly what a range of code executes, whatever else the program does?
 //!
 //! The program's functions are a few instructions each, counted by hand.
 
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/simulate/program.c");
 
-/// The program that is stepped, and where it is.
+/// The program that is stepped, in its folder.
 pub(crate) struct Stepped(TempDir);
 
 impl Stepped {
@@ -68,15 +68,15 @@ pub(crate) fn column(value: &Value, name: &str) -> Vec<u64> {
 fn loops_and_branches_are_counted() {
     let program = Stepped::new();
     let value = program.json("turns", "turns");
-    // Of 10 and of 20 turns; a way back for each turn but the last, and two returns.
+    // 10 and 20 turns: one branch back for each turn but the last, and two returns.
     assert_eq!(column(&value, "executions"), [2, 30, 30, 2]);
     assert_eq!(column(&value, "taken"), [0, 0, 28, 2]);
     assert_eq!(column(&value, "reads"), [0, 0, 0, 2]);
     let told = ["instructions", "arrivals", "calls", "exit_status"].map(|name| &value[name]);
     assert_eq!(told, [64, 2, 0, 7].map(Value::from).each_ref());
     assert_eq!(value["modelled"], false);
-    // The counter is not taken at first, and is at its most after three turns: the first turn of
-    // all, and the last of each loop.
+    // The counter starts at weakly not taken: it mispredicts the very first turn, and the last one
+    // of each loop.
     let branch = &value["rows"][2]["modelled"];
     assert_eq!(branch["mispredicted"], 3, "{value}");
 }
@@ -91,7 +91,7 @@ fn memory_accesses_go_through_the_caches_that_are_asked_for() {
     assert_eq!(column(&value, "bytes")[1], 8000);
     let caches = value["caches"].as_array().expect("caches");
     if let Some(first) = caches.iter().find(|cache| cache["name"] == "L1D") {
-        // A line for each word, and the one that the return address is in.
+        // One line for each word, and one for the return address.
         assert_eq!(first["accesses"], 1001);
         assert_eq!(first["misses"], 1001);
     }
@@ -129,10 +129,10 @@ fn threads_signals_and_children_lose_nothing_and_harm_nothing() {
     let program = Stepped::new();
     for _ in 0..5 {
         let value = program.json("turns", "threads");
-        // Four threads call it ten times each, for 100 turns.
+        // Four threads call it ten times each, with 100 turns.
         assert_eq!(column(&value, "executions"), [40, 4000, 4000, 40]);
         assert_eq!(value["arrivals"], 40);
-        // The child, whose breakpoints were taken out, has come to its end.
+        // The child, from which the breakpoints were removed, has run to its end.
         assert_eq!(value["exit_status"], 3);
     }
 }

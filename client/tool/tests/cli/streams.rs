@@ -1,5 +1,5 @@
-//! Do intervals come as they end, in every form, and does the measurement end when nobody listens or
-//! Ctrl-C is pressed?
+//! Are intervals printed as they end, in every form, and does the measurement end when the reader
+//! goes away or Ctrl-C is pressed?
 
 use crate::cli::support::{halprof, schema, violations};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Nothing here takes this long, unless it never ends.
+/// Nothing here takes this long unless it never ends.
 const SOON: Duration = Duration::from_secs(60);
 /// More than any test can wait for.
 const ENDLESS: &str = "cycles=4000000000000000000";
@@ -156,7 +156,7 @@ fn every_form_tells_the_same() {
     ] {
         assert!(text.contains(expected), "{text}");
     }
-    // A file has what would have been printed.
+    // A file contains what would have been printed.
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("out");
     let file = file.to_str().expect("UTF-8");
@@ -164,7 +164,7 @@ fn every_form_tells_the_same() {
         run(&[form, &["-o", file]].concat());
         let written = std::fs::read_to_string(file).expect("written");
         assert!(written.ends_with(printed.as_str()), "{written}");
-        // It says of itself what it is of.
+        // The file says which machine it is about.
         assert!(
             written.contains("not silicon") || written.contains(",true,,\n"),
             "{written}"
@@ -225,7 +225,7 @@ fn ctrl_c_ends_it_with_what_was_counted() {
     );
 }
 
-/// Runs that were whole make the mean; the one that Ctrl-C cut short is told and left out.
+/// Complete runs make up the mean; the one that Ctrl-C cut short is reported and left out.
 #[cfg(unix)]
 #[test]
 fn ctrl_c_spoils_no_mean() {

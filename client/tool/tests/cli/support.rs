@@ -1,10 +1,10 @@
-//! Runs the built tool, and holds its JSON against the schemas.
+//! Runs the built tool, and validates its JSON against the schemas.
 
 use assert_cmd::Command;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// What one run of the tool came to.
+/// The outcome of one run of the tool.
 pub(crate) struct Ran {
     pub(crate) status: i32,
     pub(crate) stdout: String,
@@ -25,7 +25,7 @@ pub(crate) fn halprof(arguments: &[&str]) -> Ran {
 }
 
 impl Ran {
-    /// The one JSON object on standard output, held against the schema that it names.
+    /// The only JSON object on standard output, validated against the schema that it names.
     pub(crate) fn json(&self) -> Value {
         let value: Value = serde_json::from_str(&self.stdout)
             .unwrap_or_else(|error| panic!("{error}: {} {}", self.stdout, self.stderr));
@@ -65,15 +65,15 @@ fn assert_valid(name: &str, value: &Value) {
     assert!(errors.is_empty(), "{name}: {errors:?}");
 }
 
-/// The schema of a command, or of `error`: closed, so that a field that nobody has written down is
-/// an error here. For those who read JSON it is open, as fields may be added.
+/// The schema of a command, or of `error`: closed, so that an undocumented field is an error here.
+/// For readers of JSON it is open, because fields may be added.
 pub(crate) fn schema(name: &str) -> Value {
     let mut schema = committed(name);
     close(&mut schema);
     schema
 }
 
-/// A schema as it is committed.
+/// A committed schema.
 pub(crate) fn committed(name: &str) -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("schemas/{name}.json"));
     let text = std::fs::read_to_string(&path).expect("a schema file");
@@ -93,7 +93,7 @@ fn close(schema: &mut Value) {
     }
 }
 
-/// Where a value is not what a schema says.
+/// Where a value violates a schema.
 pub(crate) fn violations(schema: &Value, value: &Value) -> Vec<String> {
     let validator = jsonschema::draft202012::new(schema).expect("a valid schema");
     validator
@@ -102,14 +102,14 @@ pub(crate) fn violations(schema: &Value, value: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Whether tools that others wrote must be there; if not, a test that wants one says that it is
+/// Whether independent tools are required; if not, a test that needs a missing one says that it is
 /// skipped.
 pub(crate) fn tools_are_required() -> bool {
     std::env::var_os("HALPROF_REQUIRE_TOOLS").is_some_and(|one| one == "1")
 }
 
-/// The Python that has the packages of tests/foreign/requirements.txt; `None` where it lacks this
-/// module and need not have it.
+/// The Python with the packages of tests/foreign/requirements.txt; `None` if it lacks this module
+/// and the module is not required.
 pub(crate) fn foreign_python(module: &str) -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/foreign/python");
     let python = folder.join("bin/python");

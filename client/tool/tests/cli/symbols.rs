@@ -1,4 +1,4 @@
-//! Are functions, lines and inlined functions those of the source that a program was built from?
+//! Do functions, lines and inlined functions match the source from which a program was built?
 
 use crate::cli::binaries::{self, Built, SOURCE};
 use crate::cli::support::{json, refused};
@@ -11,7 +11,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// Where the modules of these tests are loaded: not where their linkers put them.
+/// Where the modules of these tests are loaded, which is not where their linkers put them.
 const LOADED: u64 = 0x7FFE_1234_0000;
 
 fn module(path: &Path) -> Module {
@@ -36,7 +36,7 @@ fn recording(modules: Vec<Module>) -> Recording {
     }
 }
 
-/// Every address of its code, four bytes apart, and what the symbols say of each.
+/// Every address of its code, in steps of four bytes, with its symbols.
 fn all_frames(symbols: &mut Symbols, file: &Path) -> Vec<(u64, Frame)> {
     let bytes = std::fs::read(file).expect("the file");
     let object = object::File::parse(&*bytes).expect("an executable");
@@ -49,7 +49,7 @@ fn all_frames(symbols: &mut Symbols, file: &Path) -> Vec<(u64, Frame)> {
         .collect()
 }
 
-/// Holds what is found in a program against its source.
+/// Compares what is found in a program with its source.
 fn assert_true(built: &Built, opened: &[Opened], frames: &[(u64, Frame)], kind: Kind) {
     assert_eq!(opened.len(), 1, "{opened:?}");
     assert_eq!(opened[0].kind, kind, "{opened:?}");
@@ -101,7 +101,7 @@ fn assert_true(built: &Built, opened: &[Opened], frames: &[(u64, Frame)], kind: 
             source.lines().nth(11).expect("it")
         );
     }
-    // Offsets count from the function's start.
+    // Offsets are relative to the function's start.
     let starts: Vec<u64> = of("spin")
         .iter()
         .map(|(ip, frame)| ip - frame.offset)
@@ -193,7 +193,7 @@ fn a_pdb_is_found_in_a_store_by_its_build() {
     assert_eq!(with.file, Some(folder.join("work.pdb")));
 }
 
-/// What a server has, for a function that has no place for it.
+/// The folder with a server's files, for a function that cannot be passed it.
 static SERVED: OnceLock<PathBuf> = OnceLock::new();
 
 fn served(url: &str, file: &mut File) -> Result<bool, String> {
@@ -206,7 +206,7 @@ fn served(url: &str, file: &mut File) -> Result<bool, String> {
     copied.map(|_| true).map_err(|error| error.to_string())
 }
 
-/// The recording is of a module whose file is gone: both it and its PDB come from a server.
+/// The module's file is gone: both it and its PDB come from a server.
 #[test]
 fn a_module_and_its_pdb_are_fetched_where_that_is_asked_for() {
     let Some(built) = binaries::pe() else { return };
@@ -249,7 +249,7 @@ fn a_module_and_its_pdb_are_fetched_where_that_is_asked_for() {
     assert_eq!((line, with.kind), (Some(21), Kind::Pdb), "{with:?}");
     let [pdb, image] = places.map(|place| store.path().join(place));
     assert_eq!((with.file, with.image), (Some(pdb), Some(image)));
-    // The store has both now.
+    // The store now has both.
     let (line, again) = found(&path);
     assert_eq!((line, again.kind), (Some(21), Kind::Pdb), "{again:?}");
 }
@@ -309,7 +309,7 @@ fn separated_and_missing_dwarf() {
     let (frame, told) = opened(vec![whole.clone()], "", ip);
     assert_eq!(told.kind, Kind::Dwarf);
     assert!(matches!(frame.line, Some(21 | 22)), "{frame:?}");
-    // Of another build, it is not used.
+    // A file of another build is not used.
     let Some(other) = binaries::other_elf() else {
         return;
     };
@@ -354,7 +354,7 @@ fn addresses_are_those_of_their_process_and_of_the_kernel() {
     }
 }
 
-/// Opens a file that may be anything, and asks it about many addresses.
+/// Opens a file that may contain anything, and looks up many addresses in it.
 fn provoke(file: &Path, wanted: Option<Identity>) {
     let module = Module {
         identity: wanted,
@@ -379,7 +379,7 @@ fn provoke(file: &Path, wanted: Option<Identity>) {
     }
 }
 
-/// Cuts a file everywhere and changes bytes anywhere; nothing of that may panic.
+/// Truncates a file at any byte and changes any byte; none of that may cause a panic.
 fn damage(file: &Path, provoke: impl Fn()) {
     let whole = std::fs::read(file).expect("the file");
     let step = (whole.len() / 97).max(1);

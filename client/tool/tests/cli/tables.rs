@@ -1,10 +1,10 @@
-//! Is every table to be had as comma-separated values, with the fields that JSON has?
+//! Is every table available as comma-separated values, with the fields of its JSON?
 
 use crate::cli::support::{halprof, json, refused};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The lines below the head, each by the names of its columns.
+/// The lines below the header, with their values by column name.
 fn lines(arguments: &[&str]) -> Vec<BTreeMap<String, String>> {
     let ran = halprof(&[arguments, &["--csv"]].concat());
     assert_eq!(ran.status, 0, "{arguments:?}: {}", ran.stderr);

@@ -1,4 +1,4 @@
-//! Is a terminal of any width drawn on properly, and in colours only where they are wanted?
+//! Is the output right on a terminal of any width, and coloured only if colours are wanted?
 #![cfg(unix)]
 
 use crate::cli::support::tools_are_required;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 const HALPROF: &str = env!("CARGO_BIN_EXE_halprof");
 
-/// Whether there is `script`, which draws on a terminal and keeps what was drawn; there must be where
+/// Whether `script` is installed, which draws on a terminal and records the output; it must be if
 /// tools are required.
 fn has_script() -> bool {
     let found = Command::new("script").arg("--version").output();
@@ -17,7 +17,7 @@ fn has_script() -> bool {
     found.is_ok()
 }
 
-/// Runs the tool on a terminal of so many columns; answers what it drew.
+/// Runs the tool on a terminal with this many columns; returns what it drew.
 fn on_terminal(columns: u32, environment: &str, arguments: &str) -> String {
     let command = format!(
         "stty cols {columns} rows 24; {environment} {HALPROF} --machine skylake {arguments}"
@@ -26,7 +26,7 @@ fn on_terminal(columns: u32, environment: &str, arguments: &str) -> String {
         .args(["-qec", &command, "/dev/null"])
         .env_remove("NO_COLOR")
         .env_remove("CLICOLOR_FORCE")
-        // Where it is set, output is taken to be coloured in a log.
+        // If it is set, output is taken for a log that shows colours.
         .env_remove("CI")
         .env("TERM", "xterm-256color")
         .output()
@@ -40,7 +40,7 @@ fn on_terminal(columns: u32, environment: &str, arguments: &str) -> String {
     drawn
 }
 
-/// What a pipe gets.
+/// The output to a pipe.
 fn piped(environment: &[(&str, &str)], arguments: &[&str]) -> String {
     let output = Command::new(HALPROF)
         .args(["--machine", "skylake"])
@@ -90,7 +90,7 @@ fn progress_tells_the_time_left_and_keeps_to_the_width() {
     let work = "stat -r 300 -I 1 -o /dev/null --workload cycles=10000000";
     for columns in [20, 40, 120] {
         let drawn = on_terminal(columns, "", work);
-        // Each state of the line stands behind a carriage return.
+        // Each state of the line follows a carriage return.
         let bars: Vec<String> = drawn
             .split(['\r', '\n'])
             .map(without_escapes)

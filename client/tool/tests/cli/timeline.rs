@@ -1,7 +1,7 @@
-//! Does `timeline` show what a recording's marks say, and refuse what makes no sense?
+//! Does `timeline` show what a recording's marks say, and refuse invalid requests?
 //!
-//! Recordings here are written by the library, so that every time is known;
-//! `tests/programs/marks.rs` has those of programs.
+//! The recordings here are written by the library, so that every time is known;
+//! `tests/programs/marks.rs` has recordings of programs.
 
 use crate::cli::screens::screen::{WIDTHS, assert_screen};
 use crate::cli::support::{halprof, json, refused};
@@ -9,7 +9,7 @@ use halprof_profile::recording::{Channels, Cost, Mark, Metadata, Statistics, Wri
 use serde_json::Value;
 use std::path::Path;
 
-/// A hundred turns of two threads on three channels, 1 tick a nanosecond.
+/// A hundred turns of two threads on three channels, with 1 tick per nanosecond.
 pub(crate) fn recording(path: &Path) {
     let metadata = Metadata {
         machine: "a processor".to_owned(),
@@ -151,7 +151,7 @@ fn exports_show_the_marks() {
         let profile: Value = serde_json::from_str(&export("firefox")).expect("JSON");
         let threads = profile["threads"].as_array().expect("threads").iter();
         let counts = threads.map(|thread| thread["markers"]["length"].clone());
-        // Turns take turns on two threads, and one turn in ten has one more.
+        // The turns alternate between two threads, and every tenth turn has one more mark.
         assert_eq!(counts.collect::<Vec<_>>(), [110, 100].map(Value::from));
 
         let page = export("html");
@@ -163,7 +163,7 @@ fn exports_show_the_marks() {
             assert!(page.contains(said), "{said}");
         }
         assert!(!page.contains('\u{1b}'), "nothing of a name is markup");
-        // A page without marks is as it was.
+        // A page without marks is unchanged.
         let told = json(&[
             "export",
             file,

@@ -1,4 +1,4 @@
-//! Are processes that nobody could have looked at named, and is what happened besides told?
+//! Are processes named that no scan could have seen, and are other events reported?
 
 use crate::cli::support::{halprof, json};
 use halprof_profile::recording::{self, Process, Recording};
@@ -26,7 +26,7 @@ fn read(file: &Path) -> Recording {
     recording::read(file, |_| {}).expect("a recording")
 }
 
-/// It lives 2 ms of 20, and recorders look once a second.
+/// It lives 2 ms out of every 20, and recorders scan once a second.
 #[test]
 fn a_process_of_2_ms_is_named_with_its_module() {
     let (_folder, file) = folder();
@@ -51,7 +51,7 @@ fn a_process_of_2_ms_is_named_with_its_module() {
         .ended
         .zip(process.started)
         .map(|(end, start)| end - start);
-    // Interrupts take their time besides.
+    // Interrupts take additional time.
     let lived = lived.expect("both are known");
     assert!((2_000_000..2_600_000).contains(&lived), "{lived} ns");
     let modules = recording.modules.iter();

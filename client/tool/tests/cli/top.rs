@@ -6,23 +6,24 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Instructions in every cycle of 1 GHz, a branch in every fourth, on every processor.
+/// An instruction in every cycle of 1 GHz, a branch in every fourth, on every processor.
 const WORKLOAD: &str = "instructions=1000000,cycles=1000000,branches=250000,processors=all";
-/// What the shell does when the view has ended: it tells how, and what it left of the terminal.
+/// What the shell does after the view has ended: it prints the exit status and the terminal's
+/// state.
 const AFTERWARDS: &str = "echo status $?; stty -a; sleep 60";
 const MACHINE: &str = "skylake,processors=2";
 
-/// What is waited for comes at once, and on a busy machine within this.
+/// What is awaited comes at once, or on a busy machine within this time.
 const SOON: Duration = Duration::from_secs(60);
 
-/// A terminal of its own, kept by tmux.
+/// A terminal of its own, provided by tmux.
 struct Terminal {
     folder: TempDir,
 }
 
 impl Terminal {
-    /// Runs a shell command on a terminal of 100 columns and 30 rows; `None`, said aloud, where
-    /// there is no tmux and there need not be one.
+    /// Runs a shell command on a terminal of 100 columns and 30 rows; `None`, with a message, if
+    /// tmux is missing and not required.
     fn new(command: &str) -> Option<Self> {
         let folder = tempfile::tempdir().expect("a folder");
         if let Err(error) = Command::new("tmux").arg("-V").output() {
@@ -53,13 +54,13 @@ impl Terminal {
         assert!(output.status.success(), "{output:?}");
     }
 
-    /// What is on the screen; with `-e`, with its colours.
+    /// The content of the screen; with `-e`, including its colours.
     fn screen(&self, options: &[&str]) -> String {
         let output = self.tmux(&[&["capture-pane", "-p"], options].concat());
         String::from_utf8(output.stdout).expect("UTF-8")
     }
 
-    /// Waits until the screen is as wanted; answers it.
+    /// Waits until the screen is as wanted; returns it.
     fn until(&self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
         let end = Instant::now() + SOON;
         loop {
@@ -84,7 +85,7 @@ fn top(options: &str) -> String {
     format!("'{tool}' --machine {MACHINE} top -I 50 --workload {WORKLOAD} {options}")
 }
 
-/// In which row a source stands, and what comes behind its name.
+/// The row of a source, and what follows its name.
 fn row<'a>(screen: &'a str, source: &str) -> Option<(usize, Vec<&'a str>)> {
     screen.lines().enumerate().find_map(|(index, line)| {
         let mut words = line.split_whitespace();
@@ -96,14 +97,14 @@ fn shows(screen: &str, source: &str, rate: [&str; 2]) -> bool {
     row(screen, source).is_some_and(|(_, words)| words.starts_with(&rate))
 }
 
-/// Whether any foreground colour is set in a screen with its escape sequences.
+/// Whether a screen with its escape sequences sets any foreground colour.
 fn is_coloured(screen: &str) -> bool {
     let sequences = screen.split("\u{1b}[").skip(1);
     let mut parameters = sequences.filter_map(|rest| Some(rest.split_once('m')?.0));
     parameters.any(|all| all.split(';').any(|one| matches!(one, "33" | "36" | "38")))
 }
 
-/// Waits until a log has so many rows more.
+/// Waits until a log has this many more rows.
 fn grown(log: &Path, lines: usize) {
     let count = || std::fs::read_to_string(log).expect("a log").lines().count();
     let (wanted, end) = (count() + lines, Instant::now() + SOON);
@@ -142,7 +143,7 @@ fn it_is_watched_and_steered_on_a_terminal() {
 
     terminal.press(&["Space"]);
     terminal.until("paused", |screen| screen.contains(" PAUSED "));
-    // The rest of the frame comes behind its title, and is there four intervals of four rows later.
+    // The rest of the frame follows its title, and has arrived four intervals of four rows later.
     grown(&log, 16);
     let paused = terminal.screen(&[]);
     grown(&log, 24);
@@ -190,7 +191,7 @@ fn it_is_watched_and_steered_on_a_terminal() {
     assert_log(&log);
 }
 
-/// Every line is whole, and every rate is the workload's.
+/// Every line is complete, and every rate is the workload's.
 fn assert_log(path: &Path) {
     let mut reader = csv::Reader::from_path(path).expect("a log");
     let head: Vec<String> = reader
@@ -251,7 +252,7 @@ fn it_ends_by_ctrl_c_by_a_signal_and_by_its_time() {
     }
 }
 
-/// A window that is closed, with what runs in it.
+/// The window is closed while the view runs in it.
 #[test]
 #[cfg(target_os = "linux")]
 fn it_ends_with_its_terminal() {
@@ -271,7 +272,7 @@ fn it_ends_with_its_terminal() {
     );
     drop(terminal);
     let end = Instant::now() + SOON;
-    // Gone, or only waiting to be asked how it ended.
+    // It is gone, or a zombie.
     while std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {
         assert!(Instant::now() < end, "it still runs");
         std::thread::sleep(Duration::from_millis(50));
@@ -302,7 +303,7 @@ fn one_interval_is_printed_anywhere() {
 
 #[test]
 fn what_it_cannot_do_is_refused() {
-    // Here is no terminal.
+    // There is no terminal here.
     refused(&["top", "--once"], 2, "usage");
     let ran = halprof(&["top"]);
     assert_eq!((ran.status, ran.stdout.as_str()), (4, ""));

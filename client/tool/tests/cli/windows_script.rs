@@ -1,6 +1,6 @@
-//! Does `tests/windows/run.ps1` call the tool as it is, and read fields that are there?
+//! Does `tests/windows/run.ps1` call the tool correctly, and read fields that exist?
 //!
-//! The script runs on Windows alone; what it says to the tool can be said to a model anywhere.
+//! The script runs only on Windows, but its commands can be given to a model anywhere.
 
 use crate::cli::support::{Ran, halprof};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use std::path::Path;
 
 const SCRIPT: &str = include_str!("../../../../tests/windows/run.ps1");
 
-/// What the script reads of each command's answer.
+/// The fields that the script reads from each command's result.
 const READ: &[(&str, &[&str])] = &[
     ("info", &["/processors", "/holder"]),
     (
@@ -47,7 +47,7 @@ const READ: &[(&str, &[&str])] = &[
     ("report", &["/samples"]),
 ];
 
-/// The commands that the script gives the tool: the second text of each call.
+/// The commands that the script gives to the tool: the second text of each call.
 fn commands(file: &str) -> Vec<String> {
     let calls = ["Get-Answer ", "Start-Tool ", "Invoke-Tool "];
     SCRIPT
@@ -68,7 +68,8 @@ fn commands(file: &str) -> Vec<String> {
         .collect()
 }
 
-/// Of `'name' 'text'`, `"name" "text"` or `$Name "text"`; a quote behind a backtick is no end.
+/// From `'name' 'text'`, `"name" "text"` or `$Name "text"`; a quote after a backtick does not end a
+/// text.
 fn second_text(call: &str) -> Option<&str> {
     let (_, rest) = call.split_once(' ')?;
     let quote = rest.chars().next().filter(|quote| "'\"".contains(*quote))?;
@@ -93,7 +94,8 @@ fn the_tool_takes_what_the_script_says() {
         let command = command.trim_start_matches("--json ");
         let name = command.split(' ').next().unwrap_or_default();
         let ran = run(command);
-        // What only Windows does, and what a model does not run, is understood and refused.
+        // Commands for Windows only, and those that a model cannot run, are parsed and then
+        // refused.
         let windows_only = ["install", "uninstall", "start", "stop"].contains(&name);
         if windows_only || command.contains("-- ") {
             assert_eq!(ran.status, 4, "{command}: {}", ran.stdout);

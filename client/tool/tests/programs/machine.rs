@@ -1,4 +1,4 @@
-//! A modelled machine whose time is real.
+//! A modelled machine in real time.
 
 use halprof::Place;
 use halprof_measure::{Modelled, Result, Transport, spec};
@@ -6,7 +6,7 @@ use shared_types::request::RequestCode;
 use sim::workload;
 use std::time::Instant;
 
-/// Runs on between requests.
+/// Goes on running between requests.
 struct Running {
     model: Modelled,
     since: Instant,

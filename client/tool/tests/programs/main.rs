@@ -1,8 +1,8 @@
-//! Is what runs beside the tool counted, ended and told of as it should be, in this machine's time?
+//! Is a program counted, ended and reported as it should be, in real time?
 //!
 //! A modelled machine has no programs. Here it runs an endless workload in real time, and the tool
-//! takes it for the driver's; this file is that tool where its first argument is `halprof`, and a
-//! program that marks where it is `mark`.
+//! takes it for the driver's machine. This file is that tool if its first argument is `halprof`,
+//! and a program that makes marks if it is `mark`.
 
 #[cfg(unix)]
 mod machine;

@@ -1,4 +1,4 @@
-//! Are marks recorded, all of them and whatever becomes of the program, and do they say when?
+//! Are all marks recorded, whatever happens to the program, and are their times right?
 
 use crate::tests::{SOON, halprof, json, ran, read_when_written};
 use halprof_measure::marks::channel;
@@ -15,12 +15,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Marks of each of four threads.
+/// How many marks each of four threads makes.
 const EACH: u64 = 250_000;
-/// More than the buffer has room for.
+/// More marks than fit into the buffer.
 const FLOOD: u64 = 1_500_000;
 
-/// The program that marks.
+/// The program that makes marks.
 pub(crate) fn program(mut arguments: impl Iterator<Item = String>) -> ExitCode {
     let what = arguments.next().unwrap_or_default();
     let file = arguments.next().unwrap_or_default();
@@ -76,7 +76,7 @@ fn turns(turns: u64) {
     }
 }
 
-/// Writes over the whole buffer, again and again.
+/// Overwrites the whole buffer repeatedly.
 fn scribble() -> ExitCode {
     turns(100);
     let variable = std::env::var("HALPROF_MARKS").expect("a recorder");
@@ -175,7 +175,7 @@ fn scratch() -> (TempDir, String) {
     (folder, file)
 }
 
-/// What `timeline` says of this program's marks, and its status.
+/// The result of `timeline` on this program's marks, and its status.
 fn timeline(options: &[&str], what: &[&str]) -> (Value, i32) {
     let own = std::env::current_exe().expect("this file");
     let own = own.to_str().expect("UTF-8");
@@ -275,7 +275,7 @@ fn a_time_line_is_told() {
     ] {
         assert!(words.contains(said), "{said}: {plain}");
     }
-    // Twenty microseconds have some marks on either channel, and each is in one column.
+    // Twenty microseconds contain some marks on either channel, and each is in one column.
     let drawn = json(
         &ran(&[
             "--json", "timeline", &file, "--ticks", "20us", "--width", "0",

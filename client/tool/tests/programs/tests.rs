@@ -1,4 +1,4 @@
-//! What each test expects of one run of the tool.
+//! The tests, each of one run of the tool.
 
 use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
@@ -83,7 +83,7 @@ fn interrupt(target: &str) {
     assert!(status.expect("kill").success());
 }
 
-/// What is in the file once there is something.
+/// The content of the file once it is not empty.
 pub(crate) fn read_when_written(path: &str) -> String {
     let since = Instant::now();
     loop {
@@ -279,12 +279,12 @@ fn a_duration_ends_the_program() {
     let stat = json(&ran.stdout);
     assert_eq!(ran.status.code(), Some(0), "{stat}");
     let elapsed = stat["elapsed_ns"].as_u64().expect("a time");
-    // Not by its own end, which comes after 600 s.
+    // It did not end by itself, which would take 600 s.
     assert!((300_000_000..600_000_000_000).contains(&elapsed), "{stat}");
     assert!(!is_alive(&read_when_written(file.to_str().expect("UTF-8"))));
 }
 
-/// As a terminal does: the signal goes to the tool and to the program.
+/// As from a terminal: the signal goes to both the tool and the program.
 fn ctrl_c_ends_both() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("ready");
@@ -383,7 +383,7 @@ fn intervals_tell_their_own_lengths() {
     );
     let last = intervals.last().map(|last| number(&last["length_ns"]));
     if last.is_some_and(|length| length < 1_000_000) {
-        // What is cut short is no interval that was asked for.
+        // An interval that was cut short is not of the requested length.
         deviations.pop();
     }
     let (mean, most) = (
@@ -426,7 +426,7 @@ fn repeats_have_a_spread() {
     let deviation = repeats["deviation"].as_f64().expect("a number");
     let confidence = repeats["confidence"].as_f64().expect("a number");
     assert!(deviation > 0.0, "{count}");
-    // Student's t of four degrees of freedom over the root of five.
+    // Student's t for four degrees of freedom, divided by the square root of five.
     assert!(
         (confidence / deviation - 2.776 / 5f64.sqrt()).abs() < 1e-3,
         "{count}"

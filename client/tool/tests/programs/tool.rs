@@ -1,4 +1,4 @@
-//! The tool, whose driver is a model that runs in this machine's time: what tests under Wine run.
+//! The tool with a model that runs in real time as its driver, for the tests under Wine.
 
 mod machine;
 

@@ -1,7 +1,7 @@
-// Text for a terminal, compared with the file that holds what is expected.
+// Compares text for a terminal with the file that holds the expected text.
 
-/// Compares `text` with `tests/screens/NAME.txt`. With `HALPROF_SCREENS=write` in the environment it
-/// writes the file instead: `git diff` then shows what has changed.
+/// Compares `text` with `tests/screens/NAME.txt`. With `HALPROF_SCREENS=write` in the environment
+/// it writes the file instead; `git diff` then shows what has changed.
 pub(crate) fn assert_screen(name: &str, text: &str) {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/screens");
     let file = folder.join(format!("{name}.txt"));
@@ -18,5 +18,5 @@ pub(crate) fn assert_screen(name: &str, text: &str) {
     );
 }
 
-/// The widths that screens are kept for.
+/// The widths for which screens are kept.
 pub(crate) const WIDTHS: [usize; 3] = [60, 80, 120];

@@ -1,5 +1,5 @@
-/* Stands in for bcryptprimitives.dll, which Wine 8 lacks and Rust's standard library imports: what
- * it gives is not random, and seeds hash tables only.
+/* Replaces bcryptprimitives.dll, which Wine 8 lacks and Rust's standard library imports: its
+ * numbers are not random, and only seed hash tables.
  */
 int __stdcall ProcessPrng(unsigned char *bytes, unsigned long long length)
 {

@@ -1,7 +1,8 @@
-/* Stands in for cfgmgr32.dll, whose functions that switch a device Wine 8 lacks.
+/* Replaces cfgmgr32.dll, because Wine 8 lacks its functions that switch a device.
  *
- * A device runs, unless a file called `disabled` is there, which disabling makes and enabling takes
- * away. With FAKE_ANSWER (hexadecimal) both answer that and do nothing. No device has an interface.
+ * A device runs unless there is a file called `disabled`, which disabling creates and enabling
+ * removes. With FAKE_ANSWER (hexadecimal) both return that and do nothing. No device has an
+ * interface.
  */
 #include <windows.h>
 #include <stdlib.h>

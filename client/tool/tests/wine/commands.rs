@@ -1,5 +1,5 @@
-//! Do the commands that need no driver say the same as elsewhere, the others that there is none, and
-//! does Ctrl-C leave a result?
+//! Do commands that need no driver print the same as elsewhere, do the others report that there is
+//! none, and does Ctrl-C leave a result?
 
 use crate::wine::download;
 use crate::wine::prefix::Wine;
@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 
-/// What is run on both: measuring twice, so that there is a recording to report.
+/// The commands that are run on both, including two measurements, so that there is a recording to
+/// report.
 const SAME: &[&[&str]] = &[
     &["machines"],
     &["--machine", "skylake", "info"],
@@ -45,7 +46,7 @@ const SAME: &[&[&str]] = &[
     &["nonsense"],
 ];
 
-/// Setting Wine up takes longer than all of it, so that one Wine serves them all.
+/// Setting up Wine takes longer than all the tests, so they share one Wine.
 #[test]
 fn it_is_the_tool_that_it_is_elsewhere() {
     let Some(wine) = Wine::new() else {
@@ -68,7 +69,7 @@ fn what_needs_no_driver_says_the_same_as_elsewhere(wine: &Wine) {
         assert_eq!(there.status.code(), own.status.code(), "{arguments:?}");
         let texts = [&there.stdout, &own.stdout].map(|text| String::from_utf8_lossy(text));
         assert_eq!(texts[0], texts[1], "{arguments:?}");
-        // The program's name is the one thing that differs: halprof.exe in its usage.
+        // Only the program's name differs: halprof.exe in its usage.
         let said = [&there.stderr, &own.stderr].map(|text| String::from_utf8_lossy(text));
         assert_eq!(
             said[0].replace("halprof.exe", "halprof"),
@@ -97,8 +98,8 @@ fn what_needs_a_driver_says_that_there_is_none(wine: &Wine) {
     assert_eq!(wine.halprof(&["explain", "busy"], &[]).0, 0);
 }
 
-/// Wine answers what it is asked, each in its way; that it was asked, and understood, is shown by
-/// what does not stay unknown.
+/// Wine answers the queries in its own way. That they were made and understood shows in the facts
+/// that do not stay unknown.
 fn doctor_reads_what_windows_says(wine: &Wine) {
     let (status, answer) = wine.halprof(&["doctor"], &[]);
     assert_eq!(
@@ -125,7 +126,7 @@ fn doctor_reads_what_windows_says(wine: &Wine) {
         "{}",
         checks["windows"]
     );
-    // The processor is the one below Wine, whose CPUID needs no Windows.
+    // The processor is the one on which Wine runs, whose CPUID needs no Windows.
     let interface = text(checks["interface"], "result");
     assert!(
         interface.contains("CPUID") || interface.contains("hypervisor"),
@@ -138,7 +139,7 @@ fn doctor_reads_what_windows_says(wine: &Wine) {
 }
 
 fn ctrl_c_ends_the_measurement_and_leaves_its_result(wine: &Wine) {
-    // Modelled time without an end: only an interrupt stops it.
+    // Endless modelled time: only an interrupt stops it.
     let endless = "cycles=4000000000000000000,instructions=4000000000000000000";
     let mut stat = wine.tool(&[
         "--machine",
@@ -167,7 +168,7 @@ fn ctrl_c_ends_the_measurement_and_leaves_its_result(wine: &Wine) {
         let read = output.read_line(&mut first).expect("a line");
         assert_ne!(read, 0, "it ends before an interval does");
     }
-    // Wine makes of SIGINT what a console makes of Ctrl-C.
+    // Wine turns SIGINT into the Ctrl-C of a console.
     let sent = Command::new("kill")
         .args(["-INT", &child.id().to_string()])
         .status();

@@ -1,4 +1,4 @@
-//! Does `--download` fetch what is missing, by Windows' own HTTP, and nothing without being asked to?
+//! Does `--download` fetch missing files, by Windows' own HTTP, and nothing without being asked to?
 
 use crate::cli::binaries;
 use crate::wine::prefix::Wine;
@@ -10,10 +10,10 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// What was asked for, in order.
+/// The requests, in order.
 type Asked = Arc<Mutex<Vec<String>>>;
 
-/// A server on 127.0.0.1 that has these files; it lives as long as the test.
+/// A server on 127.0.0.1 with these files; it lives as long as the test.
 fn serve(files: BTreeMap<String, Vec<u8>>) -> (u16, Asked) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("its address").port();

@@ -5,9 +5,9 @@ use object::LittleEndian as LE;
 use object::read::pe::{ImageNtHeaders, ImageOptionalHeader, PeFile64};
 use std::collections::BTreeSet;
 
-/// What a file beside halprof.exe cannot stand in for: Windows' known libraries with what those
-/// import, and what Rust's standard library imports itself. Others are loaded from System32 when they
-/// are needed. msvcrt.dll is the C runtime that belongs to Windows.
+/// Libraries that a file beside halprof.exe cannot replace: Windows' known DLLs with what they
+/// import, and what Rust's standard library imports itself. Others are loaded from System32 when
+/// needed. msvcrt.dll is the C runtime that belongs to Windows.
 const SYSTEM: &[&str] = &[
     "advapi32.dll",
     "bcryptprimitives.dll",
@@ -25,7 +25,7 @@ const SYSTEM: &[&str] = &[
     "ws2_32.dll",
 ];
 
-/// The promise to users, in bytes.
+/// The size that users are promised, in bytes.
 const LARGEST: usize = 10 << 20;
 
 fn exe() -> Option<Vec<u8>> {
@@ -56,7 +56,7 @@ fn it_loads_on_a_bare_windows() {
         let known = SYSTEM.contains(&library.as_str()) || library.starts_with("api-ms-win-core-");
         assert!(known, "{library} is no part of Windows");
     }
-    // Addresses are not known beforehand, data is not executed.
+    // Address-space randomisation is on, and data is not executable.
     let flags = file.nt_headers().optional_header().dll_characteristics();
     let wanted = object::pe::IMAGE_DLLCHARACTERISTICS_DYNAMIC_BASE
         | object::pe::IMAGE_DLLCHARACTERISTICS_NX_COMPAT;

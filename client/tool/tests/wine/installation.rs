@@ -1,8 +1,8 @@
-//! Does halprof.exe put the driver there, start and stop it, and take all of it away again, as far as
-//! Wine is Windows?
+//! Does halprof.exe install the driver, start and stop it, and remove all of it again, as far as
+//! Wine can show?
 //!
-//! The device nodes, the registry and the services are Wine's; what Wine lacks stands beside this
-//! file.
+//! The device nodes, the registry and the services are Wine's; replacements for what Wine lacks are
+//! beside this file.
 
 use crate::wine::prefix::Wine;
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ fn what_is_installed_is_removed_again(wine: &Wine) {
     assert_nothing(&uninstall(wine), "nothing is there yet");
     assert_eq!(wine.refused(&["info"], &[]), (3, "no-driver".to_owned()));
 
-    // What Windows refuses leaves no device behind.
+    // If Windows refuses, no device is left behind.
     for (error, code) in [
         ("E0000242", "not-signed"),
         ("E0000248", "driver-blocked"),
@@ -57,7 +57,7 @@ fn what_is_installed_is_removed_again(wine: &Wine) {
         (5, "file".to_owned())
     );
 
-    // Wine starts no driver on a device: without a restart to wait for, that is told.
+    // Wine does not start a driver for a device: if no restart is pending, that is reported.
     assert_eq!(
         wine.refused(&["install"], &[]),
         (4, "driver-failed".to_owned())
@@ -73,7 +73,7 @@ fn what_is_installed_is_removed_again(wine: &Wine) {
     let message = refused["error"]["message"].as_str().unwrap_or_default();
     assert!(message.starts_with("it is installed, but"), "{message}");
 
-    // Wine 8 takes a package away only where that is forced, as it is before a restart.
+    // Wine 8 only removes a package by force, as is done before a restart.
     let (status, removed) = wine.halprof(&["uninstall"], RESTART);
     assert_eq!(status, 0, "{removed}");
     assert_eq!(removed["devices"], json!([r"ROOT\HALPROF\0000"]));
@@ -86,7 +86,7 @@ fn what_is_installed_is_removed_again(wine: &Wine) {
     assert_eq!(status, 0, "{removed}");
 }
 
-/// Wine's own cfgmgr32.dll tells how a device stands, and switches none.
+/// Wine's own cfgmgr32.dll reports a device's state, but cannot switch a device.
 const SWITCHES: (&str, &str) = ("WINEDLLOVERRIDES", "newdev,cfgmgr32=n;mscoree=;mshtml=");
 
 fn what_is_installed_is_stopped_and_started(wine: &Wine) {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 const C: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../c");
-/// What `cargo xtask exe` makes.
+/// Built by `cargo xtask exe`.
 const DLL: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../../target/exe/halprof_c.dll"
@@ -38,7 +38,7 @@ fn a_program_marks_as_elsewhere() {
     );
     assert_eq!(value["between"]["lengths"]["n"], 1000);
     assert_eq!(value["cost"]["distances"], 255);
-    // A program that marks nothing, and one that nobody records.
+    // A program that makes no marks, and one that nobody records.
     let (status, value) = wine.halprof(&["timeline", "--", "program.exe", "exit", "7"], &[]);
     assert_eq!((status, &value["processes"]), (7, &0.into()), "{value}");
     let mut alone = wine.command(&crate::wine::prefix::program("wine64"));

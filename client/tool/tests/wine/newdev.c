@@ -1,8 +1,8 @@
-/* Stands in for newdev.dll, which Wine 8 has only in part.
+/* Replaces newdev.dll, which Wine 8 implements only in part.
  *
- * Does of an installation what the tool sees: a copy of the install file among Windows' own, as the
- * driver store names it, and the service. With FAKE_ERROR (hexadecimal) it refuses, with
- * FAKE_RESTART it asks for a restart.
+ * Of an installation it does what the tool can see: it copies the INF file to Windows' own, under
+ * the name that the driver store would give it, and creates the service. With FAKE_ERROR
+ * (hexadecimal) it fails, with FAKE_RESTART it asks for a restart.
  */
 #include <windows.h>
 #include <setupapi.h>

@@ -1,4 +1,4 @@
-//! A Wine of its own for a test.
+//! A Wine prefix for one test.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -6,9 +6,9 @@ use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wine");
-/// What `cargo xtask exe` makes.
+/// Built by `cargo xtask exe`.
 pub(crate) const EXE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/exe/halprof.exe");
-/// The same with a model for the driver, which runs in real time.
+/// The same with a model in place of the driver, which runs in real time.
 const REAL_TIME: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../../target/exe/halprof-real-time.exe"
@@ -19,13 +19,13 @@ const INF: &str = "[Version]\r\nSignature=\"$WINDOWS NT$\"\r\nClass=System\r\n\
     [Manufacturer]\r\nhalprof=Models,NTamd64\r\n[Models.NTamd64]\r\n\
     \"halprof\"=Install,Root\\halprof\r\n";
 
-/// A Wine of its own with the tool in it.
+/// A Wine prefix with the tool in it.
 pub(crate) struct Wine {
     folder: TempDir,
 }
 
 impl Wine {
-    /// `None`, said aloud, where something is missing; a failure with `HALPROF_REQUIRE_DRIVER=1`.
+    /// `None`, with a message, if something is missing; a failure with `HALPROF_REQUIRE_DRIVER=1`.
     pub(crate) fn new() -> Option<Self> {
         let wanted = [
             Path::new(EXE).to_owned(),
@@ -62,23 +62,23 @@ impl Wine {
             .arg(folder.path().join("program.exe"))
             .arg(format!("{SOURCES}/program.c"));
         assert!(gcc.status().expect("gcc-mingw-w64-x86-64").success());
-        // Its server makes no folder for itself.
+        // Wine's server does not create its own folder.
         std::fs::create_dir(folder.path().join("prefix")).expect("a folder");
         let wine = Self { folder };
-        // Wine's server else ends three seconds after its last program (wineserver(1)), and its
-        // services with it. On a busy machine a program once found no service manager; whether this
-        // was why is not known.
+        // Otherwise Wine's server ends three seconds after its last program (wineserver(1)), and
+        // its services with it. On a busy machine a program once found no service manager; whether
+        // this was the cause is not known.
         let mut server = wine.command(&program("wineserver64"));
         let started = server.arg("--persistent").status();
         assert!(started.expect("Wine's server").success());
-        // Wine sets itself up with its own newdev.dll; the stand-in has too little for that.
+        // Wine sets itself up with its own newdev.dll; the replacement has too little for that.
         let mut first = wine.command(&program("wine64"));
-        // Its services go on with what the first program was given: a pipe would never be closed.
+        // Its services inherit the handles of the first program: a pipe would never be closed.
         first.args(["halprof.exe", "--version"]);
         let ready = first.stdout(Stdio::null()).stderr(Stdio::null()).status();
         assert!(ready.expect("Wine runs").success());
-        // The tool takes it from System32 alone; files beside it that only have the names of what it
-        // needs change nothing.
+        // The tool loads it only from System32; files beside the tool that have the names of its
+        // libraries change nothing.
         let system = wine.folder().join("prefix/drive_c/windows/system32");
         std::fs::rename(wine.folder().join("newdev.dll"), system.join("newdev.dll"))
             .expect("a stand-in");
@@ -98,26 +98,26 @@ impl Wine {
         wine
     }
 
-    /// The tool with these arguments.
+    /// The command that runs the tool with these arguments.
     pub(crate) fn tool(&self, arguments: &[&str]) -> Command {
         let mut wine = self.command(&program("wine64"));
         wine.arg("halprof.exe").args(arguments);
         wine
     }
 
-    /// The tool on a model that runs in real time, where programs can be run beside it.
+    /// The same with the tool on a model that runs in real time, beside which programs can run.
     pub(crate) fn real_time(&self, arguments: &[&str]) -> Command {
         let mut wine = self.command(&program("wine64"));
         wine.arg("halprof-real-time.exe").args(arguments);
         wine
     }
 
-    /// The folder that everything runs in.
+    /// The folder in which everything runs.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The tool's exit status and its JSON, with stand-ins for what Wine lacks.
+    /// The tool's exit status and its JSON, with replacements for what Wine lacks.
     pub(crate) fn halprof(&self, arguments: &[&str], fakes: &[(&str, &str)]) -> (i32, Value) {
         let mut wine = self.tool(&[&["--json"], arguments].concat());
         wine.env("WINEDLLOVERRIDES", "newdev=n;mscoree=;mshtml=");
@@ -131,7 +131,7 @@ impl Wine {
         (output.status.code().expect("it ends by itself"), value)
     }
 
-    /// The code of a refusal.
+    /// The exit status and the code of a refusal.
     pub(crate) fn refused(&self, arguments: &[&str], fakes: &[(&str, &str)]) -> (i32, String) {
         let (status, value) = self.halprof(arguments, fakes);
         let code = value["error"]["code"].as_str().unwrap_or_default();
@@ -140,7 +140,7 @@ impl Wine {
 }
 
 impl Drop for Wine {
-    /// Ends this Wine, and no other.
+    /// Ends this Wine and no other.
     fn drop(&mut self) {
         for verb in ["--kill", "--wait"] {
             let _ = self.command(&program("wineserver64")).arg(verb).status();

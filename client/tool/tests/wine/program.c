@@ -1,10 +1,10 @@
-/* A program to be measured: its first argument says what it does. */
+/* A program to measure: its first argument says what it does. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <windows.h>
 
-/* Starts this program again; answers its process identifier. */
+/* Starts this program again; returns its process identifier. */
 static DWORD start(const char *what)
 {
     char line[MAX_PATH + 32];

@@ -1,5 +1,5 @@
-//! Does `-- PROGRAM` measure a program from its first instruction to its end, and lose sight of
-//! nothing that it starts?
+//! Does `-- PROGRAM` measure a program from its first instruction to its end, and track everything
+//! that it starts?
 //!
 //! The driver is a model in real time; processes, jobs and handles are Wine's.
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// What is waited for comes at once, and on a busy machine within this.
+/// What is awaited comes at once, or on a busy machine within this time.
 const SOON: Duration = Duration::from_secs(120);
 
 fn stat(wine: &Wine, options: &[&str], program: &[&str]) -> (Value, Output) {
@@ -21,14 +21,14 @@ fn stat(wine: &Wine, options: &[&str], program: &[&str]) -> (Value, Output) {
     (value, output)
 }
 
-/// Whether a process of this Wine has not ended.
+/// Whether a process of this Wine is still running.
 fn lives(wine: &Wine, process: &str) -> bool {
     let mut program = wine.command(&crate::wine::prefix::program("wine64"));
     let status = program.args(["program.exe", "lives", process]).status();
     status.expect("Wine runs").code() == Some(1)
 }
 
-/// The process identifiers that a program has written: its own, and of what it has started.
+/// The process identifiers that a program has written: its own, and those of what it has started.
 fn told(wine: &Wine, file: &str) -> Vec<String> {
     let since = Instant::now();
     loop {
@@ -108,7 +108,7 @@ fn ctrl_c_ends_it_and_what_it_has_started(wine: &Wine) {
     let child = stat.stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
     let child = child.expect("Wine runs");
     let processes = told(wine, "ctrl-c.txt");
-    // Wine makes of SIGINT what a console makes of Ctrl-C.
+    // Wine turns SIGINT into the Ctrl-C of a console.
     let sent = Command::new("kill")
         .args(["-INT", &child.id().to_string()])
         .status();

@@ -1,11 +1,11 @@
-//! Does `simulate` count on Windows what it counts elsewhere?
+//! Does `simulate` count the same on Windows as elsewhere?
 
 use crate::wine::prefix::Wine;
 use std::process::Command;
 
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/simulate/program.c");
 
-/// What is exact, and does not depend on where arguments are passed.
+/// The columns that are exact and do not depend on the calling convention.
 const COLUMNS: [&str; 6] = [
     "executions",
     "iterations",

@@ -1,4 +1,4 @@
-/* Five functions without calls, whose data has fixed addresses. */
+/* Five functions without calls, with data at fixed addresses. */
 #include <stdio.h>
 #include <string.h>
 

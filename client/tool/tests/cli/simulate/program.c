@@ -24,11 +24,11 @@
     __asm__(".intel_syntax noprefix\n.text\n.globl " name "\n.balign 64\n" name ":\n" code \
             TYPE(name) ".balign 64\n.att_syntax\n")
 
-/* n turns of a loop: 2 instructions, and 2 for each turn. */
+/* A loop of n turns: 2 instructions, and 2 for each turn. */
 void turns(long n);
 FUNCTION("turns", "mov eax, " FIRST_32 "\n1: dec eax\njnz 1b\nret\n");
 
-/* Reads n words, each in a line of its own. */
+/* Reads n words, each in a cache line of its own. */
 static char lines[1 << 16] __attribute__((aligned(4096)));
 void touch(const void *p, long n);
 FUNCTION("touch",
@@ -39,20 +39,20 @@ FUNCTION("touch",
 #endif
          "1: mov r8, [" FIRST "]\nadd " FIRST ", 64\ndec eax\njnz 1b\nret\n");
 
-/* Writes 100 bytes by one instruction, and pushes the flags. */
+/* Writes 100 bytes with one instruction, and pushes the flags. */
 void fill(void *p);
 FUNCTION("fill",
          "mov r8, rdi\nmov rdi, " FIRST "\nmov ecx, 100\nmov al, 7\nrep stosb\nmov rdi, r8\npushfq\npop "
          "rax\nret\n");
 
-/* A call out of the range, once for each turn. */
+/* A call out of the range in each turn. */
 void outside(void);
 FUNCTION("outside", "nop\nret\n");
 void calls(long n);
 FUNCTION("calls", "push rbx\nmov ebx, " FIRST_32
                   "\n1: call outside\ndec ebx\njnz 1b\npop rbx\nret\n");
 
-/* Leaves its first 4 bytes by a jump and comes back by one. */
+/* Leaves its first 4 bytes by a jump and returns by another. */
 void strays(void);
 FUNCTION("strays", "jmp 2f\n1: nop\nret\n2: nop\nnop\njmp 1b\n");
 
@@ -72,7 +72,7 @@ static void *run(void *unused)
     return unused;
 }
 
-/* Four threads in the range at once, signals, and a process that is forked. */
+/* Four threads in the range at once, signals, and a forked process. */
 static int threads(void)
 {
     struct itimerval every = {{0, 1000}, {0, 1000}};

@@ -1,7 +1,7 @@
-//! Do others' simulators, which know nothing of us, count the same?
+//! Do independent simulators count the same?
 //!
-//! Callgrind counts the instructions of a function; Lackey prints each memory access, which a cache
-//! written here is fed with.
+//! Callgrind counts the instructions of a function; Lackey prints each memory access, which is fed
+//! to a separate cache model written here.
 
 use super::Stepped;
 use serde_json::Value;
@@ -65,7 +65,7 @@ fn missed(value: &Value) -> u64 {
     first_level(value)["misses"].as_u64().expect("a number")
 }
 
-/// The misses of the accesses that Lackey has seen in the range.
+/// The misses of the accesses in the range that Lackey has seen.
 fn misses(program: &Stepped, what: &str, value: &Value) -> u64 {
     let start = value["start"].as_str().expect("an address");
     let start = u64::from_str_radix(&start[2..], 16).expect("hexadecimal");
@@ -122,7 +122,8 @@ fn llvm_mca_is_asked_for_each_instruction_that_was_executed() {
     let program = Stepped::new();
     let asked = program.run("touch", &["--json", "--model", "mca:skylake"], "touch");
     let value = asked.json();
-    // The latency of a load that hits is 5 cycles in LLVM's model of Skylake, of an addition 1.
+    // In LLVM's model of Skylake, the latency of a load that hits is 5 cycles, and that of an
+    // addition 1.
     let latency = |row: usize| value["rows"][row]["modelled"]["mca_latency"].as_f64();
     assert_eq!((latency(1), latency(2)), (Some(5.0), Some(1.0)), "{value}");
     let version = value["model"]["version"].as_str();
