@@ -1,9 +1,9 @@
-//! halprof for C, and for whatever calls C: counts, samples and regions of code.
+//! halprof for C, and for every language that can call C: counts, samples and regions of code.
 //!
-//! `include/halprof.h` is made from this file. Every function that can fail answers `HALPROF_OK` or
-//! `HALPROF_FAILED`, and `halprof_error` then says why, to the thread that called. Structures grow
-//! at their ends only, and callers say how long theirs are; `halprof_open` takes the version of the
-//! header.
+//! `include/halprof.h` is generated from this file. Every function that can fail returns
+//! `HALPROF_OK` or `HALPROF_FAILED`; after a failure `halprof_error` tells the calling thread why.
+//! Structures only ever grow at the end, and callers pass the length of theirs; `halprof_open` takes
+//! the version of the header.
 #![expect(unsafe_code, reason = "C lends pointers and has no lifetimes")]
 
 mod errors;

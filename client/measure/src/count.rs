@@ -55,7 +55,7 @@ pub struct Counted {
     /// What was counted, measuring overhead included.
     pub estimate: Estimate,
     /// The least that was counted while nothing was measured. It is reported and not subtracted:
-    /// what the processors do beside the code differs from one run to the next.
+    /// what the processors do besides running the code differs from one run to the next.
     pub overhead: u128,
 }
 

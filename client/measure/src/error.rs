@@ -363,5 +363,5 @@ fn source_in_words(refusal: &Refusal) -> String {
     }
 }
 
-/// What every fallible function of the library answers.
+/// The result of every fallible function of the library.
 pub type Result<T> = std::result::Result<T, Error>;

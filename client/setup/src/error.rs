@@ -20,5 +20,5 @@ pub enum Error {
     Measure(#[from] halprof_measure::Error),
 }
 
-/// What every fallible function of the library answers.
+/// The result of every fallible function of the library.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -31,7 +31,7 @@ pub enum Error {
     Output(io::Error),
 }
 
-/// What every command answers.
+/// The result of every command.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl From<halprof_setup::Error> for Error {

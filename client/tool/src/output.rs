@@ -43,7 +43,7 @@ pub(crate) struct Output {
 pub(crate) struct Told {
     /// Whether it is modelled.
     pub(crate) modelled: bool,
-    /// What it is.
+    /// Its description.
     pub(crate) machine: String,
 }
 

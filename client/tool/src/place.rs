@@ -9,7 +9,7 @@ use shared_types::request::RequestCode;
 /// The name of the installed driver for `--machine`.
 pub const DRIVER: &str = "driver";
 
-/// What answers the requests.
+/// A place to measure, which answers the requests.
 pub struct Place {
     answers: Answers,
     /// The description of the model, if this is one.

@@ -53,7 +53,7 @@ impl Executable {
         })
     }
 
-    /// The module at the address where it is preferably loaded.
+    /// The module, at its preferred load address.
     #[must_use]
     pub const fn module(&self) -> &Module {
         &self.module

@@ -162,7 +162,7 @@ impl Lookup {
         {
             return;
         }
-        // GNU compilers and LLVM leave DWARF in PE files.
+        // Compilers other than Microsoft's may leave DWARF in PE files.
         if self.image.as_ref().is_some_and(|image| image.has_dwarf) {
             return self.find_dwarf(None, path);
         }

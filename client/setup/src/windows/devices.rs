@@ -163,7 +163,7 @@ impl Node<'_> {
     }
 
     fn hardware_ids(&self) -> Vec<String> {
-        // Windows' own ids are at most MAX_DEVICE_ID_LEN long; halprof's is the first of its node.
+        // Windows' own ids are at most MAX_DEVICE_ID_LEN long; halprof's id comes first.
         let mut ids = [0u16; 1024];
         // SAFETY: the set is open and `data` is its element; no type is requested; `ids` is valid
         // for writes of the bytes given, and the size needed is not requested.

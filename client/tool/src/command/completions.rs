@@ -65,7 +65,7 @@ pub(crate) fn run(
 /// The beginning of the script for PowerShell.
 const PARAMETERS: &str = "    param($wordToComplete, $commandAst, $cursorPosition)\n";
 
-/// The options that precede the values of an argument.
+/// The options or the command that precede the values of an argument.
 const BEFORE: [(&str, &[&str]); 6] = [
     ("wanted", &["-M", "--metric"]),
     ("machine", &["--machine"]),

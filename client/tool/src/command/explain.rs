@@ -234,7 +234,7 @@ impl From<source::Kind> for Kind {
     }
 }
 
-/// Says whose other name was asked for.
+/// Adds whose name was asked for, if it is an alias.
 fn with_alias(mut body: Body, alias: Option<Alias>) -> Body {
     if let Some(alias) = alias {
         let text = format!(
