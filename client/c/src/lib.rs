@@ -2,8 +2,8 @@
 //!
 //! `include/halprof.h` is generated from this file. Every function that can fail returns
 //! `HALPROF_OK` or `HALPROF_FAILED`; after a failure `halprof_error` tells the calling thread why.
-//! Structures only ever grow at the end, and callers pass the length of theirs; `halprof_open` takes
-//! the version of the header.
+//! Structures only grow at the end, and callers pass the length of theirs; `halprof_open` takes the
+//! version of the header.
 #![expect(unsafe_code, reason = "C lends pointers and has no lifetimes")]
 
 mod errors;
