@@ -1,4 +1,4 @@
-//! Everything that can go wrong, in words: what was refused and why.
+//! The library's errors: what was refused or failed, and why.
 
 use shared_types::{BranchReason, ErrorCode, NtStatus, ProfileSource, WIRE_VERSION};
 use std::io;
@@ -40,7 +40,7 @@ pub enum Error {
     /// There is no such machine model.
     #[error("{0}")]
     NoMachine(String),
-    /// A name that nothing on this machine has.
+    /// Nothing on this machine has this name.
     #[error("this machine has no source or event called `{name}`")]
     UnknownName {
         /// The name.
@@ -93,7 +93,7 @@ pub enum Error {
         /// What to do.
         hint: String,
     },
-    /// The modelled machine met what silicon would have stopped for.
+    /// The modelled machine did something that would have stopped real silicon.
     #[error("internal error: {0}")]
     Internal(String),
 }

@@ -107,7 +107,7 @@ impl Formula {
     /// Parses a formula.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// A message that says what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
         Self::parse_with(text, &[])
     }
@@ -115,7 +115,7 @@ impl Formula {
     /// The same, where a `-` inside one of these names is part of the name.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// A message that says what is wrong with it.
     pub fn parse_with(text: &str, dashed: &[&str]) -> Result<Self, String> {
         let tokens = tokens(text, dashed)?;
         let mut reader = Reader {

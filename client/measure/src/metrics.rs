@@ -533,7 +533,7 @@ impl Display for Term {
 type Result2<T> = std::result::Result<T, Wrong>;
 
 impl Wrong {
-    /// As the rest of a sentence that begins with the file.
+    /// The rest of a sentence that begins with the file's name.
     fn in_words(&self, text: &str) -> String {
         match &self.at {
             Some(at) => {

@@ -233,7 +233,7 @@ impl History {
         }
     }
 
-    /// Adds an interval; the oldest ones make room.
+    /// Adds an interval; the oldest ones are dropped to make room.
     pub fn push(&mut self, interval: &Interval) {
         let kept = Kept::new(interval);
         self.bytes += kept.bytes();

@@ -55,5 +55,5 @@ enum Event {
 /// INT3, which is one byte.
 const BREAKPOINT: u8 = 0xCC;
 
-/// The trap flag in EFLAGS: one instruction, then a trap.
+/// The trap flag, in the second byte of EFLAGS: one instruction, then a trap.
 const TRAP_FLAG: u8 = 1;

@@ -22,7 +22,7 @@ const DISTANCES_MAX: usize = 1 << 14;
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, Immutable, IntoBytes, KnownLayout,
 )]
 pub struct Mark {
-    /// When: the time-stamp counter.
+    /// The time, from the time-stamp counter.
     pub time: u64,
     /// The value that the program gave.
     pub value: u64,

@@ -1,4 +1,4 @@
-//! A thread's way to the buffer.
+//! A thread's access to the buffer.
 
 use super::memory;
 use super::shared::{Cause, Chunk, MARKS, Shared, State};
@@ -12,9 +12,9 @@ use std::sync::atomic::{
 /// The chunk that a thread fills.
 pub(super) struct Lane<'a> {
     held: Cell<Option<Held<'a>>>,
-    /// Marks in it; [`MARKS`] without one.
+    /// How many marks are in it; [`MARKS`] without a chunk.
     count: Cell<usize>,
-    /// [`Shared::freed`] when no chunk was free.
+    /// The value of [`Shared::freed`] when no chunk was free.
     refused: Cell<Option<u64>>,
 }
 

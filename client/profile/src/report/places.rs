@@ -1,4 +1,4 @@
-//! Places resolved: each address's module, function and line as numbers that compare quickly.
+//! Resolves places: the module, function and line of each address, as numbers that compare fast.
 
 use super::filter::Filter;
 use super::key::{Key, Value};

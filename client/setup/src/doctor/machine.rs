@@ -68,7 +68,7 @@ pub fn no_counters(machine: &Machine, boot: &Processor) -> Option<(String, Strin
     Some((describe::interface(machine, boot), helps))
 }
 
-/// What helps against an interface without counters.
+/// What to do if the interface in use has no counters.
 fn what_helps(reason: Option<Reason>, boot: &Processor) -> String {
     use Reason as R;
     match (reason, describe::vendor(&boot.hypervisor)) {

@@ -32,21 +32,21 @@ struct Body {
     program: String,
     module: String,
     symbol: Option<String>,
-    /// The range, as the program's file has it.
+    /// The start of the range, as an address in the program's file.
     start: String,
     length: u64,
-    /// All that were executed in the range.
+    /// How many instructions were executed in the range.
     instructions: u64,
     arrivals: u64,
     calls: u64,
     steps: u64,
-    /// Whether the steps did not suffice; the program was ended then.
+    /// Whether the limit of steps was reached, so that the program was ended.
     limited: bool,
     exit_status: Option<u32>,
     rows: Vec<Map<String, Value>>,
     lines: Vec<Map<String, Value>>,
     modelled_columns: Vec<String>,
-    /// Whose caches they are.
+    /// The processor with these caches.
     processor: String,
     caches: Vec<Cache>,
     predictor: &'static str,

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 /// One instruction, as it is shown.
 pub(super) struct Line {
-    /// As the program's file has it.
+    /// The address in the program's file.
     address: u64,
     row: Row,
     source: Option<(String, u32)>,
