@@ -32,7 +32,7 @@ const DEBUG_CTL_BITS: u64 = 0x3F | 0b11 << 11;
 const FREEZE_ON_PMI: u64 = 1 << 12;
 
 const WIDTH: u32 = 48;
-/// Bit 21 of a select is reserved everywhere; before family 10h all above 31 is.
+/// Bit 21 of a select is always reserved; before family 10h so are all bits above 31.
 const SELECT_BITS: u64 = 0xFFDF_FFFF;
 /// From family 10h: event bits 11:8, guest-only, host-only.
 const SELECT_BITS_10H: u64 = SELECT_BITS | 0xF << 32 | 0b11 << 40;
@@ -40,7 +40,7 @@ const SELECT_BITS_10H: u64 = SELECT_BITS | 0xF << 32 | 0b11 << 40;
 const FROZEN: u64 = 0b11 << 58;
 const COUNTERS_FROZEN: u64 = 1 << 59;
 
-/// A register of this unit, once it is known to be there.
+/// A register of this unit that is known to exist.
 #[derive(Clone, Copy, Debug)]
 enum Register {
     Select(usize),
@@ -65,7 +65,7 @@ pub(crate) struct Amd {
     control: u64,
     status: u64,
     debug_ctl: u64,
-    /// What a workload names.
+    /// The events that the workload names.
     named: Vec<Code>,
     branches: Option<LastBranches>,
 }
@@ -142,7 +142,7 @@ impl Amd {
         }
     }
 
-    /// Answers whether the value is taken.
+    /// Returns whether the value is accepted.
     fn write(&mut self, register: Register, value: u64) -> bool {
         if !self.accepts(register, value) {
             return false;
@@ -150,7 +150,7 @@ impl Amd {
         match register {
             Register::Select(i) => self.selects[i] = EventSelect::from_bits(value),
             Register::Counter(i) => self.counters[i].set(value),
-            // Read-only, and a write is ignored (PPR 55901, PerfCntrGlobalStatus).
+            // Read-only: a write is ignored (PPR 55901, PerfCntrGlobalStatus).
             Register::Status => {}
             Register::Control => self.control = value,
             Register::StatusClear => self.status &= !value,
@@ -329,8 +329,8 @@ impl Unit for Amd {
     }
 
     /// PerfCntrGlobalCtl has every counter's bit set: software written for K7's registers, such as
-    /// the HAL, does not know it and must still count (as Intel's version 2 does; Linux,
-    /// arch/x86/kvm/pmu.c says it of both).
+    /// the HAL, does not know the register and must still count (Intel's version 2 does the same;
+    /// Linux, arch/x86/kvm/pmu.c, says so of both).
     fn reset(&mut self) {
         self.counters.iter_mut().for_each(Counter::reset);
         self.selects.fill(EventSelect::new());
@@ -357,13 +357,13 @@ fn counters(leaves: &Leaves, extended: bool, perf_mon_v2: bool) -> usize {
     counters as usize
 }
 
-/// The model runs as a host with SVM disabled, where guest-only or host-only alone counts nothing
-/// and both together count as neither does (Linux, `amd_pmu_disable_virt`).
+/// The model runs as a host with SVM disabled: guest-only or host-only alone counts nothing, both
+/// together count as if neither were set (Linux, `amd_pmu_disable_virt`).
 fn counts_here(select: EventSelect) -> bool {
     matches!(select.high() >> 8 & 0b11, 0b00 | 0b11)
 }
 
-/// Whether a value is one of 48 bits, its sign or zeros above them.
+/// Whether a value fits 48 bits, with copies of its sign or zeros above them.
 fn fits_counter(value: u64) -> bool {
     value >> WIDTH == 0 || value.cast_signed() >> (WIDTH - 1) == -1
 }

@@ -1,8 +1,8 @@
-//! What AMD's event selects count, by generation: rows of a table, nothing else.
+//! What AMD's event selects count, by generation: only the rows of a table.
 
 use crate::event::Event;
 
-/// Processors whose events have the same codes.
+/// Processors that share event codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Generation {
     /// Athlon.
@@ -51,12 +51,12 @@ const GENERATIONS: [(u32, u32, u32, Generation); 17] = [
     (0x19, 0x20, 0x5F, Generation::Zen3),
     (0x19, 0x60, 0xAF, Generation::Zen4),
     (0x1A, 0x00, 0xFF, Generation::Zen5),
-    // A later family 19h part than the known ones is not an earlier generation.
+    // Family 19h parts beyond the known models count as Zen 4, the latest of the family.
     (0x19, 0xB0, 0xFF, Generation::Zen4),
 ];
 
 impl Generation {
-    /// The generation of a processor; `None` where its events are not known here.
+    /// The generation of a processor; `None` if its events are not known here.
     #[must_use]
     pub fn of(family: u32, model: u32) -> Option<Self> {
         GENERATIONS
@@ -69,7 +69,7 @@ impl Generation {
 /// One event of one generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Where the code has this meaning.
+    /// The generation in which the code has this meaning.
     pub generation: Generation,
     /// Event select, 12 bits from family 10h on.
     pub event: u16,
@@ -77,14 +77,15 @@ pub struct Row {
     pub unit_mask: u8,
     /// What it counts.
     pub counts: Event,
-    /// The document or the well-known list that says so.
+    /// The document or well-known list that says so.
     pub evidence: &'static str,
 }
 
 impl Row {
     /// The counters that can count it, one bit each.
     ///
-    /// Family 15h ties groups of events to counters: 0x60-0x9F to 0-2 (Linux events/amd/core.c).
+    /// Family 15h ties groups of events to counters: 0x60-0x9F to counters 0-2 (Linux
+    /// events/amd/core.c).
     #[must_use]
     pub fn counters(&self) -> u32 {
         match (self.generation, self.event) {
@@ -94,7 +95,7 @@ impl Row {
     }
 }
 
-/// The row of a select; `None` for one that is not documented, which counts nothing.
+/// The row of a select; `None` for an undocumented one, which counts nothing.
 #[must_use]
 pub fn find(generation: Generation, event: u16, unit_mask: u8) -> Option<&'static Row> {
     ROWS.iter()

@@ -1,4 +1,4 @@
-//! The local APIC, as far as a performance interrupt goes: its mode, and LVTPC.
+//! The local APIC, as far as a performance interrupt needs it: its mode, and LVTPC.
 
 use crate::cpuid::Leaves;
 use crate::fault::Fault;
@@ -22,12 +22,12 @@ const DEFAULT_BASE: u64 = 0xFEE0_0000;
 const LVTPC_RESET: u32 = 0x0001_0000;
 /// Vector, delivery mode and mask: the bits that software writes.
 const LVTPC_WRITABLE: u32 = 0x0001_07FF;
-/// Delivery status: read-only, so neither kept nor refused.
+/// Delivery status: read-only, so a write of it is neither kept nor refused.
 const LVTPC_STATUS: u32 = 0x0000_1000;
-/// Vectors below are the processor's own exceptions; the APIC refuses to send them.
+/// Lower vectors are the processor's own exceptions; the APIC refuses to send them.
 const FIRST_VECTOR: u8 = 16;
 const NMI_VECTOR: u8 = 2;
-/// The id that means all processors in xAPIC mode.
+/// The id that addresses all processors in xAPIC mode.
 const BROADCAST: u32 = 0xFF;
 
 /// The performance-counter entry of the local vector table (SDM vol. 3, "Local Vector Table").
@@ -66,7 +66,7 @@ enum Mode {
     Disabled,
     XApic,
     X2Apic,
-    /// EXTD without EN: no processor is ever in it.
+    /// EXTD without EN: no processor is ever in this mode.
     Invalid,
 }
 
@@ -81,11 +81,11 @@ impl ApicBase {
     }
 }
 
-/// The local APIC of one logical processor, or the lack of one (CPUID.1:EDX[9]).
+/// The local APIC of one logical processor, or its absence (CPUID.1:EDX[9]).
 #[derive(Clone, Debug)]
 pub(crate) struct Apic {
     present: bool,
-    /// P6 brought IA32_APIC_BASE and LVTPC; the Pentium's APIC has neither.
+    /// P6 introduced IA32_APIC_BASE and LVTPC; the Pentium's APIC has neither.
     since_p6: bool,
     /// Bits of IA32_APIC_BASE that may be written as 1.
     base_writable: u64,
@@ -112,8 +112,8 @@ impl Apic {
         apic
     }
 
-    /// Enters x2APIC mode as firmware or the operating system did long ago, where there is one;
-    /// answers whether there is.
+    /// Enters x2APIC mode, if there is one, as firmware or the operating system did earlier;
+    /// returns whether there is one.
     pub(crate) fn enter_x2apic(&mut self) -> bool {
         let extd = ApicBase::new().with_extd(true).into_bits();
         let there = self.has_base() && self.base_writable & extd != 0;
@@ -123,7 +123,7 @@ impl Apic {
         there
     }
 
-    /// Whether xAPIC mode has no room for its id: 255 is the broadcast.
+    /// Whether its id does not fit xAPIC mode, where 255 is the broadcast.
     pub(crate) fn needs_x2apic(&self) -> bool {
         self.id >= BROADCAST
     }
@@ -142,7 +142,7 @@ impl Apic {
         self.present && self.base.mode() != Mode::Disabled
     }
 
-    /// RDMSR; `None` where the register is not the APIC's.
+    /// RDMSR; `None` if the register is not the APIC's.
     pub(crate) fn read_msr(&self, msr: u32) -> Option<Result<u64, Fault>> {
         let value = match msr {
             IA32_APIC_BASE => self.has_base().then(|| self.base.into_bits()),
@@ -151,7 +151,7 @@ impl Apic {
         Some(value.ok_or(Fault::ReadMsr { msr }))
     }
 
-    /// WRMSR; `None` where the register is not the APIC's.
+    /// WRMSR; `None` if the register is not the APIC's.
     pub(crate) fn write_msr(&mut self, msr: u32, value: u64) -> Option<Result<(), Fault>> {
         let taken = match msr {
             IA32_APIC_BASE => self.write_base(value),
@@ -179,17 +179,17 @@ impl Apic {
         Ok(())
     }
 
-    /// Writes LVTPC as the operating system did long ago, whatever the mode.
+    /// Writes LVTPC as the operating system did earlier, whatever the mode.
     pub(crate) fn preset_lvtpc(&mut self, value: u32) {
         self.lvtpc = Lvtpc::from_bits(value & LVTPC_WRITABLE);
     }
 
-    /// Whether a performance interrupt asked for now would be delivered.
+    /// Whether a performance interrupt requested now would be delivered.
     pub(crate) fn accepts(&self) -> bool {
         self.is_enabled() && self.since_p6 && !self.lvtpc.mask()
     }
 
-    /// The unit asks for its interrupt; where LVTPC is masked the request is lost.
+    /// The unit requests its interrupt; if LVTPC is masked, the request is lost.
     pub(crate) fn deliver(&mut self, masks_on_delivery: bool) {
         if !self.accepts() {
             return;
@@ -200,12 +200,12 @@ impl Apic {
         self.lvtpc.set_mask(masks_on_delivery);
     }
 
-    /// The vector of the interrupt that waits; 2 for one sent as NMI.
+    /// The vector of the pending interrupt; 2 for one sent as NMI.
     pub(crate) fn pending(&self) -> Option<u8> {
         self.pending
     }
 
-    /// Takes the interrupt that waits.
+    /// Takes the pending interrupt.
     pub(crate) fn acknowledge(&mut self) -> Option<u8> {
         self.pending.take()
     }
@@ -284,7 +284,7 @@ fn may_change(from: Mode, to: Mode) -> bool {
     )
 }
 
-/// BSP, EN, the page's address below the physical address width, and EXTD where CPUID has x2APIC.
+/// BSP, EN, the page's address below the physical address width, and EXTD if CPUID reports x2APIC.
 fn base_writable(leaves: &Leaves) -> u64 {
     let physical_bits = match leaves.get(0x8000_0008, 0).eax & 0xFF {
         bits @ 13..=52 => bits,

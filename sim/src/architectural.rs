@@ -1,8 +1,8 @@
 //! Intel's architectural performance monitoring, versions 1 to 6 (SDM vol. 3, "Architectural
 //! Performance Monitoring").
 //!
-//! Not modelled: PEBS, top-down metrics, transactions (a counter that asks
-//! for events inside one counts nothing), the EQ comparison and UMASK2 (likewise).
+//! Not modelled: PEBS, top-down metrics, transactions (a counter restricted to events inside one
+//! counts nothing), the EQ comparison and UMASK2 (likewise).
 
 mod capabilities;
 
@@ -50,14 +50,14 @@ const FREEZE_PERFMON_ON_PMI: u64 = 1 << 12;
 /// IA32_PERF_GLOBAL_STATUS: CTR_FRZ.
 const CTR_FRZ: u64 = 1 << 59;
 
-/// IA32_PERF_GLOBAL_STATUS_SET does not take CondChgd; IA32_PERF_GLOBAL_INUSE shows PMI there.
+/// IA32_PERF_GLOBAL_STATUS_SET refuses CondChgd; in IA32_PERF_GLOBAL_INUSE the bit is PMI.
 const BIT_63: u64 = 1 << 63;
 /// The bits of a nibble of IA32_FIXED_CTR_CTRL.
 const FIXED_OS: u64 = 1;
 const FIXED_USR: u64 = 2;
 const FIXED_PMI: u64 = 8;
 
-/// A register of this unit, once it is known to be there.
+/// A register of this unit that is known to exist.
 #[derive(Clone, Copy, Debug)]
 enum Register {
     Select(usize),
@@ -87,15 +87,15 @@ pub(crate) struct Architectural {
     status: u64,
     misc_enable: u64,
     debugctl: u64,
-    /// Leaf 0x1A's type of core.
+    /// The type of core in leaf 0x1A.
     core: u8,
-    /// What a workload names.
+    /// The events that the workload names.
     named: Vec<Code>,
     branches: Option<LastBranches>,
 }
 
 impl Architectural {
-    /// The unit that leaf 0x0A declares, after power-on; `None` where it declares none.
+    /// The unit that leaf 0x0A declares, after power-on; `None` if it declares none.
     pub(crate) fn new(leaves: &Leaves) -> Option<Self> {
         let mut capabilities = Capabilities::of(leaves)?;
         let branches = LastBranches::of_intel(leaves);
@@ -170,7 +170,7 @@ impl Architectural {
         }
     }
 
-    /// Answers whether the value is taken.
+    /// Returns whether the value is accepted.
     fn write(&mut self, register: Register, value: u64) -> bool {
         let refused = value & !self.writable(register) != 0;
         if refused {
@@ -198,7 +198,7 @@ impl Architectural {
         true
     }
 
-    /// Bits that may be 1 in a value written.
+    /// Bits that may be 1 in a written value.
     fn writable(&self, register: Register) -> u64 {
         match register {
             Register::Select(_) => self.capabilities.select_bits,
@@ -257,7 +257,7 @@ impl Architectural {
         })
     }
 
-    /// Reference cycles tick slower than fixed counter 2 from version 3 on.
+    /// From version 3 on, the reference-cycles event ticks more slowly than fixed counter 2.
     fn compare(&self, select: EventSelect, event: Event) -> Compare {
         let compare = select.feed(event).compare;
         let reference = (select.event(), select.unit_mask()) == REFERENCE_CYCLES;
@@ -293,12 +293,12 @@ impl Architectural {
         self.capabilities.version >= 4 && self.status & CTR_FRZ != 0
     }
 
-    /// A counter asks for its interrupt, and FREEZE_PERFMON_ON_PMI stops all: up to version 3 by
-    /// clearing IA32_PERF_GLOBAL_CTRL, from version 4 on by CTR_FRZ (SDM vol. 3, "Freezing LBR and
-    /// Performance Counters on PMI").
+    /// A counter requests its interrupt, and FREEZE_PERFMON_ON_PMI stops all counters: up to
+    /// version 3 by clearing IA32_PERF_GLOBAL_CTRL, from version 4 on by setting CTR_FRZ (SDM vol.
+    /// 3, "Freezing LBR and Performance Counters on PMI").
     ///
     /// FREEZE_LBRS_ON_PMI stops the branch records: up to version 3 by clearing IA32_DEBUGCTL.LBR,
-    /// from version 4 on by LBR_FRZ.
+    /// from version 4 on by setting LBR_FRZ.
     fn freeze(&mut self, now: &Counts) {
         if self.branches.is_some() && self.debugctl & FREEZE_LBRS_ON_PMI != 0 {
             if self.capabilities.version >= 4 {
@@ -318,7 +318,7 @@ impl Architectural {
         self.reconnect(now);
     }
 
-    /// Whether the overflow of the counter with this status bit asks for an interrupt.
+    /// Whether the overflow of the counter with this status bit requests an interrupt.
     fn interrupts(&self, bit: usize) -> bool {
         match bit.checked_sub(32) {
             Some(i) => self.nibble(i) & FIXED_PMI != 0,
@@ -457,8 +457,8 @@ impl Unit for Architectural {
         self.reconnect(now);
     }
 
-    /// General counters are enabled in IA32_PERF_GLOBAL_CTRL, for software that knows version 1
-    /// only (SDM vol. 3, "Processor State After Reset").
+    /// General counters are enabled in IA32_PERF_GLOBAL_CTRL, for software that knows only version
+    /// 1 (SDM vol. 3, "Processor State After Reset").
     fn reset(&mut self) {
         self.counters_mut().for_each(Counter::reset);
         self.selects.fill(EventSelect::new());
@@ -473,7 +473,7 @@ impl Unit for Architectural {
     }
 }
 
-/// What a select counts; `None` for an undocumented one and for an event that is not there.
+/// What a select counts; `None` for an undocumented select and for an event that does not exist.
 fn event_of(select: EventSelect, absent_events: u32) -> Option<Event> {
     let row = ROWS.iter().find(|row| {
         (row.event, row.unit_mask) == (select.event(), select.unit_mask()) && select.high() == 0
@@ -481,23 +481,23 @@ fn event_of(select: EventSelect, absent_events: u32) -> Option<Event> {
     (absent_events >> row.bit & 1 == 0).then_some(row.counts)
 }
 
-/// A write through IA32_PMCx: the low 32 bits, bit 31 copied upwards.
+/// A write through IA32_PMCx: the low 32 bits, with bit 31 copied into those above.
 fn sign_extended(value: u64) -> u64 {
     i64::from((value as u32).cast_signed()).cast_unsigned()
 }
 
-/// Where `msr` is a register of the block at `base` whose bit in `there` is set: its index.
+/// The index of `msr` in the block at `base`, if that index's bit in `there` is set.
 fn index(there: u32, base: u32, msr: u32) -> Option<usize> {
     let i = msr.checked_sub(base).filter(|&i| i < u32::BITS)?;
     (there >> i & 1 == 1).then_some(i as usize)
 }
 
-/// How many registers a block needs whose highest is the highest bit of `there`.
+/// The number of registers in a block whose highest index is the highest bit of `there`.
 fn slots(there: u32) -> usize {
     (u32::BITS - there.leading_zeros()) as usize
 }
 
-/// One bit for each of `n` indices that answers yes.
+/// One bit for each of `n` indices for which `yes` holds.
 fn bits(n: usize, yes: impl Fn(usize) -> bool) -> u64 {
     (0..n)
         .filter(|&i| yes(i))

@@ -1,11 +1,11 @@
-//! What the architectural events count: rows of a table, nothing else.
+//! What the architectural events count: only the rows of a table.
 
 use crate::event::Event;
 
 /// One architectural event (SDM vol. 3, "Pre-defined Architectural Performance Events").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The bit of CPUID.0Ah:EBX that says the processor has it not.
+    /// The bit of CPUID.0Ah:EBX that says that the processor lacks the event.
     pub bit: u32,
     /// Event select.
     pub event: u8,
@@ -39,13 +39,13 @@ pub const ROWS: [Row; 7] = [
 /// Select and unit mask of UnHalted Reference Cycles.
 pub const REFERENCE_CYCLES: (u8, u8) = (0x3C, 0x01);
 
-/// Cycles of fixed counter 2 for one of [`REFERENCE_CYCLES`], from version 3 on.
+/// Cycles of fixed counter 2 per event of [`REFERENCE_CYCLES`], from version 3 on.
 ///
 /// The fixed counter runs with the time-stamp counter, the event with the bus clock or the core
-/// crystal (SDM vol. 3, "Pre-defined Architectural Performance Events"); a bus of 100 MHz under the
-/// model's time stamps of 1 GHz.
+/// crystal clock (SDM vol. 3, "Pre-defined Architectural Performance Events"): here a bus of 100
+/// MHz and the model's time stamps of 1 GHz.
 pub const REFERENCE_RATIO: u64 = 10;
 
 /// What the fixed counters count, by index (SDM vol. 3, "Fixed-Function Counters"); the later ones
-/// count nothing that a workload has.
+/// count nothing that a workload contains.
 pub const FIXED: [Event; 3] = [Event::Instructions, Event::Cycles, Event::RefCycles];

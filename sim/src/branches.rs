@@ -1,8 +1,8 @@
 //! Last branch records: Intel's with MSR_LBR_INFO, Intel's architectural ones, AMD's LbrExtV2.
 //!
-//! A branch goes in when it is taken, while recording is switched on and not frozen, if the filter
-//! lets it through. Not modelled: records of older models, call-stack mode, transactions, event
-//! counts in the architectural records, loss in deep C-states.
+//! A branch is recorded when it is taken, if recording is on and not frozen and the filter lets it
+//! through. Not modelled: records of older models, call-stack mode, transactions, event counts in
+//! the architectural records, loss in deep C-states.
 
 use crate::cpuid::Leaves;
 use crate::signature::Signature;
@@ -16,7 +16,7 @@ const AMD_LBR_SELECT: u32 = 0xC000_010E;
 const DBG_EXTN_CFG: u32 = 0xC000_010F;
 const AMD_FROM0: u32 = 0xC001_0300;
 
-/// The first FROM, TO and INFO.
+/// The first FROM, TO and INFO registers.
 const INFO_BASES: [u32; 3] = [0x680, 0x6C0, 0xDC0];
 const ARCHITECTURAL_BASES: [u32; 3] = [0x1500, 0x1600, 0x1200];
 
@@ -41,13 +41,13 @@ const INFO_MODELS: [(u32, u64); 16] = [
     (0x86, 7),
 ];
 
-/// The most records of any form.
+/// The most records in any form.
 const MOST: usize = 32;
-/// LBR_SELECT has so many filters, and EN_CALLSTACK.
+/// The filters of LBR_SELECT, and EN_CALLSTACK.
 const SELECT_BITS: u64 = 0x3FF;
 const AMD_SELECT_BITS: u64 = 0x1FF;
 const LBR_CTL_BITS: u64 = 0x007F_000F;
-/// What IA32_LBR_CTL records everything with.
+/// The value of IA32_LBR_CTL that records everything.
 const LBR_CTL_ALL: u64 = 0x007F_0007;
 /// The bits of MSR_LBR_INFO: cycles, then TSX_ABORT, IN_TSX and MISPRED.
 const INFO_BITS: u64 = 0xFFFF | 0b111 << 61;
@@ -55,7 +55,7 @@ const MISPREDICTED: u64 = 1 << 63;
 const CYCLES_VALID: u64 = 1 << 60;
 /// LBRV2EN.
 const AMD_ENABLE: u64 = 1 << 6;
-/// The bits of an address that AMD's records have.
+/// The address bits in AMD's records.
 const AMD_ADDRESS: u64 = (1 << 58) - 1;
 const AMD_SPECULATIVE: u64 = 1 << 62;
 const AMD_VALID: u64 = 1 << 63;
@@ -71,13 +71,13 @@ pub(crate) const LBR_FRZ: u64 = 1 << 58;
 pub struct Taken {
     /// The branch.
     pub from: u64,
-    /// Where it went.
+    /// Its target.
     pub to: u64,
-    /// Which kind it is.
+    /// Its kind.
     pub kind: BranchKind,
-    /// The processor had predicted another way.
+    /// Whether the processor had predicted it wrongly.
     pub mispredicted: bool,
-    /// Cycles since the branch that was taken before it.
+    /// Cycles since the last taken branch before it.
     pub cycles: u16,
 }
 
@@ -94,23 +94,23 @@ enum Form {
 #[derive(Clone, Debug)]
 pub(crate) struct LastBranches {
     form: Form,
-    /// Records that there are.
+    /// The number of records.
     depth: usize,
     /// FROM, TO and INFO: by index, or the newest first.
     records: [[u64; 3]; MOST],
-    /// The index of the newest.
+    /// The index of the newest record.
     top: usize,
     /// LBR_SELECT, or IA32_LBR_CTL.
     control: u64,
     /// DBG_EXTN_CFG.
     switch: u64,
-    /// Branches that went in.
+    /// Branches recorded so far.
     taken: u64,
 }
 
 impl LastBranches {
-    /// Those of an Intel processor; `None` where it has none of these forms, or a hypervisor hides
-    /// them.
+    /// The records of an Intel processor; `None` if it has none of these forms, or a hypervisor
+    /// hides them.
     pub(crate) fn of_intel(leaves: &Leaves) -> Option<Self> {
         if !shown(leaves) {
             return None;
@@ -131,7 +131,7 @@ impl LastBranches {
         Some(Self::new(form, depth))
     }
 
-    /// Those of an AMD processor.
+    /// The records of an AMD processor; `None` if it has none, or a hypervisor hides them.
     pub(crate) fn of_amd(leaves: &Leaves) -> Option<Self> {
         let leaf = leaves.get(0x8000_0022, 0);
         let depth = (leaf.ebx >> 4 & 0x3F) as usize;
@@ -168,7 +168,8 @@ impl LastBranches {
         }
     }
 
-    /// What IA32_DEBUGCTL becomes when this is written: architectural records ignore its LBR.
+    /// The value that IA32_DEBUGCTL takes when `written` is written: with architectural records its
+    /// LBR bit is ignored.
     pub(crate) fn debugctl(&self, written: u64) -> u64 {
         match self.form {
             Form::Architectural(_) => written & !LBR,
@@ -176,7 +177,7 @@ impl LastBranches {
         }
     }
 
-    /// Whether branches go in.
+    /// Whether branches are recorded.
     pub(crate) fn is_on(&self, debugctl: u64, status: u64) -> bool {
         let on = match self.form {
             Form::Info(_) => debugctl & LBR,
@@ -186,7 +187,7 @@ impl LastBranches {
         on != 0 && status & LBR_FRZ == 0
     }
 
-    /// RDMSR; `None` where it is none of these registers, or not there.
+    /// RDMSR; `None` if it is none of these registers, or does not exist.
     pub(crate) fn read(&self, msr: u32) -> Option<u64> {
         match (self.form, msr) {
             (Form::Info(_), LBR_SELECT) | (Form::Architectural(_), IA32_LBR_CTL) => {
@@ -203,7 +204,8 @@ impl LastBranches {
         }
     }
 
-    /// WRMSR: whether the value is taken; `None` where it is none of these registers, or not there.
+    /// WRMSR: whether the value is accepted; `None` if it is none of these registers, or does not
+    /// exist.
     pub(crate) fn write(&mut self, msr: u32, value: u64) -> Option<bool> {
         let (place, writable) = match (self.form, msr) {
             (Form::Info(_), LBR_SELECT) => (&mut self.control, SELECT_BITS),
@@ -233,7 +235,7 @@ impl LastBranches {
         Some(taken)
     }
 
-    /// Chooses how many records there are, and clears them all.
+    /// Sets the number of records, and clears them all.
     fn set_depth(&mut self, depths: u8, value: u64) -> bool {
         let is_one = (1..=8).any(|n| value == 8 * n && depths >> (n - 1) & 1 == 1);
         if is_one && value <= MOST as u64 {
@@ -243,7 +245,7 @@ impl LastBranches {
         is_one
     }
 
-    /// Which record a register is of, and which part: FROM, TO, INFO.
+    /// The record that a register belongs to, and its part: FROM, TO or INFO.
     fn place(&self, msr: u32) -> Option<(usize, usize)> {
         let bases = match self.form {
             Form::Info(_) => INFO_BASES,
@@ -268,7 +270,7 @@ impl LastBranches {
         }
     }
 
-    /// A branch is taken while recording is on.
+    /// Records a branch that is taken while recording is on.
     pub(crate) fn record(&mut self, branch: &Taken) {
         if self.leaves_out(branch) {
             return;
@@ -300,7 +302,7 @@ impl LastBranches {
                 let target = to & AMD_ADDRESS | AMD_VALID | speculative;
                 self.push([from & AMD_ADDRESS | flag, target, 0]);
                 if mispredicted {
-                    // One of the path that was not taken.
+                    // A speculative record from a path that was not followed.
                     let wrong = from.wrapping_add(0x40) & AMD_ADDRESS;
                     self.push([wrong, wrong & !0xFF | AMD_SPECULATIVE, 0]);
                 }
@@ -314,7 +316,7 @@ impl LastBranches {
         records[0] = record;
     }
 
-    /// Whether the filter leaves a branch out; a mode is that of its target.
+    /// Whether the filter leaves a branch out; its mode is that of its target.
     fn leaves_out(&self, branch: &Taken) -> bool {
         let to_kernel = branch.to >> 63 == 1;
         let (mode, kind, recorded) = match self.form {
@@ -346,7 +348,7 @@ impl LastBranches {
         recorded >> mode & recorded >> kind & 1 == 0
     }
 
-    /// Somebody else begins to record everything; answers what IA32_DEBUGCTL becomes.
+    /// Someone else begins to record everything; returns the new value of IA32_DEBUGCTL.
     pub(crate) fn take(&mut self, debugctl: u64) -> u64 {
         match self.form {
             Form::Info(_) => self.control = 0,
@@ -373,7 +375,8 @@ fn branch_type(kind: BranchKind) -> u64 {
     }
 }
 
-/// Without a hypervisor, or one of Microsoft's that offers them (TLFS, "Feature Discovery").
+/// Whether the records are visible: without a hypervisor, or under one of Microsoft's that offers
+/// them (TLFS, "Feature Discovery").
 fn shown(leaves: &Leaves) -> bool {
     let hypervisor = leaves.get(1, 0).ecx >> 31 == 1;
     let offers = leaves.get(0x4000_0001, 0).eax == 0x3123_7648

@@ -3,14 +3,14 @@
 use crate::event::{Counts, Feed};
 use crate::unkind::LATE_STOP;
 
-/// What a counter holds: so many bits, of which broken ones are stuck at 0.
+/// The contents of a counter of `width` bits, of which broken ones are stuck at 0.
 #[derive(Clone, Debug)]
 pub(crate) struct Value {
     bits: u64,
     width: u32,
     /// Bits that work.
     sound: u64,
-    /// How many counts it was from its top when it was last set.
+    /// Counts left to the wrap when the value was last set.
     span: u64,
 }
 
@@ -38,12 +38,12 @@ impl Value {
         self.bits = value & self.mask() & self.sound;
     }
 
-    /// How many counts it was from its top when it was last set.
+    /// Counts left to the wrap when the value was last set.
     pub(crate) fn span(&self) -> u64 {
         self.span
     }
 
-    /// Adds; answers how often the value passed its top.
+    /// Adds `added`; returns how often the value wrapped.
     pub(crate) fn add(&mut self, added: u64) -> u64 {
         let sum = u128::from(self.bits) + u128::from(added);
         self.hold(sum as u64);
@@ -56,30 +56,30 @@ impl Value {
         self.hold(self.bits);
     }
 
-    /// All ones in the width.
+    /// All ones in the counter's width.
     pub(crate) fn mask(&self) -> u64 {
         u64::MAX >> (64 - self.width)
     }
 
-    /// How many more counts bring the value to its top and over, to 0.
+    /// Counts until the value wraps to 0.
     pub(crate) fn until_wrap(&self) -> u64 {
         (self.mask() - self.bits).saturating_add(1)
     }
 }
 
-/// What feeds a counter, and how much of it has been added already.
+/// What feeds a counter, and how much of it has already been added.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Input {
     feed: Option<Feed>,
     /// The highest amount of the feed so far.
     seen: u64,
-    /// It stops [`LATE_STOP`] events late.
+    /// Whether it stops [`LATE_STOP`] events late.
     stops_late: bool,
-    /// What it is about to stop counting.
+    /// The feed that it is about to stop counting.
     ending: Option<Ending>,
 }
 
-/// A feed that is disconnected and still counts a few events.
+/// A feed that is disconnected but still counts a few events.
 #[derive(Clone, Copy, Debug)]
 struct Ending {
     feed: Feed,
@@ -98,8 +98,8 @@ impl Ending {
 }
 
 impl Input {
-    /// Connects the feed, or disconnects it: events before `now` are not counted. A feed in no mode
-    /// is none.
+    /// Connects the feed, or disconnects it: events before `now` are not counted. A feed that
+    /// counts in no mode is treated as none.
     pub(crate) fn connect(&mut self, feed: Option<Feed>, now: &Counts) {
         let feed = feed.filter(|feed| feed.user || feed.kernel);
         if self.feed != feed {
@@ -127,8 +127,8 @@ impl Input {
         };
     }
 
-    /// What has happened since the last call, up to `now`; nothing while an amount that has fallen
-    /// has not risen again.
+    /// The events since the last call, up to `now`; nothing while an amount that has fallen has not
+    /// risen to its highest again.
     pub(crate) fn take(&mut self, now: &Counts) -> u64 {
         let amount = self.feed.map_or(0, |feed| feed.amount(now));
         let added = amount.saturating_sub(self.seen);
@@ -141,12 +141,12 @@ impl Input {
         self.feed
     }
 
-    /// The amount of its feed at which `more` counts from now have been added.
+    /// The amount of its feed at which `more` further counts have been added.
     pub(crate) fn amount_after(&self, more: u64) -> u64 {
         self.seen.saturating_add(more)
     }
 
-    /// What has happened is `now`, whatever it was; nothing is added.
+    /// Takes `now` as the state of all events, whatever it was before; adds nothing.
     pub(crate) fn count_from(&mut self, now: &Counts) {
         self.seen = self.feed.map_or(0, |feed| feed.amount(now));
         if let Some(ending) = &mut self.ending {
@@ -155,7 +155,7 @@ impl Input {
     }
 }
 
-/// A counter that adds up one input.
+/// A counter that accumulates one input.
 #[derive(Clone, Debug)]
 pub(crate) struct Counter {
     value: Value,
@@ -185,18 +185,18 @@ impl Counter {
         self.value.break_bit(bit);
     }
 
-    /// Back to what power-on leaves: 0 and no input; broken bits stay broken.
+    /// Back to the power-on state: 0 and no input; broken bits stay broken.
     pub(crate) fn reset(&mut self) {
         self.value.set(0);
         self.input.reset();
     }
 
-    /// From now on it stops some events late.
+    /// From now on it stops a few events late.
     pub(crate) fn stop_late(&mut self) {
         self.input.stop_late();
     }
 
-    /// How many counts it was preset for when it was last written.
+    /// The counts left to the wrap when it was last written.
     pub(crate) fn span(&self) -> u64 {
         self.value.span()
     }
@@ -206,7 +206,7 @@ impl Counter {
         self.value.mask()
     }
 
-    /// Connects the input, or disconnects it: events before `now` are not counted by it.
+    /// Connects the input, or disconnects it: the counter does not count events before `now`.
     pub(crate) fn connect(&mut self, feed: Option<Feed>, now: &Counts) {
         self.input.connect(feed, now);
     }
@@ -216,17 +216,17 @@ impl Counter {
         self.input.feed()
     }
 
-    /// Adds what has happened up to `now`; answers how often the value passed its top.
+    /// Adds what has happened up to `now`; returns how often the value wrapped.
     pub(crate) fn advance(&mut self, now: &Counts) -> u64 {
         self.value.add(self.input.take(now))
     }
 
-    /// The amount of its feed at which the value passes its top next.
+    /// The amount of its feed at which the value next wraps.
     pub(crate) fn amount_at_wrap(&self) -> u64 {
         self.input.amount_after(self.value.until_wrap())
     }
 
-    /// What has happened is `now`, whatever it was; nothing is added.
+    /// Takes `now` as the state of all events, whatever it was before; adds nothing.
     pub(crate) fn count_from(&mut self, now: &Counts) {
         self.input.count_from(now);
     }
@@ -237,7 +237,7 @@ mod tests {
     use super::*;
     use crate::event::{Compare, Event};
 
-    /// Cycles and instructions so far.
+    /// Counts with so many cycles and instructions.
     fn after(cycles: u64, instructions: u64) -> Counts {
         let mut counts = Counts::default();
         counts.set(Event::Cycles, cycles, 0);

@@ -4,8 +4,8 @@ use crate::unkind::Unkind;
 pub use hal_profile::machine::CpuidResult;
 use std::collections::BTreeMap;
 
-/// The leaves of one logical processor, as a dump or a built-in model gives them, and what it does
-/// besides that no leaf tells.
+/// The leaves of one logical processor, from a dump or a built-in model, and those of its
+/// behaviours that no leaf reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Leaves {
     leaves: BTreeMap<u32, Leaf>,
@@ -14,19 +14,19 @@ pub struct Leaves {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Leaf {
-    /// The leaf does not look at ECX.
+    /// The leaf ignores ECX.
     Plain(CpuidResult),
     /// One answer for each sub-leaf.
     Indexed(BTreeMap<u32, CpuidResult>),
 }
 
 impl Leaves {
-    /// Adds a leaf that does not look at ECX, or replaces it.
+    /// Adds or replaces a leaf that ignores ECX.
     pub fn insert(&mut self, leaf: u32, value: CpuidResult) {
         self.leaves.insert(leaf, Leaf::Plain(value));
     }
 
-    /// Adds one sub-leaf; a plain leaf of that number becomes an indexed one.
+    /// Adds one sub-leaf; a plain leaf with that number becomes an indexed one.
     pub fn insert_subleaf(&mut self, leaf: u32, subleaf: u32, value: CpuidResult) {
         match self
             .leaves
@@ -40,7 +40,7 @@ impl Leaves {
         }
     }
 
-    /// CPUID: zeros for what is not there.
+    /// CPUID: zeros for leaves that do not exist.
     #[must_use]
     pub fn get(&self, leaf: u32, subleaf: u32) -> CpuidResult {
         match self.leaves.get(&leaf) {
@@ -50,7 +50,7 @@ impl Leaves {
         }
     }
 
-    /// The x2APIC id of leaf 0x1F or 0x0B, or else the initial APIC id of leaf 1 (EBX\[31:24\]).
+    /// The x2APIC id of leaf 0x1F or 0x0B, otherwise the initial APIC id of leaf 1 (EBX\[31:24\]).
     #[must_use]
     pub fn apic_id(&self) -> u32 {
         let topology = [0x1F, 0xB].map(|leaf| self.get(leaf, 0));
@@ -66,13 +66,13 @@ impl Leaves {
         self.unkind
     }
 
-    /// Sets its unkind behaviours; leaves that follow from them are
-    /// [`with_unkind`](crate::unkind::with_unkind)'s.
+    /// Sets its unkind behaviours; [`with_unkind`](crate::unkind::with_unkind) sets the leaves that
+    /// follow from them.
     pub(crate) fn set_unkind(&mut self, unkind: Unkind) {
         self.unkind = unkind;
     }
 
-    /// Whether the leaf is there at all.
+    /// Whether the leaf exists at all.
     #[must_use]
     pub fn contains(&self, leaf: u32) -> bool {
         self.leaves.contains_key(&leaf)

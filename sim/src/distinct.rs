@@ -1,4 +1,4 @@
-//! Counts in which each figure tells its event and its mode.
+//! Counts in which each figure identifies its event and its mode.
 
 use crate::event::{Counts, Event};
 
@@ -12,7 +12,7 @@ pub(crate) fn kernel(event: Event) -> u64 {
     100_000 + 16 * event.index() as u64
 }
 
-/// All that has happened after so many rounds.
+/// All that has happened after this many rounds.
 pub(crate) fn after(rounds: u64) -> Counts {
     let mut counts = Counts::default();
     for event in Event::ALL {
@@ -22,7 +22,7 @@ pub(crate) fn after(rounds: u64) -> Counts {
     counts
 }
 
-/// `event` alone, so often in user mode.
+/// `event` alone, this often in user mode.
 pub(crate) fn only(event: Event, user: u64) -> Counts {
     let mut counts = Counts::default();
     counts.set(event, user, user);

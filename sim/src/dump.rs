@@ -1,13 +1,13 @@
 //! CPUID dumps of real machines: the text that AIDA64, EVEREST and InstLatx64 write, and the raw
 //! output of Todd Allen's `cpuid -r`.
 //!
-//! A block is a run of answers. It starts at a header that names a processor, and where leaf 0
-//! comes again. Each block is a processor of its own, with one exception: a block under a header
+//! A block is a run of answers. It starts at a header that names a processor, or where leaf 0
+//! appears again. Each block is a separate processor, with one exception: a block under a header
 //! whose number was seen before, and with the same APIC id, is that processor listed again (some
-//! tools write a second section), and adds only what was missing. Two numbers alike with APIC ids
-//! that differ are two processors of two groups; equal blocks under different numbers, or under
-//! none, are two processors: a dual Pentium Pro shows the same leaves twice, because its initial
-//! APIC id is not in them.
+//! tools write a second section), and only adds what was missing. Two equal numbers with different
+//! APIC ids are two processors in two groups; equal blocks under different numbers, or under none,
+//! are two processors: a dual Pentium Pro shows the same leaves twice, because its initial APIC id
+//! is not in them.
 
 mod line;
 
@@ -17,22 +17,22 @@ use line::Line;
 use std::collections::BTreeMap;
 use thiserror::Error;
 
-/// The most processors that a machine has: 32 groups of 64.
+/// The most processors in a machine: 32 groups of 64.
 pub const MAX_PROCESSORS: usize = 2048;
 
-/// Why a file is no dump of a machine. Lines count from 1.
+/// Why a file is not a dump of a machine. Lines count from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum DumpError {
     /// Nothing but white space.
     #[error("the dump is empty")]
     Empty,
-    /// No CPUID line, and bytes that no text has.
+    /// No CPUID line, and bytes that do not occur in text.
     #[error("the dump is a binary file")]
     Binary,
-    /// Text without one CPUID line.
+    /// Text without a single CPUID line.
     #[error("the dump has no CPUID line")]
     NoCpuidLine,
-    /// Headers that name processors, and no CPUID line below any of them.
+    /// Headers that name processors, but no CPUID line below any of them.
     #[error("line {line}: the dump names a processor, but none has a CPUID line")]
     NoProcessor {
         /// The first header.
@@ -57,10 +57,10 @@ pub enum DumpError {
         line: usize,
         /// Its index, from 0.
         processor: usize,
-        /// 0, or 1 where leaf 0 says that there is a leaf 1.
+        /// 0, or 1 if leaf 0 says that leaf 1 exists.
         leaf: u32,
     },
-    /// The same leaf of one processor with two answers.
+    /// Two different answers for the same leaf of one processor.
     #[error("line {line}: leaf {leaf:#x}, sub-leaf {subleaf:#x} contradicts line {first}")]
     Contradiction {
         /// The later line.
@@ -72,10 +72,10 @@ pub enum DumpError {
         /// The sub-leaf; 0 where the leaf has none.
         subleaf: u32,
     },
-    /// More processors than Windows has room for.
+    /// More processors than Windows supports.
     #[error("line {line}: more than {MAX_PROCESSORS} processors")]
     TooManyProcessors {
-        /// The first line of the first one too many.
+        /// The first line of the first processor beyond the limit.
         line: usize,
     },
     /// Processors of different vendors.
@@ -116,8 +116,8 @@ impl DumpError {
 
 /// Reads a dump: one [`Leaves`] for each logical processor, in the order of the file.
 ///
-/// Text in ASCII, Latin-1, UTF-8 or UTF-16, lines ended by LF or CRLF. Lines that do not claim to be CPUID
-/// answers are passed over.
+/// Text may be ASCII, Latin-1, UTF-8 or UTF-16, with lines ended by LF or CRLF. Lines that do not
+/// look like CPUID answers are skipped.
 pub fn parse(bytes: &[u8]) -> Result<Vec<Leaves>, DumpError> {
     let text = decode(bytes);
     if text
@@ -142,8 +142,8 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Leaves>, DumpError> {
     Ok(processors.into_iter().map(Block::into_leaves).collect())
 }
 
-/// UTF-16 by its byte-order mark or by the zero beside the first letter; anything else byte by
-/// byte, since only ASCII matters.
+/// Recognises UTF-16 by its byte-order mark or by the zero next to the first letter; reads anything
+/// else byte by byte, since only ASCII matters.
 fn decode(bytes: &[u8]) -> String {
     let start = [0, 1, 2, 3].map(|at| bytes.get(at).copied().unwrap_or_default());
     let unit: fn([u8; 2]) -> u16 = match start.map(|byte| byte != 0) {
@@ -169,7 +169,7 @@ struct Answer {
     line: usize,
 }
 
-/// A run of answers, by leaf and sub-leaf; a leaf without sub-leaves has sub-leaf 0.
+/// A run of answers, by leaf and sub-leaf; a leaf without sub-leaves is stored as sub-leaf 0.
 struct Block {
     number: Option<u32>,
     line: usize,
@@ -208,7 +208,8 @@ fn blocks(text: &str) -> Result<Vec<Block>, DumpError> {
     Ok(blocks)
 }
 
-/// Joins blocks that list a processor again to its first block, and drops those without answers.
+/// Merges blocks that list a processor again into its first block, and drops blocks without
+/// answers.
 fn processors(blocks: Vec<Block>) -> Result<Vec<Block>, DumpError> {
     let mut processors: Vec<Block> = Vec::new();
     let mut by_number: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
@@ -299,8 +300,8 @@ impl Block {
         }
     }
 
-    /// Adds an answer. EVEREST lists the sub-leaves of a leaf one after the other without a mark:
-    /// they are counted. (It leaves sub-leaf 1 of leaf 0x0D out, which no one here reads.)
+    /// Adds an answer. EVEREST lists the sub-leaves of a leaf one after the other without numbering
+    /// them, so they are counted. (It omits sub-leaf 1 of leaf 0x0D, which nothing here reads.)
     fn add(&mut self, leaf: u32, subleaf: Option<u32>, answer: Answer) -> Result<(), DumpError> {
         let subleaf = match subleaf {
             Some(subleaf) => subleaf,
@@ -317,7 +318,7 @@ impl Block {
             .try_for_each(|(&key, &answer)| self.put(key, answer))
     }
 
-    /// The first answer stays; a later one must not contradict it.
+    /// Keeps the first answer; a later one must not contradict it.
     fn put(&mut self, key: (u32, u32), answer: Answer) -> Result<(), DumpError> {
         let first = *self.answers.entry(key).or_insert(answer);
         let (leaf, subleaf) = key;
@@ -345,11 +346,11 @@ impl Block {
     }
 }
 
-/// What of an answer stays the same whenever and wherever a thread of one processor asks.
+/// The part of an answer that is the same whenever it is read and on every thread of a processor.
 ///
 /// Left out: the initial APIC id, OSXSAVE and the APIC flag of leaf 1; OSPKE of leaf 7; leaf 2,
-/// which early processors answer in turns; leaves 6 (power settings), 0x0B, 0x1F, 0x8000001E,
-/// 0x80000026 (topology of the thread that asks) and 0x0D (sizes follow XCR0).
+/// which early processors answer in rotation; leaves 6 (power settings), 0x0B, 0x1F, 0x8000001E,
+/// 0x80000026 (topology of the executing thread) and 0x0D (sizes depend on XCR0).
 fn lasting(leaf: u32, value: CpuidResult) -> CpuidResult {
     match leaf {
         1 => CpuidResult {
@@ -367,7 +368,7 @@ fn lasting(leaf: u32, value: CpuidResult) -> CpuidResult {
     }
 }
 
-/// Whether the leaf looks at ECX (Intel SDM volume 2, CPUID; AMD APM volume 3, appendix E).
+/// Whether the leaf depends on ECX (Intel SDM volume 2, CPUID; AMD APM volume 3, appendix E).
 fn has_subleaves(leaf: u32) -> bool {
     matches!(
         leaf,

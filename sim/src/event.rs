@@ -27,19 +27,19 @@ pub enum Event {
     L1iMisses,
     /// Floating-point operations.
     FpOperations,
-    /// One that a workload names, by its place among those.
+    /// One that a workload names, by its index among those.
     Named(u8),
 }
 
-/// Most events that a workload can name.
+/// The most events that a workload can name.
 pub const NAMED_MAX: usize = 20;
-/// Kinds that have a name of their own.
+/// The number of kinds that have their own name.
 const KINDS: usize = 12;
-/// All that can be counted.
+/// The number of events that can be counted.
 pub(crate) const AMOUNTS: usize = KINDS + NAMED_MAX;
 
 impl Event {
-    /// Every kind that has a name of its own, in the order of [`Counts`].
+    /// Every kind that has its own name, in the order of [`Counts`].
     pub const ALL: [Self; KINDS] = [
         Self::Instructions,
         Self::Cycles,
@@ -75,7 +75,7 @@ impl Event {
         }
     }
 
-    /// Its place in [`Counts`].
+    /// Its index in [`Counts`].
     pub(crate) fn index(self) -> usize {
         match self {
             Self::Instructions => 0,
@@ -94,27 +94,27 @@ impl Event {
         }
     }
 
-    /// Whether it comes once in each of its cycles.
+    /// Whether it happens once in each of its cycles.
     const fn is_clock(self) -> bool {
         matches!(self, Self::Cycles | Self::RefCycles)
     }
 }
 
-/// What a counter is told to count for an event that a workload names.
+/// How counters are programmed to count an event that a workload names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Code {
     /// Which of the workload's events.
     pub event: Event,
-    /// The select without the bits of modes, interrupt and enable; `None` for a fixed counter.
+    /// The select without the mode, interrupt and enable bits; `None` for a fixed counter.
     pub select: Option<u64>,
     /// The fixed counter.
     pub fixed: Option<u8>,
-    /// The type of core that counts it so, as leaf 0x1A has it; `None` for all.
+    /// The type of core, as in leaf 0x1A, for which this holds; `None` for all.
     pub core: Option<u8>,
 }
 
 impl Code {
-    /// Bits of a select that do not say what is counted: USR, OS, PC, INT and EN.
+    /// Bits of a select that do not choose the event: USR, OS, PC, INT and EN.
     const NOT_THE_EVENT: u64 = 0b11 << 16 | 0b11 << 19 | 1 << 22;
 
     /// What a general counter with this select counts.
@@ -134,7 +134,7 @@ impl Code {
     }
 }
 
-/// How often each kind of event has happened, in all and in user mode.
+/// How often each kind of event has happened, in total and in user mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     total: [u64; AMOUNTS],
@@ -161,14 +161,14 @@ impl Counts {
     }
 }
 
-/// Events that one processor retires in one cycle when it retires any: what CMASK compares with.
+/// Events that one processor retires in one cycle if it retires any: what CMASK is compared with.
 ///
 /// A property of the model, not of a real core: events come in cycles of [`BURST`] each, the rest
-/// in one more cycle, and before each of these is a cycle without any. Only a clock comes once in
+/// in one more cycle, and before each of these is a cycle without any. Only a clock ticks once in
 /// every cycle.
 pub const BURST: u64 = 4;
 
-/// What the input of one counter makes of the events: which kind, in which modes, through which
+/// What the input of one counter counts: which kind of event, in which modes, with which
 /// comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Feed {
@@ -182,23 +182,23 @@ pub struct Feed {
     pub compare: Compare,
 }
 
-/// How many counts a cycle adds. No number here is 0; one that is counts as 1.
+/// How many counts a cycle adds. Thresholds of 0 count as 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compare {
     /// The number of events in that cycle: CMASK is 0.
     Off,
-    /// One where at least this many events happened.
+    /// One if at least this many events happened.
     AtLeast(u64),
-    /// One where fewer than this many events happened.
+    /// One if fewer than this many events happened.
     Below(u64),
-    /// One where the comparison with this many becomes true, inverted or not.
+    /// One if the comparison with this threshold becomes true, inverted or not.
     Edge(u64),
-    /// No comparison: one for each so many events, as a slower clock ticks.
+    /// No comparison: one for every so many events, like a slower clock.
     Every(u64),
 }
 
 impl Compare {
-    /// What CMASK, INV and E of a select say; INV without CMASK means nothing.
+    /// The comparison that CMASK, INV and E of a select describe; INV without CMASK has no effect.
     pub(crate) fn new(at_least: u64, invert: bool, edge: bool) -> Self {
         match (at_least, invert, edge) {
             (0, _, false) => Self::Off,
@@ -210,10 +210,10 @@ impl Compare {
 }
 
 impl Feed {
-    /// All that this input has added up, out of all that has happened.
+    /// The total that this input has accumulated, given all that has happened.
     ///
-    /// Falls only with [`Compare::Below`], when events come while the cycles stand still; a counter
-    /// holds what it has, and goes on from the highest amount so far.
+    /// It falls only with [`Compare::Below`], when events happen while the cycles stand still; a
+    /// counter keeps its value, and continues from the highest amount so far.
     #[must_use]
     pub fn amount(&self, counts: &Counts) -> u64 {
         let happened = self.in_modes(counts, self.event);
@@ -229,8 +229,8 @@ impl Feed {
         }
     }
 
-    /// The fewest events that add up to `amount`, which is not 0; `None` where no number of them
-    /// does, and for [`Compare::Below`], where it is not for them to say.
+    /// The fewest events that add up to `amount`, which is not 0; `None` if no number of events
+    /// does, and for [`Compare::Below`], where events alone do not decide it.
     pub(crate) fn events_for(&self, amount: u64) -> Option<u64> {
         let n = match self.compare {
             Compare::Off => return Some(amount),
@@ -244,7 +244,7 @@ impl Feed {
         (n <= burst).then(|| full_cycles.checked_add(n))?
     }
 
-    /// The event that tells the cycles in which this one happens: a clock's are its own.
+    /// The event that counts the cycles in which this one happens: a clock's cycles are its own.
     pub(crate) fn clock(&self) -> Event {
         if self.event.is_clock() {
             self.event
@@ -257,7 +257,7 @@ impl Feed {
         if self.event.is_clock() { 1 } else { BURST }
     }
 
-    /// Cycles in which at least `n` of `happened` events came together.
+    /// Cycles in which at least `n` events happen, out of `happened` events in total.
     fn busy_cycles(&self, happened: u64, n: u64) -> u64 {
         let (n, burst) = (n.max(1), self.burst());
         if n > burst {

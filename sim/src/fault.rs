@@ -5,26 +5,26 @@ use std::fmt;
 /// An exception that an instruction raised, with what raised it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// #GP: RDMSR of a register that is not there, or may not be read.
+    /// #GP: RDMSR of a register that does not exist, or may not be read.
     ReadMsr {
         /// The register.
         msr: u32,
     },
-    /// #GP: WRMSR of a register that is not there, is read-only, or of a reserved bit.
+    /// #GP: WRMSR of a register that does not exist or is read-only, or of a reserved bit.
     WriteMsr {
         /// The register.
         msr: u32,
-        /// The value refused.
+        /// The refused value.
         value: u64,
     },
-    /// #GP: RDPMC of a counter that is not there.
+    /// #GP: RDPMC of a counter that does not exist.
     ReadPmc {
         /// ECX.
         counter: u32,
     },
     /// #UD: an instruction that this processor does not have.
     InvalidOpcode,
-    /// An access to the local APIC's page where there is none, or not in xAPIC mode.
+    /// An access to the local APIC's page if there is none, or not in xAPIC mode.
     Apic {
         /// The offset in the page.
         offset: u32,

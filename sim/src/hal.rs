@@ -1,16 +1,17 @@
-//! What Windows' HAL does around the callback that it tells overflows by.
+//! What Windows' HAL does around its overflow callback.
 //!
-//! Documented: the callback gets the bits of the counters that have overflowed, at PROFILE_LEVEL,
-//! and the HAL clears the overflow registers itself (HalAllocateHardwareCounters,
-//! ResourceTypeOverflow; Windows 10 1903 and later, ntddk.h). Where a processor has such registers
-//! the modelled HAL stops all counters, calls, clears what it has seen and starts them again. Where
-//! it has none, no document says what the HAL does: the modelled one stops nothing and gives every
-//! bit, so that the values tell; on NetBurst it clears the OVF flags, which hold the interrupt.
+//! Documented: the callback receives the bits of the counters that have overflowed, at
+//! PROFILE_LEVEL, and the HAL clears the overflow registers itself (HalAllocateHardwareCounters,
+//! ResourceTypeOverflow; Windows 10 1903 and later, ntddk.h). If a processor has such registers,
+//! the modelled HAL stops all counters, makes the call, clears the overflows that it has seen and
+//! starts the counters again. If it has none, no document says what the HAL does: the modelled HAL
+//! stops nothing and passes every bit, so that the counter values decide; on NetBurst it clears the
+//! OVF flags, which hold the interrupt line.
 
 use crate::host::Cpu;
 use hal_profile::machine::Machine as _;
 
-/// The registers of overflows that all counters share.
+/// The global overflow registers that all counters share.
 #[derive(Clone, Copy)]
 struct Global {
     status: u32,
@@ -30,26 +31,26 @@ const AMD: Global = Global {
     control: 0xC000_0301,
     clear: 0xC000_0302,
 };
-/// MSR_BPU_CCCR0, how many CCCRs there are, and OVF (SDM volume 3, 20.6.3.3).
+/// MSR_BPU_CCCR0, the number of CCCRs, and OVF (SDM volume 3, 20.6.3.3).
 const CCCR0: u32 = 0x360;
 const CCCRS: u32 = 18;
 const OVF: u64 = 1 << 31;
-/// IA32_APIC_BASE and its x2APIC bit; LVTPC on the page and as MSR, and its mask bit.
+/// IA32_APIC_BASE and its x2APIC bit; LVTPC in the page and as an MSR, and its mask bit.
 const APIC_BASE: u32 = 0x1B;
 const X2APIC: u64 = 1 << 10;
 const LVTPC: u32 = 0x340;
 const X2APIC_LVTPC: u32 = 0x834;
 const MASK: u32 = 1 << 16;
 
-/// What the HAL must put back.
+/// What the HAL must restore.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopped {
-    /// The counters that have overflowed, which the callback is told.
+    /// The counters that have overflowed, as passed to the callback.
     pub overflowed: u64,
     control: u64,
 }
 
-/// An overflow interrupt has come: stops the counters where it can, and tells which overflowed.
+/// An overflow interrupt has arrived: stops the counters if it can, and returns which overflowed.
 pub fn stop(cpu: &mut Cpu) -> Stopped {
     let Some(global) = global(cpu) else {
         return Stopped {
@@ -65,7 +66,7 @@ pub fn stop(cpu: &mut Cpu) -> Stopped {
     }
 }
 
-/// The callback has returned: clears the overflows, starts the counters, lets LVTPC through.
+/// The callback has returned: clears the overflows, starts the counters, unmasks LVTPC.
 pub fn go_on(cpu: &mut Cpu, stopped: Stopped) {
     match global(cpu) {
         Some(global) => {
@@ -82,7 +83,8 @@ pub fn go_on(cpu: &mut Cpu, stopped: Stopped) {
 const GENUINE_INTEL: u32 = 0x756E_6547;
 const AUTHENTIC_AMD: u32 = 0x6874_7541;
 
-/// Leaf 0x0A, EAX bits 7:0: from version 2 on; leaf 0x80000022, EAX bit 0: PerfMonV2.
+/// The registers of version 2 and later (leaf 0x0A, EAX bits 7:0), or of PerfMonV2 (leaf
+/// 0x80000022, EAX bit 0).
 fn global(cpu: &Cpu) -> Option<Global> {
     match cpu.cpuid(0, 0).ebx {
         GENUINE_INTEL if cpu.cpuid(0, 0).eax >= 0xA && cpu.cpuid(0xA, 0).eax & 0xFF >= 2 => {

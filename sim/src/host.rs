@@ -1,4 +1,5 @@
-//! Modelled processors as the core sees them: what the driver's DPCs and memory are on Windows.
+//! Modelled processors as the core sees them: the counterpart of the driver's DPCs and memory on
+//! Windows.
 
 use crate::event::{Counts, Event};
 use crate::fault::Fault;
@@ -22,34 +23,35 @@ pub const TIMESTAMP_FREQUENCY: u64 = 1_000_000_000;
 /// What an interrupt costs, in modelled nanoseconds.
 pub const INTERRUPT_COST: u64 = 1000;
 
-/// A status for a handler that is registered already; no document says which Windows gives.
+/// A status for a handler that is already registered; no document says which one Windows returns.
 const STATUS_UNSUCCESSFUL: u32 = 0xC000_0001;
 
-/// What HalAllocateHardwareCounters answers where somebody else has them, and
-/// PsSetLoadImageNotifyRoutine where there are 64 routines.
+/// What HalAllocateHardwareCounters returns if someone else has them, and
+/// PsSetLoadImageNotifyRoutine if there are already 64 routines.
 const STATUS_INSUFFICIENT_RESOURCES: u32 = 0xC000_009A;
 
-/// What KeSetHardwareCounterConfiguration answers while a thread profiles itself.
+/// What KeSetHardwareCounterConfiguration returns while a thread profiles itself.
 const STATUS_WMI_ALREADY_ENABLED: u32 = 0xC000_0303;
 
-/// Refused accesses that are kept of one processor: the first ones tell.
+/// Refused accesses kept for each processor: the first ones are enough to diagnose it.
 const FAULTS_KEPT: usize = 16;
 
-/// One processor, with what silicon refused on it.
+/// One processor, with the accesses that silicon refused on it.
 ///
-/// The core cannot be told of a #GP: on Windows it would be a bug check. It is kept here.
+/// The core cannot be informed of a #GP: on Windows it would be a bug check. It is kept here
+/// instead.
 pub struct Cpu {
     /// The processor.
     pub processor: Processor,
     /// What silicon refused, in order.
     pub faults: Vec<Fault>,
-    /// Cost of the interrupt being handled, that has not passed yet: the first look at the clock
-    /// in a handler is its entry, the cost lies between that and the next.
+    /// Cost of the interrupt being handled that has not yet passed: the first reading of the clock
+    /// in a handler is its entry, and the cost lies between that and the next.
     pub interrupt_cost: u64,
 }
 
 impl Cpu {
-    /// A processor on which nothing was refused yet.
+    /// A processor on which nothing has been refused yet.
     #[must_use]
     pub fn new(processor: Processor) -> Self {
         Self {
@@ -68,7 +70,7 @@ impl Cpu {
         })
     }
 
-    /// The interrupt that was handled ends; what it cost has passed.
+    /// Ends the interrupt being handled: its cost has passed.
     pub(crate) fn end_interrupt(&mut self) {
         let now = self.processor.timestamp();
         self.processor
@@ -140,7 +142,7 @@ const IN_A_DPC: Interrupted = Interrupted {
     process: 0,
     thread: 0,
 };
-/// Interrupts that are let in one after the other before the work goes on.
+/// The most interrupts taken one after the other before the work goes on.
 const INTERRUPTS_IN_A_ROW: usize = 1000;
 
 /// All processors, with the memory that they lend the core.
@@ -154,23 +156,23 @@ pub struct Host {
     states: Vec<Box<ProcessorState>>,
     rings: Vec<Vec<Word>>,
     events: Vec<Word>,
-    /// Processes and images are told of.
+    /// Whether processes and images are reported.
     pub(crate) watched: bool,
-    /// Others have as many routines as there may be.
+    /// Whether others have registered as many routines as there may be.
     pub(crate) watch_refused: bool,
     program: Box<Program>,
-    /// Somebody else owns the counters and does not give them.
+    /// Someone else owns the counters and does not release them.
     pub(crate) counters_taken: bool,
-    /// Somebody else handles the overflow interrupt.
+    /// Someone else handles the overflow interrupt.
     pub(crate) interrupt_taken: bool,
-    /// A thread profiles itself: the list of counters does not change.
+    /// A thread profiles itself: the list of counters cannot change.
     pub(crate) thread_profiles: bool,
-    /// The general counters that are added up for each thread, in order.
+    /// The general counters that Windows accumulates for each thread, in order.
     pub(crate) by_thread: Vec<u32>,
-    /// What becomes of overflows while the service has reserved the counters: it must give them
-    /// back before it can again.
+    /// How overflows are delivered while the service has reserved the counters: it must release
+    /// them before it can reserve them again.
     reserved: Option<Overflows>,
-    /// Most words that rings may take in all; above it there is no memory.
+    /// The most words that all rings together may take; beyond that there is no memory.
     pub(crate) ring_words_max: usize,
 }
 
@@ -205,7 +207,7 @@ impl Host {
         self.rings.push(Vec::new());
     }
 
-    /// The timer of one processor.
+    /// The timer of one processor fires.
     pub fn tick(&mut self, index: usize) {
         let ticked = self.local(index);
         let Some((waits, notes)) = ticked.map(|mut local| (local.tick(), local.take_notes()))
@@ -223,7 +225,7 @@ impl Host {
         }
     }
 
-    /// Interrupts are not masked any more: one that waits is taken.
+    /// Interrupts are no longer masked: those pending are taken.
     fn let_in(&mut self, index: usize) {
         for _ in 0..INTERRUPTS_IN_A_ROW {
             let taken = self
@@ -237,8 +239,8 @@ impl Host {
         }
     }
 
-    /// An overflow interrupt has come to one processor: to our handler, or to the HAL, where that
-    /// calls us back.
+    /// An overflow interrupt has arrived at one processor: goes to our handler, or to the HAL, if
+    /// that calls us back.
     pub fn interrupt(&mut self, index: usize, interrupted: &Interrupted) {
         if matches!(self.reserved, Some(Overflows::Callback { .. }))
             && let Some(cpu) = self.cpus.get_mut(index)
@@ -251,14 +253,14 @@ impl Host {
         }
     }
 
-    /// The HAL's overflow callback has come to one processor.
+    /// The HAL's overflow callback runs on one processor.
     pub fn callback(&mut self, index: usize, overflowed: u64) {
         if let Some(mut local) = self.local(index) {
             local.callback(overflowed);
         }
     }
 
-    /// Something happened on a processor, for who is told of it.
+    /// Reports an event on a processor, if anyone has asked for events.
     pub(crate) fn tell(&mut self, index: usize, event: impl Fn(u64) -> SystemEvent) {
         if self.watched {
             let now = self

@@ -5,14 +5,14 @@ use crate::processor::{Package, Processor};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// Units with a thread whose sibling has not come yet, by that sibling's APIC id.
+/// Units with a thread whose sibling has not yet appeared, by that sibling's APIC id.
 type Awaiting = BTreeMap<u32, Arc<Mutex<Package>>>;
 
 /// The processors with these leaves after power-on, in the same order.
 ///
-/// Each has a unit of its own, but for NetBurst with Hyper-Threading: there two processors whose
-/// initial APIC ids differ in bit 0 only are the threads of one unit. A unit whose second thread is
-/// not in the list still is one of two threads.
+/// Each has its own unit, except on NetBurst with Hyper-Threading: there two processors whose
+/// initial APIC ids differ only in bit 0 are the threads of one unit. A unit whose second thread is
+/// not in the list is still a unit for two threads.
 #[must_use]
 pub fn processors(leaves: &[Leaves]) -> Vec<Processor> {
     let mut awaiting = Awaiting::new();

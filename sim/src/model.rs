@@ -17,20 +17,20 @@ use std::collections::BTreeMap;
 use std::fmt;
 use zerocopy::FromZeros;
 
-/// Sessions that can be open at once.
+/// The number of sessions that can be open at once.
 const SESSIONS: usize = 7;
 /// Memory that all sample rings together may take, in bytes.
 const RING_BYTES_MAX: u64 = 256 << 20;
-/// The process of the system, which is the parent of the short program.
+/// The System process, the parent of the short program.
 const SYSTEM: u32 = 4;
-/// What a modelled machine says of itself.
+/// How a modelled machine describes itself.
 const MODELLED: About = About {
     answerer: concat!("modelled machine (halprof ", env!("CARGO_PKG_VERSION"), ")"),
     modelled: true,
     ring_bytes_max: RING_BYTES_MAX,
 };
 
-/// A handle on the modelled device: what a file object is to the driver.
+/// A handle to the modelled device: what a file object is to the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Handle(pub u64);
 
@@ -65,13 +65,14 @@ impl Model {
         Self::with_sessions(leaves, SESSIONS)
     }
 
-    /// The same with memory for so many sessions; 0 is a machine without any for counters.
+    /// The same with memory for this many sessions; with 0 it has no memory for counters at all.
     #[must_use]
     pub fn with_sessions(leaves: &[Leaves], sessions: usize) -> Self {
         Self::made(leaves, sessions, MODELLED)
     }
 
-    /// The same, and the service says this of itself: what a driver would say, to compare with it.
+    /// The same, with a service that describes itself like this: as a driver would, to compare the
+    /// two.
     #[must_use]
     pub fn with_about(leaves: &[Leaves], about: About) -> Self {
         Self::made(leaves, SESSIONS, about)
@@ -105,7 +106,7 @@ impl Model {
         handle
     }
 
-    /// A handle's process loses the privilege to see kernel addresses.
+    /// Takes from a handle's process the privilege to see kernel addresses.
     pub fn hide_kernel_addresses(&mut self, handle: Handle) {
         if let Some(opened) = self.handles.get_mut(&handle) {
             opened.kernel_addresses = false;
@@ -154,12 +155,12 @@ impl Model {
         (completion.status, length)
     }
 
-    /// Begins a workload on its processors, in place of one that has not ended.
+    /// Begins a workload on its processors, in place of one that has not finished.
     pub fn begin(&mut self, workload: &Workload) {
         self.run = Some(Run::begin(workload, &mut self.service));
     }
 
-    /// Runs the workload for at most so many nanoseconds of its time on every processor. Answers
+    /// Runs the workload for at most this many nanoseconds of its time on every processor. Returns
     /// whether any of it is left.
     pub fn advance(&mut self, nanoseconds: u64) -> bool {
         let run = self.run.as_mut();
@@ -172,7 +173,8 @@ impl Model {
         run.map_or(0, |run| run.elapsed_ns(&mut self.service))
     }
 
-    /// What silicon refused the core: on a real machine each would have been a bug check.
+    /// The accesses that silicon refused to the core: on a real machine each would have been a bug
+    /// check.
     pub fn faults(&mut self) -> Vec<Fault> {
         self.service
             .processors()
@@ -191,34 +193,34 @@ impl Model {
             .map(|cpu| &mut cpu.processor)
     }
 
-    /// Somebody else takes the counters, and no session can start; or gives them back.
+    /// Someone else takes the counters, so that no session can start, or releases them.
     pub fn take_counters(&mut self, taken: bool) {
         self.service.processors().counters_taken = taken;
     }
 
-    /// Somebody else handles the overflow interrupt, and no session can sample addresses; or stops
-    /// doing so.
+    /// Someone else takes the overflow interrupt, so that no session can sample addresses, or
+    /// releases it.
     pub fn take_interrupt(&mut self, taken: bool) {
         self.service.processors().interrupt_taken = taken;
     }
 
-    /// A thread profiles itself from now on, or not any more: the counters that are added up for each
-    /// thread stay so long as they are.
+    /// A thread begins to profile itself, or stops: meanwhile the list of counters that are
+    /// accumulated for each thread cannot change.
     pub fn profile_a_thread(&mut self, profiles: bool) {
         self.service.processors().thread_profiles = profiles;
     }
 
-    /// The general counters that are added up for each thread, in order.
+    /// The general counters that are accumulated for each thread, in order.
     pub fn counted_by_thread(&mut self) -> Vec<u32> {
         self.service.processors().by_thread.clone()
     }
 
-    /// Others have as many routines for processes and images as there may be, or not any more.
+    /// Others register as many routines for processes and images as there may be, or remove them.
     pub fn refuse_watching(&mut self, refused: bool) {
         self.service.processors().watch_refused = refused;
     }
 
-    /// Whether processes and images are told of.
+    /// Whether processes and images are reported.
     pub fn is_watching(&mut self) -> bool {
         self.service.processors().watched
     }
@@ -235,7 +237,7 @@ impl Model {
         host.tell(0, |now| events::process_ended(now, process));
     }
 
-    /// An image was mapped into a process, or with 0 into the kernel.
+    /// An image was mapped into a process, or into the kernel if `process` is 0.
     pub fn image_loaded(&mut self, process: u32, start: u64, bytes: u64, path: &str) {
         let path: Vec<u16> = path.encode_utf16().collect();
         let host = self.service.processors();
@@ -244,17 +246,17 @@ impl Model {
         });
     }
 
-    /// The time has come to ask again for what could not be had.
+    /// The time has come to retry what was refused before.
     pub fn ask_again(&mut self) {
         self.service.ask_again();
     }
 
-    /// Leaves so many bytes of memory for sample rings.
+    /// Leaves this many bytes of memory for sample rings.
     pub fn limit_ring_memory(&mut self, bytes: usize) {
         self.service.processors().ring_words_max = bytes / 8;
     }
 
-    /// Sleeps and wakes: every register is lost.
+    /// Sleeps and wakes: all registers lose their contents.
     pub fn sleep_and_wake(&mut self) {
         self.sleep();
         self.wake();
@@ -265,7 +267,7 @@ impl Model {
         self.service.suspend();
     }
 
-    /// Wakes from [`Self::sleep`] with every register lost.
+    /// Wakes from [`Self::sleep`]; all registers have lost their contents.
     pub fn wake(&mut self) {
         for cpu in &mut self.service.processors().cpus {
             let now = cpu.processor.timestamp();
@@ -294,7 +296,7 @@ impl Model {
     }
 }
 
-/// Whether the I/O manager lets a request through to the driver: the code's access bits name rights
+/// Whether the I/O manager passes a request on to the driver: the code's access bits name rights
 /// that the handle must have been opened with ("Defining I/O Control Codes", Windows driver docs).
 #[must_use]
 pub fn io_manager_grants(code: RequestCode, granted: &[Access]) -> bool {

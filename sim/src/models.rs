@@ -1,15 +1,15 @@
-//! Built-in models of processors, as data: only the leaves that decide something.
+//! Built-in models of processors, as data: only the leaves that matter.
 //!
-//! Most values are read from dumps of processors of the kind. Not backed by a dump at hand, and to be
-//! compared with one: `sapphire-rapids`, `bulldozer`, `zen2`, `zen4` and `kvm-amd`. Adapted from a
-//! dump: `skylake` (Hyper-Threading, so half the counters), `pentium3` (local APIC enabled),
-//! the leaves of Hyper-V (each constant says from which machine), and the processors' number.
+//! Most values are from dumps of processors of that kind. Not yet backed by a dump, and to be
+//! checked against one: `sapphire-rapids`, `bulldozer`, `zen2`, `zen4` and `kvm-amd`. Adapted from
+//! a dump: `skylake` (Hyper-Threading, so half the counters), `pentium3` (local APIC enabled), the
+//! leaves of Hyper-V (each constant says from which machine), and the number of processors.
 
 use crate::cpuid::Leaves;
 use hal_profile::machine::CpuidResult;
 use std::collections::BTreeSet;
 
-/// A processor that a machine can be modelled from without a dump.
+/// A processor model that needs no dump.
 #[derive(Clone, Copy, Debug)]
 pub struct Model {
     /// What `--machine` takes.
@@ -19,18 +19,18 @@ pub struct Model {
     kinds: &'static [Kind],
 }
 
-/// Processors that differ in their APIC ids only.
+/// Processors that differ only in their APIC ids.
 #[derive(Clone, Copy, Debug)]
 struct Kind {
     count: usize,
     rows: &'static [&'static [Row]],
 }
 
-/// One answer: leaf, sub-leaf if the leaf has them, EAX, EBX, ECX, EDX.
+/// One answer: leaf, sub-leaf if the leaf has any, EAX, EBX, ECX, EDX.
 type Row = (u32, Option<u32>, [u32; 4]);
 
 impl Model {
-    /// Its logical processors, each with an APIC id of its own: its index.
+    /// Its logical processors; the APIC id of each is its index.
     #[must_use]
     pub fn processors(&self) -> Vec<Leaves> {
         self.kinds
@@ -59,7 +59,7 @@ impl Kind {
 /// Other names of models.
 pub const ALIASES: [(&str, &str); 1] = [("hyperv-masked", "hyperv-root-2012")];
 
-/// The model of that name or alias, in either case.
+/// The model with that name or alias, in either case.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Model> {
     let alias = ALIASES
@@ -71,17 +71,17 @@ pub fn find(name: &str) -> Option<&'static Model> {
         .find(|model| model.name.eq_ignore_ascii_case(name))
 }
 
-/// The same processors again and again, up to `n`; none where there are none.
+/// The same processors repeated up to `n`; none if there are none to repeat.
 ///
 /// The first round keeps its APIC ids, so that threads of one core stay together; each further
-/// round has them shifted past the highest. Where they are not unique (before the Pentium 4 the
+/// round has them shifted past the highest. If they are not unique (before the Pentium 4 the
 /// initial APIC id is not in leaf 1), the id is the index.
 #[must_use]
 pub fn repeat(processors: &[Leaves], n: usize) -> Vec<Leaves> {
     let mut ids: Vec<u32> = processors.iter().map(Leaves::apic_id).collect();
     let highest = ids.iter().copied().max().unwrap_or(0);
     let unique = ids.iter().collect::<BTreeSet<_>>().len() == ids.len();
-    // Ids beyond this come from a damaged dump: 2048 rounds of them would not fit 32 bits.
+    // Larger ids come from a damaged dump: 2048 rounds of them would not fit 32 bits.
     let stride = if unique && highest < 1 << 20 {
         (highest + 1).next_power_of_two()
     } else {
@@ -123,7 +123,7 @@ fn with_apic_id(leaves: &Leaves, id: u32) -> Leaves {
     leaves
 }
 
-/// Every built-in model; the first is what a machine is modelled from where nothing else is said.
+/// Every built-in model; the first is the default.
 pub const MODELS: &[Model] = &[
     Model {
         name: "sapphire-rapids",
@@ -567,8 +567,8 @@ const HYPERV: &[Row] = &[
 ];
 
 /// 0x40000003 of an Intel root of build 18362 (Comet Lake): CreatePartitions (EBX\[0\]),
-/// CpuManagement (EBX\[12\]), and performance-monitor support (EDX\[2\]). Its EAX and ECX are not
-/// in the list at hand: EAX is the privileges that every partition has, ECX is left 0.
+/// CpuManagement (EBX\[12\]), and performance-monitor support (EDX\[2\]). The published dump lacks
+/// EAX and ECX: EAX is the privileges that every partition has, ECX is left 0.
 const ROOT_INTEL: &[Row] = &[(0x40000003, None, [0x3FFF, 0x002BB9FF, 0, 0x19FFFBF6])];
 
 /// The same of an AMD root of build 14393 (Zen 1): EDX\[2\] is clear.
@@ -594,13 +594,13 @@ const GUEST_OFFERED: &[Row] = &[(0x40000003, None, [0x2E7F, 0x003B8030, 0, 0xE0B
 /// 0x40000003 of an Intel root of build 9600 (Nehalem-EX): EDX\[2\] is clear.
 const ROOT_2012: &[Row] = &[(0x40000003, None, [0x1FFF, 0x39FF, 0x12, 0x3BB3])];
 
-/// Where an Intel partition has no counters, leaf 0x0A is 0 and PDCM (CPUID.1:ECX\[15\]) hidden.
+/// If an Intel partition has no counters, leaf 0x0A is 0 and PDCM (CPUID.1:ECX\[15\]) is hidden.
 const NO_COUNTERS: &[Row] = &[
     (0x1, None, [0x000806F8, 0x00100800, 0xFFFE7BFF, 0xBFEBFBFF]),
     (0xA, None, [0, 0, 0, 0]),
 ];
 
-/// QEMU with hv_* flags: KVM's own leaves move to 0x40000100, and EDX of 0x40000003 has never the
+/// QEMU with hv_* flags: KVM's own leaves move to 0x40000100, and EDX of 0x40000003 never has the
 /// bit for counters, whatever leaf 0x0A offers (its EDX\[3\] is CPU_DYNAMIC_PARTITIONING).
 const KVM_BEHIND_HYPERV: &[Row] = &[
     (0x40000003, None, [0xE7F, 0, 0, 0x8]),
@@ -651,9 +651,10 @@ mod tests {
         }
     }
 
-    /// 0x40000003 tells a root partition by CreatePartitions (EBX\[0\]) and CpuManagement
-    /// (EBX\[12\]), and whether it lends counters by EDX\[2\] (TLFS, "Feature Discovery"); where an
-    /// Intel one does not, leaf 0x0A is 0, and an AMD root hides PerfCtrExtCore and IBS.
+    /// 0x40000003 identifies a root partition by CreatePartitions (EBX\[0\]) and CpuManagement
+    /// (EBX\[12\]), and says by EDX\[2\] whether it offers counters (TLFS, "Feature Discovery");
+    /// where an Intel partition has none, leaf 0x0A is 0, and an AMD root hides PerfCtrExtCore and
+    /// IBS.
     #[test]
     fn partitions_of_hyperv_are_what_dumps_of_them_show() {
         for (name, root, lends, architectural) in [
@@ -688,7 +689,7 @@ mod tests {
         assert_eq!(signature, b"KVMKVMKVM\0\0\0");
     }
 
-    /// What each model is there for: leaf, sub-leaf, and the EAX that makes it so.
+    /// What each model exists for: leaf, sub-leaf, and the EAX that makes it so.
     #[test]
     fn models_are_what_they_claim() {
         for (name, leaf, eax) in [

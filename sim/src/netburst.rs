@@ -4,8 +4,8 @@
 //!
 //! Not modelled: cascading (CASCADE and the extended-cascade bits are accepted and start nothing),
 //! tagging other than of replays for misses of the first-level data cache, and the errata of
-//! counters written or stopped while they count. With COMPARE and COMPLEMENT silicon counts the
-//! clocks of modes not selected too; the model does so only at threshold 15, where every clock
+//! counters written or stopped while they count. With COMPARE and COMPLEMENT silicon also counts
+//! the clocks of unselected modes; the model does so only at threshold 15, where every clock
 //! counts.
 
 mod counter;
@@ -37,22 +37,22 @@ const DS_AREA: u32 = 0x600;
 const PERFMON_AVAILABLE: u64 = 1 << 7;
 /// IA32_MISC_ENABLE\[12:11\], read only: neither branch trace store nor PEBS is available.
 const NO_BTS_NO_PEBS: u64 = 0b11 << 11;
-/// IA32_MISC_ENABLE\[22\]: limit CPUID's greatest leaf.
+/// IA32_MISC_ENABLE\[22\]: limit CPUID's highest leaf.
 const LIMIT_CPUID: u64 = 1 << 22;
 /// MSR_PEBS_ENABLE\[24\] and \[12:0\]: tagging, and the tag.
 const REPLAY_TAG: u64 = 1 << 24 | 0x1FFF;
-/// MSR_PEBS_ENABLE\[26:25\]: for which of the two threads.
+/// MSR_PEBS_ENABLE\[26:25\]: which of the two threads it applies to.
 const PEBS_THREADS: u64 = 0b11 << 25;
 /// MSR_PEBS_MATRIX_VERT\[12:0\].
 const MATRIX_BITS: u64 = 0x1FFF;
 /// CPUID.1:EDX\[21\]: debug store.
 const DS: u32 = 1 << 21;
-/// CPUID.1:EDX\[28\]: EBX\[23:16\] says how many logical processors a package has.
+/// CPUID.1:EDX\[28\]: EBX\[23:16\] holds the number of logical processors in a package.
 const HTT: u32 = 1 << 28;
 /// RDPMC's ECX\[31\]: read the low 32 bits only.
 const FAST_READ: u32 = 1 << 31;
 
-/// A register of the unit; arrays by place.
+/// A register of the unit; array registers by index.
 #[derive(Clone, Copy)]
 enum Register {
     Counter(usize),
@@ -75,20 +75,20 @@ struct Registers {
     ds_area: [u64; 2],
 }
 
-/// The unit of a NetBurst core, which is a package but for the Pentium D.
+/// The unit of a NetBurst core: a whole package, except on the Pentium D.
 #[derive(Clone, Debug)]
 pub(crate) struct NetBurst {
     model: u8,
     /// Threads that share it: 2 with Hyper-Threading.
     threads: usize,
     debug_store: bool,
-    /// Whether an overflow sets OVF, which it does but for an erratum.
+    /// Whether an overflow sets OVF, as it does without the erratum.
     flags_overflow: bool,
     registers: Registers,
     counters: [Counter; 18],
-    /// Up to where each thread has been counted.
+    /// Up to where each thread's events have been counted.
     counted: [Counts; 2],
-    /// Threads to be interrupted for what a register access counted.
+    /// Threads to be interrupted for what was counted during a register access.
     pending: u8,
 }
 
@@ -182,7 +182,7 @@ impl NetBurst {
         }
     }
 
-    /// Bits that may not be written as ones. Bits 63:40 of a counter are dropped.
+    /// Bits that may not be written as ones. Bits 63:40 of a counter are ignored.
     fn reserved(&self, register: Register) -> u64 {
         let without_threads = |bits| if self.threads == 2 { 0 } else { bits };
         match register {
@@ -226,7 +226,7 @@ impl NetBurst {
         }
     }
 
-    /// Connects the counters as the registers now say.
+    /// Connects the counters as the registers now specify.
     fn connect(&mut self) {
         for counter in 0..COUNTERS.len() {
             for thread in 0..self.threads {
@@ -267,8 +267,8 @@ impl NetBurst {
     }
 }
 
-/// Logical processors of one core: 2 with Hyper-Threading, which is there where the package's
-/// logical processors (CPUID.1:EBX\[23:16\]) are more than its cores (CPUID.4:EAX\[31:26\] + 1).
+/// Logical processors of one core: 2 with Hyper-Threading, which is present if the package has more
+/// logical processors (CPUID.1:EBX\[23:16\]) than cores (CPUID.4:EAX\[31:26\] + 1).
 fn threads(leaves: &Leaves) -> usize {
     let version = leaves.get(1, 0);
     let logical = version.ebx >> 16 & 0xFF;
@@ -280,7 +280,7 @@ fn threads(leaves: &Leaves) -> usize {
     }
 }
 
-/// Each clock, in any mode.
+/// Every clock, in any mode.
 const EVERY_CLOCK: Feed = Feed {
     event: Event::Cycles,
     user: true,
@@ -288,8 +288,8 @@ const EVERY_CLOCK: Feed = Feed {
     compare: Compare::Off,
 };
 
-/// Whether user and kernel mode of `thread` count. An event of the package counts in the modes
-/// merged, each thread's share of it in that thread's own mode.
+/// Whether user and kernel mode of `thread` count. An event of the package counts in the merged
+/// modes, each thread's share of it in that thread's own mode.
 fn modes(escr: Escr, row: &Row, thread: usize) -> (bool, bool) {
     if row.thread_specific {
         escr.modes(thread)
@@ -313,8 +313,8 @@ impl Unit for NetBurst {
         Some(Ok(self.load(register, thread)))
     }
 
-    /// The other thread has to be counted up to the present before: what it did until then still
-    /// belongs to the registers as they were.
+    /// The other thread must first be counted up to the present: what it did until now still
+    /// belongs to the old register values.
     fn write_msr(
         &mut self,
         thread: usize,
@@ -345,8 +345,8 @@ impl Unit for NetBurst {
         std::mem::take(&mut self.pending)
     }
 
-    /// One count after the overflow. Where both threads feed a counter the interrupt may come
-    /// earlier than either one's watch says.
+    /// The interrupt comes one count after the overflow. If both threads feed a counter, it may
+    /// come earlier than either thread's watch says.
     fn watches(&self, thread: usize, visit: &mut dyn FnMut(Watch)) {
         for (counter, cccr) in self.counters.iter().zip(&self.registers.cccrs) {
             if cccr.ovf_pmi() != 0 {

@@ -1,10 +1,10 @@
-//! The events of NetBurst, and what each mask of theirs counts.
+//! The events of NetBurst, and what each of their masks counts.
 //!
 //! SDM vol. 3, "Pentium 4 and Intel Xeon Processor Performance Monitoring Events".
 
 use crate::event::Event;
 
-/// An event of one or two ESCRs.
+/// An event that one or two ESCRs can select.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     /// The manual's name.
@@ -15,13 +15,14 @@ pub struct Row {
     pub escrs: &'static [u32],
     /// The mask bits that the manual documents; all others must be 0.
     pub mask: u16,
-    /// Belongs to one thread. Otherwise it is the package's, and the bits of both threads merge.
+    /// Whether it belongs to one thread. Otherwise it is the package's, and the bits of both
+    /// threads merge.
     pub thread_specific: bool,
     /// The first model that has it.
     pub first_model: u8,
-    /// What whole masks count; a mask that is not here counts nothing in the model.
+    /// What complete masks count; a mask that is not listed counts nothing in the model.
     pub counts: &'static [(u16, Event)],
-    /// The tagging without which it counts nothing.
+    /// The tagging that it needs to count anything.
     pub tagging: Option<Replay>,
 }
 
@@ -71,7 +72,7 @@ impl Row {
 /// Every documented event, in the order of the manual.
 pub const ROWS: [Row; 47] = [
     independent("TC_deliver_mode", 0x01, &[0x3C4, 0x3C5], 0x00FF),
-    // NetBurst has no first-level instruction cache: a miss of the trace cache is the nearest.
+    // NetBurst has no first-level instruction cache: a miss of the trace cache comes closest.
     specific("BPU_fetch_request", 0x03, &[0x3B2, 0x3B3], 0x0001)
         .counting(&[(0x0001, Event::L1iMisses)]),
     specific("ITLB_reference", 0x18, &[0x3B6, 0x3B7], 0x0007),
@@ -81,8 +82,8 @@ pub const ROWS: [Row; 47] = [
     specific("store_port_replay", 0x05, &[0x3AE, 0x3AF], 0x0002),
     specific("MOB_load_replay", 0x03, &[0x3AA, 0x3AB], 0x003A),
     independent("page_walk_type", 0x01, &[0x3AC, 0x3AD], 0x0003),
-    // RD_2ndL_MISS, RD_3rdL_MISS and WR_2ndL_MISS together are the nearest on parts without a third
-    // level, RD_3rdL_MISS alone on those with one. The model does not ask which it is.
+    // RD_2ndL_MISS, RD_3rdL_MISS and WR_2ndL_MISS together come closest on parts without a third
+    // level, RD_3rdL_MISS alone on those with one. The model does not distinguish the two.
     specific("BSQ_cache_reference", 0x0C, &[0x3A0, 0x3A1], 0x073F)
         .counting(&[(0x0700, Event::LlcMisses), (0x0200, Event::LlcMisses)]),
     specific("IOQ_allocation", 0x03, &[0x3A2, 0x3A3], 0xEFFF),
@@ -109,7 +110,7 @@ pub const ROWS: [Row; 47] = [
     specific("retired_branch_type", 0x04, &[0x3C2, 0x3C3], 0x001F),
     specific("resource_stall", 0x01, &[0x3CA, 0x3CB], 0x0020),
     independent("WC_Buffer", 0x05, &[0x3A8, 0x3A9], 0x0007),
-    // The manual prints ESCR select 3 for this and the next three, but that of the FSB ESCRs is 6.
+    // The manual prints ESCR select 3 for this and the next three, but the FSB ESCRs have 6.
     independent("b2b_cycles", 0x16, &[0x3A2, 0x3A3], 0x007E),
     independent("bnr", 0x08, &[0x3A2, 0x3A3], 0x0007),
     independent("snoop", 0x06, &[0x3A2, 0x3A3], 0x00C4),
@@ -121,7 +122,7 @@ pub const ROWS: [Row; 47] = [
         .counting(&[(0x0001, Event::L1dMisses)])
         .tagged_by(L1_LOAD_MISS),
     // Nothing is tagged in the model, so NBOGUSTAG adds nothing to NBOGUSNTAG. Masks with the bogus
-    // ones ask for what never retires.
+    // bits select what never retires.
     specific("instr_retired", 0x02, &[0x3B8, 0x3B9], 0x000F)
         .counting(&[(0x0001, Event::Instructions), (0x0003, Event::Instructions)]),
     specific("uops_retired", 0x01, &[0x3B8, 0x3B9], 0x0003),
@@ -157,7 +158,7 @@ const fn independent(name: &'static str, select: u8, escrs: &'static [u32], mask
     }
 }
 
-/// The event that `select` means in the ESCR at `msr`, on a processor of this model.
+/// The event that `select` means in the ESCR at `msr`, on this processor model.
 #[must_use]
 pub fn selected(msr: u32, select: u8, model: u8) -> Option<&'static Row> {
     ROWS.iter()

@@ -1,8 +1,8 @@
-//! Which NetBurst counters there are, and which ESCRs can feed them.
+//! Which NetBurst counters exist, and which ESCRs can feed them.
 //!
 //! SDM vol. 3B (September 2016), table 18-63.
 
-/// The block of the processor that a counter stands in. A CCCR's ESCR select is local to it.
+/// The block of the processor that a counter belongs to. A CCCR's ESCR select is local to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
     /// Branch prediction unit: counters 0 to 3.
@@ -24,7 +24,7 @@ pub struct Counter {
     pub name: &'static str,
     /// The manual's name of its CCCR.
     pub cccr_name: &'static str,
-    /// Where it stands.
+    /// Its block.
     pub group: Group,
     /// CCCR bit 11 is the extended-cascade enable on models 2, 3, 4 and 6; elsewhere reserved.
     pub extended_cascade: bool,
@@ -51,16 +51,16 @@ pub struct Escr {
     pub name: &'static str,
     /// Its MSR.
     pub msr: u32,
-    /// The ESCR select by which the CCCRs of `counters` mean it.
+    /// The ESCR select with which the CCCRs of `counters` choose it.
     pub select: u8,
     /// The counters that it can feed.
     pub counters: &'static [u8],
-    /// It is on models 0 to 2 only; #GP on later ones.
+    /// It exists on models 0 to 2 only; #GP on later ones.
     pub early: bool,
 }
 
 impl Escr {
-    /// Whether processors of this model have it.
+    /// Whether this processor model has it.
     #[must_use]
     pub const fn exists_on(&self, model: u8) -> bool {
         !self.early || model <= 2
@@ -120,7 +120,7 @@ pub const COUNTERS: [Counter; 18] = [
     counter(17, "MSR_IQ_COUNTER5", "MSR_IQ_CCCR5", Group::Iq, true),
 ];
 
-/// The 45 ESCRs, by MSR. 0x3BF is none: there is no MSR_SSU_ESCR1.
+/// The 45 ESCRs, by MSR. 0x3BF is not one: there is no MSR_SSU_ESCR1.
 pub const ESCRS: [Escr; 45] = [
     escr("MSR_BSU_ESCR0", 0x3A0, 7, &[0, 1]),
     escr("MSR_BSU_ESCR1", 0x3A1, 7, &[2, 3]),
@@ -195,8 +195,8 @@ const fn escr(name: &'static str, msr: u32, select: u8, counters: &'static [u8])
     }
 }
 
-/// The place in [`ESCRS`] of the one that `select` in the CCCR of `counter` means, on a processor
-/// of this model.
+/// The index in [`ESCRS`] of the one that `select` in the CCCR of `counter` chooses, on this
+/// processor model.
 #[must_use]
 pub fn selected(counter: usize, select: u8, model: u8) -> Option<usize> {
     ESCRS.iter().position(|escr| {

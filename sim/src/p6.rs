@@ -27,7 +27,7 @@ const MISC_ENABLE: u32 = 0x1A0;
 const WIDTH: u32 = 40;
 /// PerfEvtSel 21 and 63:32.
 const SELECT_RESERVED: u64 = 0xFFFF_FFFF_0020_0000;
-/// Bit 22 is EN in PerfEvtSel0 alone.
+/// Bit 22 is EN in PerfEvtSel0 only.
 const SELECT1_RESERVED: u64 = SELECT_RESERVED | 1 << 22;
 /// Models of the Pentium M; 15H is a system on a chip around one.
 const PENTIUM_M: [u32; 3] = [0x09, 0x0D, 0x15];
@@ -38,10 +38,10 @@ const PERFMON_AVAILABLE: u64 = 1 << 7;
 #[derive(Clone, Debug)]
 pub(crate) struct P6 {
     pentium_m: bool,
-    /// EN is in PerfEvtSel0 alone, and enables both counters.
+    /// EN exists only in PerfEvtSel0, and enables both counters.
     selects: [EventSelect; 2],
     counters: [Counter; 2],
-    /// An overflow seen by a register access, to be answered by the next count.
+    /// An overflow seen during a register access, to be reported by the next count.
     pending: bool,
 }
 
@@ -80,7 +80,7 @@ impl P6 {
         }
     }
 
-    /// Bits that may not be written as ones; `None` where there is no such register.
+    /// Bits that may not be written as ones; `None` if there is no such register.
     fn reserved(&self, msr: u32) -> Option<u64> {
         match msr {
             PERF_CTR0 | PERF_CTR1 => Some(0),
@@ -92,7 +92,7 @@ impl P6 {
     }
 }
 
-/// What WRMSR to a counter puts there: the low 32 bits, and copies of bit 31 above them.
+/// The value that WRMSR puts into a counter: the low 32 bits, and copies of bit 31 above them.
 fn sign_extended(value: u64) -> u64 {
     i64::from((value as u32).cast_signed()).cast_unsigned()
 }
@@ -110,7 +110,7 @@ impl Unit for P6 {
         Some(Ok(value))
     }
 
-    /// Of IA32_MISC_ENABLE the model has the one read-only bit, which a write leaves as it is.
+    /// The model has only the read-only bit of IA32_MISC_ENABLE, which a write does not change.
     fn write_msr(
         &mut self,
         _thread: usize,
@@ -158,7 +158,7 @@ impl Unit for P6 {
         WIDTH
     }
 
-    /// Pentium M and later do; the older ones leave LVTPC as it is (perfctr, oprofile).
+    /// Pentium M and later mask it; the older ones leave LVTPC as it is (perfctr, oprofile).
     fn masks_on_delivery(&self) -> bool {
         self.pentium_m
     }

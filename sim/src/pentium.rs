@@ -106,8 +106,8 @@ impl Unit for Pentium {
         Some(Ok(value))
     }
 
-    /// Refuses ones in bits 63:40 of a counter too: no manual says what they would do, and a
-    /// driver has to write zeros there.
+    /// Ones in bits 63:40 of a counter are refused too: no manual says what they would do, so a
+    /// driver must write zeros there.
     fn write_msr(
         &mut self,
         _thread: usize,
@@ -146,7 +146,7 @@ impl Unit for Pentium {
         0
     }
 
-    /// None: an overflow only shows on a pin.
+    /// None: an overflow shows only on a pin.
     fn watches(&self, _thread: usize, _visit: &mut dyn FnMut(Watch)) {}
 
     fn counter_width(&self) -> u32 {

@@ -28,7 +28,7 @@ const WINDOWS_LVTPC: u32 = 0xFE;
 /// LVTPC's mask bit.
 const LVTPC_MASK: u32 = 1 << 16;
 
-/// A register as it is found: these bits cleared, then those set.
+/// A register as a session finds it: these bits cleared, then those set.
 struct Found {
     behaviour: Behaviour,
     msr: u32,
@@ -49,8 +49,8 @@ const fn found(behaviour: Behaviour, msr: u32, cleared: u64, set: u64) -> Found 
 const INSTRUCTIONS: u64 = 0x43_00C0;
 
 /// IA32_PERF_GLOBAL_CTRL and PerfCntrGlobalCtl, IA32_DEBUGCTL's FREEZE_PERFMON_ON_PMI (AMD's has
-/// the same number), PERFEVTSEL0 of Intel and of AMD, IA32_FIXED_CTR_CTRL; the switches of branch
-/// recording: IA32_DEBUGCTL, IA32_LBR_CTL, DBG_EXTN_CFG.
+/// the same number), PERFEVTSEL0 of Intel and of AMD, IA32_FIXED_CTR_CTRL; the enable bits of
+/// branch recording in IA32_DEBUGCTL, IA32_LBR_CTL and DBG_EXTN_CFG.
 const FOUND: [Found; 10] = [
     found(Behaviour::ClearedGlobal, 0x38F, u64::MAX, 0),
     found(Behaviour::ClearedGlobal, 0xC000_0301, u64::MAX, 0),
@@ -64,7 +64,7 @@ const FOUND: [Found; 10] = [
     found(Behaviour::BranchesOn, 0xC000_010F, 0, 1 << 6),
 ];
 
-/// How often software touched this processor's registers.
+/// How often software accessed this processor's registers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accesses {
     /// RDMSR.
@@ -77,10 +77,10 @@ pub struct Accesses {
     pub apic: u64,
 }
 
-/// A unit with the interrupts that it has asked for and a thread has not yet taken notice of.
+/// A unit, with the interrupts that it has requested and that a thread has not yet noticed.
 ///
-/// Each of its threads counts up as soon as anything happens on it, so that a register written by
-/// one takes nothing away from the other.
+/// Each of its threads counts up to the present whenever anything happens on it, so that a register
+/// write by one takes nothing away from the other.
 pub(crate) struct Package {
     unit: Box<dyn Unit>,
     /// One bit for each thread.
@@ -111,8 +111,8 @@ pub struct Processor {
 }
 
 impl Processor {
-    /// A processor after power-on, with the unit that its leaves declare. It shares it with nobody:
-    /// see [`processors`](crate::machine::processors).
+    /// A processor after power-on, with the unit that its leaves declare. It shares the unit with
+    /// no other: see [`processors`](crate::machine::processors).
     #[must_use]
     pub fn new(leaves: Leaves) -> Self {
         let mut unit = select_unit(&leaves);
@@ -149,7 +149,7 @@ impl Processor {
         }
     }
 
-    /// The unit, if it is one of several threads.
+    /// The unit, if several threads share it.
     pub(crate) fn shared_package(&self) -> Option<Arc<Mutex<Package>>> {
         let shared = self.package()?.unit.threads() > 1;
         self.package.clone().filter(|_| shared)
@@ -180,7 +180,7 @@ impl Processor {
         };
     }
 
-    /// Somebody keeps CR4.PCE clear from now on, whatever is written.
+    /// Someone keeps CR4.PCE clear from now on, whatever is written.
     pub fn guard_pce(&mut self) {
         self.guards_pce = true;
     }
@@ -200,7 +200,7 @@ impl Processor {
             .unwrap_or(Err(Fault::ReadMsr { msr }))
     }
 
-    /// WRMSR. What it changes holds for what is retired from now on.
+    /// WRMSR. The change applies to what retires from now on.
     pub fn wrmsr(&mut self, msr: u32, value: u64) -> Result<(), Fault> {
         self.accesses.wrmsr += 1;
         self.require_msrs()?;
@@ -217,7 +217,7 @@ impl Processor {
         result
     }
 
-    /// RDPMC, with the counter as ECX has it.
+    /// RDPMC, with the counter as in ECX.
     pub fn rdpmc(&mut self, counter: u32) -> Result<u64, Fault> {
         self.accesses.rdpmc += 1;
         self.require_msrs()?;
@@ -261,8 +261,9 @@ impl Processor {
         &self.counts
     }
 
-    /// Events happen: `counts` is all that has happened by then, not less than before. Counters
-    /// add it up, and overflows raise their interrupts, here or on the thread that they name.
+    /// Events happen: `counts` is all that has happened so far, never less than before. Counters
+    /// add it up, and overflows raise their interrupts, on this thread or on the one that they
+    /// name.
     pub fn retire(&mut self, counts: Counts) {
         self.counts = counts;
         let thread = self.thread;
@@ -278,21 +279,21 @@ impl Processor {
         }
     }
 
-    /// Whether the branches that are taken are recorded now.
+    /// Whether taken branches are being recorded.
     #[must_use]
     pub fn records_branches(&self) -> bool {
         self.package()
             .is_some_and(|package| package.unit.records_branches())
     }
 
-    /// A branch is taken: before the events that it is part of are counted.
+    /// A branch is taken: called before the events that it causes are counted.
     pub fn branch(&mut self, taken: &Taken) {
         if let Some(mut package) = self.package() {
             package.unit.branch(taken);
         }
     }
 
-    /// What its counters are told of all that has happened.
+    /// The counts that its counters see of all that has happened.
     fn counted(&self) -> Counts {
         if self.unkind().has(Behaviour::DeadCounters) {
             Counts::default()
@@ -301,14 +302,14 @@ impl Processor {
         }
     }
 
-    /// Which unkind behaviours it shows.
+    /// Its unkind behaviours.
     #[must_use]
     pub fn unkind(&self) -> Unkind {
         self.leaves.unkind()
     }
 
-    /// The overflow that comes by then; of several the one whose counter was preset furthest from
-    /// it. Looked for only where it matters.
+    /// The overflow that has happened by then; if several, the one whose counter was preset
+    /// furthest from it. Looked for only on unkind processors.
     fn overflow(&self, counted: &Counts) -> Option<Watch> {
         let mut found: Option<Watch> = None;
         if !self.unkind().is_empty() {
@@ -322,12 +323,12 @@ impl Processor {
         found
     }
 
-    /// All that happens here is counted from 0 again. Counters keep what they have added up.
+    /// Starts all counts from 0 again. Counters keep their values.
     pub fn begin_anew(&mut self) {
         self.count_from(&Counts::default());
     }
 
-    /// These selects and fixed counters count what a workload names, from now on.
+    /// From now on, these selects and fixed counters count what a workload names.
     pub fn name_events(&mut self, codes: &[Code]) {
         let counted = self.counted();
         if let Some(mut package) = self.package() {
@@ -335,7 +336,7 @@ impl Processor {
         }
     }
 
-    /// These events happen besides all that is counted with [`Self::retire`].
+    /// These events happen in addition to all that is counted with [`Self::retire`].
     pub fn exercise(&mut self, events: Counts) {
         let before = self.counts;
         self.begin_anew();
@@ -367,7 +368,7 @@ impl Processor {
         }
     }
 
-    /// Calls `visit` for each counter of this processor that will ask for an interrupt, and for an
+    /// Calls `visit` for each counter of this processor that will request an interrupt, and for an
     /// interrupt that is under way.
     pub fn watches(&self, mut visit: impl FnMut(Watch)) {
         if !self.unkind().has(Behaviour::DeadCounters) {
@@ -382,19 +383,19 @@ impl Processor {
         }
     }
 
-    /// The vector of the performance interrupt that waits, 2 for an NMI.
+    /// The vector of the pending performance interrupt; 2 for an NMI.
     pub fn interrupt_pending(&mut self) -> Option<u8> {
         self.take_requests();
         self.apic.pending()
     }
 
-    /// Takes the performance interrupt that waits.
+    /// Takes the pending performance interrupt.
     pub fn acknowledge_interrupt(&mut self) -> Option<u8> {
         self.take_requests();
         self.apic.acknowledge()
     }
 
-    /// The width of the general counters in bits; 0 where there are none.
+    /// The width of the general counters in bits; 0 if there are none.
     #[must_use]
     pub fn counter_width(&self) -> u32 {
         self.package()
@@ -407,7 +408,7 @@ impl Processor {
         self.accesses
     }
 
-    /// Looks at registers as no software does: what `look` accesses is not counted.
+    /// Looks at registers without being noticed: accesses by `look` are not counted.
     pub fn unobserved<T>(&mut self, look: impl FnOnce(&mut Self) -> T) -> T {
         let accesses = self.accesses;
         let seen = look(self);
@@ -415,13 +416,13 @@ impl Processor {
         seen
     }
 
-    /// Begins to count accesses anew.
+    /// Resets the counts of accesses.
     pub fn reset_accesses(&mut self) {
         self.accesses = Accesses::default();
     }
 
-    /// Leaves the registers as Windows' start does: LVTPC sends the profile interrupt. The local
-    /// APIC stays in xAPIC mode unless its id needs more than 8 bits.
+    /// Leaves the registers as Windows does after booting: LVTPC sends the profile interrupt. The
+    /// local APIC stays in xAPIC mode unless its id needs more than 8 bits.
     pub fn boot_windows(&mut self) {
         if self.apic.needs_x2apic() {
             self.apic.enter_x2apic();
@@ -430,15 +431,15 @@ impl Processor {
         self.leave_as_found();
     }
 
-    /// Firmware, and whoever was here before, have left registers as an unkind processor's are
-    /// found. What it has not is left out.
+    /// Leaves registers in the state that an unkind processor's behaviours describe, as firmware or
+    /// an earlier user would have. Registers that the processor lacks are skipped.
     fn leave_as_found(&mut self) {
         let unkind = self.unkind();
         for row in FOUND.iter().filter(|row| unkind.has(row.behaviour)) {
             self.unobserved(|processor| {
                 if let Ok(value) = processor.rdmsr(row.msr) {
                     let value = value & !row.cleared | row.set;
-                    // A bit that is not there on this one stays clear.
+                    // A bit that this processor lacks stays clear.
                     let _ = processor.wrmsr(row.msr, value);
                 }
             });
@@ -457,15 +458,15 @@ impl Processor {
         }
     }
 
-    /// As [`Self::boot_windows`], with the local APIC in x2APIC mode whatever its id; answers
-    /// whether there is that mode (CPUID.1:ECX\[21\]).
+    /// As [`Self::boot_windows`], with the local APIC in x2APIC mode whatever its id; returns
+    /// whether that mode exists (CPUID.1:ECX\[21\]).
     pub fn boot_x2apic(&mut self) -> bool {
         self.boot_windows();
         self.apic.enter_x2apic()
     }
 
-    /// Reset, warm or cold: of the registers, of the time-stamp counter, and of the whole unit,
-    /// sibling's part included.
+    /// Resets the registers, the time-stamp counter and the whole unit, the sibling's part
+    /// included. Warm and cold reset are the same here.
     pub fn reset(&mut self) {
         if let Some(mut package) = self.package() {
             package.unit.reset();
@@ -477,21 +478,22 @@ impl Processor {
         self.cr4 = WINDOWS_CR4;
     }
 
-    /// Makes a bit stuck at 0 in every counter: a broken processor, to show that a test sees it.
+    /// Makes a bit stuck at 0 in every counter: a broken processor, to show that a test notices it.
     pub fn break_counter_bit(&mut self, bit: u32) {
         if let Some(mut package) = self.package() {
             package.unit.break_counter_bit(bit);
         }
     }
 
-    /// Gives NetBurst an erratum: overflows interrupt but do not set OVF. Others do not change.
+    /// Gives NetBurst an erratum: overflows interrupt but do not set OVF. Other processors do not
+    /// change.
     pub fn unflag_overflows(&mut self) {
         if let Some(mut package) = self.package() {
             package.unit.unflag_overflows();
         }
     }
 
-    /// The status bits of all counters that it has.
+    /// The status bits of all its counters.
     pub(crate) fn counter_status(&self) -> u64 {
         self.package()
             .map_or(0, |package| package.unit.counter_status())
@@ -513,7 +515,7 @@ impl Processor {
             .unwrap_or(refused)
     }
 
-    /// Sends what the unit has asked of this thread through LVTPC.
+    /// Sends what the unit has requested for this thread through LVTPC.
     fn take_requests(&mut self) {
         self.take_requests_of(None);
     }
@@ -536,7 +538,7 @@ impl Processor {
         }
     }
 
-    /// The interrupt comes to LVTPC.
+    /// Delivers the interrupt to LVTPC.
     fn deliver(&mut self) {
         let hypervisor = self.unkind().has(Behaviour::HypervisorMasks);
         let storming = self.delivery.is_storming();
@@ -554,7 +556,7 @@ impl Processor {
         self.apic.deliver(masks);
     }
 
-    /// A line still held active is seen again as soon as LVTPC is not masked.
+    /// A line that is still held active is seen again as soon as LVTPC is unmasked.
     fn take_asserted(&mut self) {
         if !self.apic.accepts() {
             return;
@@ -571,7 +573,7 @@ impl Processor {
         self.take_requests();
     }
 
-    /// CPUID.1:EDX[5]: without it RDMSR and its kin are invalid opcodes.
+    /// CPUID.1:EDX[5]: without it RDMSR and the like are invalid opcodes.
     fn require_msrs(&self) -> Result<(), Fault> {
         match self.leaves.get(1, 0).edx >> 5 & 1 {
             1 => Ok(()),
@@ -584,7 +586,7 @@ impl Processor {
     }
 }
 
-/// The unit of a processor: by vendor, then by what it declares, then by family and model.
+/// The unit of a processor: by vendor, then by what the leaves declare, then by family and model.
 fn select_unit(leaves: &Leaves) -> Option<Box<dyn Unit>> {
     match &Signature::of(leaves).vendor {
         b"AuthenticAMD" | b"HygonGenuine" => Amd::new(leaves).map(boxed),
@@ -595,8 +597,8 @@ fn select_unit(leaves: &Leaves) -> Option<Box<dyn Unit>> {
     }
 }
 
-/// Intel's units that no leaf declares (SDM vol. 4, "Model-Specific Registers (MSRs)", has
-/// the models).
+/// Intel's units that no leaf declares (the models are in SDM vol. 4, "Model-Specific Registers
+/// (MSRs)").
 fn before_architectural(leaves: &Leaves) -> Option<Box<dyn Unit>> {
     let Signature { family, model, .. } = Signature::of(leaves);
     match (family, model) {

@@ -1,5 +1,5 @@
-//! A workload, run on modelled processors in stretches that end where something happens: an
-//! overflow, its interrupt, a timer tick. Within a stretch all counters advance at once.
+//! A workload, run on modelled processors in intervals that end where something happens: an
+//! overflow, its interrupt, a timer tick. Within an interval all counters advance at once.
 
 use crate::event::{Counts, Event};
 use crate::host::{Cpu, INTERRUPT_COST};
@@ -8,21 +8,21 @@ use crate::workload::{PROGRAMS_MAX, Workload};
 use hal_profile::overflow::Interrupted;
 use shared_types::Mode;
 
-/// A timer ticks not more often than this in one workload, as time is free to pass in larger
-/// steps; but never are ticks left out for longer than a counter takes to wrap.
+/// The most timer ticks in one workload, because time may pass in larger steps; but ticks are never
+/// left out for longer than a counter takes to wrap.
 const TICKS_MAX: u64 = 1 << 16;
 /// Nanoseconds in a timer's unit.
 const TIMER_UNIT: u64 = 100;
-/// Interrupts taken one after the other before anything else happens.
+/// The most interrupts taken one after the other before anything else happens.
 const INTERRUPTS_IN_A_ROW: usize = 100;
-/// Branches of a stretch that are told: the others would be pushed out, unless a filter leaves most
-/// of these out.
+/// The most branches reported for one interval: older ones would be pushed out of the records,
+/// unless a filter leaves most of these out.
 const BRANCHES_MOST: u64 = 256;
-/// The process that the first program of a workload is, in user mode and in the kernel.
+/// The process of a workload's first program, in user mode and in the kernel.
 pub const PROCESS: u32 = 4096;
 /// Its thread.
 pub const THREAD: u32 = 4100;
-/// How far the next program's process and thread are from those.
+/// The distance from one program's process and thread ids to the next program's.
 const NEXT: u32 = 8;
 /// The process of a workload's short program, and its thread.
 pub const SHORT: (u32, u32) = (
@@ -37,18 +37,18 @@ pub fn processes(workload: &Workload) -> impl Iterator<Item = u32> {
     (0..workload.programs() as u32).map(|program| PROCESS + NEXT * program)
 }
 
-/// Who answers what happens on modelled processors: the service in process, or a driver.
+/// What handles events on modelled processors: the service in process, or a driver.
 pub trait Answering {
     /// The processors, in order of their index.
     fn cpus(&mut self) -> &mut [Cpu];
-    /// The period of the timers that the answerer has set, in units of 100 ns; `None` while none is
-    /// set.
+    /// The period of the timers that it has set, in units of 100 ns; `None` while none is set.
     fn timer_period(&self) -> Option<u32>;
-    /// An overflow interrupt has come to a processor.
+    /// An overflow interrupt has arrived at a processor.
     fn interrupt(&mut self, index: usize, interrupted: &Interrupted);
     /// A processor's timer is due.
     fn tick(&mut self, index: usize);
-    /// The short program starts on a processor, its image at these addresses; or with `None` it ends.
+    /// The short program starts on a processor, with its image at these addresses; with `None` it
+    /// ends.
     fn short(&mut self, index: usize, code: Option<(u64, u64)>);
 }
 
@@ -56,11 +56,11 @@ pub trait Answering {
 pub struct Run {
     workload: Workload,
     runners: Vec<Runner>,
-    /// Workload time up to which every processor has come.
+    /// Workload time that every processor has reached.
     time: u64,
     /// The processor that starts the short program.
     first: Option<usize>,
-    /// Of its start and its end, how many have come.
+    /// How many of its start and its end have happened.
     told: usize,
 }
 
@@ -70,15 +70,15 @@ struct Runner {
     position: u64,
     /// The time-stamp counter when the workload began.
     began: u64,
-    /// It runs the workload; the others only let time pass.
+    /// Whether it runs the workload; the others only let time pass.
     works: bool,
     /// The other thread of its package.
     sibling: Option<usize>,
     /// Time since then that was not the workload's: interrupts, and waiting for others.
     overhead: u64,
-    /// The workload time at which the timer last ticked, or began.
+    /// The workload time of the last timer tick, or of the beginning.
     ticked: u64,
-    /// An interrupt has been asked for and comes at this position, by this event.
+    /// An interrupt has been requested, and arrives at this position, caused by this event.
     interrupt: Option<(u64, Event)>,
 }
 
@@ -109,7 +109,7 @@ impl Run {
         }
     }
 
-    /// Runs the workload for at most so many nanoseconds of its time on every processor. Answers
+    /// Runs the workload for at most this many nanoseconds of its time on every processor. Returns
     /// whether any of it is left.
     pub fn advance(&mut self, answering: &mut impl Answering, nanoseconds: u64) -> bool {
         self.time = self.time.saturating_add(nanoseconds);
@@ -159,11 +159,12 @@ impl Run {
         }
     }
 
-    /// How long after its last tick a processor's timer ticks again, in nanoseconds; `None` where
-    /// none is set.
+    /// How long after its last tick a processor's timer ticks again, in nanoseconds; `None` if none
+    /// is set.
     ///
-    /// A workload of many periods has ticks left out that would only add up: what is passed at once
-    /// are whole periods, and never half of what wraps the narrowest counter.
+    /// A workload of many periods has ticks left out that would only add up totals: what is skipped
+    /// at once is a whole number of periods, and never more than half of what wraps the narrowest
+    /// counter.
     fn tick_after(&self, answering: &mut impl Answering, index: usize) -> Option<u64> {
         let period = u64::from(answering.timer_period()?.max(1)) * TIMER_UNIT;
         let end = self.workload.time_at(self.workload.length());
@@ -174,8 +175,8 @@ impl Run {
         Some(few / period * period)
     }
 
-    /// The position of the next overflow where that is not behind `last`; its interrupt comes as
-    /// much later as the workload says.
+    /// The position of the next overflow, if it is not after `last`; its interrupt comes later by
+    /// the workload's skid.
     fn overflow(
         &mut self,
         answering: &mut impl Answering,
@@ -194,8 +195,7 @@ impl Run {
         Some(at)
     }
 
-    /// Lets everything up to a position happen on one processor, and takes the interrupts that are
-    /// due there.
+    /// Runs one processor up to a position, and takes the interrupts that are due there.
     fn retire(&mut self, answering: &mut impl Answering, index: usize, next: u64) {
         let end = self.workload.length();
         let runner = &mut self.runners[index];
@@ -227,7 +227,7 @@ impl Run {
         }
     }
 
-    /// Where the short program starts or ends, after a position.
+    /// Where the short program next starts or ends, after a position.
     fn edge(&self, index: usize, position: u64) -> Option<u64> {
         let (start, end) = self.workload.short()?;
         if !self.runners[index].works {
@@ -237,7 +237,7 @@ impl Run {
         places.into_iter().flatten().find(|&at| at > position)
     }
 
-    /// The short program starts or ends, where the first processor has come to that.
+    /// Reports the start or end of the short program, once the first processor has reached it.
     fn tell_of_short(&mut self, answering: &mut impl Answering, index: usize, position: u64) {
         let Some((start, end)) = self.workload.short().filter(|_| self.first == Some(index)) else {
             return;
@@ -284,7 +284,7 @@ impl Run {
         }
     }
 
-    /// The process and the thread that run between the position before this one and this one.
+    /// The process and the thread that run between the previous position and this one.
     fn who(&self, position: u64) -> (u32, u32) {
         let edges = self.workload.short().map(|(start, end)| [start, end]);
         let edges = edges.map(|edges| edges.map(|time| self.workload.position_at(time)));
@@ -298,7 +298,7 @@ impl Run {
         (PROCESS + others, THREAD + others)
     }
 
-    /// Ticks one processor's timer where it is `due`, in workload time.
+    /// Ticks one processor's timer if it is `due`, in workload time.
     fn tick(&mut self, answering: &mut impl Answering, index: usize, due: Option<u64>) {
         let runner = &mut self.runners[index];
         let time = self.workload.time_at(runner.position);
@@ -334,7 +334,7 @@ fn processor(answering: &mut impl Answering, index: usize) -> Option<&mut Proces
     Some(&mut cpu.processor)
 }
 
-/// Which event asks for the next interrupt, and where.
+/// Which event causes the next interrupt, and where.
 fn look_ahead(
     answering: &mut impl Answering,
     workload: &Workload,

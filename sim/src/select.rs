@@ -1,4 +1,4 @@
-//! The event-select register that Intel and AMD share from P6 and K7 on.
+//! The event-select register that Intel and AMD share, from P6 and K7 on.
 
 use crate::event::{Compare, Event, Feed};
 use bitfield_struct::bitfield;
@@ -26,11 +26,12 @@ pub(crate) struct EventSelect {
     pub(crate) any_thread: bool,
     /// Enables the counter.
     pub(crate) en: bool,
-    /// Turns the comparison with CMASK round.
+    /// Inverts the comparison with CMASK.
     pub(crate) inv: bool,
     /// Counts cycles with at least this many events; 0 counts events.
     pub(crate) cmask: u8,
-    /// Each vendor's own: Intel's TSX, EQ and UMASK2 bits; AMD's event bits 11:8, guest and host.
+    /// Specific to each vendor: Intel's TSX, EQ and UMASK2 bits; AMD's event bits 11:8, guest and
+    /// host.
     pub(crate) high: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Who made a processor, and which one it is.
+//! The vendor of a processor, and its family and model.
 
 use crate::cpuid::Leaves;
 
@@ -7,9 +7,9 @@ use crate::cpuid::Leaves;
 pub(crate) struct Signature {
     /// EBX, EDX, ECX of leaf 0: e.g. `GenuineIntel`.
     pub(crate) vendor: [u8; 12],
-    /// Family, the extended one added.
+    /// Family, including the extended family.
     pub(crate) family: u32,
-    /// Model, the extended one in front.
+    /// Model, including the extended model.
     pub(crate) model: u32,
 }
 

@@ -1,4 +1,4 @@
-//! `--machine SPEC`: a dump or a built-in model, repeated or not.
+//! `--machine SPEC`: a dump or a built-in model, possibly repeated.
 
 use crate::cpuid::Leaves;
 use crate::dump::{self, DumpError, MAX_PROCESSORS};
@@ -13,14 +13,14 @@ use thiserror::Error;
 pub struct MachineSpec {
     /// The leaves of each logical processor.
     pub leaves: Vec<Leaves>,
-    /// What it is, for people, e.g. `zen4 (16 processors)`.
+    /// A description for people, e.g. `zen4 (16 processors)`.
     pub description: String,
 }
 
 /// Why there is no such machine.
 #[derive(Debug, Error)]
 pub enum SpecError {
-    /// Nothing given.
+    /// Nothing was given.
     #[error("no machine is named")]
     Empty,
     /// Neither a model nor a file.
@@ -38,7 +38,7 @@ pub enum SpecError {
         #[source]
         error: io::Error,
     },
-    /// A file that is no dump.
+    /// A file that is not a dump.
     #[error("`{path}` is not a CPUID dump: {error}")]
     Dump {
         /// The file.
@@ -50,16 +50,16 @@ pub enum SpecError {
     /// An option that no machine has.
     #[error("a machine has no option `{option}`")]
     UnknownOption {
-        /// What follows the comma.
+        /// The text after the comma.
         option: String,
     },
-    /// An option twice.
+    /// An option that is given twice.
     #[error("`{option}` is given twice")]
     DuplicateOption {
         /// The option's name.
         option: String,
     },
-    /// Not names of unkind behaviours.
+    /// Not the names of unkind behaviours.
     #[error("{0}")]
     Unkind(#[from] UnkindError),
     /// Not a number from 1 to 2048.
@@ -91,8 +91,9 @@ impl SpecError {
 
 /// Reads `NAME` or `FILE`, followed by `,processors=N`, `,unkind=BEHAVIOUR+BEHAVIOUR`, or both.
 ///
-/// A model's name goes before a file of the same name (write `./NAME` for that). What exists as a
-/// file is one, commas and all. `read` reads a whole file.
+/// A model's name takes precedence over a file of the same name (write `./NAME` for the file). If
+/// the whole text is the name of an existing file, it is that file, commas included. `read` reads a
+/// whole file.
 pub fn machine(
     spec: &str,
     read: impl Fn(&Path) -> io::Result<Vec<u8>>,
@@ -114,7 +115,7 @@ pub fn machine(
     }
 }
 
-/// What follows the commas.
+/// The options after the commas.
 #[derive(Default)]
 struct Options {
     processors: Option<usize>,
@@ -176,7 +177,7 @@ fn processors(value: &str) -> Result<usize, SpecError> {
         })
 }
 
-/// A model or a dump; `None` where there is neither.
+/// A model or a dump; `None` if there is neither.
 fn base(
     name: &str,
     read: impl Fn(&Path) -> io::Result<Vec<u8>>,
@@ -216,7 +217,7 @@ mod tests {
 
     const DUMP: &[u8] = b"CPUID 00000000: 00000000-756E6547-6C65746E-49656E69\n";
 
-    /// A file system of two files and one that may not be read.
+    /// A file system with two files and one that cannot be read.
     fn read(path: &Path) -> io::Result<Vec<u8>> {
         match path.to_str() {
             Some("dump.txt" | "a,b.txt" | "c,processors=2") => Ok(DUMP.to_vec()),

@@ -5,19 +5,19 @@ use crate::counter::Counter;
 use crate::event::{Code, Counts, Feed};
 use crate::fault::Fault;
 
-/// A counter that will ask for an interrupt.
+/// A counter that will request an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watch {
     /// What the counter adds up.
     pub feed: Feed,
-    /// The interrupt is asked for when the feed's [`amount`](Feed::amount) reaches this.
+    /// The interrupt is requested when the feed's [`amount`](Feed::amount) reaches this.
     pub at: u64,
-    /// How many counts the counter was preset for when it was last written.
+    /// Counts left to the wrap when the counter was last written.
     pub span: u64,
 }
 
 impl Watch {
-    /// The overflow that `counter` is counting towards; `None` where nothing is connected.
+    /// The overflow that `counter` is counting towards; `None` if nothing is connected.
     pub(crate) fn of(counter: &Counter) -> Option<Self> {
         let feed = counter.feed()?;
         Some(Self {
@@ -28,19 +28,19 @@ impl Watch {
     }
 }
 
-/// A performance-monitoring unit, which one logical processor has or two threads share.
+/// A performance-monitoring unit of one logical processor, or shared by two threads.
 ///
-/// `thread` is 0, or 1 for the second logical processor of a NetBurst package with
-/// Hyper-Threading. `now` is all that has happened on that thread so far, and every access first
-/// counts up to it, so that a register written takes effect for what happens after.
+/// `thread` is 0, or 1 for the second logical processor of a NetBurst package with Hyper-Threading.
+/// `now` is all that has happened on that thread so far, and every access first counts up to it, so
+/// that a register write takes effect only for what happens afterwards.
 pub(crate) trait Unit: Send {
     /// How many logical processors share it.
     fn threads(&self) -> usize {
         1
     }
-    /// RDMSR; `None` where the register is none of this unit's.
+    /// RDMSR; `None` if the register does not belong to this unit.
     fn read_msr(&mut self, thread: usize, msr: u32) -> Option<Result<u64, Fault>>;
-    /// WRMSR; `None` where the register is none of this unit's.
+    /// WRMSR; `None` if the register does not belong to this unit.
     fn write_msr(
         &mut self,
         thread: usize,
@@ -50,10 +50,10 @@ pub(crate) trait Unit: Send {
     ) -> Option<Result<(), Fault>>;
     /// RDPMC.
     fn read_pmc(&mut self, thread: usize, counter: u32) -> Result<u64, Fault>;
-    /// Counts what has happened on `thread` up to `now`; answers the threads whose local APIC gets
+    /// Counts what has happened on `thread` up to `now`; returns the threads whose local APIC gets
     /// a performance interrupt, one bit each.
     fn count(&mut self, thread: usize, now: &Counts) -> u8;
-    /// Calls `visit` for each counter whose input is `thread`'s and which will ask for an interrupt.
+    /// Calls `visit` for each counter fed by `thread` that will request an interrupt.
     fn watches(&self, thread: usize, visit: &mut dyn FnMut(Watch));
     /// Threads whose interrupt line is held active now: NetBurst holds it while OVF is set.
     fn asserted(&self) -> u8 {
@@ -63,29 +63,29 @@ pub(crate) trait Unit: Send {
     fn counter_width(&self) -> u32;
     /// Whether the local APIC sets LVTPC's mask bit when it delivers the interrupt.
     fn masks_on_delivery(&self) -> bool;
-    /// What has happened on `thread` is `now`, whatever it was; what has been added stays.
+    /// Takes `now` as the state of all events on `thread`, whatever it was; counter values stay.
     fn count_from(&mut self, thread: usize, now: &Counts);
     /// Makes a bit stuck at 0 in every counter.
     fn break_counter_bit(&mut self, bit: u32);
-    /// Makes overflows interrupt without setting their flag, where that is a known erratum.
+    /// Makes overflows interrupt without setting their flag, if that is a known erratum.
     fn unflag_overflows(&mut self) {}
-    /// Bits of its global status register become set; without the register nothing happens.
+    /// Sets bits of its global status register; without the register nothing happens.
     fn set_status(&mut self, _bits: u64) {}
-    /// The bits of its global status register that are counters'; 0 without the register.
+    /// The bits of its global status register that belong to counters; 0 without the register.
     fn counter_status(&self) -> u64 {
         0
     }
     /// These selects and fixed counters count what a workload names.
     fn name_events(&mut self, _codes: &[Code], _now: &Counts) {}
-    /// Whether it records the branches that are taken now.
+    /// Whether taken branches are being recorded.
     fn records_branches(&self) -> bool {
         false
     }
     /// A branch is taken.
     fn branch(&mut self, _taken: &Taken) {}
-    /// Somebody else begins to record branches.
+    /// Someone else begins to record branches.
     fn take_branches(&mut self) {}
-    /// From now on its counters stop some events late.
+    /// From now on its counters stop a few events late.
     fn stop_late(&mut self) {}
     /// Power-on reset.
     fn reset(&mut self);

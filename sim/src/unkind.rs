@@ -1,7 +1,7 @@
-//! What real processors do that a kind model does not: each behaviour an option of a modelled
-//! machine, `--machine NAME,unkind=late+frozen`.
+//! What real processors do and a well-behaved model does not: each behaviour is an option of a
+//! modelled machine, `--machine NAME,unkind=late+frozen`.
 //!
-//! A behaviour is a property of a logical processor and stands beside its CPUID leaves, so that
+//! A behaviour is a property of a logical processor and is stored with its CPUID leaves, so that
 //! whatever is built from them shows it: the service in process, and the shipped driver on a
 //! modelled kernel.
 
@@ -9,7 +9,7 @@ use crate::cpuid::{CpuidResult, Leaves};
 use crate::unit::Watch;
 use std::fmt;
 
-/// One behaviour, which its row in [`ROWS`] describes; the discriminant is that row's index.
+/// One behaviour, which its row in [`ROWS`] describes; its discriminant is that row's index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behaviour {
     /// `cleared-global`.
@@ -54,17 +54,17 @@ pub enum Behaviour {
     BranchesChanged,
 }
 
-/// One option, for people.
+/// One option, as shown to people.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     /// The behaviour.
     pub behaviour: Behaviour,
     /// What `unkind=` takes.
     pub name: &'static str,
-    /// What the processor does then.
+    /// What the processor then does.
     pub description: &'static str,
-    /// Where it was seen or is documented: the manual's title and section's title, or the software
-    /// that tells of it.
+    /// Where it was seen or is documented: the manual's title and the section's title, or the
+    /// software that mentions it.
     pub source: &'static str,
 }
 
@@ -85,7 +85,8 @@ const fn row(
 const INTEL_SDM: &str = "Intel SDM volume 3 (325384), \"Architectural Performance Monitoring\"";
 const INTEL_APIC: &str = "Intel SDM volume 3 (325384), \"Local Vector Table\"";
 
-/// Nothing arbitrates who uses them: ETW (TraceConfigureLastBranchRecord), debuggers, profilers.
+/// Nothing arbitrates between their users: ETW (TraceConfigureLastBranchRecord), debuggers,
+/// profilers.
 const INTEL_LBR: &str = "Intel SDM volume 3 (325384), \"Last Branch Records\"";
 
 /// Every option, in the order of [`Behaviour`].
@@ -221,25 +222,26 @@ pub const ROWS: [Row; 20] = [
     ),
 ];
 
-/// A preset nearer to overflow than this misbehaves with [`Behaviour::SmallestReload`].
+/// A preset closer to overflow than this misbehaves with [`Behaviour::SmallestReload`].
 pub const SMALLEST_RELOAD: u64 = 128;
-/// With [`Behaviour::Lost`] each interrupt of this number is lost.
+/// With [`Behaviour::Lost`] every interrupt whose number is a multiple of this is lost.
 pub const LOST_EACH: u64 = 7;
-/// With [`Behaviour::BranchesChanged`] each interrupt of this number brings the change.
+/// With [`Behaviour::BranchesChanged`] every interrupt whose number is a multiple of this brings
+/// the change.
 pub const BRANCHES_CHANGED_EACH: u64 = 4;
 /// Events that a stopped counter still counts with [`Behaviour::LateStop`].
 pub const LATE_STOP: u64 = 4;
 /// The bits of [`Behaviour::ForeignStatus`]: metrics overflow, ToPA, frozen LBR, the debug store's
 /// buffer, and one that is reserved everywhere.
 pub(crate) const FOREIGN_STATUS: u64 = 1 << 48 | 1 << 55 | 1 << 58 | 1 << 62 | 1 << 30;
-/// The bit that holds the line up with [`Behaviour::Storm`].
+/// The bit that holds the line active with [`Behaviour::Storm`].
 pub(crate) const STORM_STATUS: u64 = 1 << 62;
 
-/// Which behaviours a processor shows; none to begin with.
+/// The behaviours that a processor shows; none by default.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Unkind(u32);
 
-/// A name that is none of [`ROWS`], or one that is there twice.
+/// A name that is not in [`ROWS`], or one that is given twice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UnkindError {
     /// No such behaviour.
@@ -260,13 +262,13 @@ impl fmt::Display for UnkindError {
 impl std::error::Error for UnkindError {}
 
 impl Unkind {
-    /// This one alone.
+    /// Only this one.
     #[must_use]
     pub const fn of(behaviour: Behaviour) -> Self {
         Self(1 << behaviour as u32)
     }
 
-    /// These and that.
+    /// These and `behaviour`.
     #[must_use]
     pub const fn with(self, behaviour: Behaviour) -> Self {
         Self(self.0 | Self::of(behaviour).0)
@@ -278,7 +280,7 @@ impl Unkind {
         self.0 & Self::of(behaviour).0 != 0
     }
 
-    /// Whether it is a kind one.
+    /// Whether it has no behaviours.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
@@ -296,7 +298,7 @@ impl Unkind {
         })
     }
 
-    /// The rows of what it does.
+    /// The rows of its behaviours.
     pub fn rows(self) -> impl Iterator<Item = &'static Row> {
         ROWS.iter().filter(move |row| self.has(row.behaviour))
     }
@@ -316,7 +318,7 @@ impl fmt::Debug for Unkind {
     }
 }
 
-/// The same processor with these behaviours besides its own, and with the leaves that they change.
+/// The same processor with these behaviours added, and with the leaves that they change.
 #[must_use]
 pub fn with_unkind(leaves: &Leaves, unkind: Unkind) -> Leaves {
     let mut leaves = leaves.clone();
@@ -357,7 +359,7 @@ fn without_fixed(leaves: &mut Leaves) {
     change(leaves, 0x23, Some(1), |leaf| leaf.ebx = 0);
 }
 
-/// CPUID.1:ECX\[31\] and KVM's signature, where no hypervisor is shown yet.
+/// Sets CPUID.1:ECX\[31\] and KVM's signature, unless a hypervisor is already shown.
 fn under_kvm(leaves: &mut Leaves) {
     if leaves.get(1, 0).ecx >> 31 == 1 {
         return;
@@ -390,17 +392,17 @@ fn change(
     }
 }
 
-/// What comes between an overflow and its interrupt on one processor.
+/// What happens between an overflow and its interrupt on one processor.
 #[derive(Clone, Debug)]
 pub(crate) struct Delivery {
     unkind: Unkind,
-    /// What tells processors' delays apart.
+    /// Distinguishes the delays of processors.
     seed: u64,
-    /// Interrupts that were asked for.
+    /// Interrupts requested so far.
     asked: u64,
-    /// An interrupt that has been asked for and comes when this watch's amount is reached.
+    /// An interrupt that has been requested and arrives when this watch's amount is reached.
     under_way: Option<Watch>,
-    /// The line is up for good.
+    /// Whether the line is held active for good.
     storming: bool,
 }
 
@@ -420,12 +422,12 @@ impl Delivery {
         *self = Self::new(self.unkind, self.seed as u32);
     }
 
-    /// Whether the line is up though no counter's overflow holds it.
+    /// Whether the line is held active although no counter's overflow holds it.
     pub(crate) fn is_storming(&self) -> bool {
         self.storming
     }
 
-    /// Whether somebody begins to record branches with the interrupt that was asked for last.
+    /// Whether someone begins to record branches with the interrupt requested last.
     pub(crate) fn changes_branches(&self) -> bool {
         self.unkind.has(Behaviour::BranchesChanged)
             && self.asked.is_multiple_of(BRANCHES_CHANGED_EACH)
@@ -436,7 +438,8 @@ impl Delivery {
         self.under_way
     }
 
-    /// The unit asks for an interrupt, by this overflow if it is known; whether it is delivered now.
+    /// The unit requests an interrupt, for this overflow if it is known; returns whether it is
+    /// delivered now.
     pub(crate) fn ask(&mut self, overflow: Option<Watch>) -> bool {
         let too_near = overflow.is_some_and(|watch| watch.span < SMALLEST_RELOAD);
         if self.unkind.has(Behaviour::SmallestReload) && too_near {
@@ -460,7 +463,8 @@ impl Delivery {
         }
     }
 
-    /// Whether the interrupt under way arrives where `amount` gives what a feed has come to.
+    /// Whether the interrupt under way arrives, where `amount` returns the current amount of a
+    /// watch's feed.
     pub(crate) fn arrives(&mut self, amount: impl Fn(&Watch) -> u64) -> bool {
         let arrives = self
             .under_way
@@ -472,7 +476,7 @@ impl Delivery {
         arrives
     }
 
-    /// What has happened was `before` and is `now` from here on.
+    /// Rebases the interrupt under way: what has happened was `before` and is `now` from here on.
     pub(crate) fn count_from(
         &mut self,
         before: impl Fn(&Watch) -> u64,

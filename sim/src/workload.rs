@@ -1,11 +1,11 @@
 //! Workloads: an exact amount of events, and the exact truth about every moment of it.
 //!
 //! A workload advances in positions. From one position to the next each kind of event happens once
-//! or not at all, and the most frequent kind happens every time. It is cut into segments, one if it
-//! is steady, [`SEGMENTS`] if it has a seed; in a segment all rates are constant, and from segment
+//! or not at all, and the most frequent kind happens every time. A steady workload is one segment,
+//! a workload with a seed has [`SEGMENTS`]; in a segment all rates are constant, and from segment
 //! to segment each kind has up to three times its lowest rate. Totals are exact either way.
 //!
-//! The events of a kind come in stretches of [`STRETCH`], in each the user ones first, and both modes
+//! The events of a kind come in stretches of [`STRETCH`], user events first in each, and both modes
 //! are exact at the end.
 
 mod branches;
@@ -20,28 +20,29 @@ use std::sync::Arc;
 
 /// The largest amount of one kind of event: 2^62.
 ///
-/// With it the positions of any workload fit 64 bits: the segments of one kind differ by less than
-/// a factor of three, so all segments together are no longer than 3 x 2^62 + [`SEGMENTS`].
+/// With this limit the positions of any workload fit 64 bits: the segments of one kind differ by
+/// less than a factor of three, so all segments together are no longer than 3 x 2^62 +
+/// [`SEGMENTS`].
 pub const MAX_AMOUNT: u64 = 1 << 62;
 
 /// Events of one kind from one change to user mode to the next: a prime, so that no sampling period
-/// meets one mode only.
+/// meets only one mode.
 pub const STRETCH: u64 = 97;
 
 /// Stretches of constant rates in a workload that has a seed.
 pub const SEGMENTS: usize = 256;
 
-/// What a modelled machine runs when it is told nothing.
+/// What a modelled machine runs by default.
 pub const DEFAULT: &str = "instructions=100000000,cycles=150000000,branches=20000000,\
     branch-misses=400000,ref-cycles=120000000,llc-references=2000000,llc-misses=200000,\
     l1d-accesses=40000000,l1d-misses=1500000,l1i-fetches=25000000,l1i-misses=120000,\
     fp-operations=10000000,user=90,processors=all";
 
-/// Positions in which each program of a workload has its turn once: a prime, so that no sampling
-/// period meets one program only.
+/// Positions in which each program of a workload has one turn: a prime, so that no sampling period
+/// meets only one program.
 pub const ROUND: u64 = 10_007;
 
-/// A workload is at most so many programs.
+/// The most programs in a workload.
 pub const PROGRAMS_MAX: usize = 8;
 
 /// Where kernel instructions retire from: a modelled kernel image, start inclusive, end exclusive.
@@ -61,15 +62,15 @@ pub(crate) struct Parts {
     pub(crate) processors: Option<BTreeSet<u32>>,
     /// Start inclusive, end exclusive, start below end.
     pub(crate) code: (u64, u64),
-    /// In ascending order and within `code`; `None`: one every four bytes of it.
+    /// In ascending order and within `code`; `None`: one every four bytes of `code`.
     pub(crate) instructions: Option<Arc<[u64]>>,
     pub(crate) seed: Option<u64>,
     pub(crate) skid: u64,
-    /// Percent of the positions that each program has, 100 together.
+    /// Percentage of the positions that each program has, 100 in total.
     pub(crate) programs: Vec<u64>,
     /// When a short program starts, and when it has ended, in nanoseconds.
     pub(crate) short: Option<(u64, u64)>,
-    /// What counters are told for the events that are named.
+    /// How counters are programmed for the events that are named.
     pub(crate) codes: Vec<Code>,
 }
 
@@ -77,7 +78,7 @@ pub(crate) struct Parts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workload {
     parts: Parts,
-    /// How many of each kind happen in user mode.
+    /// How many events of each kind happen in user mode.
     user: [u64; AMOUNTS],
     segments: Vec<Segment>,
 }
@@ -96,7 +97,7 @@ struct Segment {
 }
 
 impl Default for Workload {
-    /// The one of [`DEFAULT`].
+    /// The workload described by [`DEFAULT`].
     fn default() -> Self {
         Self::new(Parts {
             amounts: kinds([
@@ -126,7 +127,7 @@ impl Default for Workload {
     }
 }
 
-/// Amounts of the kinds that have a name of their own, in the order of [`Event::ALL`].
+/// Amounts of the kinds that have their own name, in the order of [`Event::ALL`].
 fn kinds(of_kinds: [u64; Event::ALL.len()]) -> [u64; AMOUNTS] {
     let mut amounts = [0; AMOUNTS];
     for (amount, of_kind) in amounts.iter_mut().zip(of_kinds) {
@@ -146,13 +147,13 @@ impl Workload {
         }
     }
 
-    /// How often `event` happens in all.
+    /// How often `event` happens in total.
     #[must_use]
     pub fn amount(&self, event: Event) -> u64 {
         self.parts.amounts[event.index()]
     }
 
-    /// What counters are told to count for the events that it names.
+    /// How counters are programmed for the events that it names.
     #[must_use]
     pub fn codes(&self) -> &[Code] {
         &self.parts.codes
@@ -167,7 +168,7 @@ impl Workload {
             .is_none_or(|processors| processors.contains(&processor))
     }
 
-    /// The highest processor index that was asked for; `None` where all run it.
+    /// The highest processor index that was requested; `None` if all processors run it.
     #[must_use]
     pub fn highest_processor(&self) -> Option<u32> {
         self.parts.processors.as_ref()?.last().copied()
@@ -179,7 +180,7 @@ impl Workload {
         self.parts.programs.len()
     }
 
-    /// Which of them runs between the position before this one and this one.
+    /// Which program runs between the previous position and this one.
     #[must_use]
     pub fn program_at(&self, position: u64) -> usize {
         let place = position.saturating_sub(1) % ROUND;
@@ -190,7 +191,7 @@ impl Workload {
         ends.position(|end| place < end).unwrap_or(0)
     }
 
-    /// When a short program starts, which runs in place of the others until it ends, in nanoseconds.
+    /// The start and the end, in nanoseconds, of a short program that runs in place of the others.
     #[must_use]
     pub const fn short(&self) -> Option<(u64, u64)> {
         self.parts.short
@@ -202,8 +203,8 @@ impl Workload {
         self.parts.code
     }
 
-    /// Retires user instructions from these addresses alone, instead of from a range; does nothing
-    /// where there are none.
+    /// Retires user instructions only from these addresses, instead of from a range; does nothing
+    /// if there are none.
     pub fn run_from(&mut self, mut addresses: Vec<u64>) {
         addresses.sort_unstable();
         addresses.dedup();
@@ -226,7 +227,7 @@ fn scale(value: u64, numerator: u64, denominator: u64) -> u64 {
     product.checked_div(u128::from(denominator)).unwrap_or(0) as u64
 }
 
-/// Cuts the amounts at the same cumulative weights' floors, so that their sums stay exact.
+/// Cuts all amounts at the floors of the same cumulative weights, so that their sums stay exact.
 fn segments(amounts: &[u64; AMOUNTS], seed: Option<u64>) -> Vec<Segment> {
     let shares = shares(seed);
     let mut segments = Vec::with_capacity(shares.len());
