@@ -36,7 +36,7 @@ fn x2apic() -> Result<Processor, Fault> {
     Ok(processor)
 }
 
-/// Lets one general counter overflow with INT set.
+/// Makes one general counter overflow with INT set.
 fn overflow(processor: &mut Processor) -> TestResult {
     let events = processor.counts().total(Event::Instructions);
     processor.wrmsr(0x186, 0x0053_00C0)?;
@@ -104,7 +104,7 @@ fn x2apic_refuses_reserved_bits_and_ignores_the_status() -> TestResult {
 
 #[test]
 fn mode_transitions() -> TestResult {
-    // Disabled, xAPIC, x2APIC, and EXTD without EN, which is no mode.
+    // Disabled, xAPIC, x2APIC, and EXTD without EN, which is not a mode.
     let modes = [0, ENABLE, ENABLE | EXTD, EXTD];
     let allowed = [
         [true, true, false, false],
@@ -229,7 +229,7 @@ fn the_time_stamp_counter_and_a_processor_without_msrs() -> TestResult {
     Ok(())
 }
 
-/// The id of leaf 0x0B, of which leaf 1 has the low 8 bits.
+/// A processor with this id in leaf 0x0B, of which leaf 1 has the low 8 bits.
 fn with_id(id: u32) -> Processor {
     let leaf = |eax, ebx, ecx, edx| CpuidResult { eax, ebx, ecx, edx };
     let mut leaves = Leaves::default();

@@ -1,7 +1,7 @@
-//! The checklist of kvm-unit-tests' `x86/pmu.c` and of Linux' `pmu_counters_test.c`, item by item:
-//! one named test each, run on every layout where it means something.
+//! The checklist of kvm-unit-tests' `x86/pmu.c` and of Linux's `pmu_counters_test.c`, item by item:
+//! one named test each, run on every layout where it applies.
 //!
-//! Left for later, because the model has not got what they test:
+//! Left for later, because the model lacks what they test:
 //! - LBR: PDCM and a format; FROM and TO registers and their depth; DEBUGCTL[0].
 //! - PEBS: all items.
 //! - TSX: in-transaction cycle qualifiers. (Their reserved bits are tested here.)

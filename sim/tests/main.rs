@@ -1,4 +1,4 @@
-//! All tests of the processors from outside, in one program.
+//! All external tests of the processors, in one program.
 
 mod apic;
 mod kvm_unit_tests;

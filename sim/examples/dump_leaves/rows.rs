@@ -1,4 +1,4 @@
-//! The leaf values that decide, as lines of a table.
+//! The leaf values that matter, as lines of a table.
 
 use hal_profile::machine::CpuidResult;
 use sim::cpuid::Leaves;
@@ -8,12 +8,12 @@ pub(crate) const HEADER: &str = "file,first_processor,last_processor,leaf,sublea
 
 const ALL: u32 = u32::MAX;
 
-/// What decides: leaf, sub-leaf if the leaf has them, and the bits of EAX, EBX, ECX and EDX.
+/// What matters: leaf, sub-leaf if the leaf has any, and the bits of EAX, EBX, ECX and EDX.
 const DECIDING: &[(u32, Option<u32>, [u32; 4])] = &[
     (0x0, None, [ALL; 4]),
-    // Without the initial APIC id, which tells threads apart and decides nothing.
+    // Without the initial APIC id, which distinguishes threads but does not matter otherwise.
     (0x1, None, [ALL, 0x00FF_FFFF, ALL, ALL]),
-    // Cores in the package: whether two logical processors are threads of one core.
+    // Cores in the package: they decide whether two logical processors are threads of one core.
     (0x4, Some(0), [ALL, 0, 0, 0]),
     (0x7, Some(0), [0, ALL, 0, ALL]),
     (0x7, Some(1), [ALL, 0, 0, 0]),
@@ -30,8 +30,8 @@ const DECIDING: &[(u32, Option<u32>, [u32; 4])] = &[
     (0x80000022, None, [ALL, ALL, 0, 0]),
 ];
 
-/// The lines of one machine, without the file: one for each leaf of each run of processors that
-/// do not differ in what decides.
+/// The lines of one machine, without the file name: one for each leaf of each run of processors
+/// that do not differ in what matters.
 pub(crate) fn table(machine: &[Leaves]) -> Vec<String> {
     let processors: Vec<_> = machine.iter().map(deciding).collect();
     let mut lines = Vec::new();
@@ -44,7 +44,7 @@ pub(crate) fn table(machine: &[Leaves]) -> Vec<String> {
     lines
 }
 
-/// One line for each leaf that is there: the deciding bits, all others 0.
+/// One line for each leaf that exists: the bits that matter, all others 0.
 fn deciding(leaves: &Leaves) -> Vec<String> {
     let present = |&&(leaf, subleaf, _): &&(u32, Option<u32>, [u32; 4])| match subleaf {
         Some(subleaf @ 1..) => leaves.get(leaf, subleaf) != CpuidResult::default(),

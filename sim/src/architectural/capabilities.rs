@@ -3,34 +3,34 @@
 use crate::cpuid::Leaves;
 use crate::signature::Signature;
 
-/// The newest version known; a later one is used as this one.
+/// The newest known version; later ones are treated as this one.
 const NEWEST: u32 = 6;
-/// IA32_PERFEVTSELx have this much room below IA32_PERF_STATUS (0x198).
+/// The room for IA32_PERFEVTSELx below IA32_PERF_STATUS (0x198).
 const GENERAL_ROOM: u32 = (1 << 18) - 1;
-/// IA32_FIXED_CTR_CTRL has this many nibbles.
+/// The number of nibbles in IA32_FIXED_CTR_CTRL.
 const FIXED_ROOM: u32 = (1 << 16) - 1;
 
 /// IA32_PERF_CAPABILITIES bit 13: the full-width alias of the counters.
 const FW_WRITE: u64 = 1 << 13;
 /// Family 6 models of version 3 without it: Nehalem, Westmere, Bonnell, Saltwell (SDM vol. 4,
-/// "Model-Specific Registers (MSRs)": IA32_A_PMCx first stand in the tables of Silvermont and Sandy
-/// Bridge).
+/// "Model-Specific Registers (MSRs)": IA32_A_PMCx first appear in the tables of Silvermont and
+/// Sandy Bridge).
 const NO_FW_WRITE: [u32; 12] = [
     0x1A, 0x1C, 0x1E, 0x1F, 0x25, 0x26, 0x27, 0x2C, 0x2E, 0x2F, 0x35, 0x36,
 ];
 
-/// An architectural unit's shape.
+/// The properties of an architectural unit.
 #[derive(Clone, Debug)]
 pub(super) struct Capabilities {
     /// 1 to 6.
     pub(super) version: u32,
-    /// General counters that are there, one bit each.
+    /// General counters that exist, one bit each.
     pub(super) general: u32,
     pub(super) general_width: u32,
-    /// Fixed counters that are there, one bit each.
+    /// Fixed counters that exist, one bit each.
     pub(super) fixed: u32,
     pub(super) fixed_width: u32,
-    /// Architectural events that the processor has not, by their bit in leaf 0x0A's EBX.
+    /// Architectural events that the processor lacks, by their bit in leaf 0x0A's EBX.
     pub(super) absent_events: u32,
     /// IA32_PERF_CAPABILITIES; `None` without CPUID.1:ECX[15].
     pub(super) perf_caps: Option<u64>,
@@ -43,7 +43,7 @@ pub(super) struct Capabilities {
 }
 
 impl Capabilities {
-    /// The unit of these leaves; `None` where leaf 0x0A does not declare one.
+    /// The unit of these leaves; `None` if leaf 0x0A does not declare one.
     pub(super) fn of(leaves: &Leaves) -> Option<Self> {
         if leaves.get(0, 0).eax < 0xA {
             return None;
@@ -81,7 +81,7 @@ impl Capabilities {
             .fold(0, |bits, i| bits | self.fixed_control << (4 * i))
     }
 
-    /// Whether version 2's global registers are there.
+    /// Whether version 2's global registers exist.
     pub(super) fn has_global(&self) -> bool {
         self.version >= 2
     }
@@ -92,15 +92,15 @@ impl Capabilities {
         self.version >= 2 && self.perf_caps.is_some()
     }
 
-    /// Whether IA32_A_PMCx are there.
+    /// Whether IA32_A_PMCx exist.
     pub(super) fn has_full_width(&self) -> bool {
         self.perf_caps.is_some_and(|bits| bits & FW_WRITE != 0)
     }
 }
 
-/// General and fixed counters as masks: leaf 0x23 sub-leaf 1 where it is there, else leaf 0x0A.
+/// General and fixed counters as masks: leaf 0x23 sub-leaf 1 if it exists, otherwise leaf 0x0A.
 ///
-/// A counter of no width is not there, whatever else the leaf says.
+/// A counter with a width of 0 does not exist, whatever else the leaf says.
 fn counters(leaves: &Leaves, version: u32) -> (u32, u32) {
     let leaf = leaves.get(0xA, 0);
     let (general, fixed) = match extended_counters(leaves) {
@@ -146,8 +146,8 @@ fn has_leaf_0x23(leaves: &Leaves) -> bool {
     leaves.get(0, 0).eax >= 0x23 && leaves.get(7, 1).eax >> 8 & 1 == 1
 }
 
-/// Reserved are bit 21 without AnyThread, and of 63:32 what no feature grants: TSX (leaf 7,
-/// EBX[11] RTM) bits 32 and 33, EQ bit 36 and UMASK2 bits 47:40 (leaf 0x23).
+/// Reserved are bit 21 without AnyThread, and those of bits 63:32 that no feature grants: TSX (leaf
+/// 7, EBX[11] RTM) grants bits 32 and 33, leaf 0x23 the EQ bit 36 and UMASK2 bits 47:40.
 fn select_bits(leaves: &Leaves, any_thread: bool) -> u64 {
     let granted = |has: bool, bits: u64| if has { bits } else { 0 };
     let extended = if has_leaf_0x23(leaves) {
@@ -162,7 +162,7 @@ fn select_bits(leaves: &Leaves, any_thread: bool) -> u64 {
         | granted(extended & 1 == 1, 0xFF << 40)
 }
 
-/// The status bits that are no counter's: OvfBuf (62) and CondChgd (63), OvfUncore (61) from
+/// The status bits that belong to no counter: OvfBuf (62) and CondChgd (63), OvfUncore (61) from
 /// version 3, LBR_Frz, CTR_Frz and ASCI (60:58) from version 4, Trace_ToPA_PMI (55) with PT.
 fn condition_bits(leaves: &Leaves, version: u32) -> u64 {
     let by_version = match version {
@@ -173,7 +173,7 @@ fn condition_bits(leaves: &Leaves, version: u32) -> u64 {
     by_version | u64::from(leaves.get(7, 0).ebx >> 25 & 1) << 55
 }
 
-/// CPUID does not tell FW_WRITE: it came with Sandy Bridge and Silvermont.
+/// CPUID does not report FW_WRITE: it was introduced with Sandy Bridge and Silvermont.
 fn perf_caps(leaves: &Leaves, version: u32) -> Option<u64> {
     let pdcm = leaves.get(1, 0).ecx >> 15 & 1 == 1;
     let full_width = version >= 3 && !NO_FW_WRITE.contains(&Signature::of(leaves).model);
@@ -184,7 +184,7 @@ fn global_bits(general: u32, fixed: u32) -> u64 {
     u64::from(general) | u64::from(fixed) << 32
 }
 
-/// A width field's 8 bits, at most the 64 of a register.
+/// The 8 bits of a width field, limited to the 64 bits of a register.
 fn width(field: u32) -> u32 {
     (field & 0xFF).min(64)
 }

@@ -1,4 +1,4 @@
-//! Are the registers those of the manuals, and as strict?
+//! Do the registers match the manuals, and are they as strict?
 
 use super::*;
 use crate::models;
@@ -35,7 +35,7 @@ fn read(processor: &mut Processor, msr: u32) -> u64 {
     processor.rdmsr(msr).expect("a register")
 }
 
-/// TOS goes round 32 records and names the newest.
+/// TOS wraps around after 32 records and points to the newest.
 #[test]
 fn model_specific_records_go_round() {
     let mut processor = model("skylake");
@@ -47,13 +47,13 @@ fn model_specific_records_go_round() {
     assert_eq!(read(&mut processor, 0x680 + 40 % 32), 0x1000 + 40);
     assert_eq!(read(&mut processor, 0x6C0 + 9), 0x2000 + 9);
     assert_eq!(read(&mut processor, 0xDC0 + 10), 7);
-    // Off, nothing goes in.
+    // While off, nothing is recorded.
     write(&mut processor, IA32_DEBUGCTL, 0);
     processor.branch(&taken(41));
     assert_eq!(read(&mut processor, LBR_TOS), 8);
 }
 
-/// A write of the depth clears; what is beyond it is not there.
+/// Writing the depth clears the records; registers beyond it do not exist.
 #[test]
 fn architectural_records_have_a_depth() {
     let mut processor = model("sapphire-rapids");
@@ -68,7 +68,7 @@ fn architectural_records_have_a_depth() {
     assert_eq!(read(&mut processor, 0x1500), 0);
     assert!(processor.rdmsr(0x1507).is_ok());
     assert!(processor.rdmsr(0x1508).is_err());
-    // Leaf 0x1C has 8, 16 and 32.
+    // Leaf 0x1C offers 8, 16 and 32.
     for depth in [0, 4, 24, 64] {
         assert!(processor.wrmsr(IA32_LBR_DEPTH, depth).is_err(), "{depth}");
     }
@@ -77,7 +77,7 @@ fn architectural_records_have_a_depth() {
     assert_eq!(read(&mut processor, IA32_DEBUGCTL), FREEZE_LBRS_ON_PMI);
 }
 
-/// Valid and speculative: a wrong path follows each branch that was mispredicted.
+/// Valid and speculative bits: a wrong-path record follows each mispredicted branch.
 #[test]
 fn amds_records_have_wrong_paths() {
     let mut processor = model("zen4");
@@ -117,7 +117,7 @@ fn reserved_bits_are_refused() {
     }
 }
 
-/// Under KVM, and under Hyper-V that does not offer them, whatever CPUID leaf 7 says.
+/// Under KVM, and under Hyper-V if it does not offer them, whatever CPUID leaf 7 says.
 #[test]
 fn hypervisors_hide_them() {
     let kvm = Unkind::parse("hypervisor-masks").expect("one");

@@ -2,28 +2,28 @@
 
 use hal_profile::machine::CpuidResult;
 
-/// What one line says.
+/// The contents of one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Line {
-    /// A header: what follows is of the processor with this number, if it names one.
+    /// A header: what follows belongs to the processor with this number, if it names one.
     Processor(Option<u32>),
     /// One answer of CPUID.
     Answer {
-        /// EAX when asked.
+        /// EAX of the query.
         leaf: u32,
-        /// ECX when asked, where the line tells.
+        /// ECX of the query, if the line has it.
         subleaf: Option<u32>,
         /// The answer.
         value: CpuidResult,
     },
-    /// Claims to be an answer and is none.
+    /// Looks like an answer but is not a valid one.
     Malformed,
     /// Nothing about CPUID.
     Other,
 }
 
-/// Reads one line; `raw` says that the lines of `cpuid -r` have been seen in this dump before, so
-/// that one cut short is known for what it is.
+/// Reads one line; `raw` says that lines of `cpuid -r` have already been seen in this dump, so that
+/// a truncated one is recognised.
 pub(super) fn read(line: &str, raw: bool) -> Line {
     let line = line.trim();
     if let Some(rest) = strip_word(line, "CPUID")
@@ -37,7 +37,7 @@ pub(super) fn read(line: &str, raw: bool) -> Line {
     header(line).map_or(Line::Other, Line::Processor)
 }
 
-/// Whether what follows `CPUID` starts with a leaf number, even a damaged one: `0000000G` does,
+/// Whether the text after `CPUID` starts with a leaf number, even a damaged one: `0000000G` does,
 /// the `Revision` and `CPU Name` of AIDA64's summary do not.
 fn claims_leaf(rest: &str) -> bool {
     let word = rest
@@ -73,7 +73,7 @@ fn labelled(rest: &str) -> Option<Line> {
     })
 }
 
-/// The hexadecimal number of `[SL nn]`: outer `None` where the mark is damaged.
+/// The hexadecimal number of `[SL nn]`; the outer `None` means that the mark is damaged.
 #[expect(
     clippy::option_option,
     reason = "damaged, absent and present are three things"
@@ -86,8 +86,8 @@ fn marked_subleaf(comments: &str) -> Option<Option<u32>> {
     Some(Some(hex(number.trim())?))
 }
 
-/// `0x00000004 0x00: eax=0x… ebx=0x… ecx=0x… edx=0x…`; versions before sub-leaves leave the
-/// second number out.
+/// `0x00000004 0x00: eax=0x… ebx=0x… ecx=0x… edx=0x…`; versions from before sub-leaves omit the
+/// second number.
 fn plain(line: &str) -> Option<Line> {
     let (numbers, registers) = line.split_once(':')?;
     let mut numbers = numbers.split_whitespace().map(hex0x);
@@ -146,8 +146,8 @@ fn leading_number(text: &str) -> Option<(u32, &str)> {
     Some((text[..end].parse().ok()?, &text[end..]))
 }
 
-/// What follows `word` at the start of the line, in either case. A word of letters only must end
-/// there.
+/// The text after `word` at the start of the line, in either case. A word that consists of letters
+/// must end there.
 fn strip_word<'a>(line: &'a str, word: &str) -> Option<&'a str> {
     let (start, rest) = line.split_at_checked(word.len())?;
     let ended = word.ends_with('#') || !rest.starts_with(|c: char| c.is_alphanumeric());

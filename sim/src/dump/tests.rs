@@ -1,4 +1,4 @@
-//! Dumps whole, and broken in every way.
+//! Complete dumps, and dumps broken in every way.
 
 use super::*;
 use proptest::prelude::*;

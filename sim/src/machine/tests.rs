@@ -1,4 +1,4 @@
-//! Which unit each processor has, and with whom.
+//! Which unit each processor has, and which processor it shares the unit with.
 
 use super::processors;
 use crate::cpuid::Leaves;
@@ -57,7 +57,7 @@ fn retire(processor: &mut Processor, instructions: u64) {
     processor.retire(counts);
 }
 
-/// Whether what one writes to a counter the other reads.
+/// Whether one processor reads what the other writes to a counter.
 fn share(leaves: &[Leaves; 2]) -> bool {
     let mut machine = processors(leaves);
     let [first, second] = machine.as_mut_slice() else {

@@ -12,13 +12,13 @@ pub(super) const WIDTH: u32 = 40;
 pub(super) struct Counter {
     value: Value,
     inputs: [Input; 2],
-    /// It has just passed its top; the interrupt comes with the next count.
+    /// It has just wrapped; the interrupt comes with the next count.
     due: bool,
-    /// It asks for the interrupt, until the overflow is acknowledged.
+    /// It requests the interrupt, until the overflow is acknowledged.
     raised: bool,
 }
 
-/// What a stretch of counting did.
+/// What happened while counting up to some point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Advance {
     pub(super) overflowed: bool,
@@ -35,14 +35,14 @@ impl Counter {
         }
     }
 
-    /// Back to what power-on leaves; broken bits stay broken.
+    /// Back to the power-on state; broken bits stay broken.
     pub(super) fn reset(&mut self) {
         self.value.set(0);
         self.inputs.iter_mut().for_each(Input::reset);
         self.acknowledge();
     }
 
-    /// From now on it stops some events late.
+    /// From now on it stops a few events late.
     pub(super) fn stop_late(&mut self) {
         self.inputs.iter_mut().for_each(Input::stop_late);
     }
@@ -56,7 +56,7 @@ impl Counter {
         self.value.set(value);
     }
 
-    /// Connects the input of `thread`, or disconnects it: events before `now` do not count.
+    /// Connects the input of `thread`, or disconnects it: events before `now` are not counted.
     pub(super) fn connect(&mut self, thread: usize, feed: Option<Feed>, now: &Counts) {
         self.inputs[thread].connect(feed, now);
     }
@@ -80,7 +80,7 @@ impl Counter {
         }
     }
 
-    /// Whether the overflow has come to ask for its interrupt.
+    /// Whether an overflow now requests its interrupt.
     pub(super) fn raised(&self) -> bool {
         self.raised
     }
@@ -91,7 +91,7 @@ impl Counter {
         self.raised = false;
     }
 
-    /// When `thread` alone would bring the next interrupt.
+    /// When `thread` alone would cause the next interrupt.
     pub(super) fn watch(&self, thread: usize, forced: bool) -> Option<Watch> {
         let more = if forced || self.due {
             1
@@ -106,7 +106,7 @@ impl Counter {
         })
     }
 
-    /// What has happened on `thread` is `now`, whatever it was; nothing is added.
+    /// Takes `now` as the state of all events on `thread`, whatever it was; adds nothing.
     pub(super) fn count_from(&mut self, thread: usize, now: &Counts) {
         self.inputs[thread].count_from(now);
     }

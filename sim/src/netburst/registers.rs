@@ -9,7 +9,7 @@ pub(super) const ESCR_RESERVED: u64 = 0xFFFF_FFFF_8000_0000;
 pub(super) const ESCR_T1: u64 = 0x3;
 /// CCCR 10:0, 29:28 and 63:32.
 pub(super) const CCCR_RESERVED: u64 = 0xFFFF_FFFF_3000_07FF;
-/// CCCR 11: the extended-cascade enable where there is one.
+/// CCCR 11: the extended-cascade enable, if there is one.
 pub(super) const CCCR_EXTENDED_CASCADE: u64 = 1 << 11;
 /// CCCR 27: reserved without Hyper-Threading.
 pub(super) const CCCR_OVF_PMI_T1: u64 = 1 << 27;
@@ -52,8 +52,8 @@ impl Escr {
         (self.t0_usr() || self.t1_usr(), self.t0_os() || self.t1_os())
     }
 
-    /// The thread whose clock it is where clocks are counted without regard to modes: thread 1 if
-    /// that alone is named.
+    /// The thread whose clock is counted if clocks are counted regardless of mode: thread 1 if only
+    /// that one is selected.
     pub(super) fn clock_thread(self) -> usize {
         let named = |(user, kernel): (bool, bool)| user || kernel;
         usize::from(named(self.modes(1)) && !named(self.modes(0)))
@@ -66,7 +66,7 @@ impl Escr {
 pub(super) struct Cccr {
     #[bits(11)]
     __: u16,
-    /// Accepted, and does nothing: the model does not cascade.
+    /// Accepted, but has no effect: the model does not cascade.
     pub(super) extended_cascade: bool,
     pub(super) enable: bool,
     #[bits(3)]
@@ -77,7 +77,7 @@ pub(super) struct Cccr {
     pub(super) complement: bool,
     #[bits(4)]
     pub(super) threshold: u8,
-    /// Without meaning unless `compare` is set.
+    /// Has no meaning unless `compare` is set.
     pub(super) edge: bool,
     pub(super) force_ovf: bool,
     /// OVF_PMI_T0 and OVF_PMI_T1: one bit for each thread that gets the interrupt.
@@ -85,7 +85,7 @@ pub(super) struct Cccr {
     pub(super) ovf_pmi: u8,
     #[bits(2)]
     __: u8,
-    /// Accepted, and does nothing: the model does not cascade.
+    /// Accepted, but has no effect: the model does not cascade.
     pub(super) cascade: bool,
     pub(super) ovf: bool,
 }

@@ -1,4 +1,4 @@
-//! The rules of NetBurst's counters, one test each.
+//! The rules of NetBurst's counters, with one test each.
 
 use super::*;
 use crate::distinct::{after, kernel, only, user};
@@ -68,7 +68,7 @@ fn write(unit: &mut NetBurst, writes: &[(u32, u64)]) {
     }
 }
 
-/// Writes with everything of thread 0 up to `now` counted.
+/// Writes after everything of thread 0 up to `now` has been counted.
 fn write_at(unit: &mut NetBurst, msr: u32, value: u64, now: &Counts) {
     let written = unit.write_msr(0, msr, value, now);
     assert_eq!(written, Some(Ok(())), "{msr:#x}");
@@ -80,7 +80,7 @@ fn read(unit: &mut NetBurst, msr: u32) -> u64 {
         .expect("readable")
 }
 
-/// What counter `n` holds after one round of a single thread.
+/// The value of counter `n` after one round of a single thread.
 fn counted(n: u32, writes: &[(u32, u64)]) -> u64 {
     let mut unit = netburst(NORTHWOOD, 1);
     write(&mut unit, writes);
@@ -88,7 +88,7 @@ fn counted(n: u32, writes: &[(u32, u64)]) -> u64 {
     read(&mut unit, counter(n))
 }
 
-/// What counter `n` holds after one round of thread 0 and two of thread 1.
+/// The value of counter `n` after one round of thread 0 and two of thread 1.
 fn counted_by_both(n: u32, writes: &[(u32, u64)]) -> u64 {
     let mut unit = netburst(PRESCOTT, 2);
     write(&mut unit, writes);
@@ -101,7 +101,8 @@ fn both_modes(event: Event) -> u64 {
     user(event) + kernel(event)
 }
 
-/// A unit that counts user instructions on counter 12 from `-preset`, with this CCCR besides.
+/// A unit that counts user instructions on counter 12 from `-preset`, with these additional bits in
+/// its CCCR.
 fn sampling(preset: u64, bits: u64) -> NetBurst {
     let mut unit = netburst(NORTHWOOD, 1);
     let value = (1 << 40) - preset;
@@ -473,7 +474,7 @@ fn events_count_what_the_mapping_says() {
     assert_eq!(counting, 2 * sources.len());
 }
 
-/// What an encoding of mapping.csv counts with its ESCR 0 (or 1) on that one's first counter;
+/// What an encoding of mapping.csv counts with its ESCR 0 (or 1) on that ESCR's first counter;
 /// `None` for a source without an encoding.
 fn counted_as_mapped(encoding: &str, parity: usize) -> Option<u64> {
     let hex = |key: &str| {
@@ -512,7 +513,7 @@ fn masks_count_whole_and_undocumented_ones_not_at_all() {
     let all = both_modes(Event::Instructions);
     let branches = both_modes(Event::Branches);
     let rows = [
-        // instr_retired: NBOGUSNTAG, NBOGUSTAG, both, none, an undocumented bit besides.
+        // instr_retired: NBOGUSNTAG, NBOGUSTAG, both, none, and an additional undocumented bit.
         (12, CRU_ESCR0, 4, 0x0400_0200, all),
         (12, CRU_ESCR0, 4, 0x0400_0400, 0),
         (12, CRU_ESCR0, 4, 0x0400_0600, all),
@@ -569,7 +570,7 @@ fn compare_counts_above_the_threshold_and_complement_the_rest() {
     let above = |n: u64| COMPARE | n << THRESHOLD_SHIFT;
     let rows = [
         (0, 10 * BURST + 1),
-        // Without COMPARE none of the three means anything.
+        // Without COMPARE none of these three has any meaning.
         (COMPLEMENT | EDGE | 3 << THRESHOLD_SHIFT, 10 * BURST + 1),
         (above(0), 11),
         (above(1), 10),
@@ -588,10 +589,10 @@ fn compare_counts_above_the_threshold_and_complement_the_rest() {
 #[test]
 fn threshold_15_complemented_counts_every_clock_in_any_mode() {
     let clocks = IQ_ENABLED | COMPARE | COMPLEMENT | 15 << THRESHOLD_SHIFT;
-    // uops_retired, which is no event of the model, without privilege levels.
+    // uops_retired, which is not an event of the model, without privilege levels.
     let writes = [(CRU_ESCR0, 0x0200_0200), (cccr(IQ), clocks)];
     assert_eq!(counted(IQ, &writes), both_modes(Event::Cycles));
-    // Select 0 is no event: the counter has no power.
+    // Select 0 is no event: the counter is powered off.
     assert_eq!(counted(IQ, &[(CRU_ESCR0, 0), (cccr(IQ), clocks)]), 0);
 }
 
@@ -737,7 +738,7 @@ fn an_unflagged_overflow_interrupts_without_ovf() {
 
 #[test]
 fn hyper_threading_is_more_logical_processors_than_cores() {
-    // Package's logical processors, its cores, threads of a core.
+    // The package's logical processors, its cores, threads of a core.
     for (htt, logical, cores, expected) in [
         (HTT, 1, 1, 1),
         (HTT, 2, 1, 2),

@@ -1,4 +1,4 @@
-//! What the event selects of the P6 family count: those that are one of the model's events.
+//! What the event selects of the P6 family count, for those that are among the model's events.
 
 use crate::event::Event;
 
@@ -20,12 +20,12 @@ pub(super) struct Row {
 }
 
 /// SDM vol. 3B, sections 19.16 and 19.17: events that every P6 processor, Pentium M included, has
-/// with one meaning. Every other select counts nothing in the model, and so does an L2 event
-/// without a MESI state in its unit mask.
+/// with the same meaning. Every other select counts nothing in the model, and neither does an L2
+/// event without a MESI state in its unit mask.
 pub(super) const ROWS: [Row; 11] = [
     // All requests to the L2, whatever the state of the line.
     row(0x2E, 0x0F, "L2_RQSTS", Event::LlcReferences),
-    // Requests that found the line invalid: the nearest to an L2 miss.
+    // Requests that found the line invalid: the closest to an L2 miss.
     row(0x2E, 0x01, "L2_RQSTS", Event::LlcMisses),
     row(0x43, 0x00, "DATA_MEM_REFS", Event::L1dAccesses),
     row(0x45, 0x00, "DCU_LINES_IN", Event::L1dMisses),

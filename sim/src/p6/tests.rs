@@ -1,4 +1,4 @@
-//! The rules of the P6 family's counters, one test each.
+//! The rules of the P6 family's counters, with one test each.
 
 use super::*;
 use crate::distinct::{after, kernel, only, user};
@@ -39,7 +39,7 @@ fn read(unit: &mut P6, msr: u32) -> u64 {
         .expect("readable")
 }
 
-/// What both counters hold after `now` under these selects.
+/// The values of both counters after `now` with these selects.
 fn counted(selects: [u64; 2], now: &Counts) -> [u64; 2] {
     let mut unit = p6(KLAMATH);
     write(&mut unit, PERF_EVT_SEL0, selects[0]).expect("no reserved bit");

@@ -1,4 +1,4 @@
-//! What the event codes of CESR count: those that are one of the model's events.
+//! What the event codes of CESR count, for those that are among the model's events.
 
 use crate::event::Event;
 
@@ -29,8 +29,8 @@ pub(super) const ROWS: [Row; 10] = [
     on_both(0x0C, "CODE_READ", Event::L1iFetches),
     on_both(0x0E, "CODE_CACHE_MISS", Event::L1iMisses),
     on_both(0x12, "BRANCHES", Event::Branches),
-    // Exceptions and interrupts flush too: approximate on silicon. The model has no other flushes
-    // than those of mispredicted branches.
+    // Exceptions and interrupts flush too: approximate on silicon. The only flushes in the model
+    // are those of mispredicted branches.
     on_both(0x15, "PIPELINE_FLUSHES", Event::BranchMisses),
     on_both(0x16, "INSTRUCTIONS_EXECUTED", Event::Instructions),
     on_both(0x22, "FLOPS", Event::FpOperations),

@@ -1,4 +1,4 @@
-//! The rules of the Pentium's counters, one test each.
+//! The rules of the Pentium's counters, with one test each.
 
 use super::*;
 use crate::distinct::{after, kernel, only, user};
@@ -35,7 +35,7 @@ fn read(unit: &mut Pentium, msr: u32) -> u64 {
         .expect("readable")
 }
 
-/// What both counters hold after one round under `cesr`.
+/// The values of both counters after one round with `cesr`.
 fn counted(features: u32, cesr: u64) -> [u64; 2] {
     let mut unit = pentium(features);
     write(&mut unit, CESR, cesr).expect("no reserved bit");

@@ -9,7 +9,8 @@ use hal_profile::machine::CpuidResult;
 
 const ACKNOWLEDGE: u32 = 0x400;
 
-/// Asks for the sibling's interrupt on whatever happens, and holds its line until it is told.
+/// Requests the sibling's interrupt whenever anything happens, and holds its line until it is
+/// acknowledged.
 struct Crossed {
     asserted: u8,
 }

@@ -53,7 +53,7 @@ fn unmask(processor: &mut Processor) {
         .expect("LVTPC");
 }
 
-/// General counter 0 interrupts after so many instructions from now.
+/// General counter 0 is to interrupt after this many instructions from now.
 fn arm(processor: &mut Processor, intel: bool, period: u32) {
     let (select, counter) = if intel {
         (0x186, 0xC1)
@@ -95,7 +95,7 @@ fn rows_are_in_order_and_names_are_found_once() {
     );
 }
 
-/// SDM vol. 3, "Processor State After Reset": a 1 for every general counter; AMD's likewise.
+/// SDM vol. 3, "Processor State After Reset": a 1 for every general counter; the same on AMD.
 #[test]
 fn reset_leaves_general_counters_on_and_cleared_global_does_not() {
     for (model, msr, expected) in [
@@ -157,7 +157,7 @@ fn streamlined_freeze_lasts_until_it_is_acknowledged() {
     assert_eq!(read(&mut zen, 0xC001_0201), 7);
 }
 
-/// A kind processor has IA32_DEBUGCTL too, and freezes when software asks for it.
+/// A well-behaved processor has IA32_DEBUGCTL too, but freezes only when software requests it.
 #[test]
 fn freezing_is_debugctls_and_nobody_has_asked_a_kind_processor() {
     let mut processor = booted("skylake", "");
@@ -211,7 +211,7 @@ fn counters_are_found_on() {
     );
 }
 
-/// Where the interrupt of a counter preset for 1000 comes, armed again and again.
+/// Where the interrupt of a counter preset for 1000 arrives, when it is armed again and again.
 fn delays(unkind: &str, rounds: u64) -> Vec<Option<u64>> {
     let mut processor = booted("skylake", unkind);
     let mut now = 0;
@@ -247,7 +247,7 @@ fn late_interrupts_come_up_to_three_periods_late_and_again_alike() {
     assert_eq!(late, delays("late", 40));
 }
 
-/// What watches say is where the interrupt comes, so that whoever runs the processor stops there.
+/// Watches say where the interrupt arrives, so that whoever runs the processor stops there.
 #[test]
 fn an_interrupt_under_way_is_watched() {
     let mut processor = booted("skylake", "late");
@@ -353,7 +353,7 @@ fn a_counter_stops_four_events_late() {
     }
 }
 
-/// Even over its end.
+/// Even by counting past its overflow.
 #[test]
 fn a_counter_that_stops_late_can_interrupt() {
     let mut processor = booted("skylake", "late-stop");
@@ -375,7 +375,7 @@ fn a_preset_of_fewer_than_128_does_not_interrupt() {
     }
 }
 
-/// Whether there are the first general counter, the first fixed one, and the global registers.
+/// Whether the first general counter, the first fixed one, and the global registers exist.
 #[test]
 fn what_is_not_declared_is_refused() {
     for (model, unkind, general, fixed) in [
@@ -428,7 +428,7 @@ fn narrow_counters_wrap_at_32_bits() {
     assert_eq!(read(&mut processor, 0xC1), 5);
 }
 
-/// SDM vol. 3, "Pre-defined Architectural Performance Events": the event has a clock of its own.
+/// SDM vol. 3, "Pre-defined Architectural Performance Events": the event has its own clock.
 #[test]
 fn reference_cycles_of_a_general_counter_are_not_the_fixed_ones() {
     for (model, ratio) in [("skylake", 10), ("haswell", 10), ("core2", 1), ("yonah", 1)] {

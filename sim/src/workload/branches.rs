@@ -1,10 +1,10 @@
-//! The branches of a workload: each is taken, and where it goes the next one stands.
+//! The branches of a workload: each one is taken, and the next one is in the block that it goes to.
 //!
-//! Code is made of blocks of four instructions, the last of which is the branch. They come in pairs,
-//! and a walk goes from pair to pair in the order of their addresses and begins again at the end: to
-//! the first block of the next pair three times in four, else to its second. Branches of user mode
-//! walk through its code and those of the kernel through its own; from one mode to the other leads a
-//! far branch.
+//! Code consists of blocks of four instructions, the last of which is the branch. Blocks come in
+//! pairs, and a walk goes from pair to pair in the order of their addresses and starts over at the
+//! end: three times out of four to the first block of the next pair, otherwise to its second.
+//! Branches of user mode walk through user code and those of the kernel through kernel code; a far
+//! branch leads from one mode to the other.
 
 use super::{KERNEL_CODE, Workload, split_mix};
 use crate::branches::Taken;
@@ -13,14 +13,14 @@ use shared_types::BranchKind;
 
 /// Instructions of a block.
 const BLOCK: u64 = 4;
-/// Bytes of an instruction where nothing else is told.
+/// Bytes in an instruction unless the workload says otherwise.
 const INSTRUCTION: u64 = 4;
-/// One branch in so many is mispredicted.
+/// One in this many branches is mispredicted.
 const MISPREDICTED_EACH: u64 = 16;
 
 impl Workload {
-    /// The branches behind one position up to another, oldest first: the last of them, at most so
-    /// many.
+    /// The branches after one position up to another, oldest first: the last of them, at most
+    /// `most`.
     pub fn branches_between(
         &self,
         after: u64,
@@ -33,7 +33,7 @@ impl Workload {
         (first..last).map(|before| self.branch(before + 1))
     }
 
-    /// The branch of this number, from 1 on.
+    /// The branch with this number, counting from 1.
     #[must_use]
     pub fn branch(&self, number: u64) -> Taken {
         let (block, user) = self.block(number);
@@ -57,7 +57,7 @@ impl Workload {
         }
     }
 
-    /// The block that the branch of this number ends, and whether it is of user mode.
+    /// The block that the branch with this number ends, and whether it is in user mode.
     fn block(&self, number: u64) -> (u64, bool) {
         let number = number.clamp(1, self.amount(Event::Branches).max(1));
         let users = self.user(Event::Branches, number);
@@ -70,7 +70,7 @@ impl Workload {
         ((walked % pairs * 2 + second).min(blocks - 1), user)
     }
 
-    /// How many instructions the code of a mode has.
+    /// The number of instructions in the code of a mode.
     fn instructions(&self, user: bool) -> u64 {
         let length = |(start, end): (u64, u64)| (end - start).div_ceil(INSTRUCTION);
         match &self.parts.instructions {

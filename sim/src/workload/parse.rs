@@ -1,4 +1,4 @@
-//! `--workload SPEC`: `key=value` parted by commas.
+//! `--workload SPEC`: `key=value` items separated by commas.
 
 use super::{MAX_AMOUNT, PROGRAMS_MAX, Parts, USER_CODE, Workload};
 use crate::dump::MAX_PROCESSORS;
@@ -6,13 +6,13 @@ use crate::event::{AMOUNTS, Code, Event, NAMED_MAX};
 use std::collections::BTreeSet;
 use thiserror::Error;
 
-/// Why a text is no workload.
+/// Why a text is not a workload.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum WorkloadError {
     /// Nothing at all.
     #[error("the workload is empty")]
     Empty,
-    /// Not one kind of event has an amount.
+    /// No kind of event has an amount.
     #[error("the workload has no amount of any event")]
     NoAmount,
     /// Not of the form `key=value`.
@@ -27,23 +27,23 @@ pub enum WorkloadError {
         /// The key.
         key: String,
     },
-    /// More events than [`NAMED_MAX`] that have no name of their own.
+    /// More than [`NAMED_MAX`] events that do not have their own name.
     #[error("a workload names at most {NAMED_MAX} events of the vendor's")]
     TooMany,
-    /// The same key twice.
+    /// A key that is given twice.
     #[error("the workload has `{key}` twice")]
     DuplicateKey {
         /// The key.
         key: String,
     },
-    /// A value outside of what its key takes.
+    /// A value that its key does not accept.
     #[error("`{key}={value}`: the value is not {expected}")]
     BadValue {
         /// The key.
         key: String,
         /// The value.
         value: String,
-        /// What would be right.
+        /// What would be accepted.
         expected: &'static str,
     },
 }
@@ -86,15 +86,17 @@ pub fn keys() -> impl Iterator<Item = &'static str> {
 /// Reads a workload.
 ///
 /// Keys: the amount of each [`Event`] by its name, 0 to 2^62; `user`, percent; `processors`, as in
-/// `0-3+8`, or `all`; `programs`, the percentages of programs that take turns, as in `70+30`; `short`, when
-/// another program starts and for how long it runs, as in `3000000+2000000`; `code`, as in `0x140001000-0x140002000`, the end exclusive; `seed`, for rates
-/// that vary over time; `skid`, the positions by which interrupts are late.
-/// Not given: amounts and skid 0, user 100, processor 0, one program, [`USER_CODE`], steady rates.
+/// `0-3+8`, or `all`; `programs`, the percentages of programs that take turns, as in `70+30`;
+/// `short`, when another program starts and for how long it runs, as in `3000000+2000000`; `code`,
+/// as in `0x140001000-0x140002000`, the end exclusive; `seed`, for rates that vary over time;
+/// `skid`, the positions by which interrupts are late.
+///
+/// Defaults: amounts and skid 0, user 100, processor 0, one program, [`USER_CODE`], steady rates.
 pub fn parse(text: &str) -> Result<Workload, WorkloadError> {
     parse_with(text, &|_| None)
 }
 
-/// The same, where `known` tells what other keys stand for.
+/// The same, where `known` says what other keys stand for.
 pub fn parse_with(
     text: &str,
     known: &dyn Fn(&str) -> Option<Known>,
@@ -139,13 +141,13 @@ pub fn parse_with(
 /// What a key that is not a workload's own stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Known {
-    /// Another name of a kind of event.
+    /// Another name for a kind of event.
     Kind(Event),
-    /// An event that counters count so; [`Code::event`] is filled in.
+    /// An event that counters count with these codes; [`Code::event`] is filled in here.
     Codes(Vec<Code>),
 }
 
-/// Answers whether it is an amount.
+/// Returns whether it is an amount.
 fn set(
     parts: &mut Parts,
     key: &str,
@@ -200,7 +202,7 @@ fn set(
     Ok(false)
 }
 
-/// Takes another event in; `None` where there are too many.
+/// Adds another event; `None` if there are too many.
 fn named(parts: &mut Parts, codes: Vec<Code>) -> Option<Event> {
     let last = parts.codes.last().map(|code| code.event);
     let place = match last {
@@ -307,7 +309,7 @@ mod tests {
         );
     }
 
-    /// Every turn of a round is whole, and of as many positions as its percentage says.
+    /// Every turn of a round is complete, and takes as many positions as its percentage says.
     #[test]
     fn programs_take_turns() {
         let workload = parse("cycles=1000000,programs=70+20+10").expect("a workload");

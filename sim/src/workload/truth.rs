@@ -1,13 +1,13 @@
-//! What has happened at a position, and where something happens.
+//! What has happened at a position, and where it happens.
 
 use super::{KERNEL_CODE, STRETCH, Segment, Workload, scale};
 use crate::event::{Compare, Counts, Event, Feed};
 
-/// Intervals that the search for [`Compare::Below`] looks at before it takes any crossing.
+/// Intervals that the search for [`Compare::Below`] examines before it accepts any crossing.
 const SEARCH_LIMIT: usize = 1 << 16;
 
 impl Workload {
-    /// Its positions: 0 is the start, this one the end.
+    /// The number of its positions: 0 is the start, this one the end.
     #[must_use]
     pub fn length(&self) -> u64 {
         self.segments
@@ -15,7 +15,7 @@ impl Workload {
             .map_or(0, |last| last.start + last.length)
     }
 
-    /// All that has happened at `position`; from the end on, the whole.
+    /// All that has happened at `position`; from the end on, the total.
     #[must_use]
     pub fn counts_at(&self, position: u64) -> Counts {
         let mut counts = Counts::default();
@@ -26,11 +26,11 @@ impl Workload {
         counts
     }
 
-    /// The first position at which `feed` has added up to `amount`; `None` where it never does.
+    /// The first position at which `feed` has accumulated `amount`; `None` if it never does.
     ///
-    /// For [`Compare::Below`] the difference of two counts can fall again when the cycles stand
-    /// still. Its answer is the first position too, unless cycles and busy cycles advance at almost
-    /// the same rate: then it is a position where the amount is reached from below.
+    /// With [`Compare::Below`] the difference of two counts can fall again when the cycles stand
+    /// still. The answer is then still the first position, unless cycles and busy cycles advance at
+    /// almost the same rate: in that case it is a position where the amount is reached from below.
     #[must_use]
     pub fn position_of(&self, feed: Feed, amount: u64) -> Option<u64> {
         if amount == 0 {
@@ -44,8 +44,8 @@ impl Workload {
         self.position_of_total(feed.event, total)
     }
 
-    /// Modelled time at `position` in nanoseconds: positions are evenly spaced, and the whole takes
-    /// max(cycles, instructions) at 1 GHz.
+    /// Modelled time at `position` in nanoseconds: positions are evenly spaced, and the whole
+    /// workload takes max(cycles, instructions) at 1 GHz.
     #[must_use]
     pub fn time_at(&self, position: u64) -> u64 {
         let length = self.length();
@@ -61,7 +61,7 @@ impl Workload {
         (time <= self.duration()).then(|| scale_up(self.length(), time, self.duration()))
     }
 
-    /// Where the latest instruction at `position` retired from, and whether that is user mode.
+    /// Where the latest instruction at `position` retired from, and whether in user mode.
     #[must_use]
     pub fn ip_at(&self, position: u64) -> (u64, bool) {
         self.ip_of(Event::Instructions, position)
@@ -69,9 +69,9 @@ impl Workload {
 
     /// The address at `position`, in the mode in which the latest `event` there happened.
     ///
-    /// Instructions are four bytes each unless [`run_from`](Self::run_from) has told their places,
-    /// and those of each mode are scattered over its range, so that no sampling period meets the
-    /// same ones again and again.
+    /// Instructions are four bytes each unless [`run_from`](Self::run_from) has set their
+    /// addresses, and those of each mode are scattered over its range, so that no sampling period
+    /// meets the same ones again and again.
     #[must_use]
     pub fn ip_of(&self, event: Event, position: u64) -> (u64, bool) {
         let latest = self.total(event, position).max(1);
@@ -108,7 +108,7 @@ impl Workload {
         segment.before[event.index()] + within
     }
 
-    /// How many of the first `total` of `event` are in user mode.
+    /// How many of the first `total` events are in user mode.
     pub(super) fn user(&self, event: Event, total: u64) -> u64 {
         let stretch = total / STRETCH;
         let before = self.user_before(event, stretch);
@@ -116,14 +116,14 @@ impl Workload {
         before + (total % STRETCH).min(within)
     }
 
-    /// How many of `event` are in user mode before this stretch.
+    /// How many events are in user mode before this stretch.
     fn user_before(&self, event: Event, stretch: u64) -> u64 {
         let amount = self.amount(event);
         let total = stretch.saturating_mul(STRETCH).min(amount);
         scale(total, self.user[event.index()], amount)
     }
 
-    /// The smallest total of the feed's event with `happened` of them in its modes.
+    /// The smallest total of the feed's event with `happened` of its events in the feed's modes.
     fn total_for(&self, feed: Feed, happened: u64) -> Option<u64> {
         let amount = self.amount(feed.event);
         let user = self.user[feed.event.index()];
@@ -139,7 +139,7 @@ impl Workload {
         if feed.user && feed.kernel {
             return Some(happened);
         }
-        // In a stretch the user events come first.
+        // In a stretch, user events come first.
         let evenly = if feed.user {
             scale_up(amount, happened, user)
         } else {
@@ -167,8 +167,8 @@ impl Workload {
         Some(segment.start + scale_up(segment.length, within, segment.amounts[index]))
     }
 
-    /// Searches intervals from the left, and passes over those where the cycles at the end less the
-    /// busy cycles at the start do not come to `amount`.
+    /// Searches intervals from the left, and skips those where the cycles at the end minus the busy
+    /// cycles at the start do not reach `amount`.
     fn first_below(&self, feed: Feed, amount: u64) -> Option<u64> {
         let mut intervals = vec![(0, self.length())];
         let mut looks = 0;
@@ -189,7 +189,7 @@ impl Workload {
         None
     }
 
-    /// Counts that give `feed` at least what it has anywhere from `first` to `last`.
+    /// Counts with which `feed` is at least what it is anywhere from `first` to `last`.
     fn most_between(&self, feed: Feed, first: u64, last: u64) -> Counts {
         let mut counts = Counts::default();
         self.count(&mut counts, feed.event, first);
@@ -197,7 +197,7 @@ impl Workload {
         counts
     }
 
-    /// A position where `feed` reaches `amount` from below, if it has it at the end.
+    /// A position where `feed` reaches `amount` from below, if it has reached it at the end.
     fn crossing(&self, feed: Feed, amount: u64) -> Option<u64> {
         let reached = |position| feed.amount(&self.counts_at(position)) >= amount;
         let (mut below, mut above) = (0, self.length());
@@ -216,18 +216,18 @@ impl Workload {
     }
 }
 
-/// `ceil(value * numerator / denominator)` for a quotient of at most 1 and a denominator not 0.
+/// `ceil(value * numerator / denominator)` for a quotient of at most 1 and a nonzero denominator.
 fn scale_up(value: u64, numerator: u64, denominator: u64) -> u64 {
     let product = u128::from(value) * u128::from(numerator);
     product.div_ceil(u128::from(denominator).max(1)) as u64
 }
 
-/// The address of the instruction after `instructions` ones.
+/// The address of the next instruction after `instructions` of them.
 fn scatter((start, end): (u64, u64), instructions: u64) -> u64 {
     start + scattered((end - start).div_ceil(4), instructions) * 4
 }
 
-/// One of so many places (Fibonacci hashing).
+/// One of `places` indices (Fibonacci hashing).
 fn scattered(places: u64, instructions: u64) -> u64 {
     let hash = instructions.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     ((u128::from(hash) * u128::from(places)) >> 64) as u64

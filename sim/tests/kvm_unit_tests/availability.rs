@@ -1,4 +1,5 @@
-//! Which registers are there (the selftest forces versions 0 to 5 by CPUID; so does this).
+//! Which registers exist (the selftest forces versions 0 to 5 through CPUID, and so do these
+//! tests).
 
 use crate::kvm_unit_tests::layout::{self, EN, USR_OS, counts, leaf};
 use sim::Processor;
@@ -7,7 +8,7 @@ use sim::fault::Fault;
 
 type TestResult = Result<(), Fault>;
 
-/// A Raptor Lake whose leaf 0x0A says this.
+/// A Raptor Lake with this leaf 0x0A.
 fn forced(eax: u32, ebx: u32, ecx: u32, edx: u32) -> Processor {
     let mut leaves = layout::raptor_lake();
     leaves.insert(0xA, leaf(eax, ebx, ecx, edx));
@@ -70,7 +71,7 @@ fn global_control_after_reset_enables_the_general_counters() -> TestResult {
 
 #[test]
 fn fixed_counters_are_below_the_number_or_in_the_mask() {
-    // Version, mask in ECX, count in EDX, counters that are there.
+    // Version, mask in ECX, count in EDX, existing counters.
     for (version, mask, count, there) in [
         (1, 0, 3, 0),
         (2, 0, 3, 0b0111),
@@ -120,7 +121,7 @@ fn bits_of_absent_fixed_counters_fault() -> TestResult {
 
 #[test]
 fn events_not_enumerated_may_be_programmed_and_count_if_the_hardware_has_them() -> TestResult {
-    // A vector of no bits enumerates nothing, and marks nothing as absent either.
+    // A vector of length 0 enumerates nothing, so it does not mark anything as absent either.
     let mut processor = forced(0x0030_0805, 0xFF, 0, 0x8604);
     processor.wrmsr(0x186, 0xC4 | USR_OS | EN)?;
     processor.retire(counts(Event::Branches, 77));

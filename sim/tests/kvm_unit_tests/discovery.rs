@@ -135,7 +135,7 @@ fn legacy_window_aliases_the_extended_one() -> TestResult {
 fn full_width_alias_only_with_perf_capabilities_bit_13() -> TestResult {
     assert_eq!(layout::V5.processor().rdmsr(0x345)? >> 13 & 1, 1);
     layout::V5.processor().rdmsr(0x4C1)?;
-    // Nehalem and Core 2 have the register without the bit, Yonah (PDCM too) likewise.
+    // Nehalem and Core 2 have the register but not the bit, and so does Yonah (which has PDCM too).
     for leaves in [layout::nehalem, layout::core2, layout::yonah] {
         let mut processor = Processor::new(leaves());
         assert_eq!(processor.rdmsr(0x345)? >> 13 & 1, 0);

@@ -21,7 +21,7 @@ pub(crate) struct Layout {
     pub(crate) counters: u32,
     pub(crate) width: u32,
     pub(crate) global: Option<Global>,
-    /// Selects that the family documents, with what they count.
+    /// Selects that the family documents, and what they count.
     pub(crate) events: &'static [(u64, Event)],
     pub(crate) cycles: u64,
     pub(crate) instructions: u64,
@@ -54,14 +54,14 @@ impl Layout {
         processor
     }
 
-    /// What an event's select comes to when it has happened so often: from version 3 on UnHalted
+    /// What a counter with this select shows after that many events: from version 3 on UnHalted
     /// Reference Cycles ticks with a clock ten times slower than the time-stamp counter's.
     pub(crate) fn expected(&self, code: u64, happened: u64) -> u64 {
         let slow = code == 0x013C && (self.leaves)().get(0xA, 0).eax & 0xFF >= 3;
         if slow { happened / 10 } else { happened }
     }
 
-    /// The value that a read shows after `value` was written.
+    /// The value that a read returns after -`n` was written.
     pub(crate) fn negative(&self, n: u64) -> u64 {
         n.wrapping_neg() & self.mask()
     }
@@ -218,7 +218,7 @@ pub(crate) fn raptor_lake() -> Leaves {
     leaves
 }
 
-/// Leaf 0x0A shows what all cores share, leaf 0x23 what this one has: ten general counters, and
+/// Leaf 0x0A describes what all cores share, leaf 0x23 what this one has: ten general counters, and
 /// fixed counters 0, 1, 2, 4, 5, 6. The version is one above the newest known.
 pub(crate) fn version_6() -> Leaves {
     let pmu = leaf(0x0730_0807, 0, 0x07, 0x0000_8603);
@@ -271,7 +271,7 @@ pub(crate) fn split(event: Event, total: u64, user: u64) -> Counts {
     counts
 }
 
-/// A different amount of every event: 1000 of the first, 2000 of the second and so on.
+/// A different amount of every event: 1000 of the first, 2000 of the second, and so on.
 pub(crate) fn everything() -> Counts {
     let mut counts = Counts::default();
     for (event, thousands) in Event::ALL.into_iter().zip(1..) {

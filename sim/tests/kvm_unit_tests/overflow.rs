@@ -1,4 +1,4 @@
-//! Overflow, and writing while running.
+//! Overflow, and writes to a running counter.
 
 use crate::kvm_unit_tests::layout::{self, EN, INT, Layout, USR_OS, VECTOR, counts};
 use sim::Processor;
@@ -7,7 +7,7 @@ use sim::fault::Fault;
 
 type TestResult = Result<(), Fault>;
 
-/// Presets counter `i` and starts it on instructions.
+/// Presets counter `i` and starts it counting instructions.
 fn start(layout: Layout, i: u32, preset: u64, extra: u64) -> Result<Processor, Fault> {
     let mut processor = layout.processor();
     processor.wrmsr(layout.counter(i), preset)?;
@@ -15,7 +15,7 @@ fn start(layout: Layout, i: u32, preset: u64, extra: u64) -> Result<Processor, F
     Ok(processor)
 }
 
-/// -n in the form that the layout's counters take.
+/// -n in the form that the layout's counters accept.
 fn preset(layout: Layout, n: u64) -> u64 {
     match layout.counter {
         0x4C1 => layout.negative(n),

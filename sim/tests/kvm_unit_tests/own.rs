@@ -1,5 +1,5 @@
 //! What the public tests do not cover: reset, edge, INV, the pin bit, reserved bits, status set,
-//! guest and host bits, families' own events, the processor without a unit.
+//! guest and host bits, each family's own events, the processor without a unit.
 
 use crate::kvm_unit_tests::layout::{
     self, EN, INT, Layout, USR_OS, VECTOR, counts, everything, leaf,
@@ -61,7 +61,7 @@ fn warm_reset_clears_everything_and_enables_globally() -> TestResult {
 fn edge_counts_as_a_counter_mask_of_at_least_1() -> TestResult {
     for layout in layout::all() {
         let edge = 1 << 18;
-        // 42 events come as 10 cycles of 4 and one of 2.
+        // 42 events come as 10 cycles of 4 events and one of 2.
         for (extra, expected) in [
             (edge, 11),
             (1 << 24, 11),

@@ -1,4 +1,4 @@
-//! The closed forms against the counts, and the counts against the amounts asked for.
+//! The closed forms against the counts, and the counts against the requested amounts.
 
 use crate::event::{Compare, Event, Feed};
 use crate::workload::{KERNEL_CODE, MAX_AMOUNT, Parts, USER_CODE, Workload, kinds, parse};
@@ -192,7 +192,7 @@ fn the_longest_workload_has_positions() {
     }
 }
 
-/// Whatever the sampling period, the samples show all of the code, and each mode's share.
+/// Whatever the sampling period, the samples cover all of the code, and each mode by its share.
 #[test]
 fn no_period_meets_the_same_instructions_or_one_mode_only() {
     let workload = parse("instructions=4000000000,user=90,code=0x1000-0x1050");
@@ -228,7 +228,8 @@ fn without_cycles_and_instructions_all_happens_at_once() {
     assert_eq!(workload.position_at(0), Some(0));
 }
 
-/// Cycles and busy cycles at the same rate: the difference only trembles, and the search ends.
+/// With cycles and busy cycles at the same rate the difference only oscillates, and the search
+/// ends.
 #[test]
 fn a_search_without_end_is_given_up() {
     let workload = parse("instructions=4000000000000,cycles=1000000000000").expect("a workload");
