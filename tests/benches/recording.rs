@@ -1,4 +1,4 @@
-//! A million samples to a file, and back: how fast against what the rings can deliver?
+//! A million samples to a file and back: how fast, compared with what the rings can deliver?
 #![expect(missing_docs, reason = "criterion's macro writes a public function")]
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
@@ -7,7 +7,7 @@ use shared_types::Sample;
 use std::path::Path;
 
 const SAMPLES: usize = 1_000_000;
-/// What one reply to a drain holds.
+/// The number of samples in one reply to a drain.
 const DRAINED: usize = 26_213;
 
 fn samples() -> Vec<Sample> {

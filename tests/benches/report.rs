@@ -1,5 +1,5 @@
-//! Ten million samples, as one report reads them: beside the bare reading of the same file, and the
-//! most memory that the process had.
+//! Ten million samples, read by one report: compared with merely reading the same file, and with
+//! the most memory that the process used.
 
 use halprof_profile::recording::{self, Metadata, Module, Source, Statistics, Writer};
 use halprof_profile::report::key::Key;
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 const SAMPLES: u64 = 10_000_000;
-/// Distinct addresses, of which a few are hot: the square of an even distribution.
+/// Distinct addresses, of which a few are hot.
 const PLACES: u64 = 200_000;
 const RUNS: usize = 5;
 
@@ -37,7 +37,7 @@ fn record(path: &Path) {
     let mut random = fastrand::Rng::with_seed(1);
     let mut part = Vec::with_capacity(10_000);
     for n in 0..SAMPLES {
-        // Low ones more often, as hot code is.
+        // The smaller of two draws: low addresses come more often, as hot code does.
         let place = random.u64(0..PLACES).min(random.u64(0..PLACES));
         part.push(Sample {
             timestamp: n * 1000,
@@ -70,7 +70,7 @@ fn best(mut run: impl FnMut()) -> Duration {
     (0..RUNS).map(once).min().unwrap_or_default()
 }
 
-/// The most memory this process has had, in MB; `None` where the system does not tell.
+/// The most memory that this process has used, in MB; `None` if the system does not say.
 fn most_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status

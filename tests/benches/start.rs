@@ -1,13 +1,13 @@
-//! The tool from its start to its end: `halprof list`, as a user types it.
+//! The whole process of the tool: `halprof list`, as a user types it.
 //!
-//! It has to be built beside the benchmarks: `cargo build --release -p halprof`.
+//! It has to be built with the benchmarks: `cargo build --release -p halprof`.
 #![expect(missing_docs, reason = "criterion's macro writes a public function")]
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Benchmarks stand in `deps`, below what they were built with.
+/// Benchmarks are in `deps`, below the folder of the profile that they were built with.
 fn tool() -> PathBuf {
     let own = std::env::current_exe().expect("this program");
     let folder = own.parent().and_then(|deps| deps.parent());

@@ -1,6 +1,8 @@
-//! The service alone on modelled processors: no client, no time but what a test lets pass.
+//! Only the service, on modelled processors: no client, and no time passes except what a test lets
+//! pass.
 //!
-//! For tests that count register accesses and allocations, and that play the HAL themselves.
+//! For tests that count register accesses and allocations, and for tests that play the HAL
+//! themselves.
 #![expect(
     clippy::missing_panics_doc,
     reason = "a request that a test makes is answered, or the test fails"
@@ -26,14 +28,14 @@ use sim::host::{Cpu, Host, Modelled};
 use sim::{Accesses, Processor};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
-/// Room for any reply of these tests.
+/// The size of the reply buffer: enough for any reply of these tests.
 const BUFFER: usize = 1 << 20;
 const CLIENT: Client = Client {
     handle: 1,
     process: 1,
     kernel_addresses: true,
 };
-/// What an interrupt comes upon.
+/// What an interrupt interrupts.
 const INTERRUPTED: Interrupted = Interrupted {
     ip: 0x1_4000_1000,
     mode: Mode::User,
@@ -45,13 +47,13 @@ const INTERRUPTED: Interrupted = Interrupted {
 pub struct Bare {
     /// The service; its host has the processors.
     pub service: Service<Modelled>,
-    /// Who asks.
+    /// The client that makes the requests.
     pub client: Client,
-    /// The seed of the order of rotations, from the next configuration on.
+    /// The seed of the order of rotations, for the next configuration.
     pub rotation_seed: u32,
-    /// Branches recorded for each sample, and which.
+    /// Branches recorded for each sample; 0 for none.
     pub branches: u16,
-    /// Bits of `branch_filter`.
+    /// Which branches are recorded: bits of `branch_filter`.
     pub branch_filter: u16,
     /// Samples that each ring holds; 0 for the default.
     pub ring_samples: u32,
@@ -60,7 +62,7 @@ pub struct Bare {
 }
 
 impl Bare {
-    /// On so many processors of a built-in model, as Windows leaves them.
+    /// On this many processors of a built-in model, as Windows leaves them.
     #[must_use]
     pub fn new(model: &str, count: usize) -> Self {
         Self::booted(model, count, Processor::boot_windows)
@@ -123,20 +125,21 @@ impl Bare {
         opened.session
     }
 
-    /// One request, refused neither by its status nor in its reply; answers the reply's length.
+    /// One request, which must be refused neither by its status nor in its reply; returns the
+    /// reply's length.
     pub fn request(&mut self, code: RequestCode, input: &[u8]) -> usize {
         let reply = self.send(code, input);
         assert_eq!(reply.error, 0, "{code:?} is refused");
         reply.size as usize
     }
 
-    /// The same; answers the whole reply.
+    /// The same; returns the whole reply.
     pub fn reply(&mut self, code: RequestCode, input: &[u8]) -> Vec<u8> {
         let length = self.request(code, input);
         self.buffer[..length].to_vec()
     }
 
-    /// One request; answers its reply's header, which may refuse it.
+    /// One request; returns its reply's header, which may refuse it.
     pub fn send(&mut self, code: RequestCode, input: &[u8]) -> ReplyHeader {
         self.buffer[..input.len()].copy_from_slice(input);
         let buffer = &mut self.buffer;
@@ -149,7 +152,7 @@ impl Bare {
         reply
     }
 
-    /// What the session shall do, everywhere; answers what was settled.
+    /// Configures the session on all processors; returns the settled configuration.
     pub fn configure(&mut self, flags: u32, specs: &[Spec], rotation: u32) -> Configured {
         let reply = self.try_configure(flags, specs, rotation);
         assert_eq!(reply.error, 0, "the configuration is refused");
@@ -157,7 +160,7 @@ impl Bare {
         configured
     }
 
-    /// The same, which may be refused; answers the reply's header.
+    /// The same, but may be refused; returns the reply's header.
     pub fn try_configure(&mut self, flags: u32, specs: &[Spec], rotation: u32) -> ReplyHeader {
         let head = Configure {
             header: header(flags),
@@ -173,17 +176,17 @@ impl Bare {
         self.send(CONFIGURE, &bytes(&head, specs))
     }
 
-    /// A request about the session; answers the reply's length.
+    /// A request about the session; returns the reply's length.
     pub fn about_session(&mut self, code: RequestCode) -> usize {
         self.request(code, self.session_request().as_bytes())
     }
 
-    /// The same, which may be refused; answers the reply's header.
+    /// The same, but may be refused; returns the reply's header.
     pub fn try_about_session(&mut self, code: RequestCode) -> ReplyHeader {
         self.send(code, self.session_request().as_bytes())
     }
 
-    /// Starts the session, or is refused; answers the reply.
+    /// Starts the session, or is refused; returns the reply.
     pub fn try_start(&mut self) -> ReplyHeader {
         self.try_about_session(START)
     }
@@ -212,13 +215,13 @@ impl Bare {
         self.elements(size_of::<Snapshot>(), length)
     }
 
-    /// All samples that wait.
+    /// All waiting samples.
     pub fn drain(&mut self) -> Vec<Sample> {
         let length = self.about_session(DRAIN);
         self.elements(size_of::<Drained>(), length)
     }
 
-    /// All samples that wait, each with its branches, newest first; what stands behind those is
+    /// All waiting samples, each with its branches, newest first; the rest of each sample must be
     /// zeros.
     pub fn drain_with_branches(&mut self) -> Vec<(Sample, Vec<Branch>)> {
         let length = self.about_session(DRAIN);
@@ -237,13 +240,13 @@ impl Bare {
         parts.collect()
     }
 
-    /// All system events that wait.
+    /// All waiting system events.
     pub fn system_events(&mut self) -> Vec<SystemEvent> {
         let length = self.about_session(DRAIN_EVENTS);
         self.elements(size_of::<DrainedEvents>(), length)
     }
 
-    /// What became of all samples.
+    /// The statistics of all samples.
     pub fn statistics(&mut self) -> Statistics {
         self.about_session(STATISTICS);
         let (statistics, _) = Statistics::read_from_prefix(&self.buffer).expect("a reply");
@@ -257,12 +260,12 @@ impl Bare {
             .collect()
     }
 
-    /// A processor with what silicon refused on it.
+    /// A processor, with the accesses that silicon refused on it.
     pub fn cpu(&mut self, index: usize) -> &mut Cpu {
         &mut self.service.processors().cpus[index]
     }
 
-    /// So much of each of these events has happened on one processor since power-on, in user mode.
+    /// One processor has had this many of each of these events since power-on, in user mode.
     pub fn retire(&mut self, index: usize, totals: &[(Event, u64)]) {
         let processor = &mut self.cpu(index).processor;
         let mut counts: Counts = *processor.counts();
@@ -272,7 +275,7 @@ impl Bare {
         processor.retire(counts);
     }
 
-    /// Takes the interrupt that waits on one processor; answers whether there was one.
+    /// Takes the interrupt pending on one processor; returns whether there was one.
     pub fn take_interrupt(&mut self, index: usize) -> bool {
         let taken = self.cpu(index).processor.acknowledge_interrupt().is_some();
         if taken {
@@ -281,12 +284,12 @@ impl Bare {
         taken
     }
 
-    /// An interrupt that no counter of ours has asked for.
+    /// An interrupt that none of our counters has requested.
     pub fn spurious_interrupt(&mut self, index: usize) {
         self.service.processors().interrupt(index, &INTERRUPTED);
     }
 
-    /// What `work` costs one processor.
+    /// The register accesses that `work` costs one processor.
     pub fn accesses(&mut self, index: usize, work: impl FnOnce(&mut Self)) -> Accesses {
         self.cpu(index).processor.reset_accesses();
         work(self);
@@ -294,7 +297,7 @@ impl Bare {
         self.cpu(index).processor.accesses()
     }
 
-    /// How many processors there are.
+    /// The number of processors.
     #[must_use]
     pub fn processors(&mut self) -> usize {
         self.service.processors().count()

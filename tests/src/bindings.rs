@@ -1,7 +1,7 @@
-//! The bindings to Windows that the driver was compiled with, as bindgen writes them.
+//! The Windows bindings that the driver was compiled with, as bindgen writes them.
 //!
-//! Sizes and offsets are those that bindgen has the compiler assert: had one been wrong, there
-//! would be no driver.
+//! Sizes and offsets are those that bindgen makes the compiler assert: if one were wrong, the
+//! driver would not have compiled.
 #![expect(
     clippy::missing_panics_doc,
     reason = "what bindgen does not write fails the test"
@@ -10,36 +10,36 @@
 use std::collections::BTreeMap;
 use syn::{BareFnArg, BinOp, Expr, File, FnArg, ForeignItem, Item, Lit, ReturnType, Type};
 
-/// A function's parameters' types, and its result's.
+/// The types of a function's parameters, and of its result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Signature {
     /// Names and types, in order.
     pub parameters: Vec<(String, String)>,
-    /// Empty where there is none.
+    /// Empty if there is none.
     pub returns: String,
 }
 
-/// All that is known of the bindings.
+/// Everything known about the bindings.
 #[derive(Default)]
 pub struct Bindings {
-    /// Structures and unions.
+    /// Structures and unions, with their sizes.
     pub sizes: BTreeMap<String, u64>,
-    /// Structures, and the offset of each member.
+    /// Structures, with the offset of each member.
     pub offsets: BTreeMap<String, BTreeMap<String, u64>>,
-    /// Enumerations, and each value.
+    /// Enumerations, with each value.
     pub enumerations: BTreeMap<String, BTreeMap<String, i64>>,
-    /// Macros that are numbers.
+    /// Macros that are numbers, with their values.
     pub constants: BTreeMap<String, i64>,
     /// Types that are a pointer to a function.
     pub function_types: BTreeMap<String, Signature>,
     /// Functions of the kernel.
     pub functions: BTreeMap<String, Signature>,
-    /// Other names of types.
+    /// Type aliases.
     pub aliases: BTreeMap<String, String>,
 }
 
 impl Bindings {
-    /// Reads one of the files, or all of them one behind the other.
+    /// Reads one of the files, or all of them concatenated.
     pub fn read(&mut self, source: &str) {
         let File { items, .. } = syn::parse_file(source).expect("Rust as bindgen writes it");
         for item in items {
@@ -74,7 +74,7 @@ impl Bindings {
         }
     }
 
-    /// `["Size of X"][size_of::<X>() - 4usize];` and the same with offsets.
+    /// `["Size of X"][size_of::<X>() - 4usize];`, and the same with offsets.
     fn assertions(&mut self, expression: Expr) {
         let Expr::Block(block) = expression else {
             return;
@@ -126,7 +126,7 @@ impl Bindings {
         self.functions.insert(signature.ident.to_string(), found);
     }
 
-    /// What a type is in the end, behind all its other names.
+    /// The type behind all aliases.
     #[must_use]
     pub fn resolve(&self, ty: &str) -> String {
         let pointer = |kind: &str| Some(format!("{kind}{}", self.resolve(ty.strip_prefix(kind)?)));

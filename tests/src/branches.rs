@@ -1,4 +1,4 @@
-//! Processors that record branches, one of each way to do so.
+//! Processors that record branches: one for each form of branch records.
 #![expect(
     clippy::missing_panics_doc,
     reason = "the models and the leaves that are changed are there"
@@ -11,21 +11,21 @@ use sim::models;
 /// A processor.
 #[derive(Clone, Debug)]
 pub struct Recorder {
-    /// For messages.
+    /// Its name in messages.
     pub name: &'static str,
     /// Its leaves.
     pub leaves: Leaves,
     /// How it records.
     pub records: BranchRecords,
-    /// How many.
+    /// The number of records.
     pub most: u8,
-    /// Registers of each record, and those that a sample touches besides.
+    /// Registers of each record, and the additional ones that a sample accesses.
     pub accesses: (u64, u64),
-    /// Whether it tells of cycles, and of kinds.
+    /// Whether it records cycles, and kinds.
     pub tells: (bool, bool),
 }
 
-/// One of each.
+/// One of each form.
 #[must_use]
 pub fn recorders() -> Vec<Recorder> {
     use BranchRecords::{AmdV2, Architectural, Info};

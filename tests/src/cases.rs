@@ -1,4 +1,4 @@
-//! One right request for each code, for tests that make it wrong.
+//! One valid request for each code, for tests that then invalidate it.
 #![expect(
     clippy::missing_panics_doc,
     reason = "a machine that refuses it fails the test"
@@ -13,11 +13,10 @@ use shared_types::request::{
     Plain, RequestCode, counts, events, machine, rdpmc, samples, session, source, threads,
 };
 
-/// ProfileTotalIssues: instructions, on every interface.
+/// ProfileTotalIssues: instructions; every interface has it.
 pub const TOTAL_ISSUES: u32 = 2;
 
-/// A right request of one code, its known flags, and the offsets of its
-/// reserved fields.
+/// A valid request of one code, its known flags, and the offsets of its reserved fields.
 pub struct Case {
     /// The request's bytes.
     pub request: Vec<u8>,
@@ -27,7 +26,7 @@ pub struct Case {
     pub reserved: &'static [usize],
 }
 
-/// The case of one code, about a session in the state that the code needs.
+/// The case for one code, about a session in the state that the code needs.
 #[must_use]
 pub fn case(wire: &mut Wire, code: RequestCode) -> Case {
     let number = match code {
@@ -144,7 +143,7 @@ pub fn set_interval(session: u32, source: u32, interval: u64) -> Vec<u8> {
     requests::bytes(&request, &[])
 }
 
-/// A machine for one code alone, with the code's right request.
+/// A machine for one code, with that code's valid request.
 #[must_use]
 pub fn machine_for(code: RequestCode) -> (Wire, Case) {
     let mut wire = Wire::new("skylake", 2);
@@ -160,7 +159,7 @@ pub fn on_processor(session: u32, processor: u32) -> Vec<u8> {
     request
 }
 
-/// A request with another word at an offset.
+/// A request with the word at an offset replaced.
 #[must_use]
 pub fn with_word(request: &[u8], at: usize, word: u32) -> Vec<u8> {
     let mut request = request.to_vec();

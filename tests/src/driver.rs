@@ -1,11 +1,11 @@
-//! What `cargo xtask sys` has left in `target/driver`.
+//! The files that `cargo xtask sys` has left in `target/driver`.
 
 use std::path::PathBuf;
 
-/// Where it is, relative to the workspace.
+/// The folder, relative to the workspace.
 ///
 /// # Panics
-/// Where it is absent though `HALPROF_REQUIRE_DRIVER=1` is set.
+/// If it is missing although `HALPROF_REQUIRE_DRIVER=1` is set.
 #[must_use]
 pub fn folder() -> Option<PathBuf> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target/driver");
@@ -24,18 +24,18 @@ pub fn folder() -> Option<PathBuf> {
 /// The driver's bytes.
 ///
 /// # Panics
-/// As [`folder`], and where the file cannot be read.
+/// As [`folder`], and if the file cannot be read.
 #[must_use]
 pub fn file() -> Option<Vec<u8>> {
     let path = folder()?.join("halprof.sys");
     Some(std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())))
 }
 
-/// The same driver with the interfaces of processors that no 64-bit Windows boots on: what tests run
+/// The same driver with the interfaces of processors that no 64-bit Windows boots on: for tests
 /// that go through every model.
 ///
 /// # Panics
-/// As [`folder`], and where the file cannot be read.
+/// As [`folder`], and if the file cannot be read.
 #[must_use]
 pub fn with_every_interface() -> Option<Vec<u8>> {
     let path = folder()?.join("halprof-legacy.sys");

@@ -1,4 +1,4 @@
-//! Real dumps, and the committed table of what decides in them.
+//! Real dumps, and the committed table of the leaf values that matter in them.
 
 #[path = "../../sim/examples/dump_leaves/rows.rs"]
 mod rows;
@@ -10,10 +10,10 @@ use std::path::PathBuf;
 /// The committed table; `sim/examples/dump_leaves` prints it.
 pub const TABLE: &str = include_str!("../data/dump-leaves.csv");
 
-/// Where the real dumps are: `../shared/cpuid`, relative to the workspace.
+/// The folder of the real dumps: `../shared/cpuid`, relative to the workspace.
 ///
 /// # Panics
-/// Where they are absent though `HALPROF_REQUIRE_DUMPS=1` is set.
+/// If it is missing although `HALPROF_REQUIRE_DUMPS=1` is set.
 #[must_use]
 pub fn folder() -> Option<PathBuf> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/cpuid");
@@ -43,10 +43,10 @@ pub fn table_header() -> &'static str {
 
 /// Every machine of the table: its file's name and the leaves of its processors, in order.
 ///
-/// Only what decides is there; APIC ids are the processors' indices.
+/// Only the values that matter are there; APIC ids are the processors' indices.
 ///
 /// # Panics
-/// Where the table cannot be read.
+/// If the table cannot be read.
 #[must_use]
 pub fn machines_from_table() -> Vec<(String, Vec<Leaves>)> {
     let mut machines: Vec<(String, Vec<Leaves>)> = Vec::new();

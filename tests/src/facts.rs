@@ -1,4 +1,4 @@
-//! The facts of `data/`, as tests read them. A malformed fact is a panic: it is part of the test.
+//! The facts in `data/`, as tests read them. A malformed fact is a panic: it is part of the test.
 #![expect(clippy::missing_panics_doc, reason = "said once, above")]
 
 use std::collections::HashMap;
@@ -7,7 +7,7 @@ use hal_profile::source::amd64_events::AmdGeneration;
 use hal_profile::source::{CounterSet, Row, Select};
 use shared_types::ProfileSource;
 
-/// One record of a CSV: its fields by column.
+/// One record of a CSV: its fields, by column name.
 pub type Record = HashMap<String, String>;
 
 /// The records of a CSV with a header.

@@ -1,5 +1,5 @@
-//! What a client may ask of counters, kinds and select bits, and what it is answered: facts that hold
-//! for the service in process and for the shipped driver alike.
+//! What a client may request for counters, kinds and select bits, and the answers: facts that hold
+//! both for the service in process and for the shipped driver.
 
 use crate::requests::spec;
 use halprof_measure::{Connection, Error, Setup, Transport};
@@ -7,28 +7,28 @@ use shared_types::request::session::Spec;
 use shared_types::request::source::Placement;
 use shared_types::{ErrorCode, ProfileSource};
 
-/// A list for a machine of one processor.
+/// A list of sources, for a machine with one processor.
 #[derive(Debug)]
 pub struct Limit {
     /// The built-in model.
     pub model: &'static str,
-    /// What is asked for.
+    /// The requested sources.
     pub specs: Vec<Spec>,
-    /// What is answered.
+    /// The expected answer.
     pub answer: Answer,
 }
 
-/// What a list comes to on the first kind of processor.
+/// The answer to a list on the first kind of processor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// For each spec, the counters that it may be on, as a mask of general ones or a fixed one's
-    /// number as in [`Placement::counter`], and its turn.
+    /// For each spec, the counters that it may be on, as a mask of general counters or a fixed
+    /// counter's number as in [`Placement::counter`], and its turn.
     Placed(Vec<(On, u16)>),
     /// Code, subject and detail.
     Refused(ErrorCode, u32, u64),
 }
 
-/// Where a source runs.
+/// The counters on which a source may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum On {
     /// On one of these general counters.
@@ -38,12 +38,12 @@ pub enum On {
 }
 
 const RAW: u32 = ProfileSource::RAW.0;
-/// Instructions and cycles on fixed counters 0 and 1 alone.
+/// Instructions and cycles, on fixed counters 0 and 1 only.
 const FIXED: [u32; 2] = [0x8000_0100, 0x8000_0101];
 const ANY_THREAD: u64 = 1 << 21;
 const UNIT_MASK_2: u64 = 1 << 40;
 const MODEL: &str = "sapphire-rapids";
-/// Its general counters.
+/// All its general counters.
 const ALL: u32 = 0xFF;
 
 /// Every limit.
@@ -81,7 +81,7 @@ fn masks() -> Vec<Limit> {
     let low = |mask| on(0xF, mask);
     let one = |spec, answer| row(MODEL, vec![spec], answer);
     let no_such_counter = Answer::Refused(ErrorCode::SourceNotSupported, RAW, 0);
-    // Those that can go anywhere come first and make room.
+    // Those that can go anywhere come first and must make room.
     let eight = (1..=4).map(Spec::of_raw).chain((1..=4).map(low));
     let places = [On::General(ALL); 4]
         .into_iter()
@@ -93,7 +93,7 @@ fn masks() -> Vec<Limit> {
         one(on(0, 0), Answer::Refused(ErrorCode::BadValue, 24, 0)),
         one(on(0x100, 0), no_such_counter.clone()),
         one(on(0x1FF, 0), no_such_counter.clone()),
-        // A HAL source has the counters of its row.
+        // A HAL source may be on the counters of its row.
         one(
             Spec {
                 counters: 1,
@@ -134,7 +134,7 @@ fn masks() -> Vec<Limit> {
     ]
 }
 
-/// What one fixed counter counts has no other.
+/// An event of one fixed counter can go on no other.
 fn fixed() -> Vec<Limit> {
     let [instructions, cycles] = FIXED.map(spec);
     let user = Spec {
@@ -193,8 +193,8 @@ fn alone() -> Vec<Limit> {
     ]
 }
 
-/// Any-thread is there from version 3 on until CPUID deprecates it, the second unit mask with leaf
-/// 0x23; a model faults where a reserved bit is written.
+/// Any-thread exists from version 3 on until CPUID deprecates it, the second unit mask with leaf
+/// 0x23; a model faults if a reserved bit is written.
 fn select_bits() -> Vec<Limit> {
     let bits = |model, bits: u64, counters: Option<u32>| {
         let answer = counters.map_or(Answer::Refused(ErrorCode::RawRefused, RAW, bits), |all| {
@@ -214,7 +214,7 @@ fn select_bits() -> Vec<Limit> {
     ]
 }
 
-/// Asks a machine, and fails where it answers anything else.
+/// Sends the list to a machine, and fails if the answer differs.
 ///
 /// # Panics
 /// See above.

@@ -1,4 +1,4 @@
-//! Modelled machines to measure on, sources as a user names them, workloads as text.
+//! Modelled machines to measure, sources as a user names them, workloads as text.
 #![expect(
     clippy::missing_panics_doc,
     reason = "what a test asks for is there, or the test fails"
@@ -14,7 +14,7 @@ use shared_types::request::session::Spec;
 use shared_types::request::source::Source;
 use sim::workload::{Workload, parse};
 
-/// A machine of so many processors of a built-in model; 0: as many as the model has.
+/// A machine with this many processors of a built-in model; 0: as many as the model has.
 #[must_use]
 pub fn machine(model: &str, processors: usize) -> Connection<Modelled> {
     let model = sim::models::find(model).expect("a built-in model");
@@ -31,7 +31,7 @@ pub fn workload(text: &str) -> Workload {
     parse(text).expect("a workload")
 }
 
-/// What a list of sources, as `-e` takes it, means on this machine.
+/// The sources that a list, as `-e` takes it, means on this machine.
 #[must_use]
 pub fn specs(connection: &mut Connection<Modelled>, list: &str) -> Vec<Spec> {
     let mut items = Vec::new();
@@ -45,7 +45,7 @@ pub fn specs(connection: &mut Connection<Modelled>, list: &str) -> Vec<Spec> {
     specs
 }
 
-/// A source that counts in these modes, of [`Spec::USER`] and [`Spec::KERNEL`].
+/// A source that counts in these modes, a combination of [`Spec::USER`] and [`Spec::KERNEL`].
 #[must_use]
 pub fn spec(source: &Source, filter: u16) -> Spec {
     Spec {
@@ -55,7 +55,7 @@ pub fn spec(source: &Source, filter: u16) -> Spec {
     }
 }
 
-/// A session that may see kernel mode, set up to count everywhere.
+/// A session that may see kernel mode, configured to count on all processors.
 #[must_use]
 pub fn counting(connection: &mut Connection<Modelled>, specs: Vec<Spec>) -> Session<'_, Modelled> {
     let mut session = Session::open(connection, true, true).expect("a session");
@@ -68,7 +68,7 @@ pub fn counting(connection: &mut Connection<Modelled>, specs: Vec<Spec>) -> Sess
     session
 }
 
-/// Counts a whole workload; answers for each processor one count for each source.
+/// Counts a whole workload; returns, for each processor, one count per source.
 #[must_use]
 pub fn count(
     connection: &mut Connection<Modelled>,
@@ -98,12 +98,12 @@ pub fn count_in_steps(
     session.snapshot().expect("a snapshot")
 }
 
-/// What a run that sampled has left.
+/// The results of a run that sampled.
 #[derive(Debug)]
 pub struct Sampled {
     /// All samples, drained while it ran.
     pub samples: Vec<Sample>,
-    /// What became of all samples.
+    /// The statistics of all samples.
     pub statistics: Statistics,
     /// The counts of each processor.
     pub counts: Vec<Vec<Count>>,
@@ -112,7 +112,7 @@ pub struct Sampled {
 }
 
 impl Sampled {
-    /// How many samples there are of one source on one processor.
+    /// The number of samples of one source on one processor.
     #[must_use]
     pub fn of(&self, processor: u32, source: u16) -> usize {
         let is_its = |sample: &&Sample| (sample.processor, sample.source) == (processor, source);
@@ -120,7 +120,7 @@ impl Sampled {
     }
 }
 
-/// Samples a whole workload in a session with the right to see kernel mode.
+/// Samples a whole workload, in a session that may see kernel mode.
 #[must_use]
 pub fn sample(
     connection: &mut Connection<Modelled>,

@@ -1,12 +1,12 @@
-//! The driver's package, as `cargo xtask package` leaves it, and the tools that judge it.
+//! The driver's package, as `cargo xtask package` leaves it, and the tools that check it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where the package is: `target/package`, in the workspace.
+/// The folder of the package: `target/package`, in the workspace.
 ///
 /// # Panics
-/// Where it is absent though `HALPROF_REQUIRE_DRIVER=1` is set.
+/// If it is missing although `HALPROF_REQUIRE_DRIVER=1` is set.
 #[must_use]
 pub fn folder() -> Option<PathBuf> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target/package");
@@ -17,13 +17,13 @@ pub fn folder() -> Option<PathBuf> {
     None
 }
 
-/// A program of the machine that a check needs, where it is installed.
+/// The path of an installed program that a check needs; `None` if it is not installed.
 ///
 /// # Panics
-/// Where it is absent though `HALPROF_REQUIRE_DRIVER=1` is set.
+/// If it is missing although `HALPROF_REQUIRE_DRIVER=1` is set.
 #[must_use]
 pub fn tool(program: &str, debian_package: &str) -> Option<PathBuf> {
-    // Debian keeps wine64 beside its libraries.
+    // Debian keeps wine64 in the folder of its libraries.
     let places = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&places)
         .chain([PathBuf::from("/usr/lib/wine")])
@@ -37,24 +37,24 @@ pub fn tool(program: &str, debian_package: &str) -> Option<PathBuf> {
     found
 }
 
-/// Says that a check is not made, and why.
+/// Reports that a check is skipped, and why.
 ///
 /// # Panics
-/// Where `HALPROF_REQUIRE_DRIVER=1` is set.
+/// If `HALPROF_REQUIRE_DRIVER=1` is set.
 pub fn skip(reason: &str) {
     let required = std::env::var_os("HALPROF_REQUIRE_DRIVER").is_some_and(|value| value == "1");
     assert!(!required, "{reason}");
     println!("skipped: {reason}");
 }
 
-/// A folder of its own for one test, gone after it.
+/// A temporary folder for one test, removed afterwards.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Makes the folder.
+    /// Creates the folder.
     ///
     /// # Panics
-    /// Where it cannot be made.
+    /// If it cannot be created.
     #[must_use]
     pub fn new(test: &str) -> Self {
         let folder = std::env::temp_dir().join(format!("halprof-{test}-{}", std::process::id()));
@@ -62,7 +62,7 @@ impl Scratch {
         Self(folder)
     }
 
-    /// A file in it.
+    /// The path of a file in it.
     #[must_use]
     pub fn join(&self, name: &str) -> PathBuf {
         self.0.join(name)
@@ -75,10 +75,10 @@ impl Drop for Scratch {
     }
 }
 
-/// What a program prints.
+/// The output of a program.
 ///
 /// # Panics
-/// Where it cannot be run or fails.
+/// If it cannot be run, or fails.
 #[must_use]
 pub fn output(command: &mut Command) -> String {
     let output = command
@@ -95,7 +95,7 @@ pub fn output(command: &mut Command) -> String {
 /// A file's bytes.
 ///
 /// # Panics
-/// Where it cannot be read.
+/// If it cannot be read.
 #[must_use]
 pub fn read(path: &Path) -> Vec<u8> {
     std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))

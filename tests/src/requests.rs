@@ -1,4 +1,4 @@
-//! Requests as bytes, for tests that speak the wire themselves.
+//! Requests as bytes, for tests that use the wire format directly.
 
 use fastrand::Rng;
 use shared_types::hal::HalProfileSourceInterval64;
@@ -11,10 +11,10 @@ use shared_types::{ProfileSource, RequestHeader, WIRE_VERSION};
 use std::fmt::Write;
 use zerocopy::{Immutable, IntoBytes};
 
-/// Every right a handle can have.
+/// Every access right that a handle can have.
 pub const ALL_RIGHTS: &[Access] = &[Access::Read, Access::Write];
 
-/// A request's bytes, its header's size put right.
+/// A request's bytes, with the size in its header corrected.
 #[must_use]
 pub fn bytes<T: IntoBytes + Immutable>(head: &T, specs: &[Spec]) -> Vec<u8> {
     let mut bytes = head.as_bytes().to_vec();
@@ -52,7 +52,7 @@ pub fn configure(session: u32, flags: u32, specs: &[Spec]) -> Vec<u8> {
     bytes(&head, specs)
 }
 
-/// What a source without a constraint says of the counters that may count it.
+/// The counter mask of a source without a constraint.
 const fn any_counter(source: u32) -> u32 {
     if source == ProfileSource::RAW.0 {
         Spec::ANY_COUNTER
@@ -76,7 +76,7 @@ pub fn spec(source: u32) -> Spec {
     }
 }
 
-/// A request of the right shape whose fields are random, though often likely ones; `sessions` are
+/// A request of the right shape whose fields are random, but often plausible; `sessions` are
 /// numbers that may be open.
 #[must_use]
 pub fn random_well_formed(rng: &mut Rng, sessions: &[u32]) -> (RequestCode, Vec<u8>) {
@@ -209,7 +209,7 @@ fn random_spec(rng: &mut Rng) -> Spec {
     }
 }
 
-/// A dump of a few processors with random leaf values, in one of the two forms.
+/// A dump of a few processors with random leaf values, in one of the two formats.
 #[must_use]
 pub fn dump_text(rng: &mut Rng) -> Vec<u8> {
     const VENDORS: [[u32; 3]; 3] = [

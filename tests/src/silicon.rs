@@ -1,4 +1,4 @@
-//! One processor as a test describes it: leaves and registers, and nothing else.
+//! One processor as a test describes it: only leaves and registers.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use sim::cpuid::Leaves;
 /// "Hv#1", leaf 0x40000001 EAX of a Microsoft-compatible hypervisor.
 pub const HV1: u32 = 0x3123_7648;
 
-/// A processor of these leaves and MSRs. Reading any other MSR is a panic, as it is a #GP.
+/// A processor with these leaves and MSRs. Reading any other MSR is a panic, as it would be a #GP.
 #[derive(Clone, Debug)]
 pub struct Silicon {
     leaves: Leaves,
@@ -85,7 +85,7 @@ impl Silicon {
         )
     }
 
-    /// Shows a hypervisor with these values of 0x40000001 EAX and 0x40000003 EDX.
+    /// Adds a hypervisor with these values of 0x40000001 EAX and 0x40000003 EDX.
     #[must_use]
     pub fn under(self, interface: u32, features_edx: u32) -> Self {
         self.flip(1, [0, 0, 1 << 31, 0])
@@ -97,32 +97,32 @@ impl Silicon {
             .leaf(0x4000_0003, [0, 0, 0, features_edx])
     }
 
-    /// Gives an MSR.
+    /// Adds an MSR.
     #[must_use]
     pub fn msr(mut self, msr: u32, value: u64) -> Self {
         self.msrs.insert(msr, value);
         self
     }
 
-    /// What its leaves say.
+    /// Its leaves.
     #[must_use]
     pub fn leaves(&self) -> &Leaves {
         &self.leaves
     }
 
-    /// Who it is.
+    /// Its identity.
     #[must_use]
     pub fn identity(&self) -> Identity {
         Identity::read(self)
     }
 
-    /// Which interfaces it gets.
+    /// The interfaces that are chosen for it.
     #[must_use]
     pub fn judge(&self) -> Judgement {
         judge(&self.identity())
     }
 
-    /// What it can do.
+    /// Its capabilities.
     #[must_use]
     pub fn discover(&self) -> Capabilities {
         Capabilities::discover(&mut self.clone())

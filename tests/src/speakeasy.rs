@@ -1,11 +1,11 @@
-//! Speakeasy, an emulator of Windows that others wrote, as `cargo xtask setup` installs it.
+//! Speakeasy, a third-party emulator of Windows, as `cargo xtask setup` installs it.
 
 use std::path::PathBuf;
 
-/// The Python that has it.
+/// The Python interpreter that has it.
 ///
 /// # Panics
-/// Where it is absent though `HALPROF_REQUIRE_DRIVER=1` is set.
+/// If it is missing although `HALPROF_REQUIRE_DRIVER=1` is set.
 #[must_use]
 pub fn python() -> Option<PathBuf> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target/speakeasy");

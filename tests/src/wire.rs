@@ -1,6 +1,6 @@
-//! A client that speaks the wire itself, on a modelled machine.
+//! A client that uses the wire format directly, on a modelled machine.
 //!
-//! What is not as it must be is a panic: a client is part of a test.
+//! Anything unexpected is a panic: a client is part of a test.
 #![expect(clippy::missing_panics_doc, reason = "said once, above")]
 
 use crate::requests::{self, ALL_RIGHTS, header};
@@ -17,10 +17,10 @@ use zerocopy::FromBytes;
 
 /// The process that [`Wire::new`] opens the device for.
 pub const PROCESS: u32 = 77;
-/// Longer than any reply that a test asks for.
+/// Longer than any reply that a test requests.
 pub const AMPLE: usize = 1 << 17;
 
-/// A modelled machine, and a handle with all rights on it.
+/// A modelled machine, and a handle to it with all rights.
 #[derive(Debug)]
 pub struct Wire {
     /// The machine.
@@ -34,7 +34,7 @@ pub struct Wire {
 pub struct Reply {
     /// The status.
     pub status: NtStatus,
-    /// The bytes answered.
+    /// The bytes of the reply.
     pub bytes: Vec<u8>,
 }
 
@@ -42,7 +42,7 @@ pub struct Reply {
 pub type Refusal = (ErrorCode, u32, u64);
 
 impl Reply {
-    /// The head of a reply that is no refusal.
+    /// The head of a reply that must not be a refusal.
     #[must_use]
     pub fn done<T: FromBytes>(&self) -> T {
         assert_eq!(self.refusal(), None);
@@ -50,7 +50,7 @@ impl Reply {
         value
     }
 
-    /// The elements behind the head of a reply that is no refusal.
+    /// The elements after the head of a reply that must not be a refusal.
     #[must_use]
     pub fn elements<H: FromBytes, T: FromBytes>(&self) -> Vec<T> {
         let _ = self.done::<H>();
@@ -61,7 +61,7 @@ impl Reply {
             .collect()
     }
 
-    /// The refusal that it is; `None` where it is none.
+    /// The refusal; `None` if the request was not refused.
     #[must_use]
     pub fn refusal(&self) -> Option<Refusal> {
         assert_eq!(self.status, NtStatus::SUCCESS);
@@ -82,7 +82,7 @@ impl Reply {
         })
     }
 
-    /// The error that it refuses with; `None` where it does not.
+    /// The error of the refusal; `None` if the request was not refused.
     #[must_use]
     pub fn error(&self) -> Option<ErrorCode> {
         self.refusal().map(|(error, _, _)| error)
@@ -90,26 +90,26 @@ impl Reply {
 }
 
 impl Wire {
-    /// So many processors of a built-in model.
+    /// This many processors of a built-in model.
     #[must_use]
     pub fn new(model: &str, processors: usize) -> Self {
         Self::on(Model::new(&leaves(model, processors)))
     }
 
-    /// A client of this machine.
+    /// A client on this machine.
     #[must_use]
     pub fn on(mut model: Model) -> Self {
         let handle = model.open(PROCESS, ALL_RIGHTS);
         Self { model, handle }
     }
 
-    /// A request of this client.
+    /// Sends a request of this client.
     pub fn send(&mut self, code: RequestCode, input: &[u8]) -> Reply {
         self.send_by(self.handle, code, input, AMPLE)
     }
 
-    /// A request of any client, with room for a reply of so many bytes; no byte beyond the reply is
-    /// written.
+    /// Sends a request of any client, with room for a reply of this many bytes; checks that no byte
+    /// beyond the reply is written.
     pub fn send_by(
         &mut self,
         handle: Handle,
@@ -155,7 +155,7 @@ impl Wire {
         reply.done::<Opened>().session
     }
 
-    /// A request that names only a session.
+    /// A request whose only argument is a session.
     pub fn about(&mut self, code: RequestCode, session: u32) -> Reply {
         self.about_by(self.handle, code, session)
     }
@@ -165,14 +165,14 @@ impl Wire {
         self.send_by(handle, code, &about(session), AMPLE)
     }
 
-    /// Configures for all processors, in events counted.
+    /// Configures for all processors, with intervals in events.
     pub fn configure(&mut self, session: u32, specs: &[Spec]) -> Vec<UsedInterval> {
         let request = requests::configure(session, 0, specs);
         self.send(session::CONFIGURE, &request)
             .elements::<Configured, _>()
     }
 
-    /// A session that is running: counting this source, or sampling it.
+    /// A running session that counts this source, or samples it.
     pub fn run(&mut self, spec: Spec, flags: u32) -> u32 {
         let number = self.open();
         let request = requests::configure(number, flags, &[spec]);
@@ -188,20 +188,20 @@ impl Wire {
         rows(&reply)
     }
 
-    /// Begins and ends a workload.
+    /// Runs a workload from beginning to end.
     pub fn work(&mut self, text: &str) {
         self.model
             .begin(&workload::parse(text).expect("a workload"));
         while self.model.advance(u64::MAX / 4) {}
     }
 
-    /// The machine as it describes itself.
+    /// The machine's description of itself.
     pub fn machine(&mut self) -> Machine {
         let request = requests::bytes(&Plain { header: header(0) }, &[]);
         self.send(machine::DESCRIBE, &request).done()
     }
 
-    /// A handle with one right only.
+    /// A handle with only one right.
     pub fn with_right(&mut self, right: Access) -> Handle {
         self.model.open(PROCESS + 1, &[right])
     }
@@ -215,7 +215,7 @@ pub fn rows(reply: &Reply) -> Vec<Vec<Count>> {
     counts.chunks(sources).map(<[Count]>::to_vec).collect()
 }
 
-/// A request that names only a session.
+/// A request whose only argument is a session.
 #[must_use]
 pub fn about(session: u32) -> Vec<u8> {
     let request = session::Session {
@@ -226,7 +226,7 @@ pub fn about(session: u32) -> Vec<u8> {
     requests::bytes(&request, &[])
 }
 
-/// The leaves of so many processors of a built-in model.
+/// The leaves of this many processors of a built-in model.
 #[must_use]
 pub fn leaves(model: &str, processors: usize) -> Vec<Leaves> {
     let model = models::find(model).expect("a built-in model");

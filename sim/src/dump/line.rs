@@ -114,9 +114,10 @@ fn plain(line: &str) -> Option<Line> {
     })
 }
 
-/// The number in a header line:
-/// `CPU#000 AffMask: …`, `------[ Logical CPU #0 ]------`,
-/// `------[ CPUID Registers / Logical CPU #0 ]------`, `CPUID Registers (CPU #1)`, `CPU 0:`, `CPU:`.
+/// The number in a header line: `CPU#000 AffMask: …`,
+/// `------[ Logical CPU #0 ]------`,
+/// `------[ CPUID Registers / Logical CPU #0 ]------`,
+/// `CPUID Registers (CPU #1)`, `CPU 0:`, `CPU:`.
 #[expect(
     clippy::option_option,
     reason = "no header, unnumbered and numbered are three things"

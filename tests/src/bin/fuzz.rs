@@ -1,4 +1,4 @@
-//! Arbitrary bytes against the places where untrusted bytes come in.
+//! Arbitrary bytes for the places where untrusted bytes are read.
 //!
 //! `fuzz service --seconds 60` sends requests to the service of modelled machines: half random
 //! bytes, half well-formed requests with random fields, from several clients that come and go.
@@ -62,7 +62,7 @@ fn main() {
     println!("{cases} cases, the first of seed {first}: nothing failed");
 }
 
-/// A machine, a few clients, a hundred requests, everybody gone.
+/// A machine, a few clients, a hundred requests, then all clients close.
 fn service_case(rng: &mut Rng) {
     let model = &MODELS[rng.usize(..MODELS.len())];
     let leaves = models::repeat(&model.processors(), rng.usize(1..=5));
@@ -105,7 +105,7 @@ fn rights(rng: &mut Rng) -> Vec<Access> {
         .collect()
 }
 
-/// Opens, configures and starts a session as a good client would, unless the machine refuses.
+/// Opens, configures and starts a session as a correct client would, unless the machine refuses.
 fn start(rng: &mut Rng, machine: &mut Model, handle: Handle) -> Option<u32> {
     let mut output = [0; 4096];
     let open = requests::bytes(
@@ -137,7 +137,7 @@ fn start(rng: &mut Rng, machine: &mut Model, handle: Handle) -> Option<u32> {
     (opened.header.error == 0).then_some(opened.session)
 }
 
-/// One request from one of the clients, most often about a session of its own.
+/// One request from one of the clients, usually about one of its own sessions.
 fn request(
     rng: &mut Rng,
     machine: &mut Model,
@@ -191,7 +191,7 @@ fn request(
     }
 }
 
-/// Bytes that mean something to a reader of dumps.
+/// Bytes that have a meaning for a reader of dumps.
 const DAMAGE: &[u8] = b"\r\n:-[] \0\xFFCPUID09";
 
 /// Random bytes, or a dump with random damage.
@@ -230,8 +230,8 @@ fn dump_case(rng: &mut Rng) {
     }
 }
 
-/// A recording of random blocks, whose checksums are right or not, with random damage: the reader
-/// answers, and gives out no more samples than there are bytes for.
+/// A recording of random blocks, whose checksums are right or wrong, with random damage: the reader
+/// must return, with no more samples than there are bytes for.
 fn recording_case(rng: &mut Rng) {
     let mut bytes = [&recording::MAGIC[..], &recording::VERSION.to_le_bytes()].concat();
     bytes.extend(block(rng, *b"META", b"{}"));
