@@ -1,5 +1,5 @@
-//! What do AMD's event codes mean on each family, which sources does halprof add there, and on which
-//! counters does family 15h count them?
+//! What do AMD's event codes mean on each family, which sources does halprof add there, and which
+//! counters count them on family 15h?
 
 use std::collections::HashMap;
 
@@ -26,7 +26,7 @@ fn the_small_amd_families_keep_eight_events_of_k8() {
     }
 }
 
-/// The PPR's names, one for each way that a code can fare.
+/// The PPR's names, with one example of each way in which a code can change.
 #[test]
 fn amd_codes_change_their_meaning() {
     use AmdGeneration::{Family10h, Family15h, K8, Zen1, Zen2, Zen3, Zen5};
@@ -54,7 +54,7 @@ fn amd_codes_change_their_meaning() {
     assert_eq!(verdict(0x18E), None);
 }
 
-/// A row of halprof's own where the HAL's row is absent or counts something else.
+/// halprof has its own row if the HAL's row is missing or counts something else.
 #[test]
 fn amd_own_rows_are_those_of_the_familys_lists() {
     use AmdGeneration::{Family15h, K8, Zen2, Zen4};
@@ -96,7 +96,7 @@ fn amd_own_rows_are_those_of_the_familys_lists() {
     assert!(amd::own_rows(AmdGeneration::Unknown).is_empty());
 }
 
-/// L3 misses are counted outside the core, on every AMD processor that has an L3.
+/// L3 misses are counted outside the core on every AMD processor that has an L3.
 #[test]
 fn an_l2_miss_is_not_called_a_last_level_miss() {
     for generation in GENERATIONS {

@@ -1,4 +1,4 @@
-//! Does assignment find a counter for sources exactly where there is one? Against a matcher that
+//! Does assignment find counters for sources whenever they exist? Compared with a matcher that
 //! tries everything.
 
 use hal_profile::assign::{Assignment, Wanted};
@@ -14,23 +14,23 @@ use shared_types::request::source::Placement;
 use std::collections::BTreeSet;
 use zerocopy::FromZeros;
 
-/// The rotation of a source that runs in each.
+/// The rotation of a source that runs in every one.
 const EVERY: u16 = Placement::EVERY_TURN;
 
-/// A counter and a side.
+/// A counter and its side.
 type Seat = (Counter, u8);
 
-/// A source and what the manuals say of it.
+/// A source, with the constraints that the manuals give it.
 #[derive(Clone, Copy, Debug)]
 struct Source {
     select: Select,
-    /// The general counters that count it.
+    /// The general counters that can count it.
     counters: CounterSet,
-    /// The fixed counters that count the same.
+    /// The fixed counters that count the same event.
     fixed: CounterSet,
     filter: Filter,
     group: u16,
-    /// It takes no counter: a timer, or refused.
+    /// It takes no counter: a timer, or a refused source.
     left_out: bool,
 }
 
@@ -60,7 +60,7 @@ const fn grouped(group: u16, source: Source) -> Source {
     Source { group, ..source }
 }
 
-/// Everywhere that a source could go if it were alone.
+/// Every place that a source could take if it were alone.
 fn seats(capabilities: &Capabilities, source: &Source) -> Vec<Seat> {
     let of = |set: CounterSet, side| {
         let usable = set & source.counters & capabilities.counters;
@@ -84,8 +84,9 @@ fn seats(capabilities: &Capabilities, source: &Source) -> Vec<Seat> {
     }
 }
 
-/// The registers beside the counter's own that a source needs, and what it needs in them. MSRs of
-/// RAT_ESCR, IA32_PEBS_ENABLE and MSR_PEBS_MATRIX_VERT: SDM vol. 4, "MSRs in Pentium 4".
+/// The registers besides the counter's own that a source needs, and the values that it needs in
+/// them. MSRs of RAT_ESCR, IA32_PEBS_ENABLE and MSR_PEBS_MATRIX_VERT: SDM vol. 4, "MSRs in Pentium
+/// 4".
 fn upstream(source: &Source, side: u8) -> Vec<(u32, (u32, Filter))> {
     let Select::NetBurst(event) = source.select else {
         return Vec::new();
@@ -107,7 +108,7 @@ fn upstream(source: &Source, side: u8) -> Vec<(u32, (u32, Filter))> {
     registers
 }
 
-/// Whether two sources can be where they are at the same time.
+/// Whether two sources can run in these places at the same time.
 fn agree((one, at): (&Source, Seat), (other, there): (&Source, Seat)) -> bool {
     let others = upstream(other, there.1);
     at.0 != there.0
@@ -117,7 +118,7 @@ fn agree((one, at): (&Source, Seat), (other, there): (&Source, Seat)) -> bool {
         })
 }
 
-/// Tries everything.
+/// Whether all sources fit at once: tries every combination.
 fn fits(capabilities: &Capabilities, sources: &[Source]) -> bool {
     let mut partial: Vec<Vec<Seat>> = vec![Vec::new()];
     for source in sources {
@@ -138,7 +139,7 @@ fn fits(capabilities: &Capabilities, sources: &[Source]) -> bool {
     !partial.is_empty()
 }
 
-/// First fit in the order asked for, groups together: the rotation of each source.
+/// First fit in the requested order, groups together: the rotation of each source.
 fn expected(capabilities: &Capabilities, sources: &[Source]) -> Result<Vec<Option<u16>>, usize> {
     let mut rotations: Vec<Vec<usize>> = Vec::new();
     let mut rotation_of = vec![None; sources.len()];
@@ -210,8 +211,9 @@ fn solve(
     assignment.solve(sources.len())
 }
 
-/// Every source that takes a counter has one that can count it, and shares no register with another
-/// of its rotation that wants another value there. Answers the rotation of each.
+/// Checks that every source that takes a counter has one that can count it, and shares no register
+/// with another source of its rotation that needs a different value there. Returns the rotation of
+/// each.
 fn valid(
     assignment: &Assignment,
     capabilities: &Capabilities,
@@ -242,7 +244,7 @@ fn valid(
             behind.push(next);
         }
     }
-    // Each rotation's list leads through all of its sources: each but its first is behind one.
+    // Each rotation's list links all of its sources: each one but the first is the next of another.
     behind.sort_unstable();
     behind.dedup();
     let lists: BTreeSet<u16> = rotations.iter().copied().flatten().collect();
@@ -290,7 +292,7 @@ fn together(capabilities: &Capabilities, sources: &[Source]) -> bool {
     solve(&mut assignment(), capabilities, &list).is_ok()
 }
 
-/// Every list of these sources up to a length.
+/// Every list of these sources, up to a maximum length.
 fn lists(sources: &[Source], longest: usize) -> Vec<Vec<Source>> {
     let mut all = vec![Vec::new()];
     let mut last = all.clone();
@@ -414,7 +416,7 @@ fn family_15h_masks() {
     }
 }
 
-/// A Pentium 4 with no second thread, or one of two.
+/// A Pentium 4 without a second thread, or one of two threads.
 fn pentium_4(thread: Option<u32>) -> Capabilities {
     let ebx = thread.map_or(0, |thread| thread << 24 | 2 << 16);
     Silicon::new(b"GenuineIntel", 2, signature(15, 2))
@@ -556,7 +558,7 @@ fn as_many_sources_as_a_session_can_have() {
         );
     }
     assert!(assignment.assigned(MAX_SOURCES).is_none());
-    // A new one forgets the old.
+    // A new assignment forgets the old one.
     solve(&mut assignment, &p6, &[LEFT_OUT]).expect("nothing to assign");
     assert_eq!(assignment.rotations(), 0);
     assert!(assignment.assigned(0).is_none() && assignment.assigned(1).is_none());
@@ -582,7 +584,7 @@ fn a_group_of_more_than_there_are_counters() {
     }
 }
 
-/// Instructions retired on fixed counter 0 or any general one.
+/// Instructions retired, on fixed counter 0 or any general one.
 const ALSO_FIXED: Source = Source { fixed: 1, ..SOURCE };
 
 #[test]
@@ -606,7 +608,7 @@ fn a_fixed_counter_that_counts_the_same_is_taken_first() {
     for list in lists(&sources, 5) {
         check(&skylake, &list);
     }
-    // Four on general counters, one on the fixed one, whatever the order.
+    // Four on general counters and one on the fixed counter, in any order.
     assert!(together(
         &skylake,
         &[ALSO_FIXED, SOURCE, SOURCE, SOURCE, SOURCE]
@@ -630,7 +632,7 @@ const KERNEL: Filter = Filter {
     kernel: true,
 };
 
-/// An ESCR has one pair of mode bits for a thread (SDM, NetBurst: "ESCR MSRs").
+/// An ESCR has one pair of mode bits per thread (SDM, NetBurst: "ESCR MSRs").
 #[test]
 fn two_filters_of_one_event_are_two_escrs_or_do_not_fit() {
     let filtered = |source: Source, filter| Source { filter, ..source };
@@ -656,7 +658,7 @@ fn two_filters_of_one_event_are_two_escrs_or_do_not_fit() {
             check(&pentium_4, &both);
             check(&pentium_4, &pair);
             check(&pentium_4, &all);
-            // Two ESCRs hold two filters; with two threads each has the counters of one side only.
+            // Two ESCRs hold two filters; with two threads, each has only the counters of one side.
             assert!(!together(&pentium_4, &all), "{name}");
         }
     }
@@ -673,8 +675,8 @@ fn instructions_of_both_modes_fit_on_a_pentium_4() {
     assert!(together(&pentium_4(None), &pair));
 }
 
-/// Sources on one ESCR agree, but the last: without a bound the search tries every order of all
-/// others on all counters, longer than anybody waits.
+/// All sources but the last agree on one ESCR: without a bound the search would try every order of
+/// all others on all counters, longer than anyone would wait.
 #[test]
 fn the_search_is_bounded() {
     const ALL: CounterSet = 0x3_FFFF;
@@ -701,7 +703,7 @@ fn the_search_is_bounded() {
     solve(&mut assignment, &pentium_4, &list).expect("a rotation of its own");
     let rotations = valid(&assignment, &pentium_4, &list);
     assert_eq!(rotations.last(), Some(&Some(1)));
-    // As many as a session can have: what the search has no steps left for runs later.
+    // As many as a session can have: sources for which no search steps remain run in a later turn.
     let alternating: Vec<_> = (0..MAX_SOURCES)
         .map(|index| [on_one_escr, other][index % 2])
         .collect();

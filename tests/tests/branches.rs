@@ -1,5 +1,5 @@
-//! Are a sample's branches those that the processor took before it: of the kinds asked for, with no
-//! address that its client may not see, on registers that are left as they were found?
+//! Are a sample's branches those that the processor took before it: of the requested kinds, without
+//! any address that its client may not see, and on registers that are left as they were found?
 
 use halprof_tests::bare::Bare;
 use halprof_tests::branches::{Recorder, recorders, with};
@@ -31,7 +31,7 @@ const KINDS: [BranchKind; 7] = [
     BranchKind::Other,
 ];
 
-/// The branch of this number: each kind in turn, one in five mispredicted.
+/// The branch with this number: each kind in turn, one in five mispredicted.
 fn taken(number: u64) -> Taken {
     Taken {
         from: 0x1_4000_1000 + 16 * number,
@@ -74,8 +74,8 @@ impl Bench {
             .for_each(|taken| processor.branch(&taken));
     }
 
-    /// A counter overflows, and its interrupt is handled; branches that come in between are those of
-    /// the way to the handler.
+    /// A counter overflows, and its interrupt is handled; the branches in between belong to the way
+    /// to the handler.
     fn overflow(&mut self) {
         self.retired += PERIOD;
         self.bare.retire(0, &[(Event::Instructions, self.retired)]);
@@ -87,7 +87,7 @@ impl Bench {
         self.bare.drain_with_branches()
     }
 
-    /// The branches of the one sample that the next overflow gives.
+    /// The branches of the single sample that the next overflow produces.
     fn branches(&mut self) -> Vec<Branch> {
         self.overflow();
         let mut samples = self.samples();
@@ -114,7 +114,7 @@ fn depths(recorder: &Recorder) -> impl Iterator<Item = u16> {
     [8, 16, 32].into_iter().filter(move |&depth| depth <= most)
 }
 
-/// What is told of a branch that was taken.
+/// The expected record of a taken branch.
 fn expected(recorder: &Recorder, taken: &Taken) -> Branch {
     let (cycles, kinds) = recorder.tells;
     let predicted = if taken.mispredicted {
@@ -132,8 +132,8 @@ fn expected(recorder: &Recorder, taken: &Taken) -> Branch {
     }
 }
 
-/// AMD keeps wrong paths among its records, one behind each mispredicted branch here: there are as
-/// many fewer.
+/// AMD keeps wrong-path records among the others, here one after each mispredicted branch, so there
+/// is room for that many fewer.
 fn are_the_last(recorder: &Recorder, got: &[Branch], depth: u16, last: u64) {
     let name = recorder.name;
     let wanted = (1..=last).rev().map(taken);
@@ -147,7 +147,7 @@ fn are_the_last(recorder: &Recorder, got: &[Branch], depth: u16, last: u64) {
     }
 }
 
-/// With the records frozen at the overflow, again and again.
+/// The records are frozen at the overflow, every time.
 #[test]
 fn records_are_the_branches_before_the_overflow() {
     for recorder in recorders() {
@@ -164,7 +164,7 @@ fn records_are_the_branches_before_the_overflow() {
     }
 }
 
-/// What was recorded for somebody else, or before the session, is not told.
+/// Branches that were recorded for someone else, or before the session, are not reported.
 #[test]
 fn fewer_branches_are_fewer_records() {
     for recorder in recorders() {
@@ -179,7 +179,7 @@ fn fewer_branches_are_fewer_records() {
     }
 }
 
-/// Several counters that overflow at once share the records, which are read once.
+/// Several counters that overflow at once share the records, which are read only once.
 #[test]
 fn samples_of_one_interrupt_share_the_records() {
     let cycles = Spec {
@@ -218,7 +218,7 @@ fn samples_of_one_interrupt_share_the_records() {
     }
 }
 
-/// Register accesses of a sample: those of one without branches, and what stands in
+/// Register accesses of a sample: those of a sample without branches, plus those in
 /// docs/performance.md for the branches.
 #[test]
 fn the_cost_is_exact() {
@@ -246,7 +246,7 @@ fn the_cost_is_exact() {
     }
 }
 
-/// Kinds and modes; a mode is that of the target.
+/// Kinds and modes; the mode is that of the target.
 #[test]
 fn filters_let_through_what_was_asked_for() {
     let kernel = |taken: Taken| Taken {
@@ -292,7 +292,7 @@ fn filters_let_through_what_was_asked_for() {
     }
 }
 
-/// Whatever the filter: what leads to the kernel or comes from it says nothing.
+/// Whatever the filter, the addresses of a branch to or from the kernel are hidden.
 #[test]
 fn a_client_without_the_right_sees_no_kernel_address() {
     let from_kernel = Taken {
@@ -315,14 +315,14 @@ fn a_client_without_the_right_sees_no_kernel_address() {
             flags: Branch::HIDDEN,
             ..Branch::default()
         };
-        // To the kernel nothing is recorded for this client.
+        // For this client nothing is recorded that leads to the kernel.
         let wanted = [
             expected(&recorder, &taken(2)),
             nothing,
             expected(&recorder, &taken(1)),
         ];
         assert_eq!(got, wanted, "{}", recorder.name);
-        // And one that sees it.
+        // And for one that may see the kernel.
         let bare = Bare::of(from_ref(&recorder.leaves));
         let mut bench = Bench::filtered(bare, 8, 0);
         bench.take([to_kernel, from_kernel]);
@@ -337,7 +337,7 @@ fn hidden(mut bare: Bare) -> Bare {
     bare
 }
 
-/// The kernel's branches are refused to who may not see them.
+/// Recording the kernel's branches is refused to a client that may not see them.
 #[test]
 fn the_kernel_is_not_granted() {
     let mut bare = hidden(Bare::new("skylake", 1));
@@ -348,7 +348,7 @@ fn the_kernel_is_not_granted() {
     assert_eq!(reply.subject, u32::from(Configure::TO_KERNEL));
 }
 
-/// What each processor says of itself.
+/// The description that each processor reports.
 fn described(leaves: &Leaves) -> Described {
     let mut bare = Bare::of(from_ref(leaves));
     let request = From {
@@ -380,7 +380,7 @@ fn every_processor_says_what_it_records() {
     }
 }
 
-/// Each gate, and no register touched behind one that is closed.
+/// Each condition for branch recording; if one is not met, no register behind it is accessed.
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table: one row for each gate")]
 fn gates() {
@@ -529,7 +529,7 @@ fn a_configuration_asks_for_what_there_is() {
     }
 }
 
-/// All registers of branch recording, whatever they hold.
+/// The values of all registers of branch recording.
 fn registers(bench: &mut Bare) -> Vec<(u32, u64)> {
     let msrs = [
         IA32_DEBUGCTL,
@@ -552,7 +552,7 @@ fn registers(bench: &mut Bare) -> Vec<(u32, u64)> {
     msrs.filter_map(read).collect()
 }
 
-/// The filter, the freeze and the depth that somebody has left, and other bits of DebugCtl.
+/// The filter, the freeze and the depth that someone else has left, and other bits of DebugCtl.
 #[test]
 fn all_is_left_as_it_was_found() {
     for recorder in recorders() {
@@ -582,7 +582,7 @@ fn all_is_left_as_it_was_found() {
     }
 }
 
-/// Sleep takes every register; recording goes on after it, and what is found then is left.
+/// Sleep clears every register; recording continues after it, and what is found then is restored.
 #[test]
 fn records_go_on_after_sleep() {
     for recorder in recorders() {
@@ -610,7 +610,7 @@ fn records_go_on_after_sleep() {
     }
 }
 
-/// The register that switches recording on, and the bit.
+/// The register that enables recording, and the bit.
 fn switch(recorder: &Recorder) -> (u32, u64) {
     match recorder.records {
         BranchRecords::Architectural => (0x14CE, 1),
@@ -633,7 +633,7 @@ fn somebody_elses_recording_is_left_alone() {
         assert_eq!(reply.subject, 0);
         assert_ne!(reply.detail & switch(&recorder).1, 0, "{}", recorder.name);
         assert_eq!(registers(&mut bare), before, "{}", recorder.name);
-        // Without branches nothing is looked at.
+        // Without branches nothing is checked.
         bare.branches = 0;
         bare.configure(SAMPLE, &[sampled()], 0);
         bare.start();
@@ -667,7 +667,7 @@ fn a_recording_that_somebody_changes_ends_the_session() {
             .try_about_session(shared_types::request::session::STOP);
         let error = ErrorCode::from_wire(reply.error);
         assert_eq!(error, Some(ErrorCode::BranchesChanged), "{}", recorder.name);
-        // START's proof has had the first interrupt: two samples came with branches.
+        // START's self-test has taken the first interrupt: two samples came with branches.
         let counts = bench.samples();
         let counts: Vec<usize> = counts.iter().map(|(_, got)| got.len()).collect();
         let with = counts.iter().filter(|&&count| count > 0).count();
@@ -675,7 +675,7 @@ fn a_recording_that_somebody_changes_ends_the_session() {
         let theirs = theirs.expect("the change");
         let now = registers(&mut bench.bare);
         for ((msr, was), (_, is)) in theirs.iter().zip(&now) {
-            // What they record goes on.
+            // The other user's recording continues.
             let control = matches!(*msr, 0x1C8 | 0x14CE | 0x14CF | 0xC000_010E | 0xC000_010F);
             assert!(!control || was == is, "{}: {msr:#x}", recorder.name);
         }
@@ -684,7 +684,7 @@ fn a_recording_that_somebody_changes_ends_the_session() {
     }
 }
 
-/// An overflow that no interrupt told of has frozen the records too.
+/// An overflow whose interrupt was lost has frozen the records too.
 #[test]
 fn records_go_on_after_an_interrupt_that_was_lost() {
     for recorder in recorders() {
@@ -707,7 +707,7 @@ fn records_go_on_after_an_interrupt_that_was_lost() {
     }
 }
 
-/// Rings grow with their entries, and stay below the cap.
+/// Rings grow with the size of their entries, and stay below the limit.
 #[test]
 fn memory_follows_from_the_branches() {
     let sizes = [(0, 32_768), (8, 4096), (16, 4096), (32, 4096)];

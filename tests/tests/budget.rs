@@ -1,4 +1,5 @@
-//! What does it cost: register accesses of each operation, against the budget; and no allocation.
+//! What does each operation cost in register accesses, compared with the budget? And does anything
+//! allocate?
 
 use hal_profile::ring::{Word, words_for};
 use hal_profile::session::Session;
@@ -23,18 +24,18 @@ type Cost = [u64; 4];
 #[derive(Debug, PartialEq, Eq)]
 struct Row {
     model: &'static str,
-    /// As many sources as it has counters of one kind or another; the first is used alone too.
+    /// As many sources as it has counters, of any kind; the first is also used alone.
     sources: &'static str,
-    /// The proof that its counter counts, which stops it again and leaves it at 0, and the start.
+    /// The self-test of its counter, which stops it again and leaves it at 0, and then the start.
     start_one: Cost,
     start_all: Cost,
     stop_one: Cost,
     stop_all: Cost,
-    /// One overflow where one counter is active, LVTPC included.
+    /// One overflow with one active counter, LVTPC included.
     overflow_one: Cost,
-    /// One overflow where all are active.
+    /// One overflow with all counters active.
     overflow_all: Cost,
-    /// An interrupt that no counter of ours has asked for, one active.
+    /// An interrupt that none of our counters has requested, with one active.
     spurious: Cost,
     snapshot_all: Cost,
 }
@@ -81,8 +82,8 @@ const ROWS: [Row; 10] = [
     Row {
         model: "pentium4",
         sources: "BranchInstructions,TotalIssues,BranchMispredictions,TotalCycles",
-        // All CCCRs but the erratic counter 1's are turned off first; one counter's proof would share
-        // another's ESCR.
+        // All CCCRs except that of counter 1, which has an erratum, are turned off first, because
+        // one counter's self-test would share another's ESCR.
         start_one: [0, 17 + 8 + 5, 1, 0],
         start_all: [0, 17 + 24 + 20, 3, 0],
         stop_one: [0, 4, 1, 0],
@@ -195,7 +196,7 @@ fn bare(model: &str, specs: &[Spec], flags: u32) -> Bare {
     bare
 }
 
-/// The first source's event, branches, overflows its counter.
+/// The first source's event, branches, makes its counter overflow.
 fn overflow(bare: &mut Bare) {
     bare.retire(0, &[(Event::Branches, PERIOD)]);
     assert!(bare.take_interrupt(0));
@@ -248,7 +249,7 @@ fn operations_cost_exactly_this() {
     assert_eq!(found, ROWS);
 }
 
-/// A turn ends with all general counters in use; the next has one.
+/// A turn with all general counters in use ends; the next turn uses one.
 fn rotation(model: &str, sources: &str) -> Cost {
     const LONG: u64 = 1_000_000_000;
     let mut bare = bare(model, &first(model, sources, usize::MAX), 0);
@@ -286,7 +287,7 @@ fn a_rotation_costs_a_stop_and_a_start() {
     }
 }
 
-/// Unmasking LVTPC is a read and a write: of the APIC's page, or in x2APIC mode of its MSR.
+/// Unmasking LVTPC takes a read and a write: of the APIC's page, or in x2APIC mode of its MSR.
 #[test]
 fn lvtpc_costs_a_read_and_a_write_where_the_processor_masks_it() {
     let x2apic = |processor: &mut Processor| {
@@ -303,7 +304,8 @@ fn lvtpc_costs_a_read_and_a_write_where_the_processor_masks_it() {
     }
 }
 
-/// DESIGN.md's budget: Intel from version 2, 5 and 1 RDPMC; AMD's version 2, 4 and 1.
+/// The budget of docs/performance.md: Intel from version 2, 5 and 1 RDPMC; AMD's PerfMonV2, 4 and
+/// 1.
 #[test]
 fn one_overflow_is_within_the_budget() {
     for (model, msrs) in [
@@ -322,7 +324,7 @@ fn one_overflow_is_within_the_budget() {
     }
 }
 
-/// Our part of the HAL's callback: one RDPMC, one write of the counter.
+/// Our part of the HAL's callback: one RDPMC, and one write of the counter.
 #[test]
 fn the_hal_s_callback_costs_one_read_and_one_write() {
     for model in ["core2", "skylake", "sapphire-rapids", "zen4"] {
@@ -336,7 +338,7 @@ fn the_hal_s_callback_costs_one_read_and_one_write() {
     }
 }
 
-/// One request reads all counters of all processors, and each processor only its own.
+/// One request reads all counters of all processors, and each processor reads only its own.
 #[test]
 fn a_snapshot_reads_each_counter_once() {
     for processors in [1, 16, 2048] {
@@ -361,8 +363,8 @@ const FIRST: From = From {
     reserved: 0,
 };
 
-/// No allocation in a request, in an interrupt, in a tick. Only START and what gives the rings
-/// back may allocate: rings are the host's memory, and sim's host is a Vec.
+/// No allocation in a request, an interrupt or a tick. Only START and what frees the rings may
+/// allocate: rings are the host's memory, and sim's host uses a Vec.
 #[test]
 fn nothing_is_allocated() {
     let allocations = |work: &mut dyn FnMut()| {
@@ -426,14 +428,14 @@ fn nothing_is_allocated() {
     }
 }
 
-/// The counter of allocations sees one where there is one.
+/// The allocation counter notices an allocation.
 #[test]
 fn an_allocation_is_seen() {
     let seen = allocation_counter::measure(|| drop(std::hint::black_box(vec![1u8; 100])));
     assert_eq!((seen.count_total, seen.bytes_total), (1, 100));
 }
 
-/// What the driver takes from non-paged memory; `docs/performance.md` has the numbers.
+/// What the driver allocates from non-paged memory; `docs/performance.md` has the numbers.
 #[test]
 fn memory_is_bounded() {
     const KIB: usize = 1024;
@@ -442,7 +444,7 @@ fn memory_is_bounded() {
         "for each processor"
     );
     assert!(size_of::<Session>() <= 184 * KIB, "for each session");
-    // A ring is two counts in lines of their own, and 40 bytes a sample.
+    // A ring is two counts, each in its own cache line, and 40 bytes per sample.
     for samples in [1, 2, 1024, 32_768] {
         let bytes = words_for(samples, 0) * size_of::<Word>();
         assert_eq!(bytes, 128 + samples as usize * 40);

@@ -1,5 +1,5 @@
-//! Does a processor's description hold what CPUID and its registers say, and no register that is
-//! not proved to be there?
+//! Does a processor's description match CPUID and its registers, without a register that is not
+//! proven to exist?
 
 use hal_profile::capabilities::{Apic, Capabilities, Global, Layout};
 use hal_profile::counter::{Counter, CounterWidth};
@@ -20,7 +20,7 @@ fn intel(version: u32, counters: u32, width: u32) -> Silicon {
     Silicon::intel(6, 0x5E, leaf_0a(version, counters, width))
 }
 
-/// From version 4 on the status has CTR_FRZ, bit 59 (SDM, "Freezing Counters on PMI").
+/// From version 4 on the status register has CTR_FRZ, bit 59 (SDM, "Freezing Counters on PMI").
 const CTR_FRZ: u64 = 1 << 59;
 const NO_GLOBAL: Global = Global {
     control: 0,
@@ -106,7 +106,8 @@ fn version_0_has_nothing() {
     );
 }
 
-/// SDM vol. 2A, leaf 0x0A: a fixed counter is there if ECX has its bit or EDX\[4:0\] is above it.
+/// SDM vol. 2A, leaf 0x0A: a fixed counter exists if ECX has its bit or EDX\[4:0\] is above its
+/// index.
 #[test]
 fn from_version_5_on_ecx_lists_fixed_counters_too() {
     for (version, ecx, fixed) in [
@@ -114,7 +115,7 @@ fn from_version_5_on_ecx_lists_fixed_counters_too() {
         (5, 0b1000, 0b1111),
         (6, 0b0001, 0b0111),
         (7, 0b10_0000, 0b10_0111),
-        // Fixed counters above 6 have no name: not used.
+        // Fixed counters above 6 are not defined, so they are not used.
         (5, u32::MAX, 0b111_1111),
     ] {
         let [eax, ebx, _, edx] = leaf_0a(version, 4, 48);
@@ -213,7 +214,7 @@ fn leaf_0x23_tells_this_processors_own_counters_holes_included() {
     let found = with_leaf_23(0b1011).discover();
     assert_eq!((found.counters, found.fixed), (0b11_1010_0101, 0b101_0010));
     assert_eq!(found.events, 0b1010);
-    // The numbers that are shown stay leaf 0x0A's.
+    // The reported numbers remain leaf 0x0A's.
     assert_eq!((found.declared_counters, found.declared_fixed), (8, 3));
     assert_eq!(found.core_type, 0x40);
     let beyond = with_leaf_23(0b1011).subleaf(0x23, 1, [u32::MAX, u32::MAX, 0, 0]);
@@ -333,8 +334,8 @@ fn perfmon_v2_silicon(extension: u32, ebx: u32) -> Silicon {
         .leaf(0x8000_0022, [1, ebx, 0, 0])
 }
 
-/// RDPMC 6 to 9 are the northbridge's counters: core counters from 6 on are read as registers, two
-/// apart from 0xC0010201 on.
+/// RDPMC 6 to 9 are the northbridge's counters: core counters from 6 on are read as MSRs, every
+/// second register from 0xC0010201 on.
 #[test]
 fn core_counters_that_rdpmc_does_not_reach_are_registers() {
     let mut silicon = perfmon_v2_silicon(1 << 23, 15).msr(0xC001_020F, 77);
@@ -370,7 +371,8 @@ fn perfmon_v2_tells_its_number_of_counters() {
     }
 }
 
-/// It gates the counters of the core extension: without that the legacy ones are used, ungated.
+/// PerfMonV2 gates the counters of the core extension: without that extension the legacy ones are
+/// used, ungated.
 #[test]
 fn perfmon_v2_is_nothing_without_the_core_extension() {
     let found = perfmon_v2(0, 6);
@@ -390,7 +392,7 @@ fn version_of_the_unit_is_told_by_vendor() {
     assert_eq!(Silicon::amd(5, 7).discover().pmu_version, 0);
     assert_eq!(Silicon::amd(6, 6).discover().pmu_version, 1);
     let other = Silicon::new(b"CentaurHauls", 0x0A, signature(6, 15)).leaf(0x0A, leaf_0a(2, 2, 40));
-    // Leaf 0x0A's version, though no interface uses it.
+    // Leaf 0x0A's version is reported although no interface uses it.
     assert_eq!(other.discover().pmu_version, 2);
     assert_eq!(Silicon::old_intel(6, 8).discover().pmu_version, 0);
 }
@@ -410,7 +412,7 @@ fn full_width_writes_where_the_capabilities_register_says_so() {
             (base, 0xC1)
         );
     }
-    // Without PDCM the register is not read: that would be a #GP.
+    // Without PDCM the register is not read: reading it would be a #GP.
     assert_eq!(intel(3, 4, 48).discover().layout.counter_write, 0xC1);
 }
 
@@ -443,7 +445,7 @@ fn pentium_and_p6_have_two_counters_of_40_bits() {
         (0x186, 0xC1, 0xC1)
     );
     assert_eq!((pentium.layout.stride, p6.layout.stride), (1, 1));
-    // The Pentium's APIC has no entry for the counters, and IA32_APIC_BASE is not there.
+    // The Pentium's APIC has no entry for the counters, and no IA32_APIC_BASE.
     assert_eq!(
         (pentium.delivery, pentium.apic),
         (Delivery::None, Apic::None)
@@ -470,7 +472,7 @@ fn assert_disabled(found: &Capabilities) {
     assert_eq!((found.counters, found.delivery), (0, Delivery::None));
 }
 
-/// Leaf 1 EDX\[5\]: without RDMSR there is nothing to monitor with.
+/// Leaf 1 EDX\[5\]: without RDMSR nothing can be monitored.
 #[test]
 fn no_msrs_no_monitoring() {
     for silicon in [
@@ -491,7 +493,7 @@ fn no_msrs_no_monitoring() {
     );
 }
 
-/// A Pentium 4: leaf 1's EBX, whether it has HTT, and leaf 4's EAX if there is one.
+/// A Pentium 4 with leaf 1's EBX, with or without HTT, and with leaf 4's EAX if there is one.
 fn netburst(ebx: u32, htt: bool, leaf_4: Option<u32>) -> Silicon {
     let leaf1 = [
         signature(15, 4),
@@ -518,7 +520,7 @@ fn netburst_halves_its_counters_between_two_threads() {
         (0x0102_0800, true, None, true, 1, ODD),
         (0x0602_0800, true, None, true, 0, EVEN),
         (0x0702_0800, true, None, true, 1, ODD),
-        // One core, two threads; two cores without and with threads (Smithfield, Presler HT).
+        // One core with two threads; two cores without and with threads (Smithfield, Presler HT).
         (0x0102_0800, true, Some(0x0000_0121), true, 1, ODD),
         (0x0002_0800, true, Some(0x0400_0121), false, 0, ALL),
         (0x0102_0800, true, Some(0x0400_0121), false, 0, ALL),

@@ -1,4 +1,5 @@
-//! Which sources does each processor have, which of them does it count, and what does it say of them?
+//! Which sources does each processor have, which of them can it count, and how does it describe
+//! them?
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,7 +46,7 @@ fn pentium_iii() -> Capabilities {
     Silicon::old_intel(6, 8).discover()
 }
 
-/// A Pentium 4 of model 2 with no second thread, or one of two.
+/// A Pentium 4 of model 2 without a second thread, or one of two threads.
 fn pentium_4(thread: Option<u32>) -> Capabilities {
     let ebx = thread.map_or(0, |thread| thread << 24 | 2 << 16);
     let edx = u32::from(thread.is_some()) << 28 | 1 << 9 | 1 << 5;
@@ -63,7 +64,7 @@ fn hv1_masked() -> Capabilities {
     Silicon::intel(6, 0x5E, LEAF_0A).under(HV1, 0).discover()
 }
 
-/// Windows would use Amd64, halprof does not.
+/// Windows would use Amd64, but halprof does not.
 fn unproved() -> Capabilities {
     Silicon::amd(0x17, 1).under(0, 0).discover()
 }
@@ -172,7 +173,7 @@ fn a_number_means_one_source_on_one_machine() {
             assert_eq!(find(&capabilities, ProfileSource(absent)), None);
         }
     }
-    // ProfileTime is that of the interface in use, whose note is about it.
+    // ProfileTime is that of the interface in use, whose note describes it.
     let time = |capabilities: &Capabilities| find(capabilities, ProfileSource::TIME).map(Row::note);
     assert_eq!(time(&pentium_iii()), Some(p6::ROWS[0].note()));
     assert_eq!(time(&hv1_masked()), Some(default::ROWS[0].note()));
@@ -234,7 +235,7 @@ fn default_counts_nothing() {
     }
 }
 
-/// Every mask of the seven bits, every length.
+/// Every combination of the seven bits, with every length.
 #[test]
 fn emon_sources_need_a_clear_bit_within_the_length() {
     let facts = source_data!("emon-sources");
@@ -263,7 +264,7 @@ fn emon_sources_need_a_clear_bit_within_the_length() {
     }
 }
 
-/// The HAL knows leaf 0x0A only; halprof's own rows ask leaf 0x23 where there is one.
+/// The HAL knows only leaf 0x0A; halprof's own rows use leaf 0x23 if it exists.
 #[test]
 fn leaf_0x23_tells_of_halprofs_own_rows_alone() {
     let of = |leaf_0a_ebx, events| {
@@ -373,7 +374,7 @@ fn amd_sources_on_each_family() {
     }
 }
 
-/// Zen 6 is of Zen 5's family: what its events mean is not known.
+/// Zen 6 is in Zen 5's family: the meaning of its events is not known.
 #[test]
 fn an_unknown_amd_model_has_approximate_sources_alone() {
     let capabilities = amd(0x1A, 0x50);
@@ -389,7 +390,7 @@ fn an_unknown_amd_model_has_approximate_sources_alone() {
     assert!(rows(&capabilities).all(|row| !row.id.is_own()));
 }
 
-/// Fixed counters alone: what a general counter would have to count is not there.
+/// With fixed counters only, sources that need a general counter do not exist.
 #[test]
 fn a_source_needs_a_counter_that_can_count_it() {
     let mut capabilities = modern_intel();
@@ -443,7 +444,7 @@ fn own_rows_are_named_for_what_they_count() {
     }
 }
 
-/// Off where the mapping calls the match approximate, on where the session asks for it.
+/// Off if the mapping calls the match approximate, on if the session asks for it.
 #[test]
 fn approximate_sources_only_on_request() {
     for (family, capabilities) in [
@@ -485,7 +486,7 @@ fn approximate_sources_only_on_request() {
     }
 }
 
-/// Thread 0 has the even ESCRs, thread 1 the odd ones; the one replay metric is thread 0's.
+/// Thread 0 has the even ESCRs, thread 1 the odd ones; the only replay metric is thread 0's.
 #[test]
 fn a_netburst_thread_counts_on_its_own_side() {
     let mut missing = [0; 2];
@@ -506,7 +507,8 @@ fn a_netburst_thread_counts_on_its_own_side() {
             missing[thread] += usize::from(!there);
         }
     }
-    // IOQ_active_entries and bsq_active_entries are odd; BSQ_allocation is even, DcacheMisses replays.
+    // IOQ_active_entries and bsq_active_entries are odd; BSQ_allocation is even, and DcacheMisses
+    // uses replay.
     assert_eq!(missing, [2, 2]);
 }
 

@@ -1,4 +1,4 @@
-//! Which configurations are refused, and what is left then?
+//! Which configurations are refused, and what state is left then?
 
 use halprof_tests::cases::{TOTAL_ISSUES, on_processor, set_interval};
 use halprof_tests::requests::{self, configure, header, spec};
@@ -89,7 +89,7 @@ fn approximate() -> u32 {
     row("P6", |row| row["fit"] == "approx")
 }
 
-/// A source of the HAL's own table whose event is the northbridge's (data/amd64-sources.csv).
+/// A source of the HAL's own table with a northbridge event (data/amd64-sources.csv).
 fn northbridge() -> u32 {
     let event =
         |row: &halprof_tests::facts::Record| halprof_tests::facts::number(&row["event"]) >= 0xE0;
@@ -163,8 +163,8 @@ fn a_refused_configuration_leaves_the_earlier_one() {
     }
 }
 
-/// The bits that a raw select may have, by family (hal-profile's rule 1 and 2: INT, EN, pin control
-/// and reserved bits are refused); any-thread is there on version 3 and 4.
+/// The bits that a raw select may have, by family (hal-profile's rules 1 and 2: INT, EN, pin
+/// control and reserved bits are refused); any-thread exists on versions 3 and 4.
 const RAW_LAYOUTS: &[(&str, u64)] = &[
     ("skylake", 0xFFA7_FFFF),
     ("pentium3", 0xFF87_FFFF),
@@ -203,8 +203,8 @@ fn each_bit_of_a_raw_select_that_a_user_may_not_set_is_refused() {
 fn each_bit_of_a_netburst_raw_select_that_a_user_may_not_set_is_refused() {
     // instr_retired, NBOGUSNTAG and NBOGUSTAG, through the IQ group's ESCR select 4.
     const INSTR_RETIRED: u64 = (3 | 4 << 13) << 32 | 0x0400_0600;
-    // ESCR: tag enable and value, T1's filter, reserved. CCCR: enable, ACTIVE_THREAD, FORCE_OVF,
-    // OVF_PMI_T0 and T1, CASCADE, OVF, reserved.
+    // ESCR: tag enable and value, T1's filter, reserved bits. CCCR: enable, ACTIVE_THREAD,
+    // FORCE_OVF, OVF_PMI_T0 and T1, CASCADE, OVF, reserved bits.
     const REFUSED: u64 = 0xFE03_1FFC << 32 | 0x8000_01F3;
     let mut wire = Wire::new("pentium4", 1);
     let number = wire.open();

@@ -14,7 +14,7 @@ fn widths_are_32_to_63() {
     assert_eq!(CounterWidth::NONE.bits(), 0);
 }
 
-/// By u128, where nothing wraps.
+/// Computed with u128, where nothing wraps.
 #[test]
 fn presets_bring_the_counter_to_0() {
     for bits in 32..=63 {
@@ -57,7 +57,7 @@ fn distance_crosses_one_wrap() {
             let to = ((u128::from(from) + u128::from(came)) % (1 << bits)) as u64;
             assert_eq!(width.distance(from, to), came, "{bits}");
         }
-        // Bits above the width, which RDMSR may leave undefined, say nothing.
+        // Bits above the width, which RDMSR may leave undefined, have no effect.
         assert_eq!(width.distance(!width.mask() | 7, 9), 2);
     }
 }
@@ -79,7 +79,7 @@ fn counters_and_their_global_bits() {
     }
 }
 
-/// Lowest first, so that a mask can be walked; no bit, no counter.
+/// Lowest first, so that a mask can be iterated; no bits, no counters.
 #[test]
 fn the_counters_of_a_mask() {
     assert_eq!(Counter::lowest(0), None);

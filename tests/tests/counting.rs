@@ -1,4 +1,5 @@
-//! Are the counts right: does every source count exactly what its select means, wherever it runs?
+//! Are the counts right: does every source count exactly what its select means, whatever it runs
+//! on?
 
 use halprof_measure::{Connection, Modelled};
 use halprof_tests::facts::{Record, number, without_profile};
@@ -15,7 +16,7 @@ use std::fmt::Write;
 const FILTER: u64 = 0x3_0000;
 const BOTH: u16 = Spec::USER | Spec::KERNEL;
 
-/// Where the facts about a machine's selects stand.
+/// The file with the facts about a machine's selects.
 #[derive(Clone, Copy, Debug)]
 enum Facts {
     /// events-modern.csv: the rows of leaf 0Ah.
@@ -50,8 +51,8 @@ const MACHINES: [(&str, Facts); 17] = [
     ("zen5", Facts::Amd("1Ah", "Zen 5")),
 ];
 
-/// What each name of the fact tables is in a workload. Names that are not here have no amount
-/// there: they count 0.
+/// The workload event for each name in the fact tables. Names that are not listed have no amount in
+/// a workload: they count 0.
 const MEANINGS: [(&str, Event); 26] = [
     ("TotalIssues", Event::Instructions),
     ("InstructionsRetired", Event::Instructions),
@@ -75,11 +76,11 @@ const MEANINGS: [(&str, Event); 26] = [
     ("INST_RETIRED.ANY", Event::Instructions),
     ("CPU_CLK_UNHALTED.THREAD", Event::Cycles),
     ("CPU_CLK_UNHALTED.REF_TSC", Event::RefCycles),
-    // p5-events.csv: the plain Pentium's approximation, which the MMX has as a source of its own.
+    // p5-events.csv: the plain Pentium's approximation, for which the MMX has a separate source.
     ("PIPELINE_FLUSHES", Event::BranchMisses),
     // p6-events.csv: L2_RQSTS with all MESI states.
     ("L2_RQSTS", Event::LlcReferences),
-    // p4-events.csv: the whole event is the profile source.
+    // p4-events.csv: the profile source is the event with all its mask bits.
     ("global_power_events", Event::Cycles),
     ("branch_retired", Event::Branches),
     ("mispred_branch_retired", Event::BranchMisses),
@@ -90,14 +91,14 @@ fn meaning(name: &str) -> Option<Event> {
     found.map(|&(_, event)| event)
 }
 
-/// What identifies a select, its mode bits aside: a number, or the manual's name.
+/// What identifies a select apart from its mode bits: a number, or the manual's name.
 type Key = String;
 
 fn key(select: u64) -> Key {
     format!("{select:#x}")
 }
 
-/// ESCR, and CCCR above it, without modes, thread and enabling.
+/// ESCR, with CCCR above it, without mode, thread and enable bits.
 fn netburst_select(encoding: &str) -> u64 {
     let field = |name: &str| {
         let (_, rest) = encoding.split_once(name).expect("the register");
@@ -181,7 +182,7 @@ fn amount(event: Event) -> u64 {
     1_000_003 * n + 7 * n * n
 }
 
-/// The sources that the boot processor can count, approximate ones included, the timer not.
+/// The sources that the boot processor can count, including approximate ones but not the timer.
 fn countable(connection: &mut Connection<Modelled>) -> Vec<Source> {
     let sources = connection.sources(true).expect("the sources");
     let counts =
@@ -189,8 +190,8 @@ fn countable(connection: &mut Connection<Modelled>) -> Vec<Source> {
     sources.into_iter().filter(counts).collect()
 }
 
-/// Reference cycles for one of UnhaltedReferenceCycles (3C/01): from version 3 on that event has a
-/// clock of its own, and only the fixed counter runs with the time stamps.
+/// Reference cycles per UnhaltedReferenceCycles event (3C/01): from version 3 on that event has its
+/// own clock, and only the fixed counter runs with the time stamps.
 fn ratio(model: &str, source: &str) -> u64 {
     let slow = matches!(source, "UnhaltedReferenceCycles" | "r13c");
     let version = sim::models::find(model).expect("a model").processors()[0].get(0xA, 0);
@@ -205,8 +206,8 @@ fn ratio(model: &str, source: &str) -> u64 {
 fn every_source_counts_exactly_what_its_select_means() {
     let workload = workload(&distinct());
     for (model, of) in MACHINES {
-        // The last one is idle. Processor 1 may share the first one's counters, and with them the
-        // events that belong to no thread (p4-events.csv: TI).
+        // The last processor is idle. Processor 1 may share the first one's counters, and with them
+        // the events that belong to no thread (p4-events.csv: TI).
         let mut connection = machine(model, 3);
         let facts = facts(of);
         let mut counting = 0;
@@ -254,7 +255,7 @@ fn every_select_of_the_facts_counts_as_a_raw_one() {
 #[test]
 fn raw_selects_of_the_first_families() {
     let workload = workload(&distinct());
-    // ES of CESR; ESCR below CCCR, with the group of counters in bits 33:32.
+    // ES of CESR; ESCR below CCCR, with the counter group in bits 33:32.
     for (model, list, event) in [
         ("pentium", "r16", Event::Instructions),
         ("pentium-mmx", "r12", Event::Branches),
@@ -292,7 +293,7 @@ fn each_processor_counts_its_own_whole_amount() {
     }
 }
 
-/// One machine of each way to count, with sources that run at once and what they count.
+/// One machine for each way to count, with sources that run at once and what they count.
 const WAYS: [(&str, &str, &[Event]); 9] = [
     (
         "pentium-mmx",
@@ -351,7 +352,7 @@ const WAYS: [(&str, &str, &[Event]); 9] = [
     ),
 ];
 
-/// What a filter lets through of an amount.
+/// The part of an amount that a filter lets through.
 fn through(filter: u16, amount: u64, user: u64) -> u64 {
     let in_user = (u128::from(amount) * u128::from(user) / 100) as u64;
     match filter {
@@ -361,8 +362,8 @@ fn through(filter: u16, amount: u64, user: u64) -> u64 {
     }
 }
 
-/// An instruction takes a nanosecond: no processor counts other events faster than 48 a
-/// nanosecond, so there are as many instructions as the most of these.
+/// An instruction takes a nanosecond, and no processor counts more than 48 other events per
+/// nanosecond, so there are as many instructions as the largest amount needs.
 fn counts_exactly(way: usize, amounts: &[u64], user: u64, steps: &[u64]) {
     let (model, list, events) = WAYS[way];
     let instructions = events
@@ -391,7 +392,8 @@ fn counts_exactly(way: usize, amounts: &[u64], user: u64, steps: &[u64]) {
     }
 }
 
-/// Amounts of every size up to what two years take, one in three close to where a 40-bit or a 48-bit counter wraps.
+/// Amounts of every size up to what takes two years, one in three close to where a 40-bit or a
+/// 48-bit counter wraps.
 fn any_amount() -> impl Strategy<Value = u64> {
     prop_oneof![
         (0u32..=56, any::<u64>()).prop_map(|(bits, random)| random & ((1 << bits) - 1)),
@@ -426,7 +428,7 @@ fn the_largest_amounts_are_counted_exactly() {
     }
 }
 
-/// P6 has one enable bit, counter 0's (SDM vol. 3B, "PerfEvtSel0 and PerfEvtSel1 MSRs").
+/// P6 has only one enable bit, counter 0's (SDM vol. 3B, "PerfEvtSel0 and PerfEvtSel1 MSRs").
 #[test]
 fn p6_counter_1_counts_while_counter_0_is_free() {
     const PERF_EVT_SEL0: u32 = 0x186;
@@ -473,7 +475,8 @@ fn a_broken_counter_changes_its_own_figures_and_no_others() {
             write!(text, ",{}={all_ones}", event.name()).expect("memory");
         }
         let workload = workload(&text);
-        // Hyper-Threading's siblings share their counters: processors of different packages.
+        // Hyper-Threading siblings share their counters: these are processors of different
+        // packages.
         for bit in [0, 5, 17, 22] {
             let mut connection = machine(model, 4);
             let specs = specs(

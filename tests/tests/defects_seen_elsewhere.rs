@@ -96,7 +96,7 @@ fn e_counts_of_elements_do_not_wrap_a_length() {
     let mut wire = Wire::new("skylake", 1);
     let number = wire.open();
     let request = configure(number, 0, &[spec(TOTAL_ISSUES)]);
-    // Times 32 each of them wraps 32 bits, some to a length that would be right.
+    // Multiplied by 32, each of them wraps 32 bits, some to a length that would be correct.
     for sources in [0x0800_0001, 0x1000_0001, 0x2000_0001, 0x8000_0001, u32::MAX] {
         let reply = wire.send(session::CONFIGURE, &with_word(&request, 20, sources));
         assert_eq!(
@@ -136,7 +136,7 @@ fn f_no_request_makes_a_register_number_or_an_address_of_its_bytes() {
         let other = [apic, machine::Register::CR4].contains(&number);
         assert!(is_pmu || other, "{number:#x}");
     }
-    // IA32_LSTAR, IA32_SYSENTER_EIP and a physical address, wherever a number is asked for.
+    // IA32_LSTAR, IA32_SYSENTER_EIP and a physical address, in every place that takes a number.
     for number in [0xC000_0082, 0x176, 0xFEE0_0000] {
         let request = machine::From {
             header: header(0),

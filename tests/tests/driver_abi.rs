@@ -1,9 +1,9 @@
 //! Do the bindings that the driver was compiled with agree with Windows and KMDF 1.33?
 //!
-//! The headers are Debian's public DDK and a few of our own, so each number is held against what
-//! Microsoft publishes: `data/kmdf-1.33-abi.json` was read from microsoft/Windows-Driver-Frameworks
-//! (MIT licence), `data/nt-functions.csv` from the functions' pages below
-//! <https://learn.microsoft.com/windows-hardware/drivers/ddi/>.
+//! The headers are Debian's public DDK and a few of our own, so each number is compared with what
+//! Microsoft publishes: `data/kmdf-1.33-abi.json` was taken from
+//! microsoft/Windows-Driver-Frameworks (MIT licence), `data/nt-functions.csv` from the functions'
+//! pages below <https://learn.microsoft.com/windows-hardware/drivers/ddi/>.
 
 use halprof_tests::bindings::{Bindings, Signature};
 use halprof_tests::{driver, facts};
@@ -25,7 +25,7 @@ use windows_sys::Win32::System::SystemInformation::GROUP_AFFINITY;
 const KMDF: &str = include_str!("../data/kmdf-1.33-abi.json");
 const NT_FUNCTIONS: &str = include_str!("../data/nt-functions.csv");
 
-/// Names a folder of bindings to the real WDK, to hold these against the same facts.
+/// Names a folder with bindings to the real WDK, to compare these with the same facts.
 const OTHERS: &str = "HALPROF_BINDINGS";
 
 /// The bindings of the driver in `target/driver`, or those in the folder that [`OTHERS`] names.
@@ -43,7 +43,7 @@ fn bindings() -> Option<&'static Bindings> {
     }))
 }
 
-/// Whether the bindings come from headers of ours, which have nothing that no fact is known of.
+/// Whether the bindings come from our headers, which contain nothing without a known fact.
 fn ours() -> bool {
     std::env::var_os(OTHERS).is_none()
 }
@@ -52,8 +52,8 @@ fn kmdf() -> Value {
     serde_json::from_str(KMDF).expect("JSON")
 }
 
-/// What of the framework is in the bindings and not as the facts have it. Where all must be known,
-/// that is also what there is no fact of.
+/// The parts of the framework in the bindings that differ from the facts. If `all_known`, also
+/// those for which there is no fact.
 fn differences(ours: &Bindings, kmdf: &Value, all_known: bool) -> Vec<String> {
     let mut found = Vec::new();
     let mut check = |what: String, ours: Value, theirs: &Value| {
@@ -92,7 +92,7 @@ fn framework<T>(all: &BTreeMap<String, T>) -> impl Iterator<Item = (&String, &T)
     all.iter().filter(|(name, _)| name.starts_with("_WDF"))
 }
 
-/// `PFN_WDFDRIVERCREATE`, but no callback such as `PFN_WDF_TIMER`.
+/// True for `PFN_WDFDRIVERCREATE`, but not for a callback such as `PFN_WDF_TIMER`.
 fn is_table_entry(name: &str) -> bool {
     name.starts_with("PFN_WDF") && !name.starts_with("PFN_WDF_")
 }
@@ -142,7 +142,7 @@ fn every_function_of_the_table_can_be_called() {
     assert!(called.len() >= 40, "{}", called.len());
 }
 
-/// A part of bindings that is right; the next test makes it wrong.
+/// A correct piece of bindings; the next test breaks it.
 const RIGHT: &str = r#"
     const _: () = {
         ["Size of _WDF_DRIVER_CONFIG"][::core::mem::size_of::<_WDF_DRIVER_CONFIG>() - 32usize];
@@ -278,7 +278,7 @@ const STRUCTURES: &[Structure] = &[
     ),
 ];
 
-/// The profile classes' structures: in the public DDK, and in no header of Microsoft's.
+/// The structures of the profile classes: in the public DDK, but in no header of Microsoft's.
 const PROFILE_STRUCTURES: &[Structure] = &[
     (
         "_HAL_PROFILE_SOURCE_INFORMATION",
@@ -310,7 +310,7 @@ const PROFILE_STRUCTURES: &[Structure] = &[
     ),
 ];
 
-/// The first members alone: later ones have moved.
+/// Only the first members: later ones have moved.
 const HAL_DISPATCH: &[(&str, u64)] = &[
     ("Version", 0),
     ("HalQuerySystemInformation", 0x08),
@@ -328,7 +328,7 @@ fn the_kernels_structures_are_as_microsoft_publishes_them() {
             assert_eq!(ours, Some(&at), "{name}.{member}");
         }
     }
-    // bindgen calls it by its other name where the structure has none.
+    // bindgen uses the other name if the structure has none.
     let dispatch = ["HAL_DISPATCH", "_HAL_DISPATCH"].map(|name| bindings.offsets.get(name));
     let dispatch = dispatch.into_iter().flatten().next().expect("HAL_DISPATCH");
     for &(member, at) in HAL_DISPATCH {
@@ -377,7 +377,7 @@ fn the_table_of_structures_agrees_with_microsofts_metadata() {
     assert_eq!(size(set), bytes(size_of::<SetParameters>()));
 }
 
-/// Values that the driver hands to the kernel. Sources: the enumerations' pages.
+/// Values that the driver passes to the kernel. Sources: the pages of the enumerations.
 const VALUES: &[(&str, &[(&str, i64)])] = &[
     (
         "_PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR_TYPE",
@@ -485,7 +485,7 @@ fn the_kernels_functions_are_as_microsoft_publishes_them() {
     assert_eq!(resolve("POOL_FLAGS"), "::core::ffi::c_ulonglong");
 }
 
-/// What the compiler itself asks for, and the data that no page describes as a function.
+/// What the compiler itself needs, and the data that no page describes as a function.
 const NO_FUNCTIONS: [&str; 6] = [
     "HalDispatchTable",
     "__chkstk",

@@ -1,17 +1,19 @@
-//! Is the driver's binary what may enter the kernel? Judged from `halprof.sys` and its PDB alone.
+//! Is the driver's binary fit to enter the kernel? Judged only from `halprof.sys` and its PDB.
 //!
-//! Every check answers what it refuses, and is seen refusing a copy of the image in which the
-//! bytes are changed that it is about.
+//! Every check returns what it refuses, and is seen to refuse a copy of the image in which the
+//! relevant bytes are changed.
 //!
 //! | module | asks |
 //! |---|---|
-//! | `headers` | subsystem, protections, sections, guarded functions, no path of the build machine |
+//! | `headers` | subsystem, protections, sections, guarded functions, no path from the build
+//! machine |
 //! | `imports` | is every import on the list, and every export? |
-//! | `instructions` | which privileged instructions are there, is every indirect branch guarded? |
+//! | `instructions` | which privileged instructions are there, and is every indirect branch
+//! guarded? |
 //! | `linked` | checksum, security cookie, the symbols' name, no path in them |
-//! | `reach` | what can the code reach that Windows calls at a raised IRQL? |
-//! | `registers` | which numbers can RDMSR and WRMSR be given? |
-//! | `stack` | how deep does each entry go at most? |
+//! | `reach` | what can code reach that Windows calls at a raised IRQL? |
+//! | `registers` | which register numbers can reach RDMSR and WRMSR? |
+//! | `stack` | how deep can each entry's stack get? |
 
 mod code;
 mod entries;
@@ -27,10 +29,10 @@ mod stack;
 use halprof_tests::driver;
 use image::Image;
 
-/// What a check refuses, in words.
+/// The findings of a check, in words.
 type Refusals = Vec<String>;
 
-/// The driver's image, where it is built.
+/// The driver's image, if it has been built.
 fn image() -> Option<Image> {
     let folder = driver::folder()?;
     Some(Image::read(
@@ -47,7 +49,7 @@ fn accepted(check: impl Fn(&Image) -> Refusals) {
     assert!(refusals.is_empty(), "{}", refusals.join("\n"));
 }
 
-/// The check must refuse a changed copy, with these words.
+/// The check must refuse a changed copy, with a message that contains these words.
 fn refused(
     check: impl Fn(&Image) -> Refusals,
     words: &str,
@@ -61,7 +63,7 @@ fn refused(
     assert!(found, "nothing says `{words}`:\n{}", refusals.join("\n"));
 }
 
-/// Writes `bytes` over what the loader puts at `address`.
+/// Writes `bytes` over what the loader places at `address`.
 fn overwrite(image: &Image, file: &mut [u8], address: u32, bytes: &[u8]) {
     let at = image.offset(address);
     file[at..at + bytes.len()].copy_from_slice(bytes);

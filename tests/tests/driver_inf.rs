@@ -1,4 +1,4 @@
-//! What does an implementation of SetupAPI that is not ours, Wine's, make of halprof.inf?
+//! What does an independent implementation of SetupAPI, Wine's, make of halprof.inf?
 
 use halprof_tests::package::{self, Scratch};
 use shared_types::device;
@@ -8,7 +8,7 @@ use std::process::Command;
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/wine/setup.c");
 
-/// wine/setup.c, in a Wine of its own.
+/// wine/setup.c, in its own Wine prefix.
 struct Setup {
     wine: PathBuf,
     wineserver: PathBuf,
@@ -88,7 +88,7 @@ impl Setup {
 }
 
 impl Drop for Setup {
-    /// Ends this Wine, and no other.
+    /// Ends the processes of this Wine prefix, and no others.
     fn drop(&mut self) {
         let _ = self.wine(&self.wineserver).arg("--kill").status();
         let _ = self.wine(&self.wineserver).arg("--wait").status();
@@ -139,7 +139,7 @@ fn driver_ver(version: &[String]) -> (String, String) {
     (date.to_owned(), version.to_owned())
 }
 
-/// The whole file; `service_binary` is where directory 13 is on this Windows.
+/// The whole file as it is meant; `service_binary` is the location of directory 13 on this Windows.
 fn meant(service_binary: &str) -> BTreeMap<String, Vec<String>> {
     let models = format!(
         "halprof hardware performance counters|halprof_Device|{}",
@@ -206,7 +206,7 @@ fn meant(service_binary: &str) -> BTreeMap<String, Vec<String>> {
         .collect()
 }
 
-/// The least KMDF that the driver's package asks for.
+/// The minimum KMDF version that the driver's package requires.
 fn minimum_kmdf() -> String {
     let number = |key: &str| {
         let lines = include_str!("../../driver/Cargo.toml").lines();
@@ -226,7 +226,7 @@ fn it_installs_a_driver_that_starts_on_demand_for_administrators_only() {
     let Some(setup) = Setup::new("inf-install") else {
         return;
     };
-    // Wine 8 compares no Windows version in a models section's name.
+    // Wine 8 does not compare Windows versions in the name of a models section.
     setup.change(".10.0...19041", "");
     setup.change("[halprof_Device.NT.", "[halprof_Other.NT.");
     let (wrong, _) = setup.run("install");
@@ -257,7 +257,7 @@ fn it_installs_a_driver_that_starts_on_demand_for_administrators_only() {
     assert!(image.ends_with(r"\halprof.sys"), "{image}");
 }
 
-/// Windows' own store is directory 13; Wine has none, so the text itself is asked.
+/// Windows' own store is directory 13; Wine has none, so the text itself is checked.
 #[test]
 fn nothing_is_copied_out_of_the_driver_store() {
     let inx = include_str!("../../driver.inx");

@@ -1,4 +1,4 @@
-//! Does Makefile.toml still fit the tasks of wdk-build that it changes?
+//! Does Makefile.toml still fit the tasks of wdk-build that it modifies?
 
 use halprof_tests::package;
 use std::path::PathBuf;
@@ -6,7 +6,8 @@ use toml::{Table, Value};
 
 const OURS: &str = include_str!("../../Makefile.toml");
 
-/// wdk-build's tasks, in the version that the driver is built with, as `cargo xtask sys` unpacked it.
+/// wdk-build's tasks, in the version that the driver is built with, as unpacked by `cargo xtask
+/// sys`.
 fn upstream() -> Option<Table> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let makefile = root.join("../target/driver/work/wdk-build/rust-driver-makefile.toml");
@@ -26,7 +27,7 @@ fn ours() -> Table {
     OURS.parse().expect("Makefile.toml")
 }
 
-/// What upstream gives a key of a task that ours gives it too.
+/// Our value and upstream's for a key that both give to a task.
 fn both<'a>(ours: &'a Table, upstream: &'a Table, task: &str, key: &str) -> [&'a Value; 2] {
     [ours, upstream].map(|makefile| {
         let value = makefile["tasks"].get(task).and_then(|task| task.get(key));
@@ -34,7 +35,7 @@ fn both<'a>(ours: &'a Table, upstream: &'a Table, task: &str, key: &str) -> [&'a
     })
 }
 
-/// The tasks that ours changes and upstream does not have.
+/// The tasks that our file modifies and upstream does not have.
 fn unknown(ours: &Table, upstream: &Table) -> Vec<String> {
     let tasks = ours["tasks"].as_table().expect("tasks");
     tasks

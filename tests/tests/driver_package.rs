@@ -1,4 +1,4 @@
-//! Is the driver's package what it claims: signed, complete, and one build?
+//! Is the driver's package what it claims to be: signed, complete, and from a single build?
 
 use halprof_tests::package::{self, Scratch};
 use object::pe::ImageSectionHeader;
@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use zip::ZipArchive;
 
-/// What the zip holds beside the documents: what Windows takes, and in folders the scripts and what
-/// debuggers load.
+/// What the zip holds besides the documents: what Windows installs and, in folders, the scripts and
+/// what debuggers load.
 const FILES: [&str; 13] = [
     "LICENSE-APACHE",
     "LICENSE-MIT",
@@ -141,7 +141,8 @@ fn nobody_trusts_the_test_certificate_unasked() {
     }
 }
 
-/// osslsigncode reads no .inf, so openssl lists the catalog and the hash is looked for in it.
+/// osslsigncode does not read .inf files, so openssl lists the catalog and the test looks for the
+/// hash in it.
 #[test]
 fn the_catalog_lists_the_inf_by_the_hash_of_every_byte() {
     let Some(folder) = package::folder() else {
@@ -167,7 +168,8 @@ fn the_catalog_lists_the_inf_by_the_hash_of_every_byte() {
     }
 }
 
-/// A member is its hash, the Windows versions it is for, its name, and its hash again.
+/// Whether the catalog lists a file: a member is its hash, its Windows versions, its name, and its
+/// hash again.
 fn lists(strings: &[&str], name: &str, contents: &[u8]) -> bool {
     let hash = format!("{:X}", Sha256::digest(contents));
     let member = [
@@ -204,7 +206,7 @@ fn the_symbols_are_the_drivers_own() {
     assert_ne!(symbols_of(&other).0, guid);
 }
 
-/// The GUID, the age and the name of the PDB that an image asks for.
+/// The GUID, the age and the name of the PDB that an image refers to.
 fn symbols_of(image: &[u8]) -> ([u8; 16], u32, String) {
     use object::Object as _;
     let image = PeFile64::parse(image).expect("an image");
@@ -280,7 +282,7 @@ fn unpacked(zip: Vec<u8>) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
-/// Where the bytes of each section begin in the file.
+/// The file offset of each section's bytes.
 fn sections(image: &[u8]) -> Vec<usize> {
     let image = PeFile64::parse(image).expect("an image");
     image
@@ -296,7 +298,7 @@ fn utf16(text: &str) -> Vec<u8> {
     text.encode_utf16().flat_map(u16::to_le_bytes).collect()
 }
 
-/// As openssl prints bytes.
+/// Bytes as openssl prints them.
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         write!(text, "{byte:02X}").expect("a string takes all");

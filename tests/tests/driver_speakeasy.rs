@@ -1,7 +1,7 @@
-//! Does an emulator of Windows that others wrote load the driver and run its entry?
+//! Does a third-party emulator of Windows load the driver and run its entry?
 //!
 //! Speakeasy (<https://github.com/mandiant/speakeasy>), unmodified, loads the image, resolves its
-//! imports, and runs the true entry: WdfVersionBind, DriverEntry, WdfDriverCreate. Its report is
+//! imports, and runs the real entry: WdfVersionBind, DriverEntry, WdfDriverCreate. Its report is
 //! the evidence. It adds no device, and has one processor and no performance counters.
 
 use halprof_tests::{driver, speakeasy};
@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
-/// What the entry must call, in this order, each answering success; between them it may only copy.
+/// What the entry must call, in this order, each returning success; between them it may only copy.
 const CALLS: [&str; 2] = ["WDFLDR.WdfVersionBind", "wdfldr.WdfDriverCreate"];
 const COPIES: [&str; 3] = [
     "ntoskrnl.RtlCopyUnicodeString",
@@ -20,7 +20,7 @@ const COPIES: [&str; 3] = [
 ];
 const SUCCESS: &str = "0x0";
 
-/// What Speakeasy reports of the image's entry, or why it could not say anything.
+/// What Speakeasy reports about the image's entry, or why it could not report anything.
 fn report(python: &Path, sys: &Path) -> Result<Value, String> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("speakeasy/load.py");
     let output = Command::new(python).arg(script).arg(sys).output();
@@ -65,7 +65,7 @@ fn judge(python: &Path, sys: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The driver, and where things are in its file.
+/// The driver, and the locations of things in its file.
 struct Driver {
     bytes: Vec<u8>,
 }

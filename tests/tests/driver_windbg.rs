@@ -1,7 +1,7 @@
 //! WinDbg's script and visualizers, against the driver's own PDB.
 //!
 //! The script's tests are in JavaScript, in `tests/windbg`: they run it in Node, on memory that is
-//! laid out as `target/driver/halprof.pdb` says, and on the memory of a run of the driver
+//! laid out according to `target/driver/halprof.pdb`, and on the memory of a run of the driver
 //! (`memory-image` of nt-model).
 
 use halprof_tests::driver;
@@ -9,14 +9,14 @@ use roxmltree::Document;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Programs that it takes, and the Debian packages that they come in.
+/// Programs that the tests need, and the Debian packages that contain them.
 const PROGRAMS: [(&str, &str); 2] = [("node", "nodejs"), ("llvm-pdbutil-19", "llvm-19")];
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Whether nothing may be skipped.
+/// Whether no test may be skipped.
 fn required() -> bool {
     std::env::var_os("HALPROF_REQUIRE_DRIVER").is_some_and(|value| value == "1")
 }
@@ -24,7 +24,7 @@ fn required() -> bool {
 /// Whether this program is installed.
 ///
 /// # Panics
-/// Where it is not though `HALPROF_REQUIRE_DRIVER=1` is set.
+/// If it is not although `HALPROF_REQUIRE_DRIVER=1` is set.
 fn installed(program: &str, package: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok();
     assert!(
@@ -37,7 +37,7 @@ fn installed(program: &str, package: &str) -> bool {
     found
 }
 
-/// Runs a file of tests in Node, where there are a driver and the programs that it takes.
+/// Runs a file of tests in Node, if the driver and the programs that it needs are there.
 fn node(tests: &str) {
     let all_installed = PROGRAMS
         .iter()

@@ -1,4 +1,4 @@
-//! Is the committed table what the real dumps say?
+//! Does the committed table match the real dumps?
 
 use halprof_tests::{dumps, machines_from_table};
 

@@ -1,4 +1,4 @@
-//! Are the values that make a counter count those of the manuals?
+//! Do the values that program a counter match the manuals?
 
 use hal_profile::capabilities::{Capabilities, NetBurst};
 use hal_profile::encode::{self, Encoding, Filter, Register, encode};
@@ -25,7 +25,7 @@ fn any_processor() -> Capabilities {
     Silicon::amd(0x10, 2).discover()
 }
 
-/// What is written, where nothing is written before it.
+/// What is written to a select register that holds 0 before.
 fn select(select: Select, filter: Filter, interrupt: bool) -> u64 {
     let encoding = encode(&any_processor(), &select, 0, filter, interrupt);
     assert_eq!(encoding.upstream, [NO_REGISTER; 3]);
@@ -229,7 +229,7 @@ fn upstream_tags_come_first() {
     );
 }
 
-/// Both can count at once unless they want one register with two values.
+/// Both can count at once unless they need different values in one register.
 #[test]
 fn encodings_agree_unless_a_register_is_wanted_with_two_values() {
     let with = |upstream| Encoding {

@@ -1,4 +1,5 @@
-//! Has every processor its vendor's events, and does each reach the registers as its row says?
+//! Does every processor have its vendor's events, and does each reach the registers as its row
+//! says?
 
 use fastrand::Rng;
 use halprof_measure::catalog::{Catalog, Counted};
@@ -11,10 +12,10 @@ use halprof_tests::machines::{machine, specs};
 use shared_types::request::session::Spec;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Made by hand, of the processors' names: the tables of each dump's kinds of core; none where a
+/// Written by hand from the processors' names: the tables of each dump's core types; none if a
 /// hypervisor masks the counters.
 const TABLES: &str = include_str!("../data/dump-microarchitectures.csv");
-/// Names that are tried on each dump.
+/// The number of names that are tried on each dump.
 const NAMES: usize = 20;
 const FIXED_CTR_CTRL: u32 = 0x38D;
 const MODES_AND_ENABLE: u64 = 0b11 << 16 | 1 << 20 | 1 << 22;
@@ -23,7 +24,7 @@ fn of_dump(leaves: &[sim::cpuid::Leaves]) -> Connection<Modelled> {
     Connection::new(Modelled::new(leaves)).expect("a greeting")
 }
 
-/// The rows of a table as they stand in its file, by name.
+/// The rows of a table as they are in its file, by name.
 fn rows_of(table: &str) -> BTreeMap<String, Vec<String>> {
     let file = format!(
         "{}/../client/measure/data/events/{table}.csv",
@@ -35,7 +36,7 @@ fn rows_of(table: &str) -> BTreeMap<String, Vec<String>> {
     rows.map(|row| (row[0].clone(), row)).collect()
 }
 
-/// The select's fields as the manuals place them, from a row's cells.
+/// The select, with a row's fields in the bits that the manuals give them.
 fn select_of(row: &[String]) -> u64 {
     let [code, mask, cmask, inv, edge, any] = [1, 2, 5, 6, 7, 8].map(|cell| number(&row[cell]));
     code % 256
@@ -71,8 +72,8 @@ fn every_dump_has_the_events_of_its_microarchitecture() {
     assert_eq!(wanted.next(), None);
 }
 
-/// What the registers of a processor hold while one event is counted: the selects that are on with
-/// their counter's index, and the fixed counters that are on.
+/// What the registers of a processor hold while one event is counted: the enabled selects with
+/// their counter's index, and the enabled fixed counters.
 fn registers(
     connection: &mut Connection<Modelled>,
     spec: Spec,
@@ -170,8 +171,8 @@ fn names_drawn_at_random_reach_the_registers_as_their_rows_say() {
     assert!(counted > 300, "{counted}");
 }
 
-/// Each name is the select, or the fixed counter, that Linux has for it on the same processor; where
-/// Linux has none, neither have we.
+/// Each name means the select, or the fixed counter, that Linux uses for it on the same processor;
+/// a name that Linux does not support, halprof does not support either.
 #[test]
 fn the_names_of_linux_perf_are_the_selects_of_linux() {
     for row in records(include_str!("../data/perf-names.csv")) {
@@ -200,13 +201,13 @@ fn the_names_of_linux_perf_are_the_selects_of_linux() {
             .map(|(_, value)| format!("{:X}", value & !MODES_AND_ENABLE));
         let fixed = fixed.iter().map(|index| format!("fixed {index}"));
         let found: Vec<String> = general.chain(fixed).collect();
-        // A select that a fixed counter counts as well may stand on either.
+        // A select that a fixed counter also counts may be on either.
         let right = found.len() == 1 && counts.split('|').any(|one| one == found[0]);
         assert!(right, "{told}: {found:?}");
     }
 }
 
-/// The shipped driver is held to the same in tests/nt-model/tests/limits.rs.
+/// tests/nt-model/tests/limits.rs makes the same demands of the shipped driver.
 #[test]
 fn what_an_event_is_limited_to_is_obeyed_or_refused() {
     for limit in limits() {
@@ -214,7 +215,7 @@ fn what_an_event_is_limited_to_is_obeyed_or_refused() {
     }
 }
 
-/// What a bit is allowed for is written.
+/// A bit that a feature allows is written.
 #[test]
 fn select_bits_with_their_feature_reach_the_registers() {
     for (model, bit) in [("skylake", 1 << 21), ("hybrid", 1 << 40)] {
@@ -224,7 +225,7 @@ fn select_bits_with_their_feature_reach_the_registers() {
     }
 }
 
-/// On a hybrid machine each kind of core counts its own event of the name.
+/// On a hybrid machine each core type counts its own event of that name.
 #[test]
 fn a_name_is_counted_by_the_kinds_that_have_it() {
     let mut connection = machine("hybrid", 0);

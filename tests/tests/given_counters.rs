@@ -1,4 +1,4 @@
-//! Does a session keep to the counters that are its own, and show what its client may see?
+//! Does a session use only its own counters, and show only what its client may see?
 
 use hal_profile::overflow::Interrupted;
 use halprof_tests::bare::Bare;
@@ -35,7 +35,7 @@ fn fixed_control(bare: &mut Bare) -> u64 {
     control.expect("version 2")
 }
 
-/// A Skylake on which somebody has enabled fixed counters.
+/// A Skylake on which someone has enabled fixed counters.
 fn with_fixed_on(control: u64) -> Bare {
     let mut bare = Bare::new("skylake", 1);
     let write = bare.cpu(0).processor.wrmsr(FIXED_CTR_CTRL, control);
@@ -59,7 +59,7 @@ fn what_a_taken_fixed_counter_counts_a_general_one_counts_too() {
     assert_eq!(bare.cpu(0).faults, []);
 }
 
-/// Reference cycles at the rate of the time stamps have no event select on every processor.
+/// Reference cycles at the rate of the time stamps do not have an event select on every processor.
 #[test]
 fn what_only_a_taken_fixed_counter_counts_is_refused() {
     let taken = ErrorCode::FixedCounterTaken as u32;
@@ -77,7 +77,7 @@ fn what_only_a_taken_fixed_counter_counts_is_refused() {
     assert_eq!(fixed_control(&mut bare), 0x300);
 }
 
-/// It was free when the session was configured.
+/// The counter was free when the session was configured.
 #[test]
 fn a_fixed_counter_that_was_taken_meanwhile_starts_nothing() {
     let mut bare = Bare::new("skylake", 1);
@@ -91,14 +91,14 @@ fn a_fixed_counter_that_was_taken_meanwhile_starts_nothing() {
     assert_eq!(reply.error, ErrorCode::FixedCounterTaken as u32);
     assert_eq!((reply.subject, reply.detail), (FIXED_INSTRUCTIONS, 0));
     assert_eq!(fixed_control(&mut bare), on);
-    // Configured again, a general counter has it.
+    // When configured again, the source gets a general counter.
     bare.configure(0, &[spec(FIXED_INSTRUCTIONS)], 0);
     bare.start();
     bare.retire(0, &[(Event::Instructions, 1_234)]);
     assert_eq!(bare.snapshot()[0].counted, 1_234);
 }
 
-/// The HAL's callback reserves general counters alone (ResourceTypeRange of
+/// The HAL's callback reserves only general counters (ResourceTypeRange of
 /// PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR).
 #[test]
 fn without_addresses_only_general_counters_are_used() {
@@ -118,7 +118,7 @@ fn without_addresses_only_general_counters_are_used() {
     assert_eq!(refused.error, ErrorCode::SamplingUnavailable as u32);
 }
 
-/// SeDebugPrivilege is asked for where kernel addresses would be seen, and nowhere else.
+/// SeDebugPrivilege is required where kernel addresses would be visible, and nowhere else.
 #[test]
 fn kernel_addresses_need_more_than_the_right_to_count_kernel_mode() {
     let mut bare = Bare::new("skylake", 1);
@@ -138,7 +138,7 @@ fn kernel_addresses_need_more_than_the_right_to_count_kernel_mode() {
     bare.configure(SAMPLE, &[kernel], 0);
 }
 
-/// A late interrupt of user code can come upon kernel code.
+/// A late interrupt of user code can interrupt kernel code.
 #[test]
 fn a_late_interrupt_shows_no_kernel_address() {
     const IN_KERNEL: Interrupted = Interrupted {

@@ -1,6 +1,6 @@
-//! Does the guard hold interrupts to their budget of time, and leave alone what keeps to it?
+//! Does the guard keep interrupts within their time budget, and leave alone what stays within it?
 //!
-//! The model runs at 1 GHz and one instruction a nanosecond; an interrupt costs 1000 ns in the
+//! The model runs at 1 GHz and one instruction per nanosecond; an interrupt costs 1000 ns in the
 //! handler and 500 ns that the handler does not see, 5000 ns under a hypervisor. The budget is a
 //! tenth of a processor's time: 1,000,000 ns in a window of 10 ms, so 666 interrupts.
 
@@ -17,7 +17,7 @@ use sim::workload::parse;
 
 const TOTAL_ISSUES: u32 = 0x02;
 
-/// Samples a workload of so many instructions.
+/// Samples a workload of this many instructions.
 fn sample(instructions: u64, period: u64) -> (Statistics, Vec<Sample>) {
     let work = format!("instructions={instructions},cycles={instructions}");
     sample_on(Unkind::default(), period, &[&work])
@@ -53,8 +53,8 @@ fn sample_on(unkind: Unkind, period: u64, works: &[&str]) -> (Statistics, Vec<Sa
 
 const LENGTH: u64 = 40_000_000;
 
-/// A window opens with an interrupt: 666 of them fill the budget, and with the 665 periods of
-/// 14,037 ns between them they fill the window too.
+/// A window opens with an interrupt: 666 of them fill the budget, and together with the 665 periods
+/// of 14,037 ns between them they fill the window too.
 #[test]
 fn within_the_budget_nothing_is_lengthened() {
     for period in [14_037, 20_000, 65_536] {
@@ -70,8 +70,8 @@ fn within_the_budget_nothing_is_lengthened() {
     }
 }
 
-/// Above it the 667th interrupt of a window doubles the period, from the next preset on: its own
-/// is written already.
+/// Above the budget the 667th interrupt of a window doubles the period, beginning with the next
+/// preset: its own has already been written.
 #[test]
 fn above_the_budget_the_period_doubles() {
     for period in [7_500, 13_000, 14_036] {
@@ -95,8 +95,8 @@ fn above_the_budget_the_period_doubles() {
     }
 }
 
-/// Under a hypervisor 166 interrupts of 6000 ns fill the budget, and with 165 periods of 59,600 ns
-/// the window.
+/// Under a hypervisor 166 interrupts of 6000 ns fill the budget, and together with 165 periods of
+/// 59,600 ns they fill the window.
 #[test]
 fn an_interrupt_costs_more_under_a_hypervisor() {
     let virtualized = Unkind::of(Behaviour::HypervisorMasks);
@@ -108,12 +108,12 @@ fn an_interrupt_costs_more_under_a_hypervisor() {
         if throttled == 1 {
             assert_eq!(before.count(), 168);
         }
-        // What it cannot see is no part of what it tells.
+        // The handler time reported does not include what the handler cannot see.
         assert_eq!(statistics.handler_ticks, statistics.generated * 1_000);
     }
 }
 
-/// Twice 4096 is not enough.
+/// Doubling 4096 once is not enough.
 #[test]
 fn it_doubles_until_the_budget_is_kept() {
     let (statistics, samples) = sample(LENGTH, 4_096);
@@ -125,14 +125,14 @@ fn it_doubles_until_the_budget_is_kept() {
         let of_period = samples.iter().filter(|sample| sample.period == period);
         of_period.count() as u64
     };
-    // The last preset of each period is written before its end is decided.
+    // The last preset of each period is written before the decision that ends it.
     let doubled = (668, 667);
     assert_eq!((of(4_096), of(8_192)), doubled);
     let left = LENGTH - doubled.0 * 4_096 - doubled.1 * 8_192;
     assert_eq!(of(16_384), left / 16_384);
 }
 
-/// What was spent in one window does not count in the next.
+/// Time spent in one window does not count in the next.
 #[test]
 fn a_window_ends() {
     let (statistics, _) = sample(2_720_000, 4_096);
@@ -141,11 +141,11 @@ fn a_window_ends() {
     assert_eq!(statistics.throttled, 0, "nine windows, each just kept");
 }
 
-/// After each calm second the period is halved, down to what was asked for.
+/// After each calm second the period is halved, down to the requested one.
 #[test]
 fn a_period_shortens_again_when_the_load_is_gone() {
     const BUSY: &str = "instructions=40000000,cycles=40000000";
-    // Five instructions in a microsecond.
+    // Five instructions per microsecond.
     let calm = |seconds: u64| {
         let (instructions, cycles) = (seconds * 5_000_000, seconds * 1_000_000_000);
         format!("instructions={instructions},cycles={cycles}")
@@ -184,8 +184,8 @@ fn is_masked(bare: &mut Bare) -> bool {
     entry.expect("xAPIC") & MASK != 0
 }
 
-/// A hundred interrupts in a window without an overflow end the session; LVTPC stays masked until
-/// a later start, which has found the status clear.
+/// A hundred interrupts in a window without an overflow end the session; LVTPC stays masked until a
+/// later start that has found the status clear.
 #[test]
 fn a_storm_ends_the_session() {
     for model in ["skylake", "core2", "zen2", "zen4", "pentium-m", "pentium4"] {
@@ -199,7 +199,7 @@ fn a_storm_ends_the_session() {
         assert!(bare.take_interrupt(0), "{model}");
         bare.spurious_interrupt(0);
         assert!(is_masked(&mut bare), "{model}");
-        // What happens now is nobody's.
+        // Events that happen now belong to no session.
         bare.retire(0, &[(Event::Instructions, 50_001)]);
         let storm = ErrorCode::InterruptStorm as u32;
         let statistics = bare.statistics();
@@ -221,7 +221,7 @@ fn a_storm_ends_the_session() {
     }
 }
 
-/// As many of them in a longer time are none.
+/// The same number over a longer time is not a storm.
 #[test]
 fn rare_spurious_interrupts_are_no_storm() {
     let mut bare = sampling("zen2", 0);
@@ -238,7 +238,7 @@ fn rare_spurious_interrupts_are_no_storm() {
     assert!(!is_masked(&mut bare));
 }
 
-/// Sleep ends the storm, and not the refusal: what was counted up to the storm is all there is.
+/// Sleep ends the storm but not the refusal: only what was counted up to the storm remains.
 #[test]
 fn after_sleep_a_session_that_a_storm_has_ended_stays_ended() {
     for model in ["skylake", "zen2"] {
@@ -266,10 +266,10 @@ fn after_sleep_a_session_that_a_storm_has_ended_stays_ended() {
     }
 }
 
-/// The interrupt would come back at once, with nobody to answer.
+/// The interrupt would come back at once, with no one to handle it.
 #[test]
 fn after_a_storm_nothing_starts_while_the_status_is_set() {
-    // Trace_ToPA_PMI, which is nobody's here.
+    // Trace_ToPA_PMI, which belongs to no one here.
     const FOREIGN: u64 = 1 << 55;
     let mut bare = sampling("skylake", 0);
     for _ in 0..100 {
@@ -286,7 +286,7 @@ fn after_a_storm_nothing_starts_while_the_status_is_set() {
     assert!(!is_masked(&mut bare));
 }
 
-/// Whose interrupts the HAL answers cannot storm us.
+/// Callbacks for interrupts that the HAL handles cannot be a storm.
 #[test]
 fn spurious_callbacks_are_no_storm() {
     let mut bare = sampling("zen4", NO_ADDRESS);

@@ -1,5 +1,5 @@
-//! Has libpfm4 the same select for each event that it and the vendors' lists both name? It is what
-//! PAPI and perf's tools take their events from, and its tables are not made from ours.
+//! Does libpfm4 have the same select for each event that both it and the vendors' lists name? PAPI
+//! takes its events from it, and its tables are not made from ours.
 
 use halprof_measure::events::microarchitectures;
 use halprof_tests::facts::{number, records};
@@ -8,14 +8,14 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What libpfm4 has other selects for, and why.
+/// The events for which libpfm4 has another select, and why.
 const DIFFERENCES: &str = include_str!("../libpfm4/differences.csv");
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/libpfm4/encodings.c");
 const HEADER: &str = "/usr/include/perfmon/pfmlib.h";
-/// libpfm4 sets the bits of modes, interrupt and enable, which are not the event's.
+/// libpfm4 sets the mode, interrupt and enable bits, which are not part of the event.
 const NOT_THE_EVENTS: u64 = 0b0101_0011 << 16;
 
-/// The tables of events that libpfm4 4.13 has a PMU for.
+/// The tables of events for which libpfm4 4.13 has a PMU.
 const PMUS: [(&str, &str); 33] = [
     ("amdzen1", "amd64_fam17h_zen1"),
     ("amdzen2", "amd64_fam17h_zen2"),
@@ -85,7 +85,7 @@ fn each_event_that_both_name_has_one_select_or_a_reason() {
     assert_eq!(same, 5987);
 }
 
-/// The two selects of each difference that has a reason, by table and event.
+/// The two selects of each difference that has a known reason, by table and event.
 fn explained() -> BTreeMap<(String, String), (u64, u64)> {
     let mut explained = BTreeMap::new();
     for row in records(DIFFERENCES) {
@@ -131,7 +131,7 @@ fn libpfm4(lines: &str) -> String {
         .args([PROGRAM, "-lpfm"])
         .status();
     assert!(compiled.expect("cc").success());
-    // All is read before anything is written, so that no pipe is full at both ends.
+    // All input is in a file before the output is read, so that the pipes cannot block each other.
     let path = folder.path().join("lines");
     std::fs::write(&path, lines).expect("written");
     let printed = Command::new(&program)

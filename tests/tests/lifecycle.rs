@@ -1,4 +1,4 @@
-//! What is left on a machine when a client's end, sleep or a lack comes in between?
+//! What is left on a machine when a client ends, the machine sleeps, or something is missing?
 
 use halprof_tests::bare::Bare;
 use halprof_tests::machines::{self, specs};
@@ -15,8 +15,8 @@ const TOTAL_ISSUES: u32 = 2;
 const BRANCH_INSTRUCTIONS: u32 = 6;
 const TOTAL_CYCLES: u32 = 0x13;
 
-/// A machine of each interface and register layout: its model, the selects' first register and
-/// their distance, how many there are, the value of one that is off, and the other registers that
+/// A machine of each interface and register layout: its model, the first select register and the
+/// distance to the next, their number, the value of one that is off, and the other registers that
 /// hold bits of a session.
 struct Layout {
     model: &'static str,
@@ -27,14 +27,14 @@ struct Layout {
     others: &'static [u32],
 }
 
-/// Where the set of processors begins in CONFIGURE.
+/// The offset of the set of processors in CONFIGURE.
 const PROCESSORS_AT: usize = std::mem::offset_of!(Configure, processors);
 const GLOBAL_CTRL: u32 = 0x38F;
 const FIXED_CTR_CTRL: u32 = 0x38D;
 const AMD_GLOBAL_CTL: u32 = 0xC000_0301;
 const CESR: u32 = 0x11;
 const INTEL_GLOBAL: &[u32] = &[FIXED_CTR_CTRL, GLOBAL_CTRL];
-/// CCCR with ACTIVE_THREAD 11b, which P4's manual asks for, and nothing else.
+/// CCCR with only ACTIVE_THREAD 11b, which the Pentium 4's manual requires.
 const CCCR_OFF: u64 = 3 << 16;
 /// CRU_ESCR0 and 1, where instr_retired is selected.
 const ESCRS: &[u32] = &[0x3B8, 0x3B9];
@@ -89,7 +89,7 @@ const LAYOUTS: &[Layout] = &[
 ];
 
 impl Layout {
-    /// The Pentium has no interrupt, so it only counts.
+    /// The Pentium has no interrupt, so it can only count.
     fn samples(&self) -> bool {
         self.select != CESR
     }
@@ -108,7 +108,7 @@ impl Layout {
     }
 }
 
-/// Two processors of the model: one where the model is of one.
+/// Two processors of the model, or one if the model has only one.
 fn machine(layout: &Layout) -> Wire {
     Wire::new(layout.model, 2)
 }
@@ -210,10 +210,10 @@ fn general_counters(wire: &mut Wire, layout: &Layout) -> Vec<u64> {
         .collect()
 }
 
-/// A register, bits of it that are somebody else's, and the bits that are looked at.
+/// A register, bits of it that belong to someone else, and the bits that are compared.
 type Foreign = (&'static str, u32, u64, u64);
 
-/// Bits that no session of one source on the first counter has to do with.
+/// Bits that a session with one source on the first counter has nothing to do with.
 const FOREIGN: &[Foreign] = &[
     // General counters 2 and 3 and fixed counter 2.
     ("skylake", GLOBAL_CTRL, 0x4_0000_000C, 0x4_0000_000C),
@@ -222,7 +222,7 @@ const FOREIGN: &[Foreign] = &[
     ("skylake", 0x189, 0x0041_003C, u64::MAX),
     ("core2", 0x187, 0x0041_003C, u64::MAX),
     ("yonah", 0x187, 0x0041_003C, u64::MAX),
-    // The other half, with a count of instructions in user mode, and both pins.
+    // The other half, which counts instructions in user mode, and both pins.
     ("pentium", CESR, 0x0096_0000, 0x03FF_0000),
     ("k8", 0xC001_0003, 0x0041_0076, u64::MAX),
     ("zen2", 0xC001_020A, 0x0041_0076, u64::MAX),
@@ -297,7 +297,7 @@ fn the_local_apics_entry_stays_the_hals() {
 #[test]
 fn the_local_apics_entry_stays_the_hals_in_x2apic_mode_too() {
     const LVTPC: u32 = 0x834;
-    // An id above 255 needs the mode.
+    // An id above 255 requires x2APIC mode.
     let all = leaves("skylake", 300);
     let mut wire = Wire::on(Model::new(&all[299..]));
     assert_eq!(read(&mut wire, 0, LVTPC), 0xFE, "as Windows leaves it");
@@ -324,7 +324,7 @@ fn totals_are_exact_across_sleep() {
         while left {
             left = wire.model.advance(170_000);
             wire.model.sleep_and_wake();
-            // Counts read while it runs never go back, and stand still while it sleeps.
+            // Counts that are read while it runs never go back, and stand still while it sleeps.
             let one = wire.snapshot(number);
             assert_eq!(one, wire.snapshot(number));
         }
@@ -458,7 +458,7 @@ fn a_processor_that_is_added_asleep_joins_at_waking() {
     assert_eq!(counted, [400_000, 400_000]);
 }
 
-/// A ring for itself, where there is room; else its samples are told as lost.
+/// It gets its own ring, if there is room; otherwise its samples are counted as lost.
 #[test]
 fn a_processor_that_is_added_samples_too() {
     let all = leaves("skylake", 2);
@@ -712,7 +712,7 @@ fn raw_counters_are_off_after_their_client_too() {
     assert_all_off(&mut wire, layout, "after its client");
 }
 
-/// Both halves of CESR are off again.
+/// Both halves of CESR are off afterwards.
 #[test]
 fn both_counters_of_a_pentium_are_off_afterwards() {
     for model in ["pentium", "pentium-mmx"] {
@@ -729,8 +729,8 @@ fn both_counters_of_a_pentium_are_off_afterwards() {
     }
 }
 
-/// Reset leaves CCCRs 0; a session turns all that it may use off as the manual asks for. Counter 1
-/// is not used.
+/// Reset leaves CCCRs 0; a session turns off all that it may use, in the way that the manual
+/// requires. Counter 1 is not used.
 #[test]
 fn a_pentium_4_is_left_with_every_cccr_off() {
     let mut bare = Bare::new("pentium4", 1);

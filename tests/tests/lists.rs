@@ -1,5 +1,5 @@
-//! What is answered of a machine: is each list whole in whatever parts it is asked for, and is
-//! each processor, register and source told as it is?
+//! How is a machine described: is each list complete whatever parts it is requested in, and is each
+//! processor, register and source described correctly?
 
 use halprof_tests::requests::{bytes, header, spec};
 use halprof_tests::wire::{Wire, rows};
@@ -44,7 +44,7 @@ fn registers(wire: &mut Wire, processor: u32) -> Vec<Register> {
         .elements::<Page, _>()
 }
 
-/// Asks for a list in parts of so many elements; answers the elements' bytes in a row.
+/// Requests a list in parts of this many elements; returns the elements' bytes, concatenated.
 fn in_parts<T>(wire: &mut Wire, code: RequestCode, part: usize) -> Vec<u8> {
     let room = size_of::<Page>() + part * size_of::<T>() + size_of::<T>() - 1;
     let mut all = Vec::new();
@@ -91,7 +91,7 @@ fn who_answers_says_what_it_is() {
     assert_eq!((machine.holder_process, machine.holder_ticks), (0, 0));
 }
 
-/// The HAL's interface, the one in use, and how overflows come.
+/// The HAL's interface, the one in use, and how overflows are delivered.
 #[test]
 fn the_machine_tells_both_interfaces() {
     use ProfileInterface::{Amd64, Default, Emon, NetBurst, P6, Pentium};

@@ -1,4 +1,5 @@
-//! All tests of hal-profile, of the driver's binary and of its papers, in one program. A file that is not named here is not compiled.
+//! All tests of hal-profile, of the driver's binary and of the documents, in one program. A file
+//! that is not named here is not compiled.
 
 mod amd_sources;
 mod assign;

@@ -16,12 +16,12 @@ use sim::workload::parse;
 const TIME: u32 = 0x00;
 const TOTAL_ISSUES: u32 = 0x02;
 
-/// What came of a session on one processor.
+/// The results of a session on one processor.
 struct Outcome {
     head: Configured,
     counts: Vec<Count>,
     samples: Vec<Sample>,
-    /// Of a session that samples.
+    /// For a session that samples.
     statistics: Statistics,
     elapsed_ns: u64,
 }
@@ -128,11 +128,11 @@ fn time_is_counted_by_a_timer() {
     }
 }
 
-/// Six sources that no fixed counter counts take turns on four general ones; a timer never waits
-/// for one. The first and the last of the six, which never run together, are branches.
+/// Six sources that no fixed counter counts take turns on four general counters; a timer never
+/// waits for a counter. The first and the last of the six, which never run together, are branches.
 const TWO_TURNS: [u32; 7] = [0x06, 0x0B, 0x1B, 0x1C, 0x1D, 0x1E, TIME];
 
-/// A timer runs whenever the session does; of the others, those whose turn it is.
+/// A timer runs whenever the session does; of the other sources only those whose turn it is.
 #[test]
 fn what_waits_for_its_turn_does_not_run() {
     let mut bare = Bare::new("skylake", 1);
@@ -159,7 +159,7 @@ fn what_waits_for_its_turn_does_not_run() {
     }
 }
 
-/// Two turns of 4 ms: the session before was stopped in the second one.
+/// Two turns of 4 ms: the previous session was stopped in the second one.
 #[test]
 fn a_session_begins_with_its_first_turn() {
     let mut bare = Bare::new("skylake", 1);
@@ -174,7 +174,7 @@ fn a_session_begins_with_its_first_turn() {
     assert_eq!(bare.snapshot()[0].counted, 12_345);
 }
 
-/// The timer reads counters that share with nobody, and does not stop them.
+/// The timer reads counters that do not take turns, without stopping them.
 #[test]
 fn a_single_turn_is_never_over() {
     let mut bare = Bare::new("skylake", 1);
@@ -215,7 +215,7 @@ fn sums_of_squares_have_128_bits() {
     assert_eq!(count.time_squared, [0, 1 << 4]);
 }
 
-/// Of five instructions two are in user mode; the period has no divisor in common with five.
+/// Two in five instructions are in user mode; the period has no common divisor with five.
 #[test]
 fn kernel_mode_is_shown_to_who_may_see_it() {
     let workload = "instructions=10000000,cycles=10000000,user=40";
@@ -233,7 +233,7 @@ fn kernel_mode_is_shown_to_who_may_see_it() {
     assert!((290..=310).contains(&in_kernel), "{in_kernel} of 300");
 }
 
-/// A late interrupt of a source that counts user mode alone may arrive in kernel mode.
+/// A late interrupt of a source that counts only user mode may arrive in kernel mode.
 #[test]
 fn kernel_mode_is_hidden_from_who_may_not() {
     let workload = "instructions=10000000,cycles=10000000,user=50,skid=3";
@@ -252,7 +252,7 @@ fn kernel_mode_is_hidden_from_who_may_not() {
     );
 }
 
-/// Six sources on four counters take two turns of 4 ms, so 10 and 10 in 80 ms.
+/// Six sources on four counters take two turns of 4 ms each, so 10 of each in 80 ms.
 #[test]
 fn turns_run_as_long_as_configured() {
     let specs = [0x06, 0x0B, 0x1B, 0x1C, 0x1D, 0x1E].map(spec);

@@ -1,4 +1,4 @@
-//! Are estimates honest: where sources take turns, does the truth lie within the error told?
+//! Are estimates honest: if sources take turns, does the true count lie within the stated error?
 
 use halprof_measure::estimate::Estimate;
 use halprof_measure::{Session, Setup};
@@ -49,7 +49,7 @@ const ROTATIONS: [(&str, &str, &[Event], u32); 5] = [
         ],
         3,
     ),
-    // Four general counters, as each core has two threads.
+    // Only four general counters, because each core has two threads.
     (
         "skylake",
         "LLCMisses,LLCReference,BranchInstructions,BranchMispredictions,r00C4:u,r00C5:u",
@@ -91,7 +91,8 @@ const AMOUNTS: &str = "instructions=80000000,cycles=100000000,branches=16000000,
 /// 1 ms, in units of 100 ns.
 const TURN: u32 = 10_000;
 
-/// Counts a workload in turns on two processors; answers the counts of each, and the turns told.
+/// Counts a workload in turns on two processors; returns the counts of each, and the reported
+/// number of turns.
 fn rotate(model: &str, list: &str, text: &str) -> (Vec<Vec<Count>>, u32) {
     let mut connection = machine(model, 2);
     let setup = Setup {
@@ -185,7 +186,7 @@ fn turns_add_up_to_the_time_enabled() {
     }
 }
 
-/// One counter's worth of sources for each turn: their times are the whole.
+/// One source per counter in each turn: the running times add up to the whole.
 #[test]
 fn running_times_of_one_source_each_turn_are_the_whole() {
     let (counts, turns) = rotate(
@@ -231,7 +232,7 @@ fn a_group_is_always_in_one_turn() {
             [3, 4],
         ),
     ] {
-        // Five instructions to each branch, at every moment but for the one beside it.
+        // Five instructions per branch at every moment, give or take one.
         let text = "cycles=50000000,instructions=50000000,branches=10000000,seed=";
         for seed in 0..5 {
             let (counts, turns) = rotate(model, list, &format!("{text}{seed}"));
@@ -267,7 +268,7 @@ fn configure_tells_the_turns_of_the_plan() {
     }
 }
 
-/// A fixed counter of one's own takes no room from others.
+/// A source with its own fixed counter takes no room from others.
 #[test]
 fn who_has_a_fixed_counter_alone_is_counted_exactly_beside_turns() {
     let list = "FixedCycles,FixedInstructions,TotalIssues,CacheMisses,LLCReference,\
@@ -288,7 +289,7 @@ fn who_has_a_fixed_counter_alone_is_counted_exactly_beside_turns() {
     }
 }
 
-/// The members of a group are counted at the same times.
+/// The members of a group are counted at the same time.
 #[test]
 fn a_group_takes_its_fixed_counter_with_it() {
     let list = "{FixedInstructions,r00C4:u},r00C5:u,r412E:u,r4F2E:u,r00C4:k";
@@ -298,7 +299,7 @@ fn a_group_takes_its_fixed_counter_with_it() {
     assert_eq!(counts[0][0].running, counts[0][1].running);
 }
 
-/// Every period of it is accounted for from one turn to the next.
+/// Every period is accounted for from one turn to the next.
 #[test]
 fn who_samples_in_every_turn_loses_no_period() {
     let list = "FixedInstructions:10000,r00C4,r00C5,r412E,r4F2E,r01C4";

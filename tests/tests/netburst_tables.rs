@@ -1,4 +1,4 @@
-//! Are the modelled NetBurst registers and events those of the manual?
+//! Do the modelled NetBurst registers and events match the manual?
 
 use sim::netburst_events::{self, Row};
 use sim::netburst_tables::{COUNTERS, Counter, ESCRS, Escr, Group};
@@ -104,8 +104,8 @@ fn what_counts_is_a_documented_mask() {
     }
 }
 
-/// The select that the manual prints is that of the ESCRs, but for four events of the front-side
-/// bus: an open contradiction of the manual.
+/// The select that the manual prints is that of the ESCRs, except for four events of the front-side
+/// bus: an unresolved contradiction in the manual.
 fn compare_escrs(record: &csv::StringRecord, row: &Row) {
     let contradicted = ["b2b_cycles", "bnr", "snoop", "response"].contains(&row.name);
     let columns = [(&record[3], &record[4]), (&record[5], &record[6])];

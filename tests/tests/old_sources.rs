@@ -1,6 +1,6 @@
-//! Are the sources of Pentium, P6 and NetBurst those that the manuals describe?
+//! Do the sources of Pentium, P6 and NetBurst match the manuals?
 //!
-//! The rows are generated from `hal-profile/data`; what is expected here is written by hand.
+//! The rows are generated from `hal-profile/data`; the expectations here are written by hand.
 
 use hal_profile::source::{ANY, Fit, NetBurstSelect, Row, Select, Upstream, netburst, p6, pentium};
 use halprof_tests::facts::{Record, event_select, number};
@@ -30,7 +30,7 @@ fn pentium_selects_events_by_code_and_counter() {
     assert!(pentium::own_rows(false).all(|row| !row.name().contains("MMX")));
 }
 
-/// "D1 starvation" is described as a number of times, not as clocks.
+/// "D1 starvation" is described as a number of occurrences, not of clocks.
 #[test]
 fn rows_in_doubt_are_approximate() {
     let facts = source_data!("p5-events");
@@ -147,8 +147,8 @@ fn p6_models_are_the_manuals_processors() {
     }
 }
 
-/// Intel SDM, "Pentium 4 and Intel Xeon Processor Performance Monitoring Events". Counter 1 is in no
-/// set: its CCCR's enable bit does not work reliably.
+/// Intel SDM, "Pentium 4 and Intel Xeon Processor Performance Monitoring Events". Counter 1 is in
+/// no set: the enable bit of its CCCR does not work reliably.
 #[test]
 fn netburst_selects_an_escr_pair_and_its_counters() {
     let row = named(netburst::ROWS.iter(), "TotalIssues");

@@ -1,5 +1,5 @@
-//! What does an interrupt do that is no plain overflow of one counter: one that nobody asked for,
-//! one that the HAL answers for another counter?
+//! What does an interrupt do that is not a simple overflow of one counter: one that no one
+//! requested, or one that the HAL handles for another counter?
 
 use hal_profile::capabilities::Capabilities;
 use hal_profile::counter::Counter;
@@ -34,7 +34,7 @@ fn sampled(source: u32) -> Spec {
     }
 }
 
-/// Three interrupts of ours and two that no counter has asked for.
+/// Three interrupts of ours and two that no counter has requested.
 #[test]
 fn an_interrupt_without_an_overflow_is_told_and_nothing_else() {
     for model in EVERY_DESIGN {
@@ -56,7 +56,7 @@ fn an_interrupt_without_an_overflow_is_told_and_nothing_else() {
     }
 }
 
-/// The HAL clears and restarts the counters that it names; another is left for its own callback.
+/// The HAL clears and restarts the counters that it names; any other is left for its own callback.
 #[test]
 fn the_hal_s_callback_answers_for_the_counters_it_names() {
     let mut bare = Bare::new("zen4", 1);
@@ -115,8 +115,8 @@ fn a_session_does_not_pay_for_the_one_before() {
     }
 }
 
-/// SDM vol. 3B, "IA32_PERF_GLOBAL_CTRL": a bit for each general counter from bit 0, for each fixed
-/// one from bit 32.
+/// SDM vol. 3B, "IA32_PERF_GLOBAL_CTRL": one bit for each general counter from bit 0, and for each
+/// fixed counter from bit 32.
 #[test]
 fn the_handler_stops_our_counters_together_and_no_others() {
     const GLOBAL_CTRL: u32 = 0x38F;
@@ -140,7 +140,7 @@ fn the_handler_stops_our_counters_together_and_no_others() {
     }
 }
 
-/// One that was on its way when the counters were stopped.
+/// An interrupt that was already on its way when the counters were stopped.
 #[test]
 fn an_interrupt_after_the_counters_were_stopped_starts_none() {
     const EN: u64 = 1 << 22;
@@ -163,7 +163,7 @@ fn an_interrupt_after_the_counters_were_stopped_starts_none() {
     }
 }
 
-/// Where no counter of ours is in use, P6's EN bit may be somebody else's.
+/// If no counter of ours is in use, P6's EN bit may belong to someone else.
 #[test]
 fn an_interrupt_where_nothing_of_ours_runs_changes_no_select() {
     for (model, select) in [("pentium3", 0x186), ("pentium-m", 0x186), ("yonah", 0x186)] {

@@ -7,7 +7,7 @@ use hal_profile::source::{ANY, NetBurstSelect, Select, Upstream};
 const EMON: Family = Family::Emon { more: 0 };
 const NETBURST: Family = Family::NetBurst { model: 2 };
 
-/// ESCR in the low half; CCCR and the group of counters in the high half.
+/// ESCR in the low half; CCCR and the counter group in the high half.
 const fn netburst(escr: u64, cccr: u64, group: u64) -> u64 {
     escr | (cccr | group) << 32
 }
@@ -173,7 +173,8 @@ fn pentium_is_one_half_of_cesr() {
 
 #[test]
 fn netburst_finds_the_escrs_of_the_documented_event() {
-    // TC_deliver_mode and resource_stall share event select 1 and ESCR select 1: the group parts them.
+    // TC_deliver_mode and resource_stall share event select 1 and ESCR select 1: the group
+    // distinguishes them.
     let filter = 0x017C_0000;
     let expected = |escr, escr_msr, counters| NetBurstSelect {
         escr,
@@ -205,7 +206,7 @@ fn netburst_finds_the_escrs_of_the_documented_event() {
 
 #[test]
 fn netburst_takes_its_filter_bits_from_the_user_alone() {
-    // IOQ_allocation's own row counts by edge; a raw select counts as it says.
+    // IOQ_allocation's own row counts edges; a raw select counts as it says.
     let raw = parse(NETBURST, netburst(0x0600_0200, 0xC000, 0)).expect("IOQ_allocation");
     let Select::NetBurst(select) = raw.select else {
         panic!("not NetBurst's")

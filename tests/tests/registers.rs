@@ -1,5 +1,5 @@
-//! Does each field of each register stand where its manual puts it? The end bits of each field, and
-//! what is reserved.
+//! Is each field of each register where its manual puts it? Checks the lowest and highest bit of
+//! each field, and what is reserved.
 
 use hal_profile::machine::CpuidResult;
 use hal_profile::registers::apic::{ApicBase, LvtPc};
@@ -151,7 +151,7 @@ fn leaves() {
     }
 }
 
-/// Every EBX of seven bits, and every length around them.
+/// Every EBX of seven bits, with every length around them.
 #[test]
 fn an_event_is_there_below_the_length_and_with_a_clear_bit() {
     for ebx in 0..0x80 {
@@ -173,7 +173,7 @@ fn an_event_is_there_below_the_length_and_with_a_clear_bit() {
     }
 }
 
-/// 45 ESCRs on models 0 to 2; later models have lost IQ_ESCR0 and 1 (SDM vol. 4).
+/// 45 ESCRs on models 0 to 2; later models lack IQ_ESCR0 and 1 (SDM vol. 4).
 #[test]
 fn escrs_of_each_model() {
     for (model, count) in [(0, 45), (1, 45), (2, 45), (3, 43), (4, 43), (6, 43)] {

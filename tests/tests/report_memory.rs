@@ -1,4 +1,5 @@
-//! Does a report's memory grow with the places that samples were taken at, and not with samples?
+//! Does a report's memory grow with the number of sampled places, and not with the number of
+//! samples?
 
 use allocation_counter::measure;
 use halprof_profile::recording::{Metadata, Source, Statistics, Writer};
@@ -8,7 +9,7 @@ use halprof_profile::symbols::SymbolPath;
 use shared_types::{Mode, Sample};
 use std::path::Path;
 
-/// A recording of `samples` at so many places.
+/// A recording of `samples` at this many places.
 fn record(path: &Path, samples: u64, places: u64) {
     let metadata = Metadata {
         sources: vec![Source::default()],
@@ -31,7 +32,7 @@ fn record(path: &Path, samples: u64, places: u64) {
         .expect("finished");
 }
 
-/// The most bytes that a report of that file has at once.
+/// The most bytes that a report of that file holds at once.
 fn most_bytes(samples: u64, places: u64) -> u64 {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.rec");
@@ -58,6 +59,6 @@ fn memory_is_for_places_not_for_samples() {
     );
     let wide = most_bytes(400_000, 80_000);
     let each = wide.saturating_sub(many) / 70_000;
-    // Half a million places fit into 500 MB with room for the symbols.
+    // Half a million places fit into 500 MB, with room for the symbols.
     assert!(each < 640, "{each} bytes for one more place");
 }

@@ -1,5 +1,5 @@
-//! Does docs/requests.md say of every request what shared-types says? The page is made from its
-//! source: after a change, `HALPROF_SCREENS=write` makes it anew.
+//! Does docs/requests.md say the same about every request as shared-types? The page is generated
+//! from that source: after a change, `HALPROF_SCREENS=write` regenerates it.
 
 use halprof_tests::facts::number;
 use quote::ToTokens;
@@ -10,11 +10,11 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use syn::{Attribute, Expr, Fields, File, GenericArgument, ImplItem, Item, PathArguments, Type};
 
-/// CTL_CODE's function of the first request.
+/// The function number of the first request, in CTL_CODE.
 const FIRST_FUNCTION: u32 = 0x800;
 const HEAD: &str = include_str!("../data/requests-head.md");
 
-/// A structure of the wire.
+/// A structure of the wire format.
 struct Layout {
     name: String,
     doc: String,
@@ -24,7 +24,7 @@ struct Layout {
     constants: Vec<(String, String, String)>,
 }
 
-/// All of shared-types that is on the wire, in the order of its files.
+/// Everything in shared-types that is on the wire, in the order of its files.
 #[derive(Default)]
 struct Wire {
     parts: Vec<Part>,
@@ -60,7 +60,7 @@ fn asserted(text: &str, name: &str) -> Option<usize> {
     Some(sum.split('+').map(product).sum())
 }
 
-/// A doc comment as one line of Markdown: links inside of the crate become code.
+/// A doc comment as one line of Markdown: links within the crate become code.
 fn doc(attributes: &[Attribute]) -> String {
     let lines = attributes.iter().filter_map(|attribute| {
         let value = &attribute.meta.require_name_value().ok()?.value;
@@ -191,7 +191,7 @@ impl Wire {
         self.parts.push(part);
     }
 
-    /// `None` of a number with a name of its own.
+    /// `None` for a number with its own name.
     fn layout(&self, structure: &syn::ItemStruct) -> Option<Layout> {
         let Fields::Named(named) = &structure.fields else {
             return None;
@@ -235,7 +235,7 @@ fn page() -> String {
         wire.add(&format!("request/{file}.rs"), title);
     }
     let of = |code: &RequestCode| (code.0 >> 2 & 0xFFF) - FIRST_FUNCTION;
-    // A request that this version does not answer has no place here.
+    // A request that this version does not answer is left out.
     let answered = |number: &u32| RequestCode::ALL.iter().any(|(code, _)| of(code) == *number);
     wire.parts.retain(|part| {
         part.codes.is_empty() || part.codes.iter().any(|(number, _)| answered(number))

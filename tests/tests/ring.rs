@@ -1,4 +1,4 @@
-//! Does a ring keep every sample, in order, and say when it is full?
+//! Does a ring keep every sample, in order, and report when it is full?
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ fn memory(words: usize) -> Vec<Word> {
     (0..words).map(|_| Word::new(0)).collect()
 }
 
-/// A sample that differs from others in every field.
+/// A sample that differs from all others in every field.
 fn sample(n: u64) -> Sample {
     Sample {
         timestamp: n,
@@ -27,7 +27,7 @@ fn sample(n: u64) -> Sample {
     }
 }
 
-/// What a drain into so many bytes gives.
+/// The samples of a drain into this many bytes.
 fn drain(ring: &Ring, bytes: usize) -> Vec<Sample> {
     let mut out = vec![0xAA; bytes];
     let length = ring.drain(&mut out);
@@ -117,7 +117,7 @@ fn drains_as_many_whole_samples_as_fit() {
     assert_eq!(drain(&ring, 3 * SAMPLE), [7, 8].map(sample));
 }
 
-/// Against a queue, over many times the capacity.
+/// Compared with a queue, over many times the capacity.
 #[test]
 fn it_is_a_queue_however_often_it_wraps() {
     let mut random = fastrand::Rng::with_seed(1);
@@ -140,7 +140,7 @@ fn it_is_a_queue_however_often_it_wraps() {
     }
 }
 
-/// Both counts only grow: their own wrap is like any other.
+/// Both counts only grow: their own wrap is no different from any other.
 #[test]
 fn counts_may_wrap() {
     use std::sync::atomic::Ordering::Relaxed;

@@ -1,5 +1,5 @@
-//! In which order do rotations run? In one that no periodic workload falls into step with, and that a
-//! seed repeats.
+//! In which order do rotations run? In an order that no periodic workload can stay in step with,
+//! and that a seed reproduces.
 
 use halprof_tests::bare::Bare;
 use halprof_tests::requests::spec;
@@ -59,7 +59,7 @@ fn a_seed_repeats_its_order_and_another_has_its_own() {
     }
 }
 
-/// The first rotation is drawn too: short runs do not always begin with the same sources.
+/// The first rotation is random too: short runs do not always begin with the same sources.
 #[test]
 fn any_rotation_can_be_the_first() {
     let mut first: Vec<usize> = (0..64).map(|seed| order(seed)[0]).collect();

@@ -1,4 +1,5 @@
-//! Are samples right: as many as there were periods, from where the workload ran, each loss told?
+//! Are samples right: as many as there were periods, from where the workload ran, with each loss
+//! counted?
 
 use halprof_measure::Session;
 use halprof_tests::bare::Bare;
@@ -11,8 +12,8 @@ use sim::workload::{KERNEL_CODE, USER_CODE};
 const AMOUNTS: &str = "instructions=10000019,cycles=30000001,branches=2000003,\
     branch-misses=500009,ref-cycles=24000001,llc-misses=400009,l1d-misses=700001";
 
-/// The processor that works, on a machine of so many, and its sources with the number of samples
-/// that they must give: floor(amount / period).
+/// The processor that works, on a machine with this many, and its sources with the number of
+/// samples that they must produce: floor(amount / period).
 const WAYS: [(&str, usize, u32, &str, &[usize]); 15] = [
     ("yonah", 2, 1, "TotalIssues:50021", &[199]),
     (
@@ -104,7 +105,7 @@ const WAYS: [(&str, usize, u32, &str, &[usize]); 15] = [
     ),
 ];
 
-/// Generated is stored and lost, by cause; what was stored was drained.
+/// Generated samples are stored or lost, by cause; what was stored was drained.
 fn accounts_for_all(sampled: &Sampled) {
     let statistics = &sampled.statistics;
     let lost: u64 = statistics.lost.iter().sum();
@@ -187,7 +188,7 @@ fn netburst_samples_where_overflows_are_not_flagged() {
     }
 }
 
-/// However late an interrupt comes, what came beyond the period counts for the next one.
+/// However late an interrupt is, the events beyond the period count towards the next one.
 #[test]
 fn late_interrupts_do_not_drift() {
     for skid in [1, 100, 5000] {
@@ -204,7 +205,7 @@ fn late_interrupts_do_not_drift() {
     }
 }
 
-/// An interrupt that comes two periods late stands for both; one of them is told as lost.
+/// An interrupt that comes two periods late stands for both; one of them is counted as lost.
 #[test]
 fn periods_that_pass_before_an_interrupt_are_told() {
     let mut connection = machine("skylake", 1);
@@ -306,7 +307,7 @@ fn too_short_a_period_is_lengthened_and_said_so() {
         assert!(statistics.throttled > 0, "{model}");
         // 10 % of the time at 1.5 us each leaves 14,000 events between two: 4096, 8192, 16384.
         assert_eq!(statistics.longest_period, 16_384, "{model}");
-        // One window of 10 ms may spend its budget before anything is known.
+        // One window of 10 ms may spend its budget before the guard can react.
         let budget = sampled.elapsed / 10 + 1_000_000;
         assert!(
             statistics.handler_ticks <= budget,
@@ -319,7 +320,7 @@ fn too_short_a_period_is_lengthened_and_said_so() {
     }
 }
 
-/// A modelled interrupt costs 1 us, and 500 ns that its handler does not see: with a period of
+/// A modelled interrupt costs 1 us, and 500 ns more that its handler does not see: with a period of
 /// 14 us that is 10 % of the time.
 #[test]
 fn a_period_within_the_budget_is_never_lengthened() {
@@ -346,7 +347,7 @@ fn sampled_instructions(period: u64) -> [Spec; 1] {
     }]
 }
 
-/// The interrupt comes at the period's last event, not before it and not after it, on NetBurst too
+/// The interrupt comes at the period's last event, neither before nor after it, on NetBurst too
 /// (SDM vol. 3B, "Generating an Interrupt on Overflow": preset for one event less).
 #[test]
 fn the_interrupt_comes_at_the_last_event_of_the_period() {
@@ -395,7 +396,7 @@ fn lvtpc_is_let_through_again_and_keeps_its_vector() {
 }
 
 /// The HAL's part of its overflow callback: it stops the counters, says which overflowed,
-/// acknowledges, starts them again.
+/// acknowledges them, and starts them again.
 #[test]
 fn through_the_hal_s_callback_samples_have_no_address() {
     const GLOBAL_STATUS: u32 = 0x38E;

@@ -1,5 +1,5 @@
 //! Which interface does a processor get, and by which rule? Each real dump, judged by hand from the
-//! published rules, then each rule alone.
+//! published rules, then each rule separately.
 //!
 //! The rules: G. Chappell's "Hardware Performance Counters" for the HAL's, the older processors'
 //! manuals for halprof's.
@@ -78,7 +78,7 @@ fn judged(silicon: &Silicon) -> [&'static str; 4] {
     ]
 }
 
-/// The same where halprof does what the HAL does.
+/// The same if halprof does what the HAL does.
 fn same(interface: &'static str, reason: &'static str) -> [&'static str; 4] {
     [interface, reason, interface, reason]
 }
@@ -142,7 +142,7 @@ fn gate_32_bit_refuses_other_vendors() {
 
 #[test]
 fn extended_leaves_that_are_not_there_say_nothing() {
-    // Old processors answer leaf 0x80000000 with what the highest basic leaf holds.
+    // Old processors answer leaf 0x80000000 with the data of the highest basic leaf.
     for highest in [
         0,
         0x0730_0403,
@@ -199,9 +199,9 @@ fn emon_wants_three_things_of_leaf_0a() {
         ([0x0130_0401, 0, 0, 0], EMON, ARCHITECTURAL),
         ([0x0730_04FF, 0, 0, 0x603], EMON, ARCHITECTURAL),
         ([0xFF30_0403, 0, 0, 0x603], EMON, ARCHITECTURAL),
-        // Neither a number of counters nor a width is asked for.
+        // Neither the number of counters nor their width matters.
         ([0x0700_0003, 0, 0, 0], EMON, ARCHITECTURAL),
-        // All three fail: the first in order is told.
+        // All three conditions fail: the first in order is reported.
         ([0x0000_0000, 1, 0, 0], DEFAULT, "version-zero"),
         ([0x0000_0001, 1, 0, 0], DEFAULT, "no-event-bits"),
     ];
@@ -211,7 +211,7 @@ fn emon_wants_three_things_of_leaf_0a() {
     }
 }
 
-/// The decision table, a row a line: bit 31, 0x40000001 EAX, 0x40000003 EDX.
+/// The decision table, one case per line: bit 31, 0x40000001 EAX, 0x40000003 EDX.
 #[test]
 fn decision_table() {
     let amd_proved = Silicon::amd(0x17, 1).flip(0x8000_0001, [0, 0, 1 << 23, 0]);
@@ -260,7 +260,7 @@ fn hv1_without_monitors_masks_what_would_have_been() {
         judged(&Silicon::amd(0x17, 1).under(HV1, 0)),
         same(DEFAULT, "hypervisor-masks")
     );
-    // What is Default anyhow keeps its own reason.
+    // A processor that is Default anyway keeps its own reason.
     let without = Silicon::intel(6, 0x5E, [0; 4]).under(HV1, 0);
     assert_eq!(judged(&without), same(DEFAULT, "version-zero"));
 }
@@ -298,9 +298,9 @@ fn another_hypervisor_must_prove_amds_counters() {
         assert_eq!(judged(&v2(0x8000_0022, 2)), unproved);
         assert_eq!(judged(&v2(0x8000_0021, 1)), unproved);
     }
-    // Silicon has them.
+    // On bare metal they exist.
     assert_eq!(judged(&Silicon::amd(0x0F, 5)), same(AMD64, "amd-vendor"));
-    // Intel's leaf 0x0A is proof.
+    // Intel's leaf 0x0A is proof enough.
     assert_eq!(
         judged(&modern_intel().under(0, 0)),
         same(EMON, ARCHITECTURAL)
@@ -340,13 +340,13 @@ fn p6_is_family_6_of_listed_models() {
             expected,
             "{model:#x}"
         );
-        // Where leaf 0x0A will do, it is used.
+        // If leaf 0x0A is sufficient, it is used.
         let modern = Silicon::intel(6, model, LEAF_0A);
         assert_eq!(judged(&modern), same(EMON, ARCHITECTURAL), "{model:#x}");
     }
 }
 
-/// Who declares architectural monitoring has its registers, usable or not.
+/// A processor that declares architectural monitoring has its registers, usable or not.
 #[test]
 fn an_old_model_with_a_version_in_leaf_0a_is_not_old() {
     for (family, model, interface) in [(6, 8, "P6"), (15, 2, "NetBurst")] {

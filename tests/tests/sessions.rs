@@ -1,4 +1,4 @@
-//! Do sessions keep to their order, and to themselves?
+//! Do sessions follow their order of states, and leave each other alone?
 
 use halprof_tests::requests::{bytes, configure, header, spec};
 use halprof_tests::wire::{AMPLE, PROCESS, Wire, about, rows};
@@ -217,7 +217,7 @@ fn who_holds_the_counters_is_told_and_for_how_long() {
         "configuring takes nothing from anybody"
     );
     let start = wire.about_by(other, session::START, second);
-    // The workload takes 500,000 ns at least, and the time-stamp counter runs at 1 GHz.
+    // The workload takes at least 500,000 ns, and the time-stamp counter runs at 1 GHz.
     let (error, process, held) = start.refusal().expect("a refusal");
     assert_eq!((error, process), (ErrorCode::Busy, PROCESS));
     assert!((500_000..1_000_000).contains(&held), "{held}");
@@ -254,7 +254,7 @@ fn samples_outlive_the_stop_and_nobody_can_take_their_place() {
         start.map(|(error, process, _)| (error, process)),
         Some((ErrorCode::Busy, PROCESS))
     );
-    // A reply with room for three at a time.
+    // Replies with room for three samples at a time.
     let room = size_of::<Drained>() + 3 * size_of::<Sample>();
     let mut drained = 0;
     loop {

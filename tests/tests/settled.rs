@@ -1,5 +1,5 @@
-//! What is settled that a request leaves open or asks too much of: turns, rings, intervals, and
-//! the counter that PLAN gives each source?
+//! What is settled when a request leaves something open or asks for too much: turns, rings,
+//! intervals, and the counter that PLAN gives each source?
 
 use hal_profile::ring::words_for;
 use halprof_tests::bare::Bare;
@@ -15,7 +15,7 @@ const RAW: u32 = ProfileSource::RAW.0;
 /// halprof's own sources of fixed counters 0 to 3.
 const FIXED: u32 = 0x8000_0100;
 
-/// A configuration of everything but the specs' number and the header's size.
+/// A configuration that lacks only the number of specs and the size in the header.
 fn head(session: u32, flags: u32) -> Configure {
     Configure {
         header: header(flags),
@@ -55,7 +55,7 @@ fn as_many_sources_as_the_machine_says_are_taken() {
     );
 }
 
-/// Turns of 4 ms by default, 1 ms at least, 1 s at most.
+/// Turns of 4 ms by default, at least 1 ms, at most 1 s.
 #[test]
 fn a_turn_is_as_long_as_asked_within_its_limits() {
     let mut wire = Wire::new("skylake", 1);
@@ -77,7 +77,7 @@ fn a_turn_is_as_long_as_asked_within_its_limits() {
     }
 }
 
-/// 2 seconds of 10,000 a second by default.
+/// 2 seconds of 10,000 samples a second by default.
 #[test]
 fn a_ring_holds_what_was_asked_for() {
     let mut wire = Wire::new("skylake", 1);
@@ -92,7 +92,7 @@ fn a_ring_holds_what_was_asked_for() {
     }
 }
 
-/// Bytes of so many rings for so many samples.
+/// Bytes of this many rings for this many samples each.
 fn ring_bytes(samples: u32, rings: u64) -> u64 {
     words_for(samples, 0) as u64 * 8 * rings
 }
@@ -134,8 +134,8 @@ fn the_cap_of_all_rings_may_be_reached_and_not_passed() {
     assert_eq!(refused.detail, ring_bytes(1, 2));
 }
 
-/// Sampling by time takes fixed counter 2, which counts reference cycles, or where there is none
-/// core cycles on a general counter, and says which: 1 ms at 1 GHz.
+/// Sampling by time uses fixed counter 2, which counts reference cycles, or if there is none, core
+/// cycles on a general counter, and reports which: 1 ms at 1 GHz.
 #[test]
 fn time_is_sampled_by_cycles_or_refused() {
     for (model, by) in [
@@ -180,7 +180,7 @@ fn time_is_sampled_by_cycles_or_refused() {
     }
 }
 
-/// What PLAN answers: its head, and the placements kind by kind.
+/// The reply to PLAN: its head, and the placements for each kind.
 fn planned(
     wire: &mut Wire,
     head: &Configure,
@@ -225,7 +225,7 @@ fn a_plan_tells_each_sources_counter_and_turn() {
 
 #[test]
 fn a_plan_is_of_the_processors_that_are_asked_for() {
-    // Processors 0 to 3 have fixed counter 3 (leaf 0x23.1 EBX 0Fh), 4 to 11 have not (77h).
+    // Processors 0 to 3 have fixed counter 3 (leaf 0x23.1 EBX 0Fh), 4 to 11 do not (77h).
     let only_performance = FIXED + 3;
     let specs = [spec(TOTAL_ISSUES), spec(only_performance)];
     let on = |processors: u64| {
@@ -317,7 +317,7 @@ fn plan_and_query_take_approximate_sources_where_asked_to() {
     }
 }
 
-/// The Pentium's counters raise no interrupt.
+/// The Pentium's counters cannot interrupt.
 #[test]
 fn a_source_is_not_sampled_where_no_interrupt_comes() {
     let mut wire = Wire::new("pentium", 1);

@@ -23,7 +23,7 @@ fn hex(text: &str) -> u16 {
     u16::from_str_radix(digits, 16).expect("a hexadecimal number")
 }
 
-/// What a profile source asks for, where a workload has an amount for it.
+/// The event that a profile source means, if a workload has an amount for it.
 fn kind(source: &str) -> Option<Event> {
     let (name, _) = source.split_once(" -> ").unwrap_or((source, ""));
     Some(match name {
@@ -79,7 +79,7 @@ fn modern_facts() -> BTreeSet<Fact> {
         .collect()
 }
 
-/// The rows of K7 that its mapping offers as clean matches.
+/// The rows of K7 that its mapping lists as clean matches.
 fn k7_facts() -> BTreeSet<Fact> {
     rows("mapping.csv")
         .iter()

@@ -1,5 +1,5 @@
-//! Are the profile sources right? What Intel's manual says of the architectural events, what must
-//! hold for the sources of every interface, and Windows' own listings.
+//! Are the profile sources right? What Intel's manual says about the architectural events, what
+//! must hold for the sources of every interface, and Windows' own listings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -62,8 +62,8 @@ fn architectural_events_are_the_manuals() {
     assert_eq!(intel::ebx_bit(ProfileSource(0x8000_020D)), None);
 }
 
-/// Event C0h is fixed counter 0's and event 3Ch fixed counter 1's; fixed counter 2 runs at another
-/// clock than event 3Ch with unit mask 01h does on many parts.
+/// Event C0h is that of fixed counter 0 and event 3Ch that of fixed counter 1; on many parts fixed
+/// counter 2 runs at another clock than event 3Ch with unit mask 01h.
 #[test]
 fn a_fixed_counter_stands_in_for_its_own_event_alone() {
     for (interface, rows) in interfaces() {
@@ -219,14 +219,15 @@ fn selects_hold_what_the_interface_does_not_add_later() {
     }
 }
 
-/// The two sources whose interval somebody had changed before the listing was printed.
+/// The two sources whose interval had been changed before the listing was printed.
 const CHANGED_DEFAULTS: [(&str, &str); 2] = [
     ("intel-B", "TotalIssues"),
     ("intel-D", "InstructionRetired"),
 ];
 
-/// Not compared: ids 0x20 to 0x24 of intel-B, C and D, which later Windows added; and amd-win11,
-/// which gives neither numbers nor intervals, of an Amd64 table that Windows 11 made anew.
+/// Not compared: ids 0x20 to 0x24 of intel-B, C and D, which later versions of Windows added; and
+/// amd-win11, which gives neither numbers nor intervals, and is from a new Amd64 table in Windows
+/// 11.
 #[test]
 fn windows_own_listings_agree() {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Is every file of tests compiled? A file that main.rs does not name would be left out unsaid.
+//! Is every test file compiled? A file that main.rs does not name would be silently left out.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 /// The packages whose tests are one program.
 const PACKAGES: [&str; 4] = ["client/tool", "sim", "tests", "tests/nt-model"];
 
-/// The Rust files of a folder that `main` does not name as modules.
+/// The Rust files in a folder that `main` does not name as modules.
 fn unnamed(folder: &Path, main: &str) -> Vec<String> {
     let named: BTreeSet<&str> = main
         .lines()

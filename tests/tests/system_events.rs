@@ -1,4 +1,4 @@
-//! Are system events what happened, in order, bounded, and each loss told?
+//! Are system events what happened, in order, bounded, and is each loss counted?
 
 use halprof_tests::bare::Bare;
 use halprof_tests::requests::{ALL_RIGHTS, bytes, configure, header, spec};
@@ -10,7 +10,7 @@ use shared_types::request::{Plain, samples};
 use shared_types::{ErrorCode, EventKind, LossCause, SystemEvent};
 
 const TOTAL_ISSUES: u32 = 2;
-/// What the ring takes: 2048 events, and two cache lines.
+/// The size of the ring: 2048 events, and two cache lines.
 const RING_BYTES: u64 = 2048 * 512 + 128;
 
 fn events(reply: &Reply) -> Vec<SystemEvent> {
@@ -52,7 +52,8 @@ fn a_session_that_did_not_ask_has_none() {
     assert!(!wire.model.is_watching());
 }
 
-/// Started, asleep, awake, a processor, stopped: as it happened, with time stamps that do not go back.
+/// Started, asleep, awake, processor added, stopped: as it happened, with time stamps that do not
+/// go back.
 #[test]
 fn the_session_power_and_processors_are_told_of() {
     use EventKind::{Asleep, Awake, ProcessorAdded, SessionStarted, SessionStopped};
@@ -119,8 +120,8 @@ fn processes_and_images_are_told_of_in_order() {
     );
 }
 
-/// What the handler only notes, the tick writes, and the session's end what no tick has: the sum of
-/// what the events say is the statistics'.
+/// What the handler only notes is written by the tick, and what no tick has written by the end of
+/// the session: the sum over the events equals the statistics.
 #[test]
 fn what_interrupts_note_adds_up() {
     let mut wire = Wire::new("skylake", 2);
@@ -194,7 +195,7 @@ fn a_reply_is_bounded_and_says_what_is_left() {
     assert_eq!(reply.error(), Some(ErrorCode::ReplyTooSmall));
 }
 
-/// Nothing is left of a start that is refused, for whatever cause.
+/// Nothing is left of a start that is refused, whatever the cause.
 #[test]
 fn what_cannot_be_had_is_refused_and_left() {
     let mut wire = Wire::new("skylake", 1);
@@ -210,7 +211,7 @@ fn what_cannot_be_had_is_refused_and_left() {
     wire.model.limit_ring_memory(RING_BYTES as usize - 8);
     let told = wire.about(session::START, number).refusal();
     assert_eq!(told, Some((ErrorCode::NoMemory, 0, RING_BYTES)));
-    // There is room for events, and none for samples.
+    // There is room for events, but none for samples.
     wire.model.limit_ring_memory(RING_BYTES as usize);
     let error = wire.about(session::START, number).error();
     assert_eq!(error, Some(ErrorCode::NoMemory));
@@ -221,7 +222,7 @@ fn what_cannot_be_had_is_refused_and_left() {
     assert!(wire.model.is_watching());
 }
 
-/// The ring counts against what all rings may take.
+/// The ring counts towards the limit for all rings.
 #[test]
 fn the_cap_holds_with_it() {
     let mut wire = Wire::new("skylake", 4);
@@ -235,7 +236,7 @@ fn the_cap_holds_with_it() {
     assert!(machine.ring_bytes > RING_BYTES && machine.ring_bytes <= machine.ring_bytes_max);
 }
 
-/// What a session left is there until its results are forgotten, and holds others up as samples do.
+/// What a session has left stays until its results are discarded, and blocks others as samples do.
 #[test]
 fn another_session_waits_until_they_are_gone() {
     let mut wire = Wire::new("skylake", 1);

@@ -19,7 +19,7 @@ const MISPREDICTIONS: u32 = 11;
 /// Intel's third fixed counter, whose event no general counter has.
 const REFERENCE_CYCLES: u32 = 0x8000_0102;
 
-/// What a configuration is refused with; `None` where it is not.
+/// The error that refuses a configuration; `None` if it is accepted.
 fn refused(model: &str, flags: u32, specs: &[Spec]) -> Option<(ErrorCode, u32)> {
     let mut wire = Wire::new(model, 2);
     let number = wire.open();

@@ -1,6 +1,6 @@
-//! Does the core hold on processors that are as unkind as silicon? Every event is accounted for,
-//! by a sample or by a loss that has a cause; nothing dies unsaid; and registers are left as they
-//! were found.
+//! Does the core work on processors that behave as badly as real silicon can? Every event is
+//! accounted for, by a sample or by a loss with a cause; nothing fails silently; and registers are
+//! left as they were found.
 
 use halprof_measure::{Connection, Error, Modelled, Session, Setup};
 use halprof_tests::machines::{Sampled, count, sample_in, specs, workload};
@@ -15,12 +15,12 @@ const DEBUGCTL: u32 = 0x1D9;
 const LVTPC: u32 = 0x340;
 const LVTPC_MASK: u32 = 1 << 16;
 
-/// What is sampled: 199 periods.
+/// The amount that is sampled: 199 periods.
 const PERIOD: u64 = 50_021;
 const EVENTS: u64 = 10_000_019;
 const SAMPLED: &str = "TotalIssues:50021";
 const SHORT: &str = "instructions=10000019,cycles=30000001,ref-cycles=24000001";
-/// Twelve seconds, so that whatever looks from time to time has looked.
+/// Twelve seconds, enough for every periodic check to have run.
 const LONG: &str = "instructions=12000000000,cycles=12000000000";
 const LONG_SAMPLED: &str = "TotalIssues:12000017";
 const LONG_PERIOD: u64 = 12_000_017;
@@ -34,7 +34,7 @@ const MACHINES: [&str; 7] = [
     "zen2",
     "zen4",
 ];
-/// With these the processor counts and interrupts, however badly.
+/// With these options the processor counts and interrupts, however badly.
 const SAMPLING: [&str; 20] = [
     "cleared-global",
     "frozen",
@@ -58,7 +58,7 @@ const SAMPLING: [&str; 20] = [
     "frozen+masked+stale-status+fixed-taken",
 ];
 
-/// One processor of a machine as `--machine` names it.
+/// A machine with one processor, as `--machine` names it.
 fn open(spec: &str) -> Connection<Modelled> {
     let spec = format!("{spec},processors=1");
     let none = |_: &std::path::Path| Err(io::ErrorKind::NotFound.into());
@@ -89,7 +89,7 @@ fn sampled(connection: &mut Connection<Modelled>, list: &str, runs: &str) -> Sam
     sample_in(session, specs, &workload(runs), 20_000_000)
 }
 
-/// What is wrong with a run of so many events, sampled each so many.
+/// What is wrong with a run of `events` events, sampled every `period`.
 fn unaccounted(sampled: &Sampled, events: u64, period: u64) -> Option<String> {
     let counted = sampled.counts[0][0].counted;
     if counted.abs_diff(events) > 4 {
@@ -98,13 +98,12 @@ fn unaccounted(sampled: &Sampled, events: u64, period: u64) -> Option<String> {
     untold(sampled, period)
 }
 
-/// Where counters freeze at an overflow whose interrupt is late, nothing counts what happens until
-/// then.
+/// If counters freeze at an overflow whose interrupt is late, nothing is counted in between.
 fn stands_still(options: &str) -> bool {
     options.contains("late+frozen")
 }
 
-/// What is wrong with what is told of the events that were counted.
+/// What is wrong with the report of the events that were counted.
 fn untold(sampled: &Sampled, period: u64) -> Option<String> {
     let statistics = &sampled.statistics;
     let counted = sampled.counts[0][0].counted;
@@ -144,7 +143,7 @@ fn untold(sampled: &Sampled, period: u64) -> Option<String> {
     })
 }
 
-/// Tries all, and tells all that fail.
+/// Checks all, and reports all that fail.
 fn none_fails(failures: &[String]) {
     assert!(
         failures.is_empty(),
@@ -222,14 +221,13 @@ fn sampling_does_not_die() {
     none_fails(&failures);
 }
 
-/// What a session may not change: the global control register, who freezes, and fixed counters
-/// that were on. Selects of ours end at 0, others are as they were, and LVTPC lets interrupts
-/// through.
+/// What a session may not change: the global control register, the freeze setting, and fixed
+/// counters that were on. Our selects end at 0, others are as they were, and LVTPC is unmasked.
 #[test]
 fn registers_are_left_as_they_were_found() {
     let mut failures = Vec::new();
     for model in MACHINES {
-        // With `branches-changed` somebody else writes them meanwhile.
+        // With `branches-changed` someone else writes them meanwhile.
         let others = SAMPLING
             .into_iter()
             .filter(|&options| options != "branches-changed");
@@ -237,8 +235,8 @@ fn registers_are_left_as_they_were_found() {
             let machine = unkind(model, options);
             let mut connection = open(&machine);
             let shared = [GLOBAL_CTRL, FIXED_CONTROL, DEBUGCTL, 0xC000_0301];
-            // A legacy freeze clears others' bits too, which are not the core's to set again. Ours is
-            // fixed counter 0's, or where there is none the first general counter's.
+            // A legacy freeze also clears others' bits, which the core must not set again. Ours is
+            // fixed counter 0's, or if there is none the first general counter's.
             let mask = match model {
                 "haswell" if options.contains("frozen+masked") => 1,
                 "haswell" if options.contains("frozen") => 1 << 32,
@@ -316,7 +314,7 @@ fn code(error: &Error) -> Option<ErrorCode> {
     }
 }
 
-/// What START answers.
+/// The reply to START.
 fn start(machine: &str, sample: bool) -> Result<(), Option<ErrorCode>> {
     start_on(&mut open(machine), sample)
 }
@@ -347,8 +345,8 @@ fn start_proves_that_counters_count_and_interrupts_come() {
     }
 }
 
-/// The first interrupt is that of START's proof: it does not start what it could not stop, and
-/// leaves LVTPC masked, as there is no handler any more. Counting goes on working.
+/// The first interrupt is that of START's self-test: START does not start what it could not stop,
+/// and leaves LVTPC masked, because there is no longer a handler. Counting still works.
 #[test]
 fn a_storm_is_met_by_the_proof() {
     for model in MACHINES {
@@ -363,7 +361,7 @@ fn a_storm_is_met_by_the_proof() {
     }
 }
 
-/// Sources that a machine says it can count, the timer not.
+/// The sources that a machine says it can count, without the timer.
 fn supported(connection: &mut Connection<Modelled>) -> Vec<String> {
     let counts =
         |source: &&Source| source.flags & (Source::SUPPORTED | Source::TIMER) == Source::SUPPORTED;
@@ -403,7 +401,7 @@ fn without_any_counter_no_source_is_supported() {
     }
 }
 
-/// Counters are read as often as the narrowest needs: 2^34 events of 32-bit counters.
+/// Counters are read as often as the narrowest one needs: 2^34 events on 32-bit counters.
 #[test]
 fn narrow_counters_lose_no_wrap() {
     let runs = "instructions=17179869184,cycles=17179869184,branches=17179869184";
@@ -421,7 +419,7 @@ fn narrow_counters_lose_no_wrap() {
     }
 }
 
-/// What the rows say stays true of the processors that the service runs on.
+/// What the rows say remains true of the processors that the service runs on.
 #[test]
 fn the_service_runs_on_processors_that_are_unkind() {
     let mut connection = open("skylake,unkind=masked+frozen");

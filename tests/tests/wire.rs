@@ -60,7 +60,7 @@ fn every_wrong_length_is_refused() {
                 );
                 assert!(reply.bytes.is_empty());
             } else {
-                // Of a request with a list behind its head the head's length is asked for first.
+                // For a request with a list after its head, the head's length is checked first.
                 let asked = match code {
                     source::PLAN | session::CONFIGURE if length < size_of::<Configure>() => {
                         size_of::<Configure>()
@@ -181,7 +181,7 @@ fn a_reply_that_does_not_fit_says_what_it_needs_and_then_works() {
     }
 }
 
-/// The least room that a code's right request needs, from the shapes on the wire.
+/// The smallest reply buffer that a code's valid request needs, from the structures on the wire.
 fn needed(code: RequestCode) -> usize {
     let header = size_of::<ReplyHeader>();
     match code {
@@ -193,7 +193,7 @@ fn needed(code: RequestCode) -> usize {
         source::PLAN => 40 + 8,
         session::OPEN => 32,
         session::CONFIGURE => 40 + 32,
-        // The latter: a head of 40, and 16 for a counter.
+        // The latter: a head of 40, and 16 per counter.
         session::SET_INTERVAL | threads::THREADS => 56,
         session::STOP | counts::SNAPSHOT => 32 + 2 * 80,
         samples::DRAIN => 48 + 40,

@@ -1,4 +1,4 @@
-//! The image's code: its functions, and where each goes.
+//! The image's code: its functions, and where control flows from each.
 
 use super::image::{Image, Symbol};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
@@ -19,14 +19,14 @@ pub(crate) struct Function {
     pub(crate) instructions: Vec<Instruction>,
 }
 
-/// Where control goes beyond the function.
+/// Where control can go from a function.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
     /// A function of the image.
     Function(u32),
     /// An imported function.
     Import(String),
-    /// What control-flow guard lets through, at run time.
+    /// A run-time target that control-flow guard permits.
     Guarded,
     /// Anything at all.
     Anywhere,
@@ -48,7 +48,7 @@ impl Function {
         self.names.iter().any(|one| one == name)
     }
 
-    /// Whether a name of it begins so.
+    /// Whether one of its names begins with `prefix`.
     pub(crate) fn begins(&self, prefix: &str) -> bool {
         self.names.iter().any(|one| one.starts_with(prefix))
     }
@@ -90,7 +90,7 @@ impl<'a> Code<'a> {
         }
     }
 
-    /// The function of this name.
+    /// The function with this name.
     pub(crate) fn function(&self, name: &str) -> &Function {
         &self.functions[&self.image.function(name)]
     }
@@ -108,7 +108,7 @@ impl<'a> Code<'a> {
         }
     }
 
-    /// All ways out of a function, but returns and traps.
+    /// All ways out of a function, except returns and traps.
     pub(crate) fn ways(&self, function: &Function) -> Vec<Way> {
         let way = |(index, instruction): (usize, &Instruction)| {
             let to = match instruction.flow_control() {
@@ -156,7 +156,7 @@ impl<'a> Code<'a> {
         self.slot(instruction)
     }
 
-    /// What the memory that an instruction names points to.
+    /// The memory that an instruction names: what it points to.
     fn slot(&self, instruction: &Instruction) -> Place {
         if !instruction.is_ip_rel_memory_operand() {
             return Place::Anywhere;
@@ -169,8 +169,8 @@ impl<'a> Code<'a> {
         import.map_or(Place::Anywhere, |name| Place::Import(name.clone()))
     }
 
-    /// Everything that can be reached from a function, each with the chain of names to it. A
-    /// guarded call goes to what `guarded` says of the function that makes it.
+    /// Everything that can be reached from a function, each with the chain of names that leads to
+    /// it. A guarded call goes to what `guarded` returns for the calling function.
     pub(crate) fn reach(
         &self,
         entry: u32,
@@ -196,7 +196,8 @@ impl<'a> Code<'a> {
         reached
     }
 
-    /// Where a function goes, with guarded calls replaced by what `guarded` says, if anything.
+    /// The places that a function goes to, with guarded calls replaced by what `guarded` returns,
+    /// if anything.
     pub(crate) fn callees(
         &self,
         function: &Function,
@@ -234,11 +235,11 @@ fn disassemble(image: &Image, start: u32, next: u32, symbol: Symbol) -> Function
     }
 }
 
-/// How far before a jump its register is loaded.
+/// How many instructions before a jump its register may be loaded.
 const LOADED_BEFORE: usize = 40;
 
-/// The instruction that gives a register the value that it has at instruction `index`, as far as
-/// code is straight.
+/// The instruction that gives a register the value that it has at instruction `index`, within
+/// straight-line code.
 fn definition(function: &Function, index: usize, register: Register) -> Option<&Instruction> {
     let before = &function.instructions[index.saturating_sub(LOADED_BEFORE)..index];
     let straight = before.iter().rev().take_while(|one| {
@@ -259,8 +260,9 @@ fn definition(function: &Function, index: usize, register: Register) -> Option<&
     defines.next()
 }
 
-/// Whether a jump takes its target from a table of 32-bit distances, as a `match` compiles to:
-/// `movsxd a, [table + index*4]`, `add a, table`, `jmp a`. The compiler bounds the index.
+/// Whether a jump takes its target from a table of 32-bit offsets, as a `match` compiles to:
+/// `movsxd a, [table + index*4]`, `add a, table`, `jmp a`. The compiler checks the bounds of the
+/// index.
 fn is_table_jump(function: &Function, index: usize) -> bool {
     let jump = &function.instructions[index];
     if jump.op0_kind() != OpKind::Register {

@@ -1,4 +1,4 @@
-//! What Windows calls in the driver.
+//! The functions in the driver that Windows calls.
 
 use super::code::{Code, Function};
 
@@ -48,17 +48,17 @@ pub(crate) const ENTRIES: [Entry; 21] = [
     ),
 ];
 
-/// Who makes guarded calls that stay in the image, by a part of its name, and what the names of
-/// its targets have in common. All other guarded calls go to the framework and to Windows, as the
-/// image's other guarded functions are entries (see `headers`).
+/// Functions whose guarded calls stay in the image, by a part of their name, and the part that the
+/// names of their targets share. All other guarded calls go to the framework and to Windows,
+/// because the image's other guarded functions are entries (see `headers`).
 const STAYS: [(&str, &str); 2] = [
-    // The work of a round, which each processor has been given.
+    // The work of a round, which every processor is given.
     ("halprof_driver::dpc::work", "halprof_driver::dpc::Here"),
-    // `Service::on_running`: the function that it was given.
+    // `Service::on_running`: the function that was passed to it.
     ("on_running::closure", "hal_profile::service::impl$1::"),
 ];
 
-/// Whether this is work for one processor, as the core gives `Processors::run_on` and
+/// Whether this is work for one processor, as the core passes it to `Processors::run_on` and
 /// `run_on_each`.
 pub(crate) fn is_closure(function: &Function) -> bool {
     let is = |name: &String| {
@@ -70,7 +70,7 @@ pub(crate) fn is_closure(function: &Function) -> bool {
     function.names.iter().any(is)
 }
 
-/// Where a guarded call of `function` goes in the image.
+/// The targets within the image of a guarded call of `function`.
 pub(crate) fn guarded(code: &Code<'_>, function: &Function) -> Vec<u32> {
     let has = |function: &Function, part: &str| function.names.iter().any(|one| one.contains(part));
     let Some((_, common)) = STAYS.iter().find(|(who, _)| has(function, who)) else {

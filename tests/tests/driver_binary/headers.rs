@@ -1,4 +1,4 @@
-//! Subsystem, protections, sections, guarded functions, and no path of the build machine.
+//! Subsystem, protections, sections, guarded functions, and no path from the build machine.
 
 use super::code::Code;
 use super::entries::{ENTRIES, is_closure};
@@ -7,7 +7,7 @@ use super::{Refusals, accepted, image, refused};
 use object::LittleEndian as LE;
 use object::pe;
 
-/// Each of DllCharacteristics, with what it gives.
+/// Each flag of DllCharacteristics, with what it provides.
 const PROTECTIONS: [(u16, &str); 5] = [
     (
         pe::IMAGE_DLLCHARACTERISTICS_DYNAMIC_BASE,
@@ -33,14 +33,14 @@ const PROTECTIONS: [(u16, &str); 5] = [
 /// IMAGE_GUARD_CF_INSTRUMENTED and IMAGE_GUARD_CF_FUNCTION_TABLE_PRESENT (winnt.h).
 const GUARDED: u32 = 0x100 | 0x400;
 const PAGE: u32 = 0x1000;
-/// Of the file, in bytes: 130 KiB, 4 for counting by thread and RDPMC in user mode, 8 for branch
-/// records, and 5 for system events: their ring, their request, and what Windows calls for processes
-/// and images.
+/// The size limit of the file in bytes: 130 KiB, 4 for counting by thread and RDPMC in user mode, 8
+/// for branch records, and 5 for system events: their ring, their request, and the routines that
+/// Windows calls for processes and images.
 const LARGEST: usize = (130 + 4 + 8 + 5) << 10;
 /// IMAGE_DEBUG_TYPE_EX_DLLCHARACTERISTICS and IMAGE_DLLCHARACTERISTICS_EX_CET_COMPAT (winnt.h).
 const DEBUG_EXTENDED: u32 = 20;
 const CET_COMPATIBLE: u32 = 1;
-/// What a path or a user's name on a build machine begins with.
+/// How a path or a user's name on a build machine begins.
 const PATHS: [&str; 9] = [
     "/root",
     "/home",
@@ -110,7 +110,7 @@ fn sections(image: &Image) -> Refusals {
     refusals
 }
 
-/// Every entry is a permitted target of indirect calls, and besides entries only closures are.
+/// Every entry is a permitted target of indirect calls, and apart from entries only closures are.
 fn guarded_functions(image: &Image) -> Refusals {
     let mut refusals = Refusals::new();
     let code = Code::of(image);
@@ -136,8 +136,8 @@ fn guarded_functions(image: &Image) -> Refusals {
     refusals
 }
 
-/// Guarded functions that nothing calls: names that wdk-sys gives the linker, and what the load
-/// configuration points to.
+/// Guarded functions that nothing calls: names that wdk-sys gives the linker, and functions that
+/// the load configuration points to.
 const LINKED: [&str; 5] = [
     "__CxxFrameHandler3",
     "__CxxFrameHandler4",
@@ -148,7 +148,7 @@ const LINKED: [&str; 5] = [
 
 fn paths(image: &Image) -> Refusals {
     let narrow = String::from_utf8_lossy(&image.bytes);
-    // Text of 16-bit characters, at either parity.
+    // Text in 16-bit characters, at either alignment.
     let wide = [0, 1].map(|skip| {
         let pairs = image.bytes[skip..].chunks_exact(2);
         pairs

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 
-/// An image as it lies in its file, and what it is read as.
+/// An image as it is in its file, and what was parsed from it.
 #[derive(Clone)]
 pub(crate) struct Image {
     pub(crate) bytes: Vec<u8>,
@@ -17,7 +17,7 @@ pub(crate) struct Image {
     pub(crate) imports: Vec<Import>,
     pub(crate) exports: Vec<String>,
     pub(crate) guard: Guard,
-    /// Names by the address of what they name: several where the linker has folded functions.
+    /// Names by address: several if the linker has folded functions.
     pub(crate) symbols: BTreeMap<u32, Symbol>,
     directories: Vec<(u32, u32)>,
 }
@@ -29,7 +29,7 @@ pub(crate) struct Section {
     pub(crate) address: u32,
     pub(crate) size: u32,
     pub(crate) characteristics: u32,
-    /// Where its header stands in the file.
+    /// The offset of its header in the file.
     pub(crate) header: usize,
     file: usize,
     file_size: usize,
@@ -42,11 +42,11 @@ pub(crate) struct Import {
     pub(crate) name: String,
     /// Where the loader writes its address.
     pub(crate) slot: u32,
-    /// Where its name stands in the image.
+    /// The address of its name in the image.
     pub(crate) name_at: u32,
 }
 
-/// What the load configuration says of control-flow guard.
+/// What the load configuration says about control-flow guard.
 #[derive(Clone, Default)]
 pub(crate) struct Guard {
     pub(crate) flags: u32,
@@ -55,11 +55,11 @@ pub(crate) struct Guard {
     pub(crate) functions: Vec<u32>,
 }
 
-/// What the PDB tells of a function.
+/// What the PDB says about a function.
 #[derive(Clone, Default)]
 pub(crate) struct Symbol {
     pub(crate) names: Vec<String>,
-    /// 0 where the PDB does not tell.
+    /// 0 if the PDB does not say.
     pub(crate) length: u32,
 }
 
@@ -140,18 +140,18 @@ impl Image {
         }
     }
 
-    /// Address and size of a data directory, zeros where there is none.
+    /// Address and size of a data directory; zeros if there is none.
     pub(crate) fn directory(&self, index: usize) -> (u32, u32) {
         self.directories.get(index).copied().unwrap_or_default()
     }
 
-    /// The section of this name.
+    /// The section with this name.
     pub(crate) fn section(&self, name: &str) -> &Section {
         let found = self.sections.iter().find(|section| section.name == name);
         found.unwrap_or_else(|| panic!("no section {name}"))
     }
 
-    /// Where what the loader puts at `address` lies in the file.
+    /// The file offset of what the loader places at `address`.
     pub(crate) fn offset(&self, address: u32) -> usize {
         let section = self.sections.iter().find(|section| {
             let from = section.address as usize;
@@ -161,7 +161,7 @@ impl Image {
         section.file + (address - section.address) as usize
     }
 
-    /// The contents of a section, as long as it is in the file.
+    /// The contents of a section, as far as they are in the file.
     pub(crate) fn contents(&self, section: &Section) -> &[u8] {
         let length = section.file_size.min(section.size as usize);
         &self.bytes[section.file..section.file + length]
@@ -176,12 +176,12 @@ impl Image {
         u64::from(self.u32_at(address + 4)) << 32 | u64::from(self.u32_at(address))
     }
 
-    /// Where the NT headers stand in the file.
+    /// The offset of the NT headers in the file.
     pub(crate) fn headers_at(&self) -> usize {
         u32::from_le_bytes(self.bytes[0x3C..0x40].try_into().expect("four bytes")) as usize
     }
 
-    /// The address of the function of this name.
+    /// The address of the function with this name.
     pub(crate) fn function(&self, name: &str) -> u32 {
         let named = |symbol: &Symbol| symbol.names.iter().any(|one| one == name);
         let found = self.symbols.iter().find(|(_, symbol)| named(symbol));
@@ -237,7 +237,7 @@ fn imports(file: &PeFile64<'_>) -> Vec<Import> {
     imports
 }
 
-/// Functions that the PDB knows.
+/// The functions in the PDB.
 fn symbols(pdb: &Path) -> BTreeMap<u32, Symbol> {
     let mut pdb = PDB::open(File::open(pdb).expect("the PDB")).expect("a PDB");
     let addresses = pdb.address_map().expect("the PDB's sections");

@@ -5,8 +5,8 @@ use super::{Refusals, accepted, refused};
 
 /// What the image imports: DLL, name, why it is needed.
 ///
-/// No C run-time library, no exceptions, no registry, no files, no other process's memory: what
-/// is not here is not called.
+/// No C run-time library, no exceptions, no registry, no files, no memory of other processes: what
+/// is not listed here is not called.
 const IMPORTS: [(&str, &str, &str); 49] = [
     (
         "WDFLDR.SYS",
@@ -183,7 +183,7 @@ const IMPORTS: [(&str, &str, &str); 49] = [
     ("ntoskrnl.exe", "memcmp", "the compiler's"),
 ];
 
-/// What the image exports, though nobody imports it: names that the linker must see.
+/// What the image exports although nobody imports it: names that the linker must see.
 const EXPORTS: [&str; 5] = [
     "DriverEntry",
     "__CxxFrameHandler3",

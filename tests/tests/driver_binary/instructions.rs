@@ -5,7 +5,7 @@ use super::image::Image;
 use super::{Refusals, accepted, overwrite, refused};
 use iced_x86::{Code as Opcode, FlowControl, Instruction, Mnemonic, Register};
 
-/// The privileged instructions that the driver needs, besides those of [`is_of_cr4`]. Not I/O ports,
+/// The privileged instructions that the driver needs, besides those of [`is_of_cr4`]. No I/O ports,
 /// other control registers, debug registers, descriptor tables, caches, or other processors' TLBs.
 const PRIVILEGED: [Mnemonic; 4] = [
     Mnemonic::Rdmsr,
@@ -15,8 +15,8 @@ const PRIVILEGED: [Mnemonic; 4] = [
     Mnemonic::Sti,
 ];
 
-/// Not privileged, and still not for this driver: calls of a hypervisor or of Windows by trap, and
-/// flags that would change whether interrupts are masked.
+/// Not privileged, but still not for this driver: calls to a hypervisor or to Windows by trap, and
+/// flag changes that could mask or unmask interrupts.
 const REFUSED: [Mnemonic; 10] = [
     Mnemonic::Vmcall,
     Mnemonic::Vmmcall,
@@ -58,7 +58,7 @@ fn instructions(image: &Image) -> Refusals {
     refusals
 }
 
-/// All code is a function's, so that nothing is left unlooked at.
+/// All code belongs to a function, so that nothing is left unchecked.
 fn coverage(image: &Image) -> Refusals {
     let code = Code::of(image);
     let text = image.section(".text");
@@ -99,12 +99,12 @@ fn masking_is_paired(image: &Image) -> Refusals {
 }
 
 /// Every call and jump through memory or a register goes through control-flow guard, the import
-/// table, or a table of distances within its function.
+/// table, or a table of offsets within its function.
 fn branches(image: &Image) -> Refusals {
     let code = Code::of(image);
     let mut refusals = Refusals::new();
     for function in code.functions.values() {
-        // It is what the guard's pointer points to where Windows does not watch.
+        // This is what the guard's pointer points to when Windows does not enforce the guard.
         if function.begins("the guard's dispatch") {
             continue;
         }
@@ -151,7 +151,7 @@ fn only_msrs_cr4_and_the_interrupt_flag_are_privileged() {
 fn all_code_has_a_name() {
     accepted(coverage);
     refused(coverage, "code without a name", |image, file| {
-        // Between two functions that do not touch.
+        // In a gap between two functions.
         let code = Code::of(image);
         let ends = code.functions.values().map(|function| function.range.end);
         let starts = code.functions.keys().skip(1);
@@ -202,7 +202,7 @@ fn every_indirect_branch_is_guarded() {
         "an unguarded target",
         change(Place::Guarded, &[0xFF, 0x10]),
     );
-    // JMP RAX where no table is read.
+    // JMP RAX without reading a table.
     refused(branches, "an unguarded target", |image, file| {
         overwrite(image, file, image.function("Unload"), &[0xFF, 0xE0]);
     });

@@ -1,4 +1,4 @@
-//! What the linker leaves beside the code: checksum, security cookie, the symbols' name, the PDB.
+//! What the linker adds to the code: checksum, security cookie, the symbols' name, the PDB.
 
 use super::image::Image;
 use super::{Refusals, accepted, refused};
@@ -10,7 +10,7 @@ use object::read::ReadRef as _;
 use object::read::pe::{ImageNtHeaders as _, ImageOptionalHeader as _, PeFile64};
 use std::path::Path;
 
-/// The checksum, from the beginning of the NT headers.
+/// The checksum, relative to the NT headers.
 const CHECKSUM: usize = 24 + 0x40;
 
 fn linked(image: &Image) -> Refusals {
@@ -33,13 +33,13 @@ fn linked(image: &Image) -> Refusals {
 fn cookie(file: &PeFile64<'_>) -> Option<u64> {
     let directory = file.data_directory(pe::IMAGE_DIRECTORY_ENTRY_LOAD_CONFIG)?;
     let at = directory.virtual_address.get(LE);
-    // The directory's own length ends before what newer versions of Windows know.
+    // The directory's own length ends before the fields that newer versions of Windows know.
     let data = file.section_table().pe_data_at(file.data(), at)?;
     let configuration = data.read_at::<pe::ImageLoadConfigDirectory64>(0).ok()?;
     Some(configuration.security_cookie.get(LE))
 }
 
-/// All 16-bit words but the checksum's own, added with their carries, and the length.
+/// All 16-bit words except the checksum's own, added with their carries, plus the length.
 fn checksum(image: &Image) -> u32 {
     let at = image.headers_at() + CHECKSUM;
     let words = image.bytes.chunks(2).enumerate();

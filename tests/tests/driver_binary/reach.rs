@@ -1,7 +1,7 @@
-//! What can the code reach that Windows calls at a raised IRQL?
+//! What can code reach that Windows calls at a raised IRQL?
 //!
-//! The walk takes every call and jump of every function, whether it can be taken or not, so what
-//! it does not reach is not reached.
+//! The walk follows every call and jump of every function, whether it can be taken or not, so what
+//! it does not reach cannot be reached.
 
 use super::code::{Code, Place};
 use super::entries::{ENTRIES, Irql, guarded};
@@ -16,7 +16,8 @@ const AT_PROFILE: [&str; 5] = [
     "memcpy",
     "memset",
 ];
-/// What may be called at DISPATCH_LEVEL besides; a set event does not wait (its `Wait` is FALSE).
+/// What may additionally be called at DISPATCH_LEVEL; setting an event does not wait (its `Wait` is
+/// FALSE).
 const AT_DISPATCH: [&str; 5] = [
     "KeInsertQueueDpc",
     "KeSetEvent",
@@ -63,7 +64,7 @@ fn reached(image: &Image) -> Refusals {
     refusals
 }
 
-/// CALL of a function at the beginning of another.
+/// Writes a CALL of one function at the beginning of another.
 fn call(image: &Image, file: &mut [u8], from: &str, to: &str) {
     let from = image.function(from);
     let distance = image.function(to).wrapping_sub(from + 5);
@@ -90,7 +91,7 @@ fn nothing_at_a_raised_irql_waits_allocates_or_panics() {
     for (from, to) in forbidden {
         refused(reached, to, |image, file| call(image, file, from, to));
     }
-    // Through a closure, which `work` calls by pointer.
+    // Through a closure that `work` calls by pointer.
     refused(reached, "ExFreePoolWithTag", |image, file| {
         let code = Code::of(image);
         let work = code.function("halprof_driver::dpc::work");

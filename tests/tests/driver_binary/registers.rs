@@ -1,14 +1,14 @@
-//! Which numbers can RDMSR and WRMSR be given?
+//! Which register numbers can reach RDMSR and WRMSR?
 //!
-//! What these checks prove: no instruction of the driver puts a register's number into ECX that is
-//! not on the list, by itself or with an index added to it; and no number by which an AMD register
-//! is known is anywhere in code or data, unless it is listed.
+//! What these checks prove: no instruction of the driver loads ECX with the number of a register
+//! that is not on the list, either directly or by adding an index; and no number that identifies an
+//! AMD register occurs anywhere in code or data, unless it is listed.
 //!
-//! What they do not prove: numbers that come out of memory (a counter's base with its index, an
-//! entry of a table of 16-bit NetBurst registers) are not followed through it. Those come from
-//! `Capabilities` and tables, which the core's tests hold against the manuals on modelled
-//! processors that refuse every other register. Nor does the number decide alone: what is written
-//! is tested there too.
+//! What they do not prove: numbers that come from memory (a counter's base with its index, an entry
+//! of a table of 16-bit NetBurst registers) are not traced through it. Those come from
+//! `Capabilities` and tables, which the core's tests compare with the manuals on modelled
+//! processors that refuse every other register. Nor does the number alone decide: the written
+//! values are tested there too.
 
 use super::code::{Code, Function};
 use super::image::Image;
@@ -20,12 +20,12 @@ use object::pe::IMAGE_SCN_MEM_WRITE;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
-/// Registers that the driver may touch: numbers, the manual's name, why.
+/// Registers that the driver may access: numbers, the manual's name, why.
 ///
-/// Intel's are of SDM vol. 4, AMD's of APM vol. 2 ("Performance Monitoring Counters").
+/// Intel's are from SDM vol. 4, AMD's from APM vol. 2 ("Performance Monitoring Counters").
 ///
-/// Not the Pentium's 11h to 13h: it boots no 64-bit Windows, and the numbers are of other registers
-/// on later processors.
+/// The Pentium's 11h to 13h are not among them: it boots no 64-bit Windows, and later processors
+/// use the numbers for other registers.
 const REGISTERS: [(RangeInclusive<u32>, &str, &str); 27] = [
     (
         0x1B..=0x1B,
@@ -148,9 +148,9 @@ const REGISTERS: [(RangeInclusive<u32>, &str, &str); 27] = [
     ),
 ];
 
-/// Numbers that are seldom anything else than a register's, so that they are refused wherever
-/// they stand. NTSTATUS values begin with 0xC0000000 too; none that Windows documents for what
-/// this driver calls is among these.
+/// Numbers that rarely mean anything but a register, so that they are refused wherever they occur.
+/// NTSTATUS values begin with 0xC0000000 too, but none that Windows documents for what this driver
+/// calls is among these.
 const KNOWN_BY_VALUE: [(RangeInclusive<u32>, &str); 4] = [
     (
         0xC000_0080..=0xC000_0084,
@@ -170,14 +170,15 @@ const KNOWN_BY_VALUE: [(RangeInclusive<u32>, &str); 4] = [
     ),
 ];
 
-/// Whose functions may give RDMSR or WRMSR a number that is all from memory or arguments: they
-/// serve whichever counters the processor has.
+/// Whose functions may pass RDMSR or WRMSR a number that comes entirely from memory or arguments:
+/// they serve whichever counters the processor has.
 const FROM_DATA: [&str; 2] = ["hal_profile::", "halprof_driver::"];
-/// What calls their closures, by a name that has the closure's in it: `call_once`, and `call_mut`
-/// through a reference, as an iterator does that is lent one.
+/// The shims that call their closures, whose names contain the closure's: `call_once`, and
+/// `call_mut` through a reference, as an iterator that borrows the closure does.
 const CALLS: &str = "core::ops::function::";
 
-/// From here on a number that is added to another is a register's; below are strides and indices.
+/// From here on a number that is added to another is a register's; smaller ones are strides and
+/// indices.
 const SMALLEST: u32 = 0x10;
 
 fn listed(number: u32) -> bool {
@@ -186,7 +187,7 @@ fn listed(number: u32) -> bool {
         .any(|(numbers, _, _)| numbers.contains(&number))
 }
 
-/// Whether a function may be given the number that it gives RDMSR or WRMSR.
+/// Whether a function may pass RDMSR or WRMSR a number that it was given itself.
 fn may_serve_any(function: &Function) -> bool {
     function.names.iter().any(|name| {
         FROM_DATA
@@ -195,7 +196,7 @@ fn may_serve_any(function: &Function) -> bool {
     })
 }
 
-/// Everything that comes together in ECX at each RDMSR and WRMSR.
+/// All constants that contribute to ECX at each RDMSR and WRMSR.
 fn numbers(image: &Image) -> Refusals {
     let code = Code::of(image);
     let mut refusals = Refusals::new();
@@ -228,7 +229,7 @@ fn numbers(image: &Image) -> Refusals {
     refusals
 }
 
-/// Constants of code and data, where they are a register's for sure.
+/// Constants in code and data that can only be a register's number.
 fn constants(image: &Image) -> Refusals {
     let mut refusals = Refusals::new();
     let mut refuse = |number: u32, place: &dyn Fn() -> String| {
@@ -279,7 +280,7 @@ fn is_immediate(instruction: &Instruction, operand: u32) -> bool {
     )
 }
 
-/// A function's instructions, each with those that can come before it.
+/// A function's instructions, each with its possible predecessors.
 struct Flow<'a> {
     function: &'a Function,
     before: BTreeMap<usize, Vec<usize>>,
@@ -318,7 +319,7 @@ impl<'a> Flow<'a> {
                 add(index + 1, index);
             }
         }
-        // What nothing else comes before is a target of a table.
+        // An instruction without any predecessor is a target of a table.
         if let Some(jump) = table_jump {
             for index in 1..all.len() {
                 before.entry(index).or_insert_with(|| vec![jump]);
@@ -327,7 +328,7 @@ impl<'a> Flow<'a> {
         Self { function, before }
     }
 
-    /// Constants that are moved or added into `register` before instruction `index`, on any path.
+    /// Constants that are moved or added to `register` before instruction `index`, on any path.
     fn constants_in(&self, index: usize, register: Register) -> BTreeSet<u32> {
         let mut constants = BTreeSet::new();
         let mut seen = BTreeSet::new();
@@ -364,7 +365,7 @@ impl<'a> Flow<'a> {
     }
 }
 
-/// What a call leaves undefined, on x64 Windows.
+/// The registers that a call leaves undefined on x64 Windows.
 const VOLATILE: [Register; 7] = [
     Register::RAX,
     Register::RCX,
@@ -375,8 +376,8 @@ const VOLATILE: [Register; 7] = [
     Register::R11,
 ];
 
-/// Of what an instruction makes a register's new value: other registers, and constants. Products,
-/// masks and shifts make indices, and what comes from memory is not followed.
+/// What an instruction computes a register's new value from: other registers, and constants.
+/// Products, masks and shifts produce indices, and what comes from memory is not traced.
 fn sources(one: &Instruction, register: Register) -> (Vec<Register>, Vec<u32>) {
     let (mut registers, mut constants) = (Vec::new(), Vec::new());
     let mut operand = |operand: u32| match one.op_kind(operand) {
@@ -407,7 +408,7 @@ fn sources(one: &Instruction, register: Register) -> (Vec<Register>, Vec<u32>) {
     (registers, constants)
 }
 
-/// Where a constant's four bytes stand that is moved into ECX right before an instruction.
+/// The address of the four bytes of a constant that is moved into ECX right before an instruction.
 fn constant_before(image: &Image, mnemonic: Mnemonic) -> u32 {
     let code = Code::of(image);
     let all = code
@@ -435,7 +436,7 @@ fn every_register_number_in_the_code_is_on_the_list() {
             });
         }
     }
-    // A base to which an index is added.
+    // A base that an index is added to.
     refused(numbers, "register 0x400", |_, file| {
         let fixed = [0x81, 0xC1, 0x09, 0x03, 0, 0];
         let at = file
@@ -444,7 +445,7 @@ fn every_register_number_in_the_code_is_on_the_list() {
             .expect("ADD ECX, 309h");
         file[at + 2..at + 4].copy_from_slice(&[0, 4]);
     });
-    // WRMSR in a function that has no business with it.
+    // WRMSR in a function that must not use it.
     refused(
         numbers,
         "Unload gives a number out of memory",

@@ -1,7 +1,7 @@
-//! How deep does each entry go at most?
+//! How deep can each entry's stack get?
 //!
-//! Frames are read from the unwind information, where Windows reads them, and added up along the
-//! call graph. What imported functions need comes on top, and so does what stood there before; a
+//! Frames are read from the unwind information, which Windows uses too, and added up along the call
+//! graph. What imported functions need comes on top, and so does what was on the stack before; a
 //! kernel stack has 24 KiB in all
 //! (<https://learn.microsoft.com/windows-hardware/drivers/kernel/using-the-kernel-stack>).
 
@@ -57,7 +57,7 @@ impl<'a> Stacks<'a> {
         }
     }
 
-    /// The deepest chain from `at`, below the functions of `above`.
+    /// The deepest chain from `at`, below the functions in `above`.
     fn depth(&mut self, at: u32, above: &mut Vec<u32>) -> Depth {
         if let Some(known) = self.known.get(&at) {
             return known.clone();
@@ -92,7 +92,7 @@ impl<'a> Stacks<'a> {
     }
 }
 
-/// The return address, and flags that are pushed and popped at once.
+/// The return address, and flags that are pushed and popped immediately.
 fn transient(function: &Function) -> u32 {
     let pushes_flags = function
         .instructions
@@ -222,7 +222,7 @@ fn no_entry_goes_deeper_than_its_limit() {
 fn every_frame_is_in_the_unwind_information() {
     accepted(unwound);
     refused(unwound, "a frame that nobody knows", |image, file| {
-        // SUB RSP, 28h in a function without one.
+        // SUB RSP, 28h in a function without a frame.
         let code = Code::of(image);
         let frames = frames(image);
         let mut all = code.functions.values();
@@ -232,7 +232,7 @@ fn every_frame_is_in_the_unwind_information() {
     });
 }
 
-/// Where the size of a frame stands that an entry needs, in a function's unwind information.
+/// The address of the frame size, in the unwind information of a function that an entry calls.
 fn large_frame_below(image: &Image, entry: &str) -> u32 {
     let code = Code::of(image);
     let below = code.reach(image.function(entry), &|function| guarded(&code, function));
