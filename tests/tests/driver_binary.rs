@@ -5,11 +5,9 @@
 //!
 //! | module | asks |
 //! |---|---|
-//! | `headers` | subsystem, protections, sections, guarded functions, no path from the build
-//! machine |
+//! | `headers` | subsystem, protections, sections, guarded functions, no build-machine path |
 //! | `imports` | is every import on the list, and every export? |
-//! | `instructions` | which privileged instructions are there, and is every indirect branch
-//! guarded? |
+//! | `instructions` | which instructions are privileged, and is every indirect branch guarded? |
 //! | `linked` | checksum, security cookie, the symbols' name, no path in them |
 //! | `reach` | what can code reach that Windows calls at a raised IRQL? |
 //! | `registers` | which register numbers can reach RDMSR and WRMSR? |

@@ -1,16 +1,16 @@
-//! What the driver costs: instructions of its own, and accesses to the processor's registers.
+//! What the driver costs: its own instructions, and its accesses to the processor's registers.
 
 use crate::machine::Machine;
 use crate::rules::{Rule, Violation};
 use std::collections::BTreeMap;
 use std::ops::Sub;
 
-/// Amounts of work, on all processors together.
+/// Amounts of work, over all processors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Instructions of the driver's image; what the kernel does for it is not among them.
+    /// Instructions of the driver's image, without what the kernel does for it.
     pub instructions: u64,
-    /// Functions of the kernel and of the framework that it called, and its own returns to them.
+    /// Functions of the kernel and of the framework that it called, and returns from its own.
     pub calls: u64,
     /// RDMSR and WRMSR.
     pub msr: u64,
@@ -21,7 +21,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Everything so far.
+    /// The totals so far.
     #[must_use]
     pub fn so_far(machine: &Machine) -> Self {
         let bus = machine.engine.bus_ref();
@@ -54,23 +54,24 @@ impl Sub for Cost {
     }
 }
 
-/// Instructions of a request on the thread that makes it, whatever the machine.
+/// The most instructions of a request on the thread that makes it, before the additions below.
 const THREAD_MOST: u64 = 100_000;
-/// More of them for each processor, and for each sample that is moved; each four of its branches
-/// are one more.
+/// Additional instructions for each processor, and for each sample that is moved; four of its
+/// branches count as one more sample.
 const EACH_PROCESSOR: u64 = 400;
 const EACH_SAMPLE: u64 = 60;
-/// More of them for each source of the session: each is looked up and encoded, for each kind of
-/// processor, and NetBurst's are searched for a place.
+/// Additional instructions for each source of the session: each is looked up and encoded for each
+/// kind of processor, and an assignment is searched for NetBurst's.
 const EACH_SOURCE_CONFIGURED: u64 = 1_700;
-/// Instructions of a request on each processor, in all its DPCs there, for a session of few sources.
+/// The most instructions of a request on each processor, in all its DPCs there, for a session of
+/// few sources.
 const PROCESSOR_MOST: u64 = 3_000;
-/// More of them where START's proof is tried again, for an interrupt that was late.
+/// Additional instructions there if START's self-test is repeated because an interrupt was late.
 const TRIED_AGAIN: u64 = 18_000;
-/// More of them for each source: all are read, and have a row in a reply.
+/// Additional instructions there for each source: all are read, and have a row in a reply.
 const EACH_SOURCE: u64 = 60;
 
-/// What one request has taken.
+/// The instructions that one request has taken.
 #[derive(Clone, Debug, Default)]
 struct Account {
     code: u32,
@@ -84,27 +85,27 @@ struct Account {
 pub struct Most {
     /// Instructions on the thread that made it.
     pub thread: u64,
-    /// What that request might have taken there.
+    /// The limit for that request on its thread.
     pub thread_limit: u64,
     /// Instructions on one processor.
     pub processor: u64,
 }
 
-/// What requests may take, and what they took: instructions of the driver's own.
+/// The limits of requests, and the instructions of the driver that they took.
 #[derive(Debug, Default)]
 pub struct Budget {
     next: u64,
     open: BTreeMap<u64, Account>,
-    /// By the requests' codes.
+    /// By request code.
     pub most: BTreeMap<u32, Most>,
-    /// Sources of the largest session that was configured.
+    /// The number of sources in the largest session that was configured.
     pub sources: u64,
-    /// Nobody holds requests against the budget, so that all they take is measured.
+    /// Requests are only measured, and not checked against the limits.
     pub only_measures: bool,
 }
 
 impl Budget {
-    /// A request begins, which moves at most so many samples.
+    /// A request begins; it moves at most this many samples.
     pub fn begin(&mut self, code: u32, samples: u64) -> u64 {
         self.next += 1;
         let account = Account {
@@ -116,14 +117,14 @@ impl Budget {
         self.next
     }
 
-    /// A request has moved so many samples.
+    /// A request has moved this many samples.
     pub fn moved(&mut self, request: u64, samples: u64) {
         if let Some(account) = self.open.get_mut(&request) {
             account.samples = samples;
         }
     }
 
-    /// A request takes so many instructions: in a DPC on a processor, or on its thread.
+    /// A request takes this many instructions: in a DPC on a processor, or on its thread.
     pub fn charge(
         &mut self,
         request: u64,

@@ -1,5 +1,5 @@
-//! The driver on its machine: what a user does with it, which is open, request, close; [`pnp`] has
-//! what the PnP and power managers do.
+//! The driver on its machine, as a user sees it: open, request, close. [`pnp`] has what the PnP and
+//! power managers do.
 
 pub mod pnp;
 
@@ -25,16 +25,16 @@ use sim::workload::Workload;
 pub enum Submitted {
     /// It is in the queue, or with the driver.
     Queued(u64),
-    /// It did not come so far.
+    /// It did not get that far.
     Refused(NtStatus),
 }
 
-/// What the I/O manager's buffers hold before anybody writes there, and how many such bytes in a
-/// row no reply has by itself.
+/// What the I/O manager's buffers contain before anyone writes there, and how many such bytes in a
+/// row no reply contains by itself.
 const GARBAGE: u8 = 0xA5;
 const GARBAGE_IN_A_ROW: usize = 4;
 
-/// A handle of the device.
+/// A handle to the device.
 #[derive(Clone, Debug)]
 pub struct File {
     pub(crate) object: u64,
@@ -50,11 +50,11 @@ impl File {
     }
 }
 
-/// What the processors do besides the driver.
+/// What the processors do apart from the driver.
 enum Work {
     None,
     Workload(Box<Run>),
-    /// Programs, since this moment.
+    /// Programs, and when they began.
     Programs(u64),
 }
 
@@ -65,16 +65,16 @@ pub struct Device {
     /// Bytes of the driver's image in memory.
     pub image_size: u64,
     stage: pnp::Stage,
-    /// D0Entry, when it is next called, answers this in place of its own status.
+    /// If set, D0Entry returns this instead of its own status when it is next called.
     pub d0_entry_answers: Option<u32>,
     work: Work,
-    /// The first rule that was broken while nobody could be told.
+    /// The first rule that was broken where it could not be reported.
     broken: Option<Violation>,
-    /// What can be written in the image, as the loader makes it.
+    /// The writable parts of the image, as the loader makes them.
     writable: Vec<(u64, Vec<u8>)>,
 }
 
-/// Every byte of a reply behind its input was written by the driver.
+/// Checks that the driver has written every byte of a reply beyond its input.
 fn must_be_written(reply: &[u8], input: usize) -> Result<(), Violation> {
     let mut rows = reply[input.min(reply.len())..].windows(GARBAGE_IN_A_ROW);
     if !rows.any(|row| row.iter().all(|&byte| byte == GARBAGE)) {
@@ -86,7 +86,7 @@ fn must_be_written(reply: &[u8], input: usize) -> Result<(), Violation> {
 }
 
 impl Device {
-    /// A machine of these processors with the driver's file in memory, not loaded yet.
+    /// A machine of these processors with the driver's file in memory, but not yet loaded.
     pub fn new(file: &[u8], leaves: &[Leaves], seed: u64) -> Result<Self> {
         let image = Image::load(file)?;
         Ok(Self {
@@ -122,8 +122,8 @@ impl Device {
         self.end_file(file)
     }
 
-    /// The handle is closed: the driver is told, then the framework cancels the file object's requests
-    /// that wait. Requests of other threads may still come (IRP_MJ_CLEANUP's page).
+    /// The handle is closed: the driver is called, then the framework cancels the file object's
+    /// waiting requests. Requests of other threads may still come (IRP_MJ_CLEANUP's page).
     pub fn clean_up(&mut self, file: &File) -> Result<(), Violation> {
         let cleanup = self.machine.framework.file_cleanup;
         if cleanup != 0 {
@@ -134,7 +134,7 @@ impl Device {
         Ok(())
     }
 
-    /// The last request is completed, and the file object goes (IRP_MJ_CLOSE's page).
+    /// The last request is completed, and the file object is deleted (IRP_MJ_CLOSE's page).
     pub fn end_file(&mut self, file: &File) -> Result<(), Violation> {
         let close = self.machine.framework.file_close;
         if close != 0 {
@@ -179,7 +179,7 @@ impl Device {
         Ok(Submitted::Queued(request))
     }
 
-    /// One DeviceIoControl of a kernel caller, which sends it without a file object: nobody looks at
+    /// One DeviceIoControl of a kernel caller, which sends it without a file object: nothing checks
     /// a handle's rights.
     pub fn device_control_without_file(
         &mut self,
@@ -210,8 +210,8 @@ impl Device {
         };
         let engine = &mut self.machine.engine;
         let buffer = engine.allocate(length as u64, 0).ok_or_else(none)?;
-        // The I/O manager's buffer comes from the pool as it is: what was there before may not
-        // reach the client.
+        // The I/O manager's buffer comes from the pool uninitialised: its previous contents must
+        // not reach the client.
         let garbage = vec![GARBAGE; length];
         engine.write(buffer, &garbage);
         engine.write(buffer, input);
@@ -231,7 +231,7 @@ impl Device {
         kmdf::create(&mut self.machine, Kind::Request(request), 0)
     }
 
-    /// Takes what a request that is completed has answered.
+    /// Takes the reply of a completed request.
     pub fn finish_request(&mut self, handle: u64) -> Result<(NtStatus, Vec<u8>), Violation> {
         let request = self.machine.framework.take_request(handle);
         self.machine.engine.bus().arena.free(handle, 0)?;
@@ -266,7 +266,7 @@ impl Device {
         Ok(())
     }
 
-    /// Runs what was begun for at most so many nanoseconds; whether any of it is left.
+    /// Runs what was begun for at most this many nanoseconds; returns whether any of it is left.
     pub fn advance(&mut self, nanoseconds: u64) -> Result<bool, Violation> {
         match std::mem::replace(&mut self.work, Work::None) {
             Work::None => Ok(false),
@@ -286,7 +286,7 @@ impl Device {
         }
     }
 
-    /// Modelled time since that began.
+    /// Modelled time since it began.
     pub fn elapsed_ns(&mut self) -> u64 {
         match std::mem::replace(&mut self.work, Work::None) {
             Work::None => 0,

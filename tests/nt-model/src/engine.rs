@@ -22,17 +22,17 @@ use unicorn_engine::{
 /// RFLAGS.IF, and the bit that is always set.
 const INTERRUPT_FLAG: u64 = 1 << 9;
 const FLAGS: u64 = INTERRUPT_FLAG | 2;
-/// Instructions of a loop of at most four that count as events: see [`Bus::follow`].
+/// Instructions in a loop of at most four that then count as events: see [`Bus::follow`].
 const SPIN: u64 = 200;
-/// The events that they count as: instructions and cycles.
+/// The number of events that they count as, of instructions and of cycles.
 const EXERCISE: u64 = 1000;
-/// Instructions with interrupts masked, or of a handler, that break [`Rule::Masked`]: 10
-/// microseconds at 2 instructions a nanosecond. The driver's longest stretch has 2524, 2000 of them
-/// its self-test's exercise; its longest handler 998.
+/// The number of instructions with interrupts masked, or of a handler, that breaks
+/// [`Rule::Masked`]: 10 microseconds at 2 instructions a nanosecond. The driver's longest stretch
+/// has 2524, of which 2000 are its self-test's exercise; its longest handler has 998.
 pub const MASKED_LIMIT: u64 = 20_000;
 /// RFLAGS.DF.
 const DIRECTION_FLAG: u64 = 1 << 10;
-/// What a function must keep ("x64 calling convention"), besides XMM6 to XMM15.
+/// The registers that a function must preserve ("x64 calling convention"), besides XMM6 to XMM15.
 const KEPT: [Register; 8] = [
     Register::RBX,
     Register::RBP,
@@ -55,14 +55,15 @@ const KEPT_LONG: [Register; 10] = [
     Register::XMM14,
     Register::XMM15,
 ];
-/// What they hold when a function is called: no address, and another value in each.
+/// What they hold when a function is called: not an address, and a different value in each.
 const CALLER: u64 = 0x5EED_0000_0000_0000;
 const HLT: u8 = 0xF4;
-/// The stub with which the kernel goes to ring 3.
+/// The stub through which the kernel enters ring 3.
 const TO_RING_3: u64 = STUBS + STUBS_SIZE - STUB;
 const IRETQ: [u8; 2] = [0x48, 0xCF];
 /// The global descriptor table: its address, and the descriptors that Windows has there (ntddk.h,
-/// KGDT64_R0_CODE to KGDT64_R3_CODE; SDM, "Segment Descriptors"): each present, 64-bit code or flat data.
+/// KGDT64_R0_CODE to KGDT64_R3_CODE; SDM, "Segment Descriptors"): each present, 64-bit code or flat
+/// data.
 const GDT: u64 = EXPORTS + EXPORTS_SIZE / 2;
 const DESCRIPTORS: [u64; 7] = [
     0,
@@ -80,7 +81,7 @@ const RING_3_CODE: u64 = 0x33;
 /// Why the engine stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// The stub of this number was called.
+    /// The stub with this number was called.
     Stub(usize),
     /// The slice is over.
     Slice,
@@ -88,58 +89,58 @@ pub enum Stop {
     Exit,
 }
 
-/// One instruction, as it was seen from outside: before, and after.
+/// One instruction, as seen from outside before and after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The processor.
     pub processor: usize,
-    /// Where it stands.
+    /// Its address.
     pub address: u64,
     /// Its first bytes.
     pub bytes: [u8; 8],
-    /// The ring it ran in.
+    /// The ring that it ran in.
     pub ring: u8,
     /// RCX, and EDX:EAX, before.
     pub rcx: u64,
     /// See [`Self::rcx`].
     pub edx_eax: u64,
-    /// What comes next.
+    /// The address of the next instruction.
     pub next: u64,
 }
 
-/// Instructions, each with those that came next.
+/// Instructions, each with those that came after it.
 pub type Trace = HashMap<u64, HashSet<u64>>;
 
 /// What the instructions see.
 pub struct Bus {
     /// The processors.
     pub cpus: Vec<Cpu>,
-    /// The one that runs.
+    /// The processor that runs.
     pub current: usize,
-    /// The memory that the driver has.
+    /// The memory available to the driver.
     pub arena: Arena,
-    /// Which registers are the driver's.
+    /// Which registers belong to the driver.
     pub registers: Watched,
-    /// The stack of what runs: its start, its end, and the lowest address touched.
+    /// The stack of the running activity: its start, its end, and the lowest address touched.
     pub stack: Stack,
-    /// The instructions executed, each with those that came next, where somebody wants them.
+    /// The executed instructions, each with those that came after it, if someone wants them.
     pub trace: Option<Trace>,
-    /// All of them in order, as one number: two runs with the same number took the same path.
+    /// A hash of all of them in order: two runs with the same hash took the same path.
     pub path: u64,
-    /// The instruction before, in this slice.
+    /// The previous instruction in this slice.
     previous: u64,
-    /// Instructions executed, in all.
+    /// Instructions executed in total.
     pub executed: u64,
-    /// Stubs among them.
+    /// How many of them were stubs.
     pub calls: u64,
-    /// A slice ends when interrupts are not masked any more, so that one that waits comes at once.
+    /// A slice ends when interrupts are unmasked, so that a pending one comes at once.
     pub stops_at_unmask: bool,
-    /// What drives the PMUs, where it is the instructions themselves.
+    /// What drives the PMUs, if the instructions themselves do.
     pub guest: Option<Guest>,
-    /// The instructions one by one, where somebody wants them: the engine is stopped behind each.
+    /// The instructions one by one, if someone wants them: the engine then stops after each.
     pub steps: Option<Vec<Step>>,
-    /// Accesses that `sim` saw are counted there; these are the most instructions in one stretch
-    /// with interrupts masked.
+    /// The most instructions in one stretch with interrupts masked. (`sim` counts register accesses
+    /// itself.)
     pub masked_most: u64,
     privileged: HashMap<u64, Privileged>,
     budget: u64,
@@ -152,7 +153,7 @@ pub struct Bus {
 pub struct Stack {
     /// Its first byte.
     pub start: u64,
-    /// Its end, where it is empty.
+    /// Its end, which is the stack pointer when it is empty.
     pub end: u64,
     /// The lowest byte that was touched.
     pub lowest: u64,
@@ -172,7 +173,7 @@ impl Stack {
     }
 }
 
-/// What a processor is doing.
+/// What a processor is executing.
 #[derive(Clone, Copy, Default)]
 struct Stretch {
     /// Interrupts are masked.
@@ -181,7 +182,7 @@ struct Stretch {
     length: u64,
     /// The last few instructions.
     last: [u64; 4],
-    /// For how many instructions a loop of them has gone on.
+    /// For how many instructions a loop of these has been running.
     turns: u64,
 }
 
@@ -202,12 +203,12 @@ impl Bus {
         }
     }
 
-    /// A rule is broken: the run stops after this instruction.
+    /// A rule was broken: the run stops after this instruction.
     fn stop(&mut self, violation: Violation) {
         self.violation.get_or_insert(violation);
     }
 
-    /// Interrupts are masked from here on, or not any more.
+    /// Interrupts are masked from here on, or no longer.
     fn mask(&mut self, masked: bool) {
         let stretch = self.stretch();
         (stretch.masked, stretch.length) = (masked, 0);
@@ -215,10 +216,10 @@ impl Bus {
 
     /// Notes that this instruction comes next.
     ///
-    /// Without the guest feed events are the workload's alone, so the driver's own instructions are
-    /// none. But a loop of a few instructions that has gone on for [`SPIN`] of them waits for events to
-    /// happen: then they do, besides the workload, and the slice ends, so that their interrupt comes at
-    /// once. The driver's exercise at START does that.
+    /// Without the guest feed all events come from the workload, so the driver's own instructions
+    /// count as none. But a loop of a few instructions that has been running for [`SPIN`] of them
+    /// waits for events to happen: then they do, in addition to the workload, and the slice ends,
+    /// so that their interrupt comes at once. The driver's exercise at START is such a loop.
     fn follow(&mut self, address: u64) {
         const PRIME: u64 = 0x0000_0100_0000_01B3;
         self.path = (self.path ^ address).wrapping_mul(PRIME);
@@ -254,7 +255,7 @@ impl Bus {
         }
     }
 
-    /// One more instruction; one with a REP prefix counts once, as on silicon.
+    /// Counts one more instruction; one with a REP prefix counts once, as on silicon.
     fn count(&mut self, address: u64) {
         self.budget -= 1;
         if address == self.previous {
@@ -273,7 +274,7 @@ impl Bus {
 /// The engine.
 pub struct Engine {
     unicorn: Unicorn<'static, Bus>,
-    /// What the registers are in ring 0 when nothing has run.
+    /// The registers in ring 0 before anything has run.
     kernel: Context,
 }
 
@@ -285,7 +286,7 @@ fn broken(error: unicorn_engine::uc_error) -> anyhow::Error {
 }
 
 impl Engine {
-    /// With the image mapped, and nothing running.
+    /// An engine with the image mapped, and nothing running.
     pub fn new(image: &Image, cpus: Vec<Cpu>) -> Result<Self> {
         let bus = Bus {
             cpus,
@@ -386,7 +387,7 @@ impl Engine {
         self.unicorn.get_data()
     }
 
-    /// Runs at most so many instructions of the registers that are loaded, on a processor.
+    /// Runs at most this many instructions with the loaded registers, on a processor.
     pub fn run(&mut self, processor: usize, instructions: u64) -> Result<Stop, Violation> {
         let bus = self.bus();
         bus.current = processor;
@@ -436,7 +437,7 @@ impl Engine {
         }
     }
 
-    /// Executes one instruction after the other, each seen from outside, until the slice ends.
+    /// Executes one instruction after the other, each observed from outside, until the slice ends.
     fn step_through(&mut self, processor: usize) -> Result<(), unicorn_engine::uc_error> {
         let mut left = self.bus().budget;
         loop {
@@ -467,7 +468,7 @@ impl Engine {
         }
     }
 
-    /// What is seen of the instruction that comes.
+    /// The next instruction, as seen before it runs.
     fn seen(&self, processor: usize) -> Step {
         let address = self.register(Register::RIP);
         let mut bytes = [0; 8];
@@ -484,8 +485,8 @@ impl Engine {
         }
     }
 
-    /// The engine executes the HLT of a stub though it was told to stop before it: the guest feed
-    /// wants that boundary.
+    /// The engine executes a stub's HLT although it was told to stop before it: the guest feed
+    /// needs that boundary.
     fn undo_halt(&mut self) {
         let at = self.register(Register::RIP).wrapping_sub(1);
         let bus = self.bus();
@@ -495,7 +496,7 @@ impl Engine {
         }
     }
 
-    /// What has been executed retires; whether an interrupt arrives here.
+    /// Retires what has been executed; returns whether an interrupt arrives here.
     fn end_slice(&mut self, processor: usize) -> bool {
         let next = self.register(Register::RIP);
         let bus = self.bus();
@@ -505,7 +506,7 @@ impl Engine {
             .is_some_and(|(guest, cpu)| guest.end_slice(cpu, processor, next))
     }
 
-    /// The ring that the loaded registers are in.
+    /// The ring of the loaded registers.
     #[must_use]
     pub fn ring(&self) -> u8 {
         (self.register(Register::CS) & 3) as u8
@@ -538,13 +539,13 @@ impl Engine {
         self.set_register(Register::RIP, TO_RING_3);
     }
 
-    /// Whether the registers that are loaded have interrupts masked.
+    /// Whether the loaded registers have interrupts masked.
     #[must_use]
     pub fn masked(&self) -> bool {
         self.register(Register::RFLAGS) & INTERRUPT_FLAG == 0
     }
 
-    /// Where the loaded registers stand.
+    /// The instruction pointer of the loaded registers.
     #[must_use]
     pub fn instruction_pointer(&self) -> u64 {
         self.register(Register::RIP)
@@ -555,11 +556,11 @@ impl Engine {
     }
 
     fn set_register(&mut self, register: Register, value: u64) {
-        // A general register of the engine's own mode is always there.
+        // A general register of the engine's own mode always exists.
         let _ = self.unicorn.reg_write(register, value);
     }
 
-    /// Begins a call: `function` with these arguments on the stack whose end is `top`; when it
+    /// Begins a call of `function` with these arguments, on the stack whose end is `top`; when it
     /// returns, stub 0 is called.
     pub fn begin_call(&mut self, function: u64, arguments: &[u64], top: u64) {
         const IN_REGISTERS: [Register; 4] =
@@ -588,7 +589,7 @@ impl Engine {
         self.set_register(Register::RFLAGS, FLAGS);
     }
 
-    /// What a function that has returned to stub 0 has not kept for its caller.
+    /// What a function that has returned to stub 0 has failed to preserve for its caller.
     #[must_use]
     pub fn not_kept(&self) -> Option<String> {
         let kept =
@@ -605,7 +606,7 @@ impl Engine {
         other.map(|(_, register)| format!("{register:?}"))
     }
 
-    /// The stack pointer of the registers that are loaded.
+    /// The stack pointer of the loaded registers.
     #[must_use]
     pub fn stack_pointer(&self) -> u64 {
         self.register(Register::RSP)
@@ -632,41 +633,41 @@ impl Engine {
         self.set_register(Register::RIP, back);
     }
 
-    /// The stub that was called will be called again, when its caller goes on.
+    /// The stub that was called will be called again when its caller resumes.
     pub fn repeat_stub(&mut self) {
         let after = self.register(Register::RIP);
         self.set_register(Register::RIP, after - 1);
     }
 
-    /// What a function has returned.
+    /// A function's return value.
     #[must_use]
     pub fn returned(&self) -> u64 {
         self.register(Register::RAX)
     }
 
-    /// Room for registers.
+    /// Space for a set of registers.
     pub fn registers(&self) -> Result<Registers> {
         Ok(Registers(self.unicorn.context_alloc().map_err(broken)?))
     }
 
-    /// Keeps the registers that are loaded.
+    /// Saves the loaded registers.
     pub fn save(&self, registers: &mut Registers) {
         let _ = self.unicorn.context_save(&mut registers.0);
     }
 
-    /// Loads registers.
+    /// Loads a set of registers.
     pub fn load(&mut self, registers: &Registers) {
         let _ = self.unicorn.context_restore(&registers.0);
     }
 
-    /// Memory; zeros where there is none.
+    /// Reads memory; zeros where there is none.
     pub fn read(&self, at: u64, out: &mut [u8]) {
         if self.unicorn.mem_read(physical(at), out).is_err() {
             out.fill(0);
         }
     }
 
-    /// So many bytes of memory.
+    /// This many bytes of memory.
     #[must_use]
     pub fn bytes(&self, at: u64, length: usize) -> Vec<u8> {
         let mut bytes = vec![0; length];
@@ -688,7 +689,7 @@ impl Engine {
         self.read_u64(at) as u32
     }
 
-    /// Writes memory, whatever the driver may do there.
+    /// Writes memory, whether or not the driver may write there.
     pub fn write(&mut self, at: u64, bytes: &[u8]) {
         let _ = self.unicorn.mem_write(physical(at), bytes);
     }
@@ -703,14 +704,14 @@ impl Engine {
         self.write(at, &value.to_le_bytes());
     }
 
-    /// Takes memory of the arena, zeroed.
+    /// Allocates memory in the arena, zeroed.
     pub fn allocate(&mut self, size: u64, tag: u32) -> Option<u64> {
         let at = self.bus().arena.allocate(size, tag)?;
         self.write(at, &vec![0; size as usize]);
         Some(at)
     }
 
-    /// Adds the stack to a violation: what looks like return addresses, the innermost first.
+    /// Adds a backtrace to a violation: whatever looks like a return address, innermost first.
     #[must_use]
     pub fn with_stack(&self, mut violation: Violation) -> Violation {
         const WORDS: u64 = 512;
@@ -731,7 +732,7 @@ fn long(number: u64) -> [u8; 16] {
     (u128::from(CALLER) << 64 | u128::from(number)).to_le_bytes()
 }
 
-/// What the engine takes for GDTR: selector, base, limit, flags (unicorn's uc_x86_mmr).
+/// The engine's format of GDTR: selector, base, limit, flags (unicorn's uc_x86_mmr).
 fn descriptor_table() -> Vec<u8> {
     let limit = size_of_val(&DESCRIPTORS) as u64 - 1;
     [0, GDT, limit].map(u64::to_le_bytes).concat()
@@ -744,7 +745,7 @@ fn place(address: u64) -> String {
     format!("halprof.sys+{:#x}", address.wrapping_sub(IMAGE))
 }
 
-/// Before each instruction.
+/// Called before each instruction.
 fn execute(unicorn: &mut Unicorn<'_, Bus>, address: u64, size: u32) {
     if unicorn.get_data().guest.is_some() {
         retire(unicorn, address);
@@ -778,7 +779,7 @@ fn execute(unicorn: &mut Unicorn<'_, Bus>, address: u64, size: u32) {
     }
 }
 
-/// What was executed before retires, and the slice is over where an interrupt arrives behind it.
+/// Retires what was executed before, and ends the slice if an interrupt arrives after it.
 fn retire(unicorn: &mut Unicorn<'_, Bus>, next: u64) {
     let bus = unicorn.get_data_mut();
     if let Some(guest) = &mut bus.guest
@@ -788,7 +789,7 @@ fn retire(unicorn: &mut Unicorn<'_, Bus>, next: u64) {
     }
 }
 
-/// Gives the guest feed the instruction that is executed now.
+/// Gives the guest feed the instruction that is now executed.
 fn feed(unicorn: &mut Unicorn<'_, Bus>, address: u64, size: u32) {
     let known = unicorn.get_data().guest.as_ref();
     let facts = known
@@ -809,7 +810,7 @@ fn feed(unicorn: &mut Unicorn<'_, Bus>, address: u64, size: u32) {
     }
 }
 
-/// An access to the arena.
+/// Handles an access to the arena.
 fn touch(unicorn: &mut Unicorn<'_, Bus>, kind: MemType, at: u64, size: usize, _: i64) -> bool {
     let at = ARENA + (at - physical(ARENA));
     let bus = unicorn.get_data_mut();
@@ -822,7 +823,7 @@ fn touch(unicorn: &mut Unicorn<'_, Bus>, kind: MemType, at: u64, size: usize, _:
     true
 }
 
-/// Does what a privileged instruction does.
+/// Carries out a privileged instruction.
 fn serve(unicorn: &mut Unicorn<'_, Bus>, kind: Privileged) {
     let read = |unicorn: &Unicorn<'_, Bus>, register| {
         unicorn.reg_read(register).unwrap_or_default() & 0xFFFF_FFFF

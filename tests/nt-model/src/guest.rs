@@ -1,24 +1,24 @@
 //! The guest feed: instructions that the engine executes drive the PMUs as they retire.
 //!
-//! An instruction retires at the boundary behind it, in the ring it stands in, and counts with the
-//! registers as it leaves them: the WRMSR that starts a counter is counted by it, the one that stops
-//! it is not. What retires are the programs' instructions in ring 3 and the driver's own in ring 0;
-//! the functions of the kernel and the framework are no code here, and add nothing.
+//! An instruction retires at the boundary after it, in the ring of its address, and counts under
+//! the register values that it leaves: the WRMSR that starts a counter is counted by it, the one
+//! that stops it is not. The programs' instructions in ring 3 and the driver's own in ring 0
+//! retire; the functions of the kernel and the framework are not code here, and add nothing.
 //!
-//! | event | truth |
+//! | event | what is counted |
 //! |---|---|
-//! | instructions | each once; one with a REP prefix when it is through |
+//! | instructions | each once; one with a REP prefix when it is complete |
 //! | branches | calls, returns, and jumps taken or not |
-//! | accesses of the first-level data cache | loads and stores of data; what does both is two |
-//! | branches taken, for the processor's records | where they went; mispredicted where they went elsewhere the last time; a cycle for each instruction |
-//! | cycles, reference cycles | none: one for each instruction, the nanosecond that the model gives it |
-//! | all others | none, and stay 0 |
+//! | accesses to the first-level data cache | loads and stores; an instruction that does both has two |
+//! | branch records | taken branches; mispredicted if they went elsewhere last time; 1 cycle each instruction |
+//! | cycles, reference cycles | not real: one per instruction, which takes one nanosecond |
+//! | all others | nothing: they stay 0 |
 //!
-//! An overflow asks for its interrupt at the boundary behind the instruction that overflowed, where
-//! an interrupt without skid arrives: interrupts are taken at instruction boundaries, and the pointer
-//! that is saved is the next instruction's (SDM, "Program or Task Restart"). With a skid of N it arrives N
-//! instructions later. Silicon also takes it between two iterations of a repeated instruction; here
-//! it waits for the last.
+//! An overflow requests its interrupt at the boundary after the instruction that overflowed, where
+//! an interrupt without skid arrives: interrupts are taken at instruction boundaries, and the saved
+//! pointer is that of the next instruction (SDM, "Program or Task Restart"). With a skid of N it
+//! arrives N instructions later. Silicon also takes it between two iterations of a repeated
+//! instruction; here it waits for the last.
 
 use crate::memory::{STUBS, STUBS_SIZE, is_user};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, InstructionInfoFactory, OpAccess};
@@ -28,26 +28,26 @@ use sim::event::{Counts, Event};
 use sim::host::Cpu;
 use std::collections::HashMap;
 
-/// More data accesses than this has no instruction in one go (gathers have 16).
+/// No instruction makes more data accesses than this at once (gathers make 16).
 const MOST_ACCESSES: u64 = 16;
 
-/// Branches of one processor that are kept for who wants to know.
+/// The most branches that are kept for each processor.
 const TAKEN_MOST: usize = 1 << 20;
 
 /// What an instruction adds when it retires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
     branch: Option<BranchKind>,
-    /// Its bytes.
+    /// Its length in bytes.
     length: u64,
-    /// Each time, where it repeats.
+    /// Data accesses, for each iteration if it repeats.
     accesses: u64,
-    /// It has a REP prefix that makes it repeat.
+    /// Whether it has a REP prefix that makes it repeat.
     pub repeats: bool,
 }
 
 impl Facts {
-    /// Of the instruction with these bytes.
+    /// The facts about the instruction with these bytes.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         let instruction = Decoder::new(64, bytes, DecoderOptions::NONE).decode();
@@ -85,26 +85,26 @@ struct Retired {
     accesses: u64,
 }
 
-/// One processor.
+/// The state of one processor.
 #[derive(Default)]
 struct Tally {
-    /// The instruction that is executed, and has not retired.
+    /// The instruction that is being executed and has not retired.
     current: Option<(u64, Facts)>,
     user: Retired,
     kernel: Retired,
-    /// Instructions that the processor has been told of.
+    /// Instructions that have been reported to the processor.
     told: u64,
-    /// No counter overflows before so many more instructions have retired.
+    /// No counter overflows before this many more instructions have retired.
     quiet: u64,
-    /// An interrupt that was asked for arrives when so many more instructions have retired.
+    /// A requested interrupt arrives when this many more instructions have retired.
     late: Option<u64>,
     /// It has arrived.
     arrived: bool,
-    /// Instructions that had retired when a branch was last taken.
+    /// Instructions that had retired at the last taken branch.
     taken_at: u64,
-    /// Where each branch went the last time, which is what the processor predicts.
+    /// Where each branch last went, which is what the processor predicts.
     went: HashMap<u64, u64>,
-    /// Every branch that was taken, in order.
+    /// Every taken branch, in order.
     taken: Vec<Taken>,
 }
 
@@ -142,7 +142,7 @@ impl Tally {
         counts
     }
 
-    /// Tells the processor what has retired, and lets as much time pass.
+    /// Reports to the processor what has retired, and lets that much time pass.
     fn tell(&mut self, cpu: &mut Cpu) {
         let instructions = self.instructions();
         let since = instructions - self.told;
@@ -152,7 +152,7 @@ impl Tally {
         self.told = instructions;
     }
 
-    /// How many instructions it takes at least until a counter overflows.
+    /// Computes how many instructions it takes at least until a counter overflows.
     fn look_ahead(&mut self, cpu: &Cpu) {
         let counts = self.counts();
         let mut fewest = u64::MAX;
@@ -167,8 +167,8 @@ impl Tally {
         self.quiet = fewest.max(1);
     }
 
-    /// A branch has gone to `next`: the processor records it if it was taken. A conditional jump
-    /// was, where that is not behind it.
+    /// A branch has gone to `to`: the processor records it if it was taken. A conditional jump was
+    /// taken unless it went to `behind`, the next instruction.
     fn branch(&mut self, cpu: &mut Cpu, kind: BranchKind, from: u64, to: u64, behind: u64) {
         let predicted = self.went.insert(from, to).is_none_or(|before| before == to);
         if kind == BranchKind::Conditional && to == behind {
@@ -189,7 +189,7 @@ impl Tally {
         }
     }
 
-    /// The instruction retires, and goes to `next`; whether an interrupt arrives behind it.
+    /// The instruction retires, and goes to `next`; returns whether an interrupt arrives after it.
     fn retire(&mut self, cpu: &mut Cpu, skid: u64, next: u64) -> bool {
         let Some((address, facts)) = self.current.take() else {
             return false;
@@ -228,7 +228,7 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// A feed whose interrupts come so many instructions late.
+    /// A feed whose interrupts come this many instructions late.
     #[must_use]
     pub fn new(skid: u64) -> Self {
         Self {
@@ -238,7 +238,7 @@ impl Guest {
         }
     }
 
-    /// Interrupts come so many instructions late from now on.
+    /// From now on interrupts come this many instructions late.
     pub fn set_skid(&mut self, skid: u64) {
         self.skid = skid;
     }
@@ -250,30 +250,30 @@ impl Guest {
         &mut self.tallies[index]
     }
 
-    /// What is known of the instruction at an address.
+    /// The facts about the instruction at an address.
     #[must_use]
     pub fn facts(&self, address: u64) -> Option<Facts> {
         self.facts.get(&address).copied()
     }
 
-    /// An instruction that was not seen before.
+    /// Adds an instruction that was not seen before.
     pub fn learn(&mut self, address: u64, facts: Facts) {
         self.facts.insert(address, facts);
     }
 
-    /// New code is in memory.
+    /// New code has been loaded: forgets all facts.
     pub fn forget(&mut self) {
         self.facts.clear();
     }
 
-    /// A slice begins: anything may have been done to the processor's registers since the last.
+    /// A slice begins: anything may have been done to the processor's registers since the last one.
     pub fn begin_slice(&mut self, index: usize) {
         let tally = self.tally(index);
         tally.quiet = 0;
         tally.arrived = false;
     }
 
-    /// The instruction at `next` would come; whether an interrupt arrives before it.
+    /// The instruction at `next` would come; returns whether an interrupt arrives before it.
     pub fn boundary(&mut self, cpu: &mut Cpu, index: usize, next: u64) -> bool {
         let skid = self.skid;
         let tally = self.tally(index);
@@ -284,7 +284,7 @@ impl Guest {
         tally.retire(cpu, skid, next)
     }
 
-    /// An instruction is executed, or repeated; what repeats itself 0 times accesses nothing.
+    /// An instruction is executed, or repeated; one that repeats 0 times accesses nothing.
     pub fn execute(&mut self, index: usize, address: u64, facts: Facts, repeats_left: u64) {
         if (STUBS..STUBS + STUBS_SIZE).contains(&address) {
             return;
@@ -301,17 +301,16 @@ impl Guest {
         }
     }
 
-    /// Software touches a register: the processor is told of all that has retired, and what is
-    /// executed now may change what overflows next.
+    /// Software accesses a register: everything that has retired is reported to the processor, and
+    /// the instruction being executed may change what overflows next.
     pub fn touch(&mut self, cpu: &mut Cpu, index: usize) {
         let tally = self.tally(index);
         tally.tell(cpu);
         tally.quiet = 0;
     }
 
-    /// A slice ends before the instruction at `next`. One that would go on repeating has not
-    /// retired.
-    /// Answers whether an interrupt arrives here.
+    /// A slice ends before the instruction at `next`. An instruction that would go on repeating has
+    /// not retired. Returns whether an interrupt arrives here.
     pub fn end_slice(&mut self, cpu: &mut Cpu, index: usize, next: u64) -> bool {
         let skid = self.skid;
         let tally = self.tally(index);
@@ -331,8 +330,8 @@ impl Guest {
         tally.map_or(&[], |tally| &tally.taken)
     }
 
-    /// Whether an interrupt that a processor's unit has asked for may have arrived there: on the one
-    /// that ran when its instructions say so, on others at once, unless it is under way.
+    /// Whether an interrupt that a processor's unit has requested may have arrived there: on the
+    /// processor that ran, when its instructions say so; on others at once, unless it is under way.
     #[must_use]
     pub fn arrived(&self, index: usize, ran: bool) -> bool {
         let tally = self.tallies.get(index);

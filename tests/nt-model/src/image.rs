@@ -9,7 +9,7 @@ use object::read::pe::{ImageNtHeaders, ImageOptionalHeader, Import, PeFile64};
 use object::{Object, ObjectSection};
 use std::collections::HashMap;
 
-/// An instruction that silicon keeps to ring 0, or whose answer is the processor's.
+/// An instruction that silicon reserves to ring 0, or whose result depends on the processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Privileged {
     /// CPUID.
@@ -26,26 +26,26 @@ pub enum Privileged {
     ReadCr4,
     /// MOV to CR4, from RAX.
     WriteCr4,
-    /// CLI, which the engine executes itself.
+    /// CLI, which the engine itself executes.
     Mask,
-    /// STI, which the engine executes itself.
+    /// STI, which the engine itself executes.
     Unmask,
 }
 
-/// A section as it is mapped.
+/// A section as mapped.
 #[derive(Debug)]
 pub struct Section {
-    /// From the image's start.
+    /// Offset from the image's start.
     pub offset: u64,
-    /// In memory, in whole pages.
+    /// Size in memory, in whole pages.
     pub size: u64,
-    /// It may be written.
+    /// Whether it may be written.
     pub writable: bool,
-    /// It may be executed.
+    /// Whether it may be executed.
     pub executable: bool,
 }
 
-/// An import: where its address goes.
+/// An import: the place for its address.
 #[derive(Debug)]
 pub struct ImportSlot {
     /// The slot's address.
@@ -59,15 +59,15 @@ pub struct ImportSlot {
 /// The image, relocated to [`IMAGE`].
 #[derive(Debug)]
 pub struct Image {
-    /// What is mapped.
+    /// The mapped bytes.
     pub bytes: Vec<u8>,
-    /// How.
+    /// The sections.
     pub sections: Vec<Section>,
     /// What it imports.
     pub imports: Vec<ImportSlot>,
-    /// Where it begins.
+    /// The address of its entry.
     pub entry: u64,
-    /// The instructions that the engine looks at before it executes them, or in place of it.
+    /// The instructions that the engine intercepts: it looks at them first, or replaces them.
     pub privileged: HashMap<u64, Privileged>,
 }
 
@@ -116,7 +116,7 @@ impl Image {
 }
 
 impl Image {
-    /// Address and bytes of what the driver may write: what a second load has to put right.
+    /// Address and bytes of what the driver may write: what a second load has to restore.
     #[must_use]
     pub fn writable(&self) -> Vec<(u64, Vec<u8>)> {
         let sections = self.sections.iter().filter(|section| section.writable);
@@ -186,7 +186,8 @@ fn is_move(one: &Instruction, to: Register, from: Register) -> bool {
     (one.op0_register(), one.op1_register()) == (to, from)
 }
 
-/// Found by a sweep over the code; what stands between functions is INT3.
+/// Privileged instructions, found by a linear sweep over the code; the gaps between functions are
+/// INT3.
 fn privileged(bytes: &[u8], start: u64, size: u64) -> HashMap<u64, Privileged> {
     let code = &bytes[start as usize..(start + size) as usize];
     let decoder = Decoder::with_ip(64, code, IMAGE + start, DecoderOptions::NONE);

@@ -1,8 +1,8 @@
 //! ntoskrnl and the HAL: the functions that the driver imports.
 //!
 //! Each row has the highest IRQL that the function's page in the Windows driver documentation
-//! allows (learn.microsoft.com/windows-hardware/drivers/ddi). What no page says is the seed's to
-//! choose, or noted where it stands.
+//! allows (learn.microsoft.com/windows-hardware/drivers/ddi). What no page specifies, the seed
+//! chooses, or a note at that place says.
 
 #![expect(
     clippy::unnecessary_wraps,
@@ -34,11 +34,11 @@ const POOL_NON_PAGED: u64 = 0x40;
 const POOL_UNINITIALIZED: u64 = 0x2;
 /// HighImportance of KDPC_IMPORTANCE.
 const HIGH_IMPORTANCE: u64 = 2;
-/// Ticks of the performance counter in a second: what Windows 10 uses on x64.
+/// Ticks of the performance counter per second: what Windows 10 uses on x64.
 const PERFORMANCE_FREQUENCY: u64 = 10_000_000;
 const NANOSECONDS: u64 = 1_000_000_000;
 
-/// What the kernel and the HAL keep.
+/// The state of the kernel and the HAL.
 #[derive(Default)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -49,40 +49,40 @@ pub struct Kernel {
     timers: BTreeMap<u64, Timer>,
     /// The driver's entry.
     pub entry: u64,
-    /// Registered for added processors: callback and context.
+    /// Callback and context registered for added processors.
     pub processor_change: Option<(u64, u64)>,
     /// The handler of the overflow interrupt.
     pub interrupt_handler: Option<u64>,
-    /// It is not removed: no document says that Windows never refuses.
+    /// The handler is not removed: no document says that Windows never refuses.
     pub keeps_handler: bool,
     /// References to the driver object: while there are any, the image stays in memory.
     pub driver_references: u64,
-    /// Who has the counters: the set's handle, and the overflow callback of it.
+    /// Who owns the counters: the handle of the set, and its overflow callback.
     pub counters: Option<(u64, Option<u64>)>,
-    /// Somebody else has the counters.
+    /// Someone else owns the counters.
     pub counters_taken: bool,
-    /// The counters that are read at each context switch, by their index: the configuration of
-    /// thread profiling.
+    /// The counters that are read at each context switch, by index: the configuration of thread
+    /// profiling.
     pub by_thread: Vec<u64>,
     /// Another driver has such a list.
     pub by_thread_of_another: bool,
     /// Threads that profile themselves.
     pub profiling: usize,
-    /// The list could not be ended, as a thread profiled itself.
+    /// The list could not be removed because a thread was profiling itself.
     kept_by_thread: bool,
-    /// Processors that were added.
+    /// How many processors were added.
     pub added: usize,
     /// Mapped pages of the local APIC.
     pub mappings: u32,
-    /// Processes and images, and who is told of them.
+    /// Processes and images, and the routines that are called for them.
     pub notify: Notify,
-    /// Spin locks that are held: by which activity on which processor.
+    /// Spin locks that are held: by which activity, on which processor.
     spin_locks: HashMap<u64, (usize, usize)>,
     /// What was printed.
     pub printed: Vec<String>,
     /// Clients lack SeDebugPrivilege.
     pub unprivileged: bool,
-    /// The next call that may fail fails when this comes to 0; each such call counts down.
+    /// The call that may fail at which this reaches 0 fails; each such call counts it down.
     pub fail_after: Option<u64>,
     /// Calls that may fail, so far.
     pub fallible: u64,
@@ -109,14 +109,14 @@ struct Dpc {
 struct Timer {
     callback: u64,
     context: u64,
-    /// Of high resolution.
+    /// Whether it is of high resolution.
     precise: bool,
-    /// In units of 100 ns, where it is set.
+    /// The period in units of 100 ns, if it is set.
     period: Option<u64>,
 }
 
 impl Kernel {
-    /// What the kernel exports as data.
+    /// Writes what the kernel exports as data.
     pub fn boot(&mut self, engine: &mut Engine) -> Result<()> {
         // HAL_DISPATCH: its version, and the two members that the driver may use.
         engine.write_u32(EXPORTS, 4);
@@ -142,9 +142,9 @@ impl Kernel {
         self.timers.values().find(set).map(|timer| timer.precise)
     }
 
-    /// What is alive though the driver is unloaded. The image that stays may have a handler that is
-    /// not removed, and the counters with it; counters that Windows still reads for a thread stay
-    /// reserved.
+    /// What is still alive although the driver is unloaded. An image that stays may have a handler
+    /// that was not removed, and the counters with it; counters that Windows still reads for a
+    /// thread stay reserved.
     #[must_use]
     pub fn alive(&self) -> Vec<&'static str> {
         let stays = self.keeps_handler && self.driver_references != 0;
@@ -181,7 +181,7 @@ impl Kernel {
             .any(|&(_, holder)| holder == activity)
     }
 
-    /// One more call that may fail; whether this one does.
+    /// One more call that may fail; returns whether this one does.
     pub fn fails(&mut self) -> bool {
         self.fallible += 1;
         match &mut self.fail_after {
@@ -199,14 +199,14 @@ impl Kernel {
     }
 }
 
-/// Fills what needs the machine's stubs.
+/// Writes what depends on the machine's stubs.
 pub fn boot(machine: &mut Machine) {
     let stub = machine.stub(Some(&SET_SYSTEM_INFORMATION), "HalSetSystemInformation");
     machine.kernel.set_system_information = stub;
     machine.engine.write_u64(EXPORTS + 0x10, stub);
 }
 
-/// A DPC leaves its queue: its object must be there still.
+/// A DPC leaves its queue: its object must still exist.
 pub fn dpc_begins(machine: &mut Machine, queued: QueuedDpc) -> Result<(), Violation> {
     if !machine.engine.bus().arena.allows(queued.object, 0x40) {
         return Err(Violation::new(
@@ -223,8 +223,8 @@ pub fn dpc_begins(machine: &mut Machine, queued: QueuedDpc) -> Result<(), Violat
     Ok(())
 }
 
-/// The timers that are set expire once, each on a processor that the seed chooses; one that is not
-/// through with the last time is left alone.
+/// The timers that are set expire once, each on a processor that the seed chooses; one that is
+/// still handling its last expiry is left alone.
 pub fn expire_timers(machine: &mut Machine) {
     kmdf::expire_timers(machine);
     let timers = machine.kernel.timers.iter();
@@ -255,7 +255,7 @@ const TRAP_FRAME: u64 = 0x190;
 const KERNEL_CODE: u64 = 0x10;
 const USER_CODE: u64 = 0x33;
 
-/// What an interrupt saves of what it interrupts.
+/// Saves what an interrupt saves of the interrupted code.
 pub fn trap_frame(machine: &mut Machine, interrupted: &Interrupted) -> Result<u64, Violation> {
     let none = || Violation::new(Rule::Unmodelled, "the arena is full");
     let engine = &mut machine.engine;
@@ -335,7 +335,7 @@ static SET_SYSTEM_INFORMATION: Function = Function {
 const SPARE_PROCESSORS: u64 = 4;
 const TAG_OF_WDK_ALLOC: u32 = u32::from_le_bytes(*b"rust");
 
-/// The function of a name, if it is modelled.
+/// The function with this name, if it is modelled.
 #[must_use]
 pub fn function(name: &str) -> Option<&'static Function> {
     FUNCTIONS.iter().find(|function| function.name == name)
@@ -349,7 +349,7 @@ fn broken(rule: Rule, what: impl Into<String>) -> Result<Outcome, Violation> {
     Err(Violation::new(rule, what))
 }
 
-/// The kernel touches an object of the driver's.
+/// The kernel accesses an object of the driver.
 fn touch(machine: &mut Machine, at: u64, size: u64) -> Result<(), Violation> {
     if machine.engine.bus().arena.allows(at, size) {
         Ok(())
@@ -380,7 +380,7 @@ fn allocate_pool(m: &mut Machine) -> Result<Outcome, Violation> {
     Ok(Outcome::Return(at))
 }
 
-/// ObfReferenceObject, of the driver object.
+/// ObfReferenceObject, for the driver object.
 fn reference(m: &mut Machine) -> Result<Outcome, Violation> {
     let object = m.engine.argument(0);
     if object != m.framework.driver_object {
@@ -391,8 +391,8 @@ fn reference(m: &mut Machine) -> Result<Outcome, Violation> {
     Ok(Outcome::Return(m.kernel.driver_references))
 }
 
-/// SeSinglePrivilegeCheck, of SeDebugPrivilege (20, wdm.h) for a caller in user mode: every client
-/// of the model holds it, unless somebody says otherwise.
+/// SeSinglePrivilegeCheck, for SeDebugPrivilege (20, wdm.h) and a caller in user mode: every client
+/// of the model holds it, unless a test takes it away.
 fn privilege(m: &mut Machine) -> Result<Outcome, Violation> {
     const SE_DEBUG_PRIVILEGE: u64 = 20;
     const USER_MODE: u8 = 1;
@@ -568,7 +568,7 @@ fn insert_dpc(m: &mut Machine) -> Result<Outcome, Violation> {
     Ok(Outcome::Return(1))
 }
 
-/// Waits until every DPC that is queued has run.
+/// Waits until every queued DPC has run.
 fn flush_dpcs(m: &mut Machine) -> Result<Outcome, Violation> {
     if m.has_dpcs() {
         return Ok(Outcome::Again(Wait::Dpc));
@@ -586,7 +586,7 @@ fn processor_number(m: &mut Machine) -> Result<Outcome, Violation> {
     done()
 }
 
-/// PROCESSOR_NUMBER: the group, and the number in it.
+/// PROCESSOR_NUMBER: the group, and the number within it.
 #[must_use]
 pub fn number_of(index: u64) -> u32 {
     (index / 64) as u32 | ((index % 64) as u32) << 16
@@ -611,13 +611,13 @@ fn register_change(m: &mut Machine) -> Result<Outcome, Violation> {
     Ok(Outcome::Return(CHANGE_HANDLE))
 }
 
-/// What KeRegisterProcessorChangeCallback answers.
+/// What KeRegisterProcessorChangeCallback returns.
 const CHANGE_HANDLE: u64 = 0xFFFF_F800_0BAD_0001;
 
 /// The name of a thread that calls the driver for an added processor.
 pub const PROCESSOR_CALLBACK: &str = "the processor callback";
 
-/// It is over when no callback runs any more, so that its context may go.
+/// It returns when no callback runs any more, so that its context may be freed.
 fn deregister_change(m: &mut Machine) -> Result<Outcome, Violation> {
     if m.engine.argument(0) != CHANGE_HANDLE || m.kernel.processor_change.is_none() {
         return broken(Rule::Object, "a registration is ended that is not there");
@@ -745,14 +745,14 @@ fn unmap_io(m: &mut Machine) -> Result<Outcome, Violation> {
     done()
 }
 
-/// PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR_TYPE (ntddk.h): one counter, a range of them, a callback
-/// for overflows.
+/// PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR_TYPE (ntddk.h): one counter, a range of counters, a
+/// callback for overflows.
 const RESOURCE_SINGLE: u32 = 0;
 const RESOURCE_RANGE: u32 = 1;
 const RESOURCE_OVERFLOW: u32 = 3;
 
-/// What a PHYSICAL_COUNTER_RESOURCE_LIST asks for: counters, as a mask, and a callback. No list is
-/// the whole unit.
+/// What a PHYSICAL_COUNTER_RESOURCE_LIST requests: counters, as a mask, and a callback. A null list
+/// means the whole unit.
 fn asked_for(m: &mut Machine, list: u64) -> (u64, Option<u64>) {
     if list == 0 {
         return (WHOLE_UNIT, None);
@@ -820,8 +820,8 @@ fn free_counters(m: &mut Machine) -> Result<Outcome, Violation> {
     done()
 }
 
-/// (CounterArray, Count). The list changes only while no thread profiles itself, and is one driver's
-/// (KeSetHardwareCounterConfiguration's page); without elements it ends.
+/// (CounterArray, Count). The list changes only while no thread profiles itself, and belongs to one
+/// driver (KeSetHardwareCounterConfiguration's page); an empty one removes it.
 fn set_hardware_counters(m: &mut Machine) -> Result<Outcome, Violation> {
     const MAX_HW_COUNTERS: u64 = 16;
     const PMC_COUNTER: u32 = 0;
@@ -872,7 +872,7 @@ fn set_system_information(m: &mut Machine) -> Result<Outcome, Violation> {
         m.kernel.interrupt_handler = None;
         return done();
     }
-    // No document says which status a second registration gets.
+    // No document says which status a second registration returns.
     if m.kernel.interrupt_handler.is_some() || m.kernel.fails() {
         return Ok(Outcome::Return(UNSUCCESSFUL));
     }
@@ -906,7 +906,7 @@ fn copy_unicode(m: &mut Machine) -> Result<Outcome, Violation> {
     done()
 }
 
-/// What the C functions touch is checked as the driver's own accesses are, where it is the arena's.
+/// What the C functions access is checked like the driver's own accesses, if it is in the arena.
 fn touched(m: &mut Machine, at: u64, size: u64) -> Result<(), Violation> {
     if size > 0 && (at >= ARENA || size > ARENA_SIZE) {
         touch(m, at, size)?;
@@ -954,7 +954,7 @@ fn compare(m: &mut Machine) -> Result<Outcome, Violation> {
     Ok(Outcome::Return(order.cast_unsigned()))
 }
 
-/// RAX has the bytes that a function will take of its stack, and keeps them.
+/// RAX holds the number of bytes of stack that a function will use, and must be preserved.
 fn check_stack(m: &mut Machine) -> Result<Outcome, Violation> {
     Ok(Outcome::Return(m.engine.returned()))
 }

@@ -35,7 +35,7 @@ const FILE_CAN_BE_OPTIONAL: u32 = 0x8000_0000;
 pub struct Object {
     /// What it is.
     pub kind: Kind,
-    /// With whom it is deleted.
+    /// The object with which it is deleted.
     pub parent: u64,
     /// Its context: type and memory.
     context: Option<(u64, u64)>,
@@ -63,23 +63,24 @@ pub enum Kind {
     Request(Request),
 }
 
-/// A request.
+/// The state of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// The I/O manager's buffer: both sides share it with METHOD_BUFFERED, the input has it with
-    /// the direct methods.
+    /// The I/O manager's buffer: input and output share it with METHOD_BUFFERED, the input uses it
+    /// with the direct methods.
     pub buffer: u64,
-    /// The client's own pages for the output of a direct method, which it can write meanwhile.
+    /// The client's own pages for the output of a direct method, which it can write at the same
+    /// time.
     pub pages: Option<u64>,
     /// Bytes of input, and of output.
     pub lengths: (u64, u64),
-    /// Its file object; 0 where a kernel caller sent it without.
+    /// Its file object; 0 if a kernel caller sent it without one.
     pub file: u64,
-    /// Who made it.
+    /// The process that made it.
     pub process: u32,
     /// Its code.
     pub code: u32,
-    /// Status and information, when it is completed.
+    /// Status and information, once it is completed.
     pub completed: Option<(u32, u64)>,
 }
 
@@ -90,7 +91,7 @@ pub struct Timer {
     set: bool,
 }
 
-/// How a control code has its buffers transferred: its lowest two bits ("Defining I/O Control
+/// How buffers are transferred for a control code: its lowest two bits ("Defining I/O Control
 /// Codes").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
@@ -114,7 +115,7 @@ impl Method {
     }
 }
 
-/// What the framework keeps.
+/// The state of the framework.
 #[derive(Default)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -136,34 +137,34 @@ pub struct Framework {
     pub file_cleanup: u64,
     /// EvtIoDeviceControl, and its queue.
     pub device_control: (u64, u64),
-    /// Requests that wait in the queue.
+    /// Requests waiting in the queue.
     waiting: VecDeque<u64>,
     /// The request that the driver has: the queue gives it one at a time.
     presented: Option<u64>,
-    /// The thread that has completed the request before, which presents the next.
+    /// The thread that has completed the previous request, and presents the next.
     presenter: Option<(u32, u32)>,
     /// The PnP and power callbacks that were called, in order: each by its offset in
-    /// WDF_PNPPOWER_EVENT_CALLBACKS, with what it got besides the device.
+    /// WDF_PNPPOWER_EVENT_CALLBACKS, with its arguments after the device.
     pub called: Vec<(u64, Vec<u64>)>,
     /// Requests that were presented by a thread of another process than their own.
     pub presented_elsewhere: u64,
-    /// Buffers that the driver has retrieved though their client can write them meanwhile.
+    /// Buffers that the driver has retrieved although their client can write them at the same time.
     pub shared_buffers: u64,
-    /// A request may come without a file object: the driver has said so.
+    /// Whether the driver has said that a request may come without a file object.
     file_optional: bool,
-    /// Whether a client finds the device by its interface: from D0Entry to ReleaseHardware.
+    /// Whether a client can find the device by its interface: from D0Entry to ReleaseHardware.
     pub interface_enabled: bool,
-    /// Whether a client finds it by its link: until it is removed.
+    /// Whether a client can find it by its link: until it is removed.
     pub linked: bool,
     /// The device, once it is created.
     pub device: Option<u64>,
-    /// What was said before it was created.
+    /// What the driver has set before the device was created.
     init: Init,
-    /// The device's name, its security, its interface's GUID, its link, as they were told.
+    /// The device's name, its security, its interface's GUID and its link, as the driver gave them.
     pub told: Vec<Vec<u8>>,
-    /// Bound, by the loader.
+    /// Whether the loader has bound the driver.
     pub bound: bool,
-    /// The device refuses to be stopped and removed (WdfDeviceSetStaticStopRemove).
+    /// Whether the device refuses to be stopped and removed (WdfDeviceSetStaticStopRemove).
     pub stays: bool,
 }
 
@@ -254,7 +255,7 @@ pub fn loader_function(name: &str) -> Option<&'static Function> {
         .find(|function| function.name == name)
 }
 
-/// The framework's table, in memory.
+/// Writes the framework's table to memory.
 pub fn boot(machine: &mut Machine) -> Result<()> {
     crate::kernel::boot(machine);
     let table = machine
@@ -274,7 +275,7 @@ pub fn boot(machine: &mut Machine) -> Result<()> {
 }
 
 impl Framework {
-    /// An object that is not deleted.
+    /// An object that has not been deleted.
     pub fn object(&self, handle: u64) -> Result<&Object, Violation> {
         let what = format!("{handle:#x} is no framework object, or was deleted");
         let found = self.objects.get(&handle);
@@ -296,7 +297,7 @@ impl Framework {
         Ok(self.request(irp)?.process)
     }
 
-    /// A request comes into the queue.
+    /// A request enters the queue.
     pub fn enqueue(&mut self, request: u64) {
         self.waiting.push_back(request);
     }
@@ -306,8 +307,8 @@ impl Framework {
         self.init = Init::default();
     }
 
-    /// Cancels the requests of a file that wait in the queue: the framework does it when
-    /// EvtFileCleanup has returned, the I/O manager when the process ends (IRP_MJ_CLEANUP's page).
+    /// Cancels the waiting requests of a file: the framework does so when EvtFileCleanup has
+    /// returned, the I/O manager when the process ends (IRP_MJ_CLEANUP's page).
     pub fn cancel(&mut self, file: u64) {
         const CANCELLED: u32 = 0xC000_0120;
         let objects = &mut self.objects;
@@ -323,7 +324,7 @@ impl Framework {
         });
     }
 
-    /// Whether requests of a file are not completed.
+    /// Whether a file has requests that are not completed.
     #[must_use]
     pub fn has_requests(&self, file: u64) -> bool {
         self.objects.values().any(|object| {
@@ -340,7 +341,7 @@ impl Framework {
         )
     }
 
-    /// What became of a request; it is gone then.
+    /// A completed request; it no longer exists afterwards.
     pub fn take_request(&mut self, handle: u64) -> Option<Request> {
         match self.objects.remove(&handle)?.kind {
             Kind::Request(request) => Some(request),
@@ -355,7 +356,7 @@ impl Framework {
         self.objects.values().any(|object| object.kind == held)
     }
 
-    /// Objects that exist.
+    /// The number of existing objects.
     #[must_use]
     pub fn count(&self) -> usize {
         self.objects.len()
@@ -378,10 +379,10 @@ impl Framework {
     }
 }
 
-/// Gives the driver the next request, if it has none. A request is presented when the one before
-/// is completed, though its callback may not have returned yet
-/// (WDF_IO_QUEUE_DISPATCH_TYPE's page: sequential). One that waited is presented by the thread that
-/// completed the one before, in whatever process that is ("Request Handlers").
+/// Gives the driver the next request, if it has none. A request is presented when the previous one
+/// is completed, even if that one's callback has not yet returned (WDF_IO_QUEUE_DISPATCH_TYPE's
+/// page: sequential). A request that has waited is presented by the thread that completed the
+/// previous one, in whatever process that is ("Request Handlers").
 pub fn present(machine: &mut Machine) -> Result<(), Violation> {
     if let Some(presented) = machine.framework.presented {
         write_meanwhile(machine, presented);
@@ -413,7 +414,7 @@ pub fn present(machine: &mut Machine) -> Result<(), Violation> {
     machine.spawn_request(cost, callback, &arguments, who)
 }
 
-/// A client writes the pages that it has given for a direct method's output, at any moment.
+/// A client writes to the pages that it has given for a direct method's output, at any moment.
 fn write_meanwhile(machine: &mut Machine, request: u64) {
     let Ok(request) = machine.framework.request(request) else {
         return;
@@ -428,7 +429,7 @@ fn write_meanwhile(machine: &mut Machine, request: u64) {
     }
 }
 
-/// The driver is gone, and all that it said of itself.
+/// The driver is unloaded, and all that it has registered is forgotten.
 pub fn forget_driver(machine: &mut Machine) -> Result<(), Violation> {
     let framework = &mut machine.framework;
     framework.power.clear();
@@ -448,7 +449,7 @@ pub fn forget_driver(machine: &mut Machine) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Deletes an object: handle and context are gone.
+/// Deletes an object: handle and context become invalid.
 pub fn delete(machine: &mut Machine, handle: u64) -> Result<(), Violation> {
     let Some(object) = machine.framework.objects.remove(&handle) else {
         return Ok(());
@@ -459,7 +460,7 @@ pub fn delete(machine: &mut Machine, handle: u64) -> Result<(), Violation> {
     machine.engine.bus().arena.free(handle, 0)
 }
 
-/// Makes an object: its handle is memory that nobody may touch.
+/// Creates an object: its handle is memory that no one may access.
 pub fn create(machine: &mut Machine, kind: Kind, parent: u64) -> Result<u64, Violation> {
     let none = || Violation::new(Rule::Unmodelled, "the arena is full");
     let handle = machine.engine.allocate(0, 0).ok_or_else(none)?;
@@ -566,7 +567,7 @@ fn set_characteristics(m: &mut Machine) -> Result<Outcome, Violation> {
     done()
 }
 
-/// (in out DeviceInit, Attributes, out Device). A name that another device has is refused
+/// (in out DeviceInit, Attributes, out Device). A name that another device already has is refused
 /// (WdfDeviceInitAssignName's page).
 fn device_create(m: &mut Machine) -> Result<Outcome, Violation> {
     if m.kernel.fails() {
@@ -622,8 +623,8 @@ fn wait_lock_create(m: &mut Machine) -> Result<Outcome, Violation> {
     done()
 }
 
-/// (Config, Attributes, out Timer). Only one at PASSIVE_LEVEL that is not periodic is modelled; such a
-/// one may not synchronize automatically (WDF_TIMER_CONFIG's page).
+/// (Config, Attributes, out Timer). Only a timer at PASSIVE_LEVEL that is not periodic is modelled;
+/// such a timer may not use automatic synchronization (WDF_TIMER_CONFIG's page).
 fn timer_create(m: &mut Machine) -> Result<Outcome, Violation> {
     const EXECUTION_LEVEL_PASSIVE: u32 = 2;
     let config = m.engine.argument(1);
@@ -662,10 +663,10 @@ fn timer_start(m: &mut Machine) -> Result<Outcome, Violation> {
     Ok(Outcome::Return(was_set.into()))
 }
 
-/// What a timer's callback runs as.
+/// The name under which a timer's callback runs.
 const TIMER_CALLBACK: &str = "EvtTimerFunc";
 
-/// The framework's timers that are set expire, each in a thread of the system.
+/// The framework's timers that are set expire, each in a system thread.
 pub fn expire_timers(machine: &mut Machine) {
     let mut due = Vec::new();
     for (&handle, object) in &mut machine.framework.objects {
@@ -676,13 +677,14 @@ pub fn expire_timers(machine: &mut Machine) {
         }
     }
     for (handle, callback) in due {
-        // Where there is no memory for its thread, it expires later.
+        // If there is no memory for its thread, it expires later.
         let arguments = [handle];
         let _ = machine.spawn_detached(TIMER_CALLBACK, callback, &arguments, SYSTEM);
     }
 }
 
-/// The timers of a device that goes are stopped, and their callbacks are waited for ("Using Timers").
+/// The timers of a device that is deleted are stopped, and their callbacks are waited for ("Using
+/// Timers").
 pub fn stop_timers(machine: &mut Machine) -> Result<(), Violation> {
     for object in machine.framework.objects.values_mut() {
         if let Kind::Timer(timer) = &mut object.kind {
@@ -711,7 +713,7 @@ fn holder(m: &mut Machine, lock: u64) -> Result<&mut Option<usize>, Violation> {
     }
 }
 
-/// (Lock, Timeout). Who has a lock, or waits for it, is in a critical region
+/// (Lock, Timeout). A thread that holds a lock, or waits for it, is in a critical region
 /// (WdfWaitLockAcquire's page).
 fn wait_lock_acquire(m: &mut Machine) -> Result<Outcome, Violation> {
     let (lock, caller) = (m.engine.argument(1), m.caller_number());
@@ -759,14 +761,14 @@ fn queue_create(m: &mut Machine) -> Result<Outcome, Violation> {
     done()
 }
 
-/// A side of a request.
+/// Which buffer of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Input,
     Output,
 }
 
-/// (Request, MinimumRequiredLength, out Buffer, out Length). By the method of the code
+/// (Request, MinimumRequiredLength, out Buffer, out Length). Depends on the method of the code
 /// (WdfRequestRetrieveInputBuffer's and WdfRequestRetrieveOutputBuffer's pages).
 fn retrieve(m: &mut Machine, side: Side) -> Result<Outcome, Violation> {
     let (request, least) = (m.engine.argument(1), m.engine.argument(2));
@@ -793,8 +795,8 @@ fn retrieve(m: &mut Machine, side: Side) -> Result<Outcome, Violation> {
     done()
 }
 
-/// (Request). NULL for a request without a file object, at which the framework's verifier breaks
-/// unless the driver has said that file objects are optional (WDF_FILEOBJECT_CLASS's page).
+/// (Request). NULL for a request without a file object; the framework's verifier then breaks unless
+/// the driver has said that file objects are optional (WDF_FILEOBJECT_CLASS's page).
 fn file_of_request(m: &mut Machine) -> Result<Outcome, Violation> {
     let request = m.engine.argument(1);
     let file = m.framework.request(request)?.file;
@@ -813,7 +815,7 @@ fn complete(m: &mut Machine) -> Result<Outcome, Violation> {
     if status == 0 && request.code == samples::DRAIN.0 {
         let head = m.engine.bytes(request.buffer, size_of::<Drained>());
         let drained = Drained::read_from_bytes(&head).ok();
-        // A reply that refuses is its header alone.
+        // A reply that refuses consists of its header only.
         let drained = drained.filter(|drained| drained.header.error == 0);
         // A branch costs a quarter of what a sample does.
         let moved = drained.map_or(0, |drained| {

@@ -1,33 +1,33 @@
 //! The shipped `halprof.sys`, executed one instruction at a time on a model of the NT kernel, the
 //! HAL and KMDF 1.33.
 //!
-//! | module | is |
+//! | module | contents |
 //! |---|---|
-//! | [`machine`] | the whole: processors, threads, DPCs, timers, and the seed that orders them |
-//! | [`engine`] | one x86-64 instruction stream at a time, privileged instructions served by `sim` |
+//! | [`machine`] | the whole machine: processors, threads, DPCs, timers, all ordered by the seed |
+//! | [`engine`] | one x86-64 instruction stream at a time; `sim` runs privileged instructions |
 //! | [`image`] | the driver's file as the loader maps it |
 //! | [`memory`] | addresses, and which bytes the driver may touch |
 //! | [`kernel`] | the functions of ntoskrnl and the HAL that the driver imports |
 //! | [`kmdf`] | the functions of the framework, by their index in its table |
-//! | [`device`] | what a user does: open, request, close; [`device::pnp`]: load, start, stop, sleep, remove |
-//! | [`cost`] | what the driver costs, counted |
+//! | [`device`] | what users do: open, request, close; [`device::pnp`]: load, start, sleep, remove |
+//! | [`cost`] | what the driver costs, as counts |
 //! | [`transport`] | the tool's transport: every halprof command on the shipped driver |
-//! | [`memory_image`] | what a kernel dump would hold, in a file |
-//! | [`sequence`] | what clients and the system do, from a seed, on this and on the model in process |
-//! | [`traffic`] | what they do at the same time, at moments that a seed decides |
+//! | [`memory_image`] | the contents of a kernel dump, in a file |
+//! | [`sequence`] | what clients and the system do, from a seed; also for the model in process |
+//! | [`traffic`] | what they do concurrently, at moments that a seed decides |
 //! | [`soak`] | machine after machine, each with many sequences |
-//! | [`registers`] | which registers the driver may write, and what it must leave as it was |
+//! | [`registers`] | which registers the driver may write, and what it must restore |
 //! | [`threads`] | threads that profile themselves, and migrate |
-//! | [`guest`] | what instructions retire, as it drives the PMUs |
-//! | [`notify`] | processes and images, and the routines that are told of them |
+//! | [`guest`] | what instructions retire, driving the PMUs |
+//! | [`notify`] | processes and images, and the routines that are called for them |
 //! | [`programs`] | code for ring 3, and what it retires |
 //! | [`rules`] | what a driver must not do, each with a name |
 //!
 //! Processors share one engine: a processor is a context that runs for a slice whose length and
-//! order come from the seed. Between two slices memory is coherent, which is stronger than x86
-//! promises; within the interleavings that it makes, every one is possible on silicon.
+//! order come from the seed. Memory is coherent between two slices, which is stronger than x86
+//! promises; but every interleaving that the model produces is possible on silicon.
 //!
-//! A function or framework entry that is not modelled stops the run with its name.
+//! A function or framework entry that is not modelled stops the run and is named.
 #![forbid(unsafe_code)]
 
 pub mod cost;

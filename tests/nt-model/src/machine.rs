@@ -1,8 +1,8 @@
 //! The whole machine: activities on processors, in an order that a seed decides.
 //!
-//! An activity is a thread, a DPC or an interrupt: a stack and registers. A processor has a pile of
-//! them; the topmost runs. In each step the seed chooses a processor that has something to do,
-//! whether a DPC that waits comes first, and how many instructions the slice has.
+//! An activity is a thread, a DPC or an interrupt: a stack and registers. Each processor has a pile
+//! of activities, of which the topmost runs. In each step the seed chooses a processor that has
+//! something to do, whether a queued DPC comes first, and how many instructions the slice has.
 
 mod activities;
 mod calls;
@@ -28,10 +28,10 @@ use std::collections::VecDeque;
 
 /// A kernel stack (Windows Internals: 24 KiB on x64).
 const STACK: u64 = 24 << 10;
-/// Steps without an end that break [`Rule::Endless`].
+/// The number of steps without coming to rest that breaks [`Rule::Endless`].
 const STEPS: u64 = 1_000_000;
 
-/// The process and a thread of the system.
+/// The System process, and one of its threads.
 pub const SYSTEM: (u32, u32) = (4, 8);
 /// PASSIVE_LEVEL.
 pub const PASSIVE: u8 = 0;
@@ -59,20 +59,20 @@ pub struct Function {
     pub name: &'static str,
     /// The highest IRQL that its documentation allows.
     pub irql: u8,
-    /// What it does.
+    /// Carries it out.
     pub run: fn(&mut Machine) -> Result<Outcome, Violation>,
 }
 
-/// What a function does with its caller.
+/// What a function does to its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It returns this.
     Return(u64),
-    /// It waits, and returns 0 when that is over.
+    /// It waits, then returns 0.
     Wait(Wait),
-    /// It waits, and looks again when that is over.
+    /// It waits, then is called again.
     Again(Wait),
-    /// It looks again, without leaving its processor.
+    /// It is called again, without leaving its processor.
     Spin,
 }
 
@@ -93,7 +93,7 @@ pub enum Wait {
     Routine,
 }
 
-/// A thread, by number.
+/// The number of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadId(usize);
 
@@ -112,32 +112,32 @@ struct Activity {
     irql: u8,
     masked: bool,
     state: State,
-    /// Where its stack pointer is when it has returned.
+    /// The stack pointer after it has returned.
     top: u64,
-    /// The lowest address of its stack that was touched.
+    /// The lowest address of its stack that it touched.
     lowest: u64,
-    /// Instructions since it began or last called the system.
+    /// Instructions since it began, or since it last called the system.
     ran: u64,
     /// Instructions since it began.
     ran_in_all: u64,
-    /// The process and the thread that PsGetCurrent... answer.
+    /// The process and the thread that PsGetCurrent... return.
     who: (u32, u32),
     name: &'static str,
-    /// Critical regions that it is in, and how many it was called in.
+    /// The critical regions that it is in, and those that it was called in.
     critical: (u32, u32),
-    /// It is a program's thread, in ring 3 once it has begun.
+    /// Whether it is a program's thread, in ring 3 once it has begun.
     program: bool,
-    /// Nobody asks what it returned.
+    /// No one needs its result.
     detached: bool,
-    /// The DPC or the timer that it runs for, 0 for none.
+    /// The DPC or the timer that it runs for; 0 for none.
     object: u64,
-    /// The trap frame that it was given, 0 for none.
+    /// The trap frame that it was given; 0 for none.
     frame: u64,
-    /// What the HAL goes on with when it is over.
+    /// What the HAL restores when it is over.
     stopped: Option<hal::Stopped>,
-    /// The request that it serves, in whose thread or as its DPC.
+    /// The request that it serves, as its thread or as one of its DPCs.
     request: Option<u64>,
-    /// An overflow: what everything had cost when the driver began to answer it.
+    /// For an overflow: the total cost when the driver began to handle it.
     began: Option<Cost>,
 }
 
@@ -146,11 +146,11 @@ struct Activity {
 pub struct QueuedDpc {
     /// The KDPC's address.
     pub object: u64,
-    /// What is called.
+    /// The routine that is called.
     pub routine: u64,
-    /// With what.
+    /// Its arguments.
     pub arguments: [u64; 3],
-    /// The request whose thread has queued it.
+    /// The request whose thread queued it.
     pub request: Option<u64>,
 }
 
@@ -160,12 +160,12 @@ struct Processor {
     dpcs: VecDeque<QueuedDpc>,
     interrupt: Option<Interrupted>,
     storm: interrupts::Storm,
-    /// It was added. LVTPC is not judged there: what Windows' HAL makes of it while a processor
-    /// joins is in no document.
+    /// It was added at run time. LVTPC is not checked there: no document says what Windows' HAL
+    /// does to it while a processor joins.
     added: bool,
 }
 
-/// A number that two different histories do not share (64-bit FNV-1a).
+/// A hash that two different histories do not share (64-bit FNV-1a).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fingerprint(pub u64);
 
@@ -176,7 +176,7 @@ impl Default for Fingerprint {
 }
 
 impl Fingerprint {
-    /// These bytes come next.
+    /// Appends these bytes.
     pub fn add(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3);
@@ -186,39 +186,39 @@ impl Fingerprint {
 
 /// The machine.
 pub struct Machine {
-    /// The instructions.
+    /// The engine that executes the instructions.
     pub engine: Engine,
-    /// What the kernel keeps.
+    /// The state of the kernel.
     pub kernel: Kernel,
-    /// What the framework keeps.
+    /// The state of the framework.
     pub framework: Framework,
-    /// What decides.
+    /// The source of every decision.
     pub rng: Rng,
     /// What each overflow cost the driver, from its entry to its return.
     pub overflow_costs: Vec<Cost>,
-    /// What requests take, held against their budget.
+    /// What requests take, checked against their budget.
     pub budget: Budget,
     /// Names of what is not modelled.
     pub unmodelled: Vec<String>,
-    /// Interrupts and timers come at any moment, not only from a workload.
+    /// Interrupts and timers come at any moment, not only because of a workload.
     pub disturbed: bool,
-    /// Overflow interrupts that the driver was given.
+    /// Overflow interrupts that were delivered to the driver.
     pub interrupts: u64,
     /// Threads that had to wait for another's lock.
     pub contended: u64,
-    /// Of the order of all calls: two runs that differ in it have differed.
+    /// A hash of the order of all calls: if it differs, two runs have differed.
     pub calls: Fingerprint,
     stubs: Vec<Stub>,
     programs: Programs,
     processors: Vec<Processor>,
     activities: Vec<Activity>,
-    /// Activities that are over, and whose result nobody wants.
+    /// Activities that are over, and whose result no one needs.
     idle: Vec<usize>,
     loaded: Option<usize>,
     running_on: usize,
-    /// The most of any stack that was used, and by what.
+    /// The most that any activity has used of its stack, and which one.
     pub stack_most: (u64, &'static str),
-    /// The most instructions of anything without a call to the system, and by what.
+    /// The most instructions of any activity without a call to the system, and which one.
     pub spin_most: (u64, &'static str),
     /// The most instructions of a handler at PROFILE_LEVEL.
     pub handler_most: u64,
@@ -275,7 +275,8 @@ impl Machine {
         self.stub(modelled, &format!("{module}!{name}"))
     }
 
-    /// The address of a function, whose name is told when it is called and not modelled.
+    /// The address of a stub for a function; if it is called and not modelled, its name is
+    /// reported.
     pub fn stub(&mut self, function: Option<&'static Function>, name: &str) -> u64 {
         let stub = function.map_or_else(
             || {
@@ -288,7 +289,7 @@ impl Machine {
         STUBS + STUB * (self.stubs.len() as u64 - 1)
     }
 
-    /// How many processors there are.
+    /// The number of processors.
     #[must_use]
     pub fn processors(&self) -> usize {
         self.processors.len()
@@ -306,7 +307,7 @@ impl Machine {
         self.caller().map_or(PASSIVE, |activity| activity.irql)
     }
 
-    /// The caller's IRQL is this from now on; answers what it was.
+    /// Sets the caller's IRQL; returns what it was.
     pub fn set_irql(&mut self, irql: u8) -> u8 {
         let Some(id) = self.loaded else {
             return PASSIVE;
@@ -320,20 +321,20 @@ impl Machine {
         self.caller().map_or(SYSTEM, |activity| activity.who)
     }
 
-    /// The request whose thread calls.
+    /// The request whose thread makes the call.
     #[must_use]
     pub fn request_of_caller(&self) -> Option<u64> {
         let caller = self.caller()?;
         caller.request.filter(|_| caller.irql == PASSIVE)
     }
 
-    /// The caller, as a number that tells threads apart.
+    /// A number that identifies the calling thread.
     #[must_use]
     pub fn caller_number(&self) -> usize {
         self.loaded.unwrap_or(usize::MAX)
     }
 
-    /// The caller is in one critical region more: its normal APCs are held back.
+    /// The caller enters one more critical region: its normal APCs are held back.
     pub fn enter_critical_region(&mut self) {
         if let Some(id) = self.loaded {
             self.activities[id].critical.0 += 1;
@@ -361,7 +362,7 @@ impl Machine {
         self.activities.get(self.loaded?)
     }
 
-    /// The machine's time in nanoseconds: that of the processor that is furthest.
+    /// The machine's time in nanoseconds: that of the processor that is furthest ahead.
     #[must_use]
     pub fn now(&self) -> u64 {
         let cpus = &self.engine.bus_ref().cpus;
@@ -369,7 +370,7 @@ impl Machine {
         times.max().unwrap_or(0)
     }
 
-    /// Lets time pass to a moment on every processor.
+    /// Lets time pass up to a moment on every processor.
     pub fn pass_to(&mut self, moment: u64) {
         for cpu in &mut self.engine.bus().cpus {
             if cpu.processor.timestamp() < moment {

@@ -1,6 +1,6 @@
 //! The tool on the shipped driver: `nt-model --sys target/driver/halprof.sys stat`.
 //!
-//! All arguments but `--sys`, `--seed`, `--guest` and `--skid`, which stand first, are those of
+//! All arguments except `--sys`, `--seed`, `--guest` and `--skid`, which come first, are those of
 //! `halprof`.
 #![forbid(unsafe_code)]
 
@@ -17,7 +17,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// The driver, and the one with the interfaces that no processor of Windows 10 x64 has.
+/// The driver, and the one with the interfaces for processors that Windows 10 x64 does not boot on.
 const SHIPPED: &str = "target/driver/halprof.sys";
 const LEGACY: &str = "target/driver/halprof-legacy.sys";
 
@@ -43,7 +43,7 @@ struct Arguments {
     halprof: Vec<OsString>,
 }
 
-/// A program by its name, or else of a file.
+/// A built-in program by its name, otherwise one from a file.
 fn program(text: &str) -> Result<&'static Program, String> {
     if let Some(program) = Program::find(text) {
         return Ok(program);
@@ -62,8 +62,8 @@ impl Arguments {
         })
     }
 
-    /// The file that runs: the one that is named; else the shipped driver, or where that does not
-    /// serve these processors the one that does.
+    /// The file that runs: the one that is named; otherwise the shipped driver, or if that does not
+    /// serve these processors, the one that does.
     fn driver_for(&self, leaves: &[Leaves]) -> PathBuf {
         if let Some(named) = &self.sys {
             return named.clone();
@@ -113,7 +113,7 @@ fn main() -> Result<ExitCode> {
     Ok(ExitCode::FAILURE)
 }
 
-/// What `--machine` names: no installed driver.
+/// The machine that `--machine` names; there is no installed driver.
 fn spec(machine: &str) -> halprof_measure::Result<MachineSpec> {
     if machine == DRIVER {
         return Err(Error::unavailable(

@@ -1,24 +1,24 @@
 //! Addresses, and which bytes the driver may touch.
 //!
 //! The driver's virtual addresses are high, as in a kernel; what the engine calls physical is their
-//! low half. What programs have in ring 3 is above it. All memory that the driver gets stands in one arena, where a shadow says of every byte
-//! whether it may be touched: so an access one byte beyond an allocation, or into one that was
-//! freed, is found when it happens.
+//! low half. The memory of programs in ring 3 is above it. All memory that the driver gets is in
+//! one arena, with a shadow that says for every byte whether it may be accessed: so an access one
+//! byte beyond an allocation, or to one that was freed, is found when it happens.
 
 use crate::rules::{Rule, Violation};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Where the image is mapped.
 pub const IMAGE: u64 = 0xFFFF_F800_1000_0000;
-/// Where the functions of the kernel and the framework stand: each a stub of [`STUB`] bytes.
+/// The functions of the kernel and the framework: each is a stub of [`STUB`] bytes.
 pub const STUBS: u64 = 0xFFFF_F800_0800_0000;
-/// Bytes of a stub.
+/// Bytes in a stub.
 pub const STUB: u64 = 16;
-/// Room for stubs.
+/// Bytes for all stubs.
 pub const STUBS_SIZE: u64 = 0x1_0000;
 /// Data that the kernel exports.
 pub const EXPORTS: u64 = 0xFFFF_F800_0900_0000;
-/// Room for it.
+/// Bytes for it.
 pub const EXPORTS_SIZE: u64 = 0x1_0000;
 /// The arena.
 pub const ARENA: u64 = 0xFFFF_F800_2000_0000;
@@ -28,19 +28,19 @@ pub const ARENA_SIZE: u64 = 0x4000_0000;
 pub const APIC: u64 = 0xFFFF_F800_0A00_0000;
 /// The stacks of programs: one for each processor.
 pub const USER_STACKS: u64 = 0x10_0000;
-/// Room for them: more than for the processors that Windows can have.
+/// Bytes for all of them: enough for more processors than Windows supports.
 pub const USER_STACKS_SIZE: u64 = 4096 * USER_STACK;
 const USER_STACK: u64 = PAGE;
 /// A page.
 pub const PAGE: u64 = 0x1000;
 
-/// The engine's address of a virtual one.
+/// The engine's address for a virtual one.
 #[must_use]
 pub const fn physical(address: u64) -> u64 {
     address & 0xFFFF_FFFF | (is_user(address) as u64) << 32
 }
 
-/// The end of a program's stack, where it is empty.
+/// The end of a program's stack, which is the stack pointer when it is empty.
 #[must_use]
 pub const fn user_stack(processor: usize) -> u64 {
     USER_STACKS + USER_STACK * (processor as u64 + 1)
@@ -52,19 +52,19 @@ pub const fn is_user(address: u64) -> bool {
     address >> 47 == 0
 }
 
-/// Bytes that one byte of the shadow tells of.
+/// Bytes that one byte of the shadow describes.
 const GRAIN: u64 = 8;
-/// Freed allocations that are not used again yet.
+/// The number of freed allocations that are not reused yet.
 const QUARANTINE: usize = 256;
 
 /// An allocation.
 #[derive(Clone, Copy, Debug)]
 pub struct Allocation {
-    /// Bytes asked for.
+    /// The requested size in bytes.
     pub size: u64,
-    /// Bytes that it takes.
+    /// The bytes that it occupies.
     room: u64,
-    /// The tag, 0 for what is the kernel's own.
+    /// The tag; 0 for the kernel's own allocations.
     pub tag: u32,
 }
 
@@ -75,7 +75,7 @@ pub struct Arena {
     freed: VecDeque<(u64, u64)>,
     free: BTreeMap<u64, Vec<u64>>,
     next: u64,
-    /// Bytes of pool in use by the driver, and the most there ever were.
+    /// Bytes of pool in use by the driver, now and at most.
     pub pool: (u64, u64),
 }
 
@@ -93,8 +93,8 @@ impl Default for Arena {
 }
 
 impl Arena {
-    /// Takes `size` bytes, page-aligned from a page on, with room before and after that nobody may
-    /// touch. `None` where the arena is full.
+    /// Allocates `size` bytes, page-aligned if it is at least a page, with inaccessible bytes
+    /// before and after. `None` if the arena is full.
     pub fn allocate(&mut self, size: u64, tag: u32) -> Option<u64> {
         let unit = if size >= PAGE { PAGE } else { 64 };
         let room = size.max(1).next_multiple_of(unit) + unit;
@@ -116,7 +116,7 @@ impl Arena {
         Some(at)
     }
 
-    /// Gives an allocation back; its bytes may not be touched from now on.
+    /// Frees an allocation; its bytes may not be accessed from now on.
     pub fn free(&mut self, at: u64, tag: u32) -> Result<(), Violation> {
         let broken = |what: String| Err(Violation::new(Rule::PoolFree, what));
         let Some(allocation) = self.live.remove(&at) else {
@@ -141,26 +141,26 @@ impl Arena {
         Ok(())
     }
 
-    /// The bytes of an allocation; 0 where there is none.
+    /// The size of an allocation; 0 if there is none.
     #[must_use]
     pub fn size_of(&self, at: u64) -> u64 {
         self.live.get(&at).map_or(0, |allocation| allocation.size)
     }
 
-    /// Everything that is allocated: where, and how many bytes.
+    /// All allocations: address, and size in bytes.
     pub fn allocated(&self) -> impl Iterator<Item = (u64, u64)> {
         self.live
             .iter()
             .map(|(at, allocation)| (*at, allocation.size))
     }
 
-    /// The driver's allocations that are not freed.
+    /// The driver's allocations that have not been freed.
     pub fn leaks(&self) -> impl Iterator<Item = (u64, &Allocation)> {
         let live = self.live.iter().map(|(at, allocation)| (*at, allocation));
         live.filter(|(_, allocation)| allocation.tag != 0)
     }
 
-    /// Whether all of `size` bytes may be touched.
+    /// Whether all of `size` bytes may be accessed.
     #[must_use]
     pub fn allows(&self, at: u64, size: u64) -> bool {
         let Some(offset) = at.checked_sub(ARENA) else {

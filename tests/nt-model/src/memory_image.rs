@@ -1,7 +1,7 @@
-//! The memory of a machine as a kernel dump holds it, in a folder.
+//! The memory of a machine, as in a kernel dump, written to a folder.
 //!
-//! `memory.bin` has the bytes: the driver's image, then all that is allocated. `memory.json` says at
-//! which addresses they stood, one range after the other.
+//! `memory.bin` has the bytes: the driver's image, then all allocations. `memory.json` gives their
+//! addresses, one range after the other.
 
 use crate::machine::Machine;
 use crate::memory::IMAGE;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
 
-/// What a debugger's first page of an image is enough for: its headers.
+/// Enough for what a debugger reads first of an image: its headers.
 const HEADERS: usize = 0x1000;
 
 /// Writes the memory of a machine between two instructions.

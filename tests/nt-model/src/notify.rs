@@ -1,8 +1,9 @@
-//! Processes and images, and the routines that drivers have for them.
+//! Processes and images, and the routines that drivers register for them.
 //!
-//! A process is told of in its own order, several at the same time: one lane each. The routines run at
-//! PASSIVE_LEVEL in a critical region; one that is removed is not called again, and removing it waits
-//! until it has returned (pages of PsSetCreateProcessNotifyRoutine, PsSetLoadImageNotifyRoutine and
+//! The events of one process are reported in order, those of several processes concurrently: each
+//! has a lane. The routines run at PASSIVE_LEVEL in a critical region; one that is removed is not
+//! called again, and removing it waits until it has returned (pages of
+//! PsSetCreateProcessNotifyRoutine, PsSetLoadImageNotifyRoutine and
 //! PsRemoveLoadImageNotifyRoutine).
 
 use crate::machine::{Machine, Outcome, SYSTEM, ThreadId, Wait};
@@ -13,14 +14,14 @@ const SUCCESS: u64 = 0;
 const INVALID_PARAMETER: u64 = 0xC000_000D;
 const INSUFFICIENT_RESOURCES: u64 = 0xC000_009A;
 const PROCEDURE_NOT_FOUND: u64 = 0xC000_007A;
-/// Routines of each kind that all drivers together may have.
+/// The most routines of each kind that all drivers together may register.
 const ROUTINES_MAX: usize = 64;
-/// The lanes that a disturbed machine has under way at most.
+/// The most lanes that a disturbed machine has at once.
 const LANES: usize = 3;
-/// What the image of a process that a disturbance starts is called.
+/// The name of the image of a process that a disturbance starts.
 const DISTURBER: &str = r"\Device\HarddiskVolume3\Windows\System32\short.exe";
 
-/// What may be told.
+/// An event that may be reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
     /// A process was created: itself, its parent.
@@ -31,16 +32,16 @@ pub enum News {
     Image(Mapped),
 }
 
-/// An image that was mapped.
+/// A mapped image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapped {
-    /// The process, 0 for a driver.
+    /// The process; 0 for a driver.
     pub process: u32,
     /// Its first address.
     pub start: u64,
     /// Its bytes.
     pub bytes: u64,
-    /// Its path, where Windows gives one.
+    /// Its path, if Windows gives one.
     pub path: Option<String>,
 }
 
@@ -65,20 +66,20 @@ impl Kind {
 #[derive(Debug, Default)]
 struct Routines {
     ours: Option<u64>,
-    /// Ours is being removed: it is not called any more, and may still be running.
+    /// Ours is being removed: it is not called any more, but may still be running.
     removing: bool,
-    /// Other drivers'.
+    /// The number of other drivers' routines.
     others: usize,
 }
 
-/// A process whose news are told one after the other.
+/// A process whose events are reported one after the other.
 #[derive(Debug, Default)]
 struct Lane {
     news: VecDeque<News>,
     thread: Option<ThreadId>,
 }
 
-/// What the kernel keeps of them.
+/// The kernel's state for them.
 #[derive(Debug, Default)]
 pub struct Notify {
     processes: Routines,
@@ -89,9 +90,9 @@ pub struct Notify {
     pub told: u64,
     /// How often removing one had to wait for it.
     pub waited: u64,
-    /// A process starts when so many instructions have been executed in all.
+    /// A process starts when this many instructions have been executed in all.
     at: Option<u64>,
-    /// A process starts so many instructions after a removal has begun.
+    /// A process starts this many instructions after a removal has begun.
     after_removal: Option<u64>,
 }
 
@@ -103,7 +104,7 @@ impl Notify {
         }
     }
 
-    /// So many routines of each kind are other drivers'.
+    /// Sets how many routines of each kind other drivers have.
     pub const fn set_others(&mut self, processes: usize, images: usize) {
         self.processes.others = processes;
         self.images.others = images;
@@ -128,7 +129,7 @@ impl Notify {
 }
 
 impl Machine {
-    /// All this happens to one process, one after the other, from now on.
+    /// All these events happen to one process, one after the other, from now on.
     pub fn tell(&mut self, news: impl IntoIterator<Item = News>) {
         let news = news.into_iter().collect();
         self.kernel.notify.lanes.push(Lane { news, thread: None });
@@ -149,13 +150,14 @@ impl Machine {
         ]);
     }
 
-    /// A short-lived process starts so many instructions from now.
+    /// A short-lived process starts after this many further instructions.
     pub fn start_a_process_after(&mut self, instructions: u64) {
         let now = self.engine.bus().executed;
         self.kernel.notify.at = Some(now + instructions);
     }
 
-    /// A short-lived process starts so many instructions after the next removal of a routine has begun.
+    /// A short-lived process starts this many instructions after the next removal of a routine has
+    /// begun.
     pub fn start_a_process_in_a_removal(&mut self, instructions: u64) {
         self.kernel.notify.after_removal = Some(instructions);
     }
@@ -181,7 +183,7 @@ impl Machine {
         }
     }
 
-    /// Calls the routine for the next news of each lane that has none under way.
+    /// Calls the routine for the next event of each lane that has no call under way.
     pub(crate) fn go_on_telling(&mut self) -> Result<(), Violation> {
         for index in 0..self.kernel.notify.lanes.len() {
             let thread = self.kernel.notify.lanes[index].thread;
@@ -202,7 +204,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Begins the call of the routine that is registered for this, if one is.
+    /// Begins the call of the routine registered for this event, if there is one.
     fn call_routine(&mut self, news: &News) -> Result<Option<ThreadId>, Violation> {
         let kind = match news {
             News::Image(_) => Kind::Image,
@@ -222,8 +224,8 @@ impl Machine {
         Ok(Some(thread))
     }
 
-    /// FullImageName, ProcessId, ImageInfo; and the memory that has them: IMAGE_INFO, UNICODE_STRING
-    /// and the path, which no zero ends (ntddk.h).
+    /// FullImageName, ProcessId, ImageInfo; and the memory that holds them: IMAGE_INFO,
+    /// UNICODE_STRING and the path, which is not terminated by a zero (ntddk.h).
     fn image_arguments(&mut self, image: &Mapped) -> Result<(Vec<u64>, u64), Violation> {
         const STRING: u64 = 0x28;
         const PATH: u64 = STRING + 0x10;

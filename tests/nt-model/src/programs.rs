@@ -1,7 +1,7 @@
 //! Programs for the guest feed: real x86-64 code that runs in ring 3, and what it retires.
 //!
 //! A program is a function that its thread calls and that returns. What it retires follows from the
-//! code as it is written here, and is no measurement. The code of a PE file runs too, if it stands at
+//! code as it is written here, and is not measured. The code of a PE file can run too, if it is at
 //! [`CODE`], needs no data of its own and calls nothing outside.
 
 use anyhow::{Context, Result, ensure};
@@ -13,21 +13,22 @@ use object::read::pe::PeFile64;
 use object::{LittleEndian, Object, ObjectSection};
 use std::path::Path;
 
-/// Where a program's code stands: the modelled user code's place, the end exclusive.
+/// The addresses of a program's code, the same as the modelled user code's; the end is exclusive.
 pub const CODE: (u64, u64) = sim::workload::USER_CODE;
-/// Where a program returns to: its thread is over there and retires nothing more.
+/// The return address of a program: its thread ends there and retires nothing more.
 pub const EXIT: u64 = CODE.1 - 16;
-/// Rounds of a program unless somebody wants others.
+/// The default number of rounds of a program.
 pub const ROUNDS: u32 = 100_000;
 
 /// What one run of a program retires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Amounts {
-    /// Instructions; one that repeats itself (REP) is one.
+    /// Instructions; one that repeats (REP) counts once.
     pub instructions: u64,
     /// Calls, returns, and jumps taken or not.
     pub branches: u64,
-    /// Loads and stores of data, the stack's among them; what loads and stores is both.
+    /// Loads and stores of data, including those to the stack; an instruction that does both counts
+    /// as two.
     pub accesses: u64,
 }
 
@@ -37,18 +38,18 @@ pub struct Program {
     pub name: &'static str,
     /// What it does.
     pub what: &'static str,
-    /// What so many rounds of it retire; of a file zeros, because nobody knows it beforehand.
+    /// What this many rounds of it retire; zeros for a file, where it is not known beforehand.
     pub amounts: fn(u64) -> Amounts,
-    /// Its module: the first address, and the first behind it.
+    /// Its module: the first address, and the first one after it.
     pub module: (u64, u64),
     code: Code,
 }
 
 /// Where a program's code comes from.
 enum Code {
-    /// It is written here, for so many rounds.
+    /// It is written here, for a given number of rounds.
     Written(fn(&mut CodeAssembler, u32) -> Result<(), IcedError>),
-    /// It was read from a file, which decides how many rounds it goes.
+    /// It was read from a file, which decides the number of rounds.
     Read(&'static [u8]),
 }
 
@@ -101,7 +102,7 @@ pub const PROGRAMS: &[Program] = &[
 ];
 
 impl Program {
-    /// The program of a name.
+    /// The program with this name.
     #[must_use]
     pub fn find(name: &str) -> Option<&'static Self> {
         PROGRAMS.iter().find(|program| program.name == name)
@@ -110,7 +111,7 @@ impl Program {
     /// The program in a PE file. It lives as long as this process.
     ///
     /// # Errors
-    /// Where it is none that can run here.
+    /// If the file cannot be read or cannot run here.
     pub fn read(path: &Path) -> Result<&'static Self> {
         let bytes = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
         let file = PeFile64::parse(&*bytes).context("it is no PE file of x64")?;
@@ -129,7 +130,7 @@ impl Program {
         );
         let code = file.sections().find(|section| section.address() == CODE.0);
         let code = code.context("no section begins at its entry")?.data()?;
-        // What is behind the code in its last page is padding.
+        // What follows the code in its last page is padding.
         let end = code
             .iter()
             .rposition(|&byte| byte != 0)
@@ -157,7 +158,7 @@ impl Program {
         })))
     }
 
-    /// Its code for so many rounds, at least one, to stand at [`CODE`].
+    /// Its code for this many rounds, at least one, to be placed at [`CODE`].
     pub fn code(&self, rounds: u32) -> Result<Vec<u8>, IcedError> {
         match self.code {
             Code::Read(code) => Ok(code.to_vec()),

@@ -1,12 +1,13 @@
-//! Which registers the driver may write, and what it must leave as it was.
+//! Which registers the driver may write, and what it must restore.
 //!
-//! The counters are the driver's from HalAllocateHardwareCounters to HalFreeHardwareCounters: all of
-//! them, or those of the ranges that it has asked for. The control registers that all counters
-//! share are not: another owner's bits in them (Windows' own, a hypervisor's agent's) stay as they
-//! are. A counter is the driver's once it has written it. When it gives the counters back, and when
-//! the machine goes to sleep, its selects, its fields of the fixed counters' control and its
-//! counters are 0, its bits of the global control are what they were when it came or the machine
-//! woke, branch recording is as it was and its records are empty, and every other bit is what it was.
+//! The counters belong to the driver from HalAllocateHardwareCounters to HalFreeHardwareCounters:
+//! all of them, or those of the ranges that it has requested. The control registers that all
+//! counters share do not: another owner's bits in them (Windows' own, a hypervisor's agent's) stay
+//! as they are. A counter is the driver's once it has written it. When it releases the counters,
+//! and when the machine goes to sleep, its selects, its fields of the fixed counters' control and
+//! its counters are 0, its bits of the global control are what they were when it reserved the
+//! counters or the machine woke, branch recording is as it was and its records are empty, and every
+//! other bit is what it was.
 
 use crate::rules::{Rule, Violation};
 use hal_profile::machine::{CR4_PCE, Machine as _};
@@ -15,7 +16,8 @@ use sim::host::Cpu;
 use sim::unkind::{Behaviour, LATE_STOP};
 use std::collections::BTreeMap;
 
-/// The mask bit of LVTPC (SDM, "Local Vector Table"): the one that the driver may change there.
+/// The mask bit of LVTPC (SDM, "Local Vector Table"): the only bit that the driver may change
+/// there.
 const LVTPC_MASK: u64 = 1 << 16;
 /// CPUID.1 ECX: a hypervisor is present.
 const HYPERVISOR: u32 = 1 << 31;
@@ -37,14 +39,14 @@ enum Unit {
     Amd,
 }
 
-/// What a register is.
+/// The role of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
-    /// Counter number of the row's offset.
+    /// A counter, numbered by its offset in the row.
     Counter,
-    /// The same, fixed.
+    /// The same for a fixed counter.
     Fixed,
-    /// The select of a counter; nothing counts with it while it has this value.
+    /// The select of a counter, which counts nothing while it has this value.
     Select(u64),
     /// One bit for each counter, fixed ones from 32 on.
     Global,
@@ -52,23 +54,23 @@ enum Role {
     FixedControl,
     /// 16 bits for each counter.
     Halves,
-    /// Who records branches, and how: these bits are the driver's while it does, and in the end as
-    /// they were.
+    /// Who records branches, and how: these bits are the driver's while it records, and must be
+    /// restored in the end.
     Branches(u64),
-    /// A part of a branch record: the driver empties it, and leaves none behind.
+    /// A part of a branch record: the driver clears it, and must leave it empty.
     Record,
-    /// Nothing to look at: what is written is an acknowledgement, or goes with a select.
+    /// Not checked: a write is an acknowledgement, or accompanies a select.
     Other,
 }
 
-/// Registers of one role: unit, first, how many, stride.
+/// Registers with one role: unit, first, number, stride.
 struct Row(Unit, u32, u32, u32, Role);
 
-/// A CCCR that is off: ACTIVE_THREAD is 3 always.
+/// A CCCR that is off: ACTIVE_THREAD is always 3.
 const CCCR_OFF: u64 = 3 << 16;
 
-/// What may be written. Intel: SDM, "Model-Specific Registers (MSRs)"; AMD: APM, "Performance Monitoring Counters", and the
-/// PPR's "Core Performance Monitor Counters".
+/// What may be written. Intel: SDM, "Model-Specific Registers (MSRs)"; AMD: APM, "Performance
+/// Monitoring Counters", and the PPR's "Core Performance Monitor Counters".
 const WRITABLE: &[Row] = &[
     // IA32_PERFEVTSELx, IA32_PMCx, IA32_A_PMCx (architectural MSRs).
     Row(Unit::Architectural, 0x186, 10, 1, Role::Select(0)),
@@ -91,7 +93,7 @@ const WRITABLE: &[Row] = &[
     Row(Unit::Architectural, 0x1C8, 1, 1, Role::Branches(u64::MAX)),
     Row(Unit::Architectural, 0x14CE, 2, 1, Role::Branches(u64::MAX)),
     // MSR_LASTBRANCH_x_FROM_IP and TO_IP, MSR_LBR_INFO_x; IA32_LBR_x_FROM_IP, TO_IP and INFO, which
-    // a write of IA32_LBR_DEPTH empties.
+    // a write to IA32_LBR_DEPTH clears.
     Row(Unit::Architectural, 0x680, 32, 1, Role::Record),
     Row(Unit::Architectural, 0x6C0, 32, 1, Role::Record),
     Row(Unit::Architectural, 0xDC0, 32, 1, Role::Record),
@@ -123,7 +125,7 @@ const WRITABLE: &[Row] = &[
     Row(Unit::Amd, 0xC001_0300, 32, 1, Role::Record),
 ];
 
-/// Where fixed counters begin in the global registers.
+/// The first bit of fixed counters in the global registers.
 pub const FIXED: u32 = 32;
 
 impl Row {
@@ -133,7 +135,7 @@ impl Row {
     }
 }
 
-/// The unit by vendor, family and leaf 0x0A: what the manuals go by, whatever the driver thinks.
+/// The unit by vendor, family and leaf 0x0A, as the manuals define it, whatever the driver thinks.
 fn unit(cpu: &Cpu) -> Option<Unit> {
     let vendor = cpu.cpuid(0, 0).ebx.to_le_bytes();
     let signature = cpu.cpuid(1, 0).eax;
@@ -148,7 +150,7 @@ fn unit(cpu: &Cpu) -> Option<Unit> {
     }
 }
 
-/// Whether processors have counters that the shipped driver does not serve: Pentium's or P6's.
+/// Whether processors have counters that the shipped driver does not serve: the Pentium's or P6's.
 #[must_use]
 pub fn is_legacy(leaves: &[Leaves]) -> bool {
     sim::machine::processors(leaves)
@@ -166,24 +168,24 @@ fn rows(cpu: &Cpu) -> impl Iterator<Item = &'static Row> {
 pub struct Watched {
     /// The counters that the driver has written, as bits of the global registers.
     ours: u64,
-    /// The driver has written a register of branch recording.
+    /// Whether the driver has written a register of branch recording.
     branches: bool,
-    /// What the shared registers were when the counters were given, or when the machine woke.
+    /// The values of the shared registers when the counters were reserved, or when the machine
+    /// woke.
     before: Vec<(u32, u64)>,
 }
 
 /// All processors' registers.
 #[derive(Default)]
 pub struct Registers {
-    /// The counters that are reserved, as bits of the global registers; none where there is no
-    /// reservation.
+    /// The reserved counters, as bits of the global registers; `None` without a reservation.
     reserved: Option<u64>,
     watched: Vec<Watched>,
-    /// CR4.PCE of the processors where the driver has written CR4, as it was before the first time
-    /// since the machine was booted or woke.
+    /// CR4.PCE of the processors where the driver has written CR4, as it was before the first such
+    /// write since the machine booted or woke.
     pce_found: BTreeMap<usize, u64>,
-    /// The driver has had its own handler while the counters were reserved: only then is LVTPC's
-    /// mask its business.
+    /// Whether the driver has had its own handler while the counters were reserved: only then may
+    /// it change LVTPC's mask.
     pub handled: bool,
 }
 
@@ -229,8 +231,8 @@ impl Registers {
         Ok(())
     }
 
-    /// The driver is about to write CR4: PCE alone may change, and nothing under a hypervisor, which
-    /// decides what becomes of it (SDM, "Instructions That Cause VM Exits Conditionally").
+    /// The driver is about to write CR4: only PCE may change, and nothing under a hypervisor, which
+    /// decides the outcome (SDM, "Instructions That Cause VM Exits Conditionally").
     pub fn write_cr4(&mut self, cpu: &Cpu, index: usize, value: u64) -> Result<(), Violation> {
         let before = cpu.processor.cr4();
         if cpu.cpuid(1, 0).ecx & HYPERVISOR != 0 {
@@ -290,15 +292,15 @@ impl Registers {
         Err(Violation::new(Rule::Unreserved, what))
     }
 
-    /// These counters are the driver's now, as bits of the global registers.
+    /// These counters now belong to the driver, as bits of the global registers.
     pub fn reserve(&mut self, cpus: &mut [Cpu], counters: u64) {
         self.reserved = Some(counters);
         self.handled = false;
         self.watched = cpus.iter_mut().map(Watched::new).collect();
     }
 
-    /// All registers were lost in sleep. What reset and firmware have made of them is what the driver
-    /// finds, and a counter is its own again once it has written it.
+    /// All registers were lost in sleep. Their state after reset and firmware is what the driver
+    /// finds, and a counter is the driver's again only once it has written it.
     pub fn renew(&mut self, cpus: &mut [Cpu]) {
         self.pce_found.clear();
         for (watched, cpu) in self.watched.iter_mut().zip(cpus) {
@@ -313,12 +315,12 @@ impl Registers {
         }
     }
 
-    /// The driver gives the counters back.
+    /// The driver releases the counters.
     ///
     /// `in_callback`: processors on which the HAL has stopped all counters for a callback, and will
     /// start them again when that returns.
     ///
-    /// Where it has had a handler, answers the processors on which LVTPC is masked.
+    /// If the driver has had a handler, returns the processors on which LVTPC is masked.
     pub fn release(
         &mut self,
         cpus: &mut [Cpu],
@@ -332,7 +334,7 @@ impl Registers {
         Ok(self.handled.then(|| masked.collect()))
     }
 
-    /// Nothing of the driver's may be left, and nothing of another's changed.
+    /// Nothing of the driver's may be left, and nothing of others' may have changed.
     pub fn check(&self, cpus: &mut [Cpu]) -> Result<(), Violation> {
         self.check_but(cpus, &[])
     }
@@ -386,7 +388,7 @@ impl Watched {
             };
             let left = (now ^ end) & ours & !either;
             let counts = matches!(role, Role::Counter | Role::Fixed);
-            // A counter that stops late counts on after it was written.
+            // A counter that stops late goes on counting after it was written.
             let late = counts && cpu.processor.unkind().has(Behaviour::LateStop);
             if left != 0 && !(late && now.wrapping_sub(end) <= LATE_STOP) {
                 let what = format!("register {msr:#x} is left {now:#x}, not {end:#x} in {ours:#x}");
@@ -394,7 +396,8 @@ impl Watched {
             }
             let mut changed = (now ^ before) & !ours & !either;
             if matches!(role, Role::Global) && freezes_on_pmi(cpu) {
-                // A freeze of versions 2 and 3 clears all bits; others' are theirs to set again.
+                // A freeze of versions 2 and 3 clears all bits; it is up to the others to set
+                // theirs again.
                 changed &= now;
             }
             if changed != 0 && !counts {
@@ -405,7 +408,8 @@ impl Watched {
         Ok(())
     }
 
-    /// As they were found, and no record left; what somebody else has begun meanwhile is theirs.
+    /// They must be as they were found, with no record left; what someone else has begun meanwhile
+    /// belongs to them.
     fn check_branches(
         &self,
         cpu: &Cpu,
@@ -439,7 +443,7 @@ impl Watched {
             }
         };
         match role {
-            // ACTIVE_THREAD must be written as ones, whatever reset has made of it.
+            // ACTIVE_THREAD must be written as ones, whatever its value after reset.
             Role::Select(off) => (whole(number), off),
             Role::Counter => (whole(number), 0),
             Role::Fixed => (whole(FIXED + number), 0),
@@ -451,13 +455,13 @@ impl Watched {
     }
 }
 
-/// IA32_DEBUGCTL.FREEZE_PERFMON_ON_PMI, which somebody has set.
+/// Whether someone has set IA32_DEBUGCTL.FREEZE_PERFMON_ON_PMI.
 fn freezes_on_pmi(cpu: &mut Cpu) -> bool {
     read(cpu, 0x1D9).is_some_and(|value| value >> 12 & 1 != 0)
 }
 
-/// The counters that a write concerns, as bits of the global registers. In a register that several
-/// share it is those whose part changes; an acknowledgement concerns those whose bits are set.
+/// The counters that a write affects, as bits of the global registers. In a register that several
+/// counters share, those whose part changes; an acknowledgement affects those whose bits are set.
 fn touched(cpu: &mut Cpu, role: Role, number: u32, msr: u32, value: u64) -> u64 {
     let changed = value ^ read(cpu, msr).unwrap_or(value);
     let parts = |first: u32, bits: u32| {
@@ -471,7 +475,7 @@ fn touched(cpu: &mut Cpu, role: Role, number: u32, msr: u32, value: u64) -> u64 
         Role::Global => changed,
         Role::FixedControl => parts(FIXED, 4),
         Role::Halves => parts(0, 16),
-        // Only with the overflow interrupt, and so the whole unit.
+        // Used only with the overflow interrupt, and so with the whole unit.
         Role::Branches(_) | Role::Record => WHOLE_UNIT,
         Role::Other if ACKNOWLEDGEMENTS.contains(&msr) => value,
         Role::Other => 0,
@@ -481,14 +485,14 @@ fn touched(cpu: &mut Cpu, role: Role, number: u32, msr: u32, value: u64) -> u64 
 /// IA32_PERF_GLOBAL_STATUS_RESET and PerfCntrGlobalStatusClr.
 const ACKNOWLEDGEMENTS: [u32; 2] = [0x390, 0xC000_0302];
 
-/// A register, where it is there.
+/// The value of a register, if it exists.
 fn read(cpu: &mut Cpu, msr: u32) -> Option<u64> {
     cpu.processor
         .unobserved(|processor| processor.rdmsr(msr))
         .ok()
 }
 
-/// LVTPC; 0 where there is no local APIC.
+/// LVTPC; 0 if there is no local APIC.
 fn lvtpc(cpu: &mut Cpu) -> u64 {
     let page = |cpu: &mut Cpu| {
         let processor = &mut cpu.processor;

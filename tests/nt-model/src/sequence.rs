@@ -1,4 +1,4 @@
-//! Sequences of what clients and the system do, made from a seed, and played on a machine.
+//! Sequences of what clients and the system do, generated from a seed and played on a machine.
 
 use crate::device::{Device, File};
 use crate::rules::Violation;
@@ -19,18 +19,18 @@ pub enum Action {
     Open(u32, u32, Vec<Access>),
     /// A handle is closed, or its process ends.
     Close(u32),
-    /// A request, with room for so many bytes of reply.
+    /// A request, with room for this many bytes of reply.
     Request(u32, RequestCode, Vec<u8>, usize),
     /// A workload begins.
     Begin,
-    /// It goes on for so many nanoseconds.
+    /// It goes on for this many nanoseconds.
     Advance(u64),
     /// The machine sleeps and wakes.
     Sleep,
 }
 
 impl Action {
-    /// Does it, with the handles that are open; answers the reply of a request.
+    /// Performs it, with the open handles; returns the reply of a request.
     pub fn perform<P: Player>(
         self,
         player: &mut P,
@@ -63,9 +63,9 @@ impl Action {
     }
 }
 
-/// Who plays.
+/// The machine on which a sequence is played.
 pub trait Player {
-    /// What a handle is.
+    /// The type of its handles.
     type Handle;
     /// See [`Action::Open`].
     fn open(&mut self, process: u32, rights: &[Access]) -> Result<Self::Handle, Violation>;
@@ -87,10 +87,11 @@ pub trait Player {
     fn sleep_and_wake(&mut self) -> Result<(), Violation>;
 }
 
-/// What came of a sequence's requests: status and reply of each, in order.
+/// The results of a sequence's requests: status and reply of each, in order.
 pub type Replies = Vec<(NtStatus, Vec<u8>)>;
 
-/// Makes and plays a sequence at once, as what a good client asks next depends on the replies.
+/// Generates and plays a sequence at the same time, because a correct client's next request depends
+/// on the replies.
 pub struct Sequence<'a> {
     rng: Rng,
     workload: &'a Workload,
@@ -100,7 +101,7 @@ pub struct Sequence<'a> {
 }
 
 impl<'a> Sequence<'a> {
-    /// The sequence of a seed.
+    /// The sequence for a seed.
     #[must_use]
     pub fn new(seed: u64, workload: &'a Workload) -> Self {
         Self {
@@ -112,7 +113,7 @@ impl<'a> Sequence<'a> {
         }
     }
 
-    /// Plays so many actions, then closes every handle; answers every reply.
+    /// Plays this many actions, then closes every handle; returns every reply.
     pub fn play(
         mut self,
         player: &mut impl Player,

@@ -1,7 +1,7 @@
 //! A long randomized run: machine after machine, each with many sequences of [`crate::traffic`].
 //!
-//! A life is one machine: its seed decides the model, how many processors, what is unkind about
-//! them, and every sequence. So the seed of a life replays it.
+//! A life is one machine: its seed decides the model, the number of processors, their unkind
+//! behaviours, and every sequence. So the seed of a life replays it.
 
 use crate::device::Device;
 use crate::machine::Fingerprint;
@@ -19,31 +19,31 @@ use std::time::{Duration, Instant};
 
 /// Sequences on one machine.
 pub const SEQUENCES: u64 = 50;
-/// Actions in one sequence, at most; at least a few.
+/// The most actions in one sequence; there are always at least a few.
 const ACTIONS: usize = 60;
 const FEWEST_ACTIONS: usize = 8;
-/// Unkind behaviours of one machine, at most.
+/// The most unkind behaviours of one machine.
 const BEHAVIOURS: usize = 3;
-/// Processors of one machine, at most.
+/// The most processors of one machine.
 const PROCESSORS: usize = 3;
 const WORK: &str = "instructions=3000000,cycles=5000000,branches=70000,processors=all";
 
-/// What came of a life.
+/// The results of a life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Life {
     /// Sequences that were played.
     pub sequences: u64,
-    /// Instructions of the driver's that were executed.
+    /// Instructions of the driver that were executed.
     pub instructions: u64,
-    /// Overflow interrupts that it was given.
+    /// Overflow interrupts that were delivered to it.
     pub interrupts: u64,
     /// Threads that had to wait for another's lock.
     pub contended: u64,
     /// Calls that were made to fail.
     pub faults: u64,
-    /// Of the order of all calls that it made.
+    /// A hash of the order of all its calls.
     pub calls: Fingerprint,
-    /// Of all sequences.
+    /// The totals of all sequences.
     pub told: Told,
 }
 
@@ -68,7 +68,7 @@ impl std::fmt::Display for Failure {
     }
 }
 
-/// Lives the life of a seed, with so many sequences.
+/// Runs the life of a seed, with this many sequences.
 pub fn live(file: &[u8], seed: u64, sequences: u64) -> Result<Life, Box<Failure>> {
     let mut rng = Rng::with_seed(seed);
     let model = &MODELS[rng.usize(..MODELS.len())];
@@ -117,11 +117,11 @@ pub fn live(file: &[u8], seed: u64, sequences: u64) -> Result<Life, Box<Failure>
     }
 }
 
-/// The unkind behaviours of a life: none in one of two, else up to [`BEHAVIOURS`]. They are drawn
-/// apart from all else, so that a kind life is the same without them.
+/// The unkind behaviours of a life: none in half of the lives, otherwise up to [`BEHAVIOURS`]. They
+/// are drawn separately from everything else, so that a life without them is unchanged.
 ///
-/// No storm on AMD: the delivery does not mask LVTPC there, so that one whose handler is gone, or
-/// that the HAL answers by its callback, would have no end.
+/// No storm on AMD: delivery does not mask LVTPC there, so a storm whose handler is removed, or
+/// that the HAL answers with its callback, would never end.
 fn unkind(seed: u64, leaves: &Leaves) -> Unkind {
     const AUTHENTIC_AMD: u32 = 0x6874_7541;
     let amd = leaves.get(0, 0).ebx == AUTHENTIC_AMD;
@@ -155,17 +155,17 @@ fn short(action: &Action) -> String {
     }
 }
 
-/// How long to go on: at least one of the two ends it.
+/// When to stop: at least one of the two must be set.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
-    /// Lives.
+    /// The number of lives.
     pub lives: u64,
-    /// Time.
+    /// The time.
     pub time: Duration,
 }
 
-/// Lives on every processor of this machine, seeds counting up from `first`; all that was told, or
-/// the failure with the lowest seed among those that came.
+/// Runs lives on every processor of this computer, with seeds counting up from `first`; returns the
+/// totals, or the failure with the lowest seed among those found.
 pub fn soak(file: &[u8], first: u64, limit: Limit, threads: usize) -> Result<Life, Box<Failure>> {
     let (next, failed) = (AtomicU64::new(0), AtomicBool::new(false));
     let total = Mutex::new(Life::default());

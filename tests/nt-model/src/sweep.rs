@@ -1,8 +1,8 @@
 //! Sampling, run after run, with interrupts that come later and later: `record -e TotalIssues:4096
-//! -C 0 --guest loop --skid K` for every K, with the set-up shared.
+//! -C 0 --guest loop --skid K` for every K, with shared set-up.
 //!
-//! A run is right where every period is accounted for: generated is floor(events / period) within
-//! one, every event is in a sample or in a loss that has a cause, and no rule is broken.
+//! A run is right if every period is accounted for: generated is floor(events / period) within one,
+//! every event is in a sample or in a loss with a cause, and no rule is broken.
 
 use crate::programs::Program;
 use crate::transport::{Broken, DriverTransport, Guest};
@@ -28,16 +28,16 @@ pub const MACHINES: [&str; 7] = [
 pub const PERIOD: u64 = 4096;
 /// The largest skid: three periods.
 pub const LATEST: u64 = 3 * PERIOD;
-/// How far from a multiple of the period every skid is tried.
+/// How far around a multiple of the period every skid is tried.
 const NEAR: u64 = 32;
-/// How far apart they are elsewhere.
+/// The distance between skids elsewhere.
 const STEP: u64 = 64;
 /// Rounds of the program: about 24 periods.
 const ROUNDS: u32 = 20_000;
 /// TotalIssues.
 const SOURCE: u32 = 0x02;
 
-/// Every skid: all of them near a multiple of the period, each 64th elsewhere.
+/// Every skid to try: all of them near a multiple of the period, every 64th elsewhere.
 #[must_use]
 pub fn full() -> Vec<u64> {
     let near = |skid: &u64| (skid + NEAR) % PERIOD <= 2 * NEAR;
@@ -46,17 +46,17 @@ pub fn full() -> Vec<u64> {
         .collect()
 }
 
-/// So many of them, spread over all.
+/// This many of them, spread over the whole range.
 #[must_use]
 pub fn spread(many: u64) -> Vec<u64> {
-    // A prime step, so that the remainders by the period differ.
+    // A prime step, so that the remainders modulo the period differ.
     (0..many).map(|index| index * 617 % (LATEST + 1)).collect()
 }
 
 /// A machine, as `--machine` names it, and the skids to try on it.
 pub type Part = (String, Vec<u64>);
 
-/// Runs all parts, several at once; what failed, in words.
+/// Runs all parts, several at once; returns the failures in words.
 ///
 /// # Panics
 ///
@@ -82,7 +82,7 @@ pub fn sweep(file: &[u8], parts: &[Part]) -> Vec<String> {
         .unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Tries skids one after the other on one machine; a new one after each that fails.
+/// Tries skids one after the other on one machine; creates a new one after each failure.
 fn try_machine(file: &[u8], machine: &str, skids: &[u64]) -> Vec<String> {
     let mut failures = Vec::new();
     let mut open = None;
@@ -115,7 +115,7 @@ fn connect(file: &[u8], machine: &str, broken: &Broken) -> Result<Connection<Dri
     Ok(Connection::new(transport)?)
 }
 
-/// One run; what is wrong with it is the error.
+/// One run; the error says what is wrong with it.
 fn sample(connection: &mut Connection<DriverTransport>, skid: u64) -> Result<()> {
     connection.transport().device().machine.set_skid(skid);
     let spec = Spec {
@@ -146,7 +146,7 @@ fn sample(connection: &mut Connection<DriverTransport>, skid: u64) -> Result<()>
     account(&statistics, counts[0][0].counted, told)
 }
 
-/// Whether every period and every event is accounted for, of which samples tell so many.
+/// Whether every period and every event is accounted for, of which the samples account for `told`.
 fn account(statistics: &Statistics, counted: u64, told: u64) -> Result<()> {
     let lost: u64 = statistics.lost_events.iter().sum();
     let lost_samples: u64 = statistics.lost.iter().sum();

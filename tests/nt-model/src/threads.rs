@@ -1,25 +1,25 @@
-//! Threads that Windows profiles: while one runs, what the counters of the driver's list come to is
-//! added to what it has.
+//! Threads that Windows profiles: while one runs, what the counters of the driver's list count is
+//! added to the thread's totals.
 //!
-//! The list is that of KeSetHardwareCounterConfiguration; counters are read when a thread is switched
-//! onto a processor and off it, and differences are added up ("Thread Profiling", winbase.h). Between
-//! the two a processor's events are the thread's.
+//! The list is that of KeSetHardwareCounterConfiguration; counters are read when a thread is
+//! switched onto a processor and off it, and the differences are added up ("Thread Profiling",
+//! winbase.h). In between, the processor's events belong to the thread.
 
 use crate::Device;
 use hal_profile::machine::Machine as _;
 use sim::event::Counts;
 
-/// No counter of the models is narrower.
+/// No counter in the models is narrower.
 const WIDTH: u64 = (1 << 40) - 1;
 
 /// A thread.
 #[derive(Debug, Default)]
 pub struct Thread {
-    /// Where it runs.
+    /// The processor that it runs on.
     pub processor: Option<usize>,
-    /// What it has counted of each counter of the list, once it profiles itself.
+    /// Its total for each counter of the list, once it profiles itself.
     pub counted: Option<Vec<u64>>,
-    /// The counters when it was switched in.
+    /// The counters' values when it was switched in.
     began: Vec<u64>,
 }
 
@@ -34,7 +34,7 @@ impl Device {
         }
     }
 
-    /// DisableThreadProfiling; what it has counted.
+    /// DisableThreadProfiling; returns what it has counted.
     pub fn disable_profiling(&mut self, thread: &mut Thread) -> Vec<u64> {
         self.read_profile(thread);
         let counted = thread.counted.take();
@@ -54,7 +54,7 @@ impl Device {
         thread.processor = None;
     }
 
-    /// Events of the thread happen where it runs.
+    /// Events of the thread happen on its processor.
     pub fn retire(&mut self, thread: &Thread, events: Counts) {
         if let Some(processor) = thread.processor {
             let cpus = &mut self.machine.engine.bus().cpus;
@@ -62,7 +62,7 @@ impl Device {
         }
     }
 
-    /// Brings up to date what the thread has counted.
+    /// Updates the thread's totals.
     fn read_profile(&mut self, thread: &mut Thread) {
         let Some(processor) = thread.processor else {
             return;

@@ -1,6 +1,6 @@
-//! What clients and the system do at the same time, in an order and at moments that a seed decides.
+//! What clients and the system do concurrently, in an order and at moments that a seed decides.
 //!
-//! Requests, closed handles, sleep, added processors and removal are under way together, each in a
+//! Requests, handle closes, sleep, added processors and removal are under way together, each in a
 //! thread of the machine. After a sequence everything is as it was before: see [`Traffic::play`].
 
 use crate::device::pnp::{D3, D3_FINAL, failed};
@@ -23,25 +23,25 @@ use sim::workload::Workload;
 use std::collections::VecDeque;
 use zerocopy::FromBytes;
 
-/// Handles that are open at once.
+/// The most handles that are open at once.
 const CLIENTS: usize = 4;
-/// Requests of one client that are under way at once: its threads.
+/// The most requests of one client that are under way at once: its threads.
 const THREADS: usize = 3;
-/// Processors that are added to one machine.
+/// The most processors that are added to one machine.
 const ADDED: usize = 2;
-/// Slices without an end that break [`Rule::Endless`].
+/// The number of slices without coming to rest that breaks [`Rule::Endless`].
 const SLICES: u64 = 5_000_000;
 
-/// One thing that begins.
+/// Something that begins.
 #[derive(Clone, Debug)]
 pub enum Action {
     /// A client opens the device.
     Open,
     /// A client's request begins: code, bytes, room for the reply.
     Request(usize, RequestCode, Vec<u8>, usize),
-    /// A client closes its handle, whatever of it is under way.
+    /// A client closes its handle, whatever it has under way.
     Close(usize),
-    /// A client's process ends: its requests that wait are cancelled, then its handle is closed.
+    /// A client's process ends: its waiting requests are cancelled, then its handle is closed.
     Kill(usize),
     /// The machine sleeps and wakes.
     Sleep,
@@ -49,17 +49,17 @@ pub enum Action {
     Restart,
     /// A processor is added.
     Add,
-    /// The device is gone without warning.
+    /// The device disappears without warning.
     Surprise,
     /// A workload begins.
     Begin,
-    /// It goes on for so many nanoseconds.
+    /// It goes on for this many nanoseconds.
     Advance(u64),
-    /// A call of the driver's fails, after so many.
+    /// A call that the driver makes fails, after this many others.
     Fault(u64),
 }
 
-/// What a client asks of a session, in this order and then again from the start.
+/// What a client requests of a session, in this order and then over again.
 const LIFE: &[RequestCode] = &[
     session::CONFIGURE,
     session::START,
@@ -78,7 +78,7 @@ struct Client {
     file: File,
     sessions: Vec<u32>,
     pending: Vec<(u64, RequestCode)>,
-    /// Where it stands in [`LIFE`].
+    /// Its position in [`LIFE`].
     next: usize,
     /// Its handle is being closed.
     closing: bool,
@@ -88,30 +88,31 @@ struct Client {
 enum Step {
     /// A function of the driver is called with these arguments.
     Call(&'static str, u64, Vec<u64>),
-    /// One of the device's PnP or power callbacks is called, with what it gets besides the device.
+    /// One of the device's PnP or power callbacks is called, with its arguments after the device.
     Power(u64, Vec<u64>),
     /// All registers are lost, as soon as every processor can halt.
     Lose,
-    /// The callback for added processors is called with this context, before or after.
+    /// The callback for added processors is called with this context, before the processor exists
+    /// or after.
     Tell(u64, u64, bool),
-    /// The processor is there now.
+    /// The processor now exists.
     Join(Box<Cpu>),
-    /// Requests of a file that wait are cancelled.
+    /// The waiting requests of a file are cancelled.
     Cancel(u64),
-    /// Every request of a file is completed.
+    /// Waits until every request of a file is completed.
     Completed(u64),
-    /// A file object is no more.
+    /// A file object is deleted.
     Delete(u64),
-    /// Memory of the kernel's is given back.
+    /// Memory of the kernel is freed.
     Free(u64),
 }
 
-/// Steps that come one after the other.
+/// Steps that happen one after the other.
 #[derive(Default)]
 struct Lane {
     steps: VecDeque<Step>,
     thread: Option<ThreadId>,
-    /// The power callback that the thread runs, 0 for none.
+    /// The power callback that the thread runs; 0 for none.
     callback: u64,
 }
 
@@ -121,29 +122,29 @@ impl Lane {
     }
 }
 
-/// What came of a sequence.
+/// The totals of a sequence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Told {
     /// Requests that were completed.
     pub requests: u64,
-    /// Of these with success and no error in the reply.
+    /// How many of these succeeded, with no error in the reply.
     pub granted: u64,
-    /// Of these cancelled.
+    /// How many of these were cancelled.
     pub cancelled: u64,
     /// Samples that were read.
     pub samples: u64,
-    /// Of all replies, in order.
+    /// A hash of all replies, in order.
     pub replies: Fingerprint,
 }
 
-/// What is the same before and after a sequence.
+/// What must be the same before and after a sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Level {
     pool: u64,
     processors: Vec<Controls>,
 }
 
-/// One processor's.
+/// That of one processor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Controls {
     registers: Vec<(u32, u64)>,
@@ -161,21 +162,21 @@ pub struct Traffic<'a> {
     told: Told,
     gone: bool,
     added: bool,
-    /// The device was stopped and started again.
+    /// Whether the device was stopped and started again.
     restarted: bool,
-    /// What the registers were when the machine woke last.
+    /// What the registers were when the machine last woke.
     woken: Option<Level>,
     process: u32,
 }
 
-/// The lane of sleep, wake and removal, which the PnP manager does one after the other.
+/// The lane of sleep, wake and removal, which the PnP manager performs one after the other.
 const POWER: usize = 0;
 /// The lane of added processors.
 const PROCESSORS: usize = 1;
 
 impl<'a> Traffic<'a> {
-    /// The sequence of a seed on a device that is started, and on which nothing is under way.
-    /// Processors like `spare` may be added.
+    /// The sequence for a seed, on a device that is started and has nothing under way. Processors
+    /// like `spare` may be added.
     pub fn new(
         device: &'a mut Device,
         seed: u64,
@@ -200,9 +201,9 @@ impl<'a> Traffic<'a> {
         }
     }
 
-    /// Plays so many actions, lets everything end, closes every handle, and compares: pool is at
-    /// its level, no register has a bit of ours, nobody has the counters. A device that was removed
-    /// is started again.
+    /// Plays this many actions, lets everything end, closes every handle, and compares: pool is
+    /// back at its level, no register has a bit of ours, no one holds the counters. A device that
+    /// was removed is started again.
     pub fn play(
         mut self,
         actions: usize,
@@ -364,11 +365,11 @@ impl<'a> Traffic<'a> {
         Ok(())
     }
 
-    /// The handle is closed while requests may be under way. A process that ends first has its
-    /// requests cancelled and waits for the one that the driver has; a thread that closes a handle
-    /// does not wait for the others (IRP_MJ_CLEANUP's page), and the framework cancels its file
-    /// object's requests when EvtFileCleanup has returned. The file object goes when its last request
-    /// is completed (IRP_MJ_CLOSE's page).
+    /// The handle is closed while requests may be under way. For a process that ends, its waiting
+    /// requests are cancelled first, and it waits for the one that the driver has; a thread that
+    /// closes a handle does not wait for the others (IRP_MJ_CLEANUP's page), and the framework
+    /// cancels its file object's requests when EvtFileCleanup has returned. The file object is
+    /// deleted when its last request is completed (IRP_MJ_CLOSE's page).
     fn close(&mut self, client: usize, killed: bool) {
         let client = &mut self.clients[client];
         client.closing = true;
@@ -416,10 +417,11 @@ impl<'a> Traffic<'a> {
         self.lanes[POWER].steps.extend(steps);
     }
 
-    /// The device is gone: it is told, leaves D0 and its hardware is released, while handles are open.
-    /// It is removed when all are closed. Being told is not synchronized with the power callbacks
-    /// (EvtDeviceSurpriseRemoval's page), so that the seed chooses: at once, or in the power manager's
-    /// order, where one that sleeps is told when the system is awake and before D0Entry.
+    /// The device disappears: the driver is notified, the device leaves D0 and its hardware is
+    /// released, while handles are open. It is removed when all are closed. The notification is not
+    /// synchronized with the power callbacks (EvtDeviceSurpriseRemoval's page), so the seed
+    /// chooses: at once, or in the power manager's order, where a sleeping device's driver is
+    /// notified when the system is awake and before D0Entry.
     fn surprise(&mut self) {
         if std::mem::replace(&mut self.gone, true) {
             return;
@@ -442,8 +444,8 @@ impl<'a> Traffic<'a> {
         self.device.hardware_released();
     }
 
-    /// A start or a wake-up has failed: the hardware is released at once, no D0Exit comes, and the
-    /// device is removed.
+    /// A start or a wake-up has failed: the hardware is released at once, D0Exit is not called, and
+    /// the device is removed.
     fn not_started(&mut self) {
         self.gone = true;
         let release = Step::Power(power::RELEASE, vec![0]);
@@ -471,7 +473,7 @@ impl<'a> Traffic<'a> {
         }
     }
 
-    /// At most so many slices.
+    /// Runs at most this many slices.
     fn go_on(&mut self, slices: u64) -> Result<(), Violation> {
         for _ in 0..slices {
             let moved = self.go_on_in_lanes()?;
@@ -503,7 +505,7 @@ impl<'a> Traffic<'a> {
         Err(Violation::new(Rule::Endless, "a sequence does not end"))
     }
 
-    /// The next step of each lane that can go on; whether any could.
+    /// Performs the next step of each lane that can go on; returns whether any could.
     fn go_on_in_lanes(&mut self) -> Result<bool, Violation> {
         let mut moved = false;
         for index in 0..self.lanes.len() {
@@ -584,7 +586,7 @@ impl<'a> Traffic<'a> {
         Ok(())
     }
 
-    /// Takes the replies that are there.
+    /// Collects the replies of completed requests.
     fn collect(&mut self) -> Result<(), Violation> {
         for client in &mut self.clients {
             let framework = &self.device.machine.framework;
@@ -616,7 +618,7 @@ impl<'a> Traffic<'a> {
 }
 
 impl Told {
-    /// This, and then that.
+    /// Adds the totals of a later sequence.
     pub fn add(&mut self, later: &Self) {
         self.requests += later.requests;
         self.granted += later.granted;
@@ -636,8 +638,9 @@ impl Told {
     }
 }
 
-/// MSRs that select what is counted, start it, or are the local APIC's for overflows: every one
-/// that any modelled processor has (SDM, "Model-Specific Registers (MSRs)"; APM, "MSR Cross-Reference").
+/// MSRs that select what is counted, start it, or are the local APIC's for overflows: all those
+/// that any modelled processor has (SDM, "Model-Specific Registers (MSRs)"; APM, "MSR
+/// Cross-Reference").
 const CONTROLS: &[(u32, u32, usize)] = &[
     (0x11, 1, 1),
     (0x186, 1, 8),
@@ -654,12 +657,12 @@ const GLOBAL_CTRL: u32 = 0x38F;
 const AMD_GLOBAL_CTRL: u32 = 0xC000_0301;
 /// CCCR.ACTIVE_THREAD, which is written as 11B (SDM, "CCCR MSRs").
 const CCCR_THREAD: u64 = 3 << 16;
-/// The local APIC's LVTPC: its place in the page, and its MSR in x2APIC mode.
+/// The local APIC's LVTPC: its offset in the page, and its MSR in x2APIC mode.
 const LVTPC: u32 = 0x340;
 const X2APIC_LVTPC: u32 = 0x834;
 const LVTPC_MASK: u64 = 1 << 16;
 
-/// What [`Level`] compares.
+/// The state that [`Level`] compares.
 #[must_use]
 pub fn level(device: &mut Device) -> Level {
     let bus = device.machine.engine.bus();
@@ -692,7 +695,7 @@ fn controls(cpu: &mut Cpu) -> Controls {
 
 impl Level {
     /// Pool may have grown by what belongs to an added processor. The bits of a CCCR that must be
-    /// written as ones may differ; all else is as it was.
+    /// written as ones may differ; everything else must be as it was.
     pub fn compare(
         &self,
         after: &Self,
@@ -712,11 +715,12 @@ impl Level {
                 let may_differ = match msr {
                     0x360..0x372 => CCCR_THREAD,
                     LVTPC if storms.contains(&index) => LVTPC_MASK,
-                    // Whoever samples lets it through, whoever has masked it before.
+                    // A session that samples unmasks it, whoever has masked it before.
                     LVTPC => was & !is & LVTPC_MASK,
-                    // A freeze of versions 2 and 3 clears all bits; others' are theirs to set again.
+                    // A freeze of versions 2 and 3 clears all bits; it is up to the others to set
+                    // theirs again.
                     GLOBAL_CTRL | AMD_GLOBAL_CTRL if unkind.has(Behaviour::Frozen) => was & !is,
-                    // The counter was reserved, and is taken.
+                    // The counter was reserved, and so taken over.
                     0x186 | 0xC001_0000 | 0xC001_0200 if unkind.has(Behaviour::CountersOn) => {
                         was & !is
                     }
@@ -732,7 +736,7 @@ impl Level {
     }
 }
 
-/// With no session, nobody of ours has the counters, or is told of processes and images.
+/// Without a session, the driver holds no counters and is not called for processes and images.
 pub fn nothing_is_held(device: &Device) -> Result<(), Violation> {
     let kernel = &device.machine.kernel;
     let told = kernel.notify.registered();
@@ -743,7 +747,7 @@ pub fn nothing_is_held(device: &Device) -> Result<(), Violation> {
     Err(Violation::new(Rule::Left, what))
 }
 
-/// With every handle closed, as many sessions as there may be can be opened.
+/// With every handle closed, as many sessions as the limit allows can be opened.
 pub fn every_session_is_free(device: &mut Device) -> Result<(), Violation> {
     const SESSIONS: usize = 7;
     let file = device.open(4, ALL_RIGHTS)?;

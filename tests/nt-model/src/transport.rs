@@ -17,14 +17,14 @@ use std::rc::Rc;
 /// What a machine leaves behind: the first rule that was broken on it.
 pub type Broken = Rc<RefCell<Option<Violation>>>;
 
-/// What runs on the guest feed.
+/// What runs with the guest feed.
 #[derive(Clone, Copy)]
 pub struct Guest {
     /// The program, on every processor.
     pub program: &'static Program,
-    /// Its rounds.
+    /// The number of its rounds.
     pub rounds: u32,
-    /// How many instructions late interrupts come.
+    /// How many instructions late interrupts arrive.
     pub skid: u64,
 }
 
@@ -64,18 +64,18 @@ impl DriverTransport {
         })
     }
 
-    /// The machine, for who looks at it from outside.
+    /// The device, for observation from outside.
     pub fn device(&mut self) -> &mut Device {
         &mut self.device
     }
 
-    /// What the driver knows this handle by.
+    /// The number by which the driver knows this handle.
     #[must_use]
     pub fn handle(&self) -> u64 {
         self.file.object
     }
 
-    /// A broken rule is a defect, and no result stands beside it.
+    /// A broken rule is a defect: it replaces the result.
     fn kept<T>(&self, outcome: Result<T, Violation>) -> halprof_measure::Result<T> {
         outcome.map_err(|violation| {
             let told = Error::Internal(violation.to_string());
@@ -101,14 +101,14 @@ impl Transport for DriverTransport {
 }
 
 impl ModelledMachine for DriverTransport {
-    /// The guest's program in place of the workload, where there is one.
+    /// Begins the guest's program in place of the workload, if there is one.
     fn begin(&mut self, workload: &Workload) {
         let Some(guest) = self.guest else {
             self.device.begin(workload);
             return;
         };
         let begun = self.device.begin_programs(guest.program, guest.rounds);
-        // What it says is told at the end.
+        // What a violation says is reported at the end.
         let _ = self.kept(begun);
     }
 
@@ -136,7 +136,7 @@ impl ModelledMachine for DriverTransport {
         vec![
             module(Some(PROCESS), &program, start, end),
             module(None, "halprof.sys", IMAGE, IMAGE + self.device.image_size),
-            // The functions that the driver calls: each is its first instruction.
+            // The functions that the driver calls: each is one instruction at its stub's start.
             module(None, "ntoskrnl.exe", STUBS, STUBS + STUBS_SIZE),
         ]
     }

@@ -1,7 +1,7 @@
 //! `memory-image`: records the memory of a machine that samples, for the debugger script's test.
 //!
-//! Beside it stands what the run knows by other ways than the driver's memory: the replies that the
-//! client got, and the counters' registers as the modelled processors have them.
+//! Next to it, it writes what the run knows from sources other than the driver's memory: the
+//! replies that the client got, and the counters' registers in the modelled processors.
 #![forbid(unsafe_code)]
 
 use anyhow::{Context, Result, ensure};
@@ -32,8 +32,8 @@ struct Options {
 
 const PROCESSORS: usize = 3;
 const SEED: u64 = 1;
-/// Instructions, and branches of user mode alone; each in which modes, and every how many. The driver
-/// lengthens what is too short.
+/// Instructions, and branches in user mode only: each with its modes and its period. The driver
+/// lengthens a period that is too short.
 const SOURCES: [(u32, u16, u64); 2] = [
     (2, Spec::USER | Spec::KERNEL, 20_000),
     (6, Spec::USER, 3_000),
@@ -68,7 +68,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Samples on every processor, takes some samples, records, and then asks for the rest.
+/// Samples on every processor, drains some samples, records the memory, and then drains the rest.
 fn sample(connection: &mut Connection<DriverTransport>, options: &Options) -> Result<Value> {
     let answerer = connection.answerer().to_owned();
     let processors = connection.processors()?;
@@ -152,7 +152,8 @@ fn processor(one: &Processor) -> Value {
     })
 }
 
-/// The select and the value of each counter; a fixed counter's select is its nibble, in its place.
+/// The select and the value of each counter; a fixed counter's select is its four bits, in their
+/// place.
 fn registers(cpu: &mut Cpu) -> Value {
     let mut read = |msr| cpu.processor.rdmsr(msr).unwrap_or_default();
     let counter = |select: u64, value: u64| json!({ "select": format!("{select:#x}"), "value": format!("{value:#x}") });

@@ -1,4 +1,5 @@
-//! `soak`: machine after machine, each with many sequences, until a rule is broken or time is over.
+//! `soak`: machine after machine, each with many sequences, until a rule is broken or the time is
+//! up.
 #![forbid(unsafe_code)]
 
 use anyhow::{Context, Result, bail};

@@ -12,29 +12,29 @@ use crate::rules::{Rule, Violation};
 use sim::cpuid::Leaves;
 use sim::host::Cpu;
 
-/// WdfPowerDeviceD3: asleep.
+/// WdfPowerDeviceD3: the system sleeps.
 pub const D3: u64 = 4;
-/// WdfPowerDeviceD3Final: for good, or before the device is stopped.
+/// WdfPowerDeviceD3Final: for good, or because the device is stopped.
 pub const D3_FINAL: u64 = 5;
 /// KeProcessorAddStartNotify and KeProcessorAddCompleteNotify.
 const ADD_START: u32 = 0;
 const ADD_COMPLETE: u32 = 1;
 /// The size of a DRIVER_OBJECT (wdm.h, x64).
 const DRIVER_OBJECT: usize = 0x150;
-/// What stands for a WDFDRIVER and for a WDFDEVICE_INIT.
+/// Values that stand for a WDFDRIVER and a WDFDEVICE_INIT.
 const DRIVER: u64 = 0x1000;
 const INIT: u64 = 0x2000;
 
-/// How far the driver has come.
+/// The state that the driver has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     /// Not in memory.
     Unloaded,
     /// DriverEntry has succeeded.
     Loaded,
-    /// There is a device, which has no hardware: not started, stopped, or removed by surprise.
+    /// There is a device without hardware: not started, stopped, or removed by surprise.
     Added,
-    /// PrepareHardware has succeeded, and the device is not in D0 nor will be without a start.
+    /// PrepareHardware has succeeded; the device is not in D0 and will not be without a start.
     Prepared,
     /// In D3, while the system sleeps.
     Asleep,
@@ -48,7 +48,8 @@ pub(crate) const fn failed(status: u64) -> bool {
 }
 
 impl Device {
-    /// Loads the driver, adds its device and starts it, as far as it goes; the status that ended it.
+    /// Loads the driver, adds its device and starts it, as far as that succeeds; returns the last
+    /// status.
     pub fn start(&mut self) -> Result<u32, Violation> {
         for step in [Self::load, Self::add, Self::start_device] {
             let status = step(self)?;
@@ -76,8 +77,8 @@ impl Device {
         Ok(status as u32)
     }
 
-    /// Adds its device. Where that fails, what was made of it goes after the callback has returned
-    /// (EvtDriverDeviceAdd's page).
+    /// Adds its device. If that fails, what was created of it is deleted after the callback has
+    /// returned (EvtDriverDeviceAdd's page).
     pub fn add(&mut self) -> Result<u32, Violation> {
         let status = self.call_device_add()?;
         if failed(status.into()) {
@@ -88,7 +89,7 @@ impl Device {
         Ok(status)
     }
 
-    /// Adds another device while the first is there; the status with which that is refused.
+    /// Adds another device while the first exists; returns the status that refuses it.
     pub fn add_another(&mut self) -> Result<u32, Violation> {
         self.call_device_add()
     }
@@ -101,8 +102,8 @@ impl Device {
         Ok(status as u32)
     }
 
-    /// Starts the device, for the first time or after [`Self::stop`]. Where PrepareHardware or D0Entry
-    /// fails, ReleaseHardware comes at once, and D0Exit does not (their pages).
+    /// Starts the device, for the first time or after [`Self::stop`]. If PrepareHardware or D0Entry
+    /// fails, ReleaseHardware is called at once, and D0Exit is not (their pages).
     pub fn start_device(&mut self) -> Result<u32, Violation> {
         let mut status = self.power(power::PREPARE, &[0, 0])?;
         if !failed(status) {
@@ -140,21 +141,21 @@ impl Device {
         Ok(())
     }
 
-    /// Stops the device, as the PnP manager does to rebalance resources: handles, interface and link
-    /// stay.
+    /// Stops the device, as the PnP manager does to rebalance resources: handles, interface and
+    /// link remain.
     pub fn stop(&mut self) -> Result<(), Violation> {
         self.leave_d0(D3_FINAL)?;
         self.release_hardware()
     }
 
-    /// The system shuts down: the device leaves D0 for good, its hardware is not released, and what
-    /// handles are open stay so.
+    /// The system shuts down: the device leaves D0 for good, its hardware is not released, and open
+    /// handles stay open.
     pub fn shut_down(&mut self) -> Result<(), Violation> {
         self.leave_d0(D3_FINAL)?;
         self.check_registers()
     }
 
-    /// Calls one of the device's PnP or power callbacks, where it has one.
+    /// Calls one of the device's PnP or power callbacks, if it has one.
     fn power(&mut self, callback: u64, more: &[u64]) -> Result<u64, Violation> {
         let Some(&function) = self.machine.framework.power.get(&callback) else {
             return Ok(0);
@@ -175,9 +176,9 @@ impl Device {
         self.lose_registers()
     }
 
-    /// The system wakes, and with it the device. Clients run from the moment on at which the system
-    /// is awake, which is before this: a request between [`Self::sleep`] and this comes from one.
-    /// Where D0Entry fails, the hardware is released.
+    /// The system wakes, and the device with it. Clients run as soon as the system is awake, which
+    /// is before this: a request between [`Self::sleep`] and this call comes from such a client. If
+    /// D0Entry fails, the hardware is released.
     pub fn wake(&mut self) -> Result<(), Violation> {
         if failed(self.enter_d0(D3)?) {
             self.release_hardware()?;
@@ -185,15 +186,16 @@ impl Device {
         Ok(())
     }
 
-    /// The device is gone without warning, while its handles are open. One that is asleep wakes
-    /// first. Until the last handle is closed and [`Self::remove`] comes, its name is taken.
+    /// The device disappears without warning, while handles to it are open. One that is asleep
+    /// wakes first. Until the last handle is closed and [`Self::remove`] is called, its name is
+    /// taken.
     pub fn surprise_remove(&mut self) -> Result<(), Violation> {
         self.power(power::SURPRISE, &[])?;
         self.release()
     }
 
-    /// The device leaves D0 and its hardware is released, as far as that has not happened; nobody
-    /// finds it any more. One that has never started has no hardware to release.
+    /// The device leaves D0 and its hardware is released, unless that has already happened; after
+    /// this it cannot be found. A device that has never started has no hardware to release.
     fn release(&mut self) -> Result<(), Violation> {
         if self.stage == Stage::Asleep {
             self.wake()?;
@@ -209,8 +211,8 @@ impl Device {
         Ok(())
     }
 
-    /// A processor is added while the device is being removed: its callback runs beside what comes
-    /// next, which is leaving D0, or with `released` what comes after the hardware's release.
+    /// A processor is added while the device is being removed: its callback runs concurrently with
+    /// what follows leaving D0, or with `released`, what follows the hardware's release.
     pub fn remove_while_adding(
         &mut self,
         leaves: &Leaves,
@@ -239,7 +241,7 @@ impl Device {
         Ok(())
     }
 
-    /// Removes the device and unloads the driver, from wherever it is; checks that nothing is left.
+    /// Removes the device and unloads the driver, whatever its state; checks that nothing is left.
     pub fn remove(&mut self) -> Result<(), Violation> {
         self.release()?;
         if self.stage >= Stage::Added {
@@ -257,8 +259,8 @@ impl Device {
         self.check_nothing_left()
     }
 
-    /// The hardware was released by callbacks that were called elsewhere, and nobody finds the device
-    /// any more.
+    /// Callbacks that were called elsewhere have released the hardware, and the device can no
+    /// longer be found.
     pub(crate) fn hardware_released(&mut self) {
         self.stage = Stage::Added;
         let framework = &mut self.machine.framework;
@@ -285,7 +287,8 @@ impl Device {
         Ok(path)
     }
 
-    /// Every processor is reset, and Windows starts it again; before, the driver's bits are clear.
+    /// Resets every processor, and Windows starts it again; before that, the driver's bits must be
+    /// clear.
     pub(crate) fn lose_registers(&mut self) -> Result<(), Violation> {
         self.check_registers()?;
         let bus = self.machine.engine.bus();
@@ -327,9 +330,9 @@ impl Device {
         self.machine.engine.bus().arena.free(change, 0)
     }
 
-    /// What the callback for added processors is told of the next processor, before it is there
-    /// and after: the KE_PROCESSOR_CHANGE_NOTIFY_CONTEXT (state, number, status,
-    /// PROCESSOR_NUMBER), and the arguments with it.
+    /// The arguments of the callback for added processors, before the next processor exists and
+    /// after: the KE_PROCESSOR_CHANGE_NOTIFY_CONTEXT (state, number, status, PROCESSOR_NUMBER), and
+    /// the arguments that go with it.
     pub(crate) fn processor_change(
         &mut self,
         context: u64,
@@ -355,8 +358,8 @@ impl Device {
         Ok((change, vec![context, change, change + 8]))
     }
 
-    /// Cleanup callbacks run, those of the device's children first; then all of it is gone ("Framework
-    /// Object Life Cycle").
+    /// Cleanup callbacks run, those of the device's children first; then all its objects are
+    /// deleted ("Framework Object Life Cycle").
     fn delete_device(&mut self) -> Result<(), Violation> {
         let Some(device) = self.machine.framework.device else {
             return Ok(());
@@ -399,8 +402,8 @@ impl Device {
         }
     }
 
-    /// Several processors are added, all of them there before the driver is told of the first, in the
-    /// order `told` of theirs: no page promises an order.
+    /// Several processors are added, all of which exist before the driver is called for the first.
+    /// It is called for them in the order `told`, because no page promises an order.
     pub fn add_processors(&mut self, leaves: &[Leaves], told: &[usize]) -> Result<(), Violation> {
         let first = self.machine.processors();
         for mut processor in sim::machine::processors(leaves) {

@@ -1,4 +1,4 @@
-//! Activities: how a thread, a DPC or an interrupt comes to be, and its registers.
+//! Activities: how a thread, a DPC or an interrupt is created, and its registers.
 
 use super::{Activity, Machine, PASSIVE, STACK, SYSTEM, State, ThreadId};
 use crate::rules::{Rule, Violation};
@@ -32,13 +32,13 @@ impl Machine {
         Ok(thread)
     }
 
-    /// Memory that goes when a thread has returned.
+    /// Memory that is freed when a thread has returned.
     pub(crate) fn give_frame(&mut self, thread: ThreadId, frame: u64) {
         self.activities[thread.0].frame = frame;
     }
 
-    /// Starts a thread that serves a request of this code, with room for so many samples in its reply;
-    /// nobody waits for it.
+    /// Starts a thread that serves a request with this code, with room for this many samples in its
+    /// reply; no one waits for it.
     pub fn spawn_request(
         &mut self,
         (code, room): (u32, u64),
@@ -55,7 +55,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Starts a thread that nobody waits for.
+    /// Starts a thread that no one waits for.
     pub fn spawn_detached(
         &mut self,
         name: &'static str,
@@ -70,7 +70,7 @@ impl Machine {
         Ok(())
     }
 
-    /// What a thread has returned, once it is done; it is forgotten then.
+    /// The return value of a thread that is done; the thread is then forgotten.
     pub fn result_of(&mut self, thread: ThreadId) -> Option<u64> {
         let State::Done(value) = self.activities[thread.0].state else {
             return None;
@@ -113,7 +113,7 @@ impl Machine {
         Ok(id)
     }
 
-    /// A place for an activity, used before or new.
+    /// A slot for an activity, reused or new.
     pub(super) fn idle_activity(&mut self) -> Result<usize> {
         if let Some(id) = self.idle.pop() {
             return Ok(id);

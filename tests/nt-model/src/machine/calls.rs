@@ -1,4 +1,5 @@
-//! Calls between the driver and the system: each slice, call and return is held against the rules.
+//! Calls between the driver and the system: each slice, call and return is checked against the
+//! rules.
 
 use super::{APC, Function, Machine, Outcome, PASSIVE, PROFILE, STACK, State, Stub, Wait};
 use crate::cost::Cost;
@@ -6,15 +7,15 @@ use crate::engine::{MASKED_LIMIT, Stack, Stop};
 use crate::rules::{Rule, Violation};
 use sim::hal;
 
-/// Bytes of it that break [`Rule::Stack`]: the other half is for the interrupts that come on top,
-/// and for what is below the driver. The driver's most are 7936.
+/// The number of bytes of stack that breaks [`Rule::Stack`]: the other half is for interrupts on
+/// top, and for what is below the driver. The driver uses at most 7936.
 const STACK_LIMIT: u64 = 12 << 10;
-/// Instructions without a call to the system that break [`Rule::Spin`] in callbacks that are no
-/// request: [`crate::cost::Budget`] has what a request may take.
+/// The number of instructions without a call to the system that breaks [`Rule::Spin`] in callbacks
+/// that serve no request: [`crate::cost::Budget`] has the limits of requests.
 const SPIN_LIMIT: u64 = 1_000_000;
 
 impl Machine {
-    /// Runs a slice of an activity, and holds it against the rules of what it may take.
+    /// Runs a slice of an activity, and checks it against the limits.
     pub(super) fn run(&mut self, index: usize, id: usize, slice: u64) -> Result<Stop, Violation> {
         let activity = &self.activities[id];
         let bus = self.engine.bus();
@@ -60,7 +61,7 @@ impl Machine {
         broken.map_or(Ok(stop), |violation| Err(self.engine.with_stack(violation)))
     }
 
-    /// A stub was called by the activity that runs.
+    /// The running activity has called a stub.
     pub(super) fn called(
         &mut self,
         index: usize,

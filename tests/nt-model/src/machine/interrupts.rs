@@ -1,4 +1,5 @@
-//! Overflow interrupts: how they are delivered, and what comes at any moment on a disturbed machine.
+//! Overflow interrupts: how they are delivered, and what comes at any moment on a disturbed
+//! machine.
 
 use super::{Machine, PROFILE, STEPS};
 use crate::cost::Cost;
@@ -12,16 +13,16 @@ use sim::hal;
 use sim::unkind::Behaviour;
 use std::collections::VecDeque;
 
-/// So many interrupts within so many nanoseconds may be taken for a storm.
+/// This many interrupts within this many nanoseconds may be taken for a storm.
 const STORM: usize = 100;
 const STORM_NS: u64 = 1 << 25;
 
-/// What a processor has had of interrupts since its LVTPC was last found let through.
+/// The interrupts of a processor since its LVTPC was last found unmasked.
 #[derive(Default)]
 pub(super) struct Storm {
-    /// When the last ones came.
+    /// The times of the latest ones.
     recent: VecDeque<u64>,
-    /// There was one.
+    /// Whether there was a storm.
     was: bool,
 }
 
@@ -36,21 +37,21 @@ impl Storm {
     }
 }
 
-/// What comes at moments that the seed chooses, while a machine is disturbed.
+/// What happens at moments that the seed chooses, while a machine is disturbed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Disturbance {
-    /// An overflow interrupt though no counter has overflowed.
+    /// An overflow interrupt although no counter has overflowed.
     Spurious,
-    /// Events that make counters go on, perhaps over their end.
+    /// Events that make counters advance, perhaps past their overflow.
     Events,
     /// The timer, before its time.
     Timer,
-    /// A process that starts and ends, where the driver is told of such.
+    /// A process that starts and ends, if the driver is called for such.
     Process,
 }
 
 impl Machine {
-    /// An overflow interrupt comes to a processor, and is handled.
+    /// An overflow interrupt arrives at a processor, and is handled.
     pub fn interrupt(
         &mut self,
         processor: usize,
@@ -73,7 +74,7 @@ impl Machine {
     }
 
     /// The HAL takes an overflow interrupt: it calls the handler that is registered at this moment,
-    /// or the callback of who has the counters, or nobody.
+    /// or the callback of the owner of the counters, or no one.
     pub(super) fn deliver(
         &mut self,
         index: usize,
@@ -99,8 +100,8 @@ impl Machine {
         Ok(())
     }
 
-    /// The counters were given back by who had a handler, and LVTPC was found masked on some
-    /// processors: that may be where there was a storm, and nowhere else.
+    /// An owner that had a handler has released the counters, and LVTPC was found masked on some
+    /// processors: that is allowed where there was a storm, and nowhere else.
     pub fn left_masked(&mut self, masked: &[usize]) -> Result<(), Violation> {
         for (index, processor) in self.processors.iter_mut().enumerate() {
             if !masked.contains(&index) {
@@ -115,11 +116,11 @@ impl Machine {
         Err(Violation::new(Rule::BitsLeft, what))
     }
 
-    /// Processors on which LVTPC may be masked though no session runs.
+    /// Processors on which LVTPC may be masked although no session runs.
     #[must_use]
     pub fn may_be_masked(&self) -> Vec<usize> {
         let cpus = &self.engine.bus_ref().cpus;
-        // An interrupt that comes behind the handler's end masks LVTPC by its delivery.
+        // An interrupt that arrives after the handler has been removed masks LVTPC by its delivery.
         let behind = |index: &usize| {
             let unkind = cpus[*index].processor.unkind();
             unkind.has(Behaviour::Late) || unkind.has(Behaviour::Storm)
@@ -145,7 +146,7 @@ impl Machine {
             .collect()
     }
 
-    /// Something comes at this moment.
+    /// Something happens at this moment.
     pub(super) fn disturb(&mut self) {
         const KINDS: [Disturbance; 4] = [
             Disturbance::Spurious,
@@ -174,7 +175,7 @@ impl Machine {
         }
     }
 
-    /// An overflow that the processor's local APIC has to tell becomes an interrupt that waits.
+    /// An overflow that the processor's local APIC reports becomes a pending interrupt.
     pub(super) fn take_pending(&mut self, index: usize) {
         let cpu = &mut self.engine.bus().cpus[index];
         if cpu.processor.acknowledge_interrupt().is_some() {

@@ -1,8 +1,8 @@
-//! Programs on the processors, and what the guest feed changes in how they run.
+//! Programs on the processors, and how the guest feed changes the way they run.
 //!
 //! Each processor runs one thread of a program, below whatever the system has for it: interrupts,
-//! DPCs and the driver's own threads come on top. A processor whose program alone is left rests,
-//! unless somebody lets programs run; then it runs to a moment of its own clock.
+//! DPCs and the driver's own threads come on top. A processor with nothing but its program rests,
+//! unless programs are being run; then it runs up to a moment of its own clock.
 
 use super::{Machine, PASSIVE, STACK, STEPS, State};
 use crate::guest::Guest;
@@ -20,26 +20,26 @@ const THREAD: u32 = PROCESS + 4;
 /// Nanoseconds in the unit of a timer's period.
 const TIMER_UNIT: u64 = 100;
 
-/// What becomes of the programs.
+/// The state of the programs.
 #[derive(Default)]
 pub(super) struct Programs {
     /// How many have not returned.
     left: usize,
-    /// Up to which moment one runs though nothing else does.
+    /// The moment up to which a program runs although nothing else does.
     until: u64,
     /// When the driver's timer expires next.
     timer: Option<u64>,
 }
 
 impl Machine {
-    /// From now on instructions drive the PMUs, and interrupts come so many of them late.
+    /// From now on instructions drive the PMUs, and interrupts come this many instructions late.
     pub fn feed_guest(&mut self, skid: u64) {
         let bus = self.engine.bus();
         bus.guest = Some(Guest::new(skid));
         bus.stops_at_unmask = true;
     }
 
-    /// The guest feed's interrupts come so many instructions late from now on.
+    /// From now on the guest feed's interrupts come this many instructions late.
     pub fn set_skid(&mut self, skid: u64) {
         if let Some(guest) = &mut self.engine.bus().guest {
             guest.set_skid(skid);
@@ -50,7 +50,7 @@ impl Machine {
         self.engine.bus_ref().guest.is_some()
     }
 
-    /// Begins a program of this code on every processor, at the same moment, in place of one that
+    /// Begins a program with this code on every processor, at the same moment, in place of one that
     /// has not returned.
     pub fn begin_programs(&mut self, code: &[u8]) -> Result<(), Violation> {
         self.unload();
@@ -83,8 +83,8 @@ impl Machine {
         Ok(())
     }
 
-    /// Runs the programs until every processor's clock has come to a moment or they have all
-    /// returned, and until everything is quiet; whether any has not returned.
+    /// Runs the programs until every processor's clock has reached a moment or all programs have
+    /// returned, and until everything is quiet; returns whether any has not returned.
     pub fn run_programs(&mut self, until: u64) -> Result<bool, Violation> {
         self.programs.until = until;
         let ran = self.run_programs_on();
@@ -145,7 +145,7 @@ impl Machine {
         top.is_none_or(|&id| self.activities[id].program)
     }
 
-    /// For how many nanoseconds a processor may run a program though nothing else runs anywhere.
+    /// For how many nanoseconds a processor may run a program although nothing else runs anywhere.
     pub(super) fn program_may_run(&self, index: usize) -> u64 {
         let cpus = &self.engine.bus_ref().cpus;
         let now = cpus[index].processor.timestamp();
@@ -158,7 +158,7 @@ impl Machine {
         bottom.is_some_and(|&id| self.activities[id].program)
     }
 
-    /// A processor that had nothing to do has let time pass as the others have.
+    /// A processor that was idle catches up with the time that has passed on the others.
     pub(super) fn wake_processor(&mut self, index: usize) {
         if self.is_guest() && self.processors[index].pile.is_empty() {
             let now = self.now();
@@ -167,8 +167,8 @@ impl Machine {
         }
     }
 
-    /// Interrupts that have arrived wait now to be delivered: on the processor that ran, and on
-    /// others whose counters its instructions or registers concern.
+    /// Interrupts that have arrived become pending: on the processor that ran, and on others whose
+    /// counters its instructions or register accesses affect.
     pub(super) fn take_arrived(&mut self, index: usize) {
         let bus = self.engine.bus();
         let Some(guest) = &bus.guest else { return };
@@ -182,8 +182,8 @@ impl Machine {
         }
     }
 
-    /// What an interrupt finds on a processor at this moment; the kernel's idle code where nothing
-    /// runs.
+    /// What an interrupt would interrupt on a processor at this moment; the kernel's idle code if
+    /// nothing runs.
     pub(super) fn interrupted_now(&mut self, index: usize) -> Interrupted {
         let Some(&id) = self.processors[index].pile.last() else {
             return Interrupted {

@@ -1,5 +1,5 @@
-//! The scheduler: in each step the seed chooses a processor, what comes onto its pile, and the length
-//! of the slice; time passes where everybody waits for it.
+//! The scheduler: in each step the seed chooses a processor, what goes on top of its pile, and the
+//! length of the slice; time passes when everything waits for it.
 
 use super::{DISPATCH, Machine, PASSIVE, PROFILE, QueuedDpc, STEPS, SYSTEM, State, ThreadId, Wait};
 use crate::engine::Stop;
@@ -8,8 +8,8 @@ use crate::kmdf;
 use crate::rules::{Rule, Violation};
 
 impl Machine {
-    /// Calls a function of the driver in a thread of the system, and runs until it returns and
-    /// everything is quiet.
+    /// Calls a function of the driver in a system thread, and runs until it returns and everything
+    /// is quiet.
     pub fn call(
         &mut self,
         name: &'static str,
@@ -22,7 +22,7 @@ impl Machine {
         self.run_until_done(thread)
     }
 
-    /// Runs until a thread is done and everything is quiet; answers what it returned.
+    /// Runs until a thread is done and everything is quiet; returns its result.
     pub fn run_until_done(&mut self, thread: ThreadId) -> Result<u64, Violation> {
         self.settle()?;
         self.check_nobody_waits()?;
@@ -30,7 +30,7 @@ impl Machine {
             .ok_or_else(|| Violation::new(Rule::Wait, "a thread is not done"))
     }
 
-    /// When everything is quiet, nobody waits.
+    /// Checks that no thread waits when everything is quiet.
     pub fn check_nobody_waits(&self) -> Result<(), Violation> {
         let waits = self.activities.iter().find_map(|activity| {
             let State::Waiting(wait) = activity.state else {
@@ -44,7 +44,7 @@ impl Machine {
         waits.map_or(Ok(()), |what| Err(Violation::new(Rule::Wait, what)))
     }
 
-    /// Runs until nobody can go on; time passes where somebody waits for it.
+    /// Runs until nothing can go on; time passes when a thread waits for it.
     pub fn settle(&mut self) -> Result<(), Violation> {
         for _ in 0..STEPS {
             if !self.go_on()? {
@@ -54,7 +54,7 @@ impl Machine {
         Err(Violation::new(Rule::Endless, "the machine does not settle"))
     }
 
-    /// One slice, or time passes where everybody waits for it; `false` where nobody can go on.
+    /// Runs one slice, or lets time pass if everything waits for it; `false` if nothing can go on.
     pub fn go_on(&mut self) -> Result<bool, Violation> {
         if self.step()? {
             return Ok(true);
@@ -78,7 +78,7 @@ impl Machine {
         waits.min()
     }
 
-    /// Threads that wait for this can go on.
+    /// Threads that wait for this become ready.
     pub fn wake(&mut self, over: impl Fn(&Wait) -> bool) {
         for activity in &mut self.activities {
             if let State::Waiting(wait) = &activity.state
@@ -89,7 +89,7 @@ impl Machine {
         }
     }
 
-    /// One thread of those that wait for this, chosen by the seed, can go on.
+    /// One of the threads that wait for this, chosen by the seed, becomes ready.
     pub fn wake_one(&mut self, over: impl Fn(&Wait) -> bool) -> Option<usize> {
         let waiting: Vec<usize> = (0..self.activities.len())
             .filter(|&id| matches!(&self.activities[id].state, State::Waiting(w) if over(w)))
@@ -114,7 +114,7 @@ impl Machine {
         })
     }
 
-    /// Whether a thread of this name has not come to its end.
+    /// Whether a thread with this name has not yet ended.
     #[must_use]
     pub fn is_calling(&self, name: &str) -> bool {
         let mut activities = self.activities.iter();
@@ -130,8 +130,8 @@ impl Machine {
         })
     }
 
-    /// Whether all processors could lose their registers now: nobody is above PASSIVE_LEVEL or has
-    /// interrupts masked, and no DPC waits.
+    /// Whether all processors could lose their registers now: nothing is above PASSIVE_LEVEL or has
+    /// interrupts masked, and no interrupt or DPC is pending.
     #[must_use]
     pub fn can_halt(&self) -> bool {
         let calm = |&id: &usize| {
@@ -145,7 +145,7 @@ impl Machine {
         })
     }
 
-    /// One slice of one processor; `false` where none has anything to do.
+    /// Runs one slice of one processor; `false` if none has anything to do.
     pub(super) fn step(&mut self) -> Result<bool, Violation> {
         kmdf::present(self)?;
         let until_a_process = self.until_a_process();
@@ -207,7 +207,7 @@ impl Machine {
         self.rng.u64(1..=most)
     }
 
-    /// What comes onto a processor's pile: an interrupt, a DPC, a thread.
+    /// Chooses what goes on top of a processor's pile: an interrupt, a DPC, a thread.
     pub(super) fn choose_activity(
         &mut self,
         index: usize,
