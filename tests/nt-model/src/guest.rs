@@ -9,8 +9,8 @@
 //! |---|---|
 //! | instructions | each once; one with a REP prefix when it is complete |
 //! | branches | calls, returns, and jumps taken or not |
-//! | accesses to the first-level data cache | loads and stores; an instruction that does both has two |
-//! | branch records | taken branches; mispredicted if they went elsewhere last time; 1 cycle each instruction |
+//! | L1 data-cache accesses | loads and stores; an instruction that does both counts as two |
+//! | branch records | taken branches; mispredicted if they last went elsewhere; one cycle each |
 //! | cycles, reference cycles | not real: one per instruction, which takes one nanosecond |
 //! | all others | nothing: they stay 0 |
 //!

@@ -9,7 +9,7 @@
 //! | [`memory`] | addresses, and which bytes the driver may touch |
 //! | [`kernel`] | the functions of ntoskrnl and the HAL that the driver imports |
 //! | [`kmdf`] | the functions of the framework, by their index in its table |
-//! | [`device`] | what users do: open, request, close; [`device::pnp`]: load, start, sleep, remove |
+//! | [`device`] | what users do: open, request, close; [`device::pnp`]: load, start, sleep |
 //! | [`cost`] | what the driver costs, as counts |
 //! | [`transport`] | the tool's transport: every halprof command on the shipped driver |
 //! | [`memory_image`] | the contents of a kernel dump, in a file |

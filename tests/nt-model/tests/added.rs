@@ -1,4 +1,4 @@
-//! Does every processor that is added count, in whatever order Windows tells of them?
+//! Does every added processor count, in whatever order Windows reports them?
 
 use halprof_tests::driver;
 use halprof_tests::requests::{ALL_RIGHTS, bytes, configure, header, spec};
@@ -27,7 +27,7 @@ fn ask(device: &mut Device, file: &File, code: RequestCode, input: &[u8]) -> Vec
     output
 }
 
-/// Processors that a session, which runs while these are added, has counted everything on.
+/// The processors on which a session that runs while these are added has counted everything.
 fn counted(order: [usize; ADDED]) -> Option<(u32, usize)> {
     let file = driver::file()?;
     let leaves = find("skylake").expect("a model").processors();

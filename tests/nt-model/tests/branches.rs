@@ -1,8 +1,8 @@
 //! Are the shipped driver's branch records those of the branches that code really took?
 //!
-//! Programs of known control flow run on the guest feed: each record is an edge of the program's
-//! code as it stands in memory, and records follow each other in the order in which the branches
-//! were taken.
+//! Programs with known control flow run on the guest feed: each record is an edge of the program's
+//! code as it is in memory, and records follow each other in the order in which the branches were
+//! taken.
 
 use halprof_tests::branches::{Recorder, recorders};
 use halprof_tests::requests::{self, ALL_RIGHTS};
@@ -22,7 +22,8 @@ use zerocopy::FromBytes;
 
 const SYS: &str = "../../target/driver/halprof.sys";
 const TOTAL_ISSUES: u32 = 2;
-/// A prime, so that samples come to every place of a loop; long enough that the guard lets all come.
+/// A prime, so that samples hit every place in a loop; long enough that the guard does not
+/// interfere.
 const PERIOD: u64 = 40_009;
 const ROUNDS: u32 = 50_000;
 const LONG: u64 = 1 << 40;
@@ -34,7 +35,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// A session that samples instructions of user mode with branches.
+    /// A session that samples instructions in user mode with branches.
     fn new(leaves: &Leaves, seed: u64, branches: u16, filter: u16, period: u64) -> Self {
         let image = std::fs::read(SYS).expect("cargo xtask sys");
         let leaves = std::slice::from_ref(leaves);
@@ -116,7 +117,7 @@ impl Bench {
         parts.collect()
     }
 
-    /// Ends as a device that is removed does, by the rules.
+    /// Ends like a device that is removed, with the rules checked.
     fn end(mut self) {
         self.about(session::STOP);
         self.device.close(&self.file).expect("it closes");
@@ -124,7 +125,8 @@ impl Bench {
     }
 }
 
-/// Where each branch of a program can go; a return to behind every call, and out of the program.
+/// Where each branch of a program can go, including the return to after every call, and out of the
+/// program.
 fn edges(program: &str, rounds: u32) -> BTreeSet<(u64, u64)> {
     let program = Program::find(program).expect("a program");
     let code = program.code(rounds).expect("code");
@@ -149,8 +151,8 @@ fn edges(program: &str, rounds: u32) -> BTreeSet<(u64, u64)> {
     edges
 }
 
-/// Whether the records of a sample are branches taken one after the other up to the interrupt, as the
-/// feed has noted them. AMD leaves wrong paths out, and so has fewer.
+/// Whether the records of a sample are branches taken one after the other up to the interrupt, as
+/// the feed has logged them. AMD leaves out wrong paths, and so has fewer.
 fn follow(recorder: &Recorder, bench: &Bench, sample: &Sample, got: &[Branch]) {
     let bus = bench.device.machine.engine.bus_ref();
     let taken = bus.guest.as_ref().expect("the feed").taken(0);
@@ -162,7 +164,7 @@ fn follow(recorder: &Recorder, bench: &Bench, sample: &Sample, got: &[Branch]) {
     let wanted: Vec<(u64, u64)> = got.iter().rev().map(|one| (one.from, one.to)).collect();
     let found = in_user.windows(wanted.len()).any(|window| window == wanted);
     assert!(found, "{}: {sample:x?} {got:x?}", recorder.name);
-    // The interrupt came before the next branch: straight on from the newest's target.
+    // The interrupt came before the next branch: straight on from the newest record's target.
     let newest = got[0].to;
     assert!(newest <= sample.ip, "{}: {sample:x?}", recorder.name);
 }
@@ -200,7 +202,7 @@ fn records_are_the_branches_that_code_took() {
     }
 }
 
-/// Kernel mode too: the driver's own branches come from its code.
+/// Kernel mode too: the driver's own branches are recorded, and with this filter nothing else.
 #[test]
 fn the_kernel_is_recorded_for_who_may_see_it() {
     for recorder in recorders() {
@@ -224,7 +226,7 @@ fn the_kernel_is_recorded_for_who_may_see_it() {
     }
 }
 
-/// A client without SeDebugPrivilege: whatever the filter, no address of the kernel.
+/// For a client without SeDebugPrivilege: no kernel address, whatever the filter.
 #[test]
 fn no_kernel_address_is_told_without_the_right() {
     let work = "instructions=4000000,cycles=4000000,branches=800000,user=60,skid=3";
@@ -273,7 +275,7 @@ fn no_kernel_address_is_told_without_the_right() {
     }
 }
 
-/// MSR accesses of a sample, as docs/performance.md has them, and instructions.
+/// The MSR accesses of a sample, as in docs/performance.md, and its instructions.
 #[test]
 fn the_cost_with_branches() {
     for recorder in recorders() {
@@ -320,13 +322,13 @@ fn the_cost_with_branches() {
     }
 }
 
-/// Asleep nothing is recorded, and nothing is left; awake it goes on.
+/// While asleep nothing is recorded, and nothing is left; after waking it goes on.
 #[test]
 fn records_go_on_after_sleep() {
     for recorder in recorders() {
         let mut bench = Bench::new(&recorder.leaves, 5, 8, 0, PERIOD);
         bench.about(session::START);
-        // So slow that the guard lengthens no period under a hypervisor either.
+        // Slow enough that the guard does not lengthen a period even under a hypervisor.
         let work = "instructions=4000000,cycles=40000000,branches=800000";
         let work = workload::parse(work).expect("a workload");
         for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! What does a request take, at most? DESIGN's budget holds on every model, whatever is asked.
+//! What does a request take, at most? The budget holds on every model, whatever is requested.
 
 use halprof_tests::driver;
 use halprof_tests::requests::{ALL_RIGHTS, bytes, configure, header, spec};
@@ -18,7 +18,7 @@ const SYS: &str = concat!(
 );
 const PLAIN: u64 = 120;
 const GROUPS: u64 = 50;
-/// Sources of the largest session here: all that a model lists.
+/// The number of sources in the largest session here: all that a model lists.
 const SOURCES_MOST: u64 = 200;
 
 /// Instructions retired, with one unit mask after the other.
@@ -71,7 +71,8 @@ impl Asking {
         Ok(self.ask(code, &bytes(&Plain { header }, &[]))?.0)
     }
 
-    /// A life of a session that counts or samples these; whether they were configured.
+    /// Runs a session through its whole life, counting or sampling these; returns whether they were
+    /// configured.
     fn live(&mut self, flags: u32, specs: &[Spec]) -> Result<bool, Violation> {
         let opened = self.plain(session::OPEN, session::KERNEL)?;
         let number = Opened::read_from_prefix(&opened).map_or(0, |(opened, _)| opened.session);
@@ -100,7 +101,7 @@ impl Asking {
         Ok(error == 0)
     }
 
-    /// Every source that the machine counts.
+    /// Every source that the machine can count.
     fn all_sources(&mut self) -> Result<Vec<Spec>, Violation> {
         let mut specs = Vec::new();
         let mut from = machine::From {
@@ -137,7 +138,7 @@ impl Asking {
     }
 }
 
-/// Prints the most that a request of each code takes, on which model.
+/// Prints the most that a request of each code takes, and on which model.
 #[test]
 fn what_requests_take() {
     let Some(file) = driver::with_every_interface() else {
@@ -170,8 +171,8 @@ fn what_requests_take() {
     assert!(over.is_empty(), "{}", over.join("\n"));
 }
 
-/// The shipped driver, on two processors: 100,000 instructions and 400 for each, but for what family
-/// 15h takes besides.
+/// The shipped driver, on two processors: 100,000 instructions and 400 for each processor, plus
+/// what family 15h takes in addition.
 #[test]
 fn many_sources_take_no_more_than_few() {
     const MOST: u64 = 106_000;

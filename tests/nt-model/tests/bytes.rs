@@ -1,8 +1,9 @@
-//! Does each byte of the driver on the path of `stat` matter to what comes of it?
+//! Does each byte of the driver on the path of `stat` matter for the result?
 //!
 //! One byte of an instruction that `stat` executes is changed, at positions from a seed; then the
-//! same is asked of the changed driver. Replies, a rule that is broken, or a machine that cannot go
-//! on must tell. A change that none of them tells must be one that cannot here: [`Neutral`].
+//! changed driver gets the same requests. Replies, a broken rule, or a machine that cannot go on
+//! must reveal the change. A change that none of them reveals must be one that cannot matter here:
+//! [`Neutral`].
 
 use halprof_tests::requests::{self, ALL_RIGHTS};
 use iced_x86::{Decoder, DecoderOptions, Instruction};
@@ -23,15 +24,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const POSITIONS: usize = 200;
 const SEED: u64 = 7;
 const WORK: &str = "instructions=300000,cycles=500000,branches=7000,processors=all";
-/// So many changes may lead elsewhere and come to the same: a longer way round, a refusal that
-/// nobody waits for.
+/// At most this many changes may take another path to the same result: a longer way round, a
+/// refusal that no one waits for.
 const UNTOLD: usize = 12;
-/// Seeds of the longer runs, each on another model.
+/// Seeds of the longer runs, each on a different model.
 const LONGER: std::ops::Range<u64> = 0..8;
-/// Of all changes, so many in a hundred must be told.
+/// This percentage of all changes must be detected.
 const TOLD: usize = 70;
 
-/// What `halprof info` and `halprof stat` ask, start to end.
+/// The requests of `halprof info` and `halprof stat`, from start to end.
 fn actions() -> Vec<Action> {
     const NUMBER: u32 = 1 << 8 | 1;
     let header = requests::header(session::KERNEL);
@@ -71,7 +72,7 @@ fn actions() -> Vec<Action> {
     ]
 }
 
-/// Runs it, from loading the driver to unloading it.
+/// Runs the scenario, from loading the driver to unloading it.
 fn stat(file: &[u8], mut watch: impl FnMut(&mut Machine)) -> Result<(u32, Replies), Violation> {
     let leaves = repeat(&find("skylake").expect("a model").processors(), 2);
     let work = workload::parse(WORK).expect("a workload");
@@ -87,15 +88,15 @@ fn stat(file: &[u8], mut watch: impl FnMut(&mut Machine)) -> Result<(u32, Replie
     Ok((status, replies))
 }
 
-/// What came of it, and by which path.
+/// The result, and the path that led to it.
 #[derive(Debug, PartialEq)]
 struct Outcome {
-    /// Status and replies, and what the framework was told; or the rule that was broken.
+    /// Status and replies, and what the driver told the framework; or the rule that was broken.
     result: Result<(u32, Replies, Vec<Vec<u8>>), String>,
     path: u64,
 }
 
-/// [`None`] where the machine could not go on.
+/// [`None`] if the machine could not go on.
 fn outcome(file: &[u8]) -> Option<Outcome> {
     let run = || {
         let (mut told, mut path) = (Vec::new(), 0);
@@ -112,7 +113,7 @@ fn outcome(file: &[u8]) -> Option<Outcome> {
     catch_unwind(AssertUnwindSafe(run)).ok()
 }
 
-/// The code of the file, and where it is.
+/// The code of the file, and its location.
 struct Text {
     address: u64,
     offset: usize,
@@ -151,7 +152,7 @@ fn sequence(file: &[u8], seed: u64) -> Result<Replies, Violation> {
     Ok(replies)
 }
 
-/// Whether a longer run tells a change that the short one does not.
+/// Whether a longer run detects a change that the short one does not.
 fn longer_run_tells(file: &[u8], right: &[Replies]) -> bool {
     right.iter().zip(LONGER).any(|(right, seed)| {
         let run = catch_unwind(AssertUnwindSafe(|| sequence(file, seed)));
@@ -159,19 +160,19 @@ fn longer_run_tells(file: &[u8], right: &[Replies]) -> bool {
     })
 }
 
-/// Why a change is not told.
+/// Why a change is not detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Neutral {
     /// The bytes are another encoding of the same instruction.
     Encoding,
-    /// A jump that is never taken here goes elsewhere: to an error's text, say.
+    /// A jump that is never taken here goes elsewhere: to an error's text, for example.
     NotTaken,
-    /// The same instructions ran in the same order and gave the same answers: the value decides
-    /// nothing here, as in a comparison with a limit that is far away.
+    /// The same instructions ran in the same order with the same results: the value decides nothing
+    /// here, as in a comparison with a limit that is far away.
     SamePath,
-    /// A longer run tells it.
+    /// A longer run detects it.
     Longer,
-    /// Other instructions ran, and nobody sees it.
+    /// Other instructions ran, without a visible effect.
     OtherPath,
 }
 
@@ -197,9 +198,9 @@ fn neutral(text: &Text, change: &Change, changed: &[u8], trace: &Trace, same: bo
 struct Change {
     /// The instruction's address.
     address: u64,
-    /// The byte's place in the code.
+    /// The byte's offset in the code.
     at: usize,
-    /// What is flipped in it.
+    /// The bits that are flipped in it.
     bits: u8,
 }
 
@@ -266,7 +267,7 @@ fn a_changed_byte_changes_what_comes_of_it() {
     assert!(told >= POSITIONS * TOLD / 100, "{lines}");
 }
 
-/// The changes that nothing tells, each with why, in order of why.
+/// The undetected changes, each with its reason, ordered by reason.
 fn silent<'a>(
     file: &[u8],
     text: &Text,

@@ -1,4 +1,4 @@
-//! Does a session end that another thread's request opened after its handle was closed?
+//! Does a session end if another thread's request opened it after its handle was closed?
 
 use halprof_tests::driver;
 use halprof_tests::requests::{ALL_RIGHTS, bytes, header};

@@ -1,7 +1,7 @@
 //! What does the shipped driver cost? `docs/performance.md` has these numbers.
 //!
-//! Accesses to registers are held exactly. Instructions differ from one compiler to the next, so
-//! that those are held below budgets, and printed.
+//! Register accesses are asserted exactly. Instructions differ from one compiler to the next, so
+//! they are kept below budgets, and printed.
 
 use halprof_tests::requests::{self, ALL_RIGHTS};
 use nt_model::Device;
@@ -76,7 +76,7 @@ impl Bench {
         requests::bytes(&about, &[])
     }
 
-    /// A request about the session that has nothing else to say.
+    /// A request whose only argument is the session.
     fn about(&mut self, code: RequestCode) -> Cost {
         let about = self.session_request();
         self.request(code, &about).1
@@ -92,24 +92,24 @@ impl Bench {
 const WORK: &str = "instructions=1000000,cycles=2000000,processors=all";
 const PERIOD: u64 = 20_000;
 
-/// MSR accesses, RDPMC, accesses of the local APIC's page.
+/// MSR accesses, RDPMC, accesses to the local APIC's page.
 type Accesses = [u64; 3];
 
 const fn accesses(cost: &Cost) -> Accesses {
     [cost.msr, cost.rdpmc, cost.apic]
 }
 
-/// Instructions that one sample may take, by our own handler and through the HAL's callback; and one
-/// where the guard decides besides.
+/// Instructions that one sample may take, with our own handler and through the HAL's callback; and
+/// one in which the guard also decides.
 const OWN_HANDLER_MOST: u64 = 300;
 const CALLBACK_MOST: u64 = 240;
 const GUARDED_MOST: u64 = 400;
 
-/// Bytes of pool while a session samples: of the device, and of each processor, most of it its ring.
+/// Bytes of pool while a session samples: for the device, and for each processor, mostly its ring.
 const POOL_DEVICE: u64 = 1_890_936;
 const POOL_EACH: u64 = 1_340_336;
 
-/// One counter in use, which has overflowed; in the HAL's callback without what the HAL does.
+/// One counter in use, which has overflowed; for the HAL's callback, without what the HAL does.
 #[test]
 fn one_sample() {
     let table: [(&str, Accesses); 4] = [
@@ -125,7 +125,7 @@ fn one_sample() {
         ] {
             let mut bench = Bench::new(model, 1, flags, PERIOD);
             bench.about(session::START);
-            // START's proof takes interrupts of its own.
+            // START's self-test takes interrupts of its own.
             bench.device.machine.overflow_costs.clear();
             bench.run(WORK);
             let costs = &bench.device.machine.overflow_costs;
@@ -139,7 +139,7 @@ fn one_sample() {
     }
 }
 
-/// On Skylake and Zen 4: accesses for each processor, and instructions that each may take.
+/// On Skylake and Zen 4: accesses per processor, and instructions that each processor may take.
 #[test]
 fn requests_on_many_processors() {
     for model in ["skylake", "zen4"] {
@@ -179,8 +179,8 @@ fn requests_on_many_processors() {
     }
 }
 
-/// With the shortest period there is, on a counter that overflows all the time, the guard lengthens
-/// the period until interrupts take no more than their part, and one window of 10 ms.
+/// With the shortest possible period, on a counter that overflows all the time, the guard lengthens
+/// the period until interrupts take no more than their share, plus one window of 10 ms.
 #[test]
 fn the_guard_ends_a_storm() {
     let mut bench = Bench::new("skylake", 1, SAMPLE, 1);

@@ -1,4 +1,4 @@
-//! Does the shipped driver answer what the service in process answers, byte for byte?
+//! Does the shipped driver reply with the same bytes as the service in process?
 
 use hal_profile::service::About;
 use nt_model::Device;
@@ -7,7 +7,7 @@ use sim::model::Model;
 use sim::models::{MODELS, repeat};
 use sim::workload;
 
-/// What the driver says of itself.
+/// The driver's description of itself.
 const ABOUT: About = About {
     answerer: concat!("halprof.sys ", env!("CARGO_PKG_VERSION")),
     modelled: false,

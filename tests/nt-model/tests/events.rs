@@ -1,4 +1,5 @@
-//! Are processes and images told of while a session asks, and nothing of them left after it?
+//! Are processes and images reported while a session asks for them, and is nothing left of that
+//! afterwards?
 
 use halprof_tests::driver;
 use halprof_tests::requests::{ALL_RIGHTS, bytes, configure, header, spec};
@@ -53,7 +54,7 @@ fn refusal(reply: &[u8]) -> Option<(ErrorCode, u64)> {
 }
 
 impl Client {
-    /// A configured session; with `kernel`, of one that may see the kernel.
+    /// A configured session; with `kernel`, one that may see the kernel.
     fn configured(device: &mut Device, kernel: bool) -> Result<Self, Violation> {
         let file = device.open(PROCESS, ALL_RIGHTS)?;
         let flags = if kernel { session::KERNEL } else { 0 };
@@ -93,7 +94,7 @@ impl Client {
         Ok(client)
     }
 
-    /// All events that wait, and how many were lost.
+    /// All waiting events, and how many were lost.
     fn drain(&self, device: &mut Device) -> Result<(Vec<SystemEvent>, u64), Violation> {
         let (mut all, mut lost) = (Vec::new(), 0);
         loop {
@@ -208,7 +209,8 @@ fn names_are_bounded_and_may_be_missing() {
     end(device, &client);
 }
 
-/// The right is that of samples: the session asked for the kernel, and its client may see addresses.
+/// The right is that of samples: the session asked for the kernel, and its client may see
+/// addresses.
 #[test]
 fn images_of_the_kernel_are_for_who_may_see_them() {
     const DRIVER: u64 = 0xFFFF_F805_1000_0000;
@@ -253,7 +255,8 @@ fn what_a_full_ring_loses_is_counted() {
     end(device, &client);
 }
 
-/// Others may have all 64 routines of a kind. Nothing is left of a start that is refused.
+/// Others may have registered all 64 routines of a kind. Nothing is left of a start that is
+/// refused.
 #[test]
 fn routines_that_windows_refuses_refuse_the_start() {
     let refused = [
@@ -281,7 +284,7 @@ fn routines_that_windows_refuses_refuse_the_start() {
 
 type Ending = fn(&mut Device, &Client) -> Result<(), Violation>;
 
-/// Every way in which a session ends; the handle is open after some.
+/// Every way in which a session can end, and whether the handle is still open afterwards.
 const ENDINGS: [(&str, Ending, bool); 6] = [
     ("stop", |d, c| c.send(d, session::STOP).map(drop), true),
     ("close", |d, c| c.send(d, session::CLOSE).map(drop), true),
@@ -295,7 +298,7 @@ const ENDINGS: [(&str, Ending, bool); 6] = [
     ),
 ];
 
-/// Processes start while the session ends; afterwards nobody is told of one.
+/// Processes start while the session ends; afterwards none is reported.
 #[test]
 fn routines_are_gone_after_every_end_of_a_session() {
     let (mut told, mut waited) = (0, 0);
@@ -328,7 +331,7 @@ fn routines_are_gone_after_every_end_of_a_session() {
     assert!(told > 30 && waited > 0, "{told} told, {waited} waits");
 }
 
-/// A process starts at each instruction from the removal's beginning on.
+/// A process starts at each instruction from the beginning of the removal.
 #[test]
 fn a_process_at_each_instruction_of_the_removal() {
     const INSTRUCTIONS: u64 = 200;

@@ -1,4 +1,4 @@
-//! Whatever call fails, is everything before it undone, and does the driver go on?
+//! Whichever call fails, is everything before it undone, and does the driver go on?
 
 use halprof_tests::driver;
 use halprof_tests::requests::{ALL_RIGHTS, bytes, configure, header, spec};
@@ -11,9 +11,10 @@ use sim::models::{find, repeat};
 use sim::workload;
 use zerocopy::FromBytes;
 
-/// Models whose drivers take different ways: with a page to map, in x2APIC mode, without counters.
+/// Models on which the driver takes different paths: with a page to map, in x2APIC mode, without
+/// counters.
 const MODELS: &[&str] = &["skylake", "zen4", "pentium4", "hyperv-masked"];
-/// A fault that the driver lives with: sampling is refused then, all else goes on.
+/// A fault that the driver tolerates: sampling is then refused, everything else goes on.
 const TOLERATED: &str = "MmMapIoSpaceEx";
 
 fn machine_of(name: &str) -> Vec<Leaves> {
@@ -72,7 +73,7 @@ fn start_fails_at_every_call_and_leaves_nothing() {
     }
 }
 
-/// What became of a scripted life: each step's name, and 0 or how it was refused.
+/// The results of a scripted life: each step's name, and 0 or the error that refused it.
 type Told = Vec<(&'static str, u32)>;
 
 struct Script<'a> {
@@ -107,7 +108,7 @@ impl Script<'_> {
     }
 }
 
-/// Everything that a client asks in one life, and a processor that joins in the middle.
+/// All requests of a client in one life, with a processor that joins in the middle.
 fn live(device: &mut Device, sources: &[u32], sample: bool, add: Option<&Leaves>) -> Told {
     let file = device.open(4096, ALL_RIGHTS).expect("a handle");
     let mut script = Script {
@@ -164,7 +165,7 @@ fn pool(device: &mut Device) -> u64 {
     device.machine.engine.bus().arena.pool.0
 }
 
-/// The n-th call of a life fails, for every n; then the same life is lived without faults.
+/// The n-th call of a life fails, for every n; then the same life is run without faults.
 fn every_fault_in_a_life(
     name: &str,
     sources: &[u32],

@@ -22,16 +22,16 @@ const SYS: &str = concat!(
 const TOTAL_ISSUES: u32 = 0x02;
 const BRANCH_INSTRUCTIONS: u32 = 0x06;
 const DCACHE_ACCESSES: u32 = 0x15;
-/// A prime, so that samples come to every instruction of a loop.
+/// A prime, so that samples hit every instruction of a loop.
 const PERIOD: u64 = 10_007;
-/// The longest that one step of the modelled time takes.
+/// Longer than any run: the whole run is one step of modelled time.
 const LONG: u64 = 1 << 40;
 
-/// What a machine starts and stops its counters with.
+/// How a machine starts and stops its counters.
 #[derive(Clone, Copy)]
 enum Switch {
-    /// IA32_PERF_GLOBAL_CTRL over EN of IA32_PERFEVTSELx and the fixed counter's nibble of
-    /// IA32_FIXED_CTR_CTRL (SDM vol. 4, "IA-32 Architectural MSRs").
+    /// IA32_PERF_GLOBAL_CTRL in addition to EN of IA32_PERFEVTSELx and the fixed counter's nibble
+    /// of IA32_FIXED_CTR_CTRL (SDM vol. 4, "IA-32 Architectural MSRs").
     Global,
     /// EN of IA32_PERFEVTSEL0, for both counters of P6 (SDM vol. 3, "PerfEvtSel0 and PerfEvtSel1
     /// MSRs").
@@ -40,11 +40,12 @@ enum Switch {
     NetBurst,
     /// EN of PERF_LEGACY_CTLx (APM vol. 2, "Performance Monitoring Counters").
     Legacy,
-    /// PerfCntrGlobalCtl over EN of PERF_CTLx (APM vol. 2, "Performance Monitoring Counters").
+    /// PerfCntrGlobalCtl in addition to EN of PERF_CTLx (APM vol. 2, "Performance Monitoring
+    /// Counters").
     PerfMonV2,
 }
 
-/// Models, and dumps of the same interfaces with what the models are not; the sources that each
+/// Models, and dumps with the same interfaces that differ from the models; the sources that each
 /// has, besides the first.
 const MACHINES: [(&str, Switch, &[u32]); 5] = [
     ("hybrid", Switch::Global, &[BRANCH_INSTRUCTIONS]),
@@ -113,7 +114,7 @@ fn setup(sources: &[u32], filter: u16, interval: u64) -> Setup {
     }
 }
 
-/// Runs the program to its end in steps of so many nanoseconds, with `meanwhile` after each.
+/// Runs the program to its end in steps of this many nanoseconds, calling `meanwhile` after each.
 fn run(
     session: &mut Session<'_, DriverTransport>,
     step: u64,
@@ -144,12 +145,12 @@ fn count(
     session.stop_and_read().expect("counts")
 }
 
-/// Samples these sources while the guest runs once, reading them as they come.
+/// Samples these sources while the guest runs once, draining samples as they come.
 fn sample(connection: &mut Connection<DriverTransport>, setup: &Setup, step: u64) -> Vec<Sample> {
     sample_and_drain(connection, setup, step, 0)
 }
 
-/// The same, and then reads so many times more.
+/// The same, followed by this many further drains.
 fn sample_and_drain(
     connection: &mut Connection<DriverTransport>,
     setup: &Setup,
@@ -179,7 +180,7 @@ fn amount(source: u32, amounts: Amounts) -> u64 {
     }
 }
 
-/// Though it is interrupted by DPCs that read the counters.
+/// Even though it is interrupted by DPCs that read the counters.
 #[test]
 fn user_counts_are_what_the_code_says() {
     for (machine, _, more) in machines() {
@@ -204,8 +205,8 @@ fn user_counts_are_what_the_code_says() {
     }
 }
 
-/// What retired in ring 0, told from outside: the engine is stopped behind each instruction, and
-/// the registers that were written say from where to where it counted.
+/// What retired in ring 0, observed from outside: the engine stops after each instruction, and the
+/// register writes show when it was being counted.
 #[derive(Default)]
 struct SecondCount {
     registers: HashMap<u32, u64>,
@@ -255,7 +256,7 @@ impl SecondCount {
     }
 }
 
-/// By its opcode (SDM vol. 2, "Opcode Map").
+/// Judged by its opcode (SDM vol. 2, "Opcode Map").
 fn is_branch(bytes: &[u8]) -> bool {
     let prefix = |&byte: &u8| matches!(byte, 0x40..=0x4F | 0x2E | 0x3E | 0x66 | 0xF2 | 0xF3);
     let at = bytes.iter().position(|byte| !prefix(byte)).unwrap_or(0);
@@ -301,7 +302,7 @@ fn kernel_counts_are_what_a_second_count_says() {
     }
 }
 
-/// Looking at each instruction from outside does not change what it does.
+/// Observing each instruction from outside does not change what it does.
 #[test]
 fn one_instruction_at_a_time_is_the_same_path() {
     let trace = |steps: Option<Vec<Step>>| {
@@ -316,7 +317,7 @@ fn one_instruction_at_a_time_is_the_same_path() {
     assert_eq!(trace(None), trace(Some(Vec::new())));
 }
 
-/// The addresses of `loop`'s instructions: before its rounds, and of one.
+/// The addresses of `loop`'s instructions: those before its rounds, and those of one round.
 fn loop_addresses(rounds: u32) -> (Vec<u64>, Vec<u64>) {
     const BEFORE: usize = 2;
     let code = Program::find("loop")
@@ -330,7 +331,7 @@ fn loop_addresses(rounds: u32) -> (Vec<u64>, Vec<u64>) {
     (addresses, round)
 }
 
-/// The address of the instruction behind so many retired ones, by the code alone.
+/// The address of the instruction after this many retired ones, computed from the code alone.
 fn after(retired: u64, rounds: u32) -> u64 {
     let (before, round) = loop_addresses(rounds);
     match before.get(retired as usize) {
@@ -339,8 +340,8 @@ fn after(retired: u64, rounds: u32) -> u64 {
     }
 }
 
-/// An overflow interrupts behind the instruction where it happens, and with a skid exactly so many
-/// later.
+/// An overflow interrupts after the instruction in which it happens, and with a skid exactly that
+/// many instructions later.
 #[test]
 fn samples_stand_where_the_counter_overflowed() {
     const ROUNDS: u32 = 10_001;
@@ -366,8 +367,8 @@ fn samples_stand_where_the_counter_overflowed() {
     }
 }
 
-/// What branches sends the counter over its top behind a branch, so what comes next is where one
-/// goes to.
+/// With branches as the event, the counter overflows after a branch, so the next instruction is
+/// where a branch can go.
 #[test]
 fn branches_are_sampled_behind_branches() {
     let code = Program::find("branches")
@@ -400,7 +401,7 @@ fn branches_are_sampled_behind_branches() {
     }
 }
 
-/// In ring 0 too: samples of the driver's own code stand at its instructions, or where it calls the
+/// In ring 0 too: samples of the driver's own code are at its instructions, or where it calls the
 /// kernel.
 #[test]
 fn the_driver_is_sampled_where_it_ran() {
@@ -439,7 +440,7 @@ fn command(arguments: &[&str]) -> Output {
     program.expect("it runs")
 }
 
-/// What the documentation says of each program, by the tool's own commands.
+/// What the documentation says about each program, checked with the tool's own commands.
 #[test]
 fn the_tool_counts_what_the_documentation_says() {
     let document = include_str!("../../../docs/cli.md");
@@ -523,7 +524,7 @@ fn a_program_and_a_workload_are_too_much() {
     assert_eq!(ran.status.code(), Some(2));
 }
 
-/// Bit for bit.
+/// A seed reproduces a run bit for bit.
 #[test]
 fn a_seed_is_a_trace() {
     for (machine, ..) in machines() {

@@ -1,4 +1,4 @@
-//! Is what a session leaves behind seen?
+//! Is what a session leaves behind detected?
 
 use hal_profile::machine::CR4_PCE;
 use hal_profile::overflow::Interrupted;
@@ -74,14 +74,14 @@ fn pool() {
     engine.allocate(64, 1).expect("memory");
     let left = before.compare(&level(&mut device), false, &[]);
     assert_eq!(left.expect_err("pool is left").rule, Rule::PoolLeak);
-    // An added processor's block is no leak.
+    // An added processor's block is not a leak.
     assert!(before.compare(&level(&mut device), true, &[]).is_ok());
 }
 
-/// A session samples on processor 0; interrupts storm on processor 1, where nothing runs and nothing
-/// masks LVTPC but the driver. It ends the storm, leaves LVTPC masked and tells of it; the next
-/// session there lets it through. What the HAL handles and calls back for is no storm of the
-/// driver's, and LVTPC the HAL's.
+/// A session samples on processor 0; interrupts storm on processor 1, where nothing runs and only
+/// the driver can mask LVTPC. It ends the storm, leaves LVTPC masked and reports it; the next
+/// session there unmasks it. Interrupts that the HAL handles and passes to the callback are not a
+/// storm of the driver's, and LVTPC then belongs to the HAL.
 #[test]
 fn a_storm_where_nothing_runs() {
     let Some(file) = driver::file() else { return };

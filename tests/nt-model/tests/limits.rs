@@ -1,4 +1,4 @@
-//! Does the shipped driver obey what events are limited to, or refuse it with the same reason as the
+//! Does the shipped driver respect the limits of events, or refuse with the same reason as the
 //! service in process?
 
 use halprof_measure::Connection;
@@ -13,7 +13,7 @@ fn what_an_event_is_limited_to_is_obeyed_or_refused() {
     };
     let limits = limits();
     for (index, limit) in limits.iter().enumerate() {
-        // One machine answers for all rows of its model.
+        // One machine is used for all rows of its model.
         if limits[..index]
             .iter()
             .any(|other| other.model == limit.model)

@@ -1,8 +1,8 @@
-//! Do branch records become counts that are those of the exact execution, and a profile that a
-//! compiler lays code out by?
+//! Do branch records become counts that match the exact execution, and a profile that a compiler
+//! uses for its layout?
 //!
-//! The program is a PE file that clang and lld make; the engine executes it, and every instruction is
-//! known. What reads the records are others' tools, by the commands of docs/pgo.md.
+//! The program is a PE file built with clang and lld; the engine executes it, and every instruction
+//! is known. Other tools read the records, with the commands of docs/pgo.md.
 #![expect(clippy::cast_precision_loss, reason = "shares need few digits")]
 
 use halprof_measure::ModelledMachine;
@@ -22,7 +22,7 @@ const SYS: &str = concat!(
 );
 const SOURCE: &str = include_str!("pgo/paths.c");
 const DOCUMENT: &str = include_str!("../../../docs/pgo.md");
-/// What the source decides by its draws: 15 of 16, and 3 of 4.
+/// The probabilities of the source's random decisions: 15 of 16, and 3 of 4.
 const COMMON: f64 = 15.0 / 16.0;
 const PLAIN: f64 = 3.0 / 4.0;
 /// One machine for each kind of branch records.
@@ -32,14 +32,14 @@ const MACHINES: [&str; 3] = [
     "zen4,processors=1",
 ];
 
-/// A folder in which the commands of the document run, with the program's source.
+/// A folder in which the document's commands run, with the program's source.
 fn folder() -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("app.c"), SOURCE).expect("written");
     folder
 }
 
-/// The commands of the document that begin so.
+/// The document's commands that begin with `start`.
 fn commands(start: &str) -> Vec<&'static str> {
     let lines = DOCUMENT
         .lines()
@@ -49,7 +49,7 @@ fn commands(start: &str) -> Vec<&'static str> {
     found
 }
 
-/// Runs a command of the document with Debian's names, for a program without Windows.
+/// Runs one of the document's commands with Debian's names, for a program without Windows.
 fn run(command: &str, folder: &Path) -> Output {
     let mut words = command.split(' ');
     let mut ran = match words.next().expect("a program") {
@@ -76,7 +76,7 @@ fn run(command: &str, folder: &Path) -> Output {
     output
 }
 
-/// Runs the commands of the document that begin so, in their order.
+/// Runs the document's commands that begin with `start`, in order.
 fn run_all(start: &str, folder: &Path) {
     for command in commands(start) {
         run(command, folder);
@@ -86,7 +86,7 @@ fn run_all(start: &str, folder: &Path) {
 /// What a program really did.
 struct Exact {
     code: BTreeMap<u64, Instruction>,
-    /// The addresses of its instructions as they were executed.
+    /// The addresses of its instructions in the order of execution.
     executed: Vec<u64>,
 }
 
@@ -137,7 +137,7 @@ impl Exact {
         counts
     }
 
-    /// The branches that were taken, in their order.
+    /// The taken branches, in order.
     fn taken(&self) -> Vec<(u64, u64)> {
         let pairs = self.executed.windows(2);
         let taken = pairs.filter(|pair| self.code[&pair[0]].next_ip() != pair[1]);
@@ -145,7 +145,7 @@ impl Exact {
     }
 }
 
-/// The program of the document and what it did, in a folder.
+/// The document's program, built in a folder, and what it did.
 fn built() -> (TempDir, Exact) {
     let folder = folder();
     run(commands("clang")[0], folder.path());
@@ -153,8 +153,8 @@ fn built() -> (TempDir, Exact) {
     (folder, exact)
 }
 
-/// Records it by the document's command, on a machine that runs the driver; the program is short, and
-/// so is the period.
+/// Records it with the document's command, on a machine that runs the driver; the program is short,
+/// and so is the period.
 fn record(machine: &str, folder: &Path) {
     let command = commands("halprof record")[0].replace("100003", "1009");
     let own = command
@@ -167,7 +167,7 @@ fn record(machine: &str, folder: &Path) {
     );
 }
 
-/// Five standard deviations of a part that was seen in so many draws.
+/// Five standard deviations of a share that was estimated from this many draws.
 fn error(part: f64, draws: u64) -> f64 {
     5.0 * (part * (1.0 - part) / draws as f64).sqrt()
 }
@@ -194,7 +194,7 @@ fn assert_executions(machine: &str, exact: &Exact, folder: &Path) {
         let text = row["address"].as_str().expect("an address");
         u64::from_str_radix(&text[2..], 16).expect("hexadecimal")
     };
-    // The loop's head: all others are parts of it.
+    // The loop's head: all counts are relative to it.
     let head = |row: &&Value| {
         row["text"]
             .as_str()
@@ -210,7 +210,7 @@ fn assert_executions(machine: &str, exact: &Exact, folder: &Path) {
         let once = counts.get(&address(row)).copied().unwrap_or(0);
         let part = once as f64 / rounds as f64;
         let executed = number(row, "executed") as f64 / seen as f64;
-        // Samples come behind branches, taken or not, so that windows end more often behind some.
+        // Samples come after branches, taken or not, so windows end more often after some of them.
         let ends = samples as f64 / seen as f64 / 4.0;
         let bound = error(part, seen) + ends;
         assert!(
@@ -236,7 +236,7 @@ fn assert_executions(machine: &str, exact: &Exact, folder: &Path) {
     assert_eq!(shown["warnings"], serde_json::json!([]));
 }
 
-/// The counts of `start` by line, from its first, in a profile as text.
+/// The counts of `start` by line, relative to its first, from a profile in text form.
 fn lines_of(profile: &str) -> BTreeMap<u64, u64> {
     let mut lines = profile
         .lines()
@@ -254,7 +254,7 @@ fn lines_of(profile: &str) -> BTreeMap<u64, u64> {
     counts
 }
 
-/// The line of the source that has this, from the first of `start`.
+/// The line of the source that contains this, relative to the first of `start`.
 fn line(part: &str) -> u64 {
     let at = |part: &str| {
         SOURCE
@@ -307,7 +307,7 @@ fn a_profile_is_that_of_the_execution_and_lays_the_hot_path_out_first() {
         calls.map(Instruction::near_branch_target).collect()
     };
     let rounds = |exact: &Exact, function: u64| exact.counts().get(&function).copied().unwrap_or(0);
-    // What was called from the first place is the rare function, then it is the common one.
+    // The first call goes to the rare function before, and to the common one after.
     let [was, is] = [&before, &after].map(|exact| rounds(exact, calls(exact)[0]));
     assert!(was * 4 < is, "{was} before, {is} after");
     let [was, is] = [&before, &after].map(|exact| exact.taken().len());

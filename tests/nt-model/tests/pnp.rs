@@ -1,4 +1,4 @@
-//! Does the driver live through every order in which the PnP and power managers call it?
+//! Does the driver survive every order in which the PnP and power managers call it?
 
 use hal_profile::overflow::Interrupted;
 use halprof_tests::driver;
@@ -24,7 +24,7 @@ const CANCELLED: NtStatus = NtStatus(0xC000_0120);
 const SOURCES: [u32; 2] = [2, 6];
 const SEEDS: u64 = 4;
 
-/// A callback with what it gets besides the device.
+/// A callback with its arguments after the device.
 type Called = (u64, Vec<u64>);
 
 fn started() -> Called {
@@ -43,7 +43,7 @@ fn released() -> Called {
     (RELEASE, vec![0])
 }
 
-/// The driver in memory, its device not added.
+/// The driver in memory, with no device added.
 fn loaded(seed: u64) -> Option<Device> {
     let file = driver::file()?;
     let leaves = repeat(&find("skylake").expect("a model").processors(), 2);
@@ -83,7 +83,7 @@ fn about(session: u32) -> Vec<u8> {
     bytes(&request, &[])
 }
 
-/// What a request about a session is answered: 0 or the error.
+/// The answer to a request about a session: 0 or the error.
 fn error(device: &mut Device, file: &File, code: RequestCode, session: u32) -> u32 {
     let (status, reply) = ask(device, file, code, &about(session));
     assert_eq!(status, NtStatus::SUCCESS);
@@ -219,9 +219,9 @@ fn surprise_removal() {
     }
 }
 
-/// Windows does not remove the overflow handler of a device that goes by surprise. It may be called
-/// for as long as Windows runs, so the image stays in memory, and the handler touches nothing that
-/// was freed: neither while that is freed, nor afterwards.
+/// Windows does not remove the overflow handler of a device that is removed by surprise. It may be
+/// called for as long as Windows runs, so the image stays in memory, and the handler accesses
+/// nothing that was freed: neither while it is being freed, nor afterwards.
 #[test]
 fn surprise_removal_with_a_handler_that_stays() {
     for seed in 0..64 {
@@ -257,7 +257,7 @@ fn interrupt_everywhere(device: &mut Device) {
     }
 }
 
-/// It waits until the system is awake, and nothing of the session is armed then.
+/// The removal waits until the system is awake, and nothing of the session is active then.
 #[test]
 fn surprise_removal_while_asleep() {
     for seed in 0..SEEDS {
@@ -281,7 +281,8 @@ fn surprise_removal_while_asleep() {
     }
 }
 
-/// A client that runs before the device is in D0 again is told so, and may try again.
+/// A client that runs before the device is back in D0 is refused with that reason, and may try
+/// again.
 #[test]
 fn asked_while_it_wakes() {
     let Some(mut device) = working(1) else { return };
@@ -301,7 +302,7 @@ fn asked_while_it_wakes() {
     end(device, &file);
 }
 
-/// No D0Exit comes then; ReleaseHardware does, inside the start.
+/// D0Exit is not called then; ReleaseHardware is, within the start.
 #[test]
 fn d0_entry_fails() {
     let Some(mut device) = loaded(1) else { return };
@@ -315,7 +316,7 @@ fn d0_entry_fails() {
     end(device, &file);
 }
 
-/// The session that slept has its counters still, and nothing of it is left.
+/// The session that slept still holds its counters, and nothing of it is left.
 #[test]
 fn d0_entry_fails_after_sleep() {
     let Some(mut device) = working(1) else { return };
@@ -381,7 +382,7 @@ fn other_transfer_methods() {
     end(device, &file);
 }
 
-/// It is presented in another process' thread, and belongs to its own.
+/// It is presented in another process's thread, but belongs to its own process.
 #[test]
 fn a_request_that_waited() {
     for seed in 0..SEEDS {
@@ -416,7 +417,7 @@ fn a_request_that_waited() {
     }
 }
 
-/// The framework cancels what waits when EvtFileCleanup has returned, not before.
+/// The framework cancels waiting requests when EvtFileCleanup has returned, not before.
 #[test]
 fn what_waits_at_cleanup() {
     let Some(mut device) = working(1) else { return };
@@ -454,8 +455,8 @@ fn requests_without_a_file_object() {
     end(device, &file);
 }
 
-/// The second buffer of a direct method is the client's, which writes it meanwhile: the driver
-/// looks at the code first, and takes no such buffer.
+/// The second buffer of a direct method belongs to the client, which writes to it at the same time:
+/// the driver checks the code first, and retrieves no such buffer.
 #[test]
 fn no_buffer_that_the_client_can_write() {
     let Some(mut device) = working(1) else { return };

@@ -1,7 +1,7 @@
-//! Is CR4.PCE set while a session holds it, on every processor, and then as it was found?
+//! Is CR4.PCE set on every processor while a session holds it, and then restored as it was found?
 //!
-//! The model refuses a write that changes another bit, one under a hypervisor, and a PCE that is not
-//! as it was found before sleep and after unload.
+//! The model refuses a write that changes another bit, a write under a hypervisor, and a PCE that
+//! is not as it was found before sleep and after unload.
 
 use hal_profile::machine::CR4_PCE;
 use halprof_tests::driver;
@@ -51,7 +51,7 @@ fn client(device: &mut Device, process: u32) -> (File, Vec<u8>) {
     (file, bytes(&about, &[]))
 }
 
-/// Holders, processors, those with PCE set, and those found so.
+/// Holders, processors, those with PCE set, and those on which it was found set.
 fn told(reply: &[u8]) -> [u32; 4] {
     let told = Rdpmc::read_from_bytes(reply).expect("no refusal");
     [told.holders, told.processors, told.on, told.found]
@@ -68,7 +68,7 @@ fn set(device: &mut Device) -> Vec<bool> {
     set.collect()
 }
 
-/// Somebody else has set it on processor 1.
+/// Someone else has set it on processor 1.
 fn set_by_another(device: &mut Device) {
     let processor = &mut device.machine.engine.bus().cpus[1].processor;
     let cr4 = processor.cr4();

@@ -1,4 +1,4 @@
-//! Do the rules about registers see what they are there for?
+//! Do the rules about registers detect what they exist for?
 
 use halprof_tests::driver;
 use halprof_tests::requests::{ALL_RIGHTS, bytes, configure, header, spec};
@@ -35,7 +35,7 @@ fn put(cpu: &mut Cpu, msr: u32, value: u64) {
     cpu.processor.wrmsr(msr, value).expect("it is there");
 }
 
-/// What a write to a machine with two reserved counters breaks.
+/// The rule that a write breaks on a machine with two reserved counters.
 fn written(msr: u32, value: u64) -> Option<Rule> {
     let (mut registers, mut cpus) = (Registers::default(), skylake());
     registers.reserve(&mut cpus, 0b11);
@@ -66,8 +66,8 @@ fn only_reserved_counters_are_written() {
     }
 }
 
-/// What is broken when the counters are given back, after the driver has written counter 0 and fixed
-/// counter 0, and somebody this register.
+/// The rule that is broken when the counters are released, after the driver has written counter 0
+/// and fixed counter 0, and someone else this register.
 fn left(msr: u32, value: u64) -> Option<Rule> {
     let (mut registers, mut cpus) = (Registers::default(), skylake());
     registers.reserve(&mut cpus, WHOLE_UNIT);
@@ -164,7 +164,8 @@ impl Counting {
     }
 }
 
-/// The driver's bits of the global control are enabled again, as whoever relies on reset found them.
+/// The driver's bits of the global control are enabled again, as a user that relies on the reset
+/// state found them.
 #[test]
 fn general_counters_stay_enabled() {
     for model in ["skylake", "zen4", "hybrid"] {
@@ -192,7 +193,7 @@ fn general_counters_stay_enabled() {
     }
 }
 
-/// With the HAL's callback the driver has reserved some general counters, and writes no other.
+/// With the HAL's callback the driver has reserved some general counters, and writes no others.
 #[test]
 fn the_callback_uses_what_it_reserved() {
     for model in ["skylake", "zen4", "hybrid", "k8"] {

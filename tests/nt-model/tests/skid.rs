@@ -1,7 +1,8 @@
-//! Does the shipped driver account for every period, however late and however unkindly interrupts
-//! come?
+//! Does the shipped driver account for every period, however late and in whatever bad way
+//! interrupts come?
 //!
-//! Here are few skids of each machine; `HALPROF_SKIDS=all` tries every one, which takes minutes.
+//! Only a few skids of each machine are tried here; `HALPROF_SKIDS=all` tries every one, which
+//! takes minutes.
 
 use nt_model::sweep::{MACHINES, PERIOD, Part, full, spread, sweep};
 use sim::unkind::ROWS;
@@ -10,10 +11,10 @@ const SYS: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../../target/driver/halprof-legacy.sys"
 );
-/// With these nothing is sampled: START refuses, the session is ended, or there is no counter that
-/// the source could be on.
+/// With these nothing is sampled: START refuses, the session is ended, or no counter can take the
+/// source.
 const NOT_SAMPLED: [&str; 4] = ["dead-counters", "dead-interrupts", "storm", "no-general"];
-/// Skids of each unkind machine.
+/// The number of skids tried on each unkind machine.
 const UNKIND: u64 = 20;
 
 fn all() -> bool {
@@ -28,8 +29,8 @@ fn fails_nowhere(parts: &[Part]) {
     assert!(failures.is_empty(), "{count} of {tried} runs fail:\n{told}");
 }
 
-/// Where an interrupt is a whole number of periods late, and where the next overflow then meets the
-/// handler of the last.
+/// Skids where an interrupt is a whole number of periods late, and where the next overflow then
+/// meets the handler of the previous one.
 fn few() -> Vec<u64> {
     let near = |periods: u64| (0..17).map(move |back| (periods * PERIOD).saturating_sub(8 * back));
     let mut skids: Vec<u64> = (0..4).flat_map(near).chain(spread(16)).collect();
@@ -65,7 +66,7 @@ fn every_period_is_accounted_for_on_unkind_machines() {
     fails_nowhere(&parts);
 }
 
-/// The sweep that the issue asks for.
+/// The full sweep has every multiple of 64, and every skid within 32 of a multiple of the period.
 #[test]
 fn the_whole_sweep_is_the_one_that_was_asked_for() {
     let skids = full();

@@ -1,14 +1,15 @@
 //! Does the driver keep every rule while clients, sleep, removal, added processors, interrupts and
-//! timers come at the same time?
+//! timers come concurrently?
 
 use halprof_tests::driver;
 use nt_model::soak::{Limit, SEQUENCES, live, soak};
 use std::num::NonZero;
 use std::time::Duration;
 
-/// Machines; `cargo run --release -p nt-model --bin soak` goes on for as long as one likes.
+/// The number of machines; `cargo run --release -p nt-model --bin soak` goes on for as long as you
+/// like.
 const LIVES: u64 = 20;
-/// Lives that broke a rule once, or the model's idea of one.
+/// Lives that once broke a rule, or broke what the model took for one.
 const SEEDS: &[u64] = &[2, 3, 4, 5, 14, 20, 34, 50, 53, 58, 60, 62, 200, 202, 503];
 
 #[test]

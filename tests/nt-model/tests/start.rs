@@ -1,4 +1,4 @@
-//! Does the shipped file load, start, answer and go without a trace?
+//! Does the shipped file load, start, answer and unload without a trace?
 
 use nt_model::Device;
 use shared_types::device::{INTERFACE, LINK_NAME, NT_NAME, SECURITY};
@@ -43,7 +43,7 @@ fn it_starts_and_goes() {
     }
 }
 
-/// The callback for it runs while the device goes.
+/// The callback for the processor runs while the device is being removed.
 #[test]
 fn it_goes_while_a_processor_is_added() {
     let Some(file) = halprof_tests::driver::file() else {

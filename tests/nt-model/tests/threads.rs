@@ -1,4 +1,5 @@
-//! Has each thread exactly its own events, wherever it runs, and is the list of counters given back?
+//! Does each thread get exactly its own events, wherever it runs, and is the list of counters
+//! released?
 
 use fastrand::Rng;
 use halprof_tests::driver;
@@ -86,7 +87,7 @@ impl Client {
         ask(device, &self.file, code, &self.about)
     }
 
-    /// A running session by thread.
+    /// A running session that counts by thread.
     fn started(device: &mut Device) -> Result<Self, Violation> {
         let client = Self::configured(device, session::THREADS)?;
         let reply = client.send(device, session::START)?;
@@ -94,7 +95,7 @@ impl Client {
         Ok(client)
     }
 
-    /// The machine's flags, and who holds its counters.
+    /// The machine's flags, and the holder of its counters.
     fn machine(&self, device: &mut Device) -> Result<(u32, u32), Violation> {
         let plain = bytes(&Plain { header: header(0) }, &[]);
         let reply = ask(device, &self.file, machine::DESCRIBE, &plain)?;
@@ -103,7 +104,7 @@ impl Client {
     }
 }
 
-/// So many instructions and branches, the latter among the former.
+/// Some instructions and branches, the latter among the former.
 fn some_events(rng: &mut Rng) -> ([u64; 2], Counts) {
     let instructions = rng.u64(1..5000);
     let branches = rng.u64(0..=instructions);
@@ -113,9 +114,9 @@ fn some_events(rng: &mut Rng) -> ([u64; 2], Counts) {
     ([instructions, branches], events)
 }
 
-/// Lets threads run, each now here and now there, while the driver answers requests and its timers
-/// expire. What is not as it must be; nothing where each has its own events and the processors have
-/// them all.
+/// Lets threads migrate between processors while the driver answers requests and its timers expire.
+/// Returns what is wrong, or `None` if each thread has its own events and the processors have them
+/// all.
 pub(crate) fn migrate(device: &mut Device, seed: u64) -> Result<Option<String>, Violation> {
     let mut rng = Rng::with_seed(seed);
     let client = Client::started(device)?;
@@ -193,8 +194,9 @@ fn threads_that_migrate_have_their_own_events() {
     }
 }
 
-/// The list stays Windows' while a thread profiles itself: the counters are stopped and stay
-/// reserved, the device is not removed, nobody else starts, and a second later it is asked again.
+/// Windows keeps the list while a thread profiles itself: the counters are stopped and stay
+/// reserved, the device is not removed, no one else can start, and the driver asks again every
+/// second.
 #[test]
 fn what_windows_keeps_is_asked_for_every_second() {
     let Some(driver) = driver::file() else { return };

@@ -1,4 +1,4 @@
-//! Does the tool measure on the shipped driver what it measures on the service in process?
+//! Does the tool measure the same on the shipped driver as on the service in process?
 //!
 //! Both are the tool's own commands, given the same arguments.
 
@@ -16,7 +16,7 @@ const SYS: &str = concat!(
     "/../../target/driver/halprof-legacy.sys"
 );
 const WORK: &str = "instructions=3000000,cycles=5000000,branches=70000,branch-misses=3000,user=80,processors=all,seed=7";
-/// One machine for each interface, and one of two kinds of processors.
+/// One machine for each interface, and one with two kinds of processors.
 const MACHINES: [&str; 6] = [
     "hybrid",
     "skylake,processors=2",
@@ -26,7 +26,7 @@ const MACHINES: [&str; 6] = [
     "pentium4,processors=2",
 ];
 
-/// The built-in machines, and a real hybrid one where the dumps are.
+/// The built-in machines, and a real hybrid one if the dumps are there.
 fn machines() -> Vec<String> {
     let mut machines = MACHINES.map(str::to_owned).to_vec();
     if let Some(folder) = dumps::folder() {
@@ -36,7 +36,7 @@ fn machines() -> Vec<String> {
     machines
 }
 
-/// The tool on a driver.
+/// Runs the tool on a driver.
 fn on_driver(sys: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_nt-model"))
         .arg("--sys")
@@ -46,7 +46,8 @@ fn on_driver(sys: &Path, arguments: &[&str]) -> Output {
         .expect("it runs")
 }
 
-/// What two commands, on the driver and in process, write to the file that `arguments` end with.
+/// What two commands, one on the driver and one in process, write to the file that `arguments` end
+/// with.
 fn both<T>(arguments: &[&str], read: impl Fn(&Path) -> T) -> (T, T) {
     let folder = tempfile::tempdir().expect("a folder");
     let [by_driver, in_process] = ["driver", "process"].map(|name| folder.path().join(name));
@@ -86,7 +87,7 @@ fn stat_counts_the_same() {
     }
 }
 
-/// A recording whose time stamps count from the first.
+/// A recording whose time stamps are relative to the first.
 fn recorded(file: &Path) -> (Recording, Vec<Sample>) {
     let mut samples: Vec<Sample> = Vec::new();
     let recording = recording::read(file, |more| samples.extend(more));
@@ -99,7 +100,7 @@ fn recorded(file: &Path) -> (Recording, Vec<Sample>) {
     for sample in &mut samples {
         sample.timestamp -= first.unwrap_or(0);
     }
-    // The driver's own instructions take time in one of the two.
+    // In one of the two, the driver's own instructions take time.
     for event in &mut recording.events {
         event.timestamp = 0;
     }
@@ -123,7 +124,7 @@ fn record_samples_the_same() {
     }
 }
 
-/// It lives 2 ms of 20, and recorders look once a second.
+/// It lives for 2 ms out of 20, while recorders look once a second.
 #[test]
 fn a_process_of_2_ms_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -162,7 +163,7 @@ fn a_process_of_2_ms_is_named() {
     assert!((2_000_000..2_600_000).contains(&lived), "{lived} ns");
 }
 
-/// The driver with another name in place of one of its imports.
+/// The driver with one of its imports renamed.
 fn with(import: &str, instead: &str) -> (tempfile::TempDir, std::path::PathBuf) {
     assert!(instead.len() <= import.len());
     let mut file = std::fs::read(SYS).expect("cargo xtask sys");
@@ -194,7 +195,7 @@ fn a_broken_rule_ends_the_command() {
     }
 }
 
-/// A PnP callback that has entered a critical region and returns in it, and one that leaves its
+/// A PnP callback that returns in a critical region that it has entered, and one that leaves its
 /// caller's.
 #[test]
 fn a_critical_region_is_left_as_it_was() {

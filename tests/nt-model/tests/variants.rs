@@ -1,7 +1,7 @@
-//! Does each mistake that a driver can make get caught, by the rule that is there for it, and the
-//! shipped driver by none?
+//! Is each mistake in a driver caught by the rule that exists for it, and the shipped driver by
+//! none?
 //!
-//! variants.toml has the mistakes.
+//! variants.toml lists the mistakes.
 
 use hal_profile::service::About;
 use halprof_tests::branches::recorders;
@@ -23,28 +23,28 @@ use std::path::Path;
 
 /// The driver without a mistake.
 const SHIPPED: &str = "../../target/driver/halprof.sys";
-/// Where `cargo xtask variants` leaves those with one.
+/// Where `cargo xtask variants` puts the drivers with one mistake.
 const VARIANTS: &str = "../../target/variants";
-/// What the driver says of itself.
+/// The driver's description of itself.
 const ABOUT: About = About {
     answerer: concat!("halprof.sys ", env!("CARGO_PKG_VERSION")),
     modelled: false,
     ring_bytes_max: 256 << 20,
 };
-/// Interrupts come late by some positions, so that a residue is carried.
+/// Interrupts come some positions late, so that a residue is carried over.
 const WORK: &str = "instructions=3000000,cycles=5000000,branches=70000,skid=300,processors=all";
-/// The same with branches between an overflow and its interrupt, and of the kernel.
+/// The same with branches between an overflow and its interrupt, also in the kernel.
 const BRANCHES: &str = "instructions=3000000,cycles=5000000,branches=700000,user=70,skid=300,\
     processors=all";
 const PROCESSORS: usize = 2;
-/// Instructions, and branches: no scenario has more counters than every model.
+/// Instructions, and branches: no scenario uses more counters than every model has.
 const SOURCES: [u32; 2] = [2, 6];
 /// The first fixed counter (Intel).
 const FIXED_INSTRUCTIONS: u32 = 0x8000_0100;
 /// LVTPC's offset in the local APIC's page, and its mask bit.
 const LVTPC: u32 = 0x340;
 const LVTPC_MASK: u32 = 1 << 16;
-/// The comparison with the service in process, in place of a rule.
+/// The comparison with the service in process, instead of a rule.
 const DIFFERENTIAL: &str = "differential";
 
 #[derive(Deserialize)]
@@ -52,7 +52,7 @@ struct Table {
     variant: Vec<Variant>,
 }
 
-/// A row; its edits are the builder's to read.
+/// A row of variants.toml; its edits are for the builder.
 #[derive(Deserialize)]
 struct Variant {
     name: String,
@@ -61,7 +61,7 @@ struct Variant {
     model: String,
     #[serde(default)]
     seeds: Vec<u64>,
-    /// It shows in some orders only: one of so many seeds, from 1 on, must catch it.
+    /// If it shows in some orders only: one of this many seeds, from 1 on, must catch it.
     #[serde(default)]
     orders: u64,
     caught: String,
@@ -72,7 +72,7 @@ impl Variant {
         self.seeds.iter().copied().chain(1..=self.orders)
     }
 
-    /// What is wrong with how the built variant is caught; nothing where it is as the row says.
+    /// What is wrong with how the built variant is caught; nothing if it is as the row says.
     fn judge(&self, file: &[u8]) -> Vec<String> {
         let mut wrong = Vec::new();
         let mut caught = false;
@@ -104,7 +104,7 @@ fn table() -> Vec<Variant> {
     table.variant
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug)]
 enum Outcome {
     Clean,
@@ -135,7 +135,7 @@ fn ask(handle: u32, code: RequestCode, input: Vec<u8>) -> Step {
     Step::Do(Action::Request(handle, code, input, 4096))
 }
 
-/// A request that says a session's number and nothing else.
+/// A request whose only argument is a session's number.
 fn about(handle: u32, code: RequestCode, session: u32) -> Step {
     let header = requests::header(0);
     let request = Session {
@@ -146,7 +146,7 @@ fn about(handle: u32, code: RequestCode, session: u32) -> Step {
     ask(handle, code, requests::bytes(&request, &[]))
 }
 
-/// A handle's first session, which counts these in both modes.
+/// A handle's first session, which counts these sources in both modes.
 fn configured(handle: u32, session: u32, flags: u32, sources: [u32; 2]) -> Vec<Step> {
     let header = requests::header(session::KERNEL);
     let open = requests::bytes(&Plain { header }, &[]);
@@ -159,7 +159,7 @@ fn configured(handle: u32, session: u32, flags: u32, sources: [u32; 2]) -> Vec<S
     ]
 }
 
-/// A running session of user mode that records so many branches of these.
+/// A running session in user mode that records this many branches with this filter.
 fn recording(branches: u16, filter: u16, privileged: bool) -> Vec<Step> {
     let session = session_number(1);
     let mut steps = configured(1, session, SAMPLE, SOURCES);
@@ -183,7 +183,7 @@ fn recording(branches: u16, filter: u16, privileged: bool) -> Vec<Step> {
     steps
 }
 
-/// The number of the session that first, second... takes the first place.
+/// The number of the session in slot 0, used for the first, second... time.
 fn session_number(uses: u32) -> u32 {
     uses << 8 | 1
 }
@@ -196,12 +196,12 @@ fn running(handle: u32, session: u32, flags: u32, sources: [u32; 2]) -> Vec<Step
     steps
 }
 
-/// Not a multiple of the timer's period, which reads all counters.
+/// Not a multiple of the period of the timer, which reads all counters.
 fn advance() -> Step {
     Step::Do(Action::Advance(900_000))
 }
 
-/// What a scenario's client does.
+/// The steps of a scenario's client.
 fn steps(scenario: &str) -> Vec<Step> {
     let first = session_number(1);
     let mut steps = match scenario {
@@ -258,7 +258,7 @@ fn steps(scenario: &str) -> Vec<Step> {
         steps.push(about(1, counts::SNAPSHOT, first));
         steps.push(about(1, samples::DRAIN, first));
         steps.push(about(1, samples::STATISTICS, first));
-        // What no timer has read yet is the tail.
+        // The tail: what no timer has read yet.
         steps.push(Step::Do(Action::Advance(50_000)));
         steps.push(about(1, session::STOP, first));
         steps.push(about(1, samples::DRAIN, first));
@@ -270,7 +270,7 @@ fn steps(scenario: &str) -> Vec<Step> {
     steps
 }
 
-/// Who plays a scenario: the driver, or the service in process.
+/// What plays a scenario: the driver, or the service in process.
 trait Rig: Player {
     fn hide_kernel(&mut self, handle: &Self::Handle);
     fn rings_can_be_had(&mut self, can: bool);
@@ -281,7 +281,7 @@ impl Rig for Device {
         self.machine.kernel.unprivileged = true;
     }
 
-    /// A start that samples asks for the counters, for the interrupt, then for rings.
+    /// A start that samples requests the counters, then the interrupt, then the rings.
     fn rings_can_be_had(&mut self, can: bool) {
         self.machine.kernel.fail_after = (!can).then_some(2);
     }
@@ -323,7 +323,7 @@ fn play(rig: &mut impl Rig, scenario: &str, work: &Workload) -> Result<Replies, 
 }
 
 /// Another owner's bits in the registers that all counters share: a fixed counter that no scenario
-/// takes is on (IA32_FIXED_CTR_CTRL, IA32_PERF_GLOBAL_CTRL).
+/// uses is enabled (IA32_FIXED_CTR_CTRL, IA32_PERF_GLOBAL_CTRL).
 fn another_owner(cpu: &mut Cpu) {
     let processor = &mut cpu.processor;
     let control = processor.rdmsr(0x38F).unwrap_or(0);
@@ -357,7 +357,7 @@ fn device(file: &[u8], leaves: &[Leaves], seed: u64) -> Device {
     device
 }
 
-/// Plays a scenario, and compares with the service in process.
+/// Plays a scenario, and compares the replies with those of the service in process.
 fn run(file: &[u8], scenario: &str, model: &str, seed: u64) -> Outcome {
     let leaves = leaves(model);
     let played = match scenario {
@@ -404,7 +404,7 @@ fn compare(
     Ok(difference.map(|i| format!("reply {i} of {scenario}")))
 }
 
-/// Each call that may fail fails once while the device starts.
+/// Each call that may fail fails once, while the device starts.
 fn fail_prepare(file: &[u8], leaves: &[Leaves], seed: u64) -> Result<(), Violation> {
     for nth in 0.. {
         let mut device = device(file, leaves, seed);
@@ -419,7 +419,7 @@ fn fail_prepare(file: &[u8], leaves: &[Leaves], seed: u64) -> Result<(), Violati
     Ok(())
 }
 
-/// Threads that profile themselves migrate.
+/// Threads that profile themselves migrate between processors.
 fn threads(file: &[u8], leaves: &[Leaves], seed: u64) -> Result<Option<String>, Violation> {
     let leaves = repeat(leaves, 4);
     let mut device = device(file, &leaves, seed);
@@ -429,7 +429,8 @@ fn threads(file: &[u8], leaves: &[Leaves], seed: u64) -> Result<Option<String>, 
     Ok(wrong)
 }
 
-/// A processor is added while the device goes: before its hardware is released, or after.
+/// A processor is added while the device is being removed: before its hardware is released, or
+/// after.
 fn add_while_removed(file: &[u8], leaves: &[Leaves], seed: u64) -> Result<(), Violation> {
     let mut device = device(file, leaves, seed);
     assert_eq!(device.start()?, 0);
