@@ -567,8 +567,8 @@ const HYPERV: &[Row] = &[
 ];
 
 /// 0x40000003 of an Intel root of build 18362 (Comet Lake): CreatePartitions (EBX\[0\]),
-/// CpuManagement (EBX\[12\]), and performance-monitor support (EDX\[2\]). The published dump lacks
-/// EAX and ECX: EAX is the privileges that every partition has, ECX is left 0.
+/// CpuManagement (EBX\[12\]), and performance-monitor support (EDX\[2\]). The available list lacks
+/// its EAX and ECX: EAX is set to the privileges that every partition has, ECX to 0.
 const ROOT_INTEL: &[Row] = &[(0x40000003, None, [0x3FFF, 0x002BB9FF, 0, 0x19FFFBF6])];
 
 /// The same of an AMD root of build 14393 (Zen 1): EDX\[2\] is clear.
