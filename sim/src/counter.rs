@@ -237,7 +237,7 @@ mod tests {
     use super::*;
     use crate::event::{Compare, Event};
 
-    /// Counts with so many cycles and instructions.
+    /// Counts with these cycles and instructions.
     fn after(cycles: u64, instructions: u64) -> Counts {
         let mut counts = Counts::default();
         counts.set(Event::Cycles, cycles, 0);

@@ -193,7 +193,7 @@ pub enum Compare {
     Below(u64),
     /// One if the comparison with this threshold becomes true, inverted or not.
     Edge(u64),
-    /// No comparison: one for every so many events, like a slower clock.
+    /// No comparison: one per this many events, like a slower clock.
     Every(u64),
 }
 
