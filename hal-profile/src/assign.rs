@@ -419,10 +419,20 @@ impl Assignment {
         true
     }
 
+    /// A member starts with all its candidates, after those before it have chosen.
     fn begin(&self, members: &[usize; MAX_COUNTERS], tried: &mut [Try; MAX_COUNTERS], at: usize) {
-        if let (Some(&member), Some(tried)) = (members.get(at), tried.get_mut(at)) {
-            tried.left = self.candidates(member);
-        }
+        let (before, rest) = tried.split_at_mut(at.min(MAX_COUNTERS));
+        let (Some(own), Some(&member)) = (rest.first_mut(), members.get(at)) else {
+            return;
+        };
+        (own.used, own.shared) = match (before.last(), members.get(before.len().wrapping_sub(1))) {
+            (Some(last), Some(&theirs)) => (
+                last.used | last.counter.global_bit(),
+                last.shared | self.shares(theirs, last.side),
+            ),
+            _ => (0, 0),
+        };
+        own.left = self.candidates(member).map(|left| left & !own.used);
     }
 
     /// Gives a member the next counter that is free and whose registers agree with those of earlier
@@ -437,20 +447,14 @@ impl Assignment {
         let (Some(own), Some(&member)) = (rest.first_mut(), members.get(at)) else {
             return false;
         };
-        let (mut used, mut shared) = (0, 0);
-        for (other, &theirs) in before.iter().zip(members) {
-            used |= other.counter.global_bit();
-            shared |= self.shares(theirs, other.side);
-        }
         for (side, left) in (0..).zip(&mut own.left) {
-            *left &= !used;
             let agrees = |(other, &theirs): (&Try, &usize)| {
                 let own = self.encoding(member, side);
                 own.zip(self.encoding(theirs, other.side))
                     .is_none_or(|(own, theirs)| own.agrees_with(theirs))
             };
             if *left != 0
-                && shared & self.shares(member, side) != 0
+                && own.shared & self.shares(member, side) != 0
                 && !before.iter().zip(members).all(agrees)
             {
                 *left = 0;
@@ -564,6 +568,10 @@ struct Try {
     side: u8,
     /// The counters still to be tried on each side.
     left: [u64; 2],
+    /// The counters of the members before it.
+    used: u64,
+    /// The shared registers that they write.
+    shared: u64,
 }
 
 impl Try {
@@ -571,6 +579,8 @@ impl Try {
         counter: Counter::FIRST,
         side: 0,
         left: [0; 2],
+        used: 0,
+        shared: 0,
     };
 }
 
