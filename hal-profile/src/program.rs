@@ -40,6 +40,9 @@ pub struct Program {
 pub(crate) struct Settings {
     /// Number of sources.
     pub(crate) count: usize,
+    /// The kinds of processor that were known when it was configured, as a mask; these have
+    /// programs.
+    pub(crate) kinds: u16,
     /// Sources are sampled as well as counted.
     pub(crate) samples: bool,
     /// Overflows arrive through the HAL's callback.

@@ -296,24 +296,24 @@ impl<H: Host> Service<H> {
     }
 
     /// Called when a processor has been added: discovers it, and has it join a running session that
-    /// counts everywhere, if its kind was known before. A processor of a new kind ends a session
-    /// that counts by thread.
+    /// counts everywhere, if that was configured for its kind. A processor of another kind ends a
+    /// session that counts by thread.
     pub fn processor_added(&mut self, index: usize) {
-        let kinds_before = self.kinds.iter().count();
         self.discover(index);
         self.happened(EventKind::ProcessorAdded, index);
-        let configured = self.kinds.kind_of(index) < kinds_before;
         if self.rdpmc_holders() > 0 && !self.suspended {
             self.processors.run_on(index, |local| {
                 let _ = local.hold_rdpmc();
             });
         }
-        let everywhere = running(self.holder, &self.sessions)
-            .is_some_and(|session| session.program.settings.processors == ProcessorSet::ALL);
-        if everywhere && !configured {
+        let session = running(self.holder, &self.sessions);
+        let settings = session.map(|session| &session.program.settings);
+        let Some(settings) = settings.filter(|one| one.processors == ProcessorSet::ALL) else {
+            return;
+        };
+        if settings.kinds >> self.kinds.kind_of(index) & 1 == 0 {
             self.end_by_thread(index);
-        }
-        if everywhere && configured {
+        } else {
             self.lend_ring_to_added(index);
             let suspended = self.suspended;
             self.processors.run_on(index, |local| {

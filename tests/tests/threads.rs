@@ -158,6 +158,17 @@ fn what_a_thread_still_uses_is_kept_told_and_asked_for_again() {
     assert_eq!(wire.about(START, other).refusal(), None);
 }
 
+#[test]
+fn a_processor_of_another_kind_that_was_added_before_start_refuses_it() {
+    let mut wire = Wire::on(Model::new(&leaves("skylake", 2)));
+    let number = by_thread(&mut wire);
+    wire.model.add_processor(&leaves("haswell", 1)[0]);
+    let refusal = (NotByThread, INSTRUCTIONS, 2);
+    assert_eq!(wire.about(START, number).refusal(), Some(refusal));
+    assert!(!wire.model.is_counting());
+    assert_eq!(wire.model.faults(), []);
+}
+
 /// A thread that moves to it would not be counted there.
 #[test]
 fn an_added_processor_of_another_kind_ends_it() {

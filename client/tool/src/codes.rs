@@ -138,7 +138,7 @@ pub(crate) const CODES: &[Code] = &[
         &["a program that called EnableThreadProfiling while the session ran and has not called DisableThreadProfiling"],
         "The counters are stopped and stay reserved; the driver asks Windows again every second."),
     code("not-by-thread", 4, "Choose another event, or count whole processors with `halprof stat`.", "The source cannot be counted by thread.",
-        &["ProfileTime, which takes no counter", "an event that only a fixed counter counts: Windows documents no index for those", "a hybrid processor whose cores count the event on different counters", "a processor of another kind was added while the session ran, which ended it"],
+        &["ProfileTime, which takes no counter", "an event that only a fixed counter counts: Windows documents no index for those", "a hybrid processor whose cores count the event on different counters", "a processor of another kind was added after the session was configured, which refuses or ends it"],
         "Counting by thread needs the same general counter on every processor."),
     code("branches-unavailable", 4, "Sample without branches; `halprof info` shows which processors record them.", "A processor cannot record branches, for the reason in the message.",
         &["a processor other than Intel from Skylake on or AMD from Zen 4 on", "a virtual machine, or Windows under Hyper-V or virtualization-based security: the hypervisor keeps the branch records to itself"],

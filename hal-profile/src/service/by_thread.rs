@@ -132,6 +132,22 @@ impl<H: Host> Service<H> {
         Err(refused(error, 0, status.into()))
     }
 
+    /// Refuses a session that counts by thread if a processor was added of a kind for which it was
+    /// not configured: a thread may move there.
+    pub(super) fn may_count_by_thread(&self, slot: usize) -> Result<(), Refused> {
+        let program = self.sessions.get(slot).map(|session| &session.program);
+        let Some(program) = program.filter(|program| program.settings.by_thread) else {
+            return Ok(());
+        };
+        let added = self.kinds.known() & !program.settings.kinds;
+        if added == 0 {
+            return Ok(());
+        }
+        let first = program.sources().first().map_or(0, |source| source.id);
+        let processor = self.kinds.first_of(added.trailing_zeros() as usize);
+        Err(refused(ErrorCode::NotByThread, first, processor as u64))
+    }
+
     /// Ends a session that counts by thread, because a thread may move to a processor that does not
     /// count the session's sources.
     pub(super) fn end_by_thread(&mut self, processor: usize) {

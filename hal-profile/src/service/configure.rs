@@ -87,6 +87,7 @@ impl<H: Host> Service<H> {
         let rings_max = self.about.ring_bytes_max.saturating_sub(of_events);
         let settings = Settings {
             count: 0,
+            kinds: self.kinds.known(),
             samples: request.header.flags & SAMPLE != 0,
             no_address: request.header.flags & NO_ADDRESS != 0,
             by_thread: request.header.flags & THREADS != 0,

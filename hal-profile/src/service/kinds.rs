@@ -52,6 +52,11 @@ impl Kinds {
             .filter_map(|(kind, found)| Some((kind, found.as_ref()?)))
     }
 
+    /// The kinds there are, as a mask.
+    pub(super) fn known(&self) -> u16 {
+        self.iter().fold(0, |known, (kind, _)| known | 1 << kind)
+    }
+
     /// Records a processor's kind: the one with these capabilities, or a new one. The last kind is
     /// reserved for processors that are not used because there are too many kinds.
     pub(super) fn enter(&mut self, processor: usize, found: &Capabilities) -> u8 {

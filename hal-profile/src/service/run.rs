@@ -20,6 +20,7 @@ impl<H: Host> Service<H> {
         let number = exchange.session()?;
         let slot = self.slot(client, number)?;
         self.may_start(slot, number)?;
+        self.may_count_by_thread(slot)?;
         let reserved = self.reserve(slot)?;
         self.forget_results(slot);
         let ready = self
