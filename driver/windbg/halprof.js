@@ -648,11 +648,13 @@ function counters(reader, active, ids) {
 
 function totals(reader, state, ids) {
     const all = reader.field(state, "totals");
+    // As of the end of each source's last rotation.
+    const ended = reader.field(state, "counts");
     return ids.map((id, index) => {
-        const part = (path) => decimal(reader.wide(all[index], path));
-        return `  total of source ${index} (${source(id)}): ${part("counted")} counted in ` +
-            `${part("rotations")} rotations of ${part("running")} ticks, ` +
-            `period ${part("current_period")}, carried ${part("carried")}`;
+        const part = (of, path) => decimal(reader.wide(of[index], path));
+        return `  total of source ${index} (${source(id)}): ${part(all, "counted")} counted in ` +
+            `${part(ended, "turns")} rotations of ${part(ended, "running")} ticks, ` +
+            `period ${part(all, "current_period")}, carried ${part(all, "carried")}`;
     });
 }
 

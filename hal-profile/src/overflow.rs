@@ -571,6 +571,9 @@ impl<M: Machine> Local<'_, M> {
     /// At the end of a session, counts as missed any period that elapsed without an overflow
     /// because a reload or preset had been lengthened to the shortest one allowed.
     pub(crate) fn finish_periods(&mut self) {
+        if !self.program.settings.samples {
+            return;
+        }
         let entry = self.machine.timestamp();
         let count = self.program.settings.count;
         let (mut recorder, state, _) = recorder(self, entry, None);

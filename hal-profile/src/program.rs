@@ -45,6 +45,8 @@ pub(crate) struct Settings {
     pub(crate) kinds: u16,
     /// Sources are sampled as well as counted.
     pub(crate) samples: bool,
+    /// At least one source is counted by a timer.
+    pub(crate) timers: bool,
     /// Overflows arrive through the HAL's callback.
     pub(crate) no_address: bool,
     /// Windows adds up the counters for each thread.

@@ -14,8 +14,8 @@ use crate::host::Local;
 use crate::machine::Machine;
 use crate::overflow::preset;
 use crate::pmu;
-use crate::program::{KindProgram, Seat, Slot, ticks};
-use crate::state::{Phase, Total, doubled};
+use crate::program::{KindProgram, ticks};
+use crate::state::{Phase, doubled};
 use shared_types::ErrorCode;
 use shared_types::request::counts::Count;
 use zerocopy::{FromZeros as _, IntoBytes};
@@ -117,27 +117,57 @@ impl<M: Machine> Local<'_, M> {
     }
 
     /// Writes a [`Count`] for each source into `out`, after reading the counters if they run.
+    ///
+    /// Most sources are on no counter now and unchanged since their last rotation. All are copied,
+    /// and the few that are on a counter are then written again with their current values.
     pub(crate) fn snapshot(&mut self, out: &mut [u8]) {
         let now = self.machine.timestamp();
-        if self.state.phase == Phase::Running {
+        let runs = self.state.phase == Phase::Running;
+        let mut enabled = self.state.clock.before;
+        if runs {
             self.read_all();
             self.count_timers(now);
+            enabled = self.enabled(now);
         }
         let Some(kind) = self.kind() else {
             return;
         };
-        let state = &*self.state;
-        let now = (state.phase == Phase::Running).then_some(now);
-        let enabled = now.map_or(state.clock.before, |now| self.enabled(now));
-        // Only sources that are on a counter now have running time from the current rotation to
-        // add.
-        let began = state.clock.rotation_began;
-        let on = now.map(|now| (state.order.now(), now.wrapping_sub(began)));
-        let counts = out.chunks_exact_mut(size_of::<Count>());
-        let sources = state.totals.iter().zip(&kind.slots);
-        let sources = sources.take(self.program.settings.count);
-        for ((total, slot), bytes) in sources.zip(counts) {
-            bytes.copy_from_slice(count(total, slot, enabled, on).as_bytes());
+        let state = &mut *self.state;
+        let counts = state.counts.get_mut(..self.program.settings.count);
+        let counts = counts.unwrap_or_default();
+        for count in &mut *counts {
+            count.enabled = enabled;
+        }
+        if out.len() != size_of_val(counts) {
+            return;
+        }
+        out.copy_from_slice(counts.as_bytes());
+        let rotation = if runs {
+            state.order.now()
+        } else {
+            EVERY_ROTATION
+        };
+        // Sources on a counter now have running time from the current rotation to add.
+        let ticks = now.wrapping_sub(state.clock.rotation_began);
+        for slot in kind.rotation(rotation) {
+            let index = usize::from(slot.source);
+            if let (Some(total), Some(count)) = (state.totals.get(index), counts.get(index)) {
+                let running = match slot.rotation {
+                    // Between two rotations only this driver runs.
+                    EVERY_ROTATION => enabled,
+                    _ => count.running.wrapping_add(ticks),
+                };
+                let counted = total.counted;
+                put(
+                    out,
+                    index,
+                    Count {
+                        counted,
+                        running,
+                        ..*count
+                    },
+                );
+            }
         }
     }
 
@@ -146,8 +176,9 @@ impl<M: Machine> Local<'_, M> {
         let accesses = self.kind().map_or(0, |kind| kind.recording.accesses());
         let seed = u64::from(self.program.settings.seed) ^ (self.index as u64) << 32;
         let state = &mut *self.state;
-        let totals = state.totals.get_mut(..self.program.settings.count);
-        totals.unwrap_or_default().zero();
+        let count = self.program.settings.count;
+        state.totals.get_mut(..count).unwrap_or_default().zero();
+        state.counts.get_mut(..count).unwrap_or_default().zero();
         state.doublings = 0;
         let limits = &self.program.settings.interrupt_time;
         state.guard = Guard::new(limits, state.capabilities.virtualized, accesses);
@@ -277,9 +308,12 @@ impl<M: Machine> Local<'_, M> {
         if state.active.get().is_empty() {
             return;
         }
-        for counter in state.active.get_mut() {
-            if let Some(total) = state.totals.get_mut(usize::from(counter.slot.source)) {
-                total.end_rotation(ticks);
+        for counter in state.active.get() {
+            let index = usize::from(counter.slot.source);
+            if let (Some(total), Some(count)) =
+                (state.totals.get(index), state.counts.get_mut(index))
+            {
+                total.end_rotation(count, ticks);
             }
         }
         pmu::clear(self.machine, &state.capabilities, state.active.get());
@@ -298,12 +332,16 @@ impl<M: Machine> Local<'_, M> {
 
     /// ProfileTime: counts how often its timer has ticked while the session was running.
     fn count_timers(&mut self, now: u64) {
+        if !self.program.settings.timers {
+            return;
+        }
         let enabled = self.enabled(now);
         let sources = self.program.sources().iter();
-        for (source, total) in sources.zip(&mut self.state.totals) {
+        for (source, count) in sources.zip(&mut self.state.counts) {
             if source.timer {
                 let interval = ticks(source.interval.used, self.program.settings.frequency);
-                total.counted = enabled / interval.max(1);
+                count.counted = enabled / interval.max(1);
+                count.running = enabled;
             }
         }
     }
@@ -332,25 +370,10 @@ impl<'a, M> Local<'a, M> {
     }
 }
 
-/// The counts of a source so far. `on`: the rotation now running, and for how long it has run.
-fn count(total: &Total, slot: &Slot, enabled: u64, on: Option<(u16, u64)>) -> Count {
-    let halves = |sum: u128| [sum as u64, (sum >> 64) as u64];
-    let running = match (slot.seat, on) {
-        (Seat::Timer, _) => enabled,
-        // Between two rotations only this driver runs.
-        (Seat::Counter, _) if slot.rotation == EVERY_ROTATION => enabled,
-        (Seat::Counter, Some((rotation, ticks))) if slot.rotation == rotation => {
-            total.running.wrapping_add(ticks)
-        }
-        _ => total.running,
-    };
-    Count {
-        counted: total.counted,
-        enabled,
-        running,
-        turns: total.rotations,
-        count_squared: halves(total.count_squared),
-        count_by_time: halves(total.count_by_time),
-        time_squared: halves(total.time_squared),
+/// Writes the count of one source into a reply of all.
+fn put(out: &mut [u8], index: usize, count: Count) {
+    let (rows, _) = out.as_chunks_mut::<{ size_of::<Count>() }>();
+    if let Some(row) = rows.get_mut(index) {
+        row.copy_from_slice(count.as_bytes());
     }
 }

@@ -10,6 +10,7 @@ use crate::pce::Pce;
 use crate::pmu::Active;
 use crate::program::{MAX_COUNTERS, MAX_SOURCES, Slot};
 use crate::statistics::SampleStatistics;
+use shared_types::request::counts::Count;
 use zerocopy::FromZeros;
 
 /// The longest period of any source: the most that a sign-extended 32-bit counter write can hold.
@@ -31,6 +32,8 @@ pub struct ProcessorState {
     pub(crate) proof_interrupts: u32,
     pub(crate) active: ActiveCounters,
     pub(crate) totals: [Total; MAX_SOURCES],
+    /// The counts of each source at the end of its last rotation, in the form of a reply.
+    pub(crate) counts: [Count; MAX_SOURCES],
     pub(crate) order: Order,
     pub(crate) guard: Guard,
     /// How many times the guard has doubled the periods.
@@ -107,17 +110,10 @@ pub(crate) struct Order {
     random: u64,
 }
 
-/// Running totals of one source on one processor.
+/// Running totals of one source on one processor, including the current rotation.
 #[derive(Clone, Copy, Debug, FromZeros)]
 pub(crate) struct Total {
     pub(crate) counted: u64,
-    /// Time for which its counter ran, in ticks of the time-stamp counter.
-    pub(crate) running: u64,
-    pub(crate) rotations: u64,
-    pub(crate) at_rotation_start: u64,
-    pub(crate) count_squared: u128,
-    pub(crate) count_by_time: u128,
-    pub(crate) time_squared: u128,
     /// Sampling: the period for which the current preset was computed.
     pub(crate) current_period: u64,
     /// Sampling: events counted since the last sample.
@@ -278,15 +274,22 @@ impl Total {
         self.carried = self.carried.wrapping_add(came);
     }
 
-    /// Accounts for the end of a rotation that ran for `ticks`.
-    pub(crate) fn end_rotation(&mut self, ticks: u64) {
-        let count = self.counted.wrapping_sub(self.at_rotation_start);
-        let (count, ticks) = (u128::from(count), u128::from(ticks));
-        self.running = self.running.wrapping_add(ticks as u64);
-        self.rotations = self.rotations.wrapping_add(1);
-        self.count_squared = self.count_squared.saturating_add(count * count);
-        self.count_by_time = self.count_by_time.saturating_add(count * ticks);
-        self.time_squared = self.time_squared.saturating_add(ticks * ticks);
-        self.at_rotation_start = self.counted;
+    /// Adds a rotation that ran for `ticks` to `count`, which holds the rotations before it.
+    pub(crate) fn end_rotation(&self, count: &mut Count, ticks: u64) {
+        let came = u128::from(self.counted.wrapping_sub(count.counted));
+        let time = u128::from(ticks);
+        count.counted = self.counted;
+        count.running = count.running.wrapping_add(ticks);
+        count.turns = count.turns.wrapping_add(1);
+        add(&mut count.count_squared, came * came);
+        add(&mut count.count_by_time, came * time);
+        add(&mut count.time_squared, time * time);
     }
+}
+
+/// Adds to a sum that is held as its low and its high half.
+fn add(sum: &mut [u64; 2], more: u128) {
+    let [low, high] = *sum;
+    let all = (u128::from(high) << 64 | u128::from(low)).saturating_add(more);
+    *sum = [all as u64, (all >> 64) as u64];
 }

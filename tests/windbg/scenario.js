@@ -94,14 +94,12 @@ const states = [
         },
         order: { rotations: [3, 2], at: 1, count: 4 },
         totals: [
-            {
-                counted: 0xffffffffffffffffn, running: 5_000_000_000, rotations: 3,
-                current_period: 100_000, carried: 17,
-            },
-            {
-                counted: 65_536, running: 5_000_000_000, rotations: 3, current_period: 20_000,
-                carried: 0,
-            },
+            { counted: 0xffffffffffffffffn, current_period: 100_000, carried: 17 },
+            { counted: 65_536, current_period: 20_000, carried: 0 },
+        ],
+        counts: [
+            { running: 5_000_000_000, turns: 3 },
+            { running: 5_000_000_000, turns: 3 },
         ],
         statistics: {
             generated: 9, stored: 3, lost: [1, 2, 3], spurious: 4, throttled: 5,

@@ -89,6 +89,7 @@ impl<H: Host> Service<H> {
             count: 0,
             kinds: self.kinds.known(),
             samples: request.header.flags & SAMPLE != 0,
+            timers: false,
             no_address: request.header.flags & NO_ADDRESS != 0,
             by_thread: request.header.flags & THREADS != 0,
             events,
@@ -308,6 +309,7 @@ fn add_source(scratch: &mut Scratch, index: usize, source: Source) -> Result<(),
     if let Some(entry) = program.sources.get_mut(index) {
         *entry = source;
         program.settings.count = index + 1;
+        program.settings.timers |= source.timer;
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use crate::machine::Machine;
 use crate::rules::{Rule, Violation};
+use shared_types::request::session::START;
 use std::collections::BTreeMap;
 use std::ops::Sub;
 
@@ -63,13 +64,16 @@ const EACH_SAMPLE: u64 = 60;
 /// Additional instructions for each source of the session: each is looked up and encoded for each
 /// kind of processor, and an assignment is searched for NetBurst's.
 const EACH_SOURCE_CONFIGURED: u64 = 1_700;
-/// The most instructions of a request on each processor, in all its DPCs there, for a session of
-/// few sources.
-const PROCESSOR_MOST: u64 = 3_000;
+/// The most instructions of a request on each processor, in all its DPCs there, for any number of
+/// sources.
+pub const PROCESSOR_MOST: u64 = 3_000;
+/// Additional instructions of START there if all counters are in use: each is tested, then set up
+/// again for the session.
+pub const ALL_COUNTERS: u64 = 1_700;
+/// Additional instructions there for interrupts that a request lets in, and what they have lost.
+const LET_IN: u64 = 1_000;
 /// Additional instructions there if START's self-test is repeated because an interrupt was late.
 const TRIED_AGAIN: u64 = 18_000;
-/// Additional instructions there for each source: all are read, and have a row in a reply.
-const EACH_SOURCE: u64 = 60;
 
 /// The instructions that one request has taken.
 #[derive(Clone, Debug, Default)]
@@ -140,10 +144,7 @@ impl Budget {
             let took = account.each.entry(index).or_default();
             *took += instructions;
             most.processor = most.processor.max(*took);
-            (
-                *took,
-                PROCESSOR_MOST + TRIED_AGAIN + EACH_SOURCE * self.sources,
-            )
+            (*took, account.processor_limit())
         } else {
             account.thread += instructions;
             (
@@ -180,6 +181,14 @@ impl Budget {
 }
 
 impl Account {
+    fn processor_limit(&self) -> u64 {
+        if self.code == START.0 {
+            PROCESSOR_MOST + ALL_COUNTERS + TRIED_AGAIN
+        } else {
+            PROCESSOR_MOST + LET_IN
+        }
+    }
+
     fn thread_limit(&self, processors: usize, sources: u64) -> u64 {
         THREAD_MOST
             + EACH_PROCESSOR * processors as u64

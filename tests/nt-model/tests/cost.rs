@@ -156,7 +156,7 @@ fn requests_on_many_processors() {
             // Exact on Intel, less on AMD.
             for (name, cost, accessed, most) in [
                 ("start", start, [27, 1, 3], 4_000),
-                ("snapshot", snapshot, [0, 1, 0], 1200),
+                ("snapshot", snapshot, [0, 1, 0], 1250),
                 ("drain", drain, [0, 0, 0], 6000),
                 ("stop", stop, [8, 1, 1], 2200),
             ] {
