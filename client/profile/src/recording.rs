@@ -181,9 +181,11 @@ pub struct Turns {
     pub enabled: u64,
     /// How long it was on a counter, in the same ticks.
     pub running: u64,
-    /// The 95 % bound of an estimate for the whole time, in millionths of it; `None` if there were
-    /// too few turns to know.
+    /// The 95 % bound of an estimate for the whole time, in millionths of it; `None` if there
+    /// were too few turns to know. This is the counter's bound; the samples' is [`Self::error`].
     pub error_ppm: Option<u64>,
+    /// How many processors sampled it.
+    pub processors: u32,
 }
 
 impl Turns {
@@ -195,11 +197,26 @@ impl Turns {
         scaled.map_or(0, |scaled| u64::try_from(scaled).unwrap_or(u64::MAX))
     }
 
-    /// The 95 % bound of this many scaled events, if it is known.
+    /// The 95 % bound of the scaled events of this many samples, if it is known. `period` is the
+    /// number of events between samples, for sources without samples.
+    ///
+    /// It adds the error of sampling to that of taking turns: each processor may have counted up to
+    /// one period after its last sample, and which samples a filter selects is subject to chance.
     #[must_use]
-    pub fn error(&self, scaled: u64) -> Option<u64> {
-        let error = u128::from(scaled) * u128::from(self.error_ppm?) / 1_000_000;
-        Some(u64::try_from(error).unwrap_or(u64::MAX))
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        reason = "a bound needs few digits, and no float is too large for the conversion"
+    )]
+    pub fn error(&self, scaled: u64, samples: u64, period: u64) -> Option<u64> {
+        let turns = scaled as f64 * self.error_ppm? as f64 / 1e6;
+        let each = match samples {
+            0 => self.scale(period) as f64,
+            samples => scaled as f64 / samples as f64,
+        };
+        let missing = f64::from(self.processors.max(1)).max(1.96 * (samples as f64).sqrt());
+        Some((turns + each * missing).ceil() as u64)
     }
 }
 

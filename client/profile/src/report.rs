@@ -87,6 +87,16 @@ pub struct OfSource {
     pub turns: Option<Turns>,
 }
 
+impl OfSource {
+    /// The 95 % bound of its events, if it took turns and the bound is known.
+    #[must_use]
+    pub fn error(&self) -> Option<u64> {
+        let Sum { samples, events } = self.sum;
+        let turns = self.turns.as_ref()?;
+        turns.error(events, samples, self.period.unwrap_or(0))
+    }
+}
+
 /// Samples by one or more keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {

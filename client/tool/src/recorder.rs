@@ -326,10 +326,13 @@ fn ended(statistics: &samples::Statistics) -> Option<Refusal> {
 fn turns(counts: &[Vec<Count>], indexes: &[usize], choice: &Choice) -> Vec<Turns> {
     let of_source = |(place, &index): (usize, &usize)| {
         let chosen = choice.chosen.get(index)?;
-        let able = choice
+        let able: Vec<_> = choice
             .selected()
-            .filter(|one| choice.counts_on(chosen, one));
-        let counts = able.filter_map(|one| counts.get(one.index as usize)?.get(place));
+            .filter(|one| choice.counts_on(chosen, one))
+            .collect();
+        let counts = able
+            .iter()
+            .filter_map(|one| counts.get(one.index as usize)?.get(place));
         let estimate = Estimate::sum(counts.map(Estimate::new));
         let narrow = |ticks: u128| u64::try_from(ticks).unwrap_or(u64::MAX);
         estimate.scaled.then(|| Turns {
@@ -339,6 +342,7 @@ fn turns(counts: &[Vec<Count>], indexes: &[usize], choice: &Choice) -> Vec<Turns
             error_ppm: estimate
                 .error
                 .map(|error| millionths(error, estimate.value)),
+            processors: u32::try_from(able.len()).unwrap_or(u32::MAX),
         })
     };
     indexes.iter().enumerate().filter_map(of_source).collect()

@@ -115,9 +115,14 @@ impl Source {
     pub fn estimated(&self) -> Option<String> {
         let turns = self.turns.as_ref()?;
         let part = turns.running as f64 / turns.enabled.max(1) as f64 * 100.0;
-        let bound = match turns.error_ppm {
+        let events = self.weight.events;
+        let bound = turns.error(events, self.weight.samples, self.period);
+        let bound = match bound.filter(|_| events != 0) {
             // Rounded up, never down.
-            Some(ppm) => format!("±{:.1} %", (ppm as f64 / 1e3).ceil() / 10.0),
+            Some(bound) => {
+                let percent = bound as f64 / events as f64 * 100.0;
+                format!("±{:.1} %", (percent * 10.0).ceil() / 10.0)
+            }
             None => "with an unknown bound".to_owned(),
         };
         Some(format!(

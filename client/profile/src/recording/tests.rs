@@ -544,3 +544,28 @@ proptest! {
         prop_assert!(result.is_err());
     }
 }
+
+#[test]
+fn the_bound_of_samples_in_turns_has_one_period_of_each_processor() {
+    let turns = Turns {
+        source: 0,
+        enabled: 400,
+        running: 100,
+        error_ppm: Some(10_000),
+        processors: 8,
+    };
+    // No sample: eight processors may each be just below a period of 1,000, a quarter of the time.
+    assert_eq!(turns.error(0, 0, 1_000), Some(32_000));
+    // Four samples: 1 % of 16,000, and eight times 4,000.
+    assert_eq!(turns.error(16_000, 4, 1_000), Some(160 + 32_000));
+    // Many: 1 % of 40 million, and 1.96 times 4,000 times the root of 10,000.
+    assert_eq!(
+        turns.error(40_000_000, 10_000, 1_000),
+        Some(400_000 + 784_000)
+    );
+    let unknown = Turns {
+        error_ppm: None,
+        ..turns
+    };
+    assert_eq!(unknown.error(16_000, 4, 1_000), None);
+}

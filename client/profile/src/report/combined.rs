@@ -103,6 +103,10 @@ pub(crate) fn turns(one: Option<&Turns>, other: Option<&Turns>) -> Option<Turns>
         enabled: ticks(|turns| turns.enabled),
         running: ticks(|turns| turns.running),
         error_ppm: bounds.and_then(|bounds| bounds.into_iter().max()),
+        processors: [one, other]
+            .into_iter()
+            .flatten()
+            .fold(0, |sum, turns| sum.saturating_add(turns.processors)),
     })
 }
 

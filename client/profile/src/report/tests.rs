@@ -330,6 +330,7 @@ fn estimates_of_several_machines_keep_the_widest_bound() {
             enabled,
             running,
             error_ppm,
+            processors: 1,
         }),
     };
     let both = |one, other| {

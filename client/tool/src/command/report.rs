@@ -350,10 +350,7 @@ fn by_source(report: &Report) -> Vec<BySource> {
             samples: source.sum.samples,
             events: source.sum.events,
             scaled: source.turns.is_some(),
-            error: source
-                .turns
-                .as_ref()
-                .and_then(|turns| turns.error(source.sum.events)),
+            error: source.error(),
             skid: SkidTold {
                 direction: skid.name(),
                 explanation,
@@ -625,8 +622,7 @@ fn sources(report: &Report, keep: usize, width: Width) -> String {
 /// The events of a source, with their bound if they were scaled.
 fn estimated(source: &OfSource) -> String {
     let events = thousands(source.sum.events);
-    let error = source.turns.as_ref();
-    match error.and_then(|turns| turns.error(source.sum.events)) {
+    match source.error() {
         Some(error) => format!("{events} ±{}", thousands(error)),
         None => events,
     }
