@@ -50,12 +50,14 @@ impl Marking {
         let mut marks = Vec::new();
         self.buffer.drain(&mut marks);
         self.marks += marks.len() as u64;
-        if !marks.is_empty() {
-            writer.put(Part::Marks(marks))?;
-        }
+        // The clock comes before the first marks, so that they have times even if the recorder is
+        // killed.
         if self.told.is_none_or(|told| told.elapsed() > TOLD) {
             self.told = Some(Instant::now());
             self.tell(writer)?;
+        }
+        if !marks.is_empty() {
+            writer.put(Part::Marks(marks))?;
         }
         Ok(())
     }
