@@ -36,8 +36,11 @@ pub fn origin(secret: &[u8], metadata: &Metadata) -> String {
 /// The path as this system opens it, if it names a file of this machine: absolute, without `..`,
 /// and neither a UNC nor a device path.
 pub(super) fn local(named: &str) -> Option<PathBuf> {
-    // The Windows kernel puts this before a drive.
-    let native = named.strip_prefix(r"\??\").unwrap_or(named);
+    // What the Windows kernel puts before a drive, and what a canonical path begins with.
+    let native = [r"\??\", r"\\?\"]
+        .into_iter()
+        .find_map(|prefix| named.strip_prefix(prefix))
+        .unwrap_or(named);
     if native.contains('\0') || native.starts_with(r"\\") || native.starts_with("//") {
         return None;
     }
@@ -107,6 +110,8 @@ mod tests {
             r"\\.\PhysicalDrive0",
             r"\??\UNC\host\share\a.pdb",
             r"\??\\\host\share",
+            r"\\?\\\host\share",
+            r"\\?\GLOBALROOT\Device\Mup\host\share\a.pdb",
             r"\Device\Mup\host\share\a.pdb",
             r"\Device\HarddiskVolume1\a.pdb",
             "a.pdb",
@@ -119,6 +124,14 @@ mod tests {
             "",
         ] {
             assert_eq!(local(named), None, "{named}");
+        }
+    }
+
+    #[cfg(windows)]
+    #[test]
+    fn a_drive_is_local_however_its_path_begins() {
+        for named in [r"C:\a.pdb", r"\??\C:\a.pdb", r"\\?\C:\a.pdb"] {
+            assert_eq!(local(named), Some(PathBuf::from(r"C:\a.pdb")), "{named}");
         }
     }
 

@@ -130,13 +130,7 @@ impl Debuggee {
         };
         done(named)?;
         path.truncate(length as usize);
-        // A program that was started by a path like \\?\C:\a.exe is reported with that path.
-        let verbatim: Vec<u16> = r"\\?\".encode_utf16().collect();
-        let path = match path.strip_prefix(verbatim.as_slice()) {
-            Some(local) if local.get(1) == Some(&u16::from(b':')) => local,
-            _ => path.as_slice(),
-        };
-        Ok((OsString::from_wide(path).into(), self.base))
+        Ok((OsString::from_wide(&path).into(), self.base))
     }
 
     /// The thread that it starts with.

@@ -41,7 +41,7 @@ const SAME: &[&[&str]] = &[
     &["--machine", "hybrid", "explain", "TotalIssues"],
     &["man"],
     &["man", "--page", "stat"],
-    &["completions", "powershell"],
+    &["--machine", "skylake", "completions", "powershell"],
     &["--machine", "skylake", "stat", "-e", "Nonsense"],
     &["nonsense"],
 ];

@@ -5,20 +5,33 @@
 
 use crate::wine::prefix::Wine;
 use serde_json::{Value, json};
-use std::process::{Child, Command, Output, Stdio};
+use std::fs::File;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// What is awaited comes at once, or on a busy machine within this time.
 const SOON: Duration = Duration::from_secs(120);
 
-fn stat(wine: &Wine, options: &[&str], program: &[&str]) -> (Value, Output) {
+/// The result of `stat -- program.exe`, what was written to standard error, and the exit status.
+///
+/// The output goes to files: under Wine a process that outlives the program keeps what it was given
+/// as its standard output, so the end of a pipe would come only with that process's end.
+fn stat(wine: &Wine, options: &[&str], program: &[&str]) -> (Value, String, Option<i32>) {
     let stat = ["--json", "stat", "-e", "TotalCycles"];
     let all = [&stat[..], options, &["--", "program.exe"], program].concat();
-    let output = wine.real_time(&all).output().expect("Wine runs");
-    let text = String::from_utf8_lossy(&output.stdout);
+    let [output, errors] = ["output", "errors"].map(|name| wine.folder().join(name));
+    let file = |path| File::create(path).expect("a file");
+    let mut tool = wine.real_time(&all);
+    let status = tool.stdout(file(&output)).stderr(file(&errors)).status();
+    let text = read(&output);
     let value = serde_json::from_str(&text);
     let value = value.unwrap_or_else(|error| panic!("{all:?}: {error}: {text}"));
-    (value, output)
+    (value, read(&errors), status.expect("Wine runs").code())
+}
+
+fn read(path: &Path) -> String {
+    String::from_utf8_lossy(&std::fs::read(path).expect("a file")).into_owned()
 }
 
 /// Whether a process of this Wine is still running.
@@ -58,7 +71,7 @@ fn a_program_is_measured_from_its_first_instruction_to_its_end() {
 
 fn its_status_is_told(wine: &Wine) {
     for (status, told) in [("0", 0), ("7", 7), ("0xC0000005", 0xC000_0005_u32)] {
-        let (value, _) = stat(wine, &[], &["exit", status]);
+        let (value, ..) = stat(wine, &[], &["exit", status]);
         let scope = &value["scope"];
         assert_eq!(scope["program"], "program.exe");
         assert_eq!(scope["exit_status"], told, "{scope}");
@@ -69,14 +82,13 @@ fn its_status_is_told(wine: &Wine) {
 }
 
 fn what_it_prints_is_not_in_the_result(wine: &Wine) {
-    let (_, output) = stat(wine, &[], &["print"]);
-    let errors = String::from_utf8_lossy(&output.stderr);
+    let (_, errors, _) = stat(wine, &[], &["print"]);
     assert!(errors.contains("printed by the program"), "{errors}");
 }
 
 fn what_outlives_it_is_named_and_left_alone(wine: &Wine) {
-    let (value, output) = stat(wine, &[], &["start", "left.txt"]);
-    assert_eq!(output.status.code(), Some(0), "{value}");
+    let (value, _, status) = stat(wine, &[], &["start", "left.txt"]);
+    assert_eq!(status, Some(0), "{value}");
     let child = told(wine, "left.txt").pop().expect("two");
     let id: u32 = child.parse().expect("a number");
     let left = json!([{"id": id, "name": "program.exe"}]);
@@ -86,7 +98,7 @@ fn what_outlives_it_is_named_and_left_alone(wine: &Wine) {
 }
 
 fn what_outlives_it_is_ended_where_that_is_asked_for(wine: &Wine) {
-    let (value, _) = stat(wine, &["--kill-children"], &["start", "killed.txt"]);
+    let (value, ..) = stat(wine, &["--kill-children"], &["start", "killed.txt"]);
     let child = told(wine, "killed.txt").pop().expect("two");
     assert_eq!(value["scope"]["outlived"], json!([]));
     assert!(!lives(wine, &child));
@@ -94,8 +106,8 @@ fn what_outlives_it_is_ended_where_that_is_asked_for(wine: &Wine) {
 
 fn a_duration_ends_it_and_what_it_has_started(wine: &Wine) {
     // Long enough for Wine to start two programs.
-    let (value, output) = stat(wine, &["-d", "15"], &["start-and-sleep", "timed.txt"]);
-    assert_eq!(output.status.code(), Some(0), "{value}");
+    let (value, _, status) = stat(wine, &["-d", "15"], &["start-and-sleep", "timed.txt"]);
+    assert_eq!(status, Some(0), "{value}");
     assert_eq!(value["scope"]["exit_status"], Value::Null);
     for process in told(wine, "timed.txt") {
         assert!(!lives(wine, &process));
@@ -127,14 +139,14 @@ fn interrupted(child: Child, sent: bool) -> Value {
 }
 
 fn it_is_pinned_where_that_is_asked_for(wine: &Wine) {
-    let (value, _) = stat(wine, &["-C", "0", "--pin"], &["mask"]);
+    let (value, ..) = stat(wine, &["-C", "0", "--pin"], &["mask"]);
     let scope = &value["scope"];
     assert_eq!(
         (&scope["exit_status"], &scope["pinned"]),
         (&json!(1), &json!(true))
     );
     assert_eq!(scope["processors"], json!([0]));
-    let (value, _) = stat(wine, &["-C", "0"], &["mask"]);
+    let (value, ..) = stat(wine, &["-C", "0"], &["mask"]);
     assert_ne!(
         value["scope"]["exit_status"], 1,
         "-C alone restricts nothing"
