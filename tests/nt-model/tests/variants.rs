@@ -129,6 +129,8 @@ enum Step {
     Unprivileged(u32),
     /// From here on there is memory for sample rings, or none.
     Rings(bool),
+    /// The timer, which otherwise comes only once in 5 s.
+    Tick,
 }
 
 fn ask(handle: u32, code: RequestCode, input: Vec<u8>) -> Step {
@@ -254,6 +256,9 @@ fn steps(scenario: &str) -> Vec<Step> {
         steps.push(Step::Do(Action::Sleep));
     }
     if !["refusals", "client-killed", "rdpmc", "rdpmc-sleep"].contains(&scenario) {
+        if scenario == "ticking" {
+            steps.push(Step::Tick);
+        }
         steps.push(advance());
         steps.push(about(1, counts::SNAPSHOT, first));
         steps.push(about(1, samples::DRAIN, first));
@@ -274,6 +279,7 @@ fn steps(scenario: &str) -> Vec<Step> {
 trait Rig: Player {
     fn hide_kernel(&mut self, handle: &Self::Handle);
     fn rings_can_be_had(&mut self, can: bool);
+    fn tick(&mut self) -> Result<(), Violation>;
 }
 
 impl Rig for Device {
@@ -285,6 +291,11 @@ impl Rig for Device {
     fn rings_can_be_had(&mut self, can: bool) {
         self.machine.kernel.fail_after = (!can).then_some(2);
     }
+
+    fn tick(&mut self) -> Result<(), Violation> {
+        nt_model::kernel::expire_timers(&mut self.machine);
+        self.machine.settle()
+    }
 }
 
 impl Rig for Model {
@@ -294,6 +305,11 @@ impl Rig for Model {
 
     fn rings_can_be_had(&mut self, can: bool) {
         self.limit_ring_memory(if can { usize::MAX } else { 0 });
+    }
+
+    /// While nothing takes turns, a tick changes no reply.
+    fn tick(&mut self) -> Result<(), Violation> {
+        Ok(())
     }
 }
 
@@ -310,6 +326,10 @@ fn play(rig: &mut impl Rig, scenario: &str, work: &Workload) -> Result<Replies, 
                 open.get(&handle)
                     .into_iter()
                     .for_each(|handle| rig.hide_kernel(handle));
+                continue;
+            }
+            Step::Tick => {
+                rig.tick()?;
                 continue;
             }
             Step::Do(action) => action,
