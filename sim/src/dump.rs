@@ -94,22 +94,22 @@ impl DumpError {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Empty | Self::Binary | Self::NoCpuidLine | Self::NoProcessor { .. } => {
-                "give the CPUID text of AIDA64 or InstLatx64, or the output of `cpuid -r`"
+                "Give the CPUID text of AIDA64 or InstLatx64, or the output of `cpuid -r`."
             }
             Self::Malformed { .. } => {
-                "a CPUID line reads `CPUID 0000000A: 07300804-00000000-00000000-00000603`"
+                "A CPUID line reads `CPUID 0000000A: 07300804-00000000-00000000-00000603`."
             }
-            Self::Truncated { .. } => "the file was cut short: make or fetch the dump again",
+            Self::Truncated { .. } => "The file was cut short: make or fetch the dump again.",
             Self::MissingLeaf { .. } => {
-                "each processor's block must have leaves 0 and 1: make or fetch the dump again"
+                "Each processor's block must have leaves 0 and 1: make or fetch the dump again."
             }
             Self::Contradiction { .. } => {
-                "part the processors by a line `CPU#000`, `CPU#001`, or remove the wrong answer"
+                "Separate the processors by lines `CPU#000`, `CPU#001`, or remove the wrong answer."
             }
             Self::TooManyProcessors { .. } => {
-                "Windows has at most 2048 processors: shorten the dump"
+                "Windows has at most 2048 processors: shorten the dump."
             }
-            Self::Vendors { .. } => "give one machine for each file",
+            Self::Vendors { .. } => "Give one machine for each file.",
         }
     }
 }

@@ -76,15 +76,15 @@ impl SpecError {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Empty | Self::Unknown { .. } => {
-                "`halprof machines` lists the models; a file is a CPUID dump"
+                "`halprof machines` lists the models; a file must be a CPUID dump."
             }
-            Self::Read { .. } => "check the path and its permissions",
+            Self::Read { .. } => "Check the path and its permissions.",
             Self::Dump { error, .. } => error.hint(),
             Self::UnknownOption { .. } | Self::DuplicateOption { .. } => {
-                "write NAME or FILE, then ,processors=N and ,unkind=BEHAVIOUR+BEHAVIOUR"
+                "Write NAME or FILE, then `,processors=N` and `,unkind=BEHAVIOUR+BEHAVIOUR`."
             }
-            Self::Unkind(_) => "`halprof machines --unkind` lists the behaviours",
-            Self::Processors { .. } => "Windows has at most 2048 processors, in 32 groups of 64",
+            Self::Unkind(_) => "`halprof machines --unkind` lists the behaviours.",
+            Self::Processors { .. } => "Windows has at most 2048 processors, in 32 groups of 64.",
         }
     }
 }
@@ -297,8 +297,14 @@ mod tests {
                 "skylake,unkind=late,processors=2,unkind=lost",
                 "`unkind` is given twice",
             ),
-            ("skylake,unkind=rude", "`rude` is no unkind behaviour"),
-            ("skylake,unkind=", "`` is no unkind behaviour"),
+            (
+                "skylake,unkind=rude",
+                "`rude` is not a hardware fault that a model can have",
+            ),
+            (
+                "skylake,unkind=",
+                "`` is not a hardware fault that a model can have",
+            ),
             ("skylake,unkind=late+late", "`late` is given twice"),
             (
                 "skylake,processors=0",

@@ -253,7 +253,9 @@ pub enum UnkindError {
 impl fmt::Display for UnkindError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unknown(name) => write!(f, "`{name}` is no unkind behaviour"),
+            Self::Unknown(name) => {
+                write!(f, "`{name}` is not a hardware fault that a model can have")
+            }
             Self::Duplicate(name) => write!(f, "`{name}` is given twice"),
         }
     }
