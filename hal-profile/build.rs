@@ -192,7 +192,8 @@ fn amd64(hal: &[Record]) -> Vec<String> {
     let row = |row: &Record| {
         let (value, symbol, select) = (&row["value"], &row["symbol"], &row["select"]);
         if is_timer(row) {
-            let note = text("counted by a timer: the HAL never programs the event select in its table");
+            let note =
+                text("counted by a timer: the HAL never programs the event select in its table");
             return format!("{}, RowSelect::EventSelect({select}), {note})", timer());
         }
         let northbridge = text("one set of counters serves all cores of a node");

@@ -68,8 +68,6 @@ impl<M: Machine> Local<'_, M> {
     pub(crate) fn resume(&mut self) {
         let settings = &self.program.settings;
         if settings.samples && !settings.no_address {
-            // Sleep has cleared what masked LVTPC and what kept the interrupt line asserted.
-            self.state.storm = false;
             pmu::unmask_lvtpc(self.machine, &self.state.capabilities);
         }
         if self.state.phase == Phase::Suspended {

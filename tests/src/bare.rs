@@ -16,6 +16,7 @@ use hal_profile::service::{About, Service};
 use hal_profile::session::{Client, Session};
 use shared_types::request::counts::{Count, SNAPSHOT, Snapshot};
 use shared_types::request::events::{DRAIN_EVENTS, DrainedEvents};
+use shared_types::request::machine::{From, PROCESSORS, Page, Processor as Described};
 use shared_types::request::samples::{DRAIN, Drained, STATISTICS, Statistics};
 use shared_types::request::session::{
     CONFIGURE, Configure, Configured, KERNEL, OPEN, Opened, START, STOP, Session as OfSession, Spec,
@@ -238,6 +239,17 @@ impl Bare {
             (sample, branches.map(read).collect())
         });
         parts.collect()
+    }
+
+    /// The descriptions of all processors.
+    pub fn described(&mut self) -> Vec<Described> {
+        let request = From {
+            header: header(0),
+            first: 0,
+            reserved: 0,
+        };
+        let length = self.request(PROCESSORS, &bytes(&request, &[]));
+        self.elements(size_of::<Page>(), length)
     }
 
     /// All waiting system events.

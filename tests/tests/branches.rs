@@ -3,19 +3,17 @@
 
 use halprof_tests::bare::Bare;
 use halprof_tests::branches::{Recorder, recorders, with};
-use halprof_tests::requests::{bytes, header, spec};
-use shared_types::request::machine::{From, PROCESSORS, Page, Processor as Described};
+use halprof_tests::requests::spec;
+use shared_types::request::machine::Processor as Described;
 use shared_types::request::session::{Configure, NO_ADDRESS, SAMPLE, Spec};
 use shared_types::{
     Branch, BranchKind, BranchReason, BranchRecords, ErrorCode, MAX_BRANCHES, Sample,
 };
 use sim::Taken;
-use sim::cpuid::Leaves;
 use sim::event::Event;
 use sim::models;
 use sim::unkind::{Unkind, with_unkind};
 use std::slice::from_ref;
-use zerocopy::FromBytes;
 
 const TOTAL_ISSUES: u32 = 2;
 const PERIOD: u64 = 10_000;
@@ -348,23 +346,10 @@ fn the_kernel_is_not_granted() {
     assert_eq!(reply.subject, u32::from(Configure::TO_KERNEL));
 }
 
-/// The description that each processor reports.
-fn described(leaves: &Leaves) -> Described {
-    let mut bare = Bare::of(from_ref(leaves));
-    let request = From {
-        header: header(0),
-        first: 0,
-        reserved: 0,
-    };
-    let reply = bare.reply(PROCESSORS, &bytes(&request, &[]));
-    let (_, body) = Page::read_from_prefix(&reply).expect("a page");
-    Described::read_from_prefix(body).expect("a processor").0
-}
-
 #[test]
 fn every_processor_says_what_it_records() {
     for recorder in recorders() {
-        let told = described(&recorder.leaves);
+        let told = Bare::of(from_ref(&recorder.leaves)).described().remove(0);
         let name = recorder.name;
         assert_eq!(told.branch_records, recorder.records as u16, "{name}");
         assert_eq!(told.branch_reason, BranchReason::Available as u16, "{name}");
@@ -471,7 +456,7 @@ fn gates() {
         ),
     ];
     for (name, leaves, reason) in rows {
-        let told = described(&leaves);
+        let told = Bare::of(from_ref(&leaves)).described().remove(0);
         if name == "no version 2" {
             // Without counters there is no interface at all, or none with a global control.
             assert_ne!(told.branch_reason, R::Available as u16, "{name}");

@@ -7,6 +7,7 @@
 use halprof_measure::{Connection, Modelled, Session, Setup};
 use halprof_tests::bare::Bare;
 use halprof_tests::requests::spec;
+use shared_types::request::machine::Processor;
 use shared_types::request::samples::Statistics;
 use shared_types::request::session::{NO_ADDRESS, SAMPLE, STOP, Spec};
 use shared_types::{ErrorCode, LossCause, Sample};
@@ -264,6 +265,27 @@ fn after_sleep_a_session_that_a_storm_has_ended_stays_ended() {
         bare.stop();
         assert_eq!(bare.cpu(0).faults, [], "{model}");
     }
+}
+
+/// Where no session runs, too: a later session that does not use the processor would else leave
+/// LVTPC masked there, as after the storm.
+#[test]
+fn sleep_ends_a_storm_whose_session_is_over() {
+    let mut bare = sampling("skylake", 0);
+    for _ in 0..100 {
+        bare.spurious_interrupt(0);
+    }
+    let storm = ErrorCode::InterruptStorm as u32;
+    assert_eq!(bare.try_about_session(STOP).error, storm);
+    let is_told = |bare: &mut Bare| bare.described()[0].flags & Processor::STORM != 0;
+    assert!(is_told(&mut bare));
+    bare.service.suspend();
+    let processor = &mut bare.cpu(0).processor;
+    processor.reset();
+    processor.boot_windows();
+    bare.service.resume();
+    assert!(!is_told(&mut bare));
+    assert!(!is_masked(&mut bare));
 }
 
 /// The interrupt would come back at once, with no one to handle it.
