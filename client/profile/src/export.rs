@@ -197,7 +197,7 @@ impl<'a> View<'a> {
         let counts = format!(
             "{} samples shown, {} lost; samples have no call stacks",
             thousands(samples),
-            thousands(gathered.lost())
+            gathered.recording.losses()
         );
         let mut captions = vec![machine, counts];
         captions.extend(self.sources.iter().filter_map(|source| source.estimated()));

@@ -37,6 +37,7 @@
 //! intact part of a truncated or damaged file is still read, and [`Recording::flaw`] says what is
 //! missing.
 
+use crate::thousands;
 use serde::{Deserialize, Serialize};
 use shared_types::Sample;
 use std::collections::BTreeMap;
@@ -407,6 +408,22 @@ impl Recording {
     #[must_use]
     pub fn losses_are_known(&self) -> bool {
         self.flaw().is_none()
+    }
+
+    /// How many samples were lost, whatever the cause; `None` where that is not known.
+    #[must_use]
+    pub fn all_lost(&self) -> Option<u64> {
+        let lost = self.lost().into_values().fold(0, u64::saturating_add);
+        self.losses_are_known().then_some(lost)
+    }
+
+    /// The same in words, as the end of a sentence.
+    #[must_use]
+    pub fn losses(&self) -> String {
+        self.all_lost().map_or_else(
+            || "losses unknown".to_owned(),
+            |lost| format!("{} lost", thousands(lost)),
+        )
     }
 
     /// The length of the recording in nanoseconds, as last reported; if the file does not say, the

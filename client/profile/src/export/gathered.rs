@@ -481,13 +481,6 @@ impl Gathered {
         levels
     }
 
-    /// Samples that were lost, for any cause.
-    #[must_use]
-    pub fn lost(&self) -> u64 {
-        let lost = self.recording.lost();
-        lost.values().fold(0, |sum, &n| sum.saturating_add(n))
-    }
-
     /// Nanoseconds from the first sample to this time stamp.
     #[must_use]
     pub fn nanoseconds(&self, time: u64) -> u64 {

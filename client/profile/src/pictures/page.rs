@@ -91,14 +91,15 @@ fn header(view: &View<'_>) -> String {
     if let Some(flaw) = recording.flaw() {
         let _ = writeln!(header, "<p class=\"flaw\">{}</p>", escaped(&flaw));
     }
-    let lost = view.gathered.lost();
+    let lost = recording.all_lost();
+    let lost = lost.map_or_else(|| "unknown".to_owned(), thousands);
     let causes = recording.lost().into_iter().filter(|&(_, n)| n != 0);
     let causes: Vec<String> = causes
         .map(|(cause, n)| format!("{cause} {}", thousands(n)))
         .collect();
     let lost = match causes.as_slice() {
-        [] => thousands(lost),
-        causes => format!("{} ({})", thousands(lost), causes.join(", ")),
+        [] => lost,
+        causes => format!("{lost} ({})", causes.join(", ")),
     };
     header += "<dl>\n";
     for (name, value) in [

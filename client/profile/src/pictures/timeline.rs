@@ -45,7 +45,7 @@ pub(super) fn about(view: &View<'_>, source: &Source) -> String {
         duration(lanes.bin_ns),
         view.gathered.lanes.name()
     );
-    if view.gathered.lost() != 0 {
+    if view.gathered.recording.all_lost() != Some(0) {
         about += "; when samples were lost is not recorded";
     }
     about

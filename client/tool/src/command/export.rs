@@ -34,7 +34,8 @@ pub(crate) struct Body {
     bytes: u64,
     sources: Vec<String>,
     samples: u64,
-    lost: u64,
+    /// Null where the file is cut or damaged: `flaw` says how.
+    lost: Option<u64>,
     /// Marks in the recording; 0 where the format has none.
     marks: u64,
     /// How exact times are; null where the format has none.
@@ -257,7 +258,7 @@ fn body(
             .iter()
             .map(|source| source.weight.samples)
             .sum(),
-        lost: gathered.lost(),
+        lost: gathered.recording.all_lost(),
         marks: gathered.marks.len() as u64,
         time_resolution_ns: format.traits().moments.then_some(resolution),
         flaw: gathered.recording.flaw(),
@@ -301,7 +302,7 @@ fn branches(options: &args::Export, place: &Place, output: &Output) -> Result<u8
         bytes,
         sources: vec![written.source.clone()],
         samples: written.kept.samples,
-        lost: recording.lost().into_values().fold(0, u64::saturating_add),
+        lost: recording.all_lost(),
         marks: 0,
         time_resolution_ns: None,
         flaw: recording.flaw(),
@@ -310,11 +311,11 @@ fn branches(options: &args::Export, place: &Place, output: &Output) -> Result<u8
         let modelled = recording.metadata.modelled;
         output.result("export", modelled, &body, |body| {
             format!(
-                "{} branch records in {} samples of {}, {} lost, written to {} ({} bytes)\n",
+                "{} branch records in {} samples of {}, {}, written to {} ({} bytes)\n",
                 thousands(written.kept.records),
                 thousands(body.samples),
                 Shown(&written.source),
-                thousands(body.lost),
+                recording.losses(),
                 body.file.as_deref().unwrap_or("standard output"),
                 thousands(body.bytes)
             )
@@ -376,10 +377,10 @@ fn notes(body: &Body, view: &View<'_>) -> Vec<String> {
 
 fn text(body: &Body, view: &View<'_>) -> String {
     format!(
-        "{} samples of {}, {} lost, written to {} ({} bytes)\n",
+        "{} samples of {}, {}, written to {} ({} bytes)\n",
         thousands(body.samples),
         Shown(listed(view.sources.iter().copied())),
-        thousands(body.lost),
+        view.gathered.recording.losses(),
         body.file.as_deref().unwrap_or("standard output"),
         thousands(body.bytes)
     )

@@ -541,11 +541,7 @@ fn head(recording: &Recording, counted: u64, width: Width) -> String {
         "{} samples in {}, {}",
         thousands(recording.samples),
         seconds(recording.elapsed_ns()),
-        if recording.losses_are_known() {
-            format!("{} lost", thousands(lost.values().sum::<u64>()))
-        } else {
-            "losses unknown".to_owned()
-        }
+        recording.losses()
     );
     for (cause, n) in lost.iter().filter(|&(_, &n)| n != 0) {
         text += &format!(", {} {}", Shown(cause), thousands(*n));

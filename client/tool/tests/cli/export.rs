@@ -469,14 +469,28 @@ fn what_is_whole_of_a_cut_recording_is_shown_with_a_warning() {
     invented(&path);
     let whole = std::fs::read(&path).expect("read");
     std::fs::write(&path, &whole[..whole.len() - 20]).expect("cut");
-    let out = folder.path().join("a.html");
+    let out = folder.path().join("out");
     let [recording, out] = [&path, &out].map(|path| path.to_str().expect("UTF-8"));
-    let arguments = ["export", recording, "--format", "html", "-o", out];
-    let ran = halprof(&arguments);
-    assert_eq!(ran.status, 5, "{}", ran.stderr);
-    assert!(ran.stderr.contains("warning: "), "{}", ran.stderr);
-    let page = std::fs::read_to_string(out).expect("written");
-    assert!(page.contains("class=\"flaw\""));
+    for format in FORMATS {
+        let arguments = ["export", recording, "--format", format, "-o", out];
+        let ran = halprof(&arguments);
+        assert_eq!(ran.status, 5, "{}", ran.stderr);
+        assert!(ran.stderr.contains("warning: "), "{}", ran.stderr);
+        // Nobody knows how many samples were lost behind the cut.
+        assert!(ran.stdout.contains("losses unknown"), "{}", ran.stdout);
+        let told = halprof(&[&["--json"], &arguments[..]].concat()).json();
+        assert_eq!(told["lost"], Value::Null, "{told}");
+        let written = std::fs::read(out).expect("written");
+        let text = String::from_utf8_lossy(&written);
+        assert!(!text.contains(" 0 lost"), "{format}");
+        if format == "html" {
+            assert!(text.contains("class=\"flaw\""));
+            assert!(text.contains("<dt>Lost</dt><dd>unknown"), "{text}");
+        }
+        if format == "flamegraph" {
+            assert!(text.contains("losses unknown"), "{text}");
+        }
+    }
 }
 
 /// Each machine is a level of its own; formats with times show a single machine.

@@ -124,8 +124,8 @@ mod tests {
                 "{number}"
             );
         }
-        assert!(row("samples a second and processor")[1].starts_with("10,000"));
-        assert!(row("interrupt time")[1].starts_with("not above 10 %"));
+        assert!(row("samples per second and processor")[1].starts_with("10,000"));
+        assert!(row("interrupt time")[1].starts_with("at most 10 %"));
     }
 
     #[test]
