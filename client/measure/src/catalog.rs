@@ -569,6 +569,7 @@ fn chosen(item: &Item, spec: Spec, name: &str) -> Chosen {
     Chosen {
         spec,
         label: format!("{name}{}", item.filter.map_or("", filter_suffix)),
+        requested: Some(item.requested.clone()),
     }
 }
 

@@ -39,6 +39,8 @@ pub struct Item {
     pub what: What,
     /// The text that names it, without filter and period.
     pub text: String,
+    /// The whole text.
+    pub requested: String,
     /// The filter, as [`Spec::USER`] and [`Spec::KERNEL`], if one was given.
     pub filter: Option<u16>,
     /// Events between samples, if given.
@@ -56,6 +58,8 @@ pub struct Chosen {
     pub spec: Spec,
     /// Its name, with its filter if one was given.
     pub label: String,
+    /// As the user named it, with filter and period; `None` where no user did.
+    pub requested: Option<String>,
 }
 
 /// Parses a list of sources; groups are numbered after the highest in `items`.
@@ -127,6 +131,7 @@ fn parse_item(list: &str, text: &str, group: u16) -> Result<Item> {
     let mut item = Item {
         what,
         text: name.to_owned(),
+        requested: text.to_owned(),
         filter: None,
         period,
         group,

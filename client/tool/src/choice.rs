@@ -571,7 +571,11 @@ pub(crate) fn countable(label: &str, catalog: &Catalog) -> Option<Vec<Chosen>> {
 fn choose(name: &str, catalog: &Catalog) -> Result<Vec<Chosen>> {
     let mut items: Vec<Item> = Vec::new();
     selection::parse_list(name, &mut items)?;
-    Ok(catalog.resolve(&items)?)
+    let mut chosen = catalog.resolve(&items)?;
+    for one in &mut chosen {
+        one.requested = None;
+    }
+    Ok(chosen)
 }
 
 /// The named processors, if all of them exist.

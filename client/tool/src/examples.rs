@@ -10,8 +10,8 @@ Examples:
   halprof --machine zen4 stat                            count on a model of a processor
   halprof doctor                                         find out why something does not work
 
-`halprof help COMMAND` shows the options and examples of a command. `@FILE` reads arguments from
-FILE, one per line.";
+`halprof help COMMAND` shows the options and examples of a command, `halprof help workload` what
+`--workload` takes. `@FILE` reads arguments from FILE, one per line.";
 
 pub(crate) const INFO: &str = "\
 Examples:
@@ -49,6 +49,9 @@ Workloads (modelled machines only):
   Default: 100 million instructions in 150 million cycles on each processor, 90 % user."
     };
 }
+
+/// What `halprof help TOPIC` prints if the topic is not a command.
+pub(crate) const TOPICS: [(&str, &str); 1] = [("workload", workload!())];
 
 pub(crate) const STAT: &str = concat!(
     "\

@@ -89,6 +89,10 @@ fn status(arguments: impl IntoIterator<Item = OsString>, open: Opener<'_>) -> u3
         Ok(arguments) => arguments,
         Err(error) => return before_parsing(&given).fail(&error).into(),
     };
+    if let Some(text) = help_of_topic(&arguments) {
+        let printed = Output::text().print(&format!("{text}\n"));
+        return printed.map_or_else(|error| Output::text().fail(&error).into(), |()| 0);
+    }
     let parsed = match Arguments::try_parse_from(&arguments) {
         Ok(parsed) => parsed,
         Err(error) => return misused(&error, &arguments).into(),
@@ -124,6 +128,13 @@ fn expanded(given: &[OsString]) -> Result<Vec<OsString>> {
         }
     }
     Ok(all)
+}
+
+/// What `halprof help TOPIC` asks for, where the topic is no command.
+fn help_of_topic(arguments: &[OsString]) -> Option<&'static str> {
+    let asked = |topic: &str| arguments.iter().skip(1).eq(["help", topic]);
+    let mut topics = examples::TOPICS.into_iter();
+    topics.find_map(|(topic, text)| asked(topic).then_some(text))
 }
 
 /// How to report errors before the arguments are parsed.

@@ -55,7 +55,9 @@ pub(crate) struct Body {
     counted: u64,
     /// Why this is not the whole recording.
     flaw: Option<String>,
-    /// Null where the file is cut or damaged: `flaw` says how.
+    /// The same, under the name that scripts rely on.
+    damaged: Option<String>,
+    /// Null where the file is cut or damaged: `damaged` says how.
     lost: Option<BTreeMap<String, u64>>,
     throttled: u64,
     longest_period: u64,
@@ -321,6 +323,7 @@ fn body(options: &args::Report, report: &Report, asked: usize, warnings: Vec<Str
         samples: recording.samples,
         counted: report.total.samples,
         flaw: recording.flaw(),
+        damaged: recording.flaw(),
         lost: recording.losses_are_known().then(|| recording.lost()),
         throttled: statistics.throttled,
         longest_period: statistics.longest_period,

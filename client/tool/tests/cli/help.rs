@@ -37,6 +37,20 @@ fn options_stand_under_headings_and_examples_below() {
 }
 
 #[test]
+fn what_a_workload_is_has_help_of_its_own() {
+    let ran = halprof(&["help", "workload"]);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert!(ran.stdout.starts_with("Workloads "), "{}", ran.stdout);
+    assert!(
+        ran.stdout.contains("Default: 100 million"),
+        "{}",
+        ran.stdout
+    );
+    assert!(halprof(&["help"]).stdout.contains("halprof help workload"));
+    assert_eq!(halprof(&["help", "workloads"]).status, 2);
+}
+
+#[test]
 fn a_machine_is_offered_where_there_is_something_to_measure() {
     for command in [
         "report", "script", "annotate", "export", "install", "man", "machines",

@@ -14,6 +14,38 @@ fn count<'a>(stat: &'a Value, source: &str) -> &'a Value {
 const WORKLOAD: &str =
     "instructions=1000003,cycles=2000005,branches=200001,branch-misses=5003,user=80";
 
+/// A script finds its counts by the names that it gave.
+#[test]
+fn every_count_has_the_name_that_was_typed() {
+    let stat = json(&[
+        "--machine",
+        "skylake",
+        "stat",
+        "-e",
+        "instructions:u,{0x13, ProfileCacheMisses}",
+        "-M",
+        "branch-mpki",
+    ]);
+    let counts = stat["counts"].as_array().expect("a list").iter();
+    let named: Vec<_> = counts
+        .map(|count| (count["source"].as_str(), count["requested"].as_str()))
+        .collect();
+    let typed = [
+        ("TotalIssues:u", "instructions:u"),
+        ("TotalCycles", "0x13"),
+        ("CacheMisses", "ProfileCacheMisses"),
+    ];
+    assert_eq!(
+        named[..3],
+        typed.map(|(name, typed)| (Some(name), Some(typed)))
+    );
+    // What a metric needs, nobody has typed.
+    assert!(
+        named.len() > 3 && named[3..].iter().all(|one| one.1.is_none()),
+        "{named:?}"
+    );
+}
+
 #[test]
 fn counts_are_exact_on_every_interface() {
     for (model, sources) in [

@@ -1,6 +1,7 @@
 //! Do record and report show exactly what the workload did?
 
 use crate::cli::support::{halprof, json, refused};
+use serde_json::Value;
 
 #[test]
 fn a_recording_has_one_sample_for_each_period() {
@@ -72,6 +73,10 @@ fn a_recording_that_is_cut_is_reported_with_a_warning_and_status_5() {
     assert!(report["samples"].as_u64().expect("a number") > 100);
     let flaw = report["flaw"].as_str().expect("a flaw");
     assert!(flaw.contains("cut"), "{flaw}");
+    assert_eq!(
+        (&report["damaged"], &report["lost"]),
+        (&flaw.into(), &Value::Null)
+    );
     assert!(halprof(&["report", file]).stderr.contains(flaw));
     std::fs::write(&path, &whole[..20]).expect("cut");
     refused(&["report", file], 5, "bad-file");

@@ -20,9 +20,11 @@ pub(crate) struct Body {
     machine: String,
     /// Samples in the file.
     samples: u64,
-    /// Null where the file is cut or damaged: `flaw` says how.
+    /// Null where the file is cut or damaged: `damaged` says how.
     lost: Option<BTreeMap<String, u64>>,
     flaw: Option<String>,
+    /// The same, under the name that scripts rely on.
+    damaged: Option<String>,
     /// What recorded the branches, as `info` names it; empty where the recording does not say.
     recorder: String,
     /// How many records a sample has at most.
@@ -207,6 +209,7 @@ fn body(options: &args::Report, branches: &Branches, warnings: Vec<String>) -> B
         samples: recording.samples,
         lost: recording.losses_are_known().then(|| recording.lost()),
         flaw: recording.flaw(),
+        damaged: recording.flaw(),
         recorder: how.recorder,
         depth: how.depth,
         kinds: how.kinds,
@@ -262,6 +265,7 @@ fn share(part: &Part, row: &Row) -> f64 {
 fn csv(branches: &Branches) -> Result<String> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let failed = |error: csv::Error| Error::internal(error);
+    let modelled = branches.recording.metadata.modelled.to_string();
     for table in &branches.tables {
         let columns = table.by.sides.columns();
         let sides =
@@ -280,6 +284,7 @@ fn csv(branches: &Branches) -> Result<String> {
             "mispredicted_low",
             "mispredicted_high",
             "cycles",
+            "modelled",
         ];
         let heads = ["source"]
             .into_iter()
@@ -287,7 +292,8 @@ fn csv(branches: &Branches) -> Result<String> {
         writer.write_record(heads.chain(numbers)).map_err(failed)?;
         for part in &table.parts {
             for row in &part.rows {
-                let fields = fields(table.by, part, row);
+                let mut fields = fields(table.by, part, row);
+                fields.push(modelled.clone());
                 writer.write_record(fields).map_err(failed)?;
             }
         }

@@ -42,6 +42,8 @@ pub(crate) struct Body {
 #[derive(Clone, JsonSchema, Serialize)]
 pub(super) struct Row {
     pub(super) source: String,
+    /// As the user named it; null where halprof chose it, by itself or for a metric.
+    pub(super) requested: Option<String>,
     pub(super) processor: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) core_type: Option<&'static str>,

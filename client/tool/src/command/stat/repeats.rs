@@ -108,6 +108,7 @@ mod tests {
     fn run(value: u128, error: Option<f64>) -> Run {
         let row = Row {
             source: "TotalIssues".to_owned(),
+            requested: None,
             processor: None,
             core_type: None,
             group: None,

@@ -199,6 +199,7 @@ impl View<'_> {
     fn row(&self, chosen: &Chosen, estimate: &Estimate) -> Row {
         Row {
             source: chosen.label.clone(),
+            requested: chosen.requested.clone(),
             processor: None,
             core_type: None,
             group: Some(chosen.spec.group).filter(|&group| group != 0),
