@@ -18,6 +18,7 @@ mod pprof;
 pub use gathered::{Bin, Bins, Gathered, Gatherer, Lane, Lanes, Moment, Place, Source, Spot};
 
 use crate::pictures;
+use crate::recording::cannot_count;
 use crate::thousands;
 use halprof_measure::{Error, Result};
 use std::io::{self, Write};
@@ -178,6 +179,19 @@ impl<'a> View<'a> {
             .collect()
     }
 
+    /// What makes the figures of its sources worth less than they look.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let metadata = &self.gathered.recording.metadata;
+        let left_out = metadata.left_out().into_iter();
+        let shown = |name| self.sources.iter().any(|source| source.name == name);
+        let partly = left_out
+            .filter(|&(source, _)| shown(source))
+            .map(|(source, processors)| cannot_count(source, processors));
+        let estimated = self.sources.iter().filter_map(|source| source.estimated());
+        partly.chain(estimated).collect()
+    }
+
     /// The captions of every picture and export: the origin of the samples, how many there are and
     /// how many are missing, and what they lack.
     #[must_use]
@@ -195,12 +209,12 @@ impl<'a> View<'a> {
             .map(|source| source.weight.samples)
             .sum();
         let counts = format!(
-            "{} samples shown, {} lost; samples have no call stacks",
+            "{} samples shown, {}; samples have no call stacks",
             thousands(samples),
             gathered.recording.losses()
         );
         let mut captions = vec![machine, counts];
-        captions.extend(self.sources.iter().filter_map(|source| source.estimated()));
+        captions.extend(self.warnings());
         captions.extend(gathered.recording.flaw());
         captions
     }

@@ -40,7 +40,7 @@
 use crate::thousands;
 use serde::{Deserialize, Serialize};
 use shared_types::Sample;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 mod background;
 mod branches;
@@ -129,6 +129,16 @@ impl Metadata {
         let branches = self.branches.as_ref();
         branches.is_none_or(|branches| branches.kinds.is_empty())
     }
+
+    /// The sources that some of the processors cannot count, each with those.
+    #[must_use]
+    pub fn left_out(&self) -> BTreeSet<(&str, &str)> {
+        let sources = self.sources.iter();
+        let partly = sources.filter(|source| !source.left_out.is_empty());
+        partly
+            .map(|source| (source.name.as_str(), source.left_out.as_str()))
+            .collect()
+    }
 }
 
 /// Adjacent processors of one type.
@@ -153,6 +163,15 @@ pub struct Source {
     pub period: Period,
     /// The pass it was sampled in, from 0.
     pub pass: u32,
+    /// Processors that cannot count it and were left out, as in `4-11`; empty where all can.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub left_out: String,
+}
+
+/// That a source was counted on some of the processors only, in words.
+#[must_use]
+pub fn cannot_count(source: &str, left_out: &str) -> String {
+    format!("{source}: processors {left_out} cannot count it and are left out")
 }
 
 /// The sampling period of one source: in units of 100 ns for ProfileTime, in events for all others.

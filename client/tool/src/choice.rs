@@ -102,7 +102,7 @@ impl Choice {
         let mut choice = Self::named(options, on)?;
         for wanted in wanted {
             for term in metrics.terms(wanted.metric) {
-                choice.add_term(metrics, wanted, &term, &mut on.connection)?;
+                choice.add_term(metrics, wanted, &term, on)?;
             }
         }
         choice.settle();
@@ -218,7 +218,7 @@ impl Choice {
         metrics: &Metrics,
         wanted: &Wanted<'_>,
         term: &Term,
-        connection: &mut Connection<Place>,
+        on: &mut On,
     ) -> Result<()> {
         let names = metrics.names(&term.name);
         let labels: Vec<String> = names.iter().map(|name| wanted.label(name, term)).collect();
@@ -234,14 +234,15 @@ impl Choice {
         };
         let mut able = able.filter(on_any).peekable();
         let Some(first) = able.peek().cloned() else {
-            return Err(self.not_countable(wanted.metric, &names));
+            let error = self.not_countable(wanted.metric, &names);
+            return Err(on.without_counters(error));
         };
         let mut added = first;
         for chosen in able {
             let mut setup = self.setup.clone();
             let specs = self.chosen.iter().chain(&chosen);
             setup.specs = specs.map(|chosen| chosen.spec).collect();
-            if connection.plan(&setup)?.at_once() {
+            if on.connection.plan(&setup)?.at_once() {
                 added = chosen;
                 break;
             }
@@ -422,14 +423,23 @@ impl Choice {
         self.processors.len() as u32
     }
 
-    /// The sources that some of the processors cannot count, each with those processors.
+    /// The sources that some of the processors cannot count, each with those processors. A source
+    /// that kinds of processor count in different ways is one source.
     pub(crate) fn left_out(&self) -> Vec<(String, String)> {
-        let of_source = |chosen: &Chosen| {
-            let unable = self.selected().filter(|one| !self.counts_on(chosen, one));
-            let unable = format_processors(unable.map(|one| one.index));
-            (!unable.is_empty()).then(|| (chosen.label.clone(), unable))
+        let mut labels: Vec<&str> = Vec::new();
+        for chosen in &self.chosen {
+            if !labels.contains(&chosen.label.as_str()) {
+                labels.push(&chosen.label);
+            }
+        }
+        let of_source = |label: &str| {
+            let ways = || self.chosen.iter().filter(|chosen| chosen.label == label);
+            let unable = |one: &&Processor| !ways().any(|way| self.counts_on(way, one));
+            let unable = self.selected().filter(unable).map(|one| one.index);
+            let unable = format_processors(unable);
+            (!unable.is_empty()).then(|| (label.to_owned(), unable))
         };
-        self.chosen.iter().filter_map(of_source).collect()
+        labels.into_iter().filter_map(of_source).collect()
     }
 
     /// If a group does not fit because a processor lacks one of its sources, that source is the
@@ -568,6 +578,7 @@ pub(crate) fn countable(label: &str, catalog: &Catalog) -> Option<Vec<Chosen>> {
     (!chosen.is_empty() && chosen.iter().all(counts)).then_some(chosen)
 }
 
+/// What halprof chooses itself.
 fn choose(name: &str, catalog: &Catalog) -> Result<Vec<Chosen>> {
     let mut items: Vec<Item> = Vec::new();
     selection::parse_list(name, &mut items)?;

@@ -5,7 +5,7 @@ use crate::command::report::branches;
 use crate::output::{Output, Told, thousands};
 use crate::{Error, Result};
 use halprof_measure::{did_you_mean, selection};
-use halprof_profile::recording::Recording;
+use halprof_profile::recording::{Recording, cannot_count};
 use halprof_profile::report::Report;
 use halprof_profile::report::filter::{self, Filter, Pattern};
 use halprof_profile::report::key::Key;
@@ -116,16 +116,23 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
     });
     let turns: Vec<(String, f64)> = turns.collect();
     warnings.extend(took_turns(&turns, "their events are scaled up"));
-    for source in &report.recording.metadata.sources {
+    let metadata = &report.recording.metadata;
+    for (source, processors) in metadata.left_out() {
+        warnings.push(cannot_count(source, processors));
+    }
+    for source in &metadata.sources {
         let cycles = match &source.period {
             period if period.by_reference_cycles => "reference cycles",
             period if period.by_core_cycles => "core cycles",
             _ => continue,
         };
-        warnings.push(format!(
+        let told = format!(
             "{} was sampled by {cycles}: its period is in units of 100 ns, its events are {cycles}",
             source.name
-        ));
+        );
+        if !warnings.contains(&told) {
+            warnings.push(told);
+        }
     }
     let told = report.recording.statistics.as_ref();
     if let Some(code) = told.and_then(|told| told.ended.as_ref()) {

@@ -36,7 +36,7 @@ mod table;
 mod this_machine;
 mod watch;
 
-use args::{Arguments, Commands};
+use args::{Arguments, Commands, Selection};
 use clap::Parser;
 use clap::error::ErrorKind;
 use command::{
@@ -261,6 +261,17 @@ impl On {
         no_counters(&machine, processors.first()?)
     }
 
+    /// What is to be said where nothing was asked for and there is nothing but time.
+    fn only_time(&mut self, selection: &Selection) -> Option<String> {
+        if !selection.is_default() {
+            return None;
+        }
+        let (why, helps) = self.no_counters()?;
+        Some(format!(
+            "no counter can be used here, only time can be counted. {why} {helps}"
+        ))
+    }
+
     /// The same error; if a source is unavailable because there are no counters, with the reason
     /// for that.
     fn explained(&mut self, error: Error) -> Error {
@@ -269,20 +280,21 @@ impl On {
             ErrorCode::SourceNotSupported,
             ErrorCode::SamplingUnavailable,
         ];
-        match error {
-            Error::Measure(refused)
-                if OF_SOURCES.iter().any(|code| code.code() == refused.code()) =>
-            {
-                match self.no_counters() {
-                    Some((why, helps)) => Error::NoCounters {
-                        refused,
-                        why,
-                        hint: format!("{helps} `halprof doctor` has more."),
-                    },
-                    None => Error::Measure(refused),
-                }
-            }
-            other => other,
+        if OF_SOURCES.iter().any(|code| code.code() == error.code()) {
+            return self.without_counters(error);
+        }
+        error
+    }
+
+    /// The same error of something that needs a counter; where there is none, with the reason.
+    fn without_counters(&mut self, error: Error) -> Error {
+        match (error, self.no_counters()) {
+            (Error::Measure(refused), Some((why, helps))) => Error::NoCounters {
+                refused,
+                why,
+                hint: format!("{helps} `halprof doctor` has more."),
+            },
+            (error, _) => error,
         }
     }
 }

@@ -373,5 +373,6 @@ pub(super) fn source(period: &crate::periods::Period, pass: u32) -> recording::S
             by_core_cycles: period.by_core_cycles,
         },
         pass,
+        left_out: String::new(),
     }
 }

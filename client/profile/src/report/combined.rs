@@ -193,6 +193,7 @@ impl Recording {
             if own.machine != other.machine {
                 "different machines".clone_into(&mut own.machine);
             }
+            own.sources.extend(other.sources);
             sum.samples = sum.samples.saturating_add(one.samples);
             sum.branches = sum.branches.saturating_add(one.branches);
             let statistics = sum.statistics.get_or_insert_default();

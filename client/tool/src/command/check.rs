@@ -24,6 +24,8 @@ pub(crate) struct Body {
     explanation: String,
     assignment: Vec<Row>,
     notes: Vec<Note>,
+    /// Why the answer is worth less than it looks.
+    warnings: Vec<String>,
 }
 
 /// What limits a source, or is wrong with it.
@@ -49,7 +51,7 @@ struct Row {
 pub(crate) fn run(options: &args::Check, on: &mut On, output: &Output) -> Result<u8> {
     let choice = Choice::of(&options.selection, on, true)?;
     let planned = on.connection.plan(&choice.setup);
-    let (body, status) = match planned.map_err(|error| choice.name_source(error)) {
+    let (mut body, status) = match planned.map_err(|error| choice.name_source(error)) {
         Ok(fit) => (answer(&choice, &fit), 0),
         Err(Error::Measure(Cause::Refused(refusal))) if refusal.code == ErrorCode::DoesNotFit => {
             let reason = refusal.code.code();
@@ -60,11 +62,16 @@ pub(crate) fn run(options: &args::Check, on: &mut On, output: &Output) -> Result
                 explanation: format!("{error}. {}", error.hint()),
                 assignment: Vec::new(),
                 notes: notes(&choice),
+                warnings: Vec::new(),
             };
             (body, error.exit_status())
         }
         Err(error) => return Err(error),
     };
+    body.warnings.extend(on.only_time(&options.selection));
+    for warning in &body.warnings {
+        output.warn(warning);
+    }
     let rows = body.assignment.as_slice();
     output.rows("check", on.told.modelled, (&body, rows), |body| {
         text(body, output.width())
@@ -108,13 +115,14 @@ fn answer(choice: &Choice, fit: &Fit) -> Body {
         explanation,
         assignment,
         notes: notes(choice),
+        warnings: Vec::new(),
     }
 }
 
 /// Remarks on each event besides its counter: its constraints, and the vendor's errata.
 fn notes(choice: &Choice) -> Vec<Note> {
     let mut notes = Vec::new();
-    for Chosen { spec, label } in &choice.chosen {
+    for Chosen { spec, label, .. } in &choice.chosen {
         let mut note = |text: String| {
             let note = Note {
                 source: label.clone(),

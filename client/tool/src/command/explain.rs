@@ -87,8 +87,9 @@ pub(crate) fn run(
                 (false, of_code(code))
             } else {
                 let mut on = On::open(open()?)?;
-                let body = of_source(topic, &mut on).map_err(|error| guessed(topic, error))?;
                 output.note_model(&on.told);
+                let body = of_source(topic, &mut on);
+                let body = body.map_err(|error| guessed(topic, error, &mut on))?;
                 (on.told.modelled, body)
             }
         }
@@ -99,8 +100,8 @@ pub(crate) fn run(
     Ok(0)
 }
 
-/// The same error; for an unknown name, with topics that may have been meant.
-fn guessed(topic: &str, error: Error) -> Error {
+/// The same error; for an unknown name, with topics that may have been meant or the reason.
+fn guessed(topic: &str, error: Error, on: &mut On) -> Error {
     let methods = METHODS.iter().map(|method| method.name);
     let topics = methods.chain(CODES.iter().map(|code| code.name));
     match (error, did_you_mean(topic, topics)) {
@@ -109,7 +110,7 @@ fn guessed(topic: &str, error: Error) -> Error {
             let hint = Some(meant + &hint);
             Error::Measure(Cause::UnknownName { name, hint })
         }
-        (error, _) => error,
+        (error, _) => on.explained(error),
     }
 }
 

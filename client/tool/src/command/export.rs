@@ -67,8 +67,8 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u8> {
     if let Some(flaw) = &body.flaw {
         output.warn(flaw);
     }
-    for estimated in view.sources.iter().filter_map(|source| source.estimated()) {
-        output.warn(&estimated);
+    for warning in view.warnings() {
+        output.warn(&warning);
     }
     for note in notes(&body, &view) {
         output.note(&note);

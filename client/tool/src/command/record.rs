@@ -4,6 +4,7 @@ use crate::On;
 use crate::args;
 use crate::calibration::{self, Calibration};
 use crate::choice::{Choice, nanoseconds, rotation};
+use crate::command::report::LeftOut;
 use crate::filters::{self, times, took_turns};
 use crate::marking::Marking;
 use crate::output::{Output, seconds, thousands};
@@ -16,7 +17,7 @@ use crate::{Error, Result};
 use halprof_measure::calibrate::Advice;
 use halprof_measure::passes::passes;
 use halprof_measure::{Session, describe};
-use halprof_profile::recording::{self, Cores, Metadata, Writer};
+use halprof_profile::recording::{self, Cores, Metadata, Writer, cannot_count};
 use halprof_profile::symbols;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -100,13 +101,6 @@ struct Ended {
     hint: String,
 }
 
-/// A source, and the processors that cannot count it.
-#[derive(JsonSchema, Serialize)]
-struct LeftOut {
-    source: String,
-    processors: String,
-}
-
 /// A source that was not on a counter all the time.
 #[derive(JsonSchema, Serialize)]
 struct Turn {
@@ -166,13 +160,9 @@ pub(crate) fn run(options: &args::Record, on: &mut On, output: &Output) -> Resul
 
 /// Refuses options that exclude each other.
 fn conflicts(options: &args::Record) -> Result<()> {
-    let both = |one: &str, other: &str, why: &str| {
-        Err(Error::usage(format!("`{one}` and `{other}` together"), why))
-    };
     if options.rate.is_some() && options.calibrate.is_some() {
-        return both(
-            "--rate",
-            "--calibrate",
+        return Err(Error::usage(
+            "`--rate` and `--calibrate` together",
             "Both choose the periods: leave one of them out.",
         );
     }
@@ -345,7 +335,8 @@ fn record(
     let metadata = Metadata {
         cores,
         branches: branches.told(),
-        ..metadata(&machine, on, options, &periods, passes.len())
+        sources: sources(&periods, choice),
+        ..metadata(&machine, on, options, passes.len())
     };
     let writer = Writer::create(path, &metadata)?;
     let model = on.connection.transport().model();
@@ -372,7 +363,7 @@ fn record(
             message: error.to_string(),
             hint: error.hint(),
         }),
-        left_out: choice.left_out().into_iter().map(left_out).collect(),
+        left_out: metadata.left_out().into_iter().map(LeftOut::of).collect(),
         turns: turns(&sum.statistics.turns, choice),
         lost_events: sum.statistics.lost_events,
         machine: on.told.machine.clone(),
@@ -423,10 +414,6 @@ fn listen(runner: &mut Runner, output: &Output) -> Option<Marking> {
             None
         }
     }
-}
-
-fn left_out((source, processors): (String, String)) -> LeftOut {
-    LeftOut { source, processors }
 }
 
 fn turns(turns: &[recording::Turns], choice: &Choice) -> Vec<Turn> {
@@ -496,18 +483,25 @@ fn cores(processors: &[Processor]) -> Vec<Cores> {
     if runs.len() > 1 { runs } else { Vec::new() }
 }
 
-fn metadata(
-    machine: &Machine,
-    on: &On,
-    options: &args::Record,
-    periods: &[InPass],
-    passes: usize,
-) -> Metadata {
+/// What the file says of the sources.
+fn sources(periods: &[InPass], choice: &Choice) -> Vec<recording::Source> {
+    let left_out: BTreeMap<String, String> = choice.left_out().into_iter().collect();
+    let periods = periods.iter();
+    let sources = periods.map(|row| recording::Source {
+        left_out: left_out
+            .get(&row.period.source)
+            .cloned()
+            .unwrap_or_default(),
+        ..source(&row.period, row.pass)
+    });
+    sources.collect()
+}
+
+fn metadata(machine: &Machine, on: &On, options: &args::Record, passes: usize) -> Metadata {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let work = &options.work;
     let program = work.program.iter();
     let program = program.map(|part| part.to_string_lossy().into_owned());
-    let sources = periods.iter().map(|row| source(&row.period, row.pass));
     let mut metadata = Metadata {
         halprof: env!("CARGO_PKG_VERSION").to_owned(),
         machine: on.told.machine.clone(),
@@ -522,7 +516,7 @@ fn metadata(
         cores: Vec::new(),
         began: now.map_or(0, |since| since.as_secs()),
         command: work.workload.iter().cloned().chain(program).collect(),
-        sources: sources.collect(),
+        sources: Vec::new(),
         passes: u32::try_from(passes).unwrap_or(u32::MAX),
         origin: String::new(),
         branches: None,
@@ -558,10 +552,7 @@ fn warnings(body: &Body) -> Vec<String> {
         ));
     }
     for left in &body.left_out {
-        warnings.push(format!(
-            "{}: processors {} cannot count it and are left out",
-            left.source, left.processors
-        ));
+        warnings.push(cannot_count(&left.source, &left.processors));
     }
     let turns = body.turns.iter();
     let turns: Vec<(String, f64)> = turns

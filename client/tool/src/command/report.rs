@@ -61,6 +61,8 @@ pub(crate) struct Body {
     lost: Option<BTreeMap<String, u64>>,
     throttled: u64,
     longest_period: u64,
+    /// Sources that some of the processors cannot count.
+    left_out: Vec<LeftOut>,
     /// What else the system and the driver did.
     events: Vec<EventBody>,
     warnings: Vec<String>,
@@ -119,6 +121,22 @@ struct Counted {
     #[schemars(flatten)]
     keys: Keys,
     samples: u64,
+}
+
+/// A source, and the processors that cannot count it.
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct LeftOut {
+    pub(crate) source: String,
+    pub(crate) processors: String,
+}
+
+impl LeftOut {
+    pub(crate) fn of((source, processors): (&str, &str)) -> Self {
+        Self {
+            source: source.to_owned(),
+            processors: processors.to_owned(),
+        }
+    }
 }
 
 /// What happened of one kind.
@@ -327,6 +345,12 @@ fn body(options: &args::Report, report: &Report, asked: usize, warnings: Vec<Str
         lost: recording.losses_are_known().then(|| recording.lost()),
         throttled: statistics.throttled,
         longest_period: statistics.longest_period,
+        left_out: recording
+            .metadata
+            .left_out()
+            .into_iter()
+            .map(LeftOut::of)
+            .collect(),
         events: recording.happenings().into_iter().map(Into::into).collect(),
         warnings,
         by_source: by_source(report),

@@ -27,7 +27,7 @@ use halprof_measure::estimate::since;
 use halprof_measure::metrics::Metrics;
 use halprof_measure::passes::passes;
 use halprof_profile::inventory::Inventory;
-use halprof_profile::recording::write_whole;
+use halprof_profile::recording::{cannot_count, write_whole};
 use indicatif::ProgressBar;
 use openmetrics::Exposition;
 use rows::{By, View};
@@ -92,16 +92,14 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
     let wanted = choice::wanted(&metrics, &options.wanted)?;
     let mut choice = choice(options, on, &metrics, &wanted)?;
     choice.setup.rotation = rotation;
-    if options.selection.is_default()
-        && let Some((why, helps)) = on.no_counters()
-    {
-        output.warn(&format!(
-            "no counter can be used here, only time can be counted. {why} {helps}"
-        ));
-    }
     let level = options.topdown;
     let topdown = level.map(|level| TopDown::add(&mut choice, level, on));
     let topdown = topdown.transpose()?;
+    let mut warnings: Vec<String> = on.only_time(&options.selection).into_iter().collect();
+    warnings.extend(partly_counted(&choice, form));
+    for warning in &warnings {
+        output.warn(warning);
+    }
     let view = View {
         frequency: on.connection.machine()?.timestamp_frequency,
         by: By::of(options, &choice, form),
@@ -161,7 +159,9 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
     } = bench;
     let scope = runner.scope(&choice);
     let topdown = topdown.map(|topdown| topdown.rows(&view, &measured));
-    let by_process = samples.map(|samples| divided(&samples, &view, &measured, output));
+    let (by_process, of_samples) = samples
+        .map(|samples| divided(&samples, &view, &measured))
+        .unwrap_or_default();
     let mut body = body(
         &view,
         told.machine,
@@ -171,10 +171,14 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
         sets.len(),
     );
     body.topdown = topdown.unwrap_or_default();
-    body.by_process = by_process.unwrap_or_default();
-    for note in periods::notes(&body.periods) {
-        output.warn(&note);
+    body.by_process = by_process;
+    let told = warnings.len();
+    warnings.extend(of_samples);
+    warnings.extend(periods::notes(&body.periods));
+    for warning in warnings.iter().skip(told) {
+        output.warn(warning);
     }
+    body.warnings = warnings;
     let text = teller.whole(body)?;
     match options.file() {
         Some(path) => write_whole(path, plain(&text).as_bytes())?,
@@ -197,6 +201,27 @@ fn choice(
         (None, None) if wanted.is_empty() => Choice::of(selection, on, true),
         _ => Choice::with_metrics(selection, on, metrics, wanted, !options.passes),
     }
+}
+
+/// The metrics that there are, with those of the user's file.
+fn metrics(options: &args::Stat, on: &mut On) -> Result<Metrics> {
+    let mut metrics = Metrics::built_in()?;
+    if let Some(path) = &options.metrics {
+        metrics.add_file(path)?;
+    }
+    metrics.set_smt(on.shares_cores()?);
+    Ok(metrics)
+}
+
+/// Warnings about sources that some of the processors cannot count; text has them below its table.
+fn partly_counted(choice: &Choice, form: Form) -> Vec<String> {
+    if form == Form::Text {
+        return Vec::new();
+    }
+    let left_out = choice.left_out().into_iter();
+    left_out
+        .map(|(source, processors)| cannot_count(&source, &processors))
+        .collect()
 }
 
 impl Bench<'_> {
@@ -399,19 +424,18 @@ fn differences(now: &[Vec<Count>], before: &[Vec<Count>]) -> Vec<Vec<Count>> {
     now.iter().enumerate().map(row).collect()
 }
 
-/// The counts, divided by process.
+/// The counts, divided by process, and warnings about what makes the parts less reliable.
 fn divided(
     samples: &Samples,
     view: &View<'_>,
     measured: &[Measured],
-    output: &Output,
-) -> Vec<by_process::Row> {
-    let mut rows = Vec::new();
+) -> (Vec<by_process::Row>, Vec<String>) {
+    let (mut rows, mut warnings) = (Vec::new(), Vec::new());
     for pass in measured.iter().flat_map(|one| &one.passes) {
         rows.extend(samples.rows(view, &pass.sources, &pass.counts));
-        samples.warn(&rows, view, pass.elapsed_ns, output);
+        warnings.extend(samples.warnings(&rows, view, pass.elapsed_ns));
     }
-    rows
+    (rows, warnings)
 }
 
 /// The result of all measurements.
@@ -451,6 +475,7 @@ fn body(
         counts,
         topdown: Vec::new(),
         by_process: Vec::new(),
+        warnings: Vec::new(),
         periods: periods.unwrap_or_default(),
         passes: passes.unwrap_or_default(),
         jitter: None,

@@ -19,6 +19,8 @@ use crate::{On, place::Place};
 use halprof_measure::Error as Cause;
 use halprof_measure::Session;
 use halprof_measure::rates::{Interval, Rates, Snapshot};
+use halprof_measure::selection::Chosen;
+use halprof_profile::recording::cannot_count;
 use log::Log;
 use look::Look;
 use ratatui::DefaultTerminal;
@@ -60,10 +62,11 @@ pub(crate) fn run(options: &args::Top, on: &mut On, output: &Output) -> Result<u
         log_failed: None,
         limit: limit.map(Duration::from_nanos),
     };
+    if let Some(warning) = on.only_time(&options.selection) {
+        output.warn(&warning);
+    }
     for (source, processors) in top.watch.choice.left_out() {
-        output.warn(&format!(
-            "{source}: processors {processors} cannot count it and are left out"
-        ));
+        output.warn(&cannot_count(&source, &processors));
     }
     if options.once {
         top.print(on, output)?;

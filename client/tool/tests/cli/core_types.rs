@@ -2,6 +2,7 @@
 
 use crate::cli::support::{halprof, json};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// Processors 0 to 3 are performance cores, 4 to 11 efficiency cores.
 const ON_BOTH: &str = "instructions=1000,cycles=2000,processors=2-5";
@@ -99,6 +100,57 @@ fn what_one_type_cannot_count_is_told() {
     assert_eq!(counts.len(), 1, "{counts:?}");
     assert_eq!(counts[0]["core_type"], "performance");
     assert_eq!(counts[0]["left_out"], "4-11");
+}
+
+/// The sum would pass for that of all processors.
+#[test]
+fn values_for_programs_say_which_processors_are_missing() {
+    let sources = "UnhaltedReferenceCycles,TopdownSlots:u";
+    let stat = ["--machine", "hybrid", "stat", "-e", sources];
+    let told = "TopdownSlots:u: processors 4-11 cannot count it and are left out";
+    for more in [
+        &["--csv"][..],
+        &["--csv", "-I", "1"],
+        &["--csv", "--per-cpu"],
+    ] {
+        let ran = halprof(&[&stat, more].concat());
+        assert!(ran.stderr.contains(told), "{more:?}: {}", ran.stderr);
+        let mut lines = csv::Reader::from_reader(ran.stdout.as_bytes());
+        let lines = lines.deserialize().map(|line| line.expect("columns"));
+        let lines: Vec<BTreeMap<String, String>> = lines.collect();
+        let (first, last) = (&lines[0], &lines[lines.len() - 1]);
+        assert!(first["note"].contains("crystal clock"), "{first:?}");
+        assert_eq!(last["requested"], "TopdownSlots:u");
+        if !more.contains(&"--per-cpu") {
+            assert_eq!((&*first["left_out"], &*last["left_out"]), ("", "4-11"));
+        }
+    }
+    let warnings = json(&stat)["warnings"].to_string();
+    assert!(warnings.contains(told), "{warnings}");
+}
+
+/// An event that each type counts in its own way is left out of none.
+#[test]
+fn a_recording_says_which_processors_are_missing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let (file, page) = (at("a.rec"), at("a.html"));
+    let sources = "TopdownSlots:1000,BR_INST_RETIRED.COND:1000";
+    let record = ["record", "-e", sources, "-o", &file, "--workload", ON_BOTH];
+    let ran = halprof(&[&["--machine", "hybrid"], &record[..]].concat());
+    let told = "TopdownSlots: processors 4-11 cannot count it and are left out";
+    assert!(ran.stderr.contains(told), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("COND: processors"), "{}", ran.stderr);
+    let report = json(&["report", &file]);
+    let left_out = serde_json::json!([{"source": "TopdownSlots", "processors": "4-11"}]);
+    assert_eq!(report["left_out"], left_out);
+    let ran = halprof(&["report", &file, &file, "--csv"]);
+    assert_eq!(ran.stderr.matches(told).count(), 1, "{}", ran.stderr);
+    let export = ["export", &file, "--format", "flamegraph", "-o", &page];
+    let ran = halprof(&[&export[..], &["--source", "TopdownSlots"]].concat());
+    assert!(ran.stderr.contains(told), "{}", ran.stderr);
+    let page = std::fs::read_to_string(&page).expect("written");
+    assert!(page.contains(told), "{page}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Does every kind of bad input end with the right status, a stable code and a hint?
 
-use crate::cli::support::{halprof, refused};
+use crate::cli::support::{halprof, json, refused};
+use serde_json::Value;
 
 #[test]
 fn bad_usage_ends_with_2() {

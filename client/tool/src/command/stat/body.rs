@@ -25,6 +25,8 @@ pub(crate) struct Body {
     /// The counts by process, where that was asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) by_process: Vec<by_process::Row>,
+    /// Why figures are worth less than they look.
+    pub(super) warnings: Vec<String>,
     /// Of time, and of sources that were given one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) periods: Vec<Period>,

@@ -8,7 +8,7 @@
 use super::rows::View;
 use crate::Error;
 use crate::Result;
-use crate::output::{Output, thousands};
+use crate::output::thousands;
 use crate::table::{Column, Width, table};
 use halprof_measure::calibrate::RATE;
 use halprof_measure::{Session, Transport};
@@ -248,9 +248,10 @@ impl Samples {
     }
 
     /// Warns about what makes the parts less reliable than they look.
-    pub(super) fn warn(&self, rows: &[Row], view: &View<'_>, elapsed_ns: u64, output: &Output) {
+    pub(super) fn warnings(&self, rows: &[Row], view: &View<'_>, elapsed_ns: u64) -> Vec<String> {
+        let mut warnings = Vec::new();
         if self.lost != 0 {
-            output.warn(&format!(
+            warnings.push(format!(
                 "{} samples were lost: the parts are of those that were not",
                 thousands(self.lost)
             ));
@@ -266,10 +267,11 @@ impl Samples {
             let wanted = u128::from(elapsed_ns) * u128::from(RATE) * processors / 1_000_000_000;
             let period = total.checked_div(wanted).unwrap_or(0).max(1);
             let name = label.split(':').next().unwrap_or(label);
-            output.warn(&format!(
+            warnings.push(format!(
                 "{label}: only {samples} samples, so its parts are rough; a shorter period gives more, e.g. `{name}:{period}`"
             ));
         }
+        warnings
     }
 }
 

@@ -18,7 +18,7 @@ pub(crate) const COUNT: [&str; 9] = [
     "error",
 ];
 /// The columns after those; new ones are added at the end.
-const MORE: [&str; 17] = [
+const MORE: [&str; 20] = [
     "start_ns",
     "run",
     "pass",
@@ -36,6 +36,9 @@ const MORE: [&str; 17] = [
     "modelled",
     "process",
     "process_id",
+    "requested",
+    "left_out",
+    "note",
 ];
 
 /// The values of a line by column name; the first one counts if a name occurs twice, and columns
@@ -144,6 +147,9 @@ fn count(row: &Row) -> Line {
         ("pass", optional(row.pass)),
         ("core_type", optional(row.core_type)),
         ("group", optional(row.group)),
+        ("requested", optional(row.requested.as_ref())),
+        ("left_out", optional(row.left_out.as_ref())),
+        ("note", optional(row.note.as_ref())),
     ];
     if let Some(repeats) = &row.repeats {
         let outliers = repeats.outliers.iter().map(|one| one.run.to_string());

@@ -5,6 +5,7 @@ use super::rows::never;
 use super::{by_process, topdown};
 use crate::output::{WARNING, seconds, styled, thousands};
 use crate::table::{self, Width, table};
+use halprof_profile::recording::cannot_count;
 use std::collections::BTreeSet;
 
 /// A column of the table, and its value for a row.
@@ -80,10 +81,7 @@ fn remarks(body: &Body) -> String {
     }
     for row in &body.counts {
         if let Some(processors) = &row.left_out {
-            text += &format!(
-                "\n{}: processors {processors} cannot count it and are left out\n",
-                row.source
-            );
+            text += &format!("\n{}\n", cannot_count(&row.source, processors));
         }
         if let Some(note) = row.note.as_ref().filter(|_| told.insert(&row.source)) {
             text += &format!("\n{} counts {note}\n", row.source);

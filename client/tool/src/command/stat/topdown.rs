@@ -83,10 +83,10 @@ impl TopDown {
         if kinds.iter().all(|kind| kind.reason.is_some()) {
             let why = kinds.iter().find_map(|kind| kind.reason);
             let why = why.unwrap_or("no processor has counters");
-            return Err(Error::unavailable(
+            return Err(on.without_counters(Error::unavailable(
                 format!("top-down cannot be had here: {why}"),
                 "`halprof list --metrics` shows what can be had.",
-            ));
+            )));
         }
         let first = choice.chosen.len();
         for kind in &mut kinds {
