@@ -1,7 +1,7 @@
 //! What goes to standard output and standard error, for people and for programs.
 
 use crate::args::Arguments;
-use crate::shown::{Shown, visible, visible_json};
+use crate::shown::{Shown, visible, visible_data, visible_json};
 use crate::table::{self, Width};
 use crate::{Error, Result};
 use anstyle::{AnsiColor, Style};
@@ -195,17 +195,16 @@ impl Output {
 
     /// Prints data for programs that is not JSON. Unless it goes to a terminal, it is not escaped.
     pub(crate) fn print_data(&self, text: &str) -> Result<()> {
-        if io::stdout().is_terminal() {
-            return self.print(text);
-        }
-        Self::put(text).map(drop)
+        self.print_stream(text, true).map(drop)
     }
 
     /// Prints one of many parts; returns whether the reader is still there. Unless it goes to a
     /// terminal, data is not escaped.
     pub(crate) fn print_stream(&self, text: &str, is_data: bool) -> Result<bool> {
-        if is_data && !io::stdout().is_terminal() {
-            return Self::put(text);
+        match (is_data, io::stdout().is_terminal()) {
+            (true, true) => Self::put(&visible_data(text)),
+            (true, false) => Self::put(text),
+            (false, _) => self.print_to_listener(text),
         }
         self.print_to_listener(text)
     }

@@ -61,6 +61,16 @@ fn escape(out: &mut impl Write, character: char) -> fmt::Result {
 /// Makes complete output safe: line ends, tabs and colours stay, and every other hidden character
 /// is made visible.
 pub(crate) fn visible(text: &str) -> String {
+    escaped(text, colour)
+}
+
+/// Data on a terminal: the same, but it has no colours of its own.
+pub(crate) fn visible_data(text: &str) -> String {
+    escaped(text, |_| None)
+}
+
+/// Text in which line ends, tabs and what begins with a colour stay.
+fn escaped(text: &str, colour: impl Fn(&str) -> Option<usize>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(character) = rest.chars().next() {
@@ -130,6 +140,11 @@ mod tests {
         assert_eq!(visible("\u{1b}[2Ja\u{1b}"), "\\x1b[2Ja\\x1b");
         assert_eq!(visible("\u{1b}[1;31"), "\\x1b[1;31");
         assert_eq!(visible("a\r\u{9b}b\u{202e}"), "a\\r\\u{9b}b\\u{202e}");
+    }
+
+    #[test]
+    fn data_has_no_colours() {
+        assert_eq!(visible_data("a,\u{1b}[8mb\n"), "a,\\x1b[8mb\n");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::On;
 use crate::Result;
 use crate::output::{Output, seconds};
+use crate::shown::Shown;
 use crate::table::{Column, Width, table};
 use halprof_measure::describe;
 use schemars::JsonSchema;
@@ -182,7 +183,7 @@ fn text(body: &Body, width: Width) -> String {
     );
     let head = format!(
         "machine      {}\ninterface    {} ({})\n             {}\nHAL          {} ({})\noverflow     {}\n             {}\nheld by      {}\n\n",
-        body.machine,
+        Shown(&body.machine),
         body.interface,
         body.reason,
         width.prose(LABEL, &body.explanation),

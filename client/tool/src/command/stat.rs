@@ -182,6 +182,7 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
     let text = teller.whole(body)?;
     match options.file() {
         Some(path) => write_whole(path, plain(&text).as_bytes())?,
+        None if form == Form::Csv => output.print_data(&text)?,
         None => output.print(&text)?,
     }
     Ok(runner.program_status())

@@ -2,6 +2,8 @@
 #![cfg(unix)]
 
 use crate::cli::support::tools_are_required;
+use halprof_profile::recording::{Metadata, Source, Statistics, Writer};
+use shared_types::Sample;
 use std::process::Command;
 
 const HALPROF: &str = env!("CARGO_BIN_EXE_halprof");
@@ -67,6 +69,34 @@ fn colours_are_for_terminals_that_want_them() {
     assert!(is_coloured(&piped(&[("CLICOLOR_FORCE", "1")], &["stat"])));
     let refused = piped(&[("CLICOLOR_FORCE", "1")], &["stat", "-e", "Nonsense"]);
     assert!(refused.contains("\u{1b}[31merror:"), "{refused}");
+}
+
+/// A colour in a name could hide it, or make it look like another.
+#[test]
+fn values_on_a_terminal_have_no_colours_of_their_own() {
+    if !has_script() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("a.rec");
+    let metadata = Metadata {
+        sources: vec![Source {
+            name: "plain \u{1b}[8mhidden".to_owned(),
+            ..Source::default()
+        }],
+        ..Metadata::default()
+    };
+    let mut writer = Writer::create(&file, &metadata).expect("created");
+    writer.samples(&[Sample::default()]).expect("written");
+    writer
+        .finish(&Statistics::default(), false)
+        .expect("finished");
+    for command in ["script", "report"] {
+        let arguments = format!("{command} {} --csv", file.display());
+        let drawn = on_terminal(80, "", &arguments);
+        assert!(drawn.contains("plain \\x1b[8mhidden"), "{drawn:?}");
+        assert!(!drawn.contains("\u{1b}[8m"), "{drawn:?}");
+    }
 }
 
 #[test]

@@ -121,7 +121,8 @@ impl<'a> Teller<'a> {
             return Ok(());
         }
         let told = self.interval(&interval)?;
-        self.closed |= !self.output.print_to_listener(&told)?;
+        let is_data = self.form == Form::Csv;
+        self.closed |= !self.output.print_stream(&told, is_data)?;
         Ok(())
     }
 
