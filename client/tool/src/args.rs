@@ -100,6 +100,7 @@ impl Arguments {
             Commands::Script(script) => script.table,
             Commands::Timeline(timeline) => timeline.table,
             Commands::Annotate(annotate) => annotate.table,
+            Commands::Top(top) => top.table,
             Commands::Registers(registers) => registers.table,
             _ => return false,
         };
@@ -529,7 +530,7 @@ pub(crate) struct Report {
     #[arg(long, short, help_heading = OUTPUT)]
     pub(crate) verbose: bool,
     /// Compare FILE with another recording
-    #[arg(long, value_name = "FILE2", conflicts_with = "csv", help_heading = WHAT)]
+    #[arg(long, value_name = "FILE2", help_heading = WHAT)]
     pub(crate) diff: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) naming: Naming,
@@ -783,6 +784,8 @@ pub(crate) struct Top {
     /// Print the rates of one interval and exit
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) once: bool,
+    #[command(flatten)]
+    table: Tabular,
 }
 
 #[derive(Debug, Args)]

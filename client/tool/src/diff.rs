@@ -1,10 +1,10 @@
 //! `halprof report --diff`: what has increased and decreased from one recording to another.
 
 use crate::args;
-use crate::command::report::{Keys, ShareBody};
+use crate::command::report::{Keys, ShareBody, described};
 use crate::output::{Output, thousands};
 use crate::shown::Shown;
-use crate::table::{Column, Width, table};
+use crate::table::{Column, Width, csv, table};
 use crate::{Error, Result};
 use halprof_measure::statistics::{by_chance, clear_of_chance};
 use halprof_profile::report::key::Value;
@@ -57,6 +57,15 @@ struct Side {
     share: ShareBody,
 }
 
+/// A row and its source, for CSV.
+#[derive(JsonSchema, Serialize)]
+struct Line {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<String>,
+    #[serde(flatten)]
+    row: RowBody,
+}
+
 /// The sums of one row before and after.
 #[derive(Clone, Copy, Default)]
 struct Change {
@@ -97,6 +106,11 @@ pub(super) fn run(
     }
     let tables = before.tables.iter().zip(&after.tables).take(asked);
     let tables: Vec<_> = tables.map(|(a, b)| (a, compare(a, b, &common))).collect();
+    let modelled = before.recording.metadata.modelled || after.recording.metadata.modelled;
+    if output.is_csv() {
+        let rows = tables.iter().flat_map(|(_, parts)| lines(parts));
+        return output.print_data(&csv(&rows.collect::<Vec<_>>(), modelled)?);
+    }
     if !output.is_json() {
         let several = before.sources.len() > 1;
         let texts = tables.iter().flat_map(|(table, parts)| {
@@ -116,7 +130,6 @@ pub(super) fn run(
             .map(|(table, parts)| json_of(table, parts))
             .collect(),
     };
-    let modelled = before.recording.metadata.modelled || after.recording.metadata.modelled;
     output.print(&Output::object("diff", modelled, body)?)
 }
 
@@ -254,32 +267,37 @@ fn text(of: &Table, part: &Compared<'_>, several: bool, (keep, width): (usize, W
     title + &table(width, &columns, rows)
 }
 
-fn json_of(table: &Table, parts: &[Compared<'_>]) -> TableBody {
-    let row = |part: &Compared<'_>, row: &Row<'_>| {
-        let change = row.change;
-        let mut keys = Map::new();
-        for value in row.values {
-            value.describe(&mut keys);
-        }
-        let side = |sum: Sum, all: Sum| Side {
-            samples: sum.samples,
-            events: sum.events,
-            share: Share::of(sum.samples, all.samples).into(),
-        };
-        RowBody {
-            keys,
-            before: side(change.before, part.all.before),
-            after: side(change.after, part.all.after),
-            change: points(change, part.all),
-            clear: row.clear,
-        }
+fn row_body(part: &Compared<'_>, row: &Row<'_>) -> RowBody {
+    let change = row.change;
+    let side = |sum: Sum, all: Sum| Side {
+        samples: sum.samples,
+        events: sum.events,
+        share: Share::of(sum.samples, all.samples).into(),
     };
-    let parts = parts.iter().map(|part| {
-        let rows: Vec<_> = part.rows.iter().map(|one| row(part, one)).collect();
-        PartBody {
+    RowBody {
+        keys: described(row.values),
+        before: side(change.before, part.all.before),
+        after: side(change.after, part.all.after),
+        change: points(change, part.all),
+        clear: row.clear,
+    }
+}
+
+fn lines(parts: &[Compared<'_>]) -> Vec<Line> {
+    let of_part = |part: &Compared<'_>| {
+        let line = |row| Line {
             source: part.source.map(str::to_owned),
-            rows,
-        }
+            row: row_body(part, row),
+        };
+        part.rows.iter().map(line).collect::<Vec<_>>()
+    };
+    parts.iter().flat_map(of_part).collect()
+}
+
+fn json_of(table: &Table, parts: &[Compared<'_>]) -> TableBody {
+    let parts = parts.iter().map(|part| PartBody {
+        source: part.source.map(str::to_owned),
+        rows: part.rows.iter().map(|row| row_body(part, row)).collect(),
     });
     let keys: Vec<_> = table.by.iter().map(|key| key.name()).collect();
     TableBody {

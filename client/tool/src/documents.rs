@@ -50,12 +50,17 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
 /// The fields that every object has.
 const COMMON: [Option<&str>; 2] = [Some("schema"), Some("modelled")];
 
-/// The schema of a body as it is printed: its own fields after those that every object has.
-fn of<T: JsonSchema>(name: &'static str) -> (&'static str, Value) {
+/// The schema of a value as it is printed.
+pub(crate) fn schema_of<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().for_serialize();
     let settings = settings.with(|settings| settings.inline_subschemas = true);
     let schema: Schema = settings.into_generator().into_root_schema_for::<T>();
-    let mut schema = schema.to_value();
+    schema.to_value()
+}
+
+/// The schema of a body as it is printed: its own fields after those that every object has.
+fn of<T: JsonSchema>(name: &'static str) -> (&'static str, Value) {
+    let mut schema = schema_of::<T>();
     let own = |part: &str, schema: &Value| schema.get(part).cloned().unwrap_or_default();
     let mut properties = json!({
         "schema": {"const": format!("halprof/{name}/1")},

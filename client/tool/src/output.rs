@@ -175,7 +175,7 @@ impl Output {
     }
 
     /// The same for a result that is a table: as comma-separated values if they are requested.
-    pub(crate) fn rows<T: Serialize, R: Serialize>(
+    pub(crate) fn rows<T: Serialize, R: Serialize + JsonSchema>(
         &self,
         command: &str,
         modelled: bool,

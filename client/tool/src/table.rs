@@ -3,9 +3,11 @@
 //! A table that is too wide gives up space where it matters least: prose wraps, names are shortened
 //! in the middle, and then extra columns are left out, which the table says. Numbers are never cut.
 
+use crate::documents::schema_of;
 use crate::output::{plain, styled};
 use crate::{Error, Result};
 use anstyle::Style;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
@@ -283,10 +285,10 @@ fn wrapped(columns: usize, text: &str) -> String {
     textwrap::fill(text, options.word_splitter(WordSplitter::NoHyphenation))
 }
 
-/// Rows as comma-separated values, under the names that their fields have in JSON. Nested fields
-/// are joined by a dot, elements of a list by spaces. The last column says whether the machine is
-/// modelled.
-pub(crate) fn csv<R: Serialize>(rows: &[R], modelled: bool) -> Result<String> {
+/// Rows as comma-separated values, under the names that their fields have in JSON: those of a field's
+/// own fields behind a point, elements of a list with spaces between them. The last column says
+/// whether the machine is modelled. Without rows the names are those that the type has.
+pub(crate) fn csv<R: Serialize + JsonSchema>(rows: &[R], modelled: bool) -> Result<String> {
     let mut lines = Vec::new();
     for row in rows {
         let mut line = Map::new();
@@ -297,21 +299,24 @@ pub(crate) fn csv<R: Serialize>(rows: &[R], modelled: bool) -> Result<String> {
         );
         lines.push(line);
     }
-    let mut heads: Vec<&str> = Vec::new();
+    let mut heads: Vec<String> = Vec::new();
     for head in lines.iter().flat_map(Map::keys) {
-        if !heads.contains(&head.as_str()) {
-            heads.push(head);
+        if !heads.contains(head) {
+            heads.push(head.clone());
         }
+    }
+    if rows.is_empty() {
+        names("", &schema_of::<R>(), &mut heads);
     }
     let mut writer = ::csv::Writer::from_writer(Vec::new());
     let failed = |error: ::csv::Error| Error::internal(error);
     writer
-        .write_record(heads.iter().copied().chain(["modelled"]))
+        .write_record(heads.iter().map(String::as_str).chain(["modelled"]))
         .map_err(failed)?;
     for line in &lines {
         let cells = heads
             .iter()
-            .map(|&head| line.get(head).map_or_else(String::new, cell));
+            .map(|head| line.get(head).map_or_else(String::new, cell));
         writer
             .write_record(cells.chain([modelled.to_string()]))
             .map_err(failed)?;
@@ -326,11 +331,29 @@ fn flatten(name: &str, value: Value, line: &mut Map<String, Value>) {
         return;
     };
     for (field, value) in fields {
-        let name = match name {
-            "" => field,
-            name => format!("{name}.{field}"),
-        };
-        flatten(&name, value, line);
+        flatten(&within(name, &field), value, line);
+    }
+}
+
+/// The names of the columns that rows of a schema have.
+fn names(name: &str, schema: &Value, heads: &mut Vec<String>) {
+    let Some(fields) = schema.get("properties").and_then(Value::as_object) else {
+        return heads.extend(
+            Some(name)
+                .filter(|name| !name.is_empty())
+                .map(str::to_owned),
+        );
+    };
+    for (field, schema) in fields {
+        names(&within(name, field), schema, heads);
+    }
+}
+
+/// What a field of a field is called.
+fn within(name: &str, field: &str) -> String {
+    match name {
+        "" => field.to_owned(),
+        name => format!("{name}.{field}"),
     }
 }
 
@@ -417,6 +440,27 @@ mod tests {
         assert_eq!(
             csv(&rows, true).expect("lines"),
             "b,a.min,a.max,list,more,modelled\n\"x,y\",1,,1 2,,true\ntrue,2,,,\"[{\"\"c\"\":1}]\",true\n"
+        );
+    }
+
+    #[test]
+    fn csv_without_rows_has_its_names() {
+        #[derive(JsonSchema, Serialize)]
+        struct Limits {
+            min: u64,
+            max: Option<u64>,
+        }
+        #[derive(JsonSchema, Serialize)]
+        struct Row {
+            source: String,
+            interval: Limits,
+            processors: Vec<u32>,
+            #[serde(flatten)]
+            more: Limits,
+        }
+        assert_eq!(
+            csv::<Row>(&[], true).expect("a head"),
+            "source,interval.min,interval.max,processors,min,max,modelled\n"
         );
     }
 

@@ -122,7 +122,7 @@ pub(crate) fn run(options: &args::Annotate, output: &Output) -> Result<u8> {
 }
 
 /// The samples of one source at one instruction.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct Sampled<'a> {
     address: &'a str,
     bytes: &'a str,

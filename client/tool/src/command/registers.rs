@@ -82,7 +82,7 @@ pub(crate) fn run(options: &args::Registers, on: &mut On, output: &Output) -> Re
 }
 
 /// A field of a register of a processor.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct Line<'a> {
     processor: u32,
     number: u32,

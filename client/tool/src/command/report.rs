@@ -403,7 +403,7 @@ fn merged(table: &Table) -> Vec<Json> {
     rows.collect()
 }
 
-fn described(values: &[Value]) -> Map<String, Json> {
+pub(crate) fn described(values: &[Value]) -> Map<String, Json> {
     let mut row = Map::new();
     for value in values {
         value.describe(&mut row);
@@ -434,6 +434,7 @@ fn table_json(table: &Table) -> TableBody {
 fn csv(report: &Report) -> Result<String> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let internal = |error: &dyn std::fmt::Display| Error::internal(error);
+    let modelled = report.recording.metadata.modelled.to_string();
     for table in &report.tables {
         let mut head: Vec<&str> = Vec::new();
         for column in table.by.iter().flat_map(|key| key.columns()) {
@@ -443,12 +444,20 @@ fn csv(report: &Report) -> Result<String> {
         }
         let part_source = !table.by.contains(&Key::Source);
         let first = part_source.then_some("source");
-        let numbers = ["samples", "events", "share", "share_low", "share_high"];
+        let numbers = [
+            "samples",
+            "events",
+            "share",
+            "share_low",
+            "share_high",
+            "modelled",
+        ];
         let columns = first.into_iter().chain(head.iter().copied()).chain(numbers);
         writer.write_record(columns).map_err(|e| internal(&e))?;
         for part in &table.parts {
             for row in &part.rows {
-                let fields = fields(part, row, &head, part_source);
+                let mut fields = fields(part, row, &head, part_source);
+                fields.push(modelled.clone());
                 writer.write_record(fields).map_err(|e| internal(&e))?;
             }
         }

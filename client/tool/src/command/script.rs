@@ -41,7 +41,7 @@ pub(crate) fn run(options: &args::Script, output: &Output) -> Result<u8> {
     let mut block = String::new();
     let csv = output.is_csv();
     if csv {
-        block += "time_ns,processor,process,process_name,thread,source,period,mode,address,module,symbol,offset\n";
+        block += "time_ns,processor,process,process_name,thread,source,period,mode,address,module,symbol,offset,modelled\n";
     } else if !options.jsonl {
         block += &heads();
     }
@@ -49,7 +49,7 @@ pub(crate) fn run(options: &args::Script, output: &Output) -> Result<u8> {
     let recording = script::lines(&options.file, &filter, &path, |recording, line| {
         let modelled = recording.metadata.modelled;
         let told = match (csv, options.jsonl) {
-            (true, _) => csv_line(&row(&line)),
+            (true, _) => csv_line(&row(&line), modelled),
             (_, true) => output.told("script", modelled, row(&line)),
             _ => Ok(text(&line)),
         };
@@ -86,11 +86,11 @@ fn row(line: &Line) -> Row<'_> {
     }
 }
 
-fn csv_line(row: &Row<'_>) -> Result<String> {
+fn csv_line(row: &Row<'_>, modelled: bool) -> Result<String> {
     let mut writer = csv::WriterBuilder::new()
         .has_headers(false)
         .from_writer(Vec::new());
-    writer.serialize(row).map_err(Error::internal)?;
+    writer.serialize((row, modelled)).map_err(Error::internal)?;
     let bytes = writer.into_inner().map_err(Error::internal)?;
     String::from_utf8(bytes).map_err(Error::internal)
 }

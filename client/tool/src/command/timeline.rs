@@ -154,7 +154,7 @@ struct TickRow {
 }
 
 /// One cell of these columns, for CSV.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct Cell<'a> {
     channel: &'a str,
     time_ns: u64,

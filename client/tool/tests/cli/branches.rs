@@ -134,7 +134,7 @@ fn edges_in_every_form() {
     let csv = halprof(&["report", &file, "--by", "edge", "--csv"]).stdout;
     let mut lines = csv.lines();
     let heads = "source,from_address,from_module,from_symbol,from_offset,to_address,to_module,to_symbol,to_offset,\
-                 taken,share,kind,mispredicted,mispredicted_share,mispredicted_low,mispredicted_high,cycles";
+                 taken,share,kind,mispredicted,mispredicted_share,mispredicted_low,mispredicted_high,cycles,modelled";
     assert_eq!(lines.next(), Some(heads));
     assert_eq!(
         lines.next().map(|line| line.starts_with("BranchInstructions,0x140000020,app.exe,,32,0x140000040,app.exe,,64,300,0.500000,jump,0,0.000000,")),

@@ -168,7 +168,8 @@ fn comma_separated_values_have_every_row() {
     );
     let ran = halprof(&["report", recorded.file(), "--csv", "--by", "process,module"]);
     let mut reader = csv::Reader::from_reader(ran.stdout.as_bytes());
-    let head = "source,process,process_name,module,samples,events,share,share_low,share_high";
+    let head =
+        "source,process,process_name,module,samples,events,share,share_low,share_high,modelled";
     assert_eq!(
         reader.headers().expect("a head"),
         head.split(',').collect::<Vec<_>>()

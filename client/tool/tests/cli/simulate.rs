@@ -82,6 +82,15 @@ fn loops_and_branches_are_counted() {
 }
 
 #[test]
+fn values_say_that_the_program_really_ran() {
+    let program = Stepped::new();
+    let text = program.run("turns", &["--csv"], "turns").stdout;
+    let mut lines = text.lines();
+    assert!(lines.next().is_some_and(|head| head.ends_with(",modelled")));
+    assert!(lines.all(|line| line.ends_with(",false")), "{text}");
+}
+
+#[test]
 fn memory_accesses_go_through_the_caches_that_are_asked_for() {
     let program = Stepped::new();
     let run = program.run("touch", &["--json", "--machine", "skylake"], "touch");

@@ -101,6 +101,87 @@ fn annotated_code_has_a_line_for_each_instruction_and_source() {
     }
 }
 
+/// Who reads tables by their columns needs these also where there is nothing to read.
+#[test]
+fn a_table_without_rows_has_its_columns() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("a.rec");
+    let file = file.to_str().expect("UTF-8");
+    json(&["record", "-o", file, "--workload", "cycles=1"]);
+    let head = |arguments: &[&str]| halprof(&[arguments, &["--csv"]].concat()).stdout;
+    assert_eq!(
+        head(&["timeline", file]),
+        "number,time_ns,channel,value,process,thread,on_channel_ns,on_any_ns,modelled\n"
+    );
+    let fits_not = [
+        "check",
+        "-g",
+        "TotalCycles,TotalCycles:u,TotalIssues,TotalIssues:u",
+    ];
+    let fits_not = [&["--machine", "core2"], &fits_not[..]].concat();
+    assert_eq!(
+        head(&fits_not),
+        "source,processor,counter,kind,turn,error,modelled\n"
+    );
+}
+
+#[test]
+fn what_is_modelled_says_so_in_every_form() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("a.rec");
+    let file = file.to_str().expect("UTF-8");
+    let branches = ["--branches", "-e", "BranchInstructions:1000", "-o", file];
+    json(&[&["--machine", "skylake", "record"], &branches[..]].concat());
+    for arguments in [
+        &["report", file][..],
+        &["report", file, "--by", "edge"],
+        &["report", file, "--diff", file],
+        &["script", file],
+    ] {
+        let lines = lines(arguments);
+        assert!(!lines.is_empty(), "{arguments:?}");
+        let modelled = |line: &BTreeMap<String, String>| line["modelled"] == "true";
+        assert!(lines.iter().all(modelled), "{arguments:?}: {lines:?}");
+    }
+}
+
+#[test]
+fn a_comparison_has_what_json_has() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let (before, after) = (at("before.rec"), at("after.rec"));
+    for (file, programs) in [(&before, "70+30"), (&after, "20+80")] {
+        let work = format!("instructions=5000000,programs={programs}");
+        let sources = "TotalIssues:10000,TotalCycles:10000";
+        json(&["record", "-e", sources, "-o", file, "--workload", &work]);
+    }
+    let diff = ["report", &before, "--diff", &after, "--by", "process"];
+    let (lines, value) = (lines(&diff), json(&diff));
+    let parts = value["tables"][0]["parts"].as_array().expect("a list");
+    let rows = parts.iter().flat_map(|part| {
+        let rows = part["rows"].as_array().expect("a list").iter();
+        rows.map(|row| (&part["source"], row))
+    });
+    let rows: Vec<(&Value, &Value)> = rows.collect();
+    assert!(!rows.is_empty() && rows.len() == lines.len(), "{value}");
+    for (line, (source, row)) in lines.iter().zip(rows) {
+        assert_eq!(line["source"], told(source));
+        assert_eq!(line["process_name"], told(&row["process_name"]));
+        assert_eq!(line["before.samples"], told(&row["before"]["samples"]));
+        assert_eq!(line["after.events"], told(&row["after"]["events"]));
+        let share: f64 = line["after.share.low"].parse().expect("a number");
+        let low = row["after"]["share"]["low"].as_f64().expect("a number");
+        assert!((share - low).abs() < 1e-9, "{line:?}");
+        assert_eq!(line["clear"], told(&row["clear"]));
+    }
+    let two = ["--by", "process", "--by", "symbol", "--csv"];
+    refused(
+        &[&["report", &before, "--diff", &after], &two[..]].concat(),
+        2,
+        "usage",
+    );
+}
+
 #[test]
 fn one_form_at_a_time_and_only_of_tables() {
     for arguments in [

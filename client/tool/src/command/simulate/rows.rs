@@ -132,14 +132,16 @@ pub(super) fn csv(body: &Body, by_line: bool) -> Result<String> {
     let exact = rows.first().into_iter().flat_map(Map::keys);
     let exact = exact.map(String::as_str).filter(|&name| name != "modelled");
     let heads: Vec<&str> = exact.chain(modelled).collect();
-    writer.write_record(&heads).map_err(Error::internal)?;
+    let all = heads.iter().copied().chain(["modelled"]);
+    writer.write_record(all).map_err(Error::internal)?;
     for row in rows {
         let cell = |name: &&str| match row.get(*name).unwrap_or(&row["modelled"][*name]) {
             Value::Null => String::new(),
             Value::String(text) => text.clone(),
             other => other.to_string(),
         };
-        let cells = heads.iter().map(cell);
+        // The program ran here, whatever the columns of `modelled_columns` say.
+        let cells = heads.iter().map(cell).chain(["false".to_owned()]);
         writer.write_record(cells).map_err(Error::internal)?;
     }
     let bytes = writer.into_inner().map_err(Error::internal)?;
