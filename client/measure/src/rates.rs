@@ -82,12 +82,13 @@ impl Rates {
         &self.before
     }
 
-    /// What each source has counted since the session's start, on all processors.
+    /// What one source has counted since the session's start, on these processors together.
     #[must_use]
-    pub fn estimates(&self) -> Vec<Estimate> {
-        let sources = self.before.first().map_or(0, Vec::len);
-        let estimate = |source| sum(&self.before, source);
-        (0..sources).map(estimate).collect()
+    pub fn estimate_on(&self, processors: &[usize], source: usize) -> Estimate {
+        let counts = processors
+            .iter()
+            .filter_map(|&processor| self.before.get(processor)?.get(source));
+        Estimate::sum(counts.map(Estimate::new))
     }
 }
 
@@ -132,6 +133,13 @@ impl Interval {
     pub fn sum(&self, source: usize) -> Option<Rate> {
         let known = |processor| self.known(processor, source);
         self.rate_of((0..self.counts.len()).filter_map(known))
+    }
+
+    /// One source on those of these processors that know its rate, together; `None` where none does.
+    #[must_use]
+    pub fn sum_on(&self, processors: &[usize], source: usize) -> Option<Rate> {
+        let known = |&processor: &usize| self.known(processor, source);
+        self.rate_of(processors.iter().filter_map(known))
     }
 
     /// What one source counted on all processors.
@@ -272,6 +280,21 @@ impl History {
     ) -> impl DoubleEndedIterator<Item = Option<f32>> + ExactSizeIterator {
         let rate = move |kept: &Kept| kept.rate(processor, source);
         self.intervals.iter().map(rate)
+    }
+
+    /// The same on some processors together; `None` where none of them knows its rate.
+    #[must_use]
+    pub fn rates_on(
+        &self,
+        processors: &[usize],
+        source: usize,
+    ) -> impl DoubleEndedIterator<Item = Option<f32>> + ExactSizeIterator {
+        let sum = move |kept: &Kept| {
+            let known = |&processor: &usize| kept.rate(Some(processor), source);
+            let known = processors.iter().filter_map(known);
+            known.fold(None, |sum, rate| Some(sum.unwrap_or(0.0) + rate))
+        };
+        self.intervals.iter().map(sum)
     }
 }
 

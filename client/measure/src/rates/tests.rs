@@ -62,6 +62,31 @@ fn processors_are_added_up_by_their_own_times() {
     assert_eq!(interval.rate(2, 0), None);
 }
 
+/// Two types of core are two machines: what each does is a rate of its own.
+#[test]
+fn some_processors_are_added_up_without_the_others() {
+    let mut rates = Rates::new(FREQUENCY);
+    let interval = rates.take(vec![
+        vec![count(100, 200, 200)],
+        vec![count(100, 100, 100)],
+        vec![count(0, 100, 0)],
+    ]);
+    let mut history = History::new(10, 1 << 20);
+    history.push(&interval);
+    for (processors, rate, counted) in [
+        (&[0, 1][..], Some(3e9), 200),
+        (&[1], Some(2e9), 100),
+        (&[1, 2], Some(2e9), 100),
+        (&[2], None, 0),
+        (&[], None, 0),
+    ] {
+        assert_eq!(interval.sum_on(processors, 0), rate.map(exact));
+        let kept: Vec<_> = history.rates_on(processors, 0).collect();
+        assert_eq!(kept, [rate.map(|rate| rate as f32)]);
+        assert_eq!(rates.estimate_on(processors, 0).counted, counted);
+    }
+}
+
 #[test]
 fn what_was_on_no_counter_has_no_rate() {
     let mut rates = Rates::new(FREQUENCY);

@@ -26,7 +26,7 @@ use look::Look;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
 use shared_types::request::machine::Processor;
-use state::{Asked, Row, State};
+use state::{Asked, Line, Row, State};
 use std::io::{self, IsTerminal};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -39,6 +39,12 @@ pub(crate) fn run(options: &args::Top, on: &mut On, output: &Output) -> Result<u
         return Err(Error::usage(
             "`top` is for people, and `--json` for programs",
             "`halprof stat -I MS --json` has the counts of each interval.",
+        ));
+    }
+    if output.is_csv() && !options.once {
+        return Err(Error::usage(
+            "`--csv` is for one interval, and this is a live picture",
+            "Add `--once`; `--log FILE` writes every reading, `halprof stat -I MS --csv` prints them.",
         ));
     }
     let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
@@ -94,34 +100,39 @@ struct Top {
 impl Top {
     /// Prints one interval as plain text.
     fn print(&mut self, on: &mut On, output: &Output) -> Result<()> {
-        self.state.count(self.counted.labels());
+        self.state
+            .count(self.counted.labels(), lines(&self.counted));
         let session = start(&mut on.connection, &self.counted)?;
         let end = Instant::now() + self.watch.interval;
         while !interrupted() && Instant::now() < end {
             std::thread::sleep(LOOK_EVERY.min(end.saturating_duration_since(Instant::now())));
         }
         self.stop(session, &mut Rates::new(self.watch.frequency))?;
+        if output.is_csv() {
+            return output.print_data(&log::reading(&self.state, self.watch.frequency)?);
+        }
         output.print(&self.text(output.width()))
     }
 
     fn text(&self, width: Width) -> String {
         let shown = self.state.shown();
-        let row = |source: usize| {
-            let rate = shown.interval.sum(source);
-            let name = self.state.sources.get(source).cloned();
+        let row = |line: usize| {
+            let rate = self.state.rate(line);
             [
+                self.state.core(line).to_owned(),
                 figures::rate(rate),
                 figures::bound(rate),
                 shown
                     .totals
-                    .get(source)
+                    .get(line)
                     .map(figures::total)
                     .unwrap_or_default(),
-                name.unwrap_or_default(),
+                self.state.name(line).to_owned(),
             ]
         };
-        let rows = (0..self.state.sources.len()).map(row);
+        let rows = (0..self.state.lines.len()).map(row);
         let columns = [
+            Column::word("cores"),
             Column::number("rate/s"),
             Column::number("95 %"),
             Column::number("total"),
@@ -144,7 +155,8 @@ impl Top {
         let mut screen = Screen::open()?;
         let look = Look::of_terminal();
         loop {
-            self.state.count(self.counted.labels());
+            self.state
+                .count(self.counted.labels(), lines(&self.counted));
             let session = start(&mut on.connection, &self.counted)?;
             match self.follow(session, &mut screen, &look)? {
                 Asked::Quit => return Ok(()),
@@ -249,6 +261,26 @@ fn rows(choice: &Choice) -> Vec<Row> {
         core: core(processor.core_type),
     };
     choice.selected().map(row).collect()
+}
+
+/// A line for each source and type of core that counts it.
+fn lines(choice: &Choice) -> Vec<Line> {
+    let mut cores: Vec<u8> = choice.selected().map(|one| one.core_type).collect();
+    cores.sort_unstable_by_key(|&core| std::cmp::Reverse(core));
+    cores.dedup();
+    let is_one = cores.len() == 1;
+    let line = |(source, chosen): (usize, &Chosen), core_type: u8| {
+        let alike = choice.selected().filter(|one| one.core_type == core_type);
+        let counting = alike.filter(|one| choice.counts_on(chosen, one));
+        Line {
+            source,
+            core: if is_one { "" } else { core(core_type) },
+            processors: counting.map(|one| one.index as usize).collect(),
+        }
+    };
+    let sources = choice.chosen.iter().enumerate();
+    let lines = sources.flat_map(|source| cores.iter().map(move |&core| line(source, core)));
+    lines.filter(|line| !line.processors.is_empty()).collect()
 }
 
 /// Leaf 0x1A's core type, for a column.

@@ -201,7 +201,7 @@ fn assert_log(path: &Path) {
         .map(str::to_owned)
         .collect();
     assert_eq!(head[..3], ["time_ns", "source", "processor"]);
-    assert_eq!(head[9..], ["per_second", "modelled"]);
+    assert_eq!(head[9..], ["per_second", "modelled", "core_type"]);
     let (mut lines, mut time) = (0, 0);
     for record in reader.records() {
         let record = record.expect("a whole line");
@@ -299,6 +299,45 @@ fn one_interval_is_printed_anywhere() {
         ["G", "TotalIssues"]
     );
     assert!(ran.stderr.contains("modelled machine"));
+}
+
+/// A sum over two types of core is the rate of no core there is.
+#[test]
+fn types_of_core_have_rates_of_their_own() {
+    let work = "instructions=100,cycles=100,processors=2-3";
+    let once = ["top", "--once", "-I", "50", "--workload", work];
+    let sources = ["-e", "TotalIssues,TopdownSlots"];
+    let all = [&["--machine", "hybrid"], &once[..], &sources].concat();
+    let text = halprof(&all).stdout;
+    let rows = |core: &str| -> Vec<Vec<String>> {
+        let lines = text.lines().map(|line| line.split_whitespace());
+        let words = lines.map(|words| words.map(str::to_owned).collect::<Vec<_>>());
+        words
+            .filter(|words| words.first().is_some_and(|word| word == core))
+            .collect()
+    };
+    // No efficiency core has the second source, and none runs anything.
+    let (fast, slow) = (rows("performance"), rows("efficiency"));
+    assert_eq!((fast.len(), slow.len()), (2, 1), "{text}");
+    assert_eq!(fast[0][1..3], ["2.000", "G"], "{text}");
+    assert_eq!(slow[0][1], "0.000", "{text}");
+
+    let csv = halprof(&[&all[..], &["--csv"]].concat()).stdout;
+    let mut reader = csv::Reader::from_reader(csv.as_bytes());
+    let lines: Vec<csv::StringRecord> = reader.records().map(|one| one.expect("a line")).collect();
+    let told: Vec<_> = lines
+        .iter()
+        .map(|line| (&line[1], &line[9], &line[10], &line[11]))
+        .collect();
+    assert_eq!(told.len(), 3, "{csv}");
+    assert_eq!(
+        told[0],
+        ("TotalIssues", "2000000000.000", "true", "performance")
+    );
+    assert_eq!(told[1], ("TotalIssues", "0.000", "true", "efficiency"));
+    assert_eq!((told[2].0, told[2].3), ("TopdownSlots", "performance"));
+    // Values of a live picture would be what is drawn.
+    refused(&["--machine", "hybrid", "top", "--csv"], 2, "usage");
 }
 
 #[test]

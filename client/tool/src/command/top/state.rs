@@ -20,6 +20,17 @@ pub(super) struct Row {
     pub(super) core: &'static str,
 }
 
+/// What has a line of its own among the sources: a source on the processors of one type of core.
+#[derive(Clone, Debug)]
+pub(super) struct Line {
+    /// Its index among the sources.
+    pub(super) source: usize,
+    /// The type of core, empty where there is one kind only.
+    pub(super) core: &'static str,
+    /// The indexes of those that count it.
+    pub(super) processors: Vec<usize>,
+}
+
 /// Everything that is on the screen.
 pub(super) struct State {
     /// The machine, for the title.
@@ -27,6 +38,8 @@ pub(super) struct State {
     pub(super) modelled: bool,
     /// Labels of the sources, in the order of their counts.
     pub(super) sources: Vec<String>,
+    /// Their lines, in the same order.
+    pub(super) lines: Vec<Line>,
     /// Labels of everything that can be counted.
     choosable: Vec<String>,
     pub(super) processors: Vec<Row>,
@@ -34,8 +47,8 @@ pub(super) struct State {
     pub(super) view: View,
     /// How the rows of each view are sorted.
     sorting: [Sorting; 2],
-    /// The source that the chart shows.
-    pub(super) source: usize,
+    /// The line that the chart shows; of processors, its source.
+    pub(super) line: usize,
     /// The processor that the chart shows; `None` for all together.
     pub(super) processor: Option<usize>,
     latest: Shown,
@@ -53,7 +66,7 @@ pub(super) struct State {
 pub(super) struct Shown {
     pub(super) elapsed: Duration,
     pub(super) interval: Interval,
-    /// For each source, since the session began.
+    /// For each line, since the session began.
     pub(super) totals: Vec<Estimate>,
     pub(super) history: History,
 }
@@ -126,12 +139,13 @@ impl State {
             machine: told.machine.clone(),
             modelled: told.modelled,
             sources: Vec::new(),
+            lines: Vec::new(),
             choosable,
             processors,
             every,
             view: View::Sources,
             sorting: [sorting; 2],
-            source: 0,
+            line: 0,
             processor: None,
             latest: Shown::nothing(),
             paused: None,
@@ -142,9 +156,10 @@ impl State {
     }
 
     /// Counts these from now on; earlier readings are discarded.
-    pub(super) fn count(&mut self, sources: Vec<String>) {
+    pub(super) fn count(&mut self, sources: Vec<String>, lines: Vec<Line>) {
         self.sources = sources;
-        self.source = self.source.min(self.sources.len().saturating_sub(1));
+        self.lines = lines;
+        self.line = self.line.min(self.lines.len().saturating_sub(1));
         self.latest = Shown::nothing();
         self.paused = None;
     }
@@ -152,7 +167,8 @@ impl State {
     /// Adds a reading, even while the picture is paused.
     pub(super) fn take(&mut self, elapsed: Duration, interval: Interval, rates: &Rates) {
         self.latest.history.push(&interval);
-        self.latest.totals = rates.estimates();
+        let total = |line: &Line| rates.estimate_on(&line.processors, line.source);
+        self.latest.totals = self.lines.iter().map(total).collect();
         self.latest.interval = interval;
         self.latest.elapsed = elapsed;
     }
@@ -160,6 +176,18 @@ impl State {
     /// What is on the screen: the latest reading or, while paused, the one at that time.
     pub(super) fn shown(&self) -> &Shown {
         self.paused.as_deref().unwrap_or(&self.latest)
+    }
+
+    /// The source that is marked.
+    pub(super) fn source(&self) -> usize {
+        self.lines.get(self.line).map_or(0, |line| line.source)
+    }
+
+    /// The rate of a line in an interval.
+    pub(super) fn rate(&self, line: usize) -> Option<Rate> {
+        let line = self.lines.get(line)?;
+        let interval = &self.shown().interval;
+        interval.sum_on(&line.processors, line.source)
     }
 
     pub(super) const fn is_paused(&self) -> bool {
@@ -208,10 +236,8 @@ impl State {
             KeyCode::PageDown => self.step(10),
             KeyCode::Home => self.step(isize::MIN),
             KeyCode::End => self.step(isize::MAX),
-            KeyCode::Left => self.source = self.source.saturating_sub(1),
-            KeyCode::Right => {
-                self.source = (self.source + 1).min(self.sources.len().saturating_sub(1));
-            }
+            KeyCode::Left => self.other_source(false),
+            KeyCode::Right => self.other_source(true),
             _ => {}
         }
         None
@@ -241,12 +267,24 @@ impl State {
         self.processor = None;
     }
 
+    /// Marks the source behind the marked one, or before it, if there is one.
+    fn other_source(&mut self, behind: bool) {
+        let marked = self.source();
+        let mut lines = self.lines.iter();
+        let found = if behind {
+            lines.position(|line| line.source > marked)
+        } else {
+            lines.rposition(|line| line.source < marked)
+        };
+        self.line = found.unwrap_or(self.line);
+    }
+
     /// Moves the mark by `rows` rows, in the order shown.
     fn step(&mut self, rows: isize) {
         match self.view {
             View::Sources => {
-                let order = self.sorted_sources();
-                self.source = moved(&order, self.source, rows).unwrap_or(0);
+                let order = self.sorted_lines();
+                self.line = moved(&order, self.line, rows).unwrap_or(0);
             }
             View::Processors => {
                 let order = self.sorted_processors();
@@ -255,17 +293,16 @@ impl State {
         }
     }
 
-    /// The sources in the order of their rows, as indexes.
-    pub(super) fn sorted_sources(&self) -> Vec<usize> {
-        let shown = self.shown();
-        let rate = |source: usize| shown.interval.sum(source);
-        let total = |source: usize| shown.totals.get(source).map_or(0, |total| total.value);
-        let mut order: Vec<usize> = (0..self.sources.len()).collect();
+    /// The lines of the sources in the order of their rows, as indexes.
+    pub(super) fn sorted_lines(&self) -> Vec<usize> {
+        let totals = &self.shown().totals;
+        let total = |line: usize| totals.get(line).map_or(0, |total| total.value);
+        let mut order: Vec<usize> = (0..self.lines.len()).collect();
         match self.sorting().by {
             By::Given => {}
-            By::Name => order.sort_by_key(|&source| self.sources.get(source)),
-            By::Rate => order.sort_by(|&a, &b| largest_first(rate(a), rate(b))),
-            By::Total => order.sort_by_key(|&source| std::cmp::Reverse(total(source))),
+            By::Name => order.sort_by_key(|&line| self.name(line)),
+            By::Rate => order.sort_by(|&a, &b| largest_first(self.rate(a), self.rate(b))),
+            By::Total => order.sort_by_key(|&line| std::cmp::Reverse(total(line))),
         }
         if self.sorting().reversed {
             order.reverse();
@@ -273,11 +310,23 @@ impl State {
         order
     }
 
+    /// What the source of a line is called.
+    pub(super) fn name(&self, line: usize) -> &str {
+        let source = self.lines.get(line).map(|line| line.source);
+        let name = source.and_then(|source| self.sources.get(source));
+        name.map_or("", String::as_str)
+    }
+
+    /// The type of core of a line.
+    pub(super) fn core(&self, line: usize) -> &'static str {
+        self.lines.get(line).map_or("", |line| line.core)
+    }
+
     /// All processors together, then each processor in the order of its row, as its index in the
     /// machine.
     pub(super) fn sorted_processors(&self) -> Vec<Option<usize>> {
         let shown = self.shown();
-        let rate = |processor: usize| shown.interval.rate(processor, self.source);
+        let rate = |processor: usize| shown.interval.rate(processor, self.source());
         let mut order: Vec<usize> = self.processors.iter().map(|row| row.index).collect();
         if self.sorting().by == By::Rate {
             order.sort_by(|&a, &b| largest_first(rate(a), rate(b)));

@@ -105,37 +105,38 @@ pub(super) fn window(rows: usize, marked: usize, room: u16) -> Range<usize> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OfSource {
     Name,
+    Core,
     Rate,
     Bound,
     Share,
     Total,
 }
 
-/// One row for each source, with all processors together.
+/// One row for each source and type of core, with what its processors do together.
 pub(super) fn sources(frame: &mut Frame<'_>, area: Rect, state: &State, look: &Look) {
-    let order = state.sorted_sources();
-    let marked = order.iter().position(|&source| source == state.source);
+    let order = state.sorted_lines();
+    let marked = order.iter().position(|&line| line == state.line);
     let room = area.height.saturating_sub(1);
     let visible = order.get(window(order.len(), marked.unwrap_or(0), room));
     let visible = visible.unwrap_or_default();
     let columns = source_columns(state, area.width);
-    let row = |&source: &usize| {
+    let row = |&line: &usize| {
         let texts = columns.iter();
-        let texts = texts.map(|column| source_text(state, source, column.what));
-        (source == state.source, texts.collect())
+        let texts = texts.map(|column| source_text(state, line, column.what));
+        (line == state.line, texts.collect())
     };
     let parts = [Constraint::Length(width(&columns) + 1), Constraint::Min(0)];
     let [table, history] = Layout::horizontal(parts).areas(area);
-    let is_name = |what: &OfSource| *what == OfSource::Name;
+    let is_name = |what: &OfSource| matches!(what, OfSource::Name | OfSource::Core);
     let rows = visible.iter().map(row);
     draw(frame, table, (state, look), &columns, is_name, rows);
-    for (line, &source) in (1u16..).zip(visible) {
+    for (row, &line) in (1u16..).zip(visible) {
         let area = Rect {
-            y: history.y + line,
+            y: history.y + row,
             height: 1,
             ..history
         };
-        sparkline(frame, area, state, source, look);
+        sparkline(frame, area, state, line, look);
     }
 }
 
@@ -150,6 +151,12 @@ fn source_columns(state: &State, room: u16) -> Vec<Column<OfSource>> {
         Column::new("source", Some(by_name), name, OfSource::Name),
         Column::new("rate/s", Some(By::Rate), NUMBER, OfSource::Rate),
     ];
+    let core = state.lines.iter().map(|line| line.core.len()).max();
+    let core = core.unwrap_or(0) as u16;
+    // The rows of one source differ by it alone: it goes before all numbers but the rate.
+    if core > 0 && width(&columns) + 1 + core <= room {
+        columns.insert(1, Column::new("core", None, core, OfSource::Core));
+    }
     let mut more = vec![Column::new(
         "total",
         Some(By::Total),
@@ -168,11 +175,12 @@ fn source_columns(state: &State, room: u16) -> Vec<Column<OfSource>> {
     columns
 }
 
-fn source_text(state: &State, source: usize, what: OfSource) -> String {
-    let rate = state.shown().interval.sum(source);
-    let total = state.shown().totals.get(source);
+fn source_text(state: &State, line: usize, what: OfSource) -> String {
+    let rate = state.rate(line);
+    let total = state.shown().totals.get(line);
     match what {
-        OfSource::Name => state.sources.get(source).cloned().unwrap_or_default(),
+        OfSource::Name => state.name(line).to_owned(),
+        OfSource::Core => state.core(line).to_owned(),
         OfSource::Rate => figures::rate(rate),
         OfSource::Bound => figures::bound(rate),
         OfSource::Share => total.map(figures::share).unwrap_or_default(),
@@ -180,9 +188,13 @@ fn source_text(state: &State, source: usize, what: OfSource) -> String {
     }
 }
 
-/// The last intervals of one source, with the latest at the right.
-fn sparkline(frame: &mut Frame<'_>, area: Rect, state: &State, source: usize, look: &Look) {
-    let rates = state.shown().history.rates(None, source);
+/// The last intervals of one line, with the latest at the right.
+fn sparkline(frame: &mut Frame<'_>, area: Rect, state: &State, line: usize, look: &Look) {
+    let Some(line) = state.lines.get(line) else {
+        return;
+    };
+    let history = &state.shown().history;
+    let rates = history.rates_on(&line.processors, line.source);
     let skipped = rates.len().saturating_sub(area.width.into());
     let rates: Vec<Option<f32>> = rates.skip(skipped).collect();
     let most = rates.iter().flatten().copied().fold(0.0, f32::max);
@@ -249,7 +261,7 @@ fn processor_columns(state: &State, room: u16) -> Vec<Column<OfProcessor>> {
     let left = room.saturating_sub(width(&columns) + 1);
     for source in sources_in(state, left) {
         let name = state.sources.get(source).map_or("", String::as_str);
-        let by = (source == state.source).then_some(By::Rate);
+        let by = (source == state.source()).then_some(By::Rate);
         let width = source_width(state, source).min(left);
         columns.push(Column::new(name, by, width, OfProcessor::Rate(source)));
     }
@@ -283,7 +295,7 @@ fn source_width(state: &State, source: usize) -> u16 {
 /// The marked source, and as many before it and then after it as fit.
 fn sources_in(state: &State, room: u16) -> Range<usize> {
     let taken = |source| source_width(state, source).saturating_add(1);
-    let (mut first, mut end) = (state.source, state.source + 1);
+    let (mut first, mut end) = (state.source(), state.source() + 1);
     let mut left = room.saturating_sub(source_width(state, first));
     while let Some(before) = first.checked_sub(1)
         && let Some(rest) = left.checked_sub(taken(before))

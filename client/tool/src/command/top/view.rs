@@ -127,10 +127,11 @@ fn trace(frame: &mut Frame<'_>, area: Rect, state: &State, look: &Look) {
     let history = &state.shown().history;
     // A braille cell has two columns of dots.
     let points = u32::from(area.width) * 2;
-    let rates = history
-        .rates(state.processor, state.source)
-        .rev()
-        .take(points as usize);
+    let rates: Vec<Option<f32>> = match (state.view, state.lines.get(state.line)) {
+        (View::Sources, Some(line)) => history.rates_on(&line.processors, line.source).collect(),
+        _ => history.rates(state.processor, state.source()).collect(),
+    };
+    let rates = rates.into_iter().rev().take(points as usize);
     let ago = |intervals: u32| state.every.saturating_mul(intervals).as_secs_f64();
     let point = |(age, rate): (u32, Option<f32>)| Some((-ago(age), f64::from(rate?)));
     let points_shown: Vec<(f64, f64)> = (0..).zip(rates).filter_map(point).collect();
@@ -138,12 +139,12 @@ fn trace(frame: &mut Frame<'_>, area: Rect, state: &State, look: &Look) {
     let most = if most > 0.0 { most * 1.1 } else { 1.0 };
     // A short history is not stretched over the whole width.
     let span = ago((history.len() as u32).clamp(20, points.max(20)) - 1);
-    let source = state.sources.get(state.source).map_or("", String::as_str);
-    let place = state
-        .processor
-        .map_or("all processors".to_owned(), |processor| {
-            format!("processor {processor}")
-        });
+    let source = state.name(state.line);
+    let place = match (state.view, state.core(state.line), state.processor) {
+        (_, _, Some(processor)) => format!("processor {processor}"),
+        (View::Sources, core @ ("performance" | "efficiency"), None) => format!("{core} cores"),
+        _ => "all processors".to_owned(),
+    };
     let data = Dataset::default()
         .marker(look.marker)
         .graph_type(GraphType::Line)

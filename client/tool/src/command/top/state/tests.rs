@@ -12,6 +12,16 @@ fn told(modelled: bool) -> Told {
     }
 }
 
+/// A line for each source, on two processors that are alike.
+pub(in crate::command::top) fn alike(sources: usize) -> Vec<Line> {
+    let line = |source| Line {
+        source,
+        core: "",
+        processors: vec![0, 1],
+    };
+    (0..sources).map(line).collect()
+}
+
 /// Three sources on two processors, after one reading of a second: processor 1 is busier, and
 /// source 1 has the highest rate of all.
 pub(in crate::command::top) fn example(modelled: bool) -> State {
@@ -25,7 +35,7 @@ pub(in crate::command::top) fn example(modelled: bool) -> State {
         labels.clone(),
         rows,
     );
-    state.count(labels[..3].to_vec());
+    state.count(labels[..3].to_vec(), alike(3));
     read(&mut state, &mut Rates::new(FREQUENCY), 1);
     state
 }
@@ -60,7 +70,7 @@ const fn key(letter: char) -> KeyCode {
 #[test]
 fn s_sorts_by_the_next_column_and_r_turns_it_round() {
     let mut state = example(false);
-    assert_eq!(state.sorted_sources(), [0, 1, 2]);
+    assert_eq!(state.sorted_lines(), [0, 1, 2]);
     // Rates: 3000, 12000, 30; names: B, C, T.
     for (letter, order) in [
         ('s', [1, 0, 2]),
@@ -72,12 +82,44 @@ fn s_sorts_by_the_next_column_and_r_turns_it_round() {
     ] {
         press(&mut state, &[key(letter)]);
         assert_eq!(
-            state.sorted_sources(),
+            state.sorted_lines(),
             order,
             "{letter}: {:?}",
             state.sorting()
         );
     }
+}
+
+/// The first two of those, where processor 1 is an efficiency core.
+pub(in crate::command::top) fn hybrid() -> State {
+    let mut state = example(true);
+    let both = |source| {
+        ["performance", "efficiency"].map(|core| Line {
+            source,
+            core,
+            processors: vec![usize::from(core == "efficiency")],
+        })
+    };
+    let lines = (0..2).flat_map(both).collect();
+    state.count(state.sources.clone(), lines);
+    read(&mut state, &mut Rates::new(FREQUENCY), 1);
+    state
+}
+
+/// What a performance core does says little of what an efficiency core does.
+#[test]
+fn each_type_of_core_has_lines_of_its_own() {
+    let mut state = hybrid();
+    let rates: Vec<f64> = (0..4)
+        .filter_map(|line| Some(state.rate(line)?.per_second))
+        .collect();
+    assert_eq!(rates, [1000.0, 2000.0, 5000.0, 7000.0]);
+    press(&mut state, &[KeyCode::Down]);
+    assert_eq!((state.line, state.source()), (1, 0));
+    press(&mut state, &[KeyCode::Right, KeyCode::Right]);
+    assert_eq!((state.line, state.source()), (2, 1));
+    press(&mut state, &[KeyCode::Left, KeyCode::Left]);
+    assert_eq!((state.line, state.source()), (1, 0));
 }
 
 #[test]
@@ -98,25 +140,25 @@ fn processors_are_sorted_by_the_marked_source_and_all_stay_first() {
 fn the_mark_moves_with_the_rows_and_stays_on_its_own() {
     let mut state = example(false);
     press(&mut state, &[KeyCode::Down]);
-    assert_eq!(state.source, 1);
+    assert_eq!(state.line, 1);
     // Source 1 comes first by its rate, and stays marked.
     press(&mut state, &[key('s')]);
-    assert_eq!(state.source, 1);
+    assert_eq!(state.line, 1);
     press(&mut state, &[KeyCode::Down, KeyCode::Down, KeyCode::Down]);
-    assert_eq!(state.source, 2);
+    assert_eq!(state.line, 2);
     press(&mut state, &[KeyCode::Home]);
-    assert_eq!(state.source, 1);
+    assert_eq!(state.line, 1);
     press(&mut state, &[key('v'), KeyCode::End]);
     assert_eq!(state.processor, Some(1));
     press(&mut state, &[KeyCode::PageUp, KeyCode::Up]);
     assert_eq!(state.processor, None);
     press(&mut state, &[KeyCode::Left, KeyCode::Left]);
-    assert_eq!(state.source, 0);
+    assert_eq!(state.line, 0);
     press(
         &mut state,
         &[KeyCode::Right, KeyCode::Right, KeyCode::Right],
     );
-    assert_eq!(state.source, 2);
+    assert_eq!(state.line, 2);
 }
 
 #[test]
@@ -168,9 +210,9 @@ fn what_is_counted_is_chosen_from_a_list() {
     assert_eq!(press(&mut state, &none), None);
     // Earlier readings are discarded, and the mark is on an existing row.
     press(&mut state, &[KeyCode::End]);
-    state.count(vec!["Other".to_owned()]);
-    assert_eq!((state.source, state.shown().history.len()), (0, 0));
-    assert_eq!(state.sorted_sources(), [0]);
+    state.count(vec!["Other".to_owned()], alike(1));
+    assert_eq!((state.line, state.shown().history.len()), (0, 0));
+    assert_eq!(state.sorted_lines(), [0]);
 }
 
 #[test]
@@ -204,5 +246,5 @@ fn keys_do_no_harm_where_nothing_is_counted() {
     ]);
     press(&mut state, &keys);
     press(&mut state, &keys);
-    assert!(state.sorted_sources().is_empty());
+    assert!(state.sorted_lines().is_empty());
 }

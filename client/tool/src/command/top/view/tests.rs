@@ -1,7 +1,7 @@
 //! Does the picture show the state, on a terminal of any size?
 
 use super::*;
-use crate::command::top::state::tests::example;
+use crate::command::top::state::tests::{alike, example, hybrid};
 use crate::screen::{WIDTHS, assert_screen};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -87,6 +87,20 @@ fn processors_have_a_row_each_below_all_of_them() {
 }
 
 #[test]
+fn types_of_core_have_rows_of_their_own() {
+    let lines = lines(&hybrid(), 80, 24);
+    for (row, cells) in [
+        (2, ["TotalIssues", "performance", "1.000", "k", "1,000"]),
+        (3, ["TotalIssues", "efficiency", "2.000", "k", "2,000"]),
+        (4, ["CacheMisses", "performance", "5.000", "k", "5,000"]),
+        (5, ["CacheMisses", "efficiency", "7.000", "k", "7,000"]),
+    ] {
+        assert_eq!(words(&lines[row])[..5], cells, "{lines:#?}");
+    }
+    line(&lines, "TotalIssues, performance cores, events a second");
+}
+
+#[test]
 fn a_small_terminal_has_what_matters_most() {
     let mut state = example(true);
     press(&mut state, " ");
@@ -119,7 +133,7 @@ fn largest() -> State {
         labels.clone(),
         rows,
     );
-    state.count(labels);
+    state.count(labels, alike(1000));
     state
 }
 
