@@ -438,8 +438,8 @@ pub(crate) struct Stat {
     /// Repeat N times; print mean, 95 % confidence interval, deviation and outliers
     #[arg(long, short, help_heading = HOW, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) repeat: u32,
-    /// Exclude outliers from mean, confidence interval and deviation
-    #[arg(long, help_heading = HOW)]
+    /// Exclude outliers of `-r` from mean, confidence interval and deviation
+    #[arg(long, help_heading = HOW, requires = "repeat")]
     pub(crate) trim: bool,
     /// Divide the counts among processes, by samples taken while counting; `SOURCE:PERIOD` sets how
     /// many events are between samples

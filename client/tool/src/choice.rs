@@ -647,7 +647,13 @@ pub(crate) fn positive(option: &str, value: f64, per: f64, most: f64) -> Result<
 pub(crate) const NANOSECONDS_MAX: f64 = 1e18;
 
 /// The requested length of each turn of a rotation, in units of 100 ns; 0 for the default.
-pub(crate) fn rotation(work: &Work) -> Result<u32> {
+pub(crate) fn rotation(work: &Work, in_passes: bool) -> Result<u32> {
+    if in_passes && work.rotate.is_some() {
+        return Err(Error::usage(
+            "`--passes` and `--rotate` together",
+            "In passes no source takes turns: leave one of them out.",
+        ));
+    }
     let units = |value| positive("--rotate", value, 1e4, f64::from(u32::MAX));
     Ok(work.rotate.map(units).transpose()?.unwrap_or(0) as u32)
 }

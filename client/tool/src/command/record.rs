@@ -116,7 +116,7 @@ struct Advised {
 }
 
 pub(crate) fn run(options: &args::Record, on: &mut On, output: &Output) -> Result<u32> {
-    let rotation = rotation(&options.work)?;
+    let rotation = rotation(&options.work, options.passes)?;
     conflicts(options)?;
     let mut choice = Choice::of(&options.selection, on, false)?;
     if options.rate.is_some() {
@@ -164,14 +164,7 @@ fn conflicts(options: &args::Record) -> Result<()> {
         return Err(Error::usage(
             "`--rate` and `--calibrate` together",
             "Both choose the periods: leave one of them out.",
-        );
-    }
-    if options.passes && options.work.rotate.is_some() {
-        return both(
-            "--passes",
-            "--rotate",
-            "In passes no source takes turns: leave one of them out.",
-        );
+        ));
     }
     Ok(())
 }

@@ -83,12 +83,8 @@ struct Bench<'a> {
 pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<u32> {
     let form = Form::of(options, output);
     let interval = options.interval.map(choice::interval).transpose()?;
-    let rotation = rotation(&options.work)?;
-    let mut metrics = Metrics::built_in()?;
-    if let Some(path) = &options.metrics {
-        metrics.add_file(path)?;
-    }
-    metrics.set_smt(on.shares_cores()?);
+    let rotation = rotation(&options.work, options.passes)?;
+    let metrics = metrics(options, on)?;
     let wanted = choice::wanted(&metrics, &options.wanted)?;
     let mut choice = choice(options, on, &metrics, &wanted)?;
     choice.setup.rotation = rotation;

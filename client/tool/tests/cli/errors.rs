@@ -28,6 +28,8 @@ fn bad_usage_ends_with_2() {
         &["stat", "--per-cpu", "--per-core-type"],
         &["stat", "-M", "nonsense"],
         &["stat", "--rotate", "0"],
+        &["stat", "--passes", "--rotate", "5"],
+        &["stat", "--trim"],
         &["stat", "--workload", "nonsense=1"],
         &["stat", "--workload", "instructions=99999999999999999999"],
         &["--machine", "skylake,processors=0", "info"],
