@@ -23,7 +23,7 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         of::<completions::Body>("completions"),
         of::<diff::Body>("diff"),
         of::<doctor::Body>("doctor"),
-        of::<output::Failure<'_>>("error"),
+        of::<output::Failure<'_>>(ERROR),
         of::<explain::Body>("explain"),
         of::<export::Body>("export"),
         of::<info::Body>("info"),
@@ -47,6 +47,9 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
     ]
 }
 
+/// Of an error before a machine has answered nobody knows whether it is modelled.
+const ERROR: &str = "error";
+
 /// The fields that every object has.
 const COMMON: [Option<&str>; 2] = [Some("schema"), Some("modelled")];
 
@@ -64,7 +67,7 @@ fn of<T: JsonSchema>(name: &'static str) -> (&'static str, Value) {
     let own = |part: &str, schema: &Value| schema.get(part).cloned().unwrap_or_default();
     let mut properties = json!({
         "schema": {"const": format!("halprof/{name}/1")},
-        "modelled": {"type": "boolean"},
+        "modelled": {"type": if name == ERROR { json!(["boolean", "null"]) } else { json!("boolean") }},
     });
     if let (Value::Object(all), Value::Object(own)) = (&mut properties, own("properties", &schema))
     {

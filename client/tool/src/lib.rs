@@ -144,10 +144,7 @@ fn before_parsing(arguments: &[OsString]) -> Output {
     if !lines && !own().any(|argument| argument == "--json") {
         return Output::text();
     }
-    let mut own_again = own();
-    let driver = own_again.any(|argument| argument == "driver" || argument == "--machine=driver");
-    let modelled = !driver && (cfg!(not(windows)) || own().any(|a| a == "--machine"));
-    Output::json(modelled, lines)
+    Output::json(lines)
 }
 
 /// Prints clap's messages: help and version unchanged, anything else as a usage error.

@@ -9,6 +9,7 @@ pub(crate) use halprof_profile::thousands;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::cell::Cell;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
@@ -34,8 +35,8 @@ pub(crate) struct Output {
     /// Tables are comma-separated values.
     csv: bool,
     width: Width,
-    /// The value of `modelled` in an error before the machine is known.
-    modelled: bool,
+    /// The value of `modelled` in an error: `None` before the machine is known.
+    modelled: Cell<Option<bool>>,
 }
 
 /// What every result says about its machine.
@@ -51,13 +52,13 @@ pub(crate) struct Told {
 #[derive(Serialize)]
 struct Object<T> {
     schema: String,
-    modelled: bool,
+    modelled: Option<bool>,
     #[serde(flatten)]
     body: T,
 }
 
 impl<T> Object<T> {
-    fn new(command: &str, modelled: bool, body: T) -> Self {
+    fn new(command: &str, modelled: Option<bool>, body: T) -> Self {
         Self {
             schema: format!("halprof/{command}/1"),
             modelled,
@@ -96,7 +97,7 @@ impl Output {
             quiet: arguments.quiet,
             csv: arguments.csv(),
             width: Width::of(arguments.width),
-            modelled: arguments.machine() != "driver",
+            modelled: Cell::new(None),
         }
     }
 
@@ -107,18 +108,18 @@ impl Output {
             quiet: false,
             csv: false,
             width: Width::WHOLE,
-            modelled: true,
+            modelled: Cell::new(None),
         }
     }
 
     /// JSON output, for errors before the arguments are parsed.
-    pub(crate) const fn json(modelled: bool, lines: bool) -> Self {
+    pub(crate) const fn json(lines: bool) -> Self {
         Self {
             form: if lines { Form::JsonLines } else { Form::Json },
             quiet: true,
             csv: false,
             width: Width::WHOLE,
-            modelled,
+            modelled: Cell::new(None),
         }
     }
 
@@ -140,7 +141,7 @@ impl Output {
     /// The JSON object of a result.
     pub(crate) fn object(command: &str, modelled: bool, body: impl Serialize) -> Result<String> {
         written(
-            &Object::new(command, modelled, body),
+            &Object::new(command, Some(modelled), body),
             serde_json::to_string_pretty,
         )
     }
@@ -152,10 +153,13 @@ impl Output {
         modelled: bool,
         body: impl Serialize,
     ) -> Result<String> {
-        let object = Object::new(command, modelled, body);
+        self.in_form(&Object::new(command, Some(modelled), body))
+    }
+
+    fn in_form(&self, object: &impl Serialize) -> Result<String> {
         match self.form {
-            Form::JsonLines => written(&object, serde_json::to_string),
-            _ => written(&object, serde_json::to_string_pretty),
+            Form::JsonLines => written(object, serde_json::to_string),
+            _ => written(object, serde_json::to_string_pretty),
         }
     }
 
@@ -206,7 +210,6 @@ impl Output {
             (true, false) => Self::put(text),
             (false, _) => self.print_to_listener(text),
         }
-        self.print_to_listener(text)
     }
 
     /// The same for text; returns whether the reader is still there.
@@ -231,11 +234,8 @@ impl Output {
     }
 
     /// Says on standard error that the machine is modelled; no option silences this.
-    #[expect(
-        clippy::unused_self,
-        reason = "all that is printed is printed by an Output"
-    )]
     pub(crate) fn note_model(&self, told: &Told) {
+        self.modelled.set(Some(told.modelled));
         if told.modelled {
             let model = styled(WARNING, "modelled machine, not silicon:");
             note(&format!("{model} {}", Shown(&told.machine)));
@@ -281,7 +281,7 @@ impl Output {
                     hint: error.hint(),
                 },
             };
-            let object = self.told("error", self.modelled, body);
+            let object = self.in_form(&Object::new("error", self.modelled.get(), body));
             let _ = object.and_then(|text| self.print(&text));
         } else {
             let (wrong, hint) = (styled(ERROR, "error:"), styled(HINT, "hint:"));

@@ -60,6 +60,61 @@ fn help_and_version_are_no_errors() {
     }
 }
 
+/// Whatever needs a counter says why there is none, and what would help.
+#[test]
+fn a_machine_without_counters_says_why() {
+    let on = ["--machine", "hyperv-guest-masked"];
+    let is_told = |text: &str| text.contains("version 0") && text.contains("Set-VMProcessor");
+    for arguments in [
+        &["stat", "-M", "ipc"][..],
+        &["stat", "--topdown"],
+        &["stat", "-e", "TotalCycles"],
+        &["check", "-e", "TotalCycles"],
+        &["explain", "TotalCycles"],
+        &["top", "--once", "-e", "TotalCycles"],
+    ] {
+        let ran = halprof(&[&on, arguments].concat());
+        assert_eq!(ran.status, 4, "{arguments:?}");
+        assert!(is_told(&ran.stderr), "{arguments:?}: {}", ran.stderr);
+    }
+    for arguments in [&["stat"][..], &["check"], &["top", "--once", "-I", "10"]] {
+        let ran = halprof(&[&on, arguments].concat());
+        assert_eq!(ran.status, 0, "{arguments:?}");
+        assert!(is_told(&ran.stderr), "{arguments:?}: {}", ran.stderr);
+    }
+    for command in ["stat", "check"] {
+        let warnings = json(&[on[0], on[1], command])["warnings"].to_string();
+        assert!(is_told(&warnings), "{command}: {warnings}");
+    }
+    // A topic that may be meant helps more.
+    let ran = halprof(&[on[0], on[1], "explain", "bussy"]);
+    assert!(
+        ran.stderr.contains("Did you mean `busy`?"),
+        "{}",
+        ran.stderr
+    );
+}
+
+/// Before a machine is open nobody knows whether it is a model, whatever the arguments say.
+#[test]
+fn an_error_says_modelled_of_a_machine_that_was_opened() {
+    let modelled = |arguments: &[&str]| {
+        let ran = halprof(&[&["--json"], arguments].concat());
+        assert_ne!(ran.status, 0, "{arguments:?}");
+        ran.json()["modelled"].clone()
+    };
+    for arguments in [
+        &["stat", "--nonsense"][..],
+        &["--machine", "no-such-model", "info"],
+        &["explain", "stat", "driver"],
+        &["report", "no-such.rec"],
+    ] {
+        assert_eq!(modelled(arguments), Value::Null, "{arguments:?}");
+    }
+    let unknown = ["--machine", "skylake", "stat", "-e", "driver"];
+    assert_eq!(modelled(&unknown), true);
+}
+
 #[test]
 fn where_nothing_is_to_measure_on_it_ends_with_3() {
     refused(&["--machine", "no-such-model", "info"], 3, "no-machine");
