@@ -51,7 +51,7 @@ mod writer;
 pub use background::{Background, Part};
 pub use marks::{Channels, Cost, Mark, Marked};
 pub use reader::{Reader, read};
-pub use writer::{Writer, write_whole};
+pub use writer::{Writer, replace, write_whole};
 
 /// The first eight bytes of every recording.
 pub const MAGIC: [u8; 8] = *b"HALPROF\x1A";

@@ -44,9 +44,9 @@ pub struct Writer {
 impl Writer {
     /// Starts a recording that will be `path` once it is [finished](Self::finish).
     pub fn create(path: &Path, metadata: &Metadata) -> Result<Self> {
-        let (file, partial) = open(path).map_err(|error| written(path, error))?;
+        let (file, partial, path) = open(path).map_err(|error| written(path, error))?;
         let mut writer = Self {
-            path: path.to_owned(),
+            path,
             partial,
             file,
             block: Vec::new(),
@@ -234,20 +234,18 @@ pub(super) fn head(tag: [u8; 4], payload: &[u8]) -> io::Result<[u8; HEAD_BYTES]>
     Ok(head)
 }
 
-/// Opens `FILE.partial`, or the path itself if that is a pipe or a device.
-fn open(path: &Path) -> io::Result<(File, Option<PathBuf>)> {
-    match fs::metadata(path) {
-        Ok(there) if there.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
-        Ok(there) if !there.is_file() => {
-            return Ok((OpenOptions::new().write(true).open(path)?, None));
-        }
-        _ => {}
-    }
+/// Opens `FILE.partial`, or the path itself if that is a pipe or a device. Returns the name that is
+/// written to, and the one it will get.
+fn open(path: &Path) -> io::Result<(File, Option<PathBuf>, PathBuf)> {
+    let Some(path) = file_at(path)? else {
+        let device = OpenOptions::new().write(true).open(path)?;
+        return Ok((device, None, path.to_owned()));
+    };
     let mut number = 1;
     loop {
-        let partial = partial(path, number);
+        let partial = partial(&path, number);
         match File::create_new(&partial) {
-            Ok(file) => return Ok((file, Some(partial))),
+            Ok(file) => return Ok((file, Some(partial), path)),
             // Another recorder is writing it, or one that died left it: its contents are not ours.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < PARTIALS_MAX => {
                 number += 1;
@@ -255,6 +253,23 @@ fn open(path: &Path) -> io::Result<(File, Option<PathBuf>)> {
             Err(error) => return Err(error),
         }
     }
+}
+
+/// The file that a path names, existing or not, with all links followed; `None` for a pipe or a
+/// device.
+fn file_at(path: &Path) -> io::Result<Option<PathBuf>> {
+    match fs::metadata(path) {
+        Ok(there) if there.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
+        Ok(there) if !there.is_file() => return Ok(None),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut path = path.to_owned();
+    // They end: a circle of links is an error above.
+    while let Ok(target) = fs::read_link(&path) {
+        path = folder(&path).join(target);
+    }
+    Ok(Some(path))
 }
 
 /// `FILE.partial`, `FILE.2.partial` and so on.
@@ -267,20 +282,23 @@ fn partial(path: &Path, number: u32) -> PathBuf {
     name.into()
 }
 
-/// Writes a whole file atomically: its name refers to the old file or the new one, never to a part.
-/// Anything but a regular file, such as a device, a pipe or a link, is written to and not replaced.
+/// Writes a whole file atomically, as [`replace`] does.
 pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
-    if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
-        return fs::write(path, content).map_err(|error| written(path, error));
-    }
-    fs::metadata(folder(path)).map_err(|error| written(path, error))?;
-    let file = unnamed().tempfile_in(folder(path));
-    let mut file = file.map_err(|error| written(path, without_name(error)))?;
-    file.write_all(content)
-        .map_err(|error| written(path, error))?;
-    file.persist(path)
-        .map(drop)
-        .map_err(|error| written(path, error.error))
+    replace(path, |file| file.write_all(content)).map_err(|error| written(path, error))
+}
+
+/// Writes a file atomically: its name refers to the old file or the new one, never to a part. If it
+/// is a link, the file it points to is replaced. A device or a pipe is written to.
+pub fn replace<T>(path: &Path, put: impl FnOnce(&mut File) -> io::Result<T>) -> io::Result<T> {
+    let Some(path) = file_at(path)? else {
+        return put(&mut OpenOptions::new().write(true).open(path)?);
+    };
+    let folder = folder(&path);
+    fs::metadata(folder)?;
+    let mut file = unnamed().tempfile_in(folder).map_err(without_name)?;
+    let done = put(file.as_file_mut())?;
+    file.persist(&path).map_err(|error| error.error)?;
+    Ok(done)
 }
 
 /// The same error without the name of the temporary file, which means nothing to the user.

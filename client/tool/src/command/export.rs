@@ -10,16 +10,14 @@ use crate::{Error, Result};
 use halprof_profile::export::{
     self, Format, Gathered, Gatherer, MARKS_MAX, View, listed, perf_script,
 };
-use halprof_profile::recording::Reader;
+use halprof_profile::recording::{Reader, replace};
 use halprof_profile::report;
 use halprof_profile::symbols::Symbols;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::ffi::OsStr;
-use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal, Write};
-use std::path::{Path, PathBuf};
-use tempfile::NamedTempFile;
+use std::path::PathBuf;
 
 /// The exit status that tells scripts that the recording is incomplete.
 const INCOMPLETE: u8 = 5;
@@ -169,51 +167,22 @@ fn write(place: &Place, put: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> R
         Place::Stdout => match counted(io::stdout().lock(), put) {
             // If the reader has closed the pipe, that is no error.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(0),
-            written => written.map(|(bytes, _)| bytes).map_err(Error::Output),
+            written => written.map_err(Error::Output),
         },
-        Place::File(path) => file(path, put).map_err(|error| Error::writing(path, error)),
+        Place::File(path) => {
+            replace(path, |file| counted(file, put)).map_err(|error| Error::writing(path, error))
+        }
     }
 }
 
-/// Replaces a file atomically: its name refers to the old file or the new one, never to a part.
-fn file(path: &Path, put: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<u64> {
-    if path.metadata().is_ok_and(|there| !there.is_file()) {
-        // A device or a pipe is written to; only regular files are replaced.
-        let device = OpenOptions::new().write(true).open(path)?;
-        return counted(device, put).map(|(bytes, _)| bytes);
-    }
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
-    let file = new_file(folder.unwrap_or(Path::new(".")))?;
-    let (bytes, file) = counted(file, put)?;
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(bytes)
-}
-
-/// A temporary file, which anyone may read whom the umask allows.
-fn new_file(folder: &Path) -> io::Result<NamedTempFile> {
-    tempfile::Builder::new().make_in(folder, |path| {
-        File::options().write(true).create_new(true).open(path)
-    })
-}
-
-fn counted<W: Write>(
-    out: W,
-    put: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-) -> io::Result<(u64, W)> {
+fn counted(out: impl Write, put: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<u64> {
     let mut counted = Counted {
         out: BufWriter::new(out),
         bytes: 0,
     };
     put(&mut counted)?;
-    let bytes = counted.bytes;
-    let mut out = counted
-        .out
-        .into_inner()
-        .map_err(io::IntoInnerError::into_error)?;
-    out.flush()?;
-    Ok((bytes, out))
+    counted.flush()?;
+    Ok(counted.bytes)
 }
 
 struct Counted<W> {

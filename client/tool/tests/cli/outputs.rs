@@ -1,6 +1,7 @@
 //! Does a result that cannot be written end with 5, and leave the old file unchanged?
 
 use crate::cli::support::{halprof, refused};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 const STAT: [&str; 4] = ["--machine", "skylake", "stat", "-o"];
@@ -48,12 +49,34 @@ fn devices_and_links_stay_what_they_are() {
         assert!(kind.is_char_device(), "{device}");
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let (target, link) = (folder.path().join("target"), folder.path().join("link"));
-    std::fs::write(&target, "").expect("written");
-    symlink(&target, &link).expect("a link");
-    let name = link.to_str().expect("UTF-8");
-    assert_eq!(halprof(&[&STAT[..], &[name]].concat()).status, 0);
-    assert!(link.is_symlink() && std::fs::metadata(&target).expect("there").len() > 100);
+    let at = |name: &str| folder.path().join(name);
+    let named = |name: &str| at(name).to_str().expect("UTF-8").to_owned();
+    let recording = named("a.rec");
+    let record = ["record", "-e", "TotalIssues", "-o"];
+    assert_eq!(halprof(&[&record[..], &[&recording]].concat()).status, 0);
+    let export = ["export", &recording, "-f", "folded", "-o"];
+    for (number, command) in [&STAT[..], &record, &export].into_iter().enumerate() {
+        for there in [true, false] {
+            let (target, link) = (format!("{number}-{there}"), named("link"));
+            if there {
+                std::fs::write(at(&target), "").expect("written");
+            }
+            symlink(&target, &link).expect("a link");
+            let ran = halprof(&[command, &[&link]].concat());
+            assert_eq!(ran.status, 0, "{command:?}: {}", ran.stderr);
+            let leads_to = std::fs::read_link(&link).expect("still a link");
+            assert_eq!(leads_to, Path::new(&target), "{command:?}");
+            let written = std::fs::metadata(at(&target)).expect("there");
+            assert!(written.len() > 20, "{command:?}");
+            std::fs::remove_file(&link).expect("removed");
+        }
+    }
+    let left = std::fs::read_dir(folder.path()).expect("a folder").count();
+    assert_eq!(left, 7, "a recording and two targets for each command");
+    symlink("circle", at("circle")).expect("a link");
+    for command in [&STAT[..], &record, &export] {
+        refused(&[command, &[&named("circle")]].concat(), 5, "file");
+    }
 }
 
 #[cfg(unix)]
@@ -82,7 +105,7 @@ fn a_path_may_be_of_any_bytes() {
     use std::os::unix::ffi::OsStrExt;
     let folder = tempfile::tempdir().expect("a folder");
     let name = OsStr::from_bytes(b"out-\xFF\xFE");
-    let run = |path: &std::path::Path| {
+    let run = |path: &Path| {
         Command::new(env!("CARGO_BIN_EXE_halprof"))
             .args(STAT)
             .arg(path)
