@@ -131,6 +131,7 @@ impl Known {
             unloaded: None,
             identity: image.identity,
             stamp: None,
+            seal: None,
         };
         Self {
             module,

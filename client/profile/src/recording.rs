@@ -277,6 +277,10 @@ pub struct Module {
     /// What identifies the PE file itself in a symbol store, if that was determined.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stamp: Option<Stamp>,
+    /// By what the machine that it was loaded on knows it again: see
+    /// [`seal`](crate::symbols::seal).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seal: Option<String>,
 }
 
 /// An event of the system or the driver; processes and images are in [`Process`] and [`Module`].

@@ -30,7 +30,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 pub use store::{Fetch, Server};
-pub use trust::origin;
+pub use trust::{origin, seal};
 
 /// Shown for a sample without an address.
 pub const NO_ADDRESS: &str = "no address";

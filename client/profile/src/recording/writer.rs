@@ -6,6 +6,7 @@ use super::{
     Metadata, Module, PAYLOAD_MAX, PROCESSES, Process, SAMPLES, STATISTICS, Sample, Statistics,
     VERSION,
 };
+use crate::symbols::seal;
 use halprof_measure::{Error, Result};
 use serde::Serialize;
 use shared_types::Branch;
@@ -39,6 +40,9 @@ pub struct Writer {
     block: Vec<u8>,
     samples: u64,
     marks: u64,
+    /// What only this machine knows.
+    secret: Option<Vec<u8>>,
+    origin: String,
 }
 
 impl Writer {
@@ -52,12 +56,21 @@ impl Writer {
             block: Vec::new(),
             samples: 0,
             marks: 0,
+            secret: None,
+            origin: metadata.origin.clone(),
         };
         let head = [MAGIC.as_slice(), &VERSION.to_le_bytes()].concat();
         let put = writer.file.write_all(&head);
         put.map_err(|error| writer.failed(&error))?;
         writer.block_of_json(META, metadata)?;
         Ok(writer)
+    }
+
+    /// The same for the machine with this secret: it will know again which files it has loaded.
+    #[must_use]
+    pub fn sealing(mut self, secret: Option<Vec<u8>>) -> Self {
+        self.secret = secret;
+        self
     }
 
     /// Appends samples that have no branch records.
@@ -115,7 +128,16 @@ impl Writer {
 
     /// Records modules: new ones, or updates of known ones.
     pub fn modules(&mut self, modules: &[Module]) -> Result<()> {
-        let mut parts = modules.chunks(BLOCK_ROWS);
+        let Some(secret) = &self.secret else {
+            let mut parts = modules.chunks(BLOCK_ROWS);
+            return parts.try_for_each(|part| self.block_of_json(MODULES, &part));
+        };
+        let sealed = modules.iter().map(|module| Module {
+            seal: Some(seal(secret, &self.origin, module)),
+            ..module.clone()
+        });
+        let sealed: Vec<Module> = sealed.collect();
+        let mut parts = sealed.chunks(BLOCK_ROWS);
         parts.try_for_each(|part| self.block_of_json(MODULES, &part))
     }
 

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempPath;
 
 /// Why a path that a recording names is not opened.
-const NOT_OURS: &str = "it was recorded on another machine, or is not a local file, and lies below no folder of the symbol path";
+const NOT_OURS: &str = "it was recorded on another machine, or the recording was changed, or is not a local file, and lies below no folder of the symbol path";
 
 /// What is known about an address.
 #[derive(Clone, Debug, Default)]
@@ -92,7 +92,7 @@ impl Lookup {
             let tried = candidates.iter().map(|at| at.display().to_string());
             let tried: Vec<_> = tried.collect();
             let refused = module.path.as_ref();
-            let refused = refused.filter(|named| path.loaded_from(named).is_none());
+            let refused = refused.filter(|_| path.loaded_from(module).is_none());
             self.notes.push(match (refused, tried.is_empty()) {
                 (None, true) => {
                     "the recording does not name the file it was loaded from".to_owned()

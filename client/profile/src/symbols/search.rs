@@ -2,8 +2,9 @@
 
 use super::identity::file_name;
 use super::store::{Fetch, Key, Server};
-use super::trust::{is_below, local, origin};
+use super::trust::{is_below, local, origin, seal};
 use crate::recording::{Identity, Metadata, Module};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 /// Where distributions put the symbols that they separate from their programs.
@@ -23,8 +24,10 @@ pub struct SymbolPath {
     fetch: Option<Fetch>,
     /// A secret of this machine.
     secret: Option<Vec<u8>>,
-    /// Whether the recording was made on this machine.
+    /// Whether all modules were loaded on this machine.
     here: bool,
+    /// The recording's origin, if it was made on this machine.
+    origin: Option<String>,
 }
 
 impl SymbolPath {
@@ -134,9 +137,16 @@ impl SymbolPath {
     /// The same for one recording.
     pub(super) fn for_recording(&self, metadata: &Metadata) -> Self {
         let mut path = self.clone();
-        let secret = self.secret.as_ref();
-        path.here |= secret.is_some_and(|secret| origin(secret, metadata) == metadata.origin);
+        let own = self.secret.as_ref().map(|secret| origin(secret, metadata));
+        path.origin = own.filter(|own| *own == metadata.origin);
         path
+    }
+
+    /// Whether halprof on this machine recorded that this module was loaded.
+    fn was_loaded_here(&self, module: &Module) -> bool {
+        let ours = self.secret.as_ref().zip(self.origin.as_ref());
+        let sealed = ours.map(|(secret, origin)| seal(secret, origin, module));
+        self.here || sealed.is_some_and(|sealed| module.seal.as_ref() == Some(&sealed))
     }
 
     /// A file that debug information or a recording names, if it lies below a folder that the user
@@ -150,9 +160,10 @@ impl SymbolPath {
             .then_some(path)
     }
 
-    /// The file that a module was loaded from, if it may be opened.
-    pub(super) fn loaded_from(&self, named: &str) -> Option<PathBuf> {
-        if self.here {
+    /// The file that a module was loaded from, if it is known and may be opened.
+    pub(super) fn loaded_from(&self, module: &Module) -> Option<PathBuf> {
+        let named = module.path.as_deref()?;
+        if self.was_loaded_here(module) {
             local(named)
         } else {
             self.below(named)
@@ -175,16 +186,13 @@ impl SymbolPath {
     pub(super) fn images(&self, module: &Module) -> Vec<PathBuf> {
         let path = module.path.as_deref();
         let name = file_name(path.unwrap_or(&module.name));
-        let mut all: Vec<PathBuf> = path
-            .and_then(|path| self.loaded_from(path))
-            .into_iter()
-            .collect();
+        let mut all: Vec<PathBuf> = self.loaded_from(module).into_iter().collect();
         for folder in self.folders.iter().chain(&self.image_folders) {
             all.extend(name.map(|name| folder.join(name)));
             let key = Key::of_image(module);
             all.extend(key.into_iter().flat_map(|key| key.places(folder)));
         }
-        all
+        each_once(all)
     }
 
     /// Where the PDB of that identity may be: in the folders and stores, beside the module, and
@@ -202,7 +210,7 @@ impl SymbolPath {
         if let Identity::Pdb { file, .. } = identity {
             all.extend(self.below(file));
         }
-        all
+        each_once(all)
     }
 
     /// Where the separate symbols of an ELF file may be; `link` is its own name for them.
@@ -230,8 +238,15 @@ impl SymbolPath {
                 all.push(system.join(below).join(link));
             }
         }
-        all
+        each_once(all)
     }
+}
+
+/// The same paths without repetitions: a module's own folder may be one that is searched.
+fn each_once(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
+    let mut known = HashSet::new();
+    paths.retain(|path| known.insert(path.clone()));
+    paths
 }
 
 /// Where the debuggers put what they fetch by default.
@@ -244,6 +259,7 @@ fn default_store() -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recording::{Statistics, Writer, read};
 
     fn server(url: &str, store: Option<&str>) -> Server {
         Server {
@@ -336,6 +352,23 @@ mod tests {
     }
 
     #[test]
+    fn a_module_s_own_folder_is_searched_once() {
+        let module = Module {
+            name: "a.exe".to_owned(),
+            path: Some("/bin/a.exe".to_owned()),
+            ..Module::default()
+        };
+        let path = SymbolPath::parse("/bin;/bin/").loaded_here();
+        assert_eq!(path.images(&module), [PathBuf::from("/bin/a.exe")]);
+        let pdbs = path.pdbs(
+            &Identity::pdb([0; 16], 2, b"a.pdb"),
+            Some(Path::new("/bin/a.exe")),
+        );
+        let beside = Path::new("/bin/a.pdb");
+        assert_eq!(pdbs.iter().filter(|&path| path == beside).count(), 1);
+    }
+
+    #[test]
     fn a_pdb_is_looked_for_in_stores_then_beside_and_not_where_it_was_linked() {
         let identity = Identity::pdb([0; 16], 2, b"/build/a.pdb");
         let found = SymbolPath::parse("/s").pdbs(&identity, Some(Path::new("/bin/a.exe")));
@@ -370,25 +403,62 @@ mod tests {
         assert_eq!(found, expected.map(PathBuf::from));
     }
 
-    #[test]
-    fn a_module_is_opened_where_it_was_loaded_only_on_the_same_machine() {
+    /// A module in a recording of a machine, that began at some time.
+    fn recorded(secret: &[u8], began: u64) -> (Metadata, Module) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("a.rec");
+        let mut metadata = Metadata {
+            began,
+            ..Metadata::default()
+        };
+        metadata.origin = origin(secret, &metadata);
         let module = Module {
             name: "a".to_owned(),
             path: Some("/bin/a".to_owned()),
+            identity: Some(Identity::pdb([0; 16], 2, b"a.pdb")),
             ..Module::default()
         };
-        let metadata = |secret: &[u8]| {
-            let mut metadata = Metadata::default();
-            metadata.origin = origin(secret, &metadata);
-            metadata
-        };
+        let writer = Writer::create(&file, &metadata).expect("created");
+        let mut writer = writer.sealing(Some(secret.to_vec()));
+        writer.modules(&[module]).expect("written");
+        let finished = writer.finish(&Statistics::default(), false);
+        finished.expect("finished");
+        let recording = read(&file, |_| {}).expect("readable");
+        (recording.metadata, recording.modules[0].clone())
+    }
+
+    #[test]
+    fn a_module_is_opened_where_it_was_loaded_only_on_the_same_machine() {
         let path = SymbolPath::default().on_machine(Some(b"ours".to_vec()));
-        let images =
-            |path: &SymbolPath, secret| path.for_recording(&metadata(secret)).images(&module);
+        let images = |path: &SymbolPath, secret| {
+            let (metadata, module) = recorded(secret, 1);
+            path.for_recording(&metadata).images(&module)
+        };
         assert_eq!(images(&path, b"ours"), [PathBuf::from("/bin/a")]);
         assert!(images(&path, b"theirs").is_empty());
-        let nobody = SymbolPath::default();
-        let unknown = nobody.for_recording(&Metadata::default());
-        assert!(unknown.images(&module).is_empty());
+        assert!(images(&SymbolPath::default(), b"ours").is_empty());
+        let here = SymbolPath::default().loaded_here();
+        assert_eq!(images(&here, b"theirs"), [PathBuf::from("/bin/a")]);
+    }
+
+    #[test]
+    fn a_recording_of_this_machine_that_was_edited_opens_nothing_else() {
+        let path = SymbolPath::default().on_machine(Some(b"ours".to_vec()));
+        let (metadata, module) = recorded(b"ours", 1);
+        let path = path.for_recording(&metadata);
+        let edits: [fn(&mut Module); 5] = [
+            |module| module.path = Some("/bin/ls".to_owned()),
+            |module| module.name = "ls".to_owned(),
+            |module| module.identity = Some(Identity::pdb([0; 16], 2, b"ls.pdb")),
+            |module| module.identity = None,
+            |module| module.seal = None,
+        ];
+        for (number, edit) in edits.into_iter().enumerate() {
+            let mut module = module.clone();
+            edit(&mut module);
+            assert!(path.images(&module).is_empty(), "edit {number}");
+        }
+        let (_, of_another) = recorded(b"ours", 2);
+        assert!(path.images(&of_another).is_empty());
     }
 }

@@ -5,7 +5,7 @@
 //! named, or is where a module was loaded from on this very machine; and never if it is a UNC or a
 //! device path.
 
-use crate::recording::Metadata;
+use crate::recording::{Identity, Metadata, Module};
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 use std::path::{Component, Path, PathBuf};
@@ -19,13 +19,41 @@ const DEVICES: [&str; 6] = ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"];
 pub fn origin(secret: &[u8], metadata: &Metadata) -> String {
     let mut hash = Sha256::new();
     hash.update(b"halprof recording\0");
-    hash.update((secret.len() as u64).to_le_bytes());
-    hash.update(secret);
+    part(&mut hash, secret);
     hash.update(metadata.began.to_le_bytes());
-    for part in &metadata.command {
-        hash.update((part.len() as u64).to_le_bytes());
-        hash.update(part);
+    for argument in &metadata.command {
+        part(&mut hash, argument.as_bytes());
     }
+    hexadecimal(hash)
+}
+
+/// What a recording says of a file that was loaded: nobody without the machine's secret can write it
+/// for another file, for another build or into another recording.
+#[must_use]
+pub fn seal(secret: &[u8], origin: &str, module: &Module) -> String {
+    let identity = module.identity.as_ref();
+    let (kind, file, build) = match identity {
+        None => ("", "", String::new()),
+        Some(Identity::Pdb { file, guid, age }) => ("pdb", file.as_str(), format!("{guid} {age}")),
+        Some(Identity::BuildId(id)) => ("build-id", "", id.clone()),
+    };
+    let path = module.path.as_deref().unwrap_or_default();
+    let mut hash = Sha256::new();
+    hash.update(b"halprof module\0");
+    part(&mut hash, secret);
+    for text in [origin, &module.name, path, kind, file, &build] {
+        part(&mut hash, text.as_bytes());
+    }
+    hexadecimal(hash)
+}
+
+/// With its length: no two lists of parts are one text.
+fn part(hash: &mut Sha256, bytes: &[u8]) {
+    hash.update((bytes.len() as u64).to_le_bytes());
+    hash.update(bytes);
+}
+
+fn hexadecimal(hash: Sha256) -> String {
     let digest = hash.finalize();
     digest.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");

@@ -331,7 +331,7 @@ fn record(
         sources: sources(&periods, choice),
         ..metadata(&machine, on, options, passes.len())
     };
-    let writer = Writer::create(path, &metadata)?;
+    let writer = Writer::create(path, &metadata)?.sealing(this_machine::secret());
     let model = on.connection.transport().model();
     let modules = model.map_or_else(Vec::new, |model| model.modules());
     let progress = output.progress();
