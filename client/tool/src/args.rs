@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::output::thousands;
 use crate::{Error, examples, this_machine};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{
@@ -11,6 +12,7 @@ use halprof_profile::export::{Format, Lanes};
 use halprof_profile::symbols::SymbolPath;
 use shared_types::MAX_BRANCHES;
 use std::ffi::OsString;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -53,7 +55,7 @@ pub(crate) struct Arguments {
     pub(crate) quiet: bool,
     /// Fit tables and text to this many columns, 0 for as many as they take; the default is the
     /// terminal's width, and 0 where output goes to a file or a pipe
-    #[arg(long, value_name = "COLUMNS", global = true, help_heading = OUTPUT)]
+    #[arg(long, value_name = "COLUMNS", global = true, help_heading = OUTPUT, allow_negative_numbers = true, value_parser = |text: &str| number::<usize>(text, ANY))]
     pub(crate) width: Option<usize>,
     #[command(subcommand)]
     pub(crate) command: Commands,
@@ -379,14 +381,14 @@ pub(crate) struct Check {
 #[derive(Debug, Args)]
 pub(crate) struct Work {
     /// Measure for SECONDS (modelled time on a modelled machine)
-    #[arg(long, short, value_name = "SECONDS", allow_negative_numbers = true, help_heading = HOW)]
+    #[arg(long, short, value_name = "SECONDS", allow_negative_numbers = true, value_parser = real, help_heading = HOW)]
     pub(crate) duration: Option<f64>,
     /// What a modelled machine runs: events and their amounts, e.g.
     /// `instructions=1000000,cycles=2000000` (see below)
     #[arg(long, value_name = "SPEC", help_heading = MODEL)]
     pub(crate) workload: Option<String>,
     /// Time slice when sources share counters, in milliseconds
-    #[arg(long, value_name = "MS", allow_negative_numbers = true, help_heading = HOW)]
+    #[arg(long, value_name = "MS", allow_negative_numbers = true, value_parser = real, help_heading = HOW)]
     pub(crate) rotate: Option<f64>,
     /// Run PROGRAM only on the processors of `-C`, which must be in one group
     #[arg(long, help_heading = HOW, requires = "program")]
@@ -417,7 +419,7 @@ pub(crate) struct Stat {
     #[arg(long, value_name = "FILE", help_heading = WHAT)]
     pub(crate) metrics: Option<PathBuf>,
     /// Show where the issue slots went: level 1 of the top-down method, or with `=2` also level 2
-    #[arg(long, help_heading = WHAT, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = clap::value_parser!(u8).range(1..=2))]
+    #[arg(long, help_heading = WHAT, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = |text: &str| number::<u8>(text, 1..=2))]
     pub(crate) topdown: Option<u8>,
     /// If there are too few counters, run once for each set of sources that fits: counts are exact
     #[arg(long, help_heading = HOW)]
@@ -428,7 +430,8 @@ pub(crate) struct Stat {
         short = 'I',
         value_name = "MS",
         help_heading = HOW,
-        allow_negative_numbers = true
+        allow_negative_numbers = true,
+        value_parser = real
     )]
     pub(crate) interval: Option<f64>,
     /// Replace FILE with all counts so far at each interval, in OpenMetrics text, instead of
@@ -436,7 +439,7 @@ pub(crate) struct Stat {
     #[arg(long, help_heading = OUTPUT, value_name = "FILE", requires = "interval", conflicts_with_all = ["passes", "repeat"])]
     pub(crate) openmetrics: Option<PathBuf>,
     /// Repeat N times; print mean, 95 % confidence interval, deviation and outliers
-    #[arg(long, short, help_heading = HOW, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, short, help_heading = HOW, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = |text: &str| number::<u32>(text, 1..=1000))]
     pub(crate) repeat: u32,
     /// Exclude outliers of `-r` from mean, confidence interval and deviation
     #[arg(long, help_heading = HOW, requires = "repeat")]
@@ -475,10 +478,10 @@ pub(crate) struct Record {
     pub(crate) work: Work,
     /// Count first to choose the periods, in at most TRIES tries (3 without a number, 0 for none), then
     /// record
-    #[arg(long, help_heading = HOW, value_name = "TRIES", num_args = 0..=1, require_equals = true, default_missing_value = "3", value_parser = clap::value_parser!(u32).range(..=100))]
+    #[arg(long, help_heading = HOW, value_name = "TRIES", num_args = 0..=1, require_equals = true, default_missing_value = "3", value_parser = |text: &str| number::<u32>(text, 0..=100))]
     pub(crate) calibrate: Option<u32>,
     /// Choose the periods for HZ samples a second on the busiest processor, all sources together
-    #[arg(long, help_heading = HOW, value_name = "HZ", allow_negative_numbers = true)]
+    #[arg(long, help_heading = HOW, value_name = "HZ", allow_negative_numbers = true, value_parser = real)]
     pub(crate) rate: Option<f64>,
     /// Sample without addresses, through the HAL's documented callback, if the overflow interrupt is not
     /// available
@@ -486,7 +489,7 @@ pub(crate) struct Record {
     pub(crate) no_address: bool,
     /// Record the branches before each sample: 8, 16 or 32 of them, without a number as many as all
     /// processors can
-    #[arg(long, help_heading = WHAT, value_name = "N", num_args = 0..=1, require_equals = true, value_parser = clap::value_parser!(u16))]
+    #[arg(long, help_heading = WHAT, value_name = "N", num_args = 0..=1, require_equals = true, value_parser = |text: &str| number::<u16>(text, ANY))]
     #[expect(
         clippy::option_option,
         reason = "not given, given alone, given with a number"
@@ -520,11 +523,11 @@ pub(crate) struct Report {
     #[arg(long, help_heading = OUTPUT, value_enum, default_value_t = Sorting::Samples)]
     pub(crate) sort: Sorting,
     /// Branches of a path of `--by path`
-    #[arg(long, help_heading = WHAT, value_name = "N", default_value_t = PATH_LENGTH, value_parser = path_length)]
+    #[arg(long, help_heading = WHAT, value_name = "N", default_value_t = PATH_LENGTH, allow_negative_numbers = true, value_parser = |text: &str| number::<usize>(text, 2..=MAX_BRANCHES as u64))]
     pub(crate) path_length: usize,
     /// Rows to print of each table, 0 for all [default: 20, or as many as fit on a page of 40 lines
     /// without `--by`]
-    #[arg(long, help_heading = OUTPUT, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, help_heading = OUTPUT, value_name = "N", allow_negative_numbers = true, value_parser = |text: &str| number::<usize>(text, ANY))]
     pub(crate) top: Option<usize>,
     /// Print names in full, however wide that makes the table
     #[arg(long, short, help_heading = OUTPUT)]
@@ -577,7 +580,7 @@ pub(crate) struct Simulate {
     #[arg(long, value_name = "SYMBOL[+LENGTH]")]
     pub(crate) range: String,
     /// Stop after this many steps, and end the program
-    #[arg(long, value_name = "N", default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 10_000_000, allow_negative_numbers = true, value_parser = |text: &str| number::<u64>(text, 1..=u64::MAX))]
     pub(crate) max_steps: u64,
     /// Use the caches of this processor instead of this machine's: a CPUID dump or a built-in model
     #[arg(long, value_name = "SPEC", help_heading = MODEL)]
@@ -619,7 +622,7 @@ pub(crate) struct Timeline {
     #[arg(long, value_name = "FROM-TO", allow_hyphen_values = true, help_heading = WHAT)]
     pub(crate) time: Option<String>,
     /// Marks to print one by one, 0 for all [default: 20, with `--csv` all]
-    #[arg(long, value_name = "N", help_heading = OUTPUT)]
+    #[arg(long, value_name = "N", help_heading = OUTPUT, allow_negative_numbers = true, value_parser = |text: &str| number::<usize>(text, ANY))]
     pub(crate) rows: Option<usize>,
     /// The file to write when a program is run, `-` for standard output
     #[arg(long, short, value_name = "FILE", default_value = "halprof.rec", conflicts_with = "file", help_heading = OUTPUT)]
@@ -758,14 +761,15 @@ pub(crate) struct Watching {
         short = 'I',
         value_name = "MS",
         default_value_t = 1000.0,
-        allow_negative_numbers = true
+        allow_negative_numbers = true,
+        value_parser = real
     )]
     pub(crate) interval: f64,
     /// What a modelled machine runs, over and over, e.g. `instructions=1000000,cycles=2000000`
     #[arg(long, value_name = "SPEC", help_heading = MODEL)]
     pub(crate) workload: Option<String>,
     /// Time slice when sources share counters, in milliseconds
-    #[arg(long, value_name = "MS", allow_negative_numbers = true, help_heading = HOW)]
+    #[arg(long, value_name = "MS", allow_negative_numbers = true, value_parser = real, help_heading = HOW)]
     pub(crate) rotate: Option<f64>,
 }
 
@@ -776,7 +780,7 @@ pub(crate) struct Top {
     #[command(flatten)]
     pub(crate) watching: Watching,
     /// Stop after SECONDS
-    #[arg(long, short, value_name = "SECONDS", allow_negative_numbers = true, help_heading = HOW)]
+    #[arg(long, short, value_name = "SECONDS", allow_negative_numbers = true, value_parser = real, help_heading = HOW)]
     pub(crate) duration: Option<f64>,
     /// Write every reading to FILE as comma-separated values
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
@@ -902,10 +906,29 @@ fn formats() -> impl TypedValueParser<Value = Exported> {
     })
 }
 
-fn path_length(text: &str) -> Result<usize, String> {
-    let range = 2..=MAX_BRANCHES;
+/// All whole numbers.
+const ANY: RangeInclusive<u64> = 0..=u64::MAX;
+
+/// A whole number within bounds.
+fn number<N: TryFrom<u64>>(text: &str, range: RangeInclusive<u64>) -> Result<N, String> {
     let number = text.parse().ok().filter(|number| range.contains(number));
-    number.ok_or_else(|| format!("a path has 2 to {MAX_BRANCHES} branches"))
+    let number = number.and_then(|number| N::try_from(number).ok());
+    number.ok_or_else(|| {
+        let least = thousands(*range.start());
+        match *range.end() {
+            u64::MAX => format!("it must be a whole number, at least {least}"),
+            most => format!(
+                "it must be a whole number from {least} to {}",
+                thousands(most)
+            ),
+        }
+    })
+}
+
+/// A number that may have a fraction. Which ones make sense is for the command to say.
+fn real(text: &str) -> Result<f64, String> {
+    text.parse()
+        .map_err(|_| "it must be a number, e.g. 0.5".to_owned())
 }
 
 fn lanes() -> impl TypedValueParser<Value = Lanes> {

@@ -42,6 +42,51 @@ fn bad_usage_ends_with_2() {
 }
 
 #[test]
+fn a_bad_number_is_told_in_plain_words() {
+    for (option, bad, wanted) in [
+        (&["stat", "-r"][..], "-1", "a whole number from 1 to 1,000"),
+        (&["stat", "-d"], "abc", "a number, e.g. 0.5"),
+        (&["record", "--rotate"], "1s", "a number, e.g. 0.5"),
+        (&["--width"], "x", "a whole number, at least 0"),
+        (
+            &["report", "a.rec", "--top"],
+            "-1",
+            "a whole number, at least 0",
+        ),
+        (
+            &["report", "a.rec", "--path-length"],
+            "-1",
+            "a whole number from 2 to 32",
+        ),
+        (
+            &["timeline", "a.rec", "--rows"],
+            "-1",
+            "a whole number, at least 0",
+        ),
+        (
+            &["simulate", "--range", "f", "--max-steps"],
+            "-1",
+            "a whole number, at least 1",
+        ),
+        (
+            &["simulate", "--range", "f", "--max-steps"],
+            "0",
+            "a whole number, at least 1",
+        ),
+    ] {
+        let arguments = [option, &[bad]].concat();
+        let ran = halprof(&arguments);
+        assert_eq!(ran.status, 2, "{arguments:?}");
+        let told = ran.stderr.contains(&format!("invalid value '{bad}'"));
+        assert!(told && ran.stderr.contains(wanted), "{}", ran.stderr);
+    }
+    for option in ["--topdown=3", "--topdown=x"] {
+        let ran = halprof(&["stat", option]);
+        assert!(ran.stderr.contains("from 1 to 2"), "{}", ran.stderr);
+    }
+}
+
+#[test]
 fn clap_alone_answers_where_no_json_is_asked_for() {
     let ran = halprof(&["stat", "--nonsense"]);
     assert_eq!(ran.status, 2);
