@@ -339,6 +339,9 @@ fn owner(recording: &Recording, address: u64) -> (u32, u64, Mode) {
     (process.unwrap_or(0), address, mode)
 }
 
+const OF_SAME_BUILD: &str =
+    "The file that ran is needed, of the same build: put it into a folder that `--symbols` names.";
+
 fn no_function(functions: &FxHashMap<Function, Found>, hits: &Hits) -> Error {
     let mut most: Vec<_> = functions.iter().collect();
     most.sort_by(|a, b| b.1.samples.cmp(&a.1.samples).then_with(|| a.0.cmp(b.0)));
@@ -349,11 +352,18 @@ fn no_function(functions: &FxHashMap<Function, Found>, hits: &Hits) -> Error {
         .collect();
     if most.is_empty() {
         let notes = notes(&hits.symbols);
-        let named = hits.recording.modules.iter().any(|one| one.path.is_some());
-        let hint = if hits.recording.metadata.modelled && !named {
+        let mut opened = hits.symbols.opened().into_iter();
+        if let Some(path) = opened.find_map(|opened| opened.module.path) {
+            return Error::BadFile {
+                path: path.into(),
+                why: format!("gives no function that has samples a name{notes}"),
+                hint: OF_SAME_BUILD.to_owned(),
+            };
+        }
+        let hint = if hits.recording.metadata.modelled {
             "A model runs the code of a real file with `image=FILE` in `--workload`."
         } else {
-            "The files that ran are needed, of the same build: name their folder with `--symbols`."
+            OF_SAME_BUILD
         };
         return Error::Unavailable {
             message: format!("no sample is in a function that has a name{notes}"),
@@ -390,18 +400,20 @@ fn no_code(function: &Function, why: &str, hits: &Hits) -> Error {
     Error::BadFile {
         path: path.unwrap_or_else(|| module.to_string()).into(),
         why: format!("does not give the code of {name}: {why}"),
-        hint: "The file that ran is needed, of the same build: put it into a folder that \
-               `--symbols` names."
-            .to_owned(),
+        hint: OF_SAME_BUILD.to_owned(),
     }
 }
 
 fn notes(symbols: &Symbols) -> String {
     let opened = symbols.opened();
-    let notes = opened.iter().flat_map(|opened| &opened.notes);
-    notes
-        .take(3)
-        .fold(String::new(), |text, note| text + "; " + note)
+    let mut notes: Vec<&String> = Vec::new();
+    for note in opened.iter().flat_map(|opened| &opened.notes) {
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+    let told = notes.iter().take(3);
+    told.fold(String::new(), |text, note| text + "; " + note)
 }
 
 fn disassembled(code: &Code, sources: usize) -> Vec<Instruction> {

@@ -4,6 +4,7 @@ use crate::cli::binaries;
 use crate::cli::reports::Recorded;
 use crate::cli::support::{halprof, json, refused};
 use serde_json::Value;
+use std::collections::HashSet;
 
 /// The folder with the programs' sources.
 const SOURCES: &str = env!("CARGO_MANIFEST_DIR");
@@ -83,12 +84,25 @@ fn code_that_is_not_there_or_of_another_build_is_told() {
         let gone = halprof(&["annotate", recorded.file()]);
         assert_eq!(gone.stdout, "");
         assert!(gone.stderr.contains(start), "{}", gone.stderr);
-        assert!([4, 5].contains(&gone.status), "{}", gone.stderr);
+        assert_eq!(gone.status, 5, "{}", gone.stderr);
+        let own = built.folder.path().to_str().expect("UTF-8");
+        let gone = halprof(&["annotate", recorded.file(), "--symbols", own]);
+        let error = gone.stderr.split("error: ").nth(1).expect("an error");
+        let told = error.lines().next().expect("a line");
+        let tried = told
+            .split("not found at ")
+            .nth(1)
+            .expect("where it was tried");
+        let tried = tried.split(';').next().expect("a list");
+        let tried: Vec<&str> = tried.split(", ").collect();
+        let once: HashSet<&&str> = tried.iter().collect();
+        assert_eq!(once.len(), tried.len(), "{told}");
         // A file of the same name in a searched folder, but of another build.
         let folder = other.folder.path().to_str().expect("UTF-8");
         let wrong = halprof(&["annotate", recorded.file(), "--symbols", folder]);
         assert!(wrong.stderr.contains("another build"), "{}", wrong.stderr);
         assert!(wrong.stderr.contains(folder), "{}", wrong.stderr);
+        assert_eq!(wrong.status, 5, "{}", wrong.stderr);
     }
 }
 
@@ -96,6 +110,9 @@ fn code_that_is_not_there_or_of_another_build_is_told() {
 fn a_made_up_program_has_no_code() {
     let recorded = Recorded::new(&["TotalIssues:10000"], "instructions=1000000");
     refused(&["annotate", recorded.file()], 4, "unavailable");
+    let ran = halprof(&["annotate", recorded.file()]);
+    let told = ran.stderr.matches("does not name the file");
+    assert_eq!(told.count(), 1, "{}", ran.stderr);
 }
 
 #[test]

@@ -145,6 +145,30 @@ mod tests {
     }
 
     #[test]
+    fn the_page_of_methods_has_the_numbers_of_the_shipped_driver() {
+        const PAGE: &str = include_str!("../../../../../docs/methods.md");
+        let (_, shipped) = PERFORMANCE.split_once("## The shipped driver").expect("it");
+        let row = |first: &str| {
+            let line = shipped.lines().find(|line| line.starts_with(first));
+            let cells = line.expect(first).trim_matches('|').split('|');
+            cells.map(str::trim).collect::<Vec<_>>()
+        };
+        let sample = row("| Intel version 4 (Skylake)");
+        let snapshot: Vec<&str> = row("| SNAPSHOT")[1].split(", ").collect();
+        for said in [
+            format!(
+                "{} instructions of the driver and {} register",
+                sample[1], sample[2]
+            ),
+            format!("{} instructions, {} register", sample[4], sample[5]),
+            format!("{} instructions of the driver on one", snapshot[0]),
+            format!("{} on 64", snapshot[3]),
+        ] {
+            assert!(PAGE.contains(&said), "{said}");
+        }
+    }
+
+    #[test]
     fn every_question_has_its_answer() {
         for method in METHODS {
             assert!(
