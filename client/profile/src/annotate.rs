@@ -331,12 +331,15 @@ fn chosen(
 fn owner(recording: &Recording, address: u64) -> (u32, u64, Mode) {
     let mut modules = recording.modules.iter();
     let module = modules.find(|module| module.contains(address));
-    let process = module.and_then(|module| module.process);
-    let mode = match process {
+    let own = module.and_then(|module| {
+        let loaded = module.loaded.unwrap_or(0);
+        Some(recording.spaces.number(module.process?, loaded))
+    });
+    let mode = match own {
         Some(_) => Mode::User,
         None => Mode::Kernel,
     };
-    (process.unwrap_or(0), address, mode)
+    (own.unwrap_or(0), address, mode)
 }
 
 const OF_SAME_BUILD: &str =

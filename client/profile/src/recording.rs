@@ -46,11 +46,13 @@ mod background;
 mod branches;
 mod marks;
 mod reader;
+mod spaces;
 mod writer;
 
 pub use background::{Background, Part};
 pub use marks::{Channels, Cost, Mark, Marked};
 pub use reader::{Reader, read};
+pub use spaces::Spaces;
 pub use writer::{Writer, replace, write_whole};
 
 /// The first eight bytes of every recording.
@@ -380,6 +382,9 @@ pub struct Recording {
     pub processes: Vec<Process>,
     /// The modules and where they were loaded, in the order in which they were seen.
     pub modules: Vec<Module>,
+    /// Which identifiers stand for several processes. Samples as [`Reader`] gives them have a number
+    /// of these for their process.
+    pub spaces: Spaces,
     /// Other events as they were reported: in order for each processor.
     pub events: Vec<Happened>,
     /// The last statistics of the samples.

@@ -14,7 +14,7 @@ pub mod share;
 pub mod skid;
 pub(crate) mod tally;
 
-use crate::recording::{Cores, Reader, Recording, Turns};
+use crate::recording::{Cores, Reader, Recording, Spaces, Turns};
 use crate::symbols::{Opened, SymbolPath, Symbols};
 use filter::{Filter, Pattern};
 use halprof_measure::{Error, Result};
@@ -304,6 +304,7 @@ impl Window {
 pub(crate) struct Names {
     sources: Vec<(Arc<str>, bool)>,
     processes: FxHashMap<u32, Arc<str>>,
+    spaces: Spaces,
 }
 
 impl Names {
@@ -327,12 +328,14 @@ impl Names {
             patterns.is_empty() || patterns.iter().any(|pattern| meant(pattern, name))
         };
         let processes = recording.processes.iter();
+        let spaces = &recording.spaces;
         Ok(Self {
             sources: names.map(|name| (name.into(), passes(name))).collect(),
             processes: processes
                 .filter(|process| !process.name.is_empty())
-                .map(|process| (process.id, process.name.as_str().into()))
+                .map(|process| (spaces.of_process(process), process.name.as_str().into()))
                 .collect(),
+            spaces: spaces.clone(),
         })
     }
 
@@ -345,16 +348,22 @@ impl Names {
     }
 
     fn process_passes(&self, process: u32, filter: &Filter) -> bool {
-        let name = self.processes.get(&process);
+        let name = self.process(process);
+        let id = self.id(process).to_string();
         let meant = |pattern: &Pattern| {
-            pattern.matches(&process.to_string()) || name.is_some_and(|name| pattern.matches(name))
+            pattern.matches(&id) || name.as_deref().is_some_and(|name| pattern.matches(name))
         };
         filter.processes.is_empty() || filter.processes.iter().any(meant)
     }
 
     /// The name of a process, if it is known.
-    pub(crate) fn process(&self, id: u32) -> Option<Arc<str>> {
-        self.processes.get(&id).cloned()
+    pub(crate) fn process(&self, number: u32) -> Option<Arc<str>> {
+        self.processes.get(&self.spaces.process(number)).cloned()
+    }
+
+    /// Its identifier.
+    pub(crate) fn id(&self, number: u32) -> u32 {
+        self.spaces.id(number)
     }
 
     pub(crate) fn source(&self, index: u16) -> Arc<str> {
@@ -495,7 +504,7 @@ impl Summing<'_> {
                 // A recording is of one machine.
                 Key::Machine => 0,
                 Key::Source => entry.source.into(),
-                Key::Process => self.task(entry.task).0,
+                Key::Process => self.names.spaces.process(self.task(entry.task).0),
                 Key::Thread => self.task(entry.task).1,
                 Key::Processor => entry.processor,
                 Key::Core => self.core(entry.processor),
@@ -578,7 +587,7 @@ impl Summing<'_> {
                 Key::Machine => Some(Value::Machine(Arc::clone(&self.machine))),
                 Key::Source => Some(Value::Source(self.names.source(number as u16))),
                 Key::Process => Some(Value::Process {
-                    id: number,
+                    id: self.names.id(number),
                     name: self.names.process(number),
                 }),
                 Key::Thread => Some(Value::Thread(number)),

@@ -68,7 +68,10 @@ pub fn lines(
             }
             let line = Line {
                 time_ns,
-                sample: *sample,
+                sample: Sample {
+                    process: names.id(sample.process),
+                    ..*sample
+                },
                 source: names.source(sample.source),
                 process: names.process(sample.process),
                 frame,

@@ -18,7 +18,7 @@ mod search;
 mod store;
 mod trust;
 
-use crate::recording::{Module, Recording};
+use crate::recording::{Module, Recording, Spaces};
 pub use executable::Executable;
 pub use functions::Function;
 pub use image::{Build, build_of, identity_of};
@@ -146,6 +146,7 @@ pub struct Symbols {
     files: Vec<Option<Lookup>>,
     everywhere: Places,
     of_process: FxHashMap<u32, Places>,
+    spaces: Spaces,
     texts: HashSet<Arc<str>>,
     frames: FxHashMap<(usize, u64), Frame>,
 }
@@ -176,6 +177,7 @@ impl Symbols {
             path: path.for_recording(&recording.metadata),
             everywhere: Places::new(&modules, everywhere),
             of_process: of_process.collect(),
+            spaces: recording.spaces.clone(),
             file_of,
             files,
             texts: HashSet::new(),
@@ -285,9 +287,12 @@ impl Symbols {
         if mode == Mode::Unknown {
             return None;
         }
-        let own = self.of_process.get(&process);
-        let own = own.and_then(|places| places.find(&self.modules, ip));
-        own.or_else(|| self.everywhere.find(&self.modules, ip))
+        let own = self.of_process.get(&self.spaces.id(process));
+        let own = own.and_then(|places| {
+            let there = places.at(&self.modules, ip);
+            self.spaces.best(process, there)
+        });
+        own.or_else(|| Some(self.everywhere.at(&self.modules, ip).next()?.0))
     }
 
     fn unplaced(&mut self, ip: u64, mode: Mode) -> Frame {
@@ -345,16 +350,21 @@ impl Places {
         Self { indices, reach }
     }
 
-    /// Of the modules that contain an address, the one with the highest start that was seen last.
-    fn find(&self, modules: &[Module], address: u64) -> Option<usize> {
+    /// The modules that contain an address: those with the highest start first, of these the one that
+    /// was seen last.
+    fn at<'a>(
+        &'a self,
+        modules: &'a [Module],
+        address: u64,
+    ) -> impl Iterator<Item = (usize, &'a Module)> {
         let next = self
             .indices
             .partition_point(|&index| modules[index].start <= address);
         let before = self.indices.iter().zip(&self.reach).take(next).rev();
         before
-            .take_while(|&(_, &reach)| address < reach)
-            .map(|(&index, _)| index)
-            .find(|&index| modules[index].contains(address))
+            .take_while(move |&(_, &reach)| address < reach)
+            .map(|(&index, _)| (index, &modules[index]))
+            .filter(move |(_, module)| module.contains(address))
     }
 }
 

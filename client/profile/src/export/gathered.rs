@@ -51,7 +51,8 @@ pub struct Place {
     pub machine: Option<Arc<str>>,
     /// The process's name: its program's name with its identifier.
     pub process_name: Arc<str>,
-    /// Process identifier.
+    /// Process identifier, or the number of a process that has that of an earlier one: see
+    /// [`Recording::spaces`].
     pub process: u32,
     /// Thread identifier.
     pub thread: u32,
@@ -272,6 +273,7 @@ impl Gatherer {
                 let (process, thread, wire, address) = at;
                 let mode = mode(wire);
                 let (frame, module) = name(process, address, mode);
+                let process = recording.spaces.process(process);
                 places.push(Place {
                     machine: None,
                     process_name: process_name(&recording, process).into(),
@@ -296,6 +298,11 @@ impl Gatherer {
         let moment_ticks = self.moments.as_ref().map_or(1, Binned::width);
         let moments = self.moments.as_ref();
         let moments = moments.map(|moments| single(moments, &place_of, scaled));
+        let spaces = &recording.spaces;
+        let rates = rates(&self.timeline, |number| match self.lanes {
+            Lanes::Processor => number,
+            Lanes::Process => spaces.process(number),
+        });
         Gathered {
             marks: Marks::of(&mut recording, &Choice::default()),
             sources: sources(&recording, &spots, &turns),
@@ -303,7 +310,7 @@ impl Gatherer {
             places,
             spots,
             lanes: self.lanes,
-            rates: rates(&self.timeline),
+            rates,
             timeline: self.timeline,
             lengthened: self.lengthened,
             moments: moments.unwrap_or_default(),
@@ -395,9 +402,11 @@ fn index_of(sums: &mut Vec<Source>, own: &[Source]) -> HashMap<u16, u16> {
     index_of
 }
 
-fn process_name(recording: &Recording, id: u32) -> String {
+fn process_name(recording: &Recording, number: u32) -> String {
+    let spaces = &recording.spaces;
+    let (id, first) = (spaces.id(number), spaces.process(number));
     let mut all = recording.processes.iter();
-    match all.find(|process| process.id == id) {
+    match all.find(|process| process.id == id && spaces.of_process(process) == first) {
         Some(process) if !process.name.is_empty() => format!("{} ({id})", process.name),
         _ => format!("process {id}"),
     }
@@ -416,8 +425,8 @@ impl Place {
 impl Gathered {
     /// The name of a process: its program's name with its identifier.
     #[must_use]
-    pub fn process_name(&self, id: u32) -> String {
-        process_name(&self.recording, id)
+    pub fn process_name(&self, number: u32) -> String {
+        process_name(&self.recording, number)
     }
 
     /// Several recordings as one, each with its machine's name; `None` if there are none. The
@@ -443,6 +452,7 @@ impl Gathered {
             places.extend(one.places.drain(..).map(|place| Place {
                 machine: Some(Arc::clone(&machine)),
                 module: place.module.map(|module| modules.len() + module),
+                process: one.recording.spaces.id(place.process),
                 ..place
             }));
             modules.append(&mut one.recording.modules);
@@ -535,7 +545,10 @@ impl Gathered {
 }
 
 /// The sums of a timeline by source and lane.
-fn rates(timeline: &Binned<Lane>) -> BTreeMap<u16, BTreeMap<u32, Bins>> {
+fn rates(
+    timeline: &Binned<Lane>,
+    number: impl Fn(u32) -> u32,
+) -> BTreeMap<u16, BTreeMap<u32, Bins>> {
     let mut rates: BTreeMap<u16, BTreeMap<u32, Bins>> = BTreeMap::new();
     for (bin, lane, weight) in timeline.sums() {
         let mut by_mode = Bin::default();
@@ -543,7 +556,7 @@ fn rates(timeline: &Binned<Lane>) -> BTreeMap<u16, BTreeMap<u32, Bins>> {
             *events = weight.events;
         }
         let lanes = rates.entry(lane.source).or_default();
-        let bins = lanes.entry(lane.number).or_default();
+        let bins = lanes.entry(number(lane.number)).or_default();
         bins.entry(bin).or_default().add(by_mode);
     }
     rates

@@ -126,6 +126,7 @@ pub(super) fn write(view: &View<'_>, out: &mut impl Write) -> io::Result<()> {
 
 fn profile(view: &View<'_>) -> Profile {
     let gathered = view.gathered;
+    let spaces = &gathered.recording.spaces;
     let source = view.source();
     let mut tables = Tables::default();
     // The first string is always empty.
@@ -142,7 +143,7 @@ fn profile(view: &View<'_>) -> Profile {
     let sample = gathered.spots_of(&source).map(|(place, weight)| {
         let mut label = vec![
             tables.label(keys.process, &place.process_name),
-            number(keys.pid, place.process),
+            number(keys.pid, spaces.id(place.process)),
             number(keys.tid, place.thread),
             tables.label(keys.mode, place.mode.name()),
         ];

@@ -6,7 +6,7 @@ use super::marks::{CHANNELS, MARKS};
 use super::{
     BRANCHES, Damage, END, EVENTS, FIELDS, HEAD_BYTES, Happened, MAGIC, META, MODULES, Mark,
     Metadata, Module, PAYLOAD_MAX, PROCESSES, Process, Recording, SAMPLES, STATISTICS, Sample,
-    VERSION,
+    Spaces, VERSION,
 };
 use crc32fast::Hasher;
 use halprof_measure::{Error, Result};
@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fs::File;
 use std::hash::Hash;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::mem::size_of;
 use std::path::{Path, PathBuf};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
@@ -74,10 +74,38 @@ enum Bad {
 const CUT: Bad = Bad::Rest("it is cut within a block");
 
 impl Reader<File> {
-    /// Opens a recording and reads its head.
+    /// Opens a recording and reads its head, and which processes have one identifier.
     pub fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(|error| unreadable(path, error))?;
-        Self::new(path, file)
+        let open = || File::open(path).map_err(|error| unreadable(path, error));
+        let mut reader = Self::new(path, open()?)?;
+        // What is no file can be read once only.
+        if path.is_file() {
+            reader.recording.spaces = Self::new(path, open()?)?.spaces();
+        }
+        Ok(reader)
+    }
+
+    /// What its processes and modules say of the times of identifiers, as far as it can be read.
+    fn spaces(mut self) -> Spaces {
+        while let Ok(true) | Err(Bad::Block(_)) = self.look_ahead() {}
+        Spaces::of(&self.recording)
+    }
+
+    /// Reads a block if it is of processes or modules, and passes over all others; answers whether
+    /// there was one.
+    fn look_ahead(&mut self) -> std::result::Result<bool, Bad> {
+        let Some(head) = self.head()? else {
+            return Ok(false);
+        };
+        match head.tag {
+            PROCESSES => self.process_block(head)?,
+            MODULES => self.module_block(head)?,
+            _ => {
+                let past = SeekFrom::Current(head.length.into());
+                self.file.seek(past).map_err(Bad::Io)?;
+            }
+        }
+        Ok(true)
     }
 }
 
@@ -291,7 +319,13 @@ impl<R: Read> Reader<R> {
             have = want;
         }
         checked(head, hasher.finalize())?;
-        let samples = buffer.get(..count).unwrap_or_default();
+        let samples = buffer.get_mut(..count).unwrap_or_default();
+        let spaces = &self.recording.spaces;
+        if !spaces.is_empty() {
+            for sample in samples.iter_mut() {
+                sample.process = spaces.number(sample.process, sample.timestamp);
+            }
+        }
         visit(samples);
         self.recording.samples += count as u64;
         if samples.iter().any(|sample| sample.branches != 0) {

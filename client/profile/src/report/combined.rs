@@ -2,7 +2,7 @@
 //! and rows with the same values are merged.
 
 use super::{OfSource, Part, Query, Report, Row, Sort, Sum, Table, Value};
-use crate::recording::{Recording, Statistics, Turns};
+use crate::recording::{Recording, Spaces, Statistics, Turns};
 use crate::symbols::SymbolPath;
 use halprof_measure::{Error, Result};
 use std::collections::BTreeMap;
@@ -212,6 +212,7 @@ impl Recording {
         sum.metadata.machine = format!("{count} recordings: {}", sum.metadata.machine);
         sum.processes.clear();
         sum.modules.clear();
+        sum.spaces = Spaces::default();
         sum.events.clear();
         Some(sum)
     }

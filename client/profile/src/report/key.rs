@@ -166,7 +166,7 @@ impl fmt::Display for Value {
             Self::Line {
                 line: Some((file, line)),
                 ..
-            } => write!(f, "{}:{line}", ending(file)),
+            } => write!(f, "{}:{line}", short_path(file)),
             Self::Line { module, .. } => write!(f, "{module}, no line"),
             Self::Address {
                 address,
@@ -223,7 +223,8 @@ impl Value {
 }
 
 /// The last two components of a path: enough to distinguish most files of a program.
-fn ending(path: &str) -> &str {
+#[must_use]
+pub fn short_path(path: &str) -> &str {
     let mut separators = path.rmatch_indices(['/', '\\']).map(|(at, _)| at);
     let start = separators.nth(1).map_or(0, |at| at + 1);
     // A separator is one byte long.
@@ -251,7 +252,7 @@ mod tests {
             ("c.rs", "c.rs"),
             ("", ""),
         ] {
-            assert_eq!(ending(path), shown);
+            assert_eq!(short_path(path), shown);
         }
     }
 }

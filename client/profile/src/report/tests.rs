@@ -1,4 +1,5 @@
 use super::*;
+use crate::export::{Gatherer, Lanes};
 use crate::recording::{Metadata, Module, Process, Source, Statistics, Writer};
 use shared_types::{Mode, Sample};
 use std::collections::BTreeSet;
@@ -344,4 +345,155 @@ fn estimates_of_several_machines_keep_the_widest_bound() {
     assert_eq!(both(exact, wide), Some((20, 7, Some(9))));
     assert_eq!(both(exact, None), exact);
     assert_eq!(both(exact, Some((1, 1, None))), Some((11, 6, None)));
+}
+
+/// Two programs with one identifier, one after the other, and one with two modules at one address:
+/// both change at 100.
+fn changing() -> (TempDir, std::path::PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.rec");
+    let metadata = Metadata {
+        timestamp_frequency: 1000,
+        sources: vec![Source {
+            name: "TotalCycles".to_owned(),
+            ..Source::default()
+        }],
+        ..Metadata::default()
+    };
+    let mut writer = Writer::create(&path, &metadata).expect("created");
+    let at = |time, process| Sample {
+        timestamp: time,
+        ..sample(0, process, 0x1000, Mode::User)
+    };
+    // Samples come before what they are of.
+    let times = [10, 99, 100, 150, 151];
+    let samples: Vec<Sample> = times
+        .iter()
+        .flat_map(|&time| [at(time, 8), at(time, 12)])
+        .collect();
+    writer.samples(&samples).expect("written");
+    writer
+        .samples(&[Sample {
+            ip: 0x5000,
+            ..at(200, 8)
+        }])
+        .expect("written");
+    let process = |id, name: &str, started, ended| Process {
+        id,
+        name: name.to_owned(),
+        started,
+        ended,
+    };
+    let processes = [
+        process(8, "first.exe", None, Some(90)),
+        process(8, "second.exe", Some(100), None),
+        process(12, "both.exe", Some(5), None),
+    ];
+    writer.processes(&processes).expect("written");
+    let module = |process, name: &str, start, loaded, unloaded| Module {
+        process: Some(process),
+        name: name.to_owned(),
+        start,
+        end: start + 0x1000,
+        loaded,
+        unloaded,
+        ..Module::default()
+    };
+    let modules = [
+        module(8, "new.dll", 0x1000, Some(100), None),
+        module(8, "old.dll", 0x1000, None, Some(90)),
+        // The second has nothing there.
+        module(8, "gone.dll", 0x5000, None, Some(90)),
+        module(12, "one.dll", 0x1000, Some(5), Some(100)),
+        module(12, "two.dll", 0x800, Some(100), None),
+    ];
+    writer.modules(&modules).expect("written");
+    writer
+        .finish(&Statistics::default(), false)
+        .expect("finished");
+    (folder, path)
+}
+
+#[test]
+fn what_shares_an_identifier_or_an_address_is_told_apart_by_its_time() {
+    let (_folder, path) = changing();
+    let read = |by: &[Key], process: &str| {
+        let processes = (!process.is_empty()).then(|| Pattern::new(process));
+        let query = Query {
+            tables: vec![by.to_vec()],
+            filter: Filter {
+                processes: processes.into_iter().collect(),
+                ..Filter::default()
+            },
+            sort: Sort::Name,
+            ..Query::default()
+        };
+        let report = Report::read(&path, &query, &SymbolPath::default()).expect("read");
+        rows(&report)
+    };
+    let expected = [
+        ("TotalCycles: first.exe (8), old.dll", 2),
+        ("TotalCycles: second.exe (8), new.dll", 3),
+        ("TotalCycles: second.exe (8), unknown", 1),
+        ("TotalCycles: both.exe (12), one.dll", 2),
+        ("TotalCycles: both.exe (12), two.dll", 3),
+    ];
+    assert_eq!(read(&[Key::Process, Key::Module], ""), named(&expected));
+    let of_both = [("TotalCycles: both.exe (12)", 5)];
+    assert_eq!(read(&[Key::Process], "both.exe"), named(&of_both));
+    let second = &expected[1..3];
+    assert_eq!(
+        read(&[Key::Process, Key::Module], "second.exe"),
+        named(second)
+    );
+    assert_eq!(
+        read(&[Key::Process, Key::Module], "8"),
+        named(&expected[..3])
+    );
+    let mut lines = Vec::new();
+    let filter = Filter::default();
+    crate::script::lines(&path, &filter, &SymbolPath::default(), |_, line| {
+        let name = line.process.expect("a name");
+        lines.push((
+            line.sample.process,
+            name.to_string(),
+            line.frame.module.to_string(),
+        ));
+        true
+    })
+    .expect("read");
+    let line = |id, name: &str, module: &str| (id, name.to_owned(), module.to_owned());
+    assert_eq!(lines[0], line(8, "first.exe", "old.dll"));
+    assert_eq!(lines[4], line(8, "second.exe", "new.dll"));
+    assert_eq!(lines[5], line(12, "both.exe", "two.dll"));
+}
+
+#[test]
+fn exports_tell_processes_of_one_identifier_apart() {
+    let (_folder, path) = changing();
+    let reader = Reader::open(&path).expect("readable");
+    let mut taken = Gatherer::new(reader.metadata(), Lanes::Process, false);
+    let recording = reader.samples(|samples| samples.iter().for_each(|one| taken.add(one)));
+    let recording = recording.expect("read");
+    let mut symbols = Symbols::open(&recording, &SymbolPath::default());
+    let gathered = taken.finish(recording, |process, address, mode| {
+        let module = symbols.module(process, address, mode);
+        (symbols.frame(process, address, mode), module)
+    });
+    let places = gathered.places.iter();
+    let places: BTreeSet<(&str, &str)> = places
+        .map(|place| (&*place.process_name, &*place.frame.module))
+        .collect();
+    let expected = [
+        ("both.exe (12)", "one.dll"),
+        ("both.exe (12)", "two.dll"),
+        ("first.exe (8)", "old.dll"),
+        ("second.exe (8)", "unknown"),
+        ("second.exe (8)", "new.dll"),
+    ];
+    assert_eq!(places, BTreeSet::from(expected));
+    let lanes = gathered.lanes_of(&gathered.sources[0]);
+    let lanes: BTreeSet<String> = lanes.map(|(lane, _)| gathered.process_name(lane)).collect();
+    let names = ["both.exe (12)", "first.exe (8)", "second.exe (8)"];
+    assert_eq!(lanes, BTreeSet::from(names.map(str::to_owned)));
 }

@@ -10,6 +10,7 @@ use crate::{args, filters};
 use anstyle::{AnsiColor, Style};
 use halprof_profile::annotate::{Annotated, Instruction, Jump, Target};
 use halprof_profile::report::Sum;
+use halprof_profile::report::key::short_path;
 use halprof_profile::report::share::Share;
 use halprof_profile::report::skid::Skid;
 use halprof_profile::symbols::SymbolPath;
@@ -416,7 +417,7 @@ impl SourceLines {
             lines.or_insert_with(|| folders.below(file).map_or_else(Vec::new, |at| read(&at)));
         let index = usize::try_from(*line).unwrap_or(usize::MAX).wrapping_sub(1);
         let said = lines.get(index).map_or("", String::as_str);
-        let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
+        let name = short_path(file);
         let inlined = instruction.inlined.first();
         let inlined = inlined.map_or_else(String::new, |name| format!(" ({name}, inlined)"));
         Shown(format!("{name}:{line}{inlined}  {}", said.trim()))

@@ -48,6 +48,8 @@ fn every_sample_is_at_an_instruction_of_its_line() {
         let text = halprof(&["annotate", recorded.file(), "spin", "--sources", SOURCES]);
         for said in [
             "sum ^= i << 3;",
+            // As `report --by line` has it.
+            "binaries/work.c:13 ",
             "ret",
             "2,000 samples here",
             "100.00 % of all",

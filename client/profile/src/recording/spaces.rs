@@ -1,0 +1,179 @@
+//! Processes in time: an identifier may belong to one program after another, and one module may be
+//! loaded where another was.
+
+use super::{Module, Process, Recording};
+use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
+use std::ops::Range;
+
+/// Which identifiers stand for several processes, or for one with several modules at one address, and
+/// when. Samples of those have numbers of their own in place of the identifier.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Spaces {
+    /// The numbers of an identifier, by when each begins; the first is the identifier itself.
+    of: FxHashMap<u32, Vec<(u64, u32)>>,
+    by_number: FxHashMap<u32, Space>,
+}
+
+/// A part of the time of an identifier in which it means one thing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Space {
+    id: u32,
+    /// The first number of a process of this name with that identifier.
+    process: u32,
+    /// From when to when the process had it.
+    lived: Range<u64>,
+    span: Range<u64>,
+}
+
+/// The first number: below 2^31, as some readers of exports need it. Identifiers of Windows' processes
+/// are multiples of 4.
+const FIRST: u32 = 0x7FFF_FFFF;
+const STEP: u32 = 4;
+
+impl Spaces {
+    /// What the processes and modules of a recording say.
+    pub(super) fn of(recording: &Recording) -> Self {
+        let mut processes: FxHashMap<u32, Vec<&Process>> = FxHashMap::default();
+        for process in &recording.processes {
+            processes.entry(process.id).or_default().push(process);
+        }
+        let mut modules: FxHashMap<u32, Vec<&Module>> = FxHashMap::default();
+        for module in &recording.modules {
+            if let Some(id) = module.process {
+                modules.entry(id).or_default().push(module);
+            }
+        }
+        let mut ids: Vec<u32> = processes.keys().chain(modules.keys()).copied().collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let mut spaces = Self::default();
+        let mut next = FIRST;
+        for id in ids {
+            let lives = lives(processes.remove(&id).unwrap_or_default());
+            let changes = changes(modules.remove(&id).unwrap_or_default());
+            spaces.add(id, &lives, changes, &mut next);
+        }
+        spaces
+    }
+
+    fn add(&mut self, id: u32, lives: &[(u64, &str)], changes: Vec<u64>, next: &mut u32) {
+        let mut begins: Vec<u64> = lives.iter().map(|&(begin, _)| begin).collect();
+        begins.extend(changes);
+        begins.push(0);
+        begins.sort_unstable();
+        begins.dedup();
+        if begins.len() < 2 {
+            return;
+        }
+        let mut first_of: FxHashMap<&str, u32> = FxHashMap::default();
+        let mut numbers = Vec::with_capacity(begins.len());
+        for (at, &begin) in begins.iter().enumerate() {
+            let number = if at == 0 { id } else { *next };
+            if at != 0 {
+                *next = next.saturating_sub(STEP);
+            }
+            let after = lives.partition_point(|&(since, _)| since <= begin);
+            let end = |next: Option<u64>| next.unwrap_or(u64::MAX);
+            let (since, name) = *after
+                .checked_sub(1)
+                .and_then(|at| lives.get(at))
+                .unwrap_or(&(0, ""));
+            let space = Space {
+                id,
+                process: *first_of.entry(name).or_insert(number),
+                lived: since..end(lives.get(after).map(|&(since, _)| since)),
+                span: begin..end(begins.get(at + 1).copied()),
+            };
+            self.by_number.insert(number, space);
+            numbers.push((begin, number));
+        }
+        self.of.insert(id, numbers);
+    }
+
+    /// Whether every identifier stands for one process.
+    pub(super) fn is_empty(&self) -> bool {
+        self.of.is_empty()
+    }
+
+    /// The number of an identifier at some time.
+    pub(crate) fn number(&self, id: u32, time: u64) -> u32 {
+        let Some(numbers) = self.of.get(&id) else {
+            return id;
+        };
+        let after = numbers.partition_point(|&(begin, _)| begin <= time);
+        let own = after.checked_sub(1).and_then(|at| numbers.get(at));
+        own.map_or(id, |&(_, number)| number)
+    }
+
+    /// The number of a process when it began.
+    pub(crate) fn of_process(&self, process: &Process) -> u32 {
+        self.process(self.number(process.id, process.started.unwrap_or(0)))
+    }
+
+    /// The identifier that a number stands for.
+    #[must_use]
+    pub fn id(&self, number: u32) -> u32 {
+        self.by_number.get(&number).map_or(number, |space| space.id)
+    }
+
+    /// The first number of a process, which is the same for all its time.
+    pub(crate) fn process(&self, number: u32) -> u32 {
+        let space = self.by_number.get(&number);
+        space.map_or(number, |space| space.process)
+    }
+
+    /// Of modules that an address is in, the best for a number: the process's own, there at the time,
+    /// loaded last. Otherwise the first.
+    pub(crate) fn best<'a>(
+        &self,
+        number: u32,
+        modules: impl Iterator<Item = (usize, &'a Module)>,
+    ) -> Option<usize> {
+        let mut modules = modules.enumerate();
+        let Some(space) = self.by_number.get(&number) else {
+            return modules.next().map(|(_, (index, _))| index);
+        };
+        let own = modules.filter(|(_, (_, module))| space.lived.contains(&loaded(module)));
+        let best = own.max_by_key(|&(order, (_, module))| {
+            (space.has(module), loaded(module), Reverse(order))
+        });
+        best.map(|(_, (index, _))| index)
+    }
+}
+
+impl Space {
+    /// Whether a module was there at any time of it.
+    fn has(&self, module: &Module) -> bool {
+        let unloaded = module.unloaded.unwrap_or(u64::MAX);
+        loaded(module) < self.span.end && unloaded > self.span.start
+    }
+}
+
+fn loaded(module: &Module) -> u64 {
+    module.loaded.unwrap_or(0)
+}
+
+/// When each process of one identifier began; the first of them had it from the beginning.
+fn lives(mut processes: Vec<&Process>) -> Vec<(u64, &str)> {
+    processes.sort_by_key(|process| process.started);
+    let begins = processes.iter().enumerate().map(|(at, process)| {
+        let started = process.started.filter(|_| at != 0);
+        (started.unwrap_or(0), process.name.as_str())
+    });
+    begins.collect()
+}
+
+/// When a module was loaded where another of the process was or came to be.
+fn changes(mut modules: Vec<&Module>) -> Vec<u64> {
+    modules.sort_by_key(|module| module.start);
+    let mut changes = Vec::new();
+    let mut reach = 0;
+    for (at, module) in modules.iter().enumerate() {
+        let next = modules.get(at + 1);
+        let meets = module.start < reach || next.is_some_and(|next| next.start < module.end);
+        changes.extend(module.loaded.filter(|_| meets));
+        reach = reach.max(module.end);
+    }
+    changes
+}
