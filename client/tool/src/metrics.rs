@@ -131,7 +131,7 @@ fn row(metric: &Metric, metrics: &Metrics, catalog: &Catalog) -> Row {
 fn text(body: &Body, width: Width) -> String {
     let cells = |row: &Row| [row.id.clone(), supported(row), name(row), formula(row)];
     let columns = [
-        Column::word("metric"),
+        Column::name("metric"),
         Column::prose("supported"),
         Column::prose("is"),
         Column::prose("formula"),

@@ -72,6 +72,18 @@ impl Width {
         })
     }
 
+    /// Text broken between words if there is a limit, its second and later lines indented by so many
+    /// columns.
+    pub(crate) fn hanging(self, indent: usize, text: &str) -> String {
+        match self.0 {
+            Some(columns) => {
+                let lines = wrapped(columns.saturating_sub(indent).max(12), text);
+                lines.replace('\n', &("\n".to_owned() + &" ".repeat(indent)))
+            }
+            None => text.to_owned(),
+        }
+    }
+
     /// A name that fits into the rest of a line, shortened in the middle if necessary.
     pub(crate) fn left(self, taken: usize, name: &str) -> Cow<'_, str> {
         match self.0 {
@@ -92,6 +104,24 @@ enum Fit {
     Cut(usize),
     /// It is left out.
     Extra,
+}
+
+impl Fit {
+    /// The fewest columns at which it is easy to read.
+    const fn least(self) -> usize {
+        match self {
+            Self::Wrapped(least) | Self::Cut(least) => least,
+            Self::Whole | Self::Extra => usize::MAX,
+        }
+    }
+
+    /// The fewest columns at which it can be read.
+    const fn very_least(self) -> usize {
+        match self {
+            Self::Wrapped(_) | Self::Cut(_) => 8,
+            Self::Whole | Self::Extra => usize::MAX,
+        }
+    }
 }
 
 /// A column of a table.
@@ -160,23 +190,12 @@ pub(crate) fn table<C: IntoIterator<Item = String>>(
         .collect();
     let mut shown: Vec<(usize, Column)> = columns.iter().copied().enumerate().collect();
     shown.retain(|&(index, _)| rows.is_empty() || !Column::is_empty(index, &rows));
-    let mut left_out = Vec::new();
-    let widths = loop {
-        let natural = shown.iter().map(|&(index, column)| {
-            let cells = rows.iter().filter_map(|row| row.get(index));
-            let cells = cells.map(|cell| columns_of(cell));
-            cells.chain([column.head.width()]).max().unwrap_or(0)
-        });
-        let mut widths: Vec<usize> = natural.collect();
-        let fits = width.0.is_none_or(|room| shrink(&mut widths, &shown, room));
-        let extra = shown
-            .iter()
-            .rposition(|(_, column)| column.fit == Fit::Extra);
-        match extra.filter(|_| !fits) {
-            Some(extra) => left_out.push(shown.remove(extra).1.head),
-            None => break widths,
-        }
+    let natural = |&(index, column): &(usize, Column)| {
+        let cells = rows.iter().filter_map(|row| row.get(index));
+        let cells = cells.map(|cell| columns_of(cell));
+        cells.chain([column.head.width()]).max().unwrap_or(0)
     };
+    let (widths, left_out) = fit(width, &mut shown, natural);
     let heads = shown.iter().map(|(_, column)| column.head.to_owned());
     let head = line(&shown, &widths, &heads.collect::<Vec<_>>());
     let mut text = styled(HEAD, head.trim_end_matches('\n')) + "\n";
@@ -188,23 +207,111 @@ pub(crate) fn table<C: IntoIterator<Item = String>>(
             &cells.map(Option::unwrap_or_default).collect::<Vec<_>>(),
         );
     }
-    if !left_out.is_empty() {
-        left_out.reverse();
-        let names = left_out.join(", ");
-        text += &format!("{}\n", width.prose(0, &format!("No room for: {names}.")));
+    text + &no_room(width, &left_out)
+}
+
+/// Leaves out columns and narrows others until the rest fits; returns their widths, and the headers of
+/// those that are left out.
+fn fit(
+    width: Width,
+    shown: &mut Vec<(usize, Column)>,
+    natural: impl Fn(&(usize, Column)) -> usize,
+) -> (Vec<usize>, Vec<&'static str>) {
+    let mut left_out = Vec::new();
+    loop {
+        let mut widths: Vec<usize> = shown.iter().map(&natural).collect();
+        let Some(room) = width.0 else {
+            return (widths, left_out);
+        };
+        let fits = shrink(&mut widths, shown, (room, Fit::least));
+        let extra = shown
+            .iter()
+            .rposition(|(_, column)| column.fit == Fit::Extra);
+        if let Some(extra) = extra.filter(|_| !fits) {
+            left_out.insert(0, shown.remove(extra).1.head);
+            continue;
+        }
+        // Names that are hard to read are better than lines that the terminal breaks.
+        shrink(&mut widths, shown, (room, Fit::very_least));
+        return (widths, left_out);
     }
-    text
+}
+
+fn no_room(width: Width, left_out: &[&str]) -> String {
+    if left_out.is_empty() {
+        return String::new();
+    }
+    let told = format!("No room for: {}.", left_out.join(", "));
+    width.prose(0, &told) + "\n"
+}
+
+/// A table whose rows come one by one: its columns have the widths of most values, and the last one
+/// has the rest of the line.
+pub(crate) struct Rows {
+    width: Width,
+    shown: Vec<(usize, Column)>,
+    widths: Vec<usize>,
+    left_out: Vec<&'static str>,
+}
+
+impl Rows {
+    pub(crate) fn new(width: Width, columns: &[(Column, usize)]) -> Self {
+        let mut shown: Vec<(usize, Column)> = columns
+            .iter()
+            .map(|&(column, _)| column)
+            .enumerate()
+            .collect();
+        let natural = |&(index, column): &(usize, Column)| {
+            let width = columns.get(index).map_or(0, |&(_, width)| width);
+            width.max(column.head.width())
+        };
+        let (mut widths, left_out) = fit(width, &mut shown, natural);
+        let taken = GAP.len() * widths.len() + widths.iter().sum::<usize>();
+        if let (Some(room), Some(last)) = (width.0, widths.last_mut()) {
+            *last += (room + GAP.len()).saturating_sub(taken);
+        }
+        if width.0.is_none() {
+            // Nothing is cut.
+            for (_, column) in &mut shown {
+                column.fit = Fit::Whole;
+            }
+        }
+        Self {
+            width,
+            shown,
+            widths,
+            left_out,
+        }
+    }
+
+    /// The header, and what there is no room for.
+    pub(crate) fn head(&self) -> String {
+        let heads = self.shown.iter().map(|(_, column)| column.head.to_owned());
+        let heads = line(&self.shown, &self.widths, &heads.collect::<Vec<_>>());
+        no_room(self.width, &self.left_out) + &heads
+    }
+
+    /// A row, with a cell for each of the columns that were given.
+    pub(crate) fn line(&self, cells: &[String]) -> String {
+        let shown = self
+            .shown
+            .iter()
+            .map(|&(index, _)| cells.get(index).cloned());
+        let shown: Vec<String> = shown.map(Option::unwrap_or_default).collect();
+        line(&self.shown, &self.widths, &shown)
+    }
 }
 
 /// Narrows columns that can be narrower until the table fits: prose before names, the widest first.
-fn shrink(widths: &mut [usize], shown: &[(usize, Column)], room: usize) -> bool {
+fn shrink(
+    widths: &mut [usize],
+    shown: &[(usize, Column)],
+    (room, least): (usize, fn(Fit) -> usize),
+) -> bool {
     let gaps = GAP.len() * widths.len().saturating_sub(1);
     let mut too_much = (widths.iter().sum::<usize>() + gaps).saturating_sub(room);
     while too_much != 0 {
-        let least = |column: &Column| match column.fit {
-            Fit::Wrapped(least) | Fit::Cut(least) => least.max(column.head.width()),
-            Fit::Whole | Fit::Extra => usize::MAX,
-        };
+        let least = |column: &Column| least(column.fit).max(column.head.width());
         let columns = widths.iter_mut().zip(shown);
         let able = columns.filter(|(width, (_, column))| **width > least(column));
         let Some((width, _)) = able.max_by_key(|(width, (_, column))| (column.wraps(), **width))
@@ -461,6 +568,38 @@ mod tests {
         assert_eq!(
             csv::<Row>(&[], true).expect("a head"),
             "source,interval.min,interval.max,processors,min,max,modelled\n"
+        );
+    }
+
+    #[test]
+    fn rows_that_come_one_by_one_keep_to_their_width() {
+        let columns = [
+            (Column::number("time"), 10),
+            (Column::number("length").extra(), 10),
+            (Column::name("symbol"), 24),
+        ];
+        let cells = [
+            "1",
+            "2",
+            "game.exe!world::physics::Solver<double, 3>::step(float)",
+        ];
+        let cells = cells.map(str::to_owned);
+        for width in 30..100 {
+            let rows = Rows::new(Width::of(Some(width)), &columns);
+            let text = rows.head() + &rows.line(&cells);
+            assert!(text.lines().all(|line| line.width() <= width), "{text}");
+            assert_eq!(
+                text.starts_with("No room for: length."),
+                width < 48,
+                "{text}"
+            );
+            assert!(text.ends_with("float)\n") || width < 40, "{text}");
+        }
+        let rows = Rows::new(Width::WHOLE, &columns);
+        assert_eq!(rows.head(), "      time      length  symbol\n");
+        assert_eq!(
+            rows.line(&cells),
+            format!("         1           2  {}\n", cells[2])
         );
     }
 

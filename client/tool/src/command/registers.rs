@@ -9,6 +9,7 @@ use crate::Result;
 use crate::args;
 use crate::choice::processors_of;
 use crate::output::Output;
+use crate::table::Width;
 use halprof_measure::selection;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -77,7 +78,12 @@ pub(crate) fn run(options: &args::Registers, on: &mut On, output: &Output) -> Re
         });
     }
     let body = Body { processors };
-    output.rows("registers", on.told.modelled, (&body, &lines(&body)), text)?;
+    output.rows(
+        "registers",
+        on.told.modelled,
+        (&body, &lines(&body)),
+        |body| text(body, output.width()),
+    )?;
     Ok(0)
 }
 
@@ -119,7 +125,7 @@ fn row(interface: ProfileInterface, number: u32, value: u64) -> Row {
     }
 }
 
-fn text(body: &Body) -> String {
+fn text(body: &Body, width: Width) -> String {
     let mut text = String::new();
     for one in &body.processors {
         let _ = writeln!(text, "processor {}", one.processor);
@@ -134,11 +140,9 @@ fn text(body: &Body) -> String {
             );
             for field in row.fields.iter().filter(|field| field.value != 0) {
                 let bits = format!("[{}]", field.bits);
-                let _ = writeln!(
-                    text,
-                    "    {bits:<8} {:<20} {:<#8x} {}",
-                    field.name, field.value, field.meaning
-                );
+                let line = format!("    {bits:<8} {:<20} {:<#8x} ", field.name, field.value);
+                let meaning = width.hanging(line.chars().count(), field.meaning);
+                let _ = writeln!(text, "{line}{meaning}");
             }
         }
     }

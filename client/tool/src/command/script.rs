@@ -2,6 +2,7 @@
 
 use crate::output::Output;
 use crate::shown::Shown;
+use crate::table::{Column, Rows};
 use crate::{Error, Result, args, filters};
 use halprof_profile::script::{self, Line};
 use schemars::JsonSchema;
@@ -36,14 +37,15 @@ pub(crate) fn run(options: &args::Script, output: &Output) -> Result<u8> {
             "Use `--jsonl`: one object per sample.",
         ));
     }
-    let filter = filters::filter(&options.filters)?;
+    let filter = filters::filter(&options.filters, std::slice::from_ref(&options.file))?;
     let path = options.naming.path()?;
     let mut block = String::new();
     let csv = output.is_csv();
+    let lines = Rows::new(output.width(), &COLUMNS);
     if csv {
         block += "time_ns,processor,process,process_name,thread,source,period,mode,address,module,symbol,offset,modelled\n";
     } else if !options.jsonl {
-        block += &heads();
+        block += &lines.head();
     }
     let mut going = Ok(true);
     let recording = script::lines(&options.file, &filter, &path, |recording, line| {
@@ -51,7 +53,7 @@ pub(crate) fn run(options: &args::Script, output: &Output) -> Result<u8> {
         let told = match (csv, options.jsonl) {
             (true, _) => csv_line(&row(&line), modelled),
             (_, true) => output.told("script", modelled, row(&line)),
-            _ => Ok(text(&line)),
+            _ => Ok(lines.line(&cells(&line))),
         };
         going = told.and_then(|told| {
             block += &told;
@@ -95,14 +97,18 @@ fn csv_line(row: &Row<'_>, modelled: bool) -> Result<String> {
     String::from_utf8(bytes).map_err(Error::internal)
 }
 
-fn heads() -> String {
-    format!(
-        "{:>14}  {:>4}  {:<24}  {:>7}  {:<20}  {:>18}  symbol\n",
-        "time, s", "cpu", "process", "thread", "source", "address"
-    )
-}
+/// The columns for people, and their widths.
+const COLUMNS: [(Column, usize); 7] = [
+    (Column::number("time, s"), 13),
+    (Column::number("cpu"), 4),
+    (Column::name("process"), 20),
+    (Column::number("thread").extra(), 7),
+    (Column::name("source"), 16),
+    (Column::number("address").extra(), 18),
+    (Column::name("symbol"), 24),
+];
 
-fn text(line: &Line) -> String {
+fn cells(line: &Line) -> [String; COLUMNS.len()] {
     let sample = &line.sample;
     let process = match &line.process {
         Some(name) => format!("{} ({})", Shown(name), sample.process),
@@ -117,13 +123,14 @@ fn text(line: &Line) -> String {
         ),
         None => Shown(&line.frame.module).to_string(),
     };
-    format!(
-        "{:>7}.{:06}  {:>4}  {process:<24}  {:>7}  {:<20}  {:>#18x}  {place}\n",
-        line.time_ns / 1_000_000_000,
-        line.time_ns / 1000 % 1_000_000,
-        sample.processor,
-        sample.thread,
+    let (seconds, rest) = (line.time_ns / 1_000_000_000, line.time_ns % 1_000_000_000);
+    [
+        format!("{seconds}.{:06}", rest / 1000),
+        sample.processor.to_string(),
+        process,
+        sample.thread.to_string(),
         Shown(&line.source).to_string(),
-        sample.ip,
-    )
+        format!("{:#x}", sample.ip),
+        place,
+    ]
 }

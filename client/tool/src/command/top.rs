@@ -50,7 +50,7 @@ pub(crate) fn run(options: &args::Top, on: &mut On, output: &Output) -> Result<u
     let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
     if !(options.once || is_terminal) {
         return Err(Error::unavailable(
-            "`top` draws on a terminal, and here is none",
+            "`top` needs a terminal for its input and its output",
             "`halprof top --once` prints one interval; `halprof stat -I MS` prints them as they come.",
         ));
     }
@@ -135,7 +135,7 @@ impl Top {
             Column::word("cores"),
             Column::number("rate/s"),
             Column::number("95 %"),
-            Column::number("total"),
+            Column::number("total").extra(),
             Column::name("source"),
         ];
         let mut text = table(width, &columns, rows);

@@ -7,7 +7,7 @@ use crate::cli::support::halprof;
 pub(crate) mod screen;
 use screen::{WIDTHS, assert_screen};
 
-const SCREENS: [(&str, &[&str]); 9] = [
+const SCREENS: [(&str, &[&str]); 13] = [
     ("stat", &["--machine", "skylake", "stat"]),
     ("stat-hybrid", &["--machine", "hybrid", "stat", "-M", "ipc"]),
     (
@@ -46,6 +46,28 @@ const SCREENS: [(&str, &[&str]); 9] = [
             "instructions=300000000,cycles=200000000,programs=70+20+10",
         ],
     ),
+    (
+        "stat-intervals-hybrid",
+        &[
+            "--machine",
+            "hybrid",
+            "stat",
+            "-I",
+            "50",
+            "--per-core-type",
+            "-e",
+            "TotalCycles,FixedTopdownSlots",
+        ],
+    ),
+    (
+        "topdown",
+        &["--machine", "skylake", "stat", "--topdown=2", "-C", "0"],
+    ),
+    ("registers", &["--machine", "skylake", "registers"]),
+    (
+        "list-metrics",
+        &["--machine", "hybrid", "list", "--metrics"],
+    ),
     ("info", &["--machine", "hybrid", "info"]),
     ("list", &["--machine", "skylake", "list"]),
     ("list-verbose", &["--machine", "zen4", "list", "-v", "LS*"]),
@@ -62,6 +84,41 @@ fn screens_are_as_expected_and_keep_to_their_width() {
                 assert!(line.chars().count() <= columns, "{name}: {line}");
             }
             assert_screen(&format!("{name}-{columns}"), &ran.stdout);
+        }
+    }
+}
+
+/// With files, which are named without their folder.
+#[test]
+fn screens_of_recordings_keep_to_their_width() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let machine = ["--machine", "skylake"];
+    let record = ["record", "-e", "TotalIssues,CacheMisses", "-C", "0"];
+    let record = [
+        &machine[..],
+        &record,
+        &["-o", "a-recording-with-a-long-name.rec"],
+    ]
+    .concat();
+    let script = [
+        "script",
+        "a-recording-with-a-long-name.rec",
+        "--time",
+        "0-0.0005",
+    ];
+    for (name, command) in [("record", &record[..]), ("script", &script)] {
+        for columns in WIDTHS {
+            let ran = std::process::Command::new(env!("CARGO_BIN_EXE_halprof"))
+                .args(command)
+                .args(["--width", &columns.to_string()])
+                .current_dir(folder.path())
+                .output()
+                .expect("the tool runs");
+            let text = String::from_utf8(ran.stdout).expect("UTF-8");
+            for line in text.lines() {
+                assert!(line.chars().count() <= columns, "{name}: {line}");
+            }
+            assert_screen(&format!("{name}-{columns}"), &text);
         }
     }
 }

@@ -150,12 +150,12 @@ pub(super) fn csv(body: &Body, by_line: bool) -> Result<String> {
 
 const COUNTED: [Column; 7] = [
     Column::number("executed"),
-    Column::number("iterations"),
+    Column::number("iterations").extra(),
     Column::number("taken"),
     Column::number("reads"),
     Column::number("writes"),
     Column::number("bytes"),
-    Column::number("misaligned"),
+    Column::number("misaligned").extra(),
 ];
 
 /// The headers of the caches' columns, as many as any processor has caches.

@@ -130,7 +130,7 @@ impl<'a> Teller<'a> {
     fn interval(&mut self, interval: &Interval) -> Result<String> {
         let first = !std::mem::replace(&mut self.begun, true);
         match self.form {
-            Form::Text => Ok(text::interval(interval, first, self.metrics)),
+            Form::Text => Ok(text::interval(interval, first, self.metrics, self.width())),
             Form::Csv => csv::interval(interval, self.lines(first)),
             Form::Json | Form::JsonLines => {
                 self.output.told("stat-interval", self.modelled, interval)

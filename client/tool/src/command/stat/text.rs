@@ -4,7 +4,7 @@ use super::body::{Body, Figure, Interval, Jitter, Repeats, Row};
 use super::rows::never;
 use super::{by_process, topdown};
 use crate::output::{WARNING, seconds, styled, thousands};
-use crate::table::{self, Width, table};
+use crate::table::{self, Rows, Width, table};
 use halprof_profile::recording::cannot_count;
 use std::collections::BTreeSet;
 
@@ -234,7 +234,7 @@ fn figure_cells(figure: &Figure) -> [String; 3] {
 
 /// The lines of an interval, as it ends. The columns are wide enough for most values, because later
 /// ones are not known yet. The first interval has a header, which says which columns there are.
-pub(super) fn interval(interval: &Interval, first: bool, metrics: bool) -> String {
+pub(super) fn interval(interval: &Interval, first: bool, metrics: bool, width: Width) -> String {
     let mut text = String::new();
     let when = [
         format!("{:.6}", in_seconds(interval.start_ns)),
@@ -246,13 +246,13 @@ pub(super) fn interval(interval: &Interval, first: bool, metrics: bool) -> Strin
         let place = [optional(row.processor), optional(row.core_type)];
         (
             place,
-            [count(row), row.source.clone(), share(row), bound(row)],
+            [count(row), bound(row), share(row), row.source.clone()],
         )
     });
     let figures = interval.derived.iter().filter(|_| metrics).map(|figure| {
         let [value, bound, name] = figure_cells(figure);
         let place = [String::new(), optional(figure.core_type)];
-        (place, [value, name, String::new(), bound])
+        (place, [value, bound, String::new(), name])
     });
     let rows = counts
         .chain(figures)
@@ -260,44 +260,37 @@ pub(super) fn interval(interval: &Interval, first: bool, metrics: bool) -> Strin
     let rows: Vec<Vec<String>> = rows.collect();
     let has =
         |index: usize| move |row: &Vec<String>| row.get(index).is_some_and(|cell| !cell.is_empty());
-    let used: Vec<bool> = (0..INTERVAL.len())
-        .map(|index| rows.iter().any(has(index)))
+    let names = rows.iter().filter_map(|row| row.last());
+    let name = names.map(|name| name.chars().count()).max().unwrap_or(0);
+    let used: Vec<usize> = (0..INTERVAL.len())
+        .filter(|&index| rows.iter().any(has(index)))
         .collect();
-    let head = INTERVAL.map(|(head, _)| head.to_owned()).to_vec();
-    let rows = first.then_some(head).into_iter().chain(rows);
-    for row in rows {
-        text += &interval_line(&row, &used);
+    let columns = INTERVAL.map(|(column, columns)| (column, columns.unwrap_or(name)));
+    let columns = used.iter().filter_map(|&index| columns.get(index).copied());
+    let lines = Rows::new(width, &columns.collect::<Vec<_>>());
+    if first {
+        text += &lines.head();
+    }
+    for row in &rows {
+        let cells = used.iter().filter_map(|&index| row.get(index).cloned());
+        text += &lines.line(&cells.collect::<Vec<_>>());
     }
     text
 }
 
-/// The columns of intervals and their widths; a negative width means left-aligned.
-const INTERVAL: [(&str, i8); 10] = [
-    ("start, s", 12),
-    ("length, s", 10),
-    ("run", 4),
-    ("pass", 4),
-    ("processor", 9),
-    ("cores", -11),
-    ("count", 17),
-    ("source", -22),
-    ("counted", 7),
-    ("95 %", 10),
+/// The columns of intervals and their widths; that of names is as wide as they are.
+const INTERVAL: [(table::Column, Option<usize>); 10] = [
+    (table::Column::number("start, s"), Some(12)),
+    (table::Column::number("length, s").extra(), Some(10)),
+    (table::Column::number("run"), Some(4)),
+    (table::Column::number("pass"), Some(4)),
+    (table::Column::number("processor"), Some(9)),
+    (table::Column::word("cores"), Some(11)),
+    (table::Column::number("count"), Some(17)),
+    (table::Column::number("95 %"), Some(10)),
+    (table::Column::number("counted").extra(), Some(7)),
+    (table::Column::name("source"), None),
 ];
-
-fn interval_line(cells: &[String], used: &[bool]) -> String {
-    let mut line = String::new();
-    let columns = cells.iter().zip(&INTERVAL).zip(used);
-    for ((cell, &(_, width)), _) in columns.filter(|(_, used)| **used) {
-        let columns = usize::from(width.unsigned_abs());
-        line += &if width < 0 {
-            format!("{cell:<columns$}  ")
-        } else {
-            format!("{cell:>columns$}  ")
-        };
-    }
-    line.trim_end().to_owned() + "\n"
-}
 
 /// A part as a percentage of a whole, with one decimal.
 fn percent(part: u128, whole: u128) -> String {

@@ -84,8 +84,8 @@ impl TopDown {
             let why = kinds.iter().find_map(|kind| kind.reason);
             let why = why.unwrap_or("no processor has counters");
             return Err(on.without_counters(Error::unavailable(
-                format!("top-down cannot be had here: {why}"),
-                "`halprof list --metrics` shows what can be had.",
+                format!("top-down is not available here: {why}"),
+                "`halprof list --metrics` shows which metrics are available.",
             )));
         }
         let first = choice.chosen.len();
@@ -217,7 +217,8 @@ pub(super) fn text(rows: &[Row], width: Width) -> String {
             text += &format!("The parts of level 1 add up to {sum:.1} %, not to 100 %.\n");
         }
         if own.iter().any(|row| !row.together) {
-            text += "There are not enough counters for all events at once: parts of one figure were counted at different times.\n";
+            let told = "There are not enough counters for all events at once: parts of one figure were counted at different times.";
+            text += &format!("{}\n", width.prose(0, told));
         }
     }
     text
