@@ -123,10 +123,10 @@ impl Arguments {
         let of_command = match &self.command {
             Commands::Info(asking) | Commands::Doctor(asking) => &asking.on,
             Commands::List(list) => &list.on,
-            Commands::Check(check) => &check.selection.on,
-            Commands::Stat(stat) => &stat.selection.on,
-            Commands::Record(record) => &record.selection.on,
-            Commands::Top(top) => &top.selection.on,
+            Commands::Check(check) => &check.on,
+            Commands::Stat(stat) => &stat.on,
+            Commands::Record(record) => &record.on,
+            Commands::Top(top) => &top.on,
             Commands::Registers(registers) => &registers.on,
             Commands::Rdpmc(rdpmc) => &rdpmc.on,
             Commands::Explain(explain) => &explain.on,
@@ -240,8 +240,6 @@ pub(crate) struct List {
 /// What to count or to sample.
 #[derive(Debug, Args)]
 pub(crate) struct Selection {
-    #[command(flatten)]
-    pub(crate) on: OnMachine,
     /// Sources, separated by commas: a name, an id, `rHEX` (raw event select) or `all`; `:u`, `:k`
     /// or `:uk` counts user mode, kernel mode or both; the sources in `{A,B}` run together or not at all
     #[arg(long = "event", short = 'e', value_name = "LIST", num_args = 1.., help_heading = WHAT)]
@@ -334,8 +332,8 @@ impl Args for By {
             .num_args(1..)
             .action(ArgAction::Append)
             .help(
-                "Group samples by module, symbol, line, address, process, thread, processor, core or \
-                 source, or by several of them, as in `--by process,symbol`; each `--by` is a table. \
+                "Group samples by module, symbol, line, address, process, thread, processor, core, \
+                 machine or source, or by several of them, as in `--by process,symbol`; each `--by` is a table. \
                  `edge` and `path` show branch records, by address or as in `--by edge,line` by line, \
                  symbol or module",
             )
@@ -375,6 +373,8 @@ pub(crate) struct Check {
     pub(crate) selection: Selection,
     #[command(flatten)]
     table: Tabular,
+    #[command(flatten)]
+    pub(crate) on: OnMachine,
 }
 
 /// What runs while it is measured.
@@ -462,6 +462,8 @@ pub(crate) struct Stat {
     pub(crate) jsonl: bool,
     #[command(flatten)]
     table: Tabular,
+    #[command(flatten)]
+    pub(crate) on: OnMachine,
 }
 
 /// What counts are divided among.
@@ -507,6 +509,8 @@ pub(crate) struct Record {
     pub(crate) output: PathBuf,
     #[command(flatten)]
     table: Tabular,
+    #[command(flatten)]
+    pub(crate) on: OnMachine,
 }
 
 #[derive(Debug, Args)]
@@ -715,8 +719,24 @@ pub(crate) struct Naming {
 }
 
 impl Naming {
+    /// A folder of `--symbols` that does not exist. A store may be created later.
+    fn missing_folder(&self) -> Option<String> {
+        let symbols = self.symbols.as_ref()?.to_string_lossy();
+        let mut folders = symbols.split(';').map(str::trim);
+        let missing = folders.find(|folder| {
+            !folder.is_empty() && !folder.contains('*') && !Path::new(folder).is_dir()
+        });
+        missing.map(str::to_owned)
+    }
+
     /// Where symbols are looked for.
     pub(crate) fn path(&self) -> crate::Result<SymbolPath> {
+        if let Some(missing) = self.missing_folder() {
+            return Err(Error::usage(
+                format!("`--symbols`: `{missing}` is not a folder"),
+                "Name folders that exist, or stores such as `srv*FOLDER`, with `;` between them.",
+            ));
+        }
         let environment = std::env::var_os("_NT_SYMBOL_PATH");
         let mut path = SymbolPath::default();
         for text in [&self.symbols, &environment].into_iter().flatten() {
@@ -790,6 +810,8 @@ pub(crate) struct Top {
     pub(crate) once: bool,
     #[command(flatten)]
     table: Tabular,
+    #[command(flatten)]
+    pub(crate) on: OnMachine,
 }
 
 #[derive(Debug, Args)]

@@ -5,19 +5,24 @@ use crate::command::report::branches;
 use crate::output::{Output, Told, thousands};
 use crate::{Error, Result};
 use halprof_measure::{did_you_mean, selection};
-use halprof_profile::recording::{Recording, cannot_count};
+use halprof_profile::recording::{Reader, Recording, cannot_count};
 use halprof_profile::report::Report;
 use halprof_profile::report::filter::{self, Filter, Pattern};
 use halprof_profile::report::key::Key;
 use halprof_profile::symbols::{Kind, Opened};
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::collections::HashSet;
+use std::path::PathBuf;
 
 /// The exit status that tells scripts that the recording is incomplete.
 const INCOMPLETE: u8 = 5;
 
 /// How many modules without symbols are listed one by one.
 const TOLD_MODULES: usize = 4;
+
+/// The number of sources that a warning names.
+const TOLD_SOURCES: usize = 5;
 
 /// Enough samples, by VTune's advice.
 const ENOUGH: u64 = 10_000;
@@ -26,18 +31,48 @@ const ENOUGH: u64 = 10_000;
 const LOST_PERCENT: u64 = 1;
 
 /// Which samples count.
-pub(super) fn filter(options: &args::Filters) -> Result<Filter> {
+pub(super) fn filter(options: &args::Filters, files: &[PathBuf]) -> Result<Filter> {
     let patterns = |texts: &[String]| texts.iter().map(|text| Pattern::new(text)).collect();
     let processors = joined(&options.processors);
     let processors = processors.map(|list| selection::parse_processors(&list));
+    let processors = processors.transpose()?;
+    if let Some(last) = processors.as_ref().and_then(|all| all.last()) {
+        exists(*last, files)?;
+    }
     Ok(Filter {
         sources: patterns(&options.source),
         processes: patterns(&options.process),
         modules: patterns(&options.module),
         symbols: patterns(&options.symbol),
-        processors: processors.transpose()?.map(|all| all.into_iter().collect()),
+        processors: processors.map(|all| all.into_iter().collect()),
         time: options.time.as_deref().map(filter::time).transpose()?,
     })
+}
+
+/// Refuses a processor that is in none of the recordings.
+fn exists(processor: u32, files: &[PathBuf]) -> Result<()> {
+    let mut most = 0;
+    for file in files {
+        most = most.max(Reader::open(file)?.metadata().processors);
+    }
+    match most.checked_sub(1) {
+        Some(last) if processor > last => Err(Error::usage(
+            format!("no recording has a processor {processor}"),
+            format!("The processors are 0 to {last}."),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// A warning if a recording is given more than once.
+pub(super) fn given_twice(files: &[PathBuf]) -> Option<String> {
+    let real = |file: &PathBuf| file.canonicalize().unwrap_or_else(|_| file.clone());
+    let mut known = HashSet::new();
+    let twice = files.iter().find(|file| !known.insert(real(file)))?;
+    Some(format!(
+        "{} is given more than once: its samples count each time",
+        twice.display()
+    ))
 }
 
 /// The keys of each table.
@@ -45,21 +80,24 @@ pub(super) fn tables(lists: &[String]) -> Result<Vec<Vec<Key>>> {
     let table = |list: &String| -> Result<Vec<Key>> {
         let mut keys = Vec::new();
         for name in list.split(',').map(str::trim) {
-            let key = Key::of(name).filter(|key| !keys.contains(key));
+            let key = Key::of(name);
+            if key.is_some_and(|key| keys.contains(&key)) {
+                return Err(Error::usage(
+                    format!("`--by {list}`: `{name}` is listed twice"),
+                    "Name each key once.",
+                ));
+            }
             keys.push(key.ok_or_else(|| {
                 let names: Vec<_> = Key::ALL.iter().map(|key| key.name()).collect();
-                Error::usage(
-                    format!("`--by {list}`: `{name}` is not a key, or is listed twice"),
-                    {
-                        let meant = did_you_mean(name, &names)
-                            .map_or_else(String::new, |meant| meant + " ");
-                        format!(
-                            "{meant}The keys are {}; for branches {}.",
-                            names.join(", "),
-                            branches::keys()
-                        )
-                    },
-                )
+                Error::usage(format!("`--by {list}`: `{name}` is not a key"), {
+                    let meant =
+                        did_you_mean(name, &names).map_or_else(String::new, |meant| meant + " ");
+                    format!(
+                        "{meant}The keys are {}; for branches {}.",
+                        names.join(", "),
+                        branches::keys()
+                    )
+                })
             })?);
         }
         Ok(keys)
@@ -171,7 +209,12 @@ pub(super) fn took_turns(sources: &[(String, f64)], what_then: &str) -> Option<S
     let (least, most) = parts.fold((f64::MAX, f64::MIN), |(least, most), part| {
         (part.min(least), part.max(most))
     });
-    let names: Vec<&str> = sources.iter().map(|(name, _)| name.as_str()).collect();
+    let names = sources.iter().take(TOLD_SOURCES);
+    let mut names: Vec<&str> = names.map(|(name, _)| name.as_str()).collect();
+    let more = format!("and {} more", sources.len().saturating_sub(TOLD_SOURCES));
+    if sources.len() > TOLD_SOURCES {
+        names.push(&more);
+    }
     let part = if format!("{least:.1}") == format!("{most:.1}") {
         format!("{least:.1} %")
     } else {
@@ -213,7 +256,7 @@ pub(super) struct OpenedModule {
 
 impl From<&Opened> for OpenedModule {
     fn from(opened: &Opened) -> Self {
-        let shown = |path: &std::path::PathBuf| path.display().to_string();
+        let shown = |path: &PathBuf| path.display().to_string();
         Self {
             module: opened.module.name.clone(),
             kind: opened.kind.name(),

@@ -103,12 +103,13 @@ pub(crate) fn run(options: &args::Annotate, output: &Output) -> Result<u8> {
         .place
         .as_deref()
         .map_or(Target::Hottest, Target::parse);
-    let filter = filters::filter(&options.filters)?;
-    let path = options.naming.path()?;
     let files = recordings(options);
+    let filter = filters::filter(&options.filters, &files)?;
+    let path = options.naming.path()?;
     let annotated = Annotated::read(&files, &target, &filter, &path)?;
     let status = filters::introduce(&annotated.recording, output);
-    let warnings = warnings(&annotated);
+    let mut warnings = warnings(&annotated);
+    warnings.extend(filters::given_twice(&files));
     for warning in &warnings {
         output.warn(warning);
     }

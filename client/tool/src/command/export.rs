@@ -62,8 +62,9 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u8> {
     let view = View::new(&gathered, title, format, options.source.as_deref())?;
     let bytes = write(&place, |mut out| export::write(&view, format, &mut out))?;
     let body = body(options, format, &view, &place, bytes);
-    if let Some(flaw) = &body.flaw {
-        output.warn(flaw);
+    let given_twice = filters::given_twice(&options.files);
+    for warning in body.flaw.iter().chain(&given_twice) {
+        output.warn(warning);
     }
     for warning in view.warnings() {
         output.warn(&warning);
@@ -72,7 +73,9 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u8> {
         output.note(&note);
     }
     if place != Place::Stdout {
-        output.result("export", modelled, &body, |body| text(body, &view))?;
+        output.result("export", modelled, &body, |body| {
+            output.width().fitted(&text(body, &view))
+        })?;
     }
     Ok(if body.flaw.is_some() { INCOMPLETE } else { 0 })
 }

@@ -5,7 +5,7 @@ pub(crate) mod branches;
 use crate::filters::times;
 use crate::output::{Output, seconds, thousands};
 use crate::shown::Shown;
-use crate::table::{self, Column, Width, table};
+use crate::table::{Column, Width, table};
 use crate::{Error, Result};
 use crate::{args, diff, filters};
 use halprof_profile::recording::{Metadata, Recording};
@@ -245,7 +245,8 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u8> {
         diff::run(options, (&report, &other), asked, output)?;
         return Ok(status);
     }
-    let warnings = filters::warnings(&report);
+    let mut warnings = filters::warnings(&report);
+    warnings.extend(filters::given_twice(&options.files));
     for warning in &warnings {
         output.warn(warning);
     }
@@ -299,7 +300,7 @@ fn query(options: &args::Report, csv: bool) -> Result<Query> {
     let all = csv || options.diff.is_some();
     Ok(Query {
         tables,
-        filter: filters::filter(&options.filters)?,
+        filter: filters::filter(&options.filters, &options.files)?,
         sort: match options.sort {
             args::Sorting::Samples => Sort::Samples,
             args::Sorting::Events => Sort::Events,
@@ -487,7 +488,8 @@ fn fields(part: &Part, row: &Row, head: &[&str], part_source: bool) -> Vec<Strin
 fn overview(report: &Report, options: &args::Report, width: Width) -> String {
     let named = report.symbols.iter().any(|opened| opened.kind.names());
     let key = if named { Key::Symbol } else { Key::Address };
-    let rest = "More: `--by module`, `line`, `address`, `process`, `thread`, `processor` or `core`; \
+    let rest = "More: `--by module`, `line`, `address`, `process`, `thread`, `processor`, `core` or \
+                `machine`; \
                 `--top 0` for every row; `halprof annotate FILE` for the instructions of a function.";
     let rest = format!("\n{}\n", width.prose(0, rest));
     let mut text = made(report, width) + &head(&report.recording, report.total.samples, width);
@@ -553,12 +555,7 @@ fn made(report: &Report, width: Width) -> String {
     let rows = rows.iter().filter(|(_, text)| !text.is_empty());
     let line = |(label, text): &(&str, String)| {
         let text = Shown(text).to_string();
-        let columns = if width == Width::WHOLE {
-            usize::MAX
-        } else {
-            68
-        };
-        format!("{label:<10}  {}\n", table::cut(columns, &text))
+        format!("{label:<10}  {}\n", width.left(12, &text))
     };
     rows.map(line).collect()
 }

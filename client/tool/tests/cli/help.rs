@@ -51,6 +51,24 @@ fn what_a_workload_is_has_help_of_its_own() {
 }
 
 #[test]
+fn what_is_measured_comes_before_models() {
+    for command in ["check", "stat", "record", "top"] {
+        let help = help(command);
+        let at = |heading: &str| help.find(&format!("\n{heading}:\n"));
+        let what = at("What").expect("a heading");
+        assert!(
+            at("Modelled machines").is_some_and(|models| models > what),
+            "{help}"
+        );
+        assert!(
+            at("How long and how often").is_none_or(|how| how > what),
+            "{help}"
+        );
+    }
+    assert!(help("report").contains("machine or source"));
+}
+
+#[test]
 fn a_machine_is_offered_where_there_is_something_to_measure() {
     for command in [
         "report", "script", "annotate", "export", "install", "man", "machines",

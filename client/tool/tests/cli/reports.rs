@@ -293,3 +293,75 @@ fn two_recordings_are_compared() {
     ]);
     assert!(same.stdout.contains("+0.00") && same.stdout.contains("chance"));
 }
+
+#[test]
+fn a_recording_that_is_given_twice_is_told() {
+    let recorded = Recorded::new(&[SOURCE], "instructions=1000000");
+    let folder = std::path::Path::new(recorded.file())
+        .parent()
+        .expect("a folder");
+    let again = folder.join("./a.rec");
+    let again = again.to_str().expect("UTF-8");
+    let told = "given more than once";
+    let warnings = recorded.report(&[again])["warnings"].to_string();
+    assert!(warnings.contains(told), "{warnings}");
+    assert!(!recorded.report(&[])["warnings"].to_string().contains(told));
+    let out = folder.join("out");
+    let out = out.to_str().expect("UTF-8");
+    let export = ["export", recorded.file(), again, "-f", "folded", "-o", out];
+    let ran = halprof(&export);
+    assert!(ran.stderr.contains(told), "{}", ran.stderr);
+}
+
+#[test]
+fn what_is_not_there_is_refused() {
+    let recorded = Recorded::new(&[SOURCE], "instructions=1000000");
+    let file = recorded.file();
+    for (arguments, told) in [
+        (
+            &["report", file, "-C", "99"][..],
+            "no recording has a processor 99",
+        ),
+        (
+            &["script", file, "-C", "0-99"],
+            "no recording has a processor 99",
+        ),
+        (
+            &["report", file, "--by", "symbol", "--symbols", "/no/such"],
+            "`/no/such` is not a folder",
+        ),
+        (
+            &["annotate", file, "--symbols", "/tmp;/no/such"],
+            "`/no/such` is not a folder",
+        ),
+        (
+            &["report", file, "--by", "module,module"],
+            "`module` is listed twice",
+        ),
+        (&["report", file, "--by", "modul"], "Did you mean `module`?"),
+    ] {
+        let ran = halprof(arguments);
+        assert_eq!(ran.status, 2, "{arguments:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(told), "{}", ran.stderr);
+    }
+    for store in [
+        "srv*/no/such",
+        "cache*/no/such;srv*https://example.com/symbols",
+    ] {
+        recorded.report(&["--symbols", store]);
+    }
+}
+
+#[test]
+fn many_sources_in_turns_are_not_all_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("a.rec");
+    let file = file.to_str().expect("UTF-8");
+    let ran = halprof(&["--machine", "skylake", "record", "-e", "all", "-o", file]);
+    for told in [&ran, &halprof(&["report", file])] {
+        let line = told.stderr.lines().find(|line| line.contains("took turns"));
+        let (_, names) = line.expect("a warning").rsplit_once(": ").expect("names");
+        assert_eq!(names.split(", ").count(), 6, "{names}");
+        assert!(names.contains(" more"), "{names}");
+    }
+}

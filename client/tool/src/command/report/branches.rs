@@ -119,7 +119,7 @@ pub(super) fn wanted(lists: &[String]) -> Result<Option<Vec<By>>> {
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         By::parse(&keys).ok_or_else(|| {
             Error::usage(
-                format!("`--by {list}` is no table of branches"),
+                format!("`--by {list}` is not a table of branches"),
                 "Give `edge` or `path`, alone or with how to tell places apart: `edge,address`, `edge,line`, `edge,symbol` or `edge,module`.",
             )
         })
@@ -139,7 +139,7 @@ pub(super) fn run(options: &args::Report, tables: Vec<By>, output: &Output) -> R
     }
     let query = Query {
         tables,
-        filter: filters::filter(&options.filters)?,
+        filter: filters::filter(&options.filters, &options.files)?,
         order: match options.sort {
             args::Sorting::Samples | args::Sorting::Events => Order::Taken,
             args::Sorting::Mispredicted => Order::Mispredicted,
@@ -150,7 +150,8 @@ pub(super) fn run(options: &args::Report, tables: Vec<By>, output: &Output) -> R
     };
     let branches = Branches::read(&options.files, &query, &options.naming.path()?)?;
     let status = filters::introduce(&branches.recording, output);
-    let warnings = warnings(&branches);
+    let mut warnings = warnings(&branches);
+    warnings.extend(filters::given_twice(&options.files));
     for warning in &warnings {
         output.warn(warning);
     }
