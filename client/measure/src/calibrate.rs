@@ -4,6 +4,8 @@
 //! little. The guidance is Intel's for event-based sampling: about a thousand samples a second,
 //! about ten thousand in total.
 
+use crate::thousands;
+
 /// Samples a second on each busy processor, of all sources together, that disturb little.
 pub const RATE: u64 = 1_000;
 /// Above this many samples a second a processor is disturbed. The value is Linux perf's default
@@ -141,16 +143,20 @@ impl std::fmt::Display for Advice {
         match self {
             Self::TooMany { rate } => write!(
                 f,
-                "{rate} samples a second on one processor are more than {RATE_MAX}: interrupts disturb what is measured; \
-                 use longer periods, or --calibrate"
+                "{} samples a second on one processor are more than {}: interrupts disturb what is measured; \
+                 use longer periods, or --calibrate",
+                thousands(*rate),
+                thousands(RATE_MAX)
             ),
             Self::TooFew { samples: 0, .. } => f.write_str(
                 "no samples: use shorter periods, measure for longer, or use --calibrate",
             ),
             Self::TooFew { samples, seconds } => write!(
                 f,
-                "{samples} samples are fewer than {SAMPLES}: a share of them is off by up to {:.1} % (95 %); \
+                "{} samples are fewer than {}: a share of them is off by up to {:.1} % (95 %); \
                  measure for about {seconds} s",
+                thousands(*samples),
+                thousands(SAMPLES),
                 share_error(*samples).unwrap_or(100.0)
             ),
         }

@@ -75,6 +75,14 @@ pub fn parse_list(list: &str, items: &mut Vec<Item>) -> Result<()> {
             next += 1;
             part = rest.trim_start();
         }
+        if let Some((_, behind)) = part
+            .split_once('}')
+            .filter(|(_, behind)| !behind.is_empty())
+        {
+            let why =
+                format!("`{behind}` behind a group; a filter or a period is for each source in it");
+            return Err(bad_list(list, &why));
+        }
         let (text, closes) = match part.strip_suffix('}') {
             Some(rest) => (rest.trim_end(), true),
             None => (part, false),

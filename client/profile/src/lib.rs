@@ -17,7 +17,6 @@ pub mod branches;
 pub mod export;
 pub mod inventory;
 pub mod marks;
-mod number;
 #[expect(
     clippy::cast_precision_loss,
     reason = "rates, and places in a picture, are never exact"
@@ -29,4 +28,4 @@ pub mod script;
 pub mod simulation;
 pub mod symbols;
 
-pub use number::thousands;
+pub use halprof_measure::thousands;

@@ -186,7 +186,7 @@ pub(crate) const CODES: &[Code] = &[
     code("not-configured", 4, REPORT, "The session has no sources yet.", &["a client that sends requests in the wrong order"], ""),
     code("not-sampling", 4, REPORT, "The session counts and does not sample, so it has no samples.", &["a client that sends requests in the wrong order"], ""),
     code("source-not-in-session", 4, "Name it with `-e`.", "The session does not have this source.", &["a client that sets the interval of a source it does not measure"], ""),
-    code("unavailable", 4, "", "This is not available here, whoever asks.",
+    code("unavailable", 4, "", "This is not available here, whatever rights the user has.",
         &["a program after `--` on a modelled machine, which runs workloads only", "a workload on silicon", "`install`, `start`, `stop` or `uninstall` on a system other than Windows"],
         "The hint beside the error says what to do instead."),
     code("access-denied", 4, "Run it from an elevated prompt (Run as administrator).", "Measuring requires administrator rights.",

@@ -1,6 +1,7 @@
 //! The requested periods and those in use, and what to say if they differ.
 
 use crate::choice::Choice;
+use crate::output::thousands;
 use halprof_measure::Settled;
 use halprof_measure::selection::Chosen;
 use schemars::JsonSchema;
@@ -78,21 +79,25 @@ pub(super) fn notes<'a>(
             let unit = if period.time { " x 100 ns" } else { "" };
             format!(
                 "{}: a period of {}{unit} is outside its limits; {}{unit} was used",
-                period.source, period.requested, period.used
+                period.source,
+                thousands(period.requested),
+                thousands(period.used)
             )
         });
     let by_core = periods.clone().filter(|period| period.by_core_cycles);
     let by_core = by_core.map(|period| {
         format!(
             "{}: time is sampled by core cycles, one sample every {}; halted time is not sampled, and a faster core is sampled more often",
-            period.source, period.events
+            period.source,
+            thousands(period.events)
         )
     });
     let by_cycles = periods.filter(|period| period.by_reference_cycles);
     let by_cycles = by_cycles.map(|period| {
         format!(
             "{}: time was sampled by reference cycles, one sample every {}; halted time is not sampled",
-            period.source, period.events
+            period.source,
+            thousands(period.events)
         )
     });
     clamped.chain(by_cycles).chain(by_core).collect()

@@ -210,6 +210,17 @@ fn processors_are_ranges() {
     assert!(parse_processors("0-4294967295").expect("bounded").len() < 3000);
 }
 
+#[test]
+fn what_stands_behind_a_group_is_named() {
+    for (text, wanted) in [
+        ("{A,B}:u", "`:u` behind a group"),
+        ("{A}B", "`B` behind a group"),
+    ] {
+        let error = list(text).expect_err(text).to_string();
+        assert!(error.contains(wanted), "{error}");
+    }
+}
+
 proptest! {
     #[test]
     fn any_text_is_answered(text in ".{0,40}") {

@@ -54,12 +54,24 @@ pub(crate) fn run(
     if options.shell == Shell::PowerShell {
         script = script.replacen(PARAMETERS, &format!("{PARAMETERS}{}", values(&names)), 1);
     }
+    if options.shell == Shell::Fish {
+        script += &topics(&names);
+    }
     let body = Body {
         shell: options.shell.to_string(),
         script,
     };
     output.result("completions", false, &body, |body| body.script.clone())?;
     Ok(0)
+}
+
+/// The topics of `explain` for fish, whose script has no values of arguments without an option.
+fn topics(names: &[Names]) -> String {
+    let topics = names.iter().find(|(id, _)| *id == "topic");
+    let topics = topics.map_or(String::new(), |(_, topics)| topics.join(" "));
+    format!(
+        "complete -c halprof -n \"__fish_halprof_using_subcommand explain\" -f -a \"{topics}\"\n"
+    )
 }
 
 /// The beginning of the script for PowerShell.

@@ -344,17 +344,12 @@ fn sections(machine: &Machine, catalog: &Catalog, source: &Source) -> Vec<Sectio
         "events"
     };
     let note = source.note.as_str();
-    let mut sections = vec![section(
-        "Names",
-        format!(
-            "{}, {}, {:#x}",
-            source.name.as_str(),
-            source.symbol.as_str(),
-            source.id
-        ),
-    )];
+    let mut names = vec![source.name.as_str(), source.symbol.as_str()];
+    names.dedup();
+    let names = format!("{}, {:#x}", names.join(", "), source.id);
+    let mut sections = vec![section("Names", names)];
     if !note.is_empty() {
-        sections.push(section("To know", note));
+        sections.push(section("Note", note));
     }
     if has(Source::APPROXIMATES) {
         sections.push(section(

@@ -215,7 +215,9 @@ impl Branching {
         };
         if let Some(wrong) = depth.filter(|depth| ![8, 16, 32].contains(depth)) {
             return Err(Error::usage(
-                format!("`--branches={wrong}` is no number of branches"),
+                format!(
+                    "`--branches={wrong}`: {wrong} branches cannot be recorded for each sample"
+                ),
                 "Give 8, 16 or 32, or no number for as many as the processors record.",
             ));
         }
@@ -230,7 +232,7 @@ impl Branching {
             let Some((_, bit)) = found else {
                 let names: Vec<&str> = KINDS.iter().chain(&MODES).map(|(name, _)| *name).collect();
                 return Err(Error::usage(
-                    format!("`--branch-filter`: `{name}` is no kind of branch"),
+                    format!("`--branch-filter`: `{name}` is not a kind of branch"),
                     format!("The kinds are {}.", names.join(", ")),
                 ));
             };
@@ -640,7 +642,7 @@ fn text(body: &Body, width: Width) -> String {
         Column::number("pass"),
     ];
     let periods = table(width, &columns, body.periods.iter().map(row));
-    let mut text = format!("{}\n\n{periods}\n", summary(body));
+    let mut text = format!("{}\n\n{periods}\n", width.fitted(&summary(body)));
     for (cause, n) in &body.lost {
         let events = body.lost_events.get(cause).copied().unwrap_or(0);
         if *n != 0 {
@@ -651,10 +653,10 @@ fn text(body: &Body, width: Width) -> String {
             );
         }
     }
-    text += &format!(
+    let handler = format!(
         "interrupt handler: {} total, {:.2} % of the processors' time\n",
         seconds(body.handler_ns),
         body.handler_share * 100.0
     );
-    text
+    text + &width.fitted(&handler)
 }

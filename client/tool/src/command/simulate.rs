@@ -4,7 +4,7 @@ mod mca;
 mod rows;
 mod target;
 
-use crate::output::Output;
+use crate::output::{Output, thousands};
 use crate::runner::watch_for_interrupt;
 use crate::step::range::{Outcome, Suspended};
 use crate::{Error, Result, args};
@@ -214,8 +214,9 @@ fn warnings(
     let mut warnings = Vec::new();
     if outcome.limited {
         warnings.push(format!(
-            "{max_steps} steps were not enough: the program was ended, and the counts are of the \
-             part until then; `--max-steps` allows more"
+            "{} steps were not enough: the program was ended, and the counts are of the \
+             part until then; `--max-steps` allows more",
+            thousands(max_steps)
         ));
     }
     if outcome.replaced {
@@ -233,14 +234,15 @@ fn warnings(
         warnings.push(format!(
             "{} jumps led out of the range and did not come back soon: what came after them is \
              not counted",
-            outcome.lost
+            thousands(outcome.lost)
         ));
     }
     let unknown: u64 = lines.iter().map(|line| line.counts.unknown).sum();
     if unknown != 0 {
         warnings.push(format!(
-            "the addresses of {unknown} gathers and scatters are not known: caches and alignment \
-             are without them"
+            "the addresses of {} gathers and scatters are not known: caches and alignment \
+             are without them",
+            thousands(unknown)
         ));
     }
     if target.symbol.is_none() {

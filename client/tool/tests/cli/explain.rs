@@ -183,3 +183,10 @@ fn no_line_is_wider_than_a_terminal() {
         assert!(widest <= Some(80), "{text}");
     }
 }
+
+#[test]
+fn a_name_is_given_once() {
+    let value = on("hybrid", "FixedTopdownSlots");
+    let names = section(&value, "Names");
+    assert_eq!(names.matches("FixedTopdownSlots").count(), 1, "{names}");
+}

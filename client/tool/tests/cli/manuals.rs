@@ -176,6 +176,8 @@ fn fish_completes_commands_and_options() {
     assert!(said(&offered).starts_with("doctor"), "{}", said(&offered));
     let options = said(&offer("halprof stat --per").expect("fish"));
     assert!(options.contains("--per-cpu"), "{options}");
+    let topics = said(&offer("halprof explain samp").expect("fish"));
+    assert!(topics.starts_with("sampling"), "{topics}");
 }
 
 /// A script contains the names of one machine, and with `--events` its vendor's.

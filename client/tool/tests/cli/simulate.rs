@@ -155,7 +155,7 @@ fn too_many_steps_are_told_and_end_the_program() {
     assert_eq!(value["steps"], 1000);
     assert_eq!(column(&value, "executions").iter().sum::<u64>(), 1000);
     let warning = value["warnings"][0].as_str().unwrap_or_default();
-    assert!(warning.contains("1000 steps were not enough"), "{value}");
+    assert!(warning.contains("1,000 steps were not enough"), "{value}");
 }
 
 #[test]

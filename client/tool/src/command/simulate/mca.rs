@@ -48,7 +48,7 @@ pub(super) fn asked(model: &str) -> Result<String> {
     };
     cpu.filter(plain).map(str::to_owned).ok_or_else(|| {
         Error::usage(
-            format!("`--model {model}` is no model"),
+            format!("`--model {model}` is not a model"),
             "`--model mca:CPU`, with a processor that llvm-mca knows, for example `mca:skylake`.",
         )
     })
