@@ -118,7 +118,7 @@ impl Fit {
     /// The fewest columns at which it can be read.
     const fn very_least(self) -> usize {
         match self {
-            Self::Wrapped(_) | Self::Cut(_) => 8,
+            Self::Wrapped(_) | Self::Cut(_) => 6,
             Self::Whole | Self::Extra => usize::MAX,
         }
     }

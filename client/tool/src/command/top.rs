@@ -145,7 +145,7 @@ impl Top {
             &self.state.processors,
             None,
         ) {
-            text += &format!("\n{value} {name}");
+            text += &width.fitted(&format!("\n{value} {name}"));
         }
         text + "\n"
     }

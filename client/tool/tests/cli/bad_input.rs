@@ -2,6 +2,7 @@
 //! behind?
 
 use crate::cli::support::{halprof, json, refused};
+use halprof_measure::thousands;
 use std::fmt::Write;
 use std::path::PathBuf;
 use tempfile::TempDir;
@@ -225,7 +226,8 @@ fn a_period_outside_the_limits_is_told_with_the_one_used() {
             let used = period["used"].as_u64().expect("a number");
             assert_ne!(used, requested);
             let words = halprof(&arguments).stderr;
-            assert!(words.contains(&used.to_string()), "{source}: {words}");
+            let shown = thousands(used);
+            assert!(words.contains(&shown), "{source}: {words}");
         }
     }
     let inside = json(&["--machine", "skylake", "stat", "-e", "ProfileTime:20000"]);

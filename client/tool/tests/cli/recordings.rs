@@ -107,7 +107,7 @@ fn an_interval_outside_the_limits_is_told() {
         ),
         (&4096.into(), &true.into())
     );
-    assert!(halprof(&arguments).stderr.contains("4096"));
+    assert!(halprof(&arguments).stderr.contains("4,096 was used"));
 }
 
 #[test]
