@@ -25,30 +25,30 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use text::{borrowed, lent, lent_mut};
 
-/// The version of this interface: `halprof_open` takes it.
+/// The version of this interface, for `halprof_open`.
 pub const HALPROF_ABI: u32 = 1;
-/// What was asked for is done.
+/// The function succeeded.
 pub const HALPROF_OK: i32 = 0;
-/// It is not: see `halprof_error`.
+/// The function failed: see `halprof_error`.
 pub const HALPROF_FAILED: i32 = -1;
 
-/// Counts come from the best way that works.
+/// Use the best method that works.
 pub const HALPROF_BEST: u32 = 0;
-/// Of the thread alone, by Windows' thread profiling.
+/// Counts of the thread alone, from Windows' thread profiling.
 pub const HALPROF_THREAD_PROFILING: u32 = 1;
-/// Of the thread alone, by RDPMC between two context switches.
+/// Counts of the thread alone, from RDPMC between two context switches.
 pub const HALPROF_RDPMC: u32 = 2;
-/// Of whole processors.
+/// Counts of whole processors.
 pub const HALPROF_PROCESSORS: u32 = 3;
 
-/// A report as a table for people.
+/// A report as a text table.
 pub const HALPROF_TABLE: u32 = 0;
-/// A report as CSV, with a head.
+/// A report as CSV, with a header line.
 pub const HALPROF_CSV: u32 = 1;
 /// A report as one JSON object.
 pub const HALPROF_JSON: u32 = 2;
 
-/// Marks on it are none.
+/// Not a channel: marks on it are ignored.
 pub const HALPROF_NO_CHANNEL: u32 = u32::MAX;
 
 /// How often an empty region is measured when a thread begins.
@@ -57,7 +57,7 @@ const CALIBRATIONS: usize = 64;
 /// A machine, and what is counted on it. Any thread may use it.
 pub struct Halprof(Mutex<Inner>);
 
-/// The regions of one thread, which alone may use it.
+/// The regions of one thread, which only that thread may use.
 pub struct HalprofThread {
     // Dropped first: it borrows from what is declared after it.
     thread: Thread<'static>,
@@ -66,30 +66,30 @@ pub struct HalprofThread {
     owner: ThreadId,
 }
 
-/// What the passages through one region counted of one source. `mode` and `deviation` are
-/// meaningless where their flags are 0.
+/// The counts of one source over the passages through one region. `mode` and `deviation` are
+/// meaningless if their flags are 0.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct HalprofRow {
-    /// Set by the caller: how long its structure is, `sizeof(halprof_row)`.
+    /// Set by the caller to the length of its structure, `sizeof(halprof_row)`.
     pub size: u32,
-    /// Whether some value came twice.
+    /// Whether any value occurs twice.
     pub has_mode: u8,
     /// Whether there was more than one passage.
     pub has_deviation: u8,
     /// 0.
     pub reserved: [u8; 2],
-    /// Passages, the culled ones included.
+    /// The number of passages, including the culled ones.
     pub n: u64,
-    /// How many were left out as anomalous; all that follows is of the others.
+    /// How many were left out as anomalous; all following fields describe the others.
     pub culled: u64,
-    /// The least.
+    /// The smallest value.
     pub min: u64,
-    /// The middle one.
+    /// The median.
     pub median: u64,
-    /// The most frequent.
+    /// The most frequent value.
     pub mode: u64,
-    /// What was taken away from each for measuring it.
+    /// What was subtracted from each passage as the cost of measuring.
     pub overhead: u64,
     /// The mean.
     pub mean: f64,
@@ -99,7 +99,7 @@ pub struct HalprofRow {
     pub trimmed_mean: f64,
 }
 
-/// What an overflow recorded.
+/// One sample, recorded at an overflow.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct HalprofSample {
@@ -107,7 +107,7 @@ pub struct HalprofSample {
     pub timestamp: u64,
     /// The address of the instruction, or 0.
     pub address: u64,
-    /// Events that it stands for.
+    /// The number of events that it stands for.
     pub period: u64,
     /// The process.
     pub process: u32,
@@ -115,9 +115,9 @@ pub struct HalprofSample {
     pub thread: u32,
     /// The processor.
     pub processor: u32,
-    /// The source: its place in the list that was chosen.
+    /// The source: its index in the list that was chosen.
     pub source: u32,
-    /// 1 for user mode, 2 for kernel mode, 0 where that is not known.
+    /// 1 for user mode, 2 for kernel mode, 0 if it is not known.
     pub mode: u32,
     /// 0.
     pub reserved: u32,
@@ -205,21 +205,21 @@ pub extern "C" fn halprof_abi() -> u32 {
     HALPROF_ABI
 }
 
-/// Why the last function that failed on this thread did so, with what to do. Never NULL; valid
-/// until the next function fails.
+/// Why the last function that failed on this thread failed, and what to do about it. Never NULL;
+/// valid until the next failure on this thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn halprof_error() -> *const c_char {
     errors::text()
 }
 
-/// The same as a name that programs may compare, such as "does-not-fit".
+/// The same as a stable name that programs may compare, such as "does-not-fit".
 #[unsafe(no_mangle)]
 pub extern "C" fn halprof_error_code() -> *const c_char {
     errors::code()
 }
 
 /// Opens a machine: the name of a model, the path of a CPUID dump, or NULL for the installed driver
-/// (elsewhere than on Windows: for the model `skylake`). `abi` is `HALPROF_ABI`.
+/// (on systems other than Windows, NULL stands for the model `skylake`). `abi` is `HALPROF_ABI`.
 ///
 /// # Safety
 /// `machine` is NULL or ends with a 0; `*opened` is valid for a write.
@@ -257,7 +257,7 @@ pub unsafe extern "C" fn halprof_open(
     })
 }
 
-/// Stops what is counted, and closes the machine. Fails while threads have regions.
+/// Stops counting and closes the machine. Fails while any thread has regions.
 ///
 /// # Safety
 /// `halprof` is from `halprof_open`, is used by nobody else, and if this succeeds by nobody again.
@@ -275,7 +275,7 @@ pub unsafe extern "C" fn halprof_close(halprof: *mut Halprof) -> i32 {
     })
 }
 
-/// 1 where the machine is a model, and no silicon; else 0.
+/// 1 if the machine is a model, otherwise 0.
 ///
 /// # Safety
 /// `halprof` is NULL or from `halprof_open`.
@@ -318,7 +318,8 @@ pub unsafe extern "C" fn halprof_choose(
     })
 }
 
-/// The name of a chosen source, counted from 0; NULL behind the last. Valid until the next choice.
+/// The name of a chosen source, by its index from 0; NULL after the last. Valid until the next
+/// `halprof_choose`.
 ///
 /// # Safety
 /// `halprof` is NULL or from `halprof_open`.
@@ -334,7 +335,8 @@ pub unsafe extern "C" fn halprof_source(halprof: *const Halprof, index: usize) -
     name.map_or(ptr::null(), |name| name.as_ptr())
 }
 
-/// Starts to count what was chosen, for `halprof_read` and for regions: `HALPROF_BEST` or a way.
+/// Starts counting the chosen sources, for `halprof_read` and for regions; `method` is
+/// `HALPROF_BEST` or one of the methods after it.
 ///
 /// # Safety
 /// `halprof` is from `halprof_open`.
@@ -363,7 +365,7 @@ pub unsafe extern "C" fn halprof_start(halprof: *mut Halprof, method: u32) -> i3
     })
 }
 
-/// How it counts: a way of `halprof_start`, or 0 where nothing is counted.
+/// The method in use, as for `halprof_start`; 0 if nothing is counted.
 ///
 /// # Safety
 /// `halprof` is NULL or from `halprof_open`.
@@ -403,10 +405,10 @@ pub unsafe extern "C" fn halprof_read(
     })
 }
 
-/// Reads a last time, and stops. Fails while threads have regions; their report stays.
+/// Reads a last time and stops counting. Fails while any thread has regions; their report stays.
 ///
 /// # Safety
-/// As `halprof_read`; `counts` may be NULL where `length` is 0.
+/// As for `halprof_read`; `counts` may be NULL if `length` is 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn halprof_stop(
     halprof: *mut Halprof,
@@ -428,8 +430,8 @@ pub unsafe extern "C" fn halprof_stop(
     })
 }
 
-/// Gives a modelled machine an amount of work, and lets it do it: "instructions=1000000,cycles=2000000".
-/// A real machine has work of its own, and refuses this.
+/// Runs a workload to its end on a modelled machine: "instructions=1000000,cycles=2000000". A real
+/// machine refuses this.
 ///
 /// # Safety
 /// `halprof` is from `halprof_open`; `workload` ends with a 0.
@@ -448,7 +450,7 @@ pub unsafe extern "C" fn halprof_workload(halprof: *mut Halprof, workload: *cons
     })
 }
 
-/// Starts to sample what was chosen, every `period` events of each; 0 for their defaults.
+/// Starts sampling the chosen sources, each every `period` events; 0 for their default periods.
 ///
 /// # Safety
 /// `halprof` is from `halprof_open`.
@@ -471,8 +473,8 @@ pub unsafe extern "C" fn halprof_sample_start(halprof: *mut Halprof, period: u64
     })
 }
 
-/// Takes one sample, the oldest that is known: `*taken` is 1, or 0 where there is none now. `size`
-/// is `sizeof(halprof_sample)`. What is not taken within two seconds may be lost.
+/// Takes the oldest available sample: `*taken` is 1, or 0 if there is none now. `size` is
+/// `sizeof(halprof_sample)`. Samples that are not taken within two seconds may be lost.
 ///
 /// # Safety
 /// `halprof` is from `halprof_open`; `sample` is valid for writes of `size` bytes, `taken` of one
@@ -504,8 +506,8 @@ pub unsafe extern "C" fn halprof_sample_take(
     })
 }
 
-/// Stops to sample. `*lost` is how many samples were lost; `lost` may be NULL. Samples that were not
-/// taken are gone.
+/// Stops sampling. `*lost` is the number of lost samples; `lost` may be NULL. Samples that were not
+/// taken are discarded.
 ///
 /// # Safety
 /// `halprof` is from `halprof_open`; `lost` is NULL or valid for a write.
@@ -526,8 +528,8 @@ pub unsafe extern "C" fn halprof_sample_stop(halprof: *mut Halprof, lost: *mut u
     })
 }
 
-/// Begins the regions of the calling thread, under a name for the report, and measures what
-/// measuring costs.
+/// Begins the regions of the calling thread, under a name for the report, and measures the cost of
+/// measuring.
 ///
 /// # Safety
 /// `halprof` is from `halprof_open`; `name` ends with a 0; `*begun` is valid for a write.
@@ -574,7 +576,7 @@ pub unsafe extern "C" fn halprof_thread_begin(
     })
 }
 
-/// Ends the regions of the thread; what they counted is in the report then.
+/// Ends the regions of the thread; their counts are then in the report.
 ///
 /// # Safety
 /// `thread` is from `halprof_thread_begin`, and if this succeeds is not used again.
@@ -589,7 +591,7 @@ pub unsafe extern "C" fn halprof_thread_end(thread: *mut HalprofThread) -> i32 {
     })
 }
 
-/// Enters a region. Regions may nest, and overlap: `*passage` says which one is left.
+/// Enters a region. Regions may nest and overlap: `*passage` identifies the one to leave.
 ///
 /// # Safety
 /// `thread` is from `halprof_thread_begin`; `region` ends with a 0; `passage` is valid for a write.
@@ -619,7 +621,7 @@ pub unsafe extern "C" fn halprof_enter(
     })
 }
 
-/// Leaves it.
+/// Leaves the region of a passage.
 ///
 /// # Safety
 /// `thread` is from `halprof_thread_begin`.
@@ -637,7 +639,7 @@ pub unsafe extern "C" fn halprof_leave(thread: *mut HalprofThread, passage: u32)
     })
 }
 
-/// What one region of one thread that has ended counted of one source, which may be
+/// The counts of one source in one region of one thread that has ended; the source may be
 /// "time-stamp ticks". `row->size` is `sizeof(halprof_row)`.
 ///
 /// # Safety
@@ -675,8 +677,8 @@ pub unsafe extern "C" fn halprof_row_of(
     })
 }
 
-/// The report of all threads that have ended: `HALPROF_TABLE`, `HALPROF_CSV` or `HALPROF_JSON`.
-/// The text is the caller's: `halprof_free`.
+/// The report on all threads that have ended, as `HALPROF_TABLE`, `HALPROF_CSV` or `HALPROF_JSON`.
+/// The caller owns the text and frees it with `halprof_free`.
 ///
 /// # Safety
 /// `halprof` is from `halprof_open`; `*text` is valid for a write.
@@ -703,9 +705,9 @@ pub unsafe extern "C" fn halprof_report(
     })
 }
 
-/// The channel of this name, for `halprof_mark`: ask once, and keep it. It needs no machine.
-/// `HALPROF_NO_CHANNEL` where no recorder listens, such as `halprof timeline -- PROGRAM`, and where
-/// the name is refused: see `halprof_error`.
+/// The channel of this name, for `halprof_mark`: ask once and keep it. No machine is needed.
+/// `HALPROF_NO_CHANNEL` if no recorder such as `halprof timeline -- PROGRAM` is attached, or if the
+/// name is refused: see `halprof_error`.
 ///
 /// # Safety
 /// `name` is NULL or ends with a 0.
@@ -720,14 +722,14 @@ pub unsafe extern "C" fn halprof_channel(name: *const c_char) -> u32 {
     number
 }
 
-/// Marks that something happens now, with a value that says what: the time-stamp counter and a few
-/// stores, and no system call. Any thread may call it; a handler of a signal may not.
+/// Marks that something happens now, with a value that identifies it. It takes RDTSC and a few
+/// stores, and no system call. Any thread may call it, but not a signal handler.
 #[unsafe(no_mangle)]
 pub extern "C" fn halprof_mark(channel: u32, value: u64) {
     Channel::of_number(channel).mark(value);
 }
 
-/// Frees a text that a function has given away; NULL is nothing.
+/// Frees a text that a function returned; NULL is ignored.
 ///
 /// # Safety
 /// `text` is NULL or from `halprof_report`, and is not used again.

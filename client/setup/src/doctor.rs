@@ -22,36 +22,36 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::request::machine::{Machine, Processor};
 
-/// How much a finding matters.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// Nothing in the way.
+    /// No obstacle.
     Ok,
-    /// Measuring works; results need care.
+    /// Measuring works, but results need care.
     Warning,
-    /// Nothing can be measured until this is gone.
+    /// Nothing can be measured until this is fixed.
     Problem,
-    /// It could not be found out.
+    /// It could not be determined.
     Unknown,
 }
 
-/// One thing that was looked at.
+/// One check and its result.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Check {
     /// The stable name.
     pub name: &'static str,
-    /// How much it matters.
+    /// The severity.
     pub state: State,
-    /// What was looked at.
+    /// What was checked.
     pub looked_at: &'static str,
     /// What was found.
     pub result: String,
-    /// What that does to a measurement, where it does anything.
+    /// Its effect on a measurement, if it has one.
     pub consequence: Option<String>,
     /// What to do about it.
     pub remedy: Option<String>,
-    /// The error code that a measurement would end with; `halprof explain` tells more of it.
+    /// The error code that a measurement would end with; `halprof explain` describes it.
     pub code: Option<&'static str>,
 }
 

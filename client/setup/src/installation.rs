@@ -17,33 +17,33 @@ use crate::windows::installation as platform;
 #[cfg(windows)]
 pub use crate::windows::installation::beside_the_tool;
 
-/// What an installation came to.
+/// The result of an installation.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Installed {
     /// The device instance, such as `ROOT\HALPROF\0000`.
     pub device: String,
-    /// The install file's name in the driver store, such as `oem12.inf`, where Windows tells it.
+    /// The INF file's name in the driver store, such as `oem12.inf`, if Windows reports it.
     pub package: Option<String>,
-    /// Whether the device node is new; it is not where the driver was updated.
+    /// Whether the device node is new; false if the driver was updated.
     pub created: bool,
     /// Whether Windows asks for a restart before the driver runs.
     pub restart: bool,
 }
 
-/// What a removal came to. All is empty where nothing was installed.
+/// The result of a removal. Everything is empty if nothing was installed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Removed {
-    /// The device instances that are gone.
+    /// The device instances that were removed.
     pub devices: Vec<String>,
-    /// The install files that are gone from the driver store.
+    /// The INF files that were removed from the driver store.
     pub packages: Vec<String>,
-    /// Whether the driver's service was there.
+    /// Whether the driver's service existed.
     pub service: bool,
     /// Whether Windows asks for a restart to finish.
     pub restart: bool,
 }
 
-/// What starting or stopping the driver came to.
+/// The result of starting or stopping the driver.
 #[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Switched {
     /// The device instances.

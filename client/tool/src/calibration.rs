@@ -18,17 +18,17 @@ const TRY_NS: u64 = 1_000_000_000;
 /// The number of tries if a rate is requested but no number of tries.
 const TRIES_FOR_RATE: u32 = 1;
 
-/// What was tried, and what came of it.
+/// The tries, and their result.
 #[derive(JsonSchema, Serialize)]
 pub(super) struct Calibration {
     rate: u64,
     samples: Option<u64>,
     tries: Vec<Try>,
-    /// Whether each pass's last try agrees with the one before.
+    /// Whether each pass's last try agrees with its previous one.
     settled: bool,
 }
 
-/// One run without samples.
+/// One run without sampling.
 #[derive(JsonSchema, Serialize)]
 struct Try {
     pass: u32,
@@ -36,7 +36,7 @@ struct Try {
     sources: Vec<Tried>,
 }
 
-/// What one source came to in a try.
+/// The counts and the period of one source in a try.
 #[derive(JsonSchema, Serialize)]
 struct Tried {
     source: String,
@@ -44,7 +44,7 @@ struct Tried {
     events: u128,
     /// The period chosen, within the source's limits.
     period: u64,
-    /// Samples that it would have given.
+    /// Samples that this period would have given.
     samples: u128,
 }
 

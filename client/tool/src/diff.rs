@@ -32,7 +32,7 @@ struct TableBody {
 
 #[derive(JsonSchema, Serialize)]
 struct PartBody {
-    /// Null where `source` is one of the keys.
+    /// Null if `source` is one of the keys.
     source: Option<String>,
     rows: Vec<RowBody>,
 }
@@ -44,9 +44,9 @@ struct RowBody {
     keys: Map<String, Json>,
     before: Side,
     after: Side,
-    /// Of its share, in percentage points.
+    /// The change of its share, in percentage points.
     change: f64,
-    /// Chance alone does not explain the change, all rows considered.
+    /// Chance alone does not explain the change, given the number of rows.
     clear: bool,
 }
 

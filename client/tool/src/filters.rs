@@ -244,7 +244,7 @@ pub(super) fn times(n: u64) -> String {
     }
 }
 
-/// What the symbols of a module came from.
+/// Where the symbols of a module came from.
 #[derive(Debug, JsonSchema, Serialize)]
 pub(super) struct OpenedModule {
     module: String,

@@ -24,18 +24,18 @@ struct Row {
     name: String,
     unit: String,
     note: String,
-    /// What the ratio is multiplied with; 1 for a formula.
+    /// The factor of the ratio; 1 for a formula.
     scale: f64,
     above: Vec<Part>,
     below: Vec<Part>,
-    /// The formula, where it is no ratio; its parts are then `parts`.
+    /// The formula, if it is no ratio; its terms are then `parts`.
     formula: Option<String>,
     parts: Vec<Part>,
-    /// Shown only where it is asked for.
+    /// Shown only on request.
     asked: bool,
-    /// This machine counts all that it needs, on one type of core at least.
+    /// Whether this machine can count everything that it needs, on at least one type of core.
     supported: bool,
-    /// Where types of core differ, those that count all that it needs.
+    /// If types of core differ, those that can count everything that it needs.
     cores: Vec<&'static str>,
 }
 
@@ -43,7 +43,7 @@ struct Row {
 struct Part {
     name: String,
     filter: String,
-    /// The source that counts it here; null where none does, and for time.
+    /// The source that counts it here; null if none does, and for time.
     source: Option<String>,
 }
 

@@ -17,17 +17,17 @@ use shared_types::request::session::UsedInterval;
 )]
 pub(super) struct Period {
     pub(super) source: String,
-    /// As asked for, or the source's default.
+    /// The period that was requested, or the source's default.
     pub(super) requested: u64,
     pub(super) used: u64,
     /// Events of the counter between samples.
     pub(super) events: u64,
     /// The request was outside the source's limits.
     clamped: bool,
-    /// Sampled by reference cycles in place of time: halted time is not sampled.
+    /// Sampled by reference cycles instead of time: halted time is not sampled.
     pub(super) by_reference_cycles: bool,
-    /// Sampled by core cycles in place of time: halted time is not sampled, and the rate follows
-    /// the core's speed.
+    /// Sampled by core cycles instead of time: halted time is not sampled, and the rate follows the
+    /// core's frequency.
     pub(super) by_core_cycles: bool,
     #[serde(skip)]
     pub(super) time: bool,

@@ -31,18 +31,19 @@ pub(crate) struct Runner {
     outlived: Vec<Outlived>,
 }
 
-/// What is measured.
+/// The scope of a measurement.
 #[derive(Clone, JsonSchema, Serialize)]
 pub(crate) struct Scope {
-    /// The processors whose events are counted or sampled, of all programs.
+    /// The processors whose events are counted or sampled, for all programs.
     processors: Vec<u32>,
-    /// The program that ran meanwhile, as it was called; null where the time did not depend on one.
+    /// The program that ran in the meantime, as it was called; null if the time did not depend on
+    /// one.
     program: Option<String>,
     /// The program was restricted to these processors.
     pinned: bool,
-    /// What the program ended with; null where it did not end by itself.
+    /// The program's exit status; null if it did not end by itself.
     exit_status: Option<u32>,
-    /// Processes that it started and that still ran after it, and were left alone.
+    /// Processes that it started, that outlived it, and that were left alone.
     #[schemars(with = "Vec<LeftAlone>")]
     outlived: Vec<Outlived>,
     #[serde(skip)]
@@ -51,7 +52,7 @@ pub(crate) struct Scope {
     modelled: bool,
 }
 
-/// What JSON has of an [`Outlived`].
+/// The JSON form of an [`Outlived`].
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "a schema is made of it")]
 struct LeftAlone {

@@ -35,11 +35,11 @@ pub(super) struct Reading {
 pub enum Discard {
     /// The thread was switched while its processor's counters were read directly.
     Switched,
-    /// The machine slept meanwhile, and its counters were lost.
+    /// The machine slept in the meantime, and its counters were lost.
     Suspended,
     /// The counters could not be read.
     Failed,
-    /// The thread has as many passages through this region as it keeps.
+    /// The thread already keeps the largest number of passages through this region.
     Full,
 }
 

@@ -16,15 +16,15 @@ use std::sync::Mutex;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
-    /// Windows adds the counters up for the thread at each context switch, and the thread reads
-    /// itself (ReadThreadProfilingData): exact, wherever it runs.
+    /// Windows accumulates the counters for the thread at each context switch, and the thread reads
+    /// its own totals (ReadThreadProfilingData): exact, wherever the thread runs.
     ThreadProfiling,
-    /// The thread reads its processor's counters (RDPMC). The fastest; a passage during which the
-    /// thread was switched is discarded and counted. Every program on the machine can read the
-    /// counters meanwhile. When the machine goes to sleep the driver no longer allows it, and a
-    /// program that reads just then is ended.
+    /// The thread reads its processor's counters (RDPMC). This is the fastest method; a passage
+    /// during which the thread was switched is discarded and counted. Meanwhile every program on
+    /// the machine can read the counters. When the machine goes to sleep the driver no longer
+    /// allows it, and a program that reads at that moment is ended.
     Rdpmc,
-    /// The driver reads whole processors: all that they do meanwhile is in the counts.
+    /// The driver reads whole processors: everything that they do in the meantime is in the counts.
     Processors,
 }
 

@@ -20,27 +20,27 @@ pub(super) struct About {
 /// The name of the row of time.
 pub const TICKS: &str = "time-stamp ticks";
 
-/// The regions of all threads that have ended. Its JSON says by which schema it is: that is a file of
-/// the console tool.
+/// The regions of all threads that have ended. Its JSON names its schema, which is a file of the
+/// console tool.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[serde(tag = "schema", rename = "halprof/regions/1")]
 pub struct Report {
-    /// Whether the machine is a model, and no silicon.
+    /// Whether the machine is modelled.
     pub modelled: bool,
     /// Where the counts come from.
     pub method: Method,
-    /// Why better ways were not taken.
+    /// Why better methods were not used.
     pub rejected: Vec<String>,
-    /// What one reading of all counters takes, in nanoseconds of this computer: the least that a
-    /// thread measured.
+    /// How long one reading of all counters takes, in nanoseconds on this computer: the shortest
+    /// that a thread measured.
     pub reading_ns: f64,
-    /// How time is read.
+    /// How time is measured.
     pub clock: String,
-    /// Ticks of it in a second.
+    /// Ticks of that clock per second.
     pub ticks_a_second: u64,
-    /// Which measurements are left out as anomalous.
+    /// The rule by which measurements are left out as anomalous.
     pub rule: String,
-    /// One for each thread, region and source; the first regions show what measuring costs.
+    /// One row for each thread, region and source; the first regions show the cost of measuring.
     pub regions: Vec<Row>,
     /// Passages that were not counted.
     pub discarded: Vec<Discarded>,
@@ -57,15 +57,15 @@ pub struct Row {
     pub source: String,
     /// Where the counts come from.
     pub method: Method,
-    /// Passages, the culled ones included.
+    /// The number of passages, including the culled ones.
     pub n: u64,
-    /// See [`Distribution`], as all up to `culled`.
+    /// See [`Distribution`], as for all fields up to `culled`.
     pub min: u64,
-    /// The middle one.
+    /// The median.
     pub median: u64,
     /// The mean.
     pub mean: f64,
-    /// The most frequent value, where one came twice.
+    /// The most frequent value, if any value occurs twice.
     pub mode: Option<u64>,
     /// The standard deviation.
     pub deviation: Option<f64>,
@@ -73,12 +73,13 @@ pub struct Row {
     pub trimmed_mean: f64,
     /// How many passages were left out as anomalous.
     pub culled: u64,
-    /// What was taken away from each passage for entering and leaving this region; for each region
-    /// left within it, what the [`EMPTY_NESTED`] row has more was taken away too.
+    /// What was subtracted from each passage for entering and leaving this region. For each region
+    /// left inside it, the difference between the rows [`EMPTY_NESTED`] and [`EMPTY`] was
+    /// subtracted as well.
     pub overhead: u64,
 }
 
-/// Passages that were not counted, for one cause.
+/// Passages that were not counted, for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct Discarded {
     /// The region.
@@ -87,7 +88,7 @@ pub struct Discarded {
     pub thread: String,
     /// The cause.
     pub cause: Discard,
-    /// How many.
+    /// The number of passages.
     pub passages: u64,
 }
 

@@ -44,7 +44,7 @@ pub(crate) struct Body {
     symbol: String,
     image: String,
     address: String,
-    /// Samples at no instruction of this code.
+    /// Samples at addresses where no instruction of this code begins.
     between: u64,
     others: Vec<String>,
     warnings: Vec<String>,
@@ -59,14 +59,14 @@ pub(crate) struct Body {
 )]
 struct Source {
     source: String,
-    /// In the function.
+    /// Samples in the function.
     samples: u64,
     events: u64,
-    /// In all that counts.
+    /// All samples that count.
     all_samples: u64,
     skid: &'static str,
-    /// Stretches of code between two branch records in the function, and the samples that have
-    /// some.
+    /// Stretches of code between two branch records in the function, and the samples that have such
+    /// stretches.
     stretches: u64,
     branched_samples: u64,
 }
@@ -86,9 +86,9 @@ struct Row {
     executed: Vec<u64>,
     /// How often it branched.
     taken: Vec<u64>,
-    /// How often that had been mispredicted.
+    /// How many of these branches were mispredicted.
     mispredicted: Vec<u64>,
-    /// Of a conditional jump, how often it was taken when it was executed; else null.
+    /// How often a conditional jump was taken when it was executed; null for other instructions.
     taken_share: Vec<Option<ShareBody>>,
 }
 

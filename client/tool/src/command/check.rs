@@ -19,7 +19,7 @@ use shared_types::{ErrorCode, ProfileSource};
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct Body {
     fits: bool,
-    /// A stable code where they do not fit.
+    /// A stable code if they do not fit.
     reason: Option<&'static str>,
     explanation: String,
     assignment: Vec<Row>,
@@ -28,7 +28,7 @@ pub(crate) struct Body {
     warnings: Vec<String>,
 }
 
-/// What limits a source, or is wrong with it.
+/// A constraint on a source, or an erratum.
 #[derive(Clone, PartialEq, Eq, JsonSchema, Serialize)]
 struct Note {
     source: String,
@@ -39,10 +39,10 @@ struct Note {
 struct Row {
     source: String,
     processor: u32,
-    /// The index among counters of its kind; null for the timer and where there is none.
+    /// The index among counters of its kind; null for the timer, and if there is none.
     counter: Option<u16>,
     kind: &'static str,
-    /// Which turn of the rotation; null where it runs in every one.
+    /// The turn of the rotation; null if it runs in every turn.
     turn: Option<u16>,
     /// Why this processor cannot count it.
     error: Option<&'static str>,

@@ -42,7 +42,7 @@ struct Section {
     text: String,
 }
 
-/// What a source puts into a register.
+/// The value of a register for a source.
 #[derive(JsonSchema, Serialize)]
 struct Register {
     name: &'static str,
@@ -60,7 +60,7 @@ struct Kind {
     fixed_counters: u32,
 }
 
-/// Something else that can be explained.
+/// Another topic that can be explained.
 #[derive(JsonSchema, Serialize)]
 struct Other {
     topic: String,

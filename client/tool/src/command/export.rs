@@ -32,11 +32,11 @@ pub(crate) struct Body {
     bytes: u64,
     sources: Vec<String>,
     samples: u64,
-    /// Null where the file is cut or damaged: `flaw` says how.
+    /// Null if the file is truncated or damaged: `flaw` says how.
     lost: Option<u64>,
-    /// Marks in the recording; 0 where the format has none.
+    /// Marks in the recording; 0 if the format does not show marks.
     marks: u64,
-    /// How exact times are; null where the format has none.
+    /// The resolution of times; null if the format has no times.
     time_resolution_ns: Option<u64>,
     /// Why this is not the whole recording.
     flaw: Option<String>,

@@ -37,7 +37,7 @@ pub(crate) struct Body {
     processors: Vec<Row>,
 }
 
-/// Who holds the counters; another owner than halprof cannot be told.
+/// Who holds the counters; only halprof itself can be identified.
 #[derive(JsonSchema, Serialize)]
 struct Holder {
     process: u32,
@@ -60,26 +60,26 @@ struct Row {
     counter_width: u8,
     fixed_counters: u8,
     fixed_width: u8,
-    /// The general counters that are really there, as a mask.
+    /// The general counters that actually exist, as a mask.
     counter_mask: u32,
-    /// The fixed counters that are really there, as a mask.
+    /// The fixed counters that actually exist, as a mask.
     fixed_mask: u32,
     hypervisor: Option<String>,
-    /// What shows itself behind that hypervisor's face.
+    /// What identifies itself behind that hypervisor's interface.
     hypervisor_behind: Option<String>,
-    /// The part that Windows has on Hv#1: `root` or `guest`.
+    /// The partition in which Windows runs on Hv#1: `root` or `guest`.
     partition: Option<&'static str>,
     /// Whether Hv#1 offers performance monitors.
     monitors_offered: Option<bool>,
-    /// General counters that somebody else had enabled when counting last began, as a mask.
+    /// General counters that another owner had enabled when counting last began, as a mask.
     found_counters: u32,
-    /// Fixed counters that somebody else has, which are left alone, as a mask.
+    /// Fixed counters that another owner uses, which are left alone, as a mask.
     found_fixed: u32,
-    /// What records branches; `none` where they cannot be recorded.
+    /// What records branches; `none` if they cannot be recorded.
     branch_records: &'static str,
     /// Why they can or cannot.
     branch_reason: &'static str,
-    /// How many branches a sample has at most.
+    /// The largest number of branches in a sample.
     branch_depth: u16,
     /// Whether a storm of interrupts ended a session here: its overflow interrupt stays masked.
     storm: bool,

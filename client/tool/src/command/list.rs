@@ -34,13 +34,14 @@ struct Row {
     sampling: bool,
     approximates: bool,
     select: Option<String>,
-    /// The same without the bits of modes, interrupt and enable.
+    /// The same without the mode, interrupt and enable bits.
     event_select: Option<String>,
-    /// The general counters that can count it, as a mask; null where any can.
+    /// The general counters that can count it, as a mask; null if any can.
     counters: Option<u32>,
-    /// The fixed counter that alone counts it.
+    /// The fixed counter that alone can count it.
     fixed: Option<u8>,
-    /// Of a vendor's list, not of a table of the HAL's or of halprof's.
+    /// Whether it comes from a vendor's list, and not from a table of the HAL's or halprof's
+    /// sources.
     event: bool,
     interval: Interval,
     counts: String,
@@ -48,7 +49,7 @@ struct Row {
     processors: Vec<Differs>,
 }
 
-/// Events, or for ProfileTime units of 100 ns.
+/// In events, or for ProfileTime in units of 100 ns.
 #[derive(JsonSchema, Serialize)]
 struct Interval {
     default: u32,
@@ -56,7 +57,7 @@ struct Interval {
     max: u32,
 }
 
-/// Processors that judge otherwise than the boot processor.
+/// Processors that differ from the boot processor in what they can count.
 #[derive(JsonSchema, Serialize)]
 struct Differs {
     processors: String,

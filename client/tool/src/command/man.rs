@@ -20,9 +20,9 @@ pub(crate) struct Manual {
 #[derive(JsonSchema, Serialize)]
 struct Page {
     name: String,
-    /// Where it was written, or nothing.
+    /// Where the page was written; null if it was not.
     file: Option<String>,
-    /// The page itself, where it was not written.
+    /// The page itself, if it was not written to a file.
     text: Option<String>,
 }
 

@@ -15,17 +15,17 @@ use std::time::Duration;
 
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct Body {
-    /// Sessions that hold it.
+    /// Sessions that keep it enabled.
     holders: u32,
-    /// Processors that were looked at.
+    /// Processors that were checked.
     processors: u32,
-    /// Those whose CR4.PCE is set.
+    /// Processors whose CR4.PCE is set.
     on: u32,
-    /// Those on which it was set before any session held it.
+    /// Processors on which it was set before any session enabled it.
     found: u32,
-    /// The program that ran meanwhile, as it was called; null without one.
+    /// The program that ran in the meantime, as it was called; null without one.
     program: Option<String>,
-    /// What the program ended with; null where it did not end by itself.
+    /// The program's exit status; null if it did not end by itself.
     exit_status: Option<u32>,
 }
 

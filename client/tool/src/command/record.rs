@@ -44,18 +44,18 @@ pub(crate) struct Body {
     samples: u64,
     /// Marks that the program made.
     marks: u64,
-    /// Those that were dropped.
+    /// Marks that were dropped.
     marks_dropped: u64,
-    /// Null where no branches were recorded.
+    /// Null if no branches were recorded.
     branches: Option<Branched>,
     lost: BTreeMap<String, u64>,
-    /// Events that those stand for.
+    /// Events that the lost samples stand for.
     lost_events: BTreeMap<String, u64>,
     /// Why the driver ended sampling by itself.
     ended: Option<Ended>,
     /// Sources that some of the processors cannot count.
     left_out: Vec<LeftOut>,
-    /// Sources that took turns on the counters; empty where all were sampled all the time.
+    /// Sources that took turns on the counters; empty if all were sampled all the time.
     turns: Vec<Turn>,
     generated: u64,
     spurious: u64,
@@ -63,11 +63,11 @@ pub(crate) struct Body {
     longest_period: u64,
     /// Time that all processors together spent in the interrupt handler.
     handler_ns: u64,
-    /// Part of the time that they had.
+    /// That time as a fraction of the time of all processors.
     handler_share: f64,
     missed_processes: u64,
     missed_samples: u64,
-    /// Whether processes and images were told of as they came and went.
+    /// Whether processes and images were reported as they came and went.
     told: bool,
     /// System events that were lost.
     events_lost: u64,
@@ -85,9 +85,9 @@ struct InPass {
 /// The branch records of the samples.
 #[derive(JsonSchema, Serialize)]
 struct Branched {
-    /// What of the processor records them.
+    /// The processor feature that records them.
     recorder: String,
-    /// How many a sample has at most.
+    /// The largest number of records in a sample.
     depth: u32,
     /// The kinds that were recorded; empty for all.
     kinds: Vec<String>,
@@ -105,7 +105,7 @@ struct Ended {
 #[derive(JsonSchema, Serialize)]
 struct Turn {
     source: String,
-    /// Part of the time.
+    /// For which fraction of the time it was on a counter.
     on_counter: f64,
 }
 

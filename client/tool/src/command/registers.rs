@@ -36,7 +36,7 @@ struct Row {
     fields: Vec<Field>,
 }
 
-/// A part of a register, and what is in it.
+/// A part of a register, and its value.
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct Field {
     pub(crate) name: &'static str,

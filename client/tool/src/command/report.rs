@@ -51,19 +51,19 @@ pub(crate) struct Body {
     elapsed_ns: u64,
     /// Samples in the file.
     samples: u64,
-    /// Those that the filters let through.
+    /// Samples that the filters accept.
     counted: u64,
     /// Why this is not the whole recording.
     flaw: Option<String>,
     /// The same, under the name that scripts rely on.
     damaged: Option<String>,
-    /// Null where the file is cut or damaged: `damaged` says how.
+    /// Null if the file is truncated or damaged: `damaged` says how.
     lost: Option<BTreeMap<String, u64>>,
     throttled: u64,
     longest_period: u64,
     /// Sources that some of the processors cannot count.
     left_out: Vec<LeftOut>,
-    /// What else the system and the driver did.
+    /// Other events of the system and the driver.
     events: Vec<EventBody>,
     warnings: Vec<String>,
     by_source: Vec<BySource>,
@@ -75,12 +75,12 @@ pub(crate) struct Body {
     by_module: Vec<Json>,
     #[schemars(with = "Vec<Counted>")]
     by_address: Vec<Json>,
-    /// As asked for with `--by`.
+    /// The tables requested with `--by`.
     tables: Vec<TableBody>,
     symbols: Vec<filters::OpenedModule>,
 }
 
-/// What a row is of: the fields of its keys alone are there.
+/// The key of a row: only the fields of the requested keys are present.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "a schema is made of it")]
 pub(crate) struct Keys {
@@ -96,7 +96,7 @@ pub(crate) struct Keys {
     thread: u32,
     #[serde(skip_serializing_if = "absent")]
     processor: u32,
-    /// The type of core; null where types do not differ.
+    /// The type of core; null if there is only one type.
     #[serde(skip_serializing_if = "absent")]
     core: Option<String>,
     #[serde(skip_serializing_if = "absent")]
@@ -110,7 +110,7 @@ pub(crate) struct Keys {
     /// Hexadecimal.
     #[serde(skip_serializing_if = "absent")]
     address: String,
-    /// From the start of the symbol, or of the module where no symbol is known.
+    /// The offset from the start of the symbol, or of the module if no symbol is known.
     #[serde(skip_serializing_if = "absent")]
     offset: u64,
 }
@@ -139,14 +139,14 @@ impl LeftOut {
     }
 }
 
-/// What happened of one kind.
+/// The events of one kind.
 #[derive(JsonSchema, Serialize)]
 struct EventBody {
     kind: &'static str,
     times: u64,
-    /// On how many; 0 where it is not of one.
+    /// On how many processors; 0 if the kind is not tied to a processor.
     processors: usize,
-    /// Since sampling began.
+    /// When it first happened, since sampling began.
     first_ns: Option<u64>,
 }
 
@@ -169,7 +169,7 @@ struct TableBody {
 
 #[derive(JsonSchema, Serialize)]
 struct PartBody {
-    /// Null where `source` is one of the keys.
+    /// Null if `source` is one of the keys.
     source: Option<String>,
     samples: u64,
     events: u64,
@@ -186,7 +186,7 @@ struct RowBody {
     share: ShareBody,
 }
 
-/// A part of the samples of its source, and its 95 % interval (Wilson).
+/// A share of the samples of its source, and its 95 % interval (Wilson).
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct ShareBody {
     value: f64,
@@ -208,7 +208,7 @@ struct BySource {
     events: u64,
     /// Whether the source took turns on the counters, so that `events` is scaled to the whole time.
     scaled: bool,
-    /// The 95 % bound of scaled events, where it is known.
+    /// The 95 % bound of scaled events, if known.
     error: Option<u64>,
     skid: SkidTold,
 }

@@ -38,23 +38,23 @@ pub(crate) struct Body {
     recording: String,
     machine: String,
     command: Vec<String>,
-    /// What the program ended with that was started; null where it did not end by itself, and of a
-    /// recording that is read.
+    /// The exit status of the program that was run; null if it did not end by itself, and for a
+    /// recording that is only read.
     exit_status: Option<u32>,
     clock: Clock,
-    /// What a mark costs; null where no program has made one.
+    /// What a mark costs; null if no program has made one.
     cost: Option<Cost>,
     /// Processes that found the recorder.
     processes: u64,
     /// Marks in the recording.
     recorded: u64,
-    /// Those that were chosen, of which all that follows is.
+    /// The chosen marks, which everything below is about.
     marks: u64,
-    /// From the first to the last.
+    /// The time from the first to the last.
     elapsed_ns: u64,
     /// Marks that were dropped, by cause.
     dropped: BTreeMap<String, u64>,
-    /// What stood in the shared buffer and made no sense.
+    /// Invalid data found in the shared buffer.
     damaged: u64,
     channels: Vec<OnChannel>,
     rows: Vec<Marked>,
@@ -66,25 +66,25 @@ pub(crate) struct Body {
     warnings: Vec<String>,
 }
 
-/// The clock that marks have their times from.
+/// The clock of the marks' times.
 #[derive(JsonSchema, Serialize)]
 struct Clock {
     name: String,
     ticks_a_second: u64,
-    /// How far that may be off, in millionths.
+    /// The possible error of that rate, in millionths.
     rate_error_ppm: f64,
-    /// For how long it was compared with the system's clock.
+    /// How long it was compared with the system's clock.
     rate_over_ns: u64,
-    /// Its steps.
+    /// The step of the clock.
     step_ns: f64,
 }
 
-/// How far marks are apart that follow each other at once.
+/// The time between marks that follow each other immediately.
 #[derive(JsonSchema, Serialize)]
 struct Cost {
     min_ns: f64,
     median_ns: f64,
-    /// Distances that were measured.
+    /// How many distances were measured.
     distances: u64,
 }
 
@@ -92,20 +92,20 @@ struct Cost {
 struct OnChannel {
     channel: String,
     marks: u64,
-    /// From one mark to the next; null of fewer than two.
+    /// From one mark to the next; null for fewer than two marks.
     apart: Option<Apart>,
 }
 
-/// What many stretches of time are like.
+/// Statistics over many stretches of time.
 #[derive(JsonSchema, Serialize)]
 struct Apart {
     n: u64,
     min_ns: u64,
     median_ns: u64,
     mean_ns: f64,
-    /// The most frequent; null where none came twice.
+    /// The most frequent value; null if no value occurs twice.
     mode_ns: Option<u64>,
-    /// The standard deviation; null of one alone.
+    /// The standard deviation; null for a single value.
     deviation_ns: Option<f64>,
     max_ns: u64,
     /// Each bucket is twice as wide as the one before.
@@ -113,7 +113,7 @@ struct Apart {
     histogram: Vec<Bucket>,
 }
 
-/// What JSON has of a [`Bucket`].
+/// The JSON form of a [`Bucket`].
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "a schema is made of it")]
 struct InBucket {
@@ -131,19 +131,19 @@ struct Marked {
     value: u64,
     process: u32,
     thread: u32,
-    /// Since the mark before on this channel.
+    /// Time since the previous mark on this channel.
     on_channel_ns: Option<u64>,
-    /// Since the mark before on any.
+    /// Time since the previous mark on any channel.
     on_any_ns: Option<u64>,
 }
 
-/// Marks in columns.
+/// Marks counted in columns.
 #[derive(JsonSchema, Serialize)]
 struct Ticks {
     tick_ns: u64,
     from_ns: u64,
     rows: Vec<TickRow>,
-    /// Columns behind the last.
+    /// Further columns that are not shown.
     left_out: u64,
 }
 
@@ -161,18 +161,18 @@ struct Cell<'a> {
     marks: u64,
 }
 
-/// Intervals from mark to mark.
+/// Intervals from one mark to another.
 #[derive(JsonSchema, Serialize)]
 struct Between {
     from: String,
     to: String,
     /// What the marks of an interval have in common: `thread`, `value` or `any`.
     pair: &'static str,
-    /// Marks on the first channel without one on the other.
+    /// Marks on the first channel that no mark on the second followed.
     without_end: u64,
-    /// Marks on the other without one on the first.
+    /// Marks on the second channel that no mark on the first preceded.
     without_begin: u64,
-    /// Null where there are no intervals.
+    /// Null if there are no intervals.
     lengths: Option<Apart>,
     longest: Vec<Stretch>,
     #[serde(skip)]

@@ -20,39 +20,39 @@ pub(crate) struct Body {
     machine: String,
     /// Samples in the file.
     samples: u64,
-    /// Null where the file is cut or damaged: `damaged` says how.
+    /// Null if the file is truncated or damaged: `damaged` says how.
     lost: Option<BTreeMap<String, u64>>,
     flaw: Option<String>,
     /// The same, under the name that scripts rely on.
     damaged: Option<String>,
-    /// What recorded the branches, as `info` names it; empty where the recording does not say.
+    /// What recorded the branches, as `info` names it; empty if the recording does not say.
     recorder: String,
-    /// How many records a sample has at most.
+    /// The largest number of records in a sample.
     depth: u32,
-    /// The kinds of branches that were recorded; empty where all were.
+    /// The kinds of branches that were recorded; empty if all were.
     kinds: Vec<String>,
     records: Records,
-    /// How many branches a path has.
+    /// The number of branches in a path.
     path_length: usize,
     warnings: Vec<String>,
     tables: Vec<TableBody>,
     symbols: Vec<filters::OpenedModule>,
 }
 
-/// What became of the records of the samples that the filters let through.
+/// How many records of the accepted samples were kept and dropped.
 #[derive(JsonSchema, Serialize)]
 struct Records {
-    /// Samples that have some.
+    /// Samples with records.
     samples: u64,
-    /// All of them.
+    /// All records of these samples.
     all: u64,
-    /// Those with a side in the kernel that the recorder had no right to see.
+    /// Records with a side in the kernel that the recorder was not allowed to see.
     hidden: u64,
-    /// Dropped: in no module of the sampled process.
+    /// Dropped: an address is in no module of the sampled process.
     unresolved: u64,
-    /// Dropped: they may be of another thread.
+    /// Dropped: they may belong to another thread.
     foreign: u64,
-    /// In no row, because there are too many different ones.
+    /// Without a row, because there were too many different ones.
     left_out: u64,
 }
 
@@ -65,24 +65,25 @@ struct TableBody {
 #[derive(JsonSchema, Serialize)]
 struct PartBody {
     source: String,
-    /// All edges or paths that were taken, those of all rows.
+    /// How often the edges or paths of all rows were taken.
     taken: u64,
     rows: Vec<RowBody>,
 }
 
 #[derive(JsonSchema, Serialize)]
 struct RowBody {
-    /// One, or those of a path in the order in which they were taken.
+    /// The edge, or the edges of the path in the order in which they were taken.
     edges: Vec<EdgeBody>,
     taken: u64,
-    /// Part of what all rows were taken.
+    /// The share of `taken` of all rows.
     share: f64,
-    /// Null where it is not known or not one.
+    /// Null if it is not known or not unique.
     kind: Option<&'static str>,
-    /// Null where the processor does not tell.
+    /// Null if the processor does not report it.
     mispredicted: Option<u64>,
     mispredicted_share: Option<ShareBody>,
-    /// The mean from the record before to the last of these; null where the processor does not tell.
+    /// The mean number of cycles from the record before to the last of these; null if the processor
+    /// does not report it.
     cycles: Option<f64>,
 }
 

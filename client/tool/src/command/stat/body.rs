@@ -10,7 +10,7 @@ use serde::Serialize;
 pub(crate) struct Body {
     pub(super) machine: String,
     pub(super) scope: Scope,
-    /// Of one measurement: the mean of repeated ones, and of passes.
+    /// The length of one measurement: the mean over repeated ones, and over passes.
     pub(super) elapsed_ns: u128,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) elapsed_repeats: Option<Repeats>,
@@ -19,15 +19,15 @@ pub(crate) struct Body {
     pub(super) turns: u32,
     pub(super) counts: Vec<Row>,
     pub(super) derived: Vec<Figure>,
-    /// Where the slots went, where that was asked for.
+    /// Where the issue slots went, if requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) topdown: Vec<topdown::Row>,
-    /// The counts by process, where that was asked for.
+    /// The counts by process, if requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) by_process: Vec<by_process::Row>,
     /// Why figures are worth less than they look.
     pub(super) warnings: Vec<String>,
-    /// Of time, and of sources that were given one.
+    /// The periods of ProfileTime, and of sources that were given one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) periods: Vec<Period>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -66,18 +66,18 @@ pub(super) struct Row {
     pub(super) deviation: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) repeats: Option<Repeats>,
-    /// Processors that cannot count it and are left out.
+    /// Processors that cannot count it, which are left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) left_out: Option<String>,
-    /// What it counts on this machine, where that is not just what its name says.
+    /// What it counts on this machine, if that is not just what its name says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) note: Option<String>,
 }
 
-/// What repeated measurements say of a value, which is their mean.
+/// Statistics over repeated measurements of a value, which is their mean.
 #[derive(Clone, JsonSchema, Serialize)]
 pub(super) struct Repeats {
-    /// How many the mean is of.
+    /// How many runs the mean is over.
     pub(super) runs: usize,
     pub(super) deviation: f64,
     /// Half of the 95 % confidence interval of the mean.
@@ -88,10 +88,10 @@ pub(super) struct Repeats {
     pub(super) outliers: Vec<Outlier>,
 }
 
-/// A run that was unlike the others.
+/// A run that is an outlier.
 #[derive(Clone, JsonSchema, Serialize)]
 pub(super) struct Outlier {
-    /// Counted from 1.
+    /// The number of the run, from 1.
     pub(super) run: usize,
     pub(super) value: u128,
 }
@@ -121,16 +121,17 @@ pub(crate) struct Interval {
     pub(super) pass: Option<u32>,
     pub(super) start_ns: u64,
     pub(super) length_ns: u64,
-    /// Its end.
+    /// When the interval ended.
     pub(super) time_ns: u64,
     pub(super) counts: Vec<Row>,
     pub(super) derived: Vec<Figure>,
-    /// The last of a measurement, which ends when that does.
+    /// The last interval of a measurement, which ends with it.
     #[serde(skip)]
     pub(super) last: bool,
 }
 
-/// How far intervals were from what was asked for; a last one that is cut short does not count.
+/// How far intervals deviated from the requested length; a last one that was cut short does not
+/// count.
 #[derive(Clone, Copy, JsonSchema, Serialize)]
 pub(super) struct Jitter {
     pub(super) asked_ns: u64,
@@ -149,6 +150,6 @@ pub(super) struct Pass {
 pub(super) struct Run {
     pub(super) elapsed_ns: u64,
     pub(super) counts: Vec<Row>,
-    /// It was ended before it was done, and is in no mean unless there is no other.
+    /// It was ended early, and is in no mean unless there is no other run.
     pub(super) interrupted: bool,
 }

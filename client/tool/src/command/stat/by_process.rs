@@ -29,15 +29,15 @@ const ROWS: usize = 20;
 /// The part of a count that one process has.
 #[derive(Clone, JsonSchema, Serialize)]
 pub(super) struct Row {
-    /// Its name; null where it had ended before anybody looked, and where `id` is null.
+    /// Its name; null if it ended before it was seen, and if `id` is null.
     pub(super) process: Option<String>,
     /// Null for what was counted on processors without a sample.
     pub(super) id: Option<u32>,
     pub(super) source: String,
     pub(super) value: u128,
-    /// The 95 % bound of the value; null where it is not known.
+    /// The 95 % bound of the value; null if it is not known.
     pub(super) error: Option<f64>,
-    /// The value by the whole count, from 0 to 1.
+    /// The value as a fraction of the whole count, from 0 to 1.
     pub(super) share: f64,
     pub(super) samples: u64,
 }

@@ -45,9 +45,9 @@ pub(super) struct Row {
     kind: String,
     metric: String,
     level: u8,
-    /// In percent; null with a reason.
+    /// In percent; null if there is a reason why not.
     value: Option<f64>,
-    /// Half of the range that the bounds of its events leave; null where it is exact.
+    /// Half of the range that follows from the bounds of its events; null if it is exact.
     error: Option<f64>,
     reason: Option<String>,
     /// Its events were counted at the same time.
