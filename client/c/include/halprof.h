@@ -6,52 +6,52 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The version of this interface: `halprof_open` takes it.
+// The version of this interface, for `halprof_open`.
 #define HALPROF_ABI 1
 
-// What was asked for is done.
+// The function succeeded.
 #define HALPROF_OK 0
 
-// It is not: see `halprof_error`.
+// The function failed: see `halprof_error`.
 #define HALPROF_FAILED -1
 
-// Counts come from the best way that works.
+// Use the best method that works.
 #define HALPROF_BEST 0
 
-// Of the thread alone, by Windows' thread profiling.
+// Counts of the thread alone, from Windows' thread profiling.
 #define HALPROF_THREAD_PROFILING 1
 
-// Of the thread alone, by RDPMC between two context switches.
+// Counts of the thread alone, from RDPMC between two context switches.
 #define HALPROF_RDPMC 2
 
-// Of whole processors.
+// Counts of whole processors.
 #define HALPROF_PROCESSORS 3
 
-// A report as a table for people.
+// A report as a text table.
 #define HALPROF_TABLE 0
 
-// A report as CSV, with a head.
+// A report as CSV, with a header line.
 #define HALPROF_CSV 1
 
 // A report as one JSON object.
 #define HALPROF_JSON 2
 
-// Marks on it are none.
+// Not a channel: marks on it are ignored.
 #define HALPROF_NO_CHANNEL UINT32_MAX
 
 // A machine, and what is counted on it. Any thread may use it.
 typedef struct halprof halprof;
 
-// The regions of one thread, which alone may use it.
+// The regions of one thread, which only that thread may use.
 typedef struct halprof_thread halprof_thread;
 
-// What an overflow recorded.
+// One sample, recorded at an overflow.
 typedef struct halprof_sample {
   // The time-stamp counter.
   uint64_t timestamp;
   // The address of the instruction, or 0.
   uint64_t address;
-  // Events that it stands for.
+  // The number of events that it stands for.
   uint64_t period;
   // The process.
   uint32_t process;
@@ -59,36 +59,36 @@ typedef struct halprof_sample {
   uint32_t thread;
   // The processor.
   uint32_t processor;
-  // The source: its place in the list that was chosen.
+  // The source: its index in the list that was chosen.
   uint32_t source;
-  // 1 for user mode, 2 for kernel mode, 0 where that is not known.
+  // 1 for user mode, 2 for kernel mode, 0 if it is not known.
   uint32_t mode;
   // 0.
   uint32_t reserved;
 } halprof_sample;
 
-// What the passages through one region counted of one source. `mode` and `deviation` are
-// meaningless where their flags are 0.
+// The counts of one source over the passages through one region. `mode` and `deviation` are
+// meaningless if their flags are 0.
 typedef struct halprof_row {
-  // Set by the caller: how long its structure is, `sizeof(halprof_row)`.
+  // Set by the caller to the length of its structure, `sizeof(halprof_row)`.
   uint32_t size;
-  // Whether some value came twice.
+  // Whether any value occurs twice.
   uint8_t has_mode;
   // Whether there was more than one passage.
   uint8_t has_deviation;
   // 0.
   uint8_t reserved[2];
-  // Passages, the culled ones included.
+  // The number of passages, including the culled ones.
   uint64_t n;
-  // How many were left out as anomalous; all that follows is of the others.
+  // How many were left out as anomalous; all following fields describe the others.
   uint64_t culled;
-  // The least.
+  // The smallest value.
   uint64_t min;
-  // The middle one.
+  // The median.
   uint64_t median;
-  // The most frequent.
+  // The most frequent value.
   uint64_t mode;
-  // What was taken away from each for measuring it.
+  // What was subtracted from each passage as the cost of measuring.
   uint64_t overhead;
   // The mean.
   double mean;
@@ -105,27 +105,27 @@ extern "C" {
 // The version of the library, `HALPROF_ABI` of its header.
 uint32_t halprof_abi(void);
 
-// Why the last function that failed on this thread did so, with what to do. Never NULL; valid
-// until the next function fails.
+// Why the last function that failed on this thread failed, and what to do about it. Never NULL;
+// valid until the next failure on this thread.
 const char *halprof_error(void);
 
-// The same as a name that programs may compare, such as "does-not-fit".
+// The same as a stable name that programs may compare, such as "does-not-fit".
 const char *halprof_error_code(void);
 
 // Opens a machine: the name of a model, the path of a CPUID dump, or NULL for the installed driver
-// (elsewhere than on Windows: for the model `skylake`). `abi` is `HALPROF_ABI`.
+// (on systems other than Windows, NULL stands for the model `skylake`). `abi` is `HALPROF_ABI`.
 //
 // # Safety
 // `machine` is NULL or ends with a 0; `*opened` is valid for a write.
 int32_t halprof_open(uint32_t abi, const char *machine, struct halprof **opened);
 
-// Stops what is counted, and closes the machine. Fails while threads have regions.
+// Stops counting and closes the machine. Fails while any thread has regions.
 //
 // # Safety
 // `halprof` is from `halprof_open`, is used by nobody else, and if this succeeds by nobody again.
 int32_t halprof_close(struct halprof *halprof);
 
-// 1 where the machine is a model, and no silicon; else 0.
+// 1 if the machine is a model, otherwise 0.
 //
 // # Safety
 // `halprof` is NULL or from `halprof_open`.
@@ -138,19 +138,21 @@ int32_t halprof_modelled(const struct halprof *halprof);
 // `halprof` is from `halprof_open`; the texts end with a 0.
 int32_t halprof_choose(struct halprof *halprof, const char *list, const char *processors);
 
-// The name of a chosen source, counted from 0; NULL behind the last. Valid until the next choice.
+// The name of a chosen source, by its index from 0; NULL after the last. Valid until the next
+// `halprof_choose`.
 //
 // # Safety
 // `halprof` is NULL or from `halprof_open`.
 const char *halprof_source(const struct halprof *halprof, size_t index);
 
-// Starts to count what was chosen, for `halprof_read` and for regions: `HALPROF_BEST` or a way.
+// Starts counting the chosen sources, for `halprof_read` and for regions; `method` is
+// `HALPROF_BEST` or one of the methods after it.
 //
 // # Safety
 // `halprof` is from `halprof_open`.
 int32_t halprof_start(struct halprof *halprof, uint32_t method);
 
-// How it counts: a way of `halprof_start`, or 0 where nothing is counted.
+// The method in use, as for `halprof_start`; 0 if nothing is counted.
 //
 // # Safety
 // `halprof` is NULL or from `halprof_open`.
@@ -162,28 +164,27 @@ uint32_t halprof_method(const struct halprof *halprof);
 // `halprof` is from `halprof_open`; `counts` is valid for writes of `length` numbers.
 int32_t halprof_read(struct halprof *halprof, uint64_t *counts, size_t length);
 
-// Reads a last time, and stops. Fails while threads have regions; their report stays.
+// Reads a last time and stops counting. Fails while any thread has regions; their report stays.
 //
 // # Safety
-// As `halprof_read`; `counts` may be NULL where `length` is 0.
+// As for `halprof_read`; `counts` may be NULL if `length` is 0.
 int32_t halprof_stop(struct halprof *halprof, uint64_t *counts, size_t length);
 
-// Gives a modelled machine an amount of work, and lets it do it: "instructions=1000000,cycles=2000000".
-// A real machine has work of its own, and refuses this.
+// Runs a workload to its end on a modelled machine: "instructions=1000000,cycles=2000000". A real
+// machine refuses this.
 //
 // # Safety
 // `halprof` is from `halprof_open`; `workload` ends with a 0.
-int32_t halprof_workload(struct halprof *halprof,
-                         const char *workload);
+int32_t halprof_workload(struct halprof *halprof, const char *workload);
 
-// Starts to sample what was chosen, every `period` events of each; 0 for their defaults.
+// Starts sampling the chosen sources, each every `period` events; 0 for their default periods.
 //
 // # Safety
 // `halprof` is from `halprof_open`.
 int32_t halprof_sample_start(struct halprof *halprof, uint64_t period);
 
-// Takes one sample, the oldest that is known: `*taken` is 1, or 0 where there is none now. `size`
-// is `sizeof(halprof_sample)`. What is not taken within two seconds may be lost.
+// Takes the oldest available sample: `*taken` is 1, or 0 if there is none now. `size` is
+// `sizeof(halprof_sample)`. Samples that are not taken within two seconds may be lost.
 //
 // # Safety
 // `halprof` is from `halprof_open`; `sample` is valid for writes of `size` bytes, `taken` of one
@@ -193,15 +194,15 @@ int32_t halprof_sample_take(struct halprof *halprof,
                             size_t size,
                             int32_t *taken);
 
-// Stops to sample. `*lost` is how many samples were lost; `lost` may be NULL. Samples that were not
-// taken are gone.
+// Stops sampling. `*lost` is the number of lost samples; `lost` may be NULL. Samples that were not
+// taken are discarded.
 //
 // # Safety
 // `halprof` is from `halprof_open`; `lost` is NULL or valid for a write.
 int32_t halprof_sample_stop(struct halprof *halprof, uint64_t *lost);
 
-// Begins the regions of the calling thread, under a name for the report, and measures what
-// measuring costs.
+// Begins the regions of the calling thread, under a name for the report, and measures the cost of
+// measuring.
 //
 // # Safety
 // `halprof` is from `halprof_open`; `name` ends with a 0; `*begun` is valid for a write.
@@ -209,25 +210,25 @@ int32_t halprof_thread_begin(struct halprof *halprof,
                              const char *name,
                              struct halprof_thread **begun);
 
-// Ends the regions of the thread; what they counted is in the report then.
+// Ends the regions of the thread; their counts are then in the report.
 //
 // # Safety
 // `thread` is from `halprof_thread_begin`, and if this succeeds is not used again.
 int32_t halprof_thread_end(struct halprof_thread *thread);
 
-// Enters a region. Regions may nest, and overlap: `*passage` says which one is left.
+// Enters a region. Regions may nest and overlap: `*passage` identifies the one to leave.
 //
 // # Safety
 // `thread` is from `halprof_thread_begin`; `region` ends with a 0; `passage` is valid for a write.
 int32_t halprof_enter(struct halprof_thread *thread, const char *region, uint32_t *passage);
 
-// Leaves it.
+// Leaves the region of a passage.
 //
 // # Safety
 // `thread` is from `halprof_thread_begin`.
 int32_t halprof_leave(struct halprof_thread *thread, uint32_t passage);
 
-// What one region of one thread that has ended counted of one source, which may be
+// The counts of one source in one region of one thread that has ended; the source may be
 // "time-stamp ticks". `row->size` is `sizeof(halprof_row)`.
 //
 // # Safety
@@ -238,26 +239,26 @@ int32_t halprof_row_of(struct halprof *halprof,
                        const char *source,
                        struct halprof_row *row);
 
-// The report of all threads that have ended: `HALPROF_TABLE`, `HALPROF_CSV` or `HALPROF_JSON`.
-// The text is the caller's: `halprof_free`.
+// The report on all threads that have ended, as `HALPROF_TABLE`, `HALPROF_CSV` or `HALPROF_JSON`.
+// The caller owns the text and frees it with `halprof_free`.
 //
 // # Safety
 // `halprof` is from `halprof_open`; `*text` is valid for a write.
 int32_t halprof_report(struct halprof *halprof, uint32_t format, char **text);
 
-// The channel of this name, for `halprof_mark`: ask once, and keep it. It needs no machine.
-// `HALPROF_NO_CHANNEL` where no recorder listens, such as `halprof timeline -- PROGRAM`, and where
-// the name is refused: see `halprof_error`.
+// The channel of this name, for `halprof_mark`: ask once and keep it. No machine is needed.
+// `HALPROF_NO_CHANNEL` if no recorder such as `halprof timeline -- PROGRAM` is attached, or if the
+// name is refused: see `halprof_error`.
 //
 // # Safety
 // `name` is NULL or ends with a 0.
 uint32_t halprof_channel(const char *name);
 
-// Marks that something happens now, with a value that says what: the time-stamp counter and a few
-// stores, and no system call. Any thread may call it; a handler of a signal may not.
+// Marks that something happens now, with a value that identifies it. It takes RDTSC and a few
+// stores, and no system call. Any thread may call it, but not a signal handler.
 void halprof_mark(uint32_t channel, uint64_t value);
 
-// Frees a text that a function has given away; NULL is nothing.
+// Frees a text that a function returned; NULL is ignored.
 //
 // # Safety
 // `text` is NULL or from `halprof_report`, and is not used again.
