@@ -329,8 +329,8 @@ pub(crate) unsafe fn watch_processors<T>(
     Ok(())
 }
 
-/// Undoes [`watch_processors`], if it was called. This cannot be left to the device's cleanup: by
-/// then the framework has deleted the device's lock, which is its child. PASSIVE_LEVEL, without the
+/// Undoes [`watch_processors`], if it was called. This is not left to the device's cleanup: before
+/// it, the framework cleans up the device's lock, which is its child. PASSIVE_LEVEL, without the
 /// lock: a running callback may be waiting for it.
 ///
 /// # Safety
