@@ -267,8 +267,8 @@ fn after_sleep_a_session_that_a_storm_has_ended_stays_ended() {
     }
 }
 
-/// Where no session runs, too: a later session that does not use the processor would else leave
-/// LVTPC masked there, as after the storm.
+/// Where no session runs, too: otherwise a later session on other processors would leave LVTPC
+/// masked there, as after the storm.
 #[test]
 fn sleep_ends_a_storm_whose_session_is_over() {
     let mut bare = sampling("skylake", 0);

@@ -1,31 +1,23 @@
 //! Are processes and images reported while a session asks for them, and is nothing left of that
 //! afterwards?
 
+use crate::client::{Client, PROCESS, refusal};
 use halprof_tests::driver;
-use halprof_tests::requests::{ALL_RIGHTS, bytes, configure, header, spec};
-use nt_model::device::File;
+use halprof_tests::requests::spec;
 use nt_model::notify::{Mapped, News};
 use nt_model::traffic::level;
 use nt_model::{Device, Violation};
-use shared_types::request::events::{DRAIN_EVENTS, DrainedEvents, EVENTS_BYTES_MAX};
-use shared_types::request::session::{self, EVENTS, Opened, SAMPLE, Session, Spec};
-use shared_types::request::{Plain, RequestCode};
-use shared_types::{ErrorCode, EventKind, NtStatus, ReplyHeader, SystemEvent};
+use shared_types::request::events::{DRAIN_EVENTS, DrainedEvents};
+use shared_types::request::session::{self, EVENTS, SAMPLE, Spec};
+use shared_types::{ErrorCode, EventKind, SystemEvent};
 use sim::models::{find, repeat};
 use zerocopy::FromBytes;
 
-const PROCESS: u32 = 1001;
 const SHORT: u32 = 5000;
 const PATH: &str = r"\Device\HarddiskVolume3\Programs\short.exe";
 const SOURCES: [u32; 2] = [2, 6];
 const INSUFFICIENT_RESOURCES: u64 = 0xC000_009A;
 const INVALID_PARAMETER: u64 = 0xC000_000D;
-
-/// A client whose session records system events.
-struct Client {
-    file: File,
-    about: Vec<u8>,
-}
 
 fn device(seed: u64) -> Option<Device> {
     let file = driver::file()?;
@@ -35,82 +27,38 @@ fn device(seed: u64) -> Option<Device> {
     Some(device)
 }
 
-fn ask(
-    device: &mut Device,
-    file: &File,
-    code: RequestCode,
-    input: &[u8],
-) -> Result<Vec<u8>, Violation> {
-    let mut output = vec![0; EVENTS_BYTES_MAX];
-    let (status, length) = device.device_control(file, code, input, &mut output)?;
-    assert_eq!(status, NtStatus::SUCCESS);
-    output.truncate(length);
-    Ok(output)
+/// A configured session that records system events; with `kernel`, one that may see the kernel.
+fn configured(device: &mut Device, kernel: bool) -> Result<Client, Violation> {
+    let user = |source| Spec {
+        filter: Spec::USER,
+        ..spec(source)
+    };
+    Client::configured(device, kernel, SAMPLE | EVENTS, &SOURCES.map(user))
 }
 
-fn refusal(reply: &[u8]) -> Option<(ErrorCode, u64)> {
-    let (header, _) = ReplyHeader::read_from_prefix(reply).expect("a header");
-    Some((ErrorCode::from_wire(header.error)?, header.detail))
+/// The same, running.
+fn started(device: &mut Device, kernel: bool) -> Result<Client, Violation> {
+    let client = configured(device, kernel)?;
+    client.granted(device, session::START)?;
+    Ok(client)
 }
 
-impl Client {
-    /// A configured session; with `kernel`, one that may see the kernel.
-    fn configured(device: &mut Device, kernel: bool) -> Result<Self, Violation> {
-        let file = device.open(PROCESS, ALL_RIGHTS)?;
-        let flags = if kernel { session::KERNEL } else { 0 };
-        let open = bytes(
-            &Plain {
-                header: header(flags),
-            },
-            &[],
-        );
-        let opened = ask(device, &file, session::OPEN, &open)?;
-        let session = Opened::read_from_bytes(&opened).expect("opened").session;
-        let user = |source| Spec {
-            filter: Spec::USER,
-            ..spec(source)
-        };
-        let request = configure(session, SAMPLE | EVENTS, &SOURCES.map(user));
-        let reply = ask(device, &file, session::CONFIGURE, &request)?;
+/// All waiting events, and how many were lost.
+fn drain(client: &Client, device: &mut Device) -> Result<(Vec<SystemEvent>, u64), Violation> {
+    let (mut all, mut lost) = (Vec::new(), 0);
+    loop {
+        let reply = client.send(device, DRAIN_EVENTS)?;
         assert_eq!(refusal(&reply), None);
-        let header = header(0);
-        let about = Session {
-            header,
-            session,
-            reserved: 0,
-        };
-        let about = bytes(&about, &[]);
-        Ok(Self { file, about })
-    }
-
-    fn send(&self, device: &mut Device, code: RequestCode) -> Result<Vec<u8>, Violation> {
-        ask(device, &self.file, code, &self.about)
-    }
-
-    fn started(device: &mut Device, kernel: bool) -> Result<Self, Violation> {
-        let client = Self::configured(device, kernel)?;
-        let reply = client.send(device, session::START)?;
-        assert_eq!(refusal(&reply), None);
-        Ok(client)
-    }
-
-    /// All waiting events, and how many were lost.
-    fn drain(&self, device: &mut Device) -> Result<(Vec<SystemEvent>, u64), Violation> {
-        let (mut all, mut lost) = (Vec::new(), 0);
-        loop {
-            let reply = self.send(device, DRAIN_EVENTS)?;
-            assert_eq!(refusal(&reply), None);
-            let (head, rows) = DrainedEvents::read_from_prefix(&reply).expect("a head");
-            let rows = rows.chunks_exact(size_of::<SystemEvent>());
-            let rows: Vec<_> = rows
-                .map(|row| SystemEvent::read_from_bytes(row).expect("an event"))
-                .collect();
-            assert_eq!(rows.len(), head.count as usize);
-            all.extend(rows);
-            lost += head.lost;
-            if head.left == 0 {
-                return Ok((all, lost));
-            }
+        let (head, rows) = DrainedEvents::read_from_prefix(&reply).expect("a head");
+        let rows = rows.chunks_exact(size_of::<SystemEvent>());
+        let rows: Vec<_> = rows
+            .map(|row| SystemEvent::read_from_bytes(row).expect("an event"))
+            .collect();
+        assert_eq!(rows.len(), head.count as usize);
+        all.extend(rows);
+        lost += head.lost;
+        if head.left == 0 {
+            return Ok((all, lost));
         }
     }
 }
@@ -146,12 +94,12 @@ fn end(mut device: Device, client: &Client) {
 fn a_short_process_is_told_of_with_its_image() {
     use EventKind::{ImageLoaded, ProcessEnded, ProcessStarted, SessionStarted, SessionStopped};
     let Some(mut device) = device(1) else { return };
-    let client = Client::started(&mut device, true).expect("no rule");
+    let client = started(&mut device, true).expect("no rule");
     device.machine.tell_of_a_process(SHORT, PATH);
     settle(&mut device);
     client.send(&mut device, session::STOP).expect("no rule");
     assert!(device.machine.kernel.notify.registered().is_empty());
-    let (events, lost) = client.drain(&mut device).expect("no rule");
+    let (events, lost) = drain(&client, &mut device).expect("no rule");
     let expected = [
         SessionStarted,
         ProcessStarted,
@@ -173,13 +121,13 @@ fn a_short_process_is_told_of_with_its_image() {
 fn power_and_processors_are_told_of() {
     use EventKind::{Asleep, Awake, ProcessorAdded, SessionStarted};
     let Some(mut device) = device(1) else { return };
-    let client = Client::started(&mut device, true).expect("no rule");
+    let client = started(&mut device, true).expect("no rule");
     device.sleep().unwrap_or_else(|v| panic!("{v}"));
     device.wake().unwrap_or_else(|v| panic!("{v}"));
     let leaves = find("skylake").expect("a model").processors();
     let added = device.add_processors(&leaves[..1], &[0]);
     added.unwrap_or_else(|v| panic!("{v}"));
-    let (events, _) = client.drain(&mut device).expect("no rule");
+    let (events, _) = drain(&client, &mut device).expect("no rule");
     let expected = [SessionStarted, Asleep, Awake, ProcessorAdded];
     assert_eq!(kinds(&events), expected);
     assert_eq!(events[3].subject, 2);
@@ -189,7 +137,7 @@ fn power_and_processors_are_told_of() {
 #[test]
 fn names_are_bounded_and_may_be_missing() {
     let Some(mut device) = device(1) else { return };
-    let client = Client::started(&mut device, true).expect("no rule");
+    let client = started(&mut device, true).expect("no rule");
     let long = format!(r"\Device\{}\long.dll", "x".repeat(300));
     let news = [
         image(SHORT, 0x1000_0000, Some(&long)),
@@ -198,7 +146,7 @@ fn names_are_bounded_and_may_be_missing() {
     ];
     device.machine.tell(news);
     settle(&mut device);
-    let (events, _) = client.drain(&mut device).expect("no rule");
+    let (events, _) = drain(&client, &mut device).expect("no rule");
     let images: Vec<_> = events[1..]
         .iter()
         .map(|one| (name(one), one.flags))
@@ -216,7 +164,7 @@ fn images_of_the_kernel_are_for_who_may_see_them() {
     const DRIVER: u64 = 0xFFFF_F805_1000_0000;
     for may in [false, true] {
         let Some(mut device) = device(1) else { return };
-        let client = Client::started(&mut device, may).expect("no rule");
+        let client = started(&mut device, may).expect("no rule");
         device.machine.tell([
             image(0, DRIVER, Some(r"\SystemRoot\System32\drivers\x.sys")),
             image(SHORT, DRIVER, Some(r"\SystemRoot\System32\win32k.sys")),
@@ -224,7 +172,7 @@ fn images_of_the_kernel_are_for_who_may_see_them() {
             image(SHORT, 0x1000_0000, Some(PATH)),
         ]);
         settle(&mut device);
-        let (events, lost) = client.drain(&mut device).expect("no rule");
+        let (events, lost) = drain(&client, &mut device).expect("no rule");
         let starts: Vec<u64> = events[1..].iter().map(|event| event.start).collect();
         let user = [0x1000_0000];
         let all = [DRIVER, DRIVER, 0x1000, 0x1000_0000];
@@ -239,18 +187,18 @@ fn what_a_full_ring_loses_is_counted() {
     const CAPACITY: usize = 2048;
     const TOO_MANY: usize = 30;
     let Some(mut device) = device(1) else { return };
-    let client = Client::started(&mut device, true).expect("no rule");
+    let client = started(&mut device, true).expect("no rule");
     let news = (0..CAPACITY + TOO_MANY).map(|number| News::Started(4 * number as u32, 4));
     device.machine.tell(news);
     settle(&mut device);
-    let (events, lost) = client.drain(&mut device).expect("no rule");
+    let (events, lost) = drain(&client, &mut device).expect("no rule");
     // The session's start is the first.
     assert_eq!((events.len(), lost), (CAPACITY, TOO_MANY as u64 + 1));
     let newest = events.last().expect("an event").process;
     assert_eq!(newest as usize, 4 * (CAPACITY - 2));
     device.machine.tell([News::Ended(SHORT)]);
     settle(&mut device);
-    let (events, lost) = client.drain(&mut device).expect("no rule");
+    let (events, lost) = drain(&client, &mut device).expect("no rule");
     assert_eq!((events.len(), lost), (1, 0));
     end(device, &client);
 }
@@ -265,12 +213,13 @@ fn routines_that_windows_refuses_refuse_the_start() {
     ];
     for ((processes, images), status) in refused {
         let Some(mut device) = device(1) else { return };
-        let client = Client::configured(&mut device, true).expect("no rule");
+        let client = configured(&mut device, true).expect("no rule");
         let before = level(&mut device);
         device.machine.kernel.notify.set_others(processes, images);
         let reply = client.send(&mut device, session::START).expect("no rule");
         let told = Some((ErrorCode::EventsUnavailable, status));
-        assert_eq!(refusal(&reply), told);
+        let refused = refusal(&reply).map(|(code, _, detail)| (code, detail));
+        assert_eq!(refused, told);
         assert!(device.machine.kernel.notify.registered().is_empty());
         assert!(device.machine.kernel.counters.is_none());
         let compared = before.compare(&level(&mut device), false, &[]);
@@ -307,7 +256,7 @@ fn routines_are_gone_after_every_end_of_a_session() {
             let Some(mut device) = device(seed) else {
                 return;
             };
-            let client = Client::started(&mut device, true).expect("no rule");
+            let client = started(&mut device, true).expect("no rule");
             device.machine.disturbed = true;
             device.machine.start_a_process_after(seed * 97);
             let ended = ending(&mut device, &client);
@@ -336,7 +285,7 @@ fn routines_are_gone_after_every_end_of_a_session() {
 fn a_process_at_each_instruction_of_the_removal() {
     const INSTRUCTIONS: u64 = 200;
     let Some(mut device) = device(7) else { return };
-    let client = Client::configured(&mut device, true).expect("no rule");
+    let client = configured(&mut device, true).expect("no rule");
     for instruction in 0..INSTRUCTIONS {
         let reply = client.send(&mut device, session::START).expect("no rule");
         assert_eq!(refusal(&reply), None);

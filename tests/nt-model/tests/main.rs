@@ -4,6 +4,7 @@ mod added;
 mod branches;
 mod budget;
 mod bytes;
+mod client;
 mod closed_handle;
 mod cost;
 mod differential;

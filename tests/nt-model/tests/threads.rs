@@ -1,17 +1,17 @@
 //! Does each thread get exactly its own events, wherever it runs, and is the list of counters
 //! released?
 
+use crate::client::{Client, PROCESS, refusal};
 use fastrand::Rng;
 use halprof_tests::driver;
-use halprof_tests::requests::{ALL_RIGHTS, bytes, configure, header, spec};
-use nt_model::device::File;
+use halprof_tests::requests::{bytes, header, spec};
 use nt_model::threads::Thread;
 use nt_model::{Device, Violation, kernel};
+use shared_types::ErrorCode;
+use shared_types::request::Plain;
 use shared_types::request::counts::{self, Count, Snapshot};
 use shared_types::request::machine::{self, Machine};
-use shared_types::request::session::{self, Opened, Session};
-use shared_types::request::{Plain, RequestCode};
-use shared_types::{ErrorCode, NtStatus, ReplyHeader};
+use shared_types::request::session;
 use sim::event::{Counts, Event};
 use sim::models::{find, repeat};
 use zerocopy::FromBytes;
@@ -23,13 +23,6 @@ const PROFILED: usize = 3;
 /// Instructions, and branches.
 const SOURCES: [u32; 2] = [2, 6];
 const STEPS: usize = 120;
-const PROCESS: u32 = 1001;
-
-/// A client whose session counts by thread.
-struct Client {
-    file: File,
-    about: Vec<u8>,
-}
 
 fn device(file: &[u8], model: &str, seed: u64) -> Device {
     let leaves = find(model).expect("a model").processors();
@@ -38,70 +31,24 @@ fn device(file: &[u8], model: &str, seed: u64) -> Device {
     device
 }
 
-fn ask(
-    device: &mut Device,
-    file: &File,
-    code: RequestCode,
-    input: &[u8],
-) -> Result<Vec<u8>, Violation> {
-    let mut output = vec![0; 4096];
-    let (status, length) = device.device_control(file, code, input, &mut output)?;
-    assert_eq!(status, NtStatus::SUCCESS);
-    output.truncate(length);
-    Ok(output)
+/// A configured session.
+fn configured(device: &mut Device, flags: u32) -> Result<Client, Violation> {
+    Client::configured(device, true, flags, &SOURCES.map(spec))
 }
 
-fn refusal(reply: &[u8]) -> Option<(ErrorCode, u32)> {
-    let (header, _) = ReplyHeader::read_from_prefix(reply).expect("a header");
-    Some((ErrorCode::from_wire(header.error)?, header.subject))
+/// A running session that counts by thread.
+fn started(device: &mut Device) -> Result<Client, Violation> {
+    let client = configured(device, session::THREADS)?;
+    client.granted(device, session::START)?;
+    Ok(client)
 }
 
-impl Client {
-    /// Opens the device and a session, and configures it.
-    fn configured(device: &mut Device, flags: u32) -> Result<Self, Violation> {
-        let file = device.open(PROCESS, ALL_RIGHTS)?;
-        let kernel = header(session::KERNEL);
-        let opened = ask(
-            device,
-            &file,
-            session::OPEN,
-            &bytes(&Plain { header: kernel }, &[]),
-        )?;
-        let session = Opened::read_from_bytes(&opened).expect("opened").session;
-        let request = configure(session, flags, &SOURCES.map(spec));
-        let reply = ask(device, &file, session::CONFIGURE, &request)?;
-        assert_eq!(refusal(&reply), None);
-        let header = header(0);
-        let about = Session {
-            header,
-            session,
-            reserved: 0,
-        };
-        Ok(Self {
-            file,
-            about: bytes(&about, &[]),
-        })
-    }
-
-    fn send(&self, device: &mut Device, code: RequestCode) -> Result<Vec<u8>, Violation> {
-        ask(device, &self.file, code, &self.about)
-    }
-
-    /// A running session that counts by thread.
-    fn started(device: &mut Device) -> Result<Self, Violation> {
-        let client = Self::configured(device, session::THREADS)?;
-        let reply = client.send(device, session::START)?;
-        assert_eq!(refusal(&reply), None);
-        Ok(client)
-    }
-
-    /// The machine's flags, and the holder of its counters.
-    fn machine(&self, device: &mut Device) -> Result<(u32, u32), Violation> {
-        let plain = bytes(&Plain { header: header(0) }, &[]);
-        let reply = ask(device, &self.file, machine::DESCRIBE, &plain)?;
-        let machine = Machine::read_from_bytes(&reply).expect("a machine");
-        Ok((machine.flags, machine.holder_process))
-    }
+/// The machine's flags, and the holder of its counters.
+fn described(client: &Client, device: &mut Device) -> Result<(u32, u32), Violation> {
+    let plain = bytes(&Plain { header: header(0) }, &[]);
+    let reply = client.ask(device, machine::DESCRIBE, &plain)?;
+    let machine = Machine::read_from_bytes(&reply).expect("a machine");
+    Ok((machine.flags, machine.holder_process))
 }
 
 /// Some instructions and branches, the latter among the former.
@@ -119,7 +66,7 @@ fn some_events(rng: &mut Rng) -> ([u64; 2], Counts) {
 /// all.
 pub(crate) fn migrate(device: &mut Device, seed: u64) -> Result<Option<String>, Violation> {
     let mut rng = Rng::with_seed(seed);
-    let client = Client::started(device)?;
+    let client = started(device)?;
     let mut threads: [Thread; THREADS] = std::array::from_fn(|_| Thread::default());
     let mut truth = [[0; 2]; THREADS];
     for thread in threads.iter_mut().take(PROFILED) {
@@ -202,8 +149,8 @@ fn what_windows_keeps_is_asked_for_every_second() {
     let Some(driver) = driver::file() else { return };
     for killed in [false, true] {
         let mut device = device(&driver, "skylake", 1);
-        let client = Client::started(&mut device).expect("no rule");
-        let other = Client::configured(&mut device, 0).expect("no rule");
+        let client = started(&mut device).expect("no rule");
+        let other = configured(&mut device, 0).expect("no rule");
         let mut thread = Thread::default();
         device.enable_profiling(&mut thread);
         if killed {
@@ -215,10 +162,10 @@ fn what_windows_keeps_is_asked_for_every_second() {
         let select = device.machine.engine.bus().cpus[0].processor.rdmsr(0x186);
         assert_eq!(select, Ok(0), "nothing counts");
         let kept = (Machine::THREADS_KEPT, PROCESS);
-        assert_eq!(other.machine(&mut device).expect("no rule"), kept);
+        assert_eq!(described(&other, &mut device).expect("no rule"), kept);
         assert!(device.machine.kernel.counters.is_some() && device.machine.framework.stays);
         let reply = other.send(&mut device, session::START).expect("no rule");
-        assert_eq!(refusal(&reply), Some((ErrorCode::ThreadsKept, PROCESS)));
+        assert_eq!(refusal(&reply), Some((ErrorCode::ThreadsKept, PROCESS, 0)));
         for still in [true, false] {
             if !still {
                 device.disable_profiling(&mut thread);
@@ -228,7 +175,7 @@ fn what_windows_keeps_is_asked_for_every_second() {
             assert_eq!(device.machine.kernel.counters.is_some(), still);
             assert_eq!(device.machine.framework.stays, still);
         }
-        assert_eq!(other.machine(&mut device).expect("no rule"), (0, 0));
+        assert_eq!(described(&other, &mut device).expect("no rule"), (0, 0));
         let reply = other.send(&mut device, session::START).expect("no rule");
         assert_eq!(refusal(&reply), None);
         device.remove().expect("nothing is left");
@@ -239,7 +186,7 @@ fn what_windows_keeps_is_asked_for_every_second() {
 fn a_device_that_goes_by_surprise_leaves_the_counters_reserved() {
     let Some(driver) = driver::file() else { return };
     let mut device = device(&driver, "skylake", 1);
-    let client = Client::started(&mut device).expect("no rule");
+    let client = started(&mut device).expect("no rule");
     let mut thread = Thread::default();
     device.enable_profiling(&mut thread);
     device.surprise_remove().expect("no rule");
@@ -253,10 +200,10 @@ fn another_owner_is_told_and_nothing_is_kept() {
     let Some(driver) = driver::file() else { return };
     let mut device = device(&driver, "skylake", 1);
     device.machine.kernel.by_thread_of_another = true;
-    let client = Client::configured(&mut device, session::THREADS).expect("no rule");
+    let client = configured(&mut device, session::THREADS).expect("no rule");
     let reply = client.send(&mut device, session::START).expect("no rule");
-    let told = refusal(&reply).map(|(code, _)| code);
+    let told = refusal(&reply).map(|(code, ..)| code);
     assert_eq!(told, Some(ErrorCode::ThreadsOwned));
-    assert_eq!(client.machine(&mut device).expect("no rule"), (0, 0));
+    assert_eq!(described(&client, &mut device).expect("no rule"), (0, 0));
     assert!(device.machine.kernel.counters.is_none());
 }

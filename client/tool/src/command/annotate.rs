@@ -39,7 +39,7 @@ const LONGEST: u64 = 1 << 24;
 pub(crate) struct Body {
     file: String,
     machine: String,
-    flaw: Option<String>,
+    damaged: Option<String>,
     module: String,
     symbol: String,
     image: String,
@@ -208,7 +208,7 @@ fn body(options: &args::Annotate, annotated: &Annotated, warnings: Vec<String>) 
     Body {
         file: report::names(&recordings(options)),
         machine: annotated.recording.metadata.machine.clone(),
-        flaw: annotated.recording.flaw(),
+        damaged: annotated.recording.flaw(),
         module: annotated.code.module.to_string(),
         symbol: annotated.code.symbol.to_string(),
         image: annotated.code.file.display().to_string(),

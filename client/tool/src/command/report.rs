@@ -54,8 +54,6 @@ pub(crate) struct Body {
     /// Samples that the filters accept.
     counted: u64,
     /// Why this is not the whole recording.
-    flaw: Option<String>,
-    /// The same, under the name that scripts rely on.
     damaged: Option<String>,
     /// Null if the file is truncated or damaged: `damaged` says how.
     lost: Option<BTreeMap<String, u64>>,
@@ -341,7 +339,6 @@ fn body(options: &args::Report, report: &Report, asked: usize, warnings: Vec<Str
         elapsed_ns: recording.elapsed_ns(),
         samples: recording.samples,
         counted: report.total.samples,
-        flaw: recording.flaw(),
         damaged: recording.flaw(),
         lost: recording.losses_are_known().then(|| recording.lost()),
         throttled: statistics.throttled,

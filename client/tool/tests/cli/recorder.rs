@@ -1,25 +1,14 @@
 //! Does a recording survive what can happen to its recorder, and say what it could not do?
 #![cfg(unix)]
 
-use crate::cli::support::{halprof, json, refused};
+use crate::cli::support::{folder, halprof, json, refused, text};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
 
 /// More work than any test waits for.
 const ENDLESS: &str = "cycles=4000000000000000,instructions=1000000";
-
-fn folder() -> (TempDir, PathBuf) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("a.rec");
-    (folder, file)
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("UTF-8")
-}
 
 /// A recorder of a workload that does not end.
 fn recorder(file: &Path, period: u64) -> Child {
@@ -86,7 +75,7 @@ fn what_a_killed_recorder_had_written_is_reported() {
             samples * 40 <= length && samples * 40 + 700_000 > length,
             "{report}"
         );
-        let flaw = report["flaw"].as_str().expect("a flaw");
+        let flaw = report["damaged"].as_str().expect("a flaw");
         assert!(
             flaw.contains(&format!("{samples} samples are whole")),
             "{flaw}"
@@ -124,7 +113,7 @@ fn ctrl_c_ends_a_recording_that_is_whole() {
     assert_eq!(record["interrupted"], true);
     let report = json(&["report", text(&file)]);
     assert_eq!(report["samples"], record["samples"]);
-    assert_eq!(report["flaw"], Value::Null);
+    assert_eq!(report["damaged"], Value::Null);
     let lost = record["lost"].as_object().expect("causes").values();
     let lost: u64 = lost.filter_map(Value::as_u64).sum();
     let sum = record["samples"].as_u64().map(|samples| samples + lost);

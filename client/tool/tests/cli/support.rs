@@ -3,6 +3,7 @@
 use assert_cmd::Command;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use tempfile::TempDir;
 
 /// The outcome of one run of the tool.
 pub(crate) struct Ran {
@@ -124,4 +125,16 @@ pub(crate) fn foreign_python(module: &str) -> Option<PathBuf> {
     assert!(!tools_are_required(), "{missing}");
     println!("skipped: {missing}");
     None
+}
+
+/// A new folder, and the path of a recording in it.
+pub(crate) fn folder() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("a.rec");
+    (folder, file)
+}
+
+/// A path as an argument.
+pub(crate) fn text(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
 }

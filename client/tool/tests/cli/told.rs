@@ -1,20 +1,9 @@
 //! Are processes named that no scan could have seen, and are other events reported?
 
-use crate::cli::support::{halprof, json};
+use crate::cli::support::{folder, halprof, json, text};
 use halprof_profile::recording::{self, Process, Recording};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
-use tempfile::TempDir;
-
-fn folder() -> (TempDir, PathBuf) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("a.rec");
-    (folder, file)
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("UTF-8")
-}
+use std::path::Path;
 
 fn record(file: &Path, machine: &str, source: &str, workload: &str) -> Value {
     let arguments = ["--machine", machine, "record", "-e", source];

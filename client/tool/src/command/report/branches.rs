@@ -22,8 +22,6 @@ pub(crate) struct Body {
     samples: u64,
     /// Null if the file is truncated or damaged: `damaged` says how.
     lost: Option<BTreeMap<String, u64>>,
-    flaw: Option<String>,
-    /// The same, under the name that scripts rely on.
     damaged: Option<String>,
     /// What recorded the branches, as `info` names it; empty if the recording does not say.
     recorder: String,
@@ -210,7 +208,6 @@ fn body(options: &args::Report, branches: &Branches, warnings: Vec<String>) -> B
         machine: recording.metadata.machine.clone(),
         samples: recording.samples,
         lost: recording.losses_are_known().then(|| recording.lost()),
-        flaw: recording.flaw(),
         damaged: recording.flaw(),
         recorder: how.recorder,
         depth: how.depth,
