@@ -77,7 +77,11 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u8> {
             output.width().fitted(&text(body, &view))
         })?;
     }
-    Ok(if body.damaged.is_some() { INCOMPLETE } else { 0 })
+    Ok(if body.damaged.is_some() {
+        INCOMPLETE
+    } else {
+        0
+    })
 }
 
 /// Everything that is exported: all recordings, each with its own modules and symbols.
