@@ -141,7 +141,7 @@ impl Report {
         let mut symbols = Symbols::open(&recording, symbol_path);
         let keys: Vec<Key> = query.tables.iter().flatten().copied().collect();
         let summing = Summing {
-            places: &Places::resolve(&tallies.places, &mut symbols, &query.filter, &keys),
+            places: &Places::resolve(&tallies.places(), &mut symbols, &query.filter, &keys),
             names: Names::of(&recording, &query.filter)?,
             machine: machine(path, &recording),
             tallies: &tallies,
@@ -185,7 +185,7 @@ impl Hits {
         let (recording, tallies) = tallied(path, &query.filter, &[apart])?;
         let mut symbols = Symbols::open(&recording, symbol_path);
         let summing = Summing {
-            places: &Places::resolve(&tallies.places, &mut symbols, &query.filter, &[]),
+            places: &Places::resolve(&tallies.places(), &mut symbols, &query.filter, &[]),
             names: Names::of(&recording, &query.filter)?,
             machine: machine(path, &recording),
             tallies: &tallies,
@@ -196,12 +196,12 @@ impl Hits {
         let mut sources = summing.sources(apart, &recording);
         sources.retain(|source| source.sum.samples != 0);
         sources.sort_by_key(|source| std::cmp::Reverse(source.sum.samples));
-        let hit = |(entry, sum): (Entry, Sum)| {
+        let mut all = Vec::new();
+        summing.counted(apart, |entry, sum| {
             let name = summing.names.source(entry.source);
-            let source = sources.iter().position(|source| source.name == name)?;
-            Some((*tallies.places.get(entry.place as usize)?, source, sum))
-        };
-        let all = summing.counted(apart).filter_map(hit).collect();
+            let source = sources.iter().position(|source| source.name == name);
+            all.extend(source.map(|source| (entry.place(), source, sum)));
+        });
         Ok(Self {
             recording,
             symbols,
@@ -245,9 +245,7 @@ pub(crate) fn tallied(
     let window = Window::of(path, filter)?;
     let mut tallies = Tallies::new(apart);
     let mut recording = Reader::open(path)?.samples(|samples| {
-        for sample in samples.iter().filter(|sample| window.has(sample)) {
-            tallies.add(sample);
-        }
+        tallies.add(samples.iter().filter(|sample| window.has(sample)));
     })?;
     if filter.time.is_none() {
         recording.seen_ns = tallies.seen_ns(recording.metadata.timestamp_frequency);
@@ -429,9 +427,9 @@ impl Summing<'_> {
     /// Each source that passes, with samples or without.
     fn sources(&self, base: Apart, recording: &Recording) -> Vec<OfSource> {
         let mut sums: FxHashMap<u16, Sum> = FxHashMap::default();
-        for (entry, sum) in self.counted(base) {
+        self.counted(base, |entry, sum| {
             sums.entry(entry.source).or_default().add(sum);
-        }
+        });
         let named = 0..u16::try_from(self.names.sources.len()).unwrap_or(u16::MAX);
         for index in named.filter(|&index| self.names.source_passes(index)) {
             sums.entry(index).or_default();
@@ -451,12 +449,13 @@ impl Summing<'_> {
         all.into_iter().map(of_source).collect()
     }
 
-    /// The entries of a tally that the filter accepts, with events scaled to the whole time.
-    fn counted(&self, apart: Apart) -> impl Iterator<Item = (Entry, Sum)> {
-        self.tallies
-            .entries(apart)
-            .filter(move |&(entry, _)| self.counts(entry))
-            .map(|(entry, sum)| (entry, whole_time(&self.turns, entry.source, sum)))
+    /// Passes each entry that the filter accepts to `visit`, with events scaled to the whole time.
+    fn counted(&self, apart: Apart, mut visit: impl FnMut(Entry, Sum)) {
+        self.tallies.each(apart, |entry, sum| {
+            if self.counts(entry) {
+                visit(entry, whole_time(&self.turns, entry.source, sum));
+            }
+        });
     }
 
     fn counts(&self, entry: Entry) -> bool {
@@ -465,26 +464,18 @@ impl Summing<'_> {
         let placed = !filter.modules.is_empty() || !filter.symbols.is_empty();
         self.names.source_passes(entry.source)
             && processor.is_none_or(|processors| processors.contains(&entry.processor))
-            && self.names.process_passes(self.task(entry.task).0, filter)
-            && (!placed || self.places.passes(entry.place))
-    }
-
-    fn task(&self, task: u32) -> (u32, u32) {
-        self.tallies
-            .tasks
-            .get(task as usize)
-            .copied()
-            .unwrap_or_default()
+            && self.names.process_passes(entry.process, filter)
+            && (!placed || self.places.passes(entry.place()))
     }
 
     fn table(&self, by: &[Key], apart: Apart) -> Table {
         let mixed = by.contains(&Key::Source);
         let mut parts: FxHashMap<u16, FxHashMap<Numbers, Sum>> = FxHashMap::default();
-        for (entry, sum) in self.counted(apart) {
+        self.counted(apart, |entry, sum| {
             let part = if mixed { 0 } else { entry.source };
             let rows = parts.entry(part).or_default();
             rows.entry(self.numbers(by, entry)).or_default().add(sum);
-        }
+        });
         let mut parts: Vec<_> = parts.into_iter().collect();
         parts.sort_unstable_by_key(|&(source, _)| source);
         let parts = parts.into_iter().map(|(source, rows)| {
@@ -504,11 +495,11 @@ impl Summing<'_> {
                 // A recording is of one machine.
                 Key::Machine => 0,
                 Key::Source => entry.source.into(),
-                Key::Process => self.names.spaces.process(self.task(entry.task).0),
-                Key::Thread => self.task(entry.task).1,
+                Key::Process => self.names.spaces.process(entry.process),
+                Key::Thread => entry.thread,
                 Key::Processor => entry.processor,
                 Key::Core => self.core(entry.processor),
-                _ => self.places.number(entry.place, key),
+                _ => self.places.number(entry.place(), key),
             };
         }
         numbers

@@ -3,7 +3,7 @@
 use super::binned::{Binned, Limit};
 use crate::marks::{Choice, Marks};
 use crate::recording::{self, Metadata, Module, Recording, Turns};
-use crate::report::tally::{Apart, Entry, Tallies};
+use crate::report::tally::{Apart, Entry, Sums};
 use crate::report::{Sum, turns, whole_time};
 use crate::symbols::Frame;
 use shared_types::{Mode, Sample};
@@ -170,7 +170,7 @@ pub type Bins = BTreeMap<u64, Bin>;
 #[derive(Debug)]
 pub struct Gatherer {
     lanes: Lanes,
-    tallies: Tallies,
+    sums: Sums,
     timeline: Binned<Lane>,
     /// By place and processor.
     moments: Option<Binned<(Entry, u32)>>,
@@ -211,7 +211,7 @@ impl Gatherer {
         let periods = (0..=u16::MAX).zip(metadata.sources.iter().map(period));
         Self {
             lanes,
-            tallies: Tallies::new(&[APART]),
+            sums: Sums::default(),
             timeline: Binned::new(Limit::Bins(TIMELINE_BINS)),
             moments: moments.then(|| Binned::new(Limit::Sums(MOMENTS_MAX))),
             lengthened: Binned::new(Limit::Bins(TIMELINE_BINS)),
@@ -221,10 +221,7 @@ impl Gatherer {
 
     /// Adds a sample.
     pub fn add(&mut self, sample: &Sample) {
-        let weight = Sum {
-            samples: 1,
-            events: sample.period,
-        };
+        let weight = Sum::of(sample);
         let lane = Lane {
             source: sample.source,
             number: match self.lanes {
@@ -234,7 +231,8 @@ impl Gatherer {
             mode: mode(sample.mode) as u8,
         };
         self.timeline.add(sample.timestamp, lane, weight);
-        let entry = self.tallies.add(sample);
+        let entry = Entry::of(sample, APART);
+        self.sums.entry(entry).or_default().add(weight);
         if let Some(moments) = &mut self.moments {
             moments.add(sample.timestamp, (entry, sample.processor), weight);
         }
@@ -254,24 +252,17 @@ impl Gatherer {
         let scaled = |source: u16, sum: Sum| whole_time(&turns, source, sum);
         self.timeline
             .scale(|lane, weight| scaled(lane.source, weight));
-        let tallies = &self.tallies;
-        let at = |entry: Entry| {
-            let place = tallies.places.get(entry.place as usize)?;
-            let &(process, thread) = tallies.tasks.get(entry.task as usize)?;
-            Some((process, thread, place.mode() as u8, place.ip))
-        };
-        let entries = tallies.entries(APART);
-        let entries = entries.filter_map(|(entry, sum)| Some((at(entry)?, entry, sum)));
-        let mut entries: Vec<_> = entries.collect();
-        entries.sort_unstable_by_key(|&(at, entry, _)| (at, entry));
+        let mut entries: Vec<(Entry, Sum)> = self.sums.into_iter().collect();
+        entries.sort_unstable_by_key(|&(entry, _)| entry);
         let mut places: Vec<Place> = Vec::new();
         let mut spots = Vec::with_capacity(entries.len());
         let mut place_of: HashMap<Entry, usize> = HashMap::with_capacity(entries.len());
         let mut last = None;
-        for (at, entry, sum) in entries {
+        for (entry, sum) in entries {
+            let at = (entry.process, entry.thread, entry.place());
             if last != Some(at) {
-                let (process, thread, wire, address) = at;
-                let mode = mode(wire);
+                let (process, thread, place) = at;
+                let (mode, address) = (place.mode(), place.ip);
                 let (frame, module) = name(process, address, mode);
                 let process = recording.spaces.process(process);
                 places.push(Place {

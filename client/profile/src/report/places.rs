@@ -49,7 +49,7 @@ type Line = (Arc<str>, u32);
 /// The module, function and line of each place of a recording.
 #[derive(Default)]
 pub(super) struct Places {
-    here: Vec<Here>,
+    here: FxHashMap<Place, Here>,
     modules: Known<Arc<str>>,
     symbols: Known<(u32, Option<Arc<str>>)>,
     lines: Known<(u32, Option<Line>)>,
@@ -75,7 +75,7 @@ impl Places {
             } else {
                 resolved.module_alone(place, symbols, filter)
             };
-            resolved.here.push(here);
+            resolved.here.insert(place, here);
         }
         resolved
     }
@@ -119,15 +119,13 @@ impl Places {
     }
 
     /// Whether the filter accepts a place.
-    pub(super) fn passes(&self, place: u32) -> bool {
-        self.here
-            .get(place as usize)
-            .is_some_and(|here| here.passes)
+    pub(super) fn passes(&self, place: Place) -> bool {
+        self.here.get(&place).is_some_and(|here| here.passes)
     }
 
     /// The number of a key's value at a place.
-    pub(super) fn number(&self, place: u32, key: Key) -> u32 {
-        let here = self.here.get(place as usize).copied().unwrap_or_default();
+    pub(super) fn number(&self, place: Place, key: Key) -> u32 {
+        let here = self.here.get(&place).copied().unwrap_or_default();
         match key {
             Key::Module => here.module,
             Key::Symbol => here.symbol,

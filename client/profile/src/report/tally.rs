@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 use shared_types::{Mode, Sample};
 
-/// What a tally distinguishes apart from the source. Everything else is 0 in its keys.
+/// What a tally tells apart besides the source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -16,32 +16,30 @@ pub(crate) struct Apart {
     pub(crate) processor: bool,
 }
 
+impl Apart {
+    /// Whether it tells apart all that the other does.
+    const fn has(self, other: Self) -> bool {
+        (self.place || !other.place)
+            && (self.process || !other.process)
+            && (self.thread || !other.thread)
+            && (self.processor || !other.processor)
+    }
+}
+
 /// Where samples were taken: an address of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Place {
-    pub(crate) ip: u64,
     /// 0 in kernel mode, which all processes share.
     pub(crate) process: u32,
+    pub(crate) ip: u64,
     mode: u8,
 }
 
 impl Place {
-    fn of(sample: &Sample) -> Self {
-        let kernel = sample.mode == Mode::Kernel as u8;
-        Self {
-            ip: sample.ip,
-            process: if kernel { 0 } else { sample.process },
-            mode: sample.mode,
-        }
-    }
-
     pub(crate) fn mode(self) -> Mode {
         Mode::from_wire(self.mode.into()).unwrap_or(Mode::Unknown)
     }
 }
-
-/// A process and one of its threads.
-pub(crate) type Task = (u32, u32);
 
 /// A number of samples, and the number of events that they stand for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,6 +51,13 @@ pub struct Sum {
 }
 
 impl Sum {
+    pub(crate) const fn of(sample: &Sample) -> Self {
+        Self {
+            samples: 1,
+            events: sample.period,
+        }
+    }
+
     /// Adds another sum to this one.
     pub const fn add(&mut self, other: Self) {
         self.samples = self.samples.saturating_add(other.samples);
@@ -60,66 +65,90 @@ impl Sum {
     }
 }
 
-/// The key of an entry of a tally: place and task are indexes.
+/// What a tally has of a sample: everything that it does not tell apart is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Entry {
-    pub(crate) place: u32,
-    pub(crate) task: u32,
+    /// Without [`Apart::process`], that of the place.
+    pub(crate) process: u32,
+    pub(crate) thread: u32,
+    mode: u8,
+    ip: u64,
     pub(crate) processor: u32,
     pub(crate) source: u16,
 }
 
 impl Entry {
-    fn packed(self) -> u128 {
-        u128::from(self.place)
-            | u128::from(self.task) << 32
-            | u128::from(self.processor) << 64
-            | u128::from(self.source) << 96
+    pub(crate) fn of(sample: &Sample, apart: Apart) -> Self {
+        let whole = Self {
+            ip: sample.ip,
+            process: sample.process,
+            thread: sample.thread,
+            processor: sample.processor,
+            source: sample.source,
+            mode: sample.mode,
+        };
+        whole.only(apart)
     }
 
-    fn unpacked(key: u128) -> Self {
+    /// The same, with what `apart` does not tell apart left out.
+    fn only(self, apart: Apart) -> Self {
+        let place = if apart.place {
+            self.place()
+        } else {
+            Place::default()
+        };
         Self {
-            place: key as u32,
-            task: (key >> 32) as u32,
-            processor: (key >> 64) as u32,
-            source: (key >> 96) as u16,
+            ip: place.ip,
+            process: if apart.process {
+                self.process
+            } else {
+                place.process
+            },
+            thread: if apart.thread { self.thread } else { 0 },
+            processor: if apart.processor { self.processor } else { 0 },
+            source: self.source,
+            mode: place.mode,
+        }
+    }
+
+    pub(crate) const fn place(self) -> Place {
+        let kernel = self.mode == Mode::Kernel as u8;
+        Place {
+            ip: self.ip,
+            process: if kernel { 0 } else { self.process },
+            mode: self.mode,
         }
     }
 }
+
+/// Sums by what they tell apart.
+pub(crate) type Sums = FxHashMap<Entry, Sum>;
 
 /// Everything that was summed up.
 #[derive(Debug)]
 pub(crate) struct Tallies {
-    pub(crate) places: Vec<Place>,
-    pub(crate) tasks: Vec<Task>,
     /// The first and the last timestamp that was counted.
     pub(crate) span: Option<(u64, u64)>,
     /// Samples with an address, by source.
     pub(crate) addressed: FxHashMap<u16, u64>,
-    place_index: FxHashMap<Place, u32>,
-    task_index: FxHashMap<Task, u32>,
-    all: Vec<(Apart, FxHashMap<u128, Sum>)>,
-    needs_place: bool,
+    all: Vec<(Apart, Sums)>,
 }
 
 impl Tallies {
-    /// Tallies that distinguish the same are shared.
+    /// Each sample is counted in as few tallies as there can be: a tally that tells less apart than
+    /// another is a sum over it.
     pub(crate) fn new(apart: &[Apart]) -> Self {
-        let mut tallies: Vec<(Apart, FxHashMap<u128, Sum>)> = Vec::new();
+        let mut all: Vec<(Apart, Sums)> = Vec::new();
         for &apart in apart {
-            if tallies.iter().all(|&(other, _)| other != apart) {
-                tallies.push((apart, FxHashMap::default()));
+            if !all.iter().any(|(other, _)| other.has(apart)) {
+                all.retain(|&(other, _)| !apart.has(other));
+                all.push((apart, Sums::default()));
             }
         }
         Self {
-            places: Vec::new(),
-            tasks: Vec::new(),
             span: None,
             addressed: FxHashMap::default(),
-            place_index: FxHashMap::default(),
-            task_index: FxHashMap::default(),
-            needs_place: apart.iter().any(|apart| apart.place),
-            all: tallies,
+            all,
         }
     }
 
@@ -131,96 +160,144 @@ impl Tallies {
         u64::try_from(nanoseconds).unwrap_or(u64::MAX)
     }
 
-    /// Adds a sample; returns its entry in the first tally.
-    pub(crate) fn add(&mut self, sample: &Sample) -> Entry {
-        let mut entered = None;
-        let place = if self.needs_place {
-            index(&mut self.place_index, &mut self.places, Place::of(sample))
-        } else {
-            0
-        };
-        if sample.mode != Mode::Unknown as u8 {
-            *self.addressed.entry(sample.source).or_default() += 1;
+    /// Adds samples: all of them to one tally after the other, so that the processor waits for
+    /// several entries of a large tally at the same time.
+    pub(crate) fn add<'a>(&mut self, samples: impl Iterator<Item = &'a Sample> + Clone) {
+        let (mut first, mut last) = self.span.unwrap_or((u64::MAX, 0));
+        for sample in samples.clone() {
+            if sample.mode != Mode::Unknown as u8 {
+                *self.addressed.entry(sample.source).or_default() += 1;
+            }
+            first = first.min(sample.timestamp);
+            last = last.max(sample.timestamp);
         }
-        let (first, last) = self.span.unwrap_or((u64::MAX, 0));
-        self.span = Some((first.min(sample.timestamp), last.max(sample.timestamp)));
+        self.span = (first <= last).then_some((first, last));
         for (apart, sums) in &mut self.all {
-            let process = if apart.process { sample.process } else { 0 };
-            let thread = if apart.thread { sample.thread } else { 0 };
-            let task = if apart.process || apart.thread {
-                index(&mut self.task_index, &mut self.tasks, (process, thread))
-            } else {
-                0
-            };
-            let entry = Entry {
-                place: if apart.place { place } else { 0 },
-                task,
-                processor: if apart.processor { sample.processor } else { 0 },
-                source: sample.source,
-            };
-            entered.get_or_insert(entry);
-            sums.entry(entry.packed()).or_default().add(Sum {
-                samples: 1,
-                events: sample.period,
-            });
+            for sample in samples.clone() {
+                let entry = Entry::of(sample, *apart);
+                sums.entry(entry).or_default().add(Sum::of(sample));
+            }
         }
-        entered.unwrap_or_default()
     }
 
-    /// The entries of the tally that distinguishes `apart`.
-    pub(crate) fn entries(&self, apart: Apart) -> impl Iterator<Item = (Entry, Sum)> + '_ {
-        let tally = self.all.iter().find(|&&(other, _)| other == apart);
-        let sums = tally.into_iter().flat_map(|(_, sums)| sums);
-        sums.map(|(&key, &sum)| (Entry::unpacked(key), sum))
+    /// Passes each entry that `apart` tells apart to `visit`, with its sum.
+    pub(crate) fn each(&self, apart: Apart, mut visit: impl FnMut(Entry, Sum)) {
+        let Some((finer, sums)) = self.all.iter().find(|(other, _)| other.has(apart)) else {
+            return;
+        };
+        if *finer == apart {
+            sums.iter().for_each(|(&entry, &sum)| visit(entry, sum));
+            return;
+        }
+        let mut coarser = Sums::default();
+        for (entry, &sum) in sums {
+            coarser.entry(entry.only(apart)).or_default().add(sum);
+        }
+        coarser
+            .into_iter()
+            .for_each(|(entry, sum)| visit(entry, sum));
     }
-}
 
-/// The index of a value among those seen so far; a new one is added.
-fn index<T: Copy + Eq + std::hash::Hash>(
-    known: &mut FxHashMap<T, u32>,
-    all: &mut Vec<T>,
-    value: T,
-) -> u32 {
-    *known.entry(value).or_insert_with(|| {
-        all.push(value);
-        (all.len() - 1) as u32
-    })
+    /// Every place that was told apart, once, in order.
+    pub(crate) fn places(&self) -> Vec<Place> {
+        let tallies = self.all.iter().filter(|(apart, _)| apart.place);
+        let entries = tallies.flat_map(|(_, sums)| sums.keys());
+        let mut places: Vec<Place> = entries.map(|entry| entry.place()).collect();
+        places.sort_unstable();
+        places.dedup();
+        places
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_key_keeps_its_parts_whole() {
-        let entry = Entry {
-            place: u32::MAX,
-            task: 1,
-            processor: u32::MAX - 1,
-            source: u16::MAX,
-        };
-        assert_eq!(Entry::unpacked(entry.packed()), entry);
+    const PLACE: Apart = Apart {
+        place: true,
+        process: false,
+        thread: false,
+        processor: false,
+    };
+    const PROCESS: Apart = Apart {
+        place: false,
+        process: true,
+        ..PLACE
+    };
+    const NOTHING: Apart = Apart {
+        place: false,
+        ..PLACE
+    };
+
+    fn each(tallies: &Tallies, apart: Apart) -> Vec<(Entry, Sum)> {
+        let mut all = Vec::new();
+        tallies.each(apart, |entry, sum| all.push((entry, sum)));
+        all.sort_unstable_by_key(|&(entry, _)| entry);
+        all
+    }
+
+    fn sample(ip: u64, process: u32, mode: Mode) -> Sample {
+        Sample {
+            ip,
+            process,
+            thread: 7,
+            period: u64::MAX,
+            mode: mode as u8,
+            ..Sample::default()
+        }
     }
 
     #[test]
     fn what_is_not_told_apart_is_one() {
-        let place = Apart {
-            place: true,
-            ..Apart::default()
-        };
-        let mut tallies = Tallies::new(&[place, Apart::default(), place]);
+        let mut tallies = Tallies::new(&[NOTHING, PLACE, PROCESS, NOTHING, PLACE]);
         assert_eq!(tallies.all.len(), 2);
-        for ip in [1, 2, 1] {
-            tallies.add(&Sample {
-                ip,
-                period: u64::MAX,
+        let samples = [1, 2, 1].map(|ip| sample(ip, 4, Mode::User));
+        tallies.add(samples.iter());
+        let all = each(&tallies, NOTHING);
+        let sum = Sum {
+            samples: 3,
+            events: u64::MAX,
+        };
+        assert_eq!(all, [(Entry::default(), sum)]);
+        assert_eq!(each(&tallies, PLACE).len(), 2);
+        assert_eq!(each(&tallies, PROCESS).len(), 1);
+    }
+
+    #[test]
+    fn all_processes_share_the_kernel() {
+        let both = Apart {
+            process: true,
+            ..PLACE
+        };
+        let samples = [
+            sample(1, 4, Mode::Kernel),
+            sample(1, 8, Mode::Kernel),
+            sample(1, 8, Mode::User),
+        ];
+        for apart in [&[PLACE, PROCESS][..], &[both]] {
+            let mut tallies = Tallies::new(apart);
+            tallies.add(samples.iter());
+            let kernel = Place {
+                ip: 1,
+                process: 0,
+                mode: Mode::Kernel as u8,
+            };
+            let user = Place {
+                ip: 1,
+                process: 8,
                 mode: Mode::User as u8,
-                ..Sample::default()
-            });
+            };
+            assert_eq!(tallies.places(), [kernel, user]);
+            let places = each(&tallies, PLACE);
+            let places = places
+                .iter()
+                .map(|(entry, sum)| (entry.place(), sum.samples));
+            assert_eq!(places.collect::<Vec<_>>(), [(kernel, 2), (user, 1)]);
+            let processes = each(&tallies, PROCESS);
+            let processes = processes
+                .iter()
+                .map(|(entry, sum)| (entry.process, sum.samples));
+            assert_eq!(processes.collect::<Vec<_>>(), [(4, 1), (8, 2)]);
         }
-        let all: Vec<_> = tallies.entries(Apart::default()).collect();
-        assert_eq!(all.len(), 1);
-        assert_eq!((all[0].1.samples, all[0].1.events), (3, u64::MAX));
-        assert_eq!(tallies.entries(place).count(), 2);
     }
 }
