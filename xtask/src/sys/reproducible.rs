@@ -9,9 +9,9 @@ use xshell::{Shell, cmd};
 /// Builds the repository's files in another folder and compares the results.
 pub(super) fn check(shell: &Shell, folders: &Folders, toolchain: Toolchain) -> Result<()> {
     // Not inside the repository, because cargo would add its configuration to that of the copy.
-    let elsewhere = std::env::temp_dir().join("halprof-elsewhere");
-    copy_repository(shell, folders, &elsewhere)?;
-    let other = Folders::new(elsewhere.canonicalize()?);
+    let elsewhere = shell.create_temp_dir()?;
+    copy_repository(shell, folders, elsewhere.path())?;
+    let other = Folders::new(elsewhere.path().canonicalize()?);
     let _folder = shell.push_dir(&other.repository);
     build_in(shell, &other, toolchain)?;
     for (ours, theirs) in [
@@ -30,7 +30,6 @@ pub(super) fn check(shell: &Shell, folders: &Folders, toolchain: Toolchain) -> R
 }
 
 fn copy_repository(shell: &Shell, folders: &Folders, to: &Path) -> Result<()> {
-    shell.remove_path(to)?;
     let files = cmd!(shell, "git ls-files --cached --others --exclude-standard").read()?;
     for file in files.lines() {
         let to = to.join(file);
