@@ -245,7 +245,7 @@ pub(crate) fn tallied(
     let window = Window::of(path, filter)?;
     let mut tallies = Tallies::new(apart);
     let mut recording = Reader::open(path)?.samples(|samples| {
-        tallies.add(samples.iter().filter(|sample| window.has(sample)));
+        tallies.add(&samples.iter().filter(|sample| window.has(sample)));
     })?;
     if filter.time.is_none() {
         recording.seen_ns = tallies.seen_ns(recording.metadata.timestamp_frequency);

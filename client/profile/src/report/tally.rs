@@ -162,7 +162,7 @@ impl Tallies {
 
     /// Adds samples: all of them to one tally after the other, so that the processor waits for
     /// several entries of a large tally at the same time.
-    pub(crate) fn add<'a>(&mut self, samples: impl Iterator<Item = &'a Sample> + Clone) {
+    pub(crate) fn add<'a>(&mut self, samples: &(impl Iterator<Item = &'a Sample> + Clone)) {
         let (mut first, mut last) = self.span.unwrap_or((u64::MAX, 0));
         for sample in samples.clone() {
             if sample.mode != Mode::Unknown as u8 {
@@ -186,16 +186,18 @@ impl Tallies {
             return;
         };
         if *finer == apart {
-            sums.iter().for_each(|(&entry, &sum)| visit(entry, sum));
+            for (&entry, &sum) in sums {
+                visit(entry, sum);
+            }
             return;
         }
         let mut coarser = Sums::default();
         for (entry, &sum) in sums {
             coarser.entry(entry.only(apart)).or_default().add(sum);
         }
-        coarser
-            .into_iter()
-            .for_each(|(entry, sum)| visit(entry, sum));
+        for (entry, sum) in coarser {
+            visit(entry, sum);
+        }
     }
 
     /// Every place that was told apart, once, in order.
@@ -252,7 +254,7 @@ mod tests {
         let mut tallies = Tallies::new(&[NOTHING, PLACE, PROCESS, NOTHING, PLACE]);
         assert_eq!(tallies.all.len(), 2);
         let samples = [1, 2, 1].map(|ip| sample(ip, 4, Mode::User));
-        tallies.add(samples.iter());
+        tallies.add(&samples.iter());
         let all = each(&tallies, NOTHING);
         let sum = Sum {
             samples: 3,
@@ -276,7 +278,7 @@ mod tests {
         ];
         for apart in [&[PLACE, PROCESS][..], &[both]] {
             let mut tallies = Tallies::new(apart);
-            tallies.add(samples.iter());
+            tallies.add(&samples.iter());
             let kernel = Place {
                 ip: 1,
                 process: 0,

@@ -1,0 +1,117 @@
+//! Deferred procedure calls.
+
+use super::{INVALID_PARAMETER, broken, done, touch};
+use crate::machine::{Machine, Outcome, QueuedDpc, Wait};
+use crate::rules::{Rule, Violation};
+
+/// HighImportance of KDPC_IMPORTANCE.
+const HIGH_IMPORTANCE: u64 = 2;
+#[derive(Clone, Copy)]
+pub(super) struct Dpc {
+    routine: u64,
+    context: u64,
+    target: Option<usize>,
+    importance: u64,
+    pub(super) queued: bool,
+}
+
+/// A DPC leaves its queue: its object must still exist.
+pub fn dpc_begins(machine: &mut Machine, queued: QueuedDpc) -> Result<(), Violation> {
+    if !machine.engine.bus().arena.allows(queued.object, 0x40) {
+        return Err(Violation::new(
+            Rule::Memory,
+            format!(
+                "the DPC {:#x} runs after its memory was freed",
+                queued.object
+            ),
+        ));
+    }
+    if let Some(dpc) = machine.kernel.dpcs.get_mut(&queued.object) {
+        dpc.queued = false;
+    }
+    Ok(())
+}
+
+pub(super) fn initialize_dpc(m: &mut Machine) -> Result<Outcome, Violation> {
+    let (at, routine, context) = (
+        m.engine.argument(0),
+        m.engine.argument(1),
+        m.engine.argument(2),
+    );
+    touch(m, at, 0x40)?;
+    let dpc = Dpc {
+        routine,
+        context,
+        target: None,
+        importance: 1,
+        queued: false,
+    };
+    m.kernel.dpcs.insert(at, dpc);
+    done()
+}
+
+fn dpc(m: &mut Machine, at: u64) -> Result<&mut Dpc, Violation> {
+    touch(m, at, 0x40)?;
+    let what = format!("{at:#x} is no DPC");
+    let found = m.kernel.dpcs.get_mut(&at);
+    found.ok_or_else(|| Violation::new(Rule::Object, what))
+}
+
+pub(super) fn target_dpc(m: &mut Machine) -> Result<Outcome, Violation> {
+    let (at, number) = (m.engine.argument(0), m.engine.argument(1));
+    let number = m.engine.read_u32(number);
+    let (group, within) = (number & 0xFFFF, number >> 16 & 0xFF);
+    let index = (group * 64 + within) as usize;
+    if index >= m.processors() || m.kernel.fails() {
+        return Ok(Outcome::Return(INVALID_PARAMETER));
+    }
+    let dpc = dpc(m, at)?;
+    if dpc.queued {
+        return broken(Rule::Object, "a queued DPC is given another target");
+    }
+    dpc.target = Some(index);
+    done()
+}
+
+pub(super) fn importance_of_dpc(m: &mut Machine) -> Result<Outcome, Violation> {
+    let (at, importance) = (m.engine.argument(0), m.engine.argument(1));
+    dpc(m, at)?.importance = importance;
+    done()
+}
+
+pub(super) fn insert_dpc(m: &mut Machine) -> Result<Outcome, Violation> {
+    let (at, first, second) = (
+        m.engine.argument(0),
+        m.engine.argument(1),
+        m.engine.argument(2),
+    );
+    let (current, request) = (m.current(), m.request_of_caller());
+    let one = dpc(m, at)?;
+    if one.queued {
+        return Ok(Outcome::Return(0));
+    }
+    if one.importance != HIGH_IMPORTANCE {
+        return broken(
+            Rule::Object,
+            "a DPC whose delay nobody bounds: not of high importance",
+        );
+    }
+    one.queued = true;
+    let queued = QueuedDpc {
+        object: at,
+        routine: one.routine,
+        arguments: [one.context, first, second],
+        request,
+    };
+    let target = one.target.unwrap_or(current);
+    m.queue_dpc(target, queued);
+    Ok(Outcome::Return(1))
+}
+
+/// Waits until every queued DPC has run.
+pub(super) fn flush_dpcs(m: &mut Machine) -> Result<Outcome, Violation> {
+    if m.has_dpcs() {
+        return Ok(Outcome::Again(Wait::Dpc));
+    }
+    done()
+}

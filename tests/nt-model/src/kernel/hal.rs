@@ -1,0 +1,184 @@
+//! The HAL: the performance counter, the local APIC's page, and who owns the counters.
+
+use super::{INSUFFICIENT_RESOURCES, INVALID_PARAMETER, broken, done, touch};
+use crate::machine::{Machine, Outcome};
+use crate::memory::{APIC, PAGE};
+use crate::registers::{FIXED, WHOLE_UNIT};
+use crate::rules::{Rule, Violation};
+
+const UNSUCCESSFUL: u64 = 0xC000_0001;
+const WMI_ALREADY_ENABLED: u64 = 0xC000_0303;
+
+/// Ticks of the performance counter per second: what Windows 10 uses on x64.
+const PERFORMANCE_FREQUENCY: u64 = 10_000_000;
+const NANOSECONDS: u64 = 1_000_000_000;
+
+pub(super) fn performance_counter(m: &mut Machine) -> Result<Outcome, Violation> {
+    let out = m.engine.argument(0);
+    if out != 0 {
+        touch(m, out, 8)?;
+        m.engine.write_u64(out, PERFORMANCE_FREQUENCY);
+    }
+    Ok(Outcome::Return(
+        m.now() / (NANOSECONDS / PERFORMANCE_FREQUENCY),
+    ))
+}
+
+pub(super) fn map_io(m: &mut Machine) -> Result<Outcome, Violation> {
+    let (physical, size) = (m.engine.argument(0), m.engine.argument(1));
+    if physical != 0xFEE0_0000 || size != PAGE {
+        return broken(
+            Rule::Memory,
+            format!("{size} bytes at {physical:#x} are mapped"),
+        );
+    }
+    if m.kernel.fails() {
+        return Ok(Outcome::Return(0));
+    }
+    m.kernel.mappings += 1;
+    Ok(Outcome::Return(APIC))
+}
+
+pub(super) fn unmap_io(m: &mut Machine) -> Result<Outcome, Violation> {
+    if m.engine.argument(0) != APIC || m.kernel.mappings == 0 {
+        return broken(Rule::Memory, "what is unmapped was not mapped");
+    }
+    m.kernel.mappings -= 1;
+    done()
+}
+
+/// PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR_TYPE (ntddk.h): one counter, a range of counters, a
+/// callback for overflows.
+const RESOURCE_SINGLE: u32 = 0;
+const RESOURCE_RANGE: u32 = 1;
+const RESOURCE_OVERFLOW: u32 = 3;
+
+/// What a PHYSICAL_COUNTER_RESOURCE_LIST requests: counters, as a mask, and a callback. A null list
+/// means the whole unit.
+fn asked_for(m: &mut Machine, list: u64) -> (u64, Option<u64>) {
+    if list == 0 {
+        return (WHOLE_UNIT, None);
+    }
+    let (mut counters, mut callback) = (0, None);
+    for index in 0..u64::from(m.engine.read_u32(list)) {
+        let descriptor = list + 8 + index * 0x18;
+        let (from, to) = (
+            m.engine.read_u32(descriptor + 8),
+            m.engine.read_u32(descriptor + 12),
+        );
+        let general = |counter: &u32| *counter < FIXED;
+        match m.engine.read_u32(descriptor) {
+            RESOURCE_SINGLE if general(&from) => counters |= 1 << from,
+            RESOURCE_RANGE => {
+                let range = (from..=to).take_while(general);
+                counters = range.fold(counters, |all, counter| all | 1 << counter);
+            }
+            RESOURCE_OVERFLOW => callback = Some(m.engine.read_u64(descriptor + 8)),
+            _ => {}
+        }
+    }
+    (counters, callback)
+}
+
+pub(super) fn allocate_counters(m: &mut Machine) -> Result<Outcome, Violation> {
+    let (groups, count) = (m.engine.argument(0), m.engine.argument(1));
+    let (list, out) = (m.engine.argument(2), m.engine.argument(3));
+    touch(m, out, 8)?;
+    if groups != 0 || count as u32 != 0 {
+        return broken(Rule::Unmodelled, "counters of some processors only");
+    }
+    if m.kernel.counters_taken || m.kernel.counters.is_some() || m.kernel.fails() {
+        m.engine.write_u64(out, 0);
+        return Ok(Outcome::Return(INSUFFICIENT_RESOURCES));
+    }
+    let (counters, callback) = asked_for(m, list);
+    m.kernel.next_handle += 4;
+    let handle = m.kernel.next_handle;
+    m.kernel.counters = Some((handle, callback));
+    let bus = m.engine.bus();
+    bus.registers.reserve(&mut bus.cpus, counters);
+    m.engine.write_u64(out, handle);
+    done()
+}
+
+pub(super) fn free_counters(m: &mut Machine) -> Result<Outcome, Violation> {
+    let handle = m.engine.argument(0);
+    if m.kernel.counters.is_none_or(|(ours, _)| ours != handle) {
+        return broken(
+            Rule::Object,
+            format!("counters {handle:#x} are freed, and not held"),
+        );
+    }
+    if !m.kernel.by_thread.is_empty() {
+        let what = "counters are freed that are still read at each context switch";
+        return broken(Rule::Alive, what);
+    }
+    m.kernel.counters = None;
+    let in_callback = m.in_callback();
+    let bus = m.engine.bus();
+    if let Some(masked) = bus.registers.release(&mut bus.cpus, &in_callback)? {
+        m.left_masked(&masked)?;
+    }
+    done()
+}
+
+/// (CounterArray, Count). The list changes only while no thread profiles itself, and belongs to one
+/// driver (KeSetHardwareCounterConfiguration's page); an empty one removes it.
+pub(super) fn set_hardware_counters(m: &mut Machine) -> Result<Outcome, Violation> {
+    const MAX_HW_COUNTERS: u64 = 16;
+    const PMC_COUNTER: u32 = 0;
+    let (array, count) = (m.engine.argument(0), m.engine.argument(1) & 0xFFFF_FFFF);
+    if count > MAX_HW_COUNTERS {
+        return Ok(Outcome::Return(INVALID_PARAMETER));
+    }
+    touch(m, array, count * 16)?;
+    let mut counters = Vec::new();
+    for element in (0..count).map(|index| array + index * 16) {
+        if m.engine.read_u32(element) != PMC_COUNTER || m.engine.read_u32(element + 4) != 0 {
+            return Ok(Outcome::Return(INVALID_PARAMETER));
+        }
+        counters.push(m.engine.read_u64(element + 8));
+    }
+    if count > 0 && m.kernel.counters.is_none() {
+        let what = "counters are read at each context switch that are not reserved";
+        return broken(Rule::Unreserved, what);
+    }
+    let kernel = &mut m.kernel;
+    let taken = !kernel.by_thread.is_empty() || kernel.by_thread_of_another;
+    let refused = kernel.profiling > 0 || count > 0 && (taken || kernel.fails());
+    kernel.kept_by_thread = refused && !kernel.by_thread.is_empty();
+    if refused {
+        return Ok(Outcome::Return(WMI_ALREADY_ENABLED));
+    }
+    m.kernel.by_thread = counters;
+    done()
+}
+
+pub(super) fn set_system_information(m: &mut Machine) -> Result<Outcome, Violation> {
+    let (class, size, buffer) = (
+        m.engine.argument(0),
+        m.engine.argument(1),
+        m.engine.argument(2),
+    );
+    if (class as u32, size as u32) != (1, 8) {
+        return broken(
+            Rule::Unmodelled,
+            format!("HalSetSystemInformation({class}, {size})"),
+        );
+    }
+    let handler = m.engine.read_u64(buffer);
+    if handler == 0 {
+        if m.kernel.keeps_handler {
+            return Ok(Outcome::Return(UNSUCCESSFUL));
+        }
+        m.kernel.interrupt_handler = None;
+        return done();
+    }
+    // No document says which status a second registration returns.
+    if m.kernel.interrupt_handler.is_some() || m.kernel.fails() {
+        return Ok(Outcome::Return(UNSUCCESSFUL));
+    }
+    m.kernel.interrupt_handler = Some(handler);
+    m.engine.bus().registers.handled = true;
+    done()
+}

@@ -1,0 +1,123 @@
+//! Timers of ExAllocateTimer.
+
+use super::{broken, done, touch};
+use crate::kmdf;
+use crate::machine::{APC, Machine, Outcome, QueuedDpc, Wait};
+use crate::rules::{Rule, Violation};
+
+/// A timer of ExAllocateTimer.
+#[derive(Clone, Copy)]
+pub(super) struct Timer {
+    callback: u64,
+    context: u64,
+    /// Whether it is of high resolution.
+    pub(super) precise: bool,
+    /// The period in units of 100 ns, if it is set.
+    pub(super) period: Option<u64>,
+}
+
+/// The timers that are set expire once, each on a processor that the seed chooses; one that is
+/// still handling its last expiry is left alone.
+pub fn expire_timers(machine: &mut Machine) {
+    kmdf::expire_timers(machine);
+    let timers = machine.kernel.timers.iter();
+    let set = timers.filter(|(_, timer)| timer.period.is_some());
+    let set: Vec<(u64, Timer)> = set.map(|(at, timer)| (*at, *timer)).collect();
+    for (object, timer) in set {
+        if machine.is_under_way(object) {
+            continue;
+        }
+        let processor = machine.rng.usize(0..machine.processors());
+        machine.queue_dpc(
+            processor,
+            QueuedDpc {
+                object,
+                routine: timer.callback,
+                arguments: [timer.context, 0, 0],
+                request: None,
+            },
+        );
+    }
+}
+
+pub(super) fn timer_resolution(m: &mut Machine) -> Result<Outcome, Violation> {
+    for (argument, value) in [156_250, 1, 156_250].into_iter().enumerate() {
+        let out = m.engine.argument(argument);
+        touch(m, out, 4)?;
+        m.engine.write_u32(out, value);
+    }
+    done()
+}
+
+pub(super) fn allocate_timer(m: &mut Machine) -> Result<Outcome, Violation> {
+    let (callback, context) = (m.engine.argument(0), m.engine.argument(1));
+    let attributes = m.engine.argument(2) as u32;
+    // ExAllocateTimer: "do not set both the EX_TIMER_HIGH_RESOLUTION and EX_TIMER_NO_WAKE flags".
+    if attributes & !(EX_TIMER_HIGH_RESOLUTION | EX_TIMER_NO_WAKE) != 0
+        || attributes == EX_TIMER_HIGH_RESOLUTION | EX_TIMER_NO_WAKE
+    {
+        let what = format!("ExAllocateTimer with attributes {attributes:#x}");
+        return broken(Rule::BugCheck, what);
+    }
+    if m.kernel.fails() {
+        return Ok(Outcome::Return(0));
+    }
+    let Some(at) = m.engine.allocate(0x40, 0) else {
+        return Ok(Outcome::Return(0));
+    };
+    let timer = Timer {
+        callback,
+        context,
+        precise: attributes & EX_TIMER_HIGH_RESOLUTION != 0,
+        period: None,
+    };
+    m.kernel.timers.insert(at, timer);
+    Ok(Outcome::Return(at))
+}
+
+/// EX_TIMER_HIGH_RESOLUTION and EX_TIMER_NO_WAKE (wdm.h).
+const EX_TIMER_HIGH_RESOLUTION: u32 = 4;
+const EX_TIMER_NO_WAKE: u32 = 8;
+
+fn timer(m: &mut Machine) -> Result<&mut Timer, Violation> {
+    let at = m.engine.argument(0);
+    let found = m.kernel.timers.get_mut(&at);
+    found.ok_or_else(|| Violation::new(Rule::Object, format!("{at:#x} is no timer")))
+}
+
+pub(super) fn set_timer(m: &mut Machine) -> Result<Outcome, Violation> {
+    let period = m.engine.argument(2);
+    let timer = timer(m)?;
+    let was_set = timer.period.replace(period).is_some();
+    Ok(Outcome::Return(was_set.into()))
+}
+
+pub(super) fn cancel_timer(m: &mut Machine) -> Result<Outcome, Violation> {
+    let was_set = timer(m)?.period.take().is_some();
+    Ok(Outcome::Return(was_set.into()))
+}
+
+pub(super) fn delete_timer(m: &mut Machine) -> Result<Outcome, Violation> {
+    let (at, cancel, wait) = (
+        m.engine.argument(0),
+        m.engine.argument(1),
+        m.engine.argument(2),
+    );
+    if wait as u8 != 0 && m.irql() > APC {
+        return broken(Rule::Wait, "ExDeleteTimer waits above APC_LEVEL");
+    }
+    let was_set = timer(m)?.period.is_some();
+    if was_set && cancel as u8 == 0 {
+        return broken(Rule::Alive, "a timer is deleted while it is set");
+    }
+    if m.is_under_way(at) {
+        if wait as u8 == 0 {
+            return broken(Rule::Alive, "a timer is deleted while its callback runs");
+        }
+        timer(m)?.period = None;
+        return Ok(Outcome::Again(Wait::Dpc));
+    }
+    m.kernel.timers.remove(&at);
+    m.engine.bus().arena.free(at, 0)?;
+    Ok(Outcome::Return(was_set.into()))
+}
