@@ -3,6 +3,7 @@
 
 use crate::block::{TABLE, Table};
 use crate::device::{HARDWARE, Hardware};
+use crate::notify::{EVENTS, Events};
 use crate::trace::{TRACE, Trace};
 use core::sync::atomic::AtomicPtr;
 
@@ -19,16 +20,19 @@ pub(crate) struct Global {
     table: &'static AtomicPtr<Table>,
     /// The device's `Hardware`, while it is ready.
     hardware: &'static AtomicPtr<Hardware>,
-    /// Recent events.
+    /// What the driver did lately.
     trace: &'static Trace,
+    /// The ring of system events.
+    events: &'static Events,
 }
 
 /// The symbol that a debugger looks for: `halprof!halprof_driver::debugger::HALPROF`.
 pub(crate) static HALPROF: Global = Global {
     magic: *b"halprof\0",
-    version: 2,
+    version: 3,
     reserved: 0,
     table: &TABLE,
     hardware: &HARDWARE,
     trace: &TRACE,
+    events: &EVENTS,
 };

@@ -16,16 +16,20 @@ const MODULE = "halprof";
 const GLOBAL = "halprof_driver::debugger::HALPROF";
 const GLOBAL_TYPE = "halprof_driver::debugger::Global";
 const SAMPLE_TYPE = "shared_types::sample::Sample";
+const EVENT_TYPE = "shared_types::event::SystemEvent";
 const MAGIC = "halprof\0";
 // The layout of the global that this script reads: `version` in driver/src/debugger.rs.
-const LAYOUT = 2;
+const LAYOUT = 3;
 
-// Entries of the trace and samples of a ring that are shown unless more are asked for.
+// Entries of the trace, samples of a ring and events that are shown unless more are asked for.
 const TRACE_SHOWN = 32;
 const SAMPLES_SHOWN = 8;
+const EVENTS_SHOWN = 16;
 
 // A ring's words: hal-profile/src/ring.rs.
 const RING = { produced: 0, consumed: 8, slots: 16 };
+// The words of the ring of events: hal-profile/src/events.rs.
+const EVENT_RING = { produced: 0, lost: 1, consumed: 8, slots: 16 };
 // Bytes of a branch; those of all slots stand behind the slots.
 const BRANCH_SIZE = 24;
 // A counter's number: hal-profile/src/counter.rs.
@@ -129,6 +133,10 @@ const NAMES = {
         "EventsUnavailable", "NoEvents",
     ],
     "shared_types::sample::Mode": ["Unknown", "User", "Kernel"],
+    "shared_types::event::EventKind": [
+        "ProcessStarted", "ProcessEnded", "ImageLoaded", "SessionStarted", "SessionStopped",
+        "Asleep", "Awake", "ProcessorAdded", "Throttled", "SamplesLost", "Storm",
+    ],
     "halprof_driver::trace::What": [
         undefined, "Ready", "Released", "Awake", "Asleep", "SurpriseRemoved", "ProcessorAdded",
         "Closed", "Refused", "Reserved", "GivenBack", "NotReady", "HandlerStuck",
@@ -169,6 +177,18 @@ const ENTRIES = {
         `status of the interrupt ${status(first.low)}, of the counters ${status(second.low)}`,
     NotReady: (first) => `status ${status(first.low)}`,
     HandlerStuck: (first) => `the overflow handler stays, status ${status(first.low)}`,
+};
+
+// What an event means beyond its process: its subject and its amount in words.
+const EVENTS = {
+    ProcessStarted: ({ subject }) => `started by process ${subject}`,
+    ImageLoaded: ({ start, amount, name }) =>
+        `${name} at ${hex(start)}, ${decimal(amount)} bytes`,
+    SessionStopped: ({ subject }) => (subject === 0 ? "" : refusal(subject)),
+    ProcessorAdded: ({ subject }) => `processor ${subject}`,
+    Throttled: ({ subject, amount }) => `processor ${subject}, ${decimal(amount)} times`,
+    SamplesLost: ({ subject, amount }) => `processor ${subject}, ${decimal(amount)} samples`,
+    Storm: ({ subject }) => `processor ${subject}`,
 };
 
 function name(names, number) {
@@ -402,7 +422,7 @@ class Reader {
         return this.bare(this.field(pool, "at")).add(index).dereference();
     }
 
-    // Words of 32 or bytes of 8 bits.
+    // Elements of 1, 2 or 4 bytes.
     memory(location, count, size) {
         return Array.from(this.api.memory.readMemoryValues(location, count, size));
     }
@@ -688,7 +708,7 @@ function showSessions(reader) {
 function openSession(reader, one, slot, runs) {
     const settings = reader.field(one, "program.settings");
     const flags = ["kernel", "approximate"].filter((flag) => reader.number(one, flag) !== 0)
-        .concat(["samples", "no_address"].filter((flag) => reader.number(settings, flag)));
+        .concat(["samples", "no_address", "by_thread", "events"].filter((flag) => reader.number(settings, flag)));
     const found = sources(reader, reader.field(one, "program"));
     const ended = reader.number(one, "ended.error");
     const lines = [
@@ -770,25 +790,34 @@ function ring(reader, block, shown, branches) {
     const sampleSize = size(first);
     const entrySize = sampleSize + branches * BRANCH_SIZE;
     const capacity = powerBelow((reader.number(pool, "length") - RING.slots) * 8 / entrySize);
-    const produced = reader.word(address, RING.produced);
-    const consumed = reader.word(address, RING.consumed);
+    const { counts, slots } = newest(reader, address, RING, capacity, shown);
+    return [`${who}  ${counts}`].concat(slots.map(({ slot, isWaiting }) => {
+        const at = reader.offset(address, RING.slots * 8 + slot * sampleSize);
+        return sample(reader, reader.typed(at, SAMPLE_TYPE), isWaiting);
+    }));
+}
+
+// A ring's counts in words, and its newest slots, newest first.
+function newest(reader, address, words, capacity, shown) {
+    const produced = reader.word(address, words.produced);
+    const consumed = reader.word(address, words.consumed);
     const waiting = minus(produced, consumed);
     const counts = `capacity ${capacity}, produced ${decimal(produced)}, ` +
         `consumed ${decimal(consumed)}`;
     if (waiting.high !== 0 || waiting.low > capacity) {
-        return [`${who}  inconsistent: ${counts}; the memory is corrupt or was read while it ` +
-            "changed"];
+        const why = "the memory is corrupt or was read while it changed";
+        return { counts: `inconsistent: ${counts}; ${why}`, slots: [] };
     }
     const fill = Math.floor(waiting.low / capacity * 100);
-    const lines = [`${who}  ${counts}, waiting ${waiting.low} (${fill} %)`];
     const last = Math.min(near(produced), capacity, shown);
-    for (let back = 1; back <= last; back += 1) {
-        // The capacity is a power of two, so the low half of the count is enough.
-        const slot = (minus(produced, wide(back)).low & (capacity - 1)) >>> 0;
-        const at = reader.offset(address, RING.slots * 8 + slot * sampleSize);
-        lines.push(sample(reader, reader.typed(at, SAMPLE_TYPE), back <= waiting.low));
-    }
-    return lines;
+    return {
+        counts: `${counts}, waiting ${waiting.low} (${fill} %)`,
+        slots: Array.from({ length: last }, (_, at) => ({
+            // The capacity is a power of two, so the low half of the count is enough.
+            slot: (minus(produced, wide(at + 1)).low & (capacity - 1)) >>> 0,
+            isWaiting: at < waiting.low,
+        })),
+    };
 }
 
 function sample(reader, one, isWaiting) {
@@ -797,6 +826,44 @@ function sample(reader, one, isWaiting) {
     return `  ${decimal(reader.wide(one, "timestamp"))}  ip ${hex(reader.wide(one, "ip"))} ` +
         `(${mode}), process ${part("process")}, thread ${part("thread")}, ` +
         `source ${part("source")}, period ${decimal(reader.wide(one, "period"))}` +
+        (isWaiting ? "" : ", drained");
+}
+
+function showEvents(reader, most) {
+    const shown = most === undefined ? EVENTS_SHOWN : near(wide(most));
+    const events = reader.target(reader.global(), "events");
+    const pool = reader.payload(reader.bare(reader.field(events, "ring")));
+    const address = reader.pointer(pool, "at");
+    // A null pointer is None.
+    if (isZero(address)) {
+        return ["no session records system events"];
+    }
+    const first = reader.typed(reader.offset(address, EVENT_RING.slots * 8), EVENT_TYPE);
+    const eventSize = size(first);
+    const capacity =
+        powerBelow((reader.number(pool, "length") - EVENT_RING.slots) * 8 / eventSize);
+    const { counts, slots } = newest(reader, address, EVENT_RING, capacity, shown);
+    const lost = decimal(reader.word(address, EVENT_RING.lost));
+    return [`${counts}; ${lost} lost`].concat(slots.map(({ slot, isWaiting }) => {
+        const at = reader.offset(address, EVENT_RING.slots * 8 + slot * eventSize);
+        return event(reader, reader.typed(at, EVENT_TYPE), isWaiting);
+    }));
+}
+
+function event(reader, one, isWaiting) {
+    const kind = name(NAMES["shared_types::event::EventKind"], reader.number(one, "kind"));
+    const process = reader.number(one, "process");
+    const units = reader.field(one, "name");
+    const length = reader.count(one, "name_units", size(units) / 2);
+    const meaning = EVENTS[kind] === undefined ? "" : EVENTS[kind]({
+        subject: reader.number(one, "subject"),
+        start: reader.wide(one, "start"),
+        amount: reader.wide(one, "amount"),
+        name: String.fromCharCode(...reader.memory(units.targetLocation, length, 2)),
+    });
+    return `  ${decimal(reader.wide(one, "timestamp"))}  ${kind}` +
+        (process === 0 ? "" : ` (process ${process})`) +
+        (meaning === "" ? "" : `: ${meaning}`) +
         (isWaiting ? "" : ", drained");
 }
 
@@ -907,6 +974,7 @@ const COMMANDS = [
     ["processors", showProcessors, "counters that run, totals, what became of samples"],
     ["sessions", showSessions, "owners, flags, sources"],
     ["rings", showRings, `counts and the last samples: ${SAMPLES_SHOWN}, or as many as given`],
+    ["events", showEvents, `system events: ${EVENTS_SHOWN}, or as many as given`],
     ["trace", showTrace, `what happened lately: ${TRACE_SHOWN} entries, or as many as given`],
 ];
 

@@ -12,7 +12,7 @@ const scenario = require("./scenario.js");
 
 const REPOSITORY = path.join(__dirname, "../..");
 const SCRIPT = path.join(REPOSITORY, "driver/windbg/halprof.js");
-const COMMANDS = ["state", "processors", "sessions", "rings", "trace"];
+const COMMANDS = ["state", "processors", "sessions", "rings", "events", "trace"];
 
 const pdb = new Pdb(path.join(REPOSITORY, "target/driver/halprof.pdb"));
 
@@ -86,8 +86,8 @@ for (const command of COMMANDS) {
 
     test(`!halprof_${command} refuses another version`, () => {
         const change = (target, { global }) =>
-            target.write(global, scenario.GLOBAL, { version: 3 });
-        assert.match(printed(command, { change }), /layout is version 3, this script reads 2/);
+            target.write(global, scenario.GLOBAL, { version: 4 });
+        assert.match(printed(command, { change }), /layout is version 4, this script reads 3/);
     });
 }
 
@@ -150,9 +150,11 @@ test("a ring whose counts have wrapped at 32 bits shows its newest samples", () 
     assert.strictEqual(lines.filter((line) => /ip 0x/.test(line)).length, 4);
 });
 
-test("as many samples and entries are shown as asked for", () => {
-    const { halprof_rings, halprof_trace } = debug();
+test("as many samples, events and entries are shown as asked for", () => {
+    const { halprof_rings, halprof_events, halprof_trace } = debug();
     assert.strictEqual(halprof_rings(1).match(/ip 0x/g).length, 1);
+    assert.deepStrictEqual(halprof_events(1), documented("events").split("\n").slice(0, 2)
+        .concat("").join("\n"));
     const trace = halprof_trace(2).split("\n");
     assert.match(trace[0], /^5 entries made, the newest 2 of 5/);
     assert.deepStrictEqual(trace.slice(1), documented("trace").split("\n").slice(1, 3).concat(""));
@@ -199,6 +201,36 @@ for (const [what, first, second, text] of [
         assert.ok(printed("trace", { change }).endsWith(`  ${text}\n`));
     });
 }
+
+test("without a ring of events, it is said", () => {
+    const change = (target, { events }) => target.write(events, scenario.EVENTS,
+        { ring: { value: { some: { at: 0n, length: 0 } } } });
+    assert.strictEqual(printed("events", { change }), "no session records system events\n");
+});
+
+for (const [event, text] of [
+    [{ kind: 1, process: 8 }, "ProcessEnded (process 8)"],
+    [{ kind: 4, process: 9 }, "SessionStopped (process 9)"],
+    [{ kind: 4, process: 9, subject: 34 }, "SessionStopped (process 9): InterruptStorm"],
+    [{ kind: 7, subject: 3 }, "ProcessorAdded: processor 3"],
+    [{ kind: 8, subject: 3, amount: 2 }, "Throttled: processor 3, 2 times"],
+    [{ kind: 10, subject: 3 }, "Storm: processor 3"],
+    [{ kind: 11 }, "11 (unknown)"],
+]) {
+    test(`an event says: ${text}`, () => {
+        const all = { kind: 0, process: 0, subject: 0, amount: 0, name_units: 0, ...event };
+        const change = (target, { newestEvent }) =>
+            target.write(newestEvent, scenario.EVENT, all);
+        const [, line] = printed("events", { change }).split("\n");
+        assert.ok(line.endsWith(`00  ${text}`), line);
+    });
+}
+
+test("a name that is longer than its room is refused", () => {
+    const change = (target, { newestEvent }) =>
+        target.write(newestEvent, scenario.EVENT, { name_units: 237 });
+    assert.match(printed("events", { change }), /name_units is 237, and there are only 236/);
+});
 
 test("an entry that this script does not know is shown as it is", () => {
     const change = (target, { trace }) => target.write(trace, scenario.TRACE,
@@ -265,7 +297,7 @@ test("where the debugger lists no modules, symbols are asked for", () => {
 
 for (const [field, command] of [
     ["version", "state"], ["judgement", "state"], ["suspended", "state"], ["holder", "sessions"],
-    ["preset", "processors"], ["carried", "processors"], ["order", "processors"],
+    ["name_units", "events"], ["preset", "processors"], ["carried", "processors"], ["order", "processors"],
     ["owned", "sessions"], ["rotation", "sessions"], ["ring", "rings"], ["thread", "rings"],
     ["made", "trace"],
 ]) {
@@ -319,6 +351,13 @@ test("what the PDB does not tell is as in the sources", () => {
         consumed: constant(ring, "CONSUMED"),
         slots: constant(ring, "SLOTS"),
     });
+    const events = "hal-profile/src/events.rs";
+    assert.deepStrictEqual({ ...inside("EVENT_RING") }, {
+        produced: constant(events, "PRODUCED"),
+        lost: constant(events, "LOST"),
+        consumed: constant(events, "CONSUMED"),
+        slots: constant(events, "SLOTS"),
+    });
     assert.strictEqual(inside("FIXED_COUNTER"), constant("hal-profile/src/counter.rs", "FIXED"));
     assert.strictEqual(inside("SLOT_BITS"),
         constant("hal-profile/src/service/sessions.rs", "SLOT_BITS"));
@@ -330,7 +369,7 @@ test("the layout that is documented is the PDB's", () => {
     const trace = offset(scenario.GLOBAL, "trace");
     const offsets = [
         offset(scenario.GLOBAL, "table"), offset(scenario.GLOBAL, "hardware"), trace,
-        offset(scenario.TRACE, "entries"),
+        offset(scenario.TRACE, "entries"), offset(scenario.GLOBAL, "events"),
     ];
     const [sentence] = /^At 0x[^]*?\. /m.exec(file("docs/windbg.md"));
     assert.deepStrictEqual(sentence.match(/0x[0-9a-f]+/g).map(Number), offsets);

@@ -65,7 +65,7 @@ test("it is the memory of this driver", () => {
 test("the state is what the client was told", () => {
     const [processor] = known.processors;
     lines(shown("state"), [
-        `driver       ${known.driver}, layout 2`,
+        `driver       ${known.driver}, layout 3`,
         `time stamps  ${known.frequency} a second`,
         "suspended    no",
         `kind 0       processors 0 to ${known.processors.length - 1}`,
@@ -81,7 +81,7 @@ test("the session is the client's", () => {
     lines(shown("sessions"), [
         `session ${SESSION}  slot 0, running`,
         `  owner       handle ${known.handle}, process ${known.process}`,
-        "  flags       kernel, samples",
+        "  flags       kernel, samples, events",
         ...known.sources.map(({ user_only, every }, index) => `  source ${index}    ` +
             `${SOURCES[index]}, ${user_only ? "user" : "user and kernel"}, every ${every} events`),
     ]);
@@ -151,6 +151,19 @@ test("the rings hold the samples that the client got before and after, and no ot
             `consumed ${expected.length - waiting}, waiting ${waiting} `));
         assert.deepStrictEqual(rest, expected);
     });
+});
+
+test("the ring of events holds what the client got after", () => {
+    const [first, ...rest] = shown("events", 1 << 20).trimEnd().split("\n");
+    const count = known.events.length;
+    assert.match(first, new RegExp(
+        `^capacity 2048, produced ${count}, consumed 0, waiting ${count} .*; 0 lost$`));
+    assert.match(rest.at(-1), /  SessionStarted /);
+    assert.deepStrictEqual(rest, known.events.toReversed().map((event) => {
+        const { timestamp, kind, process, subject, amount } = event;
+        const meaning = kind === "Throttled" ? `: processor ${subject}, ${amount} times` : "";
+        return `  ${timestamp}  ${kind}${process === 0 ? "" : ` (process ${process})`}${meaning}`;
+    }));
 });
 
 test("the trace begins with the device, and ends with the session", () => {

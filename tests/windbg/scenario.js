@@ -13,12 +13,15 @@ const SESSION = "hal_profile::session::Session";
 const PROGRAM = "hal_profile::program::Program";
 const STATE = "hal_profile::state::ProcessorState";
 const SAMPLE = "shared_types::sample::Sample";
+const EVENTS = "halprof_driver::notify::Events";
+const EVENT = "shared_types::event::SystemEvent";
 const WORD = "core::sync::atomic::AtomicU64";
 
 const STARTED = 9_000_000_000_000_000_000n;
 const OWNER = { handle: 0xffffbe0f12345678n, process: 4242 };
 const HANDLE = 0xffffbe0f0badcafen;
 const RING_WORDS = 16 + 4 * 5;
+const EVENT_RING_WORDS = 16 + 4 * 64;
 
 const both = { user: true, kernel: true };
 
@@ -127,6 +130,20 @@ const samples = [
         source: 1, mode: 0 },
 ];
 
+const path = "\\Device\\HarddiskVolume3\\app\\app.exe";
+
+// Newest last.
+const events = [
+    { timestamp: STARTED, kind: 3, process: 4242 },
+    { timestamp: STARTED + 100n, kind: 0, process: 4250, subject: 4242 },
+    {
+        timestamp: STARTED + 200n, kind: 2, process: 4250, start: 0x7ff6dead0000n,
+        amount: 65_536, name_units: path.length,
+        name: Array.from(path, (unit) => unit.charCodeAt(0)),
+    },
+    { timestamp: STARTED + 300n, kind: 9, subject: 1, amount: 12 },
+];
+
 // Newest last.
 const entries = [
     { timestamp: STARTED - 2_500_000_000n, what: 1, process: 0, first: 2, second: 2_500_000_000n },
@@ -158,14 +175,16 @@ function write(target) {
         hardware: written(target, `${POINTER}<${HARDWARE}>`, hardware),
     };
     const trace = written(target, TRACE, { made: entries.length, entries });
+    const ofEvents = eventRing(target);
     target.write(global, GLOBAL, {
         magic: Buffer.from("halprof\0"),
-        version: 2,
+        version: 3,
         ...cells,
         trace,
+        events: ofEvents.at,
     });
     return {
-        global, cells, trace, table, hardware, blocks, program: loaded, states: kept,
+        events: ofEvents.at, newestEvent: ofEvents.newest, global, cells, trace, table, hardware, blocks, program: loaded, states: kept,
         ring: rings[0].at,
         sessions: Array.from({ length: pooled.length }, (_, slot) =>
             pooled.at + BigInt(slot * target.type(SESSION).size)),
@@ -227,6 +246,18 @@ function ring(target, produced, consumed) {
     return words;
 }
 
+// The ring of events, of which the client has one; two found it full.
+function eventRing(target) {
+    const words = pool(target, WORD, Array(EVENT_RING_WORDS).fill(0));
+    writeCounts(target, words.at, events.length, 1);
+    target.write(words.at + 8n, WORD, 2);
+    const slots = words.at + 16n * 8n;
+    const slot = (index) => slots + BigInt(index * target.type(EVENT).size);
+    events.forEach((event, index) => target.write(slot(index), EVENT, event));
+    const at = written(target, EVENTS, { ring: { value: { some: words } } });
+    return { at, newest: slot(events.length - 1) };
+}
+
 function writeCounts(target, ring, produced, consumed) {
     target.write(ring, WORD, produced);
     target.write(ring + 8n * 8n, WORD, consumed);
@@ -249,5 +280,5 @@ function written(target, type, value) {
 
 module.exports = {
     GLOBAL, TABLE, HARDWARE, TRACE, POINTER, SESSION, PROGRAM, STATE, STARTED, unused, write,
-    writeCounts,
+    writeCounts, EVENT, EVENTS,
 };

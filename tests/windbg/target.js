@@ -299,7 +299,7 @@ class Host {
             memory: {
                 readMemoryValues: (location, count, size = 1) => {
                     const at = Location.address(location);
-                    const Kind = { 1: Uint8Array, 4: Uint32Array }[size];
+                    const Kind = { 1: Uint8Array, 2: Uint16Array, 4: Uint32Array }[size];
                     return Kind.from({ length: count }, (_, index) =>
                         Number(target.memory.get(at + BigInt(index * size), size)));
                 },

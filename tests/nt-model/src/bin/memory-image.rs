@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use shared_types::request::counts::Count;
 use shared_types::request::machine::Processor;
 use shared_types::request::session::Spec;
-use shared_types::{Mode, ProfileInterface, Reason, Sample};
+use shared_types::{EventKind, Mode, ProfileInterface, Reason, Sample, SystemEvent};
 use sim::host::Cpu;
 use sim::{models, workload};
 use std::fs;
@@ -80,6 +80,7 @@ fn sample(connection: &mut Connection<DriverTransport>, options: &Options) -> Re
     });
     let setup = Setup {
         specs: specs.to_vec(),
+        events: true,
         ..Setup::default()
     };
     let mut session = Session::open(connection, true, false)?;
@@ -106,6 +107,8 @@ fn sample(connection: &mut Connection<DriverTransport>, options: &Options) -> Re
     let counts = session.snapshot()?;
     let (waiting, left) = session.drain()?;
     ensure!(left == 0, "{left} samples are left");
+    let (events, lost) = session.drain_events()?;
+    ensure!(lost == 0, "{lost} events are lost");
     drop(session);
     let machine = connection.machine()?;
     let sources = SOURCES.iter().zip(&settled.intervals);
@@ -134,6 +137,7 @@ fn sample(connection: &mut Connection<DriverTransport>, options: &Options) -> Re
         },
         "drained": drained.iter().map(told).collect::<Vec<_>>(),
         "waiting": waiting.iter().map(told).collect::<Vec<_>>(),
+        "events": events.iter().map(happened).collect::<Vec<_>>(),
     }))
 }
 
@@ -169,6 +173,16 @@ fn registers(cpu: &mut Cpu) -> Value {
 
 fn counted(counts: &[Count]) -> Vec<u64> {
     counts.iter().map(|count| count.counted).collect()
+}
+
+fn happened(event: &SystemEvent) -> Value {
+    json!({
+        "timestamp": event.timestamp,
+        "kind": name(EventKind::from_wire(event.kind)),
+        "process": event.process,
+        "subject": event.subject,
+        "amount": event.amount,
+    })
 }
 
 fn told(sample: &Sample) -> Value {
