@@ -1,16 +1,11 @@
-//! Chooses periods that give the wanted number of samples, and advises on the number that came.
+//! Chooses periods that give the wanted number of samples.
 //!
 //! Too many interrupts a second disturb the processor that takes them; too few samples in total say
 //! little. The guidance is Intel's for event-based sampling: about a thousand samples a second,
 //! about ten thousand in total.
 
-use crate::thousands;
-
 /// Samples a second on each busy processor, of all sources together, that disturb little.
 pub const RATE: u64 = 1_000;
-/// Above this many samples a second a processor is disturbed. The value is Linux perf's default
-/// limit.
-pub const RATE_MAX: u64 = 4_000;
 /// Fewer samples than this say little.
 pub const SAMPLES: u64 = 10_000;
 
@@ -82,87 +77,6 @@ pub const fn is_near(one: u64, other: u64) -> bool {
     one.abs_diff(other) <= one / 10
 }
 
-/// The error of a share, in percent of all samples, that 95 of 100 measurements stay within. It is
-/// that of a share of one half, which is the largest. `None` without samples.
-#[must_use]
-#[expect(clippy::cast_precision_loss, reason = "an error needs few digits")]
-pub fn share_error(samples: u64) -> Option<f64> {
-    (samples != 0).then(|| 1.959_963_985 * 50.0 / (samples as f64).sqrt())
-}
-
-/// What to do differently next time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Advice {
-    /// There are too many samples a second.
-    TooMany {
-        /// Samples a second on the busiest processor.
-        rate: u64,
-    },
-    /// There are too few samples in total.
-    TooFew {
-        /// Samples in total.
-        samples: u64,
-        /// How many seconds would give enough, at this rate or at [`RATE`].
-        seconds: u64,
-    },
-}
-
-impl Advice {
-    /// The advice on `samples` samples in `elapsed_ns` nanoseconds, `busiest` of them on the
-    /// processor that had most.
-    #[must_use]
-    pub fn on(samples: u64, busiest: u64, elapsed_ns: u64) -> Vec<Self> {
-        let a_second = |samples: u64| {
-            let rate = (u128::from(samples) * 1_000_000_000).div_ceil(elapsed_ns.max(1).into());
-            u64::try_from(rate).unwrap_or(u64::MAX)
-        };
-        let rate = a_second(busiest);
-        let too_many = (rate > RATE_MAX).then_some(Self::TooMany { rate });
-        let too_few = (samples < SAMPLES).then(|| {
-            let rate = a_second(samples).min(if too_many.is_some() { RATE } else { u64::MAX });
-            Self::TooFew {
-                samples,
-                seconds: SAMPLES.div_ceil(rate.max(1)),
-            }
-        });
-        too_many.into_iter().chain(too_few).collect()
-    }
-
-    /// The stable name that programs may compare.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::TooMany { .. } => "too-many-samples",
-            Self::TooFew { .. } => "too-few-samples",
-        }
-    }
-}
-
-impl std::fmt::Display for Advice {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::TooMany { rate } => write!(
-                f,
-                "{} samples a second on one processor are more than {}: interrupts disturb what is measured; \
-                 use longer periods, or --calibrate",
-                thousands(*rate),
-                thousands(RATE_MAX)
-            ),
-            Self::TooFew { samples: 0, .. } => f.write_str(
-                "no samples: use shorter periods, measure for longer, or use --calibrate",
-            ),
-            Self::TooFew { samples, seconds } => write!(
-                f,
-                "{} samples are fewer than {}: a share of them is off by up to {:.1} % (95 %); \
-                 measure for about {seconds} s",
-                thousands(*samples),
-                thousands(SAMPLES),
-                share_error(*samples).unwrap_or(100.0)
-            ),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -232,35 +146,5 @@ mod tests {
             3,
             "each processor counts by itself"
         );
-    }
-
-    #[test]
-    fn advice_is_by_rate_and_by_number() {
-        let codes = |samples, busiest, seconds: u64| {
-            let advice = Advice::on(samples, busiest, seconds * 1_000_000_000);
-            let codes = advice.iter().map(Advice::code);
-            codes.collect::<Vec<_>>()
-        };
-        assert!(codes(10_000, 10_000, 10).is_empty());
-        assert!(
-            codes(640_000, 10_000, 10).is_empty(),
-            "sixty-four processors"
-        );
-        assert_eq!(codes(40_001, 40_001, 10), ["too-many-samples"]);
-        assert_eq!(codes(9_999, 9_999, 10), ["too-few-samples"]);
-        assert_eq!(
-            codes(5_000, 5_000, 1),
-            ["too-many-samples", "too-few-samples"]
-        );
-        assert_eq!(codes(0, 0, 0), ["too-few-samples"]);
-        let text = Advice::on(2_500, 2_500, 25_000_000_000)[0].to_string();
-        assert!(text.contains("2.0 %") && text.contains("100 s"), "{text}");
-    }
-
-    #[test]
-    fn the_error_of_a_share_is_the_binomials() {
-        let error = share_error(10_000).expect("samples");
-        assert!((error - 0.98).abs() < 0.001, "{error}");
-        assert_eq!(share_error(0), None);
     }
 }

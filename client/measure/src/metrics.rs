@@ -317,20 +317,11 @@ impl Metrics {
         &self.all
     }
 
-    /// The metric that `-M` calls by this name.
-    pub fn named(&self, id: &str) -> Result<&Metric> {
-        let found = self
-            .all
-            .iter()
-            .find(|metric| metric.id.eq_ignore_ascii_case(id));
-        found.ok_or_else(|| {
-            let names = self.all.iter().map(|metric| metric.id.as_str());
-            let meant = crate::did_you_mean(id, names).unwrap_or_default();
-            let hint = format!(
-                "{meant} `halprof list --metrics` shows them all; `--metrics FILE` adds more."
-            );
-            Error::usage(format!("no metric is called `{id}`"), hint.trim_start())
-        })
+    /// The metric with this short name, in any case.
+    #[must_use]
+    pub fn named(&self, id: &str) -> Option<&Metric> {
+        let mut all = self.all.iter();
+        all.find(|metric| metric.id.eq_ignore_ascii_case(id))
     }
 
     /// What a default measurement counts: for each quantity, the names of the sources that count

@@ -9,7 +9,7 @@ use halprof_measure::catalog::Catalog;
 use halprof_measure::events;
 use halprof_measure::metrics::{Metric, Metrics, Term};
 use halprof_measure::selection::{self, Chosen, Item, format_processors};
-use halprof_measure::{Connection, Refusal, Setup, calibrate};
+use halprof_measure::{Connection, Refusal, Setup, calibrate, did_you_mean};
 use shared_types::request::machine::Processor;
 use shared_types::request::session::Spec;
 use shared_types::request::source::Source;
@@ -517,6 +517,14 @@ impl Wanted<'_> {
     }
 }
 
+fn no_metric(metrics: &Metrics, id: &str) -> Error {
+    let names = metrics.all().iter().map(|metric| metric.id.as_str());
+    let meant = did_you_mean(id, names).unwrap_or_default();
+    let hint =
+        format!("{meant} `halprof list --metrics` shows them all; `--metrics FILE` adds more.");
+    Error::usage(format!("no metric is called `{id}`"), hint.trim_start())
+}
+
 /// The metrics that `-M` names.
 pub(crate) fn wanted<'a>(metrics: &'a Metrics, names: &[String]) -> Result<Vec<Wanted<'a>>> {
     let Some(list) = joined(names) else {
@@ -525,7 +533,7 @@ pub(crate) fn wanted<'a>(metrics: &'a Metrics, names: &[String]) -> Result<Vec<W
     let names = list.split(',').map(str::trim);
     let one = |name: &str| {
         let (id, filter) = name.split_once(':').unwrap_or((name, "uk"));
-        let metric = metrics.named(id)?;
+        let metric = metrics.named(id).ok_or_else(|| no_metric(metrics, id))?;
         let filter = match filter {
             "u" => "u",
             "k" => "k",

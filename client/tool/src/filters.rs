@@ -262,9 +262,18 @@ impl From<&Opened> for OpenedModule {
             kind: opened.kind.name(),
             file: opened.file.as_ref().map(shown),
             image: opened.image.as_ref().map(shown),
-            notes: opened.notes.clone(),
+            notes: notes(opened),
         }
     }
+}
+
+/// What there is to say about a module's symbols, with the option that may find them.
+fn notes(opened: &Opened) -> Vec<String> {
+    let mut notes = opened.notes.clone();
+    if opened.unasked {
+        notes.push("`--download` asks the symbol servers".to_owned());
+    }
+    notes
 }
 
 /// Notes which modules have no good symbols. Modules invented by a model have none to be found.
@@ -273,7 +282,8 @@ pub(super) fn note_symbols(opened: &[Opened], output: &Output) {
     let real = |opened: &&Opened| opened.module.path.is_some();
     let lacking: Vec<_> = opened.iter().filter(|o| !found(o) && real(o)).collect();
     for opened in lacking.iter().take(TOLD_MODULES) {
-        let notes: Vec<&str> = opened.notes.iter().map(|note| note.trim()).collect();
+        let notes = notes(opened);
+        let notes: Vec<&str> = notes.iter().map(|note| note.trim()).collect();
         let notes = notes.join("; ");
         let notes = match notes.trim_matches([';', ' ']) {
             "" => "none found",

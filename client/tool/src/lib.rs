@@ -7,6 +7,7 @@
     reason = "a report is a few lines; writing into a String has no error to handle"
 )]
 
+mod advice;
 mod args;
 mod calibration;
 mod choice;

@@ -1,6 +1,7 @@
 //! `halprof record`: samples to a file.
 
 use crate::On;
+use crate::advice::Advice;
 use crate::args;
 use crate::calibration::{self, Calibration};
 use crate::choice::{Choice, nanoseconds, rotation};
@@ -14,7 +15,6 @@ use crate::runner::{Runner, Scope};
 use crate::table::{Column, Width, table};
 use crate::this_machine;
 use crate::{Error, Result};
-use halprof_measure::calibrate::Advice;
 use halprof_measure::passes::passes;
 use halprof_measure::{Session, describe};
 use halprof_profile::recording::{self, Cores, Metadata, Writer, cannot_count};
