@@ -16,6 +16,7 @@ use shared_types::request::source::Source;
 use shared_types::{ErrorCode, ProfileSource};
 
 /// The sources and processors of a measurement.
+#[derive(Clone)]
 pub(crate) struct Choice {
     /// In the order of the counts.
     pub(crate) chosen: Vec<Chosen>,
@@ -366,7 +367,7 @@ impl Choice {
     pub(crate) fn choosable(&self) -> Vec<String> {
         let supported = |source: &&Source| source.flags & Source::SUPPORTED != 0;
         let others = self.catalog.sources.iter().filter(supported);
-        let mut labels = self.labels();
+        let mut labels = self.names();
         for source in others {
             let name = source.name.as_str();
             if !labels.iter().any(|label| label == name) {
@@ -380,10 +381,11 @@ impl Choice {
     pub(crate) fn with_sources(&self, labels: &[String]) -> Result<Self> {
         let mut chosen = Vec::new();
         for label in labels {
-            match self.chosen.iter().find(|chosen| chosen.label == *label) {
-                Some(kept) => chosen.push(kept.clone()),
-                None => chosen.extend(choose(label, &self.catalog)?),
+            let kept: Vec<Chosen> = self.ways(label).cloned().collect();
+            if kept.is_empty() {
+                chosen.extend(choose(label, &self.catalog)?);
             }
+            chosen.extend(kept);
         }
         let mut setup = self.setup.clone();
         setup.specs = chosen.iter().map(|chosen| chosen.spec).collect();
@@ -395,10 +397,32 @@ impl Choice {
         })
     }
 
-    /// The names of the sources, each with its filter if it has one.
-    pub(crate) fn labels(&self) -> Vec<String> {
+    /// The names of the sources, each with its filter if it has one. A source that kinds of
+    /// processor count in different ways is one source.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for chosen in &self.chosen {
+            if !names.contains(&chosen.label) {
+                names.push(chosen.label.clone());
+            }
+        }
+        names
+    }
+
+    /// The ways in which kinds of processor count the source of this name.
+    fn ways(&self, name: &str) -> impl Iterator<Item = &Chosen> {
         let chosen = self.chosen.iter();
-        chosen.map(|chosen| chosen.label.clone()).collect()
+        chosen.filter(move |chosen| chosen.label == name)
+    }
+
+    /// Whether a processor can count the source of this name.
+    pub(crate) fn counts_name_on(&self, name: &str, processor: &Processor) -> bool {
+        self.ways(name).any(|way| self.counts_on(way, processor))
+    }
+
+    /// Every processor of the machine.
+    pub(crate) fn processors(&self) -> &[Processor] {
+        &self.processors
     }
 
     /// What a source counts on this machine, if its table says more than its name does.
@@ -423,23 +447,15 @@ impl Choice {
         self.processors.len() as u32
     }
 
-    /// The sources that some of the processors cannot count, each with those processors. A source
-    /// that kinds of processor count in different ways is one source.
+    /// The sources that some of the processors cannot count, each with those processors.
     pub(crate) fn left_out(&self) -> Vec<(String, String)> {
-        let mut labels: Vec<&str> = Vec::new();
-        for chosen in &self.chosen {
-            if !labels.contains(&chosen.label.as_str()) {
-                labels.push(&chosen.label);
-            }
-        }
-        let of_source = |label: &str| {
-            let ways = || self.chosen.iter().filter(|chosen| chosen.label == label);
-            let unable = |one: &&Processor| !ways().any(|way| self.counts_on(way, one));
+        let of_source = |name: String| {
+            let unable = |one: &&Processor| !self.counts_name_on(&name, one);
             let unable = self.selected().filter(unable).map(|one| one.index);
             let unable = format_processors(unable);
-            (!unable.is_empty()).then(|| (label.to_owned(), unable))
+            (!unable.is_empty()).then_some((name, unable))
         };
-        labels.into_iter().filter_map(of_source).collect()
+        self.names().into_iter().filter_map(of_source).collect()
     }
 
     /// If a group does not fit because a processor lacks one of its sources, that source is the

@@ -9,6 +9,7 @@
 
 mod advice;
 mod args;
+mod by_name;
 mod calibration;
 mod choice;
 mod codes;

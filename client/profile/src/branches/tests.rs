@@ -421,7 +421,7 @@ fn without_branches_the_remedy_is_told() {
     let Error::Unavailable { hint, .. } = error else {
         panic!("{error}");
     };
-    assert_eq!(hint, super::WITH_BRANCHES);
+    assert_eq!(hint, WITH_BRANCHES);
 }
 
 #[test]

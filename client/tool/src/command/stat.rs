@@ -256,7 +256,7 @@ impl Bench<'_> {
         let settled = session.configure(&setup, self.samples.is_some())?;
         session.start()?;
         if let Some(exposition) = &mut self.exposition {
-            exposition.publish(session.snapshot()?, 0)?;
+            exposition.publish(&session.snapshot()?, 0)?;
         }
         self.runner.begin(session.transport())?;
         let mut pace = Pace::new(self.runner.is_modelled());
@@ -291,7 +291,7 @@ impl Bench<'_> {
             if let Some(exposition) = &mut self.exposition {
                 let late = until.map_or(0, |until| now.time_ns.saturating_sub(until));
                 let missed = late.checked_div(self.interval.unwrap_or(0)).unwrap_or(0);
-                exposition.publish(now.counts.clone(), missed)?;
+                exposition.publish(&now.counts, missed)?;
             }
             let interval = since_reading(self.view, set, told, &before, &now);
             self.teller.tell(interval, kept)?;
@@ -307,7 +307,7 @@ impl Bench<'_> {
         drop(session);
         self.runner.end()?;
         if let Some(exposition) = &mut self.exposition {
-            exposition.publish(end.counts.clone(), 0)?;
+            exposition.publish(&end.counts, 0)?;
         }
         if self.interval.is_some() {
             let mut last = since_reading(self.view, set, told, &before, &end);
