@@ -150,8 +150,7 @@ fn spread(count: &Count) -> Option<Spread> {
 }
 
 /// What was counted between two snapshots of one session.
-#[must_use]
-pub fn since(now: &Count, before: &Count) -> Count {
+pub(crate) fn since(now: &Count, before: &Count) -> Count {
     Count {
         counted: now.counted.saturating_sub(before.counted),
         enabled: now.enabled.saturating_sub(before.enabled),

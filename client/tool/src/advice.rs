@@ -1,7 +1,7 @@
 //! What a recording's number of samples advises for the next one.
 
 use crate::output::thousands;
-use halprof_measure::calibrate::{RATE, SAMPLES};
+use halprof_measure::Aim;
 use std::fmt;
 
 /// Above this many samples a second a processor is disturbed. The value is Linux perf's default
@@ -27,7 +27,7 @@ pub(crate) enum Advice {
     TooFew {
         /// Samples in total.
         samples: u64,
-        /// How many seconds would give enough, at this rate or at [`RATE`].
+        /// How many seconds would give enough, at this rate or at [`Aim::RATE`].
         seconds: u64,
     },
 }
@@ -42,11 +42,15 @@ impl Advice {
         };
         let rate = a_second(busiest);
         let too_many = (rate > RATE_MAX).then_some(Self::TooMany { rate });
-        let too_few = (samples < SAMPLES).then(|| {
-            let rate = a_second(samples).min(if too_many.is_some() { RATE } else { u64::MAX });
+        let too_few = (samples < Aim::SAMPLES).then(|| {
+            let rate = a_second(samples).min(if too_many.is_some() {
+                Aim::RATE
+            } else {
+                u64::MAX
+            });
             Self::TooFew {
                 samples,
-                seconds: SAMPLES.div_ceil(rate.max(1)),
+                seconds: Aim::SAMPLES.div_ceil(rate.max(1)),
             }
         });
         too_many.into_iter().chain(too_few).collect()
@@ -79,7 +83,7 @@ impl fmt::Display for Advice {
                 "{} samples are fewer than {}: a share of them is off by up to {:.1} % (95 %); \
                  measure for about {seconds} s",
                 thousands(*samples),
-                thousands(SAMPLES),
+                thousands(Aim::SAMPLES),
                 share_error(*samples).unwrap_or(100.0)
             ),
         }

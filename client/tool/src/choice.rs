@@ -9,7 +9,7 @@ use halprof_measure::catalog::Catalog;
 use halprof_measure::events;
 use halprof_measure::metrics::{Metric, Metrics, Term};
 use halprof_measure::selection::{self, Chosen, Item, format_processors};
-use halprof_measure::{Connection, Refusal, Setup, calibrate, did_you_mean};
+use halprof_measure::{Aim, Connection, Refusal, Setup, did_you_mean};
 use shared_types::request::machine::Processor;
 use shared_types::request::session::Spec;
 use shared_types::request::source::Source;
@@ -49,7 +49,7 @@ impl Choice {
     }
 
     /// The sources that the options name; without any, cycles and instructions. A source without a
-    /// period gets one that gives a busy processor about [`calibrate::RATE`] samples a second of
+    /// period gets one that gives a busy processor about [`Aim::RATE`] samples a second of
     /// its cycles.
     pub(crate) fn to_divide(options: &Selection, on: &mut On) -> Result<Self> {
         let mut choice = Self::named(options, on)?;
@@ -74,7 +74,7 @@ impl Choice {
                 "Divide cycles instead: they are counted exactly.",
             ));
         }
-        let period = on.connection.machine()?.timestamp_frequency / calibrate::RATE;
+        let period = on.connection.machine()?.timestamp_frequency / Aim::RATE;
         for chosen in &mut choice.chosen {
             if chosen.spec.interval == 0 {
                 chosen.spec.interval = period;
@@ -183,7 +183,7 @@ impl Choice {
     }
 
     /// Samples cycles if possible, otherwise instructions, otherwise time, with a period that gives
-    /// a busy processor about [`calibrate::RATE`] samples a second. The time-stamp counter ticks
+    /// a busy processor about [`Aim::RATE`] samples a second. The time-stamp counter ticks
     /// about as fast as a busy core.
     fn sample_by_default(&mut self, metrics: &Metrics, frequency: u64) -> Result<()> {
         let mut names = metrics.default_quantities().take(2);
@@ -191,7 +191,7 @@ impl Choice {
         self.chosen = choose(name.unwrap_or("ProfileTime"), &self.catalog)?;
         let a_second = name.map_or(TIME_UNITS_A_SECOND, |_| frequency);
         for chosen in &mut self.chosen {
-            chosen.spec.interval = a_second / calibrate::RATE;
+            chosen.spec.interval = a_second / Aim::RATE;
         }
         Ok(())
     }
@@ -395,6 +395,21 @@ impl Choice {
             catalog: self.catalog.clone(),
             processors: self.processors.clone(),
         })
+    }
+
+    /// The sources that run together, by their places in the choice: all of them, which may take
+    /// turns, or in passes those that need no turns.
+    pub(crate) fn sets(
+        &self,
+        in_passes: bool,
+        sampling: bool,
+        connection: &mut Connection<Place>,
+    ) -> Result<Vec<Vec<usize>>> {
+        if !in_passes {
+            return Ok(vec![(0..self.chosen.len()).collect()]);
+        }
+        let sets = connection.passes(&self.setup, sampling);
+        sets.map_err(|error| self.name_source(error))
     }
 
     /// The names of the sources, each with its filter if it has one. A source that kinds of

@@ -15,10 +15,10 @@ use crate::runner::{Runner, Scope};
 use crate::table::{Column, Width, table};
 use crate::this_machine;
 use crate::{Error, Result};
-use halprof_measure::passes::passes;
-use halprof_measure::{Session, describe};
+use halprof_measure::Session;
 use halprof_profile::recording::{self, Cores, Metadata, Writer, cannot_count};
 use halprof_profile::symbols;
+use halprof_setup::describe;
 use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::BranchRecords;
@@ -317,7 +317,7 @@ fn record(
     output: &Output,
 ) -> Result<(Body, Option<Error>)> {
     let passes = if options.passes {
-        passes(&mut on.connection, &choice.setup, true)?
+        on.connection.passes(&choice.setup, true)?
     } else {
         vec![(0..choice.chosen.len()).collect()]
     };

@@ -2,6 +2,7 @@
 
 mod choosing;
 mod figures;
+mod history;
 mod log;
 mod look;
 mod state;

@@ -10,7 +10,7 @@ use crate::Error;
 use crate::Result;
 use crate::output::thousands;
 use crate::table::{Column, Width, table};
-use halprof_measure::calibrate::RATE;
+use halprof_measure::Aim;
 use halprof_measure::{Session, Transport};
 use halprof_profile::inventory::{Changes, Inventory};
 use halprof_profile::recording::Process;
@@ -264,7 +264,8 @@ impl Samples {
             }
             let total: u128 = own().map(|row| row.value).sum();
             let processors = view.choice.selected().count() as u128;
-            let wanted = u128::from(elapsed_ns) * u128::from(RATE) * processors / 1_000_000_000;
+            let wanted =
+                u128::from(elapsed_ns) * u128::from(Aim::RATE) * processors / 1_000_000_000;
             let period = total.checked_div(wanted).unwrap_or(0).max(1);
             let name = label.split(':').next().unwrap_or(label);
             warnings.push(format!(

@@ -1,9 +1,10 @@
 //! What is shown, and how each key changes it.
 
 use super::choosing::{Choosing, Then};
+use super::history::History;
 use crate::output::Told;
 use halprof_measure::estimate::Estimate;
-use halprof_measure::rates::{History, Interval, Rate, Rates};
+use halprof_measure::rates::{Interval, Rate, Rates};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::cmp::Ordering;
 use std::time::Duration;

@@ -4,11 +4,6 @@
 //! little. The guidance is Intel's for event-based sampling: about a thousand samples a second,
 //! about ten thousand in total.
 
-/// Samples a second on each busy processor, of all sources together, that disturb little.
-pub const RATE: u64 = 1_000;
-/// Fewer samples than this say little.
-pub const SAMPLES: u64 = 10_000;
-
 /// How many samples are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aim {
@@ -21,13 +16,18 @@ pub struct Aim {
 impl Default for Aim {
     fn default() -> Self {
         Self {
-            rate: RATE,
-            samples: Some(SAMPLES),
+            rate: Self::RATE,
+            samples: Some(Self::SAMPLES),
         }
     }
 }
 
 impl Aim {
+    /// Samples a second on each busy processor, of all sources together, that disturb little.
+    pub const RATE: u64 = 1_000;
+    /// Fewer samples than this say little.
+    pub const SAMPLES: u64 = 10_000;
+
     /// The period for one of `together` sources that run at once, out of `all` sources, in a
     /// measurement of `elapsed_ns` in which each processor counts the given events; `None` if there
     /// were no events. The busiest processor stays within the rate.
@@ -51,8 +51,7 @@ impl Aim {
 }
 
 /// The period that gives at most `samples` samples of `events` events; `None` without events.
-#[must_use]
-pub fn period(events: u128, samples: u64) -> Option<u64> {
+fn period(events: u128, samples: u64) -> Option<u64> {
     let samples = u128::from(samples.max(1));
     let shorter = events / samples;
     let period = match events.checked_div(shorter) {
@@ -61,20 +60,6 @@ pub fn period(events: u128, samples: u64) -> Option<u64> {
     };
     let period = u64::try_from(period).unwrap_or(u64::MAX);
     (period != 0).then_some(period)
-}
-
-/// How many samples a period gives if each processor counts the given number of events.
-#[must_use]
-pub fn samples(events: impl IntoIterator<Item = u128>, period: u64) -> u128 {
-    let each = events.into_iter();
-    each.map(|events| events.checked_div(period.into()).unwrap_or(0))
-        .fold(0, u128::saturating_add)
-}
-
-/// Whether two periods give nearly the same number of samples: within a tenth.
-#[must_use]
-pub const fn is_near(one: u64, other: u64) -> bool {
-    one.abs_diff(other) <= one / 10
 }
 
 #[cfg(test)]
@@ -134,17 +119,12 @@ mod tests {
         for events in [1u128, 999, 1000, 1001, 123_456_789, 1 << 62] {
             for wanted in [1, 7, 10_000] {
                 let period = period(events, wanted).expect("a period");
-                let got = samples([events], period);
+                let got = events / u128::from(period);
                 assert!(got <= wanted.into(), "{events} / {wanted}: {got}");
             }
         }
         assert_eq!(period(19, 10), Some(2), "1 would give 19");
         assert_eq!(period(2_000_000_000, 198), Some(10_101_010));
         assert_eq!(period(0, 10), None);
-        assert_eq!(
-            samples([10, 9, 20], 10),
-            3,
-            "each processor counts by itself"
-        );
     }
 }
