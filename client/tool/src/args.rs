@@ -104,6 +104,7 @@ impl Arguments {
             Commands::Annotate(annotate) => annotate.table,
             Commands::Top(top) => top.table,
             Commands::Registers(registers) => registers.table,
+            Commands::Explain(explain) => explain.table,
             _ => return false,
         };
         table.csv
@@ -878,6 +879,8 @@ pub(crate) struct Install {
 pub(crate) struct Explain {
     #[command(flatten)]
     pub(crate) on: OnMachine,
+    #[command(flatten)]
+    table: Tabular,
     /// A code, a method or a source: `busy`, `sampling`, `TotalIssues`, `r100C0` [default: list the
     /// topics]
     pub(crate) topic: Option<String>,

@@ -5,6 +5,7 @@ use crate::On;
 use crate::Result;
 use crate::choice::{Choice, positive};
 use crate::output::{Output, seconds, thousands};
+use crate::recorder::configured;
 use crate::runner::Runner;
 use crate::{args, periods};
 use halprof_measure::{Aim, Session};
@@ -66,6 +67,10 @@ pub(super) fn calibrate(
     };
     if tries == 0 {
         return Ok(None);
+    }
+    // What cannot be sampled is refused before anything runs.
+    for indexes in passes {
+        configured(&mut on.connection, choice, indexes, false)?;
     }
     let aim = match rate {
         Some(rate) => Aim {
@@ -135,12 +140,7 @@ fn try_once(
             choice.set_period(index, period);
         }
     }
-    let mut session = Session::open(
-        &mut on.connection,
-        choice.sees_kernel(),
-        choice.setup.approximate,
-    )?;
-    let settled = session.configure(&choice.setup.only(indexes), true)?;
+    let (_, settled) = configured(&mut on.connection, choice, indexes, false)?;
     let used = periods::of_pass(choice, indexes, &settled).into_iter();
     let sources = used.enumerate().map(|(place, period)| {
         let events = counts

@@ -1,6 +1,7 @@
 //! Converts the options of commands that read recordings to the library's types.
 
 use crate::args::{self, joined};
+use crate::codes::INCOMPLETE;
 use crate::command::report::branches;
 use crate::output::{Output, Told, thousands};
 use crate::{Error, Result};
@@ -14,9 +15,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::HashSet;
 use std::path::PathBuf;
-
-/// The exit status that tells scripts that the recording is incomplete.
-const INCOMPLETE: u8 = 5;
 
 /// How many modules without symbols are listed one by one.
 const TOLD_MODULES: usize = 4;
