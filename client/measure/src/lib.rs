@@ -22,6 +22,7 @@ mod count;
 mod error;
 pub mod estimate;
 pub mod events;
+mod float;
 mod formula;
 mod likeness;
 pub mod marks;

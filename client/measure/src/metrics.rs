@@ -3,6 +3,7 @@
 //! They are data, not code: `metrics.toml` lists them and describes its format, and
 //! [`Metrics::add_file`] adds a user's own.
 
+use crate::float::float;
 use crate::formula::{Formula, Value};
 use crate::topdown;
 use crate::{Error, Result};
@@ -444,7 +445,7 @@ impl Metrics {
             let found = |term| self.find(term, counts, filter);
             terms.iter().filter_map(found)
         };
-        let seconds = real(found().next()?.enabled_ns) / 1e9;
+        let seconds = float(found().next()?.enabled_ns) / 1e9;
         let of = |name: &str| {
             let term = Term::of(name);
             if term.name == SECONDS {
@@ -581,14 +582,6 @@ fn read(path: &Path) -> io::Result<String> {
         .take(FILE_BYTES_MAX)
         .read_to_string(&mut text)?;
     Ok(text)
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a ratio is shown with three decimals"
-)]
-const fn real(value: u128) -> f64 {
-    value as f64
 }
 
 #[cfg(test)]

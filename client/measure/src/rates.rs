@@ -22,6 +22,7 @@
 //! ```
 
 use crate::estimate::{Estimate, since};
+use crate::float::float;
 use shared_types::request::counts::Count;
 
 /// A snapshot: for each processor, one count for each source.
@@ -167,7 +168,7 @@ impl Interval {
         let parts = counts.into_iter().map(|count| {
             let part = Estimate::new(count);
             let time = seconds(count.enabled, self.frequency);
-            per_second += real(part.value) / real(part.enabled) * real(self.frequency.into());
+            per_second += float(part.value) / float(part.enabled) * float(self.frequency);
             shortest = Some(shortest.map_or(time, |shortest: f64| shortest.min(time)));
             part
         });
@@ -187,20 +188,8 @@ fn sum(snapshot: &Snapshot, source: usize) -> Estimate {
 }
 
 /// Converts ticks of a clock of `frequency` to seconds.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "an interval of 104 days at 1 GHz has 53 bits"
-)]
 fn seconds(ticks: u64, frequency: u64) -> f64 {
-    ticks as f64 / frequency.max(1) as f64
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a rate needs no more than 53 bits"
-)]
-const fn real(value: u128) -> f64 {
-    value as f64
+    float(ticks) / float(frequency.max(1))
 }
 
 #[cfg(test)]

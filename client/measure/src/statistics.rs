@@ -1,5 +1,6 @@
 //! Statistics over repeated measurements: mean, spread, confidence interval, and outliers.
 
+use crate::float::float;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// A summary of repeated measurements of one value.
@@ -60,7 +61,7 @@ impl Summary {
 
 /// Half the width of the 95 % confidence interval of a mean.
 fn confidence(deviation: f64, values: usize) -> f64 {
-    let values = real(values as u128);
+    let values = float(values as u128);
     if values < 2.0 {
         return 0.0;
     }
@@ -82,7 +83,7 @@ fn outliers(values: &[u128], sorted: &[u128]) -> Vec<usize> {
     let (low, high) = (quantile(sorted, least, 0.25), quantile(sorted, least, 0.75));
     let reach = 1.5 * (high - low);
     let outside = |value: u128| {
-        let above = real(value - least);
+        let above = float(value - least);
         above < low - reach || above > high + reach
     };
     let values = values.iter().enumerate();
@@ -100,8 +101,8 @@ fn outliers(values: &[u128], sorted: &[u128]) -> Vec<usize> {
     reason = "a place among the values"
 )]
 fn quantile(sorted: &[u128], least: u128, part: f64) -> f64 {
-    let place = part * real(sorted.len() as u128 - 1);
-    let at = |index: usize| sorted.get(index).map_or(0.0, |&value| real(value - least));
+    let place = part * float(sorted.len() as u128 - 1);
+    let at = |index: usize| sorted.get(index).map_or(0.0, |&value| float(value - least));
     let below = at(place.floor() as usize);
     below + (at(place.ceil() as usize) - below) * place.fract()
 }
@@ -128,16 +129,11 @@ pub(crate) fn mean_and_deviation(values: &[u128]) -> (u128, Option<f64>) {
     // Differences from one of the values are exact even if the values themselves have too many
     // bits.
     let least = values.iter().copied().min().unwrap_or(0);
-    let above: Vec<f64> = values.iter().map(|value| real(value - least)).collect();
-    let mean_above = above.iter().sum::<f64>() / real(n);
+    let above: Vec<f64> = values.iter().map(|value| float(value - least)).collect();
+    let mean_above = above.iter().sum::<f64>() / float(n);
     let squares: f64 = above.iter().map(|value| (value - mean_above).powi(2)).sum();
-    let deviation = (values.len() > 1).then(|| (squares / (real(n) - 1.0)).sqrt());
+    let deviation = (values.len() > 1).then(|| (squares / (float(n) - 1.0)).sqrt());
     (mean, deviation)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a spread needs no more bits")]
-const fn real(value: u128) -> f64 {
-    value as f64
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Whether two shares differ by more than chance.
 
+use crate::float::float;
 use statrs::function::erf::erfc;
 use statrs::function::factorial::ln_binomial;
 
@@ -13,13 +14,13 @@ pub(crate) fn by_chance((part, whole): (u64, u64), (other_part, other_whole): (u
     if whole == 0 || other_whole == 0 {
         return 1.0;
     }
-    let (n, m) = (real(whole.into()), real(other_whole.into()));
-    let pooled = real(u128::from(part) + u128::from(other_part)) / (n + m);
+    let (n, m) = (float(whole), float(other_whole));
+    let pooled = float(u128::from(part) + u128::from(other_part)) / (n + m);
     if pooled.min(1.0 - pooled) * n.min(m) < NORMAL_MIN {
         return fisher((part, whole), (other_part, other_whole));
     }
     let deviation = (pooled * (1.0 - pooled) * (1.0 / n + 1.0 / m)).sqrt();
-    let distance = (real(part.into()) / n - real(other_part.into()) / m).abs();
+    let distance = (float(part) / n - float(other_part) / m).abs();
     erfc(distance / deviation / std::f64::consts::SQRT_2)
 }
 
@@ -56,16 +57,11 @@ pub(crate) fn clear_of_chance(by_chance: &[f64]) -> Vec<bool> {
     const RATE: f64 = 0.05;
     let mut sorted = by_chance.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
-    let each = RATE / real(sorted.len().max(1) as u128);
-    let within = |&(rank, p): &(u128, f64)| p <= each * real(rank);
+    let each = RATE / float(sorted.len().max(1) as u128);
+    let within = |&(rank, p): &(u128, f64)| p <= each * float(rank);
     let limit = (1..).zip(sorted).filter(within).last();
     let is_clear = |&p: &f64| limit.is_some_and(|(_, limit)| p <= limit);
     by_chance.iter().map(is_clear).collect()
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a probability needs no more bits")]
-const fn real(value: u128) -> f64 {
-    value as f64
 }
 
 #[cfg(test)]

@@ -64,9 +64,9 @@ fn exists(processor: u32, files: &[PathBuf]) -> Result<()> {
 
 /// A warning if a recording is given more than once.
 pub(super) fn given_twice(files: &[PathBuf]) -> Option<String> {
-    let real = |file: &PathBuf| file.canonicalize().unwrap_or_else(|_| file.clone());
+    let canonical = |file: &PathBuf| file.canonicalize().unwrap_or_else(|_| file.clone());
     let mut known = HashSet::new();
-    let twice = files.iter().find(|file| !known.insert(real(file)))?;
+    let twice = files.iter().find(|file| !known.insert(canonical(file)))?;
     Some(format!(
         "{} is given more than once: its samples count each time",
         twice.display()
@@ -277,8 +277,8 @@ fn notes(opened: &Opened) -> Vec<String> {
 /// Notes which modules have no good symbols. Modules invented by a model have none to be found.
 pub(super) fn note_symbols(opened: &[Opened], output: &Output) {
     let found = |opened: &&Opened| matches!(opened.kind, Kind::Pdb | Kind::Dwarf);
-    let real = |opened: &&Opened| opened.module.path.is_some();
-    let lacking: Vec<_> = opened.iter().filter(|o| !found(o) && real(o)).collect();
+    let has_file = |opened: &&Opened| opened.module.path.is_some();
+    let lacking: Vec<_> = opened.iter().filter(|o| !found(o) && has_file(o)).collect();
     for opened in lacking.iter().take(TOLD_MODULES) {
         let notes = notes(opened);
         let notes: Vec<&str> = notes.iter().map(|note| note.trim()).collect();

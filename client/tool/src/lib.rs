@@ -20,6 +20,7 @@ pub mod documents;
 mod error;
 mod examples;
 mod filters;
+mod float;
 mod image;
 mod marking;
 mod metrics;

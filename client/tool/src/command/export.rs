@@ -1,7 +1,7 @@
 //! `halprof export`: a recording as a picture or in the format of another profiler.
 
-use crate::codes::INCOMPLETE;
 use crate::args::{self, Exported};
+use crate::codes::INCOMPLETE;
 use crate::command::report::branches::dropped;
 use crate::command::report::names;
 use crate::filters;

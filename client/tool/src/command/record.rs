@@ -318,7 +318,9 @@ fn record(
 ) -> Result<(Body, Option<Error>)> {
     let passes = choice.sets(options.passes, true, &mut on.connection)?;
     let calibration = calibration::calibrate(options, on, choice, &passes, runner, output)?;
-    let (first, others) = passes.split_first().ok_or_else(|| Error::internal("no pass"))?;
+    let (first, others) = passes
+        .split_first()
+        .ok_or_else(|| Error::internal("no pass"))?;
     let machine = on.connection.machine()?;
     let cores = cores(&on.connection.processors()?);
     let model = on.connection.transport().model();
@@ -447,11 +449,7 @@ fn advice(sum: &Recorded, options: &args::Record) -> Vec<Advised> {
 }
 
 /// The periods of the passes after the first, by the places of their sources in the choice.
-fn settle(
-    on: &mut On,
-    choice: &Choice,
-    passes: &[Vec<usize>],
-) -> Result<BTreeMap<usize, InPass>> {
+fn settle(on: &mut On, choice: &Choice, passes: &[Vec<usize>]) -> Result<BTreeMap<usize, InPass>> {
     let mut periods = BTreeMap::new();
     for (pass, indexes) in (1..).zip(passes) {
         let (_, settled) = configured(&mut on.connection, choice, indexes, false)?;
