@@ -1,7 +1,7 @@
 //! Does libpfm4 have the same select for each event that both it and the vendors' lists name? PAPI
 //! takes its events from it, and its tables are not made from ours.
 
-use halprof_measure::events::microarchitectures;
+use halprof_measure::events::Microarchitecture;
 use halprof_tests::facts::{number, records};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -102,7 +102,9 @@ fn explained() -> BTreeMap<(String, String), (u64, u64)> {
 fn encoded() -> Vec<(String, String, u64, u64)> {
     let mut events = Vec::new();
     for (table, pmu) in PMUS {
-        let one = microarchitectures().iter().find(|one| one.table == table);
+        let one = Microarchitecture::all()
+            .iter()
+            .find(|one| one.table == table);
         for event in one.expect(table).events() {
             events.push((table.to_owned(), event.name.clone(), event.select(), pmu));
         }

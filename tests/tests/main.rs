@@ -23,6 +23,7 @@ mod encode;
 mod events;
 mod given_counters;
 mod guard;
+mod layers;
 mod libpfm4;
 mod lifecycle;
 mod lists;

@@ -12,9 +12,7 @@ mod text;
 
 use errors::{Failure, answer, fail, usage};
 use halprof_measure::marks::{self, Channel};
-use halprof_measure::regions::{
-    EMPTY, EMPTY_NESTED, Method, Passage, Regions, Report, Row, Thread,
-};
+use halprof_measure::regions::{Method, Passage, Regions, Report, Row, Thread};
 use halprof_measure::{Connection, Session, Sources};
 use machine::Machine;
 use shared_types::Sample;
@@ -559,7 +557,7 @@ pub unsafe extern "C" fn halprof_thread_begin(
         let thread = Box::into_raw(Box::new(thread));
         *begun = thread;
         // The path through the C functions is a little longer than Rust's own.
-        let [outer, inner] = [EMPTY_NESTED, EMPTY].map(text::owned);
+        let [outer, inner] = [Row::EMPTY_NESTED, Row::EMPTY].map(text::owned);
         for _ in 0..CALIBRATIONS {
             let mut passages = [0; 2];
             let [first, second] = &mut passages;

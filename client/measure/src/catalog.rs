@@ -117,7 +117,7 @@ impl Catalog {
                 .into_iter()
                 .filter(counts)
                 .map(|processor| Kind {
-                    microarchitecture: events::microarchitecture(&processor),
+                    microarchitecture: Microarchitecture::of(&processor),
                     own: Arc::default(),
                     processor,
                 })
@@ -436,7 +436,7 @@ impl Catalog {
         let intel = |table: &str| !table.starts_with("amd");
         let of_vendor =
             |one: &&Microarchitecture| own.is_none_or(|own| intel(own.table) == intel(one.table));
-        let all = events::microarchitectures().iter();
+        let all = Microarchitecture::all().iter();
         let (near, far): (Vec<_>, Vec<_>) = all.partition(of_vendor);
         let mut having = near.into_iter().chain(far);
         let (other, event) = having.find_map(|one| Some((one, one.event(name)?)))?;

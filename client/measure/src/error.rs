@@ -340,7 +340,7 @@ fn refused(refusal: &Refusal) -> String {
 
 /// Why a processor cannot record branches, as the rest of a sentence.
 #[must_use]
-pub const fn no_branches(reason: Option<BranchReason>) -> &'static str {
+const fn no_branches(reason: Option<BranchReason>) -> &'static str {
     match reason {
         Some(BranchReason::NoRecords) => "it has no branch records that the driver can read",
         Some(BranchReason::NoInterrupt) => "counter overflows raise no interrupt there",

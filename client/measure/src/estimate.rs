@@ -18,6 +18,7 @@
 //! Source: W. G. Cochran, Sampling Techniques, 3rd edition, 6.3, 6.7 (optimum of the ratio
 //! estimator) and 6.13.
 
+use crate::float::float;
 use crate::statistics::student_t;
 use shared_types::request::counts::Count;
 
@@ -99,7 +100,7 @@ impl Estimate {
     pub fn coverage(&self) -> f64 {
         match self.enabled {
             0 => 1.0,
-            enabled => (real(self.running) / real(enabled)).min(1.0),
+            enabled => (float(self.running) / float(enabled)).min(1.0),
         }
     }
 }
@@ -133,14 +134,14 @@ fn spread(count: &Count) -> Option<Spread> {
     if count.turns < 2 || count.running == 0 {
         return None;
     }
-    let (enabled, running) = (real(count.enabled), real(count.running));
-    let rate = real(count.counted) / running;
-    let turns = (running * running / wide(count.time_squared)).min(real(count.turns));
+    let (enabled, running) = (float(count.enabled), float(count.running));
+    let rate = float(count.counted) / running;
+    let turns = (running * running / wide(count.time_squared)).min(float(count.turns));
     let residuals = wide(count.count_squared) - 2.0 * rate * wide(count.count_by_time)
         + rate * rate * wide(count.time_squared);
     // Both ends of a turn are known to one event and one tick. The uniform rounding of each end has
     // a variance of 1/12, which the residuals of a very even workload do not show.
-    let rounding = real(count.turns) / 6.0 * (1.0 + rate * rate);
+    let rounding = float(count.turns) / 6.0 * (1.0 + rate * rate);
     let squares = residuals.max(rounding) / (1.0 - 1.0 / turns);
     let variance = squares * enabled * (enabled - running) / (running * running);
     variance.is_finite().then(|| Spread {
@@ -150,8 +151,7 @@ fn spread(count: &Count) -> Option<Spread> {
 }
 
 /// What was counted between two snapshots of one session.
-#[must_use]
-pub fn since(now: &Count, before: &Count) -> Count {
+pub(crate) fn since(now: &Count, before: &Count) -> Count {
     Count {
         counted: now.counted.saturating_sub(before.counted),
         enabled: now.enabled.saturating_sub(before.enabled),
@@ -173,15 +173,7 @@ const fn joined([low, high]: [u64; 2]) -> u128 {
 }
 
 fn wide(halves: [u64; 2]) -> f64 {
-    real(joined(halves))
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a bound needs no more than 53 bits"
-)]
-fn real(value: impl Into<u128>) -> f64 {
-    value.into() as f64
+    float(joined(halves))
 }
 
 #[cfg(test)]

@@ -96,20 +96,20 @@ pub(crate) fn unpacked(packed: &[u8]) -> String {
     String::from_utf8(bytes).unwrap_or_default()
 }
 
-/// Every microarchitecture whose events are known.
-#[must_use]
-pub fn microarchitectures() -> &'static [Microarchitecture] {
-    &ALL
-}
-
-/// A processor's microarchitecture; `None` where its events are not known.
-#[must_use]
-pub fn microarchitecture(processor: &Processor) -> Option<&'static Microarchitecture> {
-    let table = map::table_of(processor)?;
-    ALL.iter().find(|one| one.table == table)
-}
-
 impl Microarchitecture {
+    /// Every one whose events are known.
+    #[must_use]
+    pub fn all() -> &'static [Self] {
+        &ALL
+    }
+
+    /// That of a processor; `None` where its events are not known.
+    #[must_use]
+    pub fn of(processor: &Processor) -> Option<&'static Self> {
+        let table = map::table_of(processor)?;
+        ALL.iter().find(|one| one.table == table)
+    }
+
     /// Its events, in the order of their names.
     pub fn events(&self) -> &[Event] {
         self.events.get_or_init(|| {
@@ -223,8 +223,8 @@ pub struct Alias {
 }
 
 /// The other names that are valid on a processor.
-pub fn aliases(processor: &Processor) -> impl Iterator<Item = Alias> + use<> {
-    let table = microarchitecture(processor).map(|one| one.table);
+pub(crate) fn aliases(processor: &Processor) -> impl Iterator<Item = Alias> + use<> {
+    let table = Microarchitecture::of(processor).map(|one| one.table);
     let vendor = processor.vendor;
     let rows = include_str!("../data/aliases.csv").lines().skip(1);
     rows.filter_map(move |row| {

@@ -13,7 +13,7 @@ const SMT_ON: &str = "smt_on";
 
 /// A parsed formula.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Formula(Node);
+pub(crate) struct Formula(Node);
 
 #[derive(Clone, Debug, PartialEq)]
 enum Node {
@@ -108,7 +108,7 @@ impl Formula {
     ///
     /// # Errors
     /// A message that says what is wrong with it.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         Self::parse_with(text, &[])
     }
 
@@ -116,7 +116,7 @@ impl Formula {
     ///
     /// # Errors
     /// A message that says what is wrong with it.
-    pub fn parse_with(text: &str, dashed: &[&str]) -> Result<Self, String> {
+    pub(crate) fn parse_with(text: &str, dashed: &[&str]) -> Result<Self, String> {
         let tokens = tokens(text, dashed)?;
         let mut reader = Reader {
             tokens: &tokens,
@@ -147,7 +147,7 @@ impl Formula {
     /// The names in it that this machine would evaluate, each once; `smt`: both threads of a core
     /// are enabled.
     #[must_use]
-    pub fn names(&self, smt: bool) -> BTreeSet<&str> {
+    pub(crate) fn names(&self, smt: bool) -> BTreeSet<&str> {
         let mut names = BTreeSet::new();
         self.0.collect(smt, &mut names);
         names
@@ -155,12 +155,12 @@ impl Formula {
 
     /// Substitutes other formulas for names.
     #[must_use]
-    pub fn replaced(&self, of: &impl Fn(&str) -> Option<Self>) -> Self {
+    pub(crate) fn replaced(&self, of: &impl Fn(&str) -> Option<Self>) -> Self {
         Self(self.0.replaced(of, 0))
     }
 
     /// The value, if every name has one; `None` if one is missing, and for a division by 0.
-    pub fn value(&self, smt: bool, of: &impl Fn(&str) -> Option<Value>) -> Option<Value> {
+    pub(crate) fn value(&self, smt: bool, of: &impl Fn(&str) -> Option<Value>) -> Option<Value> {
         let value = self.0.value(smt, of)?;
         value.value.is_finite().then_some(value)
     }

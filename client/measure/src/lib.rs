@@ -13,24 +13,23 @@
 //!
 //! [`measure`] is the short way: names of sources and a closure in, counts out. [`regions`] counts
 //! named regions of a program's threads; [`marks`] are time-stamped values that a program emits.
-//! [`selection`] reads what a user types, [`describe`] puts what a machine reports into words, and
-//! [`Error`] says what was refused.
+//! [`selection`] reads what a user types, [`Aim`] chooses periods for sampling, and [`Error`] says what
+//! was refused.
 
-pub mod calibrate;
 pub mod catalog;
 mod connection;
 mod count;
-pub mod describe;
 mod error;
 pub mod estimate;
 pub mod events;
-pub mod formula;
+mod float;
+mod formula;
 mod likeness;
 pub mod marks;
 pub mod metrics;
 mod modelled;
-mod number;
-pub mod passes;
+mod passes;
+mod period;
 pub mod program;
 pub mod rates;
 mod rdpmc;
@@ -46,10 +45,10 @@ mod windows;
 
 pub use connection::{Connection, Fit, Setup};
 pub use count::{Counted, Measured, Sources, measure};
-pub use error::{Error, Refusal, Result, no_branches};
+pub use error::{Error, Refusal, Result};
 pub use likeness::did_you_mean;
 pub use modelled::{Code, Modelled, ModelledMachine, spec};
-pub use number::thousands;
+pub use period::Aim;
 pub use rdpmc::Clock;
 pub use session::{Session, Settled};
 pub use transport::Transport;

@@ -40,8 +40,8 @@ mod shared;
 mod tests;
 
 pub use buffer::{Buffer, Cost, Mark};
-pub use rate::{Moment, Rate, step_ticks};
-pub use shared::{CHANNELS_MAX, Cause, NAME_MAX};
+pub use rate::{Moment, Rate};
+pub use shared::Cause;
 
 use lane::Lane;
 use shared::{CALIBRATION, NONE, Shared};
@@ -68,8 +68,8 @@ thread_local! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Channel(u32);
 
-/// The channel of this name, of at most [`NAME_MAX`] bytes; a longer name is cut. The same name
-/// means the same channel in every process. Marks on more than [`CHANNELS_MAX`] channels are
+/// The channel of this name, of at most [`Channel::NAME_MAX`] bytes; a longer name is cut. The same name
+/// means the same channel in every process. Marks on more than [`Channel::MAX`] channels are
 /// dropped and counted.
 #[must_use]
 pub fn channel(name: &str) -> Channel {
@@ -81,6 +81,11 @@ pub fn channel(name: &str) -> Channel {
 }
 
 impl Channel {
+    /// The largest number of channels of a process.
+    pub const MAX: usize = shared::CHANNELS_MAX;
+    /// The longest name, in bytes.
+    pub const NAME_MAX: usize = shared::NAME_MAX;
+
     /// Marks that something happens now, with a value that identifies it.
     ///
     /// The time is read without a fence: instructions near the mark may be executed before it or

@@ -3,6 +3,7 @@
 //! They are data, not code: `metrics.toml` lists them and describes its format, and
 //! [`Metrics::add_file`] adds a user's own.
 
+use crate::float::float;
 use crate::formula::{Formula, Value};
 use crate::topdown;
 use crate::{Error, Result};
@@ -317,20 +318,11 @@ impl Metrics {
         &self.all
     }
 
-    /// The metric that `-M` calls by this name.
-    pub fn named(&self, id: &str) -> Result<&Metric> {
-        let found = self
-            .all
-            .iter()
-            .find(|metric| metric.id.eq_ignore_ascii_case(id));
-        found.ok_or_else(|| {
-            let names = self.all.iter().map(|metric| metric.id.as_str());
-            let meant = crate::did_you_mean(id, names).unwrap_or_default();
-            let hint = format!(
-                "{meant} `halprof list --metrics` shows them all; `--metrics FILE` adds more."
-            );
-            Error::usage(format!("no metric is called `{id}`"), hint.trim_start())
-        })
+    /// The metric with this short name, in any case.
+    #[must_use]
+    pub fn named(&self, id: &str) -> Option<&Metric> {
+        let mut all = self.all.iter();
+        all.find(|metric| metric.id.eq_ignore_ascii_case(id))
     }
 
     /// What a default measurement counts: for each quantity, the names of the sources that count
@@ -453,7 +445,7 @@ impl Metrics {
             let found = |term| self.find(term, counts, filter);
             terms.iter().filter_map(found)
         };
-        let seconds = real(found().next()?.enabled_ns) / 1e9;
+        let seconds = float(found().next()?.enabled_ns) / 1e9;
         let of = |name: &str| {
             let term = Term::of(name);
             if term.name == SECONDS {
@@ -590,14 +582,6 @@ fn read(path: &Path) -> io::Result<String> {
         .take(FILE_BYTES_MAX)
         .read_to_string(&mut text)?;
     Ok(text)
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a ratio is shown with three decimals"
-)]
-const fn real(value: u128) -> f64 {
-    value as f64
 }
 
 #[cfg(test)]

@@ -8,16 +8,16 @@ use shared_types::request::session::Spec;
 use shared_types::request::source::Placement;
 use std::collections::BTreeSet;
 
-/// The sets, each as indexes into the specs of `setup`, in the order of its first source.
-///
-/// Every source is in exactly one set, and a group stays together. `sampling` says what the passes
-/// are for: time that is sampled takes a counter. Sources that a processor cannot count need none.
-pub fn passes<T: Transport>(
-    connection: &mut Connection<T>,
-    setup: &Setup,
-    sampling: bool,
-) -> Result<Vec<Vec<usize>>> {
-    sets(connection, setup, sampling, None)
+impl<T: Transport> Connection<T> {
+    /// Splits sources that do not fit together into sets that do, each as indexes into the specs of
+    /// `setup`, in the order of its first source.
+    ///
+    /// Every source is in exactly one set, and a group stays together. `sampling` says what the
+    /// passes are for: time that is sampled takes a counter. Sources that a processor cannot count
+    /// need none.
+    pub fn passes(&mut self, setup: &Setup, sampling: bool) -> Result<Vec<Vec<usize>>> {
+        sets(self, setup, sampling, None)
+    }
 }
 
 /// The same for sources that are counted, with a common source added to every set in which it fits.
@@ -185,7 +185,7 @@ mod tests {
         for model in sim::models::MODELS {
             let mut connection = on(model.name);
             let setup = every_source(&mut connection);
-            let sets = passes(&mut connection, &setup, false).expect("passes");
+            let sets = connection.passes(&setup, false).expect("passes");
             assert_eq!(
                 sorted(&sets),
                 (0..setup.specs.len()).collect::<Vec<_>>(),
@@ -208,7 +208,9 @@ mod tests {
         let mut connection = on("skylake");
         // Four general counters.
         for (sources, expected) in [(0, 0), (1, 1), (4, 1), (5, 2), (8, 2), (9, 3), (1000, 250)] {
-            let sets = passes(&mut connection, &raw(sources, |_| 0), false).expect("passes");
+            let sets = connection
+                .passes(&raw(sources, |_| 0), false)
+                .expect("passes");
             assert_eq!(sets.len(), expected, "{sources} sources");
             assert_eq!(sorted(&sets).len(), sources as usize);
         }
@@ -218,7 +220,7 @@ mod tests {
     fn a_group_stays_together() {
         let mut connection = on("skylake");
         let setup = raw(300, |select| (select % 100) as u16 + 1);
-        let sets = passes(&mut connection, &setup, false).expect("passes");
+        let sets = connection.passes(&setup, false).expect("passes");
         assert_eq!(sorted(&sets).len(), 300);
         for set in sets {
             for index in &set {
@@ -228,7 +230,7 @@ mod tests {
             }
         }
         let five = raw(5, |_| 1);
-        let refused = passes(&mut connection, &five, false).expect_err("four counters");
+        let refused = connection.passes(&five, false).expect_err("four counters");
         assert_eq!(refused.code(), "does-not-fit");
     }
 
@@ -236,9 +238,9 @@ mod tests {
     fn only_the_processors_that_take_part_matter() {
         let mut connection = on("hybrid");
         let mut setup = raw(10, |_| 0);
-        let everywhere = passes(&mut connection, &setup, false).expect("passes");
+        let everywhere = connection.passes(&setup, false).expect("passes");
         setup.processors = vec![0];
-        let one_kind = passes(&mut connection, &setup, false).expect("passes");
+        let one_kind = connection.passes(&setup, false).expect("passes");
         assert!(one_kind.len() < everywhere.len(), "{one_kind:?}");
     }
 }

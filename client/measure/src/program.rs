@@ -51,7 +51,7 @@ impl Pin {
                         "the processors are in the groups {group} and {}, and a program can be pinned to one group only",
                         processor.group
                     ),
-                    "Choose processors of one group with `-C`; `halprof info` shows the groups.",
+                    "Choose processors of one group; `halprof info` shows the groups.",
                 ));
             }
             pin = Some(Self {
@@ -59,7 +59,7 @@ impl Pin {
                 mask: before | bit,
             });
         }
-        pin.ok_or_else(|| Error::usage("no processor to pin to", "Name one with `-C`."))
+        pin.ok_or_else(|| Error::usage("no processor to pin to", "Name at least one."))
     }
 }
 
@@ -137,7 +137,7 @@ impl Program {
         if launch.pin.is_some() {
             return Err(Error::unavailable(
                 "programs are pinned on Windows only",
-                "Leave out `--pin`.",
+                "Let it run on all processors.",
             ));
         }
         Ok(Self {

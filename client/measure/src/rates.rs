@@ -22,8 +22,8 @@
 //! ```
 
 use crate::estimate::{Estimate, since};
+use crate::float::float;
 use shared_types::request::counts::Count;
-use std::collections::VecDeque;
 
 /// A snapshot: for each processor, one count for each source.
 pub type Snapshot = Vec<Vec<Count>>;
@@ -60,20 +60,9 @@ impl Rates {
     /// What happened since the previous snapshot. The first one counts from the session's start, as
     /// does a processor that was not there before.
     pub fn take(&mut self, now: Snapshot) -> Interval {
-        let counts = now.iter().enumerate().map(|(processor, counts)| {
-            let before = self.before.get(processor);
-            let one = |(source, count)| match before.and_then(|counts| counts.get(source)) {
-                Some(before) => since(count, before),
-                None => *count,
-            };
-            counts.iter().enumerate().map(one).collect()
-        });
-        let counts = counts.collect();
+        let interval = Interval::between(&self.before, &now, self.frequency);
         self.before = now;
-        Interval {
-            frequency: self.frequency,
-            counts,
-        }
+        interval
     }
 
     /// The last snapshot: what was counted since the session's start.
@@ -106,6 +95,24 @@ impl Interval {
         frequency: 0,
         counts: Vec::new(),
     };
+
+    /// What happened between two snapshots of a session on a machine with this `frequency`. What the
+    /// earlier one does not have counts from the session's start.
+    #[must_use]
+    pub fn between(before: &Snapshot, now: &Snapshot, frequency: u64) -> Self {
+        let counts = now.iter().enumerate().map(|(processor, counts)| {
+            let before = before.get(processor);
+            let one = |(source, count)| match before.and_then(|counts| counts.get(source)) {
+                Some(before) => since(count, before),
+                None => *count,
+            };
+            counts.iter().enumerate().map(one).collect()
+        });
+        Self {
+            frequency,
+            counts: counts.collect(),
+        }
+    }
 
     /// The differences themselves, exact.
     #[must_use]
@@ -161,7 +168,7 @@ impl Interval {
         let parts = counts.into_iter().map(|count| {
             let part = Estimate::new(count);
             let time = seconds(count.enabled, self.frequency);
-            per_second += real(part.value) / real(part.enabled) * real(self.frequency.into());
+            per_second += float(part.value) / float(part.enabled) * float(self.frequency);
             shortest = Some(shortest.map_or(time, |shortest: f64| shortest.min(time)));
             part
         });
@@ -175,149 +182,14 @@ impl Interval {
     }
 }
 
-/// The rates of the most recent intervals, for charts: as many as a memory limit allows.
-///
-/// Rates are kept with 24 significant bits.
-#[derive(Clone, Debug)]
-pub struct History {
-    intervals: VecDeque<Kept>,
-    intervals_max: usize,
-    bytes_max: usize,
-    bytes: usize,
-}
-
-/// The rates of one interval; NaN where nothing is known.
-#[derive(Clone, Debug)]
-struct Kept {
-    sums: Box<[f32]>,
-    /// One row for each processor.
-    rates: Box<[f32]>,
-}
-
-impl Kept {
-    fn new(interval: &Interval) -> Self {
-        let sources = interval.counts.first().map_or(0, Vec::len);
-        let processors = interval.counts.len();
-        let one = |rate: Option<Rate>| rate.map_or(f32::NAN, |rate| rate.per_second as f32);
-        let row = |processor| (0..sources).map(move |source| (processor, source));
-        Self {
-            sums: (0..sources)
-                .map(|source| one(interval.sum(source)))
-                .collect(),
-            rates: (0..processors)
-                .flat_map(row)
-                .map(|(processor, source)| one(interval.rate(processor, source)))
-                .collect(),
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        size_of::<Self>() + size_of_val(&*self.sums) + size_of_val(&*self.rates)
-    }
-
-    fn rate(&self, processor: Option<usize>, source: usize) -> Option<f32> {
-        let sources = self.sums.len();
-        let rate = match processor {
-            None => self.sums.get(source),
-            Some(processor) => self
-                .rates
-                .chunks(sources.max(1))
-                .nth(processor)?
-                .get(source),
-        };
-        rate.copied().filter(|rate| !rate.is_nan())
-    }
-}
-
-impl History {
-    /// Keeps at most `intervals` intervals, in at most `bytes` bytes, but at least one.
-    #[must_use]
-    pub const fn new(intervals: usize, bytes: usize) -> Self {
-        Self {
-            intervals: VecDeque::new(),
-            intervals_max: intervals,
-            bytes_max: bytes,
-            bytes: 0,
-        }
-    }
-
-    /// Adds an interval; the oldest ones are dropped to make room.
-    pub fn push(&mut self, interval: &Interval) {
-        let kept = Kept::new(interval);
-        self.bytes += kept.bytes();
-        self.intervals.push_back(kept);
-        while self.is_too_large()
-            && let Some(oldest) = self.intervals.pop_front()
-        {
-            self.bytes -= oldest.bytes();
-        }
-    }
-
-    fn is_too_large(&self) -> bool {
-        let intervals = self.intervals.len();
-        intervals > 1 && (intervals > self.intervals_max || self.bytes > self.bytes_max)
-    }
-
-    /// How many intervals it holds.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.intervals.len()
-    }
-
-    /// Whether it holds none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.intervals.is_empty()
-    }
-
-    /// The rates of one source, oldest first, on one processor or on all together; `None` where
-    /// nothing is known.
-    #[must_use]
-    pub fn rates(
-        &self,
-        processor: Option<usize>,
-        source: usize,
-    ) -> impl DoubleEndedIterator<Item = Option<f32>> + ExactSizeIterator {
-        let rate = move |kept: &Kept| kept.rate(processor, source);
-        self.intervals.iter().map(rate)
-    }
-
-    /// The same on some processors together; `None` where none of them knows its rate.
-    #[must_use]
-    pub fn rates_on(
-        &self,
-        processors: &[usize],
-        source: usize,
-    ) -> impl DoubleEndedIterator<Item = Option<f32>> + ExactSizeIterator {
-        let sum = move |kept: &Kept| {
-            let known = |&processor: &usize| kept.rate(Some(processor), source);
-            let known = processors.iter().filter_map(known);
-            known.fold(None, |sum, rate| Some(sum.unwrap_or(0.0) + rate))
-        };
-        self.intervals.iter().map(sum)
-    }
-}
-
 fn sum(snapshot: &Snapshot, source: usize) -> Estimate {
     let counts = snapshot.iter().filter_map(|counts| counts.get(source));
     Estimate::sum(counts.map(Estimate::new))
 }
 
 /// Converts ticks of a clock of `frequency` to seconds.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "an interval of 104 days at 1 GHz has 53 bits"
-)]
 fn seconds(ticks: u64, frequency: u64) -> f64 {
-    ticks as f64 / frequency.max(1) as f64
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a rate needs no more than 53 bits"
-)]
-const fn real(value: u128) -> f64 {
-    value as f64
+    float(ticks) / float(frequency.max(1))
 }
 
 #[cfg(test)]

@@ -40,10 +40,11 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 
-pub use counters::{Discard, EVENTS_MAX};
+pub use counters::Discard;
+use counters::EVENTS_MAX;
 pub use distribution::{Cull, Distribution};
 pub use method::Method;
-pub use report::{Discarded, Report, Row, TICKS};
+pub use report::{Discarded, Report, Row};
 pub use sweep::{Pass, Sweep, sweep};
 
 use crate::{Connection, Error, Result, Session, Sources, Transport};
@@ -59,16 +60,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// How many passages of one region a thread keeps; any more are counted as [`Discard::Full`].
-pub const PASSAGES_MAX: usize = 1 << 20;
+const PASSAGES_MAX: usize = 1 << 20;
 
 /// How often an empty region is measured when a thread begins.
 const CALIBRATIONS: usize = 64;
 
-/// The rows that show the cost of measuring: an empty region, and a region that contains an empty
-/// region.
-pub const EMPTY: &str = "(empty region)";
-/// See [`EMPTY`].
-pub const EMPTY_NESTED: &str = "(empty region in a region)";
+const EMPTY: &str = Row::EMPTY;
+const EMPTY_NESTED: &str = Row::EMPTY_NESTED;
 
 /// Sources counted for the regions of any number of threads. Counting ends when this is dropped.
 #[derive(Debug)]
@@ -156,7 +154,7 @@ impl<'a, T: Transport> Regions<'a, T> {
     }
 
     /// The same without measuring the cost of measuring, for a caller whose own call path is
-    /// longer: it enters [`EMPTY_NESTED`], and [`EMPTY`] inside it, several times by that path.
+    /// longer: it enters [`Row::EMPTY_NESTED`], and [`Row::EMPTY`] inside it, several times by that path.
     pub fn uncalibrated_thread(&self, name: &str, processors: &[u32]) -> Result<Thread<'_>>
     where
         T: Send,

@@ -3,14 +3,9 @@
 
 use crate::events::{Microarchitecture, unpacked};
 use crate::formula::Formula;
+pub use crate::formula::Value;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
-
-/// The levels for which there are formulas.
-pub const LEVELS: u8 = 2;
-/// The suffix of a part that was counted rather than derived as a remainder: the check of a sum
-/// uses it.
-const COUNTED: &str = "_Counted";
 
 static ROWS: LazyLock<String> =
     LazyLock::new(|| unpacked(include_bytes!(concat!(env!("OUT_DIR"), "/topdown"))));
@@ -23,58 +18,61 @@ pub struct Part {
     /// 1 for parts of the whole, 2 for parts of those parts.
     pub level: u8,
     /// In percent, over events of the processor.
-    pub formula: Formula,
+    formula: Formula,
 }
 
-/// The parts down to a level, in the order of their levels; none if the vendor has no formulas for
-/// the microarchitecture.
-#[must_use]
-pub fn parts(of: &Microarchitecture, level: u8) -> Vec<Part> {
-    let rows = ROWS.lines().skip(1).filter_map(|line| {
-        let mut cells = line.splitn(4, ',');
-        let mut next = || cells.next();
-        let (tables, metric, level, formula) = (next()?, next()?, next()?, next()?);
-        let own = tables.split(' ').any(|table| table == of.table);
-        let formula = Formula::parse(formula.trim_matches('"')).ok()?;
-        own.then(|| Some((metric, level.parse::<u8>().ok()?, formula)))?
-    });
-    let rows: Vec<(&'static str, u8, Formula)> = rows.collect();
-    let by_name: BTreeMap<&str, &Formula> = rows
-        .iter()
-        .map(|(metric, _, formula)| (*metric, formula))
-        .collect();
-    let named = |name: &str| by_name.get(name).map(|formula| (*formula).clone());
-    let mut parts: Vec<Part> = rows
-        .iter()
-        // Level 0 is the whole that the others are parts of.
-        .filter(|(_, of, _)| (1..=level).contains(of))
-        .map(|(metric, level, formula)| Part {
-            metric,
-            level: *level,
-            formula: formula.replaced(&named),
-        })
-        .collect();
-    parts.sort_by_key(|part| part.level);
-    parts
-}
+impl Part {
+    /// The levels for which there are formulas.
+    pub const LEVELS: u8 = 2;
 
-/// The sum of the parts of level 1, in percent, if all have a value. A part that was counted
-/// replaces the one that is derived as the remainder.
-#[must_use]
-pub fn sum(level_1: &[(&str, Option<f64>)]) -> Option<f64> {
-    let counted = |metric: &str| {
-        let name = format!("{metric}{COUNTED}");
-        level_1.iter().any(|(other, _)| *other == name)
-    };
-    let kept = level_1.iter().filter(|(metric, _)| !counted(metric));
-    let sum: Option<f64> = kept.map(|(_, value)| *value).sum();
-    sum.filter(|_| !level_1.is_empty())
+    /// The parts down to a level, in the order of their levels; none if the vendor has no formulas for
+    /// the microarchitecture.
+    #[must_use]
+    pub fn of(of: &Microarchitecture, level: u8) -> Vec<Self> {
+        let rows = ROWS.lines().skip(1).filter_map(|line| {
+            let mut cells = line.splitn(4, ',');
+            let mut next = || cells.next();
+            let (tables, metric, level, formula) = (next()?, next()?, next()?, next()?);
+            let own = tables.split(' ').any(|table| table == of.table);
+            let formula = Formula::parse(formula.trim_matches('"')).ok()?;
+            own.then(|| Some((metric, level.parse::<u8>().ok()?, formula)))?
+        });
+        let rows: Vec<(&'static str, u8, Formula)> = rows.collect();
+        let by_name: BTreeMap<&str, &Formula> = rows
+            .iter()
+            .map(|(metric, _, formula)| (*metric, formula))
+            .collect();
+        let named = |name: &str| by_name.get(name).map(|formula| (*formula).clone());
+        let mut parts: Vec<Self> = rows
+            .iter()
+            // Level 0 is the whole that the others are parts of.
+            .filter(|(_, of, _)| (1..=level).contains(of))
+            .map(|(metric, level, formula)| Self {
+                metric,
+                level: *level,
+                formula: formula.replaced(&named),
+            })
+            .collect();
+        parts.sort_by_key(|part| part.level);
+        parts
+    }
+
+    /// The events of its formula, each with its spelling in a list of sources. `smt`: whether threads
+    /// share cores.
+    pub fn events(&self, smt: bool) -> impl Iterator<Item = (&str, String)> {
+        let names = self.formula.names(smt).into_iter();
+        names.map(|name| (name, listed(name)))
+    }
+
+    /// Its value, from the counts of the events; `None` if one is missing, or there were no slots.
+    pub fn value(&self, smt: bool, of: &impl Fn(&str) -> Option<Value>) -> Option<Value> {
+        self.formula.value(smt, of)
+    }
 }
 
 /// An event of a formula, as a list of sources spells it: `NAME.c1` and perf's `cpu@NAME,cmask=1@`
 /// are events with another counter mask.
-#[must_use]
-pub fn listed(name: &str) -> String {
+pub(crate) fn listed(name: &str) -> String {
     if let Some(inside) = name.strip_prefix("cpu@") {
         return format!("cpu/{}/", inside.trim_end_matches('@'));
     }
@@ -87,19 +85,17 @@ pub fn listed(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::events::microarchitectures;
 
     /// Every formula parses, and names events of its own microarchitecture only.
     #[test]
     fn every_formula_is_over_events_of_its_own_table() {
         let mut tables = 0;
-        for one in microarchitectures() {
-            let parts = parts(one, LEVELS);
+        for one in Microarchitecture::all() {
+            let parts = Part::of(one, Part::LEVELS);
             tables += usize::from(!parts.is_empty());
             for part in &parts {
                 for smt in [false, true] {
-                    for name in part.formula.names(smt) {
-                        let listed = listed(name);
+                    for (name, listed) in part.events(smt) {
                         let inside = listed.strip_prefix("cpu/").unwrap_or(&listed);
                         let event = inside.split(',').next().unwrap_or_default();
                         assert!(
@@ -117,21 +113,6 @@ mod tests {
             .flat_map(|row| row.split(',').next().unwrap_or_default().split(' '))
             .collect();
         assert_eq!((tables, named.len()), (28, 28));
-    }
-
-    #[test]
-    fn a_sum_takes_what_was_counted() {
-        assert_eq!(sum(&[("A", Some(40.0)), ("B", Some(60.0))]), Some(100.0));
-        assert_eq!(
-            sum(&[
-                ("A", Some(40.0)),
-                ("A_Counted", Some(39.0)),
-                ("B", Some(60.0))
-            ]),
-            Some(99.0)
-        );
-        assert_eq!(sum(&[("A", Some(40.0)), ("B", None)]), None);
-        assert_eq!(sum(&[]), None);
     }
 
     #[test]

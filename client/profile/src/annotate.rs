@@ -342,8 +342,9 @@ fn owner(recording: &Recording, address: u64) -> (u32, u64, Mode) {
     (own.unwrap_or(0), address, mode)
 }
 
-const OF_SAME_BUILD: &str =
-    "The file that ran is needed, of the same build: put it into a folder that `--symbols` names.";
+/// The hint of errors where the file that ran was not found.
+pub const OF_SAME_BUILD: &str =
+    "The file that ran is needed, of the same build: put it into a folder of the symbol path.";
 
 fn no_function(functions: &FxHashMap<Function, Found>, hits: &Hits) -> Error {
     let mut most: Vec<_> = functions.iter().collect();
@@ -364,7 +365,7 @@ fn no_function(functions: &FxHashMap<Function, Found>, hits: &Hits) -> Error {
             };
         }
         let hint = if hits.recording.metadata.modelled {
-            "A model runs the code of a real file with `image=FILE` in `--workload`."
+            "A model runs the code of a real file if its workload names one: `image=FILE`."
         } else {
             OF_SAME_BUILD
         };
@@ -390,7 +391,7 @@ fn no_code(function: &Function, why: &str, hits: &Hits) -> Error {
     if module.as_ref() == UNKNOWN || module.as_ref() == NO_ADDRESS {
         return Error::usage(
             "no module of the recording has code at that address",
-            "`halprof report FILE --by address` shows the addresses of the samples.",
+            "A report by `address` shows the addresses of the samples.",
         );
     }
     let name = match &*function.symbol {

@@ -141,12 +141,18 @@ fn steps_of(
     kept
 }
 
+/// The hint of errors for recordings without branch records.
+pub const WITH_BRANCHES: &str =
+    "Record again with the branches before each sample, on a processor that records them.";
+
+/// The hint of errors for recordings that have only some kinds of branches.
+pub const WITH_ALL_BRANCHES: &str = "Record again with branches of every kind.";
+
 /// The error for a recording without branch records.
 pub(crate) fn without_branches(path: &Path) -> Error {
     Error::Unavailable {
         message: format!("{} has no branch records", path.display()),
-        hint: "Record again with `halprof record --branches`, on a processor that has them."
-            .to_owned(),
+        hint: WITH_BRANCHES.to_owned(),
     }
 }
 
@@ -158,7 +164,7 @@ pub(crate) fn without_code(recording: &Recording) -> Error {
         message: format!(
             "the recording has only some kinds of branches ({kinds}), so what ran between two records is unknown"
         ),
-        hint: "Record again with `--branches` and without `--branch-filter`.".to_owned(),
+        hint: WITH_ALL_BRANCHES.to_owned(),
     }
 }
 

@@ -17,6 +17,7 @@ pub mod branches;
 pub mod export;
 pub mod inventory;
 pub mod marks;
+mod number;
 #[expect(
     clippy::cast_precision_loss,
     reason = "rates, and places in a picture, are never exact"
@@ -28,4 +29,4 @@ pub mod script;
 pub mod simulation;
 pub mod symbols;
 
-pub use halprof_measure::thousands;
+pub use number::thousands;

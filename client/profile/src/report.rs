@@ -272,7 +272,7 @@ impl Window {
         if frequency == 0 {
             return Err(Error::Unavailable {
                 message: "the recording does not give the rate of its clock".to_owned(),
-                hint: "Leave out `--time`.".to_owned(),
+                hint: "Give no time range.".to_owned(),
             });
         }
         let mut began = u64::MAX;
@@ -316,7 +316,7 @@ impl Names {
             if !names.clone().any(|name| meant(pattern, name)) {
                 let all: Vec<&str> = names.collect();
                 return Err(Error::usage(
-                    "the recording has no source of the name that `--source` asks for".to_owned(),
+                    "the recording has no source of the name that was asked for".to_owned(),
                     format!("It has {}.", all.join(", ")),
                 ));
             }

@@ -41,7 +41,7 @@ pub fn lines(
     if filter.time.is_some() && frequency == 0 {
         return Err(Error::Unavailable {
             message: "the recording does not give the rate of its clock".to_owned(),
-            hint: "Leave out `--time`.".to_owned(),
+            hint: "Give no time range.".to_owned(),
         });
     }
     let names = Names::of(&recording, filter)?;

@@ -114,6 +114,8 @@ pub struct Opened {
     pub image: Option<PathBuf>,
     /// Files that could not be used and why, what is missing, and what to do about it.
     pub notes: Vec<String>,
+    /// Whether a symbol server might have more, and asking it was not allowed.
+    pub unasked: bool,
 }
 
 /// A function and its code.
@@ -276,6 +278,7 @@ impl Symbols {
                 file: lookup.file.clone(),
                 image: lookup.image_place().map(Path::to_owned),
                 notes: lookup.notes.clone(),
+                unasked: lookup.unasked,
             })
         });
         files.collect()

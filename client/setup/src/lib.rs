@@ -1,7 +1,8 @@
 //! Windows around the driver: [`installation`] installs and removes it, and [`doctor`] finds what
-//! prevents a measurement.
+//! prevents a measurement; [`describe`] puts what a machine reports into words.
 #![cfg_attr(not(windows), forbid(unsafe_code))]
 
+pub mod describe;
 pub mod doctor;
 mod error;
 pub mod installation;

@@ -104,6 +104,7 @@ impl Arguments {
             Commands::Annotate(annotate) => annotate.table,
             Commands::Top(top) => top.table,
             Commands::Registers(registers) => registers.table,
+            Commands::Explain(explain) => explain.table,
             _ => return false,
         };
         table.csv
@@ -381,14 +382,14 @@ pub(crate) struct Check {
 #[derive(Debug, Args)]
 pub(crate) struct Work {
     /// Measure for SECONDS (modelled time on a modelled machine)
-    #[arg(long, short, value_name = "SECONDS", allow_negative_numbers = true, value_parser = real, help_heading = HOW)]
+    #[arg(long, short, value_name = "SECONDS", allow_negative_numbers = true, value_parser = fraction, help_heading = HOW)]
     pub(crate) duration: Option<f64>,
     /// What a modelled machine runs: events and their amounts, e.g.
     /// `instructions=1000000,cycles=2000000` (see below)
     #[arg(long, value_name = "SPEC", help_heading = MODEL)]
     pub(crate) workload: Option<String>,
     /// Time slice when sources share counters, in milliseconds
-    #[arg(long, value_name = "MS", allow_negative_numbers = true, value_parser = real, help_heading = HOW)]
+    #[arg(long, value_name = "MS", allow_negative_numbers = true, value_parser = fraction, help_heading = HOW)]
     pub(crate) rotate: Option<f64>,
     /// Run PROGRAM only on the processors of `-C`, which must be in one group
     #[arg(long, help_heading = HOW, requires = "program")]
@@ -431,7 +432,7 @@ pub(crate) struct Stat {
         value_name = "MS",
         help_heading = HOW,
         allow_negative_numbers = true,
-        value_parser = real
+        value_parser = fraction
     )]
     pub(crate) interval: Option<f64>,
     /// Replace FILE with all counts so far at each interval, in OpenMetrics text, instead of
@@ -483,7 +484,7 @@ pub(crate) struct Record {
     #[arg(long, help_heading = HOW, value_name = "TRIES", num_args = 0..=1, require_equals = true, default_missing_value = "3", value_parser = |text: &str| number::<u32>(text, 0..=100))]
     pub(crate) calibrate: Option<u32>,
     /// Choose the periods for HZ samples a second on the busiest processor, all sources together
-    #[arg(long, help_heading = HOW, value_name = "HZ", allow_negative_numbers = true, value_parser = real)]
+    #[arg(long, help_heading = HOW, value_name = "HZ", allow_negative_numbers = true, value_parser = fraction)]
     pub(crate) rate: Option<f64>,
     /// Sample without addresses, through the HAL's documented callback, if the overflow interrupt is not
     /// available
@@ -782,14 +783,14 @@ pub(crate) struct Watching {
         value_name = "MS",
         default_value_t = 1000.0,
         allow_negative_numbers = true,
-        value_parser = real
+        value_parser = fraction
     )]
     pub(crate) interval: f64,
     /// What a modelled machine runs, over and over, e.g. `instructions=1000000,cycles=2000000`
     #[arg(long, value_name = "SPEC", help_heading = MODEL)]
     pub(crate) workload: Option<String>,
     /// Time slice when sources share counters, in milliseconds
-    #[arg(long, value_name = "MS", allow_negative_numbers = true, value_parser = real, help_heading = HOW)]
+    #[arg(long, value_name = "MS", allow_negative_numbers = true, value_parser = fraction, help_heading = HOW)]
     pub(crate) rotate: Option<f64>,
 }
 
@@ -800,7 +801,7 @@ pub(crate) struct Top {
     #[command(flatten)]
     pub(crate) watching: Watching,
     /// Stop after SECONDS
-    #[arg(long, short, value_name = "SECONDS", allow_negative_numbers = true, value_parser = real, help_heading = HOW)]
+    #[arg(long, short, value_name = "SECONDS", allow_negative_numbers = true, value_parser = fraction, help_heading = HOW)]
     pub(crate) duration: Option<f64>,
     /// Write every reading to FILE as comma-separated values
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
@@ -878,6 +879,8 @@ pub(crate) struct Install {
 pub(crate) struct Explain {
     #[command(flatten)]
     pub(crate) on: OnMachine,
+    #[command(flatten)]
+    table: Tabular,
     /// A code, a method or a source: `busy`, `sampling`, `TotalIssues`, `r100C0` [default: list the
     /// topics]
     pub(crate) topic: Option<String>,
@@ -948,7 +951,7 @@ fn number<N: TryFrom<u64>>(text: &str, range: RangeInclusive<u64>) -> Result<N, 
 }
 
 /// A number that may have a fraction. Which ones make sense is for the command to say.
-fn real(text: &str) -> Result<f64, String> {
+fn fraction(text: &str) -> Result<f64, String> {
     text.parse()
         .map_err(|_| "it must be a number, e.g. 0.5".to_owned())
 }

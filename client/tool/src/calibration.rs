@@ -5,10 +5,10 @@ use crate::On;
 use crate::Result;
 use crate::choice::{Choice, positive};
 use crate::output::{Output, seconds, thousands};
+use crate::recorder::configured;
 use crate::runner::Runner;
 use crate::{args, periods};
-use halprof_measure::Session;
-use halprof_measure::calibrate::{self, Aim};
+use halprof_measure::{Aim, Session};
 use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::ProfileSource;
@@ -68,6 +68,10 @@ pub(super) fn calibrate(
     if tries == 0 {
         return Ok(None);
     }
+    // What cannot be sampled is refused before anything runs.
+    for indexes in passes {
+        configured(&mut on.connection, choice, indexes, false)?;
+    }
     let aim = match rate {
         Some(rate) => Aim {
             rate,
@@ -89,7 +93,7 @@ pub(super) fn calibrate(
             output.note(&text(&one, calibration.tries.len() + 1));
             calibration.tries.push(one);
             let mut both = before.into_iter().zip(intervals(choice, indexes));
-            settled = both.all(|(before, after)| calibrate::is_near(before, after));
+            settled = both.all(|(before, after)| is_near(before, after));
             if settled {
                 break;
             }
@@ -136,12 +140,7 @@ fn try_once(
             choice.set_period(index, period);
         }
     }
-    let mut session = Session::open(
-        &mut on.connection,
-        choice.sees_kernel(),
-        choice.setup.approximate,
-    )?;
-    let settled = session.configure(&choice.setup.only(indexes), true)?;
+    let (_, settled) = configured(&mut on.connection, choice, indexes, false)?;
     let used = periods::of_pass(choice, indexes, &settled).into_iter();
     let sources = used.enumerate().map(|(place, period)| {
         let events = counts
@@ -151,7 +150,7 @@ fn try_once(
             source: period.source,
             events: events.clone().sum(),
             period: period.used,
-            samples: calibrate::samples(events, period.used),
+            samples: samples_of(events, period.used),
         }
     });
     Ok(Try {
@@ -204,6 +203,18 @@ fn count(
     Ok((counts.collect(), elapsed_ns))
 }
 
+/// How many samples a period gives if each processor counts the given number of events.
+fn samples_of(events: impl IntoIterator<Item = u128>, period: u64) -> u128 {
+    let each = events.into_iter();
+    each.map(|events| events.checked_div(period.into()).unwrap_or(0))
+        .fold(0, u128::saturating_add)
+}
+
+/// Whether two periods give nearly the same number of samples: within a tenth.
+const fn is_near(one: u64, other: u64) -> bool {
+    one.abs_diff(other) <= one / 10
+}
+
 fn text(tried: &Try, number: usize) -> String {
     let sources = tried.sources.iter().map(|source| {
         format!(
@@ -220,4 +231,14 @@ fn text(tried: &Try, number: usize) -> String {
         seconds(tried.elapsed_ns),
         sources.join("; ")
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_processor_has_samples_of_its_own() {
+        assert_eq!(samples_of([10, 9, 20], 10), 3);
+    }
 }

@@ -9,13 +9,14 @@ use halprof_measure::catalog::Catalog;
 use halprof_measure::events;
 use halprof_measure::metrics::{Metric, Metrics, Term};
 use halprof_measure::selection::{self, Chosen, Item, format_processors};
-use halprof_measure::{Connection, Refusal, Setup, calibrate};
+use halprof_measure::{Aim, Connection, Refusal, Setup, did_you_mean};
 use shared_types::request::machine::Processor;
 use shared_types::request::session::Spec;
 use shared_types::request::source::Source;
 use shared_types::{ErrorCode, ProfileSource};
 
 /// The sources and processors of a measurement.
+#[derive(Clone)]
 pub(crate) struct Choice {
     /// In the order of the counts.
     pub(crate) chosen: Vec<Chosen>,
@@ -48,7 +49,7 @@ impl Choice {
     }
 
     /// The sources that the options name; without any, cycles and instructions. A source without a
-    /// period gets one that gives a busy processor about [`calibrate::RATE`] samples a second of
+    /// period gets one that gives a busy processor about [`Aim::RATE`] samples a second of
     /// its cycles.
     pub(crate) fn to_divide(options: &Selection, on: &mut On) -> Result<Self> {
         let mut choice = Self::named(options, on)?;
@@ -73,7 +74,7 @@ impl Choice {
                 "Divide cycles instead: they are counted exactly.",
             ));
         }
-        let period = on.connection.machine()?.timestamp_frequency / calibrate::RATE;
+        let period = on.connection.machine()?.timestamp_frequency / Aim::RATE;
         for chosen in &mut choice.chosen {
             if chosen.spec.interval == 0 {
                 chosen.spec.interval = period;
@@ -182,7 +183,7 @@ impl Choice {
     }
 
     /// Samples cycles if possible, otherwise instructions, otherwise time, with a period that gives
-    /// a busy processor about [`calibrate::RATE`] samples a second. The time-stamp counter ticks
+    /// a busy processor about [`Aim::RATE`] samples a second. The time-stamp counter ticks
     /// about as fast as a busy core.
     fn sample_by_default(&mut self, metrics: &Metrics, frequency: u64) -> Result<()> {
         let mut names = metrics.default_quantities().take(2);
@@ -190,7 +191,7 @@ impl Choice {
         self.chosen = choose(name.unwrap_or("ProfileTime"), &self.catalog)?;
         let a_second = name.map_or(TIME_UNITS_A_SECOND, |_| frequency);
         for chosen in &mut self.chosen {
-            chosen.spec.interval = a_second / calibrate::RATE;
+            chosen.spec.interval = a_second / Aim::RATE;
         }
         Ok(())
     }
@@ -366,7 +367,7 @@ impl Choice {
     pub(crate) fn choosable(&self) -> Vec<String> {
         let supported = |source: &&Source| source.flags & Source::SUPPORTED != 0;
         let others = self.catalog.sources.iter().filter(supported);
-        let mut labels = self.labels();
+        let mut labels = self.names();
         for source in others {
             let name = source.name.as_str();
             if !labels.iter().any(|label| label == name) {
@@ -380,10 +381,11 @@ impl Choice {
     pub(crate) fn with_sources(&self, labels: &[String]) -> Result<Self> {
         let mut chosen = Vec::new();
         for label in labels {
-            match self.chosen.iter().find(|chosen| chosen.label == *label) {
-                Some(kept) => chosen.push(kept.clone()),
-                None => chosen.extend(choose(label, &self.catalog)?),
+            let kept: Vec<Chosen> = self.ways(label).cloned().collect();
+            if kept.is_empty() {
+                chosen.extend(choose(label, &self.catalog)?);
             }
+            chosen.extend(kept);
         }
         let mut setup = self.setup.clone();
         setup.specs = chosen.iter().map(|chosen| chosen.spec).collect();
@@ -395,10 +397,47 @@ impl Choice {
         })
     }
 
-    /// The names of the sources, each with its filter if it has one.
-    pub(crate) fn labels(&self) -> Vec<String> {
+    /// The sources that run together, by their places in the choice: all of them, which may take
+    /// turns, or in passes those that need no turns.
+    pub(crate) fn sets(
+        &self,
+        in_passes: bool,
+        sampling: bool,
+        connection: &mut Connection<Place>,
+    ) -> Result<Vec<Vec<usize>>> {
+        if !in_passes {
+            return Ok(vec![(0..self.chosen.len()).collect()]);
+        }
+        let sets = connection.passes(&self.setup, sampling);
+        sets.map_err(|error| self.name_source(error))
+    }
+
+    /// The names of the sources, each with its filter if it has one. A source that kinds of
+    /// processor count in different ways is one source.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for chosen in &self.chosen {
+            if !names.contains(&chosen.label) {
+                names.push(chosen.label.clone());
+            }
+        }
+        names
+    }
+
+    /// The ways in which kinds of processor count the source of this name.
+    fn ways(&self, name: &str) -> impl Iterator<Item = &Chosen> {
         let chosen = self.chosen.iter();
-        chosen.map(|chosen| chosen.label.clone()).collect()
+        chosen.filter(move |chosen| chosen.label == name)
+    }
+
+    /// Whether a processor can count the source of this name.
+    pub(crate) fn counts_name_on(&self, name: &str, processor: &Processor) -> bool {
+        self.ways(name).any(|way| self.counts_on(way, processor))
+    }
+
+    /// Every processor of the machine.
+    pub(crate) fn processors(&self) -> &[Processor] {
+        &self.processors
     }
 
     /// What a source counts on this machine, if its table says more than its name does.
@@ -423,23 +462,15 @@ impl Choice {
         self.processors.len() as u32
     }
 
-    /// The sources that some of the processors cannot count, each with those processors. A source
-    /// that kinds of processor count in different ways is one source.
+    /// The sources that some of the processors cannot count, each with those processors.
     pub(crate) fn left_out(&self) -> Vec<(String, String)> {
-        let mut labels: Vec<&str> = Vec::new();
-        for chosen in &self.chosen {
-            if !labels.contains(&chosen.label.as_str()) {
-                labels.push(&chosen.label);
-            }
-        }
-        let of_source = |label: &str| {
-            let ways = || self.chosen.iter().filter(|chosen| chosen.label == label);
-            let unable = |one: &&Processor| !ways().any(|way| self.counts_on(way, one));
+        let of_source = |name: String| {
+            let unable = |one: &&Processor| !self.counts_name_on(&name, one);
             let unable = self.selected().filter(unable).map(|one| one.index);
             let unable = format_processors(unable);
-            (!unable.is_empty()).then(|| (label.to_owned(), unable))
+            (!unable.is_empty()).then_some((name, unable))
         };
-        labels.into_iter().filter_map(of_source).collect()
+        self.names().into_iter().filter_map(of_source).collect()
     }
 
     /// If a group does not fit because a processor lacks one of its sources, that source is the
@@ -517,6 +548,14 @@ impl Wanted<'_> {
     }
 }
 
+fn no_metric(metrics: &Metrics, id: &str) -> Error {
+    let names = metrics.all().iter().map(|metric| metric.id.as_str());
+    let meant = did_you_mean(id, names).unwrap_or_default();
+    let hint =
+        format!("{meant} `halprof list --metrics` shows them all; `--metrics FILE` adds more.");
+    Error::usage(format!("no metric is called `{id}`"), hint.trim_start())
+}
+
 /// The metrics that `-M` names.
 pub(crate) fn wanted<'a>(metrics: &'a Metrics, names: &[String]) -> Result<Vec<Wanted<'a>>> {
     let Some(list) = joined(names) else {
@@ -525,7 +564,7 @@ pub(crate) fn wanted<'a>(metrics: &'a Metrics, names: &[String]) -> Result<Vec<W
     let names = list.split(',').map(str::trim);
     let one = |name: &str| {
         let (id, filter) = name.split_once(':').unwrap_or((name, "uk"));
-        let metric = metrics.named(id)?;
+        let metric = metrics.named(id).ok_or_else(|| no_metric(metrics, id))?;
         let filter = match filter {
             "u" => "u",
             "k" => "k",

@@ -1,5 +1,8 @@
 //! Every error code, once: the exit status, what it means, what causes it and what to do.
 
+/// The exit status of a command whose recording is incomplete: what is in it was used.
+pub(crate) const INCOMPLETE: u8 = 5;
+
 /// What an error code means.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Code {

@@ -1,12 +1,12 @@
 //! `halprof report --diff`: what has increased and decreased from one recording to another.
 
 use crate::args;
+use crate::chance::{by_chance, clear_of_chance};
 use crate::command::report::{Keys, ShareBody, described};
 use crate::output::{Output, thousands};
 use crate::shown::Shown;
 use crate::table::{Column, Width, csv, table};
 use crate::{Error, Result};
-use halprof_measure::statistics::{by_chance, clear_of_chance};
 use halprof_profile::report::key::Value;
 use halprof_profile::report::share::Share;
 use halprof_profile::report::{Part, Report, Sum, Table};

@@ -3,6 +3,8 @@
 use crate::codes::Code;
 use halprof_measure::Error as Measure;
 use halprof_measure::Refusal;
+use halprof_profile::annotate::OF_SAME_BUILD;
+use halprof_profile::branches::{WITH_ALL_BRANCHES, WITH_BRANCHES};
 use halprof_setup::installation::Obstacle;
 use std::io;
 use std::path::PathBuf;
@@ -127,6 +129,25 @@ impl Error {
     }
 }
 
+/// The options that do what a hint of the libraries advises.
+const OPTIONS: [(&str, &str); 3] = [
+    (OF_SAME_BUILD, "`--symbols` names folders."),
+    (WITH_BRANCHES, "`halprof record --branches` does."),
+    (
+        WITH_ALL_BRANCHES,
+        "`halprof record --branches` does, without `--branch-filter`.",
+    ),
+];
+
+/// A hint of the libraries, with the options that do what it advises.
+fn with_options(hint: &str) -> String {
+    let mut options = OPTIONS.iter().filter(|(of, _)| *of == hint);
+    options.next().map_or_else(
+        || hint.to_owned(),
+        |(_, options)| format!("{hint} {options}"),
+    )
+}
+
 /// Advice on an error of measuring: from the error itself, or from its code.
 pub(crate) fn hint_of(error: &Measure) -> String {
     match error {
@@ -136,7 +157,7 @@ pub(crate) fn hint_of(error: &Measure) -> String {
         | Measure::BadFile { hint, .. }
         | Measure::UnknownName {
             hint: Some(hint), ..
-        } => hint.clone(),
+        } => with_options(hint),
         Measure::File { error, .. } => hint_of_file(error).to_owned(),
         _ => Code::of(error.code()).hint.to_owned(),
     }

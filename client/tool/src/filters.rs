@@ -1,6 +1,7 @@
 //! Converts the options of commands that read recordings to the library's types.
 
 use crate::args::{self, joined};
+use crate::codes::INCOMPLETE;
 use crate::command::report::branches;
 use crate::output::{Output, Told, thousands};
 use crate::{Error, Result};
@@ -14,9 +15,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::HashSet;
 use std::path::PathBuf;
-
-/// The exit status that tells scripts that the recording is incomplete.
-const INCOMPLETE: u8 = 5;
 
 /// How many modules without symbols are listed one by one.
 const TOLD_MODULES: usize = 4;
@@ -66,9 +64,9 @@ fn exists(processor: u32, files: &[PathBuf]) -> Result<()> {
 
 /// A warning if a recording is given more than once.
 pub(super) fn given_twice(files: &[PathBuf]) -> Option<String> {
-    let real = |file: &PathBuf| file.canonicalize().unwrap_or_else(|_| file.clone());
+    let canonical = |file: &PathBuf| file.canonicalize().unwrap_or_else(|_| file.clone());
     let mut known = HashSet::new();
-    let twice = files.iter().find(|file| !known.insert(real(file)))?;
+    let twice = files.iter().find(|file| !known.insert(canonical(file)))?;
     Some(format!(
         "{} is given more than once: its samples count each time",
         twice.display()
@@ -262,18 +260,28 @@ impl From<&Opened> for OpenedModule {
             kind: opened.kind.name(),
             file: opened.file.as_ref().map(shown),
             image: opened.image.as_ref().map(shown),
-            notes: opened.notes.clone(),
+            notes: notes(opened),
         }
     }
+}
+
+/// What there is to say about a module's symbols, with the option that may find them.
+fn notes(opened: &Opened) -> Vec<String> {
+    let mut notes = opened.notes.clone();
+    if opened.unasked {
+        notes.push("`--download` asks the symbol servers".to_owned());
+    }
+    notes
 }
 
 /// Notes which modules have no good symbols. Modules invented by a model have none to be found.
 pub(super) fn note_symbols(opened: &[Opened], output: &Output) {
     let found = |opened: &&Opened| matches!(opened.kind, Kind::Pdb | Kind::Dwarf);
-    let real = |opened: &&Opened| opened.module.path.is_some();
-    let lacking: Vec<_> = opened.iter().filter(|o| !found(o) && real(o)).collect();
+    let has_file = |opened: &&Opened| opened.module.path.is_some();
+    let lacking: Vec<_> = opened.iter().filter(|o| !found(o) && has_file(o)).collect();
     for opened in lacking.iter().take(TOLD_MODULES) {
-        let notes: Vec<&str> = opened.notes.iter().map(|note| note.trim()).collect();
+        let notes = notes(opened);
+        let notes: Vec<&str> = notes.iter().map(|note| note.trim()).collect();
         let notes = notes.join("; ");
         let notes = match notes.trim_matches([';', ' ']) {
             "" => "none found",

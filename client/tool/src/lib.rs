@@ -7,8 +7,11 @@
     reason = "a report is a few lines; writing into a String has no error to handle"
 )]
 
+mod advice;
 mod args;
+mod by_name;
 mod calibration;
+mod chance;
 mod choice;
 mod codes;
 mod command;
@@ -17,9 +20,11 @@ pub mod documents;
 mod error;
 mod examples;
 mod filters;
+mod float;
 mod image;
 mod marking;
 mod metrics;
+mod on;
 mod output;
 mod periods;
 mod place;
@@ -36,7 +41,7 @@ mod table;
 mod this_machine;
 mod watch;
 
-use args::{Arguments, Commands, Selection};
+use args::{Arguments, Commands};
 use clap::Parser;
 use clap::error::ErrorKind;
 use command::{
@@ -44,12 +49,9 @@ use command::{
     rdpmc, record, registers, report, script, simulate, stat, switch, timeline, top, uninstall,
 };
 pub use error::{Error, Result};
-use halprof_measure::Connection;
-use halprof_setup::doctor::no_counters;
-use output::{Output, Told};
+use on::On;
+use output::Output;
 pub use place::{DRIVER, Place};
-use shared_types::ErrorCode;
-use shared_types::request::machine::Processor;
 use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
@@ -224,76 +226,6 @@ fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u
         }
     };
     status.map(u32::from)
-}
-
-/// What a command measures on.
-struct On {
-    connection: Connection<Place>,
-    told: Told,
-}
-
-impl On {
-    fn open(place: Place) -> Result<Self> {
-        let description = place.description().map(str::to_owned);
-        let connection = Connection::new(place)?;
-        let told = Told {
-            // The shipped driver does not know when its machine is a model.
-            modelled: connection.modelled() || description.is_some(),
-            machine: description.unwrap_or_else(|| connection.answerer().to_owned()),
-        };
-        Ok(Self { connection, told })
-    }
-
-    /// Whether threads share cores on this machine.
-    fn shares_cores(&mut self) -> Result<bool> {
-        let processors = self.connection.processors()?;
-        let shares = |one: &Processor| one.flags & Processor::SHARES_CORE != 0;
-        Ok(processors.iter().any(shares))
-    }
-
-    /// Why no counter can be used on this machine, and what helps.
-    fn no_counters(&mut self) -> Option<(String, String)> {
-        let machine = self.connection.machine().ok()?;
-        let processors = self.connection.processors().ok()?;
-        no_counters(&machine, processors.first()?)
-    }
-
-    /// What is to be said where nothing was asked for and there is nothing but time.
-    fn only_time(&mut self, selection: &Selection) -> Option<String> {
-        if !selection.is_default() {
-            return None;
-        }
-        let (why, helps) = self.no_counters()?;
-        Some(format!(
-            "no counter can be used here, only time can be counted. {why} {helps}"
-        ))
-    }
-
-    /// The same error; if a source is unavailable because there are no counters, with the reason
-    /// for that.
-    fn explained(&mut self, error: Error) -> Error {
-        const OF_SOURCES: [ErrorCode; 3] = [
-            ErrorCode::SourceUnknown,
-            ErrorCode::SourceNotSupported,
-            ErrorCode::SamplingUnavailable,
-        ];
-        if OF_SOURCES.iter().any(|code| code.code() == error.code()) {
-            return self.without_counters(error);
-        }
-        error
-    }
-
-    /// The same error of something that needs a counter; where there is none, with the reason.
-    fn without_counters(&mut self, error: Error) -> Error {
-        match (error, self.no_counters()) {
-            (Error::Measure(refused), Some((why, helps))) => Error::NoCounters {
-                refused,
-                why,
-                hint: format!("{helps} `halprof doctor` has more."),
-            },
-            (error, _) => error,
-        }
-    }
 }
 
 fn measuring<S>(

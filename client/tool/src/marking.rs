@@ -2,7 +2,7 @@
 
 use crate::Result;
 use halprof_measure::Clock;
-use halprof_measure::marks::{Buffer, Cause, Moment, Rate, step_ticks};
+use halprof_measure::marks::{Buffer, Cause, Moment, Rate};
 use halprof_profile::recording::{Background, Channels, Cost, Part};
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ impl Marking {
         Ok(Self {
             buffer: Buffer::create()?,
             begun: Moment::now(),
-            step_ticks: step_ticks(),
+            step_ticks: Moment::step_ticks(),
             marks: 0,
             told: None,
         })

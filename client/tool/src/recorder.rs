@@ -1,16 +1,15 @@
 //! Moves samples from the rings to the file: drains them, notes where they come from, and hands
 //! them to the thread that writes.
 
-use crate::On;
 use crate::Result;
 use crate::choice::Choice;
 use crate::marking::Marking;
 use crate::output::{seconds, thousands};
+use crate::place::Place;
 use crate::runner::{Runner, interrupted};
 use crate::systems;
-use halprof_measure::Code;
 use halprof_measure::estimate::Estimate;
-use halprof_measure::{Error as Cause, Refusal, Session, Transport};
+use halprof_measure::{Code, Connection, Error as Cause, Refusal, Session, Settled, Transport};
 use halprof_profile::inventory::{Changes, Inventory, Missed};
 use halprof_profile::recording::{Background, Part, Statistics, Turns, Writer};
 use halprof_profile::{recording, symbols};
@@ -99,19 +98,26 @@ impl<'a> Recorder<'a> {
         Ok(recorder)
     }
 
-    /// Samples one pass: these sources of the choice, for one complete run.
+    /// Samples one pass in a session of its own: these sources of the choice, for one complete run.
     pub(super) fn pass(
         &mut self,
-        on: &mut On,
+        connection: &mut Connection<Place>,
+        indexes: &[usize],
+        runner: &mut Runner,
+    ) -> Result<()> {
+        let tells = self.untold.is_none();
+        let (session, _) = configured(connection, self.choice, indexes, tells)?;
+        self.sample(session, indexes, runner)
+    }
+
+    /// Samples one pass in a session that is [`configured`] for it.
+    pub(super) fn sample(
+        &mut self,
+        mut session: Session<'_, Place>,
         indexes: &[usize],
         runner: &mut Runner,
     ) -> Result<()> {
         runner.prepare()?;
-        let mut session = Session::open(
-            &mut on.connection,
-            self.choice.sees_kernel(),
-            self.choice.setup.approximate,
-        )?;
         self.start(&mut session, indexes)?;
         runner.begin(session.transport())?;
         let mut told_ns = 0;
@@ -161,21 +167,17 @@ impl<'a> Recorder<'a> {
 
     /// Starts a pass with system events, or without them if Windows does not report any.
     fn start<T: Transport>(&mut self, session: &mut Session<T>, indexes: &[usize]) -> Result<()> {
-        let mut setup = self.choice.setup.only(indexes);
-        setup.events = self.untold.is_none();
-        session.configure(&setup, true)?;
         match session.start() {
             Err(Cause::Refused(refusal))
-                if setup.events && refusal.code == ErrorCode::EventsUnavailable =>
+                if self.untold.is_none() && refusal.code == ErrorCode::EventsUnavailable =>
             {
                 self.untold = Some(refusal);
-                setup.events = false;
-                session.configure(&setup, true)?;
+                session.configure(&self.choice.setup.only(indexes), true)?;
                 session.start()?;
             }
             started => started?,
         }
-        self.inventory.set_told(setup.events);
+        self.inventory.set_told(self.untold.is_none());
         Ok(())
     }
 
@@ -296,6 +298,20 @@ fn in_the_choice(samples: &mut [Sample], indexes: &[usize]) {
 /// The build of a module. Nothing is known if the file is gone, or is no executable.
 fn build(path: &str) -> symbols::Build {
     symbols::build_of(Path::new(path)).unwrap_or_default()
+}
+
+/// Opens a session that samples these sources of the choice, with system events or without.
+pub(super) fn configured<'a>(
+    connection: &'a mut Connection<Place>,
+    choice: &Choice,
+    indexes: &[usize],
+    events: bool,
+) -> Result<(Session<'a, Place>, Settled)> {
+    let mut setup = choice.setup.only(indexes);
+    setup.events = events;
+    let mut session = Session::open(connection, choice.sees_kernel(), setup.approximate)?;
+    let settled = session.configure(&setup, true)?;
+    Ok((session, settled))
 }
 
 fn by_cause(numbers: [u64; LossCause::ALL.len()]) -> BTreeMap<String, u64> {

@@ -18,7 +18,7 @@ pub(super) fn system(runner: &Runner, modules: &[Code]) -> Box<dyn System> {
     };
     let mut programs = modules.iter().filter(|one| one.process == Some(PROCESS));
     let program = programs.next().map(of_model);
-    let program = program.or_else(|| runner.image().map(real));
+    let program = program.or_else(|| runner.image().map(of_system));
     let kernel = modules.iter().filter(|one| one.process.is_none());
     let mut kernel: Vec<Image> = kernel.map(of_model).collect();
     kernel.push(made_up("modelled kernel", KERNEL_CODE));
@@ -131,7 +131,7 @@ fn of_model(code: &Code) -> Image {
     made_up(&code.name, (code.start, code.end))
 }
 
-fn real(module: &Module) -> Image {
+fn of_system(module: &Module) -> Image {
     Image {
         name: module.name.clone(),
         path: module.path.clone(),

@@ -3,13 +3,15 @@
 use super::args::Arguments;
 use super::*;
 use crate::command::registers::decode;
-use halprof_measure::{Session, Setup};
+use halprof_measure::{Modelled, ModelledMachine, Session, Setup, Transport};
 use shared_types::request::counts::Count;
 use shared_types::request::machine::Register;
 use shared_types::request::session::Spec;
 use shared_types::request::{RequestCode, samples, session};
 use shared_types::{ErrorCode, ProfileInterface, ProfileSource};
-use sim::workload;
+use sim::workload::{self, Workload};
+use std::cell::RefCell;
+use std::rc::Rc;
 
 fn parse(arguments: &[&str]) -> Arguments {
     let all = ["halprof"].iter().chain(arguments);
@@ -40,6 +42,73 @@ fn a_stat_takes_as_many_requests_on_any_number_of_processors() {
     let one = requests_of_stat(1);
     for processors in [16, 256, 2048] {
         assert_eq!(requests_of_stat(processors), one, "{processors} processors");
+    }
+}
+
+/// A model that notes the requests it gets.
+struct Noting {
+    model: Modelled,
+    noted: Rc<RefCell<Vec<RequestCode>>>,
+}
+
+impl Transport for Noting {
+    fn request(
+        &mut self,
+        code: RequestCode,
+        input: &[u8],
+        output: &mut [u8],
+    ) -> halprof_measure::Result<usize> {
+        self.noted.borrow_mut().push(code);
+        self.model.request(code, input, output)
+    }
+}
+
+impl ModelledMachine for Noting {
+    fn begin(&mut self, workload: &Workload) {
+        self.model.begin(workload);
+    }
+
+    fn advance(&mut self, nanoseconds: u64) -> halprof_measure::Result<bool> {
+        self.model.advance(nanoseconds)
+    }
+
+    fn elapsed_ns(&mut self) -> u64 {
+        self.model.elapsed_ns()
+    }
+}
+
+/// What learns the periods also samples: a second session could settle on others.
+#[test]
+fn a_recording_configures_each_pass_once_and_what_it_only_learns_beside_it() {
+    let six = "r01C4,r02C4,r04C4,r08C4,r10C4,r20C4";
+    for (more, expected) in [
+        (&["-e", "TotalIssues"][..], 1),
+        (&["-e", "TotalIssues,TotalCycles"], 1),
+        (&["--calibrate=1", "-e", "TotalIssues"], 4),
+        (&["--passes", "-e", six], 3),
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("a.rec");
+        let file = file.to_str().expect("UTF-8");
+        let work = "instructions=100000,cycles=100000";
+        let record = ["--quiet", "record", "-o", file, "--workload", work];
+        let parsed = parse(&[&record, more].concat());
+        let Commands::Record(options) = &parsed.command else {
+            panic!("this is record");
+        };
+        let noted = Rc::new(RefCell::new(Vec::new()));
+        let leaves = halprof_measure::spec("skylake").expect("a model").leaves;
+        let noting = Noting {
+            model: Modelled::new(&leaves),
+            noted: Rc::clone(&noted),
+        };
+        let place = Place::modelled(Box::new(noting), "skylake".to_owned());
+        let mut on = On::open(place).expect("a machine");
+        let output = Output::new(&parsed);
+        assert_eq!(record::run(options, &mut on, &output).expect("samples"), 0);
+        let noted = noted.borrow();
+        let configured = noted.iter().filter(|code| **code == session::CONFIGURE);
+        assert_eq!(configured.count(), expected, "{more:?}");
     }
 }
 
@@ -185,13 +254,13 @@ fn top_leaves_no_session_behind() {
 
 /// A modelled machine whose replies change from some request on.
 struct Changed {
-    model: halprof_measure::Modelled,
+    model: Modelled,
     /// How often each code was requested.
     asked: std::collections::HashMap<u32, usize>,
     change: fn(RequestCode, usize, &mut [u8]),
 }
 
-impl halprof_measure::Transport for Changed {
+impl Transport for Changed {
     fn request(
         &mut self,
         code: RequestCode,
@@ -206,8 +275,8 @@ impl halprof_measure::Transport for Changed {
     }
 }
 
-impl halprof_measure::ModelledMachine for Changed {
-    fn begin(&mut self, workload: &workload::Workload) {
+impl ModelledMachine for Changed {
+    fn begin(&mut self, workload: &Workload) {
         self.model.begin(workload);
     }
 
@@ -223,7 +292,7 @@ impl halprof_measure::ModelledMachine for Changed {
 fn changed(change: fn(RequestCode, usize, &mut [u8])) -> On {
     let spec = halprof_measure::spec("skylake").expect("a model");
     let machine = Changed {
-        model: halprof_measure::Modelled::new(&spec.leaves),
+        model: Modelled::new(&spec.leaves),
         asked: std::collections::HashMap::new(),
         change,
     };

@@ -17,7 +17,7 @@ fn processor(vendor: &[u8; 12], family: u16, model: u16, core: (u8, u32)) -> Pro
 #[test]
 fn every_row_of_every_table_is_read() {
     let mut rows = 0;
-    for one in microarchitectures() {
+    for one in Microarchitecture::all() {
         let path = format!(
             "{}/data/events/{}.csv",
             env!("CARGO_MANIFEST_DIR"),
@@ -27,7 +27,7 @@ fn every_row_of_every_table_is_read() {
         assert_eq!(one.events().len(), file.lines().count() - 1, "{path}");
         rows += one.events().len();
     }
-    assert_eq!((microarchitectures().len(), rows), (52, 13_783));
+    assert_eq!((Microarchitecture::all().len(), rows), (52, 13_783));
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn a_processor_has_the_table_of_its_family_model_and_core() {
         (AMD, 0x15, 0x02, none, None),
         (AMD, 6, 0x5E, none, None),
     ] {
-        let found = microarchitecture(&processor(vendor, family, model, core));
+        let found = Microarchitecture::of(&processor(vendor, family, model, core));
         assert_eq!(found.map(|one| one.table), table, "{family:#x} {model:#x}");
     }
     let stepping = |stepping| {
@@ -66,7 +66,7 @@ fn a_processor_has_the_table_of_its_family_model_and_core() {
             stepping,
             ..processor(INTEL, 6, 0x55, none)
         };
-        microarchitecture(&processor).map(|one| one.table)
+        Microarchitecture::of(&processor).map(|one| one.table)
     };
     assert_eq!(
         (stepping(4), stepping(5)),
@@ -77,7 +77,9 @@ fn a_processor_has_the_table_of_its_family_model_and_core() {
 #[test]
 fn a_select_has_the_rows_fields_at_their_places() {
     let select = |table: &str, name: &str| {
-        let one = microarchitectures().iter().find(|one| one.table == table);
+        let one = Microarchitecture::all()
+            .iter()
+            .find(|one| one.table == table);
         let event = one.and_then(|one| one.event(name));
         event.map(|event| (event.select(), event.to_string()))
     };
@@ -124,7 +126,7 @@ fn a_select_has_the_rows_fields_at_their_places() {
 /// Intel's first lists number fixed counters from 1; the processor numbers them from 0.
 #[test]
 fn instructions_are_fixed_counter_0_on_every_table_that_has_them_there() {
-    for one in microarchitectures() {
+    for one in Microarchitecture::all() {
         let fixed = one.event("INST_RETIRED.ANY").and_then(|event| event.fixed);
         assert!(matches!(fixed, None | Some(0)), "{}", one.table);
         let cycles = one
@@ -136,7 +138,7 @@ fn instructions_are_fixed_counter_0_on_every_table_that_has_them_there() {
 
 #[test]
 fn errata_are_told_all() {
-    let one = microarchitectures()
+    let one = Microarchitecture::all()
         .iter()
         .find(|one| one.table == "haswellx");
     let event = one.and_then(|one| one.event("MEM_LOAD_UOPS_RETIRED.L3_MISS"));

@@ -44,6 +44,19 @@ impl Moment {
         tightest.unwrap_or_else(pair)
     }
 
+    /// The step of the time-stamp counter: the smallest difference between two different readings.
+    #[must_use]
+    pub fn step_ticks() -> u64 {
+        const READINGS: usize = 1000;
+        let readings: Vec<u64> = (0..READINGS).map(|_| timestamp()).collect();
+        let pairs = readings.iter().zip(readings.iter().skip(1));
+        let distances = pairs.filter_map(|(before, after)| after.checked_sub(*before));
+        distances
+            .filter(|&distance| distance != 0)
+            .min()
+            .unwrap_or(0)
+    }
+
     /// How long the system's clock has run since.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
@@ -82,17 +95,4 @@ fn system_step() -> Duration {
         }
     };
     (0..PAIRS).map(distance).min().unwrap_or_default()
-}
-
-/// The step of the time-stamp counter: the smallest difference between two different readings.
-#[must_use]
-pub fn step_ticks() -> u64 {
-    const READINGS: usize = 1000;
-    let readings: Vec<u64> = (0..READINGS).map(|_| timestamp()).collect();
-    let pairs = readings.iter().zip(readings.iter().skip(1));
-    let distances = pairs.filter_map(|(before, after)| after.checked_sub(*before));
-    distances
-        .filter(|&distance| distance != 0)
-        .min()
-        .unwrap_or(0)
 }

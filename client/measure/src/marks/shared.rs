@@ -9,9 +9,9 @@ use std::sync::atomic::{
 };
 
 /// The largest number of channels.
-pub const CHANNELS_MAX: usize = 256;
+pub(super) const CHANNELS_MAX: usize = 256;
 /// The longest name of a channel, in bytes.
-pub const NAME_MAX: usize = NAME_WORDS * size_of::<u64>();
+pub(super) const NAME_MAX: usize = NAME_WORDS * size_of::<u64>();
 
 /// The largest number of threads that mark at once: each has a chunk.
 pub(super) const CHUNKS: usize = 4096;

@@ -1,6 +1,6 @@
 //! No mark is lost, none is invented, and nothing that a program writes harms its recorder.
 
-use super::shared::{CHUNKS, MARKS};
+use super::shared::{CHANNELS_MAX, CHUNKS, MARKS, NAME_MAX};
 use super::*;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -284,5 +284,5 @@ fn a_rate_knows_how_well_it_is_known() {
     // The system's clock may be adjusted by up to 500 parts in a million.
     let errors = u128::from(long.error_ppb + short.error_ppb + 1_000_000);
     assert!(u128::from(apart) * 1_000_000_000 <= errors * u128::from(long.ticks_a_second));
-    assert!(step_ticks() > 0);
+    assert!(Moment::step_ticks() > 0);
 }

@@ -1,4 +1,4 @@
-//! Are rates the events per time that passed, and does a history stay within its memory?
+//! Are rates the events per time that passed?
 
 use super::*;
 use crate::Sources;
@@ -71,8 +71,6 @@ fn some_processors_are_added_up_without_the_others() {
         vec![count(100, 100, 100)],
         vec![count(0, 100, 0)],
     ]);
-    let mut history = History::new(10, 1 << 20);
-    history.push(&interval);
     for (processors, rate, counted) in [
         (&[0, 1][..], Some(3e9), 200),
         (&[1], Some(2e9), 100),
@@ -81,8 +79,6 @@ fn some_processors_are_added_up_without_the_others() {
         (&[], None, 0),
     ] {
         assert_eq!(interval.sum_on(processors, 0), rate.map(exact));
-        let kept: Vec<_> = history.rates_on(processors, 0).collect();
-        assert_eq!(kept, [rate.map(|rate| rate as f32)]);
         assert_eq!(rates.estimate_on(processors, 0).counted, counted);
     }
 }
@@ -128,44 +124,4 @@ fn estimated_rates_hold_the_truth_in_their_bounds() {
             assert!((one.per_second - truth).abs() <= one.error.expect("enough turns"));
         }
     }
-}
-
-fn interval(processors: usize, sources: usize, counted: u64) -> Interval {
-    Rates::new(FREQUENCY).take(vec![
-        vec![count(counted, FREQUENCY, FREQUENCY); sources];
-        processors
-    ])
-}
-
-#[test]
-fn a_history_keeps_the_latest_within_its_memory() {
-    const BYTES: usize = 16 << 20;
-    let mut history = History::new(600, BYTES);
-    for counted in 1..=1000 {
-        history.push(&interval(2, 3, counted));
-    }
-    assert_eq!(history.len(), 600);
-    let sums: Vec<_> = history.rates(None, 2).collect();
-    assert_eq!((sums[0], sums[599]), (Some(802.0), Some(2000.0)));
-    assert_eq!(history.rates(Some(1), 0).next_back(), Some(Some(1000.0)));
-    assert!(history.rates(Some(2), 0).all(|rate| rate.is_none()));
-    assert!(history.rates(None, 3).all(|rate| rate.is_none()));
-    // The largest possible session, after processors were added.
-    for counted in 1..=20 {
-        history.push(&interval(2048, 256, counted));
-        assert!(history.bytes <= BYTES);
-    }
-    assert_eq!(history.len(), 7);
-    let bytes: usize = history.intervals.iter().map(Kept::bytes).sum();
-    assert_eq!(history.bytes, bytes);
-}
-
-#[test]
-fn a_history_without_room_keeps_one_interval() {
-    let mut history = History::new(0, 0);
-    assert!(history.is_empty());
-    for counted in 1..=3 {
-        history.push(&interval(1, 1, counted));
-    }
-    assert_eq!(history.rates(None, 0).collect::<Vec<_>>(), [Some(3.0)]);
 }

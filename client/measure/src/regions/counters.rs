@@ -10,7 +10,7 @@ use shared_types::request::threads::ThreadCounter;
 use std::sync::Mutex;
 
 /// The most sources of a region: more than any processor counts at once.
-pub const EVENTS_MAX: usize = 32;
+pub(super) const EVENTS_MAX: usize = 32;
 
 /// Less sleep than this during a region is none: the machine's two clocks are not read at the same
 /// moment.

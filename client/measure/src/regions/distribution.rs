@@ -1,5 +1,6 @@
 //! Statistics over repeated measurements, and which of them are outliers.
 
+use crate::float::float;
 use crate::statistics::{mean_and_deviation, median};
 use serde::{Deserialize, Serialize};
 use std::fmt::{Display, Formatter, Result as Formatted};
@@ -39,10 +40,10 @@ impl Cull {
         let middle = median(sorted);
         let mut away: Vec<u128> = sorted.iter().map(|value| value.abs_diff(middle)).collect();
         away.sort_unstable();
-        let spread = (NORMAL * real(median(&away)))
-            .max(real(middle) / 100.0)
+        let spread = (NORMAL * float(median(&away)))
+            .max(float(middle) / 100.0)
             .max(1.0);
-        real(middle) + self.spreads * spread
+        float(middle) + self.spreads * spread
     }
 }
 
@@ -89,7 +90,7 @@ impl Distribution {
         let mut sorted: Vec<u128> = values.iter().map(|&value| value.into()).collect();
         sorted.sort_unstable();
         let limit = cull.limit(&sorted);
-        sorted.retain(|&value| real(value) <= limit);
+        sorted.retain(|&value| float(value) <= limit);
         let &least = sorted.first()?;
         let trim = sorted.len() / TRIMMED;
         let middle = sorted.get(trim..sorted.len() - trim).unwrap_or(&sorted);
@@ -109,7 +110,7 @@ impl Distribution {
 fn mean(values: &[u128]) -> f64 {
     let n = values.len().max(1) as u128;
     let sum: u128 = values.iter().sum();
-    real(sum / n) + real(sum % n) / real(n)
+    float(sum / n) + float(sum % n) / float(n)
 }
 
 fn mode(sorted: &[u128]) -> Option<u64> {
@@ -118,11 +119,6 @@ fn mode(sorted: &[u128]) -> Option<u64> {
     let longest = runs.rev().max_by_key(|run| run.len())?;
     let value = longest.first().filter(|_| longest.len() > 1)?;
     Some(*value as u64)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a spread needs no more bits")]
-const fn real(value: u128) -> f64 {
-    value as f64
 }
 
 #[cfg(test)]

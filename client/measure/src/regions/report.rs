@@ -18,7 +18,7 @@ pub(super) struct About {
 }
 
 /// The name of the row of time.
-pub const TICKS: &str = "time-stamp ticks";
+pub(super) const TICKS: &str = Row::TICKS;
 
 /// The regions of all threads that have ended. Its JSON names its schema, which is a file of the
 /// console tool.
@@ -46,6 +46,15 @@ pub struct Report {
     pub discarded: Vec<Discarded>,
 }
 
+impl Row {
+    /// The region whose row shows the cost of measuring: it is empty.
+    pub const EMPTY: &str = "(empty region)";
+    /// A region that contains an empty one: its row shows what measuring adds to an outer region.
+    pub const EMPTY_NESTED: &str = "(empty region in a region)";
+    /// The source of the rows of time.
+    pub const TICKS: &str = "time-stamp ticks";
+}
+
 /// One source in one region of one thread.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Row {
@@ -53,7 +62,7 @@ pub struct Row {
     pub name: String,
     /// The thread.
     pub thread: String,
-    /// The source with its filter, or [`TICKS`].
+    /// The source with its filter, or [`Row::TICKS`].
     pub source: String,
     /// Where the counts come from.
     pub method: Method,
@@ -74,7 +83,7 @@ pub struct Row {
     /// How many passages were left out as anomalous.
     pub culled: u64,
     /// What was subtracted from each passage for entering and leaving this region. For each region
-    /// left inside it, the difference between the rows [`EMPTY_NESTED`] and [`EMPTY`] was
+    /// left inside it, the difference between the rows [`Row::EMPTY_NESTED`] and [`Row::EMPTY`] was
     /// subtracted as well.
     pub overhead: u64,
 }

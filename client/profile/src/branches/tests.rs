@@ -421,7 +421,7 @@ fn without_branches_the_remedy_is_told() {
     let Error::Unavailable { hint, .. } = error else {
         panic!("{error}");
     };
-    assert!(hint.contains("--branches"), "{hint}");
+    assert_eq!(hint, WITH_BRANCHES);
 }
 
 #[test]

@@ -96,7 +96,7 @@ fn glob(pattern: &str, name: &str) -> bool {
 pub fn time(text: &str) -> Result<(u64, u64)> {
     let wrong = || {
         Error::usage(
-            format!("`--time {text}` is not a time range"),
+            format!("`{text}` is not a time range"),
             "Give seconds since the first sample, FROM-TO with FROM before TO, as in `0.5-1.25`, `2-` or `-0.1`.",
         )
     };

@@ -38,6 +38,8 @@ pub(super) struct Lookup {
     pub(super) file: Option<PathBuf>,
     /// What could not be used, and what to do about it.
     pub(super) notes: Vec<String>,
+    /// Whether a server might have the PDB, and asking it was not allowed.
+    pub(super) unasked: bool,
     /// Expanded files, kept while they are read.
     expanded: Vec<TempPath>,
 }
@@ -58,6 +60,7 @@ impl Lookup {
             kind: Kind::None,
             file: None,
             notes: Vec::new(),
+            unasked: false,
             expanded: Vec::new(),
         };
         lookup.find_image(module, path);
@@ -172,7 +175,8 @@ impl Lookup {
         self.notes.push(match path.servers().first() {
             Some(_) if path.fetch().is_some() => missing,
             Some(server) => {
-                format!("{missing}; {} was not asked: `--download` does", server.url)
+                self.unasked = true;
+                format!("{missing}; {} was not asked", server.url)
             }
             None => format!(
                 "{missing}; put it beside the module, or its folder or store into the symbol path; \

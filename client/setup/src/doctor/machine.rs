@@ -2,7 +2,7 @@
 
 use super::tools::candidates;
 use super::{Check, Described, Facts};
-use halprof_measure::describe;
+use crate::describe;
 use shared_types::request::machine::{Machine, Processor};
 use shared_types::{Delivery, ErrorCode, ProfileInterface, Reason};
 use std::collections::BTreeSet;

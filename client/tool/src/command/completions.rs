@@ -54,6 +54,9 @@ pub(crate) fn run(
     if options.shell == Shell::PowerShell {
         script = script.replacen(PARAMETERS, &format!("{PARAMETERS}{}", values(&names)), 1);
     }
+    if options.shell == Shell::Elvish {
+        script = script.replacen(COMPLETED, &candidates(&names), 1);
+    }
     if options.shell == Shell::Fish {
         script += &topics(&names);
     }
@@ -87,16 +90,45 @@ const BEFORE: [(&str, &[&str]); 6] = [
     ("events", &["-e", "--event"]),
 ];
 
+/// The end of the script for elvish.
+const COMPLETED: &str = "    $completions[$command]\n";
+
+/// The end of the script for elvish with the values of options, which the generated one does not
+/// have.
+fn candidates(names: &[Names]) -> String {
+    let mut lists = String::new();
+    for (word, values) in after_words(names) {
+        lists += &format!("        &'{word}'= [{}]\n", values.join(" "));
+    }
+    format!(
+        "    var values = [
+{lists}    ]
+    var before = $words[-2]
+    if (has-key $values $before) {{
+        all $values[$before]
+    }} else {{
+        $completions[$command]
+    }}
+"
+    )
+}
+
+/// The values that follow each word, in quotation marks that PowerShell and elvish share.
+fn after_words(names: &[Names]) -> impl Iterator<Item = (&'static str, Vec<String>)> {
+    let some = names.iter().filter(|(_, values)| !values.is_empty());
+    some.flat_map(|(id, values)| {
+        let quoted: Vec<String> = values.iter().map(|value| format!("'{value}'")).collect();
+        let before = BEFORE.iter().filter(move |(other, _)| other == id);
+        let words = before.flat_map(|(_, words)| *words);
+        words.map(move |&word| (word, quoted.clone()))
+    })
+}
+
 /// Option values for PowerShell, whose generated script has none of its own.
 fn values(names: &[Names]) -> String {
     let mut cases = String::new();
-    for (id, values) in names.iter().filter(|(_, values)| !values.is_empty()) {
-        let quoted: Vec<String> = values.iter().map(|value| format!("'{value}'")).collect();
-        let list = quoted.join(", ");
-        let before = BEFORE.iter().filter(|(other, _)| other == id);
-        for word in before.flat_map(|(_, words)| *words) {
-            cases += &format!("        '{word}' {{ {list} }}\n");
-        }
+    for (word, values) in after_words(names) {
+        cases += &format!("        '{word}' {{ {} }}\n", values.join(", "));
     }
     format!(
         "    $words = @($commandAst.CommandElements | ForEach-Object {{ $_.ToString() }})

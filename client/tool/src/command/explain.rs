@@ -94,7 +94,29 @@ pub(crate) fn run(
             }
         }
     };
-    output.result("explain", modelled, &body, |body| {
+    if output.is_csv() && topic.is_none() {
+        return print(output, modelled, &body, &body.topics);
+    }
+    if output.is_csv() && body.kind != SOURCE && body.kind != EVENT {
+        return Err(Error::usage(
+            format!(
+                "`--csv` is for tables, and `{}` is explained in words",
+                body.topic
+            ),
+            "`halprof explain --csv` lists the topics; a source has a line for each kind of processor.",
+        ));
+    }
+    print(output, modelled, &body, &body.kinds)
+}
+
+/// Prints the body, or with `--csv` these rows of it.
+fn print<R: Serialize + JsonSchema>(
+    output: &Output,
+    modelled: bool,
+    body: &Body,
+    rows: &[R],
+) -> Result<u8> {
+    output.rows("explain", modelled, (body, rows), |body| {
         text(body, output.width())
     })?;
     Ok(0)

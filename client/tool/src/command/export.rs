@@ -1,6 +1,7 @@
 //! `halprof export`: a recording as a picture or in the format of another profiler.
 
 use crate::args::{self, Exported};
+use crate::codes::INCOMPLETE;
 use crate::command::report::branches::dropped;
 use crate::command::report::names;
 use crate::filters;
@@ -18,9 +19,6 @@ use serde::Serialize;
 use std::ffi::OsStr;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
-
-/// The exit status that tells scripts that the recording is incomplete.
-const INCOMPLETE: u8 = 5;
 
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct Body {

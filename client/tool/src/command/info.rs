@@ -5,7 +5,7 @@ use crate::Result;
 use crate::output::{Output, seconds};
 use crate::shown::Shown;
 use crate::table::{Column, Width, table};
-use halprof_measure::describe;
+use halprof_setup::describe;
 use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::request::machine::{Machine, Processor};

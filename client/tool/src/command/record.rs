@@ -1,24 +1,24 @@
 //! `halprof record`: samples to a file.
 
 use crate::On;
+use crate::advice::Advice;
 use crate::args;
 use crate::calibration::{self, Calibration};
 use crate::choice::{Choice, nanoseconds, rotation};
 use crate::command::report::LeftOut;
 use crate::filters::{self, times, took_turns};
 use crate::marking::Marking;
-use crate::output::{Output, seconds, thousands};
+use crate::output::{Output, Told, seconds, thousands};
 use crate::periods::{self, Period};
-use crate::recorder::{Recorded, Recorder, source};
+use crate::recorder::{Recorded, Recorder, configured, source};
 use crate::runner::{Runner, Scope};
 use crate::table::{Column, Width, table};
 use crate::this_machine;
 use crate::{Error, Result};
-use halprof_measure::calibrate::Advice;
-use halprof_measure::passes::passes;
-use halprof_measure::{Session, describe};
+use halprof_measure::Settled;
 use halprof_profile::recording::{self, Cores, Metadata, Writer, cannot_count};
 use halprof_profile::symbols;
+use halprof_setup::describe;
 use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::BranchRecords;
@@ -316,34 +316,37 @@ fn record(
     runner: &mut Runner,
     output: &Output,
 ) -> Result<(Body, Option<Error>)> {
-    let passes = if options.passes {
-        passes(&mut on.connection, &choice.setup, true)?
-    } else {
-        vec![(0..choice.chosen.len()).collect()]
-    };
-    // What cannot be sampled is refused before anything runs.
-    settle(on, choice, &passes)?;
+    let passes = choice.sets(options.passes, true, &mut on.connection)?;
     let calibration = calibration::calibrate(options, on, choice, &passes, runner, output)?;
-    let periods = settle(on, choice, &passes)?;
+    let (first, others) = passes
+        .split_first()
+        .ok_or_else(|| Error::internal("no pass"))?;
     let machine = on.connection.machine()?;
     let cores = cores(&on.connection.processors()?);
+    let model = on.connection.transport().model();
+    let modules = model.map_or_else(Vec::new, |model| model.modules());
+    // The head of the file has the periods of every pass. The session that tells those of the first
+    // is the one that samples it.
+    let mut periods = settle(on, choice, others)?;
+    let (session, settled) = configured(&mut on.connection, choice, first, true)?;
+    periods.extend(in_pass(choice, first, &settled, 0));
+    let periods: Vec<InPass> = periods.into_values().collect();
     let metadata = Metadata {
         cores,
         branches: branches.told(),
         sources: sources(&periods, choice),
-        ..metadata(&machine, on, options, passes.len())
+        ..metadata(&machine, &on.told, options, passes.len())
     };
     let writer = Writer::create(path, &metadata)?.sealing(this_machine::secret());
-    let model = on.connection.transport().model();
-    let modules = model.map_or_else(Vec::new, |model| model.modules());
     let progress = output.progress();
     let marking = listen(runner, output);
     let mut recorder = Recorder::new(writer, choice, runner, &modules, &progress, marking)?;
-    for indexes in &passes {
-        recorder.pass(on, indexes, runner)?;
+    recorder.sample(session, first, runner)?;
+    for indexes in others {
         if recorder.has_ended() {
             break;
         }
+        recorder.pass(&mut on.connection, indexes, runner)?;
     }
     let sum = recorder.finish()?;
     progress.finish_and_clear();
@@ -445,21 +448,26 @@ fn advice(sum: &Recorded, options: &args::Record) -> Vec<Advised> {
     advised.collect()
 }
 
-/// The periods of all sources, in the order of the choice.
-fn settle(on: &mut On, choice: &Choice, passes: &[Vec<usize>]) -> Result<Vec<InPass>> {
+/// The periods of the passes after the first, by the places of their sources in the choice.
+fn settle(on: &mut On, choice: &Choice, passes: &[Vec<usize>]) -> Result<BTreeMap<usize, InPass>> {
     let mut periods = BTreeMap::new();
-    for (pass, indexes) in (0..).zip(passes) {
-        let mut session = Session::open(
-            &mut on.connection,
-            choice.sees_kernel(),
-            choice.setup.approximate,
-        )?;
-        let settled = session.configure(&choice.setup.only(indexes), true)?;
-        let used = periods::of_pass(choice, indexes, &settled);
-        let used = used.into_iter().map(|period| InPass { period, pass });
-        periods.extend(indexes.iter().copied().zip(used));
+    for (pass, indexes) in (1..).zip(passes) {
+        let (_, settled) = configured(&mut on.connection, choice, indexes, false)?;
+        periods.extend(in_pass(choice, indexes, &settled, pass));
     }
-    Ok(periods.into_values().collect())
+    Ok(periods)
+}
+
+/// The periods of one pass.
+fn in_pass(
+    choice: &Choice,
+    indexes: &[usize],
+    settled: &Settled,
+    pass: u32,
+) -> impl Iterator<Item = (usize, InPass)> {
+    let used = periods::of_pass(choice, indexes, settled).into_iter();
+    let used = used.map(move |period| InPass { period, pass });
+    indexes.iter().copied().zip(used)
 }
 
 /// Which processors are of which type, if types differ.
@@ -492,18 +500,18 @@ fn sources(periods: &[InPass], choice: &Choice) -> Vec<recording::Source> {
     sources.collect()
 }
 
-fn metadata(machine: &Machine, on: &On, options: &args::Record, passes: usize) -> Metadata {
+fn metadata(machine: &Machine, told: &Told, options: &args::Record, passes: usize) -> Metadata {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let work = &options.work;
     let program = work.program.iter();
     let program = program.map(|part| part.to_string_lossy().into_owned());
     let mut metadata = Metadata {
         halprof: env!("CARGO_PKG_VERSION").to_owned(),
-        machine: on.told.machine.clone(),
-        modelled: on.told.modelled,
+        machine: told.machine.clone(),
+        modelled: told.modelled,
         // A model is on no network.
         host: Some(this_machine::host())
-            .filter(|_| !on.told.modelled)
+            .filter(|_| !told.modelled)
             .unwrap_or_default(),
         interface: describe::interface_name(machine.interface).to_owned(),
         timestamp_frequency: machine.timestamp_frequency,

@@ -776,6 +776,7 @@ mod tests {
                 file: None,
                 image: None,
                 notes: Vec::new(),
+                unasked: false,
             }],
         }
     }

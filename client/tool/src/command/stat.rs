@@ -23,9 +23,8 @@ pub(crate) use body::{Body, Interval};
 use body::{Pass, Run};
 use by_process::Samples;
 use halprof_measure::Session;
-use halprof_measure::estimate::since;
 use halprof_measure::metrics::Metrics;
-use halprof_measure::passes::passes;
+use halprof_measure::rates;
 use halprof_profile::inventory::Inventory;
 use halprof_profile::recording::{cannot_count, write_whole};
 use indicatif::ProgressBar;
@@ -103,11 +102,7 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
         metrics: &metrics,
         wanted,
     };
-    let sets = if options.passes {
-        passes(&mut on.connection, &choice.setup, false).map_err(|e| choice.name_source(e))?
-    } else {
-        vec![(0..choice.chosen.len()).collect()]
-    };
+    let sets = choice.sets(options.passes, false, &mut on.connection)?;
     let model = on.connection.transport().model();
     let modules = model.map_or_else(Vec::new, |model| model.modules());
     let runner = Runner::new(&options.work, on, &choice, form.owns_output(options))?;
@@ -256,7 +251,7 @@ impl Bench<'_> {
         let settled = session.configure(&setup, self.samples.is_some())?;
         session.start()?;
         if let Some(exposition) = &mut self.exposition {
-            exposition.publish(session.snapshot()?, 0)?;
+            exposition.publish(&session.snapshot()?, 0)?;
         }
         self.runner.begin(session.transport())?;
         let mut pace = Pace::new(self.runner.is_modelled());
@@ -291,7 +286,7 @@ impl Bench<'_> {
             if let Some(exposition) = &mut self.exposition {
                 let late = until.map_or(0, |until| now.time_ns.saturating_sub(until));
                 let missed = late.checked_div(self.interval.unwrap_or(0)).unwrap_or(0);
-                exposition.publish(now.counts.clone(), missed)?;
+                exposition.publish(&now.counts, missed)?;
             }
             let interval = since_reading(self.view, set, told, &before, &now);
             self.teller.tell(interval, kept)?;
@@ -307,7 +302,7 @@ impl Bench<'_> {
         drop(session);
         self.runner.end()?;
         if let Some(exposition) = &mut self.exposition {
-            exposition.publish(end.counts.clone(), 0)?;
+            exposition.publish(&end.counts, 0)?;
         }
         if self.interval.is_some() {
             let mut last = since_reading(self.view, set, told, &before, &end);
@@ -336,8 +331,8 @@ fn since_reading(
     before: &Reading,
     now: &Reading,
 ) -> Interval {
-    let counts = differences(&now.counts, &before.counts);
-    let counts = view.rows(set, &counts, told.pass);
+    let counted = rates::Interval::between(&before.counts, &now.counts, view.frequency);
+    let counts = view.rows(set, counted.counts(), told.pass);
     Interval {
         run: told.run,
         pass: told.pass,
@@ -404,21 +399,6 @@ impl Pace {
             };
         }
     }
-}
-
-fn differences(now: &[Vec<Count>], before: &[Vec<Count>]) -> Vec<Vec<Count>> {
-    let zero = Count::default();
-    let before = |processor: usize, source: usize| {
-        before
-            .get(processor)
-            .and_then(|counts| counts.get(source))
-            .unwrap_or(&zero)
-    };
-    let row = |(processor, counts): (usize, &Vec<Count>)| {
-        let one = |(source, count)| since(count, before(processor, source));
-        counts.iter().enumerate().map(one).collect()
-    };
-    now.iter().enumerate().map(row).collect()
 }
 
 /// The counts, divided by process, and warnings about what makes the parts less reliable.

@@ -3,7 +3,9 @@
 mod text;
 
 use crate::args::{self, Pairing};
+use crate::codes::INCOMPLETE;
 use crate::command::record::Target;
+use crate::float::float;
 use crate::marking::{DRAIN, Marking};
 use crate::output::{Output, thousands};
 use crate::runner::{interrupted, watch_for_interrupt};
@@ -24,8 +26,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-/// The exit status that tells scripts that the recording is incomplete.
-const INCOMPLETE: u32 = 5;
 /// How long a program may take to end by itself after Ctrl-C, which reaches it as well as halprof.
 const GRACE: Duration = Duration::from_secs(2);
 /// The number of columns of ticks when there is no terminal.
@@ -194,7 +194,7 @@ pub(crate) fn run(options: &args::Timeline, output: &Output) -> Result<u32> {
         return record_and_show(options, output);
     };
     let body = show(options, file, None, output)?;
-    Ok(body.damaged.map_or(0, |_| INCOMPLETE))
+    Ok(body.damaged.map_or(0, |_| INCOMPLETE.into()))
 }
 
 fn record_and_show(options: &args::Timeline, output: &Output) -> Result<u32> {
@@ -341,7 +341,7 @@ fn body(path: &Path, recording: &Recording, marks: &Marks) -> Body {
         clock: Clock {
             name: channels.clock.clone(),
             ticks_a_second: channels.ticks_a_second,
-            rate_error_ppm: real(channels.rate_error_ppb) / 1e3,
+            rate_error_ppm: float(channels.rate_error_ppb) / 1e3,
             rate_over_ns: channels.rate_over_ns,
             step_ns: ns(channels.step_ticks),
         },
@@ -368,12 +368,7 @@ fn body(path: &Path, recording: &Recording, marks: &Marks) -> Body {
 
 /// Converts ticks to nanoseconds.
 fn nanoseconds(ticks: u64, ticks_a_second: u64) -> f64 {
-    real(ticks) * 1e9 / real(ticks_a_second.max(1))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "shown with few digits")]
-const fn real(value: u64) -> f64 {
-    value as f64
+    float(ticks) * 1e9 / float(ticks_a_second.max(1))
 }
 
 fn warnings(recording: &Recording) -> Vec<String> {

@@ -2,6 +2,7 @@
 
 mod choosing;
 mod figures;
+mod history;
 mod log;
 mod look;
 mod state;
@@ -9,6 +10,7 @@ mod tables;
 mod view;
 
 use crate::args;
+use crate::by_name::ByName;
 use crate::choice::{Choice, NANOSECONDS_MAX, positive};
 use crate::output::Output;
 use crate::runner::interrupted;
@@ -19,14 +21,13 @@ use crate::{On, place::Place};
 use halprof_measure::Error as Cause;
 use halprof_measure::Session;
 use halprof_measure::rates::{Interval, Rates, Snapshot};
-use halprof_measure::selection::Chosen;
 use halprof_profile::recording::cannot_count;
 use log::Log;
 use look::Look;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
 use shared_types::request::machine::Processor;
-use state::{Asked, Line, Row, State};
+use state::{Asked, Line, Party, Row, State};
 use std::io::{self, IsTerminal};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -62,7 +63,8 @@ pub(crate) fn run(options: &args::Top, on: &mut On, output: &Output) -> Result<u
     let choosable = watch.choice.choosable();
     let mut top = Top {
         state: State::new(&on.told, watch.interval, choosable, rows(&watch.choice)),
-        counted: watch.choice.with_sources(&watch.choice.labels())?,
+        counted: watch.choice.clone(),
+        by_name: ByName::of(&watch.choice),
         watch,
         log: log.transpose()?,
         log_failed: None,
@@ -90,6 +92,7 @@ struct Top {
     watch: Watch,
     /// What is currently counted.
     counted: Choice,
+    by_name: ByName,
     state: State,
     log: Option<Log>,
     /// Why the log is no longer written.
@@ -101,7 +104,7 @@ impl Top {
     /// Prints one interval as plain text.
     fn print(&mut self, on: &mut On, output: &Output) -> Result<()> {
         self.state
-            .count(self.counted.labels(), lines(&self.counted));
+            .count(self.by_name.names().to_vec(), lines(&self.counted));
         let session = start(&mut on.connection, &self.counted)?;
         let end = Instant::now() + self.watch.interval;
         while !interrupted() && Instant::now() < end {
@@ -143,7 +146,7 @@ impl Top {
             &self.state.sources,
             &shown.interval,
             &self.state.processors,
-            None,
+            Party::All,
         ) {
             text += &width.fitted(&format!("\n{value} {name}"));
         }
@@ -156,7 +159,7 @@ impl Top {
         let look = Look::of_terminal();
         loop {
             self.state
-                .count(self.counted.labels(), lines(&self.counted));
+                .count(self.by_name.names().to_vec(), lines(&self.counted));
             let session = start(&mut on.connection, &self.counted)?;
             match self.follow(session, &mut screen, &look)? {
                 Asked::Quit => return Ok(()),
@@ -172,7 +175,10 @@ impl Top {
             Ok(choice)
         });
         match tried {
-            Ok(choice) => self.counted = choice,
+            Ok(choice) => {
+                self.by_name = ByName::of(&choice);
+                self.counted = choice;
+            }
             Err(error @ Error::Measure(Cause::Refused(_) | Cause::UnknownName { .. })) => {
                 self.state.message = Some(error.to_string());
             }
@@ -197,7 +203,7 @@ impl Top {
             }
             if Instant::now() >= next {
                 self.watch.clock.follow(session.transport())?;
-                self.take(session.snapshot()?, &mut rates);
+                self.take(&session.snapshot()?, &mut rates);
                 // A late reading has a longer interval; the next one comes half an interval later
                 // at the earliest.
                 next = (next + self.watch.interval).max(Instant::now() + self.watch.interval / 2);
@@ -228,13 +234,13 @@ impl Top {
     /// Ends a session and takes its final counts.
     fn stop(&mut self, mut session: Session<'_, Place>, rates: &mut Rates) -> Result<()> {
         self.watch.clock.follow(session.transport())?;
-        self.take(session.stop_and_read()?, rates);
+        self.take(&session.stop_and_read()?, rates);
         Ok(())
     }
 
     /// Adds a reading to the screen and to the log.
-    fn take(&mut self, snapshot: Snapshot, rates: &mut Rates) {
-        let interval = rates.take(snapshot);
+    fn take(&mut self, snapshot: &Snapshot, rates: &mut Rates) {
+        let interval = rates.take(self.by_name.counts(snapshot));
         let elapsed = self.watch.clock.elapsed();
         self.write(elapsed, &interval);
         self.state.take(elapsed, interval, rates);
@@ -269,16 +275,17 @@ fn lines(choice: &Choice) -> Vec<Line> {
     cores.sort_unstable_by_key(|&core| std::cmp::Reverse(core));
     cores.dedup();
     let is_one = cores.len() == 1;
-    let line = |(source, chosen): (usize, &Chosen), core_type: u8| {
+    let names = choice.names();
+    let line = |(source, name): (usize, &String), core_type: u8| {
         let alike = choice.selected().filter(|one| one.core_type == core_type);
-        let counting = alike.filter(|one| choice.counts_on(chosen, one));
+        let counting = alike.filter(|one| choice.counts_name_on(name, one));
         Line {
             source,
             core: if is_one { "" } else { core(core_type) },
             processors: counting.map(|one| one.index as usize).collect(),
         }
     };
-    let sources = choice.chosen.iter().enumerate();
+    let sources = names.iter().enumerate();
     let lines = sources.flat_map(|source| cores.iter().map(move |&core| line(source, core)));
     lines.filter(|line| !line.processors.is_empty()).collect()
 }

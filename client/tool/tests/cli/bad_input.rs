@@ -2,7 +2,7 @@
 //! behind?
 
 use crate::cli::support::{halprof, json, refused};
-use halprof_measure::thousands;
+use halprof_profile::thousands;
 use std::fmt::Write;
 use std::path::PathBuf;
 use tempfile::TempDir;

@@ -184,7 +184,7 @@ fn fish_completes_commands_and_options() {
 #[test]
 fn a_script_has_the_names_of_its_machine() {
     let script = |arguments: &[&str]| halprof(&[&["completions"], arguments].concat()).stdout;
-    for shell in ["bash", "zsh", "fish", "powershell"] {
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let zen = script(&[shell, "--machine", "zen4"]);
         assert!(
             zen.contains("FRRetiredBranches") && !zen.contains("UnhaltedCoreCycles"),

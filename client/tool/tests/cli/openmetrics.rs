@@ -60,6 +60,37 @@ fn counts_are_exactly_what_happened_in_the_time_they_took() {
     );
 }
 
+/// An event that types of core count in different ways is one source: each processor has one series
+/// of it, with what its own way has counted.
+#[test]
+fn each_processor_of_a_hybrid_has_one_series_of_a_source() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("halprof.prom");
+    let work = "instructions=1000000,cycles=1000000,branches=250000,processors=all";
+    let source = "BR_INST_RETIRED.COND";
+    let what = [
+        "--machine",
+        "hybrid",
+        "-I",
+        "1",
+        "-e",
+        source,
+        "--workload",
+        work,
+    ];
+    let metrics = counted(&path, &what);
+    for line in metrics.lines() {
+        let series = line.rsplit_once(' ').map_or(line, |(series, _)| series);
+        let same =
+            |other: &&str| other.rsplit_once(' ').map_or(*other, |(other, _)| other) == series;
+        assert_eq!(metrics.lines().filter(same).count(), 1, "{line}");
+    }
+    for processor in 0..12 {
+        let running = printed(&metrics, &cell("running_seconds_total", source, processor));
+        assert_eq!(running, "0.001", "processor {processor}");
+    }
+}
+
 /// The collectors' parser knows these types, and rejects a file with any other.
 #[test]
 fn every_type_is_one_of_the_older_text_format() {

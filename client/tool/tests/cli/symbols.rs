@@ -244,7 +244,8 @@ fn a_module_and_its_pdb_are_fetched_where_that_is_asked_for() {
     let (line, without) = found(&path);
     assert_eq!((line, without.kind), (None, Kind::None));
     let told = without.notes.join(" ");
-    assert!(told.contains("was not asked: `--download` does"), "{told}");
+    assert!(told.contains("http://here was not asked"), "{told}");
+    assert!(without.unasked);
     let (line, with) = found(&path.clone().downloading(served));
     assert_eq!((line, with.kind), (Some(21), Kind::Pdb), "{with:?}");
     let [pdb, image] = places.map(|place| store.path().join(place));

@@ -183,6 +183,26 @@ fn a_comparison_has_what_json_has() {
 }
 
 #[test]
+fn explain_has_lines_of_topics_and_of_kinds_of_processor() {
+    let topics = json(&["explain"]);
+    let topics = topics["topics"].as_array().expect("a list");
+    let listed = lines(&["explain"]);
+    assert_eq!(listed.len(), topics.len());
+    for (line, topic) in listed.iter().zip(topics) {
+        assert_eq!(line["topic"], told(&topic["topic"]));
+        assert_eq!(line["summary"], told(&topic["summary"]));
+    }
+    let source = ["--machine", "hybrid", "explain", "TotalIssues"];
+    let (kinds, value) = (lines(&source), json(&source));
+    assert_eq!(
+        kinds.len(),
+        value["kinds"].as_array().expect("a list").len()
+    );
+    assert_eq!(kinds[1]["core_type"], "efficiency");
+    assert_eq!(kinds[1]["modelled"], "true");
+}
+
+#[test]
 fn one_form_at_a_time_and_only_of_tables() {
     for arguments in [
         &["info", "--csv"][..],
@@ -192,7 +212,11 @@ fn one_form_at_a_time_and_only_of_tables() {
     ] {
         refused(arguments, 2, "usage");
     }
-    for command in ["explain", "machines --unkind extra", "completions bash"] {
+    for command in [
+        "machines --unkind extra",
+        "completions bash",
+        "explain busy",
+    ] {
         let words: Vec<&str> = command.split(' ').chain(["--csv"]).collect();
         let ran = halprof(&words);
         assert_eq!(ran.status == 0, command == "machines", "{command}");

@@ -306,7 +306,7 @@ fn one_interval_is_printed_anywhere() {
 fn types_of_core_have_rates_of_their_own() {
     let work = "instructions=100,cycles=100,processors=2-3";
     let once = ["top", "--once", "-I", "50", "--workload", work];
-    let sources = ["-e", "TotalIssues,TopdownSlots"];
+    let sources = ["-e", "TotalIssues,TopdownSlots,BR_INST_RETIRED.COND"];
     let all = [&["--machine", "hybrid"], &once[..], &sources].concat();
     let text = halprof(&all).stdout;
     let rows = |core: &str| -> Vec<Vec<String>> {
@@ -316,9 +316,10 @@ fn types_of_core_have_rates_of_their_own() {
             .filter(|words| words.first().is_some_and(|word| word == core))
             .collect()
     };
-    // No efficiency core has the second source, and none runs anything.
+    // No efficiency core has the second source, each type has its own select of the third, and none
+    // of the efficiency cores runs anything.
     let (fast, slow) = (rows("performance"), rows("efficiency"));
-    assert_eq!((fast.len(), slow.len()), (2, 1), "{text}");
+    assert_eq!((fast.len(), slow.len()), (3, 2), "{text}");
     assert_eq!(fast[0][1..3], ["2.000", "G"], "{text}");
     assert_eq!(slow[0][1], "0.000", "{text}");
 
@@ -329,7 +330,7 @@ fn types_of_core_have_rates_of_their_own() {
         .iter()
         .map(|line| (&line[1], &line[9], &line[10], &line[11]))
         .collect();
-    assert_eq!(told.len(), 3, "{csv}");
+    assert_eq!(told.len(), 5, "{csv}");
     assert_eq!(
         told[0],
         ("TotalIssues", "2000000000.000", "true", "performance")

@@ -4,7 +4,7 @@
 use super::row;
 use crate::regions::sweep::sweep_on;
 use crate::regions::{
-    Discard, EMPTY, EMPTY_NESTED, Method, Platform, Profile, Regions, TICKS, ThreadData,
+    Discard, EMPTY, EMPTY_NESTED, Method, Platform, Profile, Regions, Row, ThreadData,
 };
 use crate::{Connection, Modelled, Result, Sources, Transport};
 use shared_types::request::RequestCode;
@@ -180,7 +180,7 @@ fn what_measuring_costs_is_taken_away_nested_regions_included() {
             assert_eq!(row.deviation, Some(0.0), "{region} {source}");
             row.median
         };
-        for source in ["TotalIssues:u", TICKS] {
+        for source in ["TotalIssues:u", Row::TICKS] {
             assert_eq!(of("inner", source), 10, "{method:?} {source}");
             assert_eq!(of("middle", source), 110, "{method:?} {source}");
             assert_eq!(of("outer", source), 1330, "{method:?} {source}");

@@ -2,8 +2,8 @@
 
 use crate::command::registers::{Part as Field, decode};
 use halprof_measure::catalog::Catalog;
-use halprof_measure::describe;
 use halprof_measure::selection::format_processors;
+use halprof_setup::describe;
 use shared_types::ProfileInterface;
 use shared_types::request::machine::{Machine, Processor};
 use shared_types::request::source::Source;

@@ -8,9 +8,10 @@
 use super::rows::View;
 use crate::Error;
 use crate::Result;
+use crate::float::float;
 use crate::output::thousands;
 use crate::table::{Column, Width, table};
-use halprof_measure::calibrate::RATE;
+use halprof_measure::Aim;
 use halprof_measure::{Session, Transport};
 use halprof_profile::inventory::{Changes, Inventory};
 use halprof_profile::recording::Process;
@@ -83,9 +84,9 @@ impl Taken {
     /// A process's share, and its possible error.
     fn share(&self, who: Who) -> (f64, f64) {
         let own = self.of.get(&who).copied().unwrap_or_default();
-        let part = real(own.events) / real(self.all.events);
+        let part = float(own.events) / float(self.all.events);
         // The number of equally weighted samples that would be as accurate.
-        let alike = real(self.all.events) * real(self.all.events) / real(self.all.squares);
+        let alike = float(self.all.events) * float(self.all.events) / float(self.all.squares);
         let bound = Share::of(rounded(part * alike), rounded(alike)).bound();
         (part, bound)
     }
@@ -191,7 +192,7 @@ impl Samples {
         let total: u128 = parts.values().map(|(_, estimate)| estimate.value).sum();
         let part = |value: u128| match total {
             0 => 0.0,
-            total => real(value) / real(total),
+            total => float(value) / float(total),
         };
         let row = |who: Option<Who>, value, error, samples| Row {
             process: who.and_then(|who| self.name(who)),
@@ -220,7 +221,7 @@ impl Samples {
         for who in all {
             let (mut value, mut variance, mut of_total, mut samples) = (0.0, 0.0, Some(0.0), 0);
             for (taken, estimate) in &places {
-                let count = real(estimate.value);
+                let count = float(estimate.value);
                 let (share, bound) = taken.share(who);
                 value += count * share;
                 variance += (count * bound).powi(2);
@@ -264,7 +265,8 @@ impl Samples {
             }
             let total: u128 = own().map(|row| row.value).sum();
             let processors = view.choice.selected().count() as u128;
-            let wanted = u128::from(elapsed_ns) * u128::from(RATE) * processors / 1_000_000_000;
+            let wanted =
+                u128::from(elapsed_ns) * u128::from(Aim::RATE) * processors / 1_000_000_000;
             let period = total.checked_div(wanted).unwrap_or(0).max(1);
             let name = label.split(':').next().unwrap_or(label);
             warnings.push(format!(
@@ -336,14 +338,6 @@ fn name(row: &Row) -> String {
         (None, Some(_)) => "ended before its name was read".to_owned(),
         (None, None) => "on processors without a sample".to_owned(),
     }
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a part of a count is an estimate"
-)]
-const fn real(value: u128) -> f64 {
-    value as f64
 }
 
 #[expect(

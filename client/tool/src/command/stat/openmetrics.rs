@@ -7,12 +7,13 @@
 //! The collectors read the older Prometheus text format, which accepts everything of the new one
 //! that is used here except the type `info`. So constant information is a gauge with the value 1.
 
+use crate::by_name::ByName;
 use crate::choice::Choice;
 use crate::output::Output;
 use crate::{Error, On, Result};
-use halprof_measure::describe;
 use halprof_measure::rates::{Interval, Rate, Rates, Snapshot};
 use halprof_profile::recording::write_whole;
+use halprof_setup::describe;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, text};
 use prometheus_client::metrics::MetricType;
@@ -34,7 +35,7 @@ struct Machine {
     description: String,
     modelled: bool,
     interface: String,
-    sources: Vec<String>,
+    sources: ByName,
     processors: Vec<Processor>,
     frequency: u64,
 }
@@ -74,7 +75,7 @@ impl<'a> Exposition<'a> {
                 description: on.told.machine.clone(),
                 modelled: on.told.modelled,
                 interface: format!("{:?}", interface.unwrap_or(ProfileInterface::Default)),
-                sources: choice.labels(),
+                sources: ByName::of(choice),
                 processors: choice.selected().copied().collect(),
                 frequency: machine.timestamp_frequency,
             }),
@@ -87,9 +88,9 @@ impl<'a> Exposition<'a> {
 
     /// Replaces the file with a reading; `missed` readings before it were skipped. The first one
     /// must succeed.
-    pub(super) fn publish(&mut self, counts: Snapshot, missed: u64) -> Result<()> {
+    pub(super) fn publish(&mut self, counts: &Snapshot, missed: u64) -> Result<()> {
         self.missed = self.missed.saturating_add(missed);
-        let interval = self.rates.take(counts);
+        let interval = self.rates.take(self.machine.sources.counts(counts));
         let text = self.text(&interval)?;
         let written = write_whole(&self.path, text.as_bytes());
         let failing = written.is_err();
@@ -148,7 +149,7 @@ impl<'a> Exposition<'a> {
                 .filter_map(cell)
                 .collect::<Vec<_>>()
         };
-        let sources = machine.sources.iter().enumerate();
+        let sources = machine.sources.names().iter().enumerate();
         sources.flat_map(of_source).collect()
     }
 }

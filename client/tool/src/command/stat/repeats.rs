@@ -1,7 +1,7 @@
 //! The results of several runs: each count's mean, and how reliable it is.
 
 use super::body::{Outlier, Repeats, Row, Run};
-use halprof_measure::statistics::{Summary, mean_and_deviation};
+use halprof_measure::statistics::Summary;
 
 /// For one run, its rows unchanged; for several, their means, each with its spread.
 pub(super) fn combined(runs: &[Run], trim: bool) -> Vec<Row> {
@@ -55,7 +55,8 @@ fn mean(row: &Row, same: &[&Row], numbers: &[usize], trim: bool) -> Row {
     let kept: Vec<&Row> = kept.copied().collect();
     let mean_of = |of: fn(&Row) -> u128| {
         let values: Vec<u128> = kept.iter().map(|row| of(row)).collect();
-        mean_and_deviation(&values).0
+        let first = values.first().copied().unwrap_or(0);
+        Summary::of(&values, false).map_or(first, |summary| summary.mean)
     };
     Row {
         value: summary.mean,

@@ -7,13 +7,15 @@ use crate::choice::Choice;
 use crate::table::{Column, Width, table};
 use crate::{Error, Result};
 use halprof_measure::estimate::Estimate;
-use halprof_measure::formula::Value;
-use halprof_measure::topdown::{self, Part};
+use halprof_measure::topdown::{Part, Value};
 use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::request::machine::Processor;
 use std::collections::BTreeMap;
 
+/// The suffix of a part that was counted rather than derived as a remainder: the check of a sum
+/// uses it.
+const COUNTED: &str = "_Counted";
 /// If the sum of the parts is off by more than this, in percent, a note says so.
 const OFF: f64 = 1.0;
 
@@ -65,7 +67,7 @@ impl TopDown {
                 continue;
             }
             let known = kind.microarchitecture;
-            let parts = known.map_or_else(Vec::new, |one| topdown::parts(one, level));
+            let parts = known.map_or_else(Vec::new, |one| Part::of(one, level));
             let reason = match (known, parts.is_empty()) {
                 (None, _) => Some("the events of this processor are not known"),
                 (Some(_), true) => Some("the vendor has no formula of plain events for it"),
@@ -91,9 +93,9 @@ impl TopDown {
         let first = choice.chosen.len();
         for kind in &mut kinds {
             for part in &kind.parts {
-                for name in part.formula.names(kind.smt) {
+                for (name, listed) in part.events(kind.smt) {
                     if !kind.labels.contains_key(name) {
-                        let label = choice.add_event(&topdown::listed(name));
+                        let label = choice.add_event(&listed);
                         let label = label.map_err(|error| error.to_string());
                         kind.labels.insert(name.to_owned(), label);
                     }
@@ -129,7 +131,7 @@ impl TopDown {
                 rows.push(row("top-down", 1, None, Some(reason.to_owned())));
             }
             for part in &kind.parts {
-                let lacking = part.formula.names(kind.smt).into_iter().find_map(|name| {
+                let lacking = part.events(kind.smt).find_map(|(name, _)| {
                     let why = kind.labels.get(name)?.as_ref().err()?;
                     Some(why.clone())
                 });
@@ -137,7 +139,7 @@ impl TopDown {
                     let label = kind.labels.get(name)?.as_ref().ok()?;
                     counted(view, measured, label, kind.number)
                 };
-                let value = part.formula.value(kind.smt, &of);
+                let value = part.value(kind.smt, &of);
                 let reason = lacking.unwrap_or_else(|| "no slots were counted".to_owned());
                 rows.push(row(part.metric, part.level, value, Some(reason)));
             }
@@ -211,7 +213,7 @@ pub(super) fn text(rows: &[Row], width: Width) -> String {
             .filter(|row| row.level == 1)
             .map(|row| (row.metric.as_str(), row.value))
             .collect();
-        if let Some(sum) = topdown::sum(&level_1)
+        if let Some(sum) = sum(&level_1)
             && (sum - 100.0).abs() >= OFF
         {
             text += &format!("The parts of level 1 add up to {sum:.1} %, not to 100 %.\n");
@@ -222,4 +224,36 @@ pub(super) fn text(rows: &[Row], width: Width) -> String {
         }
     }
     text
+}
+
+/// The sum of the parts of level 1, in percent, if all have a value. A part that was counted
+/// replaces the one that is derived as the remainder.
+fn sum(level_1: &[(&str, Option<f64>)]) -> Option<f64> {
+    let counted = |metric: &str| {
+        let name = format!("{metric}{COUNTED}");
+        level_1.iter().any(|(other, _)| *other == name)
+    };
+    let kept = level_1.iter().filter(|(metric, _)| !counted(metric));
+    let sum: Option<f64> = kept.map(|(_, value)| *value).sum();
+    sum.filter(|_| !level_1.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sum_takes_what_was_counted() {
+        assert_eq!(sum(&[("A", Some(40.0)), ("B", Some(60.0))]), Some(100.0));
+        assert_eq!(
+            sum(&[
+                ("A", Some(40.0)),
+                ("A_Counted", Some(39.0)),
+                ("B", Some(60.0))
+            ]),
+            Some(99.0)
+        );
+        assert_eq!(sum(&[("A", Some(40.0)), ("B", None)]), None);
+        assert_eq!(sum(&[]), None);
+    }
 }

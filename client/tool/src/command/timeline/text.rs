@@ -120,13 +120,13 @@ fn stretches(apart: Option<&Apart>) -> [String; 6] {
     let Some(apart) = apart else {
         return [const { String::new() }; 6];
     };
-    let real = |value: f64| format!("{value:.1}");
+    let decimal = |value: f64| format!("{value:.1}");
     [
         thousands(apart.min_ns),
         thousands(apart.median_ns),
-        real(apart.mean_ns),
+        decimal(apart.mean_ns),
         apart.mode_ns.map(thousands).unwrap_or_default(),
-        apart.deviation_ns.map(real).unwrap_or_default(),
+        apart.deviation_ns.map(decimal).unwrap_or_default(),
         thousands(apart.max_ns),
     ]
 }

@@ -1,6 +1,6 @@
 //! Numbers for narrow columns.
 
-use super::state::Row;
+use super::state::{Party, Row};
 use crate::output::thousands;
 use halprof_measure::estimate::Estimate;
 use halprof_measure::metrics::{Counted, Metrics};
@@ -67,24 +67,26 @@ pub(super) fn total(total: &Estimate) -> String {
     format!("{sign}{}", thousands(total.value))
 }
 
-/// The metrics of an interval, each with its value, for one processor or for each type of core.
+/// The metrics of an interval, each with its value, for a party or for each type of core.
 pub(super) fn metrics(
     sources: &[String],
     interval: &Interval,
     rows: &[Row],
-    processor: Option<usize>,
+    party: Party,
 ) -> Vec<(String, String)> {
-    if let Some(processor) = processor {
-        return of_party(sources, interval, &[processor]);
-    }
-    let mut cores: Vec<&str> = rows.iter().map(|row| row.core).collect();
-    cores.sort_unstable();
-    cores.dedup();
     let of_core = |core: &str| {
         let alike = rows.iter().filter(|row| row.core == core);
         let party: Vec<usize> = alike.map(|row| row.index).collect();
         of_party(sources, interval, &party)
     };
+    match party {
+        Party::One(processor) => return of_party(sources, interval, &[processor]),
+        Party::Core(core) => return of_core(core),
+        Party::All => {}
+    }
+    let mut cores: Vec<&str> = rows.iter().map(|row| row.core).collect();
+    cores.sort_unstable();
+    cores.dedup();
     match cores.as_slice() {
         [] => Vec::new(),
         [core] => of_core(core),

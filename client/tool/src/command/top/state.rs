@@ -1,9 +1,10 @@
 //! What is shown, and how each key changes it.
 
 use super::choosing::{Choosing, Then};
+use super::history::History;
 use crate::output::Told;
 use halprof_measure::estimate::Estimate;
-use halprof_measure::rates::{History, Interval, Rate, Rates};
+use halprof_measure::rates::{Interval, Rate, Rates};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::cmp::Ordering;
 use std::time::Duration;
@@ -18,6 +19,16 @@ pub(super) struct Row {
     pub(super) index: usize,
     /// Its core type; empty if all cores are of one kind.
     pub(super) core: &'static str,
+}
+
+/// Processors whose events are shown together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Party {
+    All,
+    /// Those of one type of core. A sum over two types would be the rate of neither.
+    Core(&'static str),
+    /// One, by its index on the machine.
+    One(usize),
 }
 
 /// What has a line of its own among the sources: a source on the processors of one type of core.
@@ -49,8 +60,8 @@ pub(super) struct State {
     sorting: [Sorting; 2],
     /// The line that the chart shows; of processors, its source.
     pub(super) line: usize,
-    /// The processor that the chart shows; `None` for all together.
-    pub(super) processor: Option<usize>,
+    /// The processors that the chart shows.
+    pub(super) party: Party,
     latest: Shown,
     /// What was shown when the picture was paused.
     paused: Option<Box<Shown>>,
@@ -146,7 +157,7 @@ impl State {
             view: View::Sources,
             sorting: [sorting; 2],
             line: 0,
-            processor: None,
+            party: Party::All,
             latest: Shown::nothing(),
             paused: None,
             choosing: None,
@@ -259,12 +270,11 @@ impl State {
         sorting.reversed = false;
     }
 
-    const fn turn(&mut self) {
-        self.view = match self.view {
-            View::Sources => View::Processors,
-            View::Processors => View::Sources,
+    fn turn(&mut self) {
+        (self.view, self.party) = match self.view {
+            View::Sources => (View::Processors, self.together()[0]),
+            View::Processors => (View::Sources, Party::All),
         };
-        self.processor = None;
     }
 
     /// Marks the source behind the marked one, or before it, if there is one.
@@ -288,7 +298,7 @@ impl State {
             }
             View::Processors => {
                 let order = self.sorted_processors();
-                self.processor = moved(&order, self.processor, rows).unwrap_or(None);
+                self.party = moved(&order, self.party, rows).unwrap_or(Party::All);
             }
         }
     }
@@ -322,9 +332,33 @@ impl State {
         self.lines.get(line).map_or("", |line| line.core)
     }
 
-    /// All processors together, then each processor in the order of its row, as its index in the
-    /// machine.
-    pub(super) fn sorted_processors(&self) -> Vec<Option<usize>> {
+    /// What has a row before those of each processor: all together, or the types of core.
+    pub(super) fn together(&self) -> Vec<Party> {
+        let mut cores: Vec<&'static str> = Vec::new();
+        for row in &self.processors {
+            if !cores.contains(&row.core) {
+                cores.push(row.core);
+            }
+        }
+        match cores.as_slice() {
+            [] | [_] => vec![Party::All],
+            several => several.iter().copied().map(Party::Core).collect(),
+        }
+    }
+
+    /// The indexes of the processors of a party.
+    pub(super) fn members(&self, party: Party) -> Vec<usize> {
+        let is_member = |row: &&Row| match party {
+            Party::All => true,
+            Party::Core(core) => row.core == core,
+            Party::One(processor) => row.index == processor,
+        };
+        let members = self.processors.iter().filter(is_member);
+        members.map(|row| row.index).collect()
+    }
+
+    /// The processors together, then each processor in the order of its row.
+    pub(super) fn sorted_processors(&self) -> Vec<Party> {
         let shown = self.shown();
         let rate = |processor: usize| shown.interval.rate(processor, self.source());
         let mut order: Vec<usize> = self.processors.iter().map(|row| row.index).collect();
@@ -334,8 +368,8 @@ impl State {
         if self.sorting().reversed {
             order.reverse();
         }
-        let each = order.into_iter().map(Some);
-        std::iter::once(None).chain(each).collect()
+        let each = order.into_iter().map(Party::One);
+        self.together().into_iter().chain(each).collect()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::figures;
 use super::look::Look;
-use super::state::{By, State};
+use super::state::{By, Party, State};
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::Style;
@@ -223,20 +223,20 @@ enum OfProcessor {
     Rate(usize),
 }
 
-/// One row for all processors, and one for each.
+/// One row for all processors, or for each type of core, and one for each processor.
 pub(super) fn processors(frame: &mut Frame<'_>, area: Rect, state: &State, look: &Look) {
     let order = state.sorted_processors();
-    let (all, each) = order.split_at(order.len().min(1));
-    let marked = each.iter().position(|&row| row == state.processor);
-    // The first row, for all processors together, stays.
-    let room = area.height.saturating_sub(2);
+    let (together, each) = order.split_at(state.together().len().min(order.len()));
+    let marked = each.iter().position(|&row| row == state.party);
+    // The first rows, for processors together, stay.
+    let room = area.height.saturating_sub(1 + together.len() as u16);
     let visible = each.get(window(each.len(), marked.unwrap_or(0), room));
-    let visible = all.iter().chain(visible.unwrap_or_default());
+    let visible = together.iter().chain(visible.unwrap_or_default());
     let columns = processor_columns(state, area.width);
-    let row = |&processor: &Option<usize>| {
+    let row = |&party: &Party| {
         let texts = columns.iter();
-        let texts = texts.map(|column| processor_text(state, processor, column.what));
-        (processor == state.processor, texts.collect())
+        let texts = texts.map(|column| processor_text(state, party, column.what));
+        (party == state.party, texts.collect())
     };
     let is_name = |what: &OfProcessor| *what == OfProcessor::Core;
     let rows = visible.map(row);
@@ -268,19 +268,20 @@ fn processor_columns(state: &State, room: u16) -> Vec<Column<OfProcessor>> {
     columns
 }
 
-fn processor_text(state: &State, processor: Option<usize>, what: OfProcessor) -> String {
-    let interval = &state.shown().interval;
-    match (what, processor) {
-        (OfProcessor::Number, None) => "all".to_owned(),
-        (OfProcessor::Number, Some(processor)) => processor.to_string(),
-        (OfProcessor::Core, _) => {
+fn processor_text(state: &State, party: Party, what: OfProcessor) -> String {
+    match (what, party) {
+        (OfProcessor::Number, Party::All | Party::Core(_)) => "all".to_owned(),
+        (OfProcessor::Number, Party::One(processor)) => processor.to_string(),
+        (OfProcessor::Core, Party::All) => String::new(),
+        (OfProcessor::Core, Party::Core(core)) => core.to_owned(),
+        (OfProcessor::Core, Party::One(processor)) => {
             let mut rows = state.processors.iter();
-            let row = rows.find(|row| Some(row.index) == processor);
+            let row = rows.find(|row| row.index == processor);
             row.map_or("", |row| row.core).to_owned()
         }
-        (OfProcessor::Rate(source), None) => figures::rate(interval.sum(source)),
-        (OfProcessor::Rate(source), Some(processor)) => {
-            figures::rate(interval.rate(processor, source))
+        (OfProcessor::Rate(source), party) => {
+            let interval = &state.shown().interval;
+            figures::rate(interval.sum_on(&state.members(party), source))
         }
     }
 }

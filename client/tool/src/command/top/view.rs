@@ -2,7 +2,7 @@
 
 use super::figures::{self, Format};
 use super::look::Look;
-use super::state::{State, View};
+use super::state::{Party, State, View};
 use super::tables;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -102,7 +102,7 @@ fn metrics(state: &State, width: u16, lines: u16) -> Vec<String> {
         &state.sources,
         &shown.interval,
         &state.processors,
-        state.processor,
+        state.party,
     );
     let mut all: Vec<String> = Vec::new();
     for (name, value) in metrics {
@@ -129,7 +129,9 @@ fn trace(frame: &mut Frame<'_>, area: Rect, state: &State, look: &Look) {
     let points = u32::from(area.width) * 2;
     let rates: Vec<Option<f32>> = match (state.view, state.lines.get(state.line)) {
         (View::Sources, Some(line)) => history.rates_on(&line.processors, line.source).collect(),
-        _ => history.rates(state.processor, state.source()).collect(),
+        _ => history
+            .rates_on(&state.members(state.party), state.source())
+            .collect(),
     };
     let rates = rates.into_iter().rev().take(points as usize);
     let ago = |intervals: u32| state.every.saturating_mul(intervals).as_secs_f64();
@@ -140,9 +142,11 @@ fn trace(frame: &mut Frame<'_>, area: Rect, state: &State, look: &Look) {
     // A short history is not stretched over the whole width.
     let span = ago((history.len() as u32).clamp(20, points.max(20)) - 1);
     let source = state.name(state.line);
-    let place = match (state.view, state.core(state.line), state.processor) {
-        (_, _, Some(processor)) => format!("processor {processor}"),
-        (View::Sources, core @ ("performance" | "efficiency"), None) => format!("{core} cores"),
+    let place = match (state.view, state.core(state.line), state.party) {
+        (_, _, Party::One(processor)) => format!("processor {processor}"),
+        (_, _, Party::Core(core)) | (View::Sources, core, Party::All) if !core.is_empty() => {
+            format!("{core} cores")
+        }
         _ => "all processors".to_owned(),
     };
     let data = Dataset::default()

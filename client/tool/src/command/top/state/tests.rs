@@ -101,6 +101,11 @@ pub(in crate::command::top) fn hybrid() -> State {
         })
     };
     let lines = (0..2).flat_map(both).collect();
+    state.processors = ["performance", "efficiency"]
+        .into_iter()
+        .enumerate()
+        .map(|(index, core)| Row { index, core })
+        .collect();
     state.count(state.sources.clone(), lines);
     read(&mut state, &mut Rates::new(FREQUENCY), 1);
     state
@@ -122,15 +127,44 @@ fn each_type_of_core_has_lines_of_its_own() {
     assert_eq!((state.line, state.source()), (1, 0));
 }
 
+/// A sum over both would be the rate of no core there is, and of two kinds of event where each type
+/// has its own.
+#[test]
+fn each_type_of_core_has_a_row_of_its_own_among_the_processors() {
+    let mut state = hybrid();
+    press(&mut state, &[key('v')]);
+    let (fast, slow) = (Party::Core("performance"), Party::Core("efficiency"));
+    let order = [fast, slow, Party::One(0), Party::One(1)];
+    assert_eq!(state.sorted_processors(), order);
+    assert_eq!(state.party, fast);
+    assert_eq!(
+        (state.members(fast), state.members(slow)),
+        (vec![0], vec![1])
+    );
+    press(&mut state, &[KeyCode::Down]);
+    assert_eq!(state.party, slow);
+    press(&mut state, &[key('v')]);
+    assert_eq!(state.party, Party::All);
+}
+
 #[test]
 fn processors_are_sorted_by_the_marked_source_and_all_stay_first() {
     let mut state = example(false);
     press(&mut state, &[key('v')]);
-    assert_eq!(state.sorted_processors(), [None, Some(0), Some(1)]);
+    assert_eq!(
+        state.sorted_processors(),
+        [Party::All, Party::One(0), Party::One(1)]
+    );
     press(&mut state, &[key('s')]);
-    assert_eq!(state.sorted_processors(), [None, Some(1), Some(0)]);
+    assert_eq!(
+        state.sorted_processors(),
+        [Party::All, Party::One(1), Party::One(0)]
+    );
     press(&mut state, &[key('r')]);
-    assert_eq!(state.sorted_processors(), [None, Some(0), Some(1)]);
+    assert_eq!(
+        state.sorted_processors(),
+        [Party::All, Party::One(0), Party::One(1)]
+    );
     // Each view has its own sort order.
     press(&mut state, &[KeyCode::Tab]);
     assert_eq!((state.view, state.sorting().by), (View::Sources, By::Given));
@@ -149,9 +183,9 @@ fn the_mark_moves_with_the_rows_and_stays_on_its_own() {
     press(&mut state, &[KeyCode::Home]);
     assert_eq!(state.line, 1);
     press(&mut state, &[key('v'), KeyCode::End]);
-    assert_eq!(state.processor, Some(1));
+    assert_eq!(state.party, Party::One(1));
     press(&mut state, &[KeyCode::PageUp, KeyCode::Up]);
-    assert_eq!(state.processor, None);
+    assert_eq!(state.party, Party::All);
     press(&mut state, &[KeyCode::Left, KeyCode::Left]);
     assert_eq!(state.line, 0);
     press(
