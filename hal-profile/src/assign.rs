@@ -63,13 +63,7 @@ pub struct Assignment {
     assigned: [Assigned; MAX_SOURCES],
     /// The first source of each rotation, as its index plus 1.
     first: [u16; MAX_SOURCES],
-    /// The counters in use in each rotation.
-    used: [u64; MAX_SOURCES],
-    /// The counters that could count the sources of each rotation.
-    reach: [u64; MAX_SOURCES],
-    /// The shared registers that the sources of each rotation write, one bit for the MSR number
-    /// modulo 64.
-    shared: [u64; MAX_SOURCES],
+    turns: [Turn; MAX_SOURCES],
     /// The next source of the same group, as its index plus 1; 0 for the last.
     group_next: [u16; MAX_SOURCES],
     /// 1 where an earlier source is in the same group.
@@ -83,14 +77,32 @@ pub struct Assignment {
     last: ([u64; 2], u16),
 }
 
+/// What the sources of one rotation take.
+#[derive(Clone, Copy, Debug, FromZeros)]
+struct Turn {
+    /// Their counters.
+    used: u64,
+    /// The counters that could count them.
+    reach: u64,
+    /// The shared registers that they write, one bit for the MSR number modulo 64.
+    shared: u64,
+}
+
+impl Turn {
+    /// Whether `sources` more, which `candidates` can count, may find counters, possibly after
+    /// others have moved. If not, they need not be tried.
+    fn may_take(&self, sources: u32, candidates: u64) -> bool {
+        let free = (self.reach | candidates) & !self.used;
+        (1..sources).fold(free, |left, _| left & left.wrapping_sub(1)) != 0
+    }
+}
+
 impl Assignment {
     /// Clears the assignment.
     pub fn clear(&mut self) {
         self.takes = [0; MAX_SOURCES];
         self.first = [0; MAX_SOURCES];
-        self.used = [0; MAX_SOURCES];
-        self.reach = [0; MAX_SOURCES];
-        self.shared = [0; MAX_SOURCES];
+        self.turns.zero();
         self.group_next = [0; MAX_SOURCES];
         self.follows = [0; MAX_SOURCES];
         self.rotations = 0;
@@ -149,9 +161,9 @@ impl Assignment {
             return;
         }
         let (mut once, mut twice) = (0, 0);
-        for used in self.used.iter().take(self.rotations.into()) {
-            twice |= once & used;
-            once |= used;
+        for turn in self.turns.iter().take(self.rotations.into()) {
+            twice |= once & turn.used;
+            once |= turn.used;
         }
         let own = (once & !twice) >> 32 << 32;
         if own == 0 {
@@ -214,22 +226,59 @@ impl Assignment {
 
     /// Puts a source and the rest of its group into the first rotation that has room.
     fn put_unit(&mut self, index: usize) -> bool {
-        let alone = self.group_next.get(index).copied() == Some(0);
-        let candidates = self.candidates(index);
-        let begin = match self.last {
-            (same, rotation) if alone && same == candidates => rotation,
+        let Some(wanted) = self.wanted.get(index) else {
+            return false;
+        };
+        let (candidates, alone) = (wanted.candidates, wanted.alone);
+        let [even, odd] = candidates;
+        let single = self.group_next.get(index) == Some(&0);
+        let plain = single && !alone && !self.has_upstream(index);
+        let (sources, reach) = if single {
+            (1, even | odd)
+        } else {
+            self.unit(index)
+        };
+        let mut rotation = match self.last {
+            _ if alone => self.rotations,
+            (same, rotation) if single && same == candidates => rotation,
             _ => 0,
         };
-        for rotation in begin..=self.rotations {
-            if self.put_group(index, rotation) {
+        while let Some(turn) = self.turns.get(usize::from(rotation))
+            && rotation <= self.rotations
+        {
+            // A source that shares no registers needs no more than a free counter.
+            let free = if plain { even & !turn.used } else { 0 };
+            let placed = if let Some(counter) = preferred(free) {
+                self.add(rotation, index, counter, 0);
+                true
+            } else {
+                turn.may_take(sources, reach) && self.put_group(index, rotation)
+            };
+            if placed {
                 self.rotations = self.rotations.max(rotation + 1);
-                if alone && !self.has_upstream(index) && !self.is_alone(index) {
+                if plain {
                     self.last = (candidates, rotation);
                 }
                 return true;
             }
+            rotation += 1;
         }
         false
+    }
+
+    /// The number of sources in the group that begins with this one, and the counters that can
+    /// count any of them.
+    fn unit(&self, index: usize) -> (u32, u64) {
+        let (mut sources, mut reach) = (0, 0);
+        let mut member = Some(index);
+        while let Some(index) = member {
+            let [even, odd] = self.candidates(index);
+            sources += 1;
+            reach |= even | odd;
+            let next = self.group_next.get(index).copied().unwrap_or(0);
+            member = usize::from(next).checked_sub(1);
+        }
+        (sources, reach)
     }
 
     fn put_group(&mut self, first: usize, rotation: u16) -> bool {
@@ -258,8 +307,8 @@ impl Assignment {
             };
             *head = assigned.next;
             let alone = self.is_alone(member);
-            if let Some(used) = self.used.get_mut(usize::from(rotation)) {
-                *used &= if alone {
+            if let Some(turn) = self.turns.get_mut(usize::from(rotation)) {
+                turn.used &= if alone {
                     0
                 } else {
                     !assigned.counter.global_bit()
@@ -272,44 +321,44 @@ impl Assignment {
 
     /// Puts one source into a rotation, on a free counter or by moving others.
     fn put(&mut self, index: usize, rotation: u16) -> bool {
-        let used = self.used(rotation);
-        let candidates = self.candidates(index);
-        if self.is_alone(index) && used != 0 {
+        let (Some(wanted), Some(turn), Some(&shared)) = (
+            self.wanted.get(index),
+            self.turns.get(usize::from(rotation)),
+            self.registers.get(index),
+        ) else {
+            return false;
+        };
+        if wanted.alone && turn.used != 0 {
             return false;
         }
-        for (side, candidates) in (0..).zip(candidates) {
-            if let Some(counter) = preferred(candidates & !used)
-                && self.agrees(rotation, index, side)
+        for (side, (candidates, shared)) in (0..).zip(wanted.candidates.iter().zip(shared)) {
+            if let Some(counter) = preferred(candidates & !turn.used)
+                && (turn.shared & shared == 0 || self.agrees(rotation, index, side))
             {
                 self.add(rotation, index, counter, side);
                 return true;
             }
         }
-        let [even, odd] = candidates;
-        let reach = self.reach.get(usize::from(rotation)).copied().unwrap_or(0);
-        if (even | odd | reach) & !used == 0 {
+        let [even, odd] = wanted.candidates;
+        if !turn.may_take(1, even | odd) {
             return false;
         }
-        if self.has_upstream(index) {
-            self.search(rotation, index)
-        } else {
+        if shared == [0; 2] {
             self.augment(rotation, index)
+        } else {
+            self.search(rotation, index)
         }
     }
 
     fn add(&mut self, rotation: u16, index: usize, counter: Counter, side: u8) {
-        let [even, odd] = self.candidates(index);
         let registers = self.shares(index, side);
-        let alone = self.is_alone(index);
         let at = usize::from(rotation);
-        if let (Some(assigned), Some(first), Some(used), Some(reach), Some(shared)) = (
+        if let (Some(wanted), Some(assigned), Some(first), Some(turn)) = (
+            self.wanted.get(index),
             self.assigned.get_mut(index),
             self.first.get_mut(at),
-            self.used.get_mut(at),
-            self.reach.get_mut(at),
-            self.shared.get_mut(at),
+            self.turns.get_mut(at),
         ) {
-            *shared |= registers;
             *assigned = Assigned {
                 counter,
                 side,
@@ -318,12 +367,14 @@ impl Assignment {
             };
             *first = index as u16 + 1;
             // Leaves no counter for others.
-            *used |= if alone {
+            turn.used |= if wanted.alone {
                 u64::MAX
             } else {
                 counter.global_bit()
             };
-            *reach |= even | odd;
+            let [even, odd] = wanted.candidates;
+            turn.reach |= even | odd;
+            turn.shared |= registers;
         }
     }
 
@@ -378,8 +429,8 @@ impl Assignment {
             };
             core::mem::swap(&mut counter, &mut assigned.counter);
         }
-        if let Some(used) = self.used.get_mut(usize::from(rotation)) {
-            *used |= free.global_bit();
+        if let Some(turn) = self.turns.get_mut(usize::from(rotation)) {
+            turn.used |= free.global_bit();
         }
         self.add(rotation, index, counter, 0);
     }
@@ -388,19 +439,20 @@ impl Assignment {
     /// next candidate; when a member has none left, the one before it takes another. It is a loop
     /// because the driver's stack is small.
     fn search(&mut self, rotation: u16, index: usize) -> bool {
-        let mut members = [0usize; MAX_COUNTERS];
-        let mut count = 0;
-        for (slot, member) in members
-            .iter_mut()
-            .zip(self.members(rotation).chain([index]))
-        {
-            *slot = member;
+        let last = self.steps.saturating_sub(STEPS_OF_ONE);
+        if self.steps == last {
+            return false;
+        }
+        // The source itself comes after the members.
+        let mut members = [index; MAX_COUNTERS];
+        let mut count = 1;
+        for (place, member) in members.iter_mut().zip(self.members(rotation)) {
+            *place = member;
             count += 1;
         }
-        let mut tried: [Try; MAX_COUNTERS] = [Try::NONE; MAX_COUNTERS];
+        let mut tried: [Try; MAX_COUNTERS] = FromZeros::new_zeroed();
         let mut depth = 0;
         self.begin(&members, &mut tried, depth);
-        let last = self.steps.saturating_sub(STEPS_OF_ONE);
         while depth < count {
             if self.steps == last {
                 return false;
@@ -476,11 +528,8 @@ impl Assignment {
         count: usize,
     ) {
         let at = usize::from(rotation);
-        if let (Some(first), Some(used)) = (self.first.get_mut(at), self.used.get_mut(at)) {
-            (*first, *used) = (0, 0);
-        }
-        if let Some(shared) = self.shared.get_mut(at) {
-            *shared = 0;
+        if let (Some(first), Some(turn)) = (self.first.get_mut(at), self.turns.get_mut(at)) {
+            (*first, turn.used, turn.shared) = (0, 0, 0);
         }
         // The last in the list becomes the rotation's head again, so that a group can be taken out.
         for (&member, tried) in members
@@ -499,11 +548,8 @@ impl Assignment {
         }
     }
 
+    /// Whether a source wants nothing else in the registers that it shares with those of a rotation.
     fn agrees(&self, rotation: u16, index: usize, side: u8) -> bool {
-        let shared = self.shared.get(usize::from(rotation)).copied();
-        if shared.unwrap_or(0) & self.shares(index, side) == 0 {
-            return true;
-        }
         let Some(encoding) = self.encoding(index, side) else {
             return false;
         };
@@ -557,12 +603,13 @@ impl Assignment {
     }
 
     fn used(&self, rotation: u16) -> u64 {
-        self.used.get(usize::from(rotation)).copied().unwrap_or(0)
+        let turn = self.turns.get(usize::from(rotation));
+        turn.map_or(0, |turn| turn.used)
     }
 }
 
 /// What a search still has to try for one member.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, FromZeros)]
 struct Try {
     counter: Counter,
     side: u8,
@@ -574,16 +621,6 @@ struct Try {
     shared: u64,
 }
 
-impl Try {
-    const NONE: Self = Self {
-        counter: Counter::FIRST,
-        side: 0,
-        left: [0; 2],
-        used: 0,
-        shared: 0,
-    };
-}
-
 /// Prefers a fixed counter that counts the same event, which leaves the general ones to others.
 fn preferred(free: u64) -> Option<Counter> {
     Counter::lowest(free >> 32 << 32).or(Counter::lowest(free))
@@ -591,6 +628,7 @@ fn preferred(free: u64) -> Option<Counter> {
 
 /// The registers that an encoding shares with others, one bit for the MSR number modulo 64. If any
 /// is present, the last one is.
+#[inline]
 fn registers(encoding: &Encoding) -> u64 {
     let [first, then, last] = &encoding.upstream;
     if last.msr == 0 {

@@ -13,6 +13,7 @@ use crate::registers::{amd, intel, netburst};
 #[cfg(feature = "legacy")]
 use crate::registers::{p6, pentium};
 use crate::selection::{Choice, Identity, Judgement, judge};
+use crate::source::amd64_events::AmdGeneration;
 use crate::source::raw;
 use shared_types::{Delivery, ProfileInterface, Reason};
 use zerocopy::FromZeros;
@@ -38,6 +39,8 @@ pub struct Capabilities {
     pub core_type: u8,
     /// Leaf 0x1A EAX bits 23:0: the native model of that core type; 0 not reported.
     pub native_model: u32,
+    /// AMD: whose event list it has.
+    pub generation: AmdGeneration,
     /// Leaf 0x0A's version; AMD: 2 with PerfMonV2, otherwise 1; 0 if there is no such unit.
     pub pmu_version: u8,
     /// Number of general counters that leaf 0x0A or the family declares.
@@ -346,6 +349,8 @@ impl Capabilities {
     }
 
     fn amd(&mut self) {
+        let (family, model) = (self.identity.family, self.identity.model);
+        self.generation = AmdGeneration::from(family.into(), model.into());
         let extended = self.identity.extended_ecx & LEAF80000001_ECX_PERF_CTR_EXT_CORE != 0;
         // PerfMonV2 gates the counters of the core extension, and is not used without it.
         let v2 = extended && self.pmu_version == 2;

@@ -86,7 +86,7 @@ fn legacy_table(_: &Capabilities, _: ProfileInterface) -> &'static [Row] {
 fn own_tables(capabilities: &Capabilities) -> (&'static [Row], &'static [Row]) {
     match capabilities.interface() {
         ProfileInterface::Emon => (intel::FIXED, intel::ARCHITECTURAL),
-        ProfileInterface::Amd64 => (amd::own_rows(generation(capabilities)), &[]),
+        ProfileInterface::Amd64 => (amd::own_rows(capabilities.generation), &[]),
         _ => (&[], &[]),
     }
 }
@@ -124,11 +124,6 @@ fn has_mmx(capabilities: &Capabilities) -> bool {
     capabilities.identity.leaf1_edx & crate::registers::cpuid::leaf1_edx::MMX != 0
 }
 
-fn generation(capabilities: &Capabilities) -> AmdGeneration {
-    let identity = &capabilities.identity;
-    AmdGeneration::from(identity.family.into(), identity.model.into())
-}
-
 /// The layout of raw selects; `None` if there are no counters.
 #[must_use]
 pub fn raw_family(capabilities: &Capabilities) -> Option<Family> {
@@ -136,7 +131,7 @@ pub fn raw_family(capabilities: &Capabilities) -> Option<Family> {
         ProfileInterface::Emon => Some(Family::Emon {
             more: capabilities.select_bits,
         }),
-        ProfileInterface::Amd64 => Some(Family::Amd64(generation(capabilities))),
+        ProfileInterface::Amd64 => Some(Family::Amd64(capabilities.generation)),
         #[cfg(feature = "legacy")]
         ProfileInterface::Pentium => Some(Family::Pentium),
         #[cfg(feature = "legacy")]
@@ -223,20 +218,15 @@ fn known_on_amd(capabilities: &Capabilities, row: &Row) -> Result<(), Refusal> {
 
 /// The generation, the event and the unit mask of a row of the HAL's Amd64 table that counts.
 fn hal_amd_event(capabilities: &Capabilities, row: &Row) -> Option<(AmdGeneration, u16, u8)> {
-    match row.select() {
-        Select::EventSelect(select)
-            if capabilities.interface() == ProfileInterface::Amd64
-                && !row.id.is_own()
-                && row.fit != Fit::Timer =>
-        {
-            Some((
-                generation(capabilities),
-                amd_event(select),
-                (select >> 8) as u8,
-            ))
-        }
-        _ => None,
-    }
+    let of_hal = capabilities.interface() == ProfileInterface::Amd64
+        && !row.id.is_own()
+        && row.fit != Fit::Timer;
+    let select = row.event_select().filter(|_| of_hal)?;
+    Some((
+        capabilities.generation,
+        amd_event(select),
+        (select >> 8) as u8,
+    ))
 }
 
 fn available(capabilities: &Capabilities, row: &Row) -> Result<(), Refusal> {
@@ -290,23 +280,27 @@ fn netburst_available(
 /// The general counters that can count a row.
 #[must_use]
 pub fn counters(capabilities: &Capabilities, row: &Row) -> CounterSet {
-    row.counters & constraint(capabilities, &row.select())
+    match row.event_select() {
+        Some(select) => row.counters & event_constraint(capabilities, select),
+        None => row.counters,
+    }
 }
 
 /// The counters that can count a select, regardless of its row.
 #[must_use]
 pub fn constraint(capabilities: &Capabilities, select: &Select) -> CounterSet {
     match *select {
-        Select::EventSelect(select) if generation_is_15h(capabilities) => {
-            amd::family15h_counters(amd_event(select))
-        }
+        Select::EventSelect(select) => event_constraint(capabilities, select),
         _ => ANY,
     }
 }
 
-fn generation_is_15h(capabilities: &Capabilities) -> bool {
-    capabilities.interface() == ProfileInterface::Amd64
-        && generation(capabilities) == AmdGeneration::Family15h
+/// The counters that can count an event select.
+fn event_constraint(capabilities: &Capabilities, select: u64) -> CounterSet {
+    match capabilities.generation {
+        AmdGeneration::Family15h => amd::family15h_counters(amd_event(select)),
+        _ => ANY,
+    }
 }
 
 /// AMD's event code: bits 7:0, and 35:32 as 11:8.

@@ -28,18 +28,13 @@ impl Filter {
     /// The filter for the bits of a request; `None` if no mode is set or an unknown bit is.
     #[must_use]
     pub const fn from_wire(bits: u16) -> Option<Self> {
-        match bits {
-            Spec::USER => Some(Self {
-                user: true,
-                kernel: false,
-            }),
-            Spec::KERNEL => Some(Self {
-                user: false,
-                kernel: true,
-            }),
-            3 => Some(Self::BOTH),
-            _ => None,
+        if bits == 0 || bits & !(Spec::USER | Spec::KERNEL) != 0 {
+            return None;
         }
+        Some(Self {
+            user: bits & Spec::USER != 0,
+            kernel: bits & Spec::KERNEL != 0,
+        })
     }
 }
 
@@ -102,13 +97,7 @@ pub fn encode(
 ) -> Encoding {
     match *select {
         Select::None => Encoding::default(),
-        Select::EventSelect(bits) => Encoding::plain(
-            PerfEvtSel::from_bits(bits)
-                .with_usr(filter.user)
-                .with_os(filter.kernel)
-                .with_int(interrupt)
-                .into_bits(),
-        ),
+        Select::EventSelect(bits) => Encoding::plain(event_select(bits, filter, interrupt)),
         Select::Fixed(_) => fixed(filter, interrupt),
         Select::Cesr { event, clocks } => Encoding::plain(
             // A row's event has six bits; `with_event` would panic on a larger one.
@@ -123,6 +112,17 @@ pub fn encode(
         ),
         Select::NetBurst(event) => netburst(capabilities, &event, side, filter, interrupt),
     }
+}
+
+/// An event select in the modes of `filter`, with or without an interrupt on overflow.
+#[inline]
+#[must_use]
+pub fn event_select(bits: u64, filter: Filter, interrupt: bool) -> u64 {
+    PerfEvtSel::from_bits(bits)
+        .with_usr(filter.user)
+        .with_os(filter.kernel)
+        .with_int(interrupt)
+        .into_bits()
 }
 
 /// A fixed counter's nibble of IA32_FIXED_CTR_CTRL.

@@ -5,9 +5,9 @@
 //!
 //! - `take_over` is called once when a session starts on the processor and after each sleep;
 //!   `give_back` once when the session ends and before each sleep.
-//! - [`set_up`] and [`start`] begin a rotation: every counter is at its preset with no overflow
+//! - `set_up` and `start` begin a rotation: every counter is at its preset with no overflow
 //!   pending before the first one starts, and all start as close together as the hardware allows.
-//! - [`stop`], [`read`] and [`clear`] end it.
+//! - `stop`, [`read`] and `clear` end it.
 //! - On an overflow: [`hold`]; then for each counter [`overflowed`] and, if it has overflowed,
 //!   [`reload`]; then [`acknowledge_freeze`], `set_lvtpc_mask`, [`resume`]. The order matters: an
 //!   overflow that comes while LVTPC is masked is lost, so counters start last.
@@ -26,6 +26,7 @@ use crate::registers::intel;
 use crate::registers::netburst::Cccr;
 #[cfg(feature = "legacy")]
 use crate::registers::pentium::{CESR, CESR_HALF, CESR_HALF_MASK};
+use crate::state::ActiveCounters;
 use shared_types::Delivery;
 use zerocopy::FromZeros;
 
@@ -164,18 +165,22 @@ pub(crate) fn enabled_fixed(machine: &mut impl Machine, capabilities: &Capabilit
 const COUNTS: u64 = 3;
 
 /// Prepares every counter and leaves it stopped.
-pub fn set_up(machine: &mut impl Machine, capabilities: &Capabilities, active: &[Active]) {
+pub(crate) fn set_up(
+    machine: &mut impl Machine,
+    capabilities: &Capabilities,
+    active: &ActiveCounters,
+) {
     match capabilities.gate {
         Gate::Global => set_up_gated(machine, capabilities, active),
         #[cfg(feature = "legacy")]
         Gate::Cesr => {
-            for counter in active {
+            for counter in active.get() {
                 write_cesr_half(machine, counter.slot.counter, 0);
                 reload(machine, capabilities, counter);
             }
         }
         _ => {
-            for counter in active {
+            for counter in active.get() {
                 for register in counter.slot.upstream() {
                     machine.write_msr(register.msr, register.value.into());
                 }
@@ -188,37 +193,44 @@ pub fn set_up(machine: &mut impl Machine, capabilities: &Capabilities, active: &
 
 /// If the global control register keeps counters stopped, selects can have their own enable bit set
 /// at once.
-fn set_up_gated(machine: &mut impl Machine, capabilities: &Capabilities, active: &[Active]) {
-    let bits = bits(active);
-    modify(machine, capabilities.global.control, bits, 0);
-    for counter in active {
+fn set_up_gated(machine: &mut impl Machine, capabilities: &Capabilities, active: &ActiveCounters) {
+    modify(machine, capabilities.global.control, active.bits(), 0);
+    let (mut mask, mut fixed) = (0, 0);
+    for counter in active.get() {
         let slot = &counter.slot;
-        if slot.select_msr != 0 {
+        if slot.select_msr == 0 {
+            mask |= slot.fixed_control();
+            fixed |= slot.select;
+        } else {
             machine.write_msr(slot.select_msr, slot.select | capabilities.enable);
         }
         machine.write_msr(slot.write_msr, counter.preset);
     }
-    write_fixed_control(machine, active, true);
-    acknowledge(machine, capabilities, bits);
+    modify_if_any(machine, intel::IA32_FIXED_CTR_CTRL, mask, fixed);
+    acknowledge(machine, capabilities, active.bits());
 }
 
 /// Starts every counter.
-pub fn start(machine: &mut impl Machine, capabilities: &Capabilities, active: &[Active]) {
+pub(crate) fn start(
+    machine: &mut impl Machine,
+    capabilities: &Capabilities,
+    active: &ActiveCounters,
+) {
     match capabilities.gate {
-        Gate::Global => modify(machine, capabilities.global.control, 0, bits(active)),
+        Gate::Global => modify(machine, capabilities.global.control, 0, active.bits()),
         #[cfg(feature = "legacy")]
         Gate::First => {
-            let select = first_select(active) | capabilities.enable;
+            let select = first_select(active.get()) | capabilities.enable;
             machine.write_msr(capabilities.layout.select, select);
         }
         #[cfg(feature = "legacy")]
         Gate::Cesr => {
-            for counter in active {
+            for counter in active.get() {
                 write_cesr_half(machine, counter.slot.counter, counter.slot.select);
             }
         }
         Gate::Each => {
-            for counter in active {
+            for counter in active.get() {
                 start_one(machine, capabilities, counter);
             }
         }
@@ -226,19 +238,23 @@ pub fn start(machine: &mut impl Machine, capabilities: &Capabilities, active: &[
 }
 
 /// Stops every counter; their values are kept.
-pub fn stop(machine: &mut impl Machine, capabilities: &Capabilities, active: &[Active]) {
+pub(crate) fn stop(
+    machine: &mut impl Machine,
+    capabilities: &Capabilities,
+    active: &ActiveCounters,
+) {
     match capabilities.gate {
-        Gate::Global => modify(machine, capabilities.global.control, bits(active), 0),
+        Gate::Global => modify(machine, capabilities.global.control, active.bits(), 0),
         #[cfg(feature = "legacy")]
-        Gate::First => machine.write_msr(capabilities.layout.select, first_select(active)),
+        Gate::First => machine.write_msr(capabilities.layout.select, first_select(active.get())),
         #[cfg(feature = "legacy")]
         Gate::Cesr => {
-            for counter in active {
+            for counter in active.get() {
                 write_cesr_half(machine, counter.slot.counter, 0);
             }
         }
         Gate::Each => {
-            for counter in active {
+            for counter in active.get() {
                 stop_one(machine, counter);
             }
         }
@@ -246,7 +262,11 @@ pub fn stop(machine: &mut impl Machine, capabilities: &Capabilities, active: &[A
 }
 
 /// Clears every bit that the session set in a select. The counters must already be stopped.
-pub fn clear(machine: &mut impl Machine, capabilities: &Capabilities, active: &[Active]) {
+pub(crate) fn clear(
+    machine: &mut impl Machine,
+    capabilities: &Capabilities,
+    active: &ActiveCounters,
+) {
     match capabilities.gate {
         #[cfg(feature = "legacy")]
         Gate::Cesr => return,
@@ -254,8 +274,11 @@ pub fn clear(machine: &mut impl Machine, capabilities: &Capabilities, active: &[
         Gate::First => machine.write_msr(capabilities.layout.select, 0),
         Gate::Each | Gate::Global => {}
     }
-    for slot in active.iter().map(|counter| &counter.slot) {
-        if slot.select_msr != 0 {
+    let mut fixed = 0;
+    for slot in active.get().iter().map(|counter| &counter.slot) {
+        if slot.select_msr == 0 {
+            fixed |= slot.fixed_control();
+        } else {
             machine.write_msr(slot.select_msr, capabilities.off);
         }
         if capabilities.gate == Gate::Each {
@@ -265,8 +288,8 @@ pub fn clear(machine: &mut impl Machine, capabilities: &Capabilities, active: &[
         }
     }
     if capabilities.gate == Gate::Global {
-        write_fixed_control(machine, active, false);
-        acknowledge(machine, capabilities, bits(active));
+        modify_if_any(machine, intel::IA32_FIXED_CTR_CTRL, fixed, 0);
+        acknowledge(machine, capabilities, active.bits());
     }
 }
 
@@ -475,13 +498,6 @@ fn each(counters: u64) -> impl Iterator<Item = Counter> {
     })
 }
 
-#[inline]
-fn bits(active: &[Active]) -> u64 {
-    active
-        .iter()
-        .fold(0, |bits, counter| bits | counter.slot.bit())
-}
-
 /// PerfEvtSel0's value without EN: the select of counter 0, or one that counts nothing if counter 0
 /// is free.
 #[cfg(feature = "legacy")]
@@ -498,22 +514,15 @@ fn write_cesr_half(machine: &mut impl Machine, counter: Counter, half: u64) {
     modify(machine, CESR, CESR_HALF_MASK << shift, half << shift);
 }
 
-fn write_fixed_control(machine: &mut impl Machine, active: &[Active], on: bool) {
-    let (mut mask, mut bits) = (0, 0);
-    for slot in active.iter().map(|counter| &counter.slot) {
-        if slot.select_msr == 0 {
-            mask |= slot.fixed_control();
-            bits |= slot.select;
-        }
-    }
-    if mask != 0 {
-        let bits = if on { bits } else { 0 };
-        modify(machine, intel::IA32_FIXED_CTR_CTRL, mask, bits);
-    }
-}
-
 /// Read-modify-write: clears `mask`, then sets `bits`.
 fn modify(machine: &mut impl Machine, msr: u32, mask: u64, bits: u64) {
     let value = machine.read_msr(msr);
     machine.write_msr(msr, value & !mask | bits);
+}
+
+/// [`modify`], unless there is nothing to change.
+fn modify_if_any(machine: &mut impl Machine, msr: u32, mask: u64, bits: u64) {
+    if mask != 0 {
+        modify(machine, msr, mask, bits);
+    }
 }

@@ -206,47 +206,55 @@ impl KindProgram {
 
     /// The slots of one rotation.
     pub(crate) fn rotation(&self, rotation: u16) -> impl Iterator<Item = &Slot> {
-        let at = |next: u16| self.slots.get(usize::from(next.checked_sub(1)?));
-        let list = move |first: u16| core::iter::successors(at(first), move |slot| at(slot.next));
-        let first = self.first.get(usize::from(rotation)).copied();
-        list(self.every)
-            .chain(list(first.unwrap_or(0)))
-            .take(MAX_COUNTERS)
+        let mut own = self.first.get(usize::from(rotation)).copied().unwrap_or(0);
+        let mut next = self.every;
+        let slots = core::iter::from_fn(move || {
+            if next == 0 {
+                next = core::mem::take(&mut own);
+            }
+            let slot = self.slots.get(usize::from(next).checked_sub(1)?)?;
+            next = slot.next;
+            Some(slot)
+        });
+        slots.take(MAX_COUNTERS)
     }
 }
 
 impl Slot {
     /// A slot on a counter of this processor.
+    #[inline]
     #[must_use]
     pub fn new(capabilities: &Capabilities, counter: Counter, encoding: &Encoding) -> Self {
         let index = u32::from(counter.index());
         let layout = &capabilities.layout;
-        let at = |base: u32| base + index * layout.stride;
-        let slot = Self {
-            select: encoding.select,
+        let blank = Self {
             upstream: encoding.upstream,
-            select_msr: capabilities.select_msr(counter),
-            write_msr: capabilities.write_msr(counter),
+            counter,
+            seat: Seat::Counter,
+            ..Self::new_zeroed()
+        };
+        if counter.is_fixed() {
+            return Self {
+                select: encoding.select << fixed_shift(counter),
+                write_msr: intel::IA32_FIXED_CTR0 + index,
+                pmc: intel::RDPMC_FIXED | index,
+                width: capabilities.fixed_width,
+                ..blank
+            };
+        }
+        let distance = index * layout.stride;
+        Self {
+            select: encoding.select,
+            select_msr: layout.select + distance,
+            write_msr: layout.counter_write + distance,
             read_msr: if reads_by_msr(capabilities, counter) {
-                at(layout.counter)
+                layout.counter + distance
             } else {
                 0
             },
             pmc: index,
-            counter,
-            width: capabilities.width_of(counter),
-            seat: Seat::Counter,
-            ..Self::new_zeroed()
-        };
-        if !counter.is_fixed() {
-            return slot;
-        }
-        Self {
-            select: encoding.select << fixed_shift(counter),
-            select_msr: 0,
-            read_msr: 0,
-            pmc: intel::RDPMC_FIXED | index,
-            ..slot
+            width: capabilities.width,
+            ..blank
         }
     }
 

@@ -60,8 +60,8 @@ impl<M: Machine> Local<'_, M> {
             };
             state.active.add(slot, from);
         }
-        pmu::set_up(self.machine, &state.capabilities, state.active.get());
-        pmu::start(self.machine, &state.capabilities, state.active.get());
+        pmu::set_up(self.machine, &state.capabilities, &state.active);
+        pmu::start(self.machine, &state.capabilities, &state.active);
         state.phase = Phase::Proving;
     }
 
@@ -83,13 +83,12 @@ impl<M: Machine> Local<'_, M> {
     pub(crate) fn proof_interrupt(&mut self) {
         let state = &mut *self.state;
         let capabilities = &state.capabilities;
-        let active = state.active.get_mut();
+        let active = &state.active;
         state.proof_interrupts = state.proof_interrupts.saturating_add(1);
         if state.phase == Phase::Proving {
             pmu::stop(self.machine, capabilities, active);
         }
-        let overflows = active.iter().fold(0, |bits, one| bits | one.slot.bit());
-        pmu::acknowledge_freeze(self.machine, capabilities, overflows, 0);
+        pmu::acknowledge_freeze(self.machine, capabilities, active.bits(), 0);
         if state.proof_interrupts >= STORM {
             pmu::set_lvtpc_mask(self.machine, capabilities, true);
             state.storm = true;
@@ -109,10 +108,10 @@ impl<M: Machine> Local<'_, M> {
             return state.proof == Proof::Passed;
         }
         let capabilities = &state.capabilities;
-        let active = state.active.get_mut();
+        let active = &state.active;
         pmu::stop(self.machine, capabilities, active);
         let (mut alive, mut interrupts) = (true, false);
-        for counter in &*active {
+        for counter in active.get() {
             let value = pmu::read(self.machine, counter);
             // A missing counter reads as 0, but a working one may also have been stopped at 0 by
             // its interrupt.

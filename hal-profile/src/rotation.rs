@@ -256,7 +256,7 @@ impl<M: Machine> Local<'_, M> {
         let state = &mut *self.state;
         state.clock.halted = self.machine.timestamp();
         if !state.active.get().is_empty() {
-            pmu::stop(self.machine, &state.capabilities, state.active.get());
+            pmu::stop(self.machine, &state.capabilities, &state.active);
         }
         state.phase = Phase::Halted;
     }
@@ -290,8 +290,8 @@ impl<M: Machine> Local<'_, M> {
             }
             state.active.add(slot, from);
         }
-        let active = state.active.get();
-        if !active.is_empty() {
+        let active = &state.active;
+        if !active.get().is_empty() {
             pmu::set_up(self.machine, &state.capabilities, active);
             pmu::start(self.machine, &state.capabilities, active);
         }
@@ -314,7 +314,7 @@ impl<M: Machine> Local<'_, M> {
                 total.end_rotation(count, ticks);
             }
         }
-        pmu::clear(self.machine, &state.capabilities, state.active.get());
+        pmu::clear(self.machine, &state.capabilities, &state.active);
         state.active.clear();
     }
 

@@ -104,6 +104,14 @@ impl Row {
         text(self.note)
     }
 
+    /// Its event select, if it has one.
+    pub(crate) const fn event_select(&self) -> Option<u64> {
+        match self.select {
+            RowSelect::EventSelect(bits) => Some(bits),
+            _ => None,
+        }
+    }
+
     /// What the processor is programmed to count.
     #[must_use]
     pub const fn select(&self) -> Select {
@@ -158,8 +166,19 @@ enum RowSelect {
 /// Finds a row by number in a table sorted by number.
 #[must_use]
 pub fn find(table: &'static [Row], id: ProfileSource) -> Option<&'static Row> {
-    let at = table.binary_search_by_key(&id.0, |row| row.id.0).ok()?;
-    table.get(at)
+    numbered(table, id.0, |row| row.id.0)
+}
+
+/// Finds an entry by number in a table sorted by number.
+///
+/// Most numbers follow each other. With no gap after it the entry would be as far from the last one
+/// as their numbers are; gaps can only bring it nearer.
+fn numbered<T>(table: &'static [T], id: u32, number: impl Fn(&T) -> u32) -> Option<&'static T> {
+    let last = table.len().checked_sub(1)?;
+    let after = number(table.get(last)?).checked_sub(id)?;
+    let mut rest = table.get(last.saturating_sub(after as usize)..)?.iter();
+    rest.find(|entry| number(entry) >= id)
+        .filter(|entry| number(entry) == id)
 }
 
 /// The intervals that a source accepts: events between two overflows or, for ProfileTime, units of

@@ -201,6 +201,7 @@ impl ActiveCounters {
     }
 
     /// Adds a counter that starts from `preset`.
+    #[inline]
     pub(crate) fn add(&mut self, slot: &Slot, preset: u64) {
         if let Some(counter) = self.counters.get_mut(self.count) {
             counter.slot = *slot;

@@ -11,7 +11,7 @@ use crate::assign::{Assignment, Wanted};
 use crate::capabilities::Capabilities;
 use crate::catalog;
 use crate::counter::Counter;
-use crate::encode::{self, Filter, Register, encode};
+use crate::encode::{self, Encoding, Filter, encode};
 use crate::guard::{DEFAULT_BUDGET, Limits};
 use crate::host::Processors;
 use crate::processor_set::ProcessorSet;
@@ -107,11 +107,17 @@ impl<H: Host> Service<H> {
         let scratch = &mut *self.scratch;
         scratch.program.settings = settings;
         scratch.seen.clear();
-        for index in 0..request.sources as usize {
-            let spec = exchange.element::<Spec>(size_of::<Configure>(), index);
-            let source = resolve(&self.kinds, &spec.unwrap_or_default(), &settings, clock)?;
-            may_count(&source, &settings, rights)?;
-            add_source(scratch, index, source)?;
+        let kernel = may_count_kernel(&settings, rights);
+        let specs = exchange.elements::<Spec>(size_of::<Configure>());
+        for (index, spec) in specs.enumerate() {
+            let Some(source) = scratch.program.sources.get_mut(index) else {
+                break;
+            };
+            resolve(&self.kinds, &spec, &settings, clock, source)?;
+            if let (true, Err(error)) = (source.filter.kernel, kernel) {
+                return Err(refused(error, source.id, 0));
+            }
+            add_source(scratch, index)?;
         }
         make_programs(&self.kinds, scratch, rights.approximate)?;
         branches::make_recordings(&self.kinds, &mut scratch.program, request.branch_filter)
@@ -182,57 +188,53 @@ fn ring_samples(request: &Configure, wanted: &ProcessorSet, processors: usize, c
     samples
 }
 
-/// Resolves a spec, using the boot processor's tables.
+/// Resolves a spec into a source, using the boot processor's tables.
 fn resolve(
     kinds: &Kinds,
     spec: &Spec,
     settings: &Settings,
     clock: Clock,
-) -> Result<Source, Refused> {
+    source: &mut Source,
+) -> Result<(), Refused> {
     let id = spec.source;
     let boot = kinds.boot();
     let boot = boot.ok_or(refused(ErrorCode::SourceUnknown, id, 0))?;
-    let filter = Filter::from_wire(spec.filter).ok_or(refused(ErrorCode::BadFilter, id, 0))?;
-    let wanted_kinds = match spec.kinds {
+    source.id = id;
+    source.raw = spec.raw;
+    source.group = spec.group;
+    source.filter = Filter::from_wire(spec.filter).ok_or(refused(ErrorCode::BadFilter, id, 0))?;
+    source.kinds = match spec.kinds {
         0 => u16::MAX,
         some => some,
     };
-    let timer = if ProfileSource(id) == ProfileSource::RAW {
+    source.counters = spec.counters;
+    source.timer = false;
+    if ProfileSource(id) == ProfileSource::RAW {
         if spec.counters == 0 {
             return Err(bad_value(offset_of!(Spec, counters), 0));
         }
-        false
-    } else if spec.raw != 0 {
-        return Err(bad_value(offset_of!(Spec, raw), spec.raw));
-    } else if spec.counters != 0 {
-        return Err(bad_value(offset_of!(Spec, counters), spec.counters.into()));
     } else {
+        if spec.raw != 0 {
+            return Err(bad_value(offset_of!(Spec, raw), spec.raw));
+        }
+        if spec.counters != 0 {
+            return Err(bad_value(offset_of!(Spec, counters), spec.counters.into()));
+        }
+        source.counters = ANY;
         // `want` finds out whether the machine has the source.
-        ProfileSource(id) == ProfileSource::TIME && !settings.samples
-    };
-    let mut interval = used_interval(ProfileSource(id), spec.interval, timer, clock);
-    if ProfileSource(id) == ProfileSource::TIME && !timer {
+        source.timer = ProfileSource(id) == ProfileSource::TIME && !settings.samples;
+    }
+    source.interval = used_interval(ProfileSource(id), spec.interval, source.timer, clock);
+    if ProfileSource(id) == ProfileSource::TIME && !source.timer {
         let (_, _, flag) = sampled_time(boot, kinds.taken(kinds.kind_of(0)))
             .map_err(|error| refused(error, id, 0))?;
-        interval.flags |= flag;
+        source.interval.flags |= flag;
     }
     if spec.flags & !Spec::ALONE != 0 {
         return Err(bad_value(offset_of!(Spec, flags), spec.flags.into()));
     }
-    Ok(Source {
-        id,
-        raw: spec.raw,
-        counters: match spec.counters {
-            0 => ANY,
-            some => some,
-        },
-        kinds: wanted_kinds,
-        alone: spec.flags & Spec::ALONE != 0,
-        filter,
-        group: spec.group,
-        timer,
-        interval,
-    })
+    source.alone = spec.flags & Spec::ALONE != 0;
+    Ok(())
 }
 
 /// The refusal of an invalid field of a spec, named by its offset.
@@ -273,24 +275,25 @@ fn raw_event(family: Option<Family>, source: &Source) -> Result<RawEvent, RawErr
     Ok(event)
 }
 
-/// Checks that the client may count the source: kernel mode needs a session that was opened for it,
-/// and kernel addresses also need a privilege.
-fn may_count(source: &Source, settings: &Settings, rights: Rights) -> Result<(), Refused> {
-    if !source.filter.kernel {
-        return Ok(());
-    }
-    if !rights.kernel {
-        return Err(refused(ErrorCode::KernelNotGranted, source.id, 0));
-    }
+/// Whether the client may count kernel mode: this needs a session that was opened for it, and
+/// kernel addresses also need a privilege.
+fn may_count_kernel(settings: &Settings, rights: Rights) -> Result<(), ErrorCode> {
     let shows_addresses = settings.samples && !settings.no_address;
-    if shows_addresses && !rights.kernel_addresses {
-        return Err(refused(ErrorCode::KernelAddressesNotGranted, source.id, 0));
+    if !rights.kernel {
+        Err(ErrorCode::KernelNotGranted)
+    } else if shows_addresses && !rights.kernel_addresses {
+        Err(ErrorCode::KernelAddressesNotGranted)
+    } else {
+        Ok(())
     }
-    Ok(())
 }
 
-fn add_source(scratch: &mut Scratch, index: usize, source: Source) -> Result<(), Refused> {
+/// Adds a source that has been resolved to the session, if the session does not have it yet.
+fn add_source(scratch: &mut Scratch, index: usize) -> Result<(), Refused> {
     let Scratch { program, seen, .. } = scratch;
+    let Some(source) = program.sources.get(index) else {
+        return Ok(());
+    };
     let key = u64::from(source.id) << 2
         ^ source.raw << 34
         ^ u64::from(source.filter.user)
@@ -306,11 +309,8 @@ fn add_source(scratch: &mut Scratch, index: usize, source: Source) -> Result<(),
     if earlier.is_some() {
         return Err(refused(ErrorCode::SourceDuplicate, source.id, 0));
     }
-    if let Some(entry) = program.sources.get_mut(index) {
-        *entry = source;
-        program.settings.count = index + 1;
-        program.settings.timers |= source.timer;
-    }
+    program.settings.count = index + 1;
+    program.settings.timers |= source.timer;
     Ok(())
 }
 
@@ -344,35 +344,30 @@ pub(super) fn sampled_time(
 /// steps of the timer.
 fn used_interval(id: ProfileSource, requested: u64, timer: bool, clock: Clock) -> UsedInterval {
     let limits = limits(id);
-    let (min, max) = (u64::from(limits.min), u64::from(limits.max));
-    let wanted = if requested == 0 {
-        limits.default.into()
-    } else {
-        requested
+    let mut used = UsedInterval {
+        source: id.0,
+        flags: 0,
+        requested,
+        used: limits.default.into(),
+        events: limits.default.into(),
     };
-    let mut used = wanted.clamp(min, max);
-    let flags = if used == wanted {
-        0
-    } else {
-        UsedInterval::CLAMPED
-    };
-    let mut events = used;
+    if requested != 0 {
+        used.used = requested.clamp(limits.min.into(), limits.max.into());
+        used.events = used.used;
+        if used.used != requested {
+            used.flags = UsedInterval::CLAMPED;
+        }
+    }
     if id == ProfileSource::TIME {
         if timer {
             let step = u64::from(clock.resolution.max(1));
-            used = used.div_ceil(step) * step;
-            events = used;
+            used.used = used.used.div_ceil(step) * step;
+            used.events = used.used;
         } else {
-            events = ticks(used, clock.frequency);
+            used.events = ticks(used.used, clock.frequency);
         }
     }
-    UsedInterval {
-        source: id.0,
-        flags,
-        requested,
-        used,
-        events,
-    }
+    used
 }
 
 impl Program {
@@ -606,14 +601,21 @@ fn want(
     }
     wanted.filter = source.filter;
     wanted.alone = source.alone;
-    wanted.candidates = candidates(terms, &select, counters, fixed);
-    let select = general_select(&select).unwrap_or(select);
+    wanted.candidates = match select {
+        Select::EventSelect(_) => [event_candidates(terms, counters, fixed), 0],
+        _ => candidates(terms, &select, counters, fixed),
+    };
     let [even, odd] = &mut wanted.encodings;
-    *even = encode(found, &select, 0, source.filter, settings.samples);
-    if let Select::NetBurst(_) = select {
-        *odd = encode(found, &select, 1, source.filter, settings.samples);
+    (*even, *odd) = (Encoding::default(), Encoding::default());
+    if let Some(event) = event_select(&select) {
+        even.select = encode::event_select(event, source.filter, settings.samples);
     } else {
-        odd.upstream = [Register::default(); 3];
+        for (side, encoding) in (0..).zip([even, odd]) {
+            // A logical processor of two has one side only.
+            if wanted.candidates.get(usize::from(side)) != Some(&0) {
+                *encoding = encode(found, &select, side, source.filter, settings.samples);
+            }
+        }
     }
     if wanted.candidates == [0, 0] {
         return Err(without_counter(&select, settings));
@@ -622,25 +624,27 @@ fn want(
 }
 
 fn without_counter(select: &Select, settings: &Settings) -> ErrorCode {
-    match select {
+    let only_fixed = matches!(select, Select::Fixed(_)) && event_select(select).is_none();
+    match only_fixed {
         _ if settings.by_thread => ErrorCode::NotByThread,
-        Select::Fixed(_) if settings.no_address => ErrorCode::SamplingUnavailable,
-        Select::Fixed(_) => ErrorCode::FixedCounterTaken,
-        _ => ErrorCode::SourceNotSupported,
+        true if settings.no_address => ErrorCode::SamplingUnavailable,
+        true => ErrorCode::FixedCounterTaken,
+        false => ErrorCode::SourceNotSupported,
     }
 }
 
 /// Event selects that count the same as a fixed counter: instructions retired and core cycles.
 /// Reference cycles have none, because event 3C/01 counts a different clock on some processors.
-const GENERAL_TWINS: [(u8, u64); 2] = [(0, 0x00C0), (1, 0x003C)];
+const GENERAL_TWINS: [u64; 2] = [0x00C0, 0x003C];
 
-/// The event select that counts the same as a fixed counter.
-fn general_select(select: &Select) -> Option<Select> {
-    let Select::Fixed(index) = select else {
-        return None;
-    };
-    let twin = GENERAL_TWINS.iter().find(|(fixed, _)| fixed == index);
-    twin.map(|(_, event)| Select::EventSelect(*event))
+/// The event select that counts it on a general counter, if there is one; for a fixed counter, that
+/// of its twin.
+fn event_select(select: &Select) -> Option<u64> {
+    match *select {
+        Select::EventSelect(event) => Some(event),
+        Select::Fixed(index) => GENERAL_TWINS.get(usize::from(index)).copied(),
+        _ => None,
+    }
 }
 
 /// The general and the fixed counters of a kind of processor that a session may take. The HAL's
@@ -673,13 +677,11 @@ fn candidates(
     let free = terms.fixed;
     match select {
         Select::None => [0; 2],
-        Select::EventSelect(_) => [u64::from(general) | u64::from(fixed & free) << 32, 0],
+        Select::EventSelect(_) => [event_candidates(terms, counters, fixed), 0],
         Select::Cesr { .. } => [general.into(), 0],
         // The fixed counter belongs to another owner or is not reserved: a general counter counts
         // the same.
-        Select::Fixed(index)
-            if free >> (index % 32) & 1 == 0 && general_select(select).is_some() =>
-        {
+        Select::Fixed(index) if free >> (index % 32) & 1 == 0 && event_select(select).is_some() => {
             [terms.general.into(), 0]
         }
         Select::Fixed(index) => [u64::from(free & 1 << (index % 32)) << 32, 0],
@@ -697,6 +699,12 @@ fn candidates(
     }
 }
 
+/// The counters that can count an event select.
+#[inline]
+fn event_candidates(terms: &Terms<'_>, counters: CounterSet, fixed: CounterSet) -> u64 {
+    u64::from(counters & terms.general) | u64::from(fixed & terms.fixed) << 32
+}
+
 /// Encodes the slot of every source that was assigned a counter.
 fn fill(
     found: &Capabilities,
@@ -710,30 +718,32 @@ fn fill(
     made.rotations = assignment.rotations();
     made.counters = 0;
     for (index, (slot, source)) in made.slots.iter_mut().zip(sources).enumerate() {
-        let period = if settings.samples {
-            source.interval.events
-        } else {
-            0
-        };
         let Some((wanted, assigned)) = assignment.assigned(index) else {
             continue;
         };
         let counter = assigned.counter;
         let [even, odd] = &wanted.encodings;
-        *slot = if counter.is_fixed() {
-            Slot::new(
-                found,
-                counter,
-                &encode::fixed(wanted.filter, settings.samples),
-            )
+        let fixed;
+        let encoding = if counter.is_fixed() {
+            fixed = encode::fixed(wanted.filter, settings.samples);
+            &fixed
+        } else if assigned.side == 0 {
+            even
         } else {
-            Slot::new(found, counter, if assigned.side == 0 { even } else { odd })
+            odd
         };
-        slot.interrupts = settings.samples;
-        slot.period = period;
-        slot.source = index as u16;
-        slot.rotation = assigned.rotation;
-        slot.next = assigned.next;
+        *slot = Slot {
+            interrupts: settings.samples,
+            period: if settings.samples {
+                source.interval.events
+            } else {
+                0
+            },
+            source: index as u16,
+            rotation: assigned.rotation,
+            next: assigned.next,
+            ..Slot::new(found, counter, encoding)
+        };
         made.counters |= counter.global_bit();
     }
 }

@@ -140,13 +140,11 @@ impl<'a> Exchange<'a> {
             })
     }
 
-    /// Element `index` of the array of `T` that follows a head of `head` bytes.
-    pub(super) fn element<T: FromBytes>(&self, head: usize, index: usize) -> Option<T> {
-        let at = head.checked_add(index.checked_mul(size_of::<T>())?)?;
-        let request = self.buffer.get(..self.input)?;
-        T::read_from_prefix(request.get(at..)?)
-            .ok()
-            .map(|(value, _)| value)
+    /// The list of `T` that follows the first `head` bytes of the request.
+    pub(super) fn elements<T: FromBytes>(&self, head: usize) -> impl Iterator<Item = T> {
+        let list = self.buffer.get(head..self.input).unwrap_or_default();
+        list.chunks_exact(size_of::<T>())
+            .filter_map(|bytes| T::read_from_bytes(bytes).ok())
     }
 
     /// Length of the request, in bytes.

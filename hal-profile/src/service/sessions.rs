@@ -15,6 +15,7 @@ use shared_types::request::session::{
 };
 use shared_types::request::source::APPROXIMATE;
 use shared_types::{ErrorCode, ReplyHeader};
+use zerocopy::IntoBytes;
 
 /// Offset of the padding in a SET_INTERVAL request.
 const PADDING: usize =
@@ -103,9 +104,11 @@ impl<H: Host> Service<H> {
                 ring_samples: program.settings.ring_samples,
             },
         );
-        for (index, source) in program.sources().iter().enumerate() {
-            let at = size_of::<Configured>() + index * size_of::<UsedInterval>();
-            exchange.put(at, &source.interval);
+        let (intervals, _) = exchange
+            .tail(size_of::<Configured>())
+            .as_chunks_mut::<{ size_of::<UsedInterval>() }>();
+        for (interval, source) in intervals.iter_mut().zip(program.sources()) {
+            interval.copy_from_slice(source.interval.as_bytes());
         }
         Ok(length)
     }

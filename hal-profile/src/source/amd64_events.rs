@@ -3,9 +3,15 @@
 //! The codes are those of the HAL's Amd64 table. Later families gave many of them another meaning,
 //! or none. The name of an event never depends on its unit mask.
 
+use zerocopy::FromZeros;
+
 /// AMD's processors, grouped by event list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, FromZeros)]
+#[repr(u8)]
 pub enum AmdGeneration {
+    /// None of those below: what its events mean is not known.
+    #[default]
+    Unknown = 0,
     /// Family 0Fh.
     K8,
     /// Family 10h.
@@ -30,8 +36,6 @@ pub enum AmdGeneration {
     Zen4,
     /// Family 1Ah models 00h to 2Fh, 40h to 4Fh and 60h to 7Fh.
     Zen5,
-    /// None of these: what its events mean is not known.
-    Unknown,
 }
 
 impl AmdGeneration {
@@ -149,7 +153,7 @@ pub fn verdict(event: u16) -> Option<&'static str> {
 pub fn mask_selects_nothing(generation: AmdGeneration, event: u16, unit_mask: u8) -> bool {
     NOTHING
         .iter()
-        .any(|&(code, mask, on)| (code, mask) == (event, unit_mask) && on.contains(&generation))
+        .any(|&(code, mask, on)| code == event && mask == unit_mask && on.contains(&generation))
 }
 
 /// Event, unit mask and the generations on which that combination counts nothing.

@@ -6,7 +6,7 @@
 
 use shared_types::ProfileSource;
 
-use super::{CounterSet, Fit, NO_COUNTER, NetBurstSelect, Row, RowSelect, Upstream};
+use super::{CounterSet, Fit, NO_COUNTER, NetBurstSelect, Row, RowSelect, Upstream, numbered};
 
 /// ESCR bits 30:25: event select.
 pub const EVENT_SELECT: u32 = 0x3F << 25;
@@ -119,10 +119,7 @@ pub fn own_rows(model: u32) -> impl Iterator<Item = &'static Row> {
 /// Finds a row of [`own_rows`] by number.
 #[must_use]
 pub fn own_row(model: u32, id: ProfileSource) -> Option<&'static Row> {
-    let at = OWN
-        .binary_search_by_key(&id.0, |event| event.row.id.0)
-        .ok()?;
-    let event = OWN.get(at)?;
+    let event = numbered(OWN, id.0, |event| event.row.id.0)?;
     (u32::from(event.first_model) <= model).then_some(&event.row)
 }
 

@@ -61,15 +61,17 @@ const THREAD_MOST: u64 = 100_000;
 /// branches count as one more sample.
 const EACH_PROCESSOR: u64 = 400;
 const EACH_SAMPLE: u64 = 60;
-/// Additional instructions for each source of the session: each is looked up and encoded for each
-/// kind of processor, and an assignment is searched for NetBurst's.
-const EACH_SOURCE_CONFIGURED: u64 = 1_700;
+/// Additional instructions for each source of the session, which three kinds of list need: more than
+/// 160 sources; many whose neighbours need different counters, so that each looks for room from the
+/// first rotation on; and all sources of two logical processors of NetBurst, for each of which an
+/// assignment is searched.
+const EACH_SOURCE_CONFIGURED: u64 = 400;
 /// The most instructions of a request on each processor, in all its DPCs there, for any number of
 /// sources.
 pub const PROCESSOR_MOST: u64 = 3_000;
 /// Additional instructions of START there if all counters are in use: each is tested, then set up
 /// again for the session.
-pub const ALL_COUNTERS: u64 = 1_700;
+pub const ALL_COUNTERS: u64 = 700;
 /// Additional instructions there for interrupts that a request lets in, and what they have lost.
 const LET_IN: u64 = 1_000;
 /// Additional instructions there if START's self-test is repeated because an interrupt was late.

@@ -19,6 +19,11 @@ const SYS: &str = concat!(
 );
 const PLAIN: u64 = 120;
 const GROUPS: u64 = 50;
+/// As many as a request can carry.
+const FULL: u64 = 256;
+/// Instructions of CONFIGURE for any of these but a full list, on two processors, and for that.
+const MOST: u64 = 100_800;
+const MOST_FULL: u64 = 165_000;
 
 /// Instructions retired, with one unit mask after the other.
 fn raw(number: u64) -> Spec {
@@ -28,16 +33,16 @@ fn raw(number: u64) -> Spec {
     }
 }
 
-fn plain_sources() -> Vec<Spec> {
-    (0..PLAIN).map(raw).collect()
+fn plain_sources(count: u64) -> Vec<Spec> {
+    (0..count).map(raw).collect()
 }
 
-fn groups_of_one() -> Vec<Spec> {
+fn groups_of_one(count: u64) -> Vec<Spec> {
     let grouped = |number| Spec {
         group: number as u16 + 1,
         ..raw(number)
     };
-    (0..GROUPS).map(grouped).collect()
+    (0..count).map(grouped).collect()
 }
 
 struct Asking {
@@ -153,8 +158,8 @@ fn what_requests_take() {
             .and_then(|all| asking.live(0, &all))
             .and_then(|_| asking.live(0, &[2, 6].map(spec)))
             .and_then(|_| asking.live(session::SAMPLE, &[2].map(spec)))
-            .and_then(|_| asking.live(0, &plain_sources()))
-            .and_then(|_| asking.live(0, &groups_of_one()));
+            .and_then(|_| asking.live(0, &plain_sources(PLAIN)))
+            .and_then(|_| asking.live(0, &groups_of_one(GROUPS)));
         if let Err(violation) = asked {
             over.push(format!("{}: {violation}", model.name));
         }
@@ -175,20 +180,46 @@ fn what_requests_take() {
     assert!(over.is_empty(), "{}", over.join("\n"));
 }
 
-/// The shipped driver, on two processors: 100,000 instructions and 400 for each processor, plus
-/// what family 15h takes in addition.
+/// The shipped driver, on two processors: 100,000 instructions and 400 for each processor.
 #[test]
 fn many_sources_take_no_more_than_few() {
-    const MOST: u64 = 106_000;
+    let Some(file) = driver::file() else { return };
+    for model in MODELS {
+        for (specs, most) in [
+            (plain_sources(PLAIN), MOST),
+            (groups_of_one(GROUPS), MOST),
+            (plain_sources(FULL), MOST_FULL),
+            (groups_of_one(FULL), MOST_FULL),
+        ] {
+            let mut asking = Asking::new(&file, model.name);
+            let lived = asking.live(0, &specs);
+            lived.unwrap_or_else(|violation| panic!("{}: {violation}", model.name));
+            let took = asking.device.machine.budget.most[&session::CONFIGURE.0].thread;
+            println!("{:12} {} {took}", model.name, specs.len());
+            assert!(took <= most, "{}, {}: {took}", model.name, specs.len());
+        }
+    }
+}
+
+/// Every source that a model has, on the shipped driver. Two logical processors of NetBurst are two
+/// kinds, and an assignment is searched for each.
+#[test]
+fn all_sources_take_no_more_than_few() {
+    const TWO_SEARCHES: u64 = 15_000;
     let Some(file) = driver::file() else { return };
     for model in MODELS {
         let mut asking = Asking::new(&file, model.name);
-        for specs in [plain_sources(), groups_of_one()] {
-            let lived = asking.live(0, &specs);
-            lived.unwrap_or_else(|violation| panic!("{}: {violation}", model.name));
-        }
+        let lived = asking
+            .all_sources()
+            .and_then(|specs| asking.live(0, &specs));
+        lived.unwrap_or_else(|violation| panic!("{}: {violation}", model.name));
         let took = asking.device.machine.budget.most[&session::CONFIGURE.0].thread;
-        assert!(took <= MOST, "{}: {took}", model.name);
+        let most = match model.name {
+            "pentium4-ht" => MOST + TWO_SEARCHES,
+            _ => MOST,
+        };
+        println!("{:12} {took}", model.name);
+        assert!(took <= most, "{}: {took}", model.name);
     }
 }
 
@@ -199,7 +230,7 @@ fn many_sources_on_every_model() {
     };
     let (mut over, mut configured) = (Vec::new(), 0);
     for model in MODELS {
-        for specs in [plain_sources(), groups_of_one()] {
+        for specs in [plain_sources(PLAIN), groups_of_one(GROUPS)] {
             match Asking::new(&file, model.name).live(0, &specs) {
                 Ok(done) => configured += u32::from(done),
                 Err(violation) => {
