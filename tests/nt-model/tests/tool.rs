@@ -96,6 +96,10 @@ fn recorded(file: &Path) -> (Recording, Vec<Sample>) {
     recording.metadata.machine.clear();
     recording.metadata.began = 0;
     recording.metadata.origin.clear();
+    // Of the origin, and so of the time.
+    for module in &mut recording.modules {
+        module.seal = None;
+    }
     let first = samples.iter().map(|sample| sample.timestamp).min();
     for sample in &mut samples {
         sample.timestamp -= first.unwrap_or(0);
