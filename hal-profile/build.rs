@@ -294,7 +294,10 @@ fn amd64_nothing(meanings: &[Record]) -> Vec<String> {
                 .split(';')
                 .map(|name| format!("AmdGeneration::{name}"))
                 .collect();
-            format!("({event:#04x}, {mask:#x}, &[{}])", generations.join(", "))
+            format!(
+                "nothing({event:#04x}, {mask:#x}, &[{}])",
+                generations.join(", ")
+            )
         })
         .collect()
 }

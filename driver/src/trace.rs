@@ -1,5 +1,5 @@
-//! Recent events: a ring of entries that a debugger shows (`!halprof_trace`), and refused requests
-//! in the debug output.
+//! What the driver did lately: a ring of entries that a debugger shows (`!halprof_trace`), and
+//! refused requests in the debug output.
 //!
 //! Only atomics are used, so entries can be added at any IRQL.
 

@@ -30,6 +30,8 @@ const EVENTS_SHOWN = 16;
 const RING = { produced: 0, consumed: 8, slots: 16 };
 // The words of the ring of events: hal-profile/src/events.rs.
 const EVENT_RING = { produced: 0, lost: 1, consumed: 8, slots: 16 };
+// An event's flag: the beginning of its name was cut off (shared-types/src/event.rs).
+const EVENT_CUT = 1;
 // Bytes of a branch; those of all slots stand behind the slots.
 const BRANCH_SIZE = 24;
 // A counter's number: hal-profile/src/counter.rs.
@@ -853,18 +855,28 @@ function showEvents(reader, most) {
 function event(reader, one, isWaiting) {
     const kind = name(NAMES["shared_types::event::EventKind"], reader.number(one, "kind"));
     const process = reader.number(one, "process");
-    const units = reader.field(one, "name");
-    const length = reader.count(one, "name_units", size(units) / 2);
     const meaning = EVENTS[kind] === undefined ? "" : EVENTS[kind]({
         subject: reader.number(one, "subject"),
         start: reader.wide(one, "start"),
         amount: reader.wide(one, "amount"),
-        name: String.fromCharCode(...reader.memory(units.targetLocation, length, 2)),
+        name: eventName(reader, one),
     });
     return `  ${decimal(reader.wide(one, "timestamp"))}  ${kind}` +
         (process === 0 ? "" : ` (process ${process})`) +
         (meaning === "" ? "" : `: ${meaning}`) +
         (isWaiting ? "" : ", drained");
+}
+
+// An image's path, of which only printable ASCII is shown as it is: anybody may name a file.
+function eventName(reader, one) {
+    const units = reader.field(one, "name");
+    const length = reader.count(one, "name_units", size(units) / 2);
+    const shown = reader.memory(units.targetLocation, length, 2).map((unit) =>
+        (unit >= 0x20 && unit < 0x7f
+            ? String.fromCharCode(unit)
+            : "\\u" + ("000" + unit.toString(16)).slice(-4)));
+    const isCut = (reader.number(one, "flags") & EVENT_CUT) !== 0;
+    return length === 0 ? "unnamed image" : (isCut ? "..." : "") + shown.join("");
 }
 
 // The highest power of two that is not above `limit`.

@@ -21,6 +21,9 @@ const SEARCH_STEPS: u32 = 100;
 /// run several.
 const STEPS_OF_ONE: u32 = 40;
 
+/// How many sets of candidates [`Assignment::last`] remembers; a power of two.
+const LAST: usize = 8;
+
 /// The rotation number of a source that runs in every rotation.
 pub(crate) const EVERY_ROTATION: u16 = Placement::EVERY_TURN;
 
@@ -72,9 +75,9 @@ pub struct Assignment {
     /// The first source of those that run in every rotation, as its index plus 1.
     every: u16,
     steps: u32,
-    /// The candidates of the source placed last, and its rotation: no earlier rotation has room for
-    /// another source with the same candidates.
-    last: ([u64; 2], u16),
+    /// Candidates of sources that were placed, and the rotation of the last of them, at
+    /// [`place`]: no earlier rotation has room for another source with the same candidates.
+    last: [([u64; 2], u16); LAST],
 }
 
 /// What the sources of one rotation take.
@@ -108,7 +111,7 @@ impl Assignment {
         self.rotations = 0;
         self.every = 0;
         self.steps = SEARCH_STEPS;
-        self.last = ([0; 2], 0);
+        self.last = [([0; 2], 0); LAST];
     }
 
     /// The requirements of a source, to be filled in before [`Self::take`].
@@ -238,9 +241,10 @@ impl Assignment {
         } else {
             self.unit(index)
         };
-        let mut rotation = match self.last {
+        let last = place(candidates);
+        let mut rotation = match self.last.get(last) {
             _ if alone => self.rotations,
-            (same, rotation) if single && same == candidates => rotation,
+            Some(&(same, rotation)) if single && same == candidates => rotation,
             _ => 0,
         };
         while let Some(turn) = self.turns.get(usize::from(rotation))
@@ -256,8 +260,8 @@ impl Assignment {
             };
             if placed {
                 self.rotations = self.rotations.max(rotation + 1);
-                if plain {
-                    self.last = (candidates, rotation);
+                if let Some(last) = self.last.get_mut(last).filter(|_| plain) {
+                    *last = (candidates, rotation);
                 }
                 return true;
             }
@@ -548,7 +552,7 @@ impl Assignment {
         }
     }
 
-    /// Whether a source wants nothing else in the registers that it shares with those of a rotation.
+    /// Whether a source wants the same as a rotation's in the registers that it shares with them.
     fn agrees(&self, rotation: u16, index: usize, side: u8) -> bool {
         let Some(encoding) = self.encoding(index, side) else {
             return false;
@@ -619,6 +623,12 @@ struct Try {
     used: u64,
     /// The shared registers that they write.
     shared: u64,
+}
+
+/// Where [`Assignment::last`] keeps these candidates: a multiplicative hash.
+const fn place([even, odd]: [u64; 2]) -> usize {
+    let mixed = (even ^ odd.rotate_left(32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (mixed >> (u64::BITS - LAST.ilog2())) as usize
 }
 
 /// Prefers a fixed counter that counts the same event, which leaves the general ones to others.

@@ -191,7 +191,7 @@ pub fn support(capabilities: &Capabilities, row: &Row, approximate: bool) -> Res
 const NOT_DOCUMENTED: &str =
     "counts nothing here: the event of the HAL's row is not documented on this family";
 const NEEDS_A_UNIT_MASK: &str =
-    "counts nothing here: the event needs a unit mask on this family, and the HAL's row has none";
+    "counts nothing here: the unit mask of the HAL's row selects nothing on this family";
 const UNKNOWN_MODEL: &str =
     "this model's events are not known: the HAL's row may count something else than its name";
 

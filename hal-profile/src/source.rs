@@ -169,10 +169,10 @@ pub fn find(table: &'static [Row], id: ProfileSource) -> Option<&'static Row> {
     numbered(table, id.0, |row| row.id.0)
 }
 
-/// Finds an entry by number in a table sorted by number.
+/// Finds an entry by number in a table sorted by number, with no number twice.
 ///
 /// Most numbers follow each other. With no gap after it the entry would be as far from the last one
-/// as their numbers are; gaps can only bring it nearer.
+/// as their numbers are; gaps can only bring it nearer, and each missing number is one more step.
 fn numbered<T>(table: &'static [T], id: u32, number: impl Fn(&T) -> u32) -> Option<&'static T> {
     let last = table.len().checked_sub(1)?;
     let after = number(table.get(last)?).checked_sub(id)?;

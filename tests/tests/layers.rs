@@ -1,5 +1,5 @@
-//! Do the libraries say what is true for each of their users? The tool's options are the tool's: a
-//! program that calls a library has no `--time` to leave out.
+//! Does any text of a library name an option of the tool? A program that calls a library has no
+//! `--time` to leave out.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -212,13 +212,18 @@ for (const [event, text] of [
     [{ kind: 1, process: 8 }, "ProcessEnded (process 8)"],
     [{ kind: 4, process: 9 }, "SessionStopped (process 9)"],
     [{ kind: 4, process: 9, subject: 34 }, "SessionStopped (process 9): InterruptStorm"],
+    [{ kind: 2, process: 8, start: 0x1000, amount: 5 },
+        "ImageLoaded (process 8): unnamed image at 0x1000, 5 bytes"],
+    [{ kind: 2, process: 8, start: 0x1000, amount: 5, flags: 1, name_units: 3,
+        name: [0x61, 0x202e, 0x1b] },
+    "ImageLoaded (process 8): ...a\\u202e\\u001b at 0x1000, 5 bytes"],
     [{ kind: 7, subject: 3 }, "ProcessorAdded: processor 3"],
     [{ kind: 8, subject: 3, amount: 2 }, "Throttled: processor 3, 2 times"],
     [{ kind: 10, subject: 3 }, "Storm: processor 3"],
     [{ kind: 11 }, "11 (unknown)"],
 ]) {
     test(`an event says: ${text}`, () => {
-        const all = { kind: 0, process: 0, subject: 0, amount: 0, name_units: 0, ...event };
+        const all = { kind: 0, process: 0, subject: 0, amount: 0, name_units: 0, flags: 0, ...event };
         const change = (target, { newestEvent }) =>
             target.write(newestEvent, scenario.EVENT, all);
         const [, line] = printed("events", { change }).split("\n");
@@ -265,7 +270,7 @@ test("a session that counts by a timer on some processors says which", () => {
         });
     };
     const text = printed("sessions", { change });
-    for (const line of ["flags       approximate\n", "processors  0 to 1, 3, 64\n",
+    for (const line of ["flags       approximate, events\n", "processors  0 to 1, 3, 64\n",
         "source 0    0x0 Time, user and kernel, every 10000 x 100 ns\n",
         "source 1    0x80000000 raw 0x412e, user, group 1\n"]) {
         assert.ok(text.includes(line), `${line} is not in\n${text}`);

@@ -69,6 +69,7 @@ const program = {
     settings: {
         count: 2,
         samples: true,
+        events: true,
         no_address: false,
         kernel: true,
         processors: Array(32).fill(0xffffffffffffffffn),

@@ -1,7 +1,8 @@
 //! `cargo xtask mutants`: checks that the tests notice deliberate faults.
 
 use crate::has_subcommand;
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
+use std::process::Command;
 use xshell::{Shell, cmd};
 
 /// What is changed, and the packages whose tests must notice: those that call it most directly, as
@@ -11,6 +12,9 @@ const WATCHED: [(&str, &[&str]); 3] = [
     ("halprof-measure", &["halprof-measure", "halprof"]),
     ("halprof-profile", &["halprof-profile", "halprof"]),
 ];
+
+/// cargo-mutants' exit statuses: some changes were not noticed, or took too long.
+const UNNOTICED: [i32; 2] = [2, 3];
 
 /// Runs cargo-mutants on the core and on the libraries that compute results; the lists of what
 /// nobody noticed are in `target/mutants`.
@@ -23,12 +27,14 @@ pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
         let tests = watching.iter().flat_map(|tests| ["--test-package", tests]);
         let folder = format!("target/mutants/{package}");
         shell.create_dir(&folder)?;
-        let run = cmd!(
+        let ran = cmd!(
             shell,
             "cargo mutants --profile mutants --output {folder} --package {package} {tests...} {arguments...}"
         );
-        if run.run().is_err() {
-            unnoticed.push(folder);
+        match Command::from(ran).status()?.code() {
+            Some(0) => {}
+            Some(status) if UNNOTICED.contains(&status) => unnoticed.push(folder),
+            _ => bail!("cargo mutants could not run on {package}"),
         }
     }
     ensure!(

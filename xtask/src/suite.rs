@@ -12,7 +12,7 @@ const PACKAGES: [&str; 3] = ["--workspace", "--exclude", "halprof-driver"];
 
 /// Parts of the names of tests that only `cargo xtask prove` runs, because what they need takes
 /// long to build or to start.
-const SLOW: [&str; 15] = [
+const SLOW: [&str; 16] = [
     // halprof.exe, built with MinGW and run under Wine.
     "wine::",
     // The signed package, with halprof.exe in it.
@@ -28,6 +28,8 @@ const SLOW: [&str; 15] = [
     "libpfm4::",
     // A program with a million branches, run and then compiled with its profile.
     "pgo::",
+    // A minute of looking at 2048 processors.
+    "the_sum_over_2048_processors_is_exact",
     // A browser.
     "pictures::",
     "speedscope_shows_what_was_sampled",

@@ -339,7 +339,6 @@ fn refused(refusal: &Refusal) -> String {
 }
 
 /// Why a processor cannot record branches, as the rest of a sentence.
-#[must_use]
 const fn no_branches(reason: Option<BranchReason>) -> &'static str {
     match reason {
         Some(BranchReason::NoRecords) => "it has no branch records that the driver can read",

@@ -104,18 +104,12 @@ impl Value {
 }
 
 impl Formula {
-    /// Parses a formula.
-    ///
-    /// # Errors
-    /// A message that says what is wrong with it.
+    /// Parses a formula; the error says what is wrong with it.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         Self::parse_with(text, &[])
     }
 
     /// The same, where a `-` inside one of these names is part of the name.
-    ///
-    /// # Errors
-    /// A message that says what is wrong with it.
     pub(crate) fn parse_with(text: &str, dashed: &[&str]) -> Result<Self, String> {
         let tokens = tokens(text, dashed)?;
         let mut reader = Reader {
@@ -146,7 +140,6 @@ impl Formula {
 
     /// The names in it that this machine would evaluate, each once; `smt`: both threads of a core
     /// are enabled.
-    #[must_use]
     pub(crate) fn names(&self, smt: bool) -> BTreeSet<&str> {
         let mut names = BTreeSet::new();
         self.0.collect(smt, &mut names);
@@ -154,7 +147,6 @@ impl Formula {
     }
 
     /// Substitutes other formulas for names.
-    #[must_use]
     pub(crate) fn replaced(&self, of: &impl Fn(&str) -> Option<Self>) -> Self {
         Self(self.0.replaced(of, 0))
     }

@@ -65,9 +65,6 @@ const PASSAGES_MAX: usize = 1 << 20;
 /// How often an empty region is measured when a thread begins.
 const CALIBRATIONS: usize = 64;
 
-const EMPTY: &str = Row::EMPTY;
-const EMPTY_NESTED: &str = Row::EMPTY_NESTED;
-
 /// Sources counted for the regions of any number of threads. Counting ends when this is dropped.
 #[derive(Debug)]
 pub struct Regions<'a, T: Transport> {
@@ -147,14 +144,15 @@ impl<'a, T: Transport> Regions<'a, T> {
     {
         let thread = self.uncalibrated_thread(name, processors)?;
         for _ in 0..CALIBRATIONS {
-            let _outer = thread.enter(EMPTY_NESTED)?;
-            let _inner = thread.enter(EMPTY)?;
+            let _outer = thread.enter(Row::EMPTY_NESTED)?;
+            let _inner = thread.enter(Row::EMPTY)?;
         }
         Ok(thread)
     }
 
     /// The same without measuring the cost of measuring, for a caller whose own call path is
-    /// longer: it enters [`Row::EMPTY_NESTED`], and [`Row::EMPTY`] inside it, several times by that path.
+    /// longer: it enters [`Row::EMPTY_NESTED`], and [`Row::EMPTY`] inside it, several times by that
+    /// path.
     pub fn uncalibrated_thread(&self, name: &str, processors: &[u32]) -> Result<Thread<'_>>
     where
         T: Send,

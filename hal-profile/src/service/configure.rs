@@ -601,10 +601,7 @@ fn want(
     }
     wanted.filter = source.filter;
     wanted.alone = source.alone;
-    wanted.candidates = match select {
-        Select::EventSelect(_) => [event_candidates(terms, counters, fixed), 0],
-        _ => candidates(terms, &select, counters, fixed),
-    };
+    wanted.candidates = candidates(terms, &select, counters, fixed);
     let [even, odd] = &mut wanted.encodings;
     (*even, *odd) = (Encoding::default(), Encoding::default());
     if let Some(event) = event_select(&select) {
@@ -625,11 +622,14 @@ fn want(
 
 fn without_counter(select: &Select, settings: &Settings) -> ErrorCode {
     let only_fixed = matches!(select, Select::Fixed(_)) && event_select(select).is_none();
-    match only_fixed {
-        _ if settings.by_thread => ErrorCode::NotByThread,
-        true if settings.no_address => ErrorCode::SamplingUnavailable,
-        true => ErrorCode::FixedCounterTaken,
-        false => ErrorCode::SourceNotSupported,
+    if settings.by_thread {
+        ErrorCode::NotByThread
+    } else if !only_fixed {
+        ErrorCode::SourceNotSupported
+    } else if settings.no_address {
+        ErrorCode::SamplingUnavailable
+    } else {
+        ErrorCode::FixedCounterTaken
     }
 }
 
@@ -667,6 +667,7 @@ fn allowed(kinds: &Kinds, kind: usize, settings: &Settings) -> (CounterSet, Coun
 
 /// The counters that can count a select on each side: the general ones in `counters`, and the fixed
 /// ones in `fixed`, which count exactly the same event.
+#[inline]
 fn candidates(
     terms: &Terms<'_>,
     select: &Select,
@@ -677,7 +678,7 @@ fn candidates(
     let free = terms.fixed;
     match select {
         Select::None => [0; 2],
-        Select::EventSelect(_) => [event_candidates(terms, counters, fixed), 0],
+        Select::EventSelect(_) => [u64::from(general) | u64::from(fixed & free) << 32, 0],
         Select::Cesr { .. } => [general.into(), 0],
         // The fixed counter belongs to another owner or is not reserved: a general counter counts
         // the same.
@@ -697,12 +698,6 @@ fn candidates(
             [side(even_escr, even), side(odd_escr, odd)]
         }
     }
-}
-
-/// The counters that can count an event select.
-#[inline]
-fn event_candidates(terms: &Terms<'_>, counters: CounterSet, fixed: CounterSet) -> u64 {
-    u64::from(counters & terms.general) | u64::from(fixed & terms.fixed) << 32
 }
 
 /// Encodes the slot of every source that was assigned a counter.

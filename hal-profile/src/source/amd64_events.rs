@@ -151,13 +151,45 @@ pub fn verdict(event: u16) -> Option<&'static str> {
 /// so that nothing is counted. Known only for the selects of the HAL's table.
 #[must_use]
 pub fn mask_selects_nothing(generation: AmdGeneration, event: u16, unit_mask: u8) -> bool {
-    NOTHING
-        .iter()
-        .any(|&(code, mask, on)| code == event && mask == unit_mask && on.contains(&generation))
+    let word = NOTHING_FOR.get(usize::from(event / 64)).copied();
+    // Few events have rows.
+    word.unwrap_or(0) >> (event % 64) & 1 != 0
+        && NOTHING.iter().any(|row| {
+            row.event == event && row.mask == unit_mask && row.on >> generation as u16 & 1 != 0
+        })
 }
 
-/// Event, unit mask and the generations on which that combination counts nothing.
-static NOTHING: &[(u16, u8, &[AmdGeneration])] = generated!("amd64_nothing");
+/// An event that counts nothing with a unit mask on some generations, one bit each.
+struct Nothing {
+    event: u16,
+    mask: u8,
+    on: u16,
+}
+
+const fn nothing(event: u16, mask: u8, generations: &[AmdGeneration]) -> Nothing {
+    let (mut on, mut rest) = (0, generations);
+    while let [generation, more @ ..] = rest {
+        on |= 1 << *generation as u16;
+        rest = more;
+    }
+    Nothing { event, mask, on }
+}
+
+static NOTHING: &[Nothing] = generated!("amd64_nothing");
+
+/// The events that have a row in [`NOTHING`], one bit each.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "out of range would not compile: the constant is computed by the compiler"
+)]
+const NOTHING_FOR: [u64; 4] = {
+    let (mut events, mut rest) = ([0; 4], NOTHING);
+    while let [row, more @ ..] = rest {
+        events[(row.event / 64) as usize] |= 1 << (row.event % 64);
+        rest = more;
+    }
+    events
+};
 
 const fn find(event: u16) -> Option<&'static Event> {
     super::at(EVENTS, event as usize)

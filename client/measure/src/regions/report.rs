@@ -1,6 +1,6 @@
 //! The report on all threads' counts: rows for a table, for CSV and for JSON.
 
-use super::{Cull, Discard, Distribution, EMPTY, EMPTY_NESTED, Log, Method, Raw};
+use super::{Cull, Discard, Distribution, Log, Method, Raw};
 use crate::{Error, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,9 +16,6 @@ pub(super) struct About {
     pub(super) clock: String,
     pub(super) sources: Vec<String>,
 }
-
-/// The name of the row of time.
-pub(super) const TICKS: &str = Row::TICKS;
 
 /// The regions of all threads that have ended. Its JSON names its schema, which is a file of the
 /// console tool.
@@ -62,7 +59,7 @@ pub struct Row {
     pub name: String,
     /// The thread.
     pub thread: String,
-    /// The source with its filter, or [`Row::TICKS`].
+    /// The source with its filter, or `time-stamp ticks`.
     pub source: String,
     /// Where the counts come from.
     pub method: Method,
@@ -83,8 +80,8 @@ pub struct Row {
     /// How many passages were left out as anomalous.
     pub culled: u64,
     /// What was subtracted from each passage for entering and leaving this region. For each region
-    /// left inside it, the difference between the rows [`Row::EMPTY_NESTED`] and [`Row::EMPTY`] was
-    /// subtracted as well.
+    /// left inside it, the difference between the rows `(empty region in a region)` and `(empty
+    /// region)` was subtracted as well.
     pub overhead: u64,
 }
 
@@ -127,7 +124,8 @@ impl Report {
     }
 
     fn add(&mut self, about: &About, log: &Log, cull: Cull) {
-        let sources = || std::iter::once(TICKS).chain(about.sources.iter().map(String::as_str));
+        let sources =
+            || std::iter::once(Row::TICKS).chain(about.sources.iter().map(String::as_str));
         let overheads: Vec<Overhead> = (0..sources().count())
             .map(|source| Overhead::of(log, source))
             .collect();
@@ -196,16 +194,16 @@ impl Overhead {
             let values = raw.map(|raw| raw.values(source, log.sources, Self::default()));
             values.and_then(Iterator::min).unwrap_or(0)
         };
-        let inside = least(EMPTY);
+        let inside = least(Row::EMPTY);
         Self {
             inside,
-            nested: least(EMPTY_NESTED).saturating_sub(inside),
+            nested: least(Row::EMPTY_NESTED).saturating_sub(inside),
         }
     }
 
     /// Nothing is subtracted from the rows that show the cost.
     fn for_region(self, name: &str) -> Self {
-        if [EMPTY, EMPTY_NESTED].contains(&name) {
+        if [Row::EMPTY, Row::EMPTY_NESTED].contains(&name) {
             return Self::default();
         }
         self

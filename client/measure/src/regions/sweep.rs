@@ -1,8 +1,7 @@
 //! Counts more sources in a repeatable region than fit on the counters.
 
 use super::method;
-use super::report::TICKS;
-use super::{EMPTY, EMPTY_NESTED, Method, Platform, Regions, Report};
+use super::{Method, Platform, Regions, Report, Row};
 use crate::passes::passes_beside;
 use crate::{Connection, Error, Result, Setup, Sources, Transport};
 use serde::{Deserialize, Serialize};
@@ -211,7 +210,7 @@ impl Sweep {
             .and_then(|(now, before)| differs(now, before));
         // What every pass counts is reported once.
         let told = |source: &str| {
-            let every = source == TICKS || Some(source) == anchor;
+            let every = source == Row::TICKS || Some(source) == anchor;
             every && self.report.regions.iter().any(|row| row.source == source)
         };
         let rows = report.regions.into_iter().filter(|row| !told(&row.source));
@@ -232,9 +231,9 @@ impl Sweep {
     }
 
     /// The rows of the region alone, without those that show the cost of measuring.
-    pub fn rows(&self) -> impl Iterator<Item = &super::Row> {
+    pub fn rows(&self) -> impl Iterator<Item = &Row> {
         let rows = self.report.regions.iter();
-        rows.filter(|row| ![EMPTY, EMPTY_NESTED].contains(&row.name.as_str()))
+        rows.filter(|row| ![Row::EMPTY, Row::EMPTY_NESTED].contains(&row.name.as_str()))
     }
 }
 

@@ -57,7 +57,7 @@ fn nested_regions_on_a_model_are_exact() {
     );
     let branches = row(&report, "outer", "main", "BranchInstructions:u");
     assert_eq!((branches.min, branches.mode), (8 + 21, Some(29)));
-    let empty = row(&report, EMPTY, "main", "FixedInstructions:u");
+    let empty = row(&report, Row::EMPTY, "main", "FixedInstructions:u");
     assert_eq!((empty.n, empty.min), (64, 0));
     assert!(report.modelled && report.to_string().contains("not silicon"));
 }

@@ -59,10 +59,14 @@ impl Writer {
             secret: None,
             origin: metadata.origin.clone(),
         };
+        // In one piece: a recorder that is killed leaves a file that can be read.
         let head = [MAGIC.as_slice(), &VERSION.to_le_bytes()].concat();
-        let put = writer.file.write_all(&head);
+        let put = writer.assemble(META, |block| json(block, metadata));
+        let put = put.and_then(|()| {
+            writer.block.splice(..0, head);
+            writer.file.write_all(&writer.block)
+        });
         put.map_err(|error| writer.failed(&error))?;
-        writer.block_of_json(META, metadata)?;
         Ok(writer)
     }
 
@@ -192,9 +196,7 @@ impl Writer {
     }
 
     fn block_of_json(&mut self, tag: [u8; 4], value: &impl Serialize) -> Result<()> {
-        self.block(tag, |block| {
-            serde_json::to_writer(block, value).map_err(io::Error::from)
-        })
+        self.block(tag, |block| json(block, value))
     }
 
     /// Assembles a block and hands it to the system whole.
@@ -203,15 +205,22 @@ impl Writer {
         tag: [u8; 4],
         payload: impl FnOnce(&mut Vec<u8>) -> io::Result<()>,
     ) -> Result<()> {
+        let put = self.assemble(tag, payload);
+        let put = put.and_then(|()| self.file.write_all(&self.block));
+        put.map_err(|error| self.failed(&error))
+    }
+
+    fn assemble(
+        &mut self,
+        tag: [u8; 4],
+        payload: impl FnOnce(&mut Vec<u8>) -> io::Result<()>,
+    ) -> io::Result<()> {
         self.block.clear();
         self.block.extend([0; HEAD_BYTES]);
-        let put = payload(&mut self.block)
-            .and_then(|()| head(tag, self.block.get(HEAD_BYTES..).unwrap_or_default()))
-            .and_then(|head| {
-                self.block.splice(..HEAD_BYTES, head);
-                self.file.write_all(&self.block)
-            });
-        put.map_err(|error| self.failed(&error))
+        payload(&mut self.block)?;
+        let head = head(tag, self.block.get(HEAD_BYTES..).unwrap_or_default())?;
+        self.block.splice(..HEAD_BYTES, head);
+        Ok(())
     }
 
     /// An error that says where to find what has been written.
@@ -238,6 +247,10 @@ impl Drop for Writer {
             let _ = fs::remove_file(partial);
         }
     }
+}
+
+fn json(block: &mut Vec<u8>, value: &impl Serialize) -> io::Result<()> {
+    serde_json::to_writer(block, value).map_err(io::Error::from)
 }
 
 /// The head of a block with this payload.

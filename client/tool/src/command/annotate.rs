@@ -39,7 +39,7 @@ const LONGEST: u64 = 1 << 24;
 pub(crate) struct Body {
     file: String,
     machine: String,
-    damaged: Option<String>,
+    flaw: Option<String>,
     module: String,
     symbol: String,
     image: String,
@@ -208,7 +208,7 @@ fn body(options: &args::Annotate, annotated: &Annotated, warnings: Vec<String>) 
     Body {
         file: report::names(&recordings(options)),
         machine: annotated.recording.metadata.machine.clone(),
-        damaged: annotated.recording.flaw(),
+        flaw: annotated.recording.flaw(),
         module: annotated.code.module.to_string(),
         symbol: annotated.code.symbol.to_string(),
         image: annotated.code.file.display().to_string(),

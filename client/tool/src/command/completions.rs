@@ -103,8 +103,9 @@ fn candidates(names: &[Names]) -> String {
     format!(
         "    var values = [
 {lists}    ]
+    use str
     var before = $words[-2]
-    if (has-key $values $before) {{
+    if (and (has-key $values $before) (not (str:has-prefix $words[-1] '-'))) {{
         all $values[$before]
     }} else {{
         $completions[$command]
@@ -135,7 +136,7 @@ fn values(names: &[Names]) -> String {
     $before = if ($wordToComplete) {{ $words[-2] }} else {{ $words[-1] }}
     $values = @(switch -CaseSensitive ($before) {{
 {cases}    }})
-    if ($values) {{
+    if ($values -and -not $wordToComplete.StartsWith('-')) {{
         $values | Where-Object {{ $_ -like \"$wordToComplete*\" }} | ForEach-Object {{
             [CompletionResult]::new($_, $_, [CompletionResultType]::ParameterValue, $_)
         }}

@@ -30,14 +30,14 @@ pub(crate) struct Body {
     bytes: u64,
     sources: Vec<String>,
     samples: u64,
-    /// Null if the file is truncated or damaged: `damaged` says how.
+    /// Null if the file is truncated or damaged: `flaw` says how.
     lost: Option<u64>,
     /// Marks in the recording; 0 if the format does not show marks.
     marks: u64,
     /// The resolution of times; null if the format has no times.
     time_resolution_ns: Option<u64>,
     /// Why this is not the whole recording.
-    damaged: Option<String>,
+    flaw: Option<String>,
 }
 
 pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u8> {
@@ -61,7 +61,7 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u8> {
     let bytes = write(&place, |mut out| export::write(&view, format, &mut out))?;
     let body = body(options, format, &view, &place, bytes);
     let given_twice = filters::given_twice(&options.files);
-    for warning in body.damaged.iter().chain(&given_twice) {
+    for warning in body.flaw.iter().chain(&given_twice) {
         output.warn(warning);
     }
     for warning in view.warnings() {
@@ -75,11 +75,7 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u8> {
             output.width().fitted(&text(body, &view))
         })?;
     }
-    Ok(if body.damaged.is_some() {
-        INCOMPLETE
-    } else {
-        0
-    })
+    Ok(if body.flaw.is_some() { INCOMPLETE } else { 0 })
 }
 
 /// Everything that is exported: all recordings, each with its own modules and symbols.
@@ -235,7 +231,7 @@ fn body(
         lost: gathered.recording.all_lost(),
         marks: gathered.marks.len() as u64,
         time_resolution_ns: format.traits().moments.then_some(resolution),
-        damaged: gathered.recording.flaw(),
+        flaw: gathered.recording.flaw(),
     }
 }
 
@@ -279,7 +275,7 @@ fn branches(options: &args::Export, place: &Place, output: &Output) -> Result<u8
         lost: recording.all_lost(),
         marks: 0,
         time_resolution_ns: None,
-        damaged: recording.flaw(),
+        flaw: recording.flaw(),
     };
     if *place != Place::Stdout {
         let modelled = recording.metadata.modelled;

@@ -55,6 +55,8 @@ pub(crate) struct Body {
     counted: u64,
     /// Why this is not the whole recording.
     damaged: Option<String>,
+    /// The same as `damaged`.
+    flaw: Option<String>,
     /// Null if the file is truncated or damaged: `damaged` says how.
     lost: Option<BTreeMap<String, u64>>,
     throttled: u64,
@@ -340,6 +342,7 @@ fn body(options: &args::Report, report: &Report, asked: usize, warnings: Vec<Str
         samples: recording.samples,
         counted: report.total.samples,
         damaged: recording.flaw(),
+        flaw: recording.flaw(),
         lost: recording.losses_are_known().then(|| recording.lost()),
         throttled: statistics.throttled,
         longest_period: statistics.longest_period,

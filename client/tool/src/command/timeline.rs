@@ -55,14 +55,14 @@ pub(crate) struct Body {
     /// Marks that were dropped, by cause.
     dropped: BTreeMap<String, u64>,
     /// Invalid data found in the shared buffer.
-    damaged_entries: u64,
+    damaged: u64,
     channels: Vec<OnChannel>,
     rows: Vec<Marked>,
     rows_left_out: u64,
     ticks: Option<Ticks>,
     between: Option<Between>,
     /// Why this is not the whole recording.
-    damaged: Option<String>,
+    flaw: Option<String>,
     warnings: Vec<String>,
 }
 
@@ -194,7 +194,7 @@ pub(crate) fn run(options: &args::Timeline, output: &Output) -> Result<u32> {
         return record_and_show(options, output);
     };
     let body = show(options, file, None, output)?;
-    Ok(body.damaged.map_or(0, |_| INCOMPLETE.into()))
+    Ok(body.flaw.map_or(0, |_| INCOMPLETE.into()))
 }
 
 fn record_and_show(options: &args::Timeline, output: &Output) -> Result<u32> {
@@ -355,13 +355,13 @@ fn body(path: &Path, recording: &Recording, marks: &Marks) -> Body {
         marks: marks.len() as u64,
         elapsed_ns: marks.elapsed_ns(),
         dropped: channels.dropped.clone(),
-        damaged_entries: channels.damaged,
+        damaged: channels.damaged,
         channels: summaries(marks),
         rows: Vec::new(),
         rows_left_out: 0,
         ticks: None,
         between: None,
-        damaged: recording.flaw(),
+        flaw: recording.flaw(),
         warnings: warnings(recording),
     }
 }

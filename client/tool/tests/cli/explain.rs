@@ -115,6 +115,7 @@ fn where_windows_counts_something_else_it_says_so() {
         ("skylake", "ProfileTime", "timer"),
         ("zen4", "0xAC", "node"),
         ("zen4", "TotalIssues", "counts the same"),
+        ("zen2", "LSLockedOperation", "on every AMD processor"),
     ] {
         let value = on(machine, name);
         assert!(

@@ -197,7 +197,7 @@ fn a_million_marks_of_four_threads() {
     let (value, status) = timeline(&["-o", &file], &["threads"]);
     assert_eq!(status, 0, "{value}");
     assert_eq!(
-        (&value["recorded"], &value["damaged_entries"]),
+        (&value["recorded"], &value["damaged"]),
         (&1_000_000.into(), &0.into())
     );
     assert_eq!(value["dropped"]["full"], 0, "{value}");
@@ -348,7 +348,7 @@ fn a_killed_program_leaves_its_marks() {
     let (_folder, file) = scratch();
     let (value, status) = timeline(&["-o", &file], &["killed"]);
     assert_eq!((&value["recorded"], status), (&1000.into(), 128 + 9));
-    assert_eq!(value["damaged"], Value::Null);
+    assert_eq!(value["flaw"], Value::Null);
 }
 
 fn a_killed_recorder_leaves_what_it_had() {
@@ -378,7 +378,7 @@ fn a_killed_recorder_leaves_what_it_had() {
         (output.status.code(), &value["marks"]),
         (Some(5), &1000.into())
     );
-    let flaw = value["damaged"].as_str().expect("a flaw");
+    let flaw = value["flaw"].as_str().expect("a flaw");
     assert!(flaw.contains("1000 marks are whole"), "{flaw}");
     assert!(
         value["clock"]["ticks_a_second"].as_u64() > Some(1_000_000),
@@ -401,7 +401,7 @@ fn a_program_that_scribbles_harms_nobody() {
     let (_folder, file) = scratch();
     let (value, status) = timeline(&["-o", &file], &["scribble"]);
     assert_eq!(status, 3, "its own");
-    assert!(value["damaged_entries"].as_u64() > Some(4096), "{value}");
+    assert!(value["damaged"].as_u64() > Some(4096), "{value}");
     assert!(
         value["warnings"].to_string().contains("wrote over it"),
         "{value}"

@@ -33,7 +33,7 @@ fn a_program_marks_as_elsewhere() {
     let (status, value) = wine.halprof(&[&timeline[..], &["--", "marks.exe"]].concat(), &[]);
     assert_eq!((status, &value["recorded"]), (0, &2000.into()), "{value}");
     assert_eq!(
-        (&value["processes"], &value["damaged_entries"]),
+        (&value["processes"], &value["damaged"]),
         (&1.into(), &0.into())
     );
     assert_eq!(value["between"]["lengths"]["n"], 1000);

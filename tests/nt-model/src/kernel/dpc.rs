@@ -6,6 +6,8 @@ use crate::rules::{Rule, Violation};
 
 /// HighImportance of KDPC_IMPORTANCE.
 const HIGH_IMPORTANCE: u64 = 2;
+
+/// A KDPC that was initialized.
 #[derive(Clone, Copy)]
 pub(super) struct Dpc {
     routine: u64,

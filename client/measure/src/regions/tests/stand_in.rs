@@ -3,9 +3,7 @@
 
 use super::row;
 use crate::regions::sweep::sweep_on;
-use crate::regions::{
-    Discard, EMPTY, EMPTY_NESTED, Method, Platform, Profile, Regions, Row, ThreadData,
-};
+use crate::regions::{Discard, Method, Platform, Profile, Regions, Row, ThreadData};
 use crate::{Connection, Modelled, Result, Sources, Transport};
 use shared_types::request::RequestCode;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -186,8 +184,8 @@ fn what_measuring_costs_is_taken_away_nested_regions_included() {
             assert_eq!(of("outer", source), 1330, "{method:?} {source}");
         }
         assert_eq!(of("outer", "BranchInstructions:u"), 19);
-        let empty = of(EMPTY, "TotalIssues:u");
-        assert!(empty > 0 && of(EMPTY_NESTED, "TotalIssues:u") > 2 * empty);
+        let empty = of(Row::EMPTY, "TotalIssues:u");
+        assert!(empty > 0 && of(Row::EMPTY_NESTED, "TotalIssues:u") > 2 * empty);
         let inner = row(&report, "inner", "main", "TotalIssues:u");
         assert_eq!(inner.overhead, empty);
     }

@@ -130,6 +130,10 @@ pub(crate) fn windows(machine: &Machine, catalog: &Catalog, source: &Source) -> 
     if source.note.as_str().starts_with("northbridge") {
         return "Windows' HAL offers it and programs it on every core, each over the others: the counts are of the node, and of whichever core was last.".to_owned();
     }
+    if machine.interface == ProfileInterface::Amd64 as u32 {
+        return "Windows' HAL offers it on every AMD processor, and programs the same select."
+            .to_owned();
+    }
     "Windows' HAL does not support it here either.".to_owned()
 }
 

@@ -23,6 +23,8 @@ pub(crate) struct Body {
     /// Null if the file is truncated or damaged: `damaged` says how.
     lost: Option<BTreeMap<String, u64>>,
     damaged: Option<String>,
+    /// The same as `damaged`.
+    flaw: Option<String>,
     /// What recorded the branches, as `info` names it; empty if the recording does not say.
     recorder: String,
     /// The largest number of records in a sample.
@@ -209,6 +211,7 @@ fn body(options: &args::Report, branches: &Branches, warnings: Vec<String>) -> B
         samples: recording.samples,
         lost: recording.losses_are_known().then(|| recording.lost()),
         damaged: recording.flaw(),
+        flaw: recording.flaw(),
         recorder: how.recorder,
         depth: how.depth,
         kinds: how.kinds,
