@@ -52,7 +52,7 @@ struct Table {
     variant: Vec<Variant>,
 }
 
-/// A row of variants.toml; its edits are for the builder.
+/// A row of variants.toml.
 #[derive(Deserialize)]
 struct Variant {
     name: String,
@@ -65,6 +65,14 @@ struct Variant {
     #[serde(default)]
     orders: u64,
     caught: String,
+    edit: Vec<Edit>,
+}
+
+/// A change of the builder; what stands instead is not read here.
+#[derive(Deserialize)]
+struct Edit {
+    file: String,
+    text: String,
 }
 
 impl Variant {
@@ -492,7 +500,7 @@ fn the_shipped_driver_makes_none() {
 }
 
 #[test]
-fn rows_are_of_rules_that_there_are() {
+fn rows_are_of_rules_and_of_texts_that_there_are() {
     let mut names = std::collections::BTreeSet::new();
     for variant in table() {
         let known = nt_model::rules::Rule::ALL
@@ -501,6 +509,14 @@ fn rows_are_of_rules_that_there_are() {
         assert!(known || variant.caught == DIFFERENTIAL, "{}", variant.name);
         assert!(variant.all_seeds().next().is_some(), "{}", variant.name);
         assert!(names.insert(variant.name.clone()), "{}", variant.name);
+        for Edit { file, text } in &variant.edit {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+                .join("../..")
+                .join(file);
+            let source = std::fs::read_to_string(path).expect("a source");
+            let stands = source.matches(text.as_str()).count();
+            assert_eq!(stands, 1, "{}: {text:?} in {file}", variant.name);
+        }
     }
     assert!(names.len() >= 15);
 }
