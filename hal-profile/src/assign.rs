@@ -9,8 +9,9 @@
 //! source that the search has not placed by then is treated as not fitting.
 
 use crate::counter::Counter;
+use crate::counter::MAX_COUNTERS;
 use crate::encode::{Encoding, Filter};
-use crate::program::{MAX_COUNTERS, MAX_SOURCES};
+use crate::source::MAX_SOURCES;
 use shared_types::request::source::Placement;
 use zerocopy::FromZeros;
 

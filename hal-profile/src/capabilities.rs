@@ -224,7 +224,9 @@ impl Capabilities {
         // 49ff3b4aec51).
         found.masks_lvtpc |= found.virtualized;
         found.deliver(machine);
-        found.branches = Branches::discover(machine, &found);
+        let freeze = (found.gate == Gate::Global).then_some(found.global.freeze);
+        let (interface, delivery) = (found.interface(), found.delivery);
+        found.branches = Branches::discover(machine, &found.identity, interface, delivery, freeze);
         found
     }
 

@@ -2,6 +2,9 @@
 
 use zerocopy::FromZeros;
 
+/// The most counters of one processor, general and fixed.
+pub const MAX_COUNTERS: usize = 32;
+
 /// A counter of one processor: its bit number in the global registers, where general counters start
 /// at bit 0 and fixed-function counters at bit 32.
 ///

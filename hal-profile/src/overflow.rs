@@ -8,16 +8,18 @@
 //!
 //! `Local::look` finds overflows for which no interrupt came; their periods are counted as missed.
 
-use crate::branches::{NoBranches, Reader, Recorded, Records};
+use crate::branches::Recorded;
+use crate::branches::recorder::{NoBranches, Reader, Records};
 use crate::capabilities::Capabilities;
 use crate::events::Notes;
 use crate::guard::{Elapsed, Verdict};
 use crate::host::Local;
 use crate::machine::Machine;
-use crate::pmu::{self, Active};
-use crate::program::{MAX_SOURCES, Program};
+use crate::pmu;
+use crate::program::Program;
 use crate::ring::{Ring, Word};
-use crate::state::{MOST_DOUBLINGS, Phase, ProcessorState, Total, doubled};
+use crate::source::MAX_SOURCES;
+use crate::state::{Active, MOST_DOUBLINGS, Phase, ProcessorState, Total, doubled};
 use crate::statistics::SampleStatistics;
 use shared_types::{ErrorCode, LossCause, Mode, Sample};
 

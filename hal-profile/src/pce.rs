@@ -6,16 +6,7 @@
 use crate::host::Local;
 use crate::machine::{CR4_PCE, Machine};
 use crate::registers::cpuid::leaf1_ecx;
-use zerocopy::FromZeros;
-
-/// What the core remembers about CR4.PCE of a processor.
-#[derive(Clone, Copy, Debug, FromZeros)]
-pub(crate) struct Pce {
-    /// At least one session holds it.
-    held: bool,
-    /// It was already set before sessions held it.
-    found: bool,
-}
+use crate::state::Pce;
 
 impl<M: Machine> Local<'_, M> {
     /// Sets CR4.PCE. Returns CR4 as the error if the bit does not stay set.

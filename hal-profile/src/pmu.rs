@@ -20,66 +20,14 @@
 use crate::capabilities::{Apic, Capabilities, Gate};
 use crate::counter::Counter;
 use crate::machine::Machine;
-use crate::program::{KindProgram, Slot};
+use crate::program::KindProgram;
 use crate::registers::apic::{IA32_X2APIC_LVT_PMI, LVTPC_OFFSET, LvtPc};
 use crate::registers::intel;
 use crate::registers::netburst::Cccr;
 #[cfg(feature = "legacy")]
 use crate::registers::pentium::{CESR, CESR_HALF, CESR_HALF_MASK};
-use crate::state::ActiveCounters;
+use crate::state::{Active, ActiveCounters};
 use shared_types::Delivery;
-use zerocopy::FromZeros;
-
-/// A counter in use: its slot, the value from which it was started, and the last value read. Values
-/// have the counter's own width.
-#[derive(Clone, Copy, Debug, FromZeros)]
-pub struct Active {
-    /// The work that it does.
-    pub slot: Slot,
-    /// All ones in the counter's width.
-    pub mask: u64,
-    /// The value from which it was started.
-    pub preset: u64,
-    /// The last value that was read, up to which the source's total includes it.
-    pub last: u64,
-}
-
-impl Active {
-    /// A counter that starts from `preset`.
-    #[must_use]
-    pub fn new(slot: &Slot, preset: u64) -> Self {
-        Self {
-            slot: *slot,
-            mask: slot.width.mask(),
-            preset,
-            last: preset,
-        }
-    }
-
-    /// Makes `preset` the value from which it starts.
-    #[inline]
-    pub fn start_from(&mut self, preset: u64) {
-        self.preset = preset;
-        self.last = preset;
-    }
-
-    /// Returns how many events it has counted since the last value read, and makes `value` the last
-    /// value read.
-    #[inline]
-    pub fn advance(&mut self, value: u64) -> u64 {
-        let came = value.wrapping_sub(self.last) & self.mask;
-        self.last = value;
-        came
-    }
-
-    /// Whether the counter has overflowed: `value` is below its preset. The preset of a counter
-    /// that does not interrupt is 0.
-    #[must_use]
-    #[inline]
-    pub fn overflowed(&self, value: u64) -> bool {
-        value < self.preset
-    }
-}
 
 /// Registers as `take_over` found them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,19 +7,16 @@ use crate::branches::Recording;
 use crate::capabilities::Capabilities;
 #[cfg(feature = "legacy")]
 use crate::capabilities::Gate;
-use crate::counter::{Counter, CounterWidth};
+use crate::counter::{Counter, CounterWidth, MAX_COUNTERS};
 use crate::encode::{Encoding, Filter, Register};
 use crate::guard::Limits;
 use crate::processor_set::ProcessorSet;
 use crate::registers::{amd, intel};
+use crate::source::MAX_SOURCES;
 use shared_types::ErrorCode;
 use shared_types::request::session::UsedInterval;
 use zerocopy::FromZeros;
 
-/// The most sources in one session.
-pub const MAX_SOURCES: usize = 256;
-/// The most counters of one processor, general and fixed.
-pub const MAX_COUNTERS: usize = 32;
 /// The most kinds of processor that are distinguished in one machine.
 pub const MAX_KINDS: usize = 8;
 

@@ -73,3 +73,21 @@ impl Session {
         self.program.settings.count = 0;
     }
 }
+
+/// What the client that configures a session may do.
+#[derive(Clone, Copy)]
+pub(crate) struct Rights {
+    /// May count sources that only approximate their names.
+    pub(crate) approximate: bool,
+    /// May count kernel mode.
+    pub(crate) kernel: bool,
+    /// May see kernel addresses.
+    pub(crate) kernel_addresses: bool,
+}
+
+impl Rights {
+    /// Whether the client may count kernel mode and see its addresses.
+    pub(crate) const fn sees_kernel(self) -> bool {
+        self.kernel && self.kernel_addresses
+    }
+}

@@ -6,6 +6,9 @@
 
 use shared_types::ProfileSource;
 
+/// The most sources in one session.
+pub const MAX_SOURCES: usize = 256;
+
 /// A table that the build script generated from a CSV file.
 macro_rules! generated {
     ($name:literal) => {

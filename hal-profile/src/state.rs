@@ -5,10 +5,10 @@
 
 use crate::branches::Recorded;
 use crate::capabilities::Capabilities;
+use crate::counter::MAX_COUNTERS;
 use crate::guard::Guard;
-use crate::pce::Pce;
-use crate::pmu::Active;
-use crate::program::{MAX_COUNTERS, MAX_SOURCES, Slot};
+use crate::program::Slot;
+use crate::source::MAX_SOURCES;
 use crate::statistics::SampleStatistics;
 use shared_types::request::counts::Count;
 use zerocopy::FromZeros;
@@ -92,6 +92,20 @@ pub(crate) enum Proof {
     BranchesTaken = 6,
 }
 
+/// A counter in use: its slot, the value from which it was started, and the last value read. Values
+/// have the counter's own width.
+#[derive(Clone, Copy, Debug, FromZeros)]
+pub struct Active {
+    /// The work that it does.
+    pub slot: Slot,
+    /// All ones in the counter's width.
+    pub mask: u64,
+    /// The value from which it was started.
+    pub preset: u64,
+    /// The last value that was read, up to which the source's total includes it.
+    pub last: u64,
+}
+
 /// The counters of the rotation now running.
 #[derive(Debug, FromZeros)]
 pub(crate) struct ActiveCounters {
@@ -144,6 +158,15 @@ pub(crate) struct Found {
     pub(crate) fixed: u32,
 }
 
+/// What the core remembers about CR4.PCE of a processor.
+#[derive(Clone, Copy, Debug, FromZeros)]
+pub(crate) struct Pce {
+    /// At least one session holds it.
+    pub(crate) held: bool,
+    /// It was already set before sessions held it.
+    pub(crate) found: bool,
+}
+
 impl ProcessorState {
     /// Whether a program is running here, so that interrupts and ticks on this processor belong to
     /// it.
@@ -176,6 +199,43 @@ pub(crate) fn doubled(period: u64, doublings: u32) -> u64 {
         period
     } else {
         lengthened(period, doublings)
+    }
+}
+
+impl Active {
+    /// A counter that starts from `preset`.
+    #[must_use]
+    pub fn new(slot: &Slot, preset: u64) -> Self {
+        Self {
+            slot: *slot,
+            mask: slot.width.mask(),
+            preset,
+            last: preset,
+        }
+    }
+
+    /// Makes `preset` the value from which it starts.
+    #[inline]
+    pub fn start_from(&mut self, preset: u64) {
+        self.preset = preset;
+        self.last = preset;
+    }
+
+    /// Returns how many events it has counted since the last value read, and makes `value` the last
+    /// value read.
+    #[inline]
+    pub fn advance(&mut self, value: u64) -> u64 {
+        let came = value.wrapping_sub(self.last) & self.mask;
+        self.last = value;
+        came
+    }
+
+    /// Whether the counter has overflowed: `value` is below its preset. The preset of a counter
+    /// that does not interrupt is 0.
+    #[must_use]
+    #[inline]
+    pub fn overflowed(&self, value: u64) -> bool {
+        value < self.preset
     }
 }
 

@@ -5,7 +5,7 @@ use hal_profile::assign::{Assignment, Wanted};
 use hal_profile::capabilities::Capabilities;
 use hal_profile::counter::Counter;
 use hal_profile::encode::{Filter, encode};
-use hal_profile::program::MAX_SOURCES;
+use hal_profile::source::MAX_SOURCES;
 use hal_profile::source::{
     ANY, CounterSet, NO_COUNTER, NetBurstSelect, Select, Upstream, amd, netburst,
 };

@@ -1,6 +1,9 @@
-//! Does any text of a library name an option of the tool? A program that calls a library has no
-//! `--time` to leave out.
+//! Do files depend only on those below them?
+//!
+//! No file of the core depends on itself by way of others. No text of a library names an option of
+//! the tool: a program that calls a library has no `--time` to leave out.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -64,4 +67,67 @@ fn no_text_of_a_library_names_an_option_of_the_tool() {
             assert_eq!(naming, [""; 0], "{}", file.display());
         }
     }
+}
+
+/// The modules of a crate by their paths, such as `service::exchange`, with their code.
+fn modules(folder: &Path) -> BTreeMap<String, String> {
+    let mut files = Vec::new();
+    sources(folder, &mut files);
+    let named = files.into_iter().map(|file| {
+        let path = file.strip_prefix(folder).expect("a file below");
+        let path = path.with_extension("");
+        let path: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();
+        let text = fs::read_to_string(&file).expect("a source");
+        let code = text
+            .lines()
+            .filter(|line| !line.trim_start().starts_with("//"));
+        (path.join("::"), code.collect::<Vec<_>>().join("\n"))
+    });
+    named.collect()
+}
+
+/// The modules that `name` refers to: as `crate::`, as `super::`, and by `use` of a child.
+fn references(name: &str, modules: &BTreeMap<String, String>) -> BTreeSet<String> {
+    let code = &modules[name];
+    let parent = name.rsplit_once("::").map_or("", |(parent, _)| parent);
+    let starts = [("crate::", ""), ("super::", parent), ("use ", name)];
+    let paths = starts.iter().flat_map(|&(start, root)| {
+        code.split(start).skip(1).map(move |rest| {
+            let end = rest.find(|letter: char| {
+                !(letter.is_ascii_lowercase() || letter == '_' || letter == ':')
+            });
+            format!("{root}::{}", &rest[..end.unwrap_or(rest.len())])
+        })
+    });
+    paths
+        .filter_map(|path| {
+            let mut path = path.trim_matches(':');
+            while !path.is_empty() && !modules.contains_key(path) {
+                path = path.rsplit_once("::").map_or("", |(path, _)| path);
+            }
+            (!path.is_empty() && path != name).then(|| path.to_owned())
+        })
+        .collect()
+}
+
+#[test]
+fn no_file_of_the_core_depends_on_itself() {
+    let core = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hal-profile/src");
+    let modules = modules(&core);
+    assert!(modules.len() > 40);
+    // What names several modules in one path would not be seen.
+    assert!(modules.values().all(|code| !code.contains("crate::{")));
+    let mut left: BTreeMap<_, _> = modules
+        .keys()
+        .map(|name| (name, references(name, &modules)))
+        .collect();
+    loop {
+        let waiting: BTreeSet<String> = left.keys().map(|name| (*name).clone()).collect();
+        let before = left.len();
+        left.retain(|_, needs| !needs.is_disjoint(&waiting));
+        if left.len() == before {
+            break;
+        }
+    }
+    assert!(left.is_empty(), "these depend on each other: {left:#?}");
 }

@@ -1,10 +1,10 @@
 //! Branches in a configuration: which requests are valid, and what each kind of processor records.
 
-use super::configure::Rights;
 use super::exchange::{Refused, refused};
 use super::kinds::Kinds;
 use crate::branches::Recording;
 use crate::program::{MAX_KINDS, Program};
+use crate::session::Rights;
 use core::mem::offset_of;
 use shared_types::ErrorCode;
 use shared_types::request::session::{Configure, NO_ADDRESS, SAMPLE};

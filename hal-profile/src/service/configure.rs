@@ -15,10 +15,10 @@ use crate::encode::{self, Encoding, Filter, encode};
 use crate::guard::{DEFAULT_BUDGET, Limits};
 use crate::host::Processors;
 use crate::processor_set::ProcessorSet;
-use crate::program::{
-    KindProgram, MAX_KINDS, MAX_SOURCES, Program, Scratch, Settings, Slot, Source, ticks,
-};
+use crate::program::{KindProgram, MAX_KINDS, Program, Scratch, Settings, Slot, Source, ticks};
 use crate::ring::words_for;
+use crate::session::Rights;
+use crate::source::MAX_SOURCES;
 use crate::source::raw::{self, Family, RawEvent};
 use crate::source::{ANY, CounterSet, Fit, NO_COUNTER, Select, limits};
 use core::mem::{offset_of, size_of};
@@ -40,17 +40,6 @@ const DEFAULT_RING: u32 = 20_000;
 const DEFAULT_BRANCH_RING: u32 = 4_000;
 /// The largest ring of one processor, in samples.
 const LARGEST_RING: u32 = 1 << 22;
-
-/// What the client that configures a session may do.
-#[derive(Clone, Copy)]
-pub(super) struct Rights {
-    /// May count sources that only approximate their names.
-    pub(super) approximate: bool,
-    /// May count kernel mode.
-    pub(super) kernel: bool,
-    /// May see kernel addresses.
-    pub(super) kernel_addresses: bool,
-}
 
 impl<H: Host> Service<H> {
     /// Makes a program in the scratch memory from a request and the specs that follow it.
@@ -121,13 +110,6 @@ impl<H: Host> Service<H> {
         }
         make_programs(&self.kinds, scratch, rights.approximate)?;
         branches::make_recordings(&self.kinds, &mut scratch.program, request.branch_filter)
-    }
-}
-
-impl Rights {
-    /// Whether the client may count kernel mode and see its addresses.
-    pub(super) const fn sees_kernel(self) -> bool {
-        self.kernel && self.kernel_addresses
     }
 }
 
@@ -563,7 +545,7 @@ fn make_program(terms: &Terms<'_>, scratch: &mut Scratch, kind: usize) -> Result
     }
     let solved = assignment.solve(settings.count);
     fill(terms.found, settings, sources, assignment, made);
-    made.proof = [Slot::refused(ErrorCode::SourceNotInSession); crate::program::MAX_COUNTERS];
+    made.proof = [Slot::refused(ErrorCode::SourceNotInSession); crate::counter::MAX_COUNTERS];
     prove(terms, settings, made);
     refused_group.map_or(solved, Err)
 }

@@ -1,11 +1,10 @@
 //! Answers OPEN, CONFIGURE, SET_INTERVAL and CLOSE.
 
 use super::by_thread;
-use super::configure::Rights;
 use super::exchange::{Answer, Exchange, Refused, must_be_zero, refused};
 use super::{Host, Service};
 use crate::host::Processors;
-use crate::session::{Client, Session};
+use crate::session::{Client, Rights, Session};
 use core::mem::{offset_of, size_of};
 use shared_types::hal::HalProfileSourceInterval64;
 use shared_types::request::Plain;

@@ -1,12 +1,12 @@
 //! Answers ENUMERATE, QUERY and PLAN.
 
-use super::configure::{Rights, sampled_time};
+use super::configure::sampled_time;
 use super::exchange::{Answer, Exchange, must_be_zero, refused};
 use super::{Host, Service};
 use crate::capabilities::Capabilities;
 use crate::catalog;
 use crate::program::{Seat, Slot};
-use crate::session::Client;
+use crate::session::{Client, Rights};
 use crate::source::{Fit, Row, limits};
 use core::mem::{offset_of, size_of};
 use shared_types::hal::HalProfileSourceInformationEx64;
