@@ -177,6 +177,9 @@ impl Assignment {
                 self.part(rotation, own);
             }
         }
+        for rotation in 0..self.rotations {
+            self.add_those_of_every_rotation(rotation);
+        }
     }
 
     /// Splits off from a rotation's list the sources that run in every rotation.
@@ -201,6 +204,17 @@ impl Assignment {
             assigned.next = *head;
             *head = next;
             next = after;
+        }
+    }
+
+    /// Makes a rotation's list end with the sources that run in every rotation.
+    fn add_those_of_every_rotation(&mut self, rotation: u16) {
+        let end = match self.members(rotation).last() {
+            Some(last) => self.assigned.get_mut(last).map(|last| &mut last.next),
+            None => self.first.get_mut(usize::from(rotation)),
+        };
+        if let Some(end) = end {
+            *end = self.every;
         }
     }
 

@@ -436,15 +436,10 @@ impl<'a> PartsOfBranches<'a> {
     }
 }
 
-/// The value from which a counter interrupts `events` events later.
-pub(crate) fn preset(slot: &crate::program::Slot, events: u64, one_late: bool) -> u64 {
-    slot.width.preset(reload_events(events, one_late))
-}
-
 /// How many events before its overflow a counter must be preset in order to interrupt `events`
 /// events later.
 #[inline]
-fn reload_events(events: u64, one_late: bool) -> u64 {
+pub(crate) fn reload_events(events: u64, one_late: bool) -> u64 {
     events.max(SHORTEST_RELOAD) - u64::from(one_late)
 }
 
@@ -506,7 +501,7 @@ impl Recorder<'_> {
         let period = total.current_period.max(1);
         let (periods, residue) = (since / period, since % period);
         total.carried = residue;
-        total.current_period = doubled(counter.slot.period, self.doublings);
+        total.current_period = doubled(counter.slot.period.into(), self.doublings);
         let remaining = total.current_period.saturating_sub(residue);
         let one_late = capabilities.errata.interrupts_one_late;
         counter.start_from(reload_events(remaining, one_late).wrapping_neg() & counter.mask);

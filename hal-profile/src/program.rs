@@ -12,6 +12,7 @@ use crate::encode::{Encoding, Filter, Register};
 use crate::guard::Limits;
 use crate::processor_set::ProcessorSet;
 use crate::registers::{amd, intel};
+use crate::state::ActiveCounters;
 use shared_types::ErrorCode;
 use shared_types::request::session::UsedInterval;
 use zerocopy::FromZeros;
@@ -100,14 +101,15 @@ pub(crate) struct KindProgram {
     pub(crate) slots: [Slot; MAX_SOURCES],
     /// The first slot of each rotation, as its index plus 1.
     pub(crate) first: [u16; MAX_SOURCES],
-    /// The first of the slots that run in every rotation, as its index plus 1.
+    /// The first of the slots that run in every rotation, as its index plus 1: every rotation's list
+    /// ends with theirs.
     pub(crate) every: u16,
     /// The number of rotations; 0 if no source takes a counter.
     pub(crate) rotations: u16,
     /// All counters that any rotation uses, in the layout of the global registers.
     pub(crate) counters: u64,
-    /// Slots with which START proves that those counters count.
-    pub(crate) proof: [Slot; MAX_COUNTERS],
+    /// What START has those counters do to prove that they count.
+    pub(crate) proof: ActiveCounters,
     /// How branches are recorded.
     pub(crate) recording: Recording,
 }
@@ -145,7 +147,7 @@ pub struct Slot {
     pub pmc: u32,
     /// Events between two samples, before any doubling by the guard; 0 if the source is not
     /// sampled.
-    pub period: u64,
+    pub period: u32,
     /// The counter.
     pub counter: Counter,
     /// Its width.
@@ -160,7 +162,7 @@ pub struct Slot {
     /// The next slot of the same rotation, as its index plus 1; 0 for the last.
     pub(crate) next: u16,
     /// The [`ErrorCode`] if this kind of processor does not count the source.
-    pub(crate) error: u32,
+    pub(crate) error: u16,
 }
 
 impl Program {
@@ -196,7 +198,7 @@ impl KindProgram {
         self.every = other.every;
         self.rotations = other.rotations;
         self.counters = other.counters;
-        self.proof.copy_from_slice(&other.proof);
+        self.proof = other.proof;
         self.recording = other.recording;
     }
 
@@ -204,19 +206,17 @@ impl KindProgram {
         self.slots.get(index)
     }
 
-    /// The slots of one rotation.
+    /// The slots of one rotation; of
+    /// [`EVERY_TURN`](shared_types::request::source::Placement::EVERY_TURN), those of every rotation.
     pub(crate) fn rotation(&self, rotation: u16) -> impl Iterator<Item = &Slot> {
-        let mut own = self.first.get(usize::from(rotation)).copied().unwrap_or(0);
-        let mut next = self.every;
-        let slots = core::iter::from_fn(move || {
-            if next == 0 {
-                next = core::mem::take(&mut own);
-            }
-            let slot = self.slots.get(usize::from(next).checked_sub(1)?)?;
+        let first = self.first.get(usize::from(rotation));
+        let mut next = first.copied().unwrap_or(self.every);
+        core::iter::from_fn(move || {
+            let slot = self.slots.get(usize::from(next).wrapping_sub(1))?;
             next = slot.next;
             Some(slot)
-        });
-        slots.take(MAX_COUNTERS)
+        })
+        .take(MAX_COUNTERS)
     }
 }
 
@@ -262,7 +262,7 @@ impl Slot {
     pub(crate) fn refused(error: ErrorCode) -> Self {
         Self {
             seat: Seat::Refused,
-            error: error as u32,
+            error: error as u16,
             ..Self::new_zeroed()
         }
     }

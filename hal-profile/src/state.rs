@@ -10,6 +10,7 @@ use crate::pce::Pce;
 use crate::pmu::Active;
 use crate::program::{MAX_COUNTERS, MAX_SOURCES, Slot};
 use crate::statistics::SampleStatistics;
+use core::borrow::Borrow;
 use shared_types::request::counts::Count;
 use zerocopy::FromZeros;
 
@@ -92,8 +93,8 @@ pub(crate) enum Proof {
     BranchesTaken = 6,
 }
 
-/// The counters of the rotation now running.
-#[derive(Debug, FromZeros)]
+/// Counters that run together: those of the rotation now running, or of START's proof.
+#[derive(Clone, Copy, Debug, FromZeros)]
 pub(crate) struct ActiveCounters {
     counters: [Active; MAX_COUNTERS],
     count: usize,
@@ -200,16 +201,21 @@ impl ActiveCounters {
         (self.count, self.bits) = (0, 0);
     }
 
-    /// Adds a counter that starts from `preset`.
+    /// Replaces them. Each has its work and the events after which it overflows; if these are 0, it
+    /// starts from 0.
     #[inline]
-    pub(crate) fn add(&mut self, slot: &Slot, preset: u64) {
-        if let Some(counter) = self.counters.get_mut(self.count) {
-            counter.slot = *slot;
+    pub(crate) fn set<S: Borrow<Slot>>(&mut self, counters: impl Iterator<Item = (S, u64)>) {
+        let (mut count, mut bits) = (0, 0);
+        for (counter, (slot, events)) in self.counters.iter_mut().zip(counters) {
+            let slot = slot.borrow();
+            bits |= slot.bit();
+            count += 1;
             counter.mask = slot.width.mask();
-            counter.start_from(preset);
-            self.count += 1;
-            self.bits |= slot.bit();
+            counter.start_from(events.wrapping_neg() & counter.mask);
+            // Last, so that the compiler copies it whole.
+            counter.slot = *slot;
         }
+        (self.count, self.bits) = (count, bits);
     }
 }
 

@@ -14,13 +14,15 @@ use crate::counter::Counter;
 use crate::encode::{self, Encoding, Filter, encode};
 use crate::guard::{DEFAULT_BUDGET, Limits};
 use crate::host::Processors;
+use crate::pmu;
 use crate::processor_set::ProcessorSet;
 use crate::program::{
     KindProgram, MAX_KINDS, MAX_SOURCES, Program, Scratch, Settings, Slot, Source, ticks,
 };
+use crate::proof::PERIOD;
 use crate::ring::words_for;
 use crate::source::raw::{self, Family, RawEvent};
-use crate::source::{ANY, CounterSet, Fit, NO_COUNTER, Select, limits};
+use crate::source::{ANY, CounterSet, Fit, NO_COUNTER, Row, Select, limits};
 use core::mem::{offset_of, size_of};
 use shared_types::request::session::{
     Configure, EVENTS, NO_ADDRESS, SAMPLE, Spec, THREADS, UsedInterval,
@@ -370,6 +372,11 @@ fn used_interval(id: ProfileSource, requested: u64, timer: bool, clock: Clock) -
     used
 }
 
+/// The events between two samples; 32 bits have room for every source's largest interval.
+fn period(interval: &UsedInterval) -> u32 {
+    interval.events.try_into().unwrap_or(u32::MAX)
+}
+
 impl Program {
     /// Sets the interval of a source; `None` if the session does not have the source.
     pub(super) fn set_interval(
@@ -399,7 +406,7 @@ impl Program {
                 .iter_mut()
                 .filter_map(|kind| kind.slots.get_mut(index));
             for slot in slots.filter(|slot| slot.interrupts) {
-                slot.period = source.interval.events;
+                slot.period = period(&source.interval);
             }
         }
         set
@@ -461,7 +468,7 @@ fn counted_somewhere(
 ) -> Result<(), Refused> {
     let error = |kind: usize| {
         let slot = program.kinds.get(kind)?.slot(index)?;
-        ErrorCode::from_wire(slot.error)
+        ErrorCode::from_wire(slot.error.into())
     };
     // The common case: the session uses the boot processor's kind, which counts the source.
     let boot = kinds.kind_of(0);
@@ -563,7 +570,6 @@ fn make_program(terms: &Terms<'_>, scratch: &mut Scratch, kind: usize) -> Result
     }
     let solved = assignment.solve(settings.count);
     fill(terms.found, settings, sources, assignment, made);
-    made.proof = [Slot::refused(ErrorCode::SourceNotInSession); crate::program::MAX_COUNTERS];
     prove(terms, settings, made);
     refused_group.map_or(solved, Err)
 }
@@ -730,7 +736,7 @@ fn fill(
         *slot = Slot {
             interrupts: settings.samples,
             period: if settings.samples {
-                source.interval.events
+                period(&source.interval)
             } else {
                 0
             },
@@ -743,7 +749,7 @@ fn fill(
     }
 }
 
-/// Makes the slots with which START proves that the session's counters count. General counters
+/// Makes what START has the session's counters do to prove that they count. General counters
 /// count instructions or, if those are not available, core cycles; of the fixed counters, only 0 to
 /// 2 take part, because they always have something to count.
 fn prove(terms: &Terms<'_>, settings: &Settings, made: &mut KindProgram) {
@@ -756,41 +762,25 @@ fn prove(terms: &Terms<'_>, settings: &Settings, made: &mut KindProgram) {
             !matches!(row.select(), Select::None | Select::Fixed(_))
                 && catalog::support(found, row, true).is_ok()
         });
-    let mut proof = made.proof.iter_mut();
-    let mut left = made.counters;
-    while let Some(counter) = Counter::lowest(left) {
-        left &= !counter.global_bit();
-        let encoding = if counter.is_fixed() {
+    let select = row.map_or(Select::None, Row::select);
+    let set = row.map_or(NO_COUNTER, |row| catalog::counters(found, row));
+    let general = candidates(terms, &select, set, NO_COUNTER);
+    let encoding = |counter: Counter| {
+        if counter.is_fixed() {
             let sure = counter.index() <= REFERENCE_CYCLES;
-            sure.then(|| encode::fixed(Filter::BOTH, interrupts))
-        } else {
-            row.and_then(|row| {
-                let candidates = candidates(
-                    terms,
-                    &row.select(),
-                    catalog::counters(found, row),
-                    NO_COUNTER,
-                );
-                let side = candidates
-                    .iter()
-                    .position(|side| side & counter.global_bit() != 0)?;
-                // Two NetBurst counters of one side would share an ESCR, with the same value in it.
-                Some(encode(
-                    found,
-                    &row.select(),
-                    side as u8,
-                    Filter::BOTH,
-                    interrupts,
-                ))
-            })
-        };
-        if let Some(encoding) = encoding
-            && let Some(slot) = proof.next()
-        {
-            *slot = Slot {
-                interrupts,
-                ..Slot::new(found, counter, &encoding)
-            };
+            return sure.then(|| encode::fixed(Filter::BOTH, interrupts));
         }
-    }
+        // Two NetBurst counters of one side would share an ESCR, with the same value in it.
+        let mut sides = general.iter();
+        let side = sides.position(|side| side & counter.global_bit() != 0)?;
+        Some(encode(found, &select, side as u8, Filter::BOTH, interrupts))
+    };
+    let slots = pmu::each(made.counters).filter_map(|counter| {
+        let slot = Slot {
+            interrupts,
+            ..Slot::new(found, counter, &encoding(counter)?)
+        };
+        Some((slot, if interrupts { PERIOD } else { 0 }))
+    });
+    made.proof.set(slots);
 }

@@ -223,7 +223,7 @@ fn placement(slot: &Slot) -> Placement {
         Seat::None | Seat::Refused => Placement {
             turn: 0,
             counter: 0,
-            error: slot.error,
+            error: slot.error.into(),
         },
     }
 }
