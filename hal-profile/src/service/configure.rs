@@ -417,6 +417,7 @@ impl Program {
 /// the session uses, and a group must fit on all of them.
 fn make_programs(kinds: &Kinds, scratch: &mut Scratch, approximate: bool) -> Result<(), Refused> {
     let mut unfit = None;
+    scratch.assignment.clear();
     let processors = scratch.program.settings.processors;
     for kind in 0..MAX_KINDS {
         let Some(found) = kinds.get(kind) else {
@@ -445,8 +446,14 @@ fn make_programs(kinds: &Kinds, scratch: &mut Scratch, approximate: bool) -> Res
     let used = (0..MAX_KINDS)
         .filter(|&kind| kinds.get(kind).is_some() && kinds.uses(&processors, kind))
         .fold(0, |used, kind| used | 1 << kind);
+    let boot = kinds.kind_of(0);
+    let slots = program.kinds.get(boot).filter(|_| used >> boot & 1 != 0);
+    let slots = slots.map_or(&[] as &[Slot], |kind| &kind.slots);
     for (index, source) in program.sources().iter().enumerate() {
-        counted_somewhere(kinds, program, used, index, source)?;
+        // The common case: the session uses the boot processor's kind, which counts the source.
+        if slots.get(index).is_none_or(|slot| slot.error != 0) {
+            counted_somewhere(kinds, program, used, index, source)?;
+        }
     }
     let Some((index, kind)) = unfit else {
         return Ok(());
@@ -470,13 +477,7 @@ fn counted_somewhere(
         let slot = program.kinds.get(kind)?.slot(index)?;
         ErrorCode::from_wire(slot.error.into())
     };
-    // The common case: the session uses the boot processor's kind, which counts the source.
-    let boot = kinds.kind_of(0);
-    let slot = program.kinds.get(boot).and_then(|kind| kind.slot(index));
-    if used >> boot & 1 != 0 && slot.is_some_and(|slot| slot.error == 0) {
-        return Ok(());
-    }
-    if error(boot) == Some(ErrorCode::SourceUnknown) {
+    if error(kinds.kind_of(0)) == Some(ErrorCode::SourceUnknown) {
         return Err(refused(ErrorCode::SourceUnknown, source.id, 0));
     }
     if ProfileSource(source.id) == ProfileSource::RAW
@@ -533,7 +534,7 @@ fn make_program(terms: &Terms<'_>, scratch: &mut Scratch, kind: usize) -> Result
     let Some(made) = kinds.get_mut(kind) else {
         return Ok(());
     };
-    assignment.clear();
+    assignment.next_kind();
     seen.clear();
     let mut refused_group = None;
     let sources = sources.get(..settings.count).unwrap_or_default();
