@@ -76,9 +76,18 @@ pub struct Assignment {
     /// The first source of those that run in every rotation, as its index plus 1.
     every: u16,
     steps: u32,
-    /// Candidates of sources that were placed, and the rotation of the last of them, at
-    /// [`place`]: no earlier rotation has room for another source with the same candidates.
-    last: [([u64; 2], u16); LAST],
+    /// Plain units that were placed, and the rotation of the last of them, at [`place`]: no earlier
+    /// rotation has room for another unit like it.
+    last: [(Unit, u16); LAST],
+}
+
+/// A source, or the sources of a group, which run in one rotation or not at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
+struct Unit {
+    /// How many they are.
+    sources: u32,
+    /// The counters that can count any of them.
+    reach: u64,
 }
 
 /// What the sources of one rotation take.
@@ -104,6 +113,12 @@ impl Turn {
 impl Assignment {
     /// Clears the assignment.
     pub fn clear(&mut self) {
+        self.next_kind();
+        self.assigned.zero();
+    }
+
+    /// Clears it for another kind of processor, but for the rotations that sources had.
+    pub(crate) fn next_kind(&mut self) {
         self.takes = [0; MAX_SOURCES];
         self.first = [0; MAX_SOURCES];
         self.turns.zero();
@@ -112,7 +127,7 @@ impl Assignment {
         self.rotations = 0;
         self.every = 0;
         self.steps = SEARCH_STEPS;
-        self.last = [([0; 2], 0); LAST];
+        self.last.zero();
     }
 
     /// The requirements of a source, to be filled in before [`Self::take`].
@@ -178,6 +193,9 @@ impl Assignment {
                 self.part(rotation, own);
             }
         }
+        for rotation in 0..self.rotations {
+            self.add_those_of_every_rotation(rotation);
+        }
     }
 
     /// Splits off from a rotation's list the sources that run in every rotation.
@@ -202,6 +220,17 @@ impl Assignment {
             assigned.next = *head;
             *head = next;
             next = after;
+        }
+    }
+
+    /// Makes a rotation's list end with the sources that run in every rotation.
+    fn add_those_of_every_rotation(&mut self, rotation: u16) {
+        let end = match self.members(rotation).last() {
+            Some(last) => self.assigned.get_mut(last).map(|last| &mut last.next),
+            None => self.first.get_mut(usize::from(rotation)),
+        };
+        if let Some(end) = end {
+            *end = self.every;
         }
     }
 
@@ -230,39 +259,35 @@ impl Assignment {
 
     /// Puts a source and the rest of its group into the first rotation that has room.
     fn put_unit(&mut self, index: usize) -> bool {
-        let Some(wanted) = self.wanted.get(index) else {
-            return false;
-        };
-        let (candidates, alone) = (wanted.candidates, wanted.alone);
-        let [even, odd] = candidates;
-        let single = self.group_next.get(index) == Some(&0);
-        let plain = single && !alone && !self.has_upstream(index);
-        let (sources, reach) = if single {
-            (1, even | odd)
-        } else {
-            self.unit(index)
-        };
-        let last = place(candidates);
+        let (unit, plain) = self.unit(index);
+        if self.has_upstream(index) && self.put_where_it_was(index) {
+            return true;
+        }
+        let last = place(&unit);
         let mut rotation = match self.last.get(last) {
-            _ if alone => self.rotations,
-            Some(&(same, rotation)) if single && same == candidates => rotation,
+            _ if self.is_alone(index) => self.rotations,
+            Some(&(same, rotation)) if same == unit => rotation,
             _ => 0,
         };
         while let Some(turn) = self.turns.get(usize::from(rotation))
             && rotation <= self.rotations
         {
-            // A source that shares no registers needs no more than a free counter.
-            let free = if plain { even & !turn.used } else { 0 };
+            // A plain source needs no more than a free counter.
+            let free = if plain && unit.sources == 1 {
+                unit.reach & !turn.used
+            } else {
+                0
+            };
             let placed = if let Some(counter) = preferred(free) {
                 self.add(rotation, index, counter, 0);
                 true
             } else {
-                turn.may_take(sources, reach) && self.put_group(index, rotation)
+                turn.may_take(unit.sources, unit.reach) && self.put_group(index, rotation)
             };
             if placed {
                 self.rotations = self.rotations.max(rotation + 1);
                 if let Some(last) = self.last.get_mut(last).filter(|_| plain) {
-                    *last = (candidates, rotation);
+                    *last = (unit, rotation);
                 }
                 return true;
             }
@@ -271,19 +296,42 @@ impl Assignment {
         false
     }
 
-    /// The number of sources in the group that begins with this one, and the counters that can
-    /// count any of them.
-    fn unit(&self, index: usize) -> (u32, u64) {
-        let (mut sources, mut reach) = (0, 0);
-        let mut member = Some(index);
-        while let Some(index) = member {
-            let [even, odd] = self.candidates(index);
-            sources += 1;
-            reach |= even | odd;
-            let next = self.group_next.get(index).copied().unwrap_or(0);
-            member = usize::from(next).checked_sub(1);
+    /// Puts a source and the rest of its group into the rotation that it has on the kind of
+    /// processor assigned before this one, if there is room. Two logical processors of NetBurst
+    /// mirror each other: what did not fit on the first is not searched for again.
+    fn put_where_it_was(&mut self, index: usize) -> bool {
+        let was = self.assigned.get(index).map_or(0, |was| was.rotation);
+        let placed = was != 0 && was <= self.rotations && self.put_group(index, was);
+        if placed {
+            self.rotations = self.rotations.max(was + 1);
         }
-        (sources, reach)
+        placed
+    }
+
+    /// The unit that begins with this source. Whether it is plain: each member can take any of its
+    /// counters, shares no registers, and needs no rotation to itself.
+    fn unit(&self, index: usize) -> (Unit, bool) {
+        let (mut unit, mut plain) = self.single(index);
+        let mut last = index;
+        while let Some(&next) = self.group_next.get(last).filter(|next| **next != 0) {
+            last = usize::from(next) - 1;
+            let (member, as_plain) = self.single(last);
+            plain &= as_plain && member.reach == unit.reach;
+            unit.reach |= member.reach;
+            unit.sources += 1;
+        }
+        (unit, plain)
+    }
+
+    /// A source without the rest of its group.
+    fn single(&self, index: usize) -> (Unit, bool) {
+        let [even, odd] = self.candidates(index);
+        let unit = Unit {
+            sources: 1,
+            reach: even | odd,
+        };
+        let plain = !self.is_alone(index) && !self.has_upstream(index);
+        (unit, plain)
     }
 
     fn put_group(&mut self, first: usize, rotation: u16) -> bool {
@@ -626,9 +674,9 @@ struct Try {
     shared: u64,
 }
 
-/// Where [`Assignment::last`] keeps these candidates: a multiplicative hash.
-const fn place([even, odd]: [u64; 2]) -> usize {
-    let mixed = (even ^ odd.rotate_left(32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+/// Where [`Assignment::last`] keeps such a unit: a multiplicative hash.
+const fn place(unit: &Unit) -> usize {
+    let mixed = (unit.reach ^ unit.sources as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (mixed >> (u64::BITS - LAST.ilog2())) as usize
 }
 

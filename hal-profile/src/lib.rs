@@ -52,6 +52,7 @@ mod rotation;
 pub mod selection;
 pub mod service;
 pub mod session;
+pub mod slot;
 pub mod source;
 pub mod state;
 pub mod statistics;

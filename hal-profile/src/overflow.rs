@@ -18,8 +18,9 @@ use crate::machine::Machine;
 use crate::pmu;
 use crate::program::Program;
 use crate::ring::{Ring, Word};
+use crate::slot::Active;
 use crate::source::MAX_SOURCES;
-use crate::state::{Active, MOST_DOUBLINGS, Phase, ProcessorState, Total, doubled};
+use crate::state::{MOST_DOUBLINGS, Phase, ProcessorState, Total, doubled};
 use crate::statistics::SampleStatistics;
 use shared_types::{ErrorCode, LossCause, Mode, Sample};
 
@@ -413,7 +414,7 @@ type Totals = [Total; MAX_SOURCES];
 /// The parts of a processor's state that the loop needs besides its statistics.
 struct Parts<'a> {
     capabilities: &'a Capabilities,
-    active: &'a mut crate::state::ActiveCounters,
+    active: &'a mut crate::slot::ActiveCounters,
     totals: &'a mut Totals,
     branches: PartsOfBranches<'a>,
 }
@@ -438,15 +439,10 @@ impl<'a> PartsOfBranches<'a> {
     }
 }
 
-/// The value from which a counter interrupts `events` events later.
-pub(crate) fn preset(slot: &crate::program::Slot, events: u64, one_late: bool) -> u64 {
-    slot.width.preset(reload_events(events, one_late))
-}
-
 /// How many events before its overflow a counter must be preset in order to interrupt `events`
 /// events later.
 #[inline]
-fn reload_events(events: u64, one_late: bool) -> u64 {
+pub(crate) fn reload_events(events: u64, one_late: bool) -> u64 {
     events.max(SHORTEST_RELOAD) - u64::from(one_late)
 }
 
@@ -508,7 +504,7 @@ impl Recorder<'_> {
         let period = total.current_period.max(1);
         let (periods, residue) = (since / period, since % period);
         total.carried = residue;
-        total.current_period = doubled(counter.slot.period, self.doublings);
+        total.current_period = doubled(counter.slot.period.into(), self.doublings);
         let remaining = total.current_period.saturating_sub(residue);
         let one_late = capabilities.errata.interrupts_one_late;
         counter.start_from(reload_events(remaining, one_late).wrapping_neg() & counter.mask);

@@ -26,7 +26,7 @@ use crate::registers::intel;
 use crate::registers::netburst::Cccr;
 #[cfg(feature = "legacy")]
 use crate::registers::pentium::{CESR, CESR_HALF, CESR_HALF_MASK};
-use crate::state::{Active, ActiveCounters};
+use crate::slot::{Active, ActiveCounters};
 use shared_types::Delivery;
 
 /// Registers as `take_over` found them.
@@ -63,7 +63,7 @@ pub(crate) fn take_over(
         for counter in each(kind.counters & u64::from(capabilities.counters)) {
             let select = machine.read_msr(capabilities.select_msr(counter));
             if select & capabilities.enable != 0 {
-                before.counters |= counter.global_bit() as u32;
+                before.counters |= 1 << counter.index();
             }
         }
         if whole_pmu {
@@ -104,6 +104,10 @@ pub(crate) fn enabled_fixed(machine: &mut impl Machine, capabilities: &Capabilit
         return 0;
     }
     let control = machine.read_msr(intel::IA32_FIXED_CTR_CTRL);
+    if control == 0 {
+        // The usual case.
+        return 0;
+    }
     each(capabilities.fixed.into())
         .filter(|counter| control >> (4 * u32::from(counter.index() % 16)) & COUNTS != 0)
         .fold(0, |mask, counter| mask | counter.global_bit() as u32)
@@ -437,7 +441,7 @@ fn start_one(machine: &mut impl Machine, capabilities: &Capabilities, counter: &
 }
 
 /// The counters of a mask in the global registers' layout.
-fn each(counters: u64) -> impl Iterator<Item = Counter> {
+pub(crate) fn each(counters: u64) -> impl Iterator<Item = Counter> {
     let mut left = counters;
     core::iter::from_fn(move || {
         let counter = Counter::lowest(left)?;

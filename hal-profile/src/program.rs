@@ -4,16 +4,12 @@
 //! write to them, and the rotation to which they belong. All zeros: nothing to run.
 
 use crate::branches::Recording;
-use crate::capabilities::Capabilities;
-#[cfg(feature = "legacy")]
-use crate::capabilities::Gate;
-use crate::counter::{Counter, CounterWidth, MAX_COUNTERS};
-use crate::encode::{Encoding, Filter, Register};
+use crate::counter::MAX_COUNTERS;
+use crate::encode::Filter;
 use crate::guard::Limits;
 use crate::processor_set::ProcessorSet;
-use crate::registers::{amd, intel};
+use crate::slot::{ActiveCounters, Slot};
 use crate::source::MAX_SOURCES;
-use shared_types::ErrorCode;
 use shared_types::request::session::UsedInterval;
 use zerocopy::FromZeros;
 
@@ -97,67 +93,17 @@ pub(crate) struct KindProgram {
     pub(crate) slots: [Slot; MAX_SOURCES],
     /// The first slot of each rotation, as its index plus 1.
     pub(crate) first: [u16; MAX_SOURCES],
-    /// The first of the slots that run in every rotation, as its index plus 1.
+    /// The first of the slots that run in every rotation, as its index plus 1: every rotation's list
+    /// ends with theirs.
     pub(crate) every: u16,
     /// The number of rotations; 0 if no source takes a counter.
     pub(crate) rotations: u16,
     /// All counters that any rotation uses, in the layout of the global registers.
     pub(crate) counters: u64,
-    /// Slots with which START proves that those counters count.
-    pub(crate) proof: [Slot; MAX_COUNTERS],
+    /// What START has those counters do to prove that they count.
+    pub(crate) proof: ActiveCounters,
     /// How branches are recorded.
     pub(crate) recording: Recording,
-}
-
-/// Where a source is counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
-#[repr(u8)]
-pub(crate) enum Seat {
-    /// The session has no such source.
-    #[default]
-    None = 0,
-    /// On a counter.
-    Counter = 1,
-    /// By a timer, on no counter.
-    Timer = 2,
-    /// This kind of processor does not count it.
-    Refused = 3,
-}
-
-/// One counter's work in one rotation.
-#[derive(Clone, Copy, Debug, FromZeros)]
-pub struct Slot {
-    /// The value of its select without the bit that starts it; for a fixed counter, its nibble in
-    /// its position in IA32_FIXED_CTR_CTRL.
-    pub select: u64,
-    /// NetBurst: the registers written before the select.
-    pub(crate) upstream: [Register; 3],
-    /// The select's MSR; 0 for a fixed counter.
-    pub select_msr: u32,
-    /// The MSR through which the counter's value is written.
-    pub write_msr: u32,
-    /// The MSR from which it is read; 0 if it is read with RDPMC.
-    pub read_msr: u32,
-    /// ECX for RDPMC.
-    pub pmc: u32,
-    /// Events between two samples, before any doubling by the guard; 0 if the source is not
-    /// sampled.
-    pub period: u64,
-    /// The counter.
-    pub counter: Counter,
-    /// Its width.
-    pub width: CounterWidth,
-    /// It interrupts when it overflows.
-    pub interrupts: bool,
-    pub(crate) seat: Seat,
-    /// The source: its index in the session.
-    pub source: u16,
-    /// The rotation, or [`EVERY_TURN`](shared_types::request::source::Placement::EVERY_TURN).
-    pub rotation: u16,
-    /// The next slot of the same rotation, as its index plus 1; 0 for the last.
-    pub(crate) next: u16,
-    /// The [`ErrorCode`] if this kind of processor does not count the source.
-    pub(crate) error: u32,
 }
 
 impl Program {
@@ -193,7 +139,7 @@ impl KindProgram {
         self.every = other.every;
         self.rotations = other.rotations;
         self.counters = other.counters;
-        self.proof.copy_from_slice(&other.proof);
+        self.proof = other.proof;
         self.recording = other.recording;
     }
 
@@ -201,118 +147,18 @@ impl KindProgram {
         self.slots.get(index)
     }
 
-    /// The slots of one rotation.
+    /// The slots of one rotation; of
+    /// [`EVERY_TURN`](shared_types::request::source::Placement::EVERY_TURN), those of every rotation.
     pub(crate) fn rotation(&self, rotation: u16) -> impl Iterator<Item = &Slot> {
-        let mut own = self.first.get(usize::from(rotation)).copied().unwrap_or(0);
-        let mut next = self.every;
-        let slots = core::iter::from_fn(move || {
-            if next == 0 {
-                next = core::mem::take(&mut own);
-            }
-            let slot = self.slots.get(usize::from(next).checked_sub(1)?)?;
+        let first = self.first.get(usize::from(rotation));
+        let mut next = first.copied().unwrap_or(self.every);
+        core::iter::from_fn(move || {
+            let slot = self.slots.get(usize::from(next).wrapping_sub(1))?;
             next = slot.next;
             Some(slot)
-        });
-        slots.take(MAX_COUNTERS)
+        })
+        .take(MAX_COUNTERS)
     }
-}
-
-impl Slot {
-    /// A slot on a counter of this processor.
-    #[inline]
-    #[must_use]
-    pub fn new(capabilities: &Capabilities, counter: Counter, encoding: &Encoding) -> Self {
-        let index = u32::from(counter.index());
-        let layout = &capabilities.layout;
-        let blank = Self {
-            upstream: encoding.upstream,
-            counter,
-            seat: Seat::Counter,
-            ..Self::new_zeroed()
-        };
-        if counter.is_fixed() {
-            return Self {
-                select: encoding.select << fixed_shift(counter),
-                write_msr: intel::IA32_FIXED_CTR0 + index,
-                pmc: intel::RDPMC_FIXED | index,
-                width: capabilities.fixed_width,
-                ..blank
-            };
-        }
-        let distance = index * layout.stride;
-        Self {
-            select: encoding.select,
-            select_msr: layout.select + distance,
-            write_msr: layout.counter_write + distance,
-            read_msr: if reads_by_msr(capabilities, counter) {
-                layout.counter + distance
-            } else {
-                0
-            },
-            pmc: index,
-            width: capabilities.width,
-            ..blank
-        }
-    }
-
-    /// The slot of a source that this kind of processor does not count, and why.
-    pub(crate) fn refused(error: ErrorCode) -> Self {
-        Self {
-            seat: Seat::Refused,
-            error: error as u32,
-            ..Self::new_zeroed()
-        }
-    }
-
-    /// The slot of a source that a timer counts.
-    pub(crate) fn timer() -> Self {
-        Self {
-            seat: Seat::Timer,
-            ..Self::new_zeroed()
-        }
-    }
-
-    /// NetBurst: the registers written before the select; the last is always the ESCR.
-    pub fn upstream(&self) -> impl Iterator<Item = &Register> {
-        let [_, _, escr] = &self.upstream;
-        let registers = if escr.msr == 0 {
-            &[]
-        } else {
-            self.upstream.as_slice()
-        };
-        registers.iter().filter(|register| register.msr != 0)
-    }
-
-    /// The counter's bit in the global registers.
-    #[must_use]
-    pub fn bit(&self) -> u64 {
-        self.counter.global_bit()
-    }
-
-    /// The mask of its nibble in IA32_FIXED_CTR_CTRL; 0 for a general counter.
-    #[must_use]
-    pub fn fixed_control(&self) -> u64 {
-        if self.counter.is_fixed() {
-            0xF << fixed_shift(self.counter)
-        } else {
-            0
-        }
-    }
-}
-
-/// The position of a fixed counter's nibble in IA32_FIXED_CTR_CTRL, which has room for 16.
-fn fixed_shift(counter: Counter) -> u32 {
-    4 * u32::from(counter.index() % 16)
-}
-
-fn reads_by_msr(capabilities: &Capabilities, counter: Counter) -> bool {
-    let amd = capabilities.interface() == shared_types::ProfileInterface::Amd64;
-    // RDPMC does not exist before the Pentium MMX, and has errata there.
-    #[cfg(feature = "legacy")]
-    if capabilities.gate == Gate::Cesr {
-        return true;
-    }
-    amd && counter.index() >= amd::RDPMC_CORE_COUNTERS
 }
 
 /// Memory, lent by the host, in which a program is made before it replaces a session's. All zeros

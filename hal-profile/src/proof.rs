@@ -10,14 +10,15 @@ use crate::guard::STORM;
 use crate::host::Local;
 use crate::machine::Machine;
 use crate::pmu;
-use crate::program::Seat;
+use crate::program::KindProgram;
+use crate::slot::Seat;
 use crate::state::{Phase, Proof};
 
 /// Instructions that each try executes. An interrupt may be late, or lost once, so later tries wait
 /// longer for it.
 pub(crate) const TRIES: [u32; 3] = [300, 3_000, 13_000];
 /// Events until the interrupt: fewer than a try executes, more than the shortest reload.
-const PERIOD: u64 = 160;
+pub(crate) const PERIOD: u64 = 160;
 
 impl<M: Machine> Local<'_, M> {
     /// Starts the counters, unless an earlier try passed or the proof cannot be made. `first`: this
@@ -49,20 +50,10 @@ impl<M: Machine> Local<'_, M> {
         if kind.counters == 0 || (samples && !self.interrupt_is_clear()) {
             return;
         }
-        let state = &mut *self.state;
-        state.active.clear();
-        let slots = kind.proof.iter();
-        for slot in slots.take_while(|slot| slot.seat == Seat::Counter) {
-            let from = if slot.interrupts {
-                slot.width.preset(PERIOD)
-            } else {
-                0
-            };
-            state.active.add(slot, from);
-        }
-        pmu::set_up(self.machine, &state.capabilities, &state.active);
-        pmu::start(self.machine, &state.capabilities, &state.active);
-        state.phase = Phase::Proving;
+        let capabilities = &self.state.capabilities;
+        pmu::set_up(self.machine, capabilities, &kind.proof);
+        pmu::start(self.machine, capabilities, &kind.proof);
+        self.state.phase = Phase::Proving;
     }
 
     /// Unmasks the overflow interrupt; `false` if a storm masked it and is not over.
@@ -83,12 +74,14 @@ impl<M: Machine> Local<'_, M> {
     pub(crate) fn proof_interrupt(&mut self) {
         let state = &mut *self.state;
         let capabilities = &state.capabilities;
-        let active = &state.active;
+        let Some(KindProgram { proof, .. }) = self.program.kind(state.kind) else {
+            return;
+        };
         state.proof_interrupts = state.proof_interrupts.saturating_add(1);
         if state.phase == Phase::Proving {
-            pmu::stop(self.machine, capabilities, active);
+            pmu::stop(self.machine, capabilities, proof);
         }
-        pmu::acknowledge_freeze(self.machine, capabilities, active.bits(), 0);
+        pmu::acknowledge_freeze(self.machine, capabilities, proof.bits(), 0);
         if state.proof_interrupts >= STORM {
             pmu::set_lvtpc_mask(self.machine, capabilities, true);
             state.storm = true;
@@ -104,22 +97,22 @@ impl<M: Machine> Local<'_, M> {
         if state.phase == Phase::Proved && state.proof == Proof::Open {
             state.proof = Proof::Passed;
         }
-        if state.phase != Phase::Proving {
+        let kind = self.program.kind(state.kind);
+        let Some(KindProgram { proof, .. }) = kind.filter(|_| state.phase == Phase::Proving) else {
             return state.proof == Proof::Passed;
-        }
+        };
         let capabilities = &state.capabilities;
-        let active = &state.active;
-        pmu::stop(self.machine, capabilities, active);
-        let (mut alive, mut interrupts) = (true, false);
-        for counter in active.get() {
+        pmu::stop(self.machine, capabilities, proof);
+        let mut alive = true;
+        for counter in proof.get() {
             let value = pmu::read(self.machine, counter);
             // A missing counter reads as 0, but a working one may also have been stopped at 0 by
             // its interrupt.
             let absent = value == 0 && state.proof_interrupts == 0;
             alive &= value != counter.preset && !absent;
-            interrupts |= counter.slot.interrupts;
         }
-        pmu::clear(self.machine, capabilities, active);
+        pmu::clear(self.machine, capabilities, proof);
+        let interrupts = proof.get().iter().any(|counter| counter.slot.interrupts);
         state.proof = if interrupts && state.storm {
             state.evidence = pmu::lvtpc(self.machine, capabilities).into();
             Proof::Storm
@@ -131,7 +124,6 @@ impl<M: Machine> Local<'_, M> {
         } else {
             Proof::Passed
         };
-        state.active.clear();
         state.phase = Phase::Proved;
         state.proof == Proof::Passed
     }

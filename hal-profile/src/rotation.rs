@@ -12,7 +12,7 @@ use crate::assign::EVERY_ROTATION;
 use crate::guard::Guard;
 use crate::host::Local;
 use crate::machine::Machine;
-use crate::overflow::preset;
+use crate::overflow::reload_events;
 use crate::pmu;
 use crate::program::{KindProgram, ticks};
 use crate::state::{Phase, doubled};
@@ -274,22 +274,19 @@ impl<M: Machine> Local<'_, M> {
             return;
         };
         let state = &mut *self.state;
-        state.active.clear();
-        for slot in kind.rotation(state.order.now()) {
-            let mut from = 0;
+        let one_late = state.capabilities.errata.interrupts_one_late;
+        let slots = kind.rotation(state.order.now()).map(|slot| {
+            let mut events = 0;
             if slot.interrupts
                 && let Some(total) = state.totals.get_mut(usize::from(slot.source))
             {
-                total.current_period = doubled(slot.period, state.doublings);
+                total.current_period = doubled(slot.period.into(), state.doublings);
                 let remaining = total.current_period.saturating_sub(total.carried);
-                from = preset(
-                    slot,
-                    remaining,
-                    state.capabilities.errata.interrupts_one_late,
-                );
+                events = reload_events(remaining, one_late);
             }
-            state.active.add(slot, from);
-        }
+            (slot, events)
+        });
+        state.active.set(slots);
         let active = &state.active;
         if !active.get().is_empty() {
             pmu::set_up(self.machine, &state.capabilities, active);
@@ -359,7 +356,7 @@ impl<'a, M> Local<'a, M> {
             .flatten()
             .take(self.program.settings.count);
         let longest = slots.map(|slot| slot.period).max();
-        doubled(longest.unwrap_or(0), self.state.doublings)
+        doubled(longest.unwrap_or(0).into(), self.state.doublings)
     }
 
     /// What this kind of processor runs.

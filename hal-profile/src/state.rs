@@ -5,9 +5,8 @@
 
 use crate::branches::Recorded;
 use crate::capabilities::Capabilities;
-use crate::counter::MAX_COUNTERS;
 use crate::guard::Guard;
-use crate::program::Slot;
+use crate::slot::{Active, ActiveCounters};
 use crate::source::MAX_SOURCES;
 use crate::statistics::SampleStatistics;
 use shared_types::request::counts::Count;
@@ -90,29 +89,6 @@ pub(crate) enum Proof {
     FixedTaken = 5,
     /// Another owner is recording branches.
     BranchesTaken = 6,
-}
-
-/// A counter in use: its slot, the value from which it was started, and the last value read. Values
-/// have the counter's own width.
-#[derive(Clone, Copy, Debug, FromZeros)]
-pub struct Active {
-    /// The work that it does.
-    pub slot: Slot,
-    /// All ones in the counter's width.
-    pub mask: u64,
-    /// The value from which it was started.
-    pub preset: u64,
-    /// The last value that was read, up to which the source's total includes it.
-    pub last: u64,
-}
-
-/// The counters of the rotation now running.
-#[derive(Debug, FromZeros)]
-pub(crate) struct ActiveCounters {
-    counters: [Active; MAX_COUNTERS],
-    count: usize,
-    /// Their bits in the layout of the global registers.
-    bits: u64,
 }
 
 /// The order in which rotations run: each cycle is a new permutation.
@@ -199,77 +175,6 @@ pub(crate) fn doubled(period: u64, doublings: u32) -> u64 {
         period
     } else {
         lengthened(period, doublings)
-    }
-}
-
-impl Active {
-    /// A counter that starts from `preset`.
-    #[must_use]
-    pub fn new(slot: &Slot, preset: u64) -> Self {
-        Self {
-            slot: *slot,
-            mask: slot.width.mask(),
-            preset,
-            last: preset,
-        }
-    }
-
-    /// Makes `preset` the value from which it starts.
-    #[inline]
-    pub fn start_from(&mut self, preset: u64) {
-        self.preset = preset;
-        self.last = preset;
-    }
-
-    /// Returns how many events it has counted since the last value read, and makes `value` the last
-    /// value read.
-    #[inline]
-    pub fn advance(&mut self, value: u64) -> u64 {
-        let came = value.wrapping_sub(self.last) & self.mask;
-        self.last = value;
-        came
-    }
-
-    /// Whether the counter has overflowed: `value` is below its preset. The preset of a counter
-    /// that does not interrupt is 0.
-    #[must_use]
-    #[inline]
-    pub fn overflowed(&self, value: u64) -> bool {
-        value < self.preset
-    }
-}
-
-impl ActiveCounters {
-    #[inline]
-    pub(crate) fn get(&self) -> &[Active] {
-        self.counters.get(..self.count).unwrap_or_default()
-    }
-
-    #[inline]
-    pub(crate) fn get_mut(&mut self) -> &mut [Active] {
-        self.counters.get_mut(..self.count).unwrap_or_default()
-    }
-
-    /// Their bits in the layout of the global registers.
-    #[inline]
-    pub(crate) fn bits(&self) -> u64 {
-        self.bits
-    }
-
-    pub(crate) fn clear(&mut self) {
-        (self.count, self.bits) = (0, 0);
-    }
-
-    /// Adds a counter that starts from `preset`.
-    #[inline]
-    pub(crate) fn add(&mut self, slot: &Slot, preset: u64) {
-        if let Some(counter) = self.counters.get_mut(self.count) {
-            counter.slot = *slot;
-            counter.mask = slot.width.mask();
-            counter.start_from(preset);
-            self.count += 1;
-            self.bits |= slot.bit();
-        }
     }
 }
 

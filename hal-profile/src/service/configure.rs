@@ -14,13 +14,16 @@ use crate::counter::Counter;
 use crate::encode::{self, Encoding, Filter, encode};
 use crate::guard::{DEFAULT_BUDGET, Limits};
 use crate::host::Processors;
+use crate::pmu;
 use crate::processor_set::ProcessorSet;
-use crate::program::{KindProgram, MAX_KINDS, Program, Scratch, Settings, Slot, Source, ticks};
+use crate::program::{KindProgram, MAX_KINDS, Program, Scratch, Settings, Source, ticks};
+use crate::proof::PERIOD;
 use crate::ring::words_for;
 use crate::session::Rights;
+use crate::slot::Slot;
 use crate::source::MAX_SOURCES;
 use crate::source::raw::{self, Family, RawEvent};
-use crate::source::{ANY, CounterSet, Fit, NO_COUNTER, Select, limits};
+use crate::source::{ANY, CounterSet, Fit, NO_COUNTER, Row, Select, limits};
 use core::mem::{offset_of, size_of};
 use shared_types::request::session::{
     Configure, EVENTS, NO_ADDRESS, SAMPLE, Spec, THREADS, UsedInterval,
@@ -352,6 +355,11 @@ fn used_interval(id: ProfileSource, requested: u64, timer: bool, clock: Clock) -
     used
 }
 
+/// The events between two samples; 32 bits have room for every source's largest interval.
+fn period(interval: &UsedInterval) -> u32 {
+    interval.events.try_into().unwrap_or(u32::MAX)
+}
+
 impl Program {
     /// Sets the interval of a source; `None` if the session does not have the source.
     pub(super) fn set_interval(
@@ -381,7 +389,7 @@ impl Program {
                 .iter_mut()
                 .filter_map(|kind| kind.slots.get_mut(index));
             for slot in slots.filter(|slot| slot.interrupts) {
-                slot.period = source.interval.events;
+                slot.period = period(&source.interval);
             }
         }
         set
@@ -392,6 +400,7 @@ impl Program {
 /// the session uses, and a group must fit on all of them.
 fn make_programs(kinds: &Kinds, scratch: &mut Scratch, approximate: bool) -> Result<(), Refused> {
     let mut unfit = None;
+    scratch.assignment.clear();
     let processors = scratch.program.settings.processors;
     for kind in 0..MAX_KINDS {
         let Some(found) = kinds.get(kind) else {
@@ -420,8 +429,14 @@ fn make_programs(kinds: &Kinds, scratch: &mut Scratch, approximate: bool) -> Res
     let used = (0..MAX_KINDS)
         .filter(|&kind| kinds.get(kind).is_some() && kinds.uses(&processors, kind))
         .fold(0, |used, kind| used | 1 << kind);
+    let boot = kinds.kind_of(0);
+    let slots = program.kinds.get(boot).filter(|_| used >> boot & 1 != 0);
+    let slots = slots.map_or(&[] as &[Slot], |kind| &kind.slots);
     for (index, source) in program.sources().iter().enumerate() {
-        counted_somewhere(kinds, program, used, index, source)?;
+        // The common case: the session uses the boot processor's kind, which counts the source.
+        if slots.get(index).is_none_or(|slot| slot.error != 0) {
+            counted_somewhere(kinds, program, used, index, source)?;
+        }
     }
     let Some((index, kind)) = unfit else {
         return Ok(());
@@ -443,15 +458,9 @@ fn counted_somewhere(
 ) -> Result<(), Refused> {
     let error = |kind: usize| {
         let slot = program.kinds.get(kind)?.slot(index)?;
-        ErrorCode::from_wire(slot.error)
+        ErrorCode::from_wire(slot.error.into())
     };
-    // The common case: the session uses the boot processor's kind, which counts the source.
-    let boot = kinds.kind_of(0);
-    let slot = program.kinds.get(boot).and_then(|kind| kind.slot(index));
-    if used >> boot & 1 != 0 && slot.is_some_and(|slot| slot.error == 0) {
-        return Ok(());
-    }
-    if error(boot) == Some(ErrorCode::SourceUnknown) {
+    if error(kinds.kind_of(0)) == Some(ErrorCode::SourceUnknown) {
         return Err(refused(ErrorCode::SourceUnknown, source.id, 0));
     }
     if ProfileSource(source.id) == ProfileSource::RAW
@@ -508,7 +517,7 @@ fn make_program(terms: &Terms<'_>, scratch: &mut Scratch, kind: usize) -> Result
     let Some(made) = kinds.get_mut(kind) else {
         return Ok(());
     };
-    assignment.clear();
+    assignment.next_kind();
     seen.clear();
     let mut refused_group = None;
     let sources = sources.get(..settings.count).unwrap_or_default();
@@ -545,7 +554,6 @@ fn make_program(terms: &Terms<'_>, scratch: &mut Scratch, kind: usize) -> Result
     }
     let solved = assignment.solve(settings.count);
     fill(terms.found, settings, sources, assignment, made);
-    made.proof = [Slot::refused(ErrorCode::SourceNotInSession); crate::counter::MAX_COUNTERS];
     prove(terms, settings, made);
     refused_group.map_or(solved, Err)
 }
@@ -712,7 +720,7 @@ fn fill(
         *slot = Slot {
             interrupts: settings.samples,
             period: if settings.samples {
-                source.interval.events
+                period(&source.interval)
             } else {
                 0
             },
@@ -725,7 +733,7 @@ fn fill(
     }
 }
 
-/// Makes the slots with which START proves that the session's counters count. General counters
+/// Makes what START has the session's counters do to prove that they count. General counters
 /// count instructions or, if those are not available, core cycles; of the fixed counters, only 0 to
 /// 2 take part, because they always have something to count.
 fn prove(terms: &Terms<'_>, settings: &Settings, made: &mut KindProgram) {
@@ -738,41 +746,25 @@ fn prove(terms: &Terms<'_>, settings: &Settings, made: &mut KindProgram) {
             !matches!(row.select(), Select::None | Select::Fixed(_))
                 && catalog::support(found, row, true).is_ok()
         });
-    let mut proof = made.proof.iter_mut();
-    let mut left = made.counters;
-    while let Some(counter) = Counter::lowest(left) {
-        left &= !counter.global_bit();
-        let encoding = if counter.is_fixed() {
+    let select = row.map_or(Select::None, Row::select);
+    let set = row.map_or(NO_COUNTER, |row| catalog::counters(found, row));
+    let general = candidates(terms, &select, set, NO_COUNTER);
+    let encoding = |counter: Counter| {
+        if counter.is_fixed() {
             let sure = counter.index() <= REFERENCE_CYCLES;
-            sure.then(|| encode::fixed(Filter::BOTH, interrupts))
-        } else {
-            row.and_then(|row| {
-                let candidates = candidates(
-                    terms,
-                    &row.select(),
-                    catalog::counters(found, row),
-                    NO_COUNTER,
-                );
-                let side = candidates
-                    .iter()
-                    .position(|side| side & counter.global_bit() != 0)?;
-                // Two NetBurst counters of one side would share an ESCR, with the same value in it.
-                Some(encode(
-                    found,
-                    &row.select(),
-                    side as u8,
-                    Filter::BOTH,
-                    interrupts,
-                ))
-            })
-        };
-        if let Some(encoding) = encoding
-            && let Some(slot) = proof.next()
-        {
-            *slot = Slot {
-                interrupts,
-                ..Slot::new(found, counter, &encoding)
-            };
+            return sure.then(|| encode::fixed(Filter::BOTH, interrupts));
         }
-    }
+        // Two NetBurst counters of one side would share an ESCR, with the same value in it.
+        let mut sides = general.iter();
+        let side = sides.position(|side| side & counter.global_bit() != 0)?;
+        Some(encode(found, &select, side as u8, Filter::BOTH, interrupts))
+    };
+    let slots = pmu::each(made.counters).filter_map(|counter| {
+        let slot = Slot {
+            interrupts,
+            ..Slot::new(found, counter, &encoding(counter)?)
+        };
+        Some((slot, if interrupts { PERIOD } else { 0 }))
+    });
+    made.proof.set(slots);
 }

@@ -5,8 +5,8 @@ use super::exchange::{Answer, Exchange, must_be_zero, refused};
 use super::{Host, Service};
 use crate::capabilities::Capabilities;
 use crate::catalog;
-use crate::program::{Seat, Slot};
 use crate::session::{Client, Rights};
+use crate::slot::{Seat, Slot};
 use crate::source::{Fit, Row, limits};
 use core::mem::{offset_of, size_of};
 use shared_types::hal::HalProfileSourceInformationEx64;
@@ -223,7 +223,7 @@ fn placement(slot: &Slot) -> Placement {
         Seat::None | Seat::Refused => Placement {
             turn: 0,
             counter: 0,
-            error: slot.error,
+            error: slot.error.into(),
         },
     }
 }

@@ -61,17 +61,13 @@ const THREAD_MOST: u64 = 100_000;
 /// branches count as one more sample.
 const EACH_PROCESSOR: u64 = 400;
 const EACH_SAMPLE: u64 = 60;
-/// Additional instructions for each source of the session, which three kinds of list need: more than
-/// 160 sources; many whose neighbours need different counters, so that each looks for room from the
-/// first rotation on; and all sources of two logical processors of NetBurst, for each of which an
-/// assignment is searched.
-const EACH_SOURCE_CONFIGURED: u64 = 400;
+/// Additional instructions for each source of the session, which two things need: lists of more than
+/// 140 sources, up to 310 for each, and a second kind of processor, for which each source is assigned
+/// anew: 450 to 470 more.
+const EACH_SOURCE_CONFIGURED: u64 = 900;
 /// The most instructions of a request on each processor, in all its DPCs there, for any number of
 /// sources.
 pub const PROCESSOR_MOST: u64 = 3_000;
-/// Additional instructions of START there if all counters are in use: each is tested, then set up
-/// again for the session.
-pub const ALL_COUNTERS: u64 = 700;
 /// Additional instructions there for interrupts that a request lets in, and what they have lost.
 const LET_IN: u64 = 1_000;
 /// Additional instructions there if START's self-test is repeated because an interrupt was late.
@@ -185,7 +181,7 @@ impl Budget {
 impl Account {
     fn processor_limit(&self) -> u64 {
         if self.code == START.0 {
-            PROCESSOR_MOST + ALL_COUNTERS + TRIED_AGAIN
+            PROCESSOR_MOST + TRIED_AGAIN
         } else {
             PROCESSOR_MOST + LET_IN
         }

@@ -1,0 +1,259 @@
+//! Slots: one counter's work, encoded once, and the counters that run together.
+
+use crate::capabilities::Capabilities;
+#[cfg(feature = "legacy")]
+use crate::capabilities::Gate;
+use crate::counter::{Counter, CounterWidth, MAX_COUNTERS};
+use crate::encode::{Encoding, Register};
+use crate::registers::{amd, intel};
+use core::borrow::Borrow;
+use shared_types::ErrorCode;
+use zerocopy::FromZeros;
+
+/// Where a source is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
+#[repr(u8)]
+pub(crate) enum Seat {
+    /// The session has no such source.
+    #[default]
+    None = 0,
+    /// On a counter.
+    Counter = 1,
+    /// By a timer, on no counter.
+    Timer = 2,
+    /// This kind of processor does not count it.
+    Refused = 3,
+}
+
+/// One counter's work in one rotation.
+#[derive(Clone, Copy, Debug, FromZeros)]
+pub struct Slot {
+    /// The value of its select without the bit that starts it; for a fixed counter, its nibble in
+    /// its position in IA32_FIXED_CTR_CTRL.
+    pub select: u64,
+    /// NetBurst: the registers written before the select.
+    pub(crate) upstream: [Register; 3],
+    /// The select's MSR; 0 for a fixed counter.
+    pub select_msr: u32,
+    /// The MSR through which the counter's value is written.
+    pub write_msr: u32,
+    /// The MSR from which it is read; 0 if it is read with RDPMC.
+    pub read_msr: u32,
+    /// ECX for RDPMC.
+    pub pmc: u32,
+    /// Events between two samples, before any doubling by the guard; 0 if the source is not
+    /// sampled.
+    pub period: u32,
+    /// The counter.
+    pub counter: Counter,
+    /// Its width.
+    pub width: CounterWidth,
+    /// It interrupts when it overflows.
+    pub interrupts: bool,
+    pub(crate) seat: Seat,
+    /// The source: its index in the session.
+    pub source: u16,
+    /// The rotation, or [`EVERY_TURN`](shared_types::request::source::Placement::EVERY_TURN).
+    pub rotation: u16,
+    /// The next slot of the same rotation, as its index plus 1; 0 for the last.
+    pub(crate) next: u16,
+    /// The [`ErrorCode`] if this kind of processor does not count the source.
+    pub(crate) error: u16,
+}
+
+/// A counter in use: its slot, the value from which it was started, and the last value read. Values
+/// have the counter's own width.
+#[derive(Clone, Copy, Debug, FromZeros)]
+pub struct Active {
+    /// The work that it does.
+    pub slot: Slot,
+    /// All ones in the counter's width.
+    pub mask: u64,
+    /// The value from which it was started.
+    pub preset: u64,
+    /// The last value that was read, up to which the source's total includes it.
+    pub last: u64,
+}
+
+/// Counters that run together: those of the rotation now running, or of START's proof.
+#[derive(Clone, Copy, Debug, FromZeros)]
+pub(crate) struct ActiveCounters {
+    counters: [Active; MAX_COUNTERS],
+    count: usize,
+    /// Their bits in the layout of the global registers.
+    bits: u64,
+}
+
+impl Slot {
+    /// A slot on a counter of this processor.
+    #[inline]
+    #[must_use]
+    pub fn new(capabilities: &Capabilities, counter: Counter, encoding: &Encoding) -> Self {
+        let index = u32::from(counter.index());
+        let layout = &capabilities.layout;
+        let blank = Self {
+            upstream: encoding.upstream,
+            counter,
+            seat: Seat::Counter,
+            ..Self::new_zeroed()
+        };
+        if counter.is_fixed() {
+            return Self {
+                select: encoding.select << fixed_shift(counter),
+                write_msr: intel::IA32_FIXED_CTR0 + index,
+                pmc: intel::RDPMC_FIXED | index,
+                width: capabilities.fixed_width,
+                ..blank
+            };
+        }
+        let distance = index * layout.stride;
+        Self {
+            select: encoding.select,
+            select_msr: layout.select + distance,
+            write_msr: layout.counter_write + distance,
+            read_msr: if reads_by_msr(capabilities, counter) {
+                layout.counter + distance
+            } else {
+                0
+            },
+            pmc: index,
+            width: capabilities.width,
+            ..blank
+        }
+    }
+
+    /// The slot of a source that this kind of processor does not count, and why.
+    pub(crate) fn refused(error: ErrorCode) -> Self {
+        Self {
+            seat: Seat::Refused,
+            error: error as u16,
+            ..Self::new_zeroed()
+        }
+    }
+
+    /// The slot of a source that a timer counts.
+    pub(crate) fn timer() -> Self {
+        Self {
+            seat: Seat::Timer,
+            ..Self::new_zeroed()
+        }
+    }
+
+    /// NetBurst: the registers written before the select; the last is always the ESCR.
+    pub fn upstream(&self) -> impl Iterator<Item = &Register> {
+        let [_, _, escr] = &self.upstream;
+        let registers = if escr.msr == 0 {
+            &[]
+        } else {
+            self.upstream.as_slice()
+        };
+        registers.iter().filter(|register| register.msr != 0)
+    }
+
+    /// The counter's bit in the global registers.
+    #[must_use]
+    pub fn bit(&self) -> u64 {
+        self.counter.global_bit()
+    }
+
+    /// The mask of its nibble in IA32_FIXED_CTR_CTRL; 0 for a general counter.
+    #[must_use]
+    pub fn fixed_control(&self) -> u64 {
+        if self.counter.is_fixed() {
+            0xF << fixed_shift(self.counter)
+        } else {
+            0
+        }
+    }
+}
+
+/// The position of a fixed counter's nibble in IA32_FIXED_CTR_CTRL, which has room for 16.
+fn fixed_shift(counter: Counter) -> u32 {
+    4 * u32::from(counter.index() % 16)
+}
+
+fn reads_by_msr(capabilities: &Capabilities, counter: Counter) -> bool {
+    let amd = capabilities.interface() == shared_types::ProfileInterface::Amd64;
+    // RDPMC does not exist before the Pentium MMX, and has errata there.
+    #[cfg(feature = "legacy")]
+    if capabilities.gate == Gate::Cesr {
+        return true;
+    }
+    amd && counter.index() >= amd::RDPMC_CORE_COUNTERS
+}
+
+impl Active {
+    /// A counter that starts from `preset`.
+    #[must_use]
+    pub fn new(slot: &Slot, preset: u64) -> Self {
+        Self {
+            slot: *slot,
+            mask: slot.width.mask(),
+            preset,
+            last: preset,
+        }
+    }
+
+    /// Makes `preset` the value from which it starts.
+    #[inline]
+    pub fn start_from(&mut self, preset: u64) {
+        self.preset = preset;
+        self.last = preset;
+    }
+
+    /// Returns how many events it has counted since the last value read, and makes `value` the last
+    /// value read.
+    #[inline]
+    pub fn advance(&mut self, value: u64) -> u64 {
+        let came = value.wrapping_sub(self.last) & self.mask;
+        self.last = value;
+        came
+    }
+
+    /// Whether the counter has overflowed: `value` is below its preset. The preset of a counter
+    /// that does not interrupt is 0.
+    #[must_use]
+    #[inline]
+    pub fn overflowed(&self, value: u64) -> bool {
+        value < self.preset
+    }
+}
+
+impl ActiveCounters {
+    #[inline]
+    pub(crate) fn get(&self) -> &[Active] {
+        self.counters.get(..self.count).unwrap_or_default()
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self) -> &mut [Active] {
+        self.counters.get_mut(..self.count).unwrap_or_default()
+    }
+
+    /// Their bits in the layout of the global registers.
+    #[inline]
+    pub(crate) fn bits(&self) -> u64 {
+        self.bits
+    }
+
+    pub(crate) fn clear(&mut self) {
+        (self.count, self.bits) = (0, 0);
+    }
+
+    /// Replaces them. Each has its work and the events after which it overflows; if these are 0, it
+    /// starts from 0.
+    #[inline]
+    pub(crate) fn set<S: Borrow<Slot>>(&mut self, counters: impl Iterator<Item = (S, u64)>) {
+        let (mut count, mut bits) = (0, 0);
+        for (counter, (slot, events)) in self.counters.iter_mut().zip(counters) {
+            let slot = slot.borrow();
+            bits |= slot.bit();
+            count += 1;
+            counter.mask = slot.width.mask();
+            counter.start_from(events.wrapping_neg() & counter.mask);
+            // Last, so that the compiler copies it whole.
+            counter.slot = *slot;
+        }
+        (self.count, self.bits) = (count, bits);
+    }
+}
