@@ -13,8 +13,7 @@
 //!
 //! [`measure`] is the short way: names of sources and a closure in, counts out. [`regions`] counts
 //! named regions of a program's threads; [`marks`] are time-stamped values that a program emits.
-//! [`selection`] reads what a user types, [`Aim`] chooses periods for sampling, and [`Error`] says what
-//! was refused.
+//! [`selection`] reads what a user types, and [`Error`] says what was refused.
 
 pub mod catalog;
 mod connection;
@@ -29,7 +28,6 @@ pub mod marks;
 pub mod metrics;
 mod modelled;
 mod passes;
-mod period;
 pub mod program;
 pub mod rates;
 mod rdpmc;
@@ -48,7 +46,6 @@ pub use count::{Counted, Measured, Sources, measure};
 pub use error::{Error, Refusal, Result};
 pub use likeness::did_you_mean;
 pub use modelled::{Code, Modelled, ModelledMachine, spec};
-pub use period::Aim;
 pub use rdpmc::Clock;
 pub use session::{Session, Settled};
 pub use transport::Transport;

@@ -322,6 +322,14 @@ impl Inventory {
         modules
     }
 
+    /// Forgets what is gone: for a recording without an end, which asks neither for
+    /// [`Self::identified`] nor for [`Self::missed`].
+    pub fn forget(&mut self) {
+        self.gone.clear();
+        self.seen.clear();
+        self.samples.clear();
+    }
+
     /// What will have no names in the recording.
     #[must_use]
     pub fn missed(&self) -> Missed {

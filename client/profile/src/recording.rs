@@ -44,12 +44,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 mod background;
 mod branches;
+mod live;
 mod marks;
 mod reader;
 mod spaces;
 mod writer;
 
-pub use background::{Background, Part};
+pub use background::{Background, Part, Sink};
+pub use live::Live;
 pub use marks::{Channels, Cost, Mark, Marked};
 pub use reader::{Reader, read};
 pub use spaces::Spaces;
@@ -359,6 +361,33 @@ pub struct Statistics {
     pub handler_ticks: u64,
     /// System events that were lost.
     pub events_lost: u64,
+}
+
+impl Statistics {
+    /// What came after `before`, an earlier state of the same. [`Self::turns`] are what they are now.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            elapsed_ns: self.elapsed_ns.saturating_sub(before.elapsed_ns),
+            generated: self.generated.saturating_sub(before.generated),
+            lost: more(&self.lost, &before.lost),
+            lost_events: more(&self.lost_events, &before.lost_events),
+            spurious: self.spurious.saturating_sub(before.spurious),
+            throttled: self.throttled.saturating_sub(before.throttled),
+            handler_ticks: self.handler_ticks.saturating_sub(before.handler_ticks),
+            events_lost: self.events_lost.saturating_sub(before.events_lost),
+            ..self.clone()
+        }
+    }
+}
+
+/// How much each number has grown.
+fn more(now: &BTreeMap<String, u64>, before: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+    let grown = now.iter().map(|(name, n)| {
+        let before = before.get(name).copied().unwrap_or(0);
+        (name.clone(), n.saturating_sub(before))
+    });
+    grown.collect()
 }
 
 /// What the recorder writes when it has finished.

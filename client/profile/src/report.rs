@@ -14,6 +14,8 @@ pub mod share;
 pub mod skid;
 pub(crate) mod tally;
 
+#[cfg(doc)]
+use crate::recording::Live;
 use crate::recording::{Cores, Reader, Recording, Spaces, Turns};
 use crate::symbols::{Opened, SymbolPath, Symbols};
 use filter::{Filter, Pattern};
@@ -42,6 +44,15 @@ pub struct Query {
     pub sort: Sort,
     /// How many rows each part of a table keeps; `None`: all.
     pub rows: Option<usize>,
+}
+
+impl Query {
+    /// What tallies must distinguish for it.
+    fn apart(&self) -> Vec<Apart> {
+        let base = self.filter.apart();
+        let tables = self.tables.iter().map(|by| base.with(by));
+        tables.chain([base]).collect()
+    }
 }
 
 /// The order of rows.
@@ -134,17 +145,40 @@ type Numbers = [u32; Key::ALL.len()];
 impl Report {
     /// Reads and sums up a recording.
     pub fn read(path: &Path, query: &Query, symbol_path: &SymbolPath) -> Result<Self> {
-        let base = query.filter.apart();
-        let mut apart: Vec<Apart> = query.tables.iter().map(|by| base.with(by)).collect();
-        apart.push(base);
-        let (recording, tallies) = tallied(path, &query.filter, &apart)?;
+        let (recording, tallies) = tallied(path, &query.filter, &query.apart())?;
         let mut symbols = Symbols::open(&recording, symbol_path);
+        let machine = machine(path, &recording);
+        Self::sum(recording, machine, &tallies, query, &mut symbols)
+    }
+
+    /// Sums up the samples that [`Live::take`] gave, within any span of time. The files that `symbols`
+    /// has open stay open.
+    pub fn live(
+        (recording, samples): (Recording, Vec<Sample>),
+        query: &Query,
+        symbols: &mut Symbols,
+    ) -> Result<Self> {
+        let mut tallies = Tallies::new(&query.apart());
+        tallies.add(&samples.iter());
+        symbols.renew(&recording);
+        let machine = machine(Path::new(""), &recording);
+        Self::sum(recording, machine, &tallies, query, symbols)
+    }
+
+    fn sum(
+        recording: Recording,
+        machine: Arc<str>,
+        tallies: &Tallies,
+        query: &Query,
+        symbols: &mut Symbols,
+    ) -> Result<Self> {
+        let base = query.filter.apart();
         let keys: Vec<Key> = query.tables.iter().flatten().copied().collect();
         let summing = Summing {
-            places: &Places::resolve(&tallies.places(), &mut symbols, &query.filter, &keys),
+            places: &Places::resolve(&tallies.places(), symbols, &query.filter, &keys),
             names: Names::of(&recording, &query.filter)?,
-            machine: machine(path, &recording),
-            tallies: &tallies,
+            machine,
+            tallies,
             turns: recording.turns(),
             cores: &recording.metadata.cores,
             query,

@@ -170,9 +170,7 @@ impl Symbols {
         let mut file_of = Vec::with_capacity(modules.len());
         for module in &modules {
             let next = known.len();
-            let identity = module.identity.as_ref().map(ToString::to_string);
-            let key = (&module.name, &module.path, identity);
-            file_of.push(*known.entry(key).or_insert(next));
+            file_of.push(*known.entry(FileKey::of(module)).or_insert(next));
         }
         let files = file_of.iter().map(|_| None).collect();
         Self {
@@ -185,6 +183,24 @@ impl Symbols {
             texts: HashSet::new(),
             frames: FxHashMap::default(),
             modules,
+        }
+    }
+
+    /// Changes to the modules of a later state of the recording. The files of those that are still
+    /// there stay open.
+    pub(crate) fn renew(&mut self, recording: &Recording) {
+        let new = Self::open(recording, &self.path);
+        let mut before = std::mem::replace(self, new);
+        let mut open = FxHashMap::default();
+        for (module, &file) in before.modules.iter().zip(&before.file_of) {
+            if let Some(lookup) = before.files[file].take() {
+                open.insert(FileKey::of(module), lookup);
+            }
+        }
+        for (module, &file) in self.modules.iter().zip(&self.file_of) {
+            if let Some(lookup) = open.remove(&FileKey::of(module)) {
+                self.files[file] = Some(lookup);
+            }
         }
     }
 
@@ -329,6 +345,24 @@ impl Symbols {
             file: found.file.map(|file| intern(texts, &file)),
             line: found.line,
             inlined: found.inlined.into(),
+        }
+    }
+}
+
+/// What modules of one file have in common.
+#[derive(PartialEq, Eq, Hash)]
+struct FileKey<'a> {
+    name: &'a str,
+    path: Option<&'a str>,
+    identity: Option<String>,
+}
+
+impl<'a> FileKey<'a> {
+    fn of(module: &'a Module) -> Self {
+        Self {
+            name: &module.name,
+            path: module.path.as_deref(),
+            identity: module.identity.as_ref().map(ToString::to_string),
         }
     }
 }

@@ -176,7 +176,7 @@ pub(crate) enum Commands {
     /// Show what a program marked, with the time: record it, or read a recording
     #[command(after_help = examples::TIMELINE)]
     Timeline(Timeline),
-    /// Watch event rates live on the terminal
+    /// Watch event rates, or the functions that samples fall in, live on the terminal
     #[command(after_help = examples::TOP)]
     Top(Top),
     /// Show the performance-monitoring registers, field by field
@@ -720,6 +720,11 @@ pub(crate) struct Naming {
 }
 
 impl Naming {
+    /// Whether any of it was given.
+    pub(crate) const fn is_given(&self) -> bool {
+        self.symbols.is_some() || self.download
+    }
+
     /// A folder of `--symbols` that does not exist. A store may be created later.
     fn missing_folder(&self) -> Option<String> {
         let symbols = self.symbols.as_ref()?.to_string_lossy();
@@ -775,7 +780,7 @@ fn downloading(path: &SymbolPath) -> crate::Result<SymbolPath> {
 /// How a machine is watched while it goes on.
 #[derive(Debug, Args)]
 pub(crate) struct Watching {
-    /// Read the counters every MS milliseconds
+    /// Read counters or samples every MS milliseconds
     #[arg(
         long = "interval",
         help_heading = HOW,
@@ -803,10 +808,16 @@ pub(crate) struct Top {
     /// Stop after SECONDS
     #[arg(long, short, value_name = "SECONDS", allow_negative_numbers = true, value_parser = fraction, help_heading = HOW)]
     pub(crate) duration: Option<f64>,
+    /// Sample, and show where the samples of each interval fall: by symbol or any other keys of
+    /// `report`, as in `--by process,symbol`
+    #[arg(long, value_name = "KEYS", num_args = 1.., help_heading = WHAT, conflicts_with = "log")]
+    pub(crate) by: Vec<String>,
+    #[command(flatten)]
+    pub(crate) naming: Naming,
     /// Write every reading to FILE as comma-separated values
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) log: Option<PathBuf>,
-    /// Print the rates of one interval and exit
+    /// Print one interval and exit
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) once: bool,
     #[command(flatten)]

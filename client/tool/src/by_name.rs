@@ -15,15 +15,11 @@ impl ByName {
     pub(crate) fn of(choice: &Choice) -> Self {
         let names = choice.names();
         let place_on = |name: &String, processor| {
-            let mut first = None;
             let chosen = choice.chosen.iter().enumerate();
-            for (place, one) in chosen.filter(|(_, one)| one.label == *name) {
-                if choice.counts_on(one, processor) {
-                    return place;
-                }
-                first = first.or(Some(place));
-            }
-            first.unwrap_or(0)
+            let mut ways = chosen.filter(|(_, one)| one.label == *name);
+            let first = ways.clone().next();
+            let able = ways.find(|(_, one)| choice.counts_on(one, processor));
+            able.or(first).map_or(0, |(place, _)| place)
         };
         let places = choice.processors().iter().map(|processor| {
             let place = |name| place_on(name, processor);
@@ -40,13 +36,13 @@ impl ByName {
         &self.names
     }
 
-    /// For each processor, one count for each name.
+    /// For each processor of the choice, one count for each name: 0 if the snapshot has none.
     pub(crate) fn counts(&self, snapshot: &Snapshot) -> Snapshot {
-        let processors = snapshot.iter().zip(&self.places);
-        let of_names = processors.map(|(counts, places)| {
-            let count = |&place: &usize| counts.get(place).copied().unwrap_or_default();
-            places.iter().map(count).collect()
-        });
-        of_names.collect()
+        let of_names = |(processor, places): (usize, &Vec<usize>)| {
+            let count = |&place: &usize| Some(*snapshot.get(processor)?.get(place)?);
+            let counts = places.iter().map(count);
+            counts.map(Option::unwrap_or_default).collect()
+        };
+        self.places.iter().enumerate().map(of_names).collect()
     }
 }

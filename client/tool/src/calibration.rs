@@ -3,12 +3,13 @@
 
 use crate::On;
 use crate::Result;
+use crate::aim::Aim;
 use crate::choice::{Choice, positive};
 use crate::output::{Output, seconds, thousands};
 use crate::recorder::configured;
 use crate::runner::Runner;
 use crate::{args, periods};
-use halprof_measure::{Aim, Session};
+use halprof_measure::Session;
 use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::ProfileSource;

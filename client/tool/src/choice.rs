@@ -1,6 +1,7 @@
 //! Shared by stat, record and check: the choice of sources and processors.
 
 use crate::On;
+use crate::aim::Aim;
 use crate::args::{Selection, Work, joined};
 use crate::command::list::can_count;
 use crate::place::Place;
@@ -9,7 +10,7 @@ use halprof_measure::catalog::Catalog;
 use halprof_measure::events;
 use halprof_measure::metrics::{Metric, Metrics, Term};
 use halprof_measure::selection::{self, Chosen, Item, format_processors};
-use halprof_measure::{Aim, Connection, Refusal, Setup, did_you_mean};
+use halprof_measure::{Connection, Refusal, Setup, did_you_mean};
 use shared_types::request::machine::Processor;
 use shared_types::request::session::Spec;
 use shared_types::request::source::Source;

@@ -147,6 +147,8 @@ pub(crate) const TOP: &str = "\
 Examples:
   halprof top -e TotalIssues,TotalCycles,CacheMisses
   halprof top --once
+  halprof top --by process,symbol                functions, by the samples in them
+  halprof top --by symbol -e CacheMisses:1000 --once
   halprof top -I 500 --log rates.csv -d 60";
 
 pub(crate) const RDPMC: &str = "\

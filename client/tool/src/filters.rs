@@ -126,32 +126,9 @@ pub(super) fn introduce(recording: &Recording, output: &Output) -> u8 {
 }
 
 /// Reasons why numbers are less reliable than they look.
-#[expect(clippy::cast_precision_loss, reason = "a percentage needs few digits")]
 pub(super) fn warnings(report: &Report) -> Vec<String> {
-    let mut warnings = Vec::new();
-    for source in &report.sources {
-        let n = source.sum.samples;
-        if n == 0 {
-            warnings.push(format!("{}: no samples", source.name));
-        } else if n < ENOUGH {
-            let bound = halprof_profile::report::share::Share::of(n / 10, n).bound();
-            warnings.push(format!(
-                "{}: only {} samples, so a share of 10 % is accurate to ±{:.1} points; aim for {} with a \
-                 shorter period or a longer recording",
-                source.name,
-                thousands(n),
-                bound * 100.0,
-                thousands(ENOUGH)
-            ));
-        }
-    }
-    let turns = report.sources.iter().filter_map(|source| {
-        let turns = source.turns.as_ref()?;
-        let part = turns.running as f64 / turns.enabled.max(1) as f64;
-        Some((source.name.to_string(), part))
-    });
-    let turns: Vec<(String, f64)> = turns.collect();
-    warnings.extend(took_turns(&turns, "their events are scaled up"));
+    let mut warnings = too_few(report);
+    warnings.extend(turns(report));
     let metadata = &report.recording.metadata;
     for (source, processors) in metadata.left_out() {
         warnings.push(cannot_count(source, processors));
@@ -170,6 +147,47 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
             warnings.push(told);
         }
     }
+    warnings.extend(disturbances(report));
+    warnings
+}
+
+/// The sources with too few samples.
+fn too_few(report: &Report) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for source in &report.sources {
+        let n = source.sum.samples;
+        if n == 0 {
+            warnings.push(format!("{}: no samples", source.name));
+        } else if n < ENOUGH {
+            let bound = halprof_profile::report::share::Share::of(n / 10, n).bound();
+            warnings.push(format!(
+                "{}: only {} samples, so a share of 10 % is accurate to ±{:.1} points; aim for {} with a \
+                 shorter period or a longer recording",
+                source.name,
+                thousands(n),
+                bound * 100.0,
+                thousands(ENOUGH)
+            ));
+        }
+    }
+    warnings
+}
+
+/// Which sources took turns.
+#[expect(clippy::cast_precision_loss, reason = "a percentage needs few digits")]
+fn turns(report: &Report) -> Option<String> {
+    let turns = report.sources.iter().filter_map(|source| {
+        let turns = source.turns.as_ref()?;
+        let part = turns.running as f64 / turns.enabled.max(1) as f64;
+        Some((source.name.to_string(), part))
+    });
+    let turns: Vec<(String, f64)> = turns.collect();
+    took_turns(&turns, "their events are scaled up")
+}
+
+/// What went wrong while it was recorded.
+pub(super) fn disturbances(report: &Report) -> Vec<String> {
+    let mut warnings = Vec::new();
     let told = report.recording.statistics.as_ref();
     if let Some(code) = told.and_then(|told| told.ended.as_ref()) {
         warnings.push(format!(

@@ -8,6 +8,7 @@
 )]
 
 mod advice;
+mod aim;
 mod args;
 mod by_name;
 mod calibration;

@@ -3,7 +3,7 @@
 use crate::Result;
 use halprof_measure::Clock;
 use halprof_measure::marks::{Buffer, Cause, Moment, Rate};
-use halprof_profile::recording::{Background, Channels, Cost, Part};
+use halprof_profile::recording::{Channels, Cost, Part, Sink};
 use std::time::{Duration, Instant};
 
 /// How often the buffer is drained: at this interval it has room for more than a hundred million
@@ -46,7 +46,7 @@ impl Marking {
     }
 
     /// Moves new marks to the file.
-    pub(crate) fn drain(&mut self, writer: &mut Background) -> Result<()> {
+    pub(crate) fn drain(&mut self, sink: &mut impl Sink) -> Result<()> {
         let mut marks = Vec::new();
         self.buffer.drain(&mut marks);
         self.marks += marks.len() as u64;
@@ -54,22 +54,22 @@ impl Marking {
         // killed.
         if self.told.is_none_or(|told| told.elapsed() > TOLD) {
             self.told = Some(Instant::now());
-            self.tell(writer)?;
+            self.tell(sink)?;
         }
         if !marks.is_empty() {
-            writer.put(Part::Marks(marks))?;
+            sink.put(Part::Marks(marks))?;
         }
         Ok(())
     }
 
     /// Moves the rest, and writes the channels' data.
-    pub(crate) fn finish(&mut self, writer: &mut Background) -> Result<()> {
-        self.drain(writer)?;
-        self.tell(writer)
+    pub(crate) fn finish(&mut self, sink: &mut impl Sink) -> Result<()> {
+        self.drain(sink)?;
+        self.tell(sink)
     }
 
-    fn tell(&self, writer: &mut Background) -> Result<()> {
-        Ok(writer.put(Part::Channels(Box::new(self.channels())))?)
+    fn tell(&self, sink: &mut impl Sink) -> Result<()> {
+        Ok(sink.put(Part::Channels(Box::new(self.channels())))?)
     }
 
     fn channels(&self) -> Channels {

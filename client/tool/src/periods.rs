@@ -67,23 +67,27 @@ fn period(chosen: &Chosen, interval: &UsedInterval) -> Period {
     }
 }
 
+/// Notes on periods outside the limits of their sources.
+pub(super) fn clamped<'a>(
+    periods: impl Iterator<Item = &'a Period>,
+) -> impl Iterator<Item = String> {
+    periods.filter(|period| period.clamped).map(|period| {
+        let unit = if period.time { " x 100 ns" } else { "" };
+        format!(
+            "{}: a period of {}{unit} is outside its limits; {}{unit} was used",
+            period.source,
+            thousands(period.requested),
+            thousands(period.used)
+        )
+    })
+}
+
 /// Notes on what differs from the request.
 pub(super) fn notes<'a>(
     periods: impl IntoIterator<Item = &'a Period, IntoIter: Clone>,
 ) -> Vec<String> {
     let periods = periods.into_iter();
-    let clamped = periods
-        .clone()
-        .filter(|period| period.clamped)
-        .map(|period| {
-            let unit = if period.time { " x 100 ns" } else { "" };
-            format!(
-                "{}: a period of {}{unit} is outside its limits; {}{unit} was used",
-                period.source,
-                thousands(period.requested),
-                thousands(period.used)
-            )
-        });
+    let clamped = clamped(periods.clone());
     let by_core = periods.clone().filter(|period| period.by_core_cycles);
     let by_core = by_core.map(|period| {
         format!(

@@ -1,17 +1,17 @@
-//! Moves samples from the rings to the file: drains them, notes where they come from, and hands
-//! them to the thread that writes.
+//! Moves samples from the rings to a recording: drains them, notes where they come from, and hands
+//! them to the thread that writes the file, or to what keeps them in memory.
 
 use crate::Result;
 use crate::choice::Choice;
 use crate::marking::Marking;
 use crate::output::{seconds, thousands};
 use crate::place::Place;
-use crate::runner::{Runner, interrupted};
+use crate::runner::{Planned, Runner, interrupted};
 use crate::systems;
 use halprof_measure::estimate::Estimate;
 use halprof_measure::{Code, Connection, Error as Cause, Refusal, Session, Settled, Transport};
 use halprof_profile::inventory::{Changes, Inventory, Missed};
-use halprof_profile::recording::{Background, Part, Statistics, Turns, Writer};
+use halprof_profile::recording::{Background, Part, Sink, Statistics, Turns};
 use halprof_profile::{recording, symbols};
 use indicatif::ProgressBar;
 use shared_types::request::counts::Count;
@@ -26,11 +26,10 @@ pub(crate) const STEP_NS: u64 = 20_000_000;
 const STATISTICS_NS: u64 = 1_000_000_000;
 
 /// A recording in progress.
-pub(super) struct Recorder<'a> {
+pub(super) struct Recorder<'a, S> {
     choice: &'a Choice,
-    writer: Background,
-    inventory: Inventory,
-    progress: &'a ProgressBar,
+    pub(super) sink: S,
+    pub(super) inventory: Inventory,
     /// The statistics of the samples, summed over all passes.
     sum: Statistics,
     /// Samples handed to the writer.
@@ -44,7 +43,7 @@ pub(super) struct Recorder<'a> {
     /// The recorder of marks, if there is one.
     marking: Option<Marking>,
     /// Why system events are not reported.
-    untold: Option<Refusal>,
+    pub(super) untold: Option<Refusal>,
 }
 
 /// The result of a recording.
@@ -66,21 +65,20 @@ pub(super) struct Recorded {
     pub(super) untold: Option<Refusal>,
 }
 
-impl<'a> Recorder<'a> {
-    /// Starts writing the recording of what `runner` will run; `modules` are the model's own.
+impl<'a, S: Sink> Recorder<'a, S> {
+    /// Begins the recording of what runs, which is `planned` on a modelled machine; `modules` are the
+    /// model's own.
     pub(super) fn new(
-        writer: Writer,
+        sink: S,
         choice: &'a Choice,
-        runner: &Runner,
+        planned: Option<&Planned>,
         modules: &[Code],
-        progress: &'a ProgressBar,
         marking: Option<Marking>,
     ) -> Result<Self> {
         let mut recorder = Self {
             choice,
-            writer: Background::new(writer),
-            inventory: Inventory::new(systems::system(runner, modules)),
-            progress,
+            sink,
+            inventory: Inventory::new(systems::system(planned, modules)),
             sum: Statistics {
                 lost: by_cause(samples::Statistics::default().lost),
                 lost_events: by_cause(samples::Statistics::default().lost_events),
@@ -98,16 +96,130 @@ impl<'a> Recorder<'a> {
         Ok(recorder)
     }
 
+    /// Moves what has come since the last step to the recording; `elapsed_ns` is the time since the
+    /// pass began.
+    pub(super) fn step<T: Transport>(
+        &mut self,
+        session: &mut Session<T>,
+        indexes: &[usize],
+        elapsed_ns: u64,
+    ) -> Result<()> {
+        self.drain(session, indexes)?;
+        self.drain_marks()?;
+        self.drain_events(session)?;
+        let elapsed_ns = self.sum.elapsed_ns.saturating_add(elapsed_ns);
+        let changes = self.inventory.look_if_due(elapsed_ns);
+        self.tell(changes)
+    }
+
+    /// Starts a pass with system events, or without them if Windows does not report any.
+    pub(super) fn start<T: Transport>(
+        &mut self,
+        session: &mut Session<T>,
+        indexes: &[usize],
+    ) -> Result<()> {
+        match session.start() {
+            Err(Cause::Refused(refusal))
+                if self.untold.is_none() && refusal.code == ErrorCode::EventsUnavailable =>
+            {
+                self.untold = Some(refusal);
+                session.configure(&self.choice.setup.only(indexes), true)?;
+                session.start()?;
+            }
+            started => started?,
+        }
+        self.inventory.set_told(self.untold.is_none());
+        Ok(())
+    }
+
+    /// Moves pending system events to the recording.
+    fn drain_events<T: Transport>(&mut self, session: &mut Session<T>) -> Result<()> {
+        if self.untold.is_some() {
+            return Ok(());
+        }
+        let (events, lost) = session.drain_events()?;
+        self.sum.events_lost = self.sum.events_lost.saturating_add(lost);
+        let changes = self.inventory.happened(&events, lost);
+        self.tell(changes)
+    }
+
+    /// Moves the contents of the rings to the recording.
+    fn drain<T: Transport>(&mut self, session: &mut Session<T>, indexes: &[usize]) -> Result<()> {
+        loop {
+            let (mut samples, branches, left) = session.drain_branches()?;
+            if samples.is_empty() {
+                return Ok(());
+            }
+            in_the_choice(&mut samples, indexes);
+            self.inventory.note(&samples);
+            self.inventory.note_branches(&samples, &branches);
+            self.samples += samples.len() as u64;
+            self.branches += branches.len() as u64;
+            for sample in &samples {
+                *self.of_processors.entry(sample.processor).or_default() += 1;
+            }
+            self.sink.put(if branches.is_empty() {
+                Part::Samples(samples)
+            } else {
+                Part::Branched(samples, branches)
+            })?;
+            if left == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    fn drain_marks(&mut self) -> Result<()> {
+        match &mut self.marking {
+            Some(marking) => marking.drain(&mut self.sink),
+            None => Ok(()),
+        }
+    }
+
+    fn tell(&mut self, changes: Changes) -> Result<()> {
+        if !changes.processes.is_empty() {
+            self.sink.put(Part::Processes(changes.processes))?;
+        }
+        if !changes.modules.is_empty() {
+            self.sink.put(Part::Modules(changes.modules))?;
+        }
+        if !changes.events.is_empty() {
+            self.sink.put(Part::Events(changes.events))?;
+        }
+        Ok(())
+    }
+
+    /// The sum over the passes that have ended and this one.
+    pub(super) fn with(&self, pass: &samples::Statistics, elapsed_ns: u64) -> Statistics {
+        Statistics {
+            elapsed_ns: self.sum.elapsed_ns.saturating_add(elapsed_ns),
+            generated: self.sum.generated.saturating_add(pass.generated),
+            lost: added(&self.sum.lost, by_cause(pass.lost)),
+            lost_events: added(&self.sum.lost_events, by_cause(pass.lost_events)),
+            ended: ended(pass).map(|refusal| refusal.code.code().to_owned()),
+            turns: self.sum.turns.clone(),
+            spurious: self.sum.spurious.saturating_add(pass.spurious),
+            throttled: self.sum.throttled.saturating_add(pass.throttled),
+            longest_period: self.sum.longest_period.max(pass.longest_period),
+            handler_ticks: self.sum.handler_ticks.saturating_add(pass.handler_ticks),
+            events_lost: self.sum.events_lost,
+        }
+    }
+}
+
+/// A recording in a file.
+impl Recorder<'_, Background> {
     /// Samples one pass in a session of its own: these sources of the choice, for one complete run.
     pub(super) fn pass(
         &mut self,
         connection: &mut Connection<Place>,
         indexes: &[usize],
         runner: &mut Runner,
+        progress: &ProgressBar,
     ) -> Result<()> {
         let tells = self.untold.is_none();
         let (session, _) = configured(connection, self.choice, indexes, tells)?;
-        self.sample(session, indexes, runner)
+        self.sample(session, indexes, runner, progress)
     }
 
     /// Samples one pass in a session that is [`configured`] for it.
@@ -116,32 +228,26 @@ impl<'a> Recorder<'a> {
         mut session: Session<'_, Place>,
         indexes: &[usize],
         runner: &mut Runner,
+        progress: &ProgressBar,
     ) -> Result<()> {
         runner.prepare()?;
         self.start(&mut session, indexes)?;
         runner.begin(session.transport())?;
         let mut told_ns = 0;
         while runner.step(session.transport(), STEP_NS)? {
-            self.drain(&mut session, indexes)?;
-            self.drain_marks()?;
-            self.drain_events(&mut session)?;
+            let elapsed_ns = runner.elapsed_ns(session.transport());
+            self.step(&mut session, indexes, elapsed_ns)?;
             if session.ended().is_some() {
                 break;
             }
-            let elapsed_ns = runner.elapsed_ns(session.transport());
-            let changes = self
-                .inventory
-                .look_if_due(self.sum.elapsed_ns.saturating_add(elapsed_ns));
-            self.tell(changes)?;
             if elapsed_ns.saturating_sub(told_ns) >= STATISTICS_NS {
                 told_ns = elapsed_ns;
                 let now = self.with(&session.statistics()?, elapsed_ns);
-                self.writer.put(Part::Statistics(Box::new(now)))?;
+                self.sink.put(Part::Statistics(Box::new(now)))?;
             }
             let elapsed = seconds(self.sum.elapsed_ns + elapsed_ns);
             let samples = thousands(self.samples);
-            self.progress
-                .set_message(format!("sampling, {elapsed}, {samples} samples"));
+            progress.set_message(format!("sampling, {elapsed}, {samples} samples"));
         }
         let elapsed_ns = runner.elapsed_ns(session.transport());
         match session.stop() {
@@ -165,33 +271,6 @@ impl<'a> Recorder<'a> {
         self.drain_marks()
     }
 
-    /// Starts a pass with system events, or without them if Windows does not report any.
-    fn start<T: Transport>(&mut self, session: &mut Session<T>, indexes: &[usize]) -> Result<()> {
-        match session.start() {
-            Err(Cause::Refused(refusal))
-                if self.untold.is_none() && refusal.code == ErrorCode::EventsUnavailable =>
-            {
-                self.untold = Some(refusal);
-                session.configure(&self.choice.setup.only(indexes), true)?;
-                session.start()?;
-            }
-            started => started?,
-        }
-        self.inventory.set_told(self.untold.is_none());
-        Ok(())
-    }
-
-    /// Moves pending system events to the writer.
-    fn drain_events<T: Transport>(&mut self, session: &mut Session<T>) -> Result<()> {
-        if self.untold.is_some() {
-            return Ok(());
-        }
-        let (events, lost) = session.drain_events()?;
-        self.sum.events_lost = self.sum.events_lost.saturating_add(lost);
-        let changes = self.inventory.happened(&events, lost);
-        self.tell(changes)
-    }
-
     /// Whether the driver has ended sampling by itself.
     pub(super) const fn has_ended(&self) -> bool {
         self.ended.is_some()
@@ -201,12 +280,12 @@ impl<'a> Recorder<'a> {
     pub(super) fn finish(mut self) -> Result<Recorded> {
         let missed = self.inventory.missed();
         let modules = self.inventory.identified(build);
-        self.writer.put(Part::Modules(modules))?;
+        self.sink.put(Part::Modules(modules))?;
         if let Some(marking) = &mut self.marking {
-            marking.finish(&mut self.writer)?;
+            marking.finish(&mut self.sink)?;
         }
         let interrupted = interrupted();
-        self.writer.finish(&self.sum, interrupted)?;
+        self.sink.finish(&self.sum, interrupted)?;
         Ok(Recorded {
             ended: self.ended,
             untold: self.untold,
@@ -219,69 +298,6 @@ impl<'a> Recorder<'a> {
             missed,
             interrupted,
         })
-    }
-
-    /// Moves the contents of the rings to the writer.
-    fn drain<T: Transport>(&mut self, session: &mut Session<T>, indexes: &[usize]) -> Result<()> {
-        loop {
-            let (mut samples, branches, left) = session.drain_branches()?;
-            if samples.is_empty() {
-                return Ok(());
-            }
-            in_the_choice(&mut samples, indexes);
-            self.inventory.note(&samples);
-            self.inventory.note_branches(&samples, &branches);
-            self.samples += samples.len() as u64;
-            self.branches += branches.len() as u64;
-            for sample in &samples {
-                *self.of_processors.entry(sample.processor).or_default() += 1;
-            }
-            self.writer.put(if branches.is_empty() {
-                Part::Samples(samples)
-            } else {
-                Part::Branched(samples, branches)
-            })?;
-            if left == 0 {
-                return Ok(());
-            }
-        }
-    }
-
-    fn drain_marks(&mut self) -> Result<()> {
-        match &mut self.marking {
-            Some(marking) => marking.drain(&mut self.writer),
-            None => Ok(()),
-        }
-    }
-
-    fn tell(&mut self, changes: Changes) -> Result<()> {
-        if !changes.processes.is_empty() {
-            self.writer.put(Part::Processes(changes.processes))?;
-        }
-        if !changes.modules.is_empty() {
-            self.writer.put(Part::Modules(changes.modules))?;
-        }
-        if !changes.events.is_empty() {
-            self.writer.put(Part::Events(changes.events))?;
-        }
-        Ok(())
-    }
-
-    /// The sum over the passes that have ended and this one.
-    fn with(&self, pass: &samples::Statistics, elapsed_ns: u64) -> Statistics {
-        Statistics {
-            elapsed_ns: self.sum.elapsed_ns.saturating_add(elapsed_ns),
-            generated: self.sum.generated.saturating_add(pass.generated),
-            lost: added(&self.sum.lost, by_cause(pass.lost)),
-            lost_events: added(&self.sum.lost_events, by_cause(pass.lost_events)),
-            ended: ended(pass).map(|refusal| refusal.code.code().to_owned()),
-            turns: self.sum.turns.clone(),
-            spurious: self.sum.spurious.saturating_add(pass.spurious),
-            throttled: self.sum.throttled.saturating_add(pass.throttled),
-            longest_period: self.sum.longest_period.max(pass.longest_period),
-            handler_ticks: self.sum.handler_ticks.saturating_add(pass.handler_ticks),
-            events_lost: self.sum.events_lost,
-        }
     }
 }
 
@@ -307,6 +323,11 @@ pub(super) fn configured<'a>(
     indexes: &[usize],
     events: bool,
 ) -> Result<(Session<'a, Place>, Settled)> {
+    #[cfg(windows)]
+    if choice.sees_kernel() {
+        // The driver reveals kernel addresses to nobody else.
+        halprof_measure::privilege::debug_others();
+    }
     let mut setup = choice.setup.only(indexes);
     setup.events = events;
     let mut session = Session::open(connection, choice.sees_kernel(), setup.approximate)?;
@@ -328,7 +349,7 @@ fn added(before: &BTreeMap<String, u64>, more: BTreeMap<String, u64>) -> BTreeMa
 }
 
 /// Why the driver ended sampling by itself.
-fn ended(statistics: &samples::Statistics) -> Option<Refusal> {
+pub(super) fn ended(statistics: &samples::Statistics) -> Option<Refusal> {
     ErrorCode::from_wire(statistics.ended).map(|code| Refusal {
         code,
         subject: statistics.ended_processor,
@@ -339,7 +360,7 @@ fn ended(statistics: &samples::Statistics) -> Option<Refusal> {
 
 /// The sources of a pass that were on a counter for only part of the time, on the processors that
 /// can count them.
-fn turns(counts: &[Vec<Count>], indexes: &[usize], choice: &Choice) -> Vec<Turns> {
+pub(super) fn turns(counts: &[Vec<Count>], indexes: &[usize], choice: &Choice) -> Vec<Turns> {
     let of_source = |(place, &index): (usize, &usize)| {
         let chosen = choice.chosen.get(index)?;
         let able: Vec<_> = choice

@@ -60,13 +60,16 @@ struct LeftAlone {
     name: Option<String>,
 }
 
+/// What a modelled machine runs.
+pub(crate) struct Planned {
+    pub(crate) workload: Workload,
+    /// The real module whose code it runs.
+    pub(crate) image: Option<Module>,
+}
+
 enum What {
     /// A workload on a modelled machine.
-    Workload {
-        workload: Box<Workload>,
-        /// The module whose code it runs.
-        image: Option<Module>,
-    },
+    Workload(Planned),
     /// A program, or just time.
     Real {
         launch: Launch,
@@ -114,26 +117,10 @@ impl Runner {
         })
     }
 
-    /// The range of addresses from which a modelled machine runs its user code.
-    pub(crate) fn user_code(&self) -> Option<(u64, u64)> {
+    /// What a modelled machine runs; `None` on a real one.
+    pub(crate) fn planned(&self) -> Option<&Planned> {
         match &self.what {
-            What::Workload { workload, .. } => Some(workload.code()),
-            What::Real { .. } => None,
-        }
-    }
-
-    /// The processes of the programs that a modelled machine runs.
-    pub(crate) fn processes(&self) -> Vec<u32> {
-        match &self.what {
-            What::Workload { workload, .. } => sim::run::processes(workload).collect(),
-            What::Real { .. } => Vec::new(),
-        }
-    }
-
-    /// The real module whose code a modelled machine runs.
-    pub(crate) fn image(&self) -> Option<&Module> {
-        match &self.what {
-            What::Workload { image, .. } => image.as_ref(),
+            What::Workload(planned) => Some(planned),
             What::Real { .. } => None,
         }
     }
@@ -166,7 +153,7 @@ impl Runner {
     /// Starts it.
     pub(crate) fn begin(&mut self, place: &mut Place) -> Result<()> {
         match (&mut self.what, place.model()) {
-            (What::Workload { workload, .. }, Some(model)) => model.begin(workload),
+            (What::Workload(planned), Some(model)) => model.begin(&planned.workload),
             (
                 What::Real {
                     running: Some(running),
@@ -187,7 +174,7 @@ impl Runner {
         };
         let nanoseconds = nanoseconds.min(left);
         let more = match (&mut self.what, place.model()) {
-            (What::Workload { .. }, Some(model)) => model.advance(nanoseconds)?,
+            (What::Workload(_), Some(model)) => model.advance(nanoseconds)?,
             (
                 What::Real {
                     running: Some(running),
@@ -203,7 +190,7 @@ impl Runner {
     /// How long it has been running: in modelled time on a modelled machine.
     pub(crate) fn elapsed_ns(&self, place: &mut Place) -> u64 {
         match (&self.what, place.model()) {
-            (What::Workload { .. }, Some(model)) => model.elapsed_ns(),
+            (What::Workload(_), Some(model)) => model.elapsed_ns(),
             (
                 What::Real {
                     running: Some(running),
@@ -217,13 +204,13 @@ impl Runner {
 
     /// Whether its time is modelled, so that a step may take any amount of it.
     pub(crate) const fn is_modelled(&self) -> bool {
-        matches!(self.what, What::Workload { .. })
+        matches!(self.what, What::Workload(_))
     }
 
     /// Whether it ends without `--duration` or Ctrl-C.
     pub(crate) const fn ends(&self) -> bool {
         match &self.what {
-            What::Workload { .. } => true,
+            What::Workload(_) => true,
             What::Real { launch, .. } => !launch.command.is_empty(),
         }
     }
@@ -241,12 +228,11 @@ impl Runner {
     /// How long it will take, if known.
     pub(crate) fn length_ns(&self) -> Option<u64> {
         let length = match &self.what {
-            What::Workload { workload, .. } => Some(
-                // Modelled processors run one instruction, or one cycle, per nanosecond.
-                workload
-                    .amount(Event::Instructions)
-                    .max(workload.amount(Event::Cycles)),
-            ),
+            // Modelled processors run one instruction, or one cycle, per nanosecond.
+            What::Workload(planned) => {
+                let amount = |event| planned.workload.amount(event);
+                Some(amount(Event::Instructions).max(amount(Event::Cycles)))
+            }
             What::Real { .. } => None,
         };
         self.limit.into_iter().chain(length).min()
@@ -287,7 +273,7 @@ impl Runner {
     /// The scope of the measurement.
     pub(crate) fn scope(&self, choice: &Choice) -> Scope {
         let launch = match &self.what {
-            What::Workload { .. } => None,
+            What::Workload(_) => None,
             What::Real { launch, .. } => Some(launch),
         };
         let program = launch.and_then(|launch| launch.command.first());
@@ -378,30 +364,19 @@ fn modelled_work(work: &Work, processors: u32, connection: &mut Connection<Place
             "Describe its load with `--workload`, or measure with `--machine driver` on Windows.",
         ));
     }
-    let (workload, image) = planned(work.workload.as_deref(), processors, connection)?;
-    Ok(What::Workload {
-        workload: Box::new(workload),
-        image,
-    })
+    let planned = planned(work.workload.as_deref(), processors, connection)?;
+    Ok(What::Workload(planned))
 }
 
 /// The workload that `--workload` describes, or the default.
-pub(crate) fn workload_of(
+pub(crate) fn planned(
     text: Option<&str>,
     processors: u32,
     connection: &mut Connection<Place>,
-) -> Result<Workload> {
-    planned(text, processors, connection).map(|(workload, _)| workload)
-}
-
-/// The same workload, with the file whose code it runs.
-fn planned(
-    text: Option<&str>,
-    processors: u32,
-    connection: &mut Connection<Place>,
-) -> Result<(Workload, Option<Module>)> {
+) -> Result<Planned> {
     let Some(text) = text else {
-        return Ok((Workload::default(), None));
+        let (workload, image) = (Workload::default(), None);
+        return Ok(Planned { workload, image });
     };
     let (image, rest) = image::Keys::take(text)?;
     let parsed = match workload::parse(&rest) {
@@ -425,8 +400,8 @@ fn planned(
     match workload.highest_processor() {
         Some(highest) if highest >= processors => Err(no_processor(highest, processors.into())),
         _ => {
-            let module = image.apply(&mut workload)?;
-            Ok((workload, module))
+            let image = image.apply(&mut workload)?;
+            Ok(Planned { workload, image })
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What runs on the measured machine: as Windows reports it, or as a model runs it.
 
-use crate::runner::Runner;
+use crate::runner::Planned;
 use halprof_measure::Code;
 use halprof_profile::inventory::{Image, System};
 use halprof_profile::recording::Module;
@@ -11,26 +11,29 @@ use std::collections::BTreeMap;
 /// The name of a workload's program that is not real.
 const PROGRAM: &str = "modelled.exe";
 
-/// The system on which the runner runs; `modules` are the model's own.
-pub(super) fn system(runner: &Runner, modules: &[Code]) -> Box<dyn System> {
-    let Some(code) = runner.user_code() else {
+/// The system that is measured: Windows, or that of a modelled machine, with the model's own
+/// `modules`.
+pub(super) fn system(planned: Option<&Planned>, modules: &[Code]) -> Box<dyn System> {
+    let Some(Planned { workload, image }) = planned else {
         return windows();
     };
     let mut programs = modules.iter().filter(|one| one.process == Some(PROCESS));
     let program = programs.next().map(of_model);
-    let program = program.or_else(|| runner.image().map(of_system));
+    let program = program.or_else(|| image.as_ref().map(of_system));
     let kernel = modules.iter().filter(|one| one.process.is_none());
     let mut kernel: Vec<Image> = kernel.map(of_model).collect();
     kernel.push(made_up("modelled kernel", KERNEL_CODE));
-    let program = program.unwrap_or_else(|| made_up(PROGRAM, code));
-    let named = (1..).zip(runner.processes()).map(|(number, process)| {
-        let name = match number {
-            1 => program.name.clone(),
-            _ => format!("modelled-{number}.exe"),
-        };
-        let program = program.clone();
-        (process, Image { name, ..program })
-    });
+    let program = program.unwrap_or_else(|| made_up(PROGRAM, workload.code()));
+    let named = (1..)
+        .zip(sim::run::processes(workload))
+        .map(|(number, process)| {
+            let name = match number {
+                1 => program.name.clone(),
+                _ => format!("modelled-{number}.exe"),
+            };
+            let program = program.clone();
+            (process, Image { name, ..program })
+        });
     Box::new(Modelled {
         programs: named.collect(),
         kernel,

@@ -6,11 +6,10 @@
 use crate::args::Watching;
 use crate::choice::{Choice, positive};
 use crate::place::Place;
-use crate::runner::{no_workload, watch_for_interrupt, workload_of};
+use crate::runner::{Planned, no_workload, planned, watch_for_interrupt};
 use crate::{Error, Result};
 use crate::{On, args};
 use halprof_measure::{Connection, ModelledMachine, Session};
-use sim::workload::Workload;
 use std::time::{Duration, Instant};
 
 /// The bounds of `--interval`: how often the counters may be read.
@@ -38,30 +37,32 @@ pub(super) struct Clock {
 
 /// The time of a modelled machine, which follows real time.
 struct Pace {
-    workload: Workload,
+    planned: Planned,
+    /// How much of the real time it has followed.
     passed: Duration,
+    /// How long it has run.
+    ran: Duration,
 }
 
 impl Watch {
-    /// Watches what the options name, and starts the machine's time.
+    /// Watches what the options name, by default what is `counted` or what is sampled, and starts the
+    /// machine's time.
     pub(super) fn new(
         selection: &args::Selection,
         options: &Watching,
         on: &mut On,
+        counted: bool,
     ) -> Result<Self> {
         let interval = interval(options.interval)?;
-        let mut choice = Choice::of(selection, on, true)?;
+        let mut choice = Choice::of(selection, on, counted)?;
         let rotation = |value| positive("--rotate", value, 1e4, f64::from(u32::MAX));
         choice.setup.rotation = options.rotate.map(rotation).transpose()?.unwrap_or(0) as u32;
         let frequency = on.connection.machine()?.timestamp_frequency;
         let workload = options.workload.as_deref();
         let is_model = on.connection.transport().model().is_some();
-        let planned = if is_model {
-            let processors = choice.processor_count();
-            Some(workload_of(workload, processors, &mut on.connection)?)
-        } else {
-            None
-        };
+        let processors = choice.processor_count();
+        let planned = is_model.then(|| planned(workload, processors, &mut on.connection));
+        let planned = planned.transpose()?;
         let model = match on.connection.transport().model().zip(planned) {
             Some((model, planned)) => Some(Pace::begin(planned, model)),
             None if workload.is_some() => return Err(no_workload()),
@@ -111,6 +112,26 @@ impl Clock {
         self.began.elapsed()
     }
 
+    /// How long the machine has run: in modelled time on a modelled machine.
+    pub(super) fn ran(&self) -> Duration {
+        let model = self.model.as_ref();
+        model.map_or_else(|| self.elapsed(), |pace| pace.ran)
+    }
+
+    /// What a modelled machine runs; `None` on a real one.
+    pub(super) fn planned(&self) -> Option<&Planned> {
+        self.model.as_ref().map(|pace| &pace.planned)
+    }
+
+    /// Lets the machine run for some time, which a model does at once.
+    pub(super) fn pass(&mut self, machine: &mut Place, time: Duration) -> Result<()> {
+        let Some((pace, model)) = self.model.as_mut().zip(machine.model()) else {
+            std::thread::sleep(time);
+            return Ok(());
+        };
+        pace.run(model, time)
+    }
+
     /// Lets a modelled machine catch up with real time.
     pub(super) fn follow(&mut self, machine: &mut Place) -> Result<()> {
         match (&mut self.model, machine.model()) {
@@ -121,11 +142,12 @@ impl Clock {
 }
 
 impl Pace {
-    fn begin(workload: Workload, model: &mut dyn ModelledMachine) -> Self {
-        model.begin(&workload);
+    fn begin(planned: Planned, model: &mut dyn ModelledMachine) -> Self {
+        model.begin(&planned.workload);
         Self {
-            workload,
+            planned,
             passed: Duration::ZERO,
+            ran: Duration::ZERO,
         }
     }
 
@@ -136,16 +158,31 @@ impl Pace {
                 self.passed = real;
                 break;
             }
-            let step = MODELLED_STEP.min(real.saturating_sub(self.passed));
-            let before = model.elapsed_ns();
-            let more = model.advance(u64::try_from(step.as_nanos()).unwrap_or(u64::MAX))?;
-            let ran = Duration::from_nanos(model.elapsed_ns().saturating_sub(before));
-            if !more {
-                model.begin(&self.workload);
-            }
-            // An empty workload takes no time.
-            self.passed += if ran.is_zero() { step } else { ran };
+            self.step(model, real.saturating_sub(self.passed))?;
         }
+        Ok(())
+    }
+
+    fn run(&mut self, model: &mut dyn ModelledMachine, time: Duration) -> Result<()> {
+        let end = self.ran + time;
+        while self.ran < end {
+            self.step(model, end.saturating_sub(self.ran))?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, model: &mut dyn ModelledMachine, most: Duration) -> Result<()> {
+        let step = MODELLED_STEP.min(most);
+        let before = model.elapsed_ns();
+        let more = model.advance(u64::try_from(step.as_nanos()).unwrap_or(u64::MAX))?;
+        let ran = Duration::from_nanos(model.elapsed_ns().saturating_sub(before));
+        if !more {
+            model.begin(&self.planned.workload);
+        }
+        // An empty workload takes no time.
+        let ran = if ran.is_zero() { step } else { ran };
+        self.passed += ran;
+        self.ran += ran;
         Ok(())
     }
 }

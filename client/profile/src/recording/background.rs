@@ -30,6 +30,12 @@ pub enum Part {
     Channels(Box<Channels>),
 }
 
+/// What takes the parts of a recording while it is made.
+pub trait Sink {
+    /// Takes a part.
+    fn put(&mut self, part: Part) -> Result<()>;
+}
+
 /// A [`Writer`] on a thread of its own. When dropped it writes what is waiting and leaves the
 /// recording unfinished.
 #[derive(Debug)]
@@ -49,16 +55,6 @@ impl Background {
         }
     }
 
-    /// Hands over a part for writing; waits only if the disk is far behind. An error is that of an
-    /// earlier part.
-    pub fn put(&mut self, part: Part) -> Result<()> {
-        let sent = self.parts.as_ref().map(|parts| parts.send(part));
-        match sent {
-            Some(Ok(())) => Ok(()),
-            _ => self.written().map(drop),
-        }
-    }
-
     /// Waits until everything is written, writes the end and gives the file its final name.
     pub fn finish(mut self, statistics: &Statistics, interrupted: bool) -> Result<()> {
         self.written()?.finish(statistics, interrupted)
@@ -69,6 +65,18 @@ impl Background {
         let ended = || Error::Internal("the recording's own thread has ended".to_owned());
         let thread = self.thread.take().ok_or_else(ended)?;
         thread.join().map_err(|_| ended())?
+    }
+}
+
+impl Sink for Background {
+    /// Hands over a part for writing; waits only if the disk is far behind. An error is that of an
+    /// earlier part.
+    fn put(&mut self, part: Part) -> Result<()> {
+        let sent = self.parts.as_ref().map(|parts| parts.send(part));
+        match sent {
+            Some(Ok(())) => Ok(()),
+            _ => self.written().map(drop),
+        }
     }
 }
 

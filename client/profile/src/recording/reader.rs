@@ -320,12 +320,7 @@ impl<R: Read> Reader<R> {
         }
         checked(head, hasher.finalize())?;
         let samples = buffer.get_mut(..count).unwrap_or_default();
-        let spaces = &self.recording.spaces;
-        if !spaces.is_empty() {
-            for sample in samples.iter_mut() {
-                sample.process = spaces.number(sample.process, sample.timestamp);
-            }
-        }
+        self.recording.spaces.renumber(samples);
         visit(samples);
         self.recording.samples += count as u64;
         if samples.iter().any(|sample| sample.branches != 0) {

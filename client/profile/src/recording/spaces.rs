@@ -1,7 +1,7 @@
 //! Processes in time: an identifier may belong to one program after another, and one module may be
 //! loaded where another was.
 
-use super::{Module, Process, Recording};
+use super::{Module, Process, Recording, Sample};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -91,11 +91,6 @@ impl Spaces {
         self.of.insert(id, numbers);
     }
 
-    /// Whether every identifier stands for one process.
-    pub(super) fn is_empty(&self) -> bool {
-        self.of.is_empty()
-    }
-
     /// The number of an identifier at some time.
     pub(crate) fn number(&self, id: u32, time: u64) -> u32 {
         let Some(numbers) = self.of.get(&id) else {
@@ -104,6 +99,16 @@ impl Spaces {
         let after = numbers.partition_point(|&(begin, _)| begin <= time);
         let own = after.checked_sub(1).and_then(|at| numbers.get(at));
         own.map_or(id, |&(_, number)| number)
+    }
+
+    /// Gives samples the numbers of their processes.
+    pub(super) fn renumber(&self, samples: &mut [Sample]) {
+        if self.of.is_empty() {
+            return;
+        }
+        for sample in samples {
+            sample.process = self.number(sample.process, sample.timestamp);
+        }
     }
 
     /// The number of a process when it began.

@@ -521,6 +521,81 @@ fn a_thread_that_is_left_keeps_what_it_was_given() {
     assert_eq!(read(&partial, |_| {}).expect("readable").samples, 1);
 }
 
+fn at(timestamp: u64) -> Sample {
+    let ip = 0x1000;
+    Sample {
+        timestamp,
+        ..sample(ip)
+    }
+}
+
+/// A process with a module, that ends at 10.
+fn ending() -> Live {
+    let mut live = Live::new(Metadata::default());
+    let process = |ended| Process {
+        id: 4,
+        name: "a.exe".to_owned(),
+        ended,
+        ..Process::default()
+    };
+    let put = |live: &mut Live, part| live.put(part).expect("kept");
+    put(&mut live, Part::Processes(vec![process(None)]));
+    let modules = vec![module(None, "a.sys"), module(Some(4), "a.exe")];
+    put(&mut live, Part::Modules(modules));
+    put(&mut live, Part::Processes(vec![process(Some(10))]));
+    live
+}
+
+#[test]
+fn a_live_recording_has_what_came_since_the_last_time() {
+    let mut live = ending();
+    for (more, generated) in [(2, 3), (5, 9), (0, 9)] {
+        let samples = vec![at(5); more];
+        live.put(Part::Samples(samples)).expect("kept");
+        let told = Part::Statistics(Box::new(statistics(generated)));
+        live.put(told).expect("kept");
+        let (recording, samples) = live.take();
+        assert_eq!((samples.len(), recording.samples), (more, more as u64));
+        assert_eq!(recording.flaw(), None);
+        assert_eq!((recording.processes.len(), recording.modules.len()), (1, 2));
+    }
+    let told = Part::Statistics(Box::new(statistics(20)));
+    live.put(told).expect("kept");
+    let (recording, _) = live.take();
+    let told = recording.statistics.expect("statistics");
+    assert_eq!((told.generated, told.elapsed_ns), (11, 0));
+    assert_eq!(told.lost, BTreeMap::from([("ring-full".to_owned(), 0)]));
+}
+
+#[test]
+fn a_live_recording_forgets_what_has_ended_when_later_samples_come() {
+    let mut live = ending();
+    for (timestamp, processes) in [(5, 1), (20, 1), (30, 0)] {
+        live.put(Part::Samples(vec![at(timestamp)])).expect("kept");
+        let (recording, _) = live.take();
+        assert_eq!(recording.processes.len(), processes, "{timestamp}");
+        // The kernel's module stays.
+        assert_eq!(recording.modules.len(), 1 + processes, "{timestamp}");
+    }
+}
+
+#[test]
+fn samples_of_a_live_recording_are_of_the_process_that_ran_then() {
+    let mut live = ending();
+    let process = Process {
+        id: 4,
+        name: "b.exe".to_owned(),
+        started: Some(15),
+        ended: None,
+    };
+    live.put(Part::Processes(vec![process])).expect("kept");
+    live.put(Part::Samples(vec![at(5), at(20)])).expect("kept");
+    let (recording, samples) = live.take();
+    assert_ne!(samples[0].process, samples[1].process);
+    let ids = samples.iter().map(|one| recording.spaces.id(one.process));
+    assert!(ids.eq([4, 4]));
+}
+
 proptest! {
     #[test]
     fn any_branches_are_answered(

@@ -1,6 +1,8 @@
 use super::*;
 use crate::export::{Gatherer, Lanes};
-use crate::recording::{Metadata, Module, Process, Source, Statistics, Writer};
+use crate::recording::{
+    Live, Metadata, Module, Part as Piece, Process, Sink, Source, Statistics, Writer,
+};
 use shared_types::{Mode, Sample};
 use std::collections::BTreeSet;
 use tempfile::TempDir;
@@ -111,6 +113,32 @@ fn some() -> Vec<Sample> {
         sample(0, 7, 0, Mode::Unknown),
         sample(1, 7, 0x1000, Mode::User),
     ]
+}
+
+#[test]
+fn a_live_report_is_that_on_the_file() {
+    let (_folder, path) = recorded(&some());
+    let query = Query {
+        tables: vec![vec![Key::Process, Key::Module], vec![Key::Source]],
+        ..Query::default()
+    };
+    let of_file = Report::read(&path, &query, &SymbolPath::default()).expect("read");
+    let recording = of_file.recording.clone();
+    let mut live = Live::new(recording.metadata);
+    for part in [
+        Piece::Processes(recording.processes),
+        Piece::Modules(recording.modules),
+        Piece::Samples(some()),
+    ] {
+        live.put(part).expect("kept");
+    }
+    let mut symbols = Symbols::open(&Recording::default(), &SymbolPath::default());
+    let of_memory = Report::live(live.take(), &query, &mut symbols).expect("summed up");
+    assert_eq!(of_memory.tables, of_file.tables);
+    assert_eq!(of_memory.sources, of_file.sources);
+    // What is taken is not counted again.
+    let empty = Report::live(live.take(), &query, &mut symbols).expect("summed up");
+    assert_eq!(empty.total, Sum::default());
 }
 
 #[test]

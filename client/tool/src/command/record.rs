@@ -16,7 +16,7 @@ use crate::table::{Column, Width, table};
 use crate::this_machine;
 use crate::{Error, Result};
 use halprof_measure::Settled;
-use halprof_profile::recording::{self, Cores, Metadata, Writer, cannot_count};
+use halprof_profile::recording::{self, Background, Cores, Metadata, Writer, cannot_count};
 use halprof_profile::symbols;
 use halprof_setup::describe;
 use schemars::JsonSchema;
@@ -76,9 +76,9 @@ pub(crate) struct Body {
 }
 
 #[derive(JsonSchema, Serialize)]
-struct InPass {
+pub(crate) struct InPass {
     #[serde(flatten)]
-    period: Period,
+    pub(crate) period: Period,
     pass: u32,
 }
 
@@ -126,11 +126,6 @@ pub(crate) fn run(options: &args::Record, on: &mut On, output: &Output) -> Resul
     choice.setup.no_address = options.no_address;
     let branches = Branching::of(options, &choice)?;
     (choice.setup.branches, choice.setup.branch_filter) = (branches.depth, branches.filter);
-    #[cfg(windows)]
-    if choice.sees_kernel() {
-        // The driver reveals kernel addresses to nobody else.
-        halprof_measure::privilege::debug_others();
-    }
     let own_output = output.is_json() || output.is_csv() || options.output.as_os_str() == "-";
     let mut runner = Runner::new(&options.work, on, &choice, own_output)?;
     let target = Target::of(&options.output, output)?;
@@ -322,7 +317,6 @@ fn record(
         .split_first()
         .ok_or_else(|| Error::internal("no pass"))?;
     let machine = on.connection.machine()?;
-    let cores = cores(&on.connection.processors()?);
     let model = on.connection.transport().model();
     let modules = model.map_or_else(Vec::new, |model| model.modules());
     // The head of the file has the periods of every pass. The session that tells those of the first
@@ -332,21 +326,20 @@ fn record(
     periods.extend(in_pass(choice, first, &settled, 0));
     let periods: Vec<InPass> = periods.into_values().collect();
     let metadata = Metadata {
-        cores,
         branches: branches.told(),
-        sources: sources(&periods, choice),
-        ..metadata(&machine, &on.told, options, passes.len())
+        ..metadata(&machine, &on.told, choice, &periods, command(&options.work))
     };
     let writer = Writer::create(path, &metadata)?.sealing(this_machine::secret());
+    let writer = Background::new(writer);
     let progress = output.progress();
     let marking = listen(runner, output);
-    let mut recorder = Recorder::new(writer, choice, runner, &modules, &progress, marking)?;
-    recorder.sample(session, first, runner)?;
+    let mut recorder = Recorder::new(writer, choice, runner.planned(), &modules, marking)?;
+    recorder.sample(session, first, runner, &progress)?;
     for indexes in others {
         if recorder.has_ended() {
             break;
         }
-        recorder.pass(&mut on.connection, indexes, runner)?;
+        recorder.pass(&mut on.connection, indexes, runner, &progress)?;
     }
     let sum = recorder.finish()?;
     progress.finish_and_clear();
@@ -459,7 +452,7 @@ fn settle(on: &mut On, choice: &Choice, passes: &[Vec<usize>]) -> Result<BTreeMa
 }
 
 /// The periods of one pass.
-fn in_pass(
+pub(crate) fn in_pass(
     choice: &Choice,
     indexes: &[usize],
     settled: &Settled,
@@ -500,11 +493,22 @@ fn sources(periods: &[InPass], choice: &Choice) -> Vec<recording::Source> {
     sources.collect()
 }
 
-fn metadata(machine: &Machine, told: &Told, options: &args::Record, passes: usize) -> Metadata {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let work = &options.work;
+/// The program with its arguments, or the workload.
+fn command(work: &args::Work) -> Vec<String> {
     let program = work.program.iter();
     let program = program.map(|part| part.to_string_lossy().into_owned());
+    work.workload.iter().cloned().chain(program).collect()
+}
+
+/// What a recording says of the machine, of its sources, and of the command that ran.
+pub(crate) fn metadata(
+    machine: &Machine,
+    told: &Told,
+    choice: &Choice,
+    periods: &[InPass],
+    command: Vec<String>,
+) -> Metadata {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let mut metadata = Metadata {
         halprof: env!("CARGO_PKG_VERSION").to_owned(),
         machine: told.machine.clone(),
@@ -516,11 +520,11 @@ fn metadata(machine: &Machine, told: &Told, options: &args::Record, passes: usiz
         interface: describe::interface_name(machine.interface).to_owned(),
         timestamp_frequency: machine.timestamp_frequency,
         processors: machine.processors,
-        cores: Vec::new(),
+        cores: cores(choice.processors()),
         began: now.map_or(0, |since| since.as_secs()),
-        command: work.workload.iter().cloned().chain(program).collect(),
-        sources: Vec::new(),
-        passes: u32::try_from(passes).unwrap_or(u32::MAX),
+        command,
+        sources: sources(periods, choice),
+        passes: periods.iter().map(|row| row.pass + 1).max().unwrap_or(0),
         origin: String::new(),
         branches: None,
     };
@@ -542,7 +546,7 @@ fn share(part_ns: u64, elapsed_ns: u64, processors: usize) -> f64 {
 }
 
 /// What a recording without system events lacks.
-const UNTOLD: &str = "Windows does not report processes and images to the driver (events-unavailable): \
+pub(crate) const UNTOLD: &str = "Windows does not report processes and images to the driver (events-unavailable): \
                       they are looked for once a second, and short-lived ones may have no name";
 
 /// Warnings about what differs from the request.

@@ -19,6 +19,7 @@ use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
 use shared_types::EventKind;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
@@ -33,6 +34,9 @@ const DEFAULT: &[&[Key]] = &[
 
 /// The number of lines of a report without `--by`.
 const LINES: usize = 40;
+
+/// The option that prints all rows.
+const ALL: &str = "--top 0";
 
 /// The largest number of sources that have a line each in it.
 const SOURCES: usize = 8;
@@ -268,7 +272,7 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u8> {
         };
         let text = match options.by.0.as_slice() {
             [] => overview(&report, options, width),
-            _ => tables(&report, options.rows(), width),
+            _ => tables(&report, options.rows(), ALL, width),
         };
         output.print(&text)?;
     }
@@ -432,7 +436,8 @@ fn table_json(table: &Table) -> TableBody {
     }
 }
 
-fn csv(report: &Report) -> Result<String> {
+/// The tables as comma-separated values.
+pub(crate) fn csv(report: &Report) -> Result<String> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let internal = |error: &dyn std::fmt::Display| Error::internal(error);
     let modelled = report.recording.metadata.modelled.to_string();
@@ -510,7 +515,7 @@ fn overview(report: &Report, options: &args::Report, width: Width) -> String {
     } else {
         shown
     }) {
-        text += &format!("\n{}", section(table, part, several, (rows, width)));
+        text += &format!("\n{}", first_rows(table, part, several, rows, ALL, width));
     }
     if options.top.is_none() && shown < parts.len() {
         text += &format!(
@@ -521,16 +526,14 @@ fn overview(report: &Report, options: &args::Report, width: Width) -> String {
     text + &rest
 }
 
-/// The tables that were requested.
-fn tables(report: &Report, rows: usize, width: Width) -> String {
+/// The tables that were requested; `all` is the option that prints all rows.
+pub(crate) fn tables(report: &Report, rows: usize, all: &str, width: Width) -> String {
     let mut text = head(&report.recording, report.total.samples, width);
     text += &format!("\n{}", sources(report, usize::MAX, width));
+    let several = report.sources.len() > 1;
     for table in &report.tables {
         for part in &table.parts {
-            text += &format!(
-                "\n{}",
-                section(table, part, report.sources.len() > 1, (rows, width))
-            );
+            text += &format!("\n{}", first_rows(table, part, several, rows, all, width));
         }
     }
     text
@@ -568,7 +571,8 @@ fn recorded(metadata: &Metadata) -> Option<String> {
     Some(humantime::format_rfc3339_seconds(began).to_string())
 }
 
-fn head(recording: &Recording, counted: u64, width: Width) -> String {
+/// How many samples there are, what was lost, and what happened meanwhile.
+pub(crate) fn head(recording: &Recording, counted: u64, width: Width) -> String {
     let lost = recording.lost();
     let mut text = format!(
         "{} samples in {}, {}",
@@ -657,7 +661,28 @@ fn estimated(source: &OfSource) -> String {
     }
 }
 
-fn section(of: &Table, part: &Part, several: bool, (keep, width): (usize, Width)) -> String {
+/// The first rows of a part, and how to see the others.
+fn first_rows(
+    of: &Table,
+    part: &Part,
+    several: bool,
+    keep: usize,
+    all: &str,
+    width: Width,
+) -> String {
+    let more = left_out(part, &(0..keep));
+    let more = more.map(|more| format!("{more}: `{all}` prints all\n"));
+    section(of, part, several, 0..keep, width) + &more.unwrap_or_default()
+}
+
+/// Some rows of a part; with `several` sources, its source comes first.
+pub(crate) fn section(
+    of: &Table,
+    part: &Part,
+    several: bool,
+    rows: Range<usize>,
+    width: Width,
+) -> String {
     let mut columns = vec![
         Column::number("share"),
         Column::number("95 %"),
@@ -665,7 +690,7 @@ fn section(of: &Table, part: &Part, several: bool, (keep, width): (usize, Width)
         Column::number("events").extra(),
     ];
     columns.extend(of.by.iter().map(|key| Column::name(key.name())));
-    let rows = part.rows.iter().take(keep).map(|row| {
+    let rows = part.rows.iter().take(rows.end).skip(rows.start).map(|row| {
         let share = Share::of(row.sum.samples, part.all.samples);
         let mut cells = vec![
             format!("{:.2} %", share.value * 100.0),
@@ -678,23 +703,32 @@ fn section(of: &Table, part: &Part, several: bool, (keep, width): (usize, Width)
     });
     let source = part.source.as_deref().filter(|_| several);
     let title = source.map_or_else(String::new, |source| format!("{}\n", Shown(source)));
-    let mut text = title + &table(width, &columns, rows);
-    let (mut more, sum) = part.more;
-    let hidden = part.rows.iter().skip(keep);
-    let samples = hidden.map(|row| row.sum.samples).sum::<u64>() + sum.samples;
-    more += part.rows.len().saturating_sub(keep);
-    if more != 0 {
-        text += &format!(
-            "{} more rows with {} samples: `--top 0` prints all\n",
-            thousands(more as u64),
-            thousands(samples)
-        );
+    title + &table(width, &columns, rows)
+}
+
+/// What else a part has, in words; `None` if these are all its rows.
+pub(crate) fn left_out(part: &Part, rows: &Range<usize>) -> Option<String> {
+    let (mut more, mut sum) = part.more;
+    for (_, row) in part
+        .rows
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| !rows.contains(at))
+    {
+        more += 1;
+        sum.add(row.sum);
     }
-    text
+    (more != 0).then(|| {
+        format!(
+            "{} more rows with {} samples",
+            thousands(more as u64),
+            thousands(sum.samples)
+        )
+    })
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::screen::{WIDTHS, assert_screen};
     use clap::Parser;
@@ -703,7 +737,7 @@ mod tests {
     use halprof_profile::symbols::{Kind, Opened};
 
     /// A C++ program with very long names.
-    fn example() -> Report {
+    pub(crate) fn example() -> Report {
         let metadata = Metadata {
             halprof: "0.1.0".to_owned(),
             machine: "halprof.sys 0.1.0".to_owned(),

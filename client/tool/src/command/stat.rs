@@ -118,9 +118,9 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
         Some(length) => output.progress_to(length.saturating_mul(measurements)),
         None => output.progress(),
     };
-    let samples = options
-        .by
-        .map(|Dividing::Process| Samples::new(Inventory::new(systems::system(&runner, &modules))));
+    let samples = options.by.map(|Dividing::Process| {
+        Samples::new(Inventory::new(systems::system(runner.planned(), &modules)))
+    });
     let mut bench = Bench {
         on,
         view: &view,

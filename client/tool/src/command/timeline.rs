@@ -16,7 +16,7 @@ use halprof_measure::did_you_mean;
 use halprof_measure::program::{Launch, Program};
 use halprof_profile::marks::{Bucket, Choice, Interval, Marks, Row, Stretches};
 use halprof_profile::recording::{
-    Background, Metadata, Part, Process, Reader, Recording, Statistics, Writer,
+    Background, Metadata, Part, Process, Reader, Recording, Sink, Statistics, Writer,
 };
 use halprof_profile::report::filter::{self, Pattern};
 use halprof_profile::symbols;

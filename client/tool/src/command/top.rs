@@ -1,10 +1,12 @@
-//! `halprof top`: rates, live.
+//! `halprof top`: rates, live, or with `--by` where samples fall.
 
 mod choosing;
 mod figures;
 mod history;
 mod log;
 mod look;
+mod sampled;
+mod samples;
 mod state;
 mod tables;
 mod view;
@@ -24,8 +26,8 @@ use halprof_measure::rates::{Interval, Rates, Snapshot};
 use halprof_profile::recording::cannot_count;
 use log::Log;
 use look::Look;
-use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
+use ratatui::{DefaultTerminal, Frame};
 use shared_types::request::machine::Processor;
 use state::{Asked, Line, Party, Row, State};
 use std::io::{self, IsTerminal};
@@ -39,13 +41,20 @@ pub(crate) fn run(options: &args::Top, on: &mut On, output: &Output) -> Result<u
     if output.is_json() {
         return Err(Error::usage(
             "`top` is for people, and `--json` for programs",
-            "`halprof stat -I MS --json` has the counts of each interval.",
+            "`halprof stat -I MS --json` has the counts of each interval; with samples, `halprof report \
+             --json` has those of a recording.",
         ));
     }
     if output.is_csv() && !options.once {
         return Err(Error::usage(
             "`--csv` is for one interval, and this is a live picture",
             "Add `--once`; `--log FILE` writes every reading, `halprof stat -I MS --csv` prints them.",
+        ));
+    }
+    if options.by.is_empty() && options.naming.is_given() {
+        return Err(Error::usage(
+            "`--symbols` and `--download` are for samples",
+            "Add `--by`, as in `--by process,symbol`.",
         ));
     }
     let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
@@ -57,7 +66,11 @@ pub(crate) fn run(options: &args::Top, on: &mut On, output: &Output) -> Result<u
     }
     let limit = |value| positive("--duration", value, 1e9, NANOSECONDS_MAX);
     let limit = options.duration.map(limit).transpose()?;
-    let watch = Watch::new(&options.selection, &options.watching, on)?;
+    let limit = limit.map(Duration::from_nanos);
+    if !options.by.is_empty() {
+        return sampled::run(options, limit, on, output);
+    }
+    let watch = Watch::new(&options.selection, &options.watching, on, true)?;
     let log = options.log.as_deref();
     let log = log.map(|path| Log::create(path, on.told.modelled, watch.frequency));
     let choosable = watch.choice.choosable();
@@ -68,7 +81,7 @@ pub(crate) fn run(options: &args::Top, on: &mut On, output: &Output) -> Result<u
         watch,
         log: log.transpose()?,
         log_failed: None,
-        limit: limit.map(Duration::from_nanos),
+        limit,
     };
     if let Some(warning) = on.only_time(&options.selection) {
         output.warn(&warning);
@@ -197,7 +210,7 @@ impl Top {
         let mut rates = Rates::new(self.watch.frequency);
         let mut next = Instant::now() + self.watch.interval;
         let asked = loop {
-            screen.draw(&self.state, look)?;
+            screen.draw(|frame| view::draw(frame, &self.state, look))?;
             if let Some(asked) = self.wait(screen, next)? {
                 break asked;
             }
@@ -322,8 +335,8 @@ impl Screen {
         Ok(screen)
     }
 
-    fn draw(&mut self, state: &State, look: &Look) -> Result<()> {
-        let drawn = self.terminal.draw(|frame| view::draw(frame, state, look));
+    fn draw(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> Result<()> {
+        let drawn = self.terminal.draw(draw);
         drawn.map(drop).map_err(Error::Output)
     }
 

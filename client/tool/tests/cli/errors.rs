@@ -117,6 +117,7 @@ fn a_machine_without_counters_says_why() {
         &["check", "-e", "TotalCycles"],
         &["explain", "TotalCycles"],
         &["top", "--once", "-e", "TotalCycles"],
+        &["top", "--once", "--by", "symbol"],
     ] {
         let ran = halprof(&[&on, arguments].concat());
         assert_eq!(ran.status, 4, "{arguments:?}");

@@ -7,7 +7,7 @@ use crate::cli::support::halprof;
 pub(crate) mod screen;
 use screen::{WIDTHS, assert_screen};
 
-const SCREENS: [(&str, &[&str]); 13] = [
+const SCREENS: [(&str, &[&str]); 14] = [
     ("stat", &["--machine", "skylake", "stat"]),
     ("stat-hybrid", &["--machine", "hybrid", "stat", "-M", "ipc"]),
     (
@@ -62,6 +62,19 @@ const SCREENS: [(&str, &[&str]); 13] = [
     (
         "topdown",
         &["--machine", "skylake", "stat", "--topdown=2", "-C", "0"],
+    ),
+    (
+        "top-by-symbol",
+        &[
+            "--machine",
+            "skylake",
+            "top",
+            "--once",
+            "--by",
+            "process,symbol",
+            "--workload",
+            "instructions=100000000,cycles=100000000,programs=70+20+10,user=90",
+        ],
     ),
     ("registers", &["--machine", "skylake", "registers"]),
     (

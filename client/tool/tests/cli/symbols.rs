@@ -2,11 +2,13 @@
 
 use crate::cli::binaries::{self, Built, SOURCE};
 use crate::cli::support::{json, refused};
-use halprof_profile::recording::{Identity, Module, Recording};
+use halprof_profile::recording::{Identity, Live, Metadata, Module, Part, Recording, Sink};
+use halprof_profile::report::key::{Key, Value};
+use halprof_profile::report::{Query, Report};
 use halprof_profile::symbols::{Frame, Kind, Opened, SymbolPath, Symbols, build_of, identity_of};
 use object::read::{ExportTarget, NameOrOrdinal};
 use object::{Object, ObjectSection};
-use shared_types::Mode;
+use shared_types::{Mode, Sample};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -352,6 +354,52 @@ fn addresses_are_those_of_their_process_and_of_the_kernel() {
             name,
             "{process} {ip:x}"
         );
+    }
+}
+
+/// A live view sums up again and again, and a large PDB takes its time.
+#[test]
+fn files_stay_open_from_one_live_report_to_the_next() {
+    let Some(built) = binaries::elf() else { return };
+    let mut live = Live::new(Metadata::default());
+    let module = module(&built.file);
+    let mut symbols = Symbols::open(&Recording::default(), &SymbolPath::default().loaded_here());
+    let frames = all_frames(
+        &mut Symbols::open(
+            &recording(vec![module.clone()]),
+            &SymbolPath::default().loaded_here(),
+        ),
+        &built.file,
+    );
+    let (ip, spin) = frames
+        .into_iter()
+        .find(|(_, frame)| frame.symbol.as_deref() == Some("spin"))
+        .expect("a function");
+    let query = Query {
+        tables: vec![vec![Key::Symbol]],
+        ..Query::default()
+    };
+    live.put(Part::Modules(vec![module])).expect("kept");
+    for others in 0..3 {
+        let sample = Sample {
+            ip,
+            mode: Mode::User as u8,
+            ..Sample::default()
+        };
+        live.put(Part::Samples(vec![sample])).expect("kept");
+        let report = Report::live(live.take(), &query, &mut symbols).expect("summed up");
+        let named = Value::Symbol {
+            module: spin.module.clone(),
+            symbol: spin.symbol.clone(),
+        };
+        assert_eq!(report.tables[0].parts[0].rows[0].values, [named]);
+        // Modules come and go, and the file itself is gone.
+        let other = Module {
+            process: Some(others),
+            ..Module::default()
+        };
+        live.put(Part::Modules(vec![other])).expect("kept");
+        let _ = std::fs::remove_file(&built.file);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Does the live view work on a real terminal, and leave it as it was?
 
-use crate::cli::support::{halprof, refused, tools_are_required};
+use crate::cli::binaries;
+use crate::cli::support::{folder, halprof, refused, text, tools_are_required};
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -341,10 +342,122 @@ fn types_of_core_have_rates_of_their_own() {
     refused(&["--machine", "hybrid", "top", "--csv"], 2, "usage");
 }
 
+/// A workload that does not end within the interval.
+const LONG: &str = "instructions=900000000,cycles=900000000,user=80,programs=70+30,processors=all";
+
+fn by<'a>(keys: &'a str, options: &[&'a str]) -> Vec<&'a str> {
+    let top = ["--machine", MACHINE, "top", "--once", "-I", "100"];
+    [&top[..], &["--by", keys], options].concat()
+}
+
+#[test]
+fn samples_of_one_interval_are_those_of_a_recording() {
+    let (_folder, file) = folder();
+    let file = text(&file);
+    let keys = "process,symbol,processor";
+    let sources = ["-e", "TotalCycles:100003,TotalIssues:200003:k"];
+    let work = ["--workload", LONG];
+    let record = ["--machine", MACHINE, "record", "-d", "0.1", "-o", file];
+    halprof(&[&record[..], &sources, &work].concat());
+    let report = halprof(&["report", file, "--by", keys, "--csv"]);
+    let all = by(keys, &[&sources[..], &work, &["--csv"]].concat());
+    let top = halprof(&all);
+    assert_eq!(top.status, 0, "{}", top.stderr);
+    assert!(top.stdout.lines().count() > 6, "{}", top.stdout);
+    assert_eq!(top.stdout, report.stdout);
+    assert!(top.stderr.contains("modelled machine"), "{}", top.stderr);
+    assert!(top.stderr.contains("aim for 10,000"), "{}", top.stderr);
+}
+
+#[test]
+fn functions_of_a_real_program_have_their_names() {
+    let Some(built) = binaries::elf() else { return };
+    let work = format!(
+        "image={},function=spin,instructions=9000000,cycles=9000000",
+        built.path()
+    );
+    let ran = halprof(&by("process,symbol", &["--workload", &work]));
+    assert!(ran.stdout.contains("work (4096)"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("work!spin"), "{}", ran.stdout);
+    assert!(ran.stdout.contains(", 0 lost"), "{}", ran.stdout);
+    // Without a period there are a thousand samples a second.
+    assert!(ran.stdout.contains("1,000,000      "), "{}", ran.stdout);
+}
+
+#[test]
+#[cfg(unix)]
+fn no_name_of_a_program_reaches_the_terminal_as_it_is() {
+    let Some(built) = binaries::elf() else { return };
+    let hostile = built.folder.path().join("a\u{1b}[2Jb\u{202e}");
+    std::fs::copy(&built.file, &hostile).expect("copied");
+    let work = format!("image={},cycles=9000000", hostile.display());
+    let ran = halprof(&by("process,symbol", &["--workload", &work]));
+    assert!(
+        ran.stdout.contains("a\\x1b[2Jb\\u{202e}!"),
+        "{}",
+        ran.stdout
+    );
+    let acted = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+    assert_eq!(ran.stdout.find(acted), None, "{}", ran.stdout);
+}
+
+#[test]
+fn lengthened_periods_and_turns_are_told() {
+    let ran = halprof(&by(
+        "module",
+        &["-e", "TotalCycles:4096", "--workload", LONG],
+    ));
+    assert!(
+        ran.stderr.contains("periods were lengthened"),
+        "{}",
+        ran.stderr
+    );
+    let ran = halprof(&by("module", &["-e", "TotalCycles:1"]));
+    assert!(ran.stderr.contains("outside its limits"), "{}", ran.stderr);
+    let ran = halprof(&by("module", &["-e", "all"]));
+    assert!(ran.stderr.contains("sources took turns"), "{}", ran.stderr);
+    assert!(ran.stdout.contains('\u{b1}'), "{}", ran.stdout);
+}
+
+#[test]
+fn functions_are_watched_on_a_terminal() {
+    let command = format!(
+        "{}; {AFTERWARDS}",
+        top("--by process,symbol -e TotalCycles,TotalIssues:k")
+    );
+    let Some(terminal) = Terminal::new(&command) else {
+        return;
+    };
+    // The workload runs in user mode alone.
+    let screen = terminal.until("a share", |screen| {
+        screen.contains("100.00 %") && screen.contains("modelled.exe (4096)")
+    });
+    assert!(screen.starts_with("MODELLED "), "{screen}");
+    assert!(
+        screen.contains(" samples in ") && screen.contains(", 0 lost"),
+        "{screen}"
+    );
+    let moving = |screen: &str| screen.lines().nth(1).map(str::to_owned);
+    let before = moving(&screen);
+    terminal.until("the next interval", |screen| moving(screen) != before);
+    terminal.press(&["Space"]);
+    terminal.until("paused", |screen| screen.contains(" PAUSED "));
+    std::thread::sleep(Duration::from_millis(200));
+    let paused = terminal.screen(&[]);
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(terminal.screen(&[]), paused, "the picture moves");
+    terminal.press(&["?"]);
+    terminal.until("help", |screen| screen.contains("sampling goes on"));
+    terminal.press(&["x", "q"]);
+    let after = terminal.until("ended", |screen| screen.contains("-iuclc"));
+    assert!(after.contains("status 0"), "{after}");
+}
+
 #[test]
 fn what_it_cannot_do_is_refused() {
     // There is no terminal here.
     refused(&["top", "--once"], 2, "usage");
+    refused(&["top", "--by", "symbol", "--log", "x"], 2, "usage");
     let ran = halprof(&["top"]);
     assert_eq!((ran.status, ran.stdout.as_str()), (4, ""));
     assert!(
@@ -357,6 +470,19 @@ fn what_it_cannot_do_is_refused() {
         (&["top", "--once", "-d", "0"], 2),
         (&["top", "--once", "--workload", "x=1"], 2),
         (&["top", "--once", "-e", "Nonsense"], 4),
+        (&["top", "--once", "--by", "nonsense"], 2),
+        (&["top", "--once", "--by", "symbol,symbol"], 2),
+        (&["top", "--once", "--by", "edge,symbol"], 2),
+        (&["top", "--once", "--symbols", "."], 2),
+        (
+            &["top", "--once", "--by", "symbol", "--symbols", "/no/such"],
+            2,
+        ),
+        (&["top", "--once", "--by", "symbol", "-e", "Nonsense"], 4),
+        (
+            &["--machine", "pentium", "top", "--once", "--by", "symbol"],
+            4,
+        ),
         (&["top", "--once", "--log", "/no/such/folder/log.csv"], 5),
         #[cfg(target_os = "linux")]
         (&["top", "--once", "--log", "/dev/full"], 5),

@@ -96,7 +96,7 @@ struct EdgeBody {
 }
 
 /// The requested tables of branches; `None` if the keys are for samples.
-pub(super) fn wanted(lists: &[String]) -> Result<Option<Vec<By>>> {
+pub(crate) fn wanted(lists: &[String]) -> Result<Option<Vec<By>>> {
     let keys = |list: &String| -> Vec<String> {
         list.split(',').map(|key| key.trim().to_owned()).collect()
     };

@@ -8,10 +8,10 @@
 use super::rows::View;
 use crate::Error;
 use crate::Result;
+use crate::aim::Aim;
 use crate::float::float;
 use crate::output::thousands;
 use crate::table::{Column, Width, table};
-use halprof_measure::Aim;
 use halprof_measure::{Session, Transport};
 use halprof_profile::inventory::{Changes, Inventory};
 use halprof_profile::recording::Process;

@@ -9,6 +9,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Axis, Block, Chart, Clear, Dataset, GraphType, Paragraph, Wrap};
+use std::time::Duration;
 
 const KEYS: &[(&str, &str)] = &[
     ("q", "quit"),
@@ -53,46 +54,54 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State, look: &Look) {
         Constraint::Length(u16::from(area.height >= 3)),
     ];
     let [title, table, chart, figures, keys] = Layout::vertical(heights).areas(area);
-    frame.render_widget(title_line(state, look), title);
+    let elapsed = (state.shown().elapsed, state.every);
+    let machine = (state.modelled, state.machine.as_str());
+    frame.render_widget(title_line(machine, state.is_paused(), elapsed, look), title);
     match state.view {
         View::Sources => tables::sources(frame, table, state, look),
         View::Processors => tables::processors(frame, table, state, look),
     }
     trace(frame, chart, state, look);
     frame.render_widget(Paragraph::new(metrics.join("\n")), figures);
-    frame.render_widget(last_line(state, look), keys);
+    let last = match &state.message {
+        Some(message) => Line::styled(message.as_str(), look.warning),
+        None => keys_line(KEYS, look),
+    };
+    frame.render_widget(last, keys);
     if state.help {
-        help(frame, look);
+        help(frame, HELP, look);
     }
     choosing(frame, state, look);
 }
 
 /// The most important items come first: a narrow terminal cuts off the rest.
-fn title_line<'a>(state: &'a State, look: &Look) -> Line<'a> {
+pub(super) fn title_line<'a>(
+    (modelled, machine): (bool, &'a str),
+    paused: bool,
+    (elapsed, every): (Duration, Duration),
+    look: &Look,
+) -> Line<'a> {
     let mut spans = Vec::new();
-    if state.modelled {
+    if modelled {
         spans.push(Span::styled("MODELLED ", look.warning));
     }
-    if state.is_paused() {
+    if paused {
         spans.push(Span::styled("PAUSED ", look.warning));
     }
-    let elapsed = state.shown().elapsed.as_secs();
+    let (elapsed, every) = (elapsed.as_secs(), every.as_secs_f64());
     spans.push(Span::styled(format!("{elapsed} s"), look.strong));
-    let every = state.every.as_secs_f64();
     spans.push(Span::styled(format!(", every {every} s, "), look.quiet));
-    spans.push(Span::raw(&state.machine));
+    spans.push(Span::raw(machine));
     Line::from(spans)
 }
 
-fn last_line<'a>(state: &'a State, look: &Look) -> Line<'a> {
-    if let Some(message) = &state.message {
-        return Line::styled(message.as_str(), look.warning);
-    }
+/// What the keys do.
+pub(super) fn keys_line<'a>(keys: &[(&'a str, &'a str)], look: &Look) -> Line<'a> {
     let key = |&(key, does): &(&'a str, &'a str)| {
         let key = Span::styled(key, look.strong);
         [key, Span::styled(format!(" {does}  "), look.quiet)]
     };
-    Line::from(KEYS.iter().flat_map(key).collect::<Vec<_>>())
+    Line::from(keys.iter().flat_map(key).collect::<Vec<_>>())
 }
 
 /// The metrics, in at most `lines` lines.
@@ -186,11 +195,11 @@ fn popup(frame: &mut Frame<'_>, columns: u16, rows: u16, title: &str, look: &Loo
     inner
 }
 
-fn help(frame: &mut Frame<'_>, look: &Look) {
-    let columns = HELP.iter().map(|line| line.len()).max().unwrap_or(0) as u16;
-    let inner = popup(frame, columns, HELP.len() as u16, "keys", look);
+pub(super) fn help(frame: &mut Frame<'_>, lines: &[&str], look: &Look) {
+    let columns = lines.iter().map(|line| line.len()).max().unwrap_or(0) as u16;
+    let inner = popup(frame, columns, lines.len() as u16, "keys", look);
     frame.render_widget(
-        Paragraph::new(HELP.join("\n")).wrap(Wrap { trim: false }),
+        Paragraph::new(lines.join("\n")).wrap(Wrap { trim: false }),
         inner,
     );
 }

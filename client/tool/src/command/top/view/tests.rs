@@ -127,12 +127,7 @@ fn largest() -> State {
         core: "performance",
     };
     let rows = (0..2048).map(row).collect();
-    let mut state = State::new(
-        &told,
-        std::time::Duration::from_secs(1),
-        labels.clone(),
-        rows,
-    );
+    let mut state = State::new(&told, Duration::from_secs(1), labels.clone(), rows);
     state.count(labels, alike(1000));
     state
 }

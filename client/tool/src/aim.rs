@@ -6,11 +6,11 @@
 
 /// How many samples are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Aim {
+pub(crate) struct Aim {
     /// At most this many a second on each processor, of all sources together.
-    pub rate: u64,
+    pub(crate) rate: u64,
     /// About this many in total, of all sources and processors together, where that matters.
-    pub samples: Option<u64>,
+    pub(crate) samples: Option<u64>,
 }
 
 impl Default for Aim {
@@ -24,15 +24,14 @@ impl Default for Aim {
 
 impl Aim {
     /// Samples a second on each busy processor, of all sources together, that disturb little.
-    pub const RATE: u64 = 1_000;
+    pub(crate) const RATE: u64 = 1_000;
     /// Fewer samples than this say little.
-    pub const SAMPLES: u64 = 10_000;
+    pub(crate) const SAMPLES: u64 = 10_000;
 
     /// The period for one of `together` sources that run at once, out of `all` sources, in a
     /// measurement of `elapsed_ns` in which each processor counts the given events; `None` if there
     /// were no events. The busiest processor stays within the rate.
-    #[must_use]
-    pub fn period(
+    pub(crate) fn period(
         &self,
         events: &[u128],
         elapsed_ns: u64,
