@@ -4,8 +4,8 @@
 use hal_profile::capabilities::{Apic, Capabilities, Global, Layout};
 use hal_profile::counter::{Counter, CounterWidth};
 use hal_profile::encode::Encoding;
-use hal_profile::pmu::{self, Active};
-use hal_profile::slot::Slot;
+use hal_profile::pmu;
+use hal_profile::slot::{Active, Slot};
 use halprof_measure::{Connection, Modelled};
 use halprof_tests::machines_from_table;
 use halprof_tests::silicon::{HV1, Silicon, signature};

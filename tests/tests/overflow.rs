@@ -4,8 +4,8 @@
 use hal_profile::capabilities::Capabilities;
 use hal_profile::counter::Counter;
 use hal_profile::encode::Encoding;
-use hal_profile::pmu::{self, Active};
-use hal_profile::slot::Slot;
+use hal_profile::pmu;
+use hal_profile::slot::{Active, Slot};
 use halprof_tests::bare::Bare;
 use halprof_tests::requests::spec;
 use shared_types::request::session::{NO_ADDRESS, SAMPLE, Spec};
