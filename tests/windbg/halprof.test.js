@@ -319,7 +319,7 @@ for (const [field, command] of [
 }
 
 test("a layout that has moved is followed", () => {
-    const offset = (of, field) => of.type("hal_profile::pmu::Active").fields.get(field).offset;
+    const offset = (of, field) => of.type("hal_profile::slot::Active").fields.get(field).offset;
     const [preset, last] = ["preset", "last"].map((field) => offset(pdb, field));
     // The two change places.
     const others = changed((record) => record

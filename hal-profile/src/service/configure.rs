@@ -182,8 +182,6 @@ fn resolve(
     source: &mut Source,
 ) -> Result<(), Refused> {
     let id = spec.source;
-    let boot = kinds.boot();
-    let boot = boot.ok_or(refused(ErrorCode::SourceUnknown, id, 0))?;
     source.id = id;
     source.raw = spec.raw;
     source.group = spec.group;
@@ -211,6 +209,8 @@ fn resolve(
     }
     source.interval = used_interval(ProfileSource(id), spec.interval, source.timer, clock);
     if ProfileSource(id) == ProfileSource::TIME && !source.timer {
+        let boot = kinds.boot();
+        let boot = boot.ok_or(refused(ErrorCode::SourceUnknown, id, 0))?;
         let (_, _, flag) = sampled_time(boot, kinds.taken(kinds.kind_of(0)))
             .map_err(|error| refused(error, id, 0))?;
         source.interval.flags |= flag;
