@@ -415,6 +415,13 @@ fn each_kind_of_hypervisor_has_its_own_advice() {
             "update Windows",
         ),
         (
+            b"GenuineIntel",
+            b"Microsoft Hv",
+            root,
+            [0; 12],
+            "hypervisorperfmon",
+        ),
+        (
             b"AuthenticAMD",
             b"Microsoft Hv",
             root,
