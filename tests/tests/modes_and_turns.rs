@@ -2,12 +2,13 @@
 //! or counted, in which turns?
 
 use hal_profile::program::ticks;
+use hal_profile::service::Timer;
 use halprof_measure::{Connection, Modelled, Session, Setup};
 use halprof_tests::bare::Bare;
 use halprof_tests::requests::spec;
 use shared_types::request::counts::Count;
 use shared_types::request::samples::Statistics;
-use shared_types::request::session::{Configured, Spec};
+use shared_types::request::session::{Configured, SAMPLE, Spec};
 use shared_types::{LossCause, Mode, Sample};
 use sim::event::Event;
 use sim::models;
@@ -156,6 +157,28 @@ fn what_waits_for_its_turn_does_not_run() {
             "running" => bare.stop(),
             _ => bare.cpu(0).processor.set_timestamp(3_000_000),
         }
+    }
+}
+
+/// Counters are read every 5 s, looked at for missed overflows every 250 ms while sampling, and
+/// turned precisely each time a turn is over.
+#[test]
+fn the_timer_is_the_one_that_the_session_needs() {
+    for (flags, sources, period, precise) in [
+        (0, &[TOTAL_ISSUES][..], 50_000_000, false),
+        (SAMPLE, &[TOTAL_ISSUES], 2_500_000, false),
+        (0, &TWO_TURNS, 40_000, true),
+        (SAMPLE, &TWO_TURNS[..6], 40_000, true),
+    ] {
+        let mut bare = Bare::new("skylake", 1);
+        let specs: Vec<_> = sources.iter().copied().map(spec).collect();
+        bare.configure(flags, &specs, 40_000);
+        assert_eq!(bare.service.timer(), None, "{sources:x?}");
+        bare.start();
+        let timer = bare.service.timer();
+        assert_eq!(timer, Some(Timer { period, precise }), "{sources:x?}");
+        bare.stop();
+        assert_eq!(bare.service.timer(), None, "{sources:x?}");
     }
 }
 

@@ -15,6 +15,9 @@ pub enum Error {
     /// The driver runs on Windows only.
     #[error("the driver runs on Windows only")]
     WindowsOnly,
+    /// Windows runs on an Arm processor.
+    #[error("this Windows runs on an Arm processor, and halprof.sys is for x64")]
+    Arm,
     /// A file could not be read, or its content is invalid.
     #[error(transparent)]
     Measure(#[from] halprof_measure::Error),

@@ -46,6 +46,10 @@ impl From<halprof_setup::Error> for Error {
                 "the driver is not installed",
                 "Run `halprof install` from the package's folder, or measure on a model: `--machine NAME`.",
             ),
+            Setup::Arm => Self::unavailable(
+                error.to_string(),
+                "Use WindowsPerf, which is for Windows on Arm; halprof measures on models here: `--machine NAME`.",
+            ),
             Setup::WindowsOnly => Self::unavailable(
                 "this is for Windows: the driver runs nowhere else",
                 "Measure on a model here: `--machine NAME`, see `halprof machines`.",

@@ -108,6 +108,14 @@ pub struct Step {
     pub next: u64,
 }
 
+impl Step {
+    /// Whether it is WRMSR, in ring 0.
+    #[must_use]
+    pub fn is_wrmsr(&self) -> bool {
+        self.ring == 0 && self.bytes[..2] == [0x0F, 0x30]
+    }
+}
+
 /// Instructions, each with those that came after it.
 pub type Trace = HashMap<u64, HashSet<u64>>;
 

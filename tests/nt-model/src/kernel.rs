@@ -85,6 +85,9 @@ pub struct Kernel {
     pub fail_after: Option<u64>,
     /// Calls that may fail, so far.
     pub fallible: u64,
+    /// The reading of the performance counter at which this reaches 0 takes 1 ms; each reading
+    /// counts it down.
+    pub slow_after: Option<u64>,
     /// The function that is being called.
     pub calling: &'static str,
     /// The functions that were made to fail.

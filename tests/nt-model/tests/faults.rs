@@ -1,12 +1,14 @@
 //! Whichever call fails, is everything before it undone, and does the driver go on?
 
+use hal_profile::overflow::Interrupted;
 use halprof_tests::driver;
 use halprof_tests::requests::{ALL_RIGHTS, bytes, configure, header, spec};
 use nt_model::device::{Device, File};
 use shared_types::request::session::Opened;
 use shared_types::request::{Plain, RequestCode, counts, machine, samples, session, source};
-use shared_types::{NtStatus, ReplyHeader};
+use shared_types::{Mode, NtStatus, ReplyHeader};
 use sim::cpuid::Leaves;
+use sim::host::Cpu;
 use sim::models::{find, repeat};
 use sim::workload;
 use zerocopy::FromBytes;
@@ -269,5 +271,79 @@ fn a_processor_that_joins_survives_every_fault() {
         "ExAllocatePool2",
     ] {
         assert!(failed.contains(&must), "{must} never failed: {failed:?}");
+    }
+}
+
+/// LVTPC in the page, and in x2APIC mode; its mask bit.
+const LVTPC: u32 = 0x340;
+const LVTPC_MSR: u32 = 0x834;
+const LVTPC_MASK: u64 = 1 << 16;
+
+fn lvtpc(cpu: &mut Cpu) -> u64 {
+    let processor = &mut cpu.processor;
+    let in_page = processor.read_apic(LVTPC).ok().map(u64::from);
+    in_page.unwrap_or_else(|| processor.rdmsr(LVTPC_MSR).expect("one of both"))
+}
+
+fn set_lvtpc(cpu: &mut Cpu, entry: u64) {
+    let processor = &mut cpu.processor;
+    if processor.write_apic(LVTPC, entry as u32).is_err() {
+        processor.wrmsr(LVTPC_MSR, entry).expect("one of both");
+    }
+}
+
+/// A processor joins for which there is no memory. Others' sessions do not use it, but the handler
+/// is called there too, and LVTPC, which the interrupt's delivery masks, must not stay masked.
+#[test]
+fn an_interrupt_on_a_processor_that_is_unknown_to_the_driver() {
+    let Some(file) = driver::file() else { return };
+    for (name, x2apic) in [("skylake", false), ("skylake", true), ("zen4", false)] {
+        let leaves = machine_of(name);
+        let mut device = made(&file, name, 1);
+        let boot = |cpu: &mut Cpu| assert!(!x2apic || cpu.processor.boot_x2apic());
+        device.machine.engine.bus().cpus.iter_mut().for_each(boot);
+        assert_eq!(device.start().expect("no rule"), 0);
+        let file = device.open(4096, ALL_RIGHTS).expect("a handle");
+        let mut script = Script {
+            device: &mut device,
+            file,
+            told: Vec::new(),
+        };
+        let header = header(session::KERNEL);
+        let opened = script.ask("open", session::OPEN, &bytes(&Plain { header }, &[]));
+        let (opened, _) = Opened::read_from_prefix(&opened).expect("a session");
+        let number = opened.session;
+        let input = configure(number, session::SAMPLE, &[spec(2)]);
+        script.ask("configure", session::CONFIGURE, &input);
+        script.about("start", session::START, number);
+        script.device.machine.kernel.fail_after = Some(0);
+        let added = script.device.add_processor(&leaves[0]);
+        added.unwrap_or_else(|v| panic!("{name}: {v}"));
+        assert_eq!(script.device.machine.kernel.failed.len(), 1, "{name}");
+        let machine = &mut script.device.machine;
+        let last = machine.processors() - 1;
+        boot(&mut machine.engine.bus().cpus[last]);
+        let entry = lvtpc(&mut machine.engine.bus().cpus[last]);
+        set_lvtpc(&mut machine.engine.bus().cpus[last], entry | LVTPC_MASK);
+        let interrupted = Interrupted {
+            ip: 0,
+            mode: Mode::Kernel,
+            process: 0,
+            thread: 0,
+        };
+        let handled = machine.interrupt(last, interrupted);
+        handled.unwrap_or_else(|v| panic!("{name}: {v}"));
+        let left = lvtpc(&mut machine.engine.bus().cpus[last]);
+        assert_eq!(left, entry & !LVTPC_MASK, "{name}");
+        script.about("stop", session::STOP, number);
+        let Script { file, told, .. } = script;
+        assert!(
+            told.iter().all(|&(_, error)| error == 0),
+            "{name}: {told:?}"
+        );
+        device
+            .close(&file)
+            .unwrap_or_else(|v| panic!("{name}: {v}"));
+        device.remove().unwrap_or_else(|v| panic!("{name}: {v}"));
     }
 }

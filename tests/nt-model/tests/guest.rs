@@ -235,13 +235,12 @@ impl SecondCount {
     }
 
     fn add(&mut self, switch: Switch, step: &Step) {
-        const WRMSR: [u8; 2] = [0x0F, 0x30];
         let repeats = step.next == step.address;
         let in_stub = (STUBS..STUBS + STUBS_SIZE).contains(&step.address);
         if step.ring != 0 || repeats || in_stub {
             return;
         }
-        if step.bytes[..2] == WRMSR {
+        if step.is_wrmsr() {
             self.registers.insert(step.rcx as u32, step.edx_eax);
             let on = self.is_on(switch);
             if on && !self.counting {
@@ -298,6 +297,53 @@ fn kernel_counts_are_what_a_second_count_says() {
                     "{machine}: {source:#x} on {processor}"
                 );
             }
+        }
+    }
+}
+
+/// The registers that each stretch of ring 0 wrote, with their values.
+fn written(steps: &[Step]) -> Vec<Vec<(u32, u64)>> {
+    let stretches = steps.chunk_by(|one, next| one.ring == next.ring);
+    let writes = stretches.map(|stretch| {
+        let writes = stretch.iter().filter(|step| step.is_wrmsr());
+        let writes = writes.map(|step| (step.rcx as u32, step.edx_eax));
+        writes.collect::<Vec<_>>()
+    });
+    writes.filter(|writes| !writes.is_empty()).collect()
+}
+
+/// The handler stops the counter, reloads it, acknowledges its overflow, and only then starts it:
+/// an acknowledgement after that would clear the next overflow, and its interrupt would be lost.
+#[test]
+fn an_overflow_is_acknowledged_before_the_counter_starts() {
+    for (machine, enable, order) in [
+        (
+            "zen4",
+            1 << 22,
+            &[0xC001_0200, 0xC001_0201, 0xC000_0302, 0xC001_0200][..],
+        ),
+        ("skylake", 1 << 32, &[0x38F, 0x309, 0x390, 0x38F]),
+    ] {
+        let guest = program("loop", 10_001, 0);
+        let mut connection = open(&format!("{machine},processors=1"), 29, guest);
+        let setup = setup(&[TOTAL_ISSUES], Spec::USER, PERIOD);
+        let mut session = Session::open(&mut connection, true, false).expect("a session");
+        session.configure(&setup, true).expect("it fits");
+        session.start().expect("it starts");
+        session.transport().device.machine.engine.bus().steps = Some(Vec::new());
+        run(&mut session, LONG, |_| {});
+        let bus = session.transport().device.machine.engine.bus();
+        let handlers = written(&bus.steps.take().expect("steps"));
+        session.stop().expect("it stops");
+        assert!(handlers.len() >= 4, "{machine}: {}", handlers.len());
+        for handler in handlers {
+            let registers: Vec<u32> = handler.iter().map(|&(register, _)| register).collect();
+            assert_eq!(registers, order, "{machine}: {registers:x?}");
+            let is_on = |at: usize| handler[at].1 & enable != 0;
+            assert!(
+                !is_on(0) && is_on(order.len() - 1),
+                "{machine}: {handler:x?}"
+            );
         }
     }
 }

@@ -5,6 +5,7 @@ use hal_profile::overflow::Interrupted;
 use halprof_tests::driver;
 use halprof_tests::requests::{ALL_RIGHTS, bytes, configure, header, spec};
 use nt_model::Device;
+use nt_model::device::File;
 use nt_model::rules::Rule;
 use nt_model::traffic::level;
 use shared_types::request::machine::{From, PROCESSORS, Page, Processor};
@@ -78,47 +79,89 @@ fn pool() {
     assert!(before.compare(&level(&mut device), true, &[]).is_ok());
 }
 
+/// A session on the first of two processors of a device.
+struct Sampling {
+    device: Device,
+    file: File,
+    session: u32,
+}
+
+impl Sampling {
+    fn new(model: &str) -> Option<Self> {
+        let file = driver::file()?;
+        let leaves = repeat(&find(model).expect("a model").processors()[..1], 2);
+        let mut device = Device::new(&file, &leaves, 1).expect("a machine");
+        assert_eq!(device.start().expect("no rule"), 0);
+        let file = device.open(4096, ALL_RIGHTS).expect("a handle");
+        let mut sampling = Self {
+            device,
+            file,
+            session: 0,
+        };
+        let open = Plain {
+            header: header(session::KERNEL),
+        };
+        let opened = sampling.ask(session::OPEN, &bytes(&open, &[]));
+        let (opened, _) = Opened::read_from_prefix(&opened).expect("a session");
+        sampling.session = opened.session;
+        Some(sampling)
+    }
+
+    fn ask(&mut self, code: RequestCode, input: &[u8]) -> Vec<u8> {
+        let mut output = vec![0; 4096];
+        let (_, length) = self
+            .device
+            .device_control(&self.file, code, input, &mut output)
+            .unwrap_or_else(|violation| panic!("{violation}"));
+        output.truncate(length);
+        let (reply, _) = ReplyHeader::read_from_prefix(&output).expect("a reply");
+        assert_eq!(reply.error, 0, "{code:?}");
+        output
+    }
+
+    fn about(&mut self, code: RequestCode) {
+        let about = Session {
+            header: header(0),
+            session: self.session,
+            reserved: 0,
+        };
+        self.ask(code, &bytes(&about, &[]));
+    }
+
+    /// Starts it on these processors, one bit each.
+    fn start(&mut self, flags: u32, processors: u8) {
+        let mut input = configure(self.session, flags, &[spec(2)]);
+        input[offset_of!(Configure, processors)] = processors;
+        self.ask(session::CONFIGURE, &input);
+        self.about(session::START);
+    }
+
+    fn lvtpc(&mut self, processor: usize) -> u32 {
+        let processor = &mut self.device.machine.engine.bus().cpus[processor].processor;
+        processor.read_apic(LVTPC).expect("xAPIC")
+    }
+
+    fn end(mut self) {
+        self.device.close(&self.file).expect("no rule");
+        self.device.remove().expect("no rule");
+    }
+}
+
 /// A session samples on processor 0; interrupts storm on processor 1, where nothing runs and only
 /// the driver can mask LVTPC. It ends the storm, leaves LVTPC masked and reports it; the next
 /// session there unmasks it. Interrupts that the HAL handles and passes to the callback are not a
 /// storm of the driver's, and LVTPC then belongs to the HAL.
 #[test]
 fn a_storm_where_nothing_runs() {
-    let Some(file) = driver::file() else { return };
-    let leaves = repeat(&find("zen2").expect("a model").processors()[..1], 2);
-    let mut device = Device::new(&file, &leaves, 1).expect("a machine");
-    assert_eq!(device.start().expect("no rule"), 0);
-    let file = device.open(4096, ALL_RIGHTS).expect("a handle");
-    let ask = |device: &mut Device, code: RequestCode, input: &[u8]| {
-        let mut output = vec![0; 4096];
-        let (_, length) = device
-            .device_control(&file, code, input, &mut output)
-            .unwrap_or_else(|violation| panic!("{violation}"));
-        output.truncate(length);
-        let (reply, _) = ReplyHeader::read_from_prefix(&output).expect("a reply");
-        assert_eq!(reply.error, 0, "{code:?}");
-        output
+    let Some(mut sampling) = Sampling::new("zen2") else {
+        return;
     };
-    let open = Plain {
-        header: header(session::KERNEL),
-    };
-    let opened = ask(&mut device, session::OPEN, &bytes(&open, &[]));
-    let (opened, _) = Opened::read_from_prefix(&opened).expect("a session");
-    let about = Session {
-        header: header(0),
-        session: opened.session,
-        reserved: 0,
-    };
-    let about = bytes(&about, &[]);
     for (flags, processors, interrupts, storms) in [
         (session::SAMPLE, 0b01, 100, true),
         (session::SAMPLE, 0b11, 99, false),
         (session::SAMPLE | session::NO_ADDRESS, 0b01, 200, false),
     ] {
-        let mut input = configure(opened.session, flags, &[spec(2)]);
-        input[offset_of!(Configure, processors)] = processors;
-        ask(&mut device, session::CONFIGURE, &input);
-        ask(&mut device, session::START, &about);
+        sampling.start(flags, processors);
         for _ in 0..interrupts {
             let interrupted = Interrupted {
                 ip: 0,
@@ -126,23 +169,42 @@ fn a_storm_where_nothing_runs() {
                 process: 0,
                 thread: 0,
             };
-            let handled = device.machine.interrupt(1, interrupted);
+            let handled = sampling.device.machine.interrupt(1, interrupted);
             handled.unwrap_or_else(|violation| panic!("{violation}"));
         }
-        ask(&mut device, session::STOP, &about);
+        sampling.about(session::STOP);
         let from = From {
             header: header(0),
             first: 1,
             reserved: 0,
         };
-        let told = ask(&mut device, PROCESSORS, &bytes(&from, &[]));
+        let told = sampling.ask(PROCESSORS, &bytes(&from, &[]));
         let told = &told[size_of::<Page>()..][..size_of::<Processor>()];
         let told = Processor::read_from_bytes(told).expect("a processor");
         assert_eq!(told.flags & Processor::STORM != 0, storms);
-        let processor = &mut device.machine.engine.bus().cpus[1].processor;
-        let lvtpc = processor.read_apic(LVTPC).expect("xAPIC");
-        assert_eq!(lvtpc & MASKED != 0, storms);
+        assert_eq!(sampling.lvtpc(1) & MASKED != 0, storms);
     }
-    device.close(&file).expect("no rule");
-    device.remove().expect("no rule");
+    sampling.end();
+}
+
+/// The delivery of an interrupt masks LVTPC on a processor where nothing runs, when there is no
+/// handler any more that would unmask it. The driver does it as soon as the handler is gone.
+#[test]
+fn an_interrupt_where_nothing_runs_and_nothing_handles_it() {
+    for model in ["skylake", "zen2"] {
+        let Some(mut sampling) = Sampling::new(model) else {
+            return;
+        };
+        sampling.start(session::SAMPLE, 0b01);
+        let lvtpc = sampling.lvtpc(1);
+        assert_eq!(lvtpc & MASKED, 0, "{model}");
+        let processor = &mut sampling.device.machine.engine.bus().cpus[1].processor;
+        let written = processor.write_apic(LVTPC, lvtpc | MASKED);
+        written.expect("xAPIC");
+        sampling.about(session::STOP);
+        for processor in [0, 1] {
+            assert_eq!(sampling.lvtpc(processor), lvtpc, "{model}: {processor}");
+        }
+        sampling.end();
+    }
 }

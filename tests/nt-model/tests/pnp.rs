@@ -244,6 +244,29 @@ fn surprise_removal_with_a_handler_that_stays() {
     }
 }
 
+/// Windows refuses to remove the overflow handler at the end of a session. The driver keeps it, with
+/// the counters and itself, says so, and samples no more; all else goes on.
+#[test]
+fn stopped_with_a_handler_that_stays() {
+    let Some(mut device) = working(1) else { return };
+    let file = device.open(4096, ALL_RIGHTS).expect("a handle");
+    let session = running(&mut device, &file);
+    device.machine.kernel.keeps_handler = true;
+    assert_eq!(error(&mut device, &file, session::STOP, session), 0);
+    assert!(device.machine.kernel.counters.is_some());
+    assert!(device.machine.framework.stays);
+    assert_ne!(device.machine.kernel.driver_references, 0);
+    let (_, reply) = ask(&mut device, &file, machine::DESCRIBE, &plain(0));
+    let (described, _) = Machine::read_from_prefix(&reply).expect("a machine");
+    assert_ne!(described.flags & Machine::HANDLER_STUCK, 0);
+    let taken = ErrorCode::InterruptTaken as u32;
+    let told = error(&mut device, &file, session::START, session);
+    assert_eq!(told, taken);
+    interrupt_everywhere(&mut device);
+    assert_eq!(error(&mut device, &file, counts::SNAPSHOT, session), 0);
+    end(device, &file);
+}
+
 fn interrupt_everywhere(device: &mut Device) {
     for processor in 0..device.machine.processors() {
         let interrupted = Interrupted {

@@ -205,3 +205,29 @@ fn the_callback_uses_what_it_reserved() {
         counting.about(session::STOP);
     }
 }
+
+/// Sources that take turns need a timer of high resolution; counters are only read by one that lets
+/// processors sleep.
+#[test]
+fn only_turns_have_a_precise_timer() {
+    const TURNS: [u32; 6] = [0x06, 0x0B, 0x1B, 0x1C, 0x1D, 0x1E];
+    for (flags, sources, period, precise) in [
+        (0, &[2, 6][..], 50_000_000, false),
+        (SAMPLE, &[2, 6], 2_500_000, false),
+        (0, &TURNS, 40_000, true),
+        (SAMPLE, &TURNS, 40_000, true),
+    ] {
+        let Some(mut counting) = Counting::new("skylake", flags) else {
+            return;
+        };
+        let specs: Vec<_> = sources.iter().copied().map(spec).collect();
+        let input = configure(counting.session, flags, &specs);
+        counting.ask(session::CONFIGURE, &input);
+        counting.about(session::START);
+        let kernel = &counting.device.machine.kernel;
+        assert_eq!(kernel.timer_period(), Some(period), "{sources:?}");
+        assert_eq!(kernel.timer_is_precise(), Some(precise), "{sources:?}");
+        counting.about(session::STOP);
+        assert_eq!(counting.device.machine.kernel.timer_is_precise(), None);
+    }
+}

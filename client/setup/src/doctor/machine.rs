@@ -113,7 +113,7 @@ const HYPERVISORS: &[(&str, &str)] = &[
 ];
 
 /// Hyper-V's root partition on Intel: old builds mask the counters, later ones expose them.
-const ROOT_INTEL: &str = "Windows is running on its own hypervisor. From Windows 10 version 1809 on, Windows itself can use the counters: update Windows, or turn off Memory integrity, virtualization-based security and Hyper-V (`bcdedit /set hypervisorlaunchtype off`) and restart.";
+const ROOT_INTEL: &str = "Windows is running on its own hypervisor. From Windows 10 version 1809 on, Windows itself can use the counters: update Windows, or turn off Memory integrity, virtualization-based security and Hyper-V (`bcdedit /set hypervisorlaunchtype off`) and restart. If a later version hides them, look for `hypervisorperfmon` (custom:2500011c) in `bcdedit /enum all`: Microsoft does not document this option, which seems to give the counters to the hypervisor (1) in place of Windows (0).";
 /// Hyper-V's root partition on AMD.
 const ROOT_AMD: &str = "Windows hides AMD's counters while its hypervisor runs. Turn the hypervisor off: Memory integrity and virtualization-based security off, `bcdedit /set hypervisorlaunchtype off`, then restart.";
 /// A guest of Hyper-V.

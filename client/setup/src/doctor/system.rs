@@ -7,6 +7,8 @@ use super::{Check, Signature, tools};
 pub struct System {
     /// Build and revision, e.g. 19045 and 4291.
     pub build: Option<(u32, u32)>,
+    /// Whether Windows itself runs on an Arm processor, where x64 programs are emulated.
+    pub arm: Option<bool>,
     /// Whether this process has the rights of an administrator.
     pub elevated: Option<bool>,
     /// CodeIntegrityOptions of SYSTEM_CODEINTEGRITY_INFORMATION.
@@ -41,6 +43,9 @@ const TEST_SIGNING: u32 = 0x02;
 const DEBUG_MODE: u32 = 0x80;
 const MEMORY_INTEGRITY: u32 = 0x400;
 
+/// What is in the way where the processor is an Arm one.
+const NOT_FOR_ARM: &str = "The driver is for x64 processors, and an emulated one has no counters.";
+
 /// Windows 10 version 2004: the oldest with KMDF 1.31.
 const OLDEST_BUILD: u32 = 19041;
 
@@ -61,22 +66,31 @@ fn windows(system: &System) -> Check {
     let check = |result: String| {
         Check::new(
             "windows",
-            "CurrentBuild and UBR of Windows NT\\CurrentVersion",
+            "CurrentBuild and UBR of Windows NT\\CurrentVersion, and IsWow64Process2",
             result,
         )
     };
-    match system.build {
-        Some((build, revision)) if build >= OLDEST_BUILD => {
-            check(format!("build {build}.{revision}"))
-        }
-        Some((build, revision)) => check(format!("build {build}.{revision}")).problem(
+    let build = match system.build {
+        Some((build, revision)) => format!("build {build}.{revision}"),
+        None => "build unknown".to_owned(),
+    };
+    let is_old = system.build.map(|(build, _)| build < OLDEST_BUILD);
+    match (system.arm, is_old) {
+        (Some(true), _) => check(format!("{build}, on an Arm processor"))
+            .problem(NOT_FOR_ARM, "Use WindowsPerf, which is for Windows on Arm."),
+        (_, Some(true)) => check(build).problem(
             "The driver does not load: it needs KMDF 1.31.",
             "Update to Windows 10 version 2004 (build 19041) or later.",
         ),
-        None => check("build unknown".to_owned()).unknown(
+        (_, None) => check(build).unknown(
             "The driver needs build 19041 or later.",
             "`winver` shows the build.",
         ),
+        (None, _) => check(format!("{build}, on an unknown processor")).unknown(
+            NOT_FOR_ARM,
+            "Settings, System, About shows whether the processor is Arm-based.",
+        ),
+        (Some(false), Some(false)) => check(build),
     }
 }
 

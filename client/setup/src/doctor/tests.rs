@@ -49,6 +49,7 @@ fn states(facts: &Facts) -> BTreeMap<&'static str, State> {
 fn good() -> System {
     System {
         build: Some((19045, 4291)),
+        arm: Some(false),
         elevated: Some(true),
         code_integrity: Some(0x01 | 0x02),
         secure_boot: Some(false),
@@ -124,6 +125,14 @@ fn each_fact_of_windows_has_its_finding_before_the_driver_runs() {
     let cases: &[Case] = &[
         (|_| {}, "signing", Ok),
         (|system| system.build = Some((18363, 1)), "windows", Problem),
+        (|system| system.build = None, "windows", Unknown),
+        (|system| system.arm = Some(true), "windows", Problem),
+        (|system| system.arm = None, "windows", Unknown),
+        (
+            |system| (system.build, system.arm) = (None, Some(true)),
+            "windows",
+            Problem,
+        ),
         (
             |system| system.elevated = Some(false),
             "permission",
@@ -207,6 +216,20 @@ fn each_fact_of_windows_has_its_finding_before_the_driver_runs() {
         assert_eq!(states(&facts)[name], *state, "case {number}: {name}");
         assert_eq!(states(&facts)["driver"], Problem);
     }
+}
+
+#[test]
+fn windows_on_arm_is_sent_to_a_tool_for_arm() {
+    let arm = System {
+        arm: Some(true),
+        ..good()
+    };
+    let checks = examine(&Facts::unanswered(absent(), None, Some(arm)));
+    let check = checks.iter().find(|check| check.name == "windows");
+    let check = check.expect("it");
+    assert!(check.result.contains("Arm"), "{}", check.result);
+    let remedy = check.remedy.as_deref().expect("a remedy");
+    assert!(remedy.contains("WindowsPerf"), "{remedy}");
 }
 
 #[test]
@@ -413,6 +436,13 @@ fn each_kind_of_hypervisor_has_its_own_advice() {
             root,
             [0; 12],
             "update Windows",
+        ),
+        (
+            b"GenuineIntel",
+            b"Microsoft Hv",
+            root,
+            [0; 12],
+            "hypervisorperfmon",
         ),
         (
             b"AuthenticAMD",

@@ -1,6 +1,6 @@
 //! The order of steps in which the driver is installed and removed.
 
-use super::{devices, packages, service};
+use super::{devices, packages, service, system};
 use crate::installation::{INF, Installed, Obstacle, Removed, Standing, Switched, serves};
 use crate::{Error, Result};
 use halprof_measure::{Error as Measure, privilege};
@@ -18,6 +18,9 @@ pub fn beside_the_tool() -> PathBuf {
 
 /// Creates the device node if there is none, and installs the package on it.
 pub(crate) fn install(inf: &Path) -> Result<Installed> {
+    if system::arm() == Some(true) {
+        return Err(Error::Arm);
+    }
     let inf = checked(inf)?;
     elevated()?;
     let class = packages::class_of(&inf)?;

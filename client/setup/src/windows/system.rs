@@ -20,6 +20,10 @@ use windows_sys::Win32::System::Power::{
 use windows_sys::Win32::System::Registry::{
     HKEY_LOCAL_MACHINE, REG_ROUTINE_FLAGS, RRF_RT_REG_DWORD, RRF_RT_REG_SZ, RegGetValueW,
 };
+use windows_sys::Win32::System::SystemInformation::{
+    IMAGE_FILE_MACHINE_ARM64, IMAGE_FILE_MACHINE_UNKNOWN,
+};
+use windows_sys::Win32::System::Threading::{GetCurrentProcess, IsWow64Process2};
 use windows_sys::Win32::System::WindowsProgramming::SYSTEM_CODEINTEGRITY_INFORMATION;
 
 type CallNtPowerInformation =
@@ -33,6 +37,7 @@ const SECURE_BOOT: &str = r"SYSTEM\CurrentControlSet\Control\SecureBoot\State";
 pub fn facts() -> System {
     System {
         build: build(),
+        arm: arm(),
         elevated: privilege::elevated(),
         code_integrity: code_integrity(),
         secure_boot: secure_boot(),
@@ -58,6 +63,16 @@ fn build() -> Option<(u32, u32)> {
     let build = text(VERSION, "CurrentBuild")?.parse().ok()?;
     let revision = number(VERSION, "UBR").ok().unwrap_or(0);
     Some((build, revision))
+}
+
+/// Whether Windows itself runs on an Arm processor; this program is emulated there.
+pub(super) fn arm() -> Option<bool> {
+    let (mut program, mut native) = (IMAGE_FILE_MACHINE_UNKNOWN, IMAGE_FILE_MACHINE_UNKNOWN);
+    // SAFETY: no requirement.
+    let process = unsafe { GetCurrentProcess() };
+    // SAFETY: the handle is this process's own; both numbers are valid for writes.
+    let done = unsafe { IsWow64Process2(process, &raw mut program, &raw mut native) };
+    (done != FALSE).then_some(native == IMAGE_FILE_MACHINE_ARM64)
 }
 
 fn code_integrity() -> Option<u32> {

@@ -5,6 +5,7 @@ use crate::cli::reports::Recorded;
 use crate::cli::support::{halprof, json, refused};
 use serde_json::Value;
 use std::collections::HashSet;
+use std::process::Command;
 
 /// The folder with the programs' sources.
 const SOURCES: &str = env!("CARGO_MANIFEST_DIR");
@@ -62,11 +63,27 @@ fn every_sample_is_at_an_instruction_of_its_line() {
             "{}",
             unnamed.stdout
         );
-        assert!(
-            !text.stdout.contains('\u{1b}'),
-            "no colours where no terminal is"
-        );
     }
+}
+
+/// There is no terminal here, so colours come only if they are forced.
+#[test]
+fn hot_instructions_have_colours_only_where_they_are_wanted() {
+    let Some(built) = binaries::elf() else { return };
+    let recorded = Recorded::of_function(&built, "spin", 1_000_000);
+    let annotated = |forced: bool| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_halprof"));
+        command.args(["annotate", recorded.file()]);
+        command.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE");
+        if forced {
+            command.env("CLICOLOR_FORCE", "1");
+        }
+        let output = command.output().expect("the tool runs");
+        assert!(output.status.success());
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    assert!(annotated(true).contains("\u{1b}[31m"));
+    assert!(!annotated(false).contains('\u{1b}'));
 }
 
 #[test]

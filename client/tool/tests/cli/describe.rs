@@ -88,6 +88,29 @@ fn interfaces_are_those_of_the_models() {
 }
 
 #[test]
+fn partitions_are_told_with_what_is_behind_them() {
+    for (model, partition, monitors, behind) in [
+        ("hyperv-root-intel", Some("root"), Some(true), None),
+        ("hyperv-root-amd", Some("root"), Some(false), None),
+        ("hyperv-guest-intel", Some("guest"), Some(true), None),
+        ("hyperv-masked", Some("root"), Some(false), None),
+        (
+            "kvm-hyperv-face",
+            Some("guest"),
+            Some(false),
+            Some("KVMKVMKVM"),
+        ),
+        ("skylake", None, None, None),
+    ] {
+        let info = json(&["--machine", model, "info"]);
+        let told = |field: &str| info.pointer(&format!("/processors/0/{field}"));
+        assert_eq!(told("partition"), Some(&partition.into()), "{model}");
+        assert_eq!(told("monitors_offered"), Some(&monitors.into()), "{model}");
+        assert_eq!(told("hypervisor_behind"), Some(&behind.into()), "{model}");
+    }
+}
+
+#[test]
 fn processors_are_repeated_up_to_2048() {
     for n in [1, 2, 65, 2048] {
         let info = json(&["--machine", &format!("skylake,processors={n}"), "info"]);

@@ -12,6 +12,8 @@ const WMI_ALREADY_ENABLED: u64 = 0xC000_0303;
 /// Ticks of the performance counter per second: what Windows 10 uses on x64.
 const PERFORMANCE_FREQUENCY: u64 = 10_000_000;
 const NANOSECONDS: u64 = 1_000_000_000;
+/// How long a reading takes that is disturbed.
+const DISTURBED_NS: u64 = 1_000_000;
 
 pub(super) fn performance_counter(m: &mut Machine) -> Result<Outcome, Violation> {
     let out = m.engine.argument(0);
@@ -19,8 +21,17 @@ pub(super) fn performance_counter(m: &mut Machine) -> Result<Outcome, Violation>
         touch(m, out, 8)?;
         m.engine.write_u64(out, PERFORMANCE_FREQUENCY);
     }
+    let read = m.now();
+    match &mut m.kernel.slow_after {
+        Some(0) => {
+            m.kernel.slow_after = None;
+            m.pass_to(read + DISTURBED_NS);
+        }
+        Some(left) => *left -= 1,
+        None => {}
+    }
     Ok(Outcome::Return(
-        m.now() / (NANOSECONDS / PERFORMANCE_FREQUENCY),
+        read / (NANOSECONDS / PERFORMANCE_FREQUENCY),
     ))
 }
 

@@ -43,7 +43,7 @@ pub(crate) const METHODS: &[Method] = &[
         answers: [
             "None in the measured code, but one interrupt per period: 5 + 1 register accesses on Intel version 2 and later, 4 + 1 on AMD PerfMonV2, fewer than 500 instructions of the driver, and what the processor needs to enter and leave. Interrupts take at most 10 % of a processor's time; beyond that the period is lengthened, and the result says so.",
             "Unchanged: nothing is added to the program.",
-            "To within a few instructions: the interrupt comes late (skid), so the event happened at or before the address shown, in the order in which the code ran.",
+            "To within a few instructions: the interrupt comes late (skid), so the event happened at or before the address shown, in the order in which the code ran. The interrupt is maskable: code that runs with interrupts disabled is not sampled where it runs, but where they are enabled again.",
             "Statistical: a count of N samples is accurate to about the square root of N, so 10,000 samples give 1 %. Every sample is accounted for: generated = stored + lost, by cause; none is lost at 10,000 a second per processor.",
             "Until there are enough samples: about ten seconds at 1,000 a second, a rate that disturbs little. Several sources can be sampled at once.",
             "Counters with an overflow interrupt, and a local APIC to deliver it. A Pentium has none, nor do some virtual machines.",
