@@ -34,6 +34,7 @@ mod runner;
 #[path = "../tests/screens/screen.rs"]
 mod screen;
 mod shown;
+mod slots;
 #[cfg(all(target_arch = "x86_64", any(windows, target_os = "linux")))]
 mod step;
 mod systems;

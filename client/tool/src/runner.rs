@@ -5,6 +5,7 @@ use crate::args::Work;
 use crate::choice::{Choice, NANOSECONDS_MAX, no_processor, positive};
 use crate::image;
 use crate::place::Place;
+use crate::slots::default_workload;
 use crate::{Error, Result};
 use halprof_measure::catalog::Catalog;
 use halprof_measure::program::{Launch, Outlived, Pin, Program};
@@ -92,7 +93,7 @@ impl Runner {
         let limit = work.duration.map(limit).transpose()?;
         let modelled = on.connection.transport().model().is_some();
         let what = match modelled {
-            true => modelled_work(work, choice.processor_count(), &mut on.connection)?,
+            true => modelled_work(work, choice, &mut on.connection)?,
             false if work.workload.is_some() => return Err(no_workload()),
             false => What::Real {
                 launch: Launch {
@@ -371,14 +372,17 @@ pub(crate) fn no_workload() -> Error {
     )
 }
 
-fn modelled_work(work: &Work, processors: u32, connection: &mut Connection<Place>) -> Result<What> {
+fn modelled_work(work: &Work, choice: &Choice, connection: &mut Connection<Place>) -> Result<What> {
     if !work.program.is_empty() {
         return Err(Error::unavailable(
             "a modelled machine runs no programs",
             "Describe its load with `--workload`, or measure with `--machine driver` on Windows.",
         ));
     }
-    let (workload, image) = planned(work.workload.as_deref(), processors, connection)?;
+    let (workload, image) = match work.workload.as_deref() {
+        None => (default_workload(choice)?, None),
+        given => planned(given, choice.processor_count(), connection)?,
+    };
     Ok(What::Workload {
         workload: Box::new(workload),
         image,
