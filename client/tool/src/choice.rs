@@ -561,7 +561,7 @@ impl Choice {
         Error::OnlyElsewhere {
             message: format!("{name}: processors {unable} cannot count it; {able} can"),
             hint,
-            refused: halprof_measure::Error::Refused(refusal.clone()),
+            refused: Box::new(halprof_measure::Error::Refused(refusal.clone())),
         }
     }
 }

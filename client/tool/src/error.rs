@@ -32,7 +32,7 @@ pub enum Error {
     #[error("{message}")]
     OnlyElsewhere {
         /// What was refused.
-        refused: Measure,
+        refused: Box<Measure>,
         /// Which processors can and cannot.
         message: String,
         /// What helps.
@@ -106,9 +106,8 @@ impl Error {
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
-            Self::Measure(error)
-            | Self::NoCounters { refused: error, .. }
-            | Self::OnlyElsewhere { refused: error, .. } => error.code(),
+            Self::Measure(error) | Self::NoCounters { refused: error, .. } => error.code(),
+            Self::OnlyElsewhere { refused, .. } => refused.code(),
             Self::Installation(obstacle) => obstacle.code(),
             Self::Output(_) => "output",
         }

@@ -142,7 +142,7 @@ impl TopDown {
                     counted(view, measured, label, kind.number)
                 };
                 let value = part.value(kind.smt, &of);
-                let reason = lacking.unwrap_or_else(|| "no slots were counted".to_owned());
+                let reason = lacking.unwrap_or_else(|| "what it is divided by is 0".to_owned());
                 rows.push(row(part.metric, part.level, value, Some(reason)));
             }
         }
