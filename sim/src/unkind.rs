@@ -117,7 +117,7 @@ pub const ROWS: [Row; 20] = [
     row(
         Behaviour::ForeignStatus,
         "foreign-status",
-        "the global status register shows bits that are no counter's (48, 55, 58, 62) and one \
+        "the global status register shows bits that belong to no counter (48, 55, 58, 62) and one \
          that nothing declares, again after each overflow",
         INTEL_SDM,
     ),
@@ -166,8 +166,8 @@ pub const ROWS: [Row; 20] = [
     row(
         Behaviour::Storm,
         "storm",
-        "from the first overflow interrupt on the request line stays up for a status bit that is \
-         nobody's, and the interrupt comes again each time LVTPC lets it through",
+        "from the first overflow interrupt on, the request line stays up for a status bit that \
+         belongs to no counter, and the interrupt comes again each time LVTPC lets it through",
         "Linux, arch/x86/events/intel/core.c: it gives up after 100 rounds",
     ),
     row(

@@ -411,13 +411,21 @@ impl Catalog {
             return Ok(());
         }
         let right = set.fold(select, |select, (bit, _)| select & !bit);
+        let allowed = match self.interface {
+            I::Amd64 => 0xF_FF87_FFFF,
+            _ => 0xFF87_FFFF,
+        };
         Err(Error::usage(
             format!(
                 "`{}` has {}, which halprof sets itself",
                 item.text,
                 names.join(" and ")
             ),
-            format!("Write `r{right:X}`."),
+            if right & !allowed == 0 {
+                format!("Write `r{right:X}`.")
+            } else {
+                "A raw select has event, unit mask, edge, invert and counter mask.".to_owned()
+            },
         ))
     }
 

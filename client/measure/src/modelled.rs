@@ -121,7 +121,7 @@ const DUMP_BYTES_MAX: u64 = 64 << 20;
 /// A machine to model: the name of a built-in model or the path of a CPUID dump, followed by
 /// options, as `halprof --machine` takes them.
 pub fn spec(machine: &str) -> Result<MachineSpec> {
-    sim::spec::machine(machine, read_dump).map_err(|error| refused(machine, error))
+    sim::spec::machine(machine, read_dump).map_err(refused)
 }
 
 fn read_dump(path: &Path) -> io::Result<Vec<u8>> {
@@ -133,8 +133,8 @@ fn read_dump(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// A faulty file, an unknown name and invalid options are three different errors.
-fn refused(machine: &str, error: SpecError) -> Error {
-    let hint = format!("{}.", error.hint());
+fn refused(error: SpecError) -> Error {
+    let hint = error.hint().to_owned();
     match error {
         SpecError::Unknown { .. } => Error::NoMachine(error.to_string()),
         SpecError::Read { path, error } => Error::File {
@@ -151,9 +151,6 @@ fn refused(machine: &str, error: SpecError) -> Error {
         | SpecError::UnknownOption { .. }
         | SpecError::DuplicateOption { .. }
         | SpecError::Unkind(_)
-        | SpecError::Processors { .. } => Error::Usage {
-            message: format!("`{machine}`: {error}"),
-            hint,
-        },
+        | SpecError::Processors { .. } => Error::usage(error.to_string(), hint),
     }
 }

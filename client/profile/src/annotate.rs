@@ -148,6 +148,9 @@ impl Annotated {
         for (recording, one) in hits.iter_mut().enumerate() {
             by_function(recording, one, &sources, &mut functions);
         }
+        if !matches!(target, Target::Address(_)) {
+            with_samples(paths, &hits)?;
+        }
         let first = hits.first_mut().ok_or_else(no_recording)?;
         let (function, others) = chosen(target, &functions, first)?;
         let found = functions.remove(&function).unwrap_or_default();
@@ -346,6 +349,37 @@ fn owner(recording: &Recording, address: u64) -> (u32, u64, Mode) {
 pub const OF_SAME_BUILD: &str =
     "The file that ran is needed, of the same build: put it into a folder of the symbol path.";
 
+/// Refuses recordings that have no samples, or none that count.
+fn with_samples<P: AsRef<Path>>(paths: &[P], hits: &[Hits]) -> Result<()> {
+    if hits.iter().any(|one| !one.all.is_empty()) {
+        return Ok(());
+    }
+    let flawed = paths.iter().zip(hits);
+    let mut flawed = flawed.filter_map(|(path, one)| Some((path, one.recording.flaw()?)));
+    let flawed = flawed.next();
+    if hits.iter().any(|one| one.recording.samples != 0) {
+        let flaw = flawed.map_or_else(String::new, |(_, flaw)| format!("; {flaw}"));
+        return Err(Error::usage(
+            format!("no samples pass the filters{flaw}"),
+            "`halprof report` shows which samples there are.",
+        ));
+    }
+    Err(match flawed {
+        Some((path, flaw)) => Error::BadFile {
+            path: path.as_ref().into(),
+            why: format!("has no whole sample: {flaw}"),
+            hint: "Record again.".to_owned(),
+        },
+        None => Error::unavailable(
+            "the recording has no samples",
+            "Record for longer, or with shorter periods.",
+        ),
+    })
+}
+
+/// The hint of errors where the file that ran was found, but no symbols.
+pub const SYMBOLS: &str = "Symbols of the same build are needed: put its PDB, or a copy that is not stripped, into a folder of the symbol path.";
+
 fn no_function(functions: &FxHashMap<Function, Found>, hits: &Hits) -> Error {
     let mut most: Vec<_> = functions.iter().collect();
     most.sort_by(|a, b| b.1.samples.cmp(&a.1.samples).then_with(|| a.0.cmp(b.0)));
@@ -354,30 +388,39 @@ fn no_function(functions: &FxHashMap<Function, Found>, hits: &Hits) -> Error {
         .take(3)
         .map(|(function, _)| function.to_string())
         .collect();
-    if most.is_empty() {
-        let notes = notes(&hits.symbols);
-        let mut opened = hits.symbols.opened().into_iter();
-        if let Some(path) = opened.find_map(|opened| opened.module.path) {
-            return Error::BadFile {
-                path: path.into(),
-                why: format!("gives no function that has samples a name{notes}"),
-                hint: OF_SAME_BUILD.to_owned(),
-            };
-        }
+    let flaw = hits.recording.flaw();
+    let flaw = flaw.map_or_else(String::new, |flaw| format!("; {flaw}"));
+    if !most.is_empty() {
+        return Error::usage(
+            format!("no sample is in a function of that name{flaw}"),
+            format!("Functions with the most samples: {}.", most.join(", ")),
+        );
+    }
+    let told = notes(&hits.symbols) + &flaw;
+    let mut opened = hits.symbols.opened().into_iter();
+    let Some(opened) = opened.find(|opened| opened.module.path.is_some()) else {
         let hint = if hits.recording.metadata.modelled {
             "A model runs the code of a real file if its workload names one: `image=FILE`."
         } else {
             OF_SAME_BUILD
         };
-        return Error::Unavailable {
-            message: format!("no sample is in a function that has a name{notes}"),
-            hint: hint.to_owned(),
-        };
+        return Error::unavailable(
+            format!("no sample is in a function that has a name{told}"),
+            hint,
+        );
+    };
+    match opened.image {
+        Some(image) => Error::BadFile {
+            path: image,
+            why: format!("has no symbols for the functions that were sampled{told}"),
+            hint: SYMBOLS.to_owned(),
+        },
+        None => Error::BadFile {
+            path: opened.module.name.into(),
+            why: format!("is needed to name the functions that were sampled{told}"),
+            hint: OF_SAME_BUILD.to_owned(),
+        },
     }
-    Error::usage(
-        "no sample is in a function of that name",
-        format!("Functions with the most samples: {}.", most.join(", ")),
-    )
 }
 
 impl fmt::Display for Function {

@@ -41,6 +41,7 @@ use crate::thousands;
 use serde::{Deserialize, Serialize};
 use shared_types::Sample;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 mod background;
 mod branches;
@@ -405,6 +406,8 @@ pub struct Ending {
 /// A recording without its samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recording {
+    /// The file that it was read from.
+    pub file: PathBuf,
     /// What was recorded, and where.
     pub metadata: Metadata,
     /// The processes that ran, in the order in which they were seen.
@@ -431,6 +434,8 @@ pub struct Recording {
     pub skipped: BTreeMap<String, u64>,
     /// The first damage that was found.
     pub damage: Option<Damage>,
+    /// Of several recordings that were combined: what is missing in each that is incomplete.
+    pub flaws: Vec<String>,
     /// The time from the first sample to the last, if the samples were read.
     pub seen_ns: u64,
 }
@@ -494,6 +499,9 @@ impl Recording {
     /// Why this is not the whole recording; `None` if it is.
     #[must_use]
     pub fn flaw(&self) -> Option<String> {
+        if !self.flaws.is_empty() {
+            return Some(self.flaws.join("; "));
+        }
         let damage = self.damage.as_ref();
         let damage = damage.map(|damage| format!("at byte {} {}", damage.offset, damage.why));
         let what = match (&self.ending, damage) {
@@ -509,8 +517,12 @@ impl Recording {
     fn missing(&self) -> String {
         let marks = self.marked.count;
         let whole = match marks {
-            0 => format!("{} samples are whole", self.samples),
-            _ => format!("{} samples and {marks} marks are whole", self.samples),
+            0 => format!("{} samples are whole", thousands(self.samples)),
+            _ => format!(
+                "{} samples and {} marks are whole",
+                thousands(self.samples),
+                thousands(marks)
+            ),
         };
         let written = self.ending.as_ref();
         let written = written.map(|ending| ending.samples.saturating_add(ending.marks));
@@ -520,10 +532,12 @@ impl Recording {
         match (written, generated) {
             (Some(written), _) => {
                 let read = self.samples.saturating_add(marks);
-                format!("{whole}, {} are not", written.saturating_sub(read))
+                let not = thousands(written.saturating_sub(read));
+                format!("{whole}, {not} are not")
             }
             (None, Some(stored)) if stored > self.samples => {
-                format!("{whole}, at least {} are missing", stored - self.samples)
+                let missing = thousands(stored - self.samples);
+                format!("{whole}, at least {missing} are missing")
             }
             (None, _) => {
                 format!("{whole}; those taken afterwards are missing, their number is not known")

@@ -350,7 +350,7 @@ impl Names {
             if !names.clone().any(|name| meant(pattern, name)) {
                 let all: Vec<&str> = names.collect();
                 return Err(Error::usage(
-                    "the recording has no source of the name that was asked for".to_owned(),
+                    format!("the recording has no source called `{pattern}`"),
                     format!("It has {}.", all.join(", ")),
                 ));
             }

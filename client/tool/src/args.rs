@@ -248,7 +248,7 @@ pub(crate) struct Selection {
     #[command(flatten)]
     pub(crate) groups: Groups,
     /// Processors to measure, e.g. `0-3,8` [default: all]
-    #[arg(long = "processors", short = 'C', value_name = "CPUS", num_args = 1.., help_heading = WHAT)]
+    #[arg(long = "processors", short = 'C', value_name = "CPUS", num_args = 1.., allow_negative_numbers = true, help_heading = WHAT)]
     pub(crate) processors: Vec<String>,
     /// Also accept sources that only approximate their name
     #[arg(long, help_heading = WHAT)]
@@ -330,7 +330,6 @@ impl Args for By {
         let by = Arg::new(Self::ID)
             .long("by")
             .value_name("KEYS")
-            .num_args(1..)
             .action(ArgAction::Append)
             .help(
                 "Group samples by module, symbol, line, address, process, thread, processor, core, \
@@ -615,7 +614,7 @@ pub(crate) struct Timeline {
     #[arg(long, value_name = "WIDTH", value_parser = width, help_heading = WHAT)]
     pub(crate) ticks: Option<Duration>,
     /// Measure from each mark on channel A to the next on channel B
-    #[arg(long, value_name = "A,B", num_args = 1.., help_heading = WHAT)]
+    #[arg(long, value_name = "A,B", help_heading = WHAT)]
     pub(crate) between: Vec<String>,
     /// What the two marks of `--between` have in common
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Pairing::Thread, help_heading = WHAT)]
@@ -691,7 +690,13 @@ pub(crate) struct Filters {
     #[arg(long, value_name = "NAME")]
     pub(crate) symbol: Vec<String>,
     /// Only samples of these processors, e.g. `0-3,8`
-    #[arg(long, short = 'C', alias = "processor", value_name = "CPUS", num_args = 1..)]
+    #[arg(
+        long,
+        short = 'C',
+        alias = "processor",
+        value_name = "CPUS",
+        allow_negative_numbers = true
+    )]
     pub(crate) processors: Vec<String>,
     /// Only samples of this part of the time, in seconds since the first, e.g. `0.5-1.25` or `2-`
     #[arg(long, value_name = "FROM-TO", allow_hyphen_values = true)]
@@ -852,7 +857,7 @@ pub(crate) struct Registers {
     #[command(flatten)]
     pub(crate) on: OnMachine,
     /// Processors, e.g. `0-3,8` [default: the boot processor]
-    #[arg(long = "processors", short = 'C', value_name = "CPUS", num_args = 1..)]
+    #[arg(long = "processors", short = 'C', value_name = "CPUS", num_args = 1.., allow_negative_numbers = true)]
     pub(crate) processors: Vec<String>,
     #[command(flatten)]
     table: Tabular,

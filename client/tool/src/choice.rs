@@ -10,6 +10,7 @@ use halprof_measure::catalog::Catalog;
 use halprof_measure::events;
 use halprof_measure::metrics::{Metric, Metrics, Term};
 use halprof_measure::selection::{self, Chosen, Item, format_processors};
+use halprof_measure::topdown::Part;
 use halprof_measure::{Connection, Refusal, Setup, did_you_mean};
 use shared_types::request::machine::Processor;
 use shared_types::request::session::Spec;
@@ -267,13 +268,18 @@ impl Choice {
             || "the chosen processors count no such thing".to_owned(),
             |why| why.to_string(),
         );
+        let hint = if of_slots(metric) && topdown(&self.catalog) {
+            "`stat --topdown` has it on this processor, by the vendor's formulas."
+        } else {
+            "`halprof list --metrics` shows which metrics this machine has."
+        };
         Error::unavailable(
             format!(
                 "the metric `{}` needs {}: {why}",
                 metric.id,
                 names.join(" or ")
             ),
-            "`halprof list --metrics` shows which metrics this machine has.",
+            hint,
         )
     }
 
@@ -447,6 +453,8 @@ impl Choice {
         let source = sources.find(|source| source.id == chosen.spec.source)?;
         let (counts, note) = (source.counts.as_str(), source.note.as_str());
         let plain = counts.is_empty() || note.is_empty() || note.contains("same");
+        // Why it cannot be sampled does not matter to a count.
+        let plain = plain || note.starts_with("counting only");
         (!plain).then(|| format!("{counts}: {note}"))
     }
 
@@ -508,7 +516,7 @@ impl Choice {
     /// The same error, with the name of the source that it concerns; for raw selects those that may
     /// be meant, because a refusal does not distinguish them.
     pub(crate) fn name_source(&self, error: impl Into<Error>) -> Error {
-        self.culprit(error.into()).about(|id| {
+        let named = self.culprit(error.into()).about(|id| {
             if id == ProfileSource::RAW.0 {
                 let raw = |chosen: &&Chosen| chosen.spec.source == id;
                 let names = self.chosen.iter().filter(raw);
@@ -522,7 +530,40 @@ impl Choice {
             let mut sources = self.catalog.sources.iter();
             let source = sources.find(|source| source.id == id);
             source.map(|source| source.name.as_str().to_owned())
-        })
+        });
+        self.where_it_counts(named)
+    }
+
+    /// The same error; if other processors can count the source, it says which.
+    fn where_it_counts(&self, error: Error) -> Error {
+        let Error::Measure(halprof_measure::Error::Refused(refusal)) = &error else {
+            return error;
+        };
+        let in_group = refusal.code == ErrorCode::DoesNotFit;
+        let mut chosen = self.chosen.iter();
+        let chosen = chosen.find(|chosen| chosen.spec.source == refusal.subject);
+        let Some(name) = chosen.map(|chosen| chosen.label.as_str()) else {
+            return error;
+        };
+        let counts = |one: &&Processor| self.counts_name_on(name, one);
+        let able = format_processors(self.processors.iter().filter(counts).map(|one| one.index));
+        let unable = self.selected().filter(|one| !counts(one));
+        let unable = format_processors(unable.map(|one| one.index));
+        let concerned = in_group || refusal.code == ErrorCode::SourceNotSupported;
+        let raw = refusal.subject == ProfileSource::RAW.0;
+        if able.is_empty() || unable.is_empty() || !concerned || raw {
+            return error;
+        }
+        let hint = if in_group {
+            format!("Measure where it can be counted, `-C {able}`, or take it out of the group.")
+        } else {
+            format!("Measure where it can be counted: `-C {able}`.")
+        };
+        Error::OnlyElsewhere {
+            message: format!("{name}: processors {unable} cannot count it; {able} can"),
+            hint,
+            refused: Box::new(halprof_measure::Error::Refused(refusal.clone())),
+        }
     }
 }
 
@@ -555,6 +596,26 @@ fn no_metric(metrics: &Metrics, id: &str) -> Error {
     let hint =
         format!("{meant} `halprof list --metrics` shows them all; `--metrics FILE` adds more.");
     Error::usage(format!("no metric is called `{id}`"), hint.trim_start())
+}
+
+/// Whether a metric is one of the parts that `--topdown` has too.
+pub(crate) fn of_slots(metric: &Metric) -> bool {
+    const PARTS: [&str; 4] = [
+        "retiring",
+        "bad-speculation",
+        "frontend-bound",
+        "backend-bound",
+    ];
+    PARTS.contains(&metric.id.as_str())
+}
+
+/// Whether there are formulas for `--topdown` on this machine.
+pub(crate) fn topdown(catalog: &Catalog) -> bool {
+    let mut known = catalog
+        .kinds()
+        .iter()
+        .filter_map(|kind| kind.microarchitecture);
+    known.any(|one| !Part::of(one, 1).is_empty())
 }
 
 /// The metrics that `-M` names.

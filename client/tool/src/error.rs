@@ -3,7 +3,7 @@
 use crate::codes::Code;
 use halprof_measure::Error as Measure;
 use halprof_measure::Refusal;
-use halprof_profile::annotate::OF_SAME_BUILD;
+use halprof_profile::annotate::{OF_SAME_BUILD, SYMBOLS};
 use halprof_profile::branches::{WITH_ALL_BRANCHES, WITH_BRANCHES};
 use halprof_setup::installation::Obstacle;
 use std::io;
@@ -25,6 +25,16 @@ pub enum Error {
         refused: Measure,
         /// Why, in full sentences.
         why: String,
+        /// What helps.
+        hint: String,
+    },
+    /// Some processors cannot count a source that others can.
+    #[error("{message}")]
+    OnlyElsewhere {
+        /// What was refused.
+        refused: Box<Measure>,
+        /// Which processors can and cannot.
+        message: String,
         /// What helps.
         hint: String,
     },
@@ -101,6 +111,7 @@ impl Error {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Measure(error) | Self::NoCounters { refused: error, .. } => error.code(),
+            Self::OnlyElsewhere { refused, .. } => refused.code(),
             Self::Installation(obstacle) => obstacle.code(),
             Self::Output(_) => "output",
         }
@@ -118,7 +129,7 @@ impl Error {
         match self {
             Self::Measure(error) => hint_of(error),
             Self::Installation(obstacle) => obstacle.hint().to_owned(),
-            Self::NoCounters { hint, .. } => hint.clone(),
+            Self::NoCounters { hint, .. } | Self::OnlyElsewhere { hint, .. } => hint.clone(),
             Self::Output(_) => Code::of(self.code()).hint.to_owned(),
         }
     }
@@ -134,7 +145,8 @@ impl Error {
 }
 
 /// The options that do what a hint of the libraries advises.
-const OPTIONS: [(&str, &str); 3] = [
+const OPTIONS: [(&str, &str); 4] = [
+    (SYMBOLS, "`--symbols` names folders."),
     (OF_SAME_BUILD, "`--symbols` names folders."),
     (WITH_BRANCHES, "`halprof record --branches` does."),
     (

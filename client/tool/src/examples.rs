@@ -17,7 +17,7 @@ pub(crate) const INFO: &str = "\
 Examples:
   halprof info
   halprof --json info
-  halprof info --machine hyperv-guest-pmu";
+  halprof info --machine hyperv-guest-intel";
 
 pub(crate) const LIST: &str = "\
 Examples:

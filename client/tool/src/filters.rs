@@ -154,11 +154,14 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
 /// The sources with too few samples.
 fn too_few(report: &Report) -> Vec<String> {
     let mut warnings = Vec::new();
+    let silent = report.sources.iter().filter(|one| one.sum.samples == 0);
+    let silent: Vec<&str> = silent.map(|source| &*source.name).collect();
+    if !silent.is_empty() {
+        warnings.push(format!("no samples of {}", some_of(&silent)));
+    }
     for source in &report.sources {
         let n = source.sum.samples;
-        if n == 0 {
-            warnings.push(format!("{}: no samples", source.name));
-        } else if n < ENOUGH {
+        if n != 0 && n < ENOUGH {
             let bound = halprof_profile::report::share::Share::of(n / 10, n).bound();
             warnings.push(format!(
                 "{}: only {} samples, so a share of 10 % is accurate to ±{:.1} points; aim for {} with a \
@@ -225,12 +228,7 @@ pub(super) fn took_turns(sources: &[(String, f64)], what_then: &str) -> Option<S
     let (least, most) = parts.fold((f64::MAX, f64::MIN), |(least, most), part| {
         (part.min(least), part.max(most))
     });
-    let names = sources.iter().take(TOLD_SOURCES);
-    let mut names: Vec<&str> = names.map(|(name, _)| name.as_str()).collect();
-    let more = format!("and {} more", sources.len().saturating_sub(TOLD_SOURCES));
-    if sources.len() > TOLD_SOURCES {
-        names.push(&more);
-    }
+    let names: Vec<&str> = sources.iter().map(|(name, _)| name.as_str()).collect();
     let part = if format!("{least:.1}") == format!("{most:.1}") {
         format!("{least:.1} %")
     } else {
@@ -239,9 +237,20 @@ pub(super) fn took_turns(sources: &[(String, f64)], what_then: &str) -> Option<S
     (!sources.is_empty()).then(|| {
         format!(
             "sources took turns on the counters, each was sampled {part} of the time, {what_then}: {}",
-            names.join(", ")
+            some_of(&names)
         )
     })
+}
+
+/// `A, B and 2 more`.
+fn some_of(names: &[&str]) -> String {
+    let more = names.len().saturating_sub(TOLD_SOURCES);
+    let told = names.iter().take(TOLD_SOURCES).copied();
+    let told = told.collect::<Vec<_>>().join(", ");
+    match more {
+        0 => told,
+        more => format!("{told} and {} more", thousands(more as u64)),
+    }
 }
 
 /// The message that system events were lost.

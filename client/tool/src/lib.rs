@@ -35,6 +35,7 @@ mod runner;
 #[path = "../tests/screens/screen.rs"]
 mod screen;
 mod shown;
+mod slots;
 #[cfg(all(target_arch = "x86_64", any(windows, target_os = "linux")))]
 mod step;
 mod systems;
@@ -168,13 +169,21 @@ fn misused(error: &clap::Error, arguments: &[OsString]) -> u8 {
         output.misused(error);
         return 2;
     }
-    let text = error.to_string();
-    let message = text.lines().next().unwrap_or_default();
     let usage = Error::usage(
-        message.strip_prefix("error: ").unwrap_or(message),
+        on_one_line(error),
         "`halprof help` and `halprof help COMMAND` show what there is.",
     );
     output.fail(&usage)
+}
+
+/// What clap says is wrong, without the usage that it adds.
+fn on_one_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let told = text.split("\nUsage:").next().unwrap_or_default();
+    let told = told.split("\nFor more information").next();
+    let words = told.unwrap_or_default().split_whitespace();
+    let line = words.collect::<Vec<_>>().join(" ");
+    line.strip_prefix("error: ").unwrap_or(&line).to_owned()
 }
 
 /// Executes the command; returns the exit status if it did not fail, which is that of the program

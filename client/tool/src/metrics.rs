@@ -2,7 +2,7 @@
 
 use crate::On;
 use crate::Result;
-use crate::choice::{countable, counts_on};
+use crate::choice::{countable, counts_on, of_slots, topdown};
 use crate::output::Output;
 use crate::table::{Column, Width, table};
 use halprof_measure::catalog::{Catalog, Kind};
@@ -20,6 +20,9 @@ pub(crate) struct Body {
 
 #[derive(JsonSchema, Serialize)]
 struct Row {
+    /// Whether `--topdown` has it, by the vendor's formulas.
+    #[serde(skip)]
+    topdown: bool,
     id: String,
     name: String,
     unit: String,
@@ -109,6 +112,7 @@ fn row(metric: &Metric, metrics: &Metrics, catalog: &Catalog) -> Row {
         .iter()
         .filter_map(|kind| describe::core_type(&kind.processor));
     Row {
+        topdown: of_slots(metric) && topdown(catalog),
         id: metric.id.clone(),
         name: metric.name.clone(),
         unit: metric.unit.clone(),
@@ -141,6 +145,7 @@ fn text(body: &Body, width: Width) -> String {
 
 fn supported(row: &Row) -> String {
     match (row.supported, row.cores.as_slice()) {
+        (false, _) if row.topdown => "--topdown".to_owned(),
         (false, _) => "no".to_owned(),
         (true, [only]) => format!("{only} cores"),
         (true, _) => "yes".to_owned(),

@@ -5,6 +5,7 @@ use crate::args::Work;
 use crate::choice::{Choice, NANOSECONDS_MAX, no_processor, positive};
 use crate::image;
 use crate::place::Place;
+use crate::slots::default_workload;
 use crate::{Error, Result};
 use halprof_measure::catalog::Catalog;
 use halprof_measure::program::{Launch, Outlived, Pin, Program};
@@ -62,7 +63,7 @@ struct LeftAlone {
 
 /// What a modelled machine runs.
 pub(crate) struct Planned {
-    pub(crate) workload: Workload,
+    pub(crate) workload: Box<Workload>,
     /// The real module whose code it runs.
     pub(crate) image: Option<Module>,
 }
@@ -95,7 +96,7 @@ impl Runner {
         let limit = work.duration.map(limit).transpose()?;
         let modelled = on.connection.transport().model().is_some();
         let what = match modelled {
-            true => modelled_work(work, choice.processor_count(), &mut on.connection)?,
+            true => modelled_work(work, choice, &mut on.connection)?,
             false if work.workload.is_some() => return Err(no_workload()),
             false => What::Real {
                 launch: Launch {
@@ -357,25 +358,25 @@ pub(crate) fn no_workload() -> Error {
     )
 }
 
-fn modelled_work(work: &Work, processors: u32, connection: &mut Connection<Place>) -> Result<What> {
+fn modelled_work(work: &Work, choice: &Choice, connection: &mut Connection<Place>) -> Result<What> {
     if !work.program.is_empty() {
         return Err(Error::unavailable(
             "a modelled machine runs no programs",
             "Describe its load with `--workload`, or measure with `--machine driver` on Windows.",
         ));
     }
-    let planned = planned(work.workload.as_deref(), processors, connection)?;
+    let planned = planned(work.workload.as_deref(), choice, connection)?;
     Ok(What::Workload(planned))
 }
 
 /// The workload that `--workload` describes, or the default.
 pub(crate) fn planned(
     text: Option<&str>,
-    processors: u32,
+    choice: &Choice,
     connection: &mut Connection<Place>,
 ) -> Result<Planned> {
     let Some(text) = text else {
-        let (workload, image) = (Workload::default(), None);
+        let (workload, image) = (Box::new(default_workload(choice)?), None);
         return Ok(Planned { workload, image });
     };
     let (image, rest) = image::Keys::take(text)?;
@@ -397,10 +398,12 @@ pub(crate) fn planned(
         };
         Error::usage(format!("`--workload`: {error}"), hint)
     })?;
+    let processors = choice.processor_count();
     match workload.highest_processor() {
         Some(highest) if highest >= processors => Err(no_processor(highest, processors.into())),
         _ => {
             let image = image.apply(&mut workload)?;
+            let workload = Box::new(workload);
             Ok(Planned { workload, image })
         }
     }

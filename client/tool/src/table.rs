@@ -412,6 +412,12 @@ pub(crate) fn csv<R: Serialize + JsonSchema>(rows: &[R], modelled: bool) -> Resu
             heads.push(head.clone());
         }
     }
+    // An empty list of objects has no column beside those of their fields.
+    let all = heads.clone();
+    heads.retain(|head| {
+        let of_field = format!("{head}.");
+        !all.iter().any(|other| other.starts_with(&of_field))
+    });
     if rows.is_empty() {
         names("", &schema_of::<R>(), &mut heads);
     }
@@ -433,12 +439,35 @@ pub(crate) fn csv<R: Serialize + JsonSchema>(rows: &[R], modelled: bool) -> Resu
 }
 
 fn flatten(name: &str, value: Value, line: &mut Map<String, Value>) {
-    let Value::Object(fields) = value else {
-        line.insert(name.to_owned(), value);
-        return;
-    };
-    for (field, value) in fields {
-        flatten(&within(name, &field), value, line);
+    match value {
+        Value::Object(fields) => {
+            for (field, value) in fields {
+                flatten(&within(name, &field), value, line);
+            }
+        }
+        // A list of objects is a list for each of their fields.
+        Value::Array(all) if !all.is_empty() && all.iter().all(Value::is_object) => {
+            let mut fields = Map::new();
+            for (field, value) in all
+                .into_iter()
+                .filter_map(|one| match one {
+                    Value::Object(fields) => Some(fields),
+                    _ => None,
+                })
+                .flatten()
+            {
+                let list = fields
+                    .entry(field)
+                    .or_insert_with(|| Value::Array(Vec::new()));
+                if let Value::Array(list) = list {
+                    list.push(value);
+                }
+            }
+            flatten(name, Value::Object(fields), line);
+        }
+        value => {
+            line.insert(name.to_owned(), value);
+        }
     }
 }
 
@@ -541,12 +570,12 @@ mod tests {
     #[test]
     fn csv_has_the_fields_of_json() {
         let rows = [
-            serde_json::json!({"b": "x,y", "a": {"min": 1, "max": null}, "list": [1, 2]}),
-            serde_json::json!({"b": true, "a": {"min": 2}, "more": [{"c": 1}]}),
+            serde_json::json!({"b": "x,y", "a": {"min": 1, "max": null}, "list": [1, 2], "more": []}),
+            serde_json::json!({"b": true, "a": {"min": 2}, "more": [{"c": 1}, {"c": 2, "d": 3}]}),
         ];
         assert_eq!(
             csv(&rows, true).expect("lines"),
-            "b,a.min,a.max,list,more,modelled\n\"x,y\",1,,1 2,,true\ntrue,2,,,\"[{\"\"c\"\":1}]\",true\n"
+            "b,a.min,a.max,list,more.c,more.d,modelled\n\"x,y\",1,,1 2,,,true\ntrue,2,,,1 2,3,true\n"
         );
     }
 

@@ -373,3 +373,61 @@ fn no_address_is_asked_for_where_it_is_sampled() {
     assert!(!samples.is_empty());
     assert!(samples.iter().all(|sample| sample.ip == 0), "{samples:?}");
 }
+
+/// The command lines among the examples of a command's help, without what is said of them.
+fn examples_of(command: &clap::Command) -> Vec<Vec<String>> {
+    let help = command.get_after_help().map(ToString::to_string);
+    let help = help.unwrap_or_default();
+    let lines = help.lines().filter(|line| line.starts_with("  halprof "));
+    let words = |line: &str| {
+        let own = line.trim_start().split("  ").next().unwrap_or_default();
+        let words = own
+            .split_whitespace()
+            .take_while(|&word| word != ">" && word != "|");
+        words.map(|word| word.replace(['\'', '"'], "")).collect()
+    };
+    lines.map(words).collect()
+}
+
+#[test]
+fn examples_are_command_lines() {
+    use clap::CommandFactory;
+    let all = Arguments::command();
+    let commands = std::iter::once(&all).chain(all.get_subcommands());
+    let examples: Vec<Vec<String>> = commands.flat_map(examples_of).collect();
+    assert!(examples.len() > 40, "{examples:?}");
+    for example in &examples {
+        let parsed = Arguments::try_parse_from(example);
+        let parsed = parsed.unwrap_or_else(|error| panic!("{example:?}: {error}"));
+        let machine = parsed.machine();
+        let is_file = machine.contains(['.', '/', '\\']);
+        assert!(
+            machine == DRIVER || is_file || halprof_measure::spec(machine).is_ok(),
+            "{example:?}"
+        );
+    }
+}
+
+#[test]
+fn a_usage_error_is_told_whole_on_one_line() {
+    for (arguments, told) in [
+        (
+            &["stat", "--pin"][..],
+            "the following required arguments were not provided: <PROGRAM>...",
+        ),
+        (
+            &["report"],
+            "the following required arguments were not provided: <FILE>",
+        ),
+        (&["stat", "--pim"], "unexpected argument '--pim' found"),
+    ] {
+        let all = ["halprof"].iter().chain(arguments);
+        let error = Arguments::try_parse_from(all).expect_err("no arguments");
+        let line = on_one_line(&error);
+        assert!(line.starts_with(told), "{line}");
+        assert!(
+            !line.contains("Usage") && !line.contains("--help"),
+            "{line}"
+        );
+    }
+}

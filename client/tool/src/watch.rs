@@ -60,8 +60,7 @@ impl Watch {
         let frequency = on.connection.machine()?.timestamp_frequency;
         let workload = options.workload.as_deref();
         let is_model = on.connection.transport().model().is_some();
-        let processors = choice.processor_count();
-        let planned = is_model.then(|| planned(workload, processors, &mut on.connection));
+        let planned = is_model.then(|| planned(workload, &choice, &mut on.connection));
         let planned = planned.transpose()?;
         let model = match on.connection.transport().model().zip(planned) {
             Some((model, planned)) => Some(Pace::begin(planned, model)),

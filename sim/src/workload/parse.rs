@@ -54,6 +54,11 @@ impl WorkloadError {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Empty | Self::NoAmount => "For example `instructions=1000000,cycles=2000000`",
+            Self::NotKeyValue { item }
+                if !item.starts_with(|first: char| first.is_ascii_digit()) =>
+            {
+                "Each part is KEY=VALUE, for example `instructions=1000000`"
+            }
             Self::NotKeyValue { .. } => {
                 "Separate several processors by `+`, as in `processors=0-3+8`"
             }

@@ -46,6 +46,9 @@ pub fn page(view: &View<'_>) -> String {
     );
     page += &header(view);
     page += "<main>\n";
+    if pictured(view).next().is_none() {
+        page += "<p>no samples</p>\n";
+    }
     for &source in pictured(view) {
         page += &section(view, source);
     }

@@ -116,7 +116,10 @@ impl<R: Read> Reader<R> {
             path: path.to_owned(),
             file,
             offset: 0,
-            recording: Recording::default(),
+            recording: Recording {
+                file: path.to_owned(),
+                ..Recording::default()
+            },
             buffer: Vec::new(),
             owed: 0,
             keeps_marks: false,

@@ -171,6 +171,11 @@ impl Recording {
     /// Several recordings merged: sums, and what is the same in all; `None` if there are none.
     pub(crate) fn combined(recordings: Vec<Self>) -> Option<Self> {
         let count = recordings.len();
+        let flaws = recordings.iter().filter_map(|one| {
+            let flaw = one.flaw()?;
+            Some(format!("{}: {flaw}", one.file.display()))
+        });
+        let flaws = flaws.collect();
         let mut all = recordings.into_iter();
         let mut sum = all.next()?;
         if count == 1 {
@@ -209,6 +214,7 @@ impl Recording {
                 *sum.skipped.entry(tag).or_default() += number;
             }
         }
+        sum.flaws = flaws;
         sum.metadata.machine = format!("{count} recordings: {}", sum.metadata.machine);
         sum.processes.clear();
         sum.modules.clear();

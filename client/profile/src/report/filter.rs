@@ -3,6 +3,7 @@
 use crate::symbols::Frame;
 use halprof_measure::{Error, Result};
 use std::collections::BTreeSet;
+use std::fmt;
 
 /// The conditions for a sample to count; an empty one accepts all samples.
 #[derive(Clone, Debug, Default)]
@@ -40,6 +41,12 @@ impl Filter {
 /// A name to look for, in which `*` stands for any text. Case is ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern(String);
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
 
 impl Pattern {
     /// A pattern as the user typed it.

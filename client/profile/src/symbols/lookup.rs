@@ -97,9 +97,7 @@ impl Lookup {
             let refused = module.path.as_ref();
             let refused = refused.filter(|_| path.loaded_from(module).is_none());
             self.notes.push(match (refused, tried.is_empty()) {
-                (None, true) => {
-                    "the recording does not name the file it was loaded from".to_owned()
-                }
+                (None, true) => "the recording does not name the module's file".to_owned(),
                 (None, false) => format!("the module was not found at {}", tried.join(", ")),
                 (Some(named), true) => format!("{named} was not opened: {NOT_OURS}"),
                 (Some(named), false) => format!(

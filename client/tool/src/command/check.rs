@@ -1,12 +1,11 @@
 //! `halprof check`: whether sources can run together, on which counters, or why not.
 
 use crate::On;
+use crate::Result;
 use crate::args;
 use crate::choice::Choice;
 use crate::output::Output;
 use crate::table::{Column, Width, table};
-use crate::{Error, Result};
-use halprof_measure::Error as Cause;
 use halprof_measure::Fit;
 use halprof_measure::catalog::list_of;
 use halprof_measure::selection::{Chosen, format_processors};
@@ -53,9 +52,8 @@ pub(crate) fn run(options: &args::Check, on: &mut On, output: &Output) -> Result
     let planned = on.connection.plan(&choice.setup);
     let (mut body, status) = match planned.map_err(|error| choice.name_source(error)) {
         Ok(fit) => (answer(&choice, &fit), 0),
-        Err(Error::Measure(Cause::Refused(refusal))) if refusal.code == ErrorCode::DoesNotFit => {
-            let reason = refusal.code.code();
-            let error = Error::refused(refusal);
+        Err(error) if error.code() == ErrorCode::DoesNotFit.code() => {
+            let reason = error.code();
             let body = Body {
                 fits: false,
                 reason: Some(reason),

@@ -338,7 +338,7 @@ fn of_event(found: &Found<'_>, interface: ProfileInterface, processors: &[Proces
 
 fn of_raw(topic: &str, select: u64, interface: ProfileInterface) -> Body {
     Body {
-        summary: "A raw select: what it counts, the processor's manual says. Its user and kernel bits are taken as the filter.".to_owned(),
+        summary: "A raw select: the processor's manual says what it counts. Its user and kernel bits are taken as the filter.".to_owned(),
         registers: registers(interface, select),
         ..empty(topic.to_owned(), SOURCE)
     }

@@ -46,7 +46,9 @@ pub(crate) fn run(options: &args::Rdpmc, on: &mut On, output: &Output) -> Result
     watch_for_interrupt();
     let mut session = Session::open(&mut on.connection, false, false)?;
     let mut body = body(&session.allow_rdpmc()?);
-    output.warn(WARNING);
+    if !modelled {
+        output.warn(WARNING);
+    }
     if options.program.is_empty() {
         output.result("rdpmc", modelled, &body, text)?;
         output.note("RDPMC is allowed in user mode until Ctrl-C.");

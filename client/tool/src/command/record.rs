@@ -113,6 +113,9 @@ struct Turn {
 struct Advised {
     code: &'static str,
     message: String,
+    /// Whether it says that there are few samples.
+    #[serde(skip)]
+    few: bool,
 }
 
 pub(crate) fn run(options: &args::Record, on: &mut On, output: &Output) -> Result<u32> {
@@ -274,9 +277,15 @@ impl Target {
             let (path, folder) = (path.to_owned(), None);
             return Ok(Self { path, folder });
         }
-        if output.is_json() || output.is_csv() || io::stdout().is_terminal() {
+        let taken = output.is_json() || output.is_csv();
+        if taken || io::stdout().is_terminal() {
+            let why = if taken {
+                "`-o -` would mix the recording with the result on standard output"
+            } else {
+                "`-o -` would write the recording to the terminal"
+            };
             return Err(Error::usage(
-                "`-o -` is a recording on standard output, which is a terminal or has the result",
+                why,
                 "Name a file with `-o`, or send it on: `-o - > FILE`.",
             ));
         }
@@ -380,8 +389,17 @@ fn record(
         longest_period: sum.statistics.longest_period,
         handler_ns,
         handler_share: share(handler_ns, elapsed_ns, choice.selected().count()),
-        missed_processes: sum.missed.processes,
-        missed_samples: sum.missed.samples,
+        // Samples without an address need no modules.
+        missed_processes: if options.no_address {
+            0
+        } else {
+            sum.missed.processes
+        },
+        missed_samples: if options.no_address {
+            0
+        } else {
+            sum.missed.samples
+        },
         told: sum.untold.is_none(),
         events_lost: sum.statistics.events_lost,
         calibration,
@@ -437,6 +455,7 @@ fn advice(sum: &Recorded, options: &args::Record) -> Vec<Advised> {
     let advised = advice.iter().filter(wanted).map(|advice| Advised {
         code: advice.code(),
         message: advice.to_string(),
+        few: matches!(advice, Advice::TooFew { .. }),
     });
     advised.collect()
 }
@@ -579,6 +598,8 @@ fn warnings(body: &Body) -> Vec<String> {
     if body.events_lost != 0 {
         warnings.push(filters::events_lost(body.events_lost));
     }
+    let few = body.advice.iter().filter(|advice| advice.few);
+    warnings.extend(few.map(|advice| advice.message.clone()));
     let lost: u64 = body.lost.values().sum();
     if lost != 0 {
         warnings.push(format!(
@@ -598,16 +619,19 @@ fn warnings(body: &Body) -> Vec<String> {
 fn notes(body: &Body) -> Vec<String> {
     let mut notes = Vec::new();
     if body.missed_processes != 0 {
+        let (of, their) = match body.missed_processes {
+            1 => ("a process".to_owned(), "its"),
+            n => (format!("{} processes", thousands(n)), "their"),
+        };
         notes.push(format!(
-            "{} samples are of {} processes that ended before they could be looked at: their modules are not known",
+            "samples of {of} that ended before halprof could look at it: {}; {their} modules are not known",
             thousands(body.missed_samples),
-            body.missed_processes
         ));
     }
     if body.interrupted {
         notes.push("ended by Ctrl-C: the recording has what was sampled until then".to_owned());
     }
-    let advice = body.advice.iter();
+    let advice = body.advice.iter().filter(|advice| !advice.few);
     notes.extend(advice.map(|advice| format!("advice: {}", advice.message)));
     notes
 }

@@ -14,6 +14,7 @@ use halprof_measure::selection;
 use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::ProfileInterface;
+use shared_types::request::machine::Register;
 use std::fmt::Write;
 
 #[derive(JsonSchema, Serialize)]
@@ -91,7 +92,8 @@ pub(crate) fn run(options: &args::Registers, on: &mut On, output: &Output) -> Re
 #[derive(JsonSchema, Serialize)]
 struct Line<'a> {
     processor: u32,
-    number: u32,
+    /// The MSR's number; empty for what is no MSR.
+    number: Option<u32>,
     register: &'a str,
     register_value: &'a str,
     #[serde(flatten)]
@@ -104,7 +106,7 @@ fn lines(body: &Body) -> Vec<Line<'_>> {
         for row in &one.registers {
             lines.extend(row.fields.iter().map(|field| Line {
                 processor: one.processor,
-                number: row.number,
+                number: row.msr(),
                 register: &row.name,
                 register_value: &row.value,
                 field,
@@ -112,6 +114,13 @@ fn lines(body: &Body) -> Vec<Line<'_>> {
         }
     }
     lines
+}
+
+impl Row {
+    /// The MSR's number; `None` for CR4 and the local APIC's page.
+    fn msr(&self) -> Option<u32> {
+        (self.number < Register::CR4 & !0xFFFF).then_some(self.number)
+    }
 }
 
 fn row(interface: ProfileInterface, number: u32, value: u64) -> Row {
@@ -133,11 +142,9 @@ fn text(body: &Body, width: Width) -> String {
             text += "  no registers: its interface uses none\n";
         }
         for row in &one.registers {
-            let _ = writeln!(
-                text,
-                "  {:#010x} {:<28} {}",
-                row.number, row.name, row.value
-            );
+            let number = row.msr().map(|number| format!("{number:#010x}"));
+            let number = number.unwrap_or_default();
+            let _ = writeln!(text, "  {number:<10} {:<28} {}", row.name, row.value);
             for field in row.fields.iter().filter(|field| field.value != 0) {
                 let bits = format!("[{}]", field.bits);
                 let line = format!("    {bits:<8} {:<20} {:<#8x} ", field.name, field.value);

@@ -550,9 +550,14 @@ fn made(report: &Report, width: Width) -> String {
         1 => format!("{}, 1 processor", metadata.machine),
         n => format!("{}, {} processors", metadata.machine, thousands(n)),
     };
+    let command = if metadata.modelled {
+        "workload"
+    } else {
+        "command"
+    };
     let rows = [
         ("recorded", when),
-        ("command", metadata.command.join(" ")),
+        (command, metadata.command.join(" ")),
         ("machine", machine),
     ];
     let rows = rows.iter().filter(|(_, text)| !text.is_empty());
@@ -595,7 +600,7 @@ fn happenings(recording: &Recording, width: Width) -> String {
     if happened.is_empty() {
         return String::new();
     }
-    width.prose(0, &format!("Events: {}.", happened.join("; "))) + "\n"
+    width.prose(0, &format!("Meanwhile: {}.", happened.join("; "))) + "\n"
 }
 
 fn in_words(happening: &Happening) -> String {

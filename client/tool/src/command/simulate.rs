@@ -231,10 +231,12 @@ fn warnings(
         ));
     }
     if outcome.lost != 0 {
+        let (jumps, them) = match outcome.lost {
+            1 => ("1 jump".to_owned(), "it"),
+            n => (format!("{} jumps", thousands(n)), "them"),
+        };
         warnings.push(format!(
-            "{} jumps led out of the range and did not come back soon: what came after them is \
-             not counted",
-            thousands(outcome.lost)
+            "{jumps} left the range and did not return soon: what came after {them} is not counted"
         ));
     }
     let unknown: u64 = lines.iter().map(|line| line.counts.unknown).sum();

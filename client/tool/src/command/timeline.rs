@@ -374,7 +374,10 @@ fn nanoseconds(ticks: u64, ticks_a_second: u64) -> f64 {
 fn warnings(recording: &Recording) -> Vec<String> {
     let mut warnings: Vec<String> = recording.flaw().into_iter().collect();
     let Some(channels) = &recording.marked.channels else {
-        warnings.push("the recording has no marks: nothing listened for them".to_owned());
+        warnings.push(
+            "the recording has no marks: halprof records those of programs that it starts"
+                .to_owned(),
+        );
         return warnings;
     };
     let dropped = channels.dropped.iter().filter(|&(_, &n)| n != 0);

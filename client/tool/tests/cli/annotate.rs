@@ -130,7 +130,7 @@ fn a_made_up_program_has_no_code() {
     let recorded = Recorded::new(&["TotalIssues:10000"], "instructions=1000000");
     refused(&["annotate", recorded.file()], 4, "unavailable");
     let ran = halprof(&["annotate", recorded.file()]);
-    let told = ran.stderr.matches("does not name the file");
+    let told = ran.stderr.matches("does not name the module's file");
     assert_eq!(told.count(), 1, "{}", ran.stderr);
 }
 
@@ -178,4 +178,48 @@ fn recordings_of_one_build_are_added_up() {
     assert_eq!(total(&[]), 200);
     assert_eq!(total(&[copy, copy]), 600);
     assert_eq!(total(&[elsewhere.file()]), 200);
+}
+
+/// Writes the first part of a recording to another file.
+fn cut(recorded: &Recorded, length: usize) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("cut.rec");
+    let bytes = std::fs::read(recorded.file()).expect("a recording");
+    std::fs::write(&path, &bytes[..length.min(bytes.len())]).expect("written");
+    let path = path.to_str().expect("UTF-8").to_owned();
+    (folder, path)
+}
+
+#[test]
+fn why_nothing_can_be_annotated() {
+    let recorded = Recorded::new(&["TotalIssues:10000"], "instructions=10000000");
+    // All that is left is what the recording is of.
+    let ran = (600..1100).step_by(50).find_map(|length| {
+        let (_folder, path) = cut(&recorded, length);
+        let ran = halprof(&["annotate", &path]);
+        ran.stderr.contains("has no whole sample").then_some(ran)
+    });
+    let ran = ran.expect("a recording without samples");
+    assert_eq!(ran.status, 5, "{}", ran.stderr);
+    assert!(ran.stderr.contains("it is cut within"), "{}", ran.stderr);
+    let (_folder, path) = cut(&recorded, 20_000);
+    let ran = halprof(&["annotate", &path]);
+    assert!(
+        ran.stderr.contains("the recording has no end"),
+        "{}",
+        ran.stderr
+    );
+    let ran = halprof(&["annotate", recorded.file(), "--symbol", "x"]);
+    assert_eq!(ran.status, 2);
+    assert!(
+        ran.stderr.contains("no samples pass the filters"),
+        "{}",
+        ran.stderr
+    );
+    let ran = halprof(&["report", recorded.file(), "--source", "foo"]);
+    assert!(
+        ran.stderr.contains("no source called `foo`"),
+        "{}",
+        ran.stderr
+    );
 }

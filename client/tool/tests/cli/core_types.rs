@@ -158,3 +158,43 @@ fn processors_and_types_exclude_each_other() {
     let ran = halprof(&["stat", "--per-cpu", "--per-core-type"]);
     assert_eq!(ran.status, 2);
 }
+
+#[test]
+fn what_only_other_processors_count_is_told_with_them() {
+    for (arguments, told) in [
+        (
+            &["check", "-C", "4-11", "-e", "FixedTopdownSlots"][..],
+            "processors 4-11 cannot count it; 0-3 can",
+        ),
+        (
+            &["stat", "-C", "4-11", "-e", "FixedTopdownSlots"],
+            "processors 4-11 cannot count it; 0-3 can",
+        ),
+        (
+            &["stat", "-g", "FixedTopdownSlots,TotalIssues"],
+            "processors 4-11 cannot count it; 0-3 can",
+        ),
+    ] {
+        let ran = halprof(&[&["--machine", "hybrid"], arguments].concat());
+        assert_eq!(ran.status, 4, "{}", ran.stderr);
+        assert!(ran.stderr.contains(told), "{}", ran.stderr);
+        assert!(ran.stderr.contains("`-C 0-3`"), "{}", ran.stderr);
+    }
+    let group = [
+        "--machine",
+        "hybrid",
+        "check",
+        "-g",
+        "FixedTopdownSlots,TotalIssues",
+    ];
+    let ran = halprof(&[&["--width", "0"], &group[..]].concat());
+    assert_eq!(ran.status, 4, "{}", ran.stderr);
+    let told = "FixedTopdownSlots: processors 4-11 cannot count it; 0-3 can";
+    assert!(ran.stdout.contains(told), "{}", ran.stdout);
+    assert_eq!(json_of(&group)["reason"], "does-not-fit");
+}
+
+/// The result of a command that need not succeed.
+fn json_of(arguments: &[&str]) -> Value {
+    halprof(&[&["--json"], arguments].concat()).json()
+}

@@ -297,3 +297,47 @@ fn a_reader_that_goes_away_is_no_error() {
         "{stderr}"
     );
 }
+
+#[test]
+fn a_negative_processor_is_told_as_a_number() {
+    for command in ["stat", "registers"] {
+        let ran = halprof(&[command, "-C", "-1"]);
+        assert_eq!(ran.status, 2, "{}", ran.stderr);
+        let told = "`-1` is not a valid list of processors";
+        assert!(ran.stderr.contains(told), "{}", ran.stderr);
+        assert!(!ran.stderr.contains("-- -1"), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn hints_end_in_one_full_stop() {
+    for machine in [
+        "skylake,processors=2049",
+        "skylake,foo=1",
+        "skylake,unkind=foo",
+        "/etc/passwd",
+        "",
+    ] {
+        let ran = halprof(&["--machine", machine, "info"]);
+        assert_ne!(ran.status, 0);
+        assert!(!ran.stderr.contains(".."), "{}", ran.stderr);
+        let told = ran.stderr.matches("processors=2049").count();
+        assert!(told <= 1, "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn hints_are_about_what_was_wrong() {
+    let ran = halprof(&["stat", "-e", "r1ffffffff"]);
+    assert!(!ran.stderr.contains("Write `r"), "{}", ran.stderr);
+    let ran = halprof(&["stat", "--workload", "instructions"]);
+    assert!(
+        ran.stderr.contains("KEY=VALUE, for example"),
+        "{}",
+        ran.stderr
+    );
+    let ran = halprof(&["stat", "--workload", "processors=0,8"]);
+    assert!(ran.stderr.contains("by `+`"), "{}", ran.stderr);
+    let ran = halprof(&["--machine", "skylake", "stat", "-M", "retiring"]);
+    assert!(ran.stderr.contains("--topdown"), "{}", ran.stderr);
+}

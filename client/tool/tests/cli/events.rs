@@ -476,3 +476,46 @@ fn a_list_as_intel_publishes_it_adds_events() {
         "bad-file",
     );
 }
+
+/// Of what a model runs by default, each part of the slots is a plausible share, and no other count
+/// depends on them.
+#[test]
+fn the_default_workload_has_slots() {
+    for machine in [
+        "sapphire-rapids",
+        "haswell",
+        "skylake",
+        "zen4",
+        "zen5",
+        "hybrid",
+    ] {
+        let stat = json(&["--machine", machine, "stat", "--topdown"]);
+        let rows = stat["topdown"].as_array().expect("rows");
+        let mut sums = std::collections::BTreeMap::new();
+        for row in rows {
+            let value = row["value"].as_f64();
+            let value = value.unwrap_or_else(|| panic!("{machine}: {row}"));
+            let metric = row["metric"].as_str().expect("a name");
+            let is_part = !metric.ends_with("_Counted");
+            let other = metric.eq_ignore_ascii_case("smt_contention") || !is_part;
+            assert!(other || (1.0..90.0).contains(&value), "{machine}: {row}");
+            let kind = row["kind"].as_str().expect("a kind").to_owned();
+            *sums.entry(kind).or_insert(0.0) += if is_part { value } else { 0.0 };
+        }
+        for (kind, sum) in sums {
+            assert!((sum - 100.0_f64).abs() < 0.5, "{machine} {kind}: {sum}");
+        }
+    }
+    let count = |list: &str| {
+        let stat = json(&["--machine", "sapphire-rapids", "stat", "-e", list]);
+        let counts = stat["counts"].as_array().expect("counts").clone();
+        counts
+            .iter()
+            .map(|row| row["value"].clone())
+            .collect::<Vec<_>>()
+    };
+    let alone = count("TotalIssues,TotalCycles");
+    let beside = count("TotalIssues,TotalCycles,TOPDOWN.SLOTS");
+    assert_eq!(alone, beside[..2]);
+    assert_eq!(beside[2], 16 * 900_000_000_u64);
+}

@@ -74,7 +74,7 @@ fn the_source_that_a_processor_lacks_is_blamed() {
         "FixedTopdownSlots,TotalIssues",
     ]);
     assert_eq!(ran.status, 4);
-    let blamed = ran.stderr.contains("error: FixedTopdownSlots ");
+    let blamed = ran.stderr.contains("error: FixedTopdownSlots: ");
     assert!(blamed, "{}", ran.stderr);
 }
 

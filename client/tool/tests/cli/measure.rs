@@ -419,3 +419,19 @@ fn printed_bounds_hold_over_200_seeds() {
     }
     assert!(held >= 1140, "{held} of 1200");
 }
+
+#[test]
+fn remarks_below_counts_are_about_counts() {
+    let pentium = halprof(&["--machine", "pentium", "stat"]).stdout;
+    assert!(!pentium.contains("raise no interrupt"), "{pentium}");
+    let clocks = ["stat", "-e", "TotalCycles,UnhaltedReferenceCycles"];
+    let clocks = halprof(&[&["--machine", "skylake"], &clocks[..]].concat()).stdout;
+    assert!(!clocks.contains("per reference cycle"), "{clocks}");
+    let short = ["stat", "-e", "all", "--workload", "instructions=101"];
+    let short = halprof(&[&["--machine", "skylake"], &short[..]].concat()).stdout;
+    assert_eq!(short.matches("too short").count(), 1, "{short}");
+    let process = ["stat", "--by", "process", "-e", "CacheMisses"];
+    let process = halprof(&[&["--machine", "skylake"], &process[..]].concat()).stderr;
+    assert!(process.contains("CacheMisses:4096"), "{process}");
+    assert!(!process.contains("only 0 samples"), "{process}");
+}

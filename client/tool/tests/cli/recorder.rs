@@ -2,6 +2,7 @@
 #![cfg(unix)]
 
 use crate::cli::support::{folder, halprof, json, refused, text};
+use halprof_profile::thousands;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -77,7 +78,7 @@ fn what_a_killed_recorder_had_written_is_reported() {
         );
         let flaw = report["damaged"].as_str().expect("a flaw");
         assert!(
-            flaw.contains(&format!("{samples} samples are whole")),
+            flaw.contains(&format!("{} samples are whole", thousands(samples))),
             "{flaw}"
         );
         assert_eq!(

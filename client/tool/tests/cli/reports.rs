@@ -361,7 +361,103 @@ fn many_sources_in_turns_are_not_all_named() {
     for told in [&ran, &halprof(&["report", file])] {
         let line = told.stderr.lines().find(|line| line.contains("took turns"));
         let (_, names) = line.expect("a warning").rsplit_once(": ").expect("names");
-        assert_eq!(names.split(", ").count(), 6, "{names}");
+        assert_eq!(names.split(", ").count(), 5, "{names}");
         assert!(names.contains(" more"), "{names}");
     }
+}
+
+#[test]
+fn a_file_may_stand_after_a_list() {
+    let recorded = Recorded::new(&["TotalIssues:10000"], "instructions=1000000");
+    for arguments in [
+        &["report", "--by", "symbol"][..],
+        &["report", "--by", "process,symbol", "--by", "module"],
+        &["report", "-C", "0-3"],
+        &["script", "-C", "0"],
+    ] {
+        let ran = halprof(&[arguments, &[recorded.file()]].concat());
+        assert_eq!(ran.status, 0, "{arguments:?}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn damage_of_one_of_several_recordings_is_told_with_its_name() {
+    let recorded = Recorded::new(
+        &["TotalIssues:1000"],
+        "instructions=5000000,cycles=90000000",
+    );
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("cut.rec");
+    let bytes = std::fs::read(recorded.file()).expect("a recording");
+    std::fs::write(&path, &bytes[..bytes.len() / 2]).expect("written");
+    let cut = path.to_str().expect("UTF-8");
+    let alone = json(&["report", recorded.file()])["samples"].clone();
+    let flaw = |files: &[&str]| {
+        let ran = halprof(&[&["--json", "report"], files].concat());
+        assert_eq!(ran.status, 5, "{}", ran.stdout);
+        ran.json()["flaw"].as_str().expect("a flaw").to_owned()
+    };
+    let own = flaw(&[cut]);
+    assert!(own.contains(" samples are whole"), "{own}");
+    assert_eq!(flaw(&[recorded.file(), cut]), format!("{cut}: {own}"));
+    assert_eq!(flaw(&[cut, recorded.file()]), format!("{cut}: {own}"));
+    assert!(
+        alone.as_u64().expect("a number") >= 1000 && own.contains(','),
+        "{own}"
+    );
+}
+
+#[test]
+fn sources_without_samples_share_a_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.rec");
+    let path = path.to_str().expect("UTF-8");
+    json(&["--machine", "zen4", "record", "-e", "all", "-o", path]);
+    let report = json(&["report", path]);
+    let warnings = report["warnings"].as_array().expect("warnings");
+    let told = warnings.iter().filter_map(Value::as_str);
+    let told: Vec<&str> = told.filter(|told| told.contains("no samples")).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains(" more"), "{told:?}");
+}
+
+#[test]
+fn few_samples_are_told_even_quietly() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.rec");
+    let path = path.to_str().expect("UTF-8");
+    let ran = halprof(&["-q", "record", "-e", "TotalCycles:10000000", "-o", path]);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("warning: ") && ran.stderr.contains("samples are fewer than"),
+        "{}",
+        ran.stderr
+    );
+}
+
+#[test]
+fn a_recording_without_addresses_says_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.rec");
+    let path = path.to_str().expect("UTF-8");
+    let record = [
+        "record",
+        "--no-address",
+        "-e",
+        "TotalCycles:1000000",
+        "-o",
+        path,
+    ];
+    let recorded = json(&record);
+    assert!(
+        recorded["samples"].as_u64().expect("a number") > 0,
+        "{recorded}"
+    );
+    assert_eq!(recorded["missed_processes"], 0);
+    let told = halprof(&record).stderr;
+    assert!(!told.contains("processes that ended"), "{told}");
+    let report = json(&["report", path]);
+    let skid = &report["by_source"][0]["skid"]["direction"];
+    assert_eq!(skid, "no-address", "{report}");
+    assert_eq!(report["samples"], recorded["samples"]);
 }

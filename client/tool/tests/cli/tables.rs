@@ -222,3 +222,35 @@ fn one_form_at_a_time_and_only_of_tables() {
         assert_eq!(ran.status == 0, command == "machines", "{command}");
     }
 }
+
+#[test]
+fn a_list_of_objects_is_a_list_of_each_field() {
+    let metrics = lines(&["--machine", "skylake", "list", "--metrics"]);
+    let ipc = metrics.iter().find(|line| line["id"] == "ipc");
+    let ipc = ipc.expect("a metric");
+    assert_eq!(ipc["above.name"], "instructions");
+    assert_eq!(ipc["below.source"], "FixedCycles");
+    let share = metrics.iter().find(|line| line["id"] == "kernel-share");
+    let share = share.expect("a metric");
+    assert_eq!(share["below.filter"], "u k");
+    assert!(
+        !metrics
+            .iter()
+            .flat_map(BTreeMap::values)
+            .any(|cell| cell.contains('{'))
+    );
+}
+
+#[test]
+fn what_is_no_msr_has_no_number() {
+    let text = halprof(&["registers"]).stdout;
+    assert!(text.contains("LVTPC") && text.contains("CR4"), "{text}");
+    assert!(
+        !text.contains("0xfffe0004") && !text.contains("0xffff0340"),
+        "{text}"
+    );
+    for line in lines(&["registers"]) {
+        let is_msr = !["LVTPC", "CR4"].contains(&line["register"].as_str());
+        assert_eq!(!line["number"].is_empty(), is_msr, "{line:?}");
+    }
+}

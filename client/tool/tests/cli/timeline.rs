@@ -212,3 +212,15 @@ fn a_recording_without_marks_says_so() {
     assert_eq!(ran.status, 0);
     assert!(ran.stderr.contains("has no marks"), "{}", ran.stderr);
 }
+
+#[cfg(unix)]
+#[test]
+fn a_program_without_marks_has_no_tables() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.rec");
+    let path = path.to_str().expect("UTF-8");
+    let ran = halprof(&["timeline", "-o", path, "--", "true"]);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert!(ran.stdout.ends_with("\nno marks\n"), "{}", ran.stdout);
+    assert!(!ran.stdout.contains("channel  "), "{}", ran.stdout);
+}

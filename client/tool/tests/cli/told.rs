@@ -70,7 +70,7 @@ fn lengthened_periods_and_lost_samples_are_in_the_report() {
     assert_eq!(events.len(), 1, "{events:?}");
     let shown = halprof(&["report", text(&file)]).stdout;
     let line =
-        format!("Events: periods lengthened {throttled} times on 2 processors, first after ");
+        format!("Meanwhile: periods lengthened {throttled} times on 2 processors, first after ");
     assert!(shown.contains(&line), "{shown}");
     let kinds = read(&file).events;
     let sessions = kinds
@@ -92,5 +92,5 @@ fn nothing_is_told_where_nothing_happened() {
     let report = json(&["report", text(&file)]);
     assert_eq!(report["events"], serde_json::json!([]));
     let shown = halprof(&["report", text(&file)]).stdout;
-    assert!(!shown.contains("Events: "), "{shown}");
+    assert!(!shown.contains("Meanwhile: "), "{shown}");
 }

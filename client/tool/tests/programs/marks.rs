@@ -269,8 +269,8 @@ fn a_time_line_is_told() {
     let words = plain.split_whitespace().collect::<Vec<_>>().join(" ");
     for said in [
         "RDTSC without a fence",
-        "in a million",
-        "a mark costs",
+        " ppm against",
+        "a mark takes",
         "1,980 more marks",
     ] {
         assert!(words.contains(said), "{said}: {plain}");
@@ -379,7 +379,7 @@ fn a_killed_recorder_leaves_what_it_had() {
         (Some(5), &1000.into())
     );
     let flaw = value["flaw"].as_str().expect("a flaw");
-    assert!(flaw.contains("1000 marks are whole"), "{flaw}");
+    assert!(flaw.contains("1,000 marks are whole"), "{flaw}");
     assert!(
         value["clock"]["ticks_a_second"].as_u64() > Some(1_000_000),
         "{value}"

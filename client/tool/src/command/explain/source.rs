@@ -69,7 +69,7 @@ pub(crate) fn evidence(machine: &Machine, source: &Source) -> &'static str {
             "Number and select: G. Chappell, \"Hardware Performance Counters: EMON\"; name and intervals: what `wpr -pmcsources` and `tracelog -profilesources` list on Windows 10. The event: Intel SDM, volume 3B, \"Pre-defined Architectural Performance Events\"; that it is there: CPUID leaf 0x0A EBX."
         }
         Some(I::Amd64) if source.flags & Source::HAL != 0 => {
-            "Number and select: G. Chappell, \"Hardware Performance Counters: AMD64\"; name: what Windows 10's tools list. The event: AMD's BKDG or PPR of this family, whose codes are K8's no more."
+            "Number and select: G. Chappell, \"Hardware Performance Counters: AMD64\"; name: what Windows 10's tools list. The event: AMD's BKDG or PPR of this family, whose codes are no longer those of K8."
         }
         Some(I::Amd64) => "The event: AMD's BKDG or PPR of this family.",
         Some(I::Pentium) => {

@@ -254,11 +254,14 @@ fn head(body: &Body, width: Width) -> String {
         let plural = if count == 1 { "" } else { "s" };
         format!("{} {one}{plural}", thousands(count))
     };
+    let calls = match body.calls {
+        0 => String::new(),
+        n => format!("; {} out of it ran at full speed", times(n, "call")),
+    };
     let told = format!(
-        "{} in {}, {} out of it at full speed. The counts are exact.",
+        "{} in {}{calls}. The counts are exact.",
         times(body.instructions, "instruction"),
         times(body.arrivals, "pass").replace("passs", "passes"),
-        times(body.calls, "call"),
     );
     let range = format!("at {}, {} bytes", body.start, thousands(body.length));
     format!(
@@ -271,7 +274,7 @@ fn head(body: &Body, width: Width) -> String {
 fn footer(body: &Body, width: Width) -> String {
     let caches = body.caches.iter().map(|cache| {
         format!(
-            "{} {} KiB {}-way: {} misses of {}",
+            "{} {} KiB {}-way: misses {} of {}",
             cache.name,
             cache.bytes >> 10,
             cache.ways,

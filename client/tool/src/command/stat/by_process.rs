@@ -269,8 +269,20 @@ impl Samples {
                 u128::from(elapsed_ns) * u128::from(Aim::RATE) * processors / 1_000_000_000;
             let period = total.checked_div(wanted).unwrap_or(0).max(1);
             let name = label.split(':').next().unwrap_or(label);
+            let least = view.choice.catalog().source(name);
+            let least = least.map_or(1, |source| u128::from(source.min_interval));
+            let more = if period < least {
+                format!("as with its shortest period, `{name}:{least}`, or in a longer measurement")
+            } else {
+                format!("as with a shorter period, e.g. `{name}:{period}`")
+            };
+            let few = match samples {
+                0 => "no samples".to_owned(),
+                1 => "only 1 sample".to_owned(),
+                n => format!("only {n} samples"),
+            };
             warnings.push(format!(
-                "{label}: only {samples} samples, so its parts are rough; a shorter period gives more, e.g. `{name}:{period}`"
+                "{label}: {few}, so its parts are rough; more samples make them better, {more}"
             ));
         }
         warnings

@@ -90,6 +90,13 @@ fn remarks(body: &Body) -> String {
             text += &outliers(row, repeats);
         }
     }
+    if body
+        .counts
+        .iter()
+        .any(|row| row.scaled && row.error.is_none())
+    {
+        text += "\n± unknown: the measurement was too short for enough turns on the counters\n";
+    }
     for period in body.periods.iter().filter(|period| period.time) {
         let tick = seconds(u128::from(period.used) * 100);
         text += &format!("\n{}: one tick every {tick}\n", period.source);

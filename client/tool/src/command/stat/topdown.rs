@@ -70,7 +70,9 @@ impl TopDown {
             let parts = known.map_or_else(Vec::new, |one| Part::of(one, level));
             let reason = match (known, parts.is_empty()) {
                 (None, _) => Some("the events of this processor are not known"),
-                (Some(_), true) => Some("the vendor has no formula of plain events for it"),
+                (Some(_), true) => Some(
+                    "the vendor has no formula for this processor that general counters can compute",
+                ),
                 (Some(_), false) => None,
             };
             kinds.push(Kind {
@@ -140,7 +142,7 @@ impl TopDown {
                     counted(view, measured, label, kind.number)
                 };
                 let value = part.value(kind.smt, &of);
-                let reason = lacking.unwrap_or_else(|| "no slots were counted".to_owned());
+                let reason = lacking.unwrap_or_else(|| "what it is divided by is 0".to_owned());
                 rows.push(row(part.metric, part.level, value, Some(reason)));
             }
         }
@@ -177,10 +179,11 @@ fn counted(view: &View<'_>, measured: &[Measured], label: &str, kind: u8) -> Opt
 }
 
 /// The columns of the text table.
-const COLUMNS: [Column; 3] = [
+const COLUMNS: [Column; 4] = [
     Column::number("slots"),
     Column::word("95 %"),
     Column::name("metric"),
+    Column::prose("note"),
 ];
 
 /// The result as text.
@@ -200,12 +203,10 @@ pub(super) fn text(rows: &[Row], width: Width) -> String {
             let value = row
                 .value
                 .map_or("-".to_owned(), |value| format!("{value:.1} %"));
-            let bound = match (&row.error, &row.reason) {
-                (Some(error), _) => format!("±{:.1}", (error * 10.0).ceil() / 10.0),
-                (None, Some(reason)) => reason.clone(),
-                (None, None) => String::new(),
-            };
-            [value, bound, format!("{indent}{}", row.metric)]
+            let bound = row.error.map(|error| (error * 10.0).ceil() / 10.0);
+            let bound = bound.map_or_else(String::new, |bound| format!("±{bound:.1}"));
+            let reason = row.reason.clone().unwrap_or_default();
+            [value, bound, format!("{indent}{}", row.metric), reason]
         };
         text += &table(width, &COLUMNS, own.iter().map(cells));
         let level_1: Vec<(&str, Option<f64>)> = own

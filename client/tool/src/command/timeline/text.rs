@@ -20,6 +20,9 @@ const BAR: u64 = 30;
 pub(super) fn text(body: &Body, width: Width) -> String {
     let mut text = head(body, width);
     text += "\n";
+    if body.marks == 0 {
+        return text + "no marks\n";
+    }
     text += &channels(body, width);
     if let Some(ticks) = &body.ticks {
         text += "\n";
@@ -84,8 +87,8 @@ fn head(body: &Body, width: Width) -> String {
     let clock = &body.clock;
     if !clock.name.is_empty() {
         let told = format!(
-            "{}; {} ticks a second, known to {:.2} in a million against the system's clock for {}; \
-             in steps of {:.1} ns",
+            "{}; {} ticks a second, ±{:.2} ppm against the system's clock over {}; \
+             resolution {:.1} ns",
             Shown(&clock.name),
             thousands(clock.ticks_a_second),
             clock.rate_error_ppm,
@@ -96,7 +99,7 @@ fn head(body: &Body, width: Width) -> String {
     }
     if let Some(cost) = &body.cost {
         let told = format!(
-            "costs {:.1} ns at least and {:.1} ns in the middle, measured {} times in the program",
+            "takes at least {:.1} ns, median {:.1} ns, measured {} times in the program",
             cost.min_ns,
             cost.median_ns,
             thousands(cost.distances)
@@ -157,8 +160,8 @@ fn channels(body: &Body, width: Width) -> String {
     let mut text = table(width, &columns.concat(), rows);
     if last != 0 {
         let told = format!(
-            "Times are from a mark to the next on its channel. `apart`: how many are how long, from {} ns \
-             to {} ns, each column twice the one before.",
+            "Times are from a mark to the next on its channel. `apart` is their histogram from {} ns \
+             to {} ns; each column is twice as wide as the one before.",
             thousands(first),
             thousands(last)
         );
@@ -265,7 +268,7 @@ fn strip(ticks: &Ticks, width: Width) -> String {
         .unwrap_or(0);
     let columns = ticks.rows.first().map_or(0, |row| row.marks.len());
     let told = format!(
-        "a column is {} ns, the first from {} ns on; | is a mark, 2 to 9 are as many, # is more",
+        "each column is {} ns, the first starts at {} ns; | is one mark, 2 to 9 that many, # more",
         thousands(ticks.tick_ns),
         thousands(ticks.from_ns)
     );
