@@ -172,7 +172,9 @@ impl<M: Machine> Local<'_, M> {
     fn forget(&mut self) {
         let rotations = self.kind().map_or(0, |kind| kind.rotations);
         let accesses = self.kind().map_or(0, |kind| kind.recording.accesses());
-        let seed = u64::from(self.program.settings.seed) ^ (self.index as u64) << 32;
+        // The index in both halves: the first draws are of the lower one.
+        let index = (self.index as u64).wrapping_mul(1 << 32 | 1);
+        let seed = u64::from(self.program.settings.seed) ^ index;
         let state = &mut *self.state;
         let count = self.program.settings.count;
         state.totals.get_mut(..count).unwrap_or_default().zero();

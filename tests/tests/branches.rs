@@ -420,6 +420,21 @@ fn gates() {
             R::NoInterrupt,
         ),
         (
+            "no architectural records",
+            with(&rapids, 7, |leaf| leaf.edx &= !(1 << 19)),
+            R::NoRecords,
+        ),
+        (
+            "no filter of kinds",
+            with(&rapids, 0x1C, |leaf| leaf.ebx = 1),
+            R::Format,
+        ),
+        (
+            "no filter of modes",
+            with(&rapids, 0x1C, |leaf| leaf.ebx = 2),
+            R::Format,
+        ),
+        (
             "no leaf 0x1C",
             with(&rapids, 0, |leaf| leaf.eax = 0x1B),
             R::NoRecords,
@@ -714,4 +729,205 @@ fn memory_follows_from_the_branches() {
         bare.stop();
     }
     assert_eq!(MAX_BRANCHES, 32);
+}
+
+/// LBR_FMT of IA32_PERF_CAPABILITIES: 5 has TSX's bits, 7 does not (SDM, "Last Branch Records").
+#[test]
+fn transactions_are_told_where_the_records_have_them() {
+    for recorder in recorders() {
+        let told = Bare::of(from_ref(&recorder.leaves)).described().remove(0);
+        let expected = !matches!(recorder.name, "goldmont-plus" | "zen4");
+        let tells = told.branch_tells & Described::TELLS_TRANSACTIONS != 0;
+        assert_eq!(tells, expected, "{}", recorder.name);
+    }
+}
+
+/// The registers of the newest record: FROM, TO and, but for AMD, INFO.
+fn newest(recorder: &Recorder, bench: &mut Bench) -> [u32; 3] {
+    match recorder.records {
+        BranchRecords::Architectural => [0x1500, 0x1600, 0x1200],
+        BranchRecords::AmdV2 => [0xC001_0300, 0xC001_0301, 0],
+        _ => {
+            let top = bench.read(0x1C9) as u32;
+            [0x680 + top, 0x6C0 + top, 0xDC0 + top]
+        }
+    }
+}
+
+/// The filter records none, but a record may come from elsewhere.
+#[test]
+fn a_record_between_two_kernel_addresses_is_hidden_too() {
+    for recorder in recorders() {
+        let mut bench = Bench::filtered(hidden(Bare::of(from_ref(&recorder.leaves))), 8, 0);
+        bench.take([taken(1)]);
+        let [from, to, _] = newest(&recorder, &mut bench);
+        let (mut address, mut valid) = (KERNEL | 0x4321_0000, 0);
+        if recorder.records == BranchRecords::AmdV2 {
+            (address, valid) = (address & ((1 << 58) - 1), 1 << 63);
+        }
+        let processor = &mut bench.bare.cpu(0).processor;
+        processor.wrmsr(from, address).expect("a record");
+        processor.wrmsr(to, address | valid).expect("a record");
+        let nothing = Branch {
+            flags: Branch::HIDDEN,
+            ..Branch::default()
+        };
+        assert_eq!(bench.branches(), [nothing], "{}", recorder.name);
+    }
+}
+
+/// CYC_CNT_VALID is bit 60 of IA32_LBR_0_INFO.
+#[test]
+fn cycles_that_are_not_valid_are_not_told() {
+    let is_architectural = |one: &Recorder| one.records == BranchRecords::Architectural;
+    for recorder in recorders().into_iter().filter(is_architectural) {
+        let mut bench = Bench::new(&recorder, 8);
+        bench.take([taken(1)]);
+        let [.., info] = newest(&recorder, &mut bench);
+        let value = bench.read(info) & !(1 << 60);
+        let processor = &mut bench.bare.cpu(0).processor;
+        processor.wrmsr(info, value).expect("a record");
+        let branch = bench.branches()[0];
+        assert_eq!((branch.cycles, branch.flags), (0, Branch::PREDICTED));
+    }
+}
+
+/// CPUID 8000_0008h EAX\[15:8\]: with 57 bits, bit 47 is no sign.
+#[test]
+fn addresses_have_as_many_bits_as_the_processor_says() {
+    let zen4 = recorders().pop().expect("AMD's");
+    for (bits, from) in [(57, 0x00AA_8000_1234_5678), (48, KERNEL | 0x1234)] {
+        let leaves = with(&zen4.leaves, 0x8000_0008, |leaf| {
+            leaf.eax = leaf.eax & !0xFF00 | bits << 8;
+        });
+        let mut bench = Bench::filtered(Bare::of(&[leaves]), 8, 0);
+        let far = Taken { from, ..taken(1) };
+        bench.take([far]);
+        assert_eq!(bench.branches()[0].from, from, "{bits}");
+    }
+}
+
+/// An interrupt that none of our counters has requested has frozen nothing.
+#[test]
+fn records_go_on_after_a_spurious_interrupt() {
+    for recorder in recorders() {
+        let mut bench = Bench::new(&recorder, 8);
+        bench.bare.spurious_interrupt(0);
+        bench.take((1..=20).map(taken));
+        let got = bench.branches();
+        are_the_last(&recorder, &got, 8, 20);
+    }
+}
+
+/// LBR_FRZ, bit 58 of the status register, is found set after sleep.
+#[test]
+fn records_that_were_found_frozen_thaw() {
+    for recorder in recorders() {
+        let set_status = match recorder.records {
+            _ if recorder.name == "version-3" => continue,
+            BranchRecords::AmdV2 => 0xC000_0303,
+            _ => 0x391,
+        };
+        let mut bench = Bench::new(&recorder, 8);
+        bench.bare.service.suspend();
+        let processor = &mut bench.bare.cpu(0).processor;
+        processor.reset();
+        processor.boot_windows();
+        processor.wrmsr(set_status, 1 << 58).expect("a status");
+        bench.bare.service.resume();
+        bench.samples();
+        bench.take((1..=20).map(taken));
+        let got = bench.branches();
+        are_the_last(&recorder, &got, 8, 20);
+    }
+}
+
+/// Someone else records other branches from now on, or none.
+#[test]
+fn another_filter_or_switch_ends_the_session() {
+    for recorder in recorders() {
+        let bit = match recorder.records {
+            // The freeze itself switches it off.
+            _ if recorder.name == "version-3" => continue,
+            // OTHER_BRANCH of IA32_LBR_CTL.
+            BranchRecords::Architectural => 1 << 22,
+            _ => switch(&recorder).1,
+        };
+        let mut bench = Bench::new(&recorder, 8);
+        bench.take((1..=20).map(taken));
+        let (msr, _) = switch(&recorder);
+        let theirs = bench.read(msr) & !bit;
+        let processor = &mut bench.bare.cpu(0).processor;
+        processor.wrmsr(msr, theirs).expect("a register");
+        assert_eq!(bench.branches(), [], "{}", recorder.name);
+        let reply = bench
+            .bare
+            .try_about_session(shared_types::request::session::STOP);
+        let error = ErrorCode::from_wire(reply.error);
+        assert_eq!(error, Some(ErrorCode::BranchesChanged), "{}", recorder.name);
+        assert_eq!(bench.read(msr), theirs, "{}", recorder.name);
+    }
+}
+
+/// There is no sample for which records would be read.
+#[test]
+fn a_lost_interrupt_reads_no_records() {
+    for recorder in recorders() {
+        let cost = |depth| {
+            let mut bench = Bench::new(&recorder, depth);
+            bench.take((1..=200).map(taken));
+            bench.bare.retire(0, &[(Event::Instructions, PERIOD)]);
+            let processor = &mut bench.bare.cpu(0).processor;
+            assert!(processor.acknowledge_interrupt().is_some());
+            let tick = |bare: &mut Bare| bare.service.processors().tick(0);
+            bench.bare.accesses(0, tick).rdmsr
+        };
+        let most = u16::from(recorder.most);
+        assert!(cost(most) - cost(0) < most.into(), "{}", recorder.name);
+    }
+}
+
+/// No time passes here, so a window never ends: an interrupt costs 500 ns, and each register access
+/// for its branches 5 ns; ten times as much under a hypervisor. The budget is 1 ms.
+#[test]
+fn the_budget_counts_the_accesses() {
+    for recorder in recorders() {
+        for depth in [8, u16::from(recorder.most)] {
+            let mut bench = Bench::new(&recorder, depth);
+            let (each, besides) = recorder.accesses;
+            let bare_metal = 500 + 5 * (each * u64::from(depth) + besides);
+            let cost = match recorder.name {
+                "hyper-v" => 10 * bare_metal,
+                _ => bare_metal,
+            };
+            for _ in 0..1_000_000 / cost {
+                bench.overflow();
+            }
+            let name = recorder.name;
+            assert_eq!(bench.bare.statistics().throttled, 0, "{name}, {depth}");
+            bench.overflow();
+            assert_eq!(bench.bare.statistics().throttled, 1, "{name}, {depth}");
+        }
+    }
+}
+
+/// A ring of 64 samples, twice over: the branches of each stay apart from all others.
+#[test]
+fn every_sample_of_a_full_ring_has_its_own_branches() {
+    for recorder in recorders() {
+        let mut bench = Bench::new(&recorder, 8);
+        for round in 0..2 {
+            let numbers = 1 + 64 * round..=64 * (round + 1);
+            for number in numbers.clone() {
+                bench.take([taken(number)]);
+                bench.overflow();
+            }
+            let samples = bench.samples();
+            assert_eq!(samples.len(), 64, "{}", recorder.name);
+            for (number, (sample, got)) in numbers.zip(samples) {
+                assert_eq!(sample.period, PERIOD);
+                assert_eq!(got[0], expected(&recorder, &taken(number)), "{number}");
+            }
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Does a processor's description match CPUID and its registers, without a register that is not
 //! proven to exist?
 
-use hal_profile::capabilities::{Apic, Capabilities, Global, Layout};
+use hal_profile::capabilities::{Apic, Capabilities, Global, Layout, apic_page};
 use hal_profile::counter::{Counter, CounterWidth};
 use hal_profile::encode::Encoding;
 use hal_profile::pmu;
@@ -266,11 +266,15 @@ fn core_type_is_intels_leaf_0x1a() {
             .leaf(0x0A, leaf_0a(5, 6, 48))
             .leaf(0x1A, [0x2000_0001, 0, 0, 0])
             .discover()
-            .core_type
     };
-    assert_eq!(of(b"GenuineIntel", 0x1A), 0x20);
-    assert_eq!(of(b"GenuineIntel", 0x19), 0);
-    assert_eq!(of(b"AuthenticAMD", 0x1A), 0);
+    for (vendor, max_leaf, expected) in [
+        (b"GenuineIntel", 0x1A, (0x20, 1)),
+        (b"GenuineIntel", 0x19, (0, 0)),
+        (b"AuthenticAMD", 0x1A, (0, 0)),
+    ] {
+        let found = of(vendor, max_leaf);
+        assert_eq!((found.core_type, found.native_model), expected);
+    }
 }
 
 #[test]
@@ -627,5 +631,98 @@ fn the_eighth_kind_of_processor_is_not_used() {
             (Some(interface), Some(reason))
         );
         assert_eq!(processor.counter_mask == 0, !used);
+    }
+}
+
+/// SDM vol. 2A, leaf 0x0B: EBX\[15:0\] of the first level is the number of threads of a core.
+#[test]
+fn threads_of_a_core_are_told_by_leaf_0x0b() {
+    for (max_leaf, ebx, shares) in [
+        (0xB, 2, true),
+        (0xB, 8, true),
+        (0xB, 1, false),
+        (0xB, 0, false),
+        (0xB, 0x1_0001, false),
+        (0xA, 2, false),
+    ] {
+        let found = Silicon::new(b"GenuineIntel", max_leaf, signature(6, 0x5E))
+            .leaf(0x0A, leaf_0a(4, 4, 48))
+            .leaf(0x0B, [0, ebx, 0, 0])
+            .discover();
+        assert_eq!(found.shares_core, shares, "{max_leaf:#x} {ebx:#x}");
+    }
+}
+
+/// AnyThread (bit 21) is there from version 3 on, unless EDX\[15\] of leaf 0x0A deprecates it; EBX of
+/// leaf 0x23 announces UMASK2 (bits 47:40) and EQ (bit 36).
+#[test]
+fn select_bits_beyond_the_first_versions_are_announced() {
+    const ANY: u64 = 1 << 21;
+    for (version, deprecated, bits) in [
+        (1, 0, 0),
+        (2, 0, 0),
+        (2, 1 << 15, 0),
+        (3, 0, ANY),
+        (4, 0, ANY),
+        (4, 1 << 15, 0),
+    ] {
+        let [eax, ebx, ecx, edx] = leaf_0a(version, 4, 48);
+        let found = Silicon::intel(6, 0x5E, [eax, ebx, ecx, edx | deprecated]).discover();
+        assert_eq!(found.select_bits, bits, "{version} {deprecated:#x}");
+    }
+    for (ebx, bits) in [
+        (0, 0),
+        (1, 0xFF << 40),
+        (2, 1 << 36),
+        (3, 0xFF << 40 | 1 << 36),
+        (!3, 0),
+    ] {
+        let found = with_leaf_23(0b1011)
+            .subleaf(0x23, 0, [0b1011, ebx, 0, 0])
+            .discover();
+        assert_eq!(found.select_bits, ANY | bits, "{ebx:#x}");
+    }
+}
+
+#[test]
+fn all_counters_are_in_the_layout_of_the_global_registers() {
+    assert_eq!(intel(4, 4, 48).discover().all_counters(), 0x7_0000_000F);
+    assert_eq!(intel(1, 2, 48).discover().all_counters(), 0b11);
+}
+
+/// For the driver to map: bits 12 and above of IA32_APIC_BASE.
+#[test]
+fn the_local_apics_page_is_where_its_register_says() {
+    for (base, page) in [
+        (0xFEE0_0900, Some(0xFEE0_0000)),
+        (0x12_3456_7900, Some(0x12_3456_7000)),
+        (0xFEE0_0C00, None),
+        (0xFEE0_0100, None),
+    ] {
+        let mut silicon = intel(3, 4, 48).msr(0x1B, base);
+        assert_eq!(apic_page(&mut silicon), page, "{base:#x}");
+    }
+}
+
+/// AMD's core extension alternates selects and counters (APM vol. 2, "Core Performance Event-Select
+/// Registers").
+#[test]
+fn each_counter_has_its_registers() {
+    let extended = Silicon::amd(0x17, 1).flip(0x8000_0001, [0, 0, 1 << 23, 0]);
+    for (found, last, select, counter) in [
+        (
+            Silicon::amd(0x10, 2).discover(),
+            3,
+            0xC001_0003,
+            0xC001_0007,
+        ),
+        (extended.discover(), 5, 0xC001_020A, 0xC001_020B),
+        (intel(4, 4, 48).discover(), 3, 0x189, 0xC4),
+    ] {
+        let last = general(last);
+        assert_eq!(
+            (found.select_msr(last), found.write_msr(last)),
+            (select, counter)
+        );
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hal_profile::capabilities::Capabilities;
 use hal_profile::catalog::{
-    counters, describe, find, is_hal, raw_family, rows, select_word, support,
+    constraint, counters, describe, find, is_hal, raw_family, rows, select_word, support,
 };
 use hal_profile::source::amd64_events::{AmdGeneration, mask_selects_nothing};
 use hal_profile::source::raw::{ANY_THREAD, Family};
@@ -524,4 +524,27 @@ fn selects_as_one_number() {
         .find(|row| row.symbol() == "ProfileTotalIssues")
         .expect("a row");
     assert_eq!(select_word(&row.select()), Some(0x0000_8000_0400_0600));
+}
+
+/// BKDG for family 15h: cycles on PERF_CTL\[2:0\], event 1C0h on PERF_CTL\[5:3\]; its high digit is in
+/// bits 35:32.
+#[test]
+fn a_select_of_family_15h_is_constrained_by_its_event() {
+    let bulldozer = Silicon::amd(0x15, 2).discover();
+    let k8 = Silicon::amd(0x0F, 5).discover();
+    for (select, on_bulldozer) in [(0x3_0076, 0b00_0111), (0x1_0003_00C0, 0b11_1000)] {
+        let select = Select::EventSelect(select);
+        assert_eq!(constraint(&bulldozer, &select), on_bulldozer, "{select:?}");
+        assert_eq!(constraint(&k8, &select), ANY, "{select:?}");
+    }
+}
+
+/// A family after all that are known.
+#[test]
+fn on_an_unknown_amd_model_no_row_says_what_it_counts() {
+    let unknown = Silicon::amd(0x1F, 1).discover();
+    let row = find(&unknown, ProfileSource::TOTAL_ISSUES).expect("a row of the HAL");
+    let (counts, note) = describe(&unknown, row);
+    assert_eq!(counts, "");
+    assert!(note.contains("not known"), "{note}");
 }

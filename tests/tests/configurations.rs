@@ -2,7 +2,7 @@
 
 use halprof_tests::cases::{TOTAL_ISSUES, on_processor, set_interval};
 use halprof_tests::requests::{self, configure, header, spec};
-use halprof_tests::wire::{Wire, rows};
+use halprof_tests::wire::{Wire, leaves, rows};
 use shared_types::request::session::{Spec, UsedInterval};
 use shared_types::request::{Plain, session, source};
 use shared_types::{ErrorCode, ProfileSource};
@@ -293,4 +293,41 @@ fn an_interval_outside_its_limits_is_clamped_and_told() {
         assert_eq!(by_configure, expected);
         assert_eq!(by_request, expected);
     }
+}
+
+/// Leaf 0x23.0 EBX 0 announces UMASK2, bits 47:40: on one kind of processor only. The select is
+/// judged by the kind for which it was asked.
+#[test]
+fn a_raw_select_is_judged_by_the_kind_that_is_to_count_it() {
+    const UNIT_MASK_2: u64 = 1 << 40;
+    let hybrid = leaves("hybrid", 12);
+    let mut plain = hybrid[4].clone();
+    let mut leaf = plain.get(0x23, 0);
+    leaf.ebx = 0;
+    plain.insert_subleaf(0x23, 0, leaf);
+    let mut wire = Wire::on(sim::model::Model::new(&[hybrid[0].clone(), plain]));
+    let number = wire.open();
+    for (kinds, refusal) in [
+        (0b01, None),
+        (0b10, Some((ErrorCode::RawRefused, RAW, UNIT_MASK_2))),
+    ] {
+        let raw = Spec {
+            kinds,
+            ..Spec::of_raw(0xC4 | UNIT_MASK_2)
+        };
+        let request = configure(number, 0, &[raw]);
+        let reply = wire.send(session::CONFIGURE, &request);
+        assert_eq!(reply.refusal(), refusal, "{kinds:#b}");
+    }
+}
+
+/// Without addresses only the first of the Pentium 4's counters are reserved, and none of them
+/// counts instructions: the event is not supported there, whoever owns the others.
+#[test]
+fn an_event_without_a_reserved_counter_is_not_supported() {
+    let mut wire = Wire::new("pentium4", 1);
+    let number = wire.open();
+    let flags = session::SAMPLE | session::NO_ADDRESS;
+    let reply = wire.send(session::CONFIGURE, &configure(number, flags, &[spec(2)]));
+    assert_eq!(reply.error(), Some(ErrorCode::SourceNotSupported));
 }

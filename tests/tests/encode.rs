@@ -269,6 +269,12 @@ fn encodings_agree_unless_a_register_is_wanted_with_two_values() {
             with([tag, NO_REGISTER, other_modes]),
             false,
         ),
+        // One tags with the ESCR that the other counts with.
+        (
+            with([escr, NO_REGISTER, elsewhere]),
+            with([NO_REGISTER, NO_REGISTER, other_modes]),
+            false,
+        ),
     ] {
         assert_eq!(one.agrees_with(&other), agree, "{one:x?} {other:x?}");
         assert_eq!(other.agrees_with(&one), agree, "{one:x?} {other:x?}");

@@ -2,10 +2,14 @@
 
 use hal_profile::overflow::Interrupted;
 use halprof_tests::bare::Bare;
-use halprof_tests::requests::spec;
-use shared_types::request::session::{NO_ADDRESS, SAMPLE, Spec};
+use halprof_tests::requests::{configure, spec};
+use halprof_tests::wire::{Wire, leaves};
+use shared_types::request::session::{CONFIGURE, Configure, NO_ADDRESS, SAMPLE, Spec};
+use shared_types::request::source::{self, Placement, Plan};
 use shared_types::{ErrorCode, LossCause, Mode};
 use sim::event::Event;
+use sim::model::Model;
+use sim::unkind::{Unkind, with_unkind};
 
 const TOTAL_ISSUES: u32 = 0x02;
 const BRANCHES: u32 = 0x06;
@@ -161,5 +165,92 @@ fn a_late_interrupt_shows_no_kernel_address() {
         assert_eq!(statistics.lost[hidden], 1 - stored);
         assert_eq!(statistics.lost_events[hidden], PERIOD * (1 - stored));
         assert_eq!(bare.drain().len() as u64, stored);
+    }
+}
+
+/// One fixed counter is taken, and the other source is on its own.
+#[test]
+fn a_taken_fixed_counter_says_nothing_of_the_others() {
+    for (control, fixed) in [(0x003, 0x030), (0x030, 0x003)] {
+        let mut bare = with_fixed_on(control);
+        bare.configure(0, &[FIXED_INSTRUCTIONS, FIXED_CYCLES].map(spec), 0);
+        bare.start();
+        assert_eq!(fixed_control(&mut bare), control | fixed);
+        bare.retire(0, &[(Event::Instructions, 70_001), (Event::Cycles, 90_001)]);
+        bare.stop();
+        let counted: Vec<u64> = bare.snapshot().iter().map(|count| count.counted).collect();
+        assert_eq!(counted, [70_001, 90_001]);
+    }
+}
+
+/// Whatever comes before it in the list, the source is named whose counter is taken, and the
+/// processor.
+#[test]
+fn the_source_whose_counter_is_taken_is_named() {
+    let specs = [BRANCHES, FIXED_REFERENCE_CYCLES].map(spec);
+    let named = |reply: shared_types::ReplyHeader| {
+        let error = ErrorCode::from_wire(reply.error).expect("a refusal");
+        (error, reply.subject, reply.detail)
+    };
+    let expected = (ErrorCode::FixedCounterTaken, FIXED_REFERENCE_CYCLES, 0);
+    let mut bare = with_fixed_on(0x300);
+    assert_eq!(named(bare.try_configure(0, &specs, 0)), expected);
+    let mut bare = Bare::new("skylake", 1);
+    bare.configure(0, &specs, 0);
+    let write = bare.cpu(0).processor.wrmsr(FIXED_CTR_CTRL, 0x300);
+    write.expect("version 2");
+    assert_eq!(named(bare.try_start()), expected);
+}
+
+/// What the running session uses is not somebody else's.
+#[test]
+fn a_running_session_takes_no_fixed_counter_from_another_configuration() {
+    let mut wire = Wire::new("skylake", 1);
+    wire.run(spec(FIXED_REFERENCE_CYCLES), 0);
+    let second = wire.open();
+    wire.configure(second, &[spec(FIXED_REFERENCE_CYCLES)]);
+}
+
+/// Ten general counters on some processors, eight on the others, or none: without addresses, those
+/// that all have and that the HAL has reserved.
+#[test]
+fn without_addresses_no_counter_beyond_those_reserved_is_used() {
+    const FLAGS: u32 = SAMPLE | NO_ADDRESS;
+    let specs: Vec<Spec> = (0..10).map(|mask| Spec::of_raw(0xC4 | mask << 8)).collect();
+    let mut request = configure(0, FLAGS, &specs);
+    let processors = std::mem::offset_of!(Configure, processors);
+    // The processors with ten.
+    request[processors] = 0b1111;
+    let mut wire = Wire::new("hybrid", 12);
+    let reply = wire.send(source::PLAN, &request);
+    let places = reply.elements::<Plan, Placement>();
+    assert!(
+        places
+            .iter()
+            .all(|place| place.error != 0 || place.counter < 8)
+    );
+    assert_eq!(reply.done::<Plan>().fits, 0);
+    let skylake = &leaves("skylake", 1)[0];
+    let without = with_unkind(skylake, Unkind::parse("no-general").expect("one"));
+    let mut wire = Wire::on(Model::new(&[skylake.clone(), without]));
+    let mut request = configure(wire.open(), FLAGS, &[sampled(BRANCHES)]);
+    request[processors] = 1;
+    assert_eq!(wire.send(CONFIGURE, &request).refusal(), None);
+}
+
+/// Of the program's counters only those that are on when it takes them: EN is bit 22.
+#[test]
+fn a_general_counter_that_was_off_is_not_told_as_found() {
+    for (on, found) in [(None, 0), (Some(0x187), 0b10), (Some(0x189), 0)] {
+        let mut bare = Bare::new("skylake", 1);
+        let processor = &mut bare.cpu(0).processor;
+        // Others are set up and off.
+        processor.wrmsr(0x186, 0x0001_003C).expect("a select");
+        if let Some(msr) = on {
+            processor.wrmsr(msr, 0x0041_003C).expect("a select");
+        }
+        bare.configure(0, &[0, 1].map(|mask| Spec::of_raw(0xC4 | mask << 8)), 0);
+        bare.start();
+        assert_eq!(bare.described()[0].found_counters, found, "{on:x?}");
     }
 }

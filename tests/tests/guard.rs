@@ -318,3 +318,41 @@ fn spurious_callbacks_are_no_storm() {
     let statistics = bare.statistics();
     assert_eq!((statistics.ended, statistics.spurious), (0, 200));
 }
+
+/// A callback that costs this much ends at `now`: 500 ns of it are outside the handler.
+fn costly(bare: &mut Bare, now: u64, cost: u64) {
+    let cpu = bare.cpu(0);
+    cpu.processor.set_timestamp(now - (cost - 500));
+    cpu.interrupt_cost = cost - 500;
+    bare.service.processors().callback(0, 0);
+}
+
+/// A window is calm below a quarter of the budget, so that the doubled cost is at most half of it;
+/// a rare interrupt ends several windows at once. What exactly reaches the budget is within it.
+#[test]
+fn a_hundred_calm_windows_halve_the_period() {
+    const WINDOW: u64 = 10_000_000;
+    for (windows, cost, longest) in [
+        (1, 249_999, 5_000),
+        (1, 250_000, 10_000),
+        (4, 999_999, 5_000),
+        (4, 1_000_000, 10_000),
+    ] {
+        let mut bare = sampling("zen4", NO_ADDRESS);
+        let mut now = 2 * WINDOW;
+        costly(&mut bare, now, 1_000_001);
+        let statistics = bare.statistics();
+        assert_eq!(
+            (statistics.throttled, statistics.longest_period),
+            (1, 10_000)
+        );
+        for _ in 0..100 / windows {
+            assert_eq!(bare.statistics().longest_period, 10_000);
+            now += windows * WINDOW;
+            costly(&mut bare, now, cost);
+        }
+        let statistics = bare.statistics();
+        assert_eq!(statistics.throttled, 1, "{windows} {cost}");
+        assert_eq!(statistics.longest_period, longest, "{windows} {cost}");
+    }
+}

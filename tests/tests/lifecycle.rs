@@ -1,6 +1,7 @@
 //! What is left on a machine when a client ends, the machine sleeps, or something is missing?
 
 use halprof_tests::bare::Bare;
+use halprof_tests::branches::with;
 use halprof_tests::machines::{self, specs};
 use halprof_tests::requests::{configure, spec};
 use halprof_tests::wire::{Wire, leaves, rows};
@@ -9,6 +10,7 @@ use shared_types::request::{counts, machine, samples, source};
 use shared_types::{ErrorCode, ProfileSource};
 use sim::Processor;
 use sim::model::Model;
+use sim::unkind::{Unkind, with_unkind};
 use sim::workload;
 
 const TOTAL_ISSUES: u32 = 2;
@@ -191,14 +193,18 @@ fn a_client_that_vanishes_leaves_nothing_on() {
     }
 }
 
-fn general_counters(wire: &mut Wire, layout: &Layout) -> Vec<u64> {
-    let first = match layout.select {
+fn first_counter(layout: &Layout) -> u32 {
+    match layout.select {
         CESR => 0x12,
         0x186 => 0xC1,
         0x360 => 0x300,
         0xC001_0000 => 0xC001_0004,
         _ => 0xC001_0201,
-    };
+    }
+}
+
+fn general_counters(wire: &mut Wire, layout: &Layout) -> Vec<u64> {
+    let first = first_counter(layout);
     let counters = if layout.select == CESR {
         2
     } else {
@@ -462,7 +468,7 @@ fn a_processor_that_is_added_asleep_joins_at_waking() {
 #[test]
 fn a_processor_that_is_added_samples_too() {
     let all = leaves("skylake", 2);
-    for (ring_samples, stored) in [(64, 12), (1 << 22, 6)] {
+    for (ring_samples, stored) in [(64, 12), (1 << 14, 12), (1 << 22, 6)] {
         let mut wire = Wire::on(Model::new(&all[..1]));
         let number = wire.open();
         let mut request = configure(number, session::SAMPLE, &[spec(TOTAL_ISSUES)]);
@@ -754,4 +760,84 @@ fn every_fixed_counter_is_off_afterwards() {
     assert_eq!(control(&mut bare), Ok(0x333), "in user and kernel mode");
     bare.stop();
     assert_eq!(control(&mut bare), before);
+}
+
+/// Another of the second kind.
+#[test]
+fn a_processor_of_any_known_kind_joins() {
+    let all = leaves("hybrid", 12);
+    let mut wire = Wire::on(Model::new(&all[3..5]));
+    let number = wire.run(spec(TOTAL_ISSUES), 0);
+    wire.model.add_processor(&all[5]);
+    wire.work("instructions=400000,cycles=500000,processors=all");
+    let counts = wire.snapshot(number);
+    let counted: Vec<u64> = counts.iter().map(|row| row[0].counted).collect();
+    assert_eq!(counted, [400_000; 3]);
+}
+
+/// The device goes while a session runs.
+#[test]
+fn a_device_that_is_removed_leaves_nothing_on() {
+    let mut bare = Bare::new("skylake", 2);
+    bare.configure(session::SAMPLE, &[spec(TOTAL_ISSUES)], 0);
+    bare.start();
+    bare.service.end_all();
+    assert!(!bare.service.is_running());
+    for index in 0..2 {
+        let control = bare.cpu(index).processor.rdmsr(FIXED_CTR_CTRL);
+        assert_eq!(control, Ok(0));
+    }
+}
+
+/// A START that is refused gives the counters back, and interrupts that come later are nobody's.
+#[test]
+fn a_refused_start_leaves_the_registers_as_they_were() {
+    for layout in LAYOUTS {
+        for option in ["dead-counters", "dead-interrupts"] {
+            for &flags in layout.flags() {
+                let one = &leaves(layout.model, 1)[0];
+                let option = Unkind::parse(option).expect("one");
+                let mut wire = Wire::on(Model::new(&[with_unkind(one, option)]));
+                let before: Vec<u64> = all_registers(&mut wire, layout);
+                let number = wire.open();
+                let request = configure(number, flags, &[spec(TOTAL_ISSUES)]);
+                assert_eq!(wire.send(session::CONFIGURE, &request).refusal(), None);
+                if wire.about(session::START, number).error().is_none() {
+                    continue;
+                }
+                let after = all_registers(&mut wire, layout);
+                let left = before.iter().zip(&after);
+                let mut differ = left.filter(|&(was, is)| is != was && *is != layout.off);
+                let model = layout.model;
+                assert_eq!(differ.next(), None, "{model} {option} {flags}");
+            }
+        }
+    }
+}
+
+fn all_registers(wire: &mut Wire, layout: &Layout) -> Vec<u64> {
+    let msrs: Vec<u32> = layout.off_values().map(|(msr, _)| msr).collect();
+    let counters = first_counter(layout);
+    let stride = layout.stride;
+    let counters = (0..layout.selects).map(|counter| counters + counter * stride);
+    let globals: &[u32] = match layout.model {
+        "zen4" => &[AMD_GLOBAL_CTL],
+        _ => layout.others,
+    };
+    let all = msrs
+        .into_iter()
+        .chain(counters)
+        .chain(globals.iter().copied());
+    all.map(|msr| read(wire, 0, msr)).collect()
+}
+
+/// Where instructions cannot be counted (CPUID leaf 0x0A EBX 1), cycles prove that counters count.
+#[test]
+fn a_session_starts_where_there_are_no_instructions_to_count() {
+    let without = with(&leaves("skylake", 1)[0], 0xA, |leaf| leaf.ebx |= 1 << 1);
+    for flags in [0, session::SAMPLE] {
+        let mut wire = Wire::on(Model::new(std::slice::from_ref(&without)));
+        wire.run(spec(BRANCH_INSTRUCTIONS), flags);
+        assert_eq!(wire.model.faults(), []);
+    }
 }

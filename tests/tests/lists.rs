@@ -1,6 +1,7 @@
 //! How is a machine described: is each list complete whatever parts it is requested in, and is each
 //! processor, register and source described correctly?
 
+use halprof_tests::branches::with;
 use halprof_tests::requests::{bytes, header, spec};
 use halprof_tests::wire::{Wire, rows};
 use shared_types::request::machine::{self, From, Hello, Page, Processor, Register};
@@ -9,6 +10,8 @@ use shared_types::request::session::{self, SAMPLE, Spec};
 use shared_types::request::source::{self, APPROXIMATE, Source};
 use shared_types::request::{Plain, RequestCode};
 use shared_types::{Delivery, ErrorCode, LossCause, ProfileInterface, Sample};
+use sim::model::Model;
+use sim::models;
 use std::collections::BTreeSet;
 use zerocopy::FromBytes;
 
@@ -339,4 +342,75 @@ fn a_drain_is_never_longer_than_its_limit_and_every_processor_is_told() {
         assert_eq!(head.left, 28_000 - seen.iter().sum::<u64>());
     }
     assert_eq!(seen, [14_000; 2]);
+}
+
+/// A processor's registers cannot be requested in parts.
+#[test]
+fn the_registers_are_told_whole_or_not_at_all() {
+    let mut wire = Wire::new("skylake", 1);
+    let whole = wire.send(machine::REGISTERS, &from(0, 0)).bytes;
+    let mut told = |room| wire.send_by(wire.handle, machine::REGISTERS, &from(0, 0), room);
+    assert_eq!(told(whole.len()).refusal(), None);
+    let error = told(whole.len() - 1).error();
+    assert_eq!(error, Some(ErrorCode::ReplyTooSmall));
+}
+
+/// Hypervisor Top-Level Functional Specification, leaf 0x40000003: a root partition may create
+/// partitions (EBX 0) and manage processors (EBX 12); EDX 2 offers the counters, ECX 7 the
+/// architectural ones.
+#[test]
+fn a_processor_tells_what_its_hypervisor_says() {
+    const HV1: u32 = Processor::HV1;
+    const ROOT: u32 = HV1 | Processor::HV1_ROOT;
+    let root = models::find("hyperv-root-intel").expect("a model");
+    let root = root.processors()[0].clone();
+    for ([ebx, ecx, edx], flags) in [
+        ([0, 0, 0], HV1),
+        ([1, 0, 0], HV1),
+        ([1 << 12, 0, 0], HV1),
+        ([1 << 12 | 1, 0, 0], ROOT),
+        ([!(1 << 12 | 1), !(1 << 7), !(1 << 2)], HV1),
+        ([1 << 12 | 1, 0, 1 << 2], ROOT | Processor::HV1_COUNTERS),
+        ([0, 1 << 7, 0], HV1 | Processor::HV1_ARCHITECTURAL),
+    ] {
+        let leaves = with(&root, 0x4000_0003, |leaf| {
+            (leaf.ebx, leaf.ecx, leaf.edx) = (ebx, ecx, edx);
+        });
+        let one = processors(&mut Wire::on(Model::new(&[leaves])))[0];
+        let mask = ROOT | Processor::HV1_COUNTERS | Processor::HV1_ARCHITECTURAL;
+        assert_eq!(one.flags & mask, flags, "{ebx:#x} {ecx:#x} {edx:#x}");
+    }
+    let none = processors(&mut Wire::new("skylake", 1))[0];
+    assert_eq!(none.flags & HV1, 0);
+}
+
+/// Without a local APIC, CPUID leaf 1 EDX 9, nothing can be interrupted.
+#[test]
+fn a_source_tells_why_it_cannot_be_sampled() {
+    let skylake = models::find("skylake").expect("a model").processors()[0].clone();
+    let no_apic = with(&skylake, 1, |leaf| leaf.edx &= !(1 << 9));
+    let all = sources(&mut Wire::on(Model::new(&[no_apic])), 0);
+    for id in [TIME, TOTAL_ISSUES] {
+        let source = one(&all, id);
+        let can = source.flags & (Source::SUPPORTED | Source::SAMPLING);
+        assert_eq!(can, Source::SUPPORTED, "{id:#x}");
+        let note = source.note.as_str();
+        assert!(note.contains("local APIC"), "{id:#x} {note}");
+    }
+}
+
+/// What is approximate says in what way.
+#[test]
+fn an_approximate_source_has_a_note() {
+    for model in ["pentium3", "pentium4", "pentium", "pentium-m"] {
+        let all = sources(&mut Wire::new(model, 1), APPROXIMATE);
+        let mut notes = all.iter().filter(|source| {
+            source.flags & (Source::APPROXIMATES | Source::SAMPLING)
+                == Source::APPROXIMATES | Source::SAMPLING
+        });
+        assert!(
+            notes.all(|source| source.note.as_str().contains(' ')),
+            "{model}"
+        );
+    }
 }

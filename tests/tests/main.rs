@@ -33,6 +33,7 @@ mod netburst_tables;
 mod old_sources;
 mod overflow;
 mod raw_selects;
+mod rdpmc;
 mod registers;
 mod report_memory;
 mod requests_page;

@@ -8,7 +8,8 @@ use hal_profile::pmu;
 use hal_profile::slot::{Active, Slot};
 use halprof_tests::bare::Bare;
 use halprof_tests::requests::spec;
-use shared_types::request::session::{NO_ADDRESS, SAMPLE, Spec};
+use shared_types::LossCause;
+use shared_types::request::session::{NO_ADDRESS, SAMPLE, STOP, Spec};
 use sim::event::Event;
 
 const TOTAL_ISSUES: u32 = 2;
@@ -181,4 +182,137 @@ fn an_interrupt_where_nothing_of_ours_runs_changes_no_select() {
             "{model}"
         );
     }
+}
+
+/// A bit that stayed set would raise the interrupt again at once.
+#[test]
+fn an_interrupt_without_an_overflow_clears_the_bits_of_our_counters() {
+    // Fixed counter 0 and general counter 0.
+    for (model, set, status, bit) in [
+        ("skylake", 0x391, 0x38E, 1 << 32),
+        ("zen4", 0xC000_0303, 0xC000_0300, 1),
+    ] {
+        let mut bare = Bare::new(model, 1);
+        bare.configure(SAMPLE, &[sampled(TOTAL_ISSUES)], 0);
+        bare.start();
+        let processor = &mut bare.cpu(0).processor;
+        processor.wrmsr(set, bit).expect("a status register");
+        bare.spurious_interrupt(0);
+        let left = bare.cpu(0).processor.rdmsr(status).expect("a register");
+        assert_eq!(left & bit, 0, "{model}");
+        assert_eq!(bare.statistics().stored, 0, "{model}");
+    }
+}
+
+/// NetBurst's counters interrupt one event late, so they are preset one event early: what is found
+/// in between is no period yet.
+#[test]
+fn an_overflow_one_event_early_is_no_sample() {
+    let mut bare = Bare::new("pentium4", 1);
+    bare.configure(SAMPLE, &[sampled(TOTAL_ISSUES)], 0);
+    bare.start();
+    bare.retire(0, &[(Event::Instructions, PERIOD - 1)]);
+    bare.spurious_interrupt(0);
+    let statistics = bare.statistics();
+    assert_eq!((statistics.generated, statistics.stored), (0, 0));
+    bare.retire(0, &[(Event::Instructions, PERIOD + 200)]);
+    bare.spurious_interrupt(0);
+    let statistics = bare.statistics();
+    assert_eq!((statistics.generated, statistics.stored), (1, 1));
+    bare.stop();
+    assert_eq!(bare.snapshot()[0].counted, PERIOD + 200);
+}
+
+/// A counter is never preset closer than 128 events to its overflow, so a late interrupt can leave a
+/// period without one of its own.
+#[test]
+fn a_period_that_ends_without_an_overflow_is_told_as_missed() {
+    for (late, more, generated) in [(4_990, 15, 2), (4_990, 5, 1), (4_500, 400, 1)] {
+        let mut bare = Bare::new("skylake", 1);
+        bare.configure(SAMPLE, &[sampled(TOTAL_ISSUES)], 0);
+        bare.start();
+        bare.retire(0, &[(Event::Instructions, PERIOD + late)]);
+        assert!(bare.take_interrupt(0));
+        bare.retire(0, &[(Event::Instructions, PERIOD + late + more)]);
+        assert!(!bare.take_interrupt(0), "no overflow");
+        bare.stop();
+        let statistics = bare.statistics();
+        assert_eq!((statistics.generated, statistics.stored), (generated, 1));
+        let missed = LossCause::Missed as usize;
+        assert_eq!(statistics.lost[missed], generated - 1);
+        assert_eq!(statistics.lost_events[missed], (generated - 1) * PERIOD);
+    }
+}
+
+const LVTPC: u32 = 0x340;
+const MASK: u32 = 1 << 16;
+
+fn mask_lvtpc(bare: &mut Bare) {
+    let processor = &mut bare.cpu(0).processor;
+    let entry = processor.read_apic(LVTPC).expect("xAPIC mode");
+    processor.write_apic(LVTPC, entry | MASK).expect("LVTPC");
+}
+
+fn is_masked(bare: &mut Bare) -> bool {
+    let entry = bare.cpu(0).processor.read_apic(LVTPC);
+    entry.expect("xAPIC mode") & MASK != 0
+}
+
+/// Only a session with a handler of its own may unmask LVTPC: otherwise nothing would answer, or
+/// the HAL has masked it for a reason.
+#[test]
+fn lvtpc_is_left_to_the_hal_without_a_handler_of_our_own() {
+    for (flags, stays) in [(0, true), (SAMPLE | NO_ADDRESS, true), (SAMPLE, false)] {
+        let mut bare = Bare::new("skylake", 1);
+        bare.configure(flags, &[sampled(TOTAL_ISSUES)], 0);
+        mask_lvtpc(&mut bare);
+        if flags == SAMPLE | NO_ADDRESS {
+            // The proof waits for the HAL's callback.
+            assert_ne!(bare.try_start().error, 0);
+            assert!(is_masked(&mut bare));
+            let processor = &mut bare.cpu(0).processor;
+            processor.write_apic(LVTPC, 0xFE).expect("LVTPC");
+        }
+        bare.start();
+        if flags == SAMPLE | NO_ADDRESS {
+            mask_lvtpc(&mut bare);
+        }
+        assert_eq!(is_masked(&mut bare), stays, "start, {flags}");
+        // An overflow for which no interrupt comes.
+        mask_lvtpc(&mut bare);
+        bare.retire(0, &[(Event::Instructions, PERIOD + 1)]);
+        bare.service.processors().tick(0);
+        assert_eq!(is_masked(&mut bare), stays, "tick, {flags}");
+        bare.service.suspend();
+        let processor = &mut bare.cpu(0).processor;
+        processor.reset();
+        processor.boot_windows();
+        mask_lvtpc(&mut bare);
+        bare.service.resume();
+        assert_eq!(is_masked(&mut bare), stays, "waking, {flags}");
+        mask_lvtpc(&mut bare);
+        bare.stop();
+        assert_eq!(is_masked(&mut bare), stays, "stop, {flags}");
+    }
+}
+
+/// The counters that a storm has stopped may have just overflowed, and the storm may go on later.
+#[test]
+fn after_a_storm_lvtpc_stays_masked() {
+    const FIXED_CTR0: u32 = 0x309;
+    let mut bare = Bare::new("skylake", 1);
+    bare.configure(SAMPLE, &[sampled(TOTAL_ISSUES)], 0);
+    bare.start();
+    for _ in 0..100 {
+        bare.spurious_interrupt(0);
+    }
+    assert!(is_masked(&mut bare));
+    let processor = &mut bare.cpu(0).processor;
+    processor.set_timestamp(processor.timestamp() + 40_000_000);
+    bare.spurious_interrupt(0);
+    assert!(is_masked(&mut bare), "one more interrupt");
+    let processor = &mut bare.cpu(0).processor;
+    processor.wrmsr(FIXED_CTR0, 5).expect("a counter");
+    assert_ne!(bare.try_about_session(STOP).error, 0);
+    assert!(is_masked(&mut bare), "a last look at the counters");
 }

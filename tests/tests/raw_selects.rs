@@ -271,3 +271,16 @@ fn netburst_refuses_what_is_not_documented() {
         assert_eq!(parse(family, raw).map(|_| ()), expected, "{what}");
     }
 }
+
+/// IOQ_active_entries: FSB_ESCR1 alone, and with it counters 2 and 3 (SDM vol. 3B, "Performance
+/// Monitoring Events Based on Intel NetBurst Microarchitecture").
+#[test]
+fn netburst_finds_an_event_of_one_escr() {
+    let raw = parse(NETBURST, netburst(0x3400_0200, 0xC000, 0));
+    let raw = raw.expect("a documented event");
+    assert_eq!(raw.counters, 0b1100);
+    let Select::NetBurst(select) = raw.select else {
+        panic!("{:?}", raw.select);
+    };
+    assert_eq!(select.escr_msr, [0, 0x3A3]);
+}

@@ -3,6 +3,7 @@
 
 use halprof_tests::bare::Bare;
 use halprof_tests::requests::spec;
+use shared_types::request::counts::Count;
 
 /// Eight sources on the two counters of a Core Duo: four rotations.
 const SOURCES: [u32; 8] = [0x02, 0x06, 0x0B, 0x13, 0x1B, 0x1C, 0x1D, 0x1E];
@@ -13,19 +14,25 @@ const ROTATION: u64 = 4_000_000;
 
 /// The first source of each rotation, in the order in which they ran.
 fn order(seed: u32) -> Vec<usize> {
+    order_of::<{ SOURCES.len() }>(seed)
+}
+
+/// The same of as many of the sources.
+fn order_of<const COUNT: usize>(seed: u32) -> Vec<usize> {
     let mut bare = Bare::new("yonah", 1);
     bare.rotation_seed = seed;
-    let configured = bare.configure(0, &SOURCES.map(spec), 40_000);
-    assert_eq!(configured.turns as usize, ROTATIONS);
+    let sources: Vec<_> = SOURCES[..COUNT].iter().copied().map(spec).collect();
+    let configured = bare.configure(0, &sources, 40_000);
+    assert_eq!(configured.turns as usize, COUNT / 2);
     bare.start();
-    let mut before = [0; SOURCES.len()];
+    let mut before = [0; COUNT];
     let mut order = Vec::new();
-    for _ in 0..CYCLES * ROTATIONS {
+    for _ in 0..CYCLES * COUNT / 2 {
         let now = bare.cpu(0).processor.timestamp();
         bare.cpu(0).processor.set_timestamp(now + ROTATION);
         bare.service.processors().tick(0);
         let counts = bare.snapshot();
-        let ran: Vec<usize> = (0..SOURCES.len())
+        let ran: Vec<usize> = (0..COUNT)
             .filter(|&index| counts[index].turns > before[index])
             .collect();
         assert_eq!(ran.len(), 2, "two counters");
@@ -66,4 +73,42 @@ fn any_rotation_can_be_the_first() {
     first.sort_unstable();
     first.dedup();
     assert_eq!(first, [0, 2, 4, 6]);
+}
+
+/// Each processor has an order of its own, from the first rotation on, so that not all always count
+/// the same sources at the same time.
+#[test]
+fn processors_do_not_run_in_step() {
+    const PROCESSORS: usize = 16;
+    let mut bare = Bare::new("yonah", PROCESSORS);
+    bare.configure(0, &SOURCES.map(spec), 40_000);
+    bare.start();
+    // The sources of the first rotation have had a turn; at the end of a cycle those of its last
+    // rotation have had one less than the others.
+    for ticks in [1, CYCLES * ROTATIONS - 2] {
+        for _ in 0..ticks {
+            for index in 0..PROCESSORS {
+                let processor = &mut bare.cpu(index).processor;
+                processor.set_timestamp(processor.timestamp() + ROTATION);
+                bare.service.processors().tick(index);
+            }
+        }
+        let turns = |count: &Count| count.turns;
+        let counts: Vec<u64> = bare.snapshot().iter().map(turns).collect();
+        let mut rows: Vec<&[u64]> = counts.chunks(SOURCES.len()).collect();
+        rows.sort_unstable();
+        rows.dedup();
+        assert_eq!(rows.len(), ROTATIONS, "after {ticks} more");
+    }
+}
+
+#[test]
+fn two_rotations_do_not_always_alternate() {
+    for seed in [0, 1, 2, 77, u32::MAX] {
+        let order = order_of::<4>(seed);
+        let cycles: Vec<&[usize]> = order.chunks(2).collect();
+        for cycle in [[0, 2], [2, 0]] {
+            assert!(cycles.contains(&&cycle[..]), "seed {seed}: {cycles:?}");
+        }
+    }
 }

@@ -5,7 +5,7 @@ use halprof_tests::wire::{AMPLE, PROCESS, Wire, about, rows};
 use shared_types::hal::HalProfileSourceInterval64;
 use shared_types::request::counts::{self, Count};
 use shared_types::request::samples::{self, Drained, Statistics};
-use shared_types::request::session::{self, IntervalSet, SetInterval, Spec};
+use shared_types::request::session::{self, IntervalSet, SetInterval, Spec, UsedInterval};
 use shared_types::request::source::{self, Information, Query};
 use shared_types::request::{Plain, RequestCode};
 use shared_types::{ErrorCode, ReplyHeader, Sample};
@@ -457,5 +457,38 @@ fn profile_time_writes_no_register() {
             assert_eq!((accesses.wrmsr, accesses.rdpmc), (0, 0), "{}", model.name);
         }
         assert_eq!(wire.model.faults(), []);
+    }
+}
+
+/// A session's number has its slot in its low byte.
+#[test]
+fn no_more_sessions_than_numbers_have_room_for() {
+    let leaves = halprof_tests::wire::leaves("skylake", 1);
+    let mut wire = Wire::on(sim::model::Model::with_sessions(&leaves, 260));
+    let numbers: Vec<u32> = (0..255).map(|_| wire.open()).collect();
+    let open = bytes(&Plain { header: header(0) }, &[]);
+    let refusal = wire.send(session::OPEN, &open).refusal();
+    assert_eq!(refusal, Some((ErrorCode::TooManySessions, 0, 255)));
+    for number in numbers {
+        assert_eq!(wire.about(session::CLOSE, number).refusal(), None);
+    }
+}
+
+/// What time is sampled by does not depend on the interval.
+#[test]
+fn an_interval_that_was_set_says_by_which_cycles() {
+    for (model, by) in [
+        ("skylake", UsedInterval::BY_REFERENCE_CYCLES),
+        ("zen2", UsedInterval::BY_CORE_CYCLES),
+    ] {
+        let mut wire = Wire::new(model, 1);
+        let number = wire.open();
+        let request = configure(number, session::SAMPLE, &[spec(TIME)]);
+        assert_eq!(wire.send(session::CONFIGURE, &request).refusal(), None);
+        for (interval, flags) in [(54_321, by), (1, by | UsedInterval::CLAMPED)] {
+            let request = set_interval(number, TIME, interval);
+            let set: IntervalSet = wire.send(session::SET_INTERVAL, &request).done();
+            assert_eq!(set.interval.flags, flags, "{model} {interval}");
+        }
     }
 }

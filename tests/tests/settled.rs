@@ -219,6 +219,8 @@ fn a_plan_tells_each_sources_counter_and_turn() {
     );
     let (plan, places) = planned(&mut wire, &head(0, 0), &raw_specs(5)).expect("a plan");
     assert_eq!(plan.fits, 0, "five do not run at once on four");
+    let (_, same) = planned(&mut wire, &head(0, 0), &[spec(TOTAL_ISSUES)]).expect("a plan");
+    assert_eq!(same[0].counter, Placement::FIXED, "the same instructions");
     let turns: Vec<u16> = places.iter().map(|place| place.turn).collect();
     assert_eq!(turns, [0, 0, 0, 0, 1]);
 }
@@ -241,6 +243,8 @@ fn a_plan_is_of_the_processors_that_are_asked_for() {
         assert_eq!(errors, [0, 0, 0, ErrorCode::SourceNotSupported as u32]);
         assert_eq!(places[1].counter, Placement::FIXED + 3);
     }
+    let number = wire.run(spec(only_performance), 0);
+    assert_eq!(wire.about(session::STOP, number).refusal(), None);
     let refusal = planned(&mut wire, &on(1 << 4), &specs).err();
     let expected = (ErrorCode::SourceNotSupported, only_performance, 1);
     assert_eq!(refusal, Some(expected), "no processor asked for counts it");
@@ -326,5 +330,21 @@ fn a_source_is_not_sampled_where_no_interrupt_comes() {
         let reply = wire.send(code, &configure(number, SAMPLE, &[spec(TOTAL_ISSUES)]));
         let refusal = (ErrorCode::SamplingUnavailable, TOTAL_ISSUES, 0);
         assert_eq!(reply.refusal(), Some(refusal));
+    }
+}
+
+/// However many others there are.
+#[test]
+fn a_duplicate_is_found_in_a_full_list() {
+    let mut wire = Wire::new("skylake", 1);
+    let most = wire.machine().sources_max as usize;
+    let number = wire.open();
+    let raw = |mask: u64| Spec::of_raw(0xC4 | mask << 8);
+    let mut specs: Vec<Spec> = (0..most as u64).map(raw).collect();
+    for earlier in 0..most - 1 {
+        specs[most - 1] = specs[earlier];
+        let reply = wire.send(session::CONFIGURE, &configure(number, 0, &specs));
+        let refusal = Some((ErrorCode::SourceDuplicate, RAW, 0));
+        assert_eq!(reply.refusal(), refusal, "{earlier}");
     }
 }

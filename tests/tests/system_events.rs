@@ -7,7 +7,7 @@ use shared_types::request::events::{DRAIN_EVENTS, DrainedEvents, EVENTS_BYTES_MA
 use shared_types::request::machine::Machine;
 use shared_types::request::session::{self, Configured, EVENTS, SAMPLE, Spec, THREADS};
 use shared_types::request::{Plain, samples};
-use shared_types::{ErrorCode, EventKind, LossCause, SystemEvent};
+use shared_types::{EVENT_NAME_UNITS, ErrorCode, EventKind, LossCause, SystemEvent};
 
 const TOTAL_ISSUES: u32 = 2;
 /// The size of the ring: 2048 events, and two cache lines.
@@ -193,6 +193,95 @@ fn a_reply_is_bounded_and_says_what_is_left() {
     let short = size_of::<DrainedEvents>() + size_of::<SystemEvent>() - 1;
     let reply = wire.send_by(wire.handle, DRAIN_EVENTS, &about(number), short);
     assert_eq!(reply.error(), Some(ErrorCode::ReplyTooSmall));
+    let reply = wire.send_by(wire.handle, DRAIN_EVENTS, &about(number), short + 1);
+    assert_eq!(reply.refusal(), None);
+}
+
+/// 2048 events fit; later ones are counted, and those before them are not overwritten.
+#[test]
+fn events_that_do_not_fit_are_counted_as_lost() {
+    let mut wire = Wire::new("skylake", 1);
+    let number = wire.run(spec(TOTAL_ISSUES), EVENTS);
+    for process in 0..2050 {
+        wire.model.process_started(4 * process, 4);
+    }
+    let (mut told, mut lost) = (Vec::new(), 0);
+    loop {
+        let reply = wire.about(DRAIN_EVENTS, number);
+        lost += reply.done::<DrainedEvents>().lost;
+        told.extend(events(&reply));
+        if reply.done::<DrainedEvents>().left == 0 {
+            break;
+        }
+    }
+    assert_eq!((told.len(), lost), (2048, 3), "START is the first");
+    assert_eq!(told[0].kind, EventKind::SessionStarted as u32);
+    assert_eq!(told[2047].process, 4 * 2046);
+    assert_eq!(
+        wire.about(DRAIN_EVENTS, number)
+            .done::<DrainedEvents>()
+            .lost,
+        0
+    );
+}
+
+/// A path that is too long keeps its end, and says so.
+#[test]
+fn a_long_path_is_cut() {
+    let mut wire = Wire::new("skylake", 1);
+    let number = wire.run(spec(TOTAL_ISSUES), EVENTS);
+    let whole = "x".repeat(EVENT_NAME_UNITS);
+    for path in [whole.clone(), format!("y{whole}"), "short".to_owned()] {
+        wire.model.image_loaded(500, 0x1000, 0x1000, &path);
+        let (_, image) = drained(&mut wire, number).pop().expect("an image");
+        let name = String::from_utf16_lossy(&image.name[..image.name_units.into()]);
+        assert!(path.ends_with(&name));
+        let cut = name.len() < path.len();
+        assert_eq!(image.flags & SystemEvent::CUT != 0, cut, "{}", path.len());
+        assert_eq!(cut, path.len() > EVENT_NAME_UNITS);
+    }
+}
+
+/// Each kind of note alone, with the time at which it first happened; by the tick, or at the end.
+#[test]
+fn each_note_is_told_at_its_time() {
+    for ticks in [false, true] {
+        for throttled in [false, true] {
+            let mut bare = Bare::new("skylake", 1);
+            bare.configure(SAMPLE | EVENTS, &[sampled(5_000)], 0);
+            bare.start();
+            let mut at = 0;
+            for period in 1..=67 {
+                at = 5_000 * period;
+                let cpu = bare.cpu(0);
+                cpu.processor.set_timestamp(at);
+                if throttled {
+                    cpu.interrupt_cost = 1_000_000;
+                }
+                bare.retire(0, &[(sim::event::Event::Instructions, at)]);
+                assert!(bare.take_interrupt(0));
+                if throttled {
+                    break;
+                }
+            }
+            if ticks {
+                bare.service.processors().tick(0);
+            } else {
+                bare.stop();
+            }
+            let events = bare.system_events();
+            // The ring holds 64 samples, so the 65th is the first of three that are lost.
+            let (kind, since, amount) = if throttled {
+                (EventKind::Throttled, at + 1_000_000, 1)
+            } else {
+                (EventKind::SamplesLost, 65 * 5_000, 3)
+            };
+            let note = events[1];
+            assert_eq!((note.kind, note.amount), (kind as u32, amount));
+            assert_eq!(note.timestamp, since, "{kind:?}");
+            assert_eq!(events.len(), if ticks { 2 } else { 3 });
+        }
+    }
 }
 
 /// Nothing is left of a start that is refused, whatever the cause.
@@ -283,6 +372,9 @@ fn an_image_of_the_kernel_needs_the_right_to_see_it() {
             .image_loaded(500, 0xFFFF_F800_0000_0000, 0x1000, "session.sys");
         wire.model.image_loaded(500, 0x1000, 0x1000, "program.exe");
         let reply = wire.about_by(handle, DRAIN_EVENTS, number);
-        assert_eq!(events(&reply).len(), if hidden { 2 } else { 4 });
+        let starts: Vec<u64> = events(&reply)[1..].iter().map(|one| one.start).collect();
+        let kernel = 0xFFFF_F800_0000_0000;
+        let all = [kernel, kernel, 0x1000];
+        assert_eq!(starts, if hidden { &all[2..] } else { &all });
     }
 }

@@ -10,6 +10,7 @@ use shared_types::ErrorCode::{
 use shared_types::request::machine::Machine;
 use shared_types::request::session::{self, SAMPLE, START, STOP, Spec, THREADS};
 use shared_types::request::threads::{self, ThreadCounter, Threads};
+use sim::cpuid::{CpuidResult, Leaves};
 use sim::model::Model;
 
 const TIME: u32 = 0;
@@ -59,6 +60,8 @@ fn each_source_takes_a_general_counter_all_the_time() {
         refused("skylake", THREADS, &many),
         Some((TooManySources, 17))
     );
+    let unfit = refused("skylake", THREADS, &many[..16]).map(|(error, _)| error);
+    assert_eq!(unfit, Some(DoesNotFit), "Windows takes sixteen");
 }
 
 #[test]
@@ -183,5 +186,43 @@ fn an_added_processor_of_another_kind_ends_it() {
         let told = (NotByThread, INSTRUCTIONS, 2);
         assert_eq!(stopped, (!joins).then_some(told), "{kind}");
         assert_eq!(wire.model.faults(), []);
+    }
+}
+
+/// Leaf 0x23.1 EAX: four counters, and three of them without the second.
+#[test]
+fn only_counters_that_every_kind_has_are_taken() {
+    let hybrid = leaves("hybrid", 12);
+    let with = |leaves: &Leaves, counters| {
+        let mut leaves = leaves.clone();
+        let masks = leaves.get(0x23, 1);
+        let masks = CpuidResult {
+            eax: counters,
+            ..masks
+        };
+        leaves.insert_subleaf(0x23, 1, masks);
+        leaves
+    };
+    let machine = [with(&hybrid[0], 0b1111), with(&hybrid[4], 0b1101)];
+    let mut wire = Wire::on(Model::new(&machine));
+    let number = wire.open();
+    let request = configure(number, THREADS, &by_source(&[INSTRUCTIONS, BRANCHES]));
+    assert_eq!(wire.send(session::CONFIGURE, &request).refusal(), None);
+    let counters: Vec<ThreadCounter> = wire
+        .about(threads::THREADS, number)
+        .elements::<Threads, _>();
+    let taken: Vec<u32> = counters.iter().map(|one| one.counter).collect();
+    assert!(taken.iter().all(|&one| one != 1), "{taken:?}");
+}
+
+/// The list of counters is not its business.
+#[test]
+fn a_session_that_does_not_count_by_thread_keeps_nothing() {
+    let mut wire = Wire::new("skylake", 1);
+    let number = wire.run(spec(INSTRUCTIONS), 0);
+    wire.model.profile_a_thread(true);
+    for code in [STOP, START, STOP] {
+        assert_eq!(wire.about(code, number).refusal(), None);
+        assert_eq!(wire.machine().flags & Machine::THREADS_KEPT, 0);
     }
 }

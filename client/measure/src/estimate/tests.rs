@@ -7,6 +7,7 @@
 )]
 
 use super::*;
+use crate::statistics::Summary;
 
 /// A small generator (Knuth's MMIX line), so that every run sees the same workloads.
 struct Random(u64);
@@ -87,7 +88,7 @@ fn scaling_survives_the_largest_amounts() {
 
 #[test]
 fn one_turn_and_none_have_no_bound() {
-    for (running, turns) in [(5, 1), (0, 0)] {
+    for (running, turns) in [(5, 1), (5, 0), (0, 0), (0, 2)] {
         let count = Count {
             counted: running,
             enabled: 10,
@@ -202,6 +203,99 @@ fn differences_of_snapshots_borrow_across_halves() {
         ..Count::default()
     };
     assert_eq!(since(&now, &before).count_squared, [u64::MAX - 1, 0]);
+    let now = Count {
+        count_squared: [3, 7],
+        ..Count::default()
+    };
+    assert_eq!(since(&now, &before).count_squared, [u64::MAX - 1, 6]);
+}
+
+/// A count of turns, each with its events and ticks.
+fn of_turns(turns: &[(u128, u128)], enabled: u64) -> Count {
+    let sum = |of: fn(u128, u128) -> u128| turns.iter().map(|&(x, t)| of(x, t)).sum::<u128>();
+    Count {
+        counted: sum(|x, _| x) as u64,
+        enabled,
+        running: sum(|_, t| t) as u64,
+        turns: turns.len() as u64,
+        count_squared: halves(sum(|x, _| x * x)),
+        count_by_time: halves(sum(|x, t| x * t)),
+        time_squared: halves(sum(|_, t| t * t)),
+    }
+}
+
+/// The bounds by hand, with Student's t from a table: see the formulas above.
+#[test]
+fn the_bound_is_that_of_the_textbook() {
+    let (t1, t3) = (31.821, 4.541);
+    let squared = [10, 20, 30, 40].map(|x| (x, 100));
+    let even = [(300, 100); 4];
+    for (turns, enabled, deviation, t) in [
+        // Four of ten turns, of variance 500 / 3: 10^2 (1 - 4/10) (500 / 3) / 4.
+        (&squared[..], 1000, 2500.0, t3),
+        // As even as can be: only the rounding of both ends of each turn, 4 (1 + 3^2) / 6, takes the
+        // place of 500.
+        (&even, 1000, 2500.0 * (4.0 * 10.0 / 6.0) / 500.0, t3),
+        // Two of four turns, of variance 50.
+        (&[(10, 100), (20, 100)], 400, 16.0 * 0.5 * 50.0 / 2.0, t1),
+        // Turns of 100 and 300 ticks are worth 400^2 / (100^2 + 300^2) = 1.6 equal ones. Their
+        // distances from 0.15 events in a tick are 5: 50 / (1 - 1/1.6) times 800 * 400 / 400^2.
+        (&[(10, 100), (50, 300)], 800, 50.0 / 0.375 * 2.0, t1),
+    ] {
+        let estimate = Estimate::new(&of_turns(turns, enabled));
+        let error = estimate.error.expect("a bound");
+        let expected = t * f64::sqrt(deviation);
+        assert!(
+            (error / expected - 1.0).abs() < 1e-3,
+            "{turns:?}: {error}, not {expected}"
+        );
+    }
+}
+
+/// Twice the variance, and twice the degrees of freedom: 2 and not 1.
+#[test]
+fn the_bound_of_a_sum_has_the_freedom_of_all_parts() {
+    let one = Estimate::new(&of_turns(&[(10, 100), (20, 100)], 400));
+    let sum = Estimate::sum([one, one]).error.expect("a bound");
+    let expected = 6.965 * f64::sqrt(2.0 * 200.0);
+    assert!((sum / expected - 1.0).abs() < 1e-3, "{sum}, not {expected}");
+}
+
+#[test]
+fn the_coverage_is_the_share_of_the_time_on_a_counter() {
+    for (enabled, running, expected) in [(10, 4, 0.4), (10, 10, 1.0), (10, 11, 1.0), (0, 0, 1.0)] {
+        let estimate = Estimate::new(&Count {
+            enabled,
+            running,
+            ..Count::default()
+        });
+        let coverage = estimate.coverage();
+        assert!((coverage - expected).abs() < 1e-12, "{coverage}");
+    }
+}
+
+/// Values right at Tukey's fences, 1.5 times the distance of the quartiles beyond them, are no
+/// outliers; those beyond are.
+#[test]
+fn fences_are_where_tukey_puts_them() {
+    let outliers = |values: &[u128]| Summary::of(values, false).expect("values").outliers;
+    for (inside, outside, others) in [
+        // Quartiles 110 and 130.
+        (160, 161, &[100, 110, 120, 130][..]),
+        (80, 79, &[110, 120, 130, 140]),
+        // A quarter of the way from 110 to 120, and three from 130 to 140: 112.5 and 137.5.
+        (175, 176, &[100, 110, 120, 130, 140]),
+    ] {
+        assert_eq!(outliers(&[&[inside], others].concat()), [0; 0], "{inside}");
+        assert_eq!(outliers(&[&[outside], others].concat()), [0], "{outside}");
+    }
+}
+
+#[test]
+fn two_values_have_a_confidence() {
+    // Deviation 10 / sqrt(2); t(1) = 12.706.
+    let summary = Summary::of(&[10, 20], false).expect("values");
+    assert!((summary.confidence - 63.53).abs() < 0.01, "{summary:?}");
 }
 
 #[test]

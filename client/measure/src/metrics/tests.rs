@@ -294,3 +294,60 @@ fn what_is_wrong_is_told_with_its_line() {
     };
     assert!(wrong.in_words(&twice).contains("line 7"));
 }
+
+fn formula(text: &str) -> Formula {
+    Formula::parse(text).expect(text)
+}
+
+/// Nesting is bounded, and what stands side by side is not nested.
+#[test]
+fn formulas_are_nested_up_to_a_limit() {
+    let nested = |depth| format!("{}1{}", "(".repeat(depth), ")".repeat(depth));
+    // What is in no parentheses is a level too.
+    for (text, is_formula) in [
+        (nested(99), true),
+        (nested(100), false),
+        (["(1)"; 200].join("+"), true),
+        ("else".to_owned(), false),
+        ("1 + if".to_owned(), false),
+    ] {
+        assert_eq!(Formula::parse(&text).is_ok(), is_formula, "{text}");
+    }
+}
+
+#[test]
+fn names_are_replaced_in_what_replaces_them() {
+    let of = |name: &str| match name {
+        "A" => Some(formula("B + 1")),
+        "B" => Some(formula("C")),
+        "ITSELF" => Some(formula("ITSELF")),
+        _ => None,
+    };
+    assert_eq!(formula("A * 2").replaced(&of), formula("(C + 1) * 2"));
+    // A circle ends somewhere.
+    assert_eq!(formula("ITSELF").replaced(&of), formula("ITSELF"));
+}
+
+#[test]
+fn comparisons_are_strict_and_a_divisor_that_may_be_0_leaves_all_open() {
+    let of = |name: &str| match name {
+        "X" => Some(Value::estimated(10.0, 2.0)),
+        "Y" => Some(Value::estimated(4.0, 5.0)),
+        _ => None,
+    };
+    let open = (f64::NEG_INFINITY, f64::INFINITY);
+    for (text, value, range) in [
+        ("1 < 2", 1.0, (1.0, 1.0)),
+        ("1 < 1", 0.0, (0.0, 0.0)),
+        ("2 < 1", 0.0, (0.0, 0.0)),
+        ("2 > 1", 1.0, (1.0, 1.0)),
+        ("1 > 1", 0.0, (0.0, 0.0)),
+        ("1 > 2", 0.0, (0.0, 0.0)),
+        ("X / Y", 2.5, open),
+        ("X / (5 - Y)", 10.0, open),
+    ] {
+        let found = formula(text).value(false, &of);
+        let found = found.map(|found| (found.value, found.range));
+        assert_eq!(found, Some((value, range)), "{text}");
+    }
+}

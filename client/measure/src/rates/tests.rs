@@ -93,6 +93,24 @@ fn what_was_on_no_counter_has_no_rate() {
     assert_eq!(interval.sum(1), None);
 }
 
+#[test]
+fn the_bound_of_a_rate_is_that_of_its_events_per_second() {
+    // Ten events in one turn and twenty in the other, each of a quarter of the time.
+    let estimated = Count {
+        turns: 2,
+        count_squared: [500, 0],
+        count_by_time: [3000, 0],
+        time_squared: [20_000, 0],
+        ..count(30, 400, 200)
+    };
+    let events = Estimate::new(&estimated).error.expect("a bound");
+    let interval = Rates::new(FREQUENCY).take(vec![vec![estimated]]);
+    let error = interval.rate(0, 0).and_then(|rate| rate.error);
+    // 400 ticks are 200 nanoseconds.
+    let expected = events / 200e-9;
+    assert!((error.expect("a bound") / expected - 1.0).abs() < 1e-12);
+}
+
 /// Eight sources take turns on four general counters. The truth is the workload's.
 #[test]
 fn estimated_rates_hold_the_truth_in_their_bounds() {

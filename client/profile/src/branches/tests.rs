@@ -1,12 +1,16 @@
 //! Do tables and walks contain what the records say, and nothing from another thread?
 
+use super::code::{Flow, Stretches};
 use super::table::{Branches, By, Order, PATH_LENGTH, Query};
 use super::*;
+use crate::annotate::{Instruction, Jump};
 use crate::recording::{Branches as How, Metadata, Module, Source, Statistics, Writer};
 use crate::report::filter::Pattern;
-use crate::report::key::Key;
+use crate::report::key::{Key, Value};
 use crate::symbols::SymbolPath;
 use shared_types::BranchKind;
+use std::collections::BTreeSet;
+use std::ops::Range;
 use tempfile::TempDir;
 
 const CODE: u64 = 0x1_4000_0000;
@@ -262,9 +266,9 @@ fn what_may_be_anothers_is_left_out_and_counted() {
     let nowhere = branch(0x6666_0000, CODE + 8);
     let cases: [(&[Branch], Kept, u64); 5] = [
         (
-            &[own, foreign, own, newest],
+            &[own, own, foreign, own, newest],
             Kept {
-                foreign: 2,
+                foreign: 3,
                 ..Kept::default()
             },
             2,
@@ -377,6 +381,16 @@ fn a_hidden_side_is_shown_as_such() {
         read(&path, &paths).tables[0].parts.is_empty(),
         "there is a gap"
     );
+    // It is in no module that a filter can name.
+    let filter = Filter {
+        modules: vec![Pattern::new("*")],
+        ..Filter::default()
+    };
+    let named = Query {
+        filter,
+        ..query(EDGES)
+    };
+    assert_eq!(read(&path, &named).tables[0].parts[0].all, 2);
 }
 
 #[test]
@@ -384,7 +398,18 @@ fn the_kernel_is_everybodys() {
     let kernel = branch(KERNEL, KERNEL + 8);
     let (_folder, path) = recorded(&[], &[(0, 7, &[kernel]), (0, 8, &[kernel])]);
     let branches = read(&path, &query(EDGES));
-    assert_eq!(branches.tables[0].parts[0].rows.len(), 1);
+    let [row] = &branches.tables[0].parts[0].rows[..] else {
+        panic!("{branches:?}");
+    };
+    assert_eq!((row.sum.taken, row.sum.samples), (2, 2));
+    // It returns to the process that called it.
+    let back = [branch(KERNEL + 8, CODE)];
+    let (_folder, path) = recorded(&[], &[(0, 7, &back), (0, 8, &back)]);
+    let expected = [
+        ("Branches: 0xfffff80000000008 nt > 0x140000000 other.exe", 1),
+        ("Branches: 0xfffff80000000008 nt > 0x140000000 own.exe", 1),
+    ];
+    assert_eq!(rows(&read(&path, &query(EDGES))), named(&expected));
 }
 
 #[test]
@@ -437,4 +462,220 @@ fn keys_of_tables() {
         let parsed = By::parse(keys).map(|by| by.keys().into());
         assert_eq!(parsed, expected, "{keys:?}");
     }
+}
+
+#[test]
+fn records_of_samples_that_a_filter_refuses_do_not_count() {
+    let one = &ROUND[..1];
+    let (_folder, path) = recorded(&[], &[(0, 7, &ROUND), (0, 8, one), (1, 7, one)]);
+    let pattern = |text| vec![Pattern::new(text)];
+    let none = Filter::default;
+    let by_process = Filter {
+        processes: pattern("8"),
+        ..none()
+    };
+    let by_source = Filter {
+        sources: pattern("branches"),
+        ..none()
+    };
+    let on = |processor| Filter {
+        processors: Some(BTreeSet::from([processor])),
+        ..none()
+    };
+    for (filter, records) in [
+        (none(), 4),
+        (by_process, 1),
+        (by_source, 3),
+        (on(0), 4),
+        (on(1), 0),
+    ] {
+        let filtered = Query {
+            filter,
+            ..query(EDGES)
+        };
+        assert_eq!(read(&path, &filtered).kept.records, records, "{filtered:?}");
+    }
+}
+
+#[test]
+fn sides_are_told_apart_by_what_is_asked_for() {
+    let (_folder, path) = recorded(&[], &[(0, 7, &ROUND)]);
+    let symbol = Value::Symbol {
+        module: "own.exe".into(),
+        symbol: None,
+    };
+    let line = Value::Line {
+        module: "own.exe".into(),
+        line: None,
+    };
+    for (sides, value) in [(Key::Symbol, symbol), (Key::Line, line)] {
+        let by = query(By { sides, ..EDGES });
+        let branches = Branches::read(&[&path, &path], &by, &SymbolPath::default());
+        let branches = branches.expect("read");
+        let row = &branches.tables[0].parts[0].rows[0];
+        assert_eq!(row.edges, [[value.clone(), value]]);
+        assert_eq!(row.sum.taken, 4);
+        let symbols = branches.symbols.iter();
+        let symbols: Vec<&str> = symbols.map(|opened| &*opened.module.name).collect();
+        assert_eq!(symbols, ["own.exe"], "of both recordings, once");
+    }
+}
+
+/// Memory is bounded: a path that is one too many is counted, and not shown.
+#[test]
+fn paths_beyond_the_limit_are_left_out() {
+    const SAMPLES: u64 = 8457;
+    // No two edges are alike.
+    let edge = |n: u64| branch(CODE + 0x8000 + n % 0x8000, CODE + n / 0x8000);
+    let of_sample = |n: u64| -> Vec<Branch> { (32 * n..32 * (n + 1)).map(edge).collect() };
+    let all: Vec<Vec<Branch>> = (0..SAMPLES).map(of_sample).collect();
+    let taken: Vec<Taken<'_>> = all.iter().map(|own| (0, 7, &own[..])).collect();
+    let (_folder, path) = recorded(&[], &taken);
+    let pairs = Query {
+        length: 2,
+        ..query(By {
+            paths: true,
+            sides: Key::Module,
+        })
+    };
+    let branches = read(&path, &pairs);
+    let most = 1 << 18;
+    let expected = ("Branches: own.exe > own.exe, own.exe > own.exe", most);
+    assert_eq!(rows(&branches), named(&[expected]));
+    assert_eq!(branches.left_out, 31 * SAMPLES - most);
+}
+
+/// A function in `own.exe`, relative to its start.
+const FUNCTION: Range<u64> = 0x10..0x2C;
+
+/// Its instructions of four bytes: the third jumps if its condition holds, the fifth always.
+fn instructions() -> Vec<Instruction> {
+    use Jump::{Always, Never, Sometimes};
+    let jumps = [Never, Never, Sometimes, Never, Always, Never, Never];
+    let instruction = |(at, jump)| Instruction {
+        address: CODE + at,
+        bytes: Vec::new(),
+        text: String::new(),
+        line: None,
+        inlined: Vec::new(),
+        sums: Vec::new(),
+        jump,
+        flows: vec![Flow::default(); 2],
+    };
+    FUNCTION.step_by(4).zip(jumps).map(instruction).collect()
+}
+
+/// What samples say about the function: how many stretches of each source and samples with them,
+/// how many stretches are impossible, and the flows of its instructions.
+fn told(all: &[Taken<'_>]) -> ([(u64, u64); 2], u64, Vec<Vec<Flow>>) {
+    let (_folder, path) = recorded(&[], all);
+    let recording = Reader::open(&path).and_then(|reader| reader.samples(|_| {}));
+    let recording = recording.expect("read");
+    let symbols = Symbols::open(&recording, &SymbolPath::default());
+    let mut stretches = Stretches::new(FUNCTION, 2);
+    let of = (&recording, &symbols);
+    let source = |index| Some(usize::from(index));
+    let is_own = |module: &Module| module.name == "own.exe";
+    let added = stretches.add(&path, &Filter::default(), of, source, is_own);
+    added.expect("read");
+    assert_eq!(stretches.kept.samples, all.len() as u64);
+    let mut instructions = instructions();
+    let impossible = stretches.tell(CODE + FUNCTION.start, &mut instructions);
+    let of_sources = stretches.of_sources().try_into().expect("two sources");
+    let flows = instructions.into_iter().map(|one| one.flows);
+    (of_sources, impossible, flows.collect())
+}
+
+/// A branch to the start of a stretch, and the one at its end.
+fn stretch(start: u64, end: u64, flags: u8) -> [Branch; 2] {
+    let last = Branch {
+        flags,
+        ..branch(CODE + end, CODE + 0x200)
+    };
+    [branch(CODE + 0x100, CODE + start), last]
+}
+
+#[test]
+fn between_two_records_each_instruction_was_executed_once() {
+    for (start, end, expected) in [
+        (0x10, 0x18, Some((0..3, Some(2)))),
+        (0x14, 0x18, Some((1..3, Some(2)))),
+        (0x1C, 0x20, Some((3..5, Some(4)))),
+        // AMD reports the comparison that is fused with the jump.
+        (0x10, 0x14, Some((0..3, Some(2)))),
+        // What does not branch was interrupted, before it was executed.
+        (0x10, 0x1C, Some((0..3, None))),
+        // From before the function, and to behind it.
+        (0, 0x18, Some((0..3, Some(2)))),
+        (0, 0x10, Some((0..0, None))),
+        (0x24, 0x2C, Some((5..7, None))),
+        (0x24, 0x40, Some((5..7, None))),
+        // They begin or end inside an instruction, or run across the jump.
+        (0x12, 0x18, None),
+        (0x10, 0x1A, None),
+        (0x1C, 0x24, None),
+        (0x10, 0x40, None),
+    ] {
+        let mispredicted = stretch(start, end, Branch::MISPREDICTED);
+        let predicted = stretch(start, end, Branch::PREDICTED);
+        let samples = [&predicted, &mispredicted, &mispredicted].map(|own| (0, 7, &own[..]));
+        let (of_sources, impossible, flows) = told(&samples);
+        assert_eq!(of_sources, [(3, 3), (0, 0)], "{start:#x}");
+        assert_eq!(impossible, if expected.is_some() { 0 } else { 3 });
+        let (range, branch) = expected.unwrap_or((0..0, None));
+        for (at, flows) in flows.iter().enumerate() {
+            let mut flow = Flow::default();
+            if range.contains(&at) {
+                flow.executed = 3;
+            }
+            if branch == Some(at) {
+                (flow.taken, flow.predicted, flow.mispredicted) = (3, 1, 2);
+            }
+            let flows = &flows[..];
+            assert_eq!(flows, [flow, Flow::default()], "{start:#x}..{end:#x}: {at}");
+        }
+    }
+}
+
+#[test]
+fn stretches_elsewhere_do_not_count() {
+    let hidden = Branch {
+        flags: Branch::HIDDEN,
+        ..Branch::default()
+    };
+    let [first, last] = stretch(0x10, 0x18, 0);
+    let cases: [&[Branch]; 6] = [
+        &stretch(0, 8, 0),
+        &stretch(0x2C, 0x40, 0),
+        &stretch(0x40, 0x50, 0),
+        // In another module at the same offsets.
+        &[branch(OTHER, OTHER + 0x10), branch(OTHER + 0x18, OTHER)],
+        // What lies between is not known.
+        &[first, hidden, last],
+        &[last],
+    ];
+    for taken in cases {
+        let (of_sources, impossible, flows) = told(&[(0, 7, taken)]);
+        assert_eq!((of_sources, impossible), ([(0, 0); 2], 0), "{taken:x?}");
+        assert_eq!(flows, [[Flow::default(); 2]; 7], "{taken:x?}");
+    }
+}
+
+#[test]
+fn stretches_are_added_up_by_source() {
+    // Two stretches, one after the other.
+    let both = [
+        branch(CODE + 0x100, CODE + 0x10),
+        branch(CODE + 0x18, CODE + 0x1C),
+        branch(CODE + 0x20, CODE + 0x24),
+    ];
+    let one = stretch(0x10, 0x18, 0);
+    let (of_sources, impossible, flows) = told(&[(1, 7, &both), (0, 7, &one), (0, 7, &one)]);
+    assert_eq!((of_sources, impossible), ([(2, 2), (2, 1)], 0));
+    let executed = flows.iter().map(|own| (own[0].executed, own[1].executed));
+    let expected = [(2, 1), (2, 1), (2, 1), (0, 1), (0, 1), (0, 0), (0, 0)];
+    assert_eq!(executed.collect::<Vec<_>>(), expected);
+    let taken = flows.iter().map(|own| (own[0].taken, own[1].taken));
+    let expected = [(0, 0), (0, 0), (2, 1), (0, 0), (0, 1), (0, 0), (0, 0)];
+    assert_eq!(taken.collect::<Vec<_>>(), expected);
 }

@@ -169,7 +169,9 @@ fn code_without_a_module_is_not_asked_for_at_every_look() {
         inventory.look(page);
     }
     let looks = stage.0.borrow().looks - before;
-    assert!((5..40).contains(&looks), "{looks} looks");
+    // Each pause is twice as long as the one before, up to 64 looks: 1, 3, 7, ..., 127, and then
+    // every 65th.
+    assert!((18..=22).contains(&looks), "{looks} looks");
 }
 
 #[test]
@@ -276,6 +278,18 @@ fn a_process_that_nobody_could_look_at_is_told_of() {
     assert_eq!(names, ["short.exe"], "it had samples");
 }
 
+/// A process that starts is reported without a name; the next scan knows it.
+#[test]
+fn a_scan_names_what_was_reported_without_a_name() {
+    let (stage, mut inventory) = begun();
+    inventory.set_told(true);
+    inventory.happened(&[event(EventKind::ProcessStarted, 900, 70)], 0);
+    stage.run(900, "slow.exe", &[]);
+    let changes = inventory.look(1);
+    let named: Vec<_> = changes.processes.iter().map(|one| &*one.name).collect();
+    assert_eq!(named, ["slow.exe"]);
+}
+
 /// Identifiers are reused, and the end of a process may not have been reported.
 #[test]
 fn an_identifier_that_is_used_again_is_another_process() {
@@ -307,6 +321,14 @@ fn an_image_takes_the_place_of_what_was_there() {
         modules.collect::<Vec<_>>(),
         [("a.dll", Some(71), Some(75)), ("b.dll", Some(75), None)]
     );
+    // Another of the same size, exactly there.
+    let same_place = loaded(900, "c.dll", (1 << 16) + 0x800, 76);
+    let changes = inventory.happened(&[same_place], 0);
+    assert_eq!(names(&changes.modules), ["b.dll", "c.dll"]);
+    // Others stay where they are.
+    let beside = loaded(900, "d.dll", 1 << 20, 77);
+    let changes = inventory.happened(&[beside], 0);
+    assert_eq!(names(&changes.modules), ["d.dll"]);
 }
 
 #[test]
@@ -347,4 +369,133 @@ fn what_is_no_process_and_no_image_is_kept_as_it_was() {
         row(100, "asleep", None, 0),
     ];
     assert_eq!(changes.events, expected);
+}
+
+fn sampled(inventory: &mut Inventory) -> Vec<String> {
+    let modules = inventory.identified(|_| Build {
+        identity: None,
+        stamp: Some(Stamp::default()),
+    });
+    let mut names: Vec<String> = modules.into_iter().map(|module| module.name).collect();
+    names.sort_unstable();
+    names
+}
+
+/// The code that was branched from has symbols of its own, even if no sample is in it.
+#[test]
+fn modules_with_branches_are_identified_too() {
+    let branch = |from, flags| Branch {
+        from,
+        flags,
+        ..Branch::default()
+    };
+    let with = |branches, process| Sample {
+        branches,
+        ..sample(process, 0x1_0000)
+    };
+    let (own, library, kernel) = (0x1_0000, 0x2_1000, KERNEL + 0x1000);
+    for (samples, branches, expected) in [
+        (vec![with(1, 7)], vec![branch(library, 0)], &["b.dll"][..]),
+        (vec![with(1, 7)], vec![branch(kernel, 0)], &["ntoskrnl.exe"]),
+        // What a recorder may not see has no address.
+        (vec![with(1, 7)], vec![branch(library, Branch::HIDDEN)], &[]),
+        // The first sample has no branch: all are of the second.
+        (
+            vec![with(0, 4), with(2, 7)],
+            vec![branch(own, 0), branch(library, 0)],
+            &["a.exe", "b.dll"],
+        ),
+    ] {
+        let (_stage, mut inventory) = begun();
+        inventory.note_branches(&samples, &branches);
+        assert_eq!(sampled(&mut inventory), expected, "{branches:x?}");
+    }
+}
+
+/// Samples right before and right behind a module.
+#[test]
+fn a_page_beside_a_module_is_not_the_modules() {
+    let (_stage, mut inventory) = begun();
+    inventory.set_told(true);
+    inventory.happened(&[loaded(7, "late.dll", 0x90_1000, 70)], 0);
+    inventory.note(&[sample(7, 0x90_0FFF), sample(7, 0x2_8000)]);
+    assert_eq!(sampled(&mut inventory), [""; 0]);
+}
+
+/// Where the system reports what comes and goes, only what a sample asks for is scanned.
+#[test]
+fn reports_alone_ask_for_no_scan() {
+    let unknown = 0x90_0000;
+    let late = loaded(7, "late.dll", unknown, 70);
+    for (samples, events, scans) in [
+        (&[][..], &[][..], false),
+        (&[sample(7, unknown)], &[], true),
+        // A report tells what is there; but not what is elsewhere.
+        (&[sample(7, unknown)], &[late], false),
+        (&[sample(7, unknown), sample(7, 0xA0_0000)], &[late], true),
+    ] {
+        let (stage, mut inventory) = begun();
+        inventory.set_told(true);
+        stage.run(904, "new.exe", &[]);
+        inventory.note(samples);
+        inventory.happened(events, 0);
+        let changes = inventory.look_if_due(60 * LOOK_NS);
+        assert_eq!(changes != Changes::default(), scans, "{samples:?}");
+    }
+}
+
+/// A library that took the place of another of the same size since the last scan.
+#[test]
+fn a_scan_tells_what_took_the_place_of_another() {
+    let (stage, mut inventory) = begun();
+    stage.run(7, "a.exe", &["a.exe", "c.dll"]);
+    inventory.note(&[sample(7, 0x90_0000)]);
+    let changes = inventory.look(1);
+    let modules = changes.modules.iter();
+    let modules = modules.map(|one| (&*one.name, one.loaded, one.unloaded));
+    assert_eq!(
+        modules.collect::<Vec<_>>(),
+        [("b.dll", None, Some(1)), ("c.dll", Some(1), None)]
+    );
+}
+
+#[test]
+fn a_reported_image_is_the_kernels_or_its_processs() {
+    let (_stage, mut inventory) = begun();
+    let cut = SystemEvent {
+        flags: SystemEvent::CUT,
+        ..loaded(7, r"cut\long.dll", 1 << 24, 72)
+    };
+    let high = KERNEL + (1 << 24);
+    for (event, name, process, path) in [
+        (
+            loaded(0, r"\a.sys", high, 70),
+            "a.sys",
+            None,
+            Some(r"\a.sys"),
+        ),
+        // A driver that is loaded while a process runs.
+        (
+            loaded(7, r"\b.sys", high, 71),
+            "b.sys",
+            None,
+            Some(r"\b.sys"),
+        ),
+        (
+            loaded(7, r"\c.dll", 1 << 23, 71),
+            "c.dll",
+            Some(7),
+            Some(r"\c.dll"),
+        ),
+        // Of a path that was too long, only the name is left.
+        (cut, "long.dll", Some(7), None),
+        (loaded(7, "", 1 << 25, 73), "", Some(7), None),
+    ] {
+        let changes = inventory.happened(&[event], 0);
+        let module = changes.modules.last().expect("a module");
+        assert_eq!(
+            (&*module.name, module.process, module.path.as_deref()),
+            (name, process, path)
+        );
+    }
 }

@@ -35,6 +35,14 @@ fn statistics(generated: u64) -> Statistics {
     }
 }
 
+fn asleep() -> Happened {
+    Happened {
+        timestamp: 17,
+        kind: "asleep".to_owned(),
+        ..Happened::default()
+    }
+}
+
 /// The recording: each sample in a block of its own, a process and a module in between.
 fn recording(samples: u64) -> Vec<u8> {
     let folder = tempfile::tempdir().expect("a folder");
@@ -56,6 +64,8 @@ fn recording(samples: u64) -> Vec<u8> {
     writer
         .modules(&[module(None, "a.sys"), module(Some(4), "b.dll")])
         .expect("written");
+    writer.events(&[asleep()]).expect("written");
+    assert_eq!(writer.len(), samples);
     assert!(!path.exists(), "half a recording stands under its name");
     let partial = writer.partial().expect("a file").to_owned();
     assert!(partial.exists());
@@ -109,6 +119,7 @@ fn what_is_written_is_read() {
         recording.modules,
         [module(None, "a.sys"), module(Some(4), "b.dll")]
     );
+    assert_eq!(recording.events, [asleep()]);
     assert_eq!(recording.statistics, Some(statistics(4)));
     let ending = recording.ending.expect("an end");
     assert_eq!((ending.samples, ending.interrupted), (3, false));
@@ -199,7 +210,13 @@ fn a_flaw_says_how_much_is_missing() {
     let text = flaw(&bytes);
     assert!(text.contains("2 samples are whole, 1 are not"), "{text}");
     let end = starts[starts.len() - 1];
-    assert!(flaw(&whole[..end]).contains("the recorder ended before it had finished"));
+    let text = flaw(&whole[..end]);
+    assert!(
+        text.contains("the recorder ended before it had finished"),
+        "{text}"
+    );
+    // All that the statistics know of are there.
+    assert!(text.contains("their number is not known"), "{text}");
     let more = serde_json::to_vec(&statistics(11)).expect("JSON");
     let text = flaw(&with_block(&whole[..end], STATISTICS, &more));
     assert!(text.contains("at least 7 are missing"), "{text}");
@@ -215,7 +232,9 @@ fn a_hostile_length_allocates_nothing() {
             head.extend(crc32fast::hash(&head).to_le_bytes());
             let bytes = [&whole[..start], &head, &[0; 38]].concat();
             let recording = reread(&bytes).0.expect("its head is whole");
-            assert!(recording.flaw().is_some());
+            let flaw = recording.flaw().expect("a flaw");
+            let too_long = flaw.contains("longer than any");
+            assert_eq!(too_long, length > PAYLOAD_MAX, "{length}: {flaw}");
             assert_eq!(recording.samples, 0);
         }
     }
@@ -235,6 +254,11 @@ fn other_files_and_versions_are_told_apart() {
         assert!(named, "{text}");
         assert_eq!(error.code(), "bad-file");
     }
+    // A description must come first.
+    let json = serde_json::to_vec(&statistics(1)).expect("JSON");
+    let headless = with_block(&recording(0)[..12], STATISTICS, &json);
+    let error = reread(&headless).0.expect_err("no description");
+    assert_eq!(error.code(), "bad-file");
     let mut bytes = recording(1);
     bytes.push(0);
     assert!(reread(&bytes).0.expect("readable").flaw().is_some());
@@ -453,6 +477,68 @@ fn two_recorders_of_one_file_do_not_meet() {
     assert_eq!(std::fs::read_dir(&folder).expect("a folder").count(), 1);
 }
 
+/// A source of bytes whose first read fails.
+struct Failing<'a> {
+    bytes: &'a [u8],
+    with: Option<std::io::ErrorKind>,
+}
+
+impl std::io::Read for Failing<'_> {
+    fn read(&mut self, room: &mut [u8]) -> std::io::Result<usize> {
+        match self.with.take() {
+            Some(error) => Err(error.into()),
+            None => self.bytes.read(room),
+        }
+    }
+}
+
+/// A signal interrupts a read, which is then repeated; other errors are reported.
+#[test]
+fn an_interrupted_read_is_repeated() {
+    let whole = recording(3);
+    for (with, readable) in [
+        (std::io::ErrorKind::Interrupted, true),
+        (std::io::ErrorKind::Other, false),
+    ] {
+        let file = Failing {
+            bytes: &whole,
+            with: Some(with),
+        };
+        let reader = Reader::new(Path::new("a.rec"), file);
+        let recording = reader.and_then(|reader| reader.samples(|_| {}));
+        let samples = recording.ok().map(|recording| recording.samples);
+        assert_eq!(samples, readable.then_some(3), "{with}");
+    }
+}
+
+#[test]
+fn an_error_says_where_what_was_written_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for samples in [0, 2] {
+        let path = folder.path().join(format!("{samples}.rec"));
+        let mut writer = Writer::create(&path, &Metadata::default()).expect("created");
+        writer.samples(&vec![sample(1); samples]).expect("written");
+        // A folder cannot be replaced.
+        std::fs::create_dir_all(path.join("full")).expect("made");
+        let error = writer.finish(&Statistics::default(), false);
+        let text = error.expect_err("a folder is there").to_string();
+        let told = text.contains("samples and 0 marks are in");
+        assert_eq!(told, samples != 0, "{text}");
+    }
+}
+
+/// A link's target is relative to the folder of the link.
+#[cfg(unix)]
+#[test]
+fn what_a_link_points_to_is_replaced() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    std::os::unix::fs::symlink("pointed-to.txt", at("link")).expect("made");
+    write_whole(&at("link"), b"new").expect("written");
+    assert_eq!(std::fs::read(at("pointed-to.txt")).expect("read"), b"new");
+    assert!(at("link").is_symlink());
+}
+
 #[test]
 fn what_has_no_sample_leaves_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -617,6 +703,90 @@ proptest! {
     fn any_bytes_are_answered(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let (result, _) = reread(&[MAGIC.as_slice(), &VERSION.to_le_bytes(), &bytes].concat());
         prop_assert!(result.is_err());
+    }
+}
+
+#[test]
+fn events_of_turns_are_scaled_to_the_nearest() {
+    let turns = Turns {
+        enabled: 10,
+        running: 4,
+        ..Turns::default()
+    };
+    // 2.5, 5 and 7.5.
+    assert_eq!([1, 2, 3].map(|events| turns.scale(events)), [3, 5, 8]);
+    assert_eq!(Turns::default().scale(1), 0, "it was on no counter");
+}
+
+#[test]
+fn the_end_of_a_module_is_the_first_address_after_it() {
+    let module = module(None, "a.sys");
+    let inside = [0xFFF, 0x1000, 0x1FFF, 0x2000].map(|address| module.contains(address));
+    assert_eq!(inside, [false, true, true, false]);
+}
+
+#[test]
+fn sources_that_some_processors_cannot_count_are_told() {
+    let source = |name: &str, left_out: &str| Source {
+        name: name.to_owned(),
+        left_out: left_out.to_owned(),
+        ..Source::default()
+    };
+    let metadata = Metadata {
+        sources: vec![source("a", ""), source("b", "4-11"), source("c", "0")],
+        ..Metadata::default()
+    };
+    let left_out = metadata.left_out().into_iter().collect::<Vec<_>>();
+    assert_eq!(left_out, [("b", "4-11"), ("c", "0")]);
+}
+
+/// An identifier means something else where a module comes to be where another is or was.
+#[test]
+fn modules_that_share_addresses_part_the_time_of_their_process() {
+    let at = |start, end, loaded| Module {
+        start,
+        end,
+        loaded,
+        ..module(Some(4), "a.dll")
+    };
+    for (modules, parted) in [
+        (vec![at(0x1000, 0x2000, Some(100))], false),
+        // They only touch, in either order.
+        (
+            vec![at(0x1000, 0x2000, None), at(0x2000, 0x3000, Some(100))],
+            false,
+        ),
+        (
+            vec![at(0x1000, 0x2000, Some(100)), at(0x2000, 0x3000, None)],
+            false,
+        ),
+        // One byte is of both.
+        (
+            vec![at(0x1000, 0x2000, None), at(0x1FFF, 0x3000, Some(100))],
+            true,
+        ),
+        (
+            vec![at(0x1000, 0x2000, Some(100)), at(0x1FFF, 0x3000, None)],
+            true,
+        ),
+        // It is in the first, but not in its neighbour.
+        (
+            vec![
+                at(0x1000, 0x9000, None),
+                at(0x2000, 0x3000, None),
+                at(0x4000, 0x5000, Some(100)),
+            ],
+            true,
+        ),
+    ] {
+        let recording = Recording {
+            modules,
+            ..Recording::default()
+        };
+        let spaces = Spaces::of(&recording);
+        let [before, after] = [99, 100].map(|time| spaces.number(4, time));
+        assert_eq!(before != after, parted, "{:x?}", recording.modules);
+        assert_eq!(spaces == Spaces::default(), !parted);
     }
 }
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::export::{Gatherer, Lanes};
 use crate::recording::{
-    Live, Metadata, Module, Part as Piece, Process, Sink, Source, Statistics, Writer,
+    Ending, Live, Metadata, Module, Part as Piece, Process, Sink, Source, Statistics, Writer,
 };
 use shared_types::{Mode, Sample};
 use std::collections::BTreeSet;
@@ -35,7 +35,17 @@ fn record(path: &Path, host: &str, samples: &[Sample]) {
         name: name.to_owned(),
         ..Source::default()
     };
+    let cores = |name: &str, first, last| Cores {
+        name: name.to_owned(),
+        first,
+        last,
+    };
     let metadata = Metadata {
+        cores: vec![
+            cores("performance", 0, 3),
+            cores("efficiency", 4, 7),
+            cores("performance", 8, 9),
+        ],
         interface: "Emon".to_owned(),
         host: host.to_owned(),
         timestamp_frequency: 1000,
@@ -143,7 +153,6 @@ fn a_live_report_is_that_on_the_file() {
 
 #[test]
 fn sources_are_not_added_up() {
-    let report = read(&some(), &[Key::Module], Filter::default());
     let expected = [
         ("TotalCycles: a.exe", 2),
         ("TotalCycles: nt", 2),
@@ -152,9 +161,14 @@ fn sources_are_not_added_up() {
         ("TotalCycles: unknown", 1),
         ("CacheMisses:u: a.exe", 1),
     ];
-    assert_eq!(rows(&report), named(&expected));
-    assert_eq!(report.total.samples, 8);
-    assert_eq!(report.sources[0].addressed, 6);
+    // Functions have no names here, so that modules are all that tells them apart.
+    for (key, opened) in [(Key::Module, 0), (Key::Symbol, 3)] {
+        let report = read(&some(), &[key], Filter::default());
+        assert_eq!(rows(&report), named(&expected));
+        assert_eq!(report.total.samples, 8);
+        assert_eq!(report.sources[0].addressed, 6);
+        assert_eq!(report.symbols.len(), opened, "{key:?}");
+    }
     let mixed = read(&some(), &[Key::Source, Key::Processor], Filter::default());
     let expected = [("all: TotalCycles, 0", 7), ("all: CacheMisses:u, 0", 1)];
     assert_eq!(rows(&mixed), named(&expected));
@@ -182,6 +196,157 @@ fn keys_part_rows_in_their_order() {
     assert_eq!(rows(&report).len(), 7);
     let report = read(&some(), &[Key::Thread], Filter::default());
     assert_eq!(rows(&report)[0], named(&[("TotalCycles: 8", 5)])[0]);
+}
+
+#[test]
+fn an_address_is_relative_to_the_start_of_its_module() {
+    let report = read(&some(), &[Key::Address], Filter::default());
+    let rows = report.tables[0].parts[0].rows.iter();
+    let places = rows.map(|row| match &row.values[..] {
+        [
+            Value::Address {
+                address,
+                module,
+                symbol: None,
+                offset,
+            },
+        ] => (&**module, *address, *offset),
+        other => panic!("{other:?}"),
+    });
+    let places: BTreeSet<(&str, u64, u64)> = places.collect();
+    let expected = [
+        ("a.exe", 0x1000, 0),
+        ("a.exe", 0x1FFF, 0xFFF),
+        ("b.exe", 0x1000, 0),
+        ("nt", 0xFFFF_0010, 0x10),
+        // What is in no module is relative to nothing.
+        ("no address", 0, 0),
+        ("unknown", 0x2000, 0x2000),
+    ];
+    assert_eq!(places, BTreeSet::from(expected));
+}
+
+#[test]
+fn a_table_does_not_part_the_rows_of_another() {
+    let (_folder, path) = recorded(&some()[..2]);
+    let query = Query {
+        tables: vec![vec![Key::Machine, Key::Module], vec![Key::Address]],
+        ..Query::default()
+    };
+    let report = Report::read(&path, &query, &SymbolPath::default()).expect("read");
+    // Both addresses are in one module.
+    assert_eq!(rows(&report), named(&[("TotalCycles: a, a.exe", 2)]));
+}
+
+#[test]
+fn processors_and_types_of_cores_are_told_apart() {
+    let on = |processor| Sample {
+        processor,
+        ..sample(0, 7, 0x1000, Mode::User)
+    };
+    let samples = [0, 9, 4, 9, 12].map(on);
+    let by_processor = [("9", 2), ("0", 1), ("4", 1), ("12", 1)];
+    // The recording gives no type for the last one.
+    let by_core = [("performance", 3), ("one type", 1), ("efficiency", 1)];
+    for (key, expected) in [(Key::Processor, &by_processor[..]), (Key::Core, &by_core)] {
+        let report = read(&samples, &[key], Filter::default());
+        let expected = expected.iter().map(|&(name, samples)| {
+            let events = samples * PERIOD;
+            (format!("TotalCycles: {name}"), samples, events)
+        });
+        assert_eq!(rows(&report), expected.collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn rows_come_in_the_order_that_is_asked_for() {
+    let rare = Sample {
+        period: 5 * PERIOD,
+        ..sample(0, 8, 0x1000, Mode::User)
+    };
+    let (_folder, path) = recorded(&[rare, some()[0], some()[1], some()[5]]);
+    for (sort, expected) in [
+        (Sort::Samples, ["a.exe", "b.exe", "unknown"]),
+        (Sort::Events, ["b.exe", "a.exe", "unknown"]),
+        (Sort::Name, ["a.exe", "b.exe", "unknown"]),
+    ] {
+        let query = Query {
+            tables: vec![vec![Key::Module]],
+            sort,
+            ..Query::default()
+        };
+        let report = Report::read(&path, &query, &SymbolPath::default()).expect("read");
+        let rows = report.tables[0].parts[0].rows.iter();
+        let names = rows.map(|row| row.values[0].to_string());
+        assert_eq!(names.collect::<Vec<_>>(), expected, "{sort:?}");
+    }
+}
+
+#[test]
+fn samples_by_address_are_those_that_a_filter_lets_through() {
+    let (_folder, path) = recorded(&some());
+    let filter = Filter {
+        processes: vec![Pattern::new("8")],
+        ..Filter::default()
+    };
+    let hits = Hits::read(&path, filter, &SymbolPath::default()).expect("read");
+    let places = hits
+        .all
+        .iter()
+        .map(|(place, _, sum)| (place.ip, sum.samples));
+    let places: BTreeSet<(u64, u64)> = places.collect();
+    assert_eq!(places, BTreeSet::from([(0x1000, 1), (0xFFFF_0010, 1)]));
+    assert_eq!(hits.sources[0].sum.samples, 2);
+}
+
+#[test]
+fn patterns_and_times_that_are_hard_to_match() {
+    for (pattern, name, matches) in [
+        // Each part is looked for behind the one before.
+        ("*ab*ab*", "ab", false),
+        ("*ab*ab*", "xxab", false),
+        ("*ab*ab*", "xabxab", true),
+    ] {
+        assert_eq!(Pattern::new(pattern).matches(name), matches, "{pattern}");
+    }
+    for text in ["+1-2", "1.+5-2", "1-+2", "1.-x"] {
+        assert!(filter::time(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn without_statistics_a_recording_is_as_long_as_its_samples_show() {
+    let at = |timestamp| Sample {
+        timestamp,
+        ..Sample::default()
+    };
+    let seen = |times: &[u64], frequency| {
+        let mut tallies = Tallies::new(&[]);
+        // In several blocks, and not in order.
+        for &time in times {
+            tallies.add(&[at(time)].iter());
+        }
+        tallies.seen_ns(frequency)
+    };
+    assert_eq!(seen(&[2000, 500, 2500], 1000), 2_000_000_000);
+    assert_eq!(seen(&[7], 1000), 0);
+    assert_eq!(seen(&[], 1000), 0);
+    assert_eq!(seen(&[1, 2], 0), 0, "the rate of the clock is not known");
+}
+
+#[test]
+fn a_share_of_nothing_may_be_any() {
+    for (part, whole, groups) in [(0, 0, 5), (1, 2, 0), (0, 0, 0)] {
+        let share = share::Share::of_groups(part, whole, groups);
+        assert_eq!((share.low, share.high), (0.0, 1.0), "{part}/{whole}");
+    }
+}
+
+#[test]
+fn what_an_address_means_has_a_stable_name() {
+    use skid::Skid::{AtOrAfter, NoAddress, Unknown};
+    let names = [AtOrAfter, NoAddress, Unknown].map(skid::Skid::name);
+    assert_eq!(names, ["at-or-after", "no-address", "unknown"]);
 }
 
 #[test]
@@ -327,6 +492,12 @@ fn several_recordings_are_one_report() {
     assert_eq!(report.recording.flaw(), None);
     let sums: Vec<u64> = report.sources.iter().map(|one| one.sum.samples).collect();
     assert_eq!(sums, [5, 1]);
+    assert_eq!(report.sources[0].addressed, 5);
+    let report = summed(&[Key::Symbol], None);
+    let symbols = report.symbols.iter();
+    let mut symbols: Vec<&str> = symbols.map(|opened| &*opened.module.name).collect();
+    symbols.sort_unstable();
+    assert_eq!(symbols, ["a.exe", "b.exe"], "each once");
 
     let report = summed(&[Key::Module], Some(1));
     assert_eq!(
@@ -373,6 +544,81 @@ fn estimates_of_several_machines_keep_the_widest_bound() {
     assert_eq!(both(exact, wide), Some((20, 7, Some(9))));
     assert_eq!(both(exact, None), exact);
     assert_eq!(both(exact, Some((1, 1, None))), Some((11, 6, None)));
+}
+
+#[test]
+fn the_bound_of_a_source_is_that_of_its_turns() {
+    let turns = Turns {
+        source: 0,
+        enabled: 400,
+        running: 100,
+        error_ppm: Some(10_000),
+        processors: 8,
+    };
+    let source = |samples, events, turns| OfSource {
+        name: "a".into(),
+        period: Some(1000),
+        sum: Sum { samples, events },
+        addressed: 0,
+        turns,
+    };
+    // 1 % of the events, and a period of each processor, which is 4,000 in the whole time.
+    let turned = source(4, 16_000, Some(turns.clone()));
+    assert_eq!(turned.error(), Some(160 + 32_000));
+    assert_eq!(source(0, 0, Some(turns)).error(), Some(32_000));
+    assert_eq!(source(4, 16_000, None).error(), None);
+}
+
+#[test]
+fn of_several_recordings_only_what_all_have_in_common_is_told() {
+    let source = |period| OfSource {
+        name: "a".into(),
+        period: Some(period),
+        sum: Sum::default(),
+        addressed: 0,
+        turns: None,
+    };
+    for (other, period) in [(7, Some(7)), (8, None)] {
+        let sources = sources([source(7), source(other)].iter());
+        assert_eq!(sources[0].period, period);
+    }
+    let text = str::to_owned;
+    let recording = |name: &str, modelled, interrupted, unknown| Recording {
+        metadata: Metadata {
+            interface: text(name),
+            command: vec![text(name)],
+            halprof: text(name),
+            machine: text(name),
+            modelled,
+            ..Metadata::default()
+        },
+        ending: Some(Ending {
+            interrupted,
+            ..Ending::default()
+        }),
+        skipped: BTreeMap::from([(text("NEXT"), unknown)]),
+        ..Recording::default()
+    };
+    let one = || recording("one", false, false, 2);
+    let sum = |other| Recording::combined(vec![one(), other]).expect("a sum");
+    let alike = sum(one());
+    let expected = Metadata {
+        machine: text("2 recordings: one"),
+        ..one().metadata
+    };
+    assert_eq!(alike.metadata, expected);
+    assert!(alike.ending.is_some_and(|ending| !ending.interrupted));
+    assert_eq!(alike.skipped["NEXT"], 4);
+    let different = sum(recording("other", true, true, 3));
+    let expected = Metadata {
+        machine: text("2 recordings: different machines"),
+        halprof: text("of several versions"),
+        modelled: true,
+        ..Metadata::default()
+    };
+    assert_eq!(different.metadata, expected);
+    assert!(different.ending.is_some_and(|ending| ending.interrupted));
+    assert_eq!(different.skipped["NEXT"], 5);
 }
 
 /// Two programs with one identifier, one after the other, and one with two modules at one address:

@@ -31,6 +31,11 @@ pub(crate) fn other_pe() -> Option<Built> {
     pe_with(&["-DOTHER"])
 }
 
+/// The same of 32 bits.
+pub(crate) fn pe_of_32_bits() -> Option<Built> {
+    pe_with(&["-m32"])
+}
+
 fn pe_with(more: &[&str]) -> Option<Built> {
     let folder = tempfile::tempdir().expect("a folder");
     let object = folder.path().join("work.obj");

@@ -92,6 +92,11 @@ fn a_model_runs_real_functions_and_the_report_names_them() {
             samples += row["samples"].as_u64().expect("a number");
         }
         assert_eq!(samples, 200);
+        // A filter by function counts, even where the rows tell no functions apart.
+        for (function, samples) in [("spin", 200), ("wait", 0)] {
+            let report = recorded.report(&["--by", "process", "--symbol", function]);
+            assert_eq!(report["counted"], samples, "{report}");
+        }
     }
 }
 

@@ -2,10 +2,12 @@
 
 use crate::cli::binaries::{self, Built, SOURCE};
 use crate::cli::support::{json, refused};
-use halprof_profile::recording::{Identity, Live, Metadata, Module, Part, Recording, Sink};
+use halprof_profile::recording::{Identity, Live, Metadata, Module, Part, Recording, Sink, Stamp};
 use halprof_profile::report::key::{Key, Value};
 use halprof_profile::report::{Query, Report};
-use halprof_profile::symbols::{Frame, Kind, Opened, SymbolPath, Symbols, build_of, identity_of};
+use halprof_profile::symbols::{
+    Executable, Frame, Kind, Opened, SymbolPath, Symbols, build_of, identity_of,
+};
 use object::read::{ExportTarget, NameOrOrdinal};
 use object::{Object, ObjectSection};
 use shared_types::{Mode, Sample};
@@ -255,6 +257,15 @@ fn a_module_and_its_pdb_are_fetched_where_that_is_asked_for() {
     // The store now has both.
     let (line, again) = found(&path);
     assert_eq!((line, again.kind), (Some(21), Kind::Pdb), "{again:?}");
+    // A server that was asked in vain is not told as one that may be asked.
+    let path = SymbolPath::parse("srv*http://here").downloading(|_, _| Ok(false));
+    let (_, missing) = found(&path);
+    let told = missing.notes.join(" ");
+    assert!(told.contains("was not found"), "{told}");
+    assert!(
+        !told.contains("was not asked") && !missing.unasked,
+        "{told}"
+    );
 }
 
 #[test]
@@ -288,6 +299,252 @@ fn a_pdb_of_another_build_is_not_used() {
         opened.notes.join(" ").contains("another build"),
         "{opened:?}"
     );
+}
+
+/// A PDB has two ages: the image names the second one, and tools that add to the PDB raise only the
+/// first.
+#[test]
+fn a_pdb_may_be_older_than_it_says() {
+    let Some(built) = binaries::pe() else { return };
+    let module = module(&built.file);
+    let Some(Identity::Pdb { file, guid, age: 1 }) = &module.identity else {
+        panic!("a new PDB");
+    };
+    let bytes = std::fs::read(&built.file).expect("the file");
+    let own = object::File::parse(&*bytes).expect("an executable");
+    let own = own.pdb_info().expect("readable").expect("its PDB").guid();
+    let pdb = built.folder.path().join("work.pdb");
+    let mut bytes = std::fs::read(&pdb).expect("the PDB");
+    let mut places = bytes.windows(16).enumerate();
+    let (at, _) = places.find(|(_, bytes)| *bytes == own).expect("its GUID");
+    // The first age stands before the GUID.
+    bytes[at - 4] = 3;
+    std::fs::write(&pdb, bytes).expect("written");
+    let folder = built.folder.path().to_str().expect("UTF-8");
+    for (age, is_used) in [(1, true), (2, false), (3, true)] {
+        let identity = Identity::Pdb {
+            file: file.clone(),
+            guid: guid.clone(),
+            age,
+        };
+        let module = Module {
+            identity: Some(identity),
+            ..module.clone()
+        };
+        let (_, opened) = opened(vec![module], folder, wait_in(&built));
+        assert_eq!(opened.kind == Kind::Pdb, is_used, "{age}: {opened:?}");
+    }
+}
+
+#[test]
+fn a_file_is_known_by_its_stamp_where_nothing_else_is_known() {
+    let Some(built) = binaries::pe() else { return };
+    let recorded = build_of(&built.file).expect("an executable");
+    let stamp = recorded.stamp.expect("a PE head");
+    let other = Stamp {
+        size: stamp.size + 1,
+        ..stamp
+    };
+    for (identity, stamp, is_used) in [
+        (None, stamp, true),
+        (None, other, false),
+        (recorded.identity, other, true),
+    ] {
+        let module = Module {
+            identity,
+            stamp: Some(stamp),
+            ..module(&built.file)
+        };
+        let (_, opened) = opened(vec![module], "", wait_in(&built));
+        assert_eq!(opened.image.is_some(), is_used, "{opened:?}");
+        let told = opened.notes.join(" ").contains("linked at another time");
+        assert_eq!(told, !is_used, "{opened:?}");
+    }
+}
+
+/// Windows runs programs of both widths, and symbol stores have both.
+#[test]
+fn a_pe_file_has_a_stamp_whatever_its_width() {
+    for built in [binaries::pe(), binaries::pe_of_32_bits()] {
+        let Some(built) = built else { return };
+        let bytes = std::fs::read(&built.file).expect("the file");
+        // By the format: where the head lies, and its fields.
+        let number = |at: usize| {
+            let bytes = bytes[at..at + 4].try_into().expect("four bytes");
+            u32::from_le_bytes(bytes)
+        };
+        let head = number(0x3C) as usize;
+        let stamp = Stamp {
+            time: number(head + 8),
+            size: number(head + 24 + 56),
+        };
+        let recorded = build_of(&built.file).expect("an executable");
+        assert_eq!(recorded.stamp, Some(stamp));
+        let file = Executable::open(&built.file, &SymbolPath::default()).expect("opened");
+        let functions = file.functions();
+        let spin = functions.iter().find(|one| one.name.contains("spin"));
+        let spin = spin.expect("a function").clone();
+        assert!(file.instructions(&[spin]).expect("its code").len() > 5);
+    }
+}
+
+/// An empty folder in a symbol path is the debuggers' own store.
+#[test]
+fn the_default_store_is_that_of_the_debuggers() {
+    let (_folder, file) = crate::cli::branches::recorded(&crate::cli::branches::app(), &[]);
+    for (variable, store) in [
+        ("DBGHELP_HOMEDIR", &["sym"][..]),
+        ("ProgramData", &["Dbg", "sym"]),
+    ] {
+        let ran = assert_cmd::Command::new(env!("CARGO_BIN_EXE_halprof"))
+            .args([
+                "annotate",
+                &file,
+                "--symbols",
+                "srv**https://example.invalid",
+            ])
+            .env_remove("DBGHELP_HOMEDIR")
+            .env(variable, "/nonexistent")
+            .output()
+            .expect("the tool runs");
+        let told = String::from_utf8(ran.stderr).expect("UTF-8");
+        let store: PathBuf = ["/nonexistent"].iter().chain(store).collect();
+        let tried = store.join("app.exe").display().to_string();
+        assert!(told.contains(&tried), "{told}");
+    }
+}
+
+#[test]
+fn a_file_without_an_identity_is_not_the_one_that_is_wanted() {
+    let Some(built) = binaries::elf() else { return };
+    let whole = module(&built.file);
+    let remove = ["--remove-section=.note.gnu.build-id"];
+    let done = binaries::run("objcopy", &remove, &[&built.file]);
+    assert_eq!(done, Some(true));
+    let (_, told) = opened(vec![whole.clone()], "", LOADED);
+    assert_eq!((told.kind, told.image), (Kind::None, None));
+    let any = Module {
+        identity: None,
+        ..whole
+    };
+    assert_eq!(opened(vec![any], "", LOADED).1.kind, Kind::Dwarf);
+}
+
+/// DWARF names a function that the symbol table does not.
+#[test]
+fn a_function_that_only_dwarf_names() {
+    let Some(built) = binaries::elf() else { return };
+    let ip = wait_in(&built);
+    let done = binaries::run("objcopy", &["--strip-symbol=wait"], &[&built.file]);
+    assert_eq!(done, Some(true));
+    let (frame, told) = opened(vec![module(&built.file)], "", ip);
+    assert_eq!(told.kind, Kind::Dwarf);
+    assert_eq!(frame.symbol.as_deref(), Some("wait"), "{frame:?}");
+}
+
+#[test]
+fn a_file_has_symbols_before_it_runs() {
+    for built in [binaries::pe(), binaries::elf()].into_iter().flatten() {
+        let at = wait_in(&built) - LOADED;
+        let bytes = std::fs::read(&built.file).expect("the file");
+        let object = object::File::parse(&*bytes).expect("an executable");
+        let file = Executable::open(&built.file, &SymbolPath::default()).expect("opened");
+        // An ELF file of today has no address of its own, and gets one that is not 0.
+        let base = object.relative_address_base();
+        let start = file.module().start;
+        assert!(start != 0 && (base == 0 || start == base), "{start:#x}");
+        let (source, line) = file.line(at).expect("a line");
+        assert!(source.ends_with("work.c"), "{source}");
+        assert!(matches!(line, 21 | 22), "{line}");
+        assert_eq!(file.notes(), [""; 0]);
+        // Only code is in functions.
+        let text = object.section_by_name(".text").expect("code");
+        let inside = text.address() - base..text.address() - base + text.size();
+        let functions = file.functions();
+        let is_there = |name| functions.iter().any(|function| function.name == name);
+        assert!(!is_there("_edata") && !is_there("__bss_start"));
+        let wait = functions.iter().find(|function| function.start == at);
+        let wait = wait.expect("a function");
+        assert_eq!(wait.name.split('(').next(), Some("wait"));
+        assert!(inside.contains(&wait.start), "{wait:?}");
+    }
+    let Some(built) = binaries::elf() else { return };
+    let done = binaries::run("objcopy", &["--strip-debug"], &[&built.file]);
+    assert_eq!(done, Some(true));
+    let file = Executable::open(&built.file, &SymbolPath::default()).expect("opened");
+    let told = file.notes().join(" ");
+    assert!(told.contains("it has no lines"), "{told}");
+}
+
+/// Builds a file from assembly.
+fn assembled(options: &[&str], source: &str) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [text, file] = ["a.s", "a"].map(|name| folder.path().join(name));
+    std::fs::write(&text, source).expect("written");
+    let output = ["-nostdlib", "-static", "-o", file.to_str().expect("UTF-8")];
+    let done = binaries::run("cc", &[&output, options].concat(), &[&text]);
+    assert_eq!(done, Some(true));
+    (folder, file)
+}
+
+fn function(name: &str, code: &str) -> String {
+    format!(".globl {name}\n.type {name}, @function\n{name}: {code}\n.size {name}, . - {name}\n")
+}
+
+/// A table that claims more code than any function has is not believed, and not read.
+#[cfg(target_os = "linux")]
+#[test]
+fn more_code_than_any_is_not_read() {
+    let source = function("_start", ".skip 0x1000001, 0x90");
+    let (_folder, file) = assembled(&[], &source);
+    let path = SymbolPath::default().loaded_here();
+    let all = Executable::open(&file, &path).expect("opened");
+    let error = all.instructions(&[]).expect_err("too much");
+    assert!(error.contains("16777216 bytes of code"), "{error}");
+    let start = LOADED + all.functions()[0].start;
+    let long = Module {
+        end: u64::MAX,
+        ..module(&file)
+    };
+    let mut symbols = Symbols::open(&recording(vec![long]), &path);
+    let error = symbols.code(7, start, Mode::User).expect_err("too long");
+    assert_eq!(error, "its function is longer than any");
+}
+
+/// Code of 32 bits, and names so long that no demangler may recurse over them.
+#[cfg(target_os = "linux")]
+#[test]
+fn names_up_to_a_length_are_made_readable() {
+    let mangled = |parts: usize| format!("_ZN{}E", "1a".repeat(parts));
+    // 1,024 and 1,026 bytes.
+    let (short, long) = (mangled(510), mangled(511));
+    let source = function(&short, "nop") + &function(&long, "ret") + &function("_start", "hlt");
+    // Far behind the start of the file's memory.
+    let far = ["-m32", "-Wl,--section-start=.text=0xc000000"];
+    let (_folder, file) = assembled(&far, &source);
+    let all = Executable::open(&file, &SymbolPath::default()).expect("opened");
+    let names: Vec<String> = all.functions().into_iter().map(|one| one.name).collect();
+    assert_eq!(
+        names,
+        [vec!["a"; 510].join("::"), long, "_start".to_owned()]
+    );
+    let start = all.module().start;
+    let code = all.functions()[0].start;
+    let instructions = all.instructions(&all.functions()).expect("code");
+    assert_eq!(instructions, [0, 1, 2].map(|at| start + code + at));
+}
+
+#[test]
+fn kinds_of_symbols_have_stable_names() {
+    for (kind, name, names) in [
+        (Kind::Pdb, "pdb", true),
+        (Kind::Dwarf, "dwarf", true),
+        (Kind::Table, "table", true),
+        (Kind::Exports, "exports", true),
+        (Kind::None, "none", false),
+    ] {
+        assert_eq!((kind.name(), kind.names()), (name, names));
+    }
 }
 
 #[test]
