@@ -165,6 +165,10 @@ impl Asking {
     }
 }
 
+/// NetBurst alone exceeds the budget of a processor: START sets up a rotation of up to 18 counters,
+/// each with up to three registers before its select.
+const NETBURST_MOST: u64 = 4_000;
+
 /// Prints the most that a request of each code takes, and on which model.
 #[test]
 fn what_requests_take() {
@@ -193,7 +197,11 @@ fn what_requests_take() {
             let known = RequestCode::ALL.iter().find(|(known, _)| known.0 == *code);
             let name = known.map_or("unknown", |(_, name)| name);
             println!("{:12} {name:10} {most:?}", model.name);
-            if most.thread > most.thread_limit || most.processor > PROCESSOR_MOST {
+            let processor_most = match model.name {
+                "pentium4" => NETBURST_MOST,
+                _ => PROCESSOR_MOST,
+            };
+            if most.thread > most.thread_limit || most.processor > processor_most {
                 over.push(format!("{}: {name} {most:?}", model.name));
             }
         }
