@@ -1,6 +1,6 @@
 //! Branch records: whether a processor has them, how many, and what a session asks of them.
 //!
-//! `Branches::discover` makes every check before any of their registers is touched; [`recorder`]
+//! `Branches::discover` makes every check before any of their registers is touched; `recorder`
 //! makes all other accesses.
 
 pub(crate) mod recorder;
