@@ -1,12 +1,13 @@
 //! Assigns sources to counters and rotations on one kind of processor.
 //!
 //! Sources that fit together run together. The others are spread over rotations, first fit in the
-//! order requested; the sources of a group run in one rotation or not at all. A source with a fixed
-//! counter to itself takes no room from others and runs in every rotation. Within a rotation the
-//! assignment is exact: a source that finds no free counter may move others to different counters
-//! that can count them. If sources share registers besides their counters (NetBurst's ESCRs), this
-//! is a search of at most `STEPS_OF_ONE` steps, and at most `SEARCH_STEPS` in one configuration; a
-//! source that the search has not placed by then is treated as not fitting.
+//! order requested; on a second kind of processor, NetBurst's sources first try the rotation that
+//! they had on the one before. The sources of a group run in one rotation or not at all. A source
+//! with a fixed counter to itself takes no room from others and runs in every rotation. Within a
+//! rotation the assignment is exact: a source that finds no free counter may move others to
+//! different counters that can count them. If sources share registers besides their counters
+//! (NetBurst's ESCRs), this is a search of at most `STEPS_OF_ONE` steps, and at most `SEARCH_STEPS`
+//! in one configuration; a source that the search has not placed by then is treated as not fitting.
 
 use crate::counter::Counter;
 use crate::counter::MAX_COUNTERS;
@@ -22,7 +23,7 @@ const SEARCH_STEPS: u32 = 100;
 /// run several.
 const STEPS_OF_ONE: u32 = 40;
 
-/// How many sets of candidates [`Assignment::last`] remembers; a power of two.
+/// How many units [`Assignment::last`] remembers; a power of two.
 const LAST: usize = 8;
 
 /// The rotation number of a source that runs in every rotation.
@@ -62,16 +63,14 @@ pub struct Assignment {
     /// The registers that each source shares with others on each side, as [`registers`] computes
     /// them; 0 for most sources.
     registers: [[u64; 2]; MAX_SOURCES],
-    /// 1 where a source takes a counter.
-    takes: [u8; MAX_SOURCES],
+    /// What is special about each source: [`TAKES`] and the constants after it.
+    marks: [u8; MAX_SOURCES],
     assigned: [Assigned; MAX_SOURCES],
     /// The first source of each rotation, as its index plus 1.
     first: [u16; MAX_SOURCES],
     turns: [Turn; MAX_SOURCES],
     /// The next source of the same group, as its index plus 1; 0 for the last.
     group_next: [u16; MAX_SOURCES],
-    /// 1 where an earlier source is in the same group.
-    follows: [u8; MAX_SOURCES],
     rotations: u16,
     /// The first source of those that run in every rotation, as its index plus 1.
     every: u16,
@@ -80,6 +79,17 @@ pub struct Assignment {
     /// rotation has room for another unit like it.
     last: [(Unit, u16); LAST],
 }
+
+/// A mark of a source: it takes a counter.
+const TAKES: u8 = 1;
+/// A later source is in the same group.
+const LEADS: u8 = 1 << 1;
+/// An earlier source is in the same group.
+const FOLLOWS: u8 = 1 << 2;
+/// It needs a rotation to itself.
+const ALONE: u8 = 1 << 3;
+/// It writes registers that it may share with others.
+const SHARES: u8 = 1 << 4;
 
 /// A source, or the sources of a group, which run in one rotation or not at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
@@ -102,12 +112,16 @@ struct Turn {
 }
 
 impl Turn {
-    /// Whether `sources` more, which `candidates` can count, may find counters, possibly after
-    /// others have moved. If not, they need not be tried.
-    fn may_take(&self, sources: u32, candidates: u64) -> bool {
-        let free = (self.reach | candidates) & !self.used;
-        (1..sources).fold(free, |left, _| left & left.wrapping_sub(1)) != 0
+    /// Whether a unit may find counters, possibly after others have moved. If not, it need not be
+    /// tried.
+    fn may_take(&self, unit: &Unit) -> bool {
+        are_there(unit.sources, (self.reach | unit.reach) & !self.used)
     }
+}
+
+/// Whether a set has at least `count` counters.
+fn are_there(count: u32, counters: u64) -> bool {
+    (1..count).fold(counters, |left, _| left & left.wrapping_sub(1)) != 0
 }
 
 impl Assignment {
@@ -117,13 +131,13 @@ impl Assignment {
         self.assigned.zero();
     }
 
-    /// Clears it for another kind of processor, but for the rotations that sources had.
+    /// Clears all but the rotations that sources had, for another kind of processor.
     pub(crate) fn next_kind(&mut self) {
-        self.takes = [0; MAX_SOURCES];
+        self.marks = [0; MAX_SOURCES];
+        self.registers.zero();
         self.first = [0; MAX_SOURCES];
         self.turns.zero();
         self.group_next = [0; MAX_SOURCES];
-        self.follows = [0; MAX_SOURCES];
         self.rotations = 0;
         self.every = 0;
         self.steps = SEARCH_STEPS;
@@ -137,35 +151,52 @@ impl Assignment {
 
     /// Marks a source as needing a counter. Sources may be left out, and may come in any order.
     pub fn take(&mut self, index: usize) {
-        if let (Some(wanted), Some(shared), Some(takes)) = (
-            self.wanted.get(index),
-            self.registers.get_mut(index),
-            self.takes.get_mut(index),
-        ) {
-            let [even, odd] = &wanted.encodings;
+        let (Some(wanted), Some(marks)) = (self.wanted.get(index), self.marks.get_mut(index))
+        else {
+            return;
+        };
+        *marks |= if wanted.alone { TAKES | ALONE } else { TAKES };
+        let [even, odd] = &wanted.encodings;
+        if (even.shares() || odd.shares())
+            && let Some(shared) = self.registers.get_mut(index)
+        {
+            *marks |= SHARES;
             *shared = [registers(even), registers(odd)];
-            *takes = 1;
         }
     }
 
     /// Puts `index` into the group of `earlier`.
     pub fn same_group(&mut self, earlier: usize, index: usize) {
-        if let (Some(next), Some(follows)) = (
-            self.group_next.get_mut(earlier),
-            self.follows.get_mut(index),
-        ) {
+        if let Some(next) = self.group_next.get_mut(earlier) {
             *next = index as u16 + 1;
-            *follows = 1;
+        }
+        for (index, mark) in [(earlier, LEADS), (index, FOLLOWS)] {
+            if let Some(marks) = self.marks.get_mut(index) {
+                *marks |= mark;
+            }
         }
     }
 
     /// Assigns every source that takes a counter. The error is the index of a source that fits
     /// nowhere, or whose group cannot run together.
+    #[inline(never)]
     pub fn solve(&mut self, count: usize) -> Result<(), usize> {
         for index in 0..count.min(MAX_SOURCES) {
-            let takes = self.takes.get(index).copied() == Some(1);
-            let follows = self.follows.get(index).copied() == Some(1);
-            if takes && !follows && !self.put_unit(index) {
+            let marks = self.marks(index);
+            if marks & (TAKES | FOLLOWS) != TAKES {
+                continue;
+            }
+            let (unit, plain) = if marks == TAKES {
+                self.single(index)
+            } else {
+                self.unit(index)
+            };
+            let placed = if plain {
+                self.put_plain(index, unit)
+            } else {
+                self.put_special(index, &unit)
+            };
+            if !placed {
                 return Err(index);
             }
         }
@@ -207,8 +238,10 @@ impl Assignment {
         while let Some(index) = usize::from(next).checked_sub(1)
             && let Some(assigned) = self.assigned.get_mut(index)
         {
-            let grouped =
-                self.group_next.get(index) != Some(&0) || self.follows.get(index) == Some(&1);
+            let grouped = self
+                .marks
+                .get(index)
+                .is_none_or(|marks| marks & (LEADS | FOLLOWS) != 0);
             let every = !grouped && own & assigned.counter.global_bit() != 0;
             let head = if every {
                 assigned.rotation = EVERY_ROTATION;
@@ -243,7 +276,7 @@ impl Assignment {
     /// Where a source was put, if it takes a counter.
     #[must_use]
     pub fn assigned(&self, index: usize) -> Option<(&Wanted, Assigned)> {
-        let takes = *self.takes.get(index)? == 1;
+        let takes = self.marks(index) & TAKES != 0;
         takes.then_some((self.wanted.get(index)?, *self.assigned.get(index)?))
     }
 
@@ -257,38 +290,83 @@ impl Assignment {
         &self.first
     }
 
-    /// Puts a source and the rest of its group into the first rotation that has room.
-    fn put_unit(&mut self, index: usize) -> bool {
-        let (unit, plain) = self.unit(index);
-        if self.has_upstream(index) && self.put_where_it_was(index) {
+    /// Puts a plain unit into the first rotation that has room.
+    fn put_plain(&mut self, index: usize, unit: Unit) -> bool {
+        let mut rotation = self.first_to_try(&unit);
+        while let Some(turn) = self.turns.get_mut(usize::from(rotation))
+            && rotation <= self.rotations
+        {
+            let free = unit.reach & !turn.used;
+            match preferred(free) {
+                Some(counter) if unit.sources == 1 => {
+                    turn.used |= counter.global_bit();
+                    turn.reach |= unit.reach;
+                    self.seat(rotation, index, counter, 0);
+                }
+                _ if are_there(unit.sources, free) => self.put_on(free, index, rotation),
+                _ if turn.may_take(&unit) && self.put_group(index, rotation) => {}
+                _ => {
+                    rotation += 1;
+                    continue;
+                }
+            }
+            self.rotations = self.rotations.max(rotation + 1);
+            if let Some(last) = self.last.get_mut(place(&unit)) {
+                *last = (unit, rotation);
+            }
             return true;
         }
-        let last = place(&unit);
-        let mut rotation = match self.last.get(last) {
-            _ if self.is_alone(index) => self.rotations,
-            Some(&(same, rotation)) if same == unit => rotation,
+        false
+    }
+
+    /// Puts a plain unit on free counters.
+    fn put_on(&mut self, mut free: u64, first: usize, rotation: u16) {
+        let [reach, _] = self.candidates(first);
+        let mut member = Some(first);
+        let mut taken = 0;
+        while let (Some(index), Some(counter)) = (member, preferred(free)) {
+            free &= !counter.global_bit();
+            taken |= counter.global_bit();
+            self.seat(rotation, index, counter, 0);
+            member = self.next_of_group(index);
+        }
+        if let Some(turn) = self.turns.get_mut(usize::from(rotation)) {
+            turn.used |= taken;
+            turn.reach |= reach;
+        }
+    }
+
+    /// The first rotation worth trying: no earlier one has room for a unit like this.
+    fn first_to_try(&self, unit: &Unit) -> u16 {
+        match self.last.get(place(unit)) {
+            Some((same, rotation)) if same == unit => *rotation,
             _ => 0,
+        }
+    }
+
+    /// Puts any other unit into the first rotation that has room.
+    fn put_special(&mut self, index: usize, unit: &Unit) -> bool {
+        if self.marks(index) & SHARES != 0 && self.put_where_it_was(index) {
+            return true;
+        }
+        let mut rotation = if self.marks(index) & ALONE != 0 {
+            self.rotations
+        } else {
+            self.first_to_try(unit)
         };
         while let Some(turn) = self.turns.get(usize::from(rotation))
             && rotation <= self.rotations
         {
-            // A plain source needs no more than a free counter.
-            let free = if plain && unit.sources == 1 {
-                unit.reach & !turn.used
-            } else {
-                0
-            };
-            let placed = if let Some(counter) = preferred(free) {
-                self.add(rotation, index, counter, 0);
-                true
-            } else {
-                turn.may_take(unit.sources, unit.reach) && self.put_group(index, rotation)
-            };
+            // Sources that share registers move others only while there are steps left.
+            let moves = self.steps != 0 || self.marks(index) & SHARES == 0;
+            let placed = (moves || unit.reach & !turn.used != 0)
+                && turn.may_take(unit)
+                && match unit.sources {
+                    1 => self.put(index, rotation),
+                    _ => self.put_group(index, rotation),
+                };
             if placed {
                 self.rotations = self.rotations.max(rotation + 1);
-                if let Some(last) = self.last.get_mut(last).filter(|_| plain) {
-                    *last = (unit, rotation);
-                }
                 return true;
             }
             rotation += 1;
@@ -313,14 +391,19 @@ impl Assignment {
     fn unit(&self, index: usize) -> (Unit, bool) {
         let (mut unit, mut plain) = self.single(index);
         let mut last = index;
-        while let Some(&next) = self.group_next.get(last).filter(|next| **next != 0) {
-            last = usize::from(next) - 1;
-            let (member, as_plain) = self.single(last);
+        while let Some(next) = self.next_of_group(last) {
+            let (member, as_plain) = self.single(next);
             plain &= as_plain && member.reach == unit.reach;
             unit.reach |= member.reach;
             unit.sources += 1;
+            last = next;
         }
         (unit, plain)
+    }
+
+    fn next_of_group(&self, index: usize) -> Option<usize> {
+        let next = self.group_next.get(index).copied().unwrap_or(0);
+        usize::from(next).checked_sub(1)
     }
 
     /// A source without the rest of its group.
@@ -330,8 +413,7 @@ impl Assignment {
             sources: 1,
             reach: even | odd,
         };
-        let plain = !self.is_alone(index) && !self.has_upstream(index);
-        (unit, plain)
+        (unit, self.marks(index) & (ALONE | SHARES) == 0)
     }
 
     fn put_group(&mut self, first: usize, rotation: u16) -> bool {
@@ -341,8 +423,7 @@ impl Assignment {
                 self.take_out(first, index, rotation);
                 return false;
             }
-            let next = self.group_next.get(index).copied().unwrap_or(0);
-            member = usize::from(next).checked_sub(1);
+            member = self.next_of_group(index);
         }
         true
     }
@@ -367,8 +448,7 @@ impl Assignment {
                     !assigned.counter.global_bit()
                 };
             }
-            let next = self.group_next.get(member).copied().unwrap_or(0);
-            member = usize::from(next).saturating_sub(1);
+            member = self.next_of_group(member).unwrap_or(end);
         }
     }
 
@@ -393,7 +473,11 @@ impl Assignment {
             }
         }
         let [even, odd] = wanted.candidates;
-        if !turn.may_take(1, even | odd) {
+        let unit = Unit {
+            sources: 1,
+            reach: even | odd,
+        };
+        if !turn.may_take(&unit) {
             return false;
         }
         if shared == [0; 2] {
@@ -405,20 +489,10 @@ impl Assignment {
 
     fn add(&mut self, rotation: u16, index: usize, counter: Counter, side: u8) {
         let registers = self.shares(index, side);
-        let at = usize::from(rotation);
-        if let (Some(wanted), Some(assigned), Some(first), Some(turn)) = (
+        if let (Some(wanted), Some(turn)) = (
             self.wanted.get(index),
-            self.assigned.get_mut(index),
-            self.first.get_mut(at),
-            self.turns.get_mut(at),
+            self.turns.get_mut(usize::from(rotation)),
         ) {
-            *assigned = Assigned {
-                counter,
-                side,
-                rotation,
-                next: *first,
-            };
-            *first = index as u16 + 1;
             // Leaves no counter for others.
             turn.used |= if wanted.alone {
                 u64::MAX
@@ -428,6 +502,23 @@ impl Assignment {
             let [even, odd] = wanted.candidates;
             turn.reach |= even | odd;
             turn.shared |= registers;
+        }
+        self.seat(rotation, index, counter, side);
+    }
+
+    /// Makes a source the head of a rotation's list.
+    fn seat(&mut self, rotation: u16, index: usize, counter: Counter, side: u8) {
+        if let (Some(assigned), Some(first)) = (
+            self.assigned.get_mut(index),
+            self.first.get_mut(usize::from(rotation)),
+        ) {
+            *assigned = Assigned {
+                counter,
+                side,
+                rotation,
+                next: *first,
+            };
+            *first = index as u16 + 1;
         }
     }
 
@@ -642,10 +733,8 @@ impl Assignment {
         self.wanted.get(index).is_some_and(|wanted| wanted.alone)
     }
 
-    fn has_upstream(&self, index: usize) -> bool {
-        self.registers
-            .get(index)
-            .is_some_and(|shared| *shared != [0; 2])
+    fn marks(&self, index: usize) -> u8 {
+        self.marks.get(index).copied().unwrap_or(0)
     }
 
     /// The shared registers that a source writes on a side.
@@ -685,14 +774,9 @@ fn preferred(free: u64) -> Option<Counter> {
     Counter::lowest(free >> 32 << 32).or(Counter::lowest(free))
 }
 
-/// The registers that an encoding shares with others, one bit for the MSR number modulo 64. If any
-/// is present, the last one is.
-#[inline]
+/// The registers that an encoding shares with others, one bit for the MSR number modulo 64.
 fn registers(encoding: &Encoding) -> u64 {
     let [first, then, last] = &encoding.upstream;
-    if last.msr == 0 {
-        return 0;
-    }
     let bit = |msr: u32| u64::from(msr != 0) << (msr % 64);
     bit(first.msr) | bit(then.msr) | bit(last.msr)
 }

@@ -143,7 +143,8 @@ pub struct Errata {
     /// on Overflow"), so presets are one event closer to the overflow.
     pub interrupts_one_late: bool,
     /// A counter that was left armed keeps running and interrupts a thread that did not arm it
-    /// (seen by Linux after a crash), so all counters are turned off before the first one is used.
+    /// (seen by Linux after a crash), so not only the program's counters but all are turned off
+    /// before the first one is used, if the whole PMU is reserved.
     pub turn_all_off_first: bool,
 }
 

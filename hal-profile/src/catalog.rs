@@ -48,7 +48,7 @@ fn find_own(capabilities: &Capabilities, id: ProfileSource) -> Option<&'static R
     let (own, more) = own_tables(capabilities);
     source::find(own, id)
         .or_else(|| source::find(more, id))
-        .or_else(|| own_legacy(capabilities).find(|row| row.id == id))
+        .or_else(|| own_legacy_row(capabilities, id))
 }
 
 /// Whether the table of the HAL's own interface has this source.
@@ -101,17 +101,31 @@ fn own_netburst(capabilities: &Capabilities) -> impl Iterator<Item = &'static Ro
 
 #[cfg(feature = "legacy")]
 fn own_legacy(capabilities: &Capabilities) -> impl Iterator<Item = &'static Row> + use<> {
-    let interface = capabilities.interface();
-    let mmx = has_mmx(capabilities);
-    let pentium = (interface == ProfileInterface::Pentium).then(|| pentium::own_rows(mmx));
-    let processors = match interface {
-        ProfileInterface::P6 => p6::processors(capabilities.identity.model.into()),
-        _ => 0,
-    };
+    let pentium = capabilities.interface() == ProfileInterface::Pentium;
+    let pentium = pentium.then(|| pentium::own_rows(has_mmx(capabilities)));
     pentium
         .into_iter()
         .flatten()
-        .chain(p6::own_rows(processors))
+        .chain(p6::own_rows(p6_processors(capabilities)))
+}
+
+#[cfg(feature = "legacy")]
+fn own_legacy_row(capabilities: &Capabilities, id: ProfileSource) -> Option<&'static Row> {
+    p6::own_row(p6_processors(capabilities), id)
+        .or_else(|| own_legacy(capabilities).find(|row| row.id == id))
+}
+
+#[cfg(feature = "legacy")]
+fn p6_processors(capabilities: &Capabilities) -> p6::Processors {
+    match capabilities.interface() {
+        ProfileInterface::P6 => p6::processors(capabilities.identity.model.into()),
+        _ => 0,
+    }
+}
+
+#[cfg(not(feature = "legacy"))]
+fn own_legacy_row(_: &Capabilities, _: ProfileSource) -> Option<&'static Row> {
+    None
 }
 
 #[cfg(not(feature = "legacy"))]
@@ -190,7 +204,7 @@ pub fn support(capabilities: &Capabilities, row: &Row, approximate: bool) -> Res
 
 const NOT_DOCUMENTED: &str =
     "counts nothing here: the event of the HAL's row is not documented on this family";
-const NEEDS_A_UNIT_MASK: &str =
+const MASK_SELECTS_NOTHING: &str =
     "counts nothing here: the unit mask of the HAL's row selects nothing on this family";
 const UNKNOWN_MODEL: &str =
     "this model's events are not known: the HAL's row may count something else than its name";
@@ -211,7 +225,7 @@ fn known_on_amd(capabilities: &Capabilities, row: &Row) -> Result<(), Refusal> {
         return unsupported(NOT_DOCUMENTED);
     }
     if mask_selects_nothing(generation, event, unit_mask) {
-        return unsupported(NEEDS_A_UNIT_MASK);
+        return unsupported(MASK_SELECTS_NOTHING);
     }
     Ok(())
 }
@@ -321,7 +335,7 @@ pub fn describe(capabilities: &Capabilities, row: &'static Row) -> (&'static str
         };
     };
     let note = if mask_selects_nothing(generation, event, unit_mask) {
-        NEEDS_A_UNIT_MASK
+        MASK_SELECTS_NOTHING
     } else if generation >= AmdGeneration::Zen1 {
         verdict(event).unwrap_or(row.note())
     } else {

@@ -53,25 +53,33 @@ pub struct Encoding {
     /// PERFEVTSEL or PERF_CTL without EN, CCCR without ENABLE, a half of CESR, or a nibble of
     /// IA32_FIXED_CTR_CTRL.
     pub select: u64,
-    /// NetBurst: the registers written before the CCCR, in this order. Two sources that write the
-    /// same register must write the same value.
+    /// NetBurst: the registers written before the CCCR, in this order; if there are fewer than
+    /// three, they are the last. Two sources that write the same register must write the same value.
     pub upstream: [Register; 3],
 }
 
 impl Encoding {
-    const fn plain(select: u64) -> Self {
+    /// An encoding that writes nothing but a select.
+    pub(crate) const fn plain(select: u64) -> Self {
         Self {
             select,
             upstream: [Register { msr: 0, value: 0 }; 3],
         }
     }
 
+    /// Whether it writes registers that other sources may write too.
+    #[inline]
+    pub(crate) fn shares(&self) -> bool {
+        let [_, _, escr] = &self.upstream;
+        escr.msr != 0
+    }
+
     /// Whether both can be in force at once: they do not want different values in the same
     /// register.
     #[must_use]
     pub fn agrees_with(&self, other: &Self) -> bool {
-        let ([first, _, escr], [other_first, _, other_escr]) = (&self.upstream, &other.upstream);
-        if first.msr == 0 && other_first.msr == 0 {
+        let ([_, then, escr], [_, other_then, other_escr]) = (&self.upstream, &other.upstream);
+        if then.msr | other_then.msr == 0 {
             // The common case: an ESCR and nothing else.
             return escr.msr != other_escr.msr || escr.value == other_escr.value;
         }
@@ -161,8 +169,8 @@ fn netburst(
     let [first, then] = match event.upstream {
         Upstream::None => [Register::default(); 2],
         Upstream::UopType { escr } => [
-            register(RAT_ESCR0 + u32::from(side), modes(escr)),
             Register::default(),
+            register(RAT_ESCR0 + u32::from(side), modes(escr)),
         ],
         Upstream::Replay {
             pebs_enable,

@@ -64,8 +64,8 @@ impl<'a> EventRing<'a> {
             return;
         };
         let words: [u64; WORDS_AN_EVENT] = zerocopy::transmute!(*event);
-        for (place, word) in slot.iter().zip(words) {
-            place.store(word, Ordering::Relaxed);
+        for (place, word) in slot.iter().zip(&words) {
+            place.store(*word, Ordering::Relaxed);
         }
         self.produced
             .store(produced.wrapping_add(1), Ordering::Release);

@@ -19,6 +19,7 @@
 
 use crate::capabilities::{Apic, Capabilities, Gate};
 use crate::counter::Counter;
+use crate::encode::Register;
 use crate::machine::Machine;
 use crate::program::KindProgram;
 use crate::registers::apic::{IA32_X2APIC_LVT_PMI, LVTPC_OFFSET, LvtPc};
@@ -26,7 +27,7 @@ use crate::registers::intel;
 use crate::registers::netburst::Cccr;
 #[cfg(feature = "legacy")]
 use crate::registers::pentium::{CESR, CESR_HALF, CESR_HALF_MASK};
-use crate::slot::{Active, ActiveCounters};
+use crate::slot::{Active, ActiveCounters, Slot};
 use shared_types::Delivery;
 
 /// Registers as `take_over` found them.
@@ -38,9 +39,10 @@ pub struct Before {
     pub counters: u32,
 }
 
-/// Called before the first counter of a session is set up: notes what is found, and acknowledges
-/// overflows left from before this session. `whole_pmu`: all counters are reserved, not just the
-/// program's.
+/// Called before the first counter of a session is set up: notes what is found, acknowledges
+/// overflows left from before this session and, where each counter has only its select to stop it,
+/// turns the program's selects off, or all of them where an erratum asks for it. `whole_pmu`: all
+/// counters are reserved, not just the program's.
 pub(crate) fn take_over(
     machine: &mut impl Machine,
     capabilities: &Capabilities,
@@ -48,8 +50,8 @@ pub(crate) fn take_over(
     whole_pmu: bool,
 ) -> Before {
     let mut before = Before::default();
-    if capabilities.errata.turn_all_off_first {
-        let ours = if whole_pmu {
+    if capabilities.gate == Gate::Each {
+        let ours = if whole_pmu && capabilities.errata.turn_all_off_first {
             capabilities.counters.into()
         } else {
             kind.counters
@@ -116,7 +118,8 @@ pub(crate) fn enabled_fixed(machine: &mut impl Machine, capabilities: &Capabilit
 /// The bits of a fixed counter's nibble that make it count: OS and USR.
 const COUNTS: u64 = 3;
 
-/// Prepares every counter and leaves it stopped.
+/// Prepares every counter and leaves it stopped. Where each is started by its own select, the
+/// selects are off already.
 pub(crate) fn set_up(
     machine: &mut impl Machine,
     capabilities: &Capabilities,
@@ -131,12 +134,16 @@ pub(crate) fn set_up(
                 reload(machine, capabilities, counter);
             }
         }
-        _ => {
+        #[cfg(feature = "legacy")]
+        Gate::First => {
             for counter in active.get() {
-                for register in counter.slot.upstream() {
-                    machine.write_msr(register.msr, register.value.into());
-                }
                 stop_one(machine, counter);
+                reload(machine, capabilities, counter);
+            }
+        }
+        Gate::Each => {
+            for counter in active.get() {
+                write_upstream(machine, &counter.slot, |register| register.value);
                 reload(machine, capabilities, counter);
             }
         }
@@ -207,25 +214,55 @@ pub(crate) fn stop(
         }
         Gate::Each => {
             for counter in active.get() {
-                stop_one(machine, counter);
+                machine.write_msr(counter.slot.select_msr, capabilities.off);
             }
         }
     }
 }
 
-/// Clears every bit that the session set in a select. The counters must already be stopped.
+/// Clears what [`stop`] has left in the session's registers. The counters must already be stopped.
 pub(crate) fn clear(
     machine: &mut impl Machine,
     capabilities: &Capabilities,
     active: &ActiveCounters,
 ) {
     match capabilities.gate {
+        Gate::Global => clear_gated(machine, capabilities, active),
         #[cfg(feature = "legacy")]
-        Gate::Cesr => return,
+        Gate::Cesr => {}
         #[cfg(feature = "legacy")]
-        Gate::First => machine.write_msr(capabilities.layout.select, 0),
-        Gate::Each | Gate::Global => {}
+        Gate::First => {
+            machine.write_msr(capabilities.layout.select, 0);
+            for counter in active.get() {
+                machine.write_msr(counter.slot.select_msr, capabilities.off);
+            }
+        }
+        Gate::Each => {
+            for counter in active.get() {
+                write_upstream(machine, &counter.slot, |_| 0);
+            }
+        }
     }
+}
+
+/// NetBurst: writes the registers that come before a select.
+#[inline]
+fn write_upstream(machine: &mut impl Machine, slot: &Slot, value: impl Fn(Register) -> u32) {
+    let [first, then, escr] = slot.upstream;
+    let mut write = |register: Register| {
+        if register.msr != 0 {
+            machine.write_msr(register.msr, value(register).into());
+        }
+    };
+    // Few sources need more than an ESCR.
+    if then.msr != 0 {
+        write(first);
+        write(then);
+    }
+    write(escr);
+}
+
+fn clear_gated(machine: &mut impl Machine, capabilities: &Capabilities, active: &ActiveCounters) {
     let mut fixed = 0;
     for slot in active.get().iter().map(|counter| &counter.slot) {
         if slot.select_msr == 0 {
@@ -233,16 +270,9 @@ pub(crate) fn clear(
         } else {
             machine.write_msr(slot.select_msr, capabilities.off);
         }
-        if capabilities.gate == Gate::Each {
-            for register in slot.upstream() {
-                machine.write_msr(register.msr, 0);
-            }
-        }
     }
-    if capabilities.gate == Gate::Global {
-        modify_if_any(machine, intel::IA32_FIXED_CTR_CTRL, fixed, 0);
-        acknowledge(machine, capabilities, active.bits());
-    }
+    modify_if_any(machine, intel::IA32_FIXED_CTR_CTRL, fixed, 0);
+    acknowledge(machine, capabilities, active.bits());
 }
 
 /// Reads a counter, running or not.

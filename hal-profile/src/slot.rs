@@ -139,17 +139,6 @@ impl Slot {
         }
     }
 
-    /// NetBurst: the registers written before the select; the last is always the ESCR.
-    pub fn upstream(&self) -> impl Iterator<Item = &Register> {
-        let [_, _, escr] = &self.upstream;
-        let registers = if escr.msr == 0 {
-            &[]
-        } else {
-            self.upstream.as_slice()
-        };
-        registers.iter().filter(|register| register.msr != 0)
-    }
-
     /// The counter's bit in the global registers.
     #[must_use]
     pub fn bit(&self) -> u64 {

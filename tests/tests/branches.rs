@@ -12,7 +12,7 @@ use shared_types::{
 use sim::Taken;
 use sim::event::Event;
 use sim::models;
-use sim::unkind::{Unkind, with_unkind};
+use sim::unkind::Unkind;
 use std::slice::from_ref;
 
 const TOTAL_ISSUES: u32 = 2;
@@ -143,6 +143,12 @@ fn are_the_last(recorder: &Recorder, got: &[Branch], depth: u16, last: u64) {
     } else {
         assert_eq!(got.len(), usize::from(depth), "{name}");
     }
+}
+
+/// The bench, which keeps 8 records, has the last ones of further branches.
+fn records_the_last(recorder: &Recorder, mut bench: Bench) {
+    bench.take((1..=20).map(taken));
+    are_the_last(recorder, &bench.branches(), 8, 20);
 }
 
 /// The records are frozen at the overflow, every time.
@@ -396,12 +402,12 @@ fn gates() {
         ),
         (
             "KVM",
-            with_unkind(&rapids, Unkind::parse("hypervisor-masks").expect("one")),
+            rapids.with_unkind(Unkind::parse("hypervisor-masks").expect("one")),
             R::Hypervisor,
         ),
         (
             "KVM on AMD",
-            with_unkind(&zen4, Unkind::parse("hypervisor-masks").expect("one")),
+            zen4.with_unkind(Unkind::parse("hypervisor-masks").expect("one")),
             R::Hypervisor,
         ),
         (
@@ -623,7 +629,7 @@ fn switch(recorder: &Recorder) -> (u32, u64) {
 fn somebody_elses_recording_is_left_alone() {
     for recorder in recorders() {
         let unkind = Unkind::parse("branches-on").expect("one");
-        let mut bare = Bare::of(&[with_unkind(&recorder.leaves, unkind)]);
+        let mut bare = Bare::of(&[recorder.leaves.with_unkind(unkind)]);
         let before = registers(&mut bare);
         bare.branches = 8;
         bare.configure(SAMPLE, &[sampled()], 0);
@@ -647,7 +653,7 @@ fn a_recording_that_somebody_changes_ends_the_session() {
     for recorder in recorders() {
         let unkind = Unkind::parse("branches-changed").expect("one");
         let changed = Recorder {
-            leaves: with_unkind(&recorder.leaves, unkind),
+            leaves: recorder.leaves.with_unkind(unkind),
             ..recorder.clone()
         };
         let mut bench = Bench::new(&changed, 8);
@@ -701,9 +707,7 @@ fn records_go_on_after_an_interrupt_that_was_lost() {
                 .is_some()
         );
         bench.bare.service.processors().tick(0);
-        bench.take((1..=20).map(taken));
-        let got = bench.branches();
-        are_the_last(&recorder, &got, 8, 20);
+        records_the_last(&recorder, bench);
     }
 }
 
@@ -813,9 +817,7 @@ fn records_go_on_after_a_spurious_interrupt() {
     for recorder in recorders() {
         let mut bench = Bench::new(&recorder, 8);
         bench.bare.spurious_interrupt(0);
-        bench.take((1..=20).map(taken));
-        let got = bench.branches();
-        are_the_last(&recorder, &got, 8, 20);
+        records_the_last(&recorder, bench);
     }
 }
 
@@ -836,9 +838,7 @@ fn records_that_were_found_frozen_thaw() {
         processor.wrmsr(set_status, 1 << 58).expect("a status");
         bench.bare.service.resume();
         bench.samples();
-        bench.take((1..=20).map(taken));
-        let got = bench.branches();
-        are_the_last(&recorder, &got, 8, 20);
+        records_the_last(&recorder, bench);
     }
 }
 

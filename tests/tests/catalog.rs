@@ -42,6 +42,14 @@ fn pentium(mmx: bool) -> Capabilities {
         .discover()
 }
 
+fn pentium_pro() -> Capabilities {
+    Silicon::old_intel(6, 1).discover()
+}
+
+fn pentium_m() -> Capabilities {
+    Silicon::old_intel(6, 9).msr(0x1A0, 1 << 7).discover()
+}
+
 fn pentium_iii() -> Capabilities {
     Silicon::old_intel(6, 8).discover()
 }
@@ -74,7 +82,9 @@ fn every_machine() -> Vec<Capabilities> {
         modern_intel(),
         pentium(false),
         pentium(true),
+        pentium_pro(),
         pentium_iii(),
+        pentium_m(),
         pentium_4(None),
         pentium_4(Some(0)),
         pentium_4(Some(1)),
@@ -159,7 +169,9 @@ fn the_hals_table_comes_first_then_the_interfaces_then_halprofs() {
 
 #[test]
 fn a_number_means_one_source_on_one_machine() {
-    for capabilities in every_machine() {
+    let machines = every_machine();
+    let known: BTreeSet<u32> = machines.iter().flat_map(|one| ids(rows(one))).collect();
+    for capabilities in machines {
         let all: Vec<&Row> = rows(&capabilities).collect();
         let distinct: BTreeSet<u32> = all.iter().map(|row| row.id.0).collect();
         assert_eq!(distinct.len(), all.len());
@@ -169,8 +181,10 @@ fn a_number_means_one_source_on_one_machine() {
                 Some(row.symbol())
             );
         }
-        for absent in [0x7FFF_FFFF, 0x8000_0000, u32::MAX] {
-            assert_eq!(find(&capabilities, ProfileSource(absent)), None);
+        let elsewhere = known.difference(&distinct).copied();
+        for absent in elsewhere.chain([0x7FFF_FFFF, 0x8000_0000, u32::MAX]) {
+            let found = find(&capabilities, ProfileSource(absent));
+            assert_eq!(found, None, "{absent:#x}");
         }
     }
     // ProfileTime is that of the interface in use, whose note describes it.

@@ -211,7 +211,7 @@ fn upstream_tags_come_first() {
         let encoding = net_burst(by_type, thread, side, both, false);
         assert_eq!(
             encoding.upstream,
-            [register(rat, rat_escr), NO_REGISTER, escr]
+            [NO_REGISTER, register(rat, rat_escr), escr]
         );
     }
     let replay = tagged(Upstream::Replay {
@@ -260,18 +260,18 @@ fn encodings_agree_unless_a_register_is_wanted_with_two_values() {
             true,
         ),
         (
-            with([tag, NO_REGISTER, escr]),
+            with([NO_REGISTER, tag, escr]),
             with([NO_REGISTER, NO_REGISTER, tag]),
             true,
         ),
         (
-            with([escr, NO_REGISTER, elsewhere]),
-            with([tag, NO_REGISTER, other_modes]),
+            with([NO_REGISTER, escr, elsewhere]),
+            with([NO_REGISTER, tag, other_modes]),
             false,
         ),
         // One tags with the ESCR that the other counts with.
         (
-            with([escr, NO_REGISTER, elsewhere]),
+            with([NO_REGISTER, escr, elsewhere]),
             with([NO_REGISTER, NO_REGISTER, other_modes]),
             false,
         ),

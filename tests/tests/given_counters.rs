@@ -9,7 +9,7 @@ use shared_types::request::source::{self, Placement, Plan};
 use shared_types::{ErrorCode, LossCause, Mode};
 use sim::event::Event;
 use sim::model::Model;
-use sim::unkind::{Unkind, with_unkind};
+use sim::unkind::Unkind;
 
 const TOTAL_ISSUES: u32 = 0x02;
 const BRANCHES: u32 = 0x06;
@@ -231,7 +231,7 @@ fn without_addresses_no_counter_beyond_those_reserved_is_used() {
     );
     assert_eq!(reply.done::<Plan>().fits, 0);
     let skylake = &leaves("skylake", 1)[0];
-    let without = with_unkind(skylake, Unkind::parse("no-general").expect("one"));
+    let without = skylake.with_unkind(Unkind::parse("no-general").expect("one"));
     let mut wire = Wire::on(Model::new(&[skylake.clone(), without]));
     let mut request = configure(wire.open(), FLAGS, &[sampled(BRANCHES)]);
     request[processors] = 1;

@@ -13,7 +13,7 @@ use shared_types::request::session::{NO_ADDRESS, SAMPLE, STOP, Spec};
 use shared_types::{ErrorCode, LossCause, Sample};
 use sim::event::Event;
 use sim::models;
-use sim::unkind::{Behaviour, Unkind, with_unkind};
+use sim::unkind::{Behaviour, Unkind};
 use sim::workload::parse;
 
 const TOTAL_ISSUES: u32 = 0x02;
@@ -27,7 +27,7 @@ fn sample(instructions: u64, period: u64) -> (Statistics, Vec<Sample>) {
 /// Samples workloads one after the other.
 fn sample_on(unkind: Unkind, period: u64, works: &[&str]) -> (Statistics, Vec<Sample>) {
     let processors = models::find("skylake").expect("a model").processors();
-    let leaves = [with_unkind(&processors[0], unkind)];
+    let leaves = [processors[0].with_unkind(unkind)];
     let mut connection = Connection::new(Modelled::new(&leaves)).expect("a machine");
     let mut session = Session::open(&mut connection, true, false).expect("a session");
     let setup = Setup {

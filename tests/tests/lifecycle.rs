@@ -10,7 +10,7 @@ use shared_types::request::{counts, machine, samples, source};
 use shared_types::{ErrorCode, ProfileSource};
 use sim::Processor;
 use sim::model::Model;
-use sim::unkind::{Unkind, with_unkind};
+use sim::unkind::Unkind;
 use sim::workload;
 
 const TOTAL_ISSUES: u32 = 2;
@@ -789,27 +789,31 @@ fn a_device_that_is_removed_leaves_nothing_on() {
     }
 }
 
-/// A START that is refused gives the counters back, and interrupts that come later are nobody's.
+/// Counters that do not count prevent every session, and interrupts that do not come those that
+/// sample.
 #[test]
 fn a_refused_start_leaves_the_registers_as_they_were() {
     for layout in LAYOUTS {
         for option in ["dead-counters", "dead-interrupts"] {
             for &flags in layout.flags() {
                 let one = &leaves(layout.model, 1)[0];
-                let option = Unkind::parse(option).expect("one");
-                let mut wire = Wire::on(Model::new(&[with_unkind(one, option)]));
+                let unkind = Unkind::parse(option).expect("one");
+                let mut wire = Wire::on(Model::new(&[one.with_unkind(unkind)]));
                 let before: Vec<u64> = all_registers(&mut wire, layout);
                 let number = wire.open();
                 let request = configure(number, flags, &[spec(TOTAL_ISSUES)]);
                 assert_eq!(wire.send(session::CONFIGURE, &request).refusal(), None);
-                if wire.about(session::START, number).error().is_none() {
+                let case = format!("{} {option} {flags}", layout.model);
+                let refused = wire.about(session::START, number).error().is_some();
+                let prevents = option == "dead-counters" || flags == session::SAMPLE;
+                assert_eq!(refused, prevents, "{case}");
+                if !refused {
                     continue;
                 }
                 let after = all_registers(&mut wire, layout);
                 let left = before.iter().zip(&after);
                 let mut differ = left.filter(|&(was, is)| is != was && *is != layout.off);
-                let model = layout.model;
-                assert_eq!(differ.next(), None, "{model} {option} {flags}");
+                assert_eq!(differ.next(), None, "{case}");
             }
         }
     }

@@ -402,15 +402,18 @@ fn a_source_tells_why_it_cannot_be_sampled() {
 /// What is approximate says in what way.
 #[test]
 fn an_approximate_source_has_a_note() {
-    for model in ["pentium3", "pentium4", "pentium", "pentium-m"] {
+    for model in ["pentium3", "pentium4", "pentium-m"] {
         let all = sources(&mut Wire::new(model, 1), APPROXIMATE);
-        let mut notes = all.iter().filter(|source| {
-            source.flags & (Source::APPROXIMATES | Source::SAMPLING)
-                == Source::APPROXIMATES | Source::SAMPLING
-        });
-        assert!(
-            notes.all(|source| source.note.as_str().contains(' ')),
-            "{model}"
-        );
+        // The note of one that cannot be sampled may be about that.
+        let flags = Source::APPROXIMATES | Source::SAMPLING;
+        let own: Vec<&Source> = all
+            .iter()
+            .filter(|one| one.flags & flags == flags)
+            .collect();
+        assert!(own.len() > 5, "{model}");
+        for source in own {
+            let (name, note) = (source.name.as_str(), source.note.as_str());
+            assert!(note.contains(' '), "{model} {name}: {note}");
+        }
     }
 }

@@ -2,7 +2,6 @@
 //! or counted, in which turns?
 
 use hal_profile::program::ticks;
-use hal_profile::service::Timer;
 use halprof_measure::{Connection, Modelled, Session, Setup};
 use halprof_tests::bare::Bare;
 use halprof_tests::requests::spec;
@@ -12,7 +11,7 @@ use shared_types::request::session::{Configured, SAMPLE, STOP, Spec};
 use shared_types::{ErrorCode, LossCause, Mode, Sample};
 use sim::event::Event;
 use sim::models;
-use sim::unkind::{Unkind, with_unkind};
+use sim::unkind::Unkind;
 use sim::workload::parse;
 
 const TIME: u32 = 0x00;
@@ -161,28 +160,6 @@ fn what_waits_for_its_turn_does_not_run() {
     }
 }
 
-/// Counters are read every 5 s, looked at for missed overflows every 250 ms while sampling, and
-/// turned precisely each time a turn is over.
-#[test]
-fn the_timer_is_the_one_that_the_session_needs() {
-    for (flags, sources, period, precise) in [
-        (0, &[TOTAL_ISSUES][..], 50_000_000, false),
-        (SAMPLE, &[TOTAL_ISSUES], 2_500_000, false),
-        (0, &TWO_TURNS, 40_000, true),
-        (SAMPLE, &TWO_TURNS[..6], 40_000, true),
-    ] {
-        let mut bare = Bare::new("skylake", 1);
-        let specs: Vec<_> = sources.iter().copied().map(spec).collect();
-        bare.configure(flags, &specs, 40_000);
-        assert_eq!(bare.service.timer(), None, "{sources:x?}");
-        bare.start();
-        let timer = bare.service.timer();
-        assert_eq!(timer, Some(Timer { period, precise }), "{sources:x?}");
-        bare.stop();
-        assert_eq!(bare.service.timer(), None, "{sources:x?}");
-    }
-}
-
 /// Two turns of 4 ms: the previous session was stopped in the second one.
 #[test]
 fn a_session_begins_with_its_first_turn() {
@@ -318,11 +295,12 @@ fn a_turn_is_over_after_three_quarters_of_its_time() {
 }
 
 /// Counters are read in a quarter of the time in which 48 events a nanosecond would wrap them, and
-/// at least every 5 s; while sampling, overflows are looked for every 250 ms.
+/// at least every 5 s; while sampling, overflows are looked for every 250 ms. Only the timer of turns is
+/// precise.
 #[test]
 fn the_timer_is_as_frequent_as_the_session_needs() {
     let skylake = || models::find("skylake").expect("a model").processors()[0].clone();
-    let narrow = with_unkind(&skylake(), Unkind::parse("narrow-counters").expect("one"));
+    let narrow = skylake().with_unkind(Unkind::parse("narrow-counters").expect("one"));
     let quarter = ((1_u64 << 32) / 4_800 / 4) as u32;
     let two = &TWO_TURNS.map(spec)[..6];
     let one = &[spec(TOTAL_ISSUES)][..];
@@ -337,10 +315,12 @@ fn the_timer_is_as_frequent_as_the_session_needs() {
     ] {
         let mut bare = Bare::of(&[leaves]);
         bare.configure(flags, specs, 40_000);
-        assert_eq!(bare.service.timer().map(|one| one.period), None);
+        assert_eq!(bare.service.timer(), None, "{timer:?}");
         bare.start();
         let now = bare.service.timer();
         assert_eq!(now.map(|one| (one.period, one.precise)), timer);
+        bare.stop();
+        assert_eq!(bare.service.timer(), None, "{timer:?}");
     }
 }
 

@@ -2,6 +2,7 @@
 //! each field, and what is reserved.
 
 use hal_profile::machine::CpuidResult;
+use hal_profile::registers::amd::GLOBAL_STATUS_LBR_FROZEN;
 use hal_profile::registers::apic::{ApicBase, LvtPc};
 use hal_profile::registers::cpuid::{PerfMonEax, PerfMonEdx, Signature, available_events};
 use hal_profile::registers::intel::{FixedControl, PerfCapabilities, PerfEvtSel};
@@ -28,6 +29,12 @@ fn perf_evt_sel() {
         assert_eq!(register.into_bits(), bits);
         assert_eq!(PerfEvtSel::from_bits(bits), register);
     }
+}
+
+/// PerfCntrGlobalStatus, bit 58 (AMD PPR).
+#[test]
+fn global_status_of_amd() {
+    assert_eq!(GLOBAL_STATUS_LBR_FROZEN, 0x0400_0000_0000_0000);
 }
 
 #[test]

@@ -80,25 +80,28 @@ fn any_rotation_can_be_the_first() {
 #[test]
 fn processors_do_not_run_in_step() {
     const PROCESSORS: usize = 16;
-    let mut bare = Bare::new("yonah", PROCESSORS);
-    bare.configure(0, &SOURCES.map(spec), 40_000);
-    bare.start();
-    // The sources of the first rotation have had a turn; at the end of a cycle those of its last
-    // rotation have had one less than the others.
-    for ticks in [1, CYCLES * ROTATIONS - 2] {
-        for _ in 0..ticks {
-            for index in 0..PROCESSORS {
-                let processor = &mut bare.cpu(index).processor;
-                processor.set_timestamp(processor.timestamp() + ROTATION);
-                bare.service.processors().tick(index);
+    for seed in [0, u32::MAX] {
+        let mut bare = Bare::new("yonah", PROCESSORS);
+        bare.rotation_seed = seed;
+        bare.configure(0, &SOURCES.map(spec), 40_000);
+        bare.start();
+        // The sources of the first rotation have had a turn; at the end of a cycle those of its
+        // last rotation have had one less than the others.
+        for ticks in [1, CYCLES * ROTATIONS - 2] {
+            for _ in 0..ticks {
+                for index in 0..PROCESSORS {
+                    let processor = &mut bare.cpu(index).processor;
+                    processor.set_timestamp(processor.timestamp() + ROTATION);
+                    bare.service.processors().tick(index);
+                }
             }
+            let turns = |count: &Count| count.turns;
+            let counts: Vec<u64> = bare.snapshot().iter().map(turns).collect();
+            let mut rows: Vec<&[u64]> = counts.chunks(SOURCES.len()).collect();
+            rows.sort_unstable();
+            rows.dedup();
+            assert_eq!(rows.len(), ROTATIONS, "seed {seed}, after {ticks} more");
         }
-        let turns = |count: &Count| count.turns;
-        let counts: Vec<u64> = bare.snapshot().iter().map(turns).collect();
-        let mut rows: Vec<&[u64]> = counts.chunks(SOURCES.len()).collect();
-        rows.sort_unstable();
-        rows.dedup();
-        assert_eq!(rows.len(), ROTATIONS, "after {ticks} more");
     }
 }
 

@@ -225,6 +225,56 @@ fn a_plan_tells_each_sources_counter_and_turn() {
     assert_eq!(turns, [0, 0, 0, 0, 1]);
 }
 
+/// The first source is counted by one kind of processor only, on the counter that the third needs:
+/// there the third waits for the second turn, elsewhere it runs in the first.
+#[test]
+fn a_source_waits_only_on_the_kind_that_lacks_a_counter_for_it() {
+    let on = |counter: u32, raw, kinds| Spec {
+        counters: 1 << counter,
+        kinds,
+        ..Spec::of_raw(raw)
+    };
+    let specs = [on(0, 0xC4, 0b01), on(1, 0xC5, 0), on(0, 0x2E, 0)];
+    let mut wire = Wire::new("hybrid", 12);
+    let (plan, places) = planned(&mut wire, &head(0, 0), &specs).expect("a plan");
+    assert_eq!((plan.kinds, plan.sources), (2, 3));
+    let turns = |places: &[Placement]| places.iter().map(|place| place.turn).collect::<Vec<_>>();
+    assert_eq!(turns(&places[..3]), [0, 0, 1]);
+    assert_eq!(places[3].error, ErrorCode::SourceNotSupported as u32);
+    assert_eq!(turns(&places[4..]), [0, 0]);
+}
+
+/// instr_retired (event select 2, ESCR select 4, the counters of IQ) can be on each of 12 to 17.
+#[test]
+fn a_raw_select_of_netburst_is_on_the_counters_that_it_names() {
+    const INSTR_RETIRED: u64 = 0x0400_1E00 | (0x8000 | 3) << 32;
+    let mut wire = Wire::new("pentium4", 1);
+    let mut on = |counter: u16| {
+        let spec = Spec {
+            counters: 1 << counter,
+            ..Spec::of_raw(INSTR_RETIRED)
+        };
+        planned(&mut wire, &head(0, 0), &[spec]).map(|(_, places)| places[0].counter)
+    };
+    for counter in 12..18 {
+        assert_eq!(on(counter), Ok(counter));
+    }
+    assert_eq!(on(0), Err((ErrorCode::SourceNotSupported, RAW, 0)));
+    // Each of its two ESCRs has one filter.
+    let filtered = |filter| Spec {
+        filter,
+        ..Spec::of_raw(INSTR_RETIRED)
+    };
+    for (filters, fits) in [
+        (&[Spec::USER, Spec::KERNEL][..], 1),
+        (&[Spec::USER, Spec::KERNEL, Spec::USER | Spec::KERNEL], 0),
+    ] {
+        let specs: Vec<Spec> = filters.iter().map(|&filter| filtered(filter)).collect();
+        let (plan, _) = planned(&mut wire, &head(0, 0), &specs).expect("a plan");
+        assert_eq!(plan.fits, fits, "{filters:?}");
+    }
+}
+
 #[test]
 fn a_plan_is_of_the_processors_that_are_asked_for() {
     // Processors 0 to 3 have fixed counter 3 (leaf 0x23.1 EBX 0Fh), 4 to 11 do not (77h).

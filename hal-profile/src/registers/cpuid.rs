@@ -119,7 +119,7 @@ pub const LEAF80000001_ECX_PERF_CTR_EXT_CORE: u32 = 1 << 23;
 /// Leaf 0x80000001 EDX: long mode.
 pub const LEAF80000001_EDX_LONG_MODE: u32 = 1 << 29;
 /// Leaf 0x80000022 EAX: PerfMonV2.
-pub const LEAF80000022_EAX_PERFMON_V2: u32 = 1 << 0;
+pub const LEAF80000022_EAX_PERFMON_V2: u32 = 1;
 /// Leaf 0x80000022 EAX: LbrExtV2.
 pub const LEAF80000022_EAX_LBR_V2: u32 = 1 << 1;
 /// Leaf 0x80000022 EAX: LbrAndPmcFreeze.
@@ -129,7 +129,7 @@ pub const HYPERVISOR_INTERFACE_HV1: u32 = 0x3123_7648;
 /// Leaf 0x40000001 EAX of the Xbox nanovisor, which Windows does not treat as a hypervisor.
 pub const HYPERVISOR_INTERFACE_NANOVISOR: u32 = 0x766E_6258;
 /// Leaf 0x40000003 EBX: CreatePartitions and CpuManagement, which only the root partition has.
-pub const LEAF40000003_EBX_ROOT: u32 = 1 << 0 | 1 << 12;
+pub const LEAF40000003_EBX_ROOT: u32 = 1 | 1 << 12;
 /// Leaf 0x40000003 ECX: an architectural PMU is available.
 pub const LEAF40000003_ECX_ARCHITECTURAL_PMU: u32 = 1 << 7;
 /// Leaf 0x40000003 EDX: PerformanceMonitorsAvailable.

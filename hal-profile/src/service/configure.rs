@@ -250,14 +250,16 @@ enum RawError {
 fn raw_event(family: Option<Family>, source: &Source) -> Result<RawEvent, RawError> {
     let family = family.ok_or(RawError::NoFamily)?;
     let event = raw::parse(family, source.raw).map_err(RawError::Bits)?;
-    let own = Filter {
-        user: event.user,
-        kernel: event.kernel,
-    };
-    if (own.user || own.kernel) && own != source.filter {
-        return Err(RawError::Filter);
+    if agrees((event.user, event.kernel), source.filter) {
+        Ok(event)
+    } else {
+        Err(RawError::Filter)
     }
-    Ok(event)
+}
+
+/// Whether a raw select's own filter, user mode and kernel mode, is the source's or none.
+fn agrees((user, kernel): (bool, bool), filter: Filter) -> bool {
+    !(user || kernel) || filter == Filter { user, kernel }
 }
 
 /// Whether the client may count kernel mode: this needs a session that was opened for it, and
@@ -558,8 +560,78 @@ fn make_program(terms: &Terms<'_>, scratch: &mut Scratch, kind: usize) -> Result
     refused_group.map_or(solved, Err)
 }
 
+/// What a source counts on one kind of processor.
+enum Counted {
+    /// A timer's ticks.
+    Timer,
+    /// An event select, which these general counters and these fixed ones can count.
+    Event(u64, CounterSet, CounterSet),
+    /// Something else, on these general counters.
+    Other(Select, CounterSet),
+}
+
+/// What a source counts on this kind of processor; the error says why it is not counted.
+#[inline]
+fn counted(terms: &Terms<'_>, source: &Source) -> Result<Counted, ErrorCode> {
+    let found = terms.found;
+    let id = ProfileSource(source.id);
+    if id == ProfileSource::RAW {
+        return counted_raw(terms, source).ok_or(ErrorCode::SourceNotSupported);
+    }
+    let row = catalog::find(found, id).ok_or(terms.unknown)?;
+    catalog::support(found, row, terms.approximate).map_err(|refusal| refusal.error)?;
+    if row.fit == Fit::Timer {
+        if source.timer {
+            return Ok(Counted::Timer);
+        }
+        let (select, general, _) = sampled_time(found, terms.taken)?;
+        return Ok(counted_select(terms, select, general));
+    }
+    let general = catalog::counters(found, row);
+    Ok(match row.event_select() {
+        Some(event) => Counted::Event(event, general, row.fixed),
+        None => counted_select(terms, row.select(), general),
+    })
+}
+
+/// What is wanted for a select. If a fixed counter belongs to another owner or is not reserved, a
+/// general counter counts the same where it can.
+fn counted_select(terms: &Terms<'_>, select: Select, general: CounterSet) -> Counted {
+    match select {
+        Select::EventSelect(event) => Counted::Event(event, general, NO_COUNTER),
+        Select::Fixed(index) => match GENERAL_TWINS.get(usize::from(index)) {
+            Some(&twin) if terms.fixed >> index & 1 == 0 => Counted::Event(twin, ANY, NO_COUNTER),
+            Some(&twin) => Counted::Event(twin, NO_COUNTER, 1 << index),
+            None => Counted::Other(select, general),
+        },
+        _ => Counted::Other(select, general),
+    }
+}
+
+/// The same for a raw source; `None` if this kind of processor does not count it.
+#[inline]
+fn counted_raw(terms: &Terms<'_>, source: &Source) -> Option<Counted> {
+    let family = terms.raw?;
+    if source.counters != ANY && source.counters & !terms.found.counters != 0 {
+        return None;
+    }
+    if let Some(general) = raw::event_counters(family, source.raw).ok()? {
+        return agrees(raw::event_filter(source.raw), source.filter).then_some(Counted::Event(
+            source.raw,
+            general & source.counters,
+            NO_COUNTER,
+        ));
+    }
+    let event = raw_event(terms.raw, source).ok()?;
+    Some(Counted::Other(
+        event.select,
+        event.counters & source.counters,
+    ))
+}
+
 /// Writes the requirements of a source on this kind of processor; the error says why it is not
 /// counted here.
+#[inline(never)]
 fn want(
     terms: &Terms<'_>,
     source: &Source,
@@ -567,51 +639,44 @@ fn want(
     wanted: &mut Wanted,
 ) -> Result<(), ErrorCode> {
     let found = terms.found;
-    let id = ProfileSource(source.id);
-    let (select, counters, fixed) = if id == ProfileSource::RAW {
-        let event = raw_event(terms.raw, source).map_err(|_| ErrorCode::SourceNotSupported)?;
-        if source.counters != ANY && source.counters & !found.counters != 0 {
-            return Err(ErrorCode::SourceNotSupported);
-        }
-        (event.select, event.counters & source.counters, NO_COUNTER)
-    } else {
-        let row = catalog::find(found, id).ok_or(terms.unknown)?;
-        catalog::support(found, row, terms.approximate).map_err(|refusal| refusal.error)?;
-        match row.fit {
-            Fit::Timer if source.timer => return Ok(()),
-            Fit::Timer => {
-                let (select, counters, _) = sampled_time(found, terms.taken)?;
-                (select, counters, NO_COUNTER)
-            }
-            _ => (row.select(), catalog::counters(found, row), row.fixed),
-        }
-    };
+    let counted = counted(terms, source)?;
+    if matches!(counted, Counted::Timer) {
+        return Ok(());
+    }
     if settings.samples && found.delivery == Delivery::None {
         return Err(ErrorCode::SamplingUnavailable);
     }
     wanted.filter = source.filter;
     wanted.alone = source.alone;
-    wanted.candidates = candidates(terms, &select, counters, fixed);
-    let [even, odd] = &mut wanted.encodings;
-    (*even, *odd) = (Encoding::default(), Encoding::default());
-    if let Some(event) = event_select(&select) {
-        even.select = encode::event_select(event, source.filter, settings.samples);
-    } else {
-        for (side, encoding) in (0..).zip([even, odd]) {
-            // A logical processor of two has one side only.
-            if wanted.candidates.get(usize::from(side)) != Some(&0) {
-                *encoding = encode(found, &select, side, source.filter, settings.samples);
-            }
+    let only_fixed = match counted {
+        Counted::Timer => false,
+        Counted::Event(event, general, fixed) => {
+            let select = encode::event_select(event, source.filter, settings.samples);
+            wanted.encodings = [Encoding::plain(select), Encoding::default()];
+            let general = u64::from(general & terms.general);
+            wanted.candidates = [general | u64::from(fixed & terms.fixed) << 32, 0];
+            false
         }
-    }
+        Counted::Other(select, general) => {
+            wanted.encodings = [Encoding::default(); 2];
+            wanted.candidates = candidates(terms, &select, general);
+            for (side, encoding) in (0..).zip(&mut wanted.encodings) {
+                // A logical processor of two has one side only.
+                if wanted.candidates.get(usize::from(side)) != Some(&0) {
+                    *encoding = encode(found, &select, side, source.filter, settings.samples);
+                }
+            }
+            matches!(select, Select::Fixed(_))
+        }
+    };
     if wanted.candidates == [0, 0] {
-        return Err(without_counter(&select, settings));
+        return Err(without_counter(only_fixed, settings));
     }
     Ok(())
 }
 
-fn without_counter(select: &Select, settings: &Settings) -> ErrorCode {
-    let only_fixed = matches!(select, Select::Fixed(_)) && event_select(select).is_none();
+/// Why a source has no counter. `only_fixed`: no general counter counts it.
+fn without_counter(only_fixed: bool, settings: &Settings) -> ErrorCode {
     if settings.by_thread {
         ErrorCode::NotByThread
     } else if !only_fixed {
@@ -626,16 +691,6 @@ fn without_counter(select: &Select, settings: &Settings) -> ErrorCode {
 /// Event selects that count the same as a fixed counter: instructions retired and core cycles.
 /// Reference cycles have none, because event 3C/01 counts a different clock on some processors.
 const GENERAL_TWINS: [u64; 2] = [0x00C0, 0x003C];
-
-/// The event select that counts it on a general counter, if there is one; for a fixed counter, that
-/// of its twin.
-fn event_select(select: &Select) -> Option<u64> {
-    match *select {
-        Select::EventSelect(event) => Some(event),
-        Select::Fixed(index) => GENERAL_TWINS.get(usize::from(index)).copied(),
-        _ => None,
-    }
-}
 
 /// The general and the fixed counters of a kind of processor that a session may take. The HAL's
 /// callback serves only counters that are reserved one by one, and Windows documents no index for
@@ -655,27 +710,13 @@ fn allowed(kinds: &Kinds, kind: usize, settings: &Settings) -> (CounterSet, Coun
     (found.counters, found.fixed & !kinds.taken(kind))
 }
 
-/// The counters that can count a select on each side: the general ones in `counters`, and the fixed
-/// ones in `fixed`, which count exactly the same event.
-#[inline]
-fn candidates(
-    terms: &Terms<'_>,
-    select: &Select,
-    counters: CounterSet,
-    fixed: CounterSet,
-) -> [u64; 2] {
+/// The counters that can count a select on each side: of the general ones, those in `counters`.
+fn candidates(terms: &Terms<'_>, select: &Select, counters: CounterSet) -> [u64; 2] {
     let general = counters & terms.general;
-    let free = terms.fixed;
     match select {
         Select::None => [0; 2],
-        Select::EventSelect(_) => [u64::from(general) | u64::from(fixed & free) << 32, 0],
-        Select::Cesr { .. } => [general.into(), 0],
-        // The fixed counter belongs to another owner or is not reserved: a general counter counts
-        // the same.
-        Select::Fixed(index) if free >> (index % 32) & 1 == 0 && event_select(select).is_some() => {
-            [terms.general.into(), 0]
-        }
-        Select::Fixed(index) => [u64::from(free & 1 << (index % 32)) << 32, 0],
+        Select::EventSelect(_) | Select::Cesr { .. } => [general.into(), 0],
+        Select::Fixed(index) => [u64::from(terms.fixed & 1 << (index % 32)) << 32, 0],
         Select::NetBurst(event) => {
             let side = |escr_msr: u16, counters: CounterSet| {
                 if escr_msr == 0 {
@@ -748,7 +789,7 @@ fn prove(terms: &Terms<'_>, settings: &Settings, made: &mut KindProgram) {
         });
     let select = row.map_or(Select::None, Row::select);
     let set = row.map_or(NO_COUNTER, |row| catalog::counters(found, row));
-    let general = candidates(terms, &select, set, NO_COUNTER);
+    let general = candidates(terms, &select, set);
     let encoding = |counter: Counter| {
         if counter.is_fixed() {
             let sure = counter.index() <= REFERENCE_CYCLES;

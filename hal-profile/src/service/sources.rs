@@ -161,13 +161,16 @@ impl<H: Host> Service<H> {
         exchange.need(length)?;
         let mut fits = true;
         let program = &self.scratch.program;
+        let (rows, _) = exchange
+            .tail(head)
+            .as_chunks_mut::<{ size_of::<Placement>() }>();
+        let mut rows = rows.iter_mut();
         for (kind, made) in program.kinds.iter().enumerate().take(kinds) {
             let used = self.kinds.uses(&program.settings.processors, kind);
-            for (index, slot) in made.slots.iter().enumerate().take(sources) {
+            for (slot, row) in made.slots.iter().take(sources).zip(&mut rows) {
                 let placement = placement(slot);
                 fits &= !used || (placement.error == 0 && placement.turn == 0);
-                let at = head + (kind * sources + index) * size_of::<Placement>();
-                exchange.put(at, &placement);
+                *row = zerocopy::transmute!(placement);
             }
         }
         exchange.put(

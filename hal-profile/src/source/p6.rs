@@ -104,6 +104,18 @@ pub fn own_rows(processors: Processors) -> impl Iterator<Item = &'static Row> {
         .map(|event| &event.row)
 }
 
+/// Finds a row of [`own_rows`] by number. The events are in order of their codes.
+#[must_use]
+pub fn own_row(processors: Processors, id: ProfileSource) -> Option<&'static Row> {
+    let first = EVENTS.partition_point(|event| event.row.id.0 < id.0);
+    EVENTS
+        .get(first..)?
+        .iter()
+        .take_while(|event| event.row.id == id)
+        .find(|event| event.processors & processors != 0)
+        .map(|event| &event.row)
+}
+
 /// The sources that wdm.h names, by number.
 ///
 /// No HAL is known to have had sources on this family: halprof chose the event for each name,

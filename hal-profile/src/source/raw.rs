@@ -110,41 +110,63 @@ pub const fn allowed(family: Family) -> u64 {
 /// event is a northbridge event ([`is_northbridge`]) or, on NetBurst, undocumented; or the event
 /// mask bits that the event does not document.
 pub fn parse(family: Family, raw: u64) -> Result<RawEvent, u64> {
+    if let Some(counters) = event_counters(family, raw)? {
+        let (user, kernel) = event_filter(raw);
+        return Ok(RawEvent {
+            // A select in the HAL's own style always has USR and OS set; the filter narrows it later.
+            select: Select::EventSelect(raw | USR | OS),
+            counters,
+            user,
+            kernel,
+        });
+    }
+    match family {
+        Family::NetBurst { model } => net_burst(model, raw),
+        #[cfg(feature = "legacy")]
+        Family::Pentium => Ok(pentium(raw)),
+        _ => Err(raw),
+    }
+}
+
+/// The counters that can count a raw select, if it is an event select in this family; `None` if it
+/// is something else.
+///
+/// # Errors
+/// As [`parse`].
+#[inline]
+pub fn event_counters(family: Family, raw: u64) -> Result<Option<CounterSet>, u64> {
     let refused = raw & !allowed(family);
     if refused != 0 {
         return Err(refused);
     }
     match family {
-        Family::Emon { .. } => Ok(event_select(raw, ANY)),
+        Family::Emon { .. } => Ok(Some(ANY)),
         #[cfg(feature = "legacy")]
-        Family::P6 => Ok(event_select(raw, p6::counters((raw & EVENT) as u8))),
-        Family::Amd64(generation) => amd64(generation, raw),
+        Family::P6 => Ok(Some(p6::counters((raw & EVENT) as u8))),
+        Family::Amd64(generation) => amd64(generation, raw).map(Some),
         #[cfg(feature = "legacy")]
-        Family::Pentium => Ok(pentium(raw)),
-        Family::NetBurst { model } => net_burst(model, raw),
+        Family::Pentium => Ok(None),
+        Family::NetBurst { .. } => Ok(None),
     }
 }
 
-/// A select in the HAL's own style always has USR and OS set; the filter narrows it later.
-const fn event_select(raw: u64, counters: CounterSet) -> RawEvent {
-    RawEvent {
-        select: Select::EventSelect(raw | USR | OS),
-        counters,
-        user: raw & USR != 0,
-        kernel: raw & OS != 0,
-    }
+/// The filter of a raw select that is an event select: user mode, kernel mode. With neither there is
+/// no filter.
+#[inline]
+#[must_use]
+pub const fn event_filter(raw: u64) -> (bool, bool) {
+    (raw & USR != 0, raw & OS != 0)
 }
 
-const fn amd64(generation: AmdGeneration, raw: u64) -> Result<RawEvent, u64> {
+const fn amd64(generation: AmdGeneration, raw: u64) -> Result<CounterSet, u64> {
     let event = (raw & EVENT | (raw & EVENT_HIGH) >> 24) as u16;
     if is_northbridge(event) {
         return Err(EVENT | EVENT_HIGH & allowed(Family::Amd64(generation)));
     }
-    let counters = match generation {
+    Ok(match generation {
         AmdGeneration::Family15h => family15h_counters(event),
         _ => ANY,
-    };
-    Ok(event_select(raw, counters))
+    })
 }
 
 #[cfg(feature = "legacy")]

@@ -61,10 +61,12 @@ const THREAD_MOST: u64 = 100_000;
 /// branches count as one more sample.
 const EACH_PROCESSOR: u64 = 400;
 const EACH_SAMPLE: u64 = 60;
-/// Additional instructions for each source of the session, which two things need: lists of more than
-/// 140 sources, up to 310 for each, and a second kind of processor, for which each source is assigned
-/// anew: 450 to 470 more.
-const EACH_SOURCE_CONFIGURED: u64 = 900;
+/// Sources of the session that need no additional instructions, on any model and however they are
+/// grouped.
+const SOURCES: u64 = 100;
+/// Additional instructions for each further source, which two things need: long lists, up to 300 for
+/// each, and a second kind of processor, for which each source is assigned anew.
+const EACH_FURTHER_SOURCE: u64 = 950;
 /// The most instructions of a request on each processor, in all its DPCs there, for any number of
 /// sources.
 pub const PROCESSOR_MOST: u64 = 3_000;
@@ -191,6 +193,6 @@ impl Account {
         THREAD_MOST
             + EACH_PROCESSOR * processors as u64
             + EACH_SAMPLE * self.samples
-            + EACH_SOURCE_CONFIGURED * sources
+            + EACH_FURTHER_SOURCE * sources.saturating_sub(SOURCES)
     }
 }
