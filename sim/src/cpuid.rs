@@ -1,5 +1,7 @@
 //! The CPUID leaves of one logical processor.
 
+mod unkind;
+
 use crate::unkind::Unkind;
 pub use hal_profile::machine::CpuidResult;
 use std::collections::BTreeMap;
@@ -64,12 +66,6 @@ impl Leaves {
     #[must_use]
     pub fn unkind(&self) -> Unkind {
         self.unkind
-    }
-
-    /// Sets its unkind behaviours; [`with_unkind`](crate::unkind::with_unkind) sets the leaves that
-    /// follow from them.
-    pub(crate) fn set_unkind(&mut self, unkind: Unkind) {
-        self.unkind = unkind;
     }
 
     /// Whether the leaf exists at all.

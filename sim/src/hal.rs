@@ -8,7 +8,7 @@
 //! stops nothing and passes every bit, so that the counter values decide; on NetBurst it clears the
 //! OVF flags, which hold the interrupt line.
 
-use crate::host::Cpu;
+use crate::cpu::Cpu;
 use hal_profile::machine::Machine as _;
 
 /// The global overflow registers that all counters share.

@@ -1,13 +1,12 @@
 //! Modelled processors as the core sees them: the counterpart of the driver's DPCs and memory on
 //! Windows.
 
+use crate::cpu::Cpu;
 use crate::event::{Counts, Event};
-use crate::fault::Fault;
 use crate::hal;
 use crate::processor::Processor;
 use hal_profile::events::EventRing;
 use hal_profile::host::{Local, Overflows, Processors, Unreserved};
-use hal_profile::machine::{CR4_PCE, CpuidResult, Machine};
 use hal_profile::overflow::Interrupted;
 use hal_profile::processor_set::ProcessorSet;
 use hal_profile::program::{Program, Scratch};
@@ -32,99 +31,6 @@ const STATUS_INSUFFICIENT_RESOURCES: u32 = 0xC000_009A;
 
 /// What KeSetHardwareCounterConfiguration returns while a thread profiles itself.
 const STATUS_WMI_ALREADY_ENABLED: u32 = 0xC000_0303;
-
-/// Refused accesses kept for each processor: the first ones are enough to diagnose it.
-const FAULTS_KEPT: usize = 16;
-
-/// One processor, with the accesses that silicon refused on it.
-///
-/// The core cannot be informed of a #GP: on Windows it would be a bug check. It is kept here
-/// instead.
-pub struct Cpu {
-    /// The processor.
-    pub processor: Processor,
-    /// What silicon refused, in order.
-    pub faults: Vec<Fault>,
-    /// Cost of the interrupt being handled that has not yet passed: the first reading of the clock
-    /// in a handler is its entry, and the cost lies between that and the next.
-    pub interrupt_cost: u64,
-}
-
-impl Cpu {
-    /// A processor on which nothing has been refused yet.
-    #[must_use]
-    pub fn new(processor: Processor) -> Self {
-        Self {
-            processor,
-            faults: Vec::new(),
-            interrupt_cost: 0,
-        }
-    }
-
-    fn refuse<T: Default>(&mut self, result: Result<T, Fault>) -> T {
-        result.unwrap_or_else(|fault| {
-            if self.faults.len() < FAULTS_KEPT {
-                self.faults.push(fault);
-            }
-            T::default()
-        })
-    }
-
-    /// Ends the interrupt being handled: its cost has passed.
-    pub(crate) fn end_interrupt(&mut self) {
-        let now = self.processor.timestamp();
-        self.processor
-            .set_timestamp(now.wrapping_add(self.interrupt_cost));
-        self.interrupt_cost = 0;
-    }
-}
-
-impl Machine for Cpu {
-    fn cpuid(&self, leaf: u32, subleaf: u32) -> CpuidResult {
-        self.processor.cpuid(leaf, subleaf)
-    }
-
-    fn read_msr(&mut self, msr: u32) -> u64 {
-        let result = self.processor.rdmsr(msr);
-        self.refuse(result)
-    }
-
-    fn write_msr(&mut self, msr: u32, value: u64) {
-        let result = self.processor.wrmsr(msr, value);
-        self.refuse(result);
-    }
-
-    fn read_pmc(&mut self, counter: u32) -> u64 {
-        let result = self.processor.rdpmc(counter);
-        self.refuse(result)
-    }
-
-    fn read_apic(&mut self, offset: u32) -> u32 {
-        let result = self.processor.read_apic(offset);
-        self.refuse(result)
-    }
-
-    fn write_apic(&mut self, offset: u32, value: u32) {
-        let result = self.processor.write_apic(offset, value);
-        self.refuse(result);
-    }
-
-    fn read_cr4(&mut self) -> u64 {
-        self.processor.cr4()
-    }
-
-    fn set_pce(&mut self, on: bool) {
-        let other = self.processor.cr4() & !CR4_PCE;
-        self.processor
-            .set_cr4(if on { other | CR4_PCE } else { other });
-    }
-
-    fn timestamp(&mut self) -> u64 {
-        let now = self.processor.timestamp();
-        self.end_interrupt();
-        now
-    }
-}
 
 /// What a modelled machine's service is built from.
 pub struct Modelled;

@@ -11,7 +11,9 @@ mod architectural;
 pub mod architectural_events;
 mod branches;
 mod counter;
+pub mod cpu;
 pub mod cpuid;
+mod delivery;
 #[cfg(test)]
 mod distinct;
 pub mod dump;

@@ -1,8 +1,9 @@
 //! A whole modelled machine: processors, the service that the driver would run, and modelled time.
 
+use crate::cpu::Cpu;
 use crate::cpuid::Leaves;
 use crate::fault::Fault;
-use crate::host::{Cpu, Host, Modelled, zeroed};
+use crate::host::{Host, Modelled, zeroed};
 use crate::machine::processors;
 use crate::processor::Processor;
 use crate::run::{Answering, Run, SHORT, SHORT_PATH};

@@ -5,6 +5,7 @@ use crate::apic::Apic;
 use crate::architectural::Architectural;
 use crate::branches::Taken;
 use crate::cpuid::Leaves;
+use crate::delivery::Delivery;
 use crate::event::{Code, Counts};
 use crate::fault::Fault;
 use crate::netburst::NetBurst;
@@ -12,7 +13,7 @@ use crate::p6::P6;
 use crate::pentium::Pentium;
 use crate::signature::Signature;
 use crate::unit::{Unit, Watch};
-use crate::unkind::{Behaviour, Delivery, FOREIGN_STATUS, STORM_STATUS, Unkind};
+use crate::unkind::{Behaviour, FOREIGN_STATUS, STORM_STATUS, Unkind};
 use hal_profile::machine::CpuidResult;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -1,8 +1,9 @@
 //! A workload, run on modelled processors in intervals that end where something happens: an
 //! overflow, its interrupt, a timer tick. Within an interval all counters advance at once.
 
+use crate::cpu::Cpu;
 use crate::event::{Counts, Event};
-use crate::host::{Cpu, INTERRUPT_COST};
+use crate::host::INTERRUPT_COST;
 use crate::processor::Processor;
 use crate::workload::{PROGRAMS_MAX, Workload};
 use hal_profile::overflow::Interrupted;

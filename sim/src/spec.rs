@@ -3,7 +3,7 @@
 use crate::cpuid::Leaves;
 use crate::dump::{self, DumpError, MAX_PROCESSORS};
 use crate::models;
-use crate::unkind::{Unkind, UnkindError, with_unkind};
+use crate::unkind::{Unkind, UnkindError};
 use std::io;
 use std::path::Path;
 use thiserror::Error;
@@ -145,7 +145,7 @@ impl Options {
         let mut qualities = String::new();
         if let Some(unkind) = self.unkind {
             let leaves = machine.leaves.iter();
-            machine.leaves = leaves.map(|one| with_unkind(one, unkind)).collect();
+            machine.leaves = leaves.map(|one| one.with_unkind(unkind)).collect();
             qualities = format!(", unkind: {unkind}");
         }
         if let Some(count) = self.processors {

@@ -5,8 +5,6 @@
 //! whatever is built from them shows it: the service in process, and the shipped driver on a
 //! modelled kernel.
 
-use crate::cpuid::{CpuidResult, Leaves};
-use crate::unit::Watch;
 use std::fmt;
 
 /// One behaviour, which its row in [`ROWS`] describes; its discriminant is that row's index.
@@ -273,7 +271,13 @@ impl Unkind {
     /// These and `behaviour`.
     #[must_use]
     pub const fn with(self, behaviour: Behaviour) -> Self {
-        Self(self.0 | Self::of(behaviour).0)
+        self.and(Self::of(behaviour))
+    }
+
+    /// These and those.
+    #[must_use]
+    pub const fn and(self, others: Self) -> Self {
+        Self(self.0 | others.0)
     }
 
     /// Whether the processor does this.
@@ -317,191 +321,6 @@ impl fmt::Display for Unkind {
 impl fmt::Debug for Unkind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Unkind({self})")
-    }
-}
-
-/// The same processor with these behaviours added, and with the leaves that they change.
-#[must_use]
-pub fn with_unkind(leaves: &Leaves, unkind: Unkind) -> Leaves {
-    let mut leaves = leaves.clone();
-    leaves.set_unkind(Unkind(leaves.unkind().0 | unkind.0));
-    if unkind.has(Behaviour::NoGeneral) {
-        without_general(&mut leaves);
-    }
-    if unkind.has(Behaviour::NoFixed) {
-        without_fixed(&mut leaves);
-    }
-    if unkind.has(Behaviour::NarrowCounters) {
-        change(&mut leaves, 0xA, None, |leaf| {
-            leaf.eax = leaf.eax & !0x00FF_0000 | 32 << 16;
-            if leaf.edx & 0x1FE0 != 0 {
-                leaf.edx = leaf.edx & !0x1FE0 | 32 << 5;
-            }
-        });
-    }
-    if unkind.has(Behaviour::HypervisorMasks) {
-        under_kvm(&mut leaves);
-    }
-    leaves
-}
-
-/// Leaf 0x0A: EAX bits 15:8; leaf 0x23 sub-leaf 1: EAX; leaf 0x80000022: EBX bits 3:0.
-fn without_general(leaves: &mut Leaves) {
-    change(leaves, 0xA, None, |leaf| leaf.eax &= !0xFF00);
-    change(leaves, 0x23, Some(1), |leaf| leaf.eax = 0);
-    change(leaves, 0x8000_0022, None, |leaf| leaf.ebx &= !0xF);
-}
-
-/// Leaf 0x0A: EDX bits 4:0 and ECX; leaf 0x23 sub-leaf 1: EBX.
-fn without_fixed(leaves: &mut Leaves) {
-    change(leaves, 0xA, None, |leaf| {
-        leaf.edx &= !0x1F;
-        leaf.ecx = 0;
-    });
-    change(leaves, 0x23, Some(1), |leaf| leaf.ebx = 0);
-}
-
-/// Sets CPUID.1:ECX\[31\] and KVM's signature, unless a hypervisor is already shown.
-fn under_kvm(leaves: &mut Leaves) {
-    if leaves.get(1, 0).ecx >> 31 == 1 {
-        return;
-    }
-    change(leaves, 1, None, |leaf| leaf.ecx |= 1 << 31);
-    let signature = CpuidResult {
-        eax: 0x4000_0001,
-        ebx: 0x4B4D_564B,
-        ecx: 0x564B_4D56,
-        edx: 0x4D,
-    };
-    leaves.insert(0x4000_0000, signature);
-    leaves.insert(0x4000_0001, CpuidResult::default());
-}
-
-fn change(
-    leaves: &mut Leaves,
-    leaf: u32,
-    subleaf: Option<u32>,
-    edit: impl FnOnce(&mut CpuidResult),
-) {
-    if !leaves.contains(leaf) {
-        return;
-    }
-    let mut value = leaves.get(leaf, subleaf.unwrap_or(0));
-    edit(&mut value);
-    match subleaf {
-        Some(subleaf) => leaves.insert_subleaf(leaf, subleaf, value),
-        None => leaves.insert(leaf, value),
-    }
-}
-
-/// What happens between an overflow and its interrupt on one processor.
-#[derive(Clone, Debug)]
-pub(crate) struct Delivery {
-    unkind: Unkind,
-    /// Distinguishes the delays of processors.
-    seed: u64,
-    /// Interrupts requested so far.
-    asked: u64,
-    /// An interrupt that has been requested and arrives when this watch's amount is reached.
-    under_way: Option<Watch>,
-    /// Whether the line is held active for good.
-    storming: bool,
-}
-
-impl Delivery {
-    pub(crate) fn new(unkind: Unkind, seed: u32) -> Self {
-        Self {
-            unkind,
-            seed: seed.into(),
-            asked: 0,
-            under_way: None,
-            storming: false,
-        }
-    }
-
-    /// Back to power-on.
-    pub(crate) fn reset(&mut self) {
-        *self = Self::new(self.unkind, self.seed as u32);
-    }
-
-    /// Whether the line is held active although no counter's overflow holds it.
-    pub(crate) fn is_storming(&self) -> bool {
-        self.storming
-    }
-
-    /// Whether someone begins to record branches with the interrupt requested last.
-    pub(crate) fn changes_branches(&self) -> bool {
-        self.unkind.has(Behaviour::BranchesChanged)
-            && self.asked.is_multiple_of(BRANCHES_CHANGED_EACH)
-    }
-
-    /// The interrupt that is under way.
-    pub(crate) fn under_way(&self) -> Option<Watch> {
-        self.under_way
-    }
-
-    /// The unit requests an interrupt, for this overflow if it is known; returns whether it is
-    /// delivered now.
-    pub(crate) fn ask(&mut self, overflow: Option<Watch>) -> bool {
-        let too_near = overflow.is_some_and(|watch| watch.span < SMALLEST_RELOAD);
-        if self.unkind.has(Behaviour::SmallestReload) && too_near {
-            return false;
-        }
-        self.asked += 1;
-        let lost = self.unkind.has(Behaviour::Lost) && self.asked.is_multiple_of(LOST_EACH);
-        if lost || self.unkind.has(Behaviour::DeadInterrupts) {
-            return false;
-        }
-        match overflow {
-            Some(watch) if self.unkind.has(Behaviour::Late) => {
-                let at = watch.at.saturating_add(self.delay(watch.span));
-                self.under_way.get_or_insert(Watch { at, ..watch });
-                false
-            }
-            _ => {
-                self.begin_storm();
-                true
-            }
-        }
-    }
-
-    /// Whether the interrupt under way arrives, where `amount` returns the current amount of a
-    /// watch's feed.
-    pub(crate) fn arrives(&mut self, amount: impl Fn(&Watch) -> u64) -> bool {
-        let arrives = self
-            .under_way
-            .is_some_and(|watch| amount(&watch) >= watch.at);
-        if arrives {
-            self.under_way = None;
-            self.begin_storm();
-        }
-        arrives
-    }
-
-    /// Rebases the interrupt under way: what has happened was `before` and is `now` from here on.
-    pub(crate) fn count_from(
-        &mut self,
-        before: impl Fn(&Watch) -> u64,
-        now: impl Fn(&Watch) -> u64,
-    ) {
-        if let Some(watch) = &mut self.under_way {
-            let left = watch.at.saturating_sub(before(watch));
-            watch.at = now(watch).saturating_add(left);
-        }
-    }
-
-    fn begin_storm(&mut self) {
-        self.storming |= self.unkind.has(Behaviour::Storm);
-    }
-
-    /// 0 to 3 times `span`, in steps of its 64th part (SplitMix64's mixing; Steele, Lea and Flood
-    /// 2014).
-    fn delay(&self, span: u64) -> u64 {
-        let state = (self.seed << 32 | self.asked).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        let parts = (mixed >> 32) % (3 * 64 + 1);
-        (u128::from(span) * u128::from(parts) / 64) as u64
     }
 }
 

@@ -23,9 +23,10 @@ use shared_types::request::session::{
 };
 use shared_types::request::{Plain, RequestCode};
 use shared_types::{Branch, Mode, NtStatus, ReplyHeader, RequestHeader, Sample, SystemEvent};
+use sim::cpu::Cpu;
 use sim::cpuid::Leaves;
 use sim::event::{Counts, Event};
-use sim::host::{Cpu, Host, Modelled};
+use sim::host::{Host, Modelled};
 use sim::{Accesses, Processor};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::models;
 use crate::processor::Processor;
-use crate::unkind::{Unkind, with_unkind};
+use crate::unkind::Unkind;
 
 const IA32_DEBUGCTL: u32 = 0x1D9;
 
@@ -123,7 +123,7 @@ fn hypervisors_hide_them() {
     let kvm = Unkind::parse("hypervisor-masks").expect("one");
     for name in ["skylake", "sapphire-rapids", "zen4"] {
         let leaves = &models::find(name).expect("a model").processors()[0];
-        let mut processor = booted(&with_unkind(leaves, kvm));
+        let mut processor = booted(&leaves.with_unkind(kvm));
         for msr in [
             LBR_SELECT,
             IA32_LBR_CTL,

@@ -21,7 +21,7 @@ fn booted(model: &str, unkind: &str) -> Processor {
         "" => Unkind::default(),
         names => Unkind::parse(names).expect("behaviours"),
     };
-    let mut processor = Processor::new(with_unkind(&leaves[0], unkind));
+    let mut processor = Processor::new(leaves[0].with_unkind(unkind));
     processor.boot_windows();
     processor
 }

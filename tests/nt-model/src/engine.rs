@@ -11,8 +11,8 @@ use crate::registers::Registers as Watched;
 use crate::rules::{Rule, Violation};
 use anyhow::{Result, anyhow};
 use hal_profile::machine::Machine as _;
+use sim::cpu::Cpu;
 use sim::event::{Counts, Event};
-use sim::host::Cpu;
 use std::collections::{HashMap, HashSet};
 use unicorn_engine::{
     Arch, Context, HookType, MemType, Mode, Prot, RegisterX86 as Register, TlbEntry, TlbType,

@@ -24,8 +24,8 @@ use crate::memory::{STUBS, STUBS_SIZE, is_user};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, InstructionInfoFactory, OpAccess};
 use shared_types::BranchKind;
 use sim::Taken;
+use sim::cpu::Cpu;
 use sim::event::{Counts, Event};
-use sim::host::Cpu;
 use std::collections::HashMap;
 
 /// No instruction makes more data accesses than this at once (gathers make 16).

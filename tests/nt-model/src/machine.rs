@@ -21,9 +21,9 @@ use crate::rules::{Rule, Violation};
 use anyhow::Result;
 use fastrand::Rng;
 use hal_profile::overflow::Interrupted;
+use sim::cpu::Cpu;
 use sim::cpuid::Leaves;
 use sim::hal;
-use sim::host::Cpu;
 use std::collections::VecDeque;
 
 /// A kernel stack (Windows Internals: 24 KiB on x64).

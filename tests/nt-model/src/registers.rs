@@ -11,8 +11,8 @@
 
 use crate::rules::{Rule, Violation};
 use hal_profile::machine::{CR4_PCE, Machine as _};
+use sim::cpu::Cpu;
 use sim::cpuid::Leaves;
-use sim::host::Cpu;
 use sim::unkind::{Behaviour, LATE_STOP};
 use std::collections::BTreeMap;
 

@@ -11,7 +11,7 @@ use anyhow::{Result, anyhow};
 use fastrand::Rng;
 use sim::cpuid::Leaves;
 use sim::models::{MODELS, repeat};
-use sim::unkind::{Behaviour, ROWS, Unkind, with_unkind};
+use sim::unkind::{Behaviour, ROWS, Unkind};
 use sim::workload;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -75,7 +75,7 @@ pub fn live(file: &[u8], seed: u64, sequences: u64) -> Result<Life, Box<Failure>
     let mut leaves = repeat(&model.processors(), rng.usize(1..=PROCESSORS));
     let unkind = unkind(seed, &leaves[0]);
     for leaves in &mut leaves {
-        *leaves = with_unkind(leaves, unkind);
+        *leaves = leaves.with_unkind(unkind);
     }
     let work = workload::parse(WORK).unwrap_or_default();
     let mut story = vec![format!(

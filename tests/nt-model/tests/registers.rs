@@ -9,7 +9,7 @@ use nt_model::rules::Rule;
 use shared_types::ReplyHeader;
 use shared_types::request::session::{self, NO_ADDRESS, Opened, SAMPLE, Session};
 use shared_types::request::{Plain, RequestCode};
-use sim::host::Cpu;
+use sim::cpu::Cpu;
 use sim::models::{find, repeat};
 use sim::workload;
 use zerocopy::FromBytes;

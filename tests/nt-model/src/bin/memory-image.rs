@@ -14,7 +14,7 @@ use shared_types::request::counts::Count;
 use shared_types::request::machine::Processor;
 use shared_types::request::session::Spec;
 use shared_types::{EventKind, Mode, ProfileInterface, Reason, Sample, SystemEvent};
-use sim::host::Cpu;
+use sim::cpu::Cpu;
 use sim::{models, workload};
 use std::fs;
 use std::path::PathBuf;

@@ -9,8 +9,8 @@ use crate::kernel::{self, number_of};
 use crate::kmdf::{self, power};
 use crate::machine::SYSTEM;
 use crate::rules::{Rule, Violation};
+use sim::cpu::Cpu;
 use sim::cpuid::Leaves;
-use sim::host::Cpu;
 
 /// WdfPowerDeviceD3: the system sleeps.
 pub const D3: u64 = 4;

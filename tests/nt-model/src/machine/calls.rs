@@ -37,7 +37,8 @@ impl Machine {
             return Ok(stop);
         }
         if let Some(request) = activity.request {
-            let on = (activity.irql != PASSIVE).then_some(index);
+            // Not by IRQL: the thread itself is at DISPATCH_LEVEL while it holds a spin lock.
+            let on = (activity.object != 0).then_some(index);
             let charged = self.budget.charge(request, on, own, self.processors.len());
             charged.map_err(|violation| self.engine.with_stack(violation))?;
         }

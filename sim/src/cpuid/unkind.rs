@@ -1,0 +1,80 @@
+//! The leaves of a processor with unkind behaviours.
+
+use super::{CpuidResult, Leaves};
+use crate::unkind::{Behaviour, Unkind};
+
+impl Leaves {
+    /// The same processor with these behaviours added, and with the leaves that they change.
+    #[must_use]
+    pub fn with_unkind(&self, unkind: Unkind) -> Self {
+        let mut leaves = self.clone();
+        leaves.unkind = leaves.unkind.and(unkind);
+        if unkind.has(Behaviour::NoGeneral) {
+            without_general(&mut leaves);
+        }
+        if unkind.has(Behaviour::NoFixed) {
+            without_fixed(&mut leaves);
+        }
+        if unkind.has(Behaviour::NarrowCounters) {
+            change(&mut leaves, 0xA, None, |leaf| {
+                leaf.eax = leaf.eax & !0x00FF_0000 | 32 << 16;
+                if leaf.edx & 0x1FE0 != 0 {
+                    leaf.edx = leaf.edx & !0x1FE0 | 32 << 5;
+                }
+            });
+        }
+        if unkind.has(Behaviour::HypervisorMasks) {
+            under_kvm(&mut leaves);
+        }
+        leaves
+    }
+}
+
+/// Leaf 0x0A: EAX bits 15:8; leaf 0x23 sub-leaf 1: EAX; leaf 0x80000022: EBX bits 3:0.
+fn without_general(leaves: &mut Leaves) {
+    change(leaves, 0xA, None, |leaf| leaf.eax &= !0xFF00);
+    change(leaves, 0x23, Some(1), |leaf| leaf.eax = 0);
+    change(leaves, 0x8000_0022, None, |leaf| leaf.ebx &= !0xF);
+}
+
+/// Leaf 0x0A: EDX bits 4:0 and ECX; leaf 0x23 sub-leaf 1: EBX.
+fn without_fixed(leaves: &mut Leaves) {
+    change(leaves, 0xA, None, |leaf| {
+        leaf.edx &= !0x1F;
+        leaf.ecx = 0;
+    });
+    change(leaves, 0x23, Some(1), |leaf| leaf.ebx = 0);
+}
+
+/// Sets CPUID.1:ECX\[31\] and KVM's signature, unless a hypervisor is already shown.
+fn under_kvm(leaves: &mut Leaves) {
+    if leaves.get(1, 0).ecx >> 31 == 1 {
+        return;
+    }
+    change(leaves, 1, None, |leaf| leaf.ecx |= 1 << 31);
+    let signature = CpuidResult {
+        eax: 0x4000_0001,
+        ebx: 0x4B4D_564B,
+        ecx: 0x564B_4D56,
+        edx: 0x4D,
+    };
+    leaves.insert(0x4000_0000, signature);
+    leaves.insert(0x4000_0001, CpuidResult::default());
+}
+
+fn change(
+    leaves: &mut Leaves,
+    leaf: u32,
+    subleaf: Option<u32>,
+    edit: impl FnOnce(&mut CpuidResult),
+) {
+    if !leaves.contains(leaf) {
+        return;
+    }
+    let mut value = leaves.get(leaf, subleaf.unwrap_or(0));
+    edit(&mut value);
+    match subleaf {
+        Some(subleaf) => leaves.insert_subleaf(leaf, subleaf, value),
+        None => leaves.insert(leaf, value),
+    }
+}
